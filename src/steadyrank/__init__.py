@@ -1,0 +1,67 @@
+"""Rankings that click fraud cannot move: learners for cascade feedback, a compiled simulator, a laboratory.
+
+Nothing heavy is imported before it is used: `import steadyrank` loads neither numba nor numpy.
+"""
+
+import sys
+from importlib import import_module
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ._jit import kernel as kernel
+    from .contract import Problem as Problem
+    from .profiles import Profile as Profile
+    from .profiles import profile as profile
+    from .profiles import profiles as profiles
+    from .simulate import Run as Run
+    from .simulate import simulate as simulate
+
+__version__ = "0.1.0"
+__all__ = [
+    "Problem", "Profile", "Run", "adversaries", "kernel", "learners", "profile", "profiles", "simulate", "users",
+]  # fmt: skip
+
+_HOME = {
+    "Problem": "contract", "Profile": "profiles", "Run": "simulate", "kernel": "_jit", "profile": "profiles",
+    "profiles": "profiles", "simulate": "simulate",
+}  # fmt: skip
+
+
+def learners() -> dict[str, type]:
+    """Names and classes of all learners."""
+    return dict(import_module(".learners", __name__).ALL)
+
+
+def users() -> dict[str, type]:
+    """Names and classes of all click models."""
+    return dict(import_module(".users", __name__).ALL)
+
+
+def adversaries() -> dict[str, type]:
+    """Names and classes of all adversaries."""
+    return dict(import_module(".adversaries", __name__).ALL)
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f".{_HOME[name]}", __name__), name)
+
+
+def __dir__() -> list[str]:
+    return sorted([*__all__, "__version__"])
+
+
+class _Package(ModuleType):
+    """Keeps a public function from being hidden by the module of the same name.
+
+    Importing `steadyrank.simulate` would otherwise replace the function `steadyrank.simulate` by its module.
+    """
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if not (isinstance(value, ModuleType) and name in __all__):
+            super().__setattr__(name, value)
+
+
+sys.modules[__name__].__class__ = _Package

@@ -1,0 +1,143 @@
+"""How this package compiles: one decorator, and a disk cache that cannot go stale.
+
+Numba's own disk cache does not see edits made in other files, nor flags such as bounds checking, and two
+processes that save at once can exchange their code. Here the directory is named after a digest of everything
+that decides the machine code, and saving takes a lock.
+"""
+
+import fcntl
+import hashlib
+import os
+import pathlib
+import shutil
+import time
+import warnings
+from collections.abc import Callable
+from typing import Any, TypeVar, cast
+
+import numba
+import numpy as np
+from numba.core import config
+from numba.core.caching import CompileResultCacheImpl, FunctionCache, UserProvidedCacheLocator
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_PACKAGE = pathlib.Path(__file__).parent
+_COMPILED = (
+    "_jit.py", "adversaries", "calibration.py", "chance.py", "contract.py", "estimators.py", "kernels.py",
+    "learners", "live.py", "partitions.py", "selection.py", "simulate.py",
+    "users",
+)  # fmt: skip
+_FLAGS = (
+    "BOUNDSCHECK", "CPU_FEATURES", "CPU_NAME", "DEBUGINFO_DEFAULT", "DISABLE_INTEL_SVML", "ENABLE_AVX",
+    "LOOP_VECTORIZE", "OPT", "SLP_VECTORIZE", "USING_SVML",
+)  # fmt: skip
+_FORGET_AFTER = 30 * 24 * 3600.0  # seconds without use
+
+
+def _sources() -> list[pathlib.Path]:
+    """Every file whose text can change compiled code."""
+    found: list[pathlib.Path] = []
+    for name in _COMPILED:
+        path = _PACKAGE / name
+        found.extend(sorted(path.glob("*.py")) if path.is_dir() else [path] if path.exists() else [])
+    return found
+
+
+def digest() -> str:
+    """Twelve hexadecimal digits that change with the compiled sources, numba, numpy and code-changing flags."""
+    h = hashlib.sha256(f"{numba.__version__} {np.__version__}".encode())
+    for flag in _FLAGS:
+        h.update(f"{flag}={getattr(config, flag, None)};".encode())
+    for path in _sources():
+        h.update(f"{path.relative_to(_PACKAGE)}:".encode() + path.read_bytes())
+    return h.hexdigest()[:12]
+
+
+def cache_root() -> pathlib.Path:
+    """Where compiled code is kept: STEADYRANK_CACHE, else steadyrank below the user's cache directory."""
+    if chosen := os.environ.get("STEADYRANK_CACHE"):
+        return pathlib.Path(chosen).expanduser()
+    return pathlib.Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "steadyrank"
+
+
+def _prepare(root: pathlib.Path) -> pathlib.Path | None:
+    """Make this version's directory, mark it as used, and remove those of versions long unused."""
+    home = root / digest()
+    try:
+        home.mkdir(parents=True, exist_ok=True)
+        os.utime(home)
+        if not os.access(home, os.W_OK):
+            raise PermissionError(f"{home} is not writable")
+        for other in root.iterdir():
+            if other.is_dir() and time.time() - other.stat().st_mtime > _FORGET_AFTER:
+                shutil.rmtree(other, ignore_errors=True)
+    except OSError as error:
+        warnings.warn(
+            f"compiled code cannot be kept ({error}); it is compiled anew in every process. "
+            "Set STEADYRANK_CACHE to a writable directory.", RuntimeWarning, stacklevel=2,
+        )  # fmt: skip
+        return None
+    return home
+
+
+_HOME = None if getattr(config, "DISABLE_JIT", 0) else _prepare(cache_root())
+
+
+class _Locator(UserProvidedCacheLocator):
+    """Puts compiled code below `_HOME`; its name carries the digest, so the stamp need not look at the clock."""
+
+    def __init__(self, py_func: Callable[..., Any], py_file: str) -> None:
+        self._py_file = py_file
+        self._lineno = py_func.__code__.co_firstlineno
+        self._cache_path = str(_HOME)
+
+    def get_source_stamp(self) -> str:
+        return pathlib.Path(self._cache_path).name
+
+    def get_disambiguator(self) -> str:
+        folder = pathlib.Path(self._py_file).resolve().parent.name
+        return f"{folder}-{self._lineno}"
+
+    @classmethod
+    def from_function(cls, py_func: Callable[..., Any], py_file: str) -> "_Locator":
+        return cls(py_func, py_file)
+
+
+class _Implementation(CompileResultCacheImpl):
+    _locator_classes = [_Locator]  # noqa: RUF012  (numba declares it so)
+
+
+class _Cache(FunctionCache):
+    """Numba's cache of one function, saved by one process at a time.
+
+    Without the lock two processes may pick the same file for different signatures, and the next process runs
+    the wrong one.
+    """
+
+    _impl_class = _Implementation
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        try:
+            with open(pathlib.Path(self.cache_path) / "lock", "a") as lock:
+                fcntl.flock(lock, fcntl.LOCK_EX)
+                super().save_overload(sig, data)
+        except OSError as error:
+            warnings.warn(f"compiled code was not kept: {error}", RuntimeWarning, stacklevel=2)
+
+
+def kernel(function: F) -> F:
+    """Compile `function` on first call, without the GIL.
+
+    Functions of this package are kept on disk between processes. Others are not: an edit of a user's file, or
+    of anything it calls, takes effect at the next call.
+    """
+    compiled: Any = numba.njit(nogil=True)(function)
+    if _HOME is not None and function.__module__.partition(".")[0] == __package__:
+        compiled._cache = _Cache(function)
+    return cast(F, compiled)
+
+
+def fresh(function: F) -> F:
+    """Compile `function` on first call and keep nothing on disk, whoever wrote it."""
+    return cast(F, numba.njit(nogil=True)(function))

@@ -1,0 +1,7 @@
+"""One file per adversary; `ALL` finds them."""
+
+import sys
+
+from ..contract import discover
+
+ALL = discover(sys.modules[__name__], "corrupt")

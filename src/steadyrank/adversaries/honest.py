@@ -1,0 +1,21 @@
+"""No attack."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..contract import Floats, Problem
+from ..schedules import Schedule
+
+
+class Honest(NamedTuple):
+    """Changes nothing and spends nothing, whatever its budget."""
+
+    left: Floats
+
+    @classmethod
+    def create(cls, problem: Problem, users: Any, budget: int, *, schedule: Schedule = "front") -> "Honest":
+        return cls(np.zeros(1))
+
+    def corrupt(self, t, ranking, clicks, examined, rng):
+        return 0.0, examined

@@ -1,0 +1,11 @@
+"""Names of the array types that records are made of."""
+
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+Floats: TypeAlias = npt.NDArray[np.float64]
+Ints: TypeAlias = npt.NDArray[np.int64]
+Counts: TypeAlias = npt.NDArray[np.int32]  # half the memory, for counts that stay below 2^31
+Bools: TypeAlias = npt.NDArray[np.bool_]

@@ -1,0 +1,162 @@
+"""Shared arithmetic: the best places of an index, counting bits, confidence indices, KL bounds, cascades."""
+
+import math
+
+import numpy as np
+
+from ._jit import kernel
+
+__all__ = [
+    "any_click", "cascade_stop", "cascade_value", "count_bits", "kl_upper", "largest", "mean_index", "rank_by_index",
+    "top",
+]  # fmt: skip
+
+
+@kernel
+def largest(index, ranking):
+    """Write the items of the largest entries of `index` into `ranking`, best first, equal ones in item order.
+
+    Returns how many entries not written equal the last one written. O(K + d^2) when `index` is in random order.
+    """
+    d = ranking.size
+    filled = 0
+    left_out = 0
+    last = -np.inf
+    for k in range(index.size):
+        v = index[k]
+        if filled == d:
+            if v < last:
+                continue
+            if v == last:
+                left_out += 1
+                continue
+            p = d - 1
+        else:
+            p = filled
+            filled += 1
+        while p > 0 and index[ranking[p - 1]] < v:
+            ranking[p] = ranking[p - 1]
+            p -= 1
+        ranking[p] = k
+        if filled == d:
+            now = index[ranking[d - 1]]
+            # an entry pushed out of the list still ties when its neighbour of the same value is now last
+            left_out = left_out + 1 if now == last else 0
+            last = now
+    return left_out
+
+
+@kernel
+def top(index, ranking, rng):
+    """Write the items of the largest entries of `index` into `ranking`, best first, ties in random order.
+
+    Draws exactly `ranking.size` uniforms: place p is filled from the items that tie for it, gathered in item
+    order, by one step of a Fisher-Yates shuffle. An index of -inf marks an item that may not be shown.
+    """
+    d = ranking.size
+    left_out = largest(index, ranking)
+    last = index[ranking[d - 1]]
+    start = 0
+    while start < d:
+        value = index[ranking[start]]
+        stop = start + 1
+        while stop < d and index[ranking[stop]] == value:
+            stop += 1
+        if stop == start + 1 and not (value == last and left_out > 0):
+            rng.random()
+            start = stop
+            continue
+        if value == last and left_out > 0:
+            tied = np.empty(d - start + left_out, np.int64)
+            found = 0
+            for k in range(index.size):
+                if index[k] == value:
+                    tied[found] = k
+                    found += 1
+        else:
+            tied = ranking[start:stop].copy()
+        for i in range(stop - start):
+            j = i + int(rng.random() * (tied.size - i))
+            ranking[start + i] = tied[j]
+            tied[j] = tied[i]
+        start = stop
+
+
+@kernel
+def rank_by_index(seen, level, root, linear, t, least, cap, allowed, ranking, rng):
+    """Rank by `min(level + root sqrt(log t) + linear log t, cap)`; items seen fewer than `least` times go first.
+
+    The time part of UCB1 and UCB-V separates this way, so `root` and `linear` change only with an item's own
+    feedback. The clock is log(max(t, 2)).
+    """
+    lt = math.log(max(t, 2))
+    s = math.sqrt(lt)
+    index = np.empty(seen.size)
+    for k in range(seen.size):
+        v = min(level[k] + root[k] * s + linear[k] * lt, cap)
+        v = np.inf if seen[k] < least else v
+        index[k] = v if allowed[k] else -np.inf
+    top(index, ranking, rng)
+
+
+@kernel
+def mean_index(level, root, linear, k, mean, n, a, b):
+    """Set item k's index to `mean + a sqrt(v log t / n) + b log t / n`, v = mean (1 - mean) (UCB-V)."""
+    level[k] = mean
+    root[k] = a * math.sqrt(mean * (1.0 - mean) / n)
+    linear[k] = b / n
+
+
+@kernel
+def count_bits(seen, wins, ranking, clicks, examined):
+    """Add the bits of the examined positions to the items' counts."""
+    for p in range(examined):
+        k = ranking[p]
+        seen[k] += 1
+        if clicks[p]:
+            wins[k] += 1
+
+
+@kernel
+def any_click(clicks, examined):
+    """Whether any examined position was clicked."""
+    return cascade_stop(clicks, examined) < examined or clicks[examined - 1]
+
+
+@kernel
+def kl_upper(mean, n, level):
+    """The largest q in [mean, 1] with `n kl(mean, q) <= level`, kl between Bernoulli laws.
+
+    Newton from the right, where kl(mean, .) is convex and increasing, so the steps never overshoot; it starts
+    from Pinsker's bound kl(p, q) >= 2 (q - p)^2.
+    """
+    p = min(max(mean, 1e-12), 1.0 - 1e-12)
+    e = level / n
+    q = min(p + math.sqrt(0.5 * e), 1.0 - 1e-12)
+    for _ in range(50):
+        excess = p * math.log(p / q) + (1.0 - p) * math.log((1.0 - p) / (1.0 - q)) - e
+        if excess <= 0.0:
+            break
+        step = excess / ((1.0 - p) / (1.0 - q) - p / q)
+        q -= step
+        if step < 1e-11 * (1.0 - q):  # relative: near q = 1 even the first steps are tiny
+            break
+    return max(q, p)
+
+
+@kernel
+def cascade_stop(clicks, size):
+    """How many leading positions a cascade user looks at: up to the first set bit, else all `size`."""
+    for p in range(size):
+        if clicks[p]:
+            return p + 1
+    return size
+
+
+@kernel
+def cascade_value(attraction, ranking):
+    """The chance that a cascade user clicks: 1 - prod(1 - attraction) (Kveton et al. 2015, eq. 1)."""
+    miss = 1.0
+    for p in range(ranking.size):
+        miss *= 1.0 - attraction[ranking[p]]
+    return 1.0 - miss

@@ -1,0 +1,41 @@
+"""CascadeUCB1: optimism item by item, with Hoeffding's width."""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from ..contract import Floats, Ints, Problem
+from ..kernels import count_bits, rank_by_index
+from ..settings import real
+
+
+class CascadeUCB1(NamedTuple):
+    """Index S/n + sqrt(c log t / n), c = 1.5 (Kveton et al. 2015, Algorithm 1 with UCB1); no defence.
+
+    Settings: `c`, width of the confidence interval.
+    """
+
+    seen: Ints  # [K]
+    wins: Ints  # [K]
+    level: Floats  # [K] S / n
+    root: Floats  # [K] sqrt(c / n)
+    linear: Floats  # [K] zero
+    c: float
+
+    live = True
+
+    @classmethod
+    def create(cls, problem: Problem, *, c: float = 1.5) -> "CascadeUCB1":
+        k = problem.n_items
+        counts = np.zeros(k, np.int64), np.zeros(k, np.int64)
+        return cls(*counts, np.zeros(k), np.zeros(k), np.zeros(k), real("c", c, 0.0))
+
+    def rank(self, t, allowed, ranking, note, rng):
+        rank_by_index(self.seen, self.level, self.root, self.linear, t, 1, np.inf, allowed, ranking, rng)
+
+    def update(self, t, ranking, note, clicks, examined):
+        count_bits(self.seen, self.wins, ranking, clicks, examined)
+        for k in ranking[:examined]:
+            self.level[k] = self.wins[k] / self.seen[k]
+            self.root[k] = math.sqrt(self.c / self.seen[k])

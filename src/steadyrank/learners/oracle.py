@@ -1,0 +1,33 @@
+"""The best list, known beforehand: the ceiling."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ..contract import Floats, Problem
+from ..kernels import top
+
+
+class Oracle(NamedTuple):
+    """Shows the most attractive items it was told of before round 1; the only learner that knows attractions.
+
+    Under drifting taste it stays with the attractions of the start.
+    """
+
+    attraction: Floats  # [K]
+
+    live = False
+
+    @classmethod
+    def create(cls, problem: Problem) -> "Oracle":
+        if problem.attraction.size != problem.n_items:
+            raise ValueError(
+                f"Oracle needs the attraction of each of the {problem.n_items} items, not {problem.attraction.size}"
+            )
+        return cls(np.array(problem.attraction, np.float64))
+
+    def rank(self, t, allowed, ranking, note, rng):
+        top(np.where(allowed, self.attraction, -np.inf), ranking, rng)
+
+    def update(self, t, ranking, note, clicks, examined):
+        pass

@@ -1,0 +1,26 @@
+"""Uniformly random lists: the floor that every learner must beat."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ..contract import Problem
+from ..kernels import top
+
+
+class Random(NamedTuple):
+    """Shows a uniformly random list each round and learns nothing; no attack can harm it."""
+
+    n_items: int
+
+    live = True
+
+    @classmethod
+    def create(cls, problem: Problem) -> "Random":
+        return cls(int(problem.n_items))
+
+    def rank(self, t, allowed, ranking, note, rng):
+        top(np.where(allowed, 0.0, -np.inf), ranking, rng)
+
+    def update(self, t, ranking, note, clicks, examined):
+        pass

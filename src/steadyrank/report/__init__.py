@@ -1,0 +1,1 @@
+"""Results become figures and tables; nothing here simulates."""

@@ -1,0 +1,24 @@
+"""Plain-text tables."""
+
+from collections.abc import Sequence
+
+from ..results import Comparison
+
+
+def aligned(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Columns as wide as their content, the first to the left, the others to the right."""
+    widths = [max(len(row[i]) for row in [header, *rows]) for i in range(len(header))]
+    lines = []
+    for row in [header, ["-" * w for w in widths], *rows]:
+        cells = [row[0].ljust(widths[0]), *(c.rjust(w) for c, w in zip(row[1:], widths[1:], strict=True))]
+        lines.append("  ".join(cells).rstrip())
+    return "\n".join(lines)
+
+
+def comparison_table(result: Comparison) -> str:
+    """Mean final regret and its 95 % interval, a learner a row, a corruption rate a column."""
+    rows = []
+    for learner in sorted(result.final, key=lambda name: result.summary(name)[0][-1]):
+        cells = [f"{m:,.0f} ± {h:,.0f}" for m, h in zip(*result.summary(learner), strict=True)]
+        rows.append([learner, *cells])
+    return aligned(["learner", *(f"{rate:.0%}" for rate in result.rates)], rows)

@@ -1,0 +1,44 @@
+"""Which rounds an adversary may corrupt."""
+
+from typing import Literal, TypeAlias, get_args
+
+import numpy as np
+
+from .arrays import Bools
+from .settings import choice, whole
+
+Schedule: TypeAlias = Literal["front", "spread", "late", "bursts", "ramp"]
+SCHEDULES: tuple[Schedule, ...] = get_args(Schedule)
+
+
+def active_rounds(schedule: Schedule, horizon: int, budget: int, seed: int, *, n_bursts: int = 5) -> Bools:
+    """bool[horizon + 1]: whether an adversary may act in round t; place 0 is not a round.
+
+    `front`: from round 1 until the budget is spent (the paper's schedule). `spread`: `budget` rounds drawn
+    uniformly. `late`: `budget` rounds from the middle on, or the last ones when half the horizon is too short.
+    `bursts`: the first rounds of each of `n_bursts` equal periods. `ramp`: rounds drawn with weights 1 / t. All
+    but `front` name exactly `budget` rounds, and a unit not used in its round lapses.
+    """
+    choice("schedule", schedule, SCHEDULES)
+    whole("budget", budget, 0, horizon)
+    n_bursts = min(whole("n_bursts", n_bursts, 1), horizon)
+    active = np.zeros(horizon + 1, np.bool_)
+    if schedule == "front":
+        active[1:] = budget > 0
+    elif schedule == "late":
+        first = min(horizon // 2, horizon - budget) + 1
+        active[first : first + budget] = True
+    elif schedule == "bursts":
+        edges = horizon * np.arange(n_bursts + 1) // n_bursts
+        sizes = np.full(n_bursts, budget // n_bursts)
+        sizes[np.argsort(-np.diff(edges), kind="stable")[: budget % n_bursts]] += 1  # long periods have room
+        for first, size in zip(edges[:-1], sizes, strict=True):
+            active[1 + first : 1 + first + size] = True
+    else:
+        rng = np.random.default_rng([seed, 0x5C4ED])
+        # the `budget` smallest of exponential clocks with rate w: drawing without replacement with weights w
+        clocks = rng.exponential(size=horizon)
+        if schedule == "ramp":
+            clocks *= np.arange(1, horizon + 1)
+        active[1 + np.argpartition(clocks, budget - 1)[:budget] if budget else []] = True
+    return active

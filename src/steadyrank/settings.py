@@ -1,0 +1,76 @@
+"""Checks of single values: each returns the value in its final type or says what would be right."""
+
+import difflib
+import math
+import operator
+from collections.abc import Iterable
+from typing import Any
+
+
+def whole(name: str, value: Any, low: int | None = None, high: int | None = None) -> int:
+    """`value` as an int within [low, high]."""
+    try:
+        number = operator.index(value)
+    except TypeError:
+        if not (isinstance(value, float) and value.is_integer()):
+            raise ValueError(f"{name} must be a whole number{_range(low, high)}, not {value!r}") from None
+        number = int(value)
+    if isinstance(value, bool) or (low is not None and number < low) or (high is not None and number > high):
+        raise ValueError(f"{name} must be a whole number{_range(low, high)}, not {value!r}")
+    return number
+
+
+def real(name: str, value: Any, low: float | None = None, high: float | None = None) -> float:
+    """`value` as a finite float within [low, high]."""
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        raise ValueError(f"{name} must be a number{_range(low, high)}, not {value!r}") from None
+    if (
+        isinstance(value, (bool, str))
+        or not math.isfinite(number)
+        or (low is not None and number < low)
+        or (high is not None and number > high)
+    ):
+        raise ValueError(f"{name} must be a finite number{_range(low, high)}, not {value!r}")
+    return number
+
+
+def odd(name: str, value: Any, low: int = 1) -> int:
+    """`value` as an odd int of at least `low`."""
+    number = whole(name, value, low)
+    if number % 2 == 0:
+        raise ValueError(f"{name} must be odd and at least {low}, not {value!r}")
+    return number
+
+
+def flag(name: str, value: Any) -> bool:
+    """`value` as a bool."""
+    if not isinstance(value, bool):
+        raise ValueError(f"{name} must be True or False, not {value!r}")
+    return value
+
+
+def choice(name: str, value: Any, options: Iterable[str]) -> int:
+    """The place of `value` among `options`: compiled code compares numbers, not words."""
+    known = list(options)
+    if value not in known:
+        raise ValueError(f"{name} must be one of {', '.join(map(repr, known))}, not {value!r}")
+    return known.index(value)
+
+
+def closest(kind: str, name: str, known: Iterable[str]) -> str:
+    """The message for an unknown name: the nearest known ones first."""
+    names = sorted(known)
+    lower = {n.lower(): n for n in names}
+    near = [lower[n] for n in difflib.get_close_matches(str(name).lower(), list(lower), n=3, cutoff=0.5)]
+    hint = f"did you mean {' or '.join(map(repr, near))}? " if near else ""
+    return f"unknown {kind} {name!r}: {hint}known are {', '.join(names)}"
+
+
+def _range(low: float | None, high: float | None) -> str:
+    if low is not None and high is not None:
+        return f" from {low} to {high}"
+    if low is not None:
+        return f" of at least {low}"
+    return "" if high is None else f" of at most {high}"

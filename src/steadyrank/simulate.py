@@ -1,0 +1,166 @@
+"""The one loop that every experiment runs, and its replication over seeds."""
+
+import os
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from .adversaries import ALL as ADVERSARIES
+from .contract import NOTE_EXTRA, Entry, Floats, Ints, Problem, find, make
+from .learners import ALL as LEARNERS
+from .schedules import Schedule
+from .settings import flag, whole
+from .users import ALL as USERS
+
+
+@Entry
+def play(learner, users, adversary, allowed, length, marks, omniscient, world, foe, mind, regret, spent):
+    """Play rounds 1 to marks[-1]; write cumulative regret and spending at each mark.
+
+    `world` drives the users, `foe` the adversary, `mind` the learner. With `omniscient` the learner is not told
+    of corrupted rounds.
+    """
+    ranking = np.zeros(length, np.int64)
+    best = np.zeros(length, np.int64)
+    clicks = np.zeros(length, np.bool_)
+    note = np.zeros(length + NOTE_EXTRA)
+    loss = cost = 0.0
+    m = 0
+    for t in range(1, marks[-1] + 1):
+        learner.rank(t, allowed, ranking, note, mind)
+        users.best(t, best)
+        loss += users.value(t, best) - users.value(t, ranking)
+        examined = users.click(t, ranking, clicks, world)
+        paid, examined = adversary.corrupt(t, ranking, clicks, examined, foe)
+        cost += paid
+        clicks[examined:] = False
+        if not (omniscient and paid > 0.0):
+            learner.update(t, ranking, note, clicks, examined)
+        if t == marks[m]:
+            regret[m] = loss
+            spent[m] = cost
+            m += 1
+
+
+@dataclass(frozen=True)
+class Run:
+    """What `simulate` gives back: curves over marks, one row a seed."""
+
+    learner: str
+    seeds: tuple[int, ...]
+    marks: Ints  # [mark] rounds; the last one is the horizon
+    regret: Floats  # [seed, mark] cumulative regret, measured with the true attractions
+    spent: Floats  # [seed, mark] rounds corrupted so far
+
+    @property
+    def final(self) -> Floats:
+        """Regret at the horizon, [seed]."""
+        return self.regret[:, -1]
+
+
+def simulate(
+    learner: str | type,
+    attraction: Sequence[float] | Floats,
+    *,
+    length: int,
+    horizon: int,
+    adversary: str | type = "Honest",
+    schedule: Schedule = "front",
+    budget: int = 0,
+    seeds: Iterable[int] = range(10),
+    settings: dict[str, Any] | None = None,
+    adversary_settings: dict[str, Any] | None = None,
+    users: str | type = "Cascade",
+    users_settings: dict[str, Any] | None = None,
+    marks: int | Iterable[int] = 50,
+    threads: int | None = None,
+    omniscient: bool = False,
+    progress: Callable[[], None] | None = None,
+) -> Run:
+    """Run a learner against users and an adversary, once a seed, and return its regret curves.
+
+    `attraction`: click probability of each item, in [0, 1]. `budget`: rounds the adversary may corrupt, at most
+    `horizon`. `marks`: how many evenly spaced rounds to record, or which. `threads`: default one a core; the
+    results do not depend on it. `omniscient`: feedback of corrupted rounds is withheld from the learner.
+    `progress` is called after each seed. Learners given the same seed meet the same users.
+    """
+    learner_class = find("learner", learner, LEARNERS, "rank")
+    adversary_class = find("adversary", adversary, ADVERSARIES, "corrupt")
+    users_class = find("users", users, USERS, "click")
+    attraction = _check_attraction(attraction)
+    length = whole("length", length, 1, attraction.size)
+    horizon = whole("horizon", horizon, 1)
+    budget = whole("budget", budget, 0, horizon)
+    rounds = _check_marks(marks, horizon)
+    chosen = _check_seeds(seeds)
+    workers = min(whole("threads", (os.cpu_count() or 1) if threads is None else threads, 1), len(chosen))
+    flag("omniscient", omniscient)
+    for name, value in (("settings", settings), ("adversary_settings", adversary_settings)):
+        if value is not None and not isinstance(value, dict):
+            raise ValueError(f"{name} must be a dictionary of names and values, not {value!r}")
+
+    def parts(seed: int) -> tuple[Any, Any, Any]:
+        problem = Problem(attraction.size, length, horizon, budget, attraction, seed)
+        crowd = make(users_class, attraction, length, settings=users_settings or {})
+        foe = {"schedule": schedule, **(adversary_settings or {})}
+        return (
+            make(learner_class, problem, settings=settings or {}),
+            crowd,
+            make(adversary_class, problem, crowd, budget, settings=foe),
+        )
+
+    def one(seed: int) -> tuple[Floats, Floats]:
+        regret, spent = np.zeros(rounds.size), np.zeros(rounds.size)
+        streams = [np.random.default_rng(s) for s in np.random.SeedSequence(seed).spawn(3)]
+        allowed = np.ones(attraction.size, np.bool_)
+        play(*parts(seed), allowed, length, rounds, omniscient, *streams, regret, spent)
+        return regret, spent
+
+    parts(chosen[0])  # every setting is refused here or not at all, before anything is compiled
+    with ThreadPoolExecutor(workers) as pool:
+        jobs = [pool.submit(one, seed) for seed in chosen]
+        try:
+            for job in as_completed(jobs):
+                job.result()
+                if progress is not None:
+                    progress()
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+    regret, spent = (np.array(curves) for curves in zip(*(job.result() for job in jobs), strict=True))
+    return Run(learner_class.__name__, chosen, rounds, regret, spent)
+
+
+def _check_attraction(attraction: Sequence[float] | Floats) -> Floats:
+    try:
+        values = np.array(attraction, np.float64)
+    except (TypeError, ValueError):
+        raise ValueError(f"attraction must be one number an item, not {attraction!r}") from None
+    if values.ndim != 1 or values.size < 1:
+        raise ValueError(f"attraction must be one number an item, at least one; its shape is {values.shape}")
+    wrong = np.flatnonzero(~((values >= 0.0) & (values <= 1.0)))
+    if wrong.size:
+        raise ValueError(f"attraction must lie in [0, 1]; that of item {wrong[0]} is {values[wrong[0]]}")
+    return values
+
+
+def _check_marks(marks: int | Iterable[int], horizon: int) -> Ints:
+    if isinstance(marks, Iterable):
+        rounds = [whole("marks", m, 1, horizon) for m in marks]
+        if rounds != sorted(set(rounds)):
+            raise ValueError(f"marks must rise strictly, not {rounds}")
+        return np.array(rounds if rounds and rounds[-1] == horizon else [*rounds, horizon], np.int64)
+    count = min(whole("marks", marks, 1), horizon)
+    return np.array([horizon * (i + 1) // count for i in range(count)], np.int64)
+
+
+def _check_seeds(seeds: Iterable[int]) -> tuple[int, ...]:
+    if not isinstance(seeds, Iterable):
+        raise ValueError(f"seeds must be whole numbers, for instance range(10), not {seeds!r}")
+    chosen = tuple(whole("seeds", seed, 0) for seed in seeds)
+    if not chosen:
+        raise ValueError("seeds must hold at least one seed, for instance range(10); it is empty")
+    return chosen

@@ -1,0 +1,35 @@
+"""Cascade users: scan from the top, click the first attractive item, stop."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ..contract import Floats, Ints
+from ..kernels import cascade_stop, cascade_value, largest
+
+
+class Cascade(NamedTuple):
+    """Cascade users with fixed attractions (Craswell et al. 2008; Kveton et al. 2015, section 2)."""
+
+    attraction: Floats
+    favourites: Ints  # the best list, best first
+
+    @classmethod
+    def create(cls, attraction: Floats, length: int) -> "Cascade":
+        attraction = np.ascontiguousarray(attraction, np.float64)
+        favourites = np.zeros(length, np.int64)
+        largest(attraction, favourites)
+        return cls(attraction, favourites)
+
+    def click(self, t, ranking, clicks, rng):
+        for p in range(self.favourites.size):
+            u = rng.random()
+            if p < ranking.size:
+                clicks[p] = u < self.attraction[ranking[p]]
+        return cascade_stop(clicks, ranking.size)
+
+    def value(self, t, ranking):
+        return cascade_value(self.attraction, ranking)
+
+    def best(self, t, ranking):
+        ranking[:] = self.favourites[: ranking.size]

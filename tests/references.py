@@ -1,0 +1,112 @@
+"""Slow and obvious versions: plain lists, the formulas as printed, real partitions of real stored bits."""
+
+import math
+import random
+from collections.abc import Callable
+
+import numpy as np
+from scipy import special, stats
+
+
+def top(index: list[float], size: int, rng: np.random.Generator) -> list[int]:
+    """Best first; the items that tie for a place, in item order, are drawn by a Fisher-Yates shuffle."""
+    places: list[int] = []
+    for value in sorted(set(index), reverse=True):
+        tied = [k for k, v in enumerate(index) if v == value]
+        i = 0
+        while len(places) < size and i < len(tied):
+            j = i + int(rng.random() * (len(tied) - i))
+            tied[i], tied[j] = tied[j], tied[i]
+            places.append(tied[i])
+            i += 1
+    return places
+
+
+def log_t(t: int) -> float:
+    return math.log(max(t, 2))
+
+
+def majority(b: int, p: float) -> float:
+    return float(stats.binom.sf((b - 1) // 2, b, p))
+
+
+def calibrate(b: int, y: float) -> float:
+    return float(special.betaincinv((b + 1) / 2, (b + 1) / 2, y))
+
+
+def size_of_blocks(reading: str, n: int, fixed: int, alpha: float) -> int:
+    """A1 has ceil(alpha log n) groups, A2 has blocks of ceil(alpha log n), A3 is fixed; all odd."""
+    if reading == "A3":
+        return fixed
+    count = math.ceil(alpha * math.log(max(n, 2)))
+    if reading == "A1":
+        return 2 * (n // (2 * count)) + 1
+    return count if count % 2 else max(1, count - 1)
+
+
+def mean_of_medians(blocks: list[list[int]], b: int) -> float:
+    """The share of blocks whose median is 1."""
+    return sum(sorted(block)[b // 2] for block in blocks) / len(blocks)
+
+
+def estimate_consecutive(bits: list[int], reading: str, fixed: int, alpha: float, least: int) -> float:
+    """Blocks in order of arrival; where b grows, only the current octave of n counts."""
+    n = len(bits)
+    octave = 2 ** int(math.log2(n))
+    b = size_of_blocks(reading, octave, fixed, alpha)
+    recent = bits if reading == "A3" else bits[octave - 1 :]
+    blocks = [recent[i : i + b] for i in range(0, len(recent) - b + 1, b)]
+    if b == 1 or len(blocks) < least:
+        return sum(bits) / n
+    return calibrate(b, mean_of_medians(blocks, b))
+
+
+def share_of_ordered(bits: list[int], b: int) -> float:
+    """The share of majority blocks when blocks are cut off in the order given."""
+    return mean_of_medians([bits[i * b : (i + 1) * b] for i in range(len(bits) // b)], b)
+
+
+def share_of_shuffled(bits: list[int], b: int, rng: random.Random) -> float:
+    """A real random partition of the real bits."""
+    return share_of_ordered(rng.sample(bits, len(bits)), b)
+
+
+def insert_inside_out(bits: list[int], bit: int, rng: random.Random) -> None:
+    """Shuffle one more bit in: it takes a random place, and the bit that was there moves to the end."""
+    bits.append(bit)
+    j = rng.randrange(len(bits))
+    bits[j], bits[-1] = bits[-1], bits[j]
+
+
+def time_median(bits: list[int], n_blocks: int) -> float:
+    """Median of the means of blocks of length 2^j, the smallest with fewer than 2 n_blocks complete ones."""
+    size = 1
+    while len(bits) // size >= 2 * n_blocks:
+        size *= 2
+    means = [sum(bits[i : i + size]) / size for i in range(0, len(bits) - size + 1, size)]
+    return float(np.median(means))
+
+
+def ucbv(mean: float, n: int, t: int, a: float = 2.0, b: float = 6.0) -> float:
+    return min(mean + a * math.sqrt(mean * (1 - mean) * log_t(t) / n) + b * log_t(t) / n, 1.0)
+
+
+class IndexLearner:
+    """Stores every bit of every item; ranks by `index(bits, t)`, unseen items first."""
+
+    def __init__(self, n_items: int, index: Callable[[list[int], int], float], least: int = 1) -> None:
+        self.bits: list[list[int]] = [[] for _ in range(n_items)]
+        self.index, self.least = index, least
+
+    def indices(self, t: int, allowed: list[bool]) -> list[float]:
+        return [
+            -math.inf if not ok else math.inf if len(bits) < self.least else self.index(bits, t)
+            for bits, ok in zip(self.bits, allowed, strict=True)
+        ]
+
+    def rank(self, t: int, allowed: list[bool], size: int, rng: np.random.Generator) -> list[int]:
+        return top(self.indices(t, allowed), size, rng)
+
+    def update(self, ranking: list[int], clicks: list[bool], examined: int) -> None:
+        for k, bit in list(zip(ranking, clicks, strict=True))[:examined]:
+            self.bits[k].append(int(bit))

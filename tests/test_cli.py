@@ -1,0 +1,139 @@
+import re
+
+import pytest
+
+import steadyrank as sr
+from steadyrank import cli
+from steadyrank.progress import Progress
+
+
+def steadyrank(capsys, *arguments):
+    code = cli.main(arguments)
+    captured = capsys.readouterr()
+    return code, captured.out, captured.err
+
+
+def test_simulate_prints_a_table(capsys):
+    code, out, err = steadyrank(
+        capsys, "simulate", "CascadeUCBV", "MUCBV:preset=small-block,corruption=0", "--profile", "synthetic-mid",
+        "--adversary", "PrefixFlip", "--schedule", "late", "--budget", "10%", "--horizon", "400", "--seeds", "2",
+    )  # fmt: skip
+    assert code == 0
+    assert (
+        "synthetic-mid (sigmoid(N(0, 0.5))), 500 items, lists of 10, 400 rounds, 2 seeds, PrefixFlip late 40" in out
+    )
+    rows = re.findall(r"^(\S+)\s+([\d.,]+)\s+± ([\d.,]+)\s+(\d+)$", out, re.MULTILINE)
+    assert [row[0] for row in rows] == ["CascadeUCBV", "MUCBV:preset=small-block,corruption=0"]
+    attraction = sr.profile("synthetic-mid").attraction
+    run = sr.simulate(
+        "CascadeUCBV", attraction, length=10, horizon=400, seeds=range(2), adversary="PrefixFlip", schedule="late",
+        budget=40,
+    )  # fmt: skip
+    assert rows[0][1] == f"{run.final.mean():,.1f}"
+    assert rows[0][3] == "40"
+    assert "4/4" in err
+
+
+def test_lists_name_everything_and_its_settings(capsys):
+    for kind in ("learners", "adversaries", "users"):
+        code, out, _ = steadyrank(capsys, kind)
+        assert code == 0
+        for name in getattr(sr, kind)():
+            assert re.search(rf"^{name} ", out, re.MULTILINE)
+    code, out, _ = steadyrank(capsys, "learners", "MUCBV")
+    assert code == 0
+    assert "preset = paper-exp   (paper-exp | paper-alg | paper-app | small-block | mean)" in out
+    assert "reading = None   (mean | A1 | A2 | A3)" in out
+    assert "warmup = capped   (capped | literal | cycled)" in out
+    _, out, _ = steadyrank(capsys, "profiles")
+    assert "synthetic-low" in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["simulate", "CascadTS"], "unknown learner 'CascadTS': did you mean 'CascadeTS'"),
+        (["simulate", "CascadeTS", "--profile", "yelp"], "unknown profile 'yelp'"),
+        (["simulate", "CascadeTS", "--budget", "ten"], "--budget must be a number of rounds or a share such as 10%"),
+        (["simulate", "CascadeTS", "--budget", "120%"], "not '120%'"),
+        (["simulate", "CascadeTS", "--budget=-5%"], "not '-5%'"),
+        (["simulate", "CascadeTS", "--seeds", "0"], "seeds must hold at least one seed"),
+        (["simulate", "CascadeTS", "--horizon", "0"], "horizon must be a whole number of at least 1, not 0"),
+        (["simulate", "CascadeTS", "--length", "501"], "length must be a whole number from 1 to 500, not 501"),
+        (["simulate", "MUCBV:blok=5"], "MUCBV has no setting 'blok'"),
+        (["simulate", "MUCBV:block"], "'block' in 'MUCBV:block' must be setting=value"),
+        (["simulate", "CascadeTS", "--adversary", "Nobody"], "unknown adversary 'Nobody'"),
+        (["learners", "Nobody"], "unknown learner 'Nobody'"),
+        (["reproduce", "--profile", "nowhere"], "unknown profile 'nowhere'"),
+        (["reproduce", "--seeds", "0"], "seeds must hold at least one seed"),
+    ],
+)
+def test_bad_input_says_what_would_be_right(capsys, arguments, message):
+    code, out, err = steadyrank(capsys, *arguments)
+    assert code == 2
+    assert message in err
+    assert "Traceback" not in out + err
+
+
+def test_help_of_every_command(capsys):
+    for command in ("simulate", "reproduce", "learners", "adversaries", "users", "profiles"):
+        with pytest.raises(SystemExit) as stop:
+            cli.main([command, "--help"])
+        assert stop.value.code == 0
+        assert command in capsys.readouterr().out
+
+
+def test_values_of_settings():
+    assert cli.parse_choice("A:i=3,f=0.5,t=true,n=none,w=paper-exp") == (
+        "A", {"i": 3, "f": 0.5, "t": True, "n": None, "w": "paper-exp"},
+    )  # fmt: skip
+
+
+def test_reproduce_writes_table_and_figure(capsys, tmp_path):
+    code, out, _ = steadyrank(capsys, "reproduce", "--horizon", "300", "--seeds", "2", "--out", str(tmp_path / "new"))
+    assert code == 0
+    assert {p.name for p in (tmp_path / "new").iterdir()} == {
+        "comparison.json", "comparison.png", "comparison.svg", "comparison.txt",
+    }  # fmt: skip
+    for name in sr.learners():
+        assert name in out
+    assert "<svg" in (tmp_path / "new" / "comparison.svg").read_text()
+    assert (tmp_path / "new" / "comparison.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_interruption_is_an_exit_code(capsys, monkeypatch):
+    def interrupt(options):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(cli, "_profiles", interrupt)
+    assert steadyrank(capsys, "profiles") == (130, "", "interrupted\n")
+
+
+class Terminal:
+    """A stream that says whether it is a terminal and remembers what it was sent."""
+
+    def __init__(self, terminal):
+        self.terminal, self.sent = terminal, ""
+
+    def isatty(self):
+        return self.terminal
+
+    def write(self, text):
+        self.sent += text
+
+    def flush(self):
+        pass
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_progress_tells_the_remaining_time(terminal):
+    now = [0.0]
+    stream = Terminal(terminal)
+    bar = Progress(4, "testing", stream, clock=lambda: now[0])
+    for _ in range(4):
+        now[0] += 30.0
+        bar.step()
+    bar.close()
+    assert "1/4  1 min 30 s left" in stream.sent
+    assert "4/4 in 2 min 0 s" in stream.sent
+    assert ("\r" in stream.sent) == terminal

@@ -1,0 +1,293 @@
+"""Every class found in its folder obeys the contract, and the public checks notice each breach."""
+
+import importlib
+import pathlib
+import subprocess
+import sys
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+
+import steadyrank as sr
+from steadyrank.kernels import count_bits, top
+from steadyrank.testing import check_adversary, check_learner, check_users
+
+LEARNERS, USERS, ADVERSARIES = sr.learners(), sr.users(), sr.adversaries()
+
+VARIANTS = [
+    ("MUCBV", {"preset": "paper-alg"}),
+    ("MUCBV", {"preset": "paper-app"}),
+    ("MUCBV", {"preset": "small-block"}),
+    ("MUCBV", {"partition": "fresh", "block": 5}),
+    ("MUCBV", {"partition": "consecutive", "reading": "A2"}),
+    ("MUCBV", {"partition": "averaged", "block": 5, "calibration": "exact"}),
+    ("MUCBV", {"calibration": "bisection", "edge": "clip", "block": 3}),
+    ("M2UCBV", {"data": "private", "preset": "small-block"}),
+    ("M2UCBV", {"preset": "mean", "warmup": "literal"}),
+    ("TimeBlocks", {"n_blocks": 2, "mean_until": 1}),
+]
+
+
+@pytest.mark.parametrize("name", LEARNERS)
+def test_learners(name):
+    check_learner(LEARNERS[name])
+
+
+@pytest.mark.parametrize(("name", "settings"), VARIANTS, ids=str)
+def test_readings(name, settings):
+    check_learner(LEARNERS[name], **settings)
+
+
+@pytest.mark.parametrize("name", USERS)
+def test_users(name):
+    check_users(USERS[name])
+
+
+@pytest.mark.parametrize("pattern", ["slow", "jump", "daily"])
+def test_drift(pattern):
+    check_users(USERS["DriftingCascade"], pattern=pattern, span=50)
+
+
+@pytest.mark.parametrize("name", ADVERSARIES)
+def test_adversaries(name):
+    check_adversary(ADVERSARIES[name])
+
+
+class Sound(NamedTuple):
+    """A learner that keeps every rule: ranks by the plain mean."""
+
+    seen: np.ndarray
+    wins: np.ndarray
+
+    @classmethod
+    def create(cls, problem, *, optimism=1.0):
+        return cls(np.zeros(problem.n_items, np.int64), np.zeros(problem.n_items, np.int64))
+
+    def rank(self, t, allowed, ranking, note, rng):
+        index = np.where(allowed, (1.0 + self.wins) / (1.0 + self.seen), -np.inf)
+        top(index, ranking, rng)
+
+    def update(self, t, ranking, note, clicks, examined):
+        count_bits(self.seen, self.wins, ranking, clicks, examined)
+
+
+class WritesInRank(Sound):
+    __slots__ = ()
+
+    def rank(self, t, allowed, ranking, note, rng):
+        self.seen[0] += 1
+        top(np.where(allowed, 0.0, -np.inf), ranking, rng)
+
+
+class IgnoresAllowed(Sound):
+    __slots__ = ()
+
+    def rank(self, t, allowed, ranking, note, rng):
+        top(np.zeros(self.seen.size), ranking, rng)
+
+
+class FavoursLowNumbers(Sound):
+    __slots__ = ()
+
+    def rank(self, t, allowed, ranking, note, rng):
+        index = np.where(allowed, -1.0 * np.arange(self.seen.size), -np.inf)
+        top(index, ranking, rng)
+
+
+class RepeatsItems(Sound):
+    __slots__ = ()
+
+    def rank(self, t, allowed, ranking, note, rng):
+        top(np.where(allowed, 0.0, -np.inf), ranking, rng)
+        ranking[:] = ranking[0]
+
+
+class TakesTheLiveNote(Sound):
+    __slots__ = ()
+
+    def rank(self, t, allowed, ranking, note, rng):
+        top(np.where(allowed, 0.0, -np.inf), ranking, rng)
+        note[-1] = 1.0
+
+
+class ChangesFeedback(Sound):
+    __slots__ = ()
+
+    def update(self, t, ranking, note, clicks, examined):
+        clicks[0] = not clicks[0]
+
+
+class OwnChance(Sound):
+    __slots__ = ()
+
+    def rank(self, t, allowed, ranking, note, rng):
+        index = np.where(allowed, np.random.random(allowed.size), -np.inf)  # noqa: NPY002  (the breach)
+        top(index, ranking, rng)
+
+
+class TypeDependsOnSize(Sound):
+    __slots__ = ()
+
+    @classmethod
+    def create(cls, problem):
+        kind = np.int64 if problem.n_items % 2 else np.int32
+        return cls(np.zeros(problem.n_items, kind), np.zeros(problem.n_items, np.int64))
+
+
+def test_a_sound_learner_passes():
+    check_learner(Sound)
+    check_learner(Sound, optimism=2.0)
+
+
+@pytest.mark.parametrize(
+    ("cls", "words"),
+    [
+        (WritesInRank, "rule 1"),
+        (IgnoresAllowed, "rule 8"),
+        (FavoursLowNumbers, "rule 7"),
+        (RepeatsItems, "items repeat"),
+        (TakesTheLiveNote, "rule 2"),
+        (ChangesFeedback, "writes only its own memory"),
+        (OwnChance, "rule 3"),
+        (TypeDependsOnSize, "field types depend"),
+    ],
+)
+def test_a_breach_is_noticed(cls, words):
+    with pytest.raises(AssertionError, match=words):
+        check_learner(cls)
+
+
+class FreeFlip(ADVERSARIES["PrefixFlip"]):
+    """Changes feedback and never says so."""
+
+    __slots__ = ()
+
+    def corrupt(self, t, ranking, clicks, examined, rng):
+        clicks[0] = not clicks[0]
+        return 0.0, examined
+
+
+class MovesItems(ADVERSARIES["PrefixFlip"]):
+    __slots__ = ()
+
+    def corrupt(self, t, ranking, clicks, examined, rng):
+        ranking[0] = 0
+        return 0.0, examined
+
+
+class Lazy(USERS["Cascade"]):
+    """Stops drawing at the first click."""
+
+    __slots__ = ()
+
+    def click(self, t, ranking, clicks, rng):
+        clicks[:] = False
+        for p in range(ranking.size):
+            if rng.random() < self.attraction[ranking[p]]:
+                clicks[p] = True
+                return p + 1
+        return ranking.size
+
+
+def test_breaches_of_adversaries_and_users_are_noticed():
+    with pytest.raises(AssertionError, match=r"spent 0\.0 in a round with change=True"):
+        check_adversary(FreeFlip)
+    with pytest.raises(AssertionError, match="touches only the feedback"):
+        check_adversary(MovesItems)
+    with pytest.raises(AssertionError, match="exactly `length` uniforms"):
+        check_users(Lazy)
+
+
+OWN = """
+from typing import NamedTuple
+import numpy as np
+from steadyrank.kernels import top
+
+class Stubborn(NamedTuple):
+    "Shows item {first} first and learns nothing."
+    first: int
+    shown: np.ndarray
+
+    @classmethod
+    def create(cls, problem, *, first={first}):
+        return cls(int(first), np.zeros(problem.n_items))
+
+    def rank(self, t, allowed, ranking, note, rng):
+        index = np.where(allowed, 0.0, -np.inf)
+        if {obey} and allowed[{first}]:
+            index[{first}] = 1.0
+        top(index, ranking, rng)
+
+    def update(self, t, ranking, note, clicks, examined):
+        for k in ranking[:examined]:
+            self.shown[k] += 1.0
+"""
+
+ASK = """
+import sys
+sys.path.insert(0, {folder!r})
+import numpy as np
+import steadyrank as sr
+from mine.stubborn import Stubborn
+attraction = np.linspace(0.05, 0.9, 10)
+print(sr.simulate(Stubborn, attraction, length=1, horizon=50, seeds=[0]).final[0])
+"""
+
+
+def write_package(folder: pathlib.Path, first: int, obey: bool) -> None:
+    package = folder / "mine"
+    package.mkdir(exist_ok=True)
+    (package / "__init__.py").write_text("")
+    (package / "stubborn.py").write_text(OWN.format(first=first, obey=obey))
+
+
+def test_a_users_own_learner_outside_the_package(tmp_path, monkeypatch):
+    """One file in a package of the user's own: checked, simulated, and an edit takes effect in this process."""
+    monkeypatch.syspath_prepend(str(tmp_path))
+    write_package(tmp_path, first=3, obey=False)
+    module = importlib.import_module("mine.stubborn")
+    check_learner(module.Stubborn)
+    attraction = np.linspace(0.05, 0.9, 10)
+    before = sr.simulate(module.Stubborn, attraction, length=1, horizon=200, seeds=[0]).final[0]
+    write_package(tmp_path, first=9, obey=True)
+    importlib.invalidate_caches()
+    sys.modules.pop("mine.stubborn")
+    module = importlib.import_module("mine.stubborn")
+    after = sr.simulate(module.Stubborn, attraction, length=1, horizon=200, seeds=[0]).final[0]
+    assert before > 50
+    assert after == 0.0
+
+
+def test_an_edit_outside_takes_effect_in_the_next_process(tmp_path, monkeypatch):
+    """Also when bounds checking is switched on and off between the runs."""
+    monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
+    attraction = np.linspace(0.05, 0.9, 10)
+    for first, bounds in [(0, "0"), (9, "1"), (4, "0")]:
+        write_package(tmp_path, first, obey=True)
+        monkeypatch.setenv("NUMBA_BOUNDSCHECK", bounds)
+        script = ASK.format(folder=str(tmp_path))
+        answer = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+        assert float(answer.stdout) == pytest.approx(50 * (0.9 - attraction[first]), abs=1e-9)
+
+
+def test_a_variant_under_the_name_of_ours_is_not_mistaken_for_it():
+    """Numba's own dispatch tells records apart by name and fields: a copy with an edit would run our code."""
+    ours = LEARNERS["CascadeTS"]
+
+    class CascadeTS(NamedTuple):
+        seen: np.ndarray
+        wins: np.ndarray
+        create = classmethod(ours.create.__func__)
+
+        def rank(self, t, allowed, ranking, note, rng):
+            top(np.where(allowed, np.arange(allowed.size) * 1.0, -np.inf), ranking, rng)
+
+        def update(self, t, ranking, note, clicks, examined):
+            pass
+
+    attraction = np.linspace(0.05, 0.9, 10)
+    settings = {"length": 1, "horizon": 300, "seeds": [0]}
+    first = sr.simulate(ours, attraction, **settings).final[0]
+    assert sr.simulate(CascadeTS, attraction, **settings).final[0] == 0.0
+    assert sr.simulate(ours, attraction, **settings).final[0] == first > 0.0

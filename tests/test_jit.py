@@ -1,0 +1,185 @@
+"""The disk cache: never stale, never mixed up between processes, never in the way."""
+
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+
+import steadyrank
+from steadyrank import _jit
+
+SOURCE = pathlib.Path(steadyrank.__file__).parent
+
+RUN = """
+import numpy as np
+import steadyrank as sr
+print(sr.simulate("CascadeUCB1", np.linspace(0.05, 0.9, 10), length=2, horizon=200, seeds=[0]).final[0])
+"""
+
+
+def run(script, **environment):
+    """Run a script in a process of its own; returns what it printed and what it warned of."""
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True,
+        env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1", **environment},
+    )  # fmt: skip
+    return done.stdout.strip(), done.stderr
+
+
+def miniature(folder):
+    """A package with the real `_jit.py` and two small modules, so that compiling takes no time."""
+    package = folder / "steadyrank"
+    package.mkdir()
+    shutil.copy(SOURCE / "_jit.py", package)
+    (package / "__init__.py").write_text("")
+    (package / "kernels.py").write_text("from ._jit import kernel\n\n@kernel\ndef step(x):\n    return x + 1\n")
+    (package / "simulate.py").write_text(
+        "from ._jit import kernel\nfrom .kernels import step\n\n@kernel\ndef play(x):\n    return 10 * step(x)\n"
+    )
+    return package
+
+
+def test_an_edit_of_another_file_takes_effect_with_a_warm_cache(tmp_path):
+    """The hazard: numba's cache of the loop does not notice that a kernel it calls has changed."""
+    package = miniature(tmp_path)
+    environment = {"PYTHONPATH": str(tmp_path), "STEADYRANK_CACHE": str(tmp_path / "cache")}
+    script = "from steadyrank.simulate import play; print(play(4), play.stats.cache_hits)"
+    assert run(script, **environment)[0] == "50 Counter()"
+    assert run(script, **environment)[0] == "50 Counter({(int64,): 1})"
+    kernels = package / "kernels.py"
+    kernels.write_text(kernels.read_text().replace("x + 1", "x + 2"))
+    assert run(script, **environment)[0] == "60 Counter()"
+    assert len(list((tmp_path / "cache").iterdir())) == 2
+    # switching bounds checking on is another version too, and back is the one before
+    assert run(script, **environment, NUMBA_BOUNDSCHECK="1")[0] == "60 Counter()"
+    assert run(script, **environment)[0] == "60 Counter({(int64,): 1})"
+
+
+def test_the_digest_sees_sources_and_flags(monkeypatch, tmp_path):
+    first = _jit.digest()
+    assert first == _jit.digest()
+    for flag, value in [("BOUNDSCHECK", 1), ("OPT", 0), ("CPU_NAME", "generic")]:
+        with monkeypatch.context() as patch:
+            patch.setattr(_jit.config, flag, value)
+            assert _jit.digest() != first
+    monkeypatch.setattr(_jit.numba, "__version__", "0.0.0")
+    assert _jit.digest() != first
+
+
+def test_every_module_with_compiled_functions_is_in_the_digest():
+    covered = set(_jit._sources())
+    for path in SOURCE.rglob("*.py"):
+        text = path.read_text()
+        if "@kernel" in text or "@Entry" in text or "def rank(self" in text:
+            assert path in covered, f"{path} is compiled but its edits would not be noticed"
+
+
+def test_a_second_process_compiles_nothing():
+    """With a warm cache no dispatcher compiles: numba's event log stays empty."""
+    script = RUN + (
+        "from numba.core import event\n"
+        "with event.install_recorder('numba:compile') as log:\n"
+        "    sr.simulate('CascadeUCBV', np.linspace(0.05, 0.9, 10), length=2, horizon=200, seeds=[0])\n"
+        "print(len([e for _, e in log.buffer if e.is_start]))\n"
+    )
+    run(script)
+    printed, _ = run(script)
+    assert printed.splitlines()[-1] == "0"
+
+
+def test_processes_that_save_at_once_do_not_exchange_code(tmp_path):
+    """Five processes compile one function for five types into one empty cache, twice; all read back well.
+
+    Without the lock two of them pick the same file name, and one type is later served the code of another.
+    """
+    miniature(tmp_path)
+    kinds = ["int8", "int32", "int64", "float32", "float64"]
+    script = (
+        "import sys, os, time, numpy as np\n"
+        "from steadyrank.simulate import play\n"
+        "x = np.array([3, 4, 5], sys.argv[1])\n"
+        "while not os.path.exists(sys.argv[2]): time.sleep(0.001)\n"
+        "print(play(x).tolist() == (10 * (x + 1)).tolist())\n"
+    )
+    for attempt in range(2):
+        gate = tmp_path / f"gate{attempt}"
+        environment = {
+            **os.environ, "PYTHONPATH": str(tmp_path), "STEADYRANK_CACHE": str(tmp_path / f"cache{attempt}"),
+        }  # fmt: skip
+        for _ in range(2):  # filling at once, then reading back
+            jobs = [
+                subprocess.Popen(
+                    [sys.executable, "-c", script, kind, str(gate)],
+                    env=environment,
+                    stdout=subprocess.PIPE,
+                    text=True,
+                )
+                for kind in kinds
+            ]
+            gate.touch()
+            answers = [job.communicate()[0] for job in jobs]
+            assert answers == ["True\n"] * len(kinds)
+
+
+def test_a_cache_that_cannot_be_written_warns_and_runs(tmp_path):
+    miniature(tmp_path)
+    blocked = tmp_path / "file"
+    blocked.write_text("")
+    script = "from steadyrank.simulate import play; print(play(4))"
+    printed, warned = run(script, PYTHONPATH=str(tmp_path), STEADYRANK_CACHE=str(blocked))
+    assert printed == "50"
+    assert "compiled code cannot be kept" in warned
+    assert "Set STEADYRANK_CACHE to a writable directory" in warned
+
+
+def test_a_disk_that_fills_up_warns_and_runs(tmp_path):
+    """Files may not grow beyond 200 bytes, a limit of the kernel's that stands in for a full disk."""
+    miniature(tmp_path)
+    script = (
+        "import resource, signal\n"
+        "from steadyrank.simulate import play\n"
+        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (200, 200))\n"
+        "print(play(4))\n"
+    )
+    printed, warned = run(script, PYTHONPATH=str(tmp_path), STEADYRANK_CACHE=str(tmp_path / "cache"))
+    assert printed == "50"
+    assert "compiled code was not kept" in warned
+
+
+def test_long_unused_versions_are_removed(tmp_path):
+    old, young = tmp_path / "0123456789ab", tmp_path / "ba9876543210"
+    old.mkdir()
+    young.mkdir()
+    (old / "code.nbc").write_text("")
+    os.utime(old, (1, 1))
+    home = _jit._prepare(tmp_path)
+    assert home is not None
+    assert sorted(p.name for p in tmp_path.iterdir()) == sorted([young.name, home.name])
+
+
+def test_interpreted_and_compiled_processes_agree():
+    """All learners, 150 rounds: switching compilation off changes not one bit."""
+    script = """
+import numpy as np
+import steadyrank as sr
+attraction = np.random.default_rng(0).uniform(0, 0.6, 20)
+for name in sr.learners():
+    run = sr.simulate(name, attraction, length=3, horizon=150, seeds=[0], adversary="PrefixFlip", budget=20)
+    print(name, run.final[0].hex())
+"""
+    assert run(script)[0] == run(script, NUMBA_DISABLE_JIT="1")[0]
+
+
+def test_no_learner_reads_or_writes_out_of_bounds():
+    """All learners under bounds checking, an attack and drifting users."""
+    script = """
+import numpy as np
+import steadyrank as sr
+attraction = np.random.default_rng(0).uniform(0, 0.6, 20)
+for name in sr.learners():
+    sr.simulate(name, attraction, length=20, horizon=300, seeds=[0], adversary="PrefixFlip", budget=60)
+print("fine")
+"""
+    assert run(script, NUMBA_BOUNDSCHECK="1")[0] == "fine"

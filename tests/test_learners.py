@@ -1,0 +1,351 @@
+"""Each learner against an obvious version of itself, and numbers worked out by hand."""
+
+import math
+import random
+
+import numpy as np
+import pytest
+from scipy import stats
+
+import references
+import steadyrank as sr
+from steadyrank.contract import NOTE_EXTRA, Problem, call_rank, call_update, make, memory
+
+K, D, T = 30, 4, 1200
+ATTRACTION = np.random.default_rng(4).uniform(0.0, 0.7, K)
+
+
+def feedback(ranking, world, t):
+    """Cascade feedback; every ninth round the bits of all positions, which no cascade user produces."""
+    bits = world.random(len(ranking)) < ATTRACTION[ranking]
+    if t % 9 == 0:
+        return bits, len(ranking)
+    examined = int(np.argmax(bits)) + 1 if bits.any() else len(ranking)
+    bits[examined:] = False
+    return bits, examined
+
+
+def duel(name, slow, rounds=T, **settings):
+    """Play a learner and its slow version on the same draws; every ranking must be the same."""
+    learner = make(sr.learners()[name], Problem(K, D, T, 40, ATTRACTION, 1), settings=settings)
+    mind, mirror, world = (np.random.default_rng(s) for s in (1, 1, 2))
+    for t in range(1, rounds + 1):
+        allowed = np.ones(K, np.bool_) if t % 10 else world.random(K) < 0.7
+        allowed[:D] = True
+        ranking, note = np.zeros(D, np.int64), np.zeros(D + NOTE_EXTRA)
+        call_rank(learner, t, allowed, ranking, note, mind)
+        assert ranking.tolist() == slow.rank(t, allowed.tolist(), D, mirror), f"round {t}"
+        clicks, examined = feedback(ranking, world, t)
+        call_update(learner, t, ranking, note, clicks, examined)
+        slow.update(ranking.tolist(), clicks.tolist(), examined)
+    assert mind.bit_generator.state == mirror.bit_generator.state
+    return learner, slow
+
+
+def mean(bits):
+    return sum(bits) / len(bits)
+
+
+def test_random_is_a_shuffle():
+    duel("Random", references.IndexLearner(K, lambda bits, t: 0.0, least=0))
+
+
+def test_oracle_shows_the_best():
+    class Known(references.IndexLearner):
+        def indices(self, t, allowed):
+            return [a if ok else -math.inf for a, ok in zip(ATTRACTION, allowed, strict=True)]
+
+    duel("Oracle", Known(K, lambda bits, t: 0.0))
+
+
+def test_cascade_ucb1():
+    duel(
+        "CascadeUCB1",
+        references.IndexLearner(K, lambda b, t: mean(b) + math.sqrt(1.5 * references.log_t(t) / len(b))),
+    )
+
+
+def test_cascade_ucbv():
+    duel("CascadeUCBV", references.IndexLearner(K, lambda b, t: references.ucbv(mean(b), len(b), t)))
+
+
+def test_cascade_klucb():
+    def index(bits, t):
+        """Bisection on the printed definition, finer than any difference between two counts here."""
+        p, n, lt = min(max(mean(bits), 1e-12), 1 - 1e-12), len(bits), references.log_t(t)
+        level = lt + 3 * max(math.log(lt), 0)
+        low, high = p, 1 - 1e-12
+        for _ in range(60):
+            q = (low + high) / 2
+            kl = p * math.log(p / q) + (1 - p) * math.log((1 - p) / (1 - q))
+            low, high = (q, high) if n * kl <= level else (low, q)
+        return round(low, 9)
+
+    duel("CascadeKLUCB", references.IndexLearner(K, index), rounds=300)
+
+
+def test_cascade_ts():
+    class Posterior(references.IndexLearner):
+        def rank(self, t, allowed, size, rng):
+            index = [-math.inf] * K
+            for k in range(K):
+                if allowed[k]:
+                    index[k] = rng.beta(1 + sum(self.bits[k]), 1 + len(self.bits[k]) - sum(self.bits[k]))
+            return references.top(index, size, rng)
+
+    duel("CascadeTS", Posterior(K, lambda bits, t: 0.0))
+
+
+def test_ts_cascade():
+    class Shared(references.IndexLearner):
+        def rank(self, t, allowed, size, rng):
+            z, lt, index = rng.standard_normal(), math.log(t + 1), [-math.inf] * K
+            for k in range(K):
+                if allowed[k]:
+                    n = len(self.bits[k])
+                    m = mean(self.bits[k]) if n else 0.0
+                    index[k] = m + z * max(math.sqrt(m * (1 - m) * lt / (n + 1)), lt / (n + 1))
+            return references.top(index, size, rng)
+
+    duel("TSCascade", Shared(K, lambda bits, t: 0.0))
+
+
+def test_ts_cascade_by_hand():
+    """n = 8, S = 2, t = 20, Z = 1: 1/4 + max(sqrt(3/16 * 3.04452 / 9), 3.04452 / 9) = 1/4 + 0.33828."""
+    lt = math.log(21)
+    assert 0.25 + max(math.sqrt(0.1875 * lt / 9), lt / 9) == pytest.approx(0.58828, abs=1e-5)
+    assert math.sqrt(0.1875 * lt / 9) == pytest.approx(0.25185, abs=1e-5)
+
+
+def test_time_blocks():
+    def index(bits, t):
+        m = mean(bits) if len(bits) < 32 else references.time_median(bits, 8)
+        return references.ucbv(m, len(bits), t)
+
+    duel("TimeBlocks", references.IndexLearner(K, index))
+
+
+@pytest.mark.parametrize("reading", ["A1", "A2", "A3"])
+def test_mucbv_with_consecutive_blocks(reading):
+    def index(bits, t):
+        estimate = references.estimate_consecutive(bits, reading, 5, 2.0, 1)
+        return round(references.ucbv(estimate, len(bits), t), 9)
+
+    settings = {"reading": reading, "block": 5, "partition": "consecutive"}
+    duel("MUCBV", references.IndexLearner(K, index, least=40), rounds=700, **settings)
+
+
+def test_mucbv_mean_preset_is_cascade_ucbv():
+    duel(
+        "MUCBV",
+        references.IndexLearner(K, lambda b, t: references.ucbv(mean(b), len(b), t)),
+        preset="mean",
+        corruption=0,
+    )
+
+
+@pytest.mark.parametrize("partition", ["random", "fresh"])
+def test_mucbv_has_the_regret_of_real_partitions_of_stored_bits(partition):
+    """60 seeds each, K = 12, 500 rounds, b = 5: mean regrets within 3.3 standard errors of their difference."""
+    attraction, horizon, seeds = np.linspace(0.05, 0.6, 12), 500, range(60)
+    settings = {"block": 5, "corruption": 0, "partition": partition}
+    fast = sr.simulate("MUCBV", attraction, length=3, horizon=horizon, seeds=seeds, settings=settings).final
+    slow = np.array([stored_bits_regret(attraction, 3, horizon, seed, partition) for seed in seeds])
+    gap = abs(fast.mean() - slow.mean())
+    assert gap < 3.3 * math.sqrt(fast.var(ddof=1) / fast.size + slow.var(ddof=1) / slow.size)
+
+
+def stored_bits_regret(attraction, length, horizon, seed, partition):
+    """MUCB-V word for word: every bit stored, its item's partition shuffled in place or drawn anew."""
+    rng, shuffle = np.random.default_rng(seed), random.Random(seed)
+    bits, estimate, loss = [[] for _ in attraction], [0.0] * len(attraction), 0.0
+    best = 1 - np.prod(1 - np.sort(attraction)[-length:])
+    for t in range(1, horizon + 1):
+        index = [references.ucbv(e, len(b), t) if b else math.inf for e, b in zip(estimate, bits, strict=True)]
+        ranking = references.top(index, length, rng)
+        loss += best - (1 - np.prod(1 - attraction[ranking]))
+        for k in ranking:
+            bit = int(rng.random() < attraction[k])
+            references.insert_inside_out(bits[k], bit, shuffle)
+            if len(bits[k]) < 5:
+                estimate[k] = mean(bits[k])
+            elif partition == "random":
+                estimate[k] = references.calibrate(5, references.share_of_ordered(bits[k], 5))
+            else:
+                estimate[k] = references.calibrate(5, references.share_of_shuffled(bits[k], 5, shuffle))
+            if bit:
+                break
+    return loss
+
+
+def test_mucbv_rao_blackwell_ranks_like_cascade_ucbv():
+    """With a = 2, b = 6: each estimate is S/n up to 1/(4 m), and the regret on attractions near 1/2 that of UCB-V.
+
+    Attractions 0.3 to 0.7, 6,000 rounds, 4 seeds: mean regrets within 5 %.
+    """
+    attraction = np.random.default_rng(0).uniform(0.3, 0.7, 40)
+    settings = {"partition": "averaged", "corruption": 0, "block": 21, "least_blocks": 2}
+    ours, theirs = (
+        sr.simulate(name, attraction, length=3, horizon=6000, seeds=range(4), settings=chosen).final.mean()
+        for name, chosen in (("MUCBV", settings), ("CascadeUCBV", {}))
+    )
+    assert ours == pytest.approx(theirs, rel=0.05)
+    learner = make(sr.learners()["MUCBV"], Problem(K, D, T), settings=settings)
+    mind, world = np.random.default_rng(0), np.random.default_rng(1)
+    allowed, note = np.ones(K, np.bool_), np.zeros(D + NOTE_EXTRA)
+    for t in range(1, 6001):
+        ranking = np.zeros(D, np.int64)
+        call_rank(learner, t, allowed, ranking, note, mind)
+        clicks = world.random(D) < 0.3 + ATTRACTION[ranking] / 2
+        call_update(learner, t, ranking, note, clicks, D)
+    book = learner.book
+    m = book.seen // 21
+    ample = (book.wins > 44) & (book.seen - book.wins > 44)
+    assert ample.sum() > K / 2
+    assert (np.abs(book.estimate - book.wins / book.seen) * m)[ample].max() < 0.25
+
+
+class Selection:
+    """The practical model selection in plain Python, on consecutive blocks of 5 bits."""
+
+    def __init__(self, private):
+        self.guesses = [0] + [2**i for i in range(math.ceil(math.log2(T)) + 1)]
+        self.least = [max(1, min(math.ceil(10 * c * D / K), 40)) for c in self.guesses]
+        self.private, self.length, self.gone = private, 1000, 0
+        self.books = [[[] for _ in range(K)] for _ in (self.guesses if private else [0])]
+        self.rounds = [0] * len(self.books)
+        self.begin()
+
+    def begin(self):
+        g = len(self.guesses)
+        self.active, self.gains, self.plays = [True] * g, [0] * g, [0] * g
+
+    def rank(self, t, allowed, size, rng):
+        weights = [2.0**-i if on else 0.0 for i, on in enumerate(self.active)]
+        u = rng.random() * sum(weights)
+        self.base = next(i for i in range(len(weights)) if self.active[i] and u < sum(weights[: i + 1]))
+        j = self.base if self.private else 0
+        clock = self.rounds[j] + 1 if self.private else t
+        index = []
+        for k in range(K):
+            bits = self.books[j][k]
+            if not allowed[k] or len(bits) < self.least[self.base]:
+                index.append(math.inf if allowed[k] else -math.inf)
+            else:
+                estimate = references.estimate_consecutive(bits, "A3", 5, 2.0, 1)
+                index.append(round(references.ucbv(estimate, len(bits), clock), 9))
+        return references.top(index, size, rng)
+
+    def update(self, ranking, clicks, examined):
+        j = self.base if self.private else 0
+        self.rounds[j] += 1
+        for k, bit in list(zip(ranking, clicks, strict=True))[:examined]:
+            self.books[j][k].append(int(bit))
+        self.gains[self.base] += any(clicks[:examined])
+        self.plays[self.base] += 1
+        self.gone += 1
+        if self.gone % 100 == 0:
+            bounds = {}
+            for i, n in enumerate(self.plays):
+                if self.active[i] and n >= 50:
+                    r = self.gains[i] / n
+                    s = math.sqrt(2 * max(r * (1 - r), 1 / n) * 10 / n) + 30 / n
+                    bounds[i] = r - s, r + s
+            best = max((low for low, _ in bounds.values()), default=-math.inf)
+            for i, (_, high) in bounds.items():
+                self.active[i] = high >= best
+        if self.gone == self.length:
+            self.length, self.gone = 2 * self.length, 0
+            self.begin()
+
+
+@pytest.mark.parametrize("data", ["shared", "private"])
+def test_m2ucbv(data):
+    duel("M2UCBV", Selection(data == "private"), data=data, partition="consecutive", block=5)
+
+
+def test_m2ucbv_suspends_a_base_that_earns_less_and_forgives_it_at_the_epochs_end():
+    """By hand: r = 0.9 and 0.1 with n = 500: s = sqrt(2 * 0.09 * 10 / 500) + 0.06 = 0.12; 0.22 < 0.78."""
+    from steadyrank.selection import judge, suspend
+
+    active = np.ones(3, np.bool_)
+    suspend(active, np.array([450, 50, 20]), np.array([500, 500, 49]))
+    assert active.tolist() == [True, False, True]  # the third has too few plays to be judged
+    epoch = np.array([1000, 999])
+    gains, plays = np.array([450, 50, 20]), np.array([500, 450, 49])
+    judge(active, gains, plays, epoch, 0, True)
+    assert active.all()
+    assert gains.sum() == plays.sum() == 0
+    assert epoch.tolist() == [2000, 0]
+
+
+def test_m2ucbv_grid():
+    """T = 40,000, K = 500, d = 10: guesses 0, 1, 2, ..., 2^16; thresholds ceil(C / 5) up to 40."""
+    learner = make(sr.learners()["M2UCBV"], Problem(500, 10, 40_000), settings={})
+    assert learner.least.tolist() == [1, 1, 1, 1, 2, 4, 7, 13, 26] + [40] * 9
+    literal = make(sr.learners()["M2UCBV"], Problem(500, 10, 40_000), settings={"warmup": "literal"})
+    assert literal.least.tolist()[:4] == [1, 10, 20, 40]
+
+
+@pytest.mark.parametrize(("warmup", "rounds"), [("literal", 10 * 1 * K), ("cycled", math.ceil(10 * K / D))])
+def test_mucbv_warmup_as_printed(warmup, rounds):
+    """C = 1: `literal` shows each item 10 times on top, in order; `cycled` shows the next d items each round."""
+    settings = {"warmup": warmup, "corruption": 1}
+    learner = make(sr.learners()["MUCBV"], Problem(K, D, 1000), settings=settings)
+    assert learner.warmup_rounds == rounds
+    allowed, note, mind = np.ones(K, np.bool_), np.zeros(D + NOTE_EXTRA), np.random.default_rng(0)
+    shown = np.zeros(K, int)
+    for t in range(1, rounds + 1):
+        ranking = np.zeros(D, np.int64)
+        call_rank(learner, t, allowed, ranking, note, mind)
+        if warmup == "literal":
+            assert ranking[0] == (t - 1) // 10
+            shown[ranking[0]] += 1
+        else:
+            assert ranking.tolist() == [((t - 1) * D + p) % K for p in range(D)]
+            shown[ranking] += 1
+    assert shown.min() == 10
+
+
+def test_mucbv_capped_warmup_threshold():
+    """w(C) = min(ceil(10 C d / K), 40): C = 2,000 at K = 500, d = 10 is 400, capped to 40; C = 13 gives 3."""
+    for corruption, least in [(0, 1), (13, 3), (2000, 40)]:
+        learner = make(sr.learners()["MUCBV"], Problem(500, 10, 40_000), settings={"corruption": corruption})
+        assert learner.least == least
+    known = make(sr.learners()["MUCBV"], Problem(500, 10, 40_000, budget=13), settings={})
+    assert known.least == 3
+
+
+@pytest.mark.parametrize("name", sorted(set(sr.learners())))
+def test_memory_is_at_most_200_bytes_an_item(name):
+    problem = Problem(5000, 10, 40_000, 0, np.zeros(5000))
+    learner = make(sr.learners()[name], problem, settings={})
+    assert sum(array.nbytes for _, array in memory(learner)) / 5000 <= 200
+
+
+@pytest.mark.parametrize("name", sorted(set(sr.learners()) - {"Random", "Oracle"}))
+def test_each_learner_beats_random_on_an_easy_clean_instance(name):
+    """Four items at 0.8, sixteen at 0.1, 1,500 rounds, 3 seeds: less than half of Random's regret."""
+    attraction = [0.8] * 4 + [0.1] * 16
+    chance, own = (
+        sr.simulate(n, attraction, length=2, horizon=1500, seeds=range(3)).final.mean() for n in ("Random", name)
+    )
+    assert own < chance / 2
+
+
+def test_the_attack_moves_what_trusts_and_time_blocks_resist():
+    """Front flips of 10 %, 8,000 rounds, 100 items: regret grows 5-fold for CascadeTS, not 2-fold for TimeBlocks."""
+    logits = stats.norm(-2.0, 1.2).ppf((np.arange(100) + 0.5) / 100)
+    attraction = 1 / (1 + np.exp(-logits))
+
+    def growth(name):
+        clean, attacked = (
+            sr.simulate(
+                name, attraction, length=5, horizon=8000, adversary="PrefixFlip", budget=budget, seeds=range(3)
+            ).final.mean()
+            for budget in (0, 800)
+        )
+        return attacked / clean
+
+    assert growth("CascadeTS") > 5.0
+    assert growth("TimeBlocks") < 2.0

@@ -1,0 +1,89 @@
+"""The package as a whole: names, imports, sizes."""
+
+import pathlib
+import re
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import steadyrank as sr
+
+ROOT = pathlib.Path(__file__).parent.parent
+SOURCE = ROOT / "src" / "steadyrank"
+
+
+def test_import_loads_nothing_heavy():
+    script = "import sys, steadyrank; print({'numba', 'numpy', 'scipy', 'matplotlib'} & set(sys.modules))"
+    assert subprocess.run([sys.executable, "-c", script], capture_output=True, text=True).stdout.strip() == "set()"
+
+
+def test_public_names():
+    assert re.fullmatch(r"\d+\.\d+\.\d+", sr.__version__)
+    assert set(sr.__all__) <= set(dir(sr))
+    for name in sr.__all__:
+        assert callable(getattr(sr, name)), name
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        _ = sr.nothing
+    assert sr.profiles() == ["synthetic-low", "synthetic-mid", "synthetic-spread"]
+    assert {"Random", "Oracle", "CascadeUCB1", "CascadeKLUCB", "CascadeUCBV", "CascadeTS", "TSCascade"} <= set(
+        sr.learners()
+    )
+    assert {"MUCBV", "M2UCBV", "TimeBlocks"} <= set(sr.learners())
+    assert {"Honest", "PrefixFlip", "AttractionFlip"} <= set(sr.adversaries())
+    assert {"Cascade", "DriftingCascade"} <= set(sr.users())
+
+
+def test_profiles_have_the_stated_shape():
+    """The range of the best ten, and how many items lie above 1/2."""
+    for name, low, high, above in [
+        ("synthetic-low", 0.20, 0.38, 0), ("synthetic-spread", 0.62, 0.85, 24), ("synthetic-mid", 0.73, 0.83, 250),
+    ]:  # fmt: skip
+        p = sr.profile(name)
+        best = np.sort(p.attraction)[-10:]
+        assert p.attraction.size == 500
+        assert low <= best.min() <= best.max() <= high
+        assert (p.attraction > 0.5).sum() == above
+        assert np.array_equal(p.attraction, np.round(p.attraction, 12))
+        assert abs(np.corrcoef(np.arange(500), p.attraction)[0, 1]) < 0.15  # not sorted
+        assert np.array_equal(p.attraction, sr.profile(name).attraction)
+        assert p.mapping.startswith("sigmoid(N(")
+        assert sr.profile(name, mapping=p.mapping).mapping == p.mapping
+
+
+def test_profile_numbers_are_pinned():
+    """The same numbers on every machine."""
+    assert sr.profile("synthetic-spread").attraction[:3].tolist() == [0.115157355557, 0.141412212165, 0.054208563207]
+
+
+def test_unknown_profiles_and_mappings():
+    with pytest.raises(KeyError, match="unknown profile 'synthetic-lo': did you mean 'synthetic-low'"):
+        sr.profile("synthetic-lo")
+    with pytest.raises(ValueError, match="has the one mapping"):
+        sr.profile("synthetic-low", mapping="sparse")
+
+
+def test_modules_and_learners_stay_small():
+    for path in SOURCE.rglob("*.py"):
+        lines = len(path.read_text().splitlines())
+        limit = 120 if path.parent.name in {"learners", "users", "adversaries"} else 300
+        assert lines <= limit, f"{path} has {lines} lines"
+
+
+def test_tracked_files_name_no_registry_and_no_unfinished_work():
+    files = [ROOT / "constraints.txt", ROOT / "pyproject.toml", ROOT / "Makefile", *SOURCE.rglob("*.py")]
+    for path in files:
+        text = path.read_text()
+        assert "://" not in text or path.suffix == ".py", path
+        assert not re.search(r"\b(TODO|FIXME|XXX)\b", text), path
+
+
+def test_constraints_pin_every_dependency():
+    pinned = {
+        line.partition("==")[0].lower()
+        for line in (ROOT / "constraints.txt").read_text().splitlines()
+        if line and not line.startswith("#")
+    }
+    wanted = re.findall(r'^    "([a-z0-9-]+)[>=<]', (ROOT / "pyproject.toml").read_text(), re.MULTILINE)
+    assert {"numba", "numpy", "matplotlib", *wanted} <= pinned

@@ -1,0 +1,36 @@
+import json
+
+import numpy as np
+import pytest
+
+from steadyrank.lab import compare
+from steadyrank.report.tables import aligned, comparison_table
+from steadyrank.results import Comparison, half_width
+
+
+def test_half_width_by_hand():
+    """1, 2, 3: standard deviation 1, standard error 1/sqrt(3), 1.96 of them."""
+    assert half_width(np.array([1.0, 2.0, 3.0])) == pytest.approx(1.96 / np.sqrt(3))
+    assert half_width(np.array([5.0])) == 0.0
+
+
+def test_comparison_survives_the_disk(tmp_path):
+    result = compare(
+        ["Random", "CascadeTS"], "synthetic-mid", adversary="PrefixFlip", rates=[0.0, 0.25], horizon=200, length=10,
+        seeds=[0, 1],
+    )  # fmt: skip
+    path = tmp_path / "a" / "comparison.json"
+    result.save(path)
+    assert Comparison.load(path) == result
+    assert json.loads(path.read_text())["profile"] == "synthetic-mid"
+    assert list(path.parent.iterdir()) == [path]
+    assert result.final["Random"][0] == result.final["Random"][1]  # no attack moves what does not learn
+    table = comparison_table(result)
+    assert "25%" in table
+    assert "CascadeTS" in table
+
+
+def test_table_columns_line_up():
+    assert aligned(["a", "b"], [["long", "1"], ["x", "22"]]).splitlines() == [
+        "a      b", "----  --", "long   1", "x     22",
+    ]  # fmt: skip

@@ -29,7 +29,7 @@ check: setup
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check --quiet .
 	@$(BIN)/mypy
-	@$(BIN)/lint-imports --no-cache | tail -n 5
+	@$(BIN)/lint-imports --no-cache --no-logo
 
 bench: setup
 	@$(BIN)/python bench/foundation.py

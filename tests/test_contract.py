@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import steadyrank as sr
-from steadyrank.kernels import count_bits, top
+from steadyrank.kernels import count_bits, top, top_allowed
 from steadyrank.testing import check_adversary, check_learner, check_users
 
 LEARNERS, USERS, ADVERSARIES = sr.learners(), sr.users(), sr.adversaries()
@@ -65,8 +65,7 @@ class Sound(NamedTuple):
         return cls(np.zeros(problem.n_items, np.int64), np.zeros(problem.n_items, np.int64))
 
     def rank(self, t, allowed, ranking, note, rng):
-        index = np.where(allowed, (1.0 + self.wins) / (1.0 + self.seen), -np.inf)
-        top(index, ranking, rng)
+        top_allowed((1.0 + self.wins) / (1.0 + self.seen), allowed, ranking, rng)
 
     def update(self, t, ranking, note, clicks, examined):
         count_bits(self.seen, self.wins, ranking, clicks, examined)
@@ -77,7 +76,7 @@ class WritesInRank(Sound):
 
     def rank(self, t, allowed, ranking, note, rng):
         self.seen[0] += 1
-        top(np.where(allowed, 0.0, -np.inf), ranking, rng)
+        top_allowed(np.zeros(allowed.size), allowed, ranking, rng)
 
 
 class IgnoresAllowed(Sound):
@@ -91,15 +90,14 @@ class FavoursLowNumbers(Sound):
     __slots__ = ()
 
     def rank(self, t, allowed, ranking, note, rng):
-        index = np.where(allowed, -1.0 * np.arange(self.seen.size), -np.inf)
-        top(index, ranking, rng)
+        top_allowed(-1.0 * np.arange(self.seen.size), allowed, ranking, rng)
 
 
 class RepeatsItems(Sound):
     __slots__ = ()
 
     def rank(self, t, allowed, ranking, note, rng):
-        top(np.where(allowed, 0.0, -np.inf), ranking, rng)
+        top_allowed(np.zeros(allowed.size), allowed, ranking, rng)
         ranking[:] = ranking[0]
 
 
@@ -107,7 +105,7 @@ class TakesTheLiveNote(Sound):
     __slots__ = ()
 
     def rank(self, t, allowed, ranking, note, rng):
-        top(np.where(allowed, 0.0, -np.inf), ranking, rng)
+        top_allowed(np.zeros(allowed.size), allowed, ranking, rng)
         note[-1] = 1.0
 
 
@@ -122,8 +120,8 @@ class OwnChance(Sound):
     __slots__ = ()
 
     def rank(self, t, allowed, ranking, note, rng):
-        index = np.where(allowed, np.random.random(allowed.size), -np.inf)  # noqa: NPY002  (the breach)
-        top(index, ranking, rng)
+        index = np.random.random(allowed.size)  # noqa: NPY002  (the breach)
+        top_allowed(index, allowed, ranking, rng)
 
 
 class TypeDependsOnSize(Sound):
@@ -202,7 +200,7 @@ def test_breaches_of_adversaries_and_users_are_noticed():
 OWN = """
 from typing import NamedTuple
 import numpy as np
-from steadyrank.kernels import top
+from steadyrank.kernels import top_allowed
 
 class Stubborn(NamedTuple):
     "Shows item {first} first and learns nothing."
@@ -214,10 +212,10 @@ class Stubborn(NamedTuple):
         return cls(int(first), np.zeros(problem.n_items))
 
     def rank(self, t, allowed, ranking, note, rng):
-        index = np.where(allowed, 0.0, -np.inf)
-        if {obey} and allowed[{first}]:
+        index = np.zeros(allowed.size)
+        if {obey}:
             index[{first}] = 1.0
-        top(index, ranking, rng)
+        top_allowed(index, allowed, ranking, rng)
 
     def update(self, t, ranking, note, clicks, examined):
         for k in ranking[:examined]:
@@ -281,7 +279,7 @@ def test_a_variant_under_the_name_of_ours_is_not_mistaken_for_it():
         create = classmethod(ours.create.__func__)
 
         def rank(self, t, allowed, ranking, note, rng):
-            top(np.where(allowed, np.arange(allowed.size) * 1.0, -np.inf), ranking, rng)
+            top_allowed(np.arange(allowed.size) * 1.0, allowed, ranking, rng)
 
         def update(self, t, ranking, note, clicks, examined):
             pass

@@ -10,6 +10,7 @@ from scipy import stats
 import references
 import steadyrank as sr
 from steadyrank.contract import NOTE_EXTRA, Problem, call_rank, call_update, make, memory
+from steadyrank.learners.ts_cascade import sample
 
 K, D, T = 30, 4, 1200
 ATTRACTION = np.random.default_rng(4).uniform(0.0, 0.7, K)
@@ -111,10 +112,46 @@ def test_ts_cascade():
 
 
 def test_ts_cascade_by_hand():
-    """n = 8, S = 2, t = 20, Z = 1: 1/4 + max(sqrt(3/16 * 3.04452 / 9), 3.04452 / 9) = 1/4 + 0.33828."""
-    lt = math.log(21)
-    assert 0.25 + max(math.sqrt(0.1875 * lt / 9), lt / 9) == pytest.approx(0.58828, abs=1e-5)
-    assert math.sqrt(0.1875 * lt / 9) == pytest.approx(0.25185, abs=1e-5)
+    """n = 8, S = 2, t = 20, Z = 1: 1/4 + max(sqrt(3/16 * 3.04452 / 9), 3.04452 / 9) = 1/4 + 0.33828.
+
+    n = 99, S = 50, Z = -2: 0.50505 - 2 max(sqrt(0.249974 * 3.04452 / 100), 0.030445) = 0.50505 - 2 * 0.087237.
+    """
+    assert sample(8, 2, 20, 1.0) == pytest.approx(0.58828, abs=1e-5)
+    assert sample(99, 50, 20, -2.0) == pytest.approx(0.33058, abs=1e-5)
+    assert sample(0, 0, 20, 0.5) == pytest.approx(0.5 * 3.04452, abs=1e-5)
+
+
+def told(name, bits, **settings):
+    """A learner of one item that has seen these bits."""
+    learner = make(sr.learners()[name], Problem(1, 1, 100), settings=settings)
+    for t, bit in enumerate(bits, start=1):
+        call_update(learner, t, np.array([0]), np.zeros(1 + NOTE_EXTRA), np.array([bool(bit)]), 1)
+    return learner
+
+
+def test_indices_by_hand():
+    """Two clicks in eight visits, t = 20, log 20 = 2.99573, its root 1.73082.
+
+    UCB1: 1/4 + sqrt(1.5 * 2.99573 / 8) = 0.99947.
+    UCB-V: 1/4 + 2 sqrt(3/16 * 2.99573 / 8) + 6 * 2.99573 / 8 = 3.02674.
+    """
+    bits = [0, 1, 0, 0, 0, 0, 1, 0]
+    for name, index in [("CascadeUCB1", 0.99947), ("CascadeUCBV", 3.02674)]:
+        learner = told(name, bits)
+        assert learner.level[0] == 0.25
+        value = learner.level[0] + learner.root[0] * 1.730818 + learner.linear[0] * 2.995732
+        assert value == pytest.approx(index, abs=2e-5)
+
+
+def test_time_blocks_by_hand():
+    """At least two blocks, bits 11 00 01 1: four blocks of one merge to two of two, then a third is complete.
+
+    Means 1, 0, 1/2 and an open block: median 1/2, where the mean of all seven is 4/7.
+    """
+    learner = told("TimeBlocks", [1, 1, 0, 0, 0, 1, 1], n_blocks=2, mean_until=1)
+    assert learner.book.ones[0].tolist() == [2, 0, 1, 1]
+    assert learner.level[0] == 0.5
+    assert told("TimeBlocks", [1, 1, 0, 0, 0, 1, 1], n_blocks=2).level[0] == 4 / 7
 
 
 def test_time_blocks():

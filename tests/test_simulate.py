@@ -1,3 +1,8 @@
+import signal
+import subprocess
+import sys
+import time
+
 import numpy as np
 import pytest
 
@@ -133,6 +138,22 @@ def test_an_error_in_progress_is_not_swallowed():
         sr.simulate("Random", ATTRACTION, progress=interrupt, **BASE)
 
 
+def test_interruption_does_not_wait_for_the_horizon():
+    """A process told to stop in the middle of hours of rounds ends at once."""
+    script = (
+        "import numpy as np, steadyrank as sr\n"
+        "sr.simulate('Random', np.full(40, 0.2), length=4, horizon=10, seeds=[0])\n"
+        "print('ready', flush=True)\n"
+        "sr.simulate('Random', np.full(40, 0.2), length=4, horizon=10**11, seeds=range(2), marks=1)\n"
+    )
+    job = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert job.stdout.readline() == "ready\n"
+    time.sleep(0.5)
+    job.send_signal(signal.SIGINT)
+    _, errors = job.communicate(timeout=20)
+    assert "KeyboardInterrupt" in errors
+
+
 @pytest.mark.parametrize(
     ("change", "error", "message"),
     [
@@ -170,8 +191,6 @@ def test_an_error_in_progress_is_not_swallowed():
     ids=str,
 )
 def test_bad_input_is_named_before_anything_is_compiled(change, error, message, monkeypatch):
-    import sys
-
     def compiled(*arguments):
         raise RuntimeError("the loop was reached")
 

@@ -8,7 +8,7 @@ from ._jit import kernel
 
 __all__ = [
     "any_click", "cascade_stop", "cascade_value", "count_bits", "kl_upper", "largest", "mean_index", "rank_by_index",
-    "top",
+    "top", "top_allowed",
 ]  # fmt: skip
 
 
@@ -80,6 +80,15 @@ def top(index, ranking, rng):
             ranking[start + i] = tied[j]
             tied[j] = tied[i]
         start = stop
+
+
+@kernel
+def top_allowed(index, allowed, ranking, rng):
+    """`top` among the allowed items; leaves `index` as it is."""
+    masked = np.empty(index.size)
+    for k in range(index.size):
+        masked[k] = index[k] if allowed[k] else -np.inf
+    top(masked, ranking, rng)
 
 
 @kernel

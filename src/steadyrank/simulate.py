@@ -17,11 +17,11 @@ from .users import ALL as USERS
 
 
 @Entry
-def play(learner, users, adversary, allowed, length, marks, omniscient, world, foe, mind, regret, spent):
+def play(learner, users, adversary, allowed, length, marks, omniscient, halt, world, foe, mind, regret, spent):
     """Play rounds 1 to marks[-1]; write cumulative regret and spending at each mark.
 
     `world` drives the users, `foe` the adversary, `mind` the learner. With `omniscient` the learner is not told
-    of corrupted rounds.
+    of corrupted rounds. Setting `halt[0]` from outside stops it within a thousand rounds.
     """
     ranking = np.zeros(length, np.int64)
     best = np.zeros(length, np.int64)
@@ -43,6 +43,8 @@ def play(learner, users, adversary, allowed, length, marks, omniscient, world, f
             regret[m] = loss
             spent[m] = cost
             m += 1
+        if t % 1024 == 0 and halt[0]:
+            break
 
 
 @dataclass(frozen=True)
@@ -98,9 +100,9 @@ def simulate(
     chosen = _check_seeds(seeds)
     workers = min(whole("threads", (os.cpu_count() or 1) if threads is None else threads, 1), len(chosen))
     flag("omniscient", omniscient)
-    for name, value in (("settings", settings), ("adversary_settings", adversary_settings)):
+    for value in (settings, adversary_settings, users_settings):
         if value is not None and not isinstance(value, dict):
-            raise ValueError(f"{name} must be a dictionary of names and values, not {value!r}")
+            raise ValueError(f"settings must be a dictionary of names and values, not {value!r}")
 
     def parts(seed: int) -> tuple[Any, Any, Any]:
         problem = Problem(attraction.size, length, horizon, budget, attraction, seed)
@@ -112,11 +114,13 @@ def simulate(
             make(adversary_class, problem, crowd, budget, settings=foe),
         )
 
+    halt = np.zeros(1, np.bool_)
+
     def one(seed: int) -> tuple[Floats, Floats]:
         regret, spent = np.zeros(rounds.size), np.zeros(rounds.size)
         streams = [np.random.default_rng(s) for s in np.random.SeedSequence(seed).spawn(3)]
         allowed = np.ones(attraction.size, np.bool_)
-        play(*parts(seed), allowed, length, rounds, omniscient, *streams, regret, spent)
+        play(*parts(seed), allowed, length, rounds, omniscient, halt, *streams, regret, spent)
         return regret, spent
 
     parts(chosen[0])  # every setting is refused here or not at all, before anything is compiled
@@ -128,6 +132,7 @@ def simulate(
                 if progress is not None:
                     progress()
         except BaseException:
+            halt[0] = True
             pool.shutdown(wait=False, cancel_futures=True)
             raise
     regret, spent = (np.array(curves) for curves in zip(*(job.result() for job in jobs), strict=True))

@@ -9,7 +9,7 @@ from .. import chance
 from .._jit import kernel
 from ..contract import Floats, Ints, Problem
 from ..estimators import Calibration, Edge, Medians, Preset, observe_list
-from ..kernels import rank_by_index, top
+from ..kernels import rank_by_index, top_allowed
 from ..partitions import Partition, Reading
 from ..settings import choice, real, whole
 
@@ -20,16 +20,14 @@ CAPPED, LITERAL, CYCLED = range(3)  # as in Warmup
 @kernel
 def rank_warmup(kind, t, repeats, allowed, ranking, rng):
     """The list of warm-up round t: one item on top of random ones (literal), or the next d items (cycled)."""
-    index = np.where(allowed, 0.0, -np.inf)
+    index = np.zeros(allowed.size)
     if kind == LITERAL:
-        k = (t - 1) // repeats
-        index[k] = 1.0 if allowed[k] else -np.inf
+        index[(t - 1) // repeats] = 1.0
     else:
         d = ranking.size
         for p in range(d):
-            k = ((t - 1) * d + p) % allowed.size
-            index[k] = d - p if allowed[k] else -np.inf
-    top(index, ranking, rng)
+            index[((t - 1) * d + p) % allowed.size] = d - p
+    top_allowed(index, allowed, ranking, rng)
 
 
 class MUCBV(NamedTuple):

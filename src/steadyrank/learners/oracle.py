@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..contract import Floats, Problem
-from ..kernels import top
+from ..kernels import top_allowed
 
 
 class Oracle(NamedTuple):
@@ -27,7 +27,7 @@ class Oracle(NamedTuple):
         return cls(np.array(problem.attraction, np.float64))
 
     def rank(self, t, allowed, ranking, note, rng):
-        top(np.where(allowed, self.attraction, -np.inf), ranking, rng)
+        top_allowed(self.attraction, allowed, ranking, rng)
 
     def update(self, t, ranking, note, clicks, examined):
         pass

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..contract import Problem
-from ..kernels import top
+from ..kernels import top_allowed
 
 
 class Random(NamedTuple):
@@ -20,7 +20,7 @@ class Random(NamedTuple):
         return cls(int(problem.n_items))
 
     def rank(self, t, allowed, ranking, note, rng):
-        top(np.where(allowed, 0.0, -np.inf), ranking, rng)
+        top_allowed(np.zeros(allowed.size), allowed, ranking, rng)
 
     def update(self, t, ranking, note, clicks, examined):
         pass

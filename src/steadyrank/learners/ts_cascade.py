@@ -5,8 +5,17 @@ from typing import NamedTuple
 
 import numpy as np
 
+from .._jit import kernel
 from ..contract import Ints, Problem
-from ..kernels import count_bits, top
+from ..kernels import count_bits, top_allowed
+
+
+@kernel
+def sample(n, wins, t, z):
+    """One item's value in round t for the shared draw z."""
+    lt = math.log(t + 1.0)
+    m = wins / n if n > 0 else 0.0
+    return m + z * max(math.sqrt(m * (1.0 - m) * lt / (n + 1)), lt / (n + 1))
 
 
 class TSCascade(NamedTuple):
@@ -26,14 +35,10 @@ class TSCascade(NamedTuple):
 
     def rank(self, t, allowed, ranking, note, rng):
         z = rng.standard_normal()
-        lt = math.log(t + 1.0)
-        index = np.full(self.seen.size, -np.inf)
+        index = np.empty(self.seen.size)
         for k in range(self.seen.size):
-            if allowed[k]:
-                n = self.seen[k]
-                m = self.wins[k] / n if n > 0 else 0.0
-                index[k] = m + z * max(math.sqrt(m * (1.0 - m) * lt / (n + 1)), lt / (n + 1))
-        top(index, ranking, rng)
+            index[k] = sample(self.seen[k], self.wins[k], t, z)
+        top_allowed(index, allowed, ranking, rng)
 
     def update(self, t, ranking, note, clicks, examined):
         count_bits(self.seen, self.wins, ranking, clicks, examined)

@@ -32,4 +32,5 @@ class Cascade(NamedTuple):
         return cascade_value(self.attraction, ranking)
 
     def best(self, t, ranking):
-        ranking[:] = self.favourites[: ranking.size]
+        for p in range(ranking.size):  # numba compiles a loop in a tenth of the time of a slice
+            ranking[p] = self.favourites[p]

@@ -41,7 +41,7 @@ def size_of_blocks(reading: str, n: int, fixed: int, alpha: float) -> int:
     count = math.ceil(alpha * math.log(max(n, 2)))
     if reading == "A1":
         return 2 * (n // (2 * count)) + 1
-    return count if count % 2 else max(1, count - 1)
+    return count if count % 2 else count + 1
 
 
 def mean_of_medians(blocks: list[list[int]], b: int) -> float:

@@ -60,6 +60,13 @@ def test_block_majority_is_the_hypergeometric_tail(b, data):
     assert c.block_majority(n, ones, b) == pytest.approx(exact, rel=1e-9, abs=1e-14)
 
 
+@pytest.mark.parametrize(("n", "ones", "b"), [(40_000, 36_000, 1905), (20_000, 19_000, 953), (10_000, 4_000, 1001)])
+def test_block_majority_of_wide_blocks(n, ones, b):
+    """Where the first term of one tail underflows the other is summed."""
+    exact = stats.hypergeom.sf((b - 1) // 2, n, ones, b)
+    assert c.block_majority(n, ones, b) == pytest.approx(exact, rel=1e-7, abs=1e-14)
+
+
 @pytest.mark.parametrize(("b", "p", "seed"), [(21, 0.5, 0), (21, 0.2, 1), (5, 0.1, 2), (21, 0.97, 3), (41, 0.6, 4)])
 def test_the_recursion_follows_the_hypergeometric_tail(b, p, seed):
     """3,000 bits: Q and f within 1e-12 of scipy at every step."""

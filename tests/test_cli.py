@@ -1,4 +1,6 @@
 import re
+import subprocess
+import sys
 
 import pytest
 
@@ -19,9 +21,8 @@ def test_simulate_prints_a_table(capsys):
         "--adversary", "PrefixFlip", "--schedule", "late", "--budget", "10%", "--horizon", "400", "--seeds", "2",
     )  # fmt: skip
     assert code == 0
-    assert (
-        "synthetic-mid (sigmoid(N(0, 0.5))), 500 items, lists of 10, 400 rounds, 2 seeds, PrefixFlip late 40" in out
-    )
+    assert out.startswith("synthetic-mid (sigmoid(N(0, 0.5))), 500 items, lists of 10, 400 rounds, 2 seeds, ")
+    assert "users Cascade, PrefixFlip late 40 rounds\n" in out
     rows = re.findall(r"^(\S+)\s+([\d.,]+)\s+± ([\d.,]+)\s+(\d+)$", out, re.MULTILINE)
     assert [row[0] for row in rows] == ["CascadeUCBV", "MUCBV:preset=small-block,corruption=0"]
     attraction = sr.profile("synthetic-mid").attraction
@@ -63,7 +64,12 @@ def test_lists_name_everything_and_its_settings(capsys):
         (["simulate", "MUCBV:blok=5"], "MUCBV has no setting 'blok'"),
         (["simulate", "MUCBV:block"], "'block' in 'MUCBV:block' must be setting=value"),
         (["simulate", "CascadeTS", "--adversary", "Nobody"], "unknown adversary 'Nobody'"),
+        (["simulate", "CascadeTS", "--budget", "inf%", "--adversary", "PrefixFlip"], "not 'inf%'"),
+        (["simulate", "CascadeTS", "--budget", "10%"], "--budget 10% has no effect on Honest"),
+        (["simulate", "CascadeTS", "--schedule", "never"], "schedule must be one of"),
+        (["simulate", "CascadeTS", "--adversary", "PrefixFlip:schedule=late"], "schedule is an argument of its own"),
         (["learners", "Nobody"], "unknown learner 'Nobody'"),
+        (["adversaries", "Nobody"], "unknown adversary 'Nobody'"),
         (["reproduce", "--profile", "nowhere"], "unknown profile 'nowhere'"),
         (["reproduce", "--seeds", "0"], "seeds must hold at least one seed"),
     ],
@@ -81,6 +87,21 @@ def test_help_of_every_command(capsys):
             cli.main([command, "--help"])
         assert stop.value.code == 0
         assert command in capsys.readouterr().out
+
+
+def test_a_later_learners_bad_setting_is_found_before_the_first_one_runs(capsys):
+    code, out, err = steadyrank(capsys, "simulate", "Random", "MUCBV:block=4", "--horizon", "300", "--seeds", "2")
+    assert (code, out) == (2, "")
+    assert "1/4" not in err
+    assert "block must be odd" in err
+
+
+def test_a_reader_that_leaves_early_is_no_error():
+    done = subprocess.run(
+        f"{sys.executable} -m steadyrank.cli learners | head -1", shell=True, capture_output=True, text=True
+    )
+    assert done.stdout.startswith("BatchRank")
+    assert done.stderr == ""
 
 
 def test_values_of_settings():

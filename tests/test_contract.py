@@ -26,6 +26,12 @@ VARIANTS = [
     ("M2UCBV", {"data": "private", "preset": "small-block"}),
     ("M2UCBV", {"preset": "mean", "warmup": "literal"}),
     ("TimeBlocks", {"n_blocks": 2, "mean_until": 1}),
+    ("M2UCBV", {"selection": "gcobe"}),
+    ("CascadeRAC", {"rho": 0.05}),
+    ("FORC", {"rho": 0.03}),
+    ("CascadeCBARBAR", {"n0": 0.5, "use_all": True}),
+    ("FTRL", {"variant": "lbinfv", "weights": "plug-in"}),
+    ("FTRL", {"variant": "hybrid", "weights": "first-only"}),
 ]
 
 
@@ -133,6 +139,22 @@ class TypeDependsOnSize(Sound):
         return cls(np.zeros(problem.n_items, kind), np.zeros(problem.n_items, np.int64))
 
 
+class Peeks(Sound):
+    """Ranks by the true attractions."""
+
+    __slots__ = ()
+
+    @classmethod
+    def create(cls, problem):
+        return cls((1000 * problem.attraction).astype(np.int64), np.zeros(problem.n_items, np.int64))
+
+    def rank(self, t, allowed, ranking, note, rng):
+        top_allowed(1.0 * self.seen, allowed, ranking, rng)
+
+    def update(self, t, ranking, note, clicks, examined):
+        pass
+
+
 def test_a_sound_learner_passes():
     check_learner(Sound)
     check_learner(Sound, optimism=2.0)
@@ -149,6 +171,7 @@ def test_a_sound_learner_passes():
         (ChangesFeedback, "writes only its own memory"),
         (OwnChance, "rule 3"),
         (TypeDependsOnSize, "field types depend"),
+        (Peeks, "only Oracle may read the true attractions"),
     ],
 )
 def test_a_breach_is_noticed(cls, words):
@@ -188,7 +211,32 @@ class Lazy(USERS["Cascade"]):
         return ranking.size
 
 
+class IgnoresSchedule(ADVERSARIES["PrefixFlip"]):
+    __slots__ = ()
+
+    def corrupt(self, t, ranking, clicks, examined, rng):
+        if self.left[0] == 0:
+            return 0.0, examined
+        clicks[0] = not clicks[0]
+        self.left[0] -= 1
+        return 1.0, examined
+
+
+class Narrow(USERS["Cascade"]):
+    """Its best list is one item again and again."""
+
+    __slots__ = ()
+
+    def best(self, t, ranking):
+        for p in range(ranking.size):
+            ranking[p] = self.favourites[0]
+
+
 def test_breaches_of_adversaries_and_users_are_noticed():
+    with pytest.raises(AssertionError, match="under the schedule `late`"):
+        check_adversary(IgnoresSchedule)
+    with pytest.raises(AssertionError, match="`best` repeats items"):
+        check_users(Narrow)
     with pytest.raises(AssertionError, match=r"spent 0\.0 in a round with change=True"):
         check_adversary(FreeFlip)
     with pytest.raises(AssertionError, match="touches only the feedback"):

@@ -28,7 +28,7 @@ def test_code_blocks_run(block, capsys, tmp_path, monkeypatch):
 
 @pytest.mark.parametrize(
     ("page", "names"),
-    [("learners.md", sr.learners()), ("adversaries.md", sr.adversaries()), ("adversaries.md", sr.users())],
+    [("algorithms.md", sr.learners()), ("adversaries.md", sr.adversaries()), ("adversaries.md", sr.users())],
 )
 def test_every_class_has_its_row(page, names):
     rows = re.findall(r"^\| `(\w+)` \|", (ROOT / "docs" / page).read_text(), re.MULTILINE)
@@ -37,12 +37,12 @@ def test_every_class_has_its_row(page, names):
 
 
 def test_every_setting_is_documented():
-    text = (ROOT / "docs" / "learners.md").read_text()
+    text = (ROOT / "docs" / "algorithms.md").read_text()
     table = text[text.index("## Settings") : text.index("## Readings")]
     for name, cls in sr.learners().items():
         for setting in settings_of(cls):
             rows = [line for line in table.splitlines() if re.match(rf"\| [^|]*`{setting}`", line)]
-            assert any(f"`{name}`" in row for row in rows), f"{name}.{setting} is not in docs/learners.md"
+            assert any(f"`{name}`" in row for row in rows), f"{name}.{setting} is not in docs/algorithms.md"
     text = (ROOT / "docs" / "adversaries.md").read_text()
     for cls in (*sr.adversaries().values(), *sr.users().values()):
         for setting in settings_of(cls):

@@ -148,15 +148,43 @@ def test_a_disk_that_fills_up_warns_and_runs(tmp_path):
     assert "compiled code was not kept" in warned
 
 
-def test_long_unused_versions_are_removed(tmp_path):
-    old, young = tmp_path / "0123456789ab", tmp_path / "ba9876543210"
-    old.mkdir()
-    young.mkdir()
-    (old / "code.nbc").write_text("")
+def test_long_unused_versions_are_removed_and_nothing_else(tmp_path):
+    old, young, theirs = (tmp_path / name for name in ("0123456789ab", "ba9876543210", "photos of 2019"))
+    for folder in (old, young, theirs):
+        folder.mkdir()
+        (folder / "file").write_text("")
     os.utime(old, (1, 1))
+    os.utime(theirs, (1, 1))
     home = _jit._prepare(tmp_path)
     assert home is not None
-    assert sorted(p.name for p in tmp_path.iterdir()) == sorted([young.name, home.name])
+    assert {p.name for p in tmp_path.iterdir()} == {young.name, theirs.name, home.name}
+
+
+def test_code_for_records_of_others_is_not_kept(tmp_path):
+    """Kept, it would be stale after an edit, and unreadable where the other module is missing."""
+    package = miniature(tmp_path)
+    theirs = tmp_path / "theirs.py"
+    theirs.write_text("from typing import NamedTuple\n\nclass Pair(NamedTuple):\n    a: int\n    b: float\n")
+    (package / "kernels.py").write_text("from ._jit import kernel\n\n@kernel\ndef step(x):\n    return x.a + 1\n")
+    environment = {"PYTHONPATH": str(tmp_path), "STEADYRANK_CACHE": str(tmp_path / "cache")}
+    script = "from steadyrank.simulate import play; from theirs import Pair; print(play(Pair(4, 0.5)))"
+    assert run(script, **environment) == ("50", "")
+    assert not list((tmp_path / "cache").rglob("*.nbi"))
+    theirs.write_text("from typing import NamedTuple\n\nclass Pair(NamedTuple):\n    b: int\n    a: float\n")
+    assert run(script, **environment) == ("15.0", "")
+
+
+def test_a_torn_file_is_replaced(tmp_path):
+    miniature(tmp_path)
+    environment = {"PYTHONPATH": str(tmp_path), "STEADYRANK_CACHE": str(tmp_path / "cache")}
+    script = "from steadyrank.simulate import play; print(play(4), sum(play.stats.cache_hits.values()))"
+    assert run(script, **environment)[0] == "50 0"
+    for index in (tmp_path / "cache").rglob("*.nbi"):
+        index.write_bytes(b"")
+    printed, warned = run(script, **environment)
+    assert printed == "50 0"
+    assert "unreadable and is made anew" in warned
+    assert run(script, **environment) == ("50 1", "")
 
 
 def test_interpreted_and_compiled_processes_agree():
@@ -173,7 +201,7 @@ for name in sr.learners():
 
 
 def test_no_learner_reads_or_writes_out_of_bounds():
-    """All learners under bounds checking, an attack and drifting users."""
+    """All learners under bounds checking and an attack, every item shown."""
     script = """
 import numpy as np
 import steadyrank as sr

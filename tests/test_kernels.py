@@ -49,7 +49,7 @@ def test_ties_are_uniform():
 
 
 def test_ucbv_index_by_hand():
-    """m = 3/10, t = 100: 0.3 + 2 sqrt(0.21 * 4.60517 / 10) + 6 * 4.60517 / 10 = 3.38507, above the cap of 1.
+    """m = 3/10, t = 100: 0.3 + 2 sqrt(0.21 * 4.60517 / 10) + 6 * 4.60517 / 10 = 3.68506, above the cap of 1.
 
     With n = 100, S = 30: 0.3 + 2 sqrt(0.21 * 4.60517 / 100) + 0.27631 = 0.77300.
     """

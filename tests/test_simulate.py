@@ -43,6 +43,7 @@ def test_shapes_marks_and_monotone_curves():
     assert chosen.marks.tolist() == [1, 60, 300]
     assert chosen.spent[0].tolist() == [1, 60, 60]
     assert np.array_equal(chosen.final, run.final)
+    assert sr.simulate("Random", ATTRACTION, marks=np.array(3), **BASE).marks.tolist() == [100, 200, 300]
     assert sr.simulate("Random", ATTRACTION, marks=[7], **BASE).marks.tolist() == [7, 300]
     assert sr.simulate("Random", ATTRACTION, length=4, horizon=3, seeds=[0]).marks.tolist() == [1, 2, 3]
 
@@ -100,11 +101,41 @@ def test_omniscient_learner_is_not_told_of_corrupted_rounds():
     assert withheld < told / 2
 
 
-def test_learners_with_one_seed_meet_the_same_luck():
-    """Two learners who show the same lists see the same clicks, whatever the adversary draws."""
-    a = sr.simulate("Oracle", ATTRACTION, **BASE)
-    b = sr.simulate("Oracle", ATTRACTION, adversary="AttractionFlip", schedule="ramp", budget=100, **BASE)
-    assert np.array_equal(a.regret, b.regret)
+class Fidgets(sr.adversaries()["Honest"]):
+    """Draws from its stream in every round and changes nothing."""
+
+    __slots__ = ()
+
+    def corrupt(self, t, ranking, clicks, examined, rng):
+        rng.random()
+        return 0.0, examined
+
+
+def test_users_adversary_and_learner_draw_from_streams_of_their_own():
+    """What the adversary draws moves neither users nor learner; another seed does."""
+    honest, fidgety = (sr.simulate("CascadeTS", ATTRACTION, adversary=a, **BASE) for a in ("Honest", Fidgets))
+    assert np.array_equal(honest.regret, fidgety.regret)
+    other = sr.simulate("CascadeTS", ATTRACTION, length=4, horizon=300, seeds=[7, 8, 9])
+    assert not np.array_equal(honest.regret, other.regret)
+
+
+class Remembers(sr.learners()["Random"]):
+    """Finds its own mark of the round before in `note`, if it is not cleared."""
+
+    __slots__ = ()
+
+    def rank(self, t, allowed, ranking, note, rng):
+        for p in range(ranking.size):
+            ranking[p] = p
+        note[0] += 1.0
+
+    def update(self, t, ranking, note, clicks, examined):
+        if note[0] > 1.0:
+            raise ValueError("leaked")
+
+
+def test_a_note_starts_empty_in_every_round():
+    sr.simulate(Remembers, ATTRACTION, **BASE)
 
 
 def test_drifting_users_change_the_best_list():
@@ -179,13 +210,28 @@ def test_interruption_does_not_wait_for_the_horizon():
         ({"omniscient": 1}, ValueError, "omniscient must be True or False, not 1"),
         ({"learner": "CascadeUCB"}, KeyError, "unknown learner 'CascadeUCB': did you mean 'CascadeUCBV'"),
         ({"learner": int}, ValueError, "is no learner"),
+        ({"learner": ["Random"]}, KeyError, "unknown learner"),
+        ({"adversary": "Honest", "schedule": "never"}, ValueError, "schedule must be one of"),
+        ({"adversary_settings": {"schedule": "late"}}, ValueError, "schedule is an argument of its own"),
+        ({"horizon": 10**20}, ValueError, "horizon must be a whole number of at least 1, not 1000"),
+        ({"horizon": 10**10}, ValueError, "horizon of an adversary must be a whole number from 1 to 1000000000"),
+        (
+            {"learner": "MUCBV", "settings": {"block": 10**12 + 1}},
+            ValueError,
+            "block must be a whole number from 1 to",
+        ),
+        ({"learner": "MUCBV", "settings": {"corruption": 10**18}}, ValueError, "corruption must be a whole number"),
+        ({"learner": "MUCBV", "settings": {"reading": "A2", "block": 5}}, ValueError, "block=5 has no effect"),
+        ({"learner": "MUCBV", "settings": {"block": 5, "alpha": 3.0}}, ValueError, "alpha=3.0 has no effect"),
+        ({"learner": "MUCBV", "settings": {"eta": 1e-3}}, ValueError, "eta=0.001 has no effect under calibration"),
+        ({"learner": "TimeBlocks", "settings": {"mean_until": 10**30}}, ValueError, "mean_until must be a whole"),
         ({"adversary": "Prefixflip"}, KeyError, "did you mean 'PrefixFlip'"),
         ({"users": "cascade"}, KeyError, "did you mean 'Cascade'"),
         ({"settings": {"c": 2.0}}, ValueError, "CascadeUCBV has no setting 'c': it has a, b"),
         ({"settings": {"a": "wide"}}, ValueError, "a must be a number of at least 0.0, not 'wide'"),
         ({"settings": [1]}, ValueError, "settings must be a dictionary"),
         ({"users_settings": {"pattern": "slow"}}, ValueError, "Cascade has no setting 'pattern': it has none"),
-        ({"learner": "MUCBV", "settings": {"block": 4}}, ValueError, "block must be odd and at least 1, not 4"),
+        ({"learner": "MUCBV", "settings": {"block": 4}}, ValueError, "block must be odd from 1 to 9999, not 4"),
         ({"schedule": "never"}, ValueError, "schedule must be one of"),
     ],
     ids=str,
@@ -195,6 +241,7 @@ def test_bad_input_is_named_before_anything_is_compiled(change, error, message, 
         raise RuntimeError("the loop was reached")
 
     monkeypatch.setattr(sys.modules["steadyrank.simulate"], "play", compiled)
+    monkeypatch.setattr("numba.core.dispatcher.Dispatcher.compile", compiled)
     arguments = {"learner": "CascadeUCBV", "attraction": ATTRACTION, "adversary": "PrefixFlip", **BASE, **change}
     with pytest.raises(error, match=message):
         sr.simulate(arguments.pop("learner"), arguments.pop("attraction"), **arguments)

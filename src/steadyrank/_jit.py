@@ -5,29 +5,28 @@ processes that save at once can exchange their code. Here the directory is named
 that decides the machine code, and saving takes a lock.
 """
 
+import contextlib
 import fcntl
 import hashlib
 import os
 import pathlib
+import re
 import shutil
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, TypeVar, cast
 
 import numba
 import numpy as np
+from numba import types
 from numba.core import config
 from numba.core.caching import CompileResultCacheImpl, FunctionCache, UserProvidedCacheLocator
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 _PACKAGE = pathlib.Path(__file__).parent
-_COMPILED = (
-    "_jit.py", "adversaries", "calibration.py", "chance.py", "contract.py", "estimators.py", "kernels.py",
-    "learners", "live.py", "partitions.py", "selection.py", "simulate.py",
-    "users",
-)  # fmt: skip
+_RECORDS = ("adversaries", "learners", "users")
 _FLAGS = (
     "BOUNDSCHECK", "CPU_FEATURES", "CPU_NAME", "DEBUGINFO_DEFAULT", "DISABLE_INTEL_SVML", "ENABLE_AVX",
     "LOOP_VECTORIZE", "OPT", "SLP_VECTORIZE", "USING_SVML",
@@ -37,10 +36,10 @@ _FORGET_AFTER = 30 * 24 * 3600.0  # seconds without use
 
 def _sources() -> list[pathlib.Path]:
     """Every file whose text can change compiled code."""
-    found: list[pathlib.Path] = []
-    for name in _COMPILED:
-        path = _PACKAGE / name
-        found.extend(sorted(path.glob("*.py")) if path.is_dir() else [path] if path.exists() else [])
+    found = [path for folder in _RECORDS for path in sorted((_PACKAGE / folder).glob("*.py"))]
+    for path in sorted(_PACKAGE.glob("*.py")):
+        if path.name == "_jit.py" or re.search(r"^@(kernel|Entry)$", path.read_text(), re.MULTILINE):
+            found.append(path)
     return found
 
 
@@ -61,6 +60,16 @@ def cache_root() -> pathlib.Path:
     return pathlib.Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "steadyrank"
 
 
+def _forget(root: pathlib.Path) -> None:
+    """Remove versions long unused; only folders named like ours, whatever else the user keeps there."""
+    for other in root.iterdir():
+        try:
+            if re.fullmatch("[0-9a-f]{12}", other.name) and time.time() - other.stat().st_mtime > _FORGET_AFTER:
+                shutil.rmtree(other, ignore_errors=True)
+        except FileNotFoundError:  # another process was faster
+            continue
+
+
 def _prepare(root: pathlib.Path) -> pathlib.Path | None:
     """Make this version's directory, mark it as used, and remove those of versions long unused."""
     home = root / digest()
@@ -69,9 +78,7 @@ def _prepare(root: pathlib.Path) -> pathlib.Path | None:
         os.utime(home)
         if not os.access(home, os.W_OK):
             raise PermissionError(f"{home} is not writable")
-        for other in root.iterdir():
-            if other.is_dir() and time.time() - other.stat().st_mtime > _FORGET_AFTER:
-                shutil.rmtree(other, ignore_errors=True)
+        _forget(root)
     except OSError as error:
         warnings.warn(
             f"compiled code cannot be kept ({error}); it is compiled anew in every process. "
@@ -108,22 +115,52 @@ class _Implementation(CompileResultCacheImpl):
     _locator_classes = [_Locator]  # noqa: RUF012  (numba declares it so)
 
 
+def _foreign(kinds: Any) -> bool:
+    """Whether a record class from outside this package is among the types, at any depth."""
+    for kind in kinds:
+        if isinstance(kind, types.BaseTuple):
+            own = getattr(kind, "instance_class", None)
+            if own is not None and own.__module__.partition(".")[0] != __package__:
+                return True
+            if _foreign(getattr(kind, "types", ())):
+                return True
+    return False
+
+
 class _Cache(FunctionCache):
     """Numba's cache of one function, saved by one process at a time.
 
-    Without the lock two processes may pick the same file for different signatures, and the next process runs
-    the wrong one.
+    Without the lock two processes may pick the same file for different signatures, and the next process runs the
+    wrong one. Code for records from outside this package is neither saved nor loaded: no digest covers them.
     """
 
     _impl_class = _Implementation
 
-    def save_overload(self, sig: Any, data: Any) -> None:
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        if _foreign(getattr(sig, "args", sig)):
+            return None
         try:
-            with open(pathlib.Path(self.cache_path) / "lock", "a") as lock:
-                fcntl.flock(lock, fcntl.LOCK_EX)
+            return super().load_overload(sig, target_context)
+        except Exception as error:  # a torn or foreign file: any error means that it is of no use
+            warnings.warn(f"compiled code was unreadable and is made anew: {error!r}", RuntimeWarning, stacklevel=2)
+            with self._lock():
+                self.flush()
+            return None
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        if _foreign(getattr(sig, "args", sig)):
+            return
+        try:
+            with self._lock():
                 super().save_overload(sig, data)
         except OSError as error:
             warnings.warn(f"compiled code was not kept: {error}", RuntimeWarning, stacklevel=2)
+
+    @contextlib.contextmanager
+    def _lock(self) -> Iterator[None]:
+        with open(pathlib.Path(self.cache_path) / "lock", "a") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield
 
 
 def kernel(function: F) -> F:

@@ -105,17 +105,23 @@ def block_majority(n, ones, b):
 
     O(b), relative accuracy.
     """
+    if 2 * ones > n:
+        return 1.0 - minority(n, n - ones, b)
+    return minority(n, ones, b)
+
+
+@kernel
+def minority(n, ones, b):
+    """`block_majority` for 2 ones <= n: the sum starts at its largest term, so it underflows only with the result."""
     r = (b + 1) // 2
     if ones < r:
         return 0.0
-    if n - ones < b - r + 1:
-        return 1.0
     term = math.exp(log_choose(ones, r) + log_choose(n - ones, b - r) - log_choose(n, b))
     total = term
     for x in range(r, min(b, ones)):
         term *= (ones - x) * (b - x) / ((x + 1.0) * (n - ones - b + x + 1.0))
         total += term
-    return min(total, 1.0)
+    return total
 
 
 @kernel

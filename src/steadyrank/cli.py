@@ -2,6 +2,7 @@
 
 import argparse
 import inspect
+import os
 import pathlib
 import sys
 import typing
@@ -20,7 +21,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
         return 130
-    except (KeyError, ValueError, OSError) as error:
+    except BrokenPipeError:  # the reader, `head` perhaps, has had enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 141
+    except (KeyError, ValueError, OSError, MemoryError) as error:
         message = error.args[0] if isinstance(error, KeyError) else error
         print(f"steadyrank {options.command}: {message}", file=sys.stderr)
         return 2
@@ -35,12 +39,14 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     _add_simulate(commands)
     _add_reproduce(commands)
-    for kind, method in (("learners", "rank"), ("adversaries", "corrupt"), ("users", "click")):
+    for kind, one, method in (
+        ("learners", "learner", "rank"), ("adversaries", "adversary", "corrupt"), ("users", "users", "click"),
+    ):  # fmt: skip
         sub = commands.add_parser(
             kind, help=f"list the {kind} and their settings", description=f"List the {kind} with what each does."
         )
         sub.add_argument("name", nargs="?", help="show only this one, with its settings explained")
-        sub.set_defaults(run=_list, kind=kind, method=method)
+        sub.set_defaults(run=_list, kind=kind, one=one, method=method)
     sub = commands.add_parser("profiles", help="list the profiles", description="List the profiles by name.")
     sub.set_defaults(run=_profiles)
     return parser
@@ -115,7 +121,7 @@ def parse_budget(text: str, horizon: int) -> int:
     """A number of rounds, or a share of the horizon such as `10%`."""
     try:
         budget = round(float(text[:-1]) / 100 * horizon) if text.endswith("%") else int(text)
-    except ValueError:
+    except (ValueError, OverflowError):
         raise ValueError(f"--budget must be a number of rounds or a share such as 10%, not {text!r}") from None
     if not 0 <= budget <= horizon:
         raise ValueError(
@@ -125,11 +131,11 @@ def parse_budget(text: str, horizon: int) -> int:
 
 
 def _simulate(options: argparse.Namespace) -> None:
-    from .contract import find
+    from .contract import Problem, find, make
     from .learners import ALL
     from .profiles import profile
     from .progress import Progress
-    from .report.tables import aligned
+    from .report.tables import aligned, plus_minus
     from .results import half_width
     from .simulate import simulate
 
@@ -138,8 +144,11 @@ def _simulate(options: argparse.Namespace) -> None:
     adversary, adversary_settings = parse_choice(options.adversary)
     users, users_settings = parse_choice(options.users)
     chosen = [(text, *parse_choice(text)) for text in options.learner]
-    for _, name, _settings in chosen:
-        find("learner", name, ALL, "rank")
+    if budget > 0 and adversary == "Honest":
+        raise ValueError(f"--budget {options.budget} has no effect on Honest; choose an --adversary")
+    problem = Problem(world.attraction.size, options.length, options.horizon, budget, world.attraction)
+    for _, name, settings in chosen:  # every learner is refused here or not at all, before the first one runs
+        make(find("learner", name, ALL, "rank"), problem, settings=settings)
     bar = Progress(len(chosen) * max(options.seeds, 1), "simulating", sys.stderr)
     rows = []
     for text, name, settings in chosen:
@@ -150,11 +159,12 @@ def _simulate(options: argparse.Namespace) -> None:
             threads=options.threads, omniscient=options.omniscient, progress=bar.step,
         )  # fmt: skip
         spread = float(half_width(run.final))
-        rows.append([text, f"{run.final.mean():,.1f}", f"± {spread:,.1f}", f"{run.spent[:, -1].mean():,.0f}"])
+        rows.append([text, f"{run.final.mean():,.1f}", plus_minus(spread, 1), f"{run.spent[:, -1].mean():,.0f}"])
     bar.close()
     print(
         f"{world.name} ({world.mapping}), {world.attraction.size} items, lists of {options.length}, "
-        f"{options.horizon:,} rounds, {options.seeds} seeds, {adversary} {options.schedule} {budget:,} rounds"
+        f"{options.horizon:,} rounds, {options.seeds} seeds, users {options.users}, "
+        f"{options.adversary} {options.schedule} {budget:,} rounds{', omniscient' if options.omniscient else ''}"
     )
     print(aligned(["learner", "regret", "95 %", "corrupted rounds"], rows))
 
@@ -198,7 +208,7 @@ def _list(options: argparse.Namespace) -> None:
             for line in _settings(cls):
                 print(f"{'':<{width}}    {line}")
         return
-    cls = find(options.kind.rstrip("s"), options.name, known, options.method)
+    cls = find(options.one, options.name, known, options.method)
     print(f"{cls.__name__}\n\n{inspect.getdoc(cls)}\n")
     for line in _settings(cls):
         print(f"    {line}")

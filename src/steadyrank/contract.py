@@ -100,7 +100,7 @@ def find(kind: str, chosen: str | type, known: dict[str, type], method: str) -> 
         if not (issubclass(chosen, tuple) and hasattr(chosen, method) and hasattr(chosen, "create")):
             raise ValueError(f"{chosen!r} is no {kind}: it needs to be a NamedTuple with create and {method}")
         return chosen
-    if chosen not in known:
+    if not isinstance(chosen, str) or chosen not in known:
         raise KeyError(closest(kind, chosen, known))
     return known[chosen]
 
@@ -146,6 +146,18 @@ def call_update(learner, t, ranking, note, clicks, examined):  # type: ignore[no
 def call_click(users, t, ranking, clicks, rng):  # type: ignore[no-untyped-def]
     """One compiled `click`."""
     return users.click(t, ranking, clicks, rng)
+
+
+@Entry
+def call_value(users, t, ranking):  # type: ignore[no-untyped-def]
+    """One compiled `value`."""
+    return users.value(t, ranking)
+
+
+@Entry
+def call_best(users, t, ranking):  # type: ignore[no-untyped-def]
+    """One compiled `best`."""
+    users.best(t, ranking)
 
 
 @Entry

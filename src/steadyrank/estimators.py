@@ -91,18 +91,20 @@ class Medians(NamedTuple):
         alpha: float | None,
         least_blocks: int | None,
         calibration: Calibration,
-        eta: float,
+        eta: float | None,
         edge: Edge,
     ) -> "Medians":
         """Empty memory for `shape` streams of bits; None takes the preset's value."""
         choice("preset", preset, PRESETS)
         chosen = PRESETS[preset]
+        given = {"block": block, "alpha": alpha, "least_blocks": least_blocks, "eta": eta}
         alpha = real("alpha", chosen["alpha"] if alpha is None else alpha, 0.01, 1000.0)
         code = choice("reading", chosen["reading"] if reading is None else reading, get_args(Reading))
         how = choice("partition", partition, get_args(Partition))
         block = chosen.get("block") if block is None else block
+        _refuse_unused(given, code, block is not None, calibration)
         size = max(3, odd_below(math.ceil(alpha * math.log(horizon or _PAPER_HORIZON))))
-        size = size if block is None else odd("block", block)
+        size = size if block is None else odd("block", block, 1, 9_999)
         return cls(
             seen=np.zeros(shape, np.int64),
             wins=np.zeros(shape, np.int64),
@@ -122,8 +124,23 @@ class Medians(NamedTuple):
                 "least_blocks", chosen["least_blocks"] if least_blocks is None else least_blocks, 1, 1_000_000
             ),
             alpha=alpha,
-            eta=real("eta", eta, 0.0, 0.5),
+            eta=real("eta", 1e-6 if eta is None else eta, 0.0, 0.5),
         )
+
+
+def _refuse_unused(given: dict[str, Any], reading: int, sized: bool, calibration: str) -> None:
+    """Refuse a setting that would change nothing: a curve must not be labelled with what did not make it."""
+    unused = {
+        "block": reading != A3,
+        "alpha": reading == MEAN or (reading == A3 and sized),
+        "least_blocks": reading == MEAN,
+        "eta": calibration == "exact",
+    }
+    for name, value in given.items():
+        if value is not None and unused[name]:
+            why = "calibration='exact'" if name == "eta" else f"reading {get_args(Reading)[reading]!r}"
+            why += " with a given block" if name == "alpha" and reading == A3 else ""
+            raise ValueError(f"{name}={value!r} has no effect under {why}; leave it out")
 
 
 @kernel
@@ -137,13 +154,12 @@ def row(book, j):
 
 
 @kernel
-def from_tally(book, tally, m, b):
-    """g_b of the share of majority blocks, with the chosen treatment of shares 0 and 1."""
-    y = tally / m
+def from_share(book, y, m, b):
+    """g_b of the share y of m blocks that have a majority, with the chosen treatment of shares 0 and 1."""
     if book.edge == CLIP:
         y = min(max(y, 0.5 / m), 1.0 - 0.5 / m)
     elif book.edge == ADD_HALF:
-        y = (tally + 0.5) / (m + 1.0)
+        y = (y * m + 0.5) / (m + 1.0)
     if book.bisection == 1:
         return calibrate_bisect(b, y, book.eta, 60)
     return calibrate(b, y)
@@ -159,6 +175,8 @@ def averaged_estimate(book, k, bit, b):
         book.chain[k, 1] = f
     else:
         q = block_majority(n, ones, b)
+    if book.bisection == 1 or book.edge != LITERAL:
+        return from_share(book, min(max(q, 0.0), 1.0), n // b, b)
     if q < 1e-9:  # here g_b needs the relative accuracy of the sum itself
         return calibrate(b, block_majority(n, ones, b))
     if q > 1.0 - 1e-9:
@@ -192,7 +210,7 @@ def observe(book, k, bit, chance):
         book.blocks[k] = n // b
         book.tally[k] = fresh_tally(n, ones, b, n // b, chance)
     if b > 1 and book.blocks[k] >= book.least_blocks:
-        book.estimate[k] = from_tally(book, book.tally[k], book.blocks[k], b) if changed else last
+        book.estimate[k] = from_share(book, book.tally[k] / book.blocks[k], book.blocks[k], b) if changed else last
 
 
 @kernel
@@ -204,11 +222,28 @@ def observe_list(book, root, linear, a, b, ranking, clicks, examined, chance):
         mean_index(book.estimate, root, linear, k, book.estimate[k], book.seen[k], a, b)
 
 
+@kernel
+def wipe(book, root, linear, clock):
+    """Empty all rows of a `Medians` with two axes, and what belongs to it."""
+    book.seen[:] = 0
+    book.wins[:] = 0
+    book.estimate[:] = 0.0
+    book.blocks[:] = 0
+    book.tally[:] = 0
+    book.open_seen[:] = 0
+    book.open_wins[:] = 0
+    book.histogram[:] = 0
+    book.chain[:] = 0.0
+    root[:] = 0.0
+    linear[:] = 0.0
+    clock[:] = 0
+
+
 class TimeMedians(NamedTuple):
     """Median of means over blocks in order of arrival (ours; the remedy for attacks that come in one stretch).
 
     An item has between B and 2 B - 1 complete blocks of equal length; when there are 2 B, neighbours merge and
-    the length doubles: amortised O(1), 8 B + 20 bytes an item.
+    the length doubles: amortised O(1), 8 B + 12 bytes an item.
     """
 
     ones: Counts  # [K, 2 B] ones in each block; the block after the complete ones is being filled

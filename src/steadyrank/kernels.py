@@ -7,8 +7,8 @@ import numpy as np
 from ._jit import kernel
 
 __all__ = [
-    "any_click", "cascade_stop", "cascade_value", "count_bits", "kl_upper", "largest", "mean_index", "rank_by_index",
-    "top", "top_allowed",
+    "any_click", "arrange", "cascade_stop", "cascade_value", "count_bits", "kl_lower", "kl_upper", "largest",
+    "mean_index", "rank_by_index", "top", "top_allowed",
 ]  # fmt: skip
 
 
@@ -47,11 +47,11 @@ def largest(index, ranking):
 
 
 @kernel
-def top(index, ranking, rng):
-    """Write the items of the largest entries of `index` into `ranking`, best first, ties in random order.
+def arrange(index, ranking, uniforms):
+    """Write the items of the largest entries of `index` into `ranking`, best first, ties by the uniforms given.
 
-    Draws exactly `ranking.size` uniforms: place p is filled from the items that tie for it, gathered in item
-    order, by one step of a Fisher-Yates shuffle. An index of -inf marks an item that may not be shown.
+    Place p is filled from the items that tie for it, gathered in item order, by one step of a Fisher-Yates
+    shuffle with `uniforms[p]`.
     """
     d = ranking.size
     left_out = largest(index, ranking)
@@ -62,24 +62,31 @@ def top(index, ranking, rng):
         stop = start + 1
         while stop < d and index[ranking[stop]] == value:
             stop += 1
-        if stop == start + 1 and not (value == last and left_out > 0):
-            rng.random()
-            start = stop
-            continue
-        if value == last and left_out > 0:
+        cut = value == last and left_out > 0
+        if cut:
             tied = np.empty(d - start + left_out, np.int64)
             found = 0
             for k in range(index.size):
                 if index[k] == value:
                     tied[found] = k
                     found += 1
-        else:
+        elif stop > start + 1:
             tied = ranking[start:stop].copy()
-        for i in range(stop - start):
-            j = i + int(rng.random() * (tied.size - i))
-            ranking[start + i] = tied[j]
-            tied[j] = tied[i]
+        if cut or stop > start + 1:
+            for i in range(stop - start):
+                j = i + int(uniforms[start + i] * (tied.size - i))
+                ranking[start + i] = tied[j]
+                tied[j] = tied[i]
         start = stop
+
+
+@kernel
+def top(index, ranking, rng):
+    """`arrange` with exactly `ranking.size` uniforms from `rng`; -inf marks an item that may not be shown."""
+    uniforms = np.empty(ranking.size)
+    for p in range(ranking.size):
+        uniforms[p] = rng.random()
+    arrange(index, ranking, uniforms)
 
 
 @kernel
@@ -136,12 +143,14 @@ def any_click(clicks, examined):
 def kl_upper(mean, n, level):
     """The largest q in [mean, 1] with `n kl(mean, q) <= level`, kl between Bernoulli laws.
 
-    Newton from the right, where kl(mean, .) is convex and increasing, so the steps never overshoot; it starts
-    from Pinsker's bound kl(p, q) >= 2 (q - p)^2.
+    Newton from the right, where kl(mean, .) is convex and increasing, so the steps never overshoot. It starts from
+    the lower of two bounds: Pinsker's, kl(p, q) >= 2 (q - p)^2, and kl(p, q) >= (q - p)^2 / (2 q (1 - p)), from
+    kl's derivative (x - p) / (x (1 - x)) and x (1 - x) <= q (1 - p) on [p, q].
     """
     p = min(max(mean, 1e-12), 1.0 - 1e-12)
     e = level / n
-    q = min(p + math.sqrt(0.5 * e), 1.0 - 1e-12)
+    h = e * (1.0 - p)
+    q = min(p + math.sqrt(0.5 * e), p + h + math.sqrt(h * (h + 2.0 * p)), 1.0 - 1e-12)
     for _ in range(50):
         excess = p * math.log(p / q) + (1.0 - p) * math.log((1.0 - p) / (1.0 - q)) - e
         if excess <= 0.0:
@@ -151,6 +160,12 @@ def kl_upper(mean, n, level):
         if step < 1e-11 * (1.0 - q):  # relative: near q = 1 even the first steps are tiny
             break
     return max(q, p)
+
+
+@kernel
+def kl_lower(mean, n, level):
+    """The smallest q in [0, mean] with `n kl(mean, q) <= level`."""
+    return 1.0 - kl_upper(1.0 - mean, n, level)
 
 
 @kernel

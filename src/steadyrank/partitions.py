@@ -23,13 +23,13 @@ def odd_below(size: int) -> int:
 
 @kernel
 def block_size(reading, n, fixed, alpha):
-    """The odd block size b of a reading for n bits."""
+    """The odd block size b of a reading for n bits; A2's logarithm is rounded up to an odd number."""
     if reading == A3:
         return fixed
     count = math.ceil(alpha * math.log(max(n, 2)))
     if reading == A1:
         return 2 * (n // (2 * count)) + 1
-    return max(1, count - 1 + count % 2)
+    return count + 1 - count % 2
 
 
 @kernel

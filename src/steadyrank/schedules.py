@@ -21,6 +21,7 @@ def active_rounds(schedule: Schedule, horizon: int, budget: int, seed: int, *, n
     """
     choice("schedule", schedule, SCHEDULES)
     whole("budget", budget, 0, horizon)
+    whole("horizon of an adversary", horizon, 1, 10**9)  # a flag a round
     n_bursts = min(whole("n_bursts", n_bursts, 1), horizon)
     active = np.zeros(horizon + 1, np.bool_)
     if schedule == "front":

@@ -11,9 +11,17 @@ import math
 import numpy as np
 
 from ._jit import kernel
+from .kernels import rank_by_index, top_allowed
 
+UNKNOWN_HORIZON = 2**20  # where the grid of guesses ends if the horizon is unknown
 _TEST_EVERY, _LEAST_PLAYS = 100, 50
 _LOG = 10.0  # log(tests / 0.05) for about 1,200 tests a run
+
+
+@kernel
+def threshold(guess, share, cap):
+    """Observations below which an item goes first, for a base that expects `guess` corrupted rounds; at least 1."""
+    return max(1, int(min(math.ceil(10.0 * guess * share), cap)))
 
 
 @kernel
@@ -29,6 +37,33 @@ def draw_base(active, u):
             chosen = i
             u -= 0.5**i
     return chosen
+
+
+@kernel
+def rank_stored(stored, allowed, ranking, rng):
+    """A stored list; random items stand in for those not allowed now."""
+    index = np.zeros(allowed.size)
+    for p in range(stored.size):
+        index[stored[p]] = stored.size - p
+    top_allowed(index, allowed, ranking, rng)
+
+
+@kernel
+def rank_otherwise(stored, seen, level, root, linear, t, least, allowed, ranking, rng):
+    """Where `ranking` is the stored list in any order, rank again without its last item, if another is left.
+
+    A challenger never shows the list that it challenges.
+    """
+    same = free = 0
+    for p in range(ranking.size):
+        for q in range(stored.size):
+            same += 1 if ranking[p] == stored[q] else 0
+    for k in range(allowed.size):
+        free += 1 if allowed[k] else 0
+    if same == stored.size and free > ranking.size:
+        left = allowed.copy()
+        left[ranking[-1]] = False
+        rank_by_index(seen, level, root, linear, t, least, 1.0, left, ranking, rng)
 
 
 @kernel

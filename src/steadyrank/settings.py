@@ -6,8 +6,10 @@ import operator
 from collections.abc import Iterable
 from typing import Any
 
+MOST = 2**40  # where no other limit is given: what a counter or a number of rounds may be
 
-def whole(name: str, value: Any, low: int | None = None, high: int | None = None) -> int:
+
+def whole(name: str, value: Any, low: int = 0, high: int = MOST) -> int:
     """`value` as an int within [low, high]."""
     try:
         number = operator.index(value)
@@ -15,7 +17,7 @@ def whole(name: str, value: Any, low: int | None = None, high: int | None = None
         if not (isinstance(value, float) and value.is_integer()):
             raise ValueError(f"{name} must be a whole number{_range(low, high)}, not {value!r}") from None
         number = int(value)
-    if isinstance(value, bool) or (low is not None and number < low) or (high is not None and number > high):
+    if isinstance(value, bool) or not low <= number <= high:
         raise ValueError(f"{name} must be a whole number{_range(low, high)}, not {value!r}")
     return number
 
@@ -24,7 +26,7 @@ def real(name: str, value: Any, low: float | None = None, high: float | None = N
     """`value` as a finite float within [low, high]."""
     try:
         number = float(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise ValueError(f"{name} must be a number{_range(low, high)}, not {value!r}") from None
     if (
         isinstance(value, (bool, str))
@@ -36,11 +38,11 @@ def real(name: str, value: Any, low: float | None = None, high: float | None = N
     return number
 
 
-def odd(name: str, value: Any, low: int = 1) -> int:
-    """`value` as an odd int of at least `low`."""
-    number = whole(name, value, low)
+def odd(name: str, value: Any, low: int, high: int) -> int:
+    """`value` as an odd int within [low, high]."""
+    number = whole(name, value, low, high)
     if number % 2 == 0:
-        raise ValueError(f"{name} must be odd and at least {low}, not {value!r}")
+        raise ValueError(f"{name} must be odd{_range(low, high)}, not {value!r}")
     return number
 
 
@@ -68,7 +70,15 @@ def closest(kind: str, name: str, known: Iterable[str]) -> str:
     return f"unknown {kind} {name!r}: {hint}known are {', '.join(names)}"
 
 
+def known_horizon(learner: str, horizon: int) -> int:
+    """The horizon, refused when it is unknown to a learner whose constants need it."""
+    if horizon < 1:
+        raise ValueError(f"{learner} needs the horizon beforehand, at least 1 round; it is {horizon} (unknown)")
+    return horizon
+
+
 def _range(low: float | None, high: float | None) -> str:
+    high = None if high == MOST else high
     if low is not None and high is not None:
         return f" from {low} to {high}"
     if low is not None:

@@ -11,8 +11,8 @@ import numpy as np
 from .adversaries import ALL as ADVERSARIES
 from .contract import NOTE_EXTRA, Entry, Floats, Ints, Problem, find, make
 from .learners import ALL as LEARNERS
-from .schedules import Schedule
-from .settings import flag, whole
+from .schedules import SCHEDULES, Schedule
+from .settings import choice, flag, whole
 from .users import ALL as USERS
 
 
@@ -30,6 +30,7 @@ def play(learner, users, adversary, allowed, length, marks, omniscient, halt, wo
     loss = cost = 0.0
     m = 0
     for t in range(1, marks[-1] + 1):
+        note[:] = 0.0
         learner.rank(t, allowed, ranking, note, mind)
         users.best(t, best)
         loss += users.value(t, best) - users.value(t, ranking)
@@ -100,9 +101,12 @@ def simulate(
     chosen = _check_seeds(seeds)
     workers = min(whole("threads", (os.cpu_count() or 1) if threads is None else threads, 1), len(chosen))
     flag("omniscient", omniscient)
+    choice("schedule", schedule, SCHEDULES)
     for value in (settings, adversary_settings, users_settings):
         if value is not None and not isinstance(value, dict):
             raise ValueError(f"settings must be a dictionary of names and values, not {value!r}")
+    if "schedule" in (adversary_settings or {}):
+        raise ValueError("schedule is an argument of its own, not one of the adversary_settings")
 
     def parts(seed: int) -> tuple[Any, Any, Any]:
         problem = Problem(attraction.size, length, horizon, budget, attraction, seed)
@@ -153,7 +157,7 @@ def _check_attraction(attraction: Sequence[float] | Floats) -> Floats:
 
 
 def _check_marks(marks: int | Iterable[int], horizon: int) -> Ints:
-    if isinstance(marks, Iterable):
+    if isinstance(marks, Iterable) and np.ndim(marks) > 0:  # type: ignore[arg-type]
         rounds = [whole("marks", m, 1, horizon) for m in marks]
         if rounds != sorted(set(rounds)):
             raise ValueError(f"marks must rise strictly, not {rounds}")

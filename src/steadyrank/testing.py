@@ -16,13 +16,16 @@ from .contract import (
     Floats,
     Ints,
     Problem,
+    call_best,
     call_click,
     call_corrupt,
     call_rank,
     call_update,
+    call_value,
     make,
     memory,
 )  # fmt: skip
+from .learners.oracle import Oracle
 from .schedules import SCHEDULES
 from .users.cascade import Cascade
 
@@ -53,7 +56,13 @@ def check_learner(cls: type, **settings: Any) -> None:
     _check_replay(cls, settings, learner, log)
     _check_ties(cls, settings)
     if getattr(cls, "live", False):
-        _live_through(make(cls, _problem(_K)._replace(horizon=0), settings=settings), call_rank, call_update)
+        try:
+            endless = make(cls, _problem(_K)._replace(horizon=0), settings=settings)
+        except ValueError as error:
+            assert settings, f"{cls.__name__}: a live learner takes an unknown horizon (rule 8): {error}"
+            assert "horizon" in str(error), f"{cls.__name__}: {error}"
+            return  # a setting may need the horizon
+        _live_through(endless, call_rank, call_update)
 
 
 def check_users(cls: type, **settings: Any) -> None:
@@ -78,8 +87,11 @@ def check_users(cls: type, **settings: Any) -> None:
         assert used.bit_generator.state == counted.bit_generator.state, (
             f"{cls.__name__}: `click` must draw exactly `length` uniforms a round (rule 3)"
         )
-        crowd.best(t, best)
-        value, most = crowd.value(t, items.permutation(_K)[:_D]), crowd.value(t, best)
+        call_best(crowd, t, best)
+        assert len(set(best.tolist())) == _D, f"{cls.__name__}: `best` repeats items: {best}"
+        shown = items.permutation(_K)[:_D]
+        value, most = call_value(crowd, t, shown), call_value(crowd, t, best)
+        assert value == crowd.value(t, shown), f"{cls.__name__}: compiled and interpreted `value` differ in round {t}"
         assert 0.0 <= value <= most + 1e-12 <= 1.0 + 2e-12, f"{cls.__name__}: value {value}, that of `best` {most}"
     assert _bytes(crowd) == before, f"{cls.__name__}: users keep no memory"
 
@@ -107,6 +119,8 @@ def check_adversary(cls: type, **settings: Any) -> None:
             changed = not np.array_equal(clicks[:seen], honest)
             assert spent == float(changed), f"{cls.__name__}: spent {spent} in a round with change={changed} (rule 6)"
             total += spent
+            early = schedule == "late" and t <= _T // 2
+            assert not (early and changed), f"{cls.__name__}: acted in round {t} under the schedule `late` (rule 6)"
         assert total <= _BUDGET, f"{cls.__name__}: spent {total} of {_BUDGET} (rule 6)"
 
 
@@ -191,9 +205,16 @@ def _due(waiting: list[_Event], t: int) -> Iterator[_Event]:
 
 
 def _check_replay(cls: type, settings: dict[str, Any], learner: Any, log: list[_Event]) -> None:
-    again = make(cls, _problem(_K), settings=settings)
+    # told other attractions, which only `Oracle` may read
+    told = _problem(_K) if cls is Oracle else _problem(_K)._replace(attraction=_attraction(_K)[::-1].copy())
+    again = make(cls, told, settings=settings)
     for event in log:
         call_update(again, *event)
+    allowed, note = np.ones(_K, np.bool_), np.zeros(_D + NOTE_EXTRA)
+    lists = np.zeros((2, _D), np.int64)
+    for record, ranking in zip((learner, again), lists, strict=True):
+        call_rank(record, _T, allowed, ranking, note, np.random.default_rng(4))
+    assert np.array_equal(*lists), f"{cls.__name__}: only Oracle may read the true attractions"
     assert _bytes(again) == _bytes(learner), f"{cls.__name__}: replaying the log gives other memory (rule 3)"
 
 

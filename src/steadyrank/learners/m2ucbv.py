@@ -5,17 +5,16 @@ from typing import Literal, NamedTuple, TypeAlias, get_args
 
 import numpy as np
 
-from .. import chance
+from .. import chance, gcobe
 from ..contract import Bools, Floats, Ints, Problem
-from ..estimators import Calibration, Edge, Medians, Preset, observe_list, row
+from ..estimators import Calibration, Edge, Medians, Preset, observe_list, row, wipe
 from ..kernels import any_click, rank_by_index
 from ..partitions import Partition, Reading
-from ..selection import draw_base, judge
-from ..settings import choice, real, whole
+from ..selection import UNKNOWN_HORIZON, draw_base, judge, rank_otherwise, rank_stored, threshold
+from ..settings import choice, known_horizon, real, whole
 
-Selection: TypeAlias = Literal["practical"]
+Selection: TypeAlias = Literal["practical", "gcobe"]
 Data: TypeAlias = Literal["shared", "private"]
-_UNKNOWN_HORIZON = 2**20  # the grid's end where the horizon is unknown
 
 
 class M2UCBV(NamedTuple):
@@ -23,23 +22,27 @@ class M2UCBV(NamedTuple):
 
     `practical` selection is our reconstruction of the paper's prose with constants that can act within 40,000
     rounds: each round draws a base i with chance proportional to 2^-i; every 100 rounds a base whose reward is
-    surely below another's is suspended until the epoch ends; epochs last 1000, 2000, 4000, ... rounds. The
-    paper's theorem needs G-COBE (Wei, Dann, Zimmert 2022), whose test cannot fire at that size.
+    surely below another's is suspended until the epoch ends; epochs last 1000, 2000, 4000, ... rounds. `gcobe` is
+    what the paper's theorem needs (Wei, Dann, Zimmert 2022); at 500 items and 40,000 rounds it is inert.
 
-    Settings: `data`, whether bases learn from all rounds (the paper's words) or their own; `warmup`, as in
-    MUCBV for each base's guess C, `literal` meaning 10 C observations; the rest as in MUCBV.
+    Settings: `data`, whether bases learn from all rounds (the paper's words, default) or their own (`gcobe` always);
+    `delta`, gcobe's chance of failure; `warmup`, with each base's C, `literal` meaning 10 C observations.
     """
 
     book: Medians  # [rows, K]: one row shared by all bases, or one a base
     root: Floats  # [rows, K]
     linear: Floats  # [rows, K]
     clock: Ints  # [rows] rounds learnt from
-    least: Ints  # [bases] observations below which an item goes first
     active: Bools  # [bases]
     gains: Ints  # [bases] rounds of this epoch with a click
-    plays: Ints  # [bases] rounds of this epoch
+    plays: Ints  # [bases] all rounds of this epoch
     epoch: Ints  # [2] its length and the rounds gone by
     chance: Ints  # [2]
+    plan: gcobe.GCOBE
+    guesses: Floats  # [bases] corruption that a base expects (practical)
+    share: float  # observations below which an item goes first: min(ceil(10 C share), cap)
+    cap: float
+    exact: int
     a: float
     b: float
 
@@ -48,45 +51,70 @@ class M2UCBV(NamedTuple):
     @classmethod
     def create(
         cls, problem: Problem, *,
-        selection: Selection = "practical", data: Data = "shared", preset: Preset = "paper-exp",
-        warmup: Literal["capped", "literal"] = "capped", warmup_cap: int = 40,
+        selection: Selection = "practical", data: Data | None = None, delta: float = 0.1,
+        preset: Preset = "paper-exp", warmup: Literal["capped", "literal"] = "capped", warmup_cap: int = 40,
         reading: Reading | None = None, partition: Partition = "random", block: int | None = None,
         alpha: float | None = None, least_blocks: int | None = None, calibration: Calibration = "exact",
-        eta: float = 1e-6, edge: Edge = "literal", a: float = 2.0, b: float = 6.0,
+        eta: float | None = None, edge: Edge = "literal", a: float = 2.0, b: float = 6.0,
     ) -> "M2UCBV":  # fmt: skip
-        choice("selection", selection, get_args(Selection))
-        bases = math.ceil(math.log2(max(problem.horizon or _UNKNOWN_HORIZON, 2))) + 2
-        guesses = [0] + [2**i for i in range(bases - 1)]
-        share = problem.length / problem.n_items if choice("warmup", warmup, ("capped", "literal")) == 0 else 1.0
-        cap = whole("warmup_cap", warmup_cap, 0) if warmup == "capped" else 2**62
-        rows = bases if choice("data", data, get_args(Data)) else 1
-        shape = (rows, problem.n_items)
+        k, d, horizon = problem.n_items, problem.length, problem.horizon
+        exact = choice("selection", selection, get_args(Selection))
+        private = choice("data", data or ("private" if exact else "shared"), get_args(Data))
+        if exact and not private:
+            raise ValueError(
+                "data='shared' is not for selection='gcobe', whose instances learn from their own rounds"
+            )
+        horizon = known_horizon("M2UCBV with selection='gcobe'", horizon) if exact else horizon or UNKNOWN_HORIZON
+        bases = gcobe.slowest(horizon) + 1 if exact else math.ceil(math.log2(max(horizon, 2))) + 2
+        capped = choice("warmup", warmup, ("capped", "literal")) == 0
+        shape = (bases if private else 1, k)
         book = Medians.create(
             shape, problem.horizon, preset=preset, reading=reading, partition=partition, block=block, alpha=alpha,
             least_blocks=least_blocks, calibration=calibration, eta=eta, edge=edge,
         )  # fmt: skip
+        betas = k * math.log(max(horizon, 2)), float(k), float(k)  # the paper's beta1, beta2; beta3 ours
+        plan = gcobe.GCOBE.create(horizon if exact else 0, d, betas, real("delta", delta, 1e-12, 1.0))
         return cls(
-            book, np.zeros(shape), np.zeros(shape), np.zeros(rows, np.int64),
-            np.array([max(1, min(math.ceil(10 * c * share), cap)) for c in guesses], np.int64),
+            book, np.zeros(shape), np.zeros(shape), np.zeros(shape[0], np.int64),
             np.ones(bases, np.bool_), np.zeros(bases, np.int64), np.zeros(bases, np.int64),
-            np.array([1000, 0], np.int64), chance.start(problem.seed), real("a", a, 0.0), real("b", b, 0.0),
+            np.array([1000, 0], np.int64), chance.start(problem.seed), plan,
+            np.array([0.0] + [2.0**i for i in range(bases - 1)]), d / k if capped else 1.0,
+            float(whole("warmup_cap", warmup_cap)) if capped else 2.0**62, exact,
+            real("a", a, 0.0), real("b", b, 0.0),
         )  # fmt: skip
 
     def rank(self, t, allowed, ranking, note, rng):
-        i = draw_base(self.active, rng.random())
+        i = (
+            gcobe.choose(self.plan, rng.random(), rng.random())
+            if self.exact
+            else draw_base(self.active, rng.random())
+        )
         note[0] = i
-        own = self.clock.size > 1
-        j = i if own else 0
-        rank_by_index(
-            self.book.seen[j], self.book.estimate[j], self.root[j], self.linear[j],
-            self.clock[j] + 1 if own else t, self.least[i], 1.0, allowed, ranking, rng,
-        )  # fmt: skip
+        note[1] = self.plan.counts[gcobe.GENERATION]
+        if i < 0:
+            rank_stored(self.plan.favourite, allowed, ranking, rng)
+            return
+        j = i if self.clock.size > 1 else 0
+        guess = gcobe.theta(self.plan, i) if self.exact else self.guesses[i]
+        least = threshold(guess, self.share, self.cap)
+        when = self.clock[j] + 1 if self.clock.size > 1 else t
+        index = self.book.seen[j], self.book.estimate[j], self.root[j], self.linear[j]
+        rank_by_index(*index, when, least, 1.0, allowed, ranking, rng)
+        if self.plan.counts[gcobe.PHASE] == 2:
+            rank_otherwise(self.plan.favourite, *index, when, least, allowed, ranking, rng)
 
     def update(self, t, ranking, note, clicks, examined):
-        i = int(note[0])
-        j = i if self.clock.size > 1 else 0
-        observe_list(
-            row(self.book, j), self.root[j], self.linear[j], self.a, self.b, ranking, clicks, examined, self.chance
-        )
-        self.clock[j] += 1
-        judge(self.active, self.gains, self.plays, self.epoch, i, any_click(clicks, examined))
+        i, gain, now = int(note[0]), any_click(clicks, examined), self.plan.counts[gcobe.GENERATION]
+        if note[1] != now:
+            return  # an answer to instances that are gone
+        if i >= 0:
+            j = i if self.clock.size > 1 else 0
+            bits = ranking, clicks, examined
+            observe_list(row(self.book, j), self.root[j], self.linear[j], self.a, self.b, *bits, self.chance)
+            self.clock[j] += 1
+        if self.exact:
+            gcobe.advance(self.plan, i, ranking, 1 if gain else 0)
+            if self.plan.counts[gcobe.GENERATION] != now:
+                wipe(self.book, self.root, self.linear, self.clock)
+        else:
+            judge(self.active, self.gains, self.plays, self.epoch, i, gain)

@@ -1,5 +1,6 @@
 """Plain-text tables."""
 
+import math
 from collections.abc import Sequence
 
 from ..results import Comparison
@@ -15,10 +16,15 @@ def aligned(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return "\n".join(lines)
 
 
+def plus_minus(half: float, digits: int) -> str:
+    """`± half`, or `± -` where one run alone says nothing of the spread."""
+    return "± -" if math.isnan(half) else f"± {half:,.{digits}f}"
+
+
 def comparison_table(result: Comparison) -> str:
     """Mean final regret and its 95 % interval, a learner a row, a corruption rate a column."""
     rows = []
     for learner in sorted(result.final, key=lambda name: result.summary(name)[0][-1]):
-        cells = [f"{m:,.0f} ± {h:,.0f}" for m, h in zip(*result.summary(learner), strict=True)]
+        cells = [f"{m:,.0f} {plus_minus(h, 0)}" for m, h in zip(*result.summary(learner), strict=True)]
         rows.append([learner, *cells])
     return aligned(["learner", *(f"{rate:.0%}" for rate in result.rates)], rows)

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..contract import Floats, Ints
-from ..kernels import cascade_stop, cascade_value, largest
+from ..kernels import cascade_stop, cascade_value
 
 
 class Cascade(NamedTuple):
@@ -17,9 +17,8 @@ class Cascade(NamedTuple):
     @classmethod
     def create(cls, attraction: Floats, length: int) -> "Cascade":
         attraction = np.ascontiguousarray(attraction, np.float64)
-        favourites = np.zeros(length, np.int64)
-        largest(attraction, favourites)
-        return cls(attraction, favourites)
+        # numpy, not a kernel: nothing is compiled before every setting has been checked
+        return cls(attraction, np.argsort(-attraction, kind="stable")[:length].astype(np.int64))
 
     def click(self, t, ranking, clicks, rng):
         for p in range(self.favourites.size):

@@ -1,0 +1,173 @@
+"""Follow the regularised leader over lists: marginals by a joint Newton method, lists by systematic sampling."""
+
+import math
+
+import numpy as np
+
+from ._jit import kernel
+
+LBINF, LBINFV, HYBRID, TSALLIS = range(4)
+_FAR = 600.0  # logits beyond this are not numbers apart from 0 and 1 any more
+
+
+@kernel
+def barrier(variant, u, gamma, c0):
+    """x, phi'(x) and its slope against the logit u of x, phi''(x) x (1 - x), for a variant's regulariser.
+
+    LBINF (Ito 2021): phi = -log x + gamma (1 - x) log(1 - x), c0 = -gamma. LBINFV (Tsuchiya, Ito, Honda 2023):
+    phi = x - 1 - log x + gamma (x + (1 - x) log(1 - x)), c0 = 1. The constant matters because each item has its own
+    factor. HYBRID (Zimmert, Luo, Wei 2019): phi = -sqrt x + gamma (1 - x) log(1 - x). TSALLIS (Zimmert, Seldin 2021):
+    phi = -4 sqrt x. Logits keep x and 1 - x apart from 0 where neither could be told from it as a number.
+    """
+    e = math.exp(-min(abs(u), _FAR))
+    big, small = 1.0 / (1.0 + e), e / (1.0 + e)
+    x, y = (big, small) if u >= 0.0 else (small, big)
+    log_y = (-u if u >= 0.0 else 0.0) - math.log1p(e)
+    if variant <= LBINFV:
+        return x, c0 - 1.0 / x - gamma * log_y, y / x + gamma * x
+    root = math.sqrt(x)
+    if variant == HYBRID:
+        return x, -0.5 / root - gamma * (1.0 + log_y), 0.25 * y / root + gamma * x
+    return x, -2.0 / root, y / root
+
+
+@kernel
+def asymptote(variant, z, gamma, c0):
+    """Roughly the logit of the x with phi'(x) = z, good where x is near 0 or near 1."""
+    if variant <= LBINFV:
+        z -= c0
+        return -math.log(max(-z - 1.0, 0.05)) if z < -0.5 * gamma - 1.0 else (z + 1.0) / gamma
+    if variant == HYBRID:
+        return -math.log(max(4.0 * z * z - 1.0, 0.05)) if z < -1.0 else (z + 1.0) / gamma
+    return -math.log(max(0.25 * z * z - 1.0, 1e-6)) if z < 0.0 else 14.0
+
+
+@kernel
+def solve(variant, gamma, c0, losses, factor, d, logits, price):
+    """The minimiser of <losses, x> + sum factor_i phi(x_i) over x in (0, 1)^K with sum x = d.
+
+    Newton on all logits and the price lambda of the constraint at once: factor_i phi'(x_i) + losses_i = lambda.
+    `logits` and `price[0]` hold the start and receive the answer. Returns the largest residual of those equations
+    and of the sum. O(K) a step, about three steps from the answer of the round before; where twenty do not
+    suffice, a bracket around the price.
+    """
+    k = losses.size
+    residual, slope = np.empty(k), np.empty(k)
+    worst, start = np.inf, price[0]
+    for _ in range(20):
+        total = pull = give = worst = 0.0
+        for i in range(k):
+            x, first, steep = barrier(variant, logits[i], gamma, c0)
+            residual[i] = factor[i] * first + losses[i] - price[0]
+            slope[i] = factor[i] * steep
+            share = x * (1.0 - x) / slope[i]
+            total += x
+            pull += share * residual[i]
+            give += share
+            worst = max(worst, abs(residual[i]))
+        worst = max(worst, abs(total - d))
+        if worst < 1e-8:
+            return worst
+        step = (d - total + pull) / max(give, 1e-300)
+        if not abs(step) < 1e12:
+            break
+        price[0] += step
+        for i in range(k):
+            move = (step - residual[i]) / slope[i]
+            if abs(move) <= 2.0:
+                logits[i] += move
+            else:  # too far for a tangent
+                logits[i] = asymptote(variant, (price[0] - losses[i]) / factor[i], gamma, c0)
+    price[0] = start
+    return bracket(variant, gamma, c0, losses, factor, d, logits, price)
+
+
+@kernel
+def invert(variant, z, gamma, c0):
+    """The logit of the x with phi'(x) = z, from scratch."""
+    u = asymptote(variant, z, gamma, c0)
+    for _ in range(100):
+        _x, first, steep = barrier(variant, u, gamma, c0)
+        move = min(max((z - first) / steep, -2.0), 2.0)
+        u = min(max(u + move, -_FAR), _FAR)
+        if abs(move) < 1e-14 * max(abs(u), 1.0):
+            break
+    return u
+
+
+@kernel
+def bracket(variant, gamma, c0, losses, factor, d, logits, price):
+    """`solve` by Newton on the price alone, kept inside a bracket: the sum of the marginals rises with it."""
+    low, high, stride = -np.inf, np.inf, 1.0
+    gap = np.inf
+    for _ in range(300):
+        total = give = 0.0
+        for i in range(losses.size):
+            logits[i] = invert(variant, (price[0] - losses[i]) / factor[i], gamma, c0)
+            x, _first, steep = barrier(variant, logits[i], gamma, c0)
+            total += x
+            give += x * (1.0 - x) / (factor[i] * steep)
+        gap = total - d
+        if abs(gap) < 1e-9:
+            break
+        if gap > 0.0:
+            high = price[0]
+        else:
+            low = price[0]
+        guess = price[0] - gap / give if give > 0.0 else np.inf
+        if math.isinf(low) or math.isinf(high):
+            reach = price[0] - math.copysign(stride, gap)
+            price[0] = guess if abs(guess - price[0]) < stride else reach
+            stride *= 2.0
+        else:
+            price[0] = guess if low < guess < high else 0.5 * (low + high)
+    worst = abs(gap)
+    for i in range(losses.size):
+        _x, first, _steep = barrier(variant, logits[i], gamma, c0)
+        worst = max(worst, abs(factor[i] * first + losses[i] - price[0]))
+    return worst
+
+
+@kernel
+def lead(variant, gamma, c0, losses, guess, weight, t, d, logits, price):
+    """Solve for round t's marginals; `price[1]` receives the residual. Nothing to solve when all items are shown."""
+    if d >= losses.size:
+        return
+    goal, factor = np.empty(losses.size), np.empty(losses.size)
+    for i in range(losses.size):
+        goal[i] = losses[i] + guess[i]
+        if variant <= LBINFV:
+            factor[i] = math.sqrt(weight[i])
+        else:  # 1 / eta: 1 / sqrt(t) for hybrid, 2 / sqrt(t) for tsallis
+            factor[i] = math.sqrt(t) if variant == HYBRID else 0.5 * math.sqrt(t)
+    price[1] = solve(variant, gamma, c0, goal, factor, d, logits, price)
+
+
+@kernel
+def sigmoid(u):
+    """1 / (1 + exp(-u)) without overflow."""
+    e = math.exp(-abs(u))
+    return 1.0 / (1.0 + e) if u >= 0.0 else e / (1.0 + e)
+
+
+@kernel
+def systematic(marginals, chosen, rng):
+    """Draw `chosen.size` distinct items, item i with chance exactly marginals[i] (Madow 1949).
+
+    The marginals lie in [0, 1] and sum to that size. A random order, then every item in which u, u + 1, ... falls on
+    the running sum. O(K).
+    """
+    k = marginals.size
+    order = np.arange(k)
+    for i in range(k - 1, 0, -1):
+        j = int(rng.random() * (i + 1))
+        order[i], order[j] = order[j], order[i]
+    goal = rng.random()
+    running, filled = 0.0, 0
+    for i in range(k):
+        running += marginals[order[i]]
+        left = k - i  # rounding must not leave a place empty
+        if filled < chosen.size and (running > goal or left == chosen.size - filled):
+            chosen[filled] = order[i]
+            filled += 1
+            goal += 1.0

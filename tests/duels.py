@@ -1,0 +1,38 @@
+"""Play a learner and its slow version side by side on the same draws."""
+
+import numpy as np
+
+import steadyrank as sr
+from steadyrank.contract import NOTE_EXTRA, Problem, call_rank, call_update, make
+
+K, D, T = 30, 4, 1200
+ATTRACTION = np.random.default_rng(4).uniform(0.0, 0.7, K)
+
+
+def feedback(ranking, world, t):
+    """Cascade feedback; every ninth round the bits of all positions, which no cascade user produces."""
+    bits = world.random(len(ranking)) < ATTRACTION[ranking]
+    if t % 9 == 0:
+        return bits, len(ranking)
+    examined = int(np.argmax(bits)) + 1 if bits.any() else len(ranking)
+    bits[examined:] = False
+    return bits, examined
+
+
+def duel(name, slow, rounds=T, **settings):
+    """Every ranking must be the same, and so must the number of draws; returns the learner and its slow version."""
+    learner = make(sr.learners()[name], Problem(K, D, T, 40, ATTRACTION, 1), settings=settings)
+    if hasattr(slow, "meet"):
+        slow.meet(learner)
+    mind, mirror, world = (np.random.default_rng(s) for s in (1, 1, 2))
+    for t in range(1, rounds + 1):
+        allowed = np.ones(K, np.bool_) if t % 10 else world.random(K) < 0.7
+        allowed[:D] = True
+        ranking, note = np.zeros(D, np.int64), np.zeros(D + NOTE_EXTRA)
+        call_rank(learner, t, allowed, ranking, note, mind)
+        assert ranking.tolist() == slow.rank(t, allowed.tolist(), D, mirror), f"round {t}"
+        clicks, examined = feedback(ranking, world, t)
+        call_update(learner, t, ranking, note, clicks, examined)
+        slow.update(ranking.tolist(), clicks.tolist(), examined)
+    assert mind.bit_generator.state == mirror.bit_generator.state
+    return learner, slow

@@ -1,0 +1,185 @@
+"""FTRL: the convex step, the sampling, and the learner against a plain version."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import optimize, special
+
+import references
+import steadyrank as sr
+from duels import ATTRACTION, D, K, T, duel
+from steadyrank import leader
+from steadyrank.contract import NOTE_EXTRA, Problem, call_rank, call_update, make
+
+VARIANTS = ["lbinf", "lbinfv", "hybrid"]
+
+
+def derivative(variant, x, gamma):
+    """phi' as printed."""
+    if variant == "lbinf":
+        return -1 / x - gamma * (1 + math.log1p(-x))
+    if variant == "lbinfv":
+        return 1 - 1 / x - gamma * math.log1p(-x)
+    return -1 / (2 * math.sqrt(x)) - gamma * (1 + math.log1p(-x))
+
+
+def marginals(variant, gamma, losses, factor, d):
+    """Nested root finding: x of each item for a price, then the price that makes them sum to d."""
+
+    def x_of(price, loss, f):
+        def gap(u):
+            return f * derivative(variant, float(special.expit(u)), gamma) + loss - price
+
+        low, high = -36.0, 34.0
+        u = low if gap(low) > 0 else high if gap(high) < 0 else optimize.brentq(gap, low, high, xtol=1e-13)
+        return float(special.expit(u))
+
+    def total(price):
+        return sum(x_of(price, a, f) for a, f in zip(losses, factor, strict=True)) - d
+
+    price = optimize.brentq(total, min(losses) - 200, max(losses) + 200, xtol=1e-12)
+    return [x_of(price, a, f) for a, f in zip(losses, factor, strict=True)]
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_solution_equals_nested_root_finding(variant):
+    rng = np.random.default_rng(3)
+    code, gamma = VARIANTS.index(variant), 3.0
+    c0 = {"lbinf": -gamma, "lbinfv": 1.0, "hybrid": 0.0}[variant]
+    for _ in range(5):
+        losses, factor = rng.normal(0, 4, 8), rng.uniform(1, 5, 8)
+        logits, price = np.zeros(8), np.zeros(2)
+        residual = leader.solve(code, gamma, c0, losses, factor, 3, logits, price)
+        assert residual < 1e-7
+        assert special.expit(logits) == pytest.approx(marginals(variant, gamma, losses, factor, 3), abs=1e-8)
+
+
+@given(
+    st.integers(0, 3), st.lists(st.floats(-1e4, 1e4), min_size=3, max_size=12), st.data(), st.floats(1.0, 50.0),
+    st.lists(st.floats(-30, 30), min_size=12, max_size=12), st.floats(-1e3, 1e3),
+)  # fmt: skip
+def test_the_step_converges_from_anywhere(code, losses, data, factor, start, price):
+    """Losses far apart, starts far off: equations within 1e-6 of the losses' scale, the sum within 1e-7."""
+    d = 1 if code == 3 else data.draw(st.integers(1, len(losses) - 1))
+    logits, memory = np.array(start[: len(losses)]), np.array([price, 0.0])
+    gamma = 3.0 if code < 2 else 1.0
+    factors = np.full(len(losses), factor)
+    leader.solve(code, gamma, (-gamma, 1.0, 0.0, 0.0)[code], np.array(losses), factors, d, logits, memory)
+    x = special.expit(logits)
+    assert x.sum() == pytest.approx(d, abs=1e-7)
+    order = np.argsort(losses)
+    assert (np.diff(x[order]) <= 1e-9).all()  # the more loss, the less often shown
+
+
+def drive(learner, rounds, flip):
+    """Play cascade rounds, the first `flip` inverted; yields after each update."""
+    mind, world = np.random.default_rng(1), np.random.default_rng(2)
+    ranking, note = np.zeros(D, np.int64), np.zeros(D + NOTE_EXTRA)
+    for t in range(1, rounds + 1):
+        call_rank(learner, t, np.ones(K, np.bool_), ranking, note, mind)
+        bits = world.random(D) < ATTRACTION[ranking]
+        examined = int(np.argmax(bits)) + 1 if bits.any() else D
+        bits[examined:] = False
+        if t <= flip:
+            bits[:examined] = ~bits[:examined]
+        call_update(learner, t, ranking, note, bits, examined)
+        yield t
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize("weights", ["naive", "first-only", "plug-in"])
+def test_marginals_sum_to_the_length_and_solve_the_equations_in_every_round(variant, weights):
+    """600 rounds, 100 of them inverted: residual below 1e-7, checked by the printed derivative too."""
+    learner = make(sr.learners()["FTRL"], Problem(K, D, T), settings={"variant": variant, "weights": weights})
+    for t in drive(learner, 600, 100):
+        x = special.expit(learner.logits)
+        assert x.sum() == pytest.approx(D, abs=1e-7)
+        assert learner.price[1] < 1e-7
+        if t % 100 == 0:
+            factor = np.full(K, math.sqrt(t + 1)) if variant == "hybrid" else np.sqrt(learner.weight)
+            goal = learner.losses + learner.guess - learner.price[0]
+            gamma = learner.gamma
+            for k in np.flatnonzero((x > 1e-9) & (x < 1 - 1e-9)):
+                residual = factor[k] * derivative(variant, x[k], gamma) + goal[k]
+                assert abs(residual) < 1e-7 * max(1.0, abs(goal[k]))
+
+
+def test_tsallis_has_its_closed_form():
+    """x = 4 / (eta (L - lambda))^2 with eta = 2 / sqrt(t), summing to 1; for lists of one place only."""
+    learner = make(sr.learners()["FTRL"], Problem(6, 1, 500), settings={"variant": "tsallis"})
+    ranking, note, mind = np.zeros(1, np.int64), np.zeros(1 + NOTE_EXTRA), np.random.default_rng(0)
+    for t in range(1, 300):
+        call_rank(learner, t, np.ones(6, np.bool_), ranking, note, mind)
+        call_update(learner, t, ranking, note, np.array([bool(ranking[0] == 2)]), 1)
+        eta = 2 / math.sqrt(t + 1)
+        x = 4 / (eta * (learner.losses - learner.price[0])) ** 2
+        assert special.expit(learner.logits) == pytest.approx(x, abs=1e-8)
+        assert x.sum() == pytest.approx(1.0, abs=1e-7)
+    assert np.argmax(learner.logits) == 2
+    with pytest.raises(ValueError, match="'tsallis' is for lists of length 1, not 4"):
+        make(sr.learners()["FTRL"], Problem(K, D, T), settings={"variant": "tsallis"})
+
+
+def test_systematic_sampling_has_exact_marginals():
+    """40,000 draws of 5 of 20 items: distinct, and each share within 4.5 standard errors."""
+    rng = np.random.default_rng(0)
+    x = rng.dirichlet(np.ones(20)) * 5
+    while x.max() > 1:
+        x = np.minimum(x, 0.95)
+        x += (5 - x.sum()) / 20
+    counts, chosen = np.zeros(20), np.zeros(5, np.int64)
+    for _ in range(40_000):
+        leader.systematic(x, chosen, rng)
+        assert len(set(chosen.tolist())) == 5
+        counts[chosen] += 1
+    z = (counts / 40_000 - x) / np.sqrt(x * (1 - x) / 40_000)
+    assert np.abs(z).max() < 4.5
+
+
+def test_systematic_sampling_fills_every_place_despite_rounding():
+    x = np.full(10, 0.3 - 1e-9)
+    chosen = np.zeros(3, np.int64)
+    rng = np.random.default_rng(1)
+    for _ in range(2000):
+        leader.systematic(x, chosen, rng)
+        assert len(set(chosen.tolist())) == 3
+
+
+class LBINF:
+    """Ito 2021 in plain Python, the convex step by nested root finding."""
+
+    def __init__(self):
+        self.gamma = math.log(T)
+        self.losses, self.guess, self.weight = [0.0] * K, [0.25] * K, [2.0] * K
+
+    def rank(self, t, allowed, size, rng):
+        goal = [a + m for a, m in zip(self.losses, self.guess, strict=True)]
+        self.x = marginals("lbinf", self.gamma, goal, [math.sqrt(w) for w in self.weight], D)
+        order = list(range(K))
+        for i in range(K - 1, 0, -1):
+            j = int(rng.random() * (i + 1))
+            order[i], order[j] = order[j], order[i]
+        u, running, chosen = rng.random(), 0.0, set()
+        for k in order:
+            running += self.x[k]
+            if running > u + len(chosen) and len(chosen) < D:
+                chosen.add(k)
+        index = [1 + x if k in chosen else x for k, x in enumerate(self.x)]
+        return references.top([v if ok else -math.inf for v, ok in zip(index, allowed, strict=True)], size, rng)
+
+    def update(self, ranking, clicks, examined):
+        before = list(self.guess)
+        for k, bit in list(zip(ranking, clicks, strict=True))[:examined]:
+            off = 1 - int(bit) - before[k]
+            self.losses[k] += off / self.x[k]
+            x = self.x[k]
+            self.weight[k] += off**2 * min(1, 2 * (1 - x) / (self.gamma * x**2)) / self.gamma
+            self.guess[k] += off / 4
+        self.losses = [a + m for a, m in zip(self.losses, before, strict=True)]
+
+
+def test_ftrl():
+    duel("FTRL", LBINF(), rounds=60)

@@ -6,39 +6,159 @@ from hypothesis import strategies as st
 import steadyrank as sr
 from steadyrank.contract import Problem, make
 from steadyrank.schedules import SCHEDULES, active_rounds
+from steadyrank.targets import choose_targets
 
 ADVERSARIES = sr.adversaries()
+ATTRACTION = np.array([0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1])  # item 0 is best, 8 is worst
+USERS = sr.users()["Cascade"].create(ATTRACTION, 4)
+
+
+def foe_of(name, budget=2, **settings):
+    return make(ADVERSARIES[name], Problem(9, 4, 10), USERS, budget, settings=settings)
+
+
+def visit(foe, t, ranking, bits):
+    """One corrupted visit: what was spent, and the bits that the learner sees."""
+    clicks = np.array(bits, np.bool_)
+    examined = int(np.argmax(clicks)) + 1 if clicks.any() else len(bits)
+    spent, seen = foe.corrupt(t, np.array(ranking), clicks, examined, None)
+    return spent, clicks[:seen].astype(int).tolist()
 
 
 def test_prefix_flip_by_hand():
     """Seen 0,0,1: becomes 1,1,0 with the same three positions examined; the fourth was never seen."""
-    foe = make(ADVERSARIES["PrefixFlip"], Problem(9, 4, 10), None, 2, settings={})
-    clicks = np.array([False, False, True, True])
-    assert foe.corrupt(1, np.arange(4), clicks, 3, None) == (1.0, 3)
-    assert clicks[:3].tolist() == [True, True, False]
-    none = np.zeros(4, np.bool_)
-    assert foe.corrupt(2, np.arange(4), none, 4, None) == (1.0, 4)
-    assert none.all()
-    assert foe.corrupt(3, np.arange(4), none, 4, None) == (0.0, 4)  # spent
-    assert none.all()
+    foe = foe_of("PrefixFlip")
+    assert visit(foe, 1, [0, 1, 2, 3], [0, 0, 1, 1]) == (1.0, [1, 1, 0])
+    assert visit(foe, 2, [0, 1, 2, 3], [0, 0, 0, 0]) == (1.0, [1, 1, 1, 1])
+    assert visit(foe, 3, [0, 1, 2, 3], [0, 0, 0, 0]) == (0.0, [0, 0, 0, 0])  # spent
 
 
 def test_attraction_flip_by_hand():
     """Would-be bits 0,0,1,1 become 1,1,0,0: the user now clicks at once. 1,1,0,1 become 0,0,1,0: the third."""
-    foe = make(ADVERSARIES["AttractionFlip"], Problem(9, 4, 10), None, 2, settings={})
-    clicks = np.array([False, False, True, True])
-    assert foe.corrupt(1, np.arange(4), clicks, 3, None) == (1.0, 1)
-    assert clicks[0]
-    clicks = np.array([True, True, False, True])
-    assert foe.corrupt(2, np.arange(4), clicks, 1, None) == (1.0, 3)
-    assert clicks[:3].tolist() == [False, False, True]
+    foe = foe_of("AttractionFlip")
+    assert visit(foe, 1, [0, 1, 2, 3], [0, 0, 1, 1]) == (1.0, [1])
+    assert visit(foe, 2, [0, 1, 2, 3], [1, 1, 0, 1]) == (1.0, [0, 0, 1])
 
 
 def test_honest_spends_nothing():
-    foe = make(ADVERSARIES["Honest"], Problem(9, 4, 10), None, 10, settings={})
-    clicks = np.array([False, True])
-    assert foe.corrupt(1, np.arange(2), clicks, 2, None) == (0.0, 2)
-    assert clicks.tolist() == [False, True]
+    assert visit(foe_of("Honest", 10), 1, [0, 1], [0, 1]) == (0.0, [0, 1])
+
+
+def test_promote_by_hand():
+    """Targets are the lower half, items 5 to 8 (4.5 rounds to 4). A target must be looked at to get a click."""
+    foe = foe_of("Promote")
+    assert visit(foe, 1, [0, 7, 1, 8], [0, 0, 1, 0]) == (1.0, [0, 1])
+    assert visit(foe, 2, [0, 1, 7, 8], [1, 0, 0, 0]) == (0.0, [1])  # gone before the target
+    assert visit(foe, 3, [0, 7, 1, 2], [0, 1, 0, 0]) == (0.0, [0, 1])  # clicked anyway
+    assert visit(foe, 4, [0, 1, 2, 3], [0, 0, 0, 0]) == (0.0, [0, 0, 0, 0])  # no target shown
+    assert visit(foe, 5, [8, 1, 2, 3], [0, 0, 0, 0]) == (1.0, [1])
+
+
+def test_demote_by_hand():
+    """Targets are the best list, items 0 to 3. A hidden click lets the user look on to a later one."""
+    foe = foe_of("Demote", 3)
+    assert visit(foe, 1, [5, 0, 6, 7], [0, 1, 0, 1]) == (1.0, [0, 0, 0, 1])
+    assert visit(foe, 2, [5, 0, 1, 7], [0, 1, 1, 0]) == (1.0, [0, 0, 0, 0])
+    assert visit(foe, 3, [5, 0, 1, 7], [1, 1, 0, 0]) == (0.0, [1])  # not a target's click
+    assert visit(foe, 4, [5, 0, 1, 7], [0, 0, 0, 0]) == (0.0, [0, 0, 0, 0])
+
+
+def test_swap_by_hand():
+    """Clicks on items 0 to 3 are withheld, the first of 5 to 8 is clicked."""
+    foe = foe_of("Swap", 4)
+    assert visit(foe, 1, [0, 7, 4, 8], [1, 0, 0, 0]) == (1.0, [0, 1])
+    assert visit(foe, 2, [4, 0, 7, 8], [1, 1, 0, 0]) == (0.0, [1])  # item 4 is neither: the visit stands
+    assert visit(foe, 3, [0, 1, 2, 4], [0, 1, 1, 0]) == (1.0, [0, 0, 0, 0])
+    assert visit(foe, 4, [0, 7, 1, 2], [0, 1, 0, 0]) == (0.0, [0, 1])  # clicked anyway
+
+
+def test_fake_user_by_hand():
+    foe = foe_of("FakeUser", 4)
+    assert visit(foe, 1, [0, 7, 8, 1], [1, 0, 0, 0]) == (1.0, [0, 1])
+    assert visit(foe, 2, [0, 1, 2, 3], [0, 1, 0, 0]) == (1.0, [0, 0, 0, 0])
+    assert visit(foe, 3, [0, 1, 2, 3], [0, 0, 0, 0]) == (0.0, [0, 0, 0, 0])  # as a real one would
+    assert visit(foe, 4, [0, 7, 1, 2], [0, 1, 0, 0]) == (0.0, [0, 1])
+
+
+def test_attack_then_quit_by_hand():
+    """Only item 8 is ever clicked, for two rounds; then all is as it was."""
+    foe = foe_of("AttackThenQuit")
+    assert visit(foe, 1, [0, 8, 1, 2], [1, 0, 0, 0]) == (1.0, [0, 1])
+    assert visit(foe, 2, [0, 1, 2, 3], [0, 0, 1, 0]) == (1.0, [0, 0, 0, 0])
+    assert visit(foe, 3, [0, 1, 2, 3], [0, 0, 1, 0]) == (0.0, [0, 0, 1])
+    with pytest.raises(ValueError, match="schedule of AttackThenQuit must be 'front', by definition, not 'late'"):
+        foe_of("AttackThenQuit", schedule="late")
+
+
+def test_jun_attack_by_hand():
+    """The target, item 8, was never seen, so its bound is 0: each click of another item is hidden once it counts.
+
+    Item 0 clicked: n = 1, S = 1, hidden 0: 1 - 0 - 1 * 0 > 0, so it is hidden, and the visit still ends there.
+    Then S = 2, hidden 1: 2 - 1 > 0, hidden again. The target's own clicks stand.
+    """
+    foe = foe_of("JunAttack", 5)
+    assert visit(foe, 1, [1, 0, 2, 3], [0, 1, 0, 0]) == (1.0, [0, 0])
+    assert visit(foe, 2, [0, 1, 2, 3], [1, 0, 0, 0]) == (1.0, [0])
+    assert visit(foe, 3, [8, 0, 1, 2], [1, 0, 0, 0]) == (0.0, [1])
+    assert foe.book.hidden.tolist() == [2, 0, 0, 0, 0, 0, 0, 0, 0]
+    assert foe.book.seen.tolist() == [2, 1, 0, 0, 0, 0, 0, 0, 1]
+
+
+def test_jun_attack_stops_once_the_item_is_below_the_target():
+    """Target seen 1,000 times, clicked 900: beta = sqrt(log(pi^2 9 10^6 / 0.15) / 2000) = 0.1045, bound 0.5909.
+
+    Item 0 with n = 10, S = 5 and nothing hidden is below 0.5909: its clicks may stand. With S = 7 they may not.
+    """
+    foe = foe_of("JunAttack", 5)
+    foe.book.seen[8], foe.book.wins[8] = 1000, 900
+    foe.book.seen[0], foe.book.wins[0] = 9, 4
+    assert visit(foe, 1, [0, 1, 2, 3], [1, 0, 0, 0]) == (0.0, [1])
+    foe.book.seen[0], foe.book.wins[0] = 9, 6
+    assert visit(foe, 2, [0, 1, 2, 3], [1, 0, 0, 0]) == (1.0, [0])
+
+
+def test_cascade_attack_by_hand():
+    """The hidden click is followed by what the attacker makes up: on to the target and its click, or to the end."""
+    foe = foe_of("CascadeAttack", 5)
+    assert visit(foe, 1, [1, 0, 2, 8], [0, 1, 1, 0]) == (1.0, [0, 0, 0, 1])
+    assert visit(foe, 2, [0, 1, 2, 3], [1, 0, 1, 0]) == (1.0, [0, 0, 0, 0])
+    assert visit(foe, 3, [8, 0, 1, 2], [1, 0, 0, 0]) == (0.0, [1])
+
+
+def test_targets():
+    def chosen(targets, share=0.5):
+        return np.flatnonzero(choose_targets(targets, share, ATTRACTION, 4)).tolist()
+
+    assert chosen("bottom") == [5, 6, 7, 8]
+    assert chosen("bottom", 0.0) == [8]
+    assert chosen("best") == [0, 1, 2, 3]
+    assert chosen("worst") == [8]
+    assert chosen([2, 5]) == chosen("2+5") == chosen(np.array([5, 2])) == [2, 5]
+    assert chosen(3) == [3]
+    for wrong, message in [
+        ("top", "targets must be 'bottom', 'best', 'worst' or item numbers"),
+        ([], "targets must be"),
+        ([9], "targets must be a whole number from 0 to 8, not 9"),
+        ([1.5], "targets must be a whole number"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            chosen(wrong)
+    with pytest.raises(ValueError, match=r"share must be a finite number from 0.0 to 1.0, not 2.0"):
+        chosen("bottom", 2.0)
+
+
+def test_a_run_reports_its_lies():
+    """PrefixFlip at the front of all rounds: every observed bit is false; Honest: none."""
+    attraction = np.linspace(0.1, 0.6, 12)
+    settings = {"length": 3, "horizon": 200, "seeds": range(2)}
+    flipped = sr.simulate("Oracle", attraction, adversary="PrefixFlip", budget=200, **settings)
+    assert (flipped.bits_changed >= 200).all()
+    assert np.array_equal(flipped.bits_changed, flipped.best_corrupted)  # Oracle shows the best list only
+    honest = sr.simulate("Oracle", attraction, **settings)
+    assert honest.bits_changed.tolist() == honest.best_corrupted.tolist() == [0, 0]
+    faked = sr.simulate("Random", attraction, adversary="FakeUser", budget=50, schedule="spread", **settings)
+    assert (faked.best_corrupted <= faked.bits_changed).all()
+    assert (faked.bits_changed > 0).all()
 
 
 horizons = st.integers(1, 400)
@@ -80,26 +200,35 @@ def test_spread_is_even_and_ramp_comes_early():
     st.integers(0, 1000),
 )  # fmt: skip
 def test_budgets_are_exact(name, schedule, horizon, data, seed):
-    """What is spent is what was changed, never more than the budget; these adversaries use all of it."""
+    """What is spent is what was changed, never more than the budget; the flips always find something to change."""
     budget = data.draw(st.integers(0, horizon))
-    foe = make(ADVERSARIES[name], Problem(8, 3, horizon, seed=seed), None, budget, settings={"schedule": schedule})
+    schedule = "front" if name == "AttackThenQuit" else schedule
+    problem, length = Problem(9, 4, horizon, seed=seed), data.draw(st.integers(1, 4))
+    foe = make(ADVERSARIES[name], problem, USERS, budget, settings={"schedule": schedule})
     rng = np.random.default_rng(seed)
     spent = 0.0
     for t in range(1, horizon + 1):
-        bits = rng.random(3) < 0.4
-        examined = int(np.argmax(bits)) + 1 if bits.any() else 3
+        bits = rng.random(length) < 0.4
+        examined = int(np.argmax(bits)) + 1 if bits.any() else length
         before = bits[:examined].tolist()
-        paid, seen = foe.corrupt(t, np.arange(3), bits, examined, rng)
+        ranking = rng.permutation(9)[:length]
+        paid, seen = foe.corrupt(t, ranking, bits, examined, rng)
+        assert 1 <= seen <= length
         assert paid == float(bits[:seen].tolist() != before)
+        if ADVERSARIES[name].cascade:  # nothing after the first click, and no end without one before the last place
+            assert not bits[: seen - 1].any()
+            assert bits[seen - 1] or seen == length
         spent += paid
-    assert spent == (0 if name == "Honest" else budget)
+    assert spent <= budget
+    if name in {"PrefixFlip", "AttractionFlip"}:
+        assert spent == budget
 
 
 @pytest.mark.parametrize("name", sorted(set(ADVERSARIES) - {"Honest"}))
 def test_unknown_schedule_and_too_many_bursts(name):
     for settings, message in [
-        ({"schedule": "weekly"}, "schedule must be one of 'front', 'spread', 'late', 'bursts', 'ramp', not 'weekly'"),
-        ({"schedule": "bursts", "n_bursts": 0}, "n_bursts must be a whole number of at least 1, not 0"),
+        ({"schedule": "weekly"}, "schedule .*not 'weekly'"),
+        ({"n_bursts": 0}, "n_bursts must be a whole number of at least 1, not 0"),
     ]:
         with pytest.raises(ValueError, match=message):
-            make(ADVERSARIES[name], Problem(9, 4, 10), None, 2, settings=settings)
+            foe_of(name, **settings)

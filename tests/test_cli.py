@@ -46,6 +46,9 @@ def test_lists_name_everything_and_its_settings(capsys):
     assert "preset = paper-exp   (paper-exp | paper-alg | paper-app | small-block | mean)" in out
     assert "reading = None   (mean | A1 | A2 | A3)" in out
     assert "warmup = capped   (capped | literal | cycled)" in out
+    _, out, _ = steadyrank(capsys, "adversaries")
+    assert re.search(r"^PrefixFlip .*\[feedback could not come from a cascade user\]$", out, re.MULTILINE)
+    assert re.search(r"^FakeUser .*\[feedback could come from a cascade user\]$", out, re.MULTILINE)
     _, out, _ = steadyrank(capsys, "profiles")
     assert "synthetic-low" in out
 

@@ -215,10 +215,10 @@ class IgnoresSchedule(ADVERSARIES["PrefixFlip"]):
     __slots__ = ()
 
     def corrupt(self, t, ranking, clicks, examined, rng):
-        if self.left[0] == 0:
+        if self.purse.left[0] == 0:
             return 0.0, examined
         clicks[0] = not clicks[0]
-        self.left[0] -= 1
+        self.purse.left[0] -= 1
         return 1.0, examined
 
 

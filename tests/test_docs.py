@@ -56,6 +56,8 @@ def test_every_class_says_what_it_does_and_whether_it_is_live():
             assert not cls.__doc__.startswith(f"{name}("), f"{name} has no docstring"
     for name, cls in sr.learners().items():
         assert isinstance(cls.live, bool), name
+    for name, cls in sr.adversaries().items():
+        assert isinstance(cls.cascade, bool), name
 
 
 def test_every_dependency_is_explained():

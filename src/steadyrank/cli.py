@@ -204,7 +204,7 @@ def _list(options: argparse.Namespace) -> None:
     if options.name is None:
         width = max(map(len, known))
         for name, cls in known.items():
-            print(f"{name:<{width}}  {_summary(cls)}")
+            print(f"{name:<{width}}  {_summary(cls)}{_shape(cls)}")
             for line in _settings(cls):
                 print(f"{'':<{width}}    {line}")
         return
@@ -212,6 +212,12 @@ def _list(options: argparse.Namespace) -> None:
     print(f"{cls.__name__}\n\n{inspect.getdoc(cls)}\n")
     for line in _settings(cls):
         print(f"    {line}")
+
+
+def _shape(cls: type) -> str:
+    """For an adversary: whether a cascade user could have sent its feedback."""
+    cascade = getattr(cls, "cascade", None)
+    return "" if cascade is None else f" [feedback {'could' if cascade else 'could not'} come from a cascade user]"
 
 
 def _summary(cls: type) -> str:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ._jit import kernel
 from .adversaries import ALL as ADVERSARIES
 from .contract import NOTE_EXTRA, Entry, Floats, Ints, Problem, find, make
 from .learners import ALL as LEARNERS
@@ -16,16 +17,28 @@ from .settings import choice, flag, whole
 from .users import ALL as USERS
 
 
+@kernel
+def count_lies(truth, clicks, examined, ranking, best, lies):
+    """Add to `lies` the shown bits that are not what the user would have done, and those on the best items."""
+    for p in range(examined):
+        if clicks[p] != truth[p]:
+            lies[0] += 1
+            for q in range(best.size):
+                lies[1] += 1 if ranking[p] == best[q] else 0
+
+
 @Entry
-def play(learner, users, adversary, allowed, length, marks, omniscient, halt, world, foe, mind, regret, spent):
+def play(learner, users, adversary, allowed, length, marks, omniscient, halt, world, foe, mind, regret, spent, lies):
     """Play rounds 1 to marks[-1]; write cumulative regret and spending at each mark.
 
     `world` drives the users, `foe` the adversary, `mind` the learner. With `omniscient` the learner is not told
-    of corrupted rounds. Setting `halt[0]` from outside stops it within a thousand rounds.
+    of corrupted rounds. Setting `halt[0]` from outside stops it within a thousand rounds. `lies` receives the number
+    of false bits that were shown, and how many of them were about items of the round's best list.
     """
     ranking = np.zeros(length, np.int64)
     best = np.zeros(length, np.int64)
     clicks = np.zeros(length, np.bool_)
+    truth = np.zeros(length, np.bool_)
     note = np.zeros(length + NOTE_EXTRA)
     loss = cost = 0.0
     m = 0
@@ -35,8 +48,12 @@ def play(learner, users, adversary, allowed, length, marks, omniscient, halt, wo
         users.best(t, best)
         loss += users.value(t, best) - users.value(t, ranking)
         examined = users.click(t, ranking, clicks, world)
+        for p in range(length):
+            truth[p] = clicks[p]
         paid, examined = adversary.corrupt(t, ranking, clicks, examined, foe)
         cost += paid
+        if paid > 0.0:
+            count_lies(truth, clicks, examined, ranking, best, lies)
         clicks[examined:] = False
         if not (omniscient and paid > 0.0):
             learner.update(t, ranking, note, clicks, examined)
@@ -57,6 +74,8 @@ class Run:
     marks: Ints  # [mark] rounds; the last one is the horizon
     regret: Floats  # [seed, mark] cumulative regret, measured with the true attractions
     spent: Floats  # [seed, mark] rounds corrupted so far
+    bits_changed: Ints  # [seed] false bits that the learner was shown
+    best_corrupted: Ints  # [seed] those of them about items of the best list
 
     @property
     def final(self) -> Floats:
@@ -120,12 +139,12 @@ def simulate(
 
     halt = np.zeros(1, np.bool_)
 
-    def one(seed: int) -> tuple[Floats, Floats]:
-        regret, spent = np.zeros(rounds.size), np.zeros(rounds.size)
+    def one(seed: int) -> tuple[Floats, Floats, Ints]:
+        regret, spent, lies = np.zeros(rounds.size), np.zeros(rounds.size), np.zeros(2, np.int64)
         streams = [np.random.default_rng(s) for s in np.random.SeedSequence(seed).spawn(3)]
         allowed = np.ones(attraction.size, np.bool_)
-        play(*parts(seed), allowed, length, rounds, omniscient, halt, *streams, regret, spent)
-        return regret, spent
+        play(*parts(seed), allowed, length, rounds, omniscient, halt, *streams, regret, spent, lies)
+        return regret, spent, lies
 
     parts(chosen[0])  # every setting is refused here or not at all, before anything is compiled
     with ThreadPoolExecutor(workers) as pool:
@@ -139,8 +158,8 @@ def simulate(
             halt[0] = True
             pool.shutdown(wait=False, cancel_futures=True)
             raise
-    regret, spent = (np.array(curves) for curves in zip(*(job.result() for job in jobs), strict=True))
-    return Run(learner_class.__name__, chosen, rounds, regret, spent)
+    regret, spent, lies = (np.array(part) for part in zip(*(job.result() for job in jobs), strict=True))
+    return Run(learner_class.__name__, chosen, rounds, regret, spent, lies[:, 0], lies[:, 1])
 
 
 def _check_attraction(attraction: Sequence[float] | Floats) -> Floats:

@@ -2,11 +2,9 @@
 
 from typing import Any, NamedTuple
 
-import numpy as np
-
-from ..contract import Bools, Ints, Problem
+from ..contract import Problem
 from ..kernels import cascade_stop
-from ..schedules import Schedule, active_rounds
+from ..schedules import Purse, Schedule, can_spend, spend
 
 
 class AttractionFlip(NamedTuple):
@@ -16,20 +14,19 @@ class AttractionFlip(NamedTuple):
     cascade, and where attractions are small about one observation a round is corrupted, the first.
     """
 
-    active: Bools  # [horizon + 1]
-    left: Ints  # [1] units of budget left
+    purse: Purse
+
+    cascade = True
 
     @classmethod
     def create(
         cls, problem: Problem, users: Any, budget: int, *, schedule: Schedule = "front", n_bursts: int = 5
     ) -> "AttractionFlip":
-        active = active_rounds(schedule, problem.horizon, budget, problem.seed, n_bursts=n_bursts)
-        return cls(active, np.array([budget], np.int64))
+        return cls(Purse.create(problem, budget, schedule, n_bursts))
 
     def corrupt(self, t, ranking, clicks, examined, rng):
-        if self.left[0] == 0 or not self.active[t]:
+        if not can_spend(self.purse, t):
             return 0.0, examined
         for p in range(ranking.size):
             clicks[p] = not clicks[p]
-        self.left[0] -= 1
-        return 1.0, cascade_stop(clicks, ranking.size)
+        return spend(self.purse), cascade_stop(clicks, ranking.size)

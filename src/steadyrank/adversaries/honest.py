@@ -13,6 +13,8 @@ class Honest(NamedTuple):
 
     left: Floats
 
+    cascade = True
+
     @classmethod
     def create(cls, problem: Problem, users: Any, budget: int, *, schedule: Schedule = "front") -> "Honest":
         return cls(np.zeros(1))

@@ -2,10 +2,8 @@
 
 from typing import Any, NamedTuple
 
-import numpy as np
-
-from ..contract import Bools, Ints, Problem
-from ..schedules import Schedule, active_rounds
+from ..contract import Problem
+from ..schedules import Purse, Schedule, can_spend, spend
 
 
 class PrefixFlip(NamedTuple):
@@ -15,20 +13,19 @@ class PrefixFlip(NamedTuple):
     no cascade user can produce that. Up to `length` corrupted observations for one unit of budget.
     """
 
-    active: Bools  # [horizon + 1]
-    left: Ints  # [1] units of budget left
+    purse: Purse
+
+    cascade = False
 
     @classmethod
     def create(
         cls, problem: Problem, users: Any, budget: int, *, schedule: Schedule = "front", n_bursts: int = 5
     ) -> "PrefixFlip":
-        active = active_rounds(schedule, problem.horizon, budget, problem.seed, n_bursts=n_bursts)
-        return cls(active, np.array([budget], np.int64))
+        return cls(Purse.create(problem, budget, schedule, n_bursts))
 
     def corrupt(self, t, ranking, clicks, examined, rng):
-        if self.left[0] == 0 or not self.active[t]:
+        if not can_spend(self.purse, t):
             return 0.0, examined
         for p in range(examined):
             clicks[p] = not clicks[p]
-        self.left[0] -= 1
-        return 1.0, examined
+        return spend(self.purse), examined

@@ -1,0 +1,34 @@
+"""Poison the first rounds, then leave no trace."""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from ..contract import Bools, Problem
+from ..schedules import Purse, Schedule, fake_visit
+from ..targets import choose_targets
+
+
+class AttackThenQuit(NamedTuple):
+    """In its first C rounds only targets are clicked, nothing else; then it does nothing (Wang et al. 2023).
+
+    Click poisoning in two phases, against learners that decide once and for all. Front-loaded by definition.
+    Settings: `targets`: `worst` (the least attractive item), `bottom` (the least attractive `share`) or numbers.
+    """
+
+    purse: Purse
+    target: Bools  # [K]
+
+    cascade = True
+
+    @classmethod
+    def create(
+        cls, problem: Problem, users: Any, budget: int, *, schedule: Schedule = "front", n_bursts: int = 5,
+        targets: str | Sequence[int] = "worst", share: float = 0.1,
+    ) -> "AttackThenQuit":  # fmt: skip
+        if schedule != "front":
+            raise ValueError(f"schedule of AttackThenQuit must be 'front', by definition, not {schedule!r}")
+        chosen = choose_targets(targets, share, users.attraction, problem.length)
+        return cls(Purse.create(problem, budget, schedule, n_bursts), chosen)
+
+    def corrupt(self, t, ranking, clicks, examined, rng):
+        return fake_visit(self.purse, t, self.target, ranking, clicks, examined)

@@ -1,0 +1,32 @@
+"""Visitors who are not users: they click what they are paid for and nothing else."""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from ..contract import Bools, Problem
+from ..schedules import Purse, Schedule, fake_visit
+from ..targets import choose_targets
+
+
+class FakeUser(NamedTuple):
+    """A fake user in place of the real one: clicks the first target shown, otherwise leaves without a click.
+
+    Golrezaei et al. 2021 count such users. Consistent fakes spread over time cannot be told from a change of
+    taste. Settings: `targets`: `bottom` (the least attractive `share` of the items), `best`, `worst` or numbers.
+    """
+
+    purse: Purse
+    target: Bools  # [K]
+
+    cascade = True
+
+    @classmethod
+    def create(
+        cls, problem: Problem, users: Any, budget: int, *, schedule: Schedule = "front", n_bursts: int = 5,
+        targets: str | Sequence[int] = "bottom", share: float = 0.5,
+    ) -> "FakeUser":  # fmt: skip
+        chosen = choose_targets(targets, share, users.attraction, problem.length)
+        return cls(Purse.create(problem, budget, schedule, n_bursts), chosen)
+
+    def corrupt(self, t, ranking, clicks, examined, rng):
+        return fake_visit(self.purse, t, self.target, ranking, clicks, examined)

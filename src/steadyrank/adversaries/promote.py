@@ -1,0 +1,36 @@
+"""Click fraud for some items: a false click where a target is looked at."""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from ..contract import Bools, Problem
+from ..schedules import Purse, Schedule, can_spend, spend
+from ..targets import choose_targets
+
+
+class Promote(NamedTuple):
+    """Clicks the first target that the user looks at, if the user did not; else saves its budget.
+
+    Settings: `targets`: `bottom` (the least attractive `share` of the items), `best`, `worst` or item numbers.
+    """
+
+    purse: Purse
+    target: Bools  # [K]
+
+    cascade = True
+
+    @classmethod
+    def create(
+        cls, problem: Problem, users: Any, budget: int, *, schedule: Schedule = "front", n_bursts: int = 5,
+        targets: str | Sequence[int] = "bottom", share: float = 0.5,
+    ) -> "Promote":  # fmt: skip
+        chosen = choose_targets(targets, share, users.attraction, problem.length)
+        return cls(Purse.create(problem, budget, schedule, n_bursts), chosen)
+
+    def corrupt(self, t, ranking, clicks, examined, rng):
+        if can_spend(self.purse, t):
+            for p in range(examined):
+                if self.target[ranking[p]] and not clicks[p]:
+                    clicks[p] = True
+                    return spend(self.purse), p + 1
+        return 0.0, examined

@@ -1,0 +1,43 @@
+"""Click fraud for the worst against the best, in one round."""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from ..contract import Bools, Problem
+from ..schedules import Purse, Schedule, can_spend, charge
+from ..targets import choose_targets
+
+
+class Swap(NamedTuple):
+    """Withholds clicks on the best list's items and clicks the first target instead, for one unit.
+
+    Demote and Promote together. Settings: `targets`, to be clicked: `bottom` (the least attractive `share`),
+    `worst` or item numbers.
+    """
+
+    purse: Purse
+    target: Bools  # [K]
+    victim: Bools  # [K]
+
+    cascade = True
+
+    @classmethod
+    def create(
+        cls, problem: Problem, users: Any, budget: int, *, schedule: Schedule = "front", n_bursts: int = 5,
+        targets: str | Sequence[int] = "bottom", share: float = 0.5,
+    ) -> "Swap":  # fmt: skip
+        chosen = choose_targets(targets, share, users.attraction, problem.length)
+        best = choose_targets("best", share, users.attraction, problem.length) & ~chosen
+        return cls(Purse.create(problem, budget, schedule, n_bursts), chosen, best)
+
+    def corrupt(self, t, ranking, clicks, examined, rng):
+        if not can_spend(self.purse, t):
+            return 0.0, examined
+        clicked = clicks[examined - 1]
+        for p in range(ranking.size):
+            clicks[p] = clicks[p] and not self.victim[ranking[p]]
+        for p in range(ranking.size):
+            if self.target[ranking[p]]:
+                clicks[p] = True
+                break
+        return charge(self.purse, clicks, ranking.size, examined, clicked)

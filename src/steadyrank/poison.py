@@ -1,0 +1,59 @@
+"""What an attacker on optimistic learners keeps: honest statistics, and how much of each item it has hidden.
+
+Jun, Li, Ma, Zhu 2018 (attack on UCB), rounded to bits as Zuo et al. 2023 do: a click is hidden whenever the
+item's mean is not yet below the target's.
+"""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from ._jit import kernel
+from .arrays import Bools, Ints
+
+
+class Poison(NamedTuple):
+    """Honest counts of each item, and the clicks hidden so far."""
+
+    target: Bools  # [K] items to be made attractive
+    seen: Ints  # [K] observations before the attack
+    wins: Ints  # [K] clicks before the attack
+    hidden: Ints  # [K] clicks hidden
+    margin: float  # Delta_0
+    delta: float
+
+    @classmethod
+    def create(cls, target: Bools, margin: float, delta: float) -> "Poison":
+        """Nothing seen, nothing hidden."""
+        zeros = np.zeros(target.size, np.int64)
+        return cls(target, zeros, zeros.copy(), zeros.copy(), float(margin), float(delta))
+
+
+@kernel
+def witness(book, ranking, clicks, examined):
+    """Count the honest bits of a round."""
+    for p in range(examined):
+        book.seen[ranking[p]] += 1
+        book.wins[ranking[p]] += 1 if clicks[p] else 0
+
+
+@kernel
+def floor_of_targets(book):
+    """The lowest (m_q - 2 beta(n_q) - Delta_0)_+ of the targets; beta(n) = sqrt(log(pi^2 K n^2 / (3 delta)) / 2n)."""
+    lowest = np.inf
+    for q in range(book.target.size):
+        if book.target[q]:
+            n = book.seen[q]
+            bound = 0.0
+            if n > 0:
+                width = math.sqrt(math.log(math.pi**2 * book.target.size * n * n / (3.0 * book.delta)) / (2.0 * n))
+                bound = max(book.wins[q] / n - 2.0 * width - book.margin, 0.0)
+            lowest = min(lowest, bound)
+    return lowest
+
+
+@kernel
+def worth_hiding(book, k, floor):
+    """Whether item k's mean, less what was hidden of it, is still above `floor` (alpha > 0 in Jun et al.)."""
+    return not book.target[k] and book.wins[k] - book.hidden[k] - book.seen[k] * floor > 0.0

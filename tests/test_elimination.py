@@ -263,11 +263,8 @@ class Oblivious(Layered):
         for k, _ in observed:
             for j in range(K):
                 for i, o in ((j, k), (k, j)):
-                    if bounds[i][0] > bounds[o][1] and (i, o) not in self.edges[level]:
-                        self.add(level, i, o)
-
-    def add(self, level, i, j):
-        self.edges[level].add((i, j))
+                    if bounds[i][0] > bounds[o][1]:
+                        self.edges[level].add((i, o))
         for faster in range(level, -1, -1):
             if self.cyclic(faster):
                 self.edges[faster] = set()

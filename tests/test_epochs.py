@@ -53,7 +53,8 @@ class CBARBAR:
         means = []
         for k in range(K):
             planned = self.n0 / self.gap[k] ** 2
-            means.append(self.hits[k] / (max(self.draws[k], 1) if planned < 30 else planned))
+            few = planned < 30 or self.use_all
+            means.append(self.hits[k] / (max(self.draws[k], 1) if few else planned))
         up = [min(max(m + g / (16 * D), 0), 1) for m, g in zip(means, self.gap, strict=True)]
         down = [min(max(m - g / (16 * D), 0), 1) for m, g in zip(means, self.gap, strict=True)]
         uniforms = [chance.uniform(self.memory) for _ in range(D)]
@@ -79,9 +80,11 @@ class CBARBAR:
 
 
 @pytest.mark.parametrize("use_all", [False, True])
-def test_cascade_cbarbar(use_all):
-    _, slow = duel("CascadeCBARBAR", CBARBAR(2.0, use_all), n0=2.0, use_all=use_all)
-    assert len(slow.ends) > 3
+@pytest.mark.parametrize(("n0", "rounds"), [(2.0, 1200), (30.0, 4500)])
+def test_cascade_cbarbar(use_all, n0, rounds):
+    """With n0 = 30 the planned number of draws is the divisor, unless every observation counts."""
+    _, slow = duel("CascadeCBARBAR", CBARBAR(n0, use_all), rounds=rounds, n0=n0, use_all=use_all)
+    assert len(slow.ends) > 1
 
 
 @pytest.mark.parametrize(
@@ -129,15 +132,24 @@ def test_end_of_an_epoch_by_hand():
     """
     gap, clock = np.ones(3), np.array([1, 0, 0])
     hits, draws, best = np.array([4, 2, 0]), np.array([4, 4, 4]), np.zeros(2, np.int64)
-    epochs.end_epoch(gap, hits, draws, best, clock, 4.0, chance.start(0))
+    epochs.end_epoch(gap, hits, draws, best, clock, 4.0, 0, chance.start(0))
     assert best.tolist() == [0, 1]
     assert gap == pytest.approx([2**-0.25] * 3)
     assert (hits.sum(), draws.sum(), clock[0]) == (0, 0, 2)
-    # a second epoch without any click of item 0 or 1: item 2 is now worth playing, and gaps are real
-    hits, draws = np.array([0, 0, 6]), np.array([6, 6, 6])
-    epochs.end_epoch(gap, hits, draws, best, clock, 4.0, chance.start(0))
-    assert best[0] == 2
-    assert gap == pytest.approx([2**-0.5] * 3)
+
+
+def test_gaps_by_hand():
+    """Two items, lists of one, epoch 9 with floor 2^(-9/4) = 0.21, gaps 1, means 1 and 0, width 1/16.
+
+    r_* = 1. Item 0: r_0 = 15/16, gap max(0.21, 1/16, 1/2) = 1/2, half of the old one. Item 1: r_1 = 0, gap 1.
+    Next epoch, floor 2^(-10/4): item 0's gap is half of 1/2 again, item 1's stays 1.
+    """
+    gap, clock, best = np.ones(2), np.array([9, 0, 0]), np.zeros(1, np.int64)
+    for expected in ([0.5, 1.0], [0.25, 1.0]):
+        hits, draws = np.array([4, 0]), np.array([4, 4])
+        epochs.end_epoch(gap, hits, draws, best, clock, 4.0, 0, chance.start(0))
+        assert best.tolist() == [0]
+        assert gap == pytest.approx(expected)
 
 
 def test_draws_follow_the_plan():

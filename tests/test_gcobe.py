@@ -88,7 +88,7 @@ class Reference:
         d, total, epochs = least, 0, 0
         m = self.b4 / d**2
         first = max(0, math.ceil(math.log2((math.sqrt(self.b1 * self.t) + self.b2 + self.b3) / self.b2)))
-        while True:
+        while epochs < 3 * math.log2(self.t):
             epochs += 1
             p = self.b4 / (2 * m * d * d)
             self.trace.append(("epoch", round(d, 12), round(m, 6)))
@@ -107,7 +107,7 @@ class Reference:
                     assert frozenset(ranking) == best
                     r0 += reward
                 tau, total = tau + 1, total + 1
-                if total >= length or epochs > 3 * math.log2(self.t):
+                if total >= length:
                     return
                 mine, theirs = r0 / (1 - p), r1 / p
                 slack = 5 / p * self.bound(p * tau, p * math.sqrt(self.b1 * length) / self.b2)
@@ -211,6 +211,24 @@ def test_epochs_of_the_challenge_by_hand():
     gcobe.settle_challenge(state)
     assert state.numbers[gcobe.M] == pytest.approx(3 * m)
     assert gcobe.share_of_challenger(state) == pytest.approx(1 / 6)
+    state.numbers[gcobe.R1] = 1e10  # now the challenger wins: the gap estimate falls back to 1, which is its least
+    gcobe.settle_challenge(state)
+    assert (state.numbers[gcobe.DHAT], state.numbers[gcobe.M]) == (1.0, pytest.approx(state.beta4))
+    assert state.counts[gcobe.PHASE] == 2
+    state.numbers[gcobe.R1] = 1e10  # and once more: below the least, so the list is given up
+    gcobe.settle_challenge(state)
+    assert (state.counts[gcobe.PHASE], state.counts[gcobe.K]) == (3, 15)
+
+
+def test_the_challenge_has_a_last_epoch():
+    """At most 3 log2 T epochs: the one after ends the challenge."""
+    state = paper_size()
+    gcobe.start(state, 14)
+    gcobe.begin_challenge(state)
+    state.counts[gcobe.EPOCH] = math.ceil(3 * math.log2(40_000))
+    state.numbers[gcobe.R0] = 1e12
+    gcobe.settle_challenge(state)
+    assert state.counts[gcobe.K] == 15
 
 
 def test_m2ucbv_with_gcobe_restarts_as_the_phases_say():

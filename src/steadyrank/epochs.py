@@ -54,17 +54,18 @@ def draw_arm(ladder, u):
 
 
 @kernel
-def end_epoch(gap, hits, draws, favourites, clock, scale, chance):
+def end_epoch(gap, hits, draws, favourites, clock, scale, use_all, chance):
     """Estimate each item from this epoch alone, set gaps and the best list, forget, and count the next epoch.
 
     gap_k = max(2^(-m/4), r_* - r_k, gap_k / 2); r_* is the best list's value by optimistic means, r_k that of the
-    best list with k by pessimistic ones. O(K log K).
+    best list with k by pessimistic ones. O(K).
     """
     n_items, d = gap.size, favourites.size
     optimistic, pessimistic = np.empty(n_items), np.empty(n_items)
     for k in range(n_items):
         planned = scale / (gap[k] * gap[k])
-        mean = hits[k] / (max(draws[k], 1) if planned < _FEW else planned)
+        actual = use_all == 1 or planned < _FEW  # observations beyond the plan are not what the plan counts
+        mean = hits[k] / (max(draws[k], 1) if actual else planned)
         width = gap[k] / (16.0 * d)
         optimistic[k] = min(max(mean + width, 0.0), 1.0)
         pessimistic[k] = min(max(mean - width, 0.0), 1.0)
@@ -78,9 +79,9 @@ def end_epoch(gap, hits, draws, favourites, clock, scale, chance):
     value = cascade_value(pessimistic, favourites)
     others = cascade_value(pessimistic, favourites[: d - 1])
     floor = 2.0 ** (-0.25 * clock[0])
+    own = 1.0 - (1.0 - others) * (1.0 - pessimistic)
+    for k in favourites:
+        own[k] = value
     for k in range(n_items):
-        own = 1.0 - (1.0 - others) * (1.0 - pessimistic[k])
-        for p in range(d):
-            own = value if favourites[p] == k else own
-        gap[k] = max(floor, most - own, 0.5 * gap[k])
+        gap[k] = max(floor, most - own[k], 0.5 * gap[k])
     clock[0] += 1

@@ -28,7 +28,7 @@ from .partitions import (
     odd_below,
     shuffle_in,
 )  # fmt: skip
-from .settings import choice, odd, real, whole
+from .settings import choice, odd, real, refuse_unused, whole
 
 Calibration: TypeAlias = Literal["exact", "bisection"]
 Edge: TypeAlias = Literal["literal", "clip", "add-half"]
@@ -97,12 +97,20 @@ class Medians(NamedTuple):
         """Empty memory for `shape` streams of bits; None takes the preset's value."""
         choice("preset", preset, PRESETS)
         chosen = PRESETS[preset]
-        given = {"block": block, "alpha": alpha, "least_blocks": least_blocks, "eta": eta}
+        given = {"block": block, "alpha": alpha, "least_blocks": least_blocks}
         alpha = real("alpha", chosen["alpha"] if alpha is None else alpha, 0.01, 1000.0)
         code = choice("reading", chosen["reading"] if reading is None else reading, get_args(Reading))
         how = choice("partition", partition, get_args(Partition))
         block = chosen.get("block") if block is None else block
-        _refuse_unused(given, code, block is not None, calibration)
+        named = f"reading {get_args(Reading)[code]!r}"
+        if code != A3:
+            refuse_unused({"block": given["block"]}, named)
+        if code == MEAN:
+            refuse_unused({"alpha": given["alpha"], "least_blocks": given["least_blocks"]}, named)
+        elif code == A3 and block is not None:
+            refuse_unused({"alpha": given["alpha"]}, f"{named} with a given block")
+        if calibration == "exact":
+            refuse_unused({"eta": eta}, "calibration='exact'")
         size = max(3, odd_below(math.ceil(alpha * math.log(horizon or _PAPER_HORIZON))))
         size = size if block is None else odd("block", block, 1, 9_999)
         return cls(
@@ -126,21 +134,6 @@ class Medians(NamedTuple):
             alpha=alpha,
             eta=real("eta", 1e-6 if eta is None else eta, 0.0, 0.5),
         )
-
-
-def _refuse_unused(given: dict[str, Any], reading: int, sized: bool, calibration: str) -> None:
-    """Refuse a setting that would change nothing: a curve must not be labelled with what did not make it."""
-    unused = {
-        "block": reading != A3,
-        "alpha": reading == MEAN or (reading == A3 and sized),
-        "least_blocks": reading == MEAN,
-        "eta": calibration == "exact",
-    }
-    for name, value in given.items():
-        if value is not None and unused[name]:
-            why = "calibration='exact'" if name == "eta" else f"reading {get_args(Reading)[reading]!r}"
-            why += " with a given block" if name == "alpha" and reading == A3 else ""
-            raise ValueError(f"{name}={value!r} has no effect under {why}; leave it out")
 
 
 @kernel

@@ -1,7 +1,10 @@
-"""G-COBE: model selection over an unknown amount of corruption, exactly as published.
+"""G-COBE: model selection over an unknown amount of corruption, with its published tests and constants.
 
-Wei, Dann, Zimmert 2022, Algorithms 1 to 4 (BASIC, COBE, TwoModelSelect, G-COBE), from the transcription in public
-code of the paper's first author. One state machine, because a learner is asked round by round:
+Wei, Dann, Zimmert 2022, Algorithms 1 to 4 (BASIC, COBE, TwoModelSelect, G-COBE), checked against a transcription in
+public code of the paper's first author, not against their text. Ours: TwoModelSelect's challenger expects corruption
+p sqrt(beta1 L) / beta2 (the transcription has p sqrt(beta1 L / beta2), whose dimension is wrong), its tests run after
+each round, L is rounded up to a whole round, beta3 = K, and where instance k has not acted in phase 1 its list is
+the last one shown. One state machine, because a learner is asked round by round:
 
 - BASIC(k) draws instance i = k..k_max with chance alpha_i; each learns from its own rounds and is told to expect
   corruption theta_i. It fails when a slower instance earns surely more, which proves C > 2^k.
@@ -22,6 +25,7 @@ import numpy as np
 from ._jit import kernel
 from .arrays import Floats, Ints
 from .chance import philox
+from .settings import known_horizon, whole
 
 K, PHASE, GONE, INSTANCE, ENGINE, TAU, EPOCH, GENERATION, LEADER = range(9)  # places of `counts`
 DHAT, M, R0, R1 = range(4)  # places of `numbers`
@@ -52,7 +56,7 @@ class GCOBE(NamedTuple):
         log = math.log(max(horizon, 1) / delta)
         beta4 = 1e4 * (2.0 * beta1 + 42.0 * beta2 * _C_MAX * log + 2.0 * beta3)
         n = slowest(horizon) + 1 if horizon else 1
-        table = min(2**17, 2 ** math.ceil(math.log2(2 * horizon + 2))) if horizon else 1
+        table = 2 ** math.ceil(math.log2(2 * horizon + 2)) if horizon else 1  # at most half full
         state = cls(
             np.zeros(9, np.int64), np.zeros(4), np.zeros(n, np.int64), np.zeros(n, np.int64),
             np.arange(length, dtype=np.int64), np.zeros(table, np.int64), np.zeros(table, np.int64),
@@ -62,6 +66,11 @@ class GCOBE(NamedTuple):
             first = math.ceil(math.log2((math.sqrt(beta1) + beta2 * _C_MAX + beta3) / beta2))
             start(state, max(first, 0))
         return state
+
+
+def known(learner: str, horizon: int) -> int:
+    """The horizon, at most ten million rounds: each may bring a list to remember."""
+    return whole(f"horizon of {learner}", known_horizon(learner, horizon), 1, 10_000_000)
 
 
 def slowest(horizon: int) -> int:
@@ -199,16 +208,16 @@ def settle_challenge(state):
     mine, theirs = state.numbers[R0] / (1.0 - p), state.numbers[R1] / p
     least = min(math.sqrt(state.beta4 / length), 1.0)
     slack = 5.0 / p * regret_bound(state, p * tau, p * math.sqrt(state.beta1 * length) / state.beta2)
-    over = state.counts[GONE] >= length or state.counts[EPOCH] > 3.0 * math.log2(state.horizon)
-    if over or (mine <= theirs + 0.5 * tau * dhat - slack and dhat / 1.25 < least):
+    smaller = mine <= theirs + 0.5 * tau * dhat - slack
+    larger = not smaller and mine >= theirs + 3.0 * m * dhat + 8.0 * math.sqrt(state.beta1 * length)
+    last = state.counts[EPOCH] >= 3.0 * math.log2(state.horizon)
+    ends = smaller or larger or tau >= m
+    if state.counts[GONE] >= length or (smaller and dhat / 1.25 < least) or (ends and last):
         start(state, state.counts[K] + 1)
-    elif mine <= theirs + 0.5 * tau * dhat - slack:
-        state.numbers[DHAT] = dhat / 1.25
+    elif smaller or larger:
+        state.numbers[DHAT] = dhat / 1.25 if smaller else dhat * 1.25
         begin_epoch(state, state.beta4 / state.numbers[DHAT] ** 2)
-    elif mine >= theirs + 3.0 * m * dhat + 8.0 * math.sqrt(state.beta1 * length):
-        state.numbers[DHAT] = dhat * 1.25
-        begin_epoch(state, state.beta4 / state.numbers[DHAT] ** 2)
-    elif tau >= m:
+    elif ends:
         begin_epoch(state, 2.0 * m + state.beta4 / dhat**2)
 
 

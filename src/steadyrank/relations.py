@@ -10,39 +10,40 @@ from ._jit import kernel
 
 
 @kernel
-def leads_to(edges, level, start, goal):
-    """Whether `goal` can be reached from `start` by steps from better to worse items, on this level or slower."""
+def cyclic(edges, above, level):
+    """Whether the relation of this level and slower ones has a cycle: taking items with nothing above ends early."""
     k = edges.shape[0]
-    reached = np.zeros(k, np.bool_)
+    pending = above[level].copy()
     stack = np.empty(k, np.int64)
-    stack[0] = start
-    size = 1
+    size = taken = 0
+    for i in range(k):
+        if pending[i] == 0:
+            stack[size] = i
+            size += 1
     while size > 0:
         size -= 1
         i = stack[size]
+        taken += 1
         for j in range(k):
-            if edges[i, j] >> level > 0 and not reached[j]:
-                if j == goal:
-                    return True
-                reached[j] = True
-                stack[size] = j
-                size += 1
-    return False
+            if edges[i, j] >> level > 0:
+                pending[j] -= 1
+                if pending[j] == 0:
+                    stack[size] = j
+                    size += 1
+    return taken < k
 
 
 @kernel
 def add_edge(edges, above, level, i, j):
-    """Note on `level` that i is better than j. A cycle on a faster level means that one was misled: forget it."""
-    was = edges[i, j]
-    for faster in range(level, -1, -1):
-        if was >> faster == 0 and above[faster, i] > 0 and leads_to(edges, faster, j, i):
-            forget(edges, above, faster)
-            if faster == level:
-                return
+    """Note on `level` that i is better than j; returns whether a cycle is possible: something is above i."""
     was = edges[i, j]
     edges[i, j] = was | 1 << level
+    risky = False
     for faster in range(level + 1):
-        above[faster, j] += 1 if was >> faster == 0 else 0
+        if was >> faster == 0:
+            above[faster, j] += 1
+            risky = risky or above[faster, i] > 0
+    return risky
 
 
 @kernel
@@ -96,10 +97,19 @@ def pick(book, level, free, pending, u):
 
 @kernel
 def add_edges(edges, above, level, low, high, observed):
-    """Add the relations that the observed items' intervals prove now."""
+    """Add the relations that the observed items' intervals prove now.
+
+    A cycle on this or a faster level means that one was misled: it forgets all it noted. O(K^2) where that must be
+    looked into.
+    """
+    risky = False
     for k in observed:
         for j in range(low.size):
             if low[j] > high[k] and not edges[j, k] >> level & 1:
-                add_edge(edges, above, level, j, k)
+                risky = add_edge(edges, above, level, j, k) or risky
             elif low[k] > high[j] and not edges[k, j] >> level & 1:
-                add_edge(edges, above, level, k, j)
+                risky = add_edge(edges, above, level, k, j) or risky
+    if risky:
+        for faster in range(level, -1, -1):
+            if cyclic(edges, above, faster):
+                forget(edges, above, faster)

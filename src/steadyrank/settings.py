@@ -70,6 +70,13 @@ def closest(kind: str, name: str, known: Iterable[str]) -> str:
     return f"unknown {kind} {name!r}: {hint}known are {', '.join(names)}"
 
 
+def refuse_unused(given: dict[str, Any], why: str) -> None:
+    """Refuse settings that would change nothing: a curve must not be labelled with what did not make it."""
+    for name, value in given.items():
+        if value is not None:
+            raise ValueError(f"{name}={value!r} has no effect under {why}; leave it out")
+
+
 def known_horizon(learner: str, horizon: int) -> int:
     """The horizon, refused when it is unknown to a learner whose constants need it."""
     if horizon < 1:

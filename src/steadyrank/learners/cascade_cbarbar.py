@@ -9,7 +9,7 @@ from .. import chance
 from ..contract import Floats, Ints, Problem
 from ..epochs import LAMBDAS, begin_epoch, draw_arm, end_epoch
 from ..kernels import top_allowed
-from ..settings import choice, flag, known_horizon, real
+from ..settings import choice, flag, known_horizon, real, refuse_unused
 
 Lambda: TypeAlias = Literal["paper", "log2", "code-1024", "code-64", "code-4", "one"]
 
@@ -23,8 +23,8 @@ class CascadeCBARBAR(NamedTuple):
     n0 = 4, 500 items. Where the paper is unclear (docs/algorithms.md): maxima are over estimated lists, item k
     stands first so that it is always examined, the drawn item is recorded rather than the list compared.
 
-    Settings: `schedule`, `practical` with `n0`, or `literal` with `lam`, a reading of the paper's lambda, and
-    `delta`; `use_all`, count every observed item, not only the drawn one (the argument for robustness forbids it).
+    Settings: `schedule`, `practical` with `n0` (4), or `literal` with `lam`, a reading of the paper's lambda, and
+    `delta` (0.1); `use_all`, count every observed item, not only the drawn one (which its robustness forbids).
     """
 
     gap: Floats  # [K] estimated gaps
@@ -42,14 +42,19 @@ class CascadeCBARBAR(NamedTuple):
     @classmethod
     def create(
         cls, problem: Problem, *,
-        schedule: Literal["practical", "literal"] = "practical", n0: float = 4.0, lam: Lambda = "paper",
-        delta: float = 0.1, use_all: bool = False,
+        schedule: Literal["practical", "literal"] = "practical", n0: float | None = None,
+        lam: Lambda | None = None, delta: float | None = None, use_all: bool = False,
     ) -> "CascadeCBARBAR":  # fmt: skip
         k, d, horizon = problem.n_items, problem.length, known_horizon("CascadeCBARBAR", problem.horizon)
-        delta = real("delta", delta, 1e-12, 1.0)
-        choice("lam", lam, LAMBDAS)
         literal = choice("schedule", schedule, ("practical", "literal")) == 1
-        scale = LAMBDAS[lam](k, max(horizon, 3), delta) * d * d if literal else real("n0", n0, 1e-3)
+        refuse_unused({"n0": n0} if literal else {"lam": lam, "delta": delta}, f"schedule={schedule!r}")
+        lam, delta = lam or "paper", real("delta", 0.1 if delta is None else delta, 1e-12, 1.0)
+        choice("lam", lam, LAMBDAS)
+        scale = (
+            LAMBDAS[lam](k, max(horizon, 3), delta) * d * d
+            if literal
+            else real("n0", 4.0 if n0 is None else n0, 1e-3)
+        )
         memory = chance.start(problem.seed)
         favourites = np.argsort([chance.uniform(memory) for _ in range(k)])[:d].astype(np.int64)
         learner = cls(
@@ -78,5 +83,7 @@ class CascadeCBARBAR(NamedTuple):
                 self.hits[k] += 1 if clicks[p] else 0
         self.clock[1] += 1
         if self.clock[1] >= self.clock[2]:
-            end_epoch(self.gap, self.hits, self.draws, self.favourites, self.clock, self.scale, self.chance)
+            end_epoch(
+                self.gap, self.hits, self.draws, self.favourites, self.clock, self.scale, self.use_all, self.chance
+            )
             begin_epoch(self.gap, self.ladder, self.clock, self.scale)

@@ -16,9 +16,8 @@ class FORC(NamedTuple):
 
     Reconstruction: levels with cross-learning in both directions is from the abstract; the rest follows
     CascadeRAC's layers. Downwards: relations hold on all faster levels. Upwards: among items seen equally often,
-    the faster levels' means decide. A relation that would close a cycle on its own level makes that level start
-    over. Relations are kept as one bit a level and pair, 4 bytes a pair. With rho = 1, 500 items and 40,000 rounds
-    no relation is ever proved.
+    the faster levels' means decide. A level whose relations close a cycle starts over. Relations are kept as one
+    bit a level and pair, 4 bytes a pair. With rho = 1, 500 items and 40,000 rounds no relation is ever proved.
 
     Settings: `rho`, factor of the radius; `delta`, chance of failure.
     """

@@ -8,7 +8,7 @@ import numpy as np
 from ..contract import Floats, Ints, Problem
 from ..kernels import count_bits, top_allowed
 from ..leader import LBINF, LBINFV, TSALLIS, lead, sigmoid, systematic
-from ..settings import choice, known_horizon, real
+from ..settings import choice, known_horizon, real, refuse_unused
 
 Variant: TypeAlias = Literal["lbinf", "lbinfv", "hybrid", "tsallis"]
 Weights: TypeAlias = Literal["naive", "first-only", "plug-in"]
@@ -26,7 +26,7 @@ class FTRL(NamedTuple):
 
     Settings: `variant`; `weights`: `naive`, observed items over their marginal (later places learn slower);
     `first-only`, the first place of a shuffled list, unbiased, d times the variance; `plug-in`, over the estimated
-    chance of being examined too; `epsilon`, of lbinfv.
+    chance of being examined too; `epsilon` (0.2), of lbinfv. `hybrid` takes losses as they are, not shifted by 1.
     """
 
     losses: Floats  # [K] estimated cumulative loss
@@ -47,19 +47,22 @@ class FTRL(NamedTuple):
 
     @classmethod
     def create(
-        cls, problem: Problem, *, variant: Variant = "lbinf", weights: Weights = "naive", epsilon: float = 0.2
+        cls, problem: Problem, *, variant: Variant = "lbinf", weights: Weights = "naive", epsilon: float | None = None
     ) -> "FTRL":
         k, d = problem.n_items, problem.length
         code = choice("variant", variant, get_args(Variant))
         if code == TSALLIS and d != 1:
             raise ValueError(f"variant 'tsallis' is for lists of length 1, not {d}; choose 'lbinf' or 'hybrid'")
         log_t = math.log(max(known_horizon("FTRL", problem.horizon), 3))
-        start = (1.0 + real("epsilon", epsilon, 0.0)) ** 2 if code == LBINFV else 2.0
+        if code != LBINFV:
+            refuse_unused({"epsilon": epsilon}, f"variant={variant!r}")
+        start = (1.0 + real("epsilon", 0.2 if epsilon is None else epsilon, 0.0)) ** 2 if code == LBINFV else 2.0
+        gamma = log_t if code <= LBINFV else 1.0 if 2 * d <= k or d == k else 1.0 / math.sqrt(math.log(k / (k - d)))
         guess = (0.25, 0.5, 0.0, 0.0)[code]
         learner = cls(
             np.zeros(k), np.full(k, guess), np.full(k, start), np.full(k, math.log(d / (k - d)) if d < k else 40.0),
             np.zeros(2), np.zeros(k, np.int64), np.zeros(k, np.int64), np.zeros(1, np.int64),
-            code, choice("weights", weights, get_args(Weights)), int(d), log_t if code <= LBINFV else 1.0,
+            code, choice("weights", weights, get_args(Weights)), int(d), gamma,
             (-log_t, 1.0, 0.0, 0.0)[code],
         )  # fmt: skip
         lead(code, learner.gamma, learner.c0, learner.losses, learner.guess, learner.weight, 1, d, *learner[3:5])

@@ -11,7 +11,7 @@ from ..estimators import Calibration, Edge, Medians, Preset, observe_list, row, 
 from ..kernels import any_click, rank_by_index
 from ..partitions import Partition, Reading
 from ..selection import UNKNOWN_HORIZON, draw_base, judge, rank_otherwise, rank_stored, threshold
-from ..settings import choice, known_horizon, real, whole
+from ..settings import choice, real, refuse_unused, whole
 
 Selection: TypeAlias = Literal["practical", "gcobe"]
 Data: TypeAlias = Literal["shared", "private"]
@@ -51,7 +51,7 @@ class M2UCBV(NamedTuple):
     @classmethod
     def create(
         cls, problem: Problem, *,
-        selection: Selection = "practical", data: Data | None = None, delta: float = 0.1,
+        selection: Selection = "practical", data: Data | None = None, delta: float | None = None,
         preset: Preset = "paper-exp", warmup: Literal["capped", "literal"] = "capped", warmup_cap: int = 40,
         reading: Reading | None = None, partition: Partition = "random", block: int | None = None,
         alpha: float | None = None, least_blocks: int | None = None, calibration: Calibration = "exact",
@@ -60,11 +60,11 @@ class M2UCBV(NamedTuple):
         k, d, horizon = problem.n_items, problem.length, problem.horizon
         exact = choice("selection", selection, get_args(Selection))
         private = choice("data", data or ("private" if exact else "shared"), get_args(Data))
-        if exact and not private:
-            raise ValueError(
-                "data='shared' is not for selection='gcobe', whose instances learn from their own rounds"
-            )
-        horizon = known_horizon("M2UCBV with selection='gcobe'", horizon) if exact else horizon or UNKNOWN_HORIZON
+        if not exact:
+            refuse_unused({"delta": delta}, f"selection={selection!r}")
+        elif not private:
+            raise ValueError("data='shared' is not for selection='gcobe': its instances learn from their own rounds")
+        horizon = gcobe.known("M2UCBV with selection='gcobe'", horizon) if exact else horizon or UNKNOWN_HORIZON
         bases = gcobe.slowest(horizon) + 1 if exact else math.ceil(math.log2(max(horizon, 2))) + 2
         capped = choice("warmup", warmup, ("capped", "literal")) == 0
         shape = (bases if private else 1, k)
@@ -73,7 +73,7 @@ class M2UCBV(NamedTuple):
             least_blocks=least_blocks, calibration=calibration, eta=eta, edge=edge,
         )  # fmt: skip
         betas = k * math.log(max(horizon, 2)), float(k), float(k)  # the paper's beta1, beta2; beta3 ours
-        plan = gcobe.GCOBE.create(horizon if exact else 0, d, betas, real("delta", delta, 1e-12, 1.0))
+        plan = gcobe.GCOBE.create(horizon if exact else 0, d, betas, real("delta", delta or 0.1, 1e-12, 1.0))
         return cls(
             book, np.zeros(shape), np.zeros(shape), np.zeros(shape[0], np.int64),
             np.ones(bases, np.bool_), np.zeros(bases, np.int64), np.zeros(bases, np.int64),
@@ -84,11 +84,8 @@ class M2UCBV(NamedTuple):
         )  # fmt: skip
 
     def rank(self, t, allowed, ranking, note, rng):
-        i = (
-            gcobe.choose(self.plan, rng.random(), rng.random())
-            if self.exact
-            else draw_base(self.active, rng.random())
-        )
+        u = rng.random()
+        i = gcobe.choose(self.plan, u, rng.random()) if self.exact else draw_base(self.active, u)
         note[0] = i
         note[1] = self.plan.counts[gcobe.GENERATION]
         if i < 0:

@@ -25,14 +25,17 @@ def duel(name, slow, rounds=T, **settings):
     if hasattr(slow, "meet"):
         slow.meet(learner)
     mind, mirror, world = (np.random.default_rng(s) for s in (1, 1, 2))
+    rank = update = None  # machine code, looked up once
     for t in range(1, rounds + 1):
         allowed = np.ones(K, np.bool_) if t % 10 else world.random(K) < 0.7
         allowed[:D] = True
         ranking, note = np.zeros(D, np.int64), np.zeros(D + NOTE_EXTRA)
-        call_rank(learner, t, allowed, ranking, note, mind)
+        rank = rank or call_rank.bind(learner, t, allowed, ranking, note, mind)
+        rank(learner, t, allowed, ranking, note, mind)
         assert ranking.tolist() == slow.rank(t, allowed.tolist(), D, mirror), f"round {t}"
         clicks, examined = feedback(ranking, world, t)
-        call_update(learner, t, ranking, note, clicks, examined)
+        update = update or call_update.bind(learner, t, ranking, note, clicks, examined)
+        update(learner, t, ranking, note, clicks, examined)
         slow.update(ranking.tolist(), clicks.tolist(), examined)
     assert mind.bit_generator.state == mirror.bit_generator.state
     return learner, slow

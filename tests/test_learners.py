@@ -202,11 +202,12 @@ def test_mucbv_rao_blackwell_ranks_like_cascade_ucbv():
     learner = make(sr.learners()["MUCBV"], Problem(K, D, T), settings=settings)
     mind, world = np.random.default_rng(0), np.random.default_rng(1)
     allowed, note = np.ones(K, np.bool_), np.zeros(D + NOTE_EXTRA)
+    ranking, clicks = np.zeros(D, np.int64), np.zeros(D, np.bool_)
+    rank = call_rank.bind(learner, 1, allowed, ranking, note, mind)
+    update = call_update.bind(learner, 1, ranking, note, clicks, D)
     for t in range(1, 6001):
-        ranking = np.zeros(D, np.int64)
-        call_rank(learner, t, allowed, ranking, note, mind)
-        clicks = world.random(D) < 0.3 + ATTRACTION[ranking] / 2
-        call_update(learner, t, ranking, note, clicks, D)
+        rank(learner, t, allowed, ranking, note, mind)
+        update(learner, t, ranking, note, world.random(D) < 0.3 + ATTRACTION[ranking] / 2, D)
     book = learner.book
     m = book.seen // 21
     ample = (book.wins > 44) & (book.seen - book.wins > 44)

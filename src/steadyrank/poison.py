@@ -54,6 +54,17 @@ def floor_of_targets(book):
 
 
 @kernel
-def worth_hiding(book, k, floor):
-    """Whether item k's mean, less what was hidden of it, is still above `floor` (alpha > 0 in Jun et al.)."""
-    return not book.target[k] and book.wins[k] - book.hidden[k] - book.seen[k] * floor > 0.0
+def hides(book, ranking, clicks, examined, may):
+    """Count the honest visit and decide, if the attacker may act, whether to hide the click that ended it.
+
+    A non-target's click is hidden while its mean, less what was hidden of it, is above the targets' floor: alpha > 0
+    in Jun et al.
+    """
+    witness(book, ranking, clicks, examined)
+    k = ranking[examined - 1]
+    if not (may and clicks[examined - 1]) or book.target[k]:
+        return False
+    if book.wins[k] - book.hidden[k] - book.seen[k] * floor_of_targets(book) <= 0.0:
+        return False
+    book.hidden[k] += 1
+    return True

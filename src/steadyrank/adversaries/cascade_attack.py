@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from ..contract import Problem
-from ..poison import Poison, floor_of_targets, witness, worth_hiding
+from ..poison import Poison, hides
 from ..schedules import Purse, Schedule, can_spend, charge
 from ..settings import real
 from ..targets import choose_targets
@@ -32,13 +32,8 @@ class CascadeAttack(NamedTuple):
         return cls(Purse.create(problem, budget, schedule, n_bursts), book)
 
     def corrupt(self, t, ranking, clicks, examined, rng):
-        witness(self.book, ranking, clicks, examined)
-        stop = examined - 1
-        if not (clicks[stop] and can_spend(self.purse, t)):
+        if not hides(self.book, ranking, clicks, examined, can_spend(self.purse, t)):
             return 0.0, examined
-        if not worth_hiding(self.book, ranking[stop], floor_of_targets(self.book)):
-            return 0.0, examined
-        self.book.hidden[ranking[stop]] += 1
-        for p in range(stop, ranking.size):
+        for p in range(examined - 1, ranking.size):
             clicks[p] = self.book.target[ranking[p]]
         return charge(self.purse, clicks, ranking.size, examined, True)

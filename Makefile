@@ -30,9 +30,11 @@ check: setup
 	@$(BIN)/ruff format --check --quiet .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports --no-cache --no-logo
+	@$(BIN)/python tests/real_tables.py
 
 bench: setup
 	@$(BIN)/python bench/foundation.py
+	@$(BIN)/python bench/readers.py
 
 clean:
 	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -6,6 +6,7 @@ import pytest
 
 import steadyrank as sr
 from steadyrank import cli
+from steadyrank.cli.choices import parse_choice
 from steadyrank.progress import Progress
 
 
@@ -108,7 +109,7 @@ def test_a_reader_that_leaves_early_is_no_error():
 
 
 def test_values_of_settings():
-    assert cli.parse_choice("A:i=3,f=0.5,t=true,n=none,w=paper-exp") == (
+    assert parse_choice("A:i=3,f=0.5,t=true,n=none,w=paper-exp") == (
         "A", {"i": 3, "f": 0.5, "t": True, "n": None, "w": "paper-exp"},
     )  # fmt: skip
 
@@ -129,7 +130,7 @@ def test_interruption_is_an_exit_code(capsys, monkeypatch):
     def interrupt(options):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(cli, "_profiles", interrupt)
+    monkeypatch.setattr(cli.profile, "_list", interrupt)
     assert steadyrank(capsys, "profiles") == (130, "", "interrupted\n")
 
 

@@ -7,6 +7,7 @@ import pytest
 
 import steadyrank as sr
 from steadyrank.contract import settings_of
+from steadyrank.profiles import mappings
 
 ROOT = pathlib.Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -34,6 +35,17 @@ def test_every_class_has_its_row(page, names):
     rows = re.findall(r"^\| `(\w+)` \|", (ROOT / "docs" / page).read_text(), re.MULTILINE)
     for name in names:
         assert rows.count(name) == 1, f"{name} has no row in docs/{page}"
+
+
+def test_every_profile_has_its_row():
+    text = (ROOT / "docs" / "data.md").read_text()
+    for name in sr.profiles():
+        row = re.search(rf"^\| `{name}` \| (\d+) \| (.*?) \| (.*) \|$", text, re.MULTILINE)
+        world = sr.profile(name)
+        assert row, f"{name} has no row in docs/data.md"
+        assert int(row[1]) == world.attraction.size
+        assert row[2] in ("one", ", ".join(f"`{mapping}`" for mapping in mappings(name)))
+        assert row[3].startswith("modelled") == world.origin.startswith("modelled")
 
 
 def test_every_setting_is_documented():

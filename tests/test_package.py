@@ -26,7 +26,9 @@ def test_public_names():
         assert callable(getattr(sr, name)), name
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         _ = sr.nothing
-    assert sr.profiles() == ["synthetic-low", "synthetic-mid", "synthetic-spread"]
+    assert sr.profiles() == [
+        "lastfm", "lastfm-listeners", "movielens", "synthetic-low", "synthetic-mid", "synthetic-spread", "yelp-pizza",
+    ]  # fmt: skip
     assert {"Random", "Oracle", "CascadeUCB1", "CascadeKLUCB", "CascadeUCBV", "CascadeTS", "TSCascade"} <= set(
         sr.learners()
     )

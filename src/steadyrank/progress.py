@@ -15,14 +15,14 @@ class Progress:
         self._terminal = stream.isatty()
         self._next = 0.0
 
-    def step(self) -> None:
-        """Count one more job."""
-        self.done += 1
+    def step(self, amount: int = 1) -> None:
+        """Count `amount` more jobs."""
+        self.done += amount
         elapsed = self.clock() - self.started
         if elapsed < self._next and self.done < self.total:
             return
         self._next = elapsed + (0.1 if self._terminal else 10.0)
-        left = elapsed / self.done * (self.total - self.done)
+        left = elapsed / max(self.done, 1) * (self.total - self.done)
         filled = 24 * self.done // self.total
         bar = "█" * filled + "·" * (24 - filled)
         text = f"{self.label:<24.24} {bar} {self.done}/{self.total}  {_span(left)} left"

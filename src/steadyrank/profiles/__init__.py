@@ -1,17 +1,21 @@
 """Named vectors of attractions."""
 
-import math
+import pathlib
 import random
 import statistics
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from ..arrays import Floats
 from ..settings import closest
+from . import modelled
+from .mappings import DEFAULT, MAPPINGS, attractions, sigmoid
+from .ratings import LISTENERS, Ratings
 
 _SYNTHETIC = {"synthetic-low": (-3.0, 0.8), "synthetic-mid": (0.0, 0.5), "synthetic-spread": (-2.0, 1.2)}
-_N_ITEMS = 500
+_N_SYNTHETIC = 500
 
 
 @dataclass(frozen=True)
@@ -23,26 +27,64 @@ class Profile:
     origin: str
     mapping: str
 
+    @property
+    def formula(self) -> str:
+        """How attraction follows from what was measured; `r` is an item's Bayesian average rating."""
+        return MAPPINGS.get(self.mapping, self.mapping)
+
+    @property
+    def title(self) -> str:
+        """Name, mapping and whether it is modelled, as figures and tables show it."""
+        marks = [self.mapping] if self.formula == self.mapping else [f"{self.mapping}: {self.formula}"]
+        marks += ["modelled"] if self.origin.startswith("modelled") else []
+        return f"{self.name} ({', '.join(marks)})"
+
 
 def profiles() -> list[str]:
     """The names that `profile` knows."""
-    return sorted(_SYNTHETIC)
+    return sorted([*_SYNTHETIC, *modelled.RATED, *modelled.SHARED])
+
+
+def mappings(name: str) -> list[str]:
+    """The mappings that the profile of that name has, the default first."""
+    if name in modelled.RATED:
+        return sorted(MAPPINGS, key=lambda mapping: mapping != DEFAULT)
+    return [profile(name).mapping]
 
 
 def profile(name: str, mapping: str | None = None) -> Profile:
-    """The profile of that name.
+    """The profile of that name, or of the file that `steadyrank profile build` wrote (a path ending in .json).
 
-    The synthetic ones have 500 items at the quantiles of sigmoid(N(mean, sd)), in a fixed shuffled order; they
-    have one mapping only.
+    `mapping` is `moderate` (the default), `saturated` or `sparse` where items have ratings; the others have one
+    mapping only. Bundled items stand in a fixed shuffled order.
     """
-    if name not in _SYNTHETIC:
-        raise KeyError(closest("profile", name, _SYNTHETIC))
-    mean, sd = _SYNTHETIC[name]
-    formula = f"sigmoid(N({mean:g}, {sd:g}))"
+    if name.endswith(".json"):
+        return _from_file(pathlib.Path(name), mapping)
+    if name in modelled.RATED:
+        averages = modelled.rated_averages(modelled.RATED[name])
+        chosen = mapping or DEFAULT
+        return _bundled(name, attractions(averages, chosen), modelled.ORIGINS[name], chosen)
+    if name in modelled.SHARED:
+        values, origin, formula = modelled.shares(modelled.SHARED[name]), modelled.ORIGINS[name], LISTENERS
+    elif name in _SYNTHETIC:
+        mean, sd = _SYNTHETIC[name]
+        law = statistics.NormalDist(mean, sd)
+        values = [sigmoid(law.inv_cdf((i + 0.5) / _N_SYNTHETIC)) for i in range(_N_SYNTHETIC)]
+        origin, formula = "synthetic: quantiles of a logit-normal law", f"sigmoid(N({mean:g}, {sd:g}))"
+    else:
+        raise KeyError(closest("profile", name, profiles()))
     if mapping not in (None, formula):
         raise ValueError(f"profile {name!r} has the one mapping {formula!r}, not {mapping!r}")
-    law = statistics.NormalDist(mean, sd)
-    values = [1.0 / (1.0 + math.exp(-law.inv_cdf((i + 0.5) / _N_ITEMS))) for i in range(_N_ITEMS)]
+    return _bundled(name, values, origin, formula)
+
+
+def _bundled(name: str, values: Sequence[float], origin: str, mapping: str) -> Profile:
     shuffle = random.Random(name)
-    order = sorted(range(_N_ITEMS), key=lambda _: shuffle.random())
-    return Profile(name, np.round(np.array(values)[order], 12), "synthetic: quantiles of a logit-normal law", formula)
+    order = sorted(range(len(values)), key=lambda _: shuffle.random())
+    return Profile(name, np.round(np.array(values)[order], 12), origin, mapping)
+
+
+def _from_file(path: pathlib.Path, mapping: str | None) -> Profile:
+    ratings = Ratings.load(path)
+    chosen = mapping or DEFAULT
+    return Profile(ratings.name, np.round(np.array(ratings.attractions(chosen)), 12), ratings.origin, chosen)

@@ -1,0 +1,39 @@
+"""The command line: thin, and nothing heavy is imported before a command needs it."""
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+
+from .. import __version__
+from . import lists, profile, reproduce, simulate
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command; returns the exit code: 0, 2 for bad input, 130 when interrupted."""
+    parser = _parser()
+    options = parser.parse_args(arguments)
+    try:
+        options.run(options)
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        return 130
+    except BrokenPipeError:  # the reader, `head` perhaps, has had enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 141
+    except (KeyError, ValueError, OSError, MemoryError) as error:
+        message = error.args[0] if isinstance(error, KeyError) else error
+        print(f"steadyrank {options.command}: {message}", file=sys.stderr)
+        return 2
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="steadyrank", description="Learn rankings from clicks, some of which are false."
+    )
+    parser.add_argument("--version", action="version", version=f"steadyrank {__version__}")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    for module in (simulate, reproduce, profile, lists):
+        module.add(commands)
+    return parser

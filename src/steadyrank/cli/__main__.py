@@ -1,0 +1,7 @@
+"""`python -m steadyrank.cli`."""
+
+import sys
+
+from . import main
+
+sys.exit(main())

@@ -1,0 +1,73 @@
+"""`steadyrank simulate`: learners against users and an adversary."""
+
+import argparse
+import sys
+from typing import Any
+
+from .choices import parse_budget, parse_choice
+
+
+def add(commands: Any) -> None:
+    """Add the command."""
+    sub = commands.add_parser(
+        "simulate",
+        help="run learners against users and an adversary",
+        description="Run learners against simulated users and an adversary; print their regret.",
+        epilog="example: steadyrank simulate CascadeTS TimeBlocks MUCBV:preset=small-block,corruption=0 "
+        "--profile synthetic-spread --adversary PrefixFlip --budget 10%",
+        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+    )
+    sub.add_argument(
+        "learner", nargs="+", help="NAME or NAME:setting=value,... ; `steadyrank learners` lists names and settings"
+    )
+    sub.add_argument("--profile", default="synthetic-spread", help="a name of `steadyrank profiles`, or a built file")
+    sub.add_argument("--mapping", default=None, help="from ratings to attraction: moderate, saturated or sparse")
+    sub.add_argument("--adversary", default="Honest", help="NAME or NAME:setting=value,...")
+    sub.add_argument("--schedule", default="front", help="when it acts: front, spread, late, bursts, ramp")
+    sub.add_argument("--budget", default="0", help="rounds it may corrupt: a number, or a share such as 10%%")
+    sub.add_argument("--users", default="Cascade", help="NAME or NAME:setting=value,...")
+    sub.add_argument("--length", type=int, default=10, help="items a list")
+    sub.add_argument("--horizon", type=int, default=40_000, help="rounds")
+    sub.add_argument("--seeds", type=int, default=10, help="how many runs, with seeds 0, 1, ...")
+    sub.add_argument("--threads", type=int, default=None, help="threads (default: one a core)")
+    sub.add_argument("--omniscient", action="store_true", help="withhold the feedback of corrupted rounds")
+    sub.set_defaults(run=_run)
+
+
+def _run(options: argparse.Namespace) -> None:
+    from ..contract import Problem, find, make
+    from ..learners import ALL
+    from ..profiles import profile
+    from ..progress import Progress
+    from ..report.tables import aligned, plus_minus
+    from ..results import half_width
+    from ..simulate import simulate
+
+    world = profile(options.profile, options.mapping)
+    budget = parse_budget(options.budget, options.horizon)
+    adversary, adversary_settings = parse_choice(options.adversary)
+    users, users_settings = parse_choice(options.users)
+    chosen = [(text, *parse_choice(text)) for text in options.learner]
+    if budget > 0 and adversary == "Honest":
+        raise ValueError(f"--budget {options.budget} has no effect on Honest; choose an --adversary")
+    problem = Problem(world.attraction.size, options.length, options.horizon, budget, world.attraction)
+    for _, name, settings in chosen:  # every learner is refused here or not at all, before the first one runs
+        make(find("learner", name, ALL, "rank"), problem, settings=settings)
+    bar = Progress(len(chosen) * max(options.seeds, 1), "simulating", sys.stderr)
+    rows = []
+    for text, name, settings in chosen:
+        run = simulate(
+            name, world.attraction, length=options.length, horizon=options.horizon, adversary=adversary,
+            schedule=options.schedule, budget=budget, seeds=range(options.seeds), settings=settings,
+            adversary_settings=adversary_settings, users=users, users_settings=users_settings,
+            threads=options.threads, omniscient=options.omniscient, progress=bar.step,
+        )  # fmt: skip
+        spread = float(half_width(run.final))
+        rows.append([text, f"{run.final.mean():,.1f}", plus_minus(spread, 1), f"{run.spent[:, -1].mean():,.0f}"])
+    bar.close()
+    print(
+        f"{world.title}, {world.attraction.size} items, lists of {options.length}, "
+        f"{options.horizon:,} rounds, {options.seeds} seeds, users {options.users}, "
+        f"{options.adversary} {options.schedule} {budget:,} rounds{', omniscient' if options.omniscient else ''}"
+    )
+    print(aligned(["learner", "regret", "95 %", "corrupted rounds"], rows))

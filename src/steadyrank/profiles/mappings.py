@@ -1,0 +1,45 @@
+"""From ratings to attractions: a Bayesian average, then a named sigmoid.
+
+The paper names both steps and gives the constants of neither (appendix, "Computing click probabilities"), so each
+choice here is ours and has a name that travels with every curve.
+"""
+
+import math
+import statistics
+from collections.abc import Sequence
+
+from ..settings import choice
+
+MAPPINGS = {
+    "moderate": "sigmoid(r - 5)",
+    "saturated": "sigmoid(r - 3)",
+    "sparse": "sigmoid(3 (r - mean) - 3)",
+}
+DEFAULT = "moderate"
+
+
+def sigmoid(x: float) -> float:
+    """1 / (1 + exp(-x))."""
+    return 1.0 / (1.0 + math.exp(-x))
+
+
+def bayesian_averages(ratings: Sequence[float], counts: Sequence[float]) -> list[float]:
+    """Each item's mean rating, drawn towards the mean of all by as many ratings as the median item has.
+
+    (w m + n r) / (w + n) with m the mean of `ratings` and w the median of `counts`: the form of the IMDb's weighted
+    rating, which the paper cites.
+    """
+    prior = math.fsum(ratings) / len(ratings)
+    weight = statistics.median(counts)
+    return [(weight * prior + n * r) / (weight + n) for r, n in zip(ratings, counts, strict=True)]
+
+
+def attractions(averages: Sequence[float], mapping: str) -> list[float]:
+    """Click probabilities of Bayesian averages `r` by the formula `MAPPINGS[mapping]`; mean is the mean of the r."""
+    choice("mapping", mapping, MAPPINGS)
+    if mapping == "moderate":
+        return [sigmoid(r - 5.0) for r in averages]
+    if mapping == "saturated":
+        return [sigmoid(r - 3.0) for r in averages]
+    mean = math.fsum(averages) / len(averages)
+    return [sigmoid(3.0 * (r - mean) - 3.0) for r in averages]

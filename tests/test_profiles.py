@@ -1,0 +1,161 @@
+"""Bundled profiles: their numbers, their mappings, and how near they are to the tables they were fitted to."""
+
+import hashlib
+import json
+import math
+
+import numpy as np
+import pytest
+
+import real_tables
+import steadyrank as sr
+from steadyrank.profiles import lastfm, mappings
+from steadyrank.profiles.mappings import MAPPINGS, attractions, bayesian_averages
+
+RATED = {"yelp-pizza": 529, "movielens": 500, "lastfm": 500}
+
+
+def test_bayesian_average_by_hand():
+    # prior mean (2 + 4 + 3) / 3 = 3, weight median(1, 3, 10) = 3: (9 + 2) / 4, (9 + 12) / 6, (9 + 30) / 13
+    assert bayesian_averages([2.0, 4.0, 3.0], [1, 3, 10]) == [2.75, 3.5, 3.0]
+
+
+def test_mappings_by_hand():
+    logistic = lambda x: 1 / (1 + math.exp(-x))  # noqa: E731
+    assert attractions([3.0, 5.0], "saturated") == [0.5, logistic(2)]
+    assert attractions([3.0, 5.0], "moderate") == [logistic(-2), 0.5]
+    assert attractions([3.0, 5.0], "sparse") == [logistic(-6), 0.5]  # 3 (3 - 4) - 3 and 3 (5 - 4) - 3
+    with pytest.raises(ValueError, match="mapping must be one of 'moderate', 'saturated', 'sparse', not 'dense'"):
+        attractions([3.0], "dense")
+
+
+@pytest.mark.parametrize("name", sorted(RATED))
+def test_rated_profiles_have_the_paper_s_arms_and_three_mappings(name):
+    assert mappings(name) == ["moderate", "saturated", "sparse"]
+    found = {mapping: sr.profile(name, mapping=mapping) for mapping in MAPPINGS}
+    assert np.array_equal(found["moderate"].attraction, sr.profile(name).attraction)
+    for mapping, world in found.items():
+        assert world.attraction.shape == (RATED[name],)
+        assert world.attraction.dtype == np.float64
+        assert 0 < world.attraction.min() < world.attraction.max() < 1
+        assert (world.name, world.mapping) == (name, mapping)
+        assert world.title == f"{name} ({mapping}: {MAPPINGS[mapping]}, modelled)"
+    order = np.argsort(found["moderate"].attraction)
+    assert np.array_equal(order, np.argsort(found["saturated"].attraction))
+    logit = lambda p: np.log(p / (1 - p))  # noqa: E731
+    shift = logit(found["saturated"].attraction) - logit(found["moderate"].attraction)
+    assert shift == pytest.approx(np.full(RATED[name], 2.0), abs=1e-8)
+    # the ratings of the sparse mapping are centred
+    assert np.mean(logit(found["sparse"].attraction)) == pytest.approx(-3.0, abs=1e-6)
+
+
+def test_every_profile_is_the_same_on_every_machine():
+    numbers = {
+        (name, mapping): hashlib.sha256(
+            "\n".join(f"{p:.12f}" for p in sr.profile(name, mapping).attraction).encode()
+        ).hexdigest()[:12]
+        for name in sr.profiles()
+        for mapping in mappings(name)
+    }
+    assert {f"{name} {mapping}": digest for (name, mapping), digest in numbers.items()} == DIGESTS
+
+
+def test_one_mapping_only_where_there_are_no_ratings():
+    world = sr.profile("lastfm-listeners")
+    assert (world.mapping, world.title) == ("listeners", "lastfm-listeners (listeners, modelled)")
+    with pytest.raises(ValueError, match="'lastfm-listeners' has the one mapping 'listeners', not 'moderate'"):
+        sr.profile("lastfm-listeners", mapping="moderate")
+    with pytest.raises(ValueError, match=r"has the one mapping 'sigmoid\(N\(-3, 0\.8\)\)', not 'sparse'"):
+        sr.profile("synthetic-low", mapping="sparse")
+
+
+def test_unknown_names_are_answered_with_the_closest():
+    with pytest.raises(KeyError, match="unknown profile 'yelp': did you mean 'yelp-pizza'"):
+        sr.profile("yelp")
+    with pytest.raises(ValueError, match=r"mapping must be one of .* not 'plain'"):
+        sr.profile("movielens", mapping="plain")
+
+
+def _real_averages(name: str) -> list[float]:
+    """All Bayesian averages of the real table."""
+    if name == "yelp-pizza":
+        table = real_tables.rows("yelp_pizza_philadelphia.csv")
+        return bayesian_averages([float(r["stars_mean"]) for r in table], [float(r["n_reviews"]) for r in table])
+    if name == "movielens":
+        table = real_tables.rows("movielens_25m_items.csv")
+        return bayesian_averages([float(r["mean_rating"]) for r in table], [float(r["n_ratings"]) for r in table])
+    folder = real_tables.FOLDER / "raw" / "hetrec2011-lastfm-2k"
+    with open("/dev/null", "w") as nowhere:
+        return lastfm.build(folder, n_items=None, at_least=10, seed=0, stream=nowhere).averages
+
+
+def _evenly(values: list[float], n: int) -> list[float]:
+    """`n` of the values at even places of their order: a typical draw, without its luck."""
+    return [sorted(values)[int((i + 0.5) * len(values) / n)] for i in range(n)]
+
+
+def _regret(learner: str, attraction: np.ndarray) -> float:
+    run = sr.simulate(learner, attraction, length=10, horizon=40_000, seeds=range(4), marks=1)
+    return float(run.final.mean())
+
+
+@pytest.mark.skipif(not real_tables.FOLDER.is_dir(), reason=real_tables.MISSING)
+@pytest.mark.parametrize("name", sorted(RATED))
+def test_modelled_profiles_cost_what_the_real_ones_cost(name):
+    """Final regret within 15 % on moderate and 25 % on sparse, mean of four seeds."""
+    averages = _evenly(_real_averages(name), RATED[name])
+    for mapping, margin in (("moderate", 0.15), ("sparse", 0.25)):
+        for learner in ("CascadeUCBV", "CascadeTS"):
+            real = _regret(learner, np.array(attractions(averages, mapping)))
+            ours = _regret(learner, sr.profile(name, mapping).attraction)
+            assert abs(ours / real - 1) <= margin, f"{learner} on {mapping}: {ours:.0f}, real {real:.0f}"
+
+
+@pytest.mark.skipif(not real_tables.FOLDER.is_dir(), reason=real_tables.MISSING)
+def test_modelled_listeners_cost_what_the_real_ones_cost():
+    shares = _evenly([float(row["listen_frac"]) for row in real_tables.rows("lastfm_2k_artists.csv")], 500)
+    for learner in ("CascadeUCBV", "CascadeTS"):
+        real = _regret(learner, np.array(shares))
+        ours = _regret(learner, sr.profile("lastfm-listeners").attraction)
+        assert abs(ours / real - 1) <= 0.25, f"{learner}: {ours:.0f}, real {real:.0f}"
+
+
+def test_a_built_file_is_a_profile(tmp_path):
+    path = tmp_path / "mine.json"
+    content = {
+        "format": "steadyrank-ratings-1", "name": "mine", "origin": "typed by hand", "items": ["a", "b"],
+        "counts": [1, 3], "averages": [3.0, 5.0], "raters": 4,
+    }  # fmt: skip
+    path.write_text(json.dumps(content))
+    assert sr.profile(str(path)).attraction == pytest.approx([0.119202922022, 0.5], abs=1e-12)
+    assert sr.profile(str(path), "listeners").attraction.tolist() == [0.25, 0.75]
+    assert sr.profile(str(path), "sparse").title == "mine (sparse: sigmoid(3 (r - mean) - 3))"
+    for change, message in (
+        ({"format": "other"}, "must have the format 'steadyrank-ratings-1'"),
+        ({"extra": 1}, "must have the format"),
+        ({"items": ["a"]}, "must have the same length"),
+        ({"averages": [3.0, "high"]}, "must be numbers, not 'high'"),
+    ):
+        path.write_text(json.dumps(content | change))
+        with pytest.raises(ValueError, match=message):
+            sr.profile(str(path))
+    path.write_text("{")
+    with pytest.raises(ValueError, match="is not a file of `steadyrank profile build`"):
+        sr.profile(str(path))
+
+
+DIGESTS = {
+    "lastfm moderate": "9c0c866dab24",
+    "lastfm saturated": "e19c93d0f9fb",
+    "lastfm sparse": "90b6b616b711",
+    "lastfm-listeners listeners": "748545b2abe7",
+    "movielens moderate": "cd00fcbf038d",
+    "movielens saturated": "3a6109bbfeac",
+    "movielens sparse": "ab2777911562",
+    "synthetic-low sigmoid(N(-3, 0.8))": "871b1b44ceab",
+    "synthetic-mid sigmoid(N(0, 0.5))": "8b20a50f2f41",
+    "synthetic-spread sigmoid(N(-2, 1.2))": "bcecdccc77d9",
+    "yelp-pizza moderate": "c66800eb26dd",
+    "yelp-pizza saturated": "c5c0b84e1b77",
+    "yelp-pizza sparse": "d41b32938560",
+}

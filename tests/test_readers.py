@@ -1,0 +1,302 @@
+"""Readers of the original data sets, on generated files in the original layouts."""
+
+import io
+import json
+import random
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import steadyrank as sr
+from steadyrank import cli
+from steadyrank.profiles import lastfm, lines, movielens, yelp
+from steadyrank.profiles.mappings import bayesian_averages
+
+
+def write_movielens(folder, ratings, n_movies, *, csv=True):
+    """`ratings` are (user, movie, stars); titles are quoted as the owner does where they hold a comma."""
+    if csv:
+        text = "userId,movieId,rating,timestamp\n" + "".join(f"{u},{m},{r},{10**9 + u}\n" for u, m, r in ratings)
+        titles = "movieId,title,genres\n" + "".join(
+            f'{m},"Film, No. {m}",Drama|War\n' for m in range(1, n_movies + 1)
+        )
+        (folder / "ratings.csv").write_text(text)
+        (folder / "movies.csv").write_text(titles)
+    else:
+        (folder / "ratings.dat").write_text("".join(f"{u}::{m}::{r:.0f}::{10**9}\n" for u, m, r in ratings))
+        titles = "".join(f"{m}::Fílm No. {m}::Drama\n" for m in range(1, n_movies + 1))
+        (folder / "movies.dat").write_text(titles, encoding="latin-1")
+
+
+def random_ratings(n, n_movies, seed=0):
+    draw = random.Random(seed)
+    return [(draw.randint(1, 50), draw.randint(1, n_movies), draw.randint(1, 10) / 2) for _ in range(n)]
+
+
+def build_movielens(folder, n_items=None, at_least=1, seed=0):
+    stream = io.StringIO()
+    return movielens.build(folder, n_items=n_items, at_least=at_least, seed=seed, stream=stream), stream.getvalue()
+
+
+def test_movielens_by_hand(tmp_path):
+    write_movielens(tmp_path, [(1, 7, 4.0), (2, 7, 5.0), (1, 3, 0.5), (9, 8, 3.0)], 8)
+    ratings, _ = build_movielens(tmp_path)
+    assert ratings.items == ["Film, No. 3", "Film, No. 7", "Film, No. 8"]
+    assert ratings.counts == [1, 2, 1]
+    assert ratings.averages == bayesian_averages([0.5, 4.5, 3.0], [1, 2, 1])
+    few, _ = build_movielens(tmp_path, at_least=2)
+    assert (few.items, few.averages) == (["Film, No. 7"], [4.5])
+
+
+@pytest.mark.parametrize("csv", [True, False])
+def test_movielens_equals_a_slow_count_over_many_blocks(tmp_path, monkeypatch, csv):
+    monkeypatch.setattr(lines, "BLOCK", 997)
+    rows = [(u, m, r if csv else max(1.0, float(int(r)))) for u, m, r in random_ratings(3000, 40)]
+    write_movielens(tmp_path, rows, 40, csv=csv)
+    ratings, said = build_movielens(tmp_path)
+    stars: dict[int, list[float]] = {}
+    for _, movie, rating in rows:
+        stars.setdefault(movie, []).append(rating)
+    assert ratings.counts == [len(stars[m]) for m in sorted(stars)]
+    expected = bayesian_averages([sum(stars[m]) / len(stars[m]) for m in sorted(stars)], ratings.counts)
+    assert ratings.averages == expected
+    assert ratings.items[0] == ("Film, No. 1" if csv else "Fílm No. 1")
+    assert "malformed" not in said
+
+
+def test_the_draw_is_random_and_repeatable(tmp_path):
+    write_movielens(tmp_path, random_ratings(500, 60), 60)
+    first, again, other = (build_movielens(tmp_path, n_items=20, seed=s)[0] for s in (1, 1, 2))
+    assert first == again != other
+    assert len(first.items) == 20
+    everything, _ = build_movielens(tmp_path)
+    assert set(zip(first.items, first.averages, strict=True)) <= set(
+        zip(everything.items, everything.averages, strict=True)
+    )
+    with pytest.raises(ValueError, match=r"--items must be from 1 to the 60 items found, not 61"):
+        build_movielens(tmp_path, n_items=61)
+
+
+BAD_LINES = ["1,2", "1,2,3.5,4,5", "", "x,2,3.5,4", "1,2,5.5,4", "1,2,3.3,4", "1,2,,4", "1,2,nan,4", '"1",2,3.0,4']
+
+
+@pytest.mark.parametrize("bad", BAD_LINES)
+def test_a_malformed_line_is_left_out_and_named(tmp_path, bad):
+    rows = random_ratings(2000, 30)
+    write_movielens(tmp_path, rows, 30)
+    clean, _ = build_movielens(tmp_path)
+    text = (tmp_path / "ratings.csv").read_text().splitlines(keepends=True)
+    text.insert(1234, bad + "\n")
+    (tmp_path / "ratings.csv").write_text("".join(text))
+    ratings, said = build_movielens(tmp_path)
+    assert (ratings.counts, ratings.averages) == (clean.counts, clean.averages)
+    assert f"ratings.csv: 1 of 2,002 lines are malformed (line 1235: {bad!r}); left out" in said
+
+
+def test_too_many_malformed_lines_are_fatal(tmp_path):
+    write_movielens(tmp_path, random_ratings(2000, 30), 30)
+    text = (tmp_path / "ratings.csv").read_text().splitlines(keepends=True)
+    for number in (100, 600, 1500):
+        text[number] = "junk\n"
+    (tmp_path / "ratings.csv").write_text("".join(text))
+    with pytest.raises(ValueError, match=r"3 of 2,001 lines are malformed \(line 101: 'junk'; .*at most 0.1% may be"):
+        build_movielens(tmp_path)
+
+
+@given(cut=st.integers(1, 400))
+def test_a_truncated_file_is_refused_or_loses_nothing(tmp_path_factory, cut):
+    """Wherever it is cut: at the end of a line, within the time stamp (which is not used), or an error."""
+    folder = tmp_path_factory.mktemp("cut")
+    write_movielens(folder, random_ratings(40, 5), 5)
+    whole = (folder / "ratings.csv").read_bytes()
+    left = whole[:-cut]
+    (folder / "ratings.csv").write_bytes(left)
+    last = left[left.rfind(b"\n") + 1 :]
+    if (last.count(b",") < 3 and last) or (last.endswith(b",") and last):
+        with pytest.raises(ValueError, match=r"truncated: it ends within a line"):
+            build_movielens(folder)
+    else:
+        ratings, _ = build_movielens(folder)
+        assert sum(ratings.counts) == left.count(b"\n") - 1 + bool(last)
+
+
+def test_wrong_folders_and_columns(tmp_path):
+    with pytest.raises(ValueError, match=r"--from must be the folder of MovieLens .* is not a folder"):
+        build_movielens(tmp_path / "nowhere")
+    with pytest.raises(ValueError, match=r"must hold ratings.csv or ratings.dat of MovieLens .*; it holds nothing"):
+        build_movielens(tmp_path)
+    (tmp_path / "ratings.csv").write_text("user,item,stars\n1,2,3\n")
+    with pytest.raises(ValueError, match=r"must hold movies.csv of MovieLens .*; it holds ratings.csv"):
+        build_movielens(tmp_path)
+    (tmp_path / "movies.csv").write_text("movieId,title,genres\n1,A,B\n")
+    with pytest.raises(ValueError, match=r"columns 'userId,movieId,rating,timestamp', not 'user,item,stars'"):
+        build_movielens(tmp_path)
+    (tmp_path / "ratings.csv").write_text("userId,movieId,rating,timestamp\n")
+    with pytest.raises(ValueError, match=r"has no rows: expected lines of user, item, rating, time, found 32 bytes"):
+        build_movielens(tmp_path)
+    (tmp_path / "movies.csv").write_text("id,title\n1,A\n")
+    with pytest.raises(ValueError, match=r"columns 'movieId,title,genres', not 'id,title'"):
+        build_movielens(tmp_path)
+    (tmp_path / "movies.csv").write_text("movieId,title,genres\n1,A\n")
+    with pytest.raises(ValueError, match=r"row 2 must be movie, title and genres, not \['1', 'A'\]"):
+        build_movielens(tmp_path)
+
+
+def business(number, *, city="Philadelphia", categories="Food, Pizza", is_open=1, stars=3.5, reviews=10):
+    return {
+        "business_id": f"b{number:021d}", "name": f"Place {number}", "address": "1 Long Street", "city": city,
+        "state": "PA", "postal_code": "19000", "latitude": 39.9, "longitude": -75.1, "stars": stars,
+        "review_count": reviews, "is_open": is_open, "attributes": {"WiFi": "u'no'"}, "categories": categories,
+        "hours": None,
+    }  # fmt: skip
+
+
+def write_yelp(folder, businesses, reviews=()):
+    def dump(rows):
+        return "".join(json.dumps(row, separators=(",", ":")) + "\n" for row in rows)
+
+    (folder / "yelp_academic_dataset_business.json").write_text(dump(businesses))
+    if reviews:
+        (folder / "yelp_academic_dataset_review.json").write_text(dump(reviews))
+
+
+def build_yelp(folder, **options):
+    defaults = {
+        "city": "Philadelphia", "category": "Pizza", "closed": False, "reviews": False, "n_items": None,
+        "at_least": 0, "seed": 0,
+    }  # fmt: skip
+    stream = io.StringIO()
+    return yelp.build(folder, **(defaults | options), stream=stream), stream.getvalue()
+
+
+def test_yelp_finds_the_529_of_the_query(tmp_path):
+    draw = random.Random(3)
+    wanted = [business(i, stars=draw.randint(2, 10) / 2, reviews=draw.randint(5, 900)) for i in range(529)]
+    others = [
+        business(1000, is_open=0), business(1001, city="Philadelphia "), business(1002, categories="Pizza Ovens"),
+        business(1003, categories=None), business(1004, city="Camden"), business(1005, categories="Food"),
+    ]  # fmt: skip
+    rows = wanted + others * 40
+    draw.shuffle(rows)
+    write_yelp(tmp_path, rows)
+    ratings, _ = build_yelp(tmp_path)
+    assert len(ratings.items) == 529
+    there = [row for row in rows if row in wanted]
+    assert ratings.items == [row["name"] for row in there]
+    assert ratings.averages == bayesian_averages([r["stars"] for r in there], [r["review_count"] for r in there])
+    assert len(build_yelp(tmp_path, closed=True)[0].items) == 529 + 40
+    assert build_yelp(tmp_path, city="Camden")[0].items == ["Place 1004"] * 40
+    with pytest.raises(ValueError, match=r"no business for Paris, Pizza, open; city and category must be spelt"):
+        build_yelp(tmp_path, city="Paris")
+
+
+def test_yelp_reviews_give_unrounded_means(tmp_path):
+    def review(number, stars):
+        return {
+            "review_id": "r",
+            "business_id": f"b{number:021d}",
+            "stars": stars,
+            "text": 'fine\n"really"',
+            "date": "x",
+        }
+
+    stars = [(1, 4.0), (2, 1.0), (1, 3.0), (9, 5.0), (1, 3.0)]
+    write_yelp(tmp_path, [business(1), business(2), business(3)], [review(b, s) for b, s in stars])
+    ratings, _ = build_yelp(tmp_path, reviews=True)
+    assert (ratings.items, ratings.counts) == (["Place 1", "Place 2"], [3, 1])
+    assert ratings.averages == bayesian_averages([10 / 3, 1.0], [3, 1])
+    (tmp_path / "yelp_academic_dataset_review.json").unlink()
+    with pytest.raises(ValueError, match=r"must hold yelp_academic_dataset_review.json of the Yelp Open Dataset"):
+        build_yelp(tmp_path, reviews=True)
+
+
+@pytest.mark.parametrize("bad", ['{"business_id": "b"}', "[1]", "{", '{"business_id": 7}', ""])
+def test_yelp_lines_that_are_no_business(tmp_path, bad):
+    write_yelp(tmp_path, [business(i) for i in range(1500)])
+    file = tmp_path / "yelp_academic_dataset_business.json"
+    text = file.read_text().splitlines(keepends=True)
+    text.insert(700, bad + "\n")
+    file.write_text("".join(text))
+    ratings, said = build_yelp(tmp_path)
+    assert len(ratings.items) == 1500
+    assert f"1 of 1,501 lines are malformed (line 701: {bad!r}); left out" in said
+
+
+def user(number):
+    return f"{number:040x}"
+
+
+def build_lastfm(folder, n_items=None, at_least=1):
+    stream = io.StringIO()
+    return lastfm.build(folder, n_items=n_items, at_least=at_least, seed=0, stream=stream), stream.getvalue()
+
+
+def write_360k(folder, rows):
+    """`rows` are (user, MusicBrainz id, name, plays)."""
+    text = "".join(f"{user(u)}\t{mbid}\t{name}\t{plays}\n" for u, mbid, name, plays in rows)
+    (folder / "usersha1-artmbid-artname-plays.tsv").write_text(text)
+
+
+def test_lastfm_percentiles_by_hand(tmp_path):
+    """Five artists of one user are rated 5 to 1; ties share the higher place; an artist alone is rated 5."""
+    rows = [(1, f"m{i}", f"Band {i}", plays) for i, plays in enumerate([50, 40, 30, 20, 10])]
+    rows += [(2, "m0", "Band 0", 7), (2, "m4", 'Band "4', 7), (2, "", "nobody", 9), (3, "m4", "Band 4", 1)]
+    write_360k(tmp_path, rows)
+    ratings, _ = build_lastfm(tmp_path)
+    # user 2: two of three artists have at most 7 plays, ceil(10 / 3) = 4; "nobody" has no id and is no arm
+    assert ratings.items == [f"Band {i}" for i in range(5)]
+    assert ratings.counts == [2, 1, 1, 1, 3]
+    assert ratings.averages == bayesian_averages([4.5, 4.0, 3.0, 2.0, 10 / 3], [2, 1, 1, 1, 3])
+    assert ratings.raters == 3
+    assert ratings.attractions("listeners") == [2 / 3, 1 / 3, 1 / 3, 1 / 3, 1.0]
+
+
+def test_both_layouts_of_lastfm_agree_over_many_blocks(tmp_path, monkeypatch):
+    monkeypatch.setattr(lines, "BLOCK", 1499)
+    draw = random.Random(5)
+    rows = [(u, a, draw.randint(1, 300)) for u in range(1, 60) for a in sorted(draw.sample(range(100, 160), 25))]
+    write_360k(tmp_path, [(u, str(a), f"Band {a}", plays) for u, a, plays in rows])
+    big, _ = build_lastfm(tmp_path)
+    (tmp_path / "usersha1-artmbid-artname-plays.tsv").unlink()
+    header = "userID\tartistID\tweight\r\n"
+    (tmp_path / "user_artists.dat").write_bytes((header + "".join(f"{u}\t{a}\t{p}\r\n" for u, a, p in rows)).encode())
+    names = "id\tname\turl\tpictureURL\r\n" + "".join(f"{a}\tBand {a}\tx\ty\r\n" for a in range(100, 150))
+    (tmp_path / "artists.dat").write_bytes(names.encode())
+    small, _ = build_lastfm(tmp_path)
+    assert (small.counts, small.averages, small.raters) == (big.counts, big.averages, 59)
+    assert small.items == [f"Band {a}" for a in range(100, 150)] + [f"artist {a}" for a in range(150, 160)]
+    assert np.mean(small.averages) == pytest.approx(3.0, abs=0.05)  # fifths of 25 artists
+
+
+def test_lastfm_rows_of_a_user_must_stand_together(tmp_path, monkeypatch):
+    monkeypatch.setattr(lines, "BLOCK", 80)
+    write_360k(tmp_path, [(1, "m", "A", 1), (2, "m", "A", 2), (3, "m", "A", 2), (1, "n", "B", 1), (4, "n", "B", 1)])
+    with pytest.raises(ValueError, match=r"the rows of user 0+1 do not stand together; sort it by user"):
+        build_lastfm(tmp_path)
+    (tmp_path / "usersha1-artmbid-artname-plays.tsv").unlink()
+    with pytest.raises(ValueError, match=r"must hold usersha1-artmbid-artname-plays.tsv or user_artists.dat of Last"):
+        build_lastfm(tmp_path)
+
+
+def test_the_command_builds_a_profile_that_simulates(tmp_path, capsys):
+    write_movielens(tmp_path, random_ratings(4000, 60), 60)
+    out = tmp_path / "films.json"
+    build = ["profile", "build", "movielens", "--from", str(tmp_path), "--out", str(out)]
+    assert cli.main([*build, "--items", "40", "--at-least", "2"]) == 0
+    said = capsys.readouterr()
+    assert "40 items: MovieLens ratings.csv, 4,000 ratings: 40 of 60 movies with at least 2 ratings" in said.out
+    assert "ratings.csv, MB" in said.err
+    assert sr.profile(str(out), "sparse").attraction.shape == (40,)
+    run = ["simulate", "CascadeTS", "--profile", str(out), "--mapping", "sparse", "--horizon", "50", "--seeds", "1"]
+    assert cli.main(run) == 0
+    assert "movielens (sparse: sigmoid(3 (r - mean) - 3)), 40 items" in capsys.readouterr().out
+    for wrong, message in (
+        (["--items", "some"], "--items must be a whole number or all, not 'some'"),
+        (["--at-least", "-1"], "--at-least must be 0 or more, not -1"),
+        (["--out", str(tmp_path / "a.csv")], "--out must end in .json"),
+        (["--out", str(tmp_path / "no" / "a.json")], "is not a folder"),
+    ):
+        assert cli.main([*build, *wrong]) == 2
+        assert message in capsys.readouterr().err

@@ -3,7 +3,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: setup reproduce test check bench clean
+.PHONY: setup reproduce test browser check bench clean
 
 setup: $(READY)
 
@@ -22,8 +22,15 @@ $(READY): pyproject.toml constraints.txt
 reproduce: setup
 	@$(BIN)/steadyrank reproduce
 
-test: setup
+test: setup browser
 	@$(BIN)/pytest -n auto
+
+browser:
+	@command -v chromium >/dev/null || command -v chromium-browser >/dev/null || \
+	    { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && echo "Installing Chromium for the tests of pages" && \
+	      apt-get update -qq && \
+	      DEBIAN_FRONTEND=noninteractive apt-get install -qq --no-install-recommends chromium >/dev/null; } || \
+	    echo "No Chromium on this machine: the tests of pages are skipped. On Debian: apt-get install chromium"
 
 check: setup
 	@$(BIN)/ruff check .

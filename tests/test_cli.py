@@ -74,8 +74,18 @@ def test_lists_name_everything_and_its_settings(capsys):
         (["simulate", "CascadeTS", "--adversary", "PrefixFlip:schedule=late"], "schedule is an argument of its own"),
         (["learners", "Nobody"], "unknown learner 'Nobody'"),
         (["adversaries", "Nobody"], "unknown adversary 'Nobody'"),
-        (["reproduce", "--profile", "nowhere"], "unknown profile 'nowhere'"),
-        (["reproduce", "--seeds", "0"], "seeds must hold at least one seed"),
+        (["reproduce", "--study", "curves"], "unknown study 'curves': did you mean"),
+        (["reproduce", "--seeds", "0"], "--seeds must be"),
+        (["reproduce", "--workers", "0"], "--workers must be"),
+        (["reproduce", "--on", "moon"], "--on must be local, ray or ray://HOST, not 'moon'"),
+        (["report", "--out", "/nowhere"], "/nowhere holds no results; run `steadyrank reproduce"),
+        (["results", "--out", "/nowhere"], "/nowhere holds no results"),
+        (["results", "--export", "a.xls"], "--export must end in .csv or .parquet, not 'a.xls'"),
+        (["compare", "nofile.py"], "'nofile.py' is not a file"),
+        (["compare", "x.py", "--rates", "1,b"], "--rates must be percentages between commas such as 0,10,25"),
+        (["compare", "x.py", "--rates", "101"], "--rates must be from 0 to 100 percent, not '101'"),
+        (["compare", "x.py", "--figure", "a.png"], "--figure must end in .svg, not 'a.png'"),
+        (["compare", "x.py", "--with", "Nobody"], "unknown learner 'Nobody'"),
     ],
 )
 def test_bad_input_says_what_would_be_right(capsys, arguments, message):
@@ -86,7 +96,18 @@ def test_bad_input_says_what_would_be_right(capsys, arguments, message):
 
 
 def test_help_of_every_command(capsys):
-    for command in ("simulate", "reproduce", "learners", "adversaries", "users", "profiles"):
+    for command in (
+        "simulate",
+        "reproduce",
+        "report",
+        "results",
+        "compare",
+        "profile",
+        "learners",
+        "adversaries",
+        "users",
+        "profiles",
+    ):
         with pytest.raises(SystemExit) as stop:
             cli.main([command, "--help"])
         assert stop.value.code == 0
@@ -112,18 +133,6 @@ def test_values_of_settings():
     assert parse_choice("A:i=3,f=0.5,t=true,n=none,w=paper-exp") == (
         "A", {"i": 3, "f": 0.5, "t": True, "n": None, "w": "paper-exp"},
     )  # fmt: skip
-
-
-def test_reproduce_writes_table_and_figure(capsys, tmp_path):
-    code, out, _ = steadyrank(capsys, "reproduce", "--horizon", "300", "--seeds", "2", "--out", str(tmp_path / "new"))
-    assert code == 0
-    assert {p.name for p in (tmp_path / "new").iterdir()} == {
-        "comparison.json", "comparison.png", "comparison.svg", "comparison.txt",
-    }  # fmt: skip
-    for name in sr.learners():
-        assert name in out
-    assert "<svg" in (tmp_path / "new" / "comparison.svg").read_text()
-    assert (tmp_path / "new" / "comparison.png").read_bytes().startswith(b"\x89PNG")
 
 
 def test_interruption_is_an_exit_code(capsys, monkeypatch):

@@ -8,6 +8,7 @@ import pytest
 import steadyrank as sr
 from steadyrank.contract import settings_of
 from steadyrank.profiles import mappings
+from steadyrank.studies import ALL as STUDIES
 
 ROOT = pathlib.Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -46,6 +47,11 @@ def test_every_profile_has_its_row():
         assert int(row[1]) == world.attraction.size
         assert row[2] in ("one", ", ".join(f"`{mapping}`" for mapping in mappings(name)))
         assert row[3].startswith("modelled") == world.origin.startswith("modelled")
+
+
+def test_every_study_has_its_row():
+    rows = re.findall(r"^\| (`.*?) \|", (ROOT / "docs" / "reproducing.md").read_text(), re.MULTILINE)
+    assert sorted(re.findall(r"`([\w-]+)`", " ".join(rows))) == sorted(STUDIES)
 
 
 def test_every_setting_is_documented():

@@ -128,13 +128,19 @@ def test_a_built_file_is_a_profile(tmp_path):
     }  # fmt: skip
     path.write_text(json.dumps(content))
     assert sr.profile(str(path)).attraction == pytest.approx([0.119202922022, 0.5], abs=1e-12)
+    assert mappings(str(path)) == ["moderate", "saturated", "sparse", "listeners"]
     assert sr.profile(str(path), "listeners").attraction.tolist() == [0.25, 0.75]
     assert sr.profile(str(path), "sparse").title == "mine (sparse: sigmoid(3 (r - mean) - 3))"
     for change, message in (
         ({"format": "other"}, "must have the format 'steadyrank-ratings-1'"),
         ({"extra": 1}, "must have the format"),
-        ({"items": ["a"]}, "must have the same length"),
-        ({"averages": [3.0, "high"]}, "must be numbers, not 'high'"),
+        ({"items": ["a"]}, "must be lists of the same length"),
+        ({"averages": [3.0, "high"]}, "averages must hold float values in range, not 'high'"),
+        ({"averages": [3.0, float("inf")]}, "averages must hold float values in range, not inf"),
+        ({"counts": [1, -3]}, "counts must hold int values in range, not -3"),
+        ({"items": "ab"}, "must be lists"),
+        ({"raters": 2}, "raters must be null or at least the largest count, not 2"),
+        ({"name": 3}, "name and origin must be text"),
     ):
         path.write_text(json.dumps(content | change))
         with pytest.raises(ValueError, match=message):

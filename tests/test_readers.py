@@ -3,6 +3,8 @@
 import io
 import json
 import random
+import resource
+import signal
 
 import numpy as np
 import pytest
@@ -11,7 +13,7 @@ from hypothesis import strategies as st
 
 import steadyrank as sr
 from steadyrank import cli
-from steadyrank.profiles import lastfm, lines, movielens, yelp
+from steadyrank.profiles import lastfm, lines, movielens, totals, yelp
 from steadyrank.profiles.mappings import bayesian_averages
 
 
@@ -79,7 +81,10 @@ def test_the_draw_is_random_and_repeatable(tmp_path):
         build_movielens(tmp_path, n_items=61)
 
 
-BAD_LINES = ["1,2", "1,2,3.5,4,5", "", "x,2,3.5,4", "1,2,5.5,4", "1,2,3.3,4", "1,2,,4", "1,2,nan,4", '"1",2,3.0,4']
+BAD_LINES = [
+    "1,2", "1,2,3.5,4,5", "", "x,2,3.5,4", "1,2,5.5,4", "1,2,3.3,4", "1,2,,4", "1,2,nan,4", '"1",2,3.0,4',
+    "-1,2,3.0,4",    "99999999999999999999,1,3.5,9", "1,2,3.5", "userId,movieId,rating,timestamp",
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("bad", BAD_LINES)
@@ -106,20 +111,37 @@ def test_too_many_malformed_lines_are_fatal(tmp_path):
 
 
 @given(cut=st.integers(1, 400))
-def test_a_truncated_file_is_refused_or_loses_nothing(tmp_path_factory, cut):
-    """Wherever it is cut: at the end of a line, within the time stamp (which is not used), or an error."""
+def test_a_truncated_file_is_refused_unless_cut_between_lines(tmp_path_factory, cut):
     folder = tmp_path_factory.mktemp("cut")
     write_movielens(folder, random_ratings(40, 5), 5)
-    whole = (folder / "ratings.csv").read_bytes()
-    left = whole[:-cut]
+    left = (folder / "ratings.csv").read_bytes()[:-cut]
     (folder / "ratings.csv").write_bytes(left)
-    last = left[left.rfind(b"\n") + 1 :]
-    if (last.count(b",") < 3 and last) or (last.endswith(b",") and last):
-        with pytest.raises(ValueError, match=r"truncated: it ends within a line"):
-            build_movielens(folder)
+    if left.endswith(b"\n"):
+        assert sum(build_movielens(folder)[0].counts) == left.count(b"\n") - 1
     else:
-        ratings, _ = build_movielens(folder)
-        assert sum(ratings.counts) == left.count(b"\n") - 1 + bool(last)
+        with pytest.raises(ValueError, match=r"truncated: it ends within the line"):
+            build_movielens(folder)
+
+
+def test_a_line_without_end_does_not_fill_the_memory(tmp_path, monkeypatch):
+    monkeypatch.setattr(lines, "BLOCK", 1000)
+    write_movielens(tmp_path, [(1, 1, 3.0)], 1)
+    with (tmp_path / "ratings.csv").open("ab") as file:
+        file.truncate(10_000)  # a download that was begun and never finished
+    with pytest.raises(ValueError, match=r"truncated: it ends within the line '\\x00"):
+        build_movielens(tmp_path)
+
+
+def test_the_share_is_judged_by_the_whole_file(tmp_path, monkeypatch):
+    """One long malformed line at the front is not most of the file, and a file of junk is given up early."""
+    monkeypatch.setattr(lines, "BLOCK", 1000)
+    write_movielens(tmp_path, random_ratings(1500, 9), 9)
+    rows = (tmp_path / "ratings.csv").read_text().splitlines(keepends=True)
+    (tmp_path / "ratings.csv").write_text(rows[0] + "x" * 900 + "\n" + "".join(rows[1:]))
+    assert "1 of 1,502 lines are malformed (line 2: 'xxx" in build_movielens(tmp_path)[1]
+    (tmp_path / "ratings.csv").write_text(rows[0] + "junk\n" * 20_000 + "".join(rows[1:]))
+    with pytest.raises(ValueError, match=r"[1-9]\d\d of \d\d\d lines are malformed .*; \.\.\.\); at most 0.1%"):
+        build_movielens(tmp_path)
 
 
 def test_wrong_folders_and_columns(tmp_path):
@@ -137,11 +159,22 @@ def test_wrong_folders_and_columns(tmp_path):
     with pytest.raises(ValueError, match=r"has no rows: expected lines of user, item, rating, time, found 32 bytes"):
         build_movielens(tmp_path)
     (tmp_path / "movies.csv").write_text("id,title\n1,A\n")
-    with pytest.raises(ValueError, match=r"columns 'movieId,title,genres', not 'id,title'"):
+    with pytest.raises(ValueError, match=r"columns \['movieId', 'title', 'genres'\], not \['id', 'title'\]"):
         build_movielens(tmp_path)
     (tmp_path / "movies.csv").write_text("movieId,title,genres\n1,A\n")
-    with pytest.raises(ValueError, match=r"row 2 must be movie, title and genres, not \['1', 'A'\]"):
+    with pytest.raises(ValueError, match=r"movies.csv: 1 of 2 lines are malformed \(line 2: '1,A'\); at most 0.1%"):
         build_movielens(tmp_path)
+    (tmp_path / "movies.csv").write_text('movieId,title,genres\n1,"A' + "x" * 200_000)
+    with pytest.raises(ValueError, match=r"movies.csv: row 2 cannot be read: field larger than field limit"):
+        build_movielens(tmp_path)
+
+
+def test_a_threshold_that_no_item_meets(tmp_path):
+    write_movielens(tmp_path, [(1, 7, 4.0), (2, 7, 5.0), (1, 3, 0.5)], 8)
+    with pytest.raises(ValueError, match=r"--at-least must be at most 2, the most ratings that an item has, not 3"):
+        build_movielens(tmp_path, at_least=3)
+    write_yelp(tmp_path, [business(1, reviews=0), business(2)])
+    assert build_yelp(tmp_path)[0].items == ["Place 2"]
 
 
 def business(number, *, city="Philadelphia", categories="Food, Pizza", is_open=1, stars=3.5, reviews=10):
@@ -203,16 +236,23 @@ def test_yelp_reviews_give_unrounded_means(tmp_path):
         }
 
     stars = [(1, 4.0), (2, 1.0), (1, 3.0), (9, 5.0), (1, 3.0)]
-    write_yelp(tmp_path, [business(1), business(2), business(3)], [review(b, s) for b, s in stars])
+    write_yelp(tmp_path, [business(2), business(1)], [review(b, s) for b, s in stars])
     ratings, _ = build_yelp(tmp_path, reviews=True)
-    assert (ratings.items, ratings.counts) == (["Place 1", "Place 2"], [3, 1])
-    assert ratings.averages == bayesian_averages([10 / 3, 1.0], [3, 1])
+    assert (ratings.items, ratings.counts) == (["Place 2", "Place 1"], [1, 3])  # in the order of the business file
+    assert ratings.averages == bayesian_averages([1.0, 10 / 3], [1, 3])
     (tmp_path / "yelp_academic_dataset_review.json").unlink()
     with pytest.raises(ValueError, match=r"must hold yelp_academic_dataset_review.json of the Yelp Open Dataset"):
         build_yelp(tmp_path, reviews=True)
 
 
-@pytest.mark.parametrize("bad", ['{"business_id": "b"}', "[1]", "{", '{"business_id": 7}', ""])
+BAD_BUSINESSES = [
+    '{"business_id": "b"}', "[1]", "{", '{"business_id": 7}', "", json.dumps(business(1, stars=5.5)),
+    json.dumps(business(1, stars=None)), json.dumps(business(1, reviews=2**70)), "{}" * 2,
+    json.dumps(business(1, stars=float("nan"))),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("bad", BAD_BUSINESSES)
 def test_yelp_lines_that_are_no_business(tmp_path, bad):
     write_yelp(tmp_path, [business(i) for i in range(1500)])
     file = tmp_path / "yelp_academic_dataset_business.json"
@@ -221,7 +261,7 @@ def test_yelp_lines_that_are_no_business(tmp_path, bad):
     file.write_text("".join(text))
     ratings, said = build_yelp(tmp_path)
     assert len(ratings.items) == 1500
-    assert f"1 of 1,501 lines are malformed (line 701: {bad!r}); left out" in said
+    assert f"1 of 1,501 lines are malformed (line 701: {bad[:60]!r}); left out" in said
 
 
 def user(number):
@@ -270,6 +310,66 @@ def test_both_layouts_of_lastfm_agree_over_many_blocks(tmp_path, monkeypatch):
     assert np.mean(small.averages) == pytest.approx(3.0, abs=0.05)  # fifths of 25 artists
 
 
+BAD_PLAYS = [
+    f"{user(3)}\tm\tA", f"{user(3)}\tm\tA\tmany", f"{user(3)}\tm\tA\t-4", f"{user(3)}x\tm\tA\t4",
+    f"{'g' * 40}\tm\tA\t4",    f"{user(3)}\tm\tA\t4\t5", "", f"{user(3)}\tm\tBj\udcf6rk\t4",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("bad", BAD_PLAYS)
+def test_lastfm_malformed_lines(tmp_path, bad):
+    write_360k(tmp_path, [(u, f"m{a}", f"Band {a}", a) for u in range(1, 100) for a in range(20)])
+    clean, _ = build_lastfm(tmp_path)
+    file = tmp_path / "usersha1-artmbid-artname-plays.tsv"
+    rows = file.read_bytes().splitlines(keepends=True)
+    file.write_bytes(b"".join([*rows[:777], bad.encode("utf-8", "surrogateescape") + b"\n", *rows[777:]]))
+    ratings, said = build_lastfm(tmp_path)
+    assert ratings == clean
+    assert "1 of 1,981 lines are malformed (line 778: " in said
+
+
+def test_lastfm_counts_listeners_not_rows(tmp_path):
+    write_360k(tmp_path, [(1, "m", "A", 3), (1, "n", "B", 6), (1, "m", "A2", 5)])
+    ratings, _ = build_lastfm(tmp_path)
+    assert (ratings.items, ratings.counts, ratings.raters) == (["A", "B"], [1, 1], 1)
+    assert ratings.averages == bayesian_averages([5.0, 3.0], [1, 1])  # 8 plays beat 6
+
+
+def test_a_cut_number_of_plays_is_noticed(tmp_path):
+    """The owner's 360K ends with a newline, so a last number can be cut; HetRec's file ends without one."""
+    write_360k(tmp_path, [(1, "m", "A", 300), (1, "n", "B", 5000)])
+    file = tmp_path / "usersha1-artmbid-artname-plays.tsv"
+    file.write_bytes(file.read_bytes()[:-4])
+    with pytest.raises(ValueError, match=r"truncated: it ends within the line '0+1\\tn\\tB\\t5'"):
+        build_lastfm(tmp_path)
+    file.unlink()
+    (tmp_path / "user_artists.dat").write_text("userID\tartistID\tweight\n1\t2\t3\n1\t4\t5")
+    assert build_lastfm(tmp_path)[0].counts == [1, 1]
+
+
+def test_sums_are_merged_now_and_then(tmp_path, monkeypatch):
+    write_movielens(tmp_path, random_ratings(900, 30), 30)
+    whole, _ = build_movielens(tmp_path)
+    monkeypatch.setattr(lines, "BLOCK", 500)
+    monkeypatch.setattr(totals, "_COMPACT_ROWS", 40)
+    assert build_movielens(tmp_path)[0] == whole
+
+
+def test_a_disk_that_is_full_leaves_nothing_behind(tmp_path):
+    write_movielens(tmp_path, random_ratings(50, 5), 5)
+    ratings, _ = build_movielens(tmp_path)
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    old = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100, before[1]))
+    try:
+        with pytest.raises(OSError, match=r"out.json cannot be written: File too large"):
+            ratings.save(tmp_path / "out.json")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        signal.signal(signal.SIGXFSZ, old)
+    assert not list(tmp_path.glob("out.json*"))
+
+
 def test_lastfm_rows_of_a_user_must_stand_together(tmp_path, monkeypatch):
     monkeypatch.setattr(lines, "BLOCK", 80)
     write_360k(tmp_path, [(1, "m", "A", 1), (2, "m", "A", 2), (3, "m", "A", 2), (1, "n", "B", 1), (4, "n", "B", 1)])
@@ -283,10 +383,14 @@ def test_lastfm_rows_of_a_user_must_stand_together(tmp_path, monkeypatch):
 def test_the_command_builds_a_profile_that_simulates(tmp_path, capsys):
     write_movielens(tmp_path, random_ratings(4000, 60), 60)
     out = tmp_path / "films.json"
+    (tmp_path / "sub.json").mkdir()
     build = ["profile", "build", "movielens", "--from", str(tmp_path), "--out", str(out)]
     assert cli.main([*build, "--items", "40", "--at-least", "2"]) == 0
     said = capsys.readouterr()
-    assert "40 items: MovieLens ratings.csv, 4,000 ratings: 40 of 60 movies with at least 2 ratings" in said.out
+    assert (
+        "40 items: MovieLens ratings.csv, 4,000 ratings: movies with at least 2 ratings, 40 random ones of 60"
+        in said.out
+    )
     assert "ratings.csv, MB" in said.err
     assert sr.profile(str(out), "sparse").attraction.shape == (40,)
     run = ["simulate", "CascadeTS", "--profile", str(out), "--mapping", "sparse", "--horizon", "50", "--seeds", "1"]
@@ -297,6 +401,7 @@ def test_the_command_builds_a_profile_that_simulates(tmp_path, capsys):
         (["--at-least", "-1"], "--at-least must be 0 or more, not -1"),
         (["--out", str(tmp_path / "a.csv")], "--out must end in .json"),
         (["--out", str(tmp_path / "no" / "a.json")], "is not a folder"),
+        (["--out", str(tmp_path / "sub.json")], "is a folder; name a file"),
     ):
         assert cli.main([*build, *wrong]) == 2
         assert message in capsys.readouterr().err

@@ -1,35 +1,119 @@
-"""Runs comparisons: expand into cells, simulate, hand over the results."""
+"""Runs studies: expand into jobs, skip the finished ones, run the others, store each as it ends."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
+import numpy as np
+import polars as pl
+
+from . import trials, workers
+from .cells import Cell, Job, Study, key
 from .profiles import profile
-from .results import Comparison
-from .simulate import simulate
+from .results import Store, with_fields
+from .simulate import Run, simulate
+
+Columns = dict[str, Any]
+
+
+def expand(studies: Sequence[Study], *, seeds: int, quick: bool) -> list[Job]:
+    """The jobs of all the studies, each once, in an order in which long and short ones mix."""
+    found = {key(job, ""): job for study in studies for job in study.jobs(seeds=seeds, quick=quick)}
+    return [found[name] for name in sorted(found, key=lambda name: name[-16:])]
+
+
+def run_studies(
+    studies: Sequence[Study],
+    store: Store,
+    *,
+    seeds: int,
+    quick: bool = False,
+    on: str = "local",
+    n_workers: int | None = None,
+    started: Callable[[int, int], None] = lambda total, finished: None,
+    finished: Callable[[], None] = lambda: None,
+) -> int:
+    """Run what is missing and store it; returns how many jobs were run.
+
+    `started(total, finished)` is called once, `finished()` after each job. Whatever interrupts it, finished jobs
+    stay, and the numbers of a job do not depend on when, where or beside what it runs.
+    """
+    workers.check_place(on)
+    store.prepare()
+    jobs = expand(studies, seeds=seeds, quick=quick)
+    missing = [job for job in jobs if not store.has(job)]
+    started(len(jobs), len(jobs) - len(missing))
+    for job, columns in workers.run(run_job, missing, on=on, workers=n_workers):
+        store.save(job, columns)
+        finished()
+    return len(missing)
+
+
+def run_job(job: Job, pulse: Callable[[], None] = lambda: None) -> Columns:
+    """The columns of one job; `pulse` is called once a seed."""
+    if isinstance(job, Cell):
+        return _rows(run_cell(job, pulse))
+    return dict(trials.KINDS[job.kind](job.seed, **job.parameters))
+
+
+def run_cell(cell: Cell, pulse: Callable[[], None] = lambda: None) -> Run:
+    """Simulate one cell in this thread."""
+    attraction = profile(cell.profile, cell.mapping).attraction
+    if cell.n_items is not None:  # evenly placed in order of attraction, so the range stays
+        places = ((np.arange(cell.n_items) + 0.5) * attraction.size / cell.n_items).astype(np.int64)
+        attraction = attraction[np.sort(np.argsort(attraction, kind="stable")[places])]
+    budget = round(cell.rate * cell.horizon)
+    return simulate(
+        cell.learner, attraction, length=cell.length, horizon=cell.horizon,
+        adversary=cell.adversary if budget else "Honest", adversary_settings=dict(cell.adversary_settings),
+        schedule=cell.schedule, budget=budget, seeds=range(cell.seeds), settings=dict(cell.settings),  # type: ignore[arg-type]
+        omniscient=cell.omniscient, marks=cell.marks, threads=1, progress=pulse,
+    )  # fmt: skip
+
+
+def _rows(run: Run) -> Columns:
+    """One row a seed and mark."""
+    n_seeds, n_marks = run.regret.shape
+    return {
+        "seed": np.repeat(run.seeds, n_marks), "mark": np.tile(run.marks, n_seeds), "regret": run.regret.ravel(),
+        "spent": run.spent.ravel(), "bits_changed": np.repeat(run.bits_changed, n_marks),
+        "best_corrupted": np.repeat(run.best_corrupted, n_marks),
+    }  # fmt: skip
 
 
 def compare(
-    learners: Sequence[str],
+    learners: Sequence[str | type],
     profile_name: str,
     *,
+    mapping: str | None,
     adversary: str,
+    schedule: str,
     rates: Sequence[float],
     horizon: int,
     length: int,
-    seeds: Sequence[int],
-    progress: Callable[[], None] | None = None,
-) -> Comparison:
-    """Final regret of each learner at each corruption rate, the attack at the front (the paper's Figure 1).
+    seeds: int,
+    progress: Callable[[], None],
+) -> pl.DataFrame:
+    """Regret of each learner, a name or a class, at each corruption rate: rows as `Store.load` gives them.
 
-    `progress` is called once a seed: len(learners) * len(rates) * len(seeds) times.
+    Nothing is stored: a class from outside may change between two runs. `progress` is called once a seed.
     """
-    world = profile(profile_name)
-    final: dict[str, list[list[float]]] = {}
-    for name in learners:
-        final[name] = []
+    world = profile(profile_name, mapping)
+    frames = list(_compared(learners, world, adversary, schedule, rates, horizon, length, seeds, progress))
+    return pl.concat(frames)
+
+
+def _compared(
+    learners: Sequence[str | type], world: Any, adversary: str, schedule: str, rates: Sequence[float], horizon: int,
+    length: int, seeds: int, progress: Callable[[], None],
+) -> Iterator[pl.DataFrame]:  # fmt: skip
+    for learner in learners:
         for rate in rates:
             run = simulate(
-                name, world.attraction, length=length, horizon=horizon, adversary=adversary,
-                budget=round(rate * horizon), seeds=seeds, marks=1, progress=progress,
+                learner, world.attraction, length=length, horizon=horizon, adversary=adversary if rate else "Honest",
+                schedule=schedule, budget=round(rate * horizon), seeds=range(seeds), progress=progress,  # type: ignore[arg-type]
             )  # fmt: skip
-            final[name].append(run.final.tolist())
-    return Comparison(world.name, world.mapping, adversary, "front", length, horizon, list(seeds), list(rates), final)
+            cell = Cell(
+                run.learner, world.name, world.mapping, adversary=adversary, schedule=schedule, rate=rate,
+                length=length, horizon=horizon, seeds=seeds,
+            )  # fmt: skip
+            yield with_fields(cell, pl.DataFrame(_rows(run)))

@@ -1,64 +1,144 @@
-"""A comparison on disk: load and summarise."""
+"""Cells on disk: one Parquet file a job, written whole or not at all."""
 
+import hashlib
+import io
 import json
 import os
 import pathlib
-from dataclasses import asdict, dataclass
+import platform
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
+import numba
 import numpy as np
+import polars as pl
 
-from .arrays import Floats
+from . import __version__
+from ._jit import digest
+from .cells import Cell, Job, identity, key
 
-_STUDENT = (
-    12.7062, 4.3027, 3.1824, 2.7764, 2.5706, 2.4469, 2.3646, 2.3060, 2.2622, 2.2281, 2.2010, 2.1788, 2.1604, 2.1448,
-    2.1314, 2.1199, 2.1098, 2.1009, 2.0930, 2.0860, 2.0796, 2.0739, 2.0687, 2.0639, 2.0595, 2.0555, 2.0518, 2.0484,
-    2.0452, 2.0423,
-)  # fmt: skip
-
-
-@dataclass(frozen=True)
-class Comparison:
-    """Final regret of several learners at several corruption rates."""
-
-    profile: str
-    mapping: str
-    adversary: str
-    schedule: str
-    length: int
-    horizon: int
-    seeds: list[int]
-    rates: list[float]  # share of the rounds that the adversary may corrupt
-    final: dict[str, list[list[float]]]  # learner -> [rate][seed]
-
-    def summary(self, learner: str) -> tuple[Floats, Floats]:
-        """Mean final regret at each rate, and the half-width of its 95 % interval over seeds."""
-        values = np.array(self.final[learner])
-        return values.mean(axis=1), half_width(values)
-
-    def save(self, path: pathlib.Path) -> None:
-        """Write as JSON; a reader never sees half a file."""
-        path.parent.mkdir(parents=True, exist_ok=True)
-        part = path.with_name(f"{path.name}.part")
-        part.write_text(json.dumps(asdict(self), indent=1))
-        os.replace(part, path)
-
-    @classmethod
-    def load(cls, path: pathlib.Path) -> "Comparison":
-        """Read what `save` wrote."""
-        return cls(**json.loads(path.read_text()))
+FORMAT = "steadyrank-cell-1"
+_META = "steadyrank"
+_EMPTY = b"0" * 64
+_SEAL = re.compile(rb'"digest": "([0-9a-f]{64})"')
+_PACKAGE = pathlib.Path(__file__).parent
+# what decides a cell's numbers beside the compiled sources
+_SOURCES = (
+    "simulate.py",
+    "trials.py",
+    "cells.py",
+    "profiles/__init__.py",
+    "profiles/mappings.py",
+    "profiles/modelled.py",
+)
 
 
-def half_width(values: Floats) -> Floats:
-    """Half a 95 % interval of the mean over the last axis, by Student's law; nan for one value."""
-    n = values.shape[-1]
-    if n < 2:
-        return np.full(values.shape[:-1], np.nan)
-    return np.asarray(student(n - 1) * values.std(axis=-1, ddof=1) / np.sqrt(n))
+class Unreadable(ValueError):
+    """A file that is no cell, or is not as it was written."""
 
 
-def student(freedom: int) -> float:
-    """The 97.5 % quantile of Student's law: tabulated to 30 degrees of freedom, then within 0.001."""
-    if freedom <= len(_STUDENT):
-        return _STUDENT[freedom - 1]
-    z = 1.959964
-    return z + (z**3 + z) / (4 * freedom)  # first term of Cornish and Fisher's expansion
+def source_digest() -> str:
+    """Twelve digits that change with any source or version that decides a cell's numbers."""
+    h = hashlib.sha256(digest().encode())
+    for name in _SOURCES:
+        h.update((_PACKAGE / name).read_bytes())
+    return h.hexdigest()[:12]
+
+
+def versions() -> dict[str, str]:
+    """What made a cell."""
+    return {
+        "steadyrank": __version__, "python": platform.python_version(), "numba": numba.__version__,
+        "numpy": np.__version__, "polars": pl.__version__,
+    }  # fmt: skip
+
+
+class Store:
+    """A folder of finished cells. A file's name says which job and which source made it, so none is overwritten."""
+
+    def __init__(self, folder: pathlib.Path) -> None:
+        self.folder = folder / "cells"
+        self.source = source_digest()
+
+    def prepare(self) -> None:
+        """Make the folder, and be sure that it can be written to."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        if not os.access(self.folder, os.W_OK):
+            raise PermissionError(f"{self.folder} is not writable; choose another folder with --out")
+        for part in self.folder.glob("*.part"):  # left by a killed run
+            part.unlink()
+
+    def path(self, job: Job) -> pathlib.Path:
+        """Where the job's file is, or will be."""
+        return self.folder / f"{key(job, self.source)}.parquet"
+
+    def has(self, job: Job) -> bool:
+        """Whether the job is finished; a damaged file is an error, not a reason to run it again unasked."""
+        path = self.path(job)
+        if not path.exists():
+            return False
+        read(path)
+        return True
+
+    def save(self, job: Job, columns: Mapping[str, Any]) -> None:
+        """Write a finished job; a reader never sees half a file; after a crash it is there whole or not."""
+        frame, content = pl.DataFrame(columns), io.BytesIO()
+        about = {
+            "format": FORMAT, **identity(job), "source": self.source, "versions": versions(),
+            "digest": _EMPTY.decode(),
+        }  # fmt: skip
+        path = self.path(job)
+        part = path.with_suffix(f".{os.getpid()}.part")
+        try:
+            frame.write_parquet(content, metadata={_META: json.dumps(about, sort_keys=True)})
+            with part.open("wb") as file:
+                file.write(_sealed(content.getvalue()))
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(part, path)
+        except OSError as error:
+            part.unlink(missing_ok=True)
+            raise OSError(f"{path} cannot be written ({error.strerror or error}); finished cells are kept") from None
+
+    def load(self, jobs: Sequence[Job]) -> pl.DataFrame:
+        """The rows of the finished ones among the jobs, with the fields of their cells as columns."""
+        frames = [with_fields(job, read(self.path(job))[1]) for job in jobs if self.path(job).exists()]
+        return pl.concat(frames) if frames else pl.DataFrame()
+
+
+def with_fields(job: Job, rows: pl.DataFrame) -> pl.DataFrame:
+    """Rows of a job with what tells it from others."""
+    if not isinstance(job, Cell):
+        return rows
+    fields = {
+        "who": job.who, "learner": job.learner, "omniscient": job.omniscient, "profile": job.profile,
+        "mapping": job.mapping or "", "adversary": job.adversary, "schedule": job.schedule, "rate": job.rate,
+        "n_items": job.n_items or 0, "length": job.length, "horizon": job.horizon,
+    }  # fmt: skip
+    return rows.with_columns(pl.lit(value).alias(name) for name, value in fields.items())
+
+
+def read(path: pathlib.Path) -> tuple[dict[str, Any], pl.DataFrame]:
+    """What a file says about itself, and its rows; refused when it is not as it was written, before it is parsed."""
+    content = path.read_bytes()
+    seal = _SEAL.search(content)
+    if seal is None or _sealed(content[: seal.start(1)] + _EMPTY + content[seal.end(1) :]) != content:
+        raise Unreadable(f"{path} is damaged: not as it was written; delete it and run again")
+    about = json.loads(pl.read_parquet_metadata(io.BytesIO(content))[_META])
+    if about["format"] != FORMAT:
+        raise Unreadable(f"{path} has the format {about['format']!r}, not {FORMAT!r}; use another folder")
+    return about, pl.read_parquet(io.BytesIO(content))
+
+
+def listing(folder: pathlib.Path) -> Iterator[tuple[pathlib.Path, dict[str, Any], pl.DataFrame]]:
+    """All cells below a results folder, whatever source made them, by name."""
+    if not (folder / "cells").is_dir():
+        raise ValueError(f"{folder} holds no results; run `steadyrank reproduce --out {folder}` first")
+    for path in sorted((folder / "cells").glob("*.parquet")):
+        yield path, *read(path)
+
+
+def _sealed(content: bytes) -> bytes:
+    """The file with the digest of itself in the place kept for it: Parquet does not protect its values."""
+    return content.replace(_EMPTY, hashlib.sha256(content).hexdigest().encode(), 1)

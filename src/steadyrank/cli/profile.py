@@ -59,6 +59,8 @@ def _build(options: argparse.Namespace) -> None:
     items = None if options.items == "all" else _whole("--items", options.items)
     if options.out.suffix != ".json":
         raise ValueError(f"--out must end in .json, not {str(options.out)!r}")
+    if options.out.is_dir():
+        raise ValueError(f"--out: {str(options.out)!r} is a folder; name a file")
     if not options.out.parent.is_dir():
         raise ValueError(f"--out: {str(options.out.parent)!r} is not a folder")
     if options.at_least < 0:
@@ -81,6 +83,6 @@ def _build(options: argparse.Namespace) -> None:
 
 
 def _whole(name: str, text: str) -> int:
-    if not text.isdigit():
+    if not (text.isascii() and text.isdigit()):
         raise ValueError(f"{name} must be a whole number or all, not {text!r}")
     return int(text)

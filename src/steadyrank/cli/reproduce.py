@@ -1,49 +1,166 @@
-"""`steadyrank reproduce`: the main job."""
+"""`steadyrank reproduce`, `report` and `results`: run the studies, show them, list what is there."""
 
 import argparse
 import pathlib
 import sys
 from typing import Any
 
+_SEEDS, _QUICK_SEEDS = 5, 1
+
 
 def add(commands: Any) -> None:
-    """Add the command."""
-    sub = commands.add_parser(
+    """Add the commands."""
+    run = commands.add_parser(
         "reproduce",
-        help="compare all learners at 0 to 25 %% corruption",
-        description="Compare all learners under the paper's attack at 0 to 25 %% corruption; print a table and "
-        "write a figure.",
-        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+        help="re-run the paper's evaluation and score its claims",
+        description="Run the studies that are not finished yet, then write the report. Safe to interrupt and repeat.",
     )
-    sub.add_argument("--profile", default="synthetic-spread", help="`steadyrank profiles` lists them")
-    sub.add_argument("--adversary", default="PrefixFlip", help="`steadyrank adversaries` lists them")
-    sub.add_argument("--horizon", type=int, default=40_000, help="rounds")
-    sub.add_argument("--seeds", type=int, default=5, help="how many runs, with seeds 0, 1, ...")
-    sub.add_argument("--out", type=pathlib.Path, default=pathlib.Path("results"), help="folder for what it writes")
-    sub.set_defaults(run=_run)
+    _add_common(run)
+    run.add_argument("--study", action="append", default=[], metavar="NAME", help="only this one (may be repeated)")
+    run.add_argument("--full", action="store_true", help="the full product of attacks, schedules and rates too")
+    run.add_argument("--on", default="local", help="local, ray, or ray://HOST of a Ray cluster (default: local)")
+    run.add_argument("--workers", type=int, default=None, help="jobs at once (default: one a core)")
+    run.set_defaults(run=_reproduce)
+    report = commands.add_parser(
+        "report",
+        help="write the report of what is finished",
+        description="Write the page, the figures and the tables from the cells that are finished; runs nothing.",
+    )
+    _add_common(report)
+    report.set_defaults(run=_report, study=[], full=False)
+    results = commands.add_parser(
+        "results",
+        help="list, filter and export finished cells",
+        description="List, filter and export finished cells.",
+    )
+    results.add_argument("--out", type=pathlib.Path, default=pathlib.Path("results"), help="folder of the results")
+    for name in ("learner", "profile", "mapping", "adversary", "schedule"):
+        results.add_argument(f"--{name}", help=f"only cells with this {name}")
+    results.add_argument("--current", action="store_true", help="only cells made by the present source")
+    results.add_argument("--export", type=pathlib.Path, help="write all their rows to a .csv or .parquet file")
+    results.set_defaults(run=_results)
 
 
-def _run(options: argparse.Namespace) -> None:
-    from ..lab import compare
-    from ..learners import ALL
-    from ..progress import Progress
-    from ..report.tables import comparison_table
+def _add_common(sub: Any) -> None:
+    sub.add_argument("--quick", action="store_true", help="one seed and shorter runs: minutes, for a first look")
+    sub.add_argument(
+        "--seeds", type=int, default=None, help=f"runs a setting (default: {_SEEDS}; quick: {_QUICK_SEEDS})"
+    )
+    sub.add_argument(
+        "--out", type=pathlib.Path, default=pathlib.Path("results"), help="folder of the results (default: results)"
+    )
 
+
+def _studies(options: argparse.Namespace) -> Any:
+    from ..studies import find
+
+    return find([*options.study, *(["matrix-full"] if options.full else [])])
+
+
+def _seeds(options: argparse.Namespace) -> int:
+    from ..settings import whole
+
+    default = _QUICK_SEEDS if options.quick else _SEEDS
+    return whole("--seeds", default if options.seeds is None else options.seeds, 1, 10_000)
+
+
+def _need_extras() -> None:
     try:
-        from ..report.figures import draw_comparison
+        import matplotlib  # noqa: F401
+        import polars  # noqa: F401
     except ModuleNotFoundError as error:
         raise ValueError(f"{error.name} is missing; install it with: pip install 'steadyrank[report]'") from None
-    options.out.mkdir(parents=True, exist_ok=True)
-    rates = [0.0, 0.05, 0.10, 0.15, 0.20, 0.25]  # the paper's
-    bar = Progress(len(ALL) * len(rates) * options.seeds, "comparing learners", sys.stderr)
-    result = compare(
-        list(ALL), options.profile, adversary=options.adversary, rates=rates, horizon=options.horizon, length=10,
-        seeds=range(options.seeds), progress=bar.step,
-    )  # fmt: skip
-    bar.close()
-    table = comparison_table(result)
-    result.save(options.out / "comparison.json")
-    (options.out / "comparison.txt").write_text(table + "\n")
-    files = draw_comparison(result, options.out / "comparison")
-    print(f"Regret after {result.horizon:,} rounds on {result.profile}, by share of corrupted rounds:\n\n{table}\n")
-    print("Figure:", *(str(file) for file in files))
+
+
+def _reproduce(options: argparse.Namespace) -> None:
+    _need_extras()
+    from ..lab import run_studies
+    from ..progress import Progress
+    from ..results import Store
+    from ..settings import whole
+
+    studies, seeds = _studies(options), _seeds(options)
+    if options.workers is not None:
+        whole("--workers", options.workers, 1, 10_000)
+    store = Store(options.out)
+    bar: list[Progress] = []
+
+    def started(total: int, finished: int) -> None:
+        print(f"{total:,} cells, {finished:,} of them finished already", file=sys.stderr)
+        bar.append(Progress(total - finished, "simulating", sys.stderr))
+
+    try:
+        n_run = run_studies(
+            studies, store, seeds=seeds, quick=options.quick, on=options.on, n_workers=options.workers,
+            started=started, finished=lambda: bar[0].step(),
+        )  # fmt: skip
+    except KeyboardInterrupt:
+        print("\ninterrupted: finished cells are kept, the report shows them", file=sys.stderr)
+        _write(options, store, seeds, studies)
+        raise
+    if n_run:
+        bar[0].close()
+    _write(options, store, seeds, studies)
+
+
+def _report(options: argparse.Namespace) -> None:
+    _need_extras()
+    from ..results import Store
+
+    seeds, store = _seeds(options), Store(options.out)
+    if not store.folder.is_dir():
+        raise ValueError(f"{options.out} holds no results; run `steadyrank reproduce --out {options.out}` first")
+    _write(options, store, seeds, [])
+
+
+def _write(options: argparse.Namespace, store: Any, seeds: int, asked: Any) -> None:
+    from ..report.writing import write_report
+
+    page, claims = write_report(store, options.out, seeds=seeds, quick=options.quick, asked=asked)
+    width = max(len(claim.text) for claim in claims)
+    for claim in claims:
+        print(f"{claim.text:<{width}}  {claim.verdict}")
+    print(f"\nThe report: {page.resolve().as_uri()}\nFigures and tables: {options.out}/figures, {options.out}/tables")
+
+
+def _results(options: argparse.Namespace) -> None:
+    _need_extras()
+    import polars as pl
+
+    from ..report.tables import aligned
+    from ..results import listing, source_digest
+
+    suffix = options.export.suffix if options.export else ".csv"
+    if suffix not in (".csv", ".parquet"):
+        raise ValueError(f"--export must end in .csv or .parquet, not {str(options.export)!r}")
+    wanted = {name: getattr(options, name) for name in ("learner", "profile", "mapping", "adversary", "schedule")}
+    present = source_digest()
+    rows, frames = [], []
+    for path, about, frame in listing(options.out):
+        if any(value is not None and about.get(name) != value for name, value in wanted.items()):
+            continue
+        if options.current and about["source"] != present:
+            continue
+        rows.append(_row(path, about, frame))
+        if options.export:
+            fields = {name: about[name] for name in about if isinstance(about[name], str | int | float)}
+            frames.append(frame.with_columns(pl.lit(value).alias(name) for name, value in fields.items()))
+    if options.export:
+        if not frames:
+            raise ValueError("no cell fits; nothing was written")
+        table = pl.concat(frames, how="diagonal")
+        table.write_csv(options.export) if suffix == ".csv" else table.write_parquet(options.export)
+        print(f"{len(frames):,} cells, {table.height:,} rows: {options.export}")
+        return
+    header = ["cell", "profile", "mapping", "attack", "rate", "seeds", "regret", "source"]
+    print(aligned(header, rows))
+
+
+def _row(path: pathlib.Path, about: dict[str, Any], frame: Any) -> list[str]:
+    if about["job"] != "Cell":
+        return [path.stem, "-", "-", "-", "-", "-", "-", about["source"]]
+    final = frame.filter(frame["mark"] == about["horizon"])["regret"].mean()
+    return [
+        path.stem, about["profile"], about["mapping"] or "-", f"{about['adversary']} {about['schedule']}",
+        f"{about['rate']:.1%}", str(about["seeds"]), f"{final:,.1f}", about["source"],
+    ]  # fmt: skip

@@ -21,7 +21,7 @@ def add(commands: Any) -> None:
         "learner", nargs="+", help="NAME or NAME:setting=value,... ; `steadyrank learners` lists names and settings"
     )
     sub.add_argument("--profile", default="synthetic-spread", help="a name of `steadyrank profiles`, or a built file")
-    sub.add_argument("--mapping", default=None, help="from ratings to attraction: moderate, saturated or sparse")
+    sub.add_argument("--mapping", default=None, help="from ratings to attraction; `steadyrank profiles` lists them")
     sub.add_argument("--adversary", default="Honest", help="NAME or NAME:setting=value,...")
     sub.add_argument("--schedule", default="front", help="when it acts: front, spread, late, bursts, ramp")
     sub.add_argument("--budget", default="0", help="rounds it may corrupt: a number, or a share such as 10%%")
@@ -36,11 +36,11 @@ def add(commands: Any) -> None:
 
 def _run(options: argparse.Namespace) -> None:
     from ..contract import Problem, find, make
+    from ..intervals import half_width
     from ..learners import ALL
     from ..profiles import profile
     from ..progress import Progress
     from ..report.tables import aligned, plus_minus
-    from ..results import half_width
     from ..simulate import simulate
 
     world = profile(options.profile, options.mapping)

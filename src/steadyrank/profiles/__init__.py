@@ -16,6 +16,7 @@ from .ratings import LISTENERS, Ratings
 
 _SYNTHETIC = {"synthetic-low": (-3.0, 0.8), "synthetic-mid": (0.0, 0.5), "synthetic-spread": (-2.0, 1.2)}
 _N_SYNTHETIC = 500
+_OTHERS = sorted(set(MAPPINGS) - {DEFAULT})
 
 
 @dataclass(frozen=True)
@@ -47,8 +48,10 @@ def profiles() -> list[str]:
 
 def mappings(name: str) -> list[str]:
     """The mappings that the profile of that name has, the default first."""
+    if name.endswith(".json"):
+        return [DEFAULT, *_OTHERS, *([LISTENERS] if Ratings.load(pathlib.Path(name)).raters else [])]
     if name in modelled.RATED:
-        return sorted(MAPPINGS, key=lambda mapping: mapping != DEFAULT)
+        return [DEFAULT, *_OTHERS]
     return [profile(name).mapping]
 
 

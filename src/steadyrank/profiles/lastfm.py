@@ -2,7 +2,8 @@
 
 Plays become ratings by the usual percentile rule (Celma and Lamere 2008): within one user's artists, the fifth with
 the most plays is rated 5, the next fifth 4, down to 1. A rating is then ceil(5 share), with share the part of the
-user's artists that have at most as many plays. An artist's ratings are those of its listeners.
+user's artists that have at most as many plays. An artist's ratings are those of its listeners; where a user has an
+artist twice, the plays add up.
 """
 
 import pathlib
@@ -19,15 +20,14 @@ _PLAYS = pl.col("plays") >= 0
 _360K = delimited(
     {"user": pl.String, "item": pl.String, "name": pl.String, "plays": pl.Int64},
     "\t",
-    pattern=r"[0-9a-f]{40}\t[^\t]*\t[^\t]*\t\d+",
-    valid=_PLAYS & (pl.col("user").str.len_bytes() == 40),
+    valid=_PLAYS & pl.col("user").str.contains("^[0-9a-f]{40}$"),
 )
 _2K = delimited(
     {"user": pl.Int64, "item": pl.Int64, "plays": pl.Int64},
     "\t",
-    pattern=r"\d+\t\d+\t\d+",
-    valid=_PLAYS,
+    valid=_PLAYS & (pl.col("user") >= 0) & (pl.col("item") >= 0),
     header="userID\tartistID\tweight",
+    final_newline=False,
 )
 _FILES = ["usersha1-artmbid-artname-plays.tsv", "user_artists.dat"]
 
@@ -42,11 +42,9 @@ def build(folder: pathlib.Path, *, n_items: int | None, at_least: int, seed: int
     plays = _Plays(file, _360K if file.suffix == ".tsv" else _2K, stream)
     means = mean_ratings(plays)
     names = plays.names if file.suffix == ".tsv" else _artists(file.with_name("artists.dat"))
-    rows = means.filter(pl.col("count") >= at_least).rows()
-    items = [(names.get(item, f"artist {item}"), count, mean) for item, count, mean in rows]
-    origin = f"Last.fm {file.name}, {plays.n_users:,} users: {n_items or len(items)} of {len(items):,} artists "
-    origin += f"with at least {at_least} listeners, plays rated 1 to 5 by percentile, seed {seed}"
-    return draw("lastfm", origin, items, n_items, seed, raters=plays.n_users)
+    items = [(names.get(item, f"artist {item}"), count, mean) for item, count, mean in means.rows()]
+    origin = f"Last.fm {file.name}, {plays.n_users:,} users, plays rated 1 to 5 by percentile: artists"
+    return draw("lastfm", origin, items, n_items, seed, least=at_least, raters=plays.n_users)
 
 
 class _Plays:
@@ -77,6 +75,11 @@ class _Plays:
         if again := users & self._users:
             raise ValueError(f"{self.file}: the rows of user {min(again)} do not stand together; sort it by user")
         self._users |= users
+        named = [pl.col("name").first()] if "name" in rows.columns else []
+        unnamed = rows.filter(pl.col("item") == "") if named else rows.clear()  # no id: each row an artist of its own
+        rows = rows.filter(pl.col("item") != "") if named else rows
+        rows = rows.group_by("user", "item", maintain_order=True).agg(*named, pl.col("plays").sum())
+        rows = pl.concat([rows, unnamed.select(rows.columns)])
         number, at_most = pl.len().over("user"), pl.col("plays").rank("max").over("user").cast(pl.Int64)
         rated = rows.with_columns(rating=(5 * at_most + number - 1) // number)
         if "name" in rated.columns:
@@ -94,4 +97,4 @@ def _artists(path: pathlib.Path) -> dict[object, str]:
     if not rows or rows[0][:2] != ["id", "name"]:
         found = "\t".join(rows[0]) if rows else ""
         raise ValueError(f"{path} must begin with the columns id and name, not {found!r}")
-    return {int(row[0]): row[1] for row in rows[1:] if len(row) > 1 and row[0].isdigit()}
+    return {int(row[0]): row[1] for row in rows[1:] if len(row) > 1 and row[0].isascii() and row[0].isdigit()}

@@ -6,13 +6,14 @@ from typing import TextIO
 
 import polars as pl
 
-from .lines import delimited, read
+from .lines import Malformed, delimited, read
 from .ratings import Ratings, draw
 from .totals import find_file, mean_ratings
 
+_TITLE_COLUMNS = ["movieId", "title", "genres"]
 _COLUMNS = {"user": pl.Int64, "item": pl.Int64, "rating": pl.Float64, "time": pl.Int64}
-_VALID = pl.col("rating").is_between(0.5, 5.0) & ((pl.col("rating") * 2) % 1 == 0)
-_STARS = r"(?:[1-4](?:\.[05])?|0\.5|5(?:\.0)?)"  # half stars from 0.5 to 5
+_STARS = pl.col("rating").is_between(0.5, 5.0) & ((pl.col("rating") * 2) % 1 == 0)
+_VALID = _STARS & (pl.col("user") >= 0) & (pl.col("item") >= 0)
 
 
 def build(folder: pathlib.Path, *, n_items: int | None, at_least: int, seed: int, stream: TextIO) -> Ratings:
@@ -23,29 +24,34 @@ def build(folder: pathlib.Path, *, n_items: int | None, at_least: int, seed: int
     what = "MovieLens (ratings.csv and movies.csv, or ratings.dat and movies.dat of 1M)"
     file = find_file(folder, ["ratings.csv", "ratings.dat"], what)
     separator = "," if file.suffix == ".csv" else "::"
-    titles = _titles(find_file(folder, [f"movies{file.suffix}"], what))
-    pattern = separator.join([r"\d+", r"\d+", _STARS, r"\d+"])
+    titles = _titles(find_file(folder, [f"movies{file.suffix}"], what), stream)
     header = "userId,movieId,rating,timestamp" if separator == "," else None
-    layout = delimited(_COLUMNS, separator, pattern=pattern, valid=_VALID, header=header)
+    layout = delimited(_COLUMNS, separator, valid=_VALID, header=header)
     means = mean_ratings(read(file, layout, stream))
-    rows = means.filter(pl.col("count") >= at_least).rows()
-    items = [(titles.get(item, f"movie {item}"), count, mean) for item, count, mean in rows]
-    origin = f"MovieLens {file.name}, {means['count'].sum():,} ratings: "
-    origin += f"{n_items or len(items)} of {len(items):,} movies with at least {at_least} ratings, seed {seed}"
-    return draw("movielens", origin, items, n_items, seed)
+    items = [(titles.get(item, f"movie {item}"), count, mean) for item, count, mean in means.rows()]
+    origin = f"MovieLens {file.name}, {means['count'].sum():,} ratings: movies"
+    return draw("movielens", origin, items, n_items, seed, least=at_least)
 
 
-def _titles(path: pathlib.Path) -> dict[int, str]:
+def _titles(path: pathlib.Path, stream: TextIO) -> dict[int, str]:
     """Titles by movie; 1M is in Latin-1 and separates by `::`, the others are quoted CSV in UTF-8."""
-    if path.suffix == ".dat":
-        with path.open(encoding="latin-1") as file:
-            rows = [line.rstrip("\n").split("::") for line in file]
-    else:
-        with path.open(encoding="utf-8", newline="") as file:
-            header, *rows = list(csv.reader(file)) or [[]]
-        if header != ["movieId", "title", "genres"]:
-            raise ValueError(f"{path} must begin with the columns 'movieId,title,genres', not {','.join(header)!r}")
-    for number, row in enumerate(rows, 1 if path.suffix == ".dat" else 2):
-        if len(row) != 3 or not row[0].isdigit():
-            raise ValueError(f"{path}: row {number} must be movie, title and genres, not {row!r}")
-    return {int(row[0]): row[1] for row in rows}
+    old = path.suffix == ".dat"
+    malformed, titles = Malformed(str(path)), {}
+    with path.open(encoding="latin-1" if old else "utf-8", errors="replace", newline="") as file:
+        rows = (line.rstrip("\r\n").split("::") for line in file) if old else csv.reader(file)
+        try:
+            for row in rows:
+                malformed.lines += 1
+                if malformed.lines == 1 and not old:
+                    if row != _TITLE_COLUMNS:
+                        raise ValueError(f"{path} must begin with the columns {_TITLE_COLUMNS}, not {row}")
+                elif len(row) == 3 and row[0].isascii() and row[0].isdigit():
+                    titles[int(row[0])] = row[1]
+                else:
+                    malformed.add(malformed.lines, ",".join(row).encode())
+        except csv.Error as error:
+            raise ValueError(f"{path}: row {malformed.lines + 1} cannot be read: {error}") from None
+    malformed.refuse_above(malformed.lines)
+    if malformed.count:
+        stream.write(f"{malformed}; left out\n")
+    return titles

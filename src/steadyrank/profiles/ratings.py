@@ -2,7 +2,6 @@
 
 import dataclasses
 import json
-import math
 import os
 import pathlib
 import random
@@ -39,8 +38,12 @@ class Ratings:
     def save(self, path: pathlib.Path) -> None:
         """Write as JSON; a reader never sees half a file."""
         part = path.with_name(f"{path.name}.part")
-        part.write_text(json.dumps({"format": FORMAT, **dataclasses.asdict(self)}, indent=1), encoding="utf-8")
-        os.replace(part, path)
+        try:
+            part.write_text(json.dumps({"format": FORMAT, **dataclasses.asdict(self)}, indent=1), encoding="utf-8")
+            os.replace(part, path)
+        except OSError as error:
+            part.unlink(missing_ok=True)
+            raise OSError(f"{path} cannot be written: {error.strerror or error}") from None
 
     @classmethod
     def load(cls, path: pathlib.Path) -> "Ratings":
@@ -53,12 +56,22 @@ class Ratings:
         if not isinstance(found, dict) or found.pop("format", None) != FORMAT or set(found) != fields:
             raise ValueError(f"{path} must have the format {FORMAT!r} with {sorted(fields)}")
         ratings = cls(**found)
-        if not len(ratings.items) == len(ratings.counts) == len(ratings.averages) > 0:
-            raise ValueError(f"{path}: items, counts and averages must have the same length, at least 1")
-        for value in [*ratings.counts, *ratings.averages]:
-            if not isinstance(value, int | float) or not math.isfinite(value):
-                raise ValueError(f"{path}: counts and averages must be numbers, not {value!r}")
+        ratings._check(path)
         return ratings
+
+    def _check(self, path: pathlib.Path) -> None:
+        for name, kind, low in (("items", str, None), ("counts", int, 0), ("averages", float, -100.0)):
+            values = getattr(self, name)
+            if not isinstance(values, list) or len(values) != len(self.items) or not values:
+                raise ValueError(f"{path}: items, counts and averages must be lists of the same length, at least 1")
+            for value in values:
+                number = type(value) in (kind, int) if kind is float else type(value) is kind
+                if not number or (low is not None and not low <= value <= 2**53):
+                    raise ValueError(f"{path}: {name} must hold {kind.__name__} values in range, not {value!r}")
+        if self.raters is not None and (type(self.raters) is not int or self.raters < max(1, *self.counts)):
+            raise ValueError(f"{path}: raters must be null or at least the largest count, not {self.raters!r}")
+        if not isinstance(self.name, str) or not isinstance(self.origin, str):
+            raise ValueError(f"{path}: name and origin must be text, not {self.name!r} and {self.origin!r}")
 
 
 def draw(
@@ -67,16 +80,25 @@ def draw(
     items: Sequence[tuple[str, int, float]],
     n_items: int | None,
     seed: int,
+    *,
+    least: int,
     raters: int | None = None,
 ) -> Ratings:
-    """Of (label, number of ratings, mean rating) keep `n_items` at random (None: all), in their order.
+    """Of (label, number of ratings, mean rating) keep `n_items` at random (None: all) with `least` ratings, in order.
 
-    The prior of the Bayesian average is taken over all `items`, before the draw.
+    The prior of the Bayesian average is taken over all items with at least `least` ratings, before the draw; an item
+    without ratings is no arm.
     """
-    if n_items is not None and not 1 <= n_items <= len(items):
-        raise ValueError(f"--items must be from 1 to the {len(items):,} items found, not {n_items}")
-    averages = bayesian_averages([mean for _, _, mean in items], [count for _, count, _ in items])
-    kept = range(len(items)) if n_items is None else sorted(random.Random(seed).sample(range(len(items)), n_items))
+    rated = [item for item in items if item[1] >= max(least, 1)]
+    if not rated:
+        most = max(count for _, count, _ in items)
+        raise ValueError(f"--at-least must be at most {most:,}, the most ratings that an item has, not {least}")
+    if n_items is not None and not 1 <= n_items <= len(rated):
+        raise ValueError(f"--items must be from 1 to the {len(rated):,} items found, not {n_items}")
+    averages = bayesian_averages([mean for _, _, mean in rated], [count for _, count, _ in rated])
+    kept = range(len(rated)) if n_items is None else sorted(random.Random(seed).sample(range(len(rated)), n_items))
+    about = f"{origin} with at least {max(least, 1)} ratings, "
+    about += f"all {len(rated):,}" if n_items is None else f"{n_items:,} random ones of {len(rated):,} (seed {seed})"
     return Ratings(
-        name, origin, [items[i][0] for i in kept], [items[i][1] for i in kept], [averages[i] for i in kept], raters
+        name, about, [rated[i][0] for i in kept], [rated[i][1] for i in kept], [averages[i] for i in kept], raters
     )

@@ -1,6 +1,5 @@
 """The Yelp Open Dataset as Yelp ships it: one JSON object a line."""
 
-import math
 import pathlib
 from typing import TextIO
 
@@ -15,7 +14,7 @@ _BUSINESS = {
     "is_open": pl.Int64, "categories": pl.String,
 }  # fmt: skip
 _REVIEW = {"business_id": pl.String, "stars": pl.Float64}
-_STARS = (1.0, 5.0)
+_STARS = pl.col("stars").is_between(1.0, 5.0)
 
 
 def build(
@@ -37,7 +36,7 @@ def build(
     what = "the Yelp Open Dataset"
     file = find_file(folder, ["yelp_academic_dataset_business.json"], what)
     review_file = find_file(folder, ["yelp_academic_dataset_review.json"], what) if reviews else None
-    layout = json_lines(_BUSINESS, ranges={"stars": _STARS, "review_count": (0, math.inf)}, optional="categories")
+    layout = json_lines(_BUSINESS, valid=_STARS & (pl.col("review_count") >= 0), optional="categories")
     wanted = (pl.col("city") == city) & pl.col("categories").str.split(", ").list.contains(category)
     found = pl.concat(
         block.filter(wanted if closed else wanted & (pl.col("is_open") == 1)) for block in read(file, layout, stream)
@@ -45,20 +44,23 @@ def build(
     if review_file is None:
         rated = found.select("name", count="review_count", mean="stars")
     else:
-        rated = found.select("name", item="business_id").join(_means(review_file, found, stream), on="item")
+        rated = found.select("name", item="business_id").join(
+            _means(review_file, found, stream), on="item", maintain_order="left"
+        )
         rated = rated.select("name", "count", "mean")
-    items = rated.filter(pl.col("count") >= at_least).rows()
     query = f"{city}, {category}, {'open or closed' if closed else 'open'}"
-    if not items:
+    if rated.is_empty():
         raise ValueError(f"{file}: no business for {query}; city and category must be spelt as in the file")
-    stars = "means of the reviews" if reviews else "stars rounded by Yelp"
-    return draw("yelp", f"Yelp Open Dataset: {query}, {stars}", items, n_items, seed)
+    origin = (
+        f"Yelp Open Dataset: {query}, {'means of the reviews' if reviews else 'stars rounded by Yelp'}: businesses"
+    )
+    return draw("yelp", origin, rated.rows(), n_items, seed, least=at_least)
 
 
 def _means(file: pathlib.Path, found: pl.DataFrame, stream: TextIO) -> pl.DataFrame:
     """Number and mean of the reviews of the businesses found, in the order of the business file."""
     wanted = found["business_id"].implode()
-    layout = json_lines(_REVIEW, ranges={"stars": _STARS})
+    layout = json_lines(_REVIEW, valid=_STARS)
     return mean_ratings(
         block.filter(pl.col("business_id").is_in(wanted)).select(item="business_id", rating="stars")
         for block in read(file, layout, stream)

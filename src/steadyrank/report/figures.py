@@ -1,67 +1,193 @@
-"""Figures: one colour and one marker a learner, everywhere."""
+"""Frames of results as figures: small panels, each readable on a phone."""
 
-import pathlib
+import io
+import math
+import re
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import matplotlib
 import numpy as np
+import polars as pl
 
 matplotlib.use("Agg")
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from ..results import Comparison
+from ..intervals import half_width
+from .looks import INK, look
 
-# Okabe and Ito's colours, safe for colour-blind readers; markers tell apart what shares one.
-_LOOKS = {
-    "M2UCBV": ("#D55E00", "o"), "CascadeUCBV": ("#0072B2", "^"), "FTRL": ("#E69F00", "*"),
-    "CascadeRAC": ("#56B4E9", "s"), "CascadeCBARBAR": ("#8C6D1F", "p"), "CascadeTS": ("#009E73", "P"),
-    "TimeBlocks": ("#CC79A7", "h"),
-    "MUCBV": ("#D55E00", "s"), "CascadeUCB1": ("#0072B2", "v"), "CascadeKLUCB": ("#0072B2", "D"),
-    "TSCascade": ("#009E73", "X"), "TopRank": ("#E69F00", "d"), "BatchRank": ("#E69F00", "s"),
-    "CascadeRKC": ("#56B4E9", "v"), "FAR": ("#CC79A7", "^"), "FORC": ("#CC79A7", "D"), "Random": ("#777777", "x"),
+_STYLE: dict[Any, Any] = {
+    "svg.fonttype": "none", "font.size": 8.5, "font.family": "sans-serif", "text.color": INK, "axes.edgecolor": INK,
+    "axes.labelcolor": INK, "xtick.color": INK, "ytick.color": INK, "axes.spines.top": False,
+    "axes.spines.right": False, "axes.titlesize": 9, "legend.frameon": False, "legend.fontsize": 7.5,
+    "figure.facecolor": "none", "axes.facecolor": "none", "savefig.facecolor": "none",
 }  # fmt: skip
-_STRANGER = ("#000000", ".")
-_PAPER = {"M2UCBV", "CascadeUCBV", "FTRL", "CascadeRAC", "CascadeCBARBAR", "CascadeTS", "TimeBlocks", "Random"}
+_WIDTH = 4.4  # inches: 420 pixels in a browser
 
 
-def draw_comparison(result: Comparison, path: pathlib.Path) -> list[pathlib.Path]:
-    """Final regret against corruption rate, as SVG and PNG beside `path`; returns the files written.
-
-    Left the paper's learners with the strongest clean and the most robust one, right all others; `Random` in both.
-    `Oracle`, which has no regret, has no place on a log axis.
-    """
-    figure = Figure(figsize=(11.0, 5.6), layout="constrained")
-    left, right = figure.subplots(1, 2, sharey=True)
-    drawn = [name for name in result.final if result.summary(name)[0].max() > 1e-6]
-    _draw(left, result, [name for name in drawn if name in _PAPER], "the paper's learners, CascadeTS and TimeBlocks")
-    _draw(right, result, [name for name in drawn if name not in _PAPER or name == "Random"], "all others")
-    left.set_ylabel(f"regret after {result.horizon:,} rounds")
-    figure.suptitle(
-        f"{result.profile}, {result.mapping}: {result.adversary} at the front, lists of {result.length}, "
-        f"mean and 95 % interval over {len(result.seeds)} seeds", fontsize=10, x=0.01, ha="left",
-    )  # fmt: skip
-    path.parent.mkdir(parents=True, exist_ok=True)
-    files = [path.with_suffix(".svg"), path.with_suffix(".png")]
-    for file in files:
-        metadata = {"Date": None} if file.suffix == ".svg" else None
-        with matplotlib.rc_context({"svg.hashsalt": "steadyrank"}):
-            figure.savefig(file, dpi=110, metadata=metadata)
-    return files
+def panel(name: str, draw: Callable[[Axes], None], *, height: float = 3.3, columns: int = 2) -> str:
+    """One panel as SVG text, its legend below in so many columns (0: none); the same input gives the same bytes."""
+    with matplotlib.rc_context({**_STYLE, "svg.hashsalt": name}):
+        figure = Figure(figsize=(_WIDTH, height), layout="constrained")
+        axes = figure.subplots()
+        draw(axes)
+        if columns:
+            handles, labels = axes.get_legend_handles_labels()
+            rows = -(-len(labels) // columns)
+            figure.set_size_inches(_WIDTH, height + 0.17 * rows)
+            figure.legend(handles, labels, loc="outside lower center", ncols=columns, handlelength=2.6)
+        out = io.StringIO()
+        figure.savefig(out, format="svg", metadata={"Date": None, "Creator": "steadyrank"})
+    text = out.getvalue()
+    return text[text.index("<svg") :].replace(INK, "currentColor")
 
 
-def _draw(axes: Axes, result: Comparison, learners: list[str], title: str) -> None:
-    percent = [100 * rate for rate in result.rates]
-    for learner in sorted(learners, key=lambda name: -result.summary(name)[0][-1]):
-        mean, half = result.summary(learner)
-        half = np.nan_to_num(half)
-        colour, marker = _LOOKS.get(learner, _STRANGER)
-        style = "--" if learner == "Random" else "-"
-        axes.plot(percent, mean, style, color=colour, marker=marker, markersize=6, linewidth=1.5, label=learner)
-        axes.fill_between(percent, (mean - half).clip(mean * 0.1), mean + half, color=colour, alpha=0.15, linewidth=0)
-    axes.set_yscale("log")
-    axes.set_title(title, fontsize=10)
-    axes.set_xlabel("corrupted rounds, % of the horizon")
-    axes.set_xticks(percent)
-    axes.grid(alpha=0.25)
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.14), ncols=3, frameon=False, fontsize=9)
+def variants(names: Sequence[str]) -> list[str]:
+    """Those of the names that are one learner with several settings."""
+    plain = [name.partition(" (")[0] for name in names]
+    return [n for n, p in zip(names, plain, strict=True) if plain.count(p) > 1 and not n.endswith("(omniscient)")]
+
+
+def summary(rows: pl.DataFrame, by: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Values of `by`, the mean regret over seeds at each, and half its 95 % interval (0 for one seed)."""
+    table = rows.group_by(by).agg(pl.col("regret")).sort(by)
+    values = np.array(table["regret"].to_list())
+    return table[by].to_numpy(), values.mean(axis=1), np.nan_to_num(half_width(values))
+
+
+def _lines(axes: Axes, rows: pl.DataFrame, by: str, *, scale: float = 1.0, markers: bool = True) -> None:
+    names = rows["who"].unique(maintain_order=True).to_list()
+    for who in names:
+        x, mean, half = summary(rows.filter(pl.col("who") == who), by)
+        style = look(who, variants(names))
+        marker = style.marker if markers else ""
+        axes.plot(
+            scale * x, mean, style.dash, color=style.colour, marker=marker, markersize=4.5, linewidth=1.4, label=who
+        )
+        axes.fill_between(scale * x, mean - half, mean + half, color=style.colour, alpha=0.15, linewidth=0)
+
+
+def _from_zero(axes: Axes, values: Sequence[float]) -> None:
+    """Logarithmic, and linear below the smallest of the values, so that 0 has a place."""
+    positive = [value for value in values if value > 1e-9] or [1.0]
+    axes.set_yscale("symlog", linthresh=10.0 ** math.floor(math.log10(min(positive))), linscale=0.5)
+    axes.set_ylim(0, 1.8 * max(positive))
+    axes.grid(alpha=0.2)
+
+
+def _regret_axis(axes: Axes, rows: pl.DataFrame, by: Sequence[str] = ("who", "rate")) -> None:
+    last = rows.filter(pl.col("mark") == pl.col("horizon"))
+    _from_zero(axes, last.group_by(by).agg(pl.col("regret").mean())["regret"].to_list())
+    axes.set_ylabel("regret")
+
+
+def rates(name: str, rows: pl.DataFrame, title: str) -> str:
+    """Final regret against the share of corrupted rounds."""
+
+    def draw(axes: Axes) -> None:
+        _lines(axes, rows, "rate", scale=100)
+        _regret_axis(axes, rows)
+        axes.set_title(title, loc="left")
+        axes.set_xlabel("corrupted rounds, %")
+        axes.set_xticks(sorted(100 * rate for rate in rows["rate"].unique()))
+
+    return panel(name, draw)
+
+
+def curves(name: str, rows: pl.DataFrame, title: str) -> str:
+    """Regret over the rounds; the corrupted ones shaded."""
+
+    def draw(axes: Axes) -> None:
+        _lines(axes, rows, "mark", markers=False)
+        _regret_axis(axes, rows)
+        end = float(rows["rate"][0]) * int(rows["horizon"][0])
+        axes.axvspan(0, end, color=INK, alpha=0.08, linewidth=0)
+        axes.set_title(title, loc="left")
+        axes.set_xlabel("round (shaded: corrupted)")
+
+    return panel(name, draw)
+
+
+def ranks(name: str, rows: pl.DataFrame, title: str, mappings: Sequence[str]) -> str:
+    """Final regret as a share of Random's under each mapping."""
+    names = rows["who"].unique(maintain_order=True).to_list()
+    shares = {who: [_share_of_random(rows.filter(pl.col("mapping") == m), who) for m in mappings] for who in names}
+
+    def draw(axes: Axes) -> None:
+        for who, values in shares.items():
+            style = look(who, variants(names))
+            axes.plot(
+                range(len(mappings)), values, style.dash, color=style.colour, marker=style.marker, markersize=5,
+                linewidth=1.4, label=who,
+            )  # fmt: skip
+        _from_zero(axes, [value for values in shares.values() for value in values])
+        axes.set_ylabel("regret / regret of Random")
+        axes.set_xticks(range(len(mappings)), labels=list(mappings))
+        axes.set_title(title, loc="left")
+
+    return panel(name, draw)
+
+
+def _share_of_random(rows: pl.DataFrame, who: str) -> float:
+    mean = {name: rows.filter(pl.col("who") == name)["regret"].mean() for name in (who, "Random")}
+    return mean[who] / mean["Random"]  # type: ignore[operator, return-value]
+
+
+def growth(name: str, rows: pl.DataFrame, by: str, label: str) -> str:
+    """Final regret against one quantity, logarithmic where that is never 0."""
+
+    def draw(axes: Axes) -> None:
+        _lines(axes, rows, by)
+        _regret_axis(axes, rows, ("who", by))
+        ticks = sorted(rows[by].unique())
+        if ticks[0] > 0:
+            axes.set_xscale("log", base=2)
+        axes.set_xticks(ticks, labels=[f"{tick:,.0f}" for tick in ticks])
+        axes.set_xticks([], minor=True)
+        axes.set_title(label, loc="left")
+
+    return panel(name, draw)
+
+
+def errors(name: str, rows: pl.DataFrame, title: str) -> str:
+    """Bias of each estimate in each case, with its root mean square error as a bar."""
+    cases = rows["case"].unique(maintain_order=True).to_list()
+    colours = ["#0072B2", "#E69F00", "#D55E00", "#CC79A7", "#9A7B2F", "#009E73", "#56B4E9"]
+
+    def draw(axes: Axes) -> None:
+        for i, (estimate, of) in enumerate(rows.group_by("estimate", maintain_order=True)):
+            x = np.arange(len(cases)) + 0.11 * (i - 3)
+            axes.plot(
+                x, of["bias"], linestyle="", marker="ov^sPXd"[i], color=colours[i], markersize=4.5, label=estimate[0]
+            )
+            axes.vlines(
+                x, of["bias"] - of["rmse"], of["bias"] + of["rmse"], color=colours[i], alpha=0.35, linewidth=1
+            )
+        axes.axhline(0.0, color=INK, linewidth=0.8)
+        axes.set_xticks(range(len(cases)), labels=[re.sub(" (?=[0-9]+ %)", "\n", case) for case in cases])
+        axes.set_ylabel("bias (bar: root mean square error)")
+        axes.set_title(title, loc="left")
+        axes.grid(alpha=0.2, axis="y")
+
+    return panel(name, draw, columns=1)
+
+
+def matrix(name: str, ratios: pl.DataFrame, title: str) -> str:
+    """Ratios as a heat map: a row a scenario, a column a learner."""
+    learners = [column for column in ratios.columns if column != "scenario"]
+    values = ratios.select(learners).to_numpy()
+
+    def draw(axes: Axes) -> None:
+        shown = np.log2(np.clip(values, 0.5, 32.0))
+        axes.imshow(shown, cmap="cividis_r", vmin=-1, vmax=5, aspect="auto")
+        for i, j in np.ndindex(*values.shape):
+            axes.text(
+                j, i, f"{values[i, j]:.3g}", ha="center", va="center", fontsize=6,
+                color="#FFFFFF" if shown[i, j] > 2 else "#000000",
+            )  # fmt: skip
+        axes.set_xticks(range(len(learners)), labels=learners, rotation=40, ha="right")
+        axes.set_yticks(range(values.shape[0]), labels=ratios["scenario"].to_list())
+        axes.set_title(title, loc="left")
+
+    return panel(name, draw, height=1.4 + 0.2 * values.shape[0], columns=0)

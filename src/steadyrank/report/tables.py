@@ -1,9 +1,13 @@
-"""Plain-text tables."""
+"""Results as tables: plain text for a terminal, frames for CSV and the page."""
 
 import math
 from collections.abc import Sequence
 
-from ..results import Comparison
+import numpy as np
+import polars as pl
+
+from ..arrays import Floats
+from ..intervals import half_width
 
 
 def aligned(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
@@ -21,10 +25,35 @@ def plus_minus(half: float, digits: int) -> str:
     return "± -" if math.isnan(half) else f"± {half:,.{digits}f}"
 
 
-def comparison_table(result: Comparison) -> str:
-    """Mean final regret and its 95 % interval, a learner a row, a corruption rate a column."""
-    rows = []
-    for learner in sorted(result.final, key=lambda name: result.summary(name)[0][-1]):
-        cells = [f"{m:,.0f} {plus_minus(h, 0)}" for m, h in zip(*result.summary(learner), strict=True)]
-        rows.append([learner, *cells])
-    return aligned(["learner", *(f"{rate:.0%}" for rate in result.rates)], rows)
+def number(value: float) -> str:
+    """Three digits or more."""
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+
+
+def finals(rows: pl.DataFrame) -> pl.DataFrame:
+    """The last mark of every run."""
+    return rows.filter(pl.col("mark") == pl.col("horizon"))
+
+
+def by_rate(rows: pl.DataFrame) -> pl.DataFrame:
+    """Mean final regret with its 95 % interval: a learner a row, a corruption rate a column, best last rate first."""
+    means: dict[str, list[str]] = {"learner": []}
+    at = sorted(rows["rate"].unique())
+    last = rows.filter(pl.col("rate") == at[-1]).group_by("who").agg(pl.col("regret").mean()).sort("regret", "who")
+    for who in last["who"]:
+        means["learner"].append(who)
+        for rate in at:
+            values = np.array(rows.filter((pl.col("who") == who) & (pl.col("rate") == rate))["regret"])
+            column = means.setdefault(f"{rate:.0%}", [])
+            column.append(_with_interval(values) if values.size else "-")
+    return pl.DataFrame(means)
+
+
+def text(table: pl.DataFrame) -> str:
+    """A table of words for a terminal."""
+    return aligned(table.columns, [[str(value) for value in row] for row in table.rows()])
+
+
+def _with_interval(values: Floats) -> str:
+    digits = 0 if values.mean() >= 100 else 1 if values.mean() >= 10 else 2
+    return f"{values.mean():,.{digits}f} {plus_minus(float(half_width(values)), digits)}"

@@ -1,0 +1,108 @@
+"""What the laboratory runs: a study is one figure or table as data, a cell one combination inside it."""
+
+import dataclasses
+import hashlib
+import itertools
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+HORIZON = 40_000  # the paper's
+QUICK_HORIZON = 20_000
+_QUICK_REPETITIONS = 10  # a trial is cut to a tenth
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One learner in one world. Every field decides the numbers; nothing else does."""
+
+    learner: str
+    profile: str
+    mapping: str | None = None
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    omniscient: bool = False
+    adversary: str = "PrefixFlip"
+    adversary_settings: Mapping[str, Any] = field(default_factory=dict)
+    schedule: str = "front"
+    rate: float = 0.0  # share of the rounds that may be corrupted
+    n_items: int | None = None  # that many of the profile's items, evenly placed in their order (None: all)
+    length: int = 10
+    horizon: int = HORIZON
+    seeds: int = 5
+    marks: int = 50
+
+    @property
+    def who(self) -> str:
+        """The learner as figures name it: with settings that differ from its defaults, and omniscience."""
+        chosen = [f"{name}={value}" for name, value in sorted(self.settings.items())]
+        marks = [*chosen, "omniscient"] if self.omniscient else chosen
+        return f"{self.learner} ({', '.join(marks)})" if marks else self.learner
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One Monte-Carlo experiment on an estimator, without a learner; `kind` names the function in `trials`."""
+
+    kind: str
+    parameters: Mapping[str, Any]
+    seed: int = 0
+
+    @property
+    def who(self) -> str:
+        """What is tried."""
+        return self.kind
+
+
+Job = Cell | Trial
+
+
+def identity(job: Job) -> dict[str, Any]:
+    """All that decides a job's numbers, ready for JSON."""
+    return {"job": type(job).__name__, **dataclasses.asdict(job)}
+
+
+def key(job: Job, source: str) -> str:
+    """The name of a job's file: readable, and different for different jobs or sources."""
+    text = json.dumps({**identity(job), "source": source}, sort_keys=True)
+    return f"{re.sub('[^A-Za-z0-9]+', '-', job.who).strip('-')}-{hashlib.sha256(text.encode()).hexdigest()[:16]}"
+
+
+@dataclass(frozen=True)
+class Study:
+    """One figure or table: the product of its axes, drawn by the view of that name.
+
+    An axis lists values of the field it is named after, or dictionaries of several fields (then its name is free).
+    """
+
+    name: str
+    title: str
+    paper: str  # the figure, table or lemma it re-makes, or what it adds
+    view: str
+    question: str
+    axes: Mapping[str, Sequence[Any]] = field(default_factory=dict)
+    fixed: Mapping[str, Any] = field(default_factory=dict)
+    trials: Sequence[Trial] = ()
+    blocks: Sequence[Mapping[str, Sequence[Any]]] = ()  # several products instead of one
+    place: int = 50  # in the report, lowest first
+    default: bool = True  # whether `reproduce` runs it unasked
+
+    def jobs(self, *, seeds: int, quick: bool = False) -> list[Job]:
+        """Its jobs, each once, in a fixed order; `quick` halves the horizons and cuts the trials to a tenth."""
+        found: dict[str, Job] = {}
+        for axes in self.blocks or [self.axes]:
+            for values in itertools.product(*axes.values()) if axes else ():
+                fields: dict[str, Any] = {"seeds": seeds, **self.fixed}
+                for name, value in zip(axes, values, strict=True):
+                    fields |= value if isinstance(value, Mapping) else {name: value}
+                cell = Cell(**fields)
+                if quick:
+                    cell = dataclasses.replace(cell, horizon=cell.horizon * QUICK_HORIZON // HORIZON)
+                found[key(cell, "")] = cell
+        return [*found.values(), *(_cut(trial) if quick else trial for trial in self.trials)]
+
+
+def _cut(trial: Trial) -> Trial:
+    repetitions = trial.parameters["repetitions"] // _QUICK_REPETITIONS
+    return dataclasses.replace(trial, parameters={**trial.parameters, "repetitions": repetitions})

@@ -1,0 +1,104 @@
+"""`steadyrank compare`: a learner from a file of one's own against known ones."""
+
+import argparse
+import pathlib
+import sys
+from typing import Any
+
+
+def add(commands: Any) -> None:
+    """Add the command."""
+    sub = commands.add_parser(
+        "compare",
+        help="compare your own learner with known ones",
+        description="Compare the learners in a file of yours with known ones, over shares of corrupted rounds.",
+        epilog="example: steadyrank compare my_learner.py --with CascadeTS TimeBlocks --profile movielens",
+        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+    )
+    sub.add_argument("file", type=pathlib.Path, help="a Python file that defines one learner or more")
+    sub.add_argument(
+        "--with", dest="others", nargs="*", default=["CascadeTS", "CascadeUCBV", "M2UCBV"], metavar="NAME"
+    )
+    sub.add_argument("--profile", default="yelp-pizza", help="a name of `steadyrank profiles`, or a built file")
+    sub.add_argument("--mapping", default=None, help="from ratings to attraction; `steadyrank profiles` lists them")
+    sub.add_argument("--adversary", default="PrefixFlip", help="`steadyrank adversaries` lists them")
+    sub.add_argument("--schedule", default="front", help="when it acts: front, spread, late, bursts, ramp")
+    sub.add_argument("--rates", default="0,10,25", help="corrupted rounds in percent, between commas")
+    sub.add_argument("--length", type=int, default=10, help="items a list")
+    sub.add_argument("--horizon", type=int, default=40_000, help="rounds")
+    sub.add_argument("--seeds", type=int, default=3, help="how many runs, with seeds 0, 1, ...")
+    sub.add_argument("--figure", type=pathlib.Path, default=None, help="write a figure to this .svg file")
+    sub.set_defaults(run=_run)
+
+
+def learners_in(path: pathlib.Path) -> list[type]:
+    """The learners that a Python file defines, checked against the contract."""
+    import importlib.util
+
+    if not path.is_file():
+        raise ValueError(f"{str(path)!r} is not a file")
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    if spec is None or spec.loader is None:
+        raise ValueError(f"{str(path)!r} is not a Python file: its name must end in .py")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[path.stem] = module
+    spec.loader.exec_module(module)
+    own = [thing for thing in vars(module).values() if getattr(thing, "__module__", "") == path.stem]
+    found = [
+        thing for thing in own if isinstance(thing, type) and hasattr(thing, "rank") and hasattr(thing, "update")
+    ]
+    if not found:
+        raise ValueError(f"{path} defines no learner: a NamedTuple with create, rank and update")
+    return found
+
+
+def parse_rates(text: str) -> list[float]:
+    """Percentages between commas as shares, lowest first."""
+    try:
+        rates = sorted({float(part) / 100 for part in text.split(",")})
+    except ValueError:
+        raise ValueError(f"--rates must be percentages between commas such as 0,10,25, not {text!r}") from None
+    if not rates or not all(0.0 <= rate <= 1.0 for rate in rates):
+        raise ValueError(f"--rates must be from 0 to 100 percent, not {text!r}")
+    return rates
+
+
+def _run(options: argparse.Namespace) -> None:
+    rates = parse_rates(options.rates)
+    try:
+        from ..lab import compare
+        from ..report.figures import rates as draw
+        from ..report.tables import by_rate, finals, text
+    except ModuleNotFoundError as error:
+        raise ValueError(f"{error.name} is missing; install it with: pip install 'steadyrank[report]'") from None
+    from ..contract import find
+    from ..learners import ALL
+    from ..progress import Progress
+    from ..settings import whole
+    from ..testing import check_learner
+
+    if options.figure is not None and options.figure.suffix != ".svg":
+        raise ValueError(f"--figure must end in .svg, not {str(options.figure)!r}")
+    whole("--seeds", options.seeds, 1, 10_000)
+    others = [find("learner", name, ALL, "rank") for name in options.others]
+    own = learners_in(options.file)
+    for learner in own:
+        try:
+            check_learner(learner)
+        except AssertionError as error:
+            raise ValueError(f"{learner.__name__} does not keep the contract: {error}") from None
+    both = [*own, *others, ALL["Random"]]
+    bar = Progress(len(both) * len(rates) * options.seeds, "comparing", sys.stderr)
+    rows = compare(
+        both, options.profile, mapping=options.mapping, adversary=options.adversary, schedule=options.schedule,
+        rates=rates, horizon=options.horizon, length=options.length, seeds=options.seeds, progress=bar.step,
+    )  # fmt: skip
+    bar.close()
+    last = finals(rows)
+    about = f"{last['profile'][0]}, {last['mapping'][0]}: {options.adversary} {options.schedule}"
+    print(
+        f"Regret after {options.horizon:,} rounds on {about}, by share of corrupted rounds:\n\n{text(by_rate(last))}"
+    )
+    if options.figure is not None:
+        options.figure.write_text(draw("compare", last, about), encoding="utf-8")
+        print(f"\nFigure: {options.figure}")

@@ -1,0 +1,47 @@
+"""One colour and one marker a learner, everywhere; text and axes in a colour that the page chooses."""
+
+import colorsys
+from typing import NamedTuple
+
+INK = "#010203"  # replaced by currentColor in SVG, so that a figure follows the page into the dark
+
+# Okabe and Ito's colours, safe for colour-blind readers; markers tell apart what shares one
+_LEARNERS = {
+    "M2UCBV": ("#D55E00", "o"), "CascadeUCBV": ("#0072B2", "^"), "FTRL": ("#E69F00", "*"),
+    "CascadeRAC": ("#56B4E9", "s"), "CascadeCBARBAR": ("#9A7B2F", "p"), "CascadeTS": ("#009E73", "P"),
+    "TimeBlocks": ("#CC79A7", "h"), "SteadyRank": ("#7A4FBF", "D"),
+    "MUCBV": ("#D55E00", "s"), "CascadeUCB1": ("#0072B2", "v"), "CascadeKLUCB": ("#0072B2", "D"),
+    "TSCascade": ("#009E73", "X"), "TopRank": ("#E69F00", "d"), "BatchRank": ("#E69F00", "s"),
+    "CascadeRKC": ("#56B4E9", "v"), "FAR": ("#CC79A7", "^"), "FORC": ("#CC79A7", "D"),
+    "Random": ("#8A8A8A", "x"), "Oracle": ("#8A8A8A", "+"),
+}  # fmt: skip
+_DASHED = {"Random", "Oracle"}
+_MARKERS = "ov^sPXdp*h"
+_STRANGER = (INK, ".")
+
+
+class Look(NamedTuple):
+    """How a line is drawn."""
+
+    colour: str
+    marker: str
+    dash: str
+
+
+def look(who: str, variants: list[str]) -> Look:
+    """The look of a learner; those with settings share its colour, from dark to light in the order of `variants`."""
+    name, _, marks = who.partition(" (")
+    colour, marker = _LEARNERS.get(name, _STRANGER)
+    if marks == "omniscient)":
+        return Look(colour, marker, ":")
+    if who in variants and len(variants) > 1:
+        place = variants.index(who)
+        colour = _shade(colour, 0.32 + 0.40 * place / (len(variants) - 1))
+        marker = _MARKERS[place % len(_MARKERS)]
+    return Look(colour, marker, "--" if name in _DASHED else "-")
+
+
+def _shade(colour: str, lightness: float) -> str:
+    red, green, blue = (int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5))
+    hue, _, saturation = colorsys.rgb_to_hls(red, green, blue)
+    return "#" + "".join(f"{round(255 * part):02X}" for part in colorsys.hls_to_rgb(hue, lightness, saturation))

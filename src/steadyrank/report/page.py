@@ -1,0 +1,116 @@
+"""One self-contained HTML page: scorecard first, then every study."""
+
+from collections.abc import Mapping, Sequence
+from html import escape
+
+import polars as pl
+
+from ..cells import Study
+from .claims import Claim
+from .views import Exhibit
+
+_SIGNS = {"holds": ("yes", "✓"), "does not hold": ("no", "✗"), "not measured": ("open", "·")}
+_CSS = """
+:root { color-scheme: light dark; --back: #fdfdfc; --ink: #1c1c1a; --soft: #5d5d58; --line: #d9d9d4; --card: #f4f4f1;
+  --yes: #00694d; --no: #a63c00; --part: #7a5600; }
+@media (prefers-color-scheme: dark) { :root { --back: #141413; --ink: #ecece8; --soft: #a5a59e; --line: #3a3a37;
+  --card: #1f1f1d; --yes: #4fd0a5; --no: #ff9a66; --part: #e8b84a; } }
+* { box-sizing: border-box; }
+body { margin: 0; background: var(--back); color: var(--ink); font: 16px/1.5 system-ui, sans-serif; }
+main, header { max-width: 1500px; margin: 0 auto; padding: 0 16px; }
+h1 { font-size: 1.5rem; margin: 20px 0 4px; } h2 { font-size: 1.25rem; margin: 40px 0 4px; }
+p { max-width: 80ch; } .soft, figcaption, caption { color: var(--soft); font-size: .8rem; }
+a { color: inherit; } nav { display: flex; flex-wrap: wrap; gap: 4px 14px; font-size: .9rem; margin: 8px 0 16px; }
+.grid { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(100%, 420px), 1fr)); gap: 16px; }
+figure { margin: 0; padding: 8px; border: 1px solid var(--line); border-radius: 6px; break-inside: avoid; }
+figure svg { width: 100%; height: auto; max-width: 520px; display: block; margin: 0 auto; color: var(--ink); }
+.scroll { overflow-x: auto; margin: 8px 0; } table { border-collapse: collapse; font-size: .85rem; }
+caption { text-align: left; padding: 4px 0; }
+th, td { padding: 3px 10px 3px 0; text-align: right; white-space: nowrap;
+  border-bottom: 1px solid var(--line); font-variant-numeric: tabular-nums; }
+th:first-child, td:first-child { text-align: left; } thead th { border-bottom: 2px solid var(--line); }
+.score td, .score th { white-space: normal; text-align: left; vertical-align: top; min-width: 9em; }
+.score td:first-child { min-width: 14em; } .score summary { cursor: pointer; }
+.score details p { margin: 4px 0; font-size: .8rem; color: var(--soft); }
+.yes { color: var(--yes); } .no { color: var(--no); } .part { color: var(--part); } .open { color: var(--soft); }
+@media print { figure { border: none; } details > * { display: block; } nav { display: none; } }
+"""
+
+
+def page(
+    studies: Sequence[Study],
+    exhibits: Mapping[str, Sequence[Exhibit]],
+    claims: Sequence[Claim],
+    made: str,
+    state: str,
+) -> str:
+    """The whole page as text; `made` says from which sources and versions, `state` how complete it is."""
+    links = "".join(f'<a href="#{study.name}">{escape(study.title)}</a>' for study in studies)
+    sections = "".join(_section(study, exhibits[study.name]) for study in studies)
+    return (
+        '<!doctype html><html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        '<link rel="icon" href="data:,"><title>steadyrank: the paper, re-run</title>'
+        f"<style>{_CSS}</style></head><body><header><h1>Which claims of the paper hold?</h1>"
+        "<p>Online Learning to Rank under Corruption: A Robust Cascading Bandits Approach, its evaluation re-run. "
+        f"{escape(state)}</p></header><main>{_scorecard(claims)}<nav>{links}</nav>{sections}"
+        f'<p class="soft">{escape(made)}</p></main></body></html>\n'
+    )
+
+
+def _scorecard(claims: Sequence[Claim]) -> str:
+    rows = "".join(
+        f"<tr><td>{escape(claim.text)}</td><td>{_verdict(claim.verdict)}</td><td>{_figures(claim)}</td></tr>"
+        for claim in claims
+    )
+    return (
+        '<div class="scroll"><table class="score" id="scorecard"><thead><tr><th scope="col">claim</th>'
+        '<th scope="col">verdict</th><th scope="col">figures</th></tr></thead>'
+        f"<tbody>{rows}</tbody></table></div>"
+        '<p class="soft">Judged by mean final regret over the seeds. Mappings from ratings to attraction: saturated '
+        "= sigmoid(r - 3), the plain reading; moderate = sigmoid(r - 5). The paper does not give its own.</p>"
+    )
+
+
+def _verdict(verdict: str) -> str:
+    kind, sign = _SIGNS.get(verdict, ("part", "◐"))
+    return f'<span class="{kind}"><span aria-hidden="true">{sign} </span>{escape(verdict)}</span>'
+
+
+def _figures(claim: Claim) -> str:
+    words = {True: "yes", False: "no", None: "open"}
+    short = ", ".join(f"{name}: {words[outcome.holds]}" for name, outcome in claim.outcomes.items())
+    long = "".join(f"<p>{escape(name)}: {escape(outcome.figures)}</p>" for name, outcome in claim.outcomes.items())
+    link = f'<p><a href="#{claim.study}">the study</a></p>'
+    return f"<details><summary>{escape(short)}</summary>{long}{link}</details>"
+
+
+def _section(study: Study, exhibits: Sequence[Exhibit]) -> str:
+    head = f'<section id="{study.name}"><h2>{escape(study.title)}</h2><p>{escape(study.question)} '
+    head += f'<span class="soft">({escape(study.paper)})</span></p>'
+    if not exhibits:
+        return f'{head}<p class="soft">Nothing finished yet: steadyrank reproduce --study {study.name}</p></section>'
+    figures = "".join(_figure(exhibit) for exhibit in exhibits if exhibit.svg)
+    tables = "".join(_table(exhibit) for exhibit in exhibits if exhibit.table is not None)
+    grid = f'<div class="grid">{figures}</div>' if figures else ""
+    fold = f"<details><summary>tables</summary>{tables}</details>" if figures else tables
+    return f"{head}{grid}{fold if tables else ''}</section>"
+
+
+def _figure(exhibit: Exhibit) -> str:
+    label = escape(exhibit.caption, quote=True)
+    svg = exhibit.svg.replace("<svg ", f'<svg role="img" aria-label="{label}" ', 1)
+    return f'<figure id="figure-{exhibit.name}">{svg}<figcaption>{escape(exhibit.caption)}</figcaption></figure>'
+
+
+def _table(exhibit: Exhibit) -> str:
+    assert isinstance(exhibit.table, pl.DataFrame)
+    head = "".join(f'<th scope="col">{escape(str(name))}</th>' for name in exhibit.table.columns)
+    body = "".join(
+        "<tr>" + "".join(f"<td>{escape('-' if value is None else str(value))}</td>" for value in row) + "</tr>"
+        for row in exhibit.table.rows()
+    )
+    return (
+        f'<div class="scroll"><table><caption>{escape(exhibit.caption)}</caption>'
+        f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
+    )

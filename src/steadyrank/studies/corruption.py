@@ -1,0 +1,14 @@
+"""Figure 1 of the paper."""
+
+from ..cells import Study
+from .lineup import DATA_SETS, MAPPINGS, PAPER, RATES, REFERENCES
+
+STUDY = Study(
+    place=1,
+    name="corruption",
+    title="Final regret against the share of corrupted rounds",
+    paper="Figure 1",
+    view="rates",
+    question="Who has the least regret after 40,000 rounds when the first 0 to 25 % of them are inverted?",
+    axes={"profile": DATA_SETS, "mapping": MAPPINGS, "rate": RATES, "who": PAPER + REFERENCES},
+)

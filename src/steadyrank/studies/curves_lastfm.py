@@ -1,0 +1,14 @@
+"""Figure 4 of the paper."""
+
+from ..cells import Study
+from .lineup import CURVE_RATES, MAPPINGS, PAPER, REFERENCES
+
+STUDY = Study(
+    place=4,
+    name="curves-lastfm",
+    title="Regret over the rounds on Last.fm",
+    paper="Figure 4",
+    view="curves",
+    question="When does each learner stop losing at 5, 10, 15 and 20 % corruption?",
+    axes={"profile": ["lastfm"], "mapping": MAPPINGS, "rate": CURVE_RATES, "who": PAPER + REFERENCES},
+)

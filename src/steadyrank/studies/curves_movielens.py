@@ -1,0 +1,14 @@
+"""Figure 3 of the paper."""
+
+from ..cells import Study
+from .lineup import CURVE_RATES, MAPPINGS, PAPER, REFERENCES
+
+STUDY = Study(
+    place=3,
+    name="curves-movielens",
+    title="Regret over the rounds on MovieLens",
+    paper="Figure 3",
+    view="curves",
+    question="When does each learner stop losing at 5, 10, 15 and 20 % corruption?",
+    axes={"profile": ["movielens"], "mapping": MAPPINGS, "rate": CURVE_RATES, "who": PAPER + REFERENCES},
+)

@@ -1,0 +1,13 @@
+"""What an attack does to an estimate."""
+
+from ..cells import Study, Trial
+
+STUDY = Study(
+    place=9,
+    name="estimators",
+    title="Bias and error of estimates under flips in front, spread and in bursts",
+    paper="the calibrated mean of medians (Algorithm CalibratedMeanOfMedians)",
+    view="errors",
+    question="Does the mean of medians see through corrupted bits? (420 bits of one item, 1,000 repetitions)",
+    trials=[Trial("errors", {"p": p, "bits": 420, "repetitions": 1000}) for p in (0.1, 0.3)],
+)

@@ -1,0 +1,22 @@
+"""Table 1 of the paper, as measured growth."""
+
+from ..cells import Study
+from .lineup import PAPER, REFERENCES
+
+_WORLD = {"profile": ["movielens"], "mapping": ["moderate"]}
+_WHO = PAPER + REFERENCES
+
+STUDY = Study(
+    place=5,
+    name="growth",
+    title="Growth of regret in T, K, d and C",
+    paper="Table 1",
+    view="growth",
+    question="By which power does regret grow when one quantity doubles, next to the bound that is stated?",
+    blocks=[
+        {**_WORLD, "horizon": [5_000, 10_000, 20_000, 40_000, 80_000], "who": _WHO},
+        {**_WORLD, "n_items": [63, 125, 250, None], "who": _WHO},
+        {**_WORLD, "length": [5, 10, 20], "who": _WHO},
+        {**_WORLD, "rate": [0.0, 0.025, 0.05, 0.10, 0.20], "who": _WHO},
+    ],
+)

@@ -1,0 +1,29 @@
+"""The two lemmas about the estimator, tried."""
+
+from ..cells import Study, Trial
+
+_LEMMA2 = {"block": 21, "delta": 0.05, "repetitions": 400}
+
+STUDY = Study(
+    place=10,
+    name="lemmas",
+    title="Monte-Carlo checks of Lemmas 1 and 2",
+    paper="Lemmas 1 and 2",
+    view="lemmas",
+    question="Does every block keep an honest majority, and is the estimate as near as stated?",
+    trials=[
+        *(
+            Trial("lemma1", {"reading": reading, "samples": samples, "alpha": 16.0, "repetitions": 2000})
+            for reading in ("number", "size")
+            for samples in (500, 2_000, 8_000)
+        ),
+        *(
+            Trial(
+                "lemma2", {"p": p, "flipped": flipped, "bits": bits, "block": 21, "delta": 0.05, "repetitions": 400}
+            )
+            for bits in (2_100, 21_000)
+            for flipped in (0.0, 0.1)
+            for p in (0.1, 0.2, 0.3, 0.4, 0.5)
+        ),
+    ],
+)

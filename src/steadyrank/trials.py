@@ -1,0 +1,139 @@
+"""Monte-Carlo experiments on the paper's estimator and its lemmas, without a learner."""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from . import chance
+from ._jit import kernel
+from .arrays import Floats
+from .calibration import block_majority, calibrate, majority
+from .estimators import Medians, TimeMedians, median_in_time, observe, observe_in_time
+
+Columns = dict[str, list[Any]]
+_TIME_BLOCKS = 21
+_CASES = {
+    "clean": ("none", 0.0), "front 10 %": ("front", 0.10), "front 25 %": ("front", 0.25),
+    "spread 25 %": ("spread", 0.25), "3 bursts 10 %": ("bursts", 0.10), "3 bursts 25 %": ("bursts", 0.25),
+}  # fmt: skip
+
+
+@kernel
+def feed(book, bits, state):
+    """Bit i of stream k is `bits[k, i]`."""
+    for i in range(bits.shape[1]):
+        for k in range(bits.shape[0]):
+            observe(book, k, bits[k, i], state)
+
+
+@kernel
+def feed_in_time(book, bits, estimates):
+    """The same for blocks in time; their medians go to `estimates`."""
+    for k in range(bits.shape[0]):
+        for i in range(bits.shape[1]):
+            observe_in_time(book, k, bits[k, i])
+        estimates[k] = median_in_time(book, k)
+
+
+def errors(seed: int, *, p: float, bits: int, repetitions: int) -> Columns:
+    """Bias and root mean square error of each estimate of `p` under each case of inverted bits."""
+    out: Columns = {"estimate": [], "case": [], "bias": [], "rmse": []}
+    for case, (where, share) in _CASES.items():
+        rng = np.random.default_rng([seed, list(_CASES).index(case)])
+        streams = (rng.random((repetitions, bits)) < p).astype(np.int64)
+        flips = np.array([_flipped(where, share, bits, rng) for _ in range(repetitions)])
+        for name, estimates in _estimates(np.where(flips, 1 - streams, streams), seed).items():
+            out["estimate"].append(name)
+            out["case"].append(case)
+            out["bias"].append(float(estimates.mean() - p))
+            out["rmse"].append(float(np.sqrt(np.mean((estimates - p) ** 2))))
+    return out
+
+
+def _flipped(where: str, share: float, bits: int, rng: np.random.Generator) -> Any:
+    """Which bits of a stream are inverted."""
+    flips, number = np.zeros(bits, np.bool_), round(share * bits)
+    if where == "front":
+        flips[:number] = True
+    elif where == "spread":
+        flips[rng.permutation(bits)[:number]] = True
+    elif where == "bursts":
+        for start in (0, bits // 3, 2 * bits // 3):
+            flips[start : start + number // 3] = True
+    return flips
+
+
+def _estimates(streams: Any, seed: int) -> dict[str, Floats]:
+    repetitions, bits = streams.shape
+    found = {"sample mean": streams.mean(axis=1)}
+    for label, block, partition in (
+        ("mean of medians, random, b = 5", 5, "random"), ("mean of medians, random, b = 21", 21, "random"),
+        ("mean of medians, averaged, b = 21", 21, "averaged"),
+        ("mean of medians, in time, b = 21", 21, "consecutive"),
+    ):  # fmt: skip
+        book = Medians.create(
+            (repetitions,), bits, preset="paper-exp", reading="A3", partition=partition, block=block,  # type: ignore[arg-type]
+            alpha=None, least_blocks=1, calibration="exact", eta=None, edge="literal",
+        )  # fmt: skip
+        feed(book, streams, chance.start(seed))
+        found[label] = book.estimate
+    medians = np.zeros(repetitions)
+    feed_in_time(TimeMedians.create(repetitions, _TIME_BLOCKS), streams, medians)
+    found[f"median of means, {_TIME_BLOCKS} blocks in time"] = medians
+    found["mean of the last half"] = streams[:, bits // 2 :].mean(axis=1)
+    return found
+
+
+def lemma1(seed: int, *, reading: str, samples: int, alpha: float, repetitions: int) -> Columns:
+    """Chance that some block of a random partition has no honest majority, with a tenth of the samples corrupted.
+
+    `reading`: alpha log s is the `number` of blocks, or their `size`; the paper's letter b means both. `least` and
+    `most` bound the exact chance: that of one block, and its sum over blocks; `tried` is the observed share.
+    """
+    corrupted = samples // 10
+    target = math.ceil(alpha * math.log(samples))
+    size = samples // target if reading == "number" else min(target, samples)
+    size -= 1 - size % 2  # odd: no block is undecided
+    blocks = samples // size
+    one = float(block_majority(samples, corrupted, size))
+    rng = np.random.default_rng([seed, samples])
+    sizes = [size] * blocks + [samples - size * blocks]
+    drawn = rng.multivariate_hypergeometric(sizes, corrupted, repetitions, method="marginals")[:, :blocks]
+    tried = float((drawn.max(axis=1) > size // 2).mean())
+    return {
+        "reading": [reading], "samples": [samples], "corrupted": [corrupted], "blocks": [blocks], "size": [size],
+        "least": [one], "most": [min(1.0, blocks * one)], "tried": [tried], "stated": [samples**-3.0],
+    }  # fmt: skip
+
+
+def lemma2(seed: int, *, p: float, flipped: float, bits: int, block: int, delta: float, repetitions: int) -> Columns:
+    """Share of runs in which the estimate is within Lemma 2's bound, `flipped` of the bits inverted at random.
+
+    The lemma says "for some xi in (0, 1)", which some xi near 0 always satisfies since q_b' vanishes there; what is
+    tried is xi = mu. Runs in which a block loses its honest majority are left out, as the lemma assumes.
+    """
+    rng = np.random.default_rng([seed, round(1000 * p), round(1000 * flipped)])
+    blocks = bits // block
+    streams = rng.random((repetitions, bits)) < p
+    flips = np.argsort(rng.random((repetitions, bits)), axis=1) < round(flipped * bits)
+    shape = (repetitions, blocks, block)
+    kept = flips[:, : blocks * block].reshape(shape).sum(axis=2).max(axis=1) <= block // 2
+    wins = (streams ^ flips)[:, : blocks * block].reshape(shape).sum(axis=2) > block // 2
+    estimates = np.array([calibrate(block, share) for share in wins.mean(axis=1)])
+    q = float(majority(block, p))
+    half = (block - 1) // 2
+    log_slope = math.lgamma(block + 1) - 2 * math.lgamma(half + 1) + half * math.log(p * (1 - p))
+    width = math.sqrt(2 * block * q * (1 - q) * math.log(2 / delta) / bits) + 2 * block * math.log(2 / delta) / (
+        3 * bits
+    )
+    bound = width / math.exp(log_slope)
+    covered = float((np.abs(estimates - p) <= bound)[kept].mean())
+    return {
+        "p": [p], "flipped": [flipped], "bits": [bits], "block": [block], "kept": [float(kept.mean())],
+        "bound": [bound], "bias": [float(estimates[kept].mean() - p)], "covered": [covered], "stated": [1 - delta],
+    }  # fmt: skip
+
+
+KINDS: dict[str, Callable[..., Columns]] = {"errors": errors, "lemma1": lemma1, "lemma2": lemma2}

@@ -1,0 +1,31 @@
+"""A real headless Chromium, where the machine has one."""
+
+import contextlib
+import shutil
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import Page, sync_playwright
+
+PROGRAM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+needed = pytest.mark.skipif(
+    PROGRAM is None,
+    reason="no Chromium on this machine; on Debian: apt-get install chromium (make test tries to)",
+)
+
+
+@contextlib.contextmanager
+def opened(address: str, width: int, *, dark: bool = False) -> Iterator[tuple[Page, list[str]]]:
+    """The page in a window of that width, and the errors that its console saw."""
+    with sync_playwright() as play:
+        browser = play.chromium.launch(executable_path=PROGRAM, args=["--no-sandbox"])
+        context = browser.new_context(
+            viewport={"width": width, "height": 900}, color_scheme="dark" if dark else "light", offline=True
+        )
+        page = context.new_page()
+        errors: list[str] = []
+        page.on("console", lambda message: errors.append(message.text) if message.type == "error" else None)
+        page.on("pageerror", lambda error: errors.append(str(error)))
+        page.goto(address)
+        yield page, errors
+        browser.close()

@@ -1,0 +1,44 @@
+"""A study of small cells. As a script it runs it into a folder: python small_study.py FOLDER [PLACE]."""
+
+import pathlib
+import sys
+
+from steadyrank.cells import Study, Trial
+from steadyrank.lab import run_studies
+from steadyrank.results import Store
+
+STUDY = Study(
+    name="small",
+    title="Small",
+    paper="none",
+    view="rates",
+    question="?",
+    axes={
+        "profile": ["synthetic-mid"],
+        "rate": [0.0, 0.1, 0.2],
+        "horizon": [1_000, 2_000],
+        "who": [
+            {"learner": "Random"}, {"learner": "CascadeTS"}, {"learner": "CascadeTS", "omniscient": True},
+            {"learner": "CascadeUCB1"}, {"learner": "CascadeUCBV"},
+            {"learner": "CascadeUCBV", "settings": {"a": 1.0}},
+        ],
+    },
+    trials=[Trial("lemma1", {"reading": "size", "samples": 500, "alpha": 16.0, "repetitions": 20})],
+)  # fmt: skip
+SEEDS = 2
+
+
+def run(folder: pathlib.Path, on: str = "local", workers: int | None = None, **calls) -> int:
+    return run_studies([STUDY], Store(folder), seeds=SEEDS, on=on, n_workers=workers, **calls)
+
+
+def content(folder: pathlib.Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in (folder / "cells").iterdir()}
+
+
+if __name__ == "__main__":
+    folder, on = (*sys.argv[1:], "local")[:2]
+    run(
+        pathlib.Path(folder), on,
+        started=lambda total, finished: (sys.stdout.write(f"{total} {finished}\n"), sys.stdout.flush()),
+    )  # fmt: skip

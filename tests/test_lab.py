@@ -1,0 +1,304 @@
+"""Studies are run, interrupted, resumed, damaged and run elsewhere: the cells are always the same bytes."""
+
+import json
+import os
+import pathlib
+import random
+import resource
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import numpy as np
+import polars as pl
+import pytest
+
+import small_study
+import steadyrank as sr
+from steadyrank import workers
+from steadyrank._jit import cache_root
+from steadyrank.cells import Cell, Study, Trial, identity, key
+from steadyrank.lab import expand, run_cell, run_job
+from steadyrank.results import Store, Unreadable, read
+from steadyrank.studies import ALL, find
+
+SCRIPT = pathlib.Path(small_study.__file__)
+N_JOBS = 37
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("finished")
+    assert small_study.run(folder) == N_JOBS
+    return folder
+
+
+def test_a_cell_is_what_simulate_gives():
+    cell = Cell("CascadeTS", "yelp-pizza", "sparse", rate=0.25, horizon=400, seeds=2, schedule="late", marks=4)
+    rows = pl.DataFrame(run_job(cell))
+    world = sr.profile("yelp-pizza", "sparse").attraction
+    run = sr.simulate(
+        "CascadeTS", world, length=10, horizon=400, adversary="PrefixFlip", schedule="late", budget=100,
+        seeds=range(2), marks=4,
+    )  # fmt: skip
+    assert rows["regret"].to_list() == run.regret.ravel().tolist()
+    assert rows["spent"].to_list() == run.spent.ravel().tolist()
+    assert rows["mark"].to_list() == [100, 200, 300, 400] * 2
+    assert rows["seed"].to_list() == [0] * 4 + [1] * 4
+    assert rows["bits_changed"].to_list() == [run.bits_changed[0]] * 4 + [run.bits_changed[1]] * 4
+
+
+def test_fewer_items_keep_the_range():
+    cell = Cell("Oracle", "movielens", n_items=5, length=5, horizon=10, seeds=1, marks=1)
+    whole = np.sort(sr.profile("movielens").attraction)
+    run = run_cell(cell)
+    places = [50, 150, 250, 350, 450]  # the middles of five fifths of 500
+    always = sr.simulate("Random", whole[places], length=1, horizon=40, seeds=range(1), marks=1)
+    ours = run_cell(Cell("Random", "movielens", n_items=5, length=1, horizon=40, seeds=1, marks=1))
+    assert run.final == pytest.approx([0.0])
+    # the same five attractions, perhaps in another order: the mean regret of a random item is the same
+    worst = 40 * (whole[places].max() - whole[places].min())
+    assert 0 < ours.final[0] < worst
+    assert abs(ours.final[0] - always.final[0]) < worst / 2
+
+
+def test_names_of_cells_tell_them_apart():
+    cell = Cell("CascadeTS", "movielens", omniscient=True, settings={"a": 1})
+    assert cell.who == "CascadeTS (a=1, omniscient)"
+    assert key(cell, "x").startswith("CascadeTS-a-1-omniscient-")
+    assert json.loads(json.dumps(identity(cell)))["settings"] == {"a": 1}
+    others = [Cell("CascadeTS", "movielens", settings={"a": 1}), Cell("CascadeTS", "movielens", "sparse"), cell]
+    assert len({key(c, source) for c in others for source in ("x", "y")}) == 6
+
+
+def test_every_study_expands():
+    for study in ALL.values():
+        jobs = study.jobs(seeds=3)
+        assert len({key(job, "") for job in jobs}) == len(jobs) > 0
+        for job in jobs:
+            if isinstance(job, Cell):
+                assert job.seeds == 3
+                assert job.learner in sr.learners()
+                assert job.adversary in sr.adversaries()
+                assert job.profile in sr.profiles()
+        quick = study.jobs(seeds=3, quick=True)
+        assert len(quick) == len(jobs)
+    names = [study.name for study in find([])]
+    assert names[:4] == ["corruption", "curves-yelp", "curves-movielens", "curves-lastfm"]
+    assert "matrix" not in names
+    with pytest.raises(KeyError, match="unknown study 'curves': did you mean"):
+        find(["curves"])
+
+
+def test_studies_hold_what_the_paper_shows():
+    cells = [job for job in ALL["corruption"].jobs(seeds=5) if isinstance(job, Cell)]
+    assert {c.profile for c in cells} == {"yelp-pizza", "movielens", "lastfm"}
+    assert {c.rate for c in cells} == {0.0, 0.05, 0.1, 0.15, 0.2, 0.25}
+    assert {c.mapping for c in cells} == {"saturated", "moderate"}
+    assert {c.horizon for c in cells} == {40_000}
+    matrix = [job for job in ALL["matrix"].jobs(seeds=5) if isinstance(job, Cell)]
+    assert len(matrix) == 5 * (4 * 6 + 1) * 8  # profiles; attacks and none; seven learners and the omniscient one
+    assert {c.adversary for c in matrix} == {"PrefixFlip", "AttractionFlip", "FakeUser", "Swap", "Honest"}
+    # curves are the same cells as the figure of final regrets: nothing is run twice
+    assert len(expand([ALL["corruption"], ALL["curves-yelp"]], seeds=5, quick=False)) == len(cells)
+
+
+def test_a_second_run_recomputes_nothing(finished):
+    before = {path: path.stat().st_mtime_ns for path in (finished / "cells").iterdir()}
+    seen = []
+    assert small_study.run(finished, started=lambda *counts: seen.append(counts)) == 0
+    assert seen == [(N_JOBS, N_JOBS)]
+    assert before == {path: path.stat().st_mtime_ns for path in (finished / "cells").iterdir()}
+
+
+def test_the_number_of_workers_does_not_matter(finished, tmp_path):
+    small_study.run(tmp_path, workers=5)
+    assert small_study.content(tmp_path) == small_study.content(finished)
+
+
+def test_a_changed_source_makes_new_cells(finished, tmp_path, monkeypatch):
+    small_study.run(tmp_path)
+    monkeypatch.setattr(Store, "__init__", _other_source)
+    assert small_study.run(tmp_path) == N_JOBS
+    both = small_study.content(tmp_path)
+    assert len(both) == 2 * N_JOBS
+    assert small_study.content(finished).items() <= both.items()
+
+
+def _other_source(self, folder):
+    self.folder, self.source = folder / "cells", "another one"
+
+
+def test_killed_five_times_and_resumed(finished, tmp_path):
+    """kill -9 at random moments (seeded); what is there afterwards is byte for byte that of an undisturbed run."""
+    draw = random.Random(1)
+    for _ in range(5):
+        with subprocess.Popen([sys.executable, SCRIPT, tmp_path], stdout=subprocess.PIPE, text=True) as child:
+            total, done = map(int, child.stdout.readline().split())
+            assert total == N_JOBS
+            assert done == len(list((tmp_path / "cells").glob("*.parquet")))
+            time.sleep(draw.uniform(0.0, 0.4))
+            os.kill(child.pid, signal.SIGKILL)
+            child.communicate()
+    small_study.run(tmp_path)
+    assert small_study.content(tmp_path) == small_study.content(finished)
+
+
+def test_interruption_stops_soon_and_keeps_what_is_finished(tmp_path):
+    def interrupt() -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        small_study.run(tmp_path, finished=interrupt)
+    kept = list((tmp_path / "cells").glob("*.parquet"))
+    assert len(kept) == 1
+    read(kept[0])
+
+
+def test_the_same_cells_on_ray(finished, tmp_path):
+    """A real Ray on this machine, with a home of its own."""
+    home = tmp_path / "home"
+    home.mkdir()
+    own = {"HOME": home, "RAY_TMPDIR": f"/tmp/ray-{os.getpid()}", "STEADYRANK_CACHE": cache_root()}
+    quiet = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0"}
+    command = [sys.executable, SCRIPT, tmp_path / "out", "ray"]
+    done = subprocess.run(command, env={**os.environ, **own, **quiet}, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == f"{N_JOBS} 0\n"
+    assert small_study.content(tmp_path / "out") == small_study.content(finished)
+
+
+def test_places_are_checked_first(tmp_path):
+    with pytest.raises(ValueError, match="--on must be local, ray or ray://HOST, not 'cloud'"):
+        small_study.run(tmp_path, on="cloud")
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_damaged_cell_is_named_and_the_others_stay(finished, tmp_path):
+    small_study.run(tmp_path)
+    victim = sorted((tmp_path / "cells").iterdir())[3]
+    whole = victim.read_bytes()
+    for damage in (whole[: len(whole) // 2], b"", b"PAR1" * 9):
+        victim.write_bytes(damage)
+        with pytest.raises(Unreadable, match=rf"{victim.name} is damaged: not as it was written; delete it"):
+            small_study.run(tmp_path)
+    victim.unlink()
+    assert small_study.run(tmp_path) == 1
+    assert small_study.content(tmp_path) == small_study.content(finished)
+
+
+def test_every_flipped_bit_is_noticed(finished, tmp_path):
+    source = next((finished / "cells").glob("Random*"))
+    whole = source.read_bytes()
+    draw = random.Random(2)
+    for _ in range(300):
+        place, bit = draw.randrange(len(whole)), 1 << draw.randrange(8)
+        (tmp_path / "x.parquet").write_bytes(whole[:place] + bytes([whole[place] ^ bit]) + whole[place + 1 :])
+        with pytest.raises(Unreadable, match="damaged"):
+            read(tmp_path / "x.parquet")
+
+
+def test_a_cell_says_what_made_it(finished):
+    about, frame = read(next((finished / "cells").glob("CascadeUCBV-a-1*")))
+    assert about["settings"] == {"a": 1.0}
+    assert about["versions"].keys() == {"steadyrank", "python", "numba", "numpy", "polars"}
+    assert about["source"] == Store(finished).source
+    assert frame.columns == ["seed", "mark", "regret", "spent", "bits_changed", "best_corrupted"]
+    assert frame.height == 2 * 50
+
+
+def test_a_full_disk_keeps_finished_cells(tmp_path):
+    """A limit on the size of files is the full disk that needs no privileges: every write fails with an error."""
+    small_study.run(tmp_path)
+    files = sorted((tmp_path / "cells").iterdir())
+    for file in files[:5]:
+        file.unlink()
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    old = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (500, before[1]))
+    try:
+        with pytest.raises(OSError, match=r"cannot be written \(File too large\); finished cells are kept"):
+            small_study.run(tmp_path)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        signal.signal(signal.SIGXFSZ, old)
+    assert sorted((tmp_path / "cells").iterdir()) == files[5:]
+    assert small_study.run(tmp_path) == 5
+
+
+def test_a_folder_that_cannot_be(tmp_path):
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(OSError, match="file"):
+        small_study.run(tmp_path / "file")
+
+
+def test_an_error_in_a_job_is_raised_and_stops_the_others():
+    started = []
+
+    def work(job, pulse):
+        started.append(job)
+        if job == 3:
+            raise RuntimeError("job 3")
+        for _ in range(200):
+            pulse()
+            time.sleep(0.005)
+        return job
+
+    begin = time.monotonic()
+    with pytest.raises(RuntimeError, match="job 3"):
+        list(workers.run(work, [1, 2, 3, 4, 5, 6], workers=3))
+    assert 6 not in started
+    assert time.monotonic() - begin < 10
+    assert threading.active_count() < 10
+
+
+def test_results_come_as_jobs_end():
+    gate = threading.Event()
+
+    def work(job, pulse):
+        if job == "slow":
+            assert gate.wait(20)
+        return job.upper()
+
+    found = workers.run(work, ["slow", "quick"], workers=2)
+    assert next(found) == ("quick", "QUICK")
+    gate.set()
+    assert next(found) == ("slow", "SLOW")
+    assert list(found) == []
+
+
+def test_trials_do_not_need_a_learner():
+    job = Trial("lemma1", {"reading": "number", "samples": 500, "alpha": 16.0, "repetitions": 200})
+    columns = run_job(job)
+    assert columns["blocks"] == [100]
+    assert columns["size"] == [5]
+    # at least 3 of 5 drawn from 50 corrupted among 500: hypergeometric tail, times 100 blocks
+    assert columns["least"][0] == pytest.approx(0.0081719, rel=1e-4)
+    assert columns["least"][0] < columns["tried"][0] < columns["most"][0]
+
+
+def test_lemma2_by_hand():
+    """At p = 1/2, b = 1 the estimate is the mean: bound sqrt(2 log(2/delta) / 4 / s) + 2 log(2/delta) / (3 s)."""
+    trial = {"p": 0.5, "flipped": 0.0, "bits": 1000, "block": 1, "delta": 0.05, "repetitions": 400}
+    columns = run_job(Trial("lemma2", trial))
+    log = np.log(40.0)
+    assert columns["bound"][0] == pytest.approx(np.sqrt(2 * 0.25 * log / 1000) + 2 * log / 3000)
+    assert columns["covered"][0] > 0.95
+    shifted = run_job(Trial("lemma2", {**trial, "p": 0.2, "flipped": 0.0}))
+    assert shifted["bias"][0] == pytest.approx(0.0, abs=4 * 0.4 / np.sqrt(1000 * 400))
+
+
+def test_errors_of_estimates():
+    """Front flips of 25 % at p = 0.1 move the mean by 0.2; the last half does not see them."""
+    columns = run_job(Trial("errors", {"p": 0.1, "bits": 420, "repetitions": 60}))
+    bias = {(e, c): b for e, c, b in zip(columns["estimate"], columns["case"], columns["bias"], strict=True)}
+    assert bias["sample mean", "front 25 %"] == pytest.approx(0.2, abs=0.01)  # 60 runs: s.e. 0.002
+    assert bias["mean of the last half", "front 25 %"] == pytest.approx(0.0, abs=0.012)
+    assert bias["median of means, 21 blocks in time", "front 25 %"] < 0.08
+    assert bias["mean of medians, in time, b = 21", "front 10 %"] > 0.2
+
+
+def test_a_study_without_axes_has_only_trials():
+    assert Study("x", "x", "x", "lemmas", "?").jobs(seeds=1) == []

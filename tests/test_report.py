@@ -1,0 +1,325 @@
+"""The report: claims judged by hand-made numbers, and the whole page of a real (short) run in a real browser."""
+
+import csv
+import fcntl
+import re
+import signal
+import subprocess
+import sys
+import time
+
+import polars as pl
+import pytest
+
+import browser
+from steadyrank import cells, cli
+from steadyrank.cells import Cell
+from steadyrank.report import claims, figures, looks, views
+from steadyrank.report.tables import by_rate, text
+from steadyrank.results import Store, with_fields
+from steadyrank.studies import ALL, find
+
+SHORT = 400  # rounds where the paper has 40,000
+
+
+@pytest.fixture(scope="session")
+def results(tmp_path_factory):
+    """All default studies, run once for all test processes with very short horizons."""
+    shared = tmp_path_factory.getbasetemp().parent / f"short-{tmp_path_factory.getbasetemp().parent.name}"
+    shared.mkdir(exist_ok=True)
+    cells.QUICK_HORIZON = SHORT
+    with (shared / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (shared / "out" / "report.html").exists():
+            assert cli.main(["reproduce", "--quick", "--seeds", "2", "--out", str(shared / "out")]) == 0
+    return shared / "out"
+
+
+def test_the_report_has_every_figure_and_table(results):
+    page = (results / "report.html").read_text()
+    for study in find([]):
+        assert f'<section id="{study.name}">' in page
+    figures_written = {path.stem for path in (results / "figures").iterdir()}
+    assert {
+        f"corruption-{p}-{m}" for p in ("yelp-pizza", "movielens", "lastfm") for m in ("saturated", "moderate")
+    } <= (figures_written)
+    assert {f"curves-yelp-{m}-{r}" for m in ("saturated", "moderate") for r in (5, 10, 15, 20)} <= figures_written
+    assert {"growth-T", "growth-K", "growth-d", "growth-C", "estimators-0.1", "mapping-lastfm-15"} <= figures_written
+    assert {path.stem for path in (results / "tables").iterdir()} >= {
+        "scorecard",
+        "lemma-1",
+        "lemma-2",
+        "growth",
+        "mapping",
+    }
+    for name in figures_written:
+        assert f'<figure id="figure-{name}">' in page
+        assert (results / "figures" / f"{name}.svg").read_text().startswith("<svg")
+    assert not re.search(r'(?:src|href)="(?!#|data:,)', page), "the page must not need the network"
+    assert "Unfinished" not in page
+    assert "modelled" in page
+
+
+def test_captions_say_what_made_a_figure(results):
+    page = (results / "report.html").read_text()
+    caption = re.search(r'id="figure-corruption-lastfm-moderate">.*?<figcaption>(.*?)</figcaption>', page, re.DOTALL)
+    assert caption
+    assert caption[1] == (
+        "Final regret. lastfm (moderate: sigmoid(r - 5), modelled); PrefixFlip, front; lists of 10; 400 rounds; mean "
+        "and 95 % interval over 2 seeds. steadyrank reproduce --study corruption --seeds 2"
+    )
+
+
+def test_the_scorecard_names_every_claim(results):
+    with (results / "tables" / "scorecard.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    texts = " ".join(row["claim"] for row in rows)
+    for word in (
+        "99.60%",
+        "97.35%",
+        "91.60%",
+        "98.41%",
+        "Lemma 1",
+        "Lemma 2",
+        "linearly",
+        "2 log T",
+        "sharply",
+        "worst",
+    ):
+        assert word in texts
+    assert {row["under"] for row in rows} == {
+        "saturated", "moderate", "blocks by number", "blocks by size", "clean bits", "10 % inverted",
+    }  # fmt: skip
+    assert all(row["holds"] in ("true", "false") for row in rows)
+
+
+def test_a_report_of_a_part_says_so(results, tmp_path, capsys):
+    (tmp_path / "cells").mkdir()
+    store = Store(tmp_path)
+    jobs = ALL["corruption"].jobs(seeds=2, quick=True)
+    for job in jobs[:7]:
+        store.path(job).write_bytes((results / "cells" / store.path(job).name).read_bytes())
+    assert cli.main(["report", "--quick", "--seeds", "2", "--out", str(tmp_path)]) == 0
+    page = (tmp_path / "report.html").read_text()
+    assert re.search(r"Unfinished: \d+ of [\d,]+ cells so far", page)
+    assert "Nothing finished yet: steadyrank reproduce --study lemmas" in page
+    assert "not measured" in capsys.readouterr().out
+
+
+def test_interruption_leaves_a_usable_report(tmp_path):
+    command = [sys.executable, "-m", "steadyrank.cli", "reproduce", "--quick", "--study", "curves-yelp", "--out", "."]
+    with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as child:
+        deadline = time.monotonic() + 120
+        while len(list(tmp_path.glob("cells/*.parquet"))) < 2 and time.monotonic() < deadline:
+            time.sleep(0.05)
+        child.send_signal(signal.SIGINT)
+        out, err = child.communicate(timeout=120)
+    assert child.returncode == 130
+    assert "interrupted: finished cells are kept, the report shows them" in err
+    assert "Traceback" not in err
+    assert "The report: file://" in out
+    assert "Unfinished" in (tmp_path / "report.html").read_text()
+    assert len(list(tmp_path.glob("cells/*.parquet"))) < 64
+
+
+def test_results_are_listed_filtered_and_exported(results, tmp_path, capsys):
+    assert (
+        cli.main(
+            ["results", "--out", str(results), "--learner", "FTRL", "--profile", "lastfm", "--mapping", "sparse"]
+        )
+        == 0
+    )
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].split() == ["cell", "profile", "mapping", "attack", "rate", "seeds", "regret", "source"]
+    assert len(lines) == 2 + 2  # the mapping study at 0 and 15 %
+    assert all(line.startswith("FTRL-") for line in lines[2:])
+    for name in ("rows.csv", "rows.parquet"):
+        out = tmp_path / name
+        export = ["results", "--out", str(results), "--learner", "Random", "--current", "--export", str(out)]
+        assert cli.main(export) == 0
+        table = pl.read_csv(out) if out.suffix == ".csv" else pl.read_parquet(out)
+        assert set(table["learner"]) == {"Random"}
+        assert {"seed", "mark", "regret", "spent", "profile", "rate", "source"} <= set(table.columns)
+    assert (
+        cli.main(["results", "--out", str(results), "--learner", "Nobody", "--export", str(tmp_path / "no.csv")]) == 2
+    )
+    assert not (tmp_path / "no.csv").exists()
+
+
+@browser.needed
+@pytest.mark.parametrize(("width", "dark"), [(400, False), (1600, True)])
+def test_the_page_in_a_browser(results, width, dark):
+    with browser.opened((results / "report.html").as_uri(), width, dark=dark) as (page, errors):
+        assert errors == []
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+        wanted = len(list((results / "figures").iterdir()))
+        assert page.locator("figure svg").count() == wanted
+        sizes = page.evaluate(
+            "[...document.querySelectorAll('figure svg')].map(s => s.getBoundingClientRect().width)"
+        )
+        assert min(sizes) >= 330, "a figure is too small to read"
+        letters = page.evaluate(
+            "Math.min(...[...document.querySelectorAll('svg text')].map(t => t.getBoundingClientRect().height))"
+        )
+        assert letters >= 7, "letters are too small to read"
+        top = page.locator("#scorecard").bounding_box()
+        assert top["y"] < 400, "the scorecard is the first thing on the page"
+        back, ink = page.evaluate(
+            "[getComputedStyle(document.body).backgroundColor, getComputedStyle(document.querySelector('svg')).color]"
+        )
+        assert (_light(back) < 60 and _light(ink) > 180) if dark else (_light(back) > 200 and _light(ink) < 60)
+        first = page.locator("#scorecard details").first
+        first.locator("summary").click()
+        assert first.locator("p").first.is_visible()
+
+
+def _light(colour: str) -> float:
+    return sum(map(int, re.findall(r"\d+", colour)[:3])) / 3
+
+
+def rows_of(means: dict[tuple[str, str, str, float], float]) -> pl.DataFrame:
+    """Final rows with these means: two seeds, one below and one above."""
+    frames = []
+    for (learner, profile, mapping, rate), mean in means.items():
+        cell = Cell(learner, profile, mapping, rate=rate, horizon=100)
+        rows = {"seed": [0, 1], "mark": [100, 100], "regret": [mean - 1.0, mean + 1.0], "spent": [0.0, 0.0]}
+        frames.append(with_fields(cell, pl.DataFrame(rows)))
+    return pl.concat(frames)
+
+
+def scored(**ranks: float) -> dict[str, claims.Claim]:
+    """The claims when each learner's mean is the given one times a factor by mapping: saturated 1, moderate 1."""
+    means = {
+        (who, profile, mapping, rate): ranks[who]
+        for who in claims.PAPER
+        for profile in ("yelp-pizza", "movielens", "lastfm")
+        for mapping in claims.MAPPINGS
+        for rate in (0.0, 0.05, 0.1, 0.15, 0.2, 0.25)
+    }
+    empty = {name: pl.DataFrame() for name in ALL}
+    return {claim.text: claim for claim in claims.scorecard({**empty, "corruption": rows_of(means)})}
+
+
+def test_claims_follow_the_order():
+    found = scored(M2UCBV=10, CascadeUCBV=400, FTRL=2600, CascadeRAC=120, CascadeCBARBAR=650)
+    verdicts = {text: claim.verdict for text, claim in found.items()}
+    assert verdicts["M2UCB-V is best on Yelp and MovieLens at 5 to 25 %"] == "holds"
+    assert verdicts["CascadeRAC is ahead of M2UCB-V on Last.fm at 20 % and more"] == "does not hold"
+    assert verdicts["FTRL is best without corruption"] == "does not hold"
+    assert verdicts["FTRL is worst beyond 5 %"] == "holds"
+    assert verdicts["M2UCB-V improves on FTRL by 99.60%"] == "holds"  # 1 - 10 / 2600 = 99.62 %
+    assert verdicts["M2UCB-V improves on CascadeUCBV by 97.35%"] == "holds"  # 97.50 %
+    assert verdicts["M2UCB-V improves on CascadeRAC by 91.60%"] == "holds"  # 91.67 %
+    assert verdicts["M2UCB-V improves on CascadeCBARBAR by 98.41%"] == "holds"  # 98.46 %
+    assert verdicts["M2UCB-V's regret grows linearly in C"] == "not measured"
+    worse = scored(M2UCBV=11, CascadeUCBV=400, FTRL=2600, CascadeRAC=120, CascadeCBARBAR=650)
+    assert worse["M2UCB-V improves on FTRL by 99.60%"].verdict == "does not hold"
+    assert "at most 99.58%" in worse["M2UCB-V improves on FTRL by 99.60%"].outcomes["moderate"].figures
+
+
+def test_a_claim_can_hold_under_one_mapping_only():
+    outcomes = {"saturated": claims.Outcome(True, ""), "moderate": claims.Outcome(False, "")}
+    assert claims.Claim("x", "y", outcomes).verdict == "only under saturated"
+    unknown = {"saturated": claims.Outcome(None, ""), "moderate": claims.Outcome(True, "")}
+    assert claims.Claim("x", "y", unknown).verdict == "holds"
+
+
+def test_the_turn_of_a_curve():
+    """A slope of 10 a mark that falls to 1 after round 700: the turn is there, by a factor of a tenth."""
+    curve = [10.0 * min(i, 7) + max(i - 7, 0) for i in range(1, 21)]
+    cell = Cell("CascadeCBARBAR", "yelp-pizza", "moderate", rate=0.1, horizon=2000)
+    rows = {"seed": [0] * 20, "mark": [100 * i for i in range(1, 21)], "regret": curve, "spent": [0.0] * 20}
+    mark, factor = claims._turning_point(with_fields(cell, pl.DataFrame(rows)), "moderate", "CascadeCBARBAR", 0.1)
+    assert mark in (700, 800)
+    assert factor == pytest.approx(0.1)
+
+
+def test_powers_of_growth():
+    frame = pl.DataFrame({"horizon": [100, 200, 400] * 2, "regret": [10.0, 20.0, 40.0] * 2})
+    assert views.exponent(frame, "horizon") == pytest.approx(1.0)
+    attack = pl.DataFrame({"corrupted": [0.0, 1.0, 2.0, 4.0], "regret": [5.0, 6.0, 9.0, 21.0]})  # 5 + C^2
+    assert views.exponent(attack, "corrupted") == pytest.approx(2.0)
+    assert views.exponent(pl.DataFrame({"corrupted": [0.0, 1.0, 2.0], "regret": [5.0, 4.0, 3.0]}), "corrupted") != 0
+
+
+def test_ratios_to_the_omniscient_learner():
+    rows = rows_of({("CascadeTS", "lastfm", "", 0.15): 30.0, ("FTRL", "lastfm", "", 0.15): 60.0})
+    best = with_fields(
+        Cell("CascadeTS", "lastfm", None, omniscient=True, rate=0.15, horizon=100),
+        pl.DataFrame({"seed": [0], "mark": [100], "regret": [20.0], "spent": [0.0]}),
+    )
+    found = views.ratios(pl.concat([rows, best]))
+    assert dict(found.select("who", "ratio").rows()) == {"CascadeTS": 1.5, "FTRL": 3.0}
+
+
+def test_tables_show_mean_and_interval():
+    rows = rows_of(
+        {("FTRL", "lastfm", "", 0.0): 10.0, ("FTRL", "lastfm", "", 0.1): 20.0, ("Random", "lastfm", "", 0.1): 9.0}
+    )
+    table = by_rate(rows)
+    assert table["learner"].to_list() == ["Random", "FTRL"]
+    assert table["0%"].to_list() == ["-", "10.0 ± 12.7"]  # by Student's law, of 9 and 11
+    assert text(table).splitlines()[0].split() == ["learner", "0%", "10%"]
+
+
+def test_every_learner_has_its_own_look():
+    import steadyrank as sr
+
+    seen = {name: looks.look(name, []) for name in sr.learners()}
+    assert len(set(seen.values())) == len(seen)
+    assert looks.look("Somebody", []).colour == looks.INK
+    variants = ["M2UCBV (alpha=1.0)", "M2UCBV (alpha=2.0)"]
+    assert figures.variants([*variants, "FTRL", "CascadeTS", "CascadeTS (omniscient)"]) == [*variants, "CascadeTS"]
+    assert looks.look(variants[0], variants).colour != looks.look(variants[1], variants).colour
+
+
+def test_a_figure_is_the_same_bytes_and_follows_the_page():
+    rows = rows_of({(who, "lastfm", "", rate): 10.0 for who in ("FTRL", "Random") for rate in (0.0, 0.1)})
+    one, two = (figures.rates("x", rows, "title") for _ in range(2))
+    assert one == two
+    assert "currentColor" in one
+    assert looks.INK not in one
+
+
+OWN = '''
+from typing import NamedTuple
+import numpy as np
+from steadyrank.kernels import top_allowed, count_bits
+
+class Mine(NamedTuple):
+    """Follows the click rate."""
+
+    seen: np.ndarray
+    wins: np.ndarray
+
+    live = True
+
+    @classmethod
+    def create(cls, problem):
+        return cls(np.zeros(problem.n_items, np.int64), np.zeros(problem.n_items, np.int64))
+
+    def rank(self, t, allowed, ranking, note, rng):
+        top_allowed((1.0 + self.wins) / (1.0 + self.seen), allowed, ranking, rng)
+
+    def update(self, t, ranking, note, clicks, examined):
+        count_bits(self.seen, self.wins, ranking, clicks, examined)
+'''
+
+
+def test_compare_a_learner_of_ones_own(tmp_path, capsys):
+    file = tmp_path / "mine.py"
+    file.write_text(OWN)
+    figure = tmp_path / "mine.svg"
+    run = ["compare", str(file), "--with", "CascadeTS", "--horizon", "300", "--seeds", "1", "--rates", "0,20"]
+    assert cli.main([*run, "--figure", str(figure)]) == 0
+    out = capsys.readouterr().out
+    assert "yelp-pizza, moderate: PrefixFlip front" in out
+    assert {line.split()[0] for line in out.splitlines() if "±" in line} == {"Mine", "CascadeTS", "Random"}
+    assert figure.read_text().startswith("<svg")
+    file.write_text("x = 1\n")
+    assert cli.main(run) == 2
+    assert "defines no learner: a NamedTuple with create, rank and update" in capsys.readouterr().err
+    bad = OWN.replace("top_allowed((1.0", "self.seen[0] += 1\n        top_allowed((1.0")  # rank must not write
+    (tmp_path / "bad.py").write_text(bad)
+    assert cli.main(["compare", str(tmp_path / "bad.py"), *run[2:]]) == 2
+    assert "Mine does not keep the contract" in capsys.readouterr().err

@@ -77,6 +77,7 @@ def test_lists_name_everything_and_its_settings(capsys):
         (["reproduce", "--study", "curves"], "unknown study 'curves': did you mean"),
         (["reproduce", "--seeds", "0"], "--seeds must be"),
         (["reproduce", "--workers", "0"], "--workers must be"),
+        (["reproduce", "--on", "ray", "--workers", "3"], "--workers has no effect with --on ray"),
         (["reproduce", "--on", "moon"], "--on must be local, ray or ray://HOST, not 'moon'"),
         (["report", "--out", "/nowhere"], "/nowhere holds no results; run `steadyrank reproduce"),
         (["results", "--out", "/nowhere"], "/nowhere holds no results"),

@@ -14,7 +14,7 @@ def test_half_width_by_hand():
 
 def test_students_quantiles():
     for freedom in range(1, 300):
-        assert student(freedom) == pytest.approx(stats.t.ppf(0.975, freedom), abs=4e-3)
+        assert student(freedom) == pytest.approx(stats.t.ppf(0.975, freedom), abs=2e-4)
 
 
 def test_table_columns_line_up():

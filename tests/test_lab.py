@@ -5,6 +5,7 @@ import os
 import pathlib
 import random
 import resource
+import shutil
 import signal
 import subprocess
 import sys
@@ -17,7 +18,7 @@ import pytest
 
 import small_study
 import steadyrank as sr
-from steadyrank import workers
+from steadyrank import results, workers
 from steadyrank._jit import cache_root
 from steadyrank.cells import Cell, Study, Trial, identity, key
 from steadyrank.lab import expand, run_cell, run_job
@@ -228,6 +229,35 @@ def test_a_full_disk_keeps_finished_cells(tmp_path):
     assert small_study.run(tmp_path) == 5
 
 
+def test_parts_of_a_living_process_are_left_alone(tmp_path):
+    (tmp_path / "cells").mkdir()
+    mine = tmp_path / "cells" / f"x.{os.getpid()}.part"
+    dead = tmp_path / "cells" / "x.999999999.part"
+    for part in (mine, dead):
+        part.write_text("half")
+    Store(tmp_path).prepare()
+    assert mine.exists()
+    assert not dead.exists()
+
+
+def test_any_source_that_decides_numbers_is_in_the_digest(tmp_path, monkeypatch):
+    package = tmp_path / "steadyrank"
+    shutil.copytree(results._PACKAGE, package)
+    monkeypatch.setattr(results, "_PACKAGE", package)
+    before = results.source_digest()
+    for name, matters in (
+        ("targets.py", True),
+        ("lab.py", True),
+        ("profiles/modelled.py", True),
+        ("report/page.py", False),
+    ):
+        text = (package / name).read_text()
+        (package / name).write_text(text + "\n")
+        assert (results.source_digest() != before) == matters
+        (package / name).write_text(text)
+    assert results.source_digest() == before
+
+
 def test_a_folder_that_cannot_be(tmp_path):
     (tmp_path / "file").write_text("x")
     with pytest.raises(OSError, match="file"):
@@ -280,14 +310,20 @@ def test_trials_do_not_need_a_learner():
 
 
 def test_lemma2_by_hand():
-    """At p = 1/2, b = 1 the estimate is the mean: bound sqrt(2 log(2/delta) / 4 / s) + 2 log(2/delta) / (3 s)."""
+    """At p = 1/2, b = 1: width sqrt(2 log(2/delta) / 4 / s) + 2 log(2/delta) / (3 s); the estimate is the mean."""
     trial = {"p": 0.5, "flipped": 0.0, "bits": 1000, "block": 1, "delta": 0.05, "repetitions": 400}
     columns = run_job(Trial("lemma2", trial))
     log = np.log(40.0)
-    assert columns["bound"][0] == pytest.approx(np.sqrt(2 * 0.25 * log / 1000) + 2 * log / 3000)
+    assert columns["width"][0] == pytest.approx(np.sqrt(2 * 0.25 * log / 1000) + 2 * log / 3000)
     assert columns["covered"][0] > 0.95
-    shifted = run_job(Trial("lemma2", {**trial, "p": 0.2, "flipped": 0.0}))
-    assert shifted["bias"][0] == pytest.approx(0.0, abs=4 * 0.4 / np.sqrt(1000 * 400))
+    clean = run_job(Trial("lemma2", {**trial, "p": 0.2}))
+    assert clean["bias"][0] == pytest.approx(0.0, abs=4 * 0.4 / np.sqrt(1000 * 400))
+    # blocks of one bit have no majority to lose: every run with a flip is left out; with 21 bits the mean moves
+    moved = run_job(
+        Trial("lemma2", {**trial, "p": 0.3, "flipped": 0.1, "bits": 21_000, "block": 21, "repetitions": 50})
+    )
+    assert moved["covered"][0] < 0.1
+    assert moved["bias"][0] == pytest.approx(0.04, abs=0.01)  # 0.1 (1 - 2 p)
 
 
 def test_errors_of_estimates():

@@ -2,6 +2,7 @@
 
 import csv
 import fcntl
+import math
 import re
 import signal
 import subprocess
@@ -14,8 +15,10 @@ import pytest
 import browser
 from steadyrank import cells, cli
 from steadyrank.cells import Cell
+from steadyrank.lab import expand
 from steadyrank.report import claims, figures, looks, views
 from steadyrank.report.tables import by_rate, text
+from steadyrank.report.writing import load
 from steadyrank.results import Store, with_fields
 from steadyrank.studies import ALL, find
 
@@ -30,48 +33,49 @@ def results(tmp_path_factory):
     cells.QUICK_HORIZON = SHORT
     with (shared / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        if not (shared / "out" / "report.html").exists():
+        if not (shared / "out" / "report" / "report.html").exists():
             assert cli.main(["reproduce", "--quick", "--seeds", "2", "--out", str(shared / "out")]) == 0
     return shared / "out"
 
 
 def test_the_report_has_every_figure_and_table(results):
-    page = (results / "report.html").read_text()
+    page = (results / "report" / "report.html").read_text()
     for study in find([]):
         assert f'<section id="{study.name}">' in page
-    figures_written = {path.stem for path in (results / "figures").iterdir()}
+    figures_written = {path.stem for path in (results / "report" / "figures").iterdir()}
     assert {
         f"corruption-{p}-{m}" for p in ("yelp-pizza", "movielens", "lastfm") for m in ("saturated", "moderate")
     } <= (figures_written)
     assert {f"curves-yelp-{m}-{r}" for m in ("saturated", "moderate") for r in (5, 10, 15, 20)} <= figures_written
     assert {"growth-T", "growth-K", "growth-d", "growth-C", "estimators-0.1", "mapping-lastfm-15"} <= figures_written
-    assert {path.stem for path in (results / "tables").iterdir()} >= {
+    assert {path.stem for path in (results / "report" / "tables").iterdir()} >= {
         "scorecard",
-        "lemma-1",
-        "lemma-2",
+        "lemma1",
+        "lemma2",
         "growth",
         "mapping",
     }
     for name in figures_written:
         assert f'<figure id="figure-{name}">' in page
-        assert (results / "figures" / f"{name}.svg").read_text().startswith("<svg")
+        assert (results / "report" / "figures" / f"{name}.svg").read_text().startswith("<svg")
     assert not re.search(r'(?:src|href)="(?!#|data:,)', page), "the page must not need the network"
     assert "Unfinished" not in page
     assert "modelled" in page
 
 
 def test_captions_say_what_made_a_figure(results):
-    page = (results / "report.html").read_text()
+    page = (results / "report" / "report.html").read_text()
     caption = re.search(r'id="figure-corruption-lastfm-moderate">.*?<figcaption>(.*?)</figcaption>', page, re.DOTALL)
     assert caption
     assert caption[1] == (
-        "Final regret. lastfm (moderate: sigmoid(r - 5), modelled); PrefixFlip, front; lists of 10; 400 rounds; mean "
-        "and 95 % interval over 2 seeds. steadyrank reproduce --study corruption --seeds 2"
+        "Final regret. lastfm (moderate: sigmoid(r - 5), modelled); PrefixFlip, front; lists of 10; 400 rounds; "
+        "M2UCBV: preset paper-exp, practical selection; mean and 95 % interval over 2 seeds. "
+        "steadyrank reproduce --study corruption --seeds 2 --quick"
     )
 
 
 def test_the_scorecard_names_every_claim(results):
-    with (results / "tables" / "scorecard.csv").open() as file:
+    with (results / "report" / "tables" / "scorecard.csv").open() as file:
         rows = list(csv.DictReader(file))
     texts = " ".join(row["claim"] for row in rows)
     for word in (
@@ -100,10 +104,37 @@ def test_a_report_of_a_part_says_so(results, tmp_path, capsys):
     for job in jobs[:7]:
         store.path(job).write_bytes((results / "cells" / store.path(job).name).read_bytes())
     assert cli.main(["report", "--quick", "--seeds", "2", "--out", str(tmp_path)]) == 0
-    page = (tmp_path / "report.html").read_text()
+    page = (tmp_path / "report" / "report.html").read_text()
     assert re.search(r"Unfinished: \d+ of [\d,]+ cells so far", page)
     assert "Nothing finished yet: steadyrank reproduce --study lemmas" in page
     assert "not measured" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("share", [0.02, 0.3])
+def test_any_part_of_a_run_gives_a_report(results, tmp_path, share):
+    store = Store(tmp_path)
+    store.folder.mkdir()
+    jobs = expand(find([]), seeds=2, quick=True)
+    for job in jobs[: round(share * len(jobs))]:
+        store.path(job).write_bytes((results / "cells" / store.path(job).name).read_bytes())
+    rows = {study.name: load(study, store, seeds=2, quick=True) for study in ALL.values()}
+    for study in find([]):
+        views.show(study, rows[study.name], True)
+    assert any("not measured" in claim.verdict for claim in claims.scorecard(rows, True))
+
+
+def test_what_is_not_ours_is_left_alone(results, tmp_path, capsys):
+    (tmp_path / "figures").mkdir()
+    (tmp_path / "figures" / "mine.svg").write_text("mine")
+    (tmp_path / "report").mkdir()
+    (tmp_path / "report" / "thesis.tex").write_text("mine")
+    run = ["reproduce", "--quick", "--study", "lemmas", "--out", str(tmp_path)]
+    assert cli.main(run) == 2
+    assert "report was not written by steadyrank; move it away or choose another --out" in capsys.readouterr().err
+    assert (tmp_path / "report" / "thesis.tex").read_text() == "mine"
+    assert (tmp_path / "figures" / "mine.svg").read_text() == "mine"
+    assert cli.main(["report", "--seeds", "77", "--out", str(results)]) == 2
+    assert "holds no cells of the present source for --seeds 77" in capsys.readouterr().err
 
 
 def test_interruption_leaves_a_usable_report(tmp_path):
@@ -118,7 +149,7 @@ def test_interruption_leaves_a_usable_report(tmp_path):
     assert "interrupted: finished cells are kept, the report shows them" in err
     assert "Traceback" not in err
     assert "The report: file://" in out
-    assert "Unfinished" in (tmp_path / "report.html").read_text()
+    assert "Unfinished" in (tmp_path / "report" / "report.html").read_text()
     assert len(list(tmp_path.glob("cells/*.parquet"))) < 64
 
 
@@ -135,24 +166,26 @@ def test_results_are_listed_filtered_and_exported(results, tmp_path, capsys):
     assert all(line.startswith("FTRL-") for line in lines[2:])
     for name in ("rows.csv", "rows.parquet"):
         out = tmp_path / name
-        export = ["results", "--out", str(results), "--learner", "Random", "--current", "--export", str(out)]
-        assert cli.main(export) == 0
-        table = pl.read_csv(out) if out.suffix == ".csv" else pl.read_parquet(out)
-        assert set(table["learner"]) == {"Random"}
-        assert {"seed", "mark", "regret", "spent", "profile", "rate", "source"} <= set(table.columns)
-    assert (
-        cli.main(["results", "--out", str(results), "--learner", "Nobody", "--export", str(tmp_path / "no.csv")]) == 2
-    )
+        assert cli.main(["results", "--out", str(results), "--current", "--export", str(out)]) == 0
+        table = pl.read_csv(out, infer_schema_length=None) if out.suffix == ".csv" else pl.read_parquet(out)
+        assert {"seed", "mark", "regret", "spent", "profile", "rate", "source", "settings"} <= set(table.columns)
+        assert table["cell"].n_unique() == len(list((results / "cells").iterdir()))
+        one = table.filter(pl.col("settings") == '{"alpha": 2.0}')
+        assert set(one["learner"]) == {"M2UCBV"}
+    missing = ["results", "--out", str(results), "--learner", "Nobody"]
+    for arguments in (missing, [*missing, "--export", str(tmp_path / "no.csv")]):
+        assert cli.main(arguments) == 2
+        assert "fits" in capsys.readouterr().err
     assert not (tmp_path / "no.csv").exists()
 
 
 @browser.needed
 @pytest.mark.parametrize(("width", "dark"), [(400, False), (1600, True)])
 def test_the_page_in_a_browser(results, width, dark):
-    with browser.opened((results / "report.html").as_uri(), width, dark=dark) as (page, errors):
+    with browser.opened((results / "report" / "report.html").as_uri(), width, dark=dark) as (page, errors):
         assert errors == []
         assert page.evaluate("document.documentElement.scrollWidth") <= width
-        wanted = len(list((results / "figures").iterdir()))
+        wanted = len(list((results / "report" / "figures").iterdir()))
         assert page.locator("figure svg").count() == wanted
         sizes = page.evaluate(
             "[...document.querySelectorAll('figure svg')].map(s => s.getBoundingClientRect().width)"
@@ -197,7 +230,7 @@ def scored(**ranks: float) -> dict[str, claims.Claim]:
         for rate in (0.0, 0.05, 0.1, 0.15, 0.2, 0.25)
     }
     empty = {name: pl.DataFrame() for name in ALL}
-    return {claim.text: claim for claim in claims.scorecard({**empty, "corruption": rows_of(means)})}
+    return {claim.text: claim for claim in claims.scorecard({**empty, "corruption": rows_of(means)}, False)}
 
 
 def test_claims_follow_the_order():
@@ -221,7 +254,16 @@ def test_a_claim_can_hold_under_one_mapping_only():
     outcomes = {"saturated": claims.Outcome(True, ""), "moderate": claims.Outcome(False, "")}
     assert claims.Claim("x", "y", outcomes).verdict == "only under saturated"
     unknown = {"saturated": claims.Outcome(None, ""), "moderate": claims.Outcome(True, "")}
-    assert claims.Claim("x", "y", unknown).verdict == "holds"
+    assert claims.Claim("x", "y", unknown).verdict == "holds under moderate; saturated not measured"
+    both = {"saturated": claims.Outcome(True, ""), "moderate": claims.Outcome(True, "")}
+    assert claims.Claim("x", "y", both).verdict == "holds"
+
+
+def test_a_tie_helps_nobody():
+    verdicts = {name: claim.verdict for name, claim in scored(**dict.fromkeys(claims.PAPER, 5.0)).items()}
+    assert verdicts["FTRL is best without corruption"] == "does not hold"
+    assert verdicts["M2UCB-V is best on Last.fm at 5 to 15 %"] == "does not hold"
+    assert verdicts["FTRL is worst beyond 5 %"] == "does not hold"
 
 
 def test_the_turn_of_a_curve():
@@ -229,9 +271,8 @@ def test_the_turn_of_a_curve():
     curve = [10.0 * min(i, 7) + max(i - 7, 0) for i in range(1, 21)]
     cell = Cell("CascadeCBARBAR", "yelp-pizza", "moderate", rate=0.1, horizon=2000)
     rows = {"seed": [0] * 20, "mark": [100 * i for i in range(1, 21)], "regret": curve, "spent": [0.0] * 20}
-    mark, factor = claims._turning_point(with_fields(cell, pl.DataFrame(rows)), "moderate", "CascadeCBARBAR", 0.1)
-    assert mark in (700, 800)
-    assert factor == pytest.approx(0.1)
+    turn = claims._turning_point(with_fields(cell, pl.DataFrame(rows)), "moderate", "CascadeCBARBAR", 0.1)
+    assert turn == (700, pytest.approx(0.1))
 
 
 def test_powers_of_growth():
@@ -239,7 +280,9 @@ def test_powers_of_growth():
     assert views.exponent(frame, "horizon") == pytest.approx(1.0)
     attack = pl.DataFrame({"corrupted": [0.0, 1.0, 2.0, 4.0], "regret": [5.0, 6.0, 9.0, 21.0]})  # 5 + C^2
     assert views.exponent(attack, "corrupted") == pytest.approx(2.0)
-    assert views.exponent(pl.DataFrame({"corrupted": [0.0, 1.0, 2.0], "regret": [5.0, 4.0, 3.0]}), "corrupted") != 0
+    for corrupted, regret in (([0.0, 1.0, 2.0], [5.0, 4.0, 3.0]), ([1.0, 2.0, 4.0], [6.0, 7.0, 9.0])):
+        part = pl.DataFrame({"corrupted": corrupted, "regret": regret})  # nothing added; C = 0 not finished
+        assert math.isnan(views.exponent(part, "corrupted"))
 
 
 def test_ratios_to_the_omniscient_learner():
@@ -323,3 +366,15 @@ def test_compare_a_learner_of_ones_own(tmp_path, capsys):
     (tmp_path / "bad.py").write_text(bad)
     assert cli.main(["compare", str(tmp_path / "bad.py"), *run[2:]]) == 2
     assert "Mine does not keep the contract" in capsys.readouterr().err
+    file.write_text(OWN.replace("class Mine", "class CascadeTS"))
+    assert cli.main(run) == 2
+    assert "defines CascadeTS, which is compared with too; give it another name" in capsys.readouterr().err
+    for content in ("def (:\n", "import nothing_of_that_name\n"):
+        file.write_text(content)
+        assert cli.main(run) == 2
+        assert "mine.py cannot be imported: " in capsys.readouterr().err
+
+
+def test_fractions_of_a_percent_have_their_own_columns():
+    rows = rows_of({("FTRL", "lastfm", "", rate): 10.0 for rate in (0.001, 0.004, 0.025)})
+    assert by_rate(rows).columns == ["learner", "0.1%", "0.4%", "2.5%"]

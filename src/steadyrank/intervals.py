@@ -24,4 +24,5 @@ def student(freedom: int) -> float:
     if freedom <= len(_STUDENT):
         return _STUDENT[freedom - 1]
     z = 1.959964
-    return z + (z**3 + z) / (4 * freedom)  # first term of Cornish and Fisher's expansion
+    second = (5 * z**5 + 16 * z**3 + 3 * z) / (96 * freedom**2)
+    return z + (z**3 + z) / (4 * freedom) + second  # Cornish and Fisher's expansion

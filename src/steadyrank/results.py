@@ -23,15 +23,8 @@ _META = "steadyrank"
 _EMPTY = b"0" * 64
 _SEAL = re.compile(rb'"digest": "([0-9a-f]{64})"')
 _PACKAGE = pathlib.Path(__file__).parent
-# what decides a cell's numbers beside the compiled sources
-_SOURCES = (
-    "simulate.py",
-    "trials.py",
-    "cells.py",
-    "profiles/__init__.py",
-    "profiles/mappings.py",
-    "profiles/modelled.py",
-)
+# what cannot change a cell's numbers: everything else is in the digest
+_OUTSIDE = ("cli/", "report/", "studies/", "progress.py", "results.py", "workers.py", "intervals.py", "testing.py")
 
 
 class Unreadable(ValueError):
@@ -41,8 +34,10 @@ class Unreadable(ValueError):
 def source_digest() -> str:
     """Twelve digits that change with any source or version that decides a cell's numbers."""
     h = hashlib.sha256(digest().encode())
-    for name in _SOURCES:
-        h.update((_PACKAGE / name).read_bytes())
+    for path in sorted(_PACKAGE.rglob("*.py")):
+        name = path.relative_to(_PACKAGE).as_posix()
+        if not name.startswith(_OUTSIDE):
+            h.update(f"{name}:".encode() + path.read_bytes())
     return h.hexdigest()[:12]
 
 
@@ -66,8 +61,9 @@ class Store:
         self.folder.mkdir(parents=True, exist_ok=True)
         if not os.access(self.folder, os.W_OK):
             raise PermissionError(f"{self.folder} is not writable; choose another folder with --out")
-        for part in self.folder.glob("*.part"):  # left by a killed run
-            part.unlink()
+        for part in self.folder.glob("*.part"):  # left by a killed run, or being written by another
+            if not _alive(int(part.suffixes[-2][1:])):
+                part.unlink(missing_ok=True)
 
     def path(self, job: Job) -> pathlib.Path:
         """Where the job's file is, or will be."""
@@ -105,6 +101,16 @@ class Store:
         """The rows of the finished ones among the jobs, with the fields of their cells as columns."""
         frames = [with_fields(job, read(self.path(job))[1]) for job in jobs if self.path(job).exists()]
         return pl.concat(frames) if frames else pl.DataFrame()
+
+
+def _alive(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:  # another user's
+        return True
+    return True
 
 
 def with_fields(job: Job, rows: pl.DataFrame) -> pl.DataFrame:

@@ -21,9 +21,10 @@ def check_place(on: str) -> None:
         raise ValueError(f"--on must be local, ray or ray://HOST, not {on!r}")
     if on != "local":
         try:
+            import grpc  # noqa: F401  # a cluster is reached through it
             import ray  # noqa: F401
-        except ModuleNotFoundError:
-            raise ValueError("ray is missing; install it with: pip install 'steadyrank[ray]'") from None
+        except ModuleNotFoundError as error:
+            raise ValueError(f"{error.name} is missing; install it with: pip install 'steadyrank[ray]'") from None
 
 
 def run(

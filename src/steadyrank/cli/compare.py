@@ -42,7 +42,10 @@ def learners_in(path: pathlib.Path) -> list[type]:
         raise ValueError(f"{str(path)!r} is not a Python file: its name must end in .py")
     module = importlib.util.module_from_spec(spec)
     sys.modules[path.stem] = module
-    spec.loader.exec_module(module)
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        raise ValueError(f"{path} cannot be imported: {type(error).__name__}: {error}") from None
     own = [thing for thing in vars(module).values() if getattr(thing, "__module__", "") == path.stem]
     found = [
         thing for thing in own if isinstance(thing, type) and hasattr(thing, "rank") and hasattr(thing, "update")
@@ -80,14 +83,18 @@ def _run(options: argparse.Namespace) -> None:
     if options.figure is not None and options.figure.suffix != ".svg":
         raise ValueError(f"--figure must end in .svg, not {str(options.figure)!r}")
     whole("--seeds", options.seeds, 1, 10_000)
-    others = [find("learner", name, ALL, "rank") for name in options.others]
-    own = learners_in(options.file)
-    for learner in own:
+    others = {name: find("learner", name, ALL, "rank") for name in [*options.others, "Random"]}
+    own = {learner.__name__: learner for learner in learners_in(options.file)}
+    if taken := sorted(set(own) & set(others)):
+        raise ValueError(
+            f"{options.file} defines {', '.join(taken)}, which is compared with too; give it another name"
+        )
+    for name, learner in own.items():
         try:
             check_learner(learner)
-        except AssertionError as error:
-            raise ValueError(f"{learner.__name__} does not keep the contract: {error}") from None
-    both = [*own, *others, ALL["Random"]]
+        except Exception as error:
+            raise ValueError(f"{name} does not keep the contract: {type(error).__name__}: {error}") from None
+    both = [*own.values(), *others.values()]
     bar = Progress(len(both) * len(rates) * options.seeds, "comparing", sys.stderr)
     rows = compare(
         both, options.profile, mapping=options.mapping, adversary=options.adversary, schedule=options.schedule,

@@ -52,9 +52,10 @@ def _add_common(sub: Any) -> None:
 
 
 def _studies(options: argparse.Namespace) -> Any:
-    from ..studies import find
+    from ..studies import ALL, find
 
-    return find([*options.study, *(["matrix-full"] if options.full else [])])
+    found = find(options.study)
+    return [*found, ALL["matrix-full"]] if options.full and ALL["matrix-full"] not in found else found
 
 
 def _seeds(options: argparse.Namespace) -> int:
@@ -82,6 +83,8 @@ def _reproduce(options: argparse.Namespace) -> None:
     studies, seeds = _studies(options), _seeds(options)
     if options.workers is not None:
         whole("--workers", options.workers, 1, 10_000)
+        if options.on != "local":
+            raise ValueError(f"--workers has no effect with --on {options.on}: the cluster decides")
     store = Store(options.out)
     bar: list[Progress] = []
 
@@ -120,7 +123,7 @@ def _write(options: argparse.Namespace, store: Any, seeds: int, asked: Any) -> N
     width = max(len(claim.text) for claim in claims)
     for claim in claims:
         print(f"{claim.text:<{width}}  {claim.verdict}")
-    print(f"\nThe report: {page.resolve().as_uri()}\nFigures and tables: {options.out}/figures, {options.out}/tables")
+    print(f"\nThe report: {page.resolve().as_uri()}\nFigures and tables are beside it.")
 
 
 def _results(options: argparse.Namespace) -> None:
@@ -143,17 +146,30 @@ def _results(options: argparse.Namespace) -> None:
             continue
         rows.append(_row(path, about, frame))
         if options.export:
-            fields = {name: about[name] for name in about if isinstance(about[name], str | int | float)}
-            frames.append(frame.with_columns(pl.lit(value).alias(name) for name, value in fields.items()))
+            frames.append(
+                frame.with_columns(pl.lit(value).alias(name) for name, value in _fields(path, about, frame))
+            )
+    if not rows:
+        raise ValueError(f"no cell in {options.out} fits")
     if options.export:
-        if not frames:
-            raise ValueError("no cell fits; nothing was written")
-        table = pl.concat(frames, how="diagonal")
-        table.write_csv(options.export) if suffix == ".csv" else table.write_parquet(options.export)
+        table = pl.concat(frames, how="diagonal_relaxed")
+        try:
+            table.write_csv(options.export) if suffix == ".csv" else table.write_parquet(options.export)
+        except pl.exceptions.PolarsError as error:
+            raise ValueError(f"{options.export} cannot be written: {error}") from None
         print(f"{len(frames):,} cells, {table.height:,} rows: {options.export}")
         return
     header = ["cell", "profile", "mapping", "attack", "rate", "seeds", "regret", "source"]
     print(aligned(header, rows))
+
+
+def _fields(path: pathlib.Path, about: dict[str, Any], frame: Any) -> list[tuple[str, Any]]:
+    """What a cell says of itself, as columns beside its own; settings as JSON."""
+    import json
+
+    plain = {name: json.dumps(value) if isinstance(value, dict) else value for name, value in about.items()}
+    plain |= {"cell": path.stem, "rate": float(about.get("rate", 0.0))}
+    return [(name, value) for name, value in plain.items() if name not in ("seed", "digest", *frame.columns)]
 
 
 def _row(path: pathlib.Path, about: dict[str, Any], frame: Any) -> list[str]:

@@ -52,8 +52,9 @@ def variants(names: Sequence[str]) -> list[str]:
 def summary(rows: pl.DataFrame, by: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Values of `by`, the mean regret over seeds at each, and half its 95 % interval (0 for one seed)."""
     table = rows.group_by(by).agg(pl.col("regret")).sort(by)
-    values = np.array(table["regret"].to_list())
-    return table[by].to_numpy(), values.mean(axis=1), np.nan_to_num(half_width(values))
+    values = [np.array(regrets) for regrets in table["regret"]]
+    halves = np.nan_to_num([float(half_width(regrets)) for regrets in values])
+    return table[by].to_numpy(), np.array([regrets.mean() for regrets in values]), halves
 
 
 def _lines(axes: Axes, rows: pl.DataFrame, by: str, *, scale: float = 1.0, markers: bool = True) -> None:
@@ -130,8 +131,9 @@ def ranks(name: str, rows: pl.DataFrame, title: str, mappings: Sequence[str]) ->
 
 
 def _share_of_random(rows: pl.DataFrame, who: str) -> float:
+    """nan while one of the two is not finished."""
     mean = {name: rows.filter(pl.col("who") == name)["regret"].mean() for name in (who, "Random")}
-    return mean[who] / mean["Random"]  # type: ignore[operator, return-value]
+    return float("nan") if None in mean.values() else mean[who] / mean["Random"]  # type: ignore[operator, return-value]
 
 
 def growth(name: str, rows: pl.DataFrame, by: str, label: str) -> str:

@@ -33,7 +33,8 @@ th:first-child, td:first-child { text-align: left; } thead th { border-bottom: 2
 .score td:first-child { min-width: 14em; } .score summary { cursor: pointer; }
 .score details p { margin: 4px 0; font-size: .8rem; color: var(--soft); }
 .yes { color: var(--yes); } .no { color: var(--no); } .part { color: var(--part); } .open { color: var(--soft); }
-@media print { figure { border: none; } details > * { display: block; } nav { display: none; } }
+@media print { figure { border: none; }
+  details::details-content { content-visibility: visible; display: block; } nav { display: none; } }
 """
 
 

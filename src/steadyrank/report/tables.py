@@ -44,7 +44,7 @@ def by_rate(rows: pl.DataFrame) -> pl.DataFrame:
         means["learner"].append(who)
         for rate in at:
             values = np.array(rows.filter((pl.col("who") == who) & (pl.col("rate") == rate))["regret"])
-            column = means.setdefault(f"{rate:.0%}", [])
+            column = means.setdefault(f"{100 * rate:g}%", [])
             column.append(_with_interval(values) if values.size else "-")
     return pl.DataFrame(means)
 

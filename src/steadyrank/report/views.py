@@ -1,11 +1,13 @@
 """How each kind of study is shown: figures as SVG, tables as frames, captions that say what made them."""
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 import polars as pl
 
+from .. import cells
 from ..cells import Study
 from ..profiles import profile
 from . import figures
@@ -22,7 +24,9 @@ _GROWTH = {
     "T": ("horizon", "rounds T"), "K": ("n_items", "items K"), "d": ("length", "length d"),
     "C": ("corrupted", "corrupted rounds C"),
 }  # fmt: skip
-_GROWTH_USUAL = {"n_items": 0, "length": 10, "corrupted": 0}
+
+
+_READING = "M2UCBV: preset paper-exp, practical selection"
 
 
 @dataclass(frozen=True)
@@ -35,54 +39,61 @@ class Exhibit:
     table: pl.DataFrame | None = None
 
 
-def show(study: Study, rows: pl.DataFrame) -> list[Exhibit]:
+def show(study: Study, rows: pl.DataFrame, quick: bool) -> list[Exhibit]:
     """All exhibits of a study from what is finished of it; none while nothing is."""
-    return _VIEWS[study.view](study, rows) if not rows.is_empty() else []
+    return _VIEWS[study.view](study, rows, quick) if not rows.is_empty() else []
 
 
-def _caption(study: Study, rows: pl.DataFrame, what: str, varied: str = "") -> str:
-    """Profile, mapping, attack, seeds and the command that makes it; what is `varied` is not said."""
+def _command(study: Study, quick: bool, seeds: int = 0) -> str:
+    return f"steadyrank reproduce --study {study.name}{f' --seeds {seeds}' if seeds else ''}{' --quick' * quick}"
+
+
+def _caption(study: Study, rows: pl.DataFrame, quick: bool, what: str, varied: str = "") -> str:
+    """Profile, mapping, attack, reading, seeds and the command that makes it; what is `varied` is not said."""
     first = rows.row(0, named=True)
     world = profile(first["profile"], first["mapping"] or None)
-    parts = {
-        "mapping": world.title if varied != "mapping" else f"{world.name} (modelled)",
-        "attack": f"{first['adversary']}, {first['schedule']}",
-        "length": f"lists of {first['length']}",
-        "horizon": f"{first['horizon']:,} rounds",
-    }
-    shown = "; ".join(text for name, text in parts.items() if name != varied or name == "mapping")
+    attacks = rows.filter(pl.col("rate") > 0).select("adversary", "schedule").unique().rows()
     seeds = rows["seed"].n_unique()
-    return (
-        f"{what} {shown}; mean and 95 % interval over {seeds} seed{'s' * (seeds > 1)}. "
-        f"steadyrank reproduce --study {study.name} --seeds {seeds}"
+    parts = [world.title if varied != "mapping" else f"{world.name} (modelled)"]
+    parts += ["no attack" if not attacks else f"{attacks[0][0]}, {attacks[0][1]}"] if len(attacks) < 2 else []
+    parts += [f"lists of {first['length']}"] if varied != "length" else []
+    parts += [f"{first['horizon']:,} rounds"] if varied != "horizon" else []
+    parts += [_READING] if "M2UCBV" in rows["who"] else []
+    parts += (
+        [f"mean and 95 % interval over {seeds} seed{'s' * (seeds > 1)}"] if varied != "attack" else [f"{seeds} seeds"]
     )
+    return f"{what} {'; '.join(parts)}. {_command(study, quick, seeds)}"
 
 
-def _rates(study: Study, rows: pl.DataFrame) -> list[Exhibit]:
+def _rates(study: Study, rows: pl.DataFrame, quick: bool) -> list[Exhibit]:
     out = []
     for (name, mapping), part in finals(rows).group_by("profile", "mapping", maintain_order=True):
         where = f"{study.name}-{name}-{mapping}"
         title = f"{name}, {mapping}"
-        out.append(Exhibit(where, _caption(study, part, "Final regret."), svg=figures.rates(where, part, title)))
-        out.append(Exhibit(where, _caption(study, part, "Final regret."), table=by_rate(part)))
+        out.append(
+            Exhibit(where, _caption(study, part, quick, "Final regret."), svg=figures.rates(where, part, title))
+        )
+        out.append(Exhibit(where, _caption(study, part, quick, "Final regret."), table=by_rate(part)))
     return out
 
 
-def _curves(study: Study, rows: pl.DataFrame) -> list[Exhibit]:
+def _curves(study: Study, rows: pl.DataFrame, quick: bool) -> list[Exhibit]:
     out = []
     for (name, mapping, rate), part in rows.group_by("profile", "mapping", "rate", maintain_order=True):
         where = f"{study.name}-{mapping}-{rate:.0%}".replace("%", "")
         svg = figures.curves(where, part, f"{name}, {mapping}, {rate:.0%} corrupted")
-        out.append(Exhibit(where, _caption(study, part, f"Regret over the rounds, {rate:.0%} corrupted."), svg=svg))
+        out.append(
+            Exhibit(where, _caption(study, part, quick, f"Regret over the rounds, {rate:.0%} corrupted."), svg=svg)
+        )
     return out
 
 
-def _ranks(study: Study, rows: pl.DataFrame) -> list[Exhibit]:
+def _ranks(study: Study, rows: pl.DataFrame, quick: bool) -> list[Exhibit]:
     last, out = finals(rows), []
     mappings = last["mapping"].unique(maintain_order=True).to_list()
     for (name, rate), part in last.group_by("profile", "rate", maintain_order=True):
         where = f"{study.name}-{name}-{rate:.0%}".replace("%", "")
-        caption = _caption(study, part, f"Final regret under each mapping, {rate:.0%} corrupted.", "mapping")
+        caption = _caption(study, part, quick, f"Final regret under each mapping, {rate:.0%} corrupted.", "mapping")
         out.append(Exhibit(where, caption, svg=figures.ranks(where, part, f"{name}, {rate:.0%} corrupted", mappings)))
     table = last.group_by("who", "profile", "mapping", "rate", maintain_order=True).agg(
         pl.col("regret").mean().round(1)
@@ -91,58 +102,59 @@ def _ranks(study: Study, rows: pl.DataFrame) -> list[Exhibit]:
         world=pl.format("{} {} {}%", "profile", "mapping", (100 * pl.col("rate")).cast(pl.Int64))
     )
     pivot = wide.pivot("world", index="who", values="regret", maintain_order=True).rename({"who": "learner"})
-    return [*out, Exhibit(study.name, f"Mean final regret. steadyrank reproduce --study {study.name}", table=pivot)]
+    return [*out, Exhibit(study.name, f"Mean final regret. {_command(study, quick)}", table=pivot)]
 
 
-def growth_rows(rows: pl.DataFrame, axis: str) -> pl.DataFrame:
+def growth_rows(rows: pl.DataFrame, axis: str, quick: bool) -> pl.DataFrame:
     """The final rows of the growth study in which only that axis differs from its usual value."""
     column = _GROWTH[axis][0]
     last = finals(rows).with_columns(corrupted=(pl.col("rate") * pl.col("horizon")).round())
-    usual = int(last["horizon"].mode().max())  # type: ignore[arg-type]  # a quick run has shorter horizons
-    for name, value in {**_GROWTH_USUAL, "horizon": usual}.items():
+    usual = {"n_items": 0, "length": 10, "corrupted": 0, "horizon": cells.QUICK_HORIZON if quick else cells.HORIZON}
+    for name, value in usual.items():
         if name != column:
             last = last.filter(pl.col(name) == value)
-    size = profile(last["profile"][0], last["mapping"][0]).attraction.size
+    sizes = {name: profile(name).attraction.size for name in last["profile"].unique()}
+    size = pl.col("profile").replace_strict(sizes, return_dtype=pl.Int64)
     return last.with_columns(pl.when(pl.col("n_items") == 0).then(size).otherwise("n_items").alias("n_items"))
 
 
 def exponent(part: pl.DataFrame, column: str) -> float:
-    """The power by which regret grows: slope of the logarithms; in C, of what an attack adds to regret."""
+    """The power by which regret grows: slope of the logarithms; in C, of what an attack adds; nan if unknown."""
     x, mean, _ = figures.summary(part, column)
     if column == "corrupted":
+        if x.size == 0 or x[0] != 0:
+            return float("nan")
         x, mean = x[1:], mean[1:] - mean[0]
     if x.size < 2 or (mean <= 0).any():
         return float("nan")
     return float(np.polyfit(np.log(x), np.log(mean), 1)[0])
 
 
-def _growth(study: Study, rows: pl.DataFrame) -> list[Exhibit]:
-    if rows["horizon"].n_unique() < 2:
-        return []  # not enough of it is finished to say what grows
+def _growth(study: Study, rows: pl.DataFrame, quick: bool) -> list[Exhibit]:
     out, powers = [], {}
     for axis, (column, label) in _GROWTH.items():
-        part = growth_rows(rows, axis)
+        part = growth_rows(rows, axis, quick)
         if part[column].n_unique() < 2:
-            continue
+            continue  # not enough of it is finished to say how it grows
         where = f"{study.name}-{axis}"
-        caption = _caption(study, part, f"Final regret against {label}.", column)
+        caption = _caption(study, part, quick, f"Final regret against {label}.", column)
         out.append(Exhibit(where, caption, svg=figures.growth(where, part, column, label)))
         powers[axis] = {w[0]: exponent(of, column) for w, of in part.group_by("who", maintain_order=True)}
-    learners = [name for name in _BOUNDS if name in next(iter(powers.values()))]
-    table = {"learner": learners, "bound": [_BOUNDS[name][0] for name in learners]}
-    table |= {"bound under corruption": [_BOUNDS[name][1] for name in learners]}
+    table = {"learner": list(_BOUNDS), "bound": [bound for bound, _ in _BOUNDS.values()]}
+    table |= {"bound under corruption": [bound for _, bound in _BOUNDS.values()]}
     for axis, found in powers.items():
-        table[f"power of {axis}"] = [
-            f"{found[name]:.2f}" if found.get(name, 0) == found.get(name, 0) else "-" for name in learners
-        ]
-    caption = "Measured powers: regret ~ T^a, K^b, d^c; in C, of the regret that the attack adds. '-': it adds none."
-    return [*out, Exhibit(study.name, caption, table=pl.DataFrame(table))]
+        known = {name: power for name, power in found.items() if not math.isnan(power)}
+        table[f"power of {axis}"] = [f"{known[name]:.2f}" if name in known else "-" for name in _BOUNDS]
+    caption = (
+        "Measured powers: regret ~ T^a, K^b, d^c; in C, of the regret that the attack adds ('-': none, or unknown)."
+    )
+    return [*out, Exhibit(study.name, f"{caption} {_command(study, quick)}", table=pl.DataFrame(table))]
 
 
-def _errors(study: Study, rows: pl.DataFrame) -> list[Exhibit]:
+def _errors(study: Study, rows: pl.DataFrame, quick: bool) -> list[Exhibit]:
     out = []
     for (p,), part in rows.group_by("p", maintain_order=True):
-        where, caption = f"{study.name}-{p}", f"An item of attraction {p}. steadyrank reproduce --study {study.name}"
+        where, caption = f"{study.name}-{p}", f"An item of attraction {p}. {_command(study, quick)}"
         out.append(Exhibit(where, caption, svg=figures.errors(where, part, f"attraction {p}")))
         words = part.with_columns(value=pl.format("{} ({})", pl.col("bias").round(3), pl.col("rmse").round(3)))
         table = words.pivot("case", index="estimate", values="value", maintain_order=True)
@@ -150,23 +162,24 @@ def _errors(study: Study, rows: pl.DataFrame) -> list[Exhibit]:
     return out
 
 
-def _lemmas(study: Study, rows: pl.DataFrame) -> list[Exhibit]:
-    command = f"steadyrank reproduce --study {study.name}"
-    first = rows.filter(pl.col("kind") == "lemma1").select(
-        "reading", "samples", "corrupted", "blocks", "size", "tried", "least", "most", "stated"
-    )
-    second = rows.filter(pl.col("kind") == "lemma2").select(
-        "bits", "flipped", "p", "bias", "bound", "covered", "stated"
-    )
-    texts = (
-        "Lemma 1: chance that some block has no honest majority. alpha log s is the number of blocks, or their size; "
-        "tried in 2,000 partitions; the exact value lies between least and most.",
-        "Lemma 2 with xi = mu: share of 400 runs within the bound, a share of the bits inverted at random.",
-    )
-    both = (("lemma-1", texts[0], first), ("lemma-2", texts[1], second))
-    return [
-        Exhibit(name, f"{text} {command}", table=_short(part)) for name, text, part in both if not part.is_empty()
-    ]
+def _lemmas(study: Study, rows: pl.DataFrame, quick: bool) -> list[Exhibit]:
+    columns = {
+        "lemma1": ["reading", "samples", "corrupted", "blocks", "size", "tried", "least", "most", "stated"],
+        "lemma2": ["bits", "flipped", "p", "bias", "width", "covered", "stated"],
+    }
+    texts = {
+        "lemma1": "Lemma 1: chance that some block has no honest majority. alpha log s is the number of blocks, or "
+        "their size; tried in {:,} partitions; the exact value lies between least and most.",
+        "lemma2": "Lemma 2 before g_b is applied, where it does not depend on xi: share of {:,} runs in which the "
+        "mean of medians is within its width of q_b(p), a share of the bits inverted at random.",
+    }
+    out = []
+    for kind, names in columns.items():
+        part = rows.filter(pl.col("kind") == kind)
+        if part.height:
+            text = texts[kind].format(part["repetitions"][0])
+            out.append(Exhibit(kind, f"{text} {_command(study, quick)}", table=_short(part.select(names))))
+    return out
 
 
 def _short(table: pl.DataFrame) -> pl.DataFrame:
@@ -186,7 +199,7 @@ def ratios(rows: pl.DataFrame) -> pl.DataFrame:
     return joined.with_columns(ratio=pl.col("regret") / pl.col("least"))
 
 
-def _matrix(study: Study, rows: pl.DataFrame) -> list[Exhibit]:
+def _matrix(study: Study, rows: pl.DataFrame, quick: bool) -> list[Exhibit]:
     table, out = ratios(rows), []
     named = table.with_columns(
         scenario=pl.format("{} {} {}%", "adversary", "schedule", (100 * pl.col("rate")).round().cast(pl.Int64))
@@ -194,9 +207,8 @@ def _matrix(study: Study, rows: pl.DataFrame) -> list[Exhibit]:
     for (name, mapping), part in named.group_by("profile", "mapping", maintain_order=True):
         where = f"{study.name}-{name}-{mapping}".rstrip("-")
         wide = part.pivot("who", index="scenario", values="ratio", maintain_order=True)
-        caption = _caption(
-            study, rows.filter((pl.col("profile") == name) & (pl.col("mapping") == mapping)), "Ratios."
-        )
+        there = rows.filter((pl.col("profile") == name) & (pl.col("mapping") == mapping))
+        caption = _caption(study, there, quick, "Regret as a multiple of the omniscient learner's.", "attack")
         out.append(Exhibit(where, caption, svg=figures.matrix(where, wide, f"{name} {mapping}".strip())))
         out.append(Exhibit(where, caption, table=_short(wide)))
     attacked = pl.col("ratio").filter((pl.col("rate") > 0) & (pl.col("schedule") != "spread"))
@@ -206,10 +218,10 @@ def _matrix(study: Study, rows: pl.DataFrame) -> list[Exhibit]:
         pl.col("ratio").filter(pl.col("schedule") == "spread").log().mean().exp().alias("spread attacks"),
     ).sort("geometric mean")  # fmt: skip
     caption = "Regret as a multiple of CascadeTS that never sees a false click; spread attacks apart."
-    return [Exhibit(study.name, f"{caption} steadyrank reproduce --study {study.name}", table=_short(total)), *out]
+    return [Exhibit(study.name, f"{caption} {_command(study, quick)}", table=_short(total)), *out]
 
 
-_VIEWS: dict[str, Callable[[Study, pl.DataFrame], list[Exhibit]]] = {
+_VIEWS: dict[str, Callable[[Study, pl.DataFrame, bool], list[Exhibit]]] = {
     "rates": _rates, "curves": _curves, "ranks": _ranks, "growth": _growth, "errors": _errors, "lemmas": _lemmas,
     "matrix": _matrix,
 }  # fmt: skip

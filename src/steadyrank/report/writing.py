@@ -1,9 +1,10 @@
 """Writes the report: the page, every figure as SVG, every table as CSV."""
 
+import itertools
 import os
 import pathlib
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import polars as pl
 
@@ -13,6 +14,8 @@ from ..studies import ALL
 from .claims import Claim, scorecard
 from .page import page
 from .views import show
+
+_MARK = ".steadyrank"
 
 
 def load(study: Study, store: Store, *, seeds: int, quick: bool) -> pl.DataFrame:
@@ -30,36 +33,50 @@ def load(study: Study, store: Store, *, seeds: int, quick: bool) -> pl.DataFrame
 
 
 def write_report(
-    store: Store,
-    folder: pathlib.Path,
-    *,
-    seeds: int,
-    quick: bool,
-    asked: Sequence[Study] = (),
+    store: Store, folder: pathlib.Path, *, seeds: int, quick: bool, asked: Sequence[Study] = ()
 ) -> tuple[pathlib.Path, list[Claim]]:
-    """Make folder/report.html, folder/figures and folder/tables from what is finished; returns the page and claims.
+    """Make folder/report with report.html, figures and tables from what is finished; returns the page and claims.
 
-    A report is written beside the old one and then takes its place. Studies that do not run unasked are shown when
-    `asked` for or finished.
+    A report is written beside the old one and then takes its place; a folder of that name that is not ours is
+    refused. Studies that do not run unasked are shown when `asked` for or finished.
     """
+    home = folder / "report"
+    if home.exists() and not (home / _MARK).exists():
+        raise ValueError(f"{home} was not written by steadyrank; move it away or choose another --out")
     rows = {study.name: load(study, store, seeds=seeds, quick=quick) for study in ALL.values()}
+    if all(frame.is_empty() for frame in rows.values()):
+        options = f"--seeds {seeds}{' --quick' * quick}"
+        raise ValueError(
+            f"{folder} holds no cells of the present source for {options}; `steadyrank results` lists all"
+        )
     shown = [
         study for study in ALL.values()
         if study.default or study in asked or _finished(study.jobs(seeds=seeds, quick=quick), store)
     ]  # fmt: skip
-    new = folder / "report.part"
+    new = folder / f".report.{os.getpid()}.part"
     shutil.rmtree(new, ignore_errors=True)
+    try:
+        claims = _write(new, shown, rows, store, seeds, quick)
+        if home.exists():
+            shutil.rmtree(home)
+        os.replace(new, home)
+    finally:
+        shutil.rmtree(new, ignore_errors=True)
+    return home / "report.html", claims
+
+
+def _write(
+    new: pathlib.Path, shown: Sequence[Study], rows: Mapping[str, pl.DataFrame], store: Store, seeds: int, quick: bool
+) -> list[Claim]:
     for part in ("figures", "tables"):
         (new / part).mkdir(parents=True)
-    exhibits = {}
-    for study in shown:
-        exhibits[study.name] = show(study, rows[study.name])
-        for exhibit in exhibits[study.name]:
-            if exhibit.svg:
-                (new / "figures" / f"{exhibit.name}.svg").write_text(exhibit.svg, encoding="utf-8")
-            if exhibit.table is not None:
-                exhibit.table.write_csv(new / "tables" / f"{exhibit.name}.csv")
-    claims = scorecard(rows)
+    exhibits = {study.name: show(study, rows[study.name], quick) for study in shown}
+    for exhibit in itertools.chain.from_iterable(exhibits.values()):
+        if exhibit.svg:
+            (new / "figures" / f"{exhibit.name}.svg").write_text(exhibit.svg, encoding="utf-8")
+        if exhibit.table is not None:
+            exhibit.table.write_csv(new / "tables" / f"{exhibit.name}.csv")
+    claims = scorecard(rows, quick)
     judged = [(claim, under, outcome) for claim in claims for under, outcome in claim.outcomes.items()]
     table = {
         "claim": [claim.text for claim, _, _ in judged], "study": [claim.study for claim, _, _ in judged],
@@ -68,17 +85,11 @@ def write_report(
     }  # fmt: skip
     pl.DataFrame(table, schema_overrides={"holds": pl.Boolean}).write_csv(new / "tables" / "scorecard.csv")
     made = ", ".join(f"{name} {version}" for name, version in versions().items())
-    text = page(
-        shown, exhibits, claims, f"Made by {made}; source {store.source}.", _state(shown, store, seeds, quick)
-    )
+    state = _state(shown, store, seeds, quick)
+    text = page(shown, exhibits, claims, f"Made by {made}; source {store.source}.", state)
     (new / "report.html").write_text(text, encoding="utf-8")
-    for part in ("figures", "tables", "report.html"):
-        old = folder / part
-        if old.is_dir():
-            shutil.rmtree(old)
-        os.replace(new / part, old)
-    new.rmdir()
-    return folder / "report.html", claims
+    (new / _MARK).write_text("This folder is replaced whenever steadyrank writes a report.\n")
+    return claims
 
 
 def _finished(jobs: Sequence[Job], store: Store) -> bool:

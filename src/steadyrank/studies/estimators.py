@@ -8,6 +8,6 @@ STUDY = Study(
     title="Bias and error of estimates under flips in front, spread and in bursts",
     paper="the calibrated mean of medians (Algorithm CalibratedMeanOfMedians)",
     view="errors",
-    question="Does the mean of medians see through corrupted bits? (420 bits of one item, 1,000 repetitions)",
+    question="Does the mean of medians see through corrupted bits? (420 bits of one item)",
     trials=[Trial("errors", {"p": p, "bits": 420, "repetitions": 1000}) for p in (0.1, 0.3)],
 )

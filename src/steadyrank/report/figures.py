@@ -72,8 +72,10 @@ def _lines(axes: Axes, rows: pl.DataFrame, by: str, *, scale: float = 1.0, marke
 def _from_zero(axes: Axes, values: Sequence[float]) -> None:
     """Logarithmic, and linear below the smallest of the values, so that 0 has a place."""
     positive = [value for value in values if value > 1e-9] or [1.0]
-    axes.set_yscale("symlog", linthresh=10.0 ** math.floor(math.log10(min(positive))), linscale=0.5)
+    lowest, highest = math.floor(math.log10(min(positive))), math.floor(math.log10(1.8 * max(positive)))
+    axes.set_yscale("symlog", linthresh=10.0**lowest, linscale=0.5)
     axes.set_ylim(0, 1.8 * max(positive))
+    axes.set_yticks([0.0, *(10.0**power for power in range(lowest, highest + 1))])
     axes.grid(alpha=0.2)
 
 

@@ -100,5 +100,5 @@ def _state(studies: Sequence[Study], store: Store, seeds: int, quick: bool) -> s
     jobs = [job for study in studies for job in study.jobs(seeds=seeds, quick=quick)]
     done = sum(store.path(job).exists() for job in jobs)
     words = f"{seeds} seed{'s' * (seeds > 1)} a setting, modelled profiles."
-    words += " A quick look at half of the rounds: the claims are about 40,000." if quick else ""
+    words += " A quick look at a quarter of the rounds: the claims are about 40,000." if quick else ""
     return words if done == len(jobs) else f"{words} Unfinished: {done:,} of {len(jobs):,} cells so far."

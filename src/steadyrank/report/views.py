@@ -59,9 +59,8 @@ def _caption(study: Study, rows: pl.DataFrame, quick: bool, what: str, varied: s
     parts += [f"lists of {first['length']}"] if varied != "length" else []
     parts += [f"{first['horizon']:,} rounds"] if varied != "horizon" else []
     parts += [_READING] if "M2UCBV" in rows["who"] else []
-    parts += (
-        [f"mean and 95 % interval over {seeds} seed{'s' * (seeds > 1)}"] if varied != "attack" else [f"{seeds} seeds"]
-    )
+    counted = f"{seeds} seed{'s' * (seeds > 1)}"
+    parts.append(counted if varied == "attack" else f"mean and 95 % interval over {counted}")
     return f"{what} {'; '.join(parts)}. {_command(study, quick, seeds)}"
 
 

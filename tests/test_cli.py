@@ -172,3 +172,19 @@ def test_progress_tells_the_remaining_time(terminal):
     assert "1/4  1 min 30 s left" in stream.sent
     assert "4/4 in 2 min 0 s" in stream.sent
     assert ("\r" in stream.sent) == terminal
+
+
+def test_simulating_needs_no_extra():
+    """A base install has neither polars nor matplotlib: what needs them says so, the rest works."""
+    script = (
+        "import sys; sys.modules['polars'] = sys.modules['matplotlib'] = None\n"
+        "from steadyrank.cli import main\n"
+        "assert main(['simulate', 'Random', '--profile', 'movielens', '--horizon', '20', '--seeds', '1']) == 0\n"
+        "assert main(['profiles']) == 0\n"
+        "for command in (['reproduce'], ['report'], ['results'], ['compare', 'x.py'],\n"
+        "                ['profile', 'build', 'yelp', '--from', '.', '--out', 'x.json']):\n"
+        "    assert main(command) == 2\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.count("is missing; install it with: pip install 'steadyrank[report]'") == 5

@@ -3,7 +3,7 @@ import pytest
 from scipy import stats
 
 from steadyrank.intervals import half_width, student
-from steadyrank.report.tables import aligned
+from steadyrank.report.text import aligned
 
 
 def test_half_width_by_hand():

@@ -100,7 +100,7 @@ def test_studies_hold_what_the_paper_shows():
     assert {c.mapping for c in cells} == {"saturated", "moderate"}
     assert {c.horizon for c in cells} == {40_000}
     matrix = [job for job in ALL["matrix"].jobs(seeds=5) if isinstance(job, Cell)]
-    assert len(matrix) == 5 * (4 * 6 + 1) * 8  # profiles; attacks and none; seven learners and the omniscient one
+    assert len(matrix) == 5 * (4 * 6 + 1) * 10  # profiles; attacks and none; seven learners and three references
     assert {c.adversary for c in matrix} == {"PrefixFlip", "AttractionFlip", "FakeUser", "Swap", "Honest"}
     # curves are the same cells as the figure of final regrets: nothing is run twice
     assert len(expand([ALL["corruption"], ALL["curves-yelp"]], seeds=5, quick=False)) == len(cells)

@@ -38,3 +38,12 @@ def parse_budget(text: str, horizon: int) -> int:
             f"--budget must be from 0 to the horizon of {horizon} rounds, or from 0% to 100%, not {text!r}"
         )
     return budget
+
+
+def need_report() -> None:
+    """Say how to install what figures, results and data sets need, where it is missing."""
+    try:
+        import matplotlib  # noqa: F401
+        import polars  # noqa: F401
+    except ModuleNotFoundError as error:
+        raise ValueError(f"{error.name} is missing; install it with: pip install 'steadyrank[report]'") from None

@@ -5,6 +5,8 @@ import pathlib
 import sys
 from typing import Any
 
+from .choices import need_report
+
 
 def add(commands: Any) -> None:
     """Add the command."""
@@ -68,15 +70,13 @@ def parse_rates(text: str) -> list[float]:
 
 def _run(options: argparse.Namespace) -> None:
     rates = parse_rates(options.rates)
-    try:
-        from ..lab import compare
-        from ..report.figures import rates as draw
-        from ..report.tables import by_rate, finals, text
-    except ModuleNotFoundError as error:
-        raise ValueError(f"{error.name} is missing; install it with: pip install 'steadyrank[report]'") from None
+    need_report()
     from ..contract import find
+    from ..lab import compare
     from ..learners import ALL
     from ..progress import Progress
+    from ..report.figures import rates as draw
+    from ..report.tables import by_rate, finals, text
     from ..settings import whole
     from ..testing import check_learner
 

@@ -5,6 +5,8 @@ import pathlib
 import sys
 from typing import Any
 
+from .choices import need_report
+
 _SOURCES = {
     "yelp": "yelp_academic_dataset_business.json, and _review.json with --reviews",
     "movielens": "ratings.csv and movies.csv of 32M or 25M, or ratings.dat and movies.dat of 1M",
@@ -65,10 +67,9 @@ def _build(options: argparse.Namespace) -> None:
         raise ValueError(f"--out: {str(options.out.parent)!r} is not a folder")
     if options.at_least < 0:
         raise ValueError(f"--at-least must be 0 or more, not {options.at_least}")
-    try:
-        from ..profiles import lastfm, movielens, yelp
-    except ModuleNotFoundError as error:
-        raise ValueError(f"{error.name} is missing; install it with: pip install 'steadyrank[report]'") from None
+    need_report()
+    from ..profiles import lastfm, movielens, yelp
+
     common = {"n_items": items, "at_least": options.at_least, "seed": options.seed, "stream": sys.stderr}
     if options.source == "yelp":
         ratings = yelp.build(

@@ -5,6 +5,8 @@ import pathlib
 import sys
 from typing import Any
 
+from .choices import need_report
+
 _SEEDS, _QUICK_SEEDS = 5, 1
 
 
@@ -65,16 +67,8 @@ def _seeds(options: argparse.Namespace) -> int:
     return whole("--seeds", default if options.seeds is None else options.seeds, 1, 10_000)
 
 
-def _need_extras() -> None:
-    try:
-        import matplotlib  # noqa: F401
-        import polars  # noqa: F401
-    except ModuleNotFoundError as error:
-        raise ValueError(f"{error.name} is missing; install it with: pip install 'steadyrank[report]'") from None
-
-
 def _reproduce(options: argparse.Namespace) -> None:
-    _need_extras()
+    need_report()
     from ..lab import run_studies
     from ..progress import Progress
     from ..results import Store
@@ -107,7 +101,7 @@ def _reproduce(options: argparse.Namespace) -> None:
 
 
 def _report(options: argparse.Namespace) -> None:
-    _need_extras()
+    need_report()
     from ..results import Store
 
     seeds, store = _seeds(options), Store(options.out)
@@ -127,10 +121,10 @@ def _write(options: argparse.Namespace, store: Any, seeds: int, asked: Any) -> N
 
 
 def _results(options: argparse.Namespace) -> None:
-    _need_extras()
+    need_report()
     import polars as pl
 
-    from ..report.tables import aligned
+    from ..report.text import aligned
     from ..results import listing, source_digest
 
     suffix = options.export.suffix if options.export else ".csv"

@@ -40,7 +40,7 @@ def _run(options: argparse.Namespace) -> None:
     from ..learners import ALL
     from ..profiles import profile
     from ..progress import Progress
-    from ..report.tables import aligned, plus_minus
+    from ..report.text import aligned, plus_minus
     from ..simulate import simulate
 
     world = profile(options.profile, options.mapping)

@@ -1,7 +1,7 @@
 """Every attack on every kind of profile."""
 
 from ..cells import Study
-from .lineup import PAPER
+from .lineup import PAPER, REFERENCES
 
 ATTACKS = ["PrefixFlip", "AttractionFlip", "FakeUser", "Swap"]
 _PROFILES = [
@@ -14,7 +14,7 @@ _WHEN = [
     {"schedule": "late", "rate": 0.15}, {"schedule": "bursts", "rate": 0.15}, {"schedule": "spread", "rate": 0.15},
 ]  # fmt: skip
 LEARNERS = [*PAPER, {"learner": "CascadeTS"}, {"learner": "TimeBlocks"}]
-_WHO = [*LEARNERS, {"learner": "CascadeTS", "omniscient": True}]
+_WHO = [*LEARNERS, *REFERENCES]
 
 STUDY = Study(
     place=20,

@@ -40,7 +40,9 @@ check: setup
 	@$(BIN)/python tests/real_tables.py
 
 bench: setup
-	@$(BIN)/python bench/foundation.py
+	@$(BIN)/python bench/speed.py
+	@$(BIN)/python bench/peers.py
+	@$(BIN)/python bench/scaling.py
 	@$(BIN)/python bench/readers.py
 
 clean:

@@ -6,6 +6,10 @@ import shutil
 import subprocess
 import sys
 
+import numba
+import numpy as np
+import pytest
+
 import steadyrank
 from steadyrank import _jit
 
@@ -204,3 +208,39 @@ for name in sr.learners():
 print("fine")
 """
     assert run(script, NUMBA_BOUNDSCHECK="1")[0] == "fine"
+
+
+def test_lean_code_may_not_allocate_and_borrows_from_the_stack():
+    @_jit.lean
+    def squares(total):
+        scratch, whole = _jit.stack_floats(total.size), _jit.stack_ints(total.size)
+        for i in range(total.size):
+            scratch[i], whole[i] = 0.5 * i, i
+        for i in range(total.size):
+            total[i] = scratch[i] * whole[i]
+
+    @_jit.lean
+    def allocates(n):
+        return np.empty(n).size
+
+    total = np.zeros(5)
+    squares(total)
+    assert total.tolist() == [0.0, 0.5, 2.0, 4.5, 8.0]
+    with pytest.raises(numba.core.errors.NumbaError):
+        allocates(3)
+
+
+def test_what_is_lent_is_the_same_and_its_owner_keeps_it():
+    @_jit.kernel
+    def add(pair, rng, rounds):
+        pair, rng = _jit.lent(pair), _jit.lent(rng)
+        for _ in range(rounds):
+            pair[0][0] += rng.random() < 2.0
+        return pair[1]
+
+    values = np.zeros(3)
+    count = sys.getrefcount(values)
+    for _ in range(100):
+        assert add((values, 7), np.random.default_rng(0), 10) == 7
+    assert values.tolist() == [1000.0, 0.0, 0.0]
+    assert sys.getrefcount(values) == count

@@ -20,8 +20,10 @@ from typing import Any, TypeVar, cast
 import numba
 import numpy as np
 from numba import types
-from numba.core import config
+from numba.core import cgutils, config
 from numba.core.caching import CompileResultCacheImpl, FunctionCache, UserProvidedCacheLocator
+from numba.extending import intrinsic
+from numba.np.arrayobj import make_array, populate_array
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -38,7 +40,7 @@ def _sources() -> list[pathlib.Path]:
     """Every file whose text can change compiled code."""
     found = [path for folder in _RECORDS for path in sorted((_PACKAGE / folder).glob("*.py"))]
     for path in sorted(_PACKAGE.glob("*.py")):
-        if path.name == "_jit.py" or re.search(r"^@(kernel|Entry)$", path.read_text(), re.MULTILINE):
+        if path.name == "_jit.py" or re.search(r"^@(kernel|lean|Entry)$", path.read_text(), re.MULTILINE):
             found.append(path)
     return found
 
@@ -88,7 +90,8 @@ def _prepare(root: pathlib.Path) -> pathlib.Path | None:
     return home
 
 
-_HOME = None if getattr(config, "DISABLE_JIT", 0) else _prepare(cache_root())
+_INTERPRETED = bool(getattr(config, "DISABLE_JIT", 0))
+_HOME = None if _INTERPRETED else _prepare(cache_root())
 
 
 class _Locator(UserProvidedCacheLocator):
@@ -163,18 +166,74 @@ class _Cache(FunctionCache):
             yield
 
 
+def _compiled(function: F, counting: bool, kept: bool) -> F:
+    options: dict[str, Any] = {"nogil": True, "error_model": "numpy", "_nrt": counting}
+    compiled: Any = numba.njit(**options)(function)
+    if kept and _HOME is not None and function.__module__.partition(".")[0] == __package__:
+        compiled._cache = _Cache(function)
+    return cast(F, compiled)
+
+
 def kernel(function: F) -> F:
     """Compile `function` on first call, without the GIL.
 
     Functions of this package are kept on disk between processes. Others are not: an edit of a user's file, or
     of anything it calls, takes effect at the next call.
     """
-    compiled: Any = numba.njit(nogil=True)(function)
-    if _HOME is not None and function.__module__.partition(".")[0] == __package__:
-        compiled._cache = _Cache(function)
-    return cast(F, compiled)
+    return _compiled(function, counting=True, kept=True)
+
+
+def lean(function: F) -> F:
+    """`kernel` for functions that allocate nothing and return no array: they count no references.
+
+    In a loop that runs a million times a second, the counting would be most of the work. Numba refuses to compile
+    one that allocates.
+    """
+    return _compiled(function, counting=False, kept=True)
 
 
 def fresh(function: F) -> F:
     """Compile `function` on first call and keep nothing on disk, whoever wrote it."""
-    return cast(F, numba.njit(nogil=True)(function))
+    return _compiled(function, counting=True, kept=False)
+
+
+def _lend(typing_context: Any, value: Any) -> Any:
+    def lend(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return _without_owner(context, builder, value, arguments[0])
+
+    return value(value), lend
+
+
+def _without_owner(context: Any, builder: Any, kind: Any, value: Any) -> Any:
+    if isinstance(kind, types.BaseTuple):
+        for place, inner in enumerate(getattr(kind, "types", ())):
+            part = _without_owner(context, builder, inner, builder.extract_value(value, place))
+            value = builder.insert_value(value, part, place)
+        return value
+    if isinstance(kind, types.Array | types.NumPyRandomGeneratorType):
+        view = cgutils.create_struct_proxy(kind)(context, builder, value)
+        view.meminfo = cgutils.get_null_value(view.meminfo.type)
+        return view._getvalue()
+    return value
+
+
+def _on_stack(kind: Any) -> Callable[[Any, Any], Any]:
+    array = types.Array(kind, 1, "C")
+
+    def allocate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        item = context.get_data_type(kind)
+        view = make_array(array)(context, builder)
+        width = context.get_constant(types.intp, context.get_abi_sizeof(item))
+        populate_array(view, builder.alloca(item, arguments[0]), [arguments[0]], [width], width, None)
+        return view._getvalue()
+
+    return lambda typing_context, size: (array(types.intp), allocate)
+
+
+# The same array, generator or record of these, without its reference count, for use while the owner lives: in a loop,
+# each call with an array would otherwise count up and down by locked instructions.
+lent: Any = (lambda value: value) if _INTERPRETED else intrinsic(_lend)
+
+# Like np.empty, at no cost, gone when the function returns: for scratch of a few kilobytes, never inside a loop.
+stack_floats: Any = np.empty if _INTERPRETED else intrinsic(_on_stack(types.float64))
+stack_ints: Any = (lambda size: np.empty(size, np.int64)) if _INTERPRETED else intrinsic(_on_stack(types.int64))

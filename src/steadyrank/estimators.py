@@ -9,7 +9,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 
 import numpy as np
 
-from ._jit import kernel
+from ._jit import kernel, lean
 from .arrays import Counts, Floats, Ints
 from .calibration import block_majority, block_majority_step, calibrate, calibrate_bisect
 from .kernels import mean_index
@@ -43,6 +43,7 @@ PRESETS: dict[str, dict[str, Any]] = {
     "small-block": {"reading": "A3", "alpha": 2.0, "least_blocks": 8, "block": 5},
     "mean": {"reading": "mean", "alpha": 2.0, "least_blocks": 1},
 }
+_MEMO = 512
 _PAPER_HORIZON = 40_000  # stands in for an unknown horizon in reading A3: blocks of 21 bits
 
 
@@ -69,6 +70,8 @@ class Medians(NamedTuple):
     open_wins: Counts  # [K] ones among them
     histogram: Counts  # [K, b + 1] complete blocks by number of ones (random, A3), else [K, 0]
     chain: Floats  # [K, 2] Q and f of the recursion (averaged, A3), else [K, 0]
+    asked: Ints  # [512] shares whose g_b was computed, as blocks and majorities in one number
+    answer: Floats  # [512] their g_b: many items have the same few blocks
     reading: int
     partition: int
     bisection: int
@@ -123,6 +126,8 @@ class Medians(NamedTuple):
             open_wins=np.zeros(shape, np.int32),
             histogram=np.zeros((*shape, size + 1 if (code, how) == (A3, RANDOM) else 0), np.int32),
             chain=np.zeros((*shape, 2 if (code, how) == (A3, AVERAGED) else 0)),
+            asked=np.zeros(_MEMO, np.int64),
+            answer=np.zeros(_MEMO),
             reading=code,
             partition=how,
             bisection=choice("calibration", calibration, get_args(Calibration)),
@@ -141,12 +146,12 @@ def row(book, j):
     """The j-th row of a `Medians` whose memory has one more axis in front."""
     return Medians(
         book.seen[j], book.wins[j], book.estimate[j], book.blocks[j], book.tally[j], book.open_seen[j],
-        book.open_wins[j], book.histogram[j], book.chain[j], book.reading, book.partition, book.bisection,
-        book.edge, book.block, book.least_blocks, book.alpha, book.eta,
+        book.open_wins[j], book.histogram[j], book.chain[j], book.asked, book.answer, book.reading, book.partition,
+        book.bisection, book.edge, book.block, book.least_blocks, book.alpha, book.eta,
     )  # fmt: skip
 
 
-@kernel
+@lean
 def from_share(book, y, m, b):
     """g_b of the share y of m blocks that have a majority, with the chosen treatment of shares 0 and 1."""
     if book.edge == CLIP:
@@ -158,7 +163,20 @@ def from_share(book, y, m, b):
     return calibrate(b, y)
 
 
-@kernel
+@lean
+def from_counts(book, tally, m, b):
+    """`from_share` of `tally` blocks of m, remembered where b never changes."""
+    if book.reading != A3:
+        return from_share(book, tally / m, m, b)
+    asked = (m << 31) + tally
+    place = (31 * m + tally) % _MEMO
+    if book.asked[place] != asked:
+        book.asked[place] = asked
+        book.answer[place] = from_share(book, tally / m, m, b)
+    return book.answer[place]
+
+
+@lean
 def averaged_estimate(book, k, bit, b):
     """g_b(Q), Q averaged over all random partitions of item k's n >= b bits; the counts already include `bit`."""
     n, ones = book.seen[k], book.wins[k]
@@ -177,7 +195,7 @@ def averaged_estimate(book, k, bit, b):
     return calibrate(b, q)
 
 
-@kernel
+@lean
 def observe(book, k, bit, chance):
     """Add one bit of item k and refresh `book.estimate[k]`."""
     book.seen[k] += 1
@@ -203,10 +221,10 @@ def observe(book, k, bit, chance):
         book.blocks[k] = n // b
         book.tally[k] = fresh_tally(n, ones, b, n // b, chance)
     if b > 1 and book.blocks[k] >= book.least_blocks:
-        book.estimate[k] = from_share(book, book.tally[k] / book.blocks[k], book.blocks[k], b) if changed else last
+        book.estimate[k] = from_counts(book, book.tally[k], book.blocks[k], b) if changed else last
 
 
-@kernel
+@lean
 def observe_list(book, root, linear, a, b, ranking, clicks, examined, chance):
     """Add a round's bits to `book` and refresh the observed items' UCB-V indices, `book.estimate` their level."""
     for p in range(examined):
@@ -215,7 +233,7 @@ def observe_list(book, root, linear, a, b, ranking, clicks, examined, chance):
         mean_index(book.estimate, root, linear, k, book.estimate[k], book.seen[k], a, b)
 
 
-@kernel
+@lean
 def wipe(book, root, linear, clock):
     """Empty all rows of a `Medians` with two axes, and what belongs to it."""
     book.seen[:] = 0
@@ -255,7 +273,7 @@ class TimeMedians(NamedTuple):
         )
 
 
-@kernel
+@lean
 def observe_in_time(book, k, bit):
     """Add one bit of item k to its blocks in time."""
     ones = book.ones[k]

@@ -4,15 +4,15 @@ import math
 
 import numpy as np
 
-from ._jit import kernel
+from ._jit import kernel, lean
 
 __all__ = [
-    "any_click", "arrange", "cascade_stop", "cascade_value", "count_bits", "kl_lower", "kl_upper", "largest",
-    "mean_index", "rank_by_index", "top", "top_allowed",
+    "any_click", "arrange", "cascade_stop", "cascade_value", "count_bits", "deal", "deal_ties", "kl_lower",
+    "kl_upper", "largest", "mean_index", "place_index", "rank_by_index", "top", "top_allowed", "value_of",
 ]  # fmt: skip
 
 
-@kernel
+@lean
 def largest(index, ranking):
     """Write the items of the largest entries of `index` into `ranking`, best first, equal ones in item order.
 
@@ -46,6 +46,39 @@ def largest(index, ranking):
     return left_out
 
 
+@lean
+def deal(tied, size, ranking, start, stop, uniforms):
+    """Fill places start to stop from the first `size` tied items by steps of a Fisher-Yates shuffle of these."""
+    for i in range(stop - start):
+        j = i + int(uniforms[start + i] * (size - i))
+        ranking[start + i] = tied[j]
+        tied[j] = tied[i]
+
+
+@lean
+def deal_ties(values, n, ranking, left_out, uniforms, spare):
+    """Fill the places that values tie for, as `arrange` says; `spare` has room for the tied ones and one more."""
+    d, start = ranking.size, 0
+    last = values[ranking[d - 1]]
+    while start < d:
+        value = values[ranking[start]]
+        stop = start + 1
+        while stop < d and values[ranking[stop]] == value:
+            stop += 1
+        tied = stop - start
+        if value == last and left_out > 0:
+            tied = 0
+            for i in range(n):
+                spare[tied] = i
+                tied += values[i] == value
+        else:
+            for i in range(tied):
+                spare[i] = ranking[start + i]
+        if tied > 1:
+            deal(spare, tied, ranking, start, stop, uniforms)
+        start = stop
+
+
 @kernel
 def arrange(index, ranking, uniforms):
     """Write the items of the largest entries of `index` into `ranking`, best first, ties by the uniforms given.
@@ -53,31 +86,8 @@ def arrange(index, ranking, uniforms):
     Place p is filled from the items that tie for it, gathered in item order, by one step of a Fisher-Yates
     shuffle with `uniforms[p]`.
     """
-    d = ranking.size
     left_out = largest(index, ranking)
-    last = index[ranking[d - 1]]
-    start = 0
-    while start < d:
-        value = index[ranking[start]]
-        stop = start + 1
-        while stop < d and index[ranking[stop]] == value:
-            stop += 1
-        cut = value == last and left_out > 0
-        if cut:
-            tied = np.empty(d - start + left_out, np.int64)
-            found = 0
-            for k in range(index.size):
-                if index[k] == value:
-                    tied[found] = k
-                    found += 1
-        elif stop > start + 1:
-            tied = ranking[start:stop].copy()
-        if cut or stop > start + 1:
-            for i in range(stop - start):
-                j = i + int(uniforms[start + i] * (tied.size - i))
-                ranking[start + i] = tied[j]
-                tied[j] = tied[i]
-        start = stop
+    deal_ties(index, index.size, ranking, left_out, uniforms, np.empty(ranking.size + left_out + 1, np.int64))
 
 
 @kernel
@@ -98,24 +108,38 @@ def top_allowed(index, allowed, ranking, rng):
     top(masked, ranking, rng)
 
 
-@kernel
-def rank_by_index(seen, level, root, linear, t, least, cap, allowed, ranking, rng):
-    """Rank by `min(level + root sqrt(log t) + linear log t, cap)`; items seen fewer than `least` times go first.
+@lean
+def value_of(level, root, linear, k, s, lt, cap):
+    """Item k's index `min(level + root s + linear lt, cap)`, s = sqrt(lt).
 
     The time part of UCB1 and UCB-V separates this way, so `root` and `linear` change only with an item's own
-    feedback. The clock is log(max(t, 2)).
+    feedback. Rounding is monotone: with root and linear at least 0, a larger lt never gives a smaller value.
     """
-    lt = math.log(max(t, 2))
+    return min(level[k] + root[k] * s + linear[k] * lt, cap)
+
+
+@kernel
+def place_index(seen, level, root, linear, lt, least, cap, allowed, ranking, uniforms):
+    """Rank by `value_of`; items seen fewer than `least` times go first. O(K)."""
     s = math.sqrt(lt)
     index = np.empty(seen.size)
     for k in range(seen.size):
-        v = min(level[k] + root[k] * s + linear[k] * lt, cap)
+        v = value_of(level, root, linear, k, s, lt, cap)
         v = np.inf if seen[k] < least else v
         index[k] = v if allowed[k] else -np.inf
-    top(index, ranking, rng)
+    arrange(index, ranking, uniforms)
 
 
 @kernel
+def rank_by_index(seen, level, root, linear, t, least, cap, allowed, ranking, rng):
+    """`place_index` at round t with `ranking.size` uniforms from `rng`; the clock is log(max(t, 2))."""
+    uniforms = np.empty(ranking.size)
+    for p in range(ranking.size):
+        uniforms[p] = rng.random()
+    place_index(seen, level, root, linear, math.log(max(t, 2)), least, cap, allowed, ranking, uniforms)
+
+
+@lean
 def mean_index(level, root, linear, k, mean, n, a, b):
     """Set item k's index to `mean + a sqrt(v log t / n) + b log t / n`, v = mean (1 - mean) (UCB-V)."""
     level[k] = mean
@@ -123,7 +147,7 @@ def mean_index(level, root, linear, k, mean, n, a, b):
     linear[k] = b / n
 
 
-@kernel
+@lean
 def count_bits(seen, wins, ranking, clicks, examined):
     """Add the bits of the examined positions to the items' counts."""
     for p in range(examined):
@@ -133,13 +157,13 @@ def count_bits(seen, wins, ranking, clicks, examined):
             wins[k] += 1
 
 
-@kernel
+@lean
 def any_click(clicks, examined):
     """Whether any examined position was clicked."""
     return cascade_stop(clicks, examined) < examined or clicks[examined - 1]
 
 
-@kernel
+@lean
 def kl_upper(mean, n, level):
     """The largest q in [mean, 1] with `n kl(mean, q) <= level`, kl between Bernoulli laws.
 
@@ -157,18 +181,18 @@ def kl_upper(mean, n, level):
             break
         step = excess / ((1.0 - p) / (1.0 - q) - p / q)
         q -= step
-        if step < 1e-11 * (1.0 - q):  # relative: near q = 1 even the first steps are tiny
+        if step < 1e-6 * (1.0 - q):  # relative: near q = 1 even the first steps are tiny
             break
     return max(q, p)
 
 
-@kernel
+@lean
 def kl_lower(mean, n, level):
     """The smallest q in [0, mean] with `n kl(mean, q) <= level`."""
     return 1.0 - kl_upper(1.0 - mean, n, level)
 
 
-@kernel
+@lean
 def cascade_stop(clicks, size):
     """How many leading positions a cascade user looks at: up to the first set bit, else all `size`."""
     for p in range(size):
@@ -177,7 +201,7 @@ def cascade_stop(clicks, size):
     return size
 
 
-@kernel
+@lean
 def cascade_value(attraction, ranking):
     """The chance that a cascade user clicks: 1 - prod(1 - attraction) (Kveton et al. 2015, eq. 1)."""
     miss = 1.0

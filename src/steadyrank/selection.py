@@ -10,7 +10,7 @@ import math
 
 import numpy as np
 
-from ._jit import kernel
+from ._jit import kernel, lean
 from .kernels import rank_by_index, top_allowed
 
 UNKNOWN_HORIZON = 2**20  # where the grid of guesses ends if the horizon is unknown
@@ -18,24 +18,26 @@ _TEST_EVERY, _LEAST_PLAYS = 100, 50
 _LOG = 10.0  # log(tests / 0.05) for about 1,200 tests a run
 
 
-@kernel
+@lean
 def threshold(guess, share, cap):
     """Observations below which an item goes first, for a base that expects `guess` corrupted rounds; at least 1."""
     return max(1, int(min(math.ceil(10.0 * guess * share), cap)))
 
 
-@kernel
+@lean
 def draw_base(active, u):
     """An active base, i with chance proportional to 2^-i; u is uniform in [0, 1)."""
-    total = 0.0
+    total, weight = 0.0, 1.0
     for i in range(active.size):
-        total += 0.5**i if active[i] else 0.0
-    chosen = 0
+        total += weight if active[i] else 0.0
+        weight *= 0.5
+    chosen, weight = 0, 1.0
     u *= total
     for i in range(active.size):
         if active[i] and u >= 0.0:
             chosen = i
-            u -= 0.5**i
+            u -= weight
+        weight *= 0.5
     return chosen
 
 

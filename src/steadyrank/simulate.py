@@ -4,13 +4,13 @@ import os
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from ._jit import kernel
+from ._jit import kernel, lent
 from .adversaries import ALL as ADVERSARIES
-from .contract import NOTE_EXTRA, Entry, Floats, Ints, Problem, find, make
+from .contract import NOTE_EXTRA, Bools, Entry, Floats, Ints, Problem, find, make
 from .learners import ALL as LEARNERS
 from .schedules import SCHEDULES, Schedule
 from .settings import choice, flag, whole
@@ -27,19 +27,35 @@ def count_lies(truth, clicks, examined, ranking, best, lies):
                 lies[1] += 1 if ranking[p] == best[q] else 0
 
 
+class Sheet(NamedTuple):
+    """What a round writes on; made outside of the loop, which only borrows."""
+
+    allowed: Bools  # [K] all
+    ranking: Ints  # [length]
+    best: Ints  # [length]
+    clicks: Bools  # [length]
+    truth: Bools  # [length] what the user did, whatever is reported
+    note: Floats  # [length + NOTE_EXTRA]
+
+    @classmethod
+    def create(cls, n_items: int, length: int) -> "Sheet":
+        """An empty sheet."""
+        lists = np.zeros(length, np.int64), np.zeros(length, np.int64)
+        bits = np.zeros(length, np.bool_), np.zeros(length, np.bool_)
+        return cls(np.ones(n_items, np.bool_), *lists, *bits, np.zeros(length + NOTE_EXTRA))
+
+
 @Entry
-def play(learner, users, adversary, allowed, length, marks, omniscient, halt, world, foe, mind, regret, spent, lies):
+def play(learner, users, adversary, sheet, marks, omniscient, halt, world, foe, mind, regret, spent, lies):
     """Play rounds 1 to marks[-1]; write cumulative regret and spending at each mark.
 
     `world` drives the users, `foe` the adversary, `mind` the learner. With `omniscient` the learner is not told
     of corrupted rounds. Setting `halt[0]` from outside stops it within a thousand rounds. `lies` receives the number
     of false bits that were shown, and how many of them were about items of the round's best list.
     """
-    ranking = np.zeros(length, np.int64)
-    best = np.zeros(length, np.int64)
-    clicks = np.zeros(length, np.bool_)
-    truth = np.zeros(length, np.bool_)
-    note = np.zeros(length + NOTE_EXTRA)
+    learner, users, adversary = lent(learner), lent(users), lent(adversary)
+    world, foe, mind = lent(world), lent(foe), lent(mind)
+    allowed, ranking, best, clicks, truth, note = lent(sheet)
     loss = cost = 0.0
     m = 0
     for t in range(1, marks[-1] + 1):
@@ -48,7 +64,7 @@ def play(learner, users, adversary, allowed, length, marks, omniscient, halt, wo
         users.best(t, best)
         loss += users.value(t, best) - users.value(t, ranking)
         examined = users.click(t, ranking, clicks, world)
-        for p in range(length):
+        for p in range(ranking.size):
             truth[p] = clicks[p]
         paid, examined = adversary.corrupt(t, ranking, clicks, examined, foe)
         cost += paid
@@ -142,8 +158,8 @@ def simulate(
     def one(seed: int) -> tuple[Floats, Floats, Ints]:
         regret, spent, lies = np.zeros(rounds.size), np.zeros(rounds.size), np.zeros(2, np.int64)
         streams = [np.random.default_rng(s) for s in np.random.SeedSequence(seed).spawn(3)]
-        allowed = np.ones(attraction.size, np.bool_)
-        play(*parts(seed), allowed, length, rounds, omniscient, halt, *streams, regret, spent, lies)
+        sheet = Sheet.create(attraction.size, length)
+        play(*parts(seed), sheet, rounds, omniscient, halt, *streams, regret, spent, lies)
         return regret, spent, lies
 
     parts(chosen[0])  # every setting is refused here or not at all, before anything is compiled

@@ -1,12 +1,13 @@
 """CascadeKL-UCB: optimism item by item, with the Kullback-Leibler bound."""
 
-import math
 from typing import NamedTuple
 
 import numpy as np
 
-from ..contract import Ints, Problem
-from ..kernels import count_bits, kl_upper, top
+from ..bounds import Bounds
+from ..contract import Floats, Ints, Problem
+from ..kernels import count_bits
+from ..kl_lines import keep_kl, rank_by_kl
 
 
 class CascadeKLUCB(NamedTuple):
@@ -17,22 +18,25 @@ class CascadeKLUCB(NamedTuple):
 
     seen: Ints  # [K]
     wins: Ints  # [K]
+    level: Floats  # [K] with `root` and `linear`: the tangent of the index, and how fast the index leaves it
+    root: Floats  # [K]
+    linear: Floats  # [K]
+    epoch: Floats  # [2] where the tangents were drawn, and until which round they serve
+    bounds: Bounds
 
     live = True
 
     @classmethod
     def create(cls, problem: Problem) -> "CascadeKLUCB":
-        return cls(np.zeros(problem.n_items, np.int64), np.zeros(problem.n_items, np.int64))
+        k = problem.n_items
+        counts = np.zeros(k, np.int64), np.zeros(k, np.int64)
+        return cls(*counts, np.zeros(k), np.zeros(k), np.zeros(k), np.zeros(2), Bounds.create(k))
 
     def rank(self, t, allowed, ranking, note, rng):
-        lt = math.log(max(t, 2))
-        level = lt + 3.0 * max(math.log(lt), 0.0)
-        index = np.full(self.seen.size, -np.inf)
-        for k in range(self.seen.size):
-            if allowed[k]:
-                n = self.seen[k]
-                index[k] = kl_upper(self.wins[k] / n, n, level) if n > 0 else np.inf
-        top(index, ranking, rng)
+        index = self.seen, self.wins, self.level, self.root, self.linear, self.epoch
+        note[0] = rank_by_kl(self.bounds, *index, t, allowed, ranking, note, rng)
 
     def update(self, t, ranking, note, clicks, examined):
         count_bits(self.seen, self.wins, ranking, clicks, examined)
+        index = self.seen, self.wins, self.level, self.root, self.linear, self.epoch
+        keep_kl(self.bounds, *index, t, ranking, examined, note[0])

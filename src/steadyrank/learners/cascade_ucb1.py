@@ -5,8 +5,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..bounds import Bounds, keep, rank_by_bounds
 from ..contract import Floats, Ints, Problem
-from ..kernels import count_bits, rank_by_index
+from ..kernels import count_bits
 from ..settings import real
 
 
@@ -21,6 +22,7 @@ class CascadeUCB1(NamedTuple):
     level: Floats  # [K] S / n
     root: Floats  # [K] sqrt(c / n)
     linear: Floats  # [K] zero
+    bounds: Bounds
     c: float
 
     live = True
@@ -29,13 +31,15 @@ class CascadeUCB1(NamedTuple):
     def create(cls, problem: Problem, *, c: float = 1.5) -> "CascadeUCB1":
         k = problem.n_items
         counts = np.zeros(k, np.int64), np.zeros(k, np.int64)
-        return cls(*counts, np.zeros(k), np.zeros(k), np.zeros(k), real("c", c, 0.0))
+        return cls(*counts, np.zeros(k), np.zeros(k), np.zeros(k), Bounds.create(k), real("c", c, 0.0))
 
     def rank(self, t, allowed, ranking, note, rng):
-        rank_by_index(self.seen, self.level, self.root, self.linear, t, 1, np.inf, allowed, ranking, rng)
+        index = self.bounds, self.seen, self.level, self.root, self.linear
+        note[0] = rank_by_bounds(*index, t, 1, np.inf, allowed, ranking, note, rng)
 
     def update(self, t, ranking, note, clicks, examined):
         count_bits(self.seen, self.wins, ranking, clicks, examined)
         for k in ranking[:examined]:
             self.level[k] = self.wins[k] / self.seen[k]
             self.root[k] = math.sqrt(self.c / self.seen[k])
+        keep(self.bounds, self.seen, self.level, self.root, self.linear, np.inf, 0, t, ranking, examined, note[0])

@@ -4,8 +4,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..bounds import Bounds, keep, rank_by_bounds
 from ..contract import Floats, Ints, Problem
-from ..kernels import count_bits, mean_index, rank_by_index
+from ..kernels import count_bits, mean_index
 from ..settings import real
 
 
@@ -23,6 +24,7 @@ class CascadeUCBV(NamedTuple):
     level: Floats  # [K] S / n
     root: Floats  # [K] a sqrt(m (1 - m) / n)
     linear: Floats  # [K] b / n
+    bounds: Bounds
     a: float
     b: float
 
@@ -32,13 +34,23 @@ class CascadeUCBV(NamedTuple):
     def create(cls, problem: Problem, *, a: float = 2.0, b: float = 6.0) -> "CascadeUCBV":
         k = problem.n_items
         counts = np.zeros(k, np.int64), np.zeros(k, np.int64)
-        return cls(*counts, np.zeros(k), np.zeros(k), np.zeros(k), real("a", a, 0.0), real("b", b, 0.0))
+        return cls(
+            *counts,
+            np.zeros(k),
+            np.zeros(k),
+            np.zeros(k),
+            Bounds.create(k),
+            real("a", a, 0.0),
+            real("b", b, 0.0),
+        )
 
     def rank(self, t, allowed, ranking, note, rng):
-        rank_by_index(self.seen, self.level, self.root, self.linear, t, 1, 1.0, allowed, ranking, rng)
+        index = self.bounds, self.seen, self.level, self.root, self.linear
+        note[0] = rank_by_bounds(*index, t, 1, 1.0, allowed, ranking, note, rng)
 
     def update(self, t, ranking, note, clicks, examined):
         count_bits(self.seen, self.wins, ranking, clicks, examined)
         for k in ranking[:examined]:
             mean = self.wins[k] / self.seen[k]
             mean_index(self.level, self.root, self.linear, k, mean, self.seen[k], self.a, self.b)
+        keep(self.bounds, self.seen, self.level, self.root, self.linear, 1.0, 0, t, ranking, examined, note[0])

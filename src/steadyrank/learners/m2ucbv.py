@@ -6,9 +6,10 @@ from typing import Literal, NamedTuple, TypeAlias, get_args
 import numpy as np
 
 from .. import chance, gcobe
+from ..bounds import Bounds, bounds_row, forget, keep, rank_by_bounds
 from ..contract import Bools, Floats, Ints, Problem
 from ..estimators import Calibration, Edge, Medians, Preset, observe_list, row, wipe
-from ..kernels import any_click, rank_by_index
+from ..kernels import any_click
 from ..partitions import Partition, Reading
 from ..selection import UNKNOWN_HORIZON, draw_base, judge, rank_otherwise, rank_stored, threshold
 from ..settings import choice, real, refuse_unused, whole
@@ -32,6 +33,7 @@ class M2UCBV(NamedTuple):
     book: Medians  # [rows, K]: one row shared by all bases, or one a base
     root: Floats  # [rows, K]
     linear: Floats  # [rows, K]
+    bounds: Bounds  # [rows, ...]
     clock: Ints  # [rows] rounds learnt from
     active: Bools  # [bases]
     gains: Ints  # [bases] rounds of this epoch with a click
@@ -66,8 +68,7 @@ class M2UCBV(NamedTuple):
             raise ValueError("data='shared' is not for selection='gcobe': its instances learn from their own rounds")
         horizon = gcobe.known("M2UCBV with selection='gcobe'", horizon) if exact else horizon or UNKNOWN_HORIZON
         bases = gcobe.slowest(horizon) + 1 if exact else math.ceil(math.log2(max(horizon, 2))) + 2
-        capped = choice("warmup", warmup, ("capped", "literal")) == 0
-        shape = (bases if private else 1, k)
+        capped, shape = choice("warmup", warmup, ("capped", "literal")) == 0, (bases if private else 1, k)
         book = Medians.create(
             shape, problem.horizon, preset=preset, reading=reading, partition=partition, block=block, alpha=alpha,
             least_blocks=least_blocks, calibration=calibration, eta=eta, edge=edge,
@@ -75,7 +76,7 @@ class M2UCBV(NamedTuple):
         betas = k * math.log(max(horizon, 2)), float(k), float(k)  # the paper's beta1, beta2; beta3 ours
         plan = gcobe.GCOBE.create(horizon if exact else 0, d, betas, real("delta", delta or 0.1, 1e-12, 1.0))
         return cls(
-            book, np.zeros(shape), np.zeros(shape), np.zeros(shape[0], np.int64),
+            book, np.zeros(shape), np.zeros(shape), Bounds.create(k, shape[0]), np.zeros(shape[0], np.int64),
             np.ones(bases, np.bool_), np.zeros(bases, np.int64), np.zeros(bases, np.int64),
             np.array([1000, 0], np.int64), chance.start(problem.seed), plan,
             np.array([0.0] + [2.0**i for i in range(bases - 1)]), d / k if capped else 1.0,
@@ -86,19 +87,18 @@ class M2UCBV(NamedTuple):
     def rank(self, t, allowed, ranking, note, rng):
         u = rng.random()
         i = gcobe.choose(self.plan, u, rng.random()) if self.exact else draw_base(self.active, u)
-        note[0] = i
-        note[1] = self.plan.counts[gcobe.GENERATION]
         if i < 0:
             rank_stored(self.plan.favourite, allowed, ranking, rng)
-            return
-        j = i if self.clock.size > 1 else 0
-        guess = gcobe.theta(self.plan, i) if self.exact else self.guesses[i]
-        least = threshold(guess, self.share, self.cap)
-        when = self.clock[j] + 1 if self.clock.size > 1 else t
-        index = self.book.seen[j], self.book.estimate[j], self.root[j], self.linear[j]
-        rank_by_index(*index, when, least, 1.0, allowed, ranking, rng)
-        if self.plan.counts[gcobe.PHASE] == 2:
-            rank_otherwise(self.plan.favourite, *index, when, least, allowed, ranking, rng)
+        else:
+            j = i if self.clock.size > 1 else 0
+            least = threshold(gcobe.theta(self.plan, i) if self.exact else self.guesses[i], self.share, self.cap)
+            bounds, when = bounds_row(self.bounds, j), self.clock[j] + 1 if self.clock.size > 1 else t
+            index = self.book.seen[j], self.book.estimate[j], self.root[j], self.linear[j]
+            note[2] = rank_by_bounds(bounds, *index, when, least, 1.0, allowed, ranking, note, rng)
+            if self.plan.counts[gcobe.PHASE] == 2:
+                rank_otherwise(self.plan.favourite, *index, when, least, allowed, ranking, rng)
+        note[0] = i
+        note[1] = self.plan.counts[gcobe.GENERATION]
 
     def update(self, t, ranking, note, clicks, examined):
         i, gain, now = int(note[0]), any_click(clicks, examined), self.plan.counts[gcobe.GENERATION]
@@ -106,12 +106,15 @@ class M2UCBV(NamedTuple):
             return  # an answer to instances that are gone
         if i >= 0:
             j = i if self.clock.size > 1 else 0
-            bits = ranking, clicks, examined
-            observe_list(row(self.book, j), self.root[j], self.linear[j], self.a, self.b, *bits, self.chance)
+            book, parts = row(self.book, j), (self.root[j], self.linear[j])
+            observe_list(book, *parts, self.a, self.b, ranking, clicks, examined, self.chance)
             self.clock[j] += 1
+            bounds, when = bounds_row(self.bounds, j), self.clock[j] if self.clock.size > 1 else t
+            keep(bounds, book.seen, book.estimate, *parts, 1.0, 0, when, ranking, examined, note[2])
         if self.exact:
             gcobe.advance(self.plan, i, ranking, 1 if gain else 0)
             if self.plan.counts[gcobe.GENERATION] != now:
                 wipe(self.book, self.root, self.linear, self.clock)
+                forget(self.bounds)
         else:
             judge(self.active, self.gains, self.plays, self.epoch, i, gain)

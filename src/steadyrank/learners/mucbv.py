@@ -7,9 +7,10 @@ import numpy as np
 
 from .. import chance
 from .._jit import kernel
+from ..bounds import Bounds, keep, rank_by_bounds
 from ..contract import Floats, Ints, Problem
 from ..estimators import Calibration, Edge, Medians, Preset, observe_list
-from ..kernels import rank_by_index, top_allowed
+from ..kernels import top_allowed
 from ..partitions import Partition, Reading
 from ..settings import choice, real, whole
 
@@ -48,6 +49,7 @@ class MUCBV(NamedTuple):
     book: Medians
     root: Floats  # [K]
     linear: Floats  # [K]
+    bounds: Bounds
     chance: Ints  # [2] the generator of the random partition
     least: int  # observations below which an item goes first
     warmup: int
@@ -78,6 +80,7 @@ class MUCBV(NamedTuple):
             book,
             np.zeros(k),
             np.zeros(k),
+            Bounds.create(k),
             chance.start(problem.seed),
             max(1, capped) if kind == CAPPED else 1,
             kind,
@@ -91,9 +94,10 @@ class MUCBV(NamedTuple):
         if t <= self.warmup_rounds:
             rank_warmup(self.warmup, t, self.repeats, allowed, ranking, rng)
         else:
-            rank_by_index(
-                self.book.seen, self.book.estimate, self.root, self.linear, t, self.least, 1.0, allowed, ranking, rng
-            )
+            index = self.bounds, self.book.seen, self.book.estimate, self.root, self.linear
+            note[0] = rank_by_bounds(*index, t, self.least, 1.0, allowed, ranking, note, rng)
 
     def update(self, t, ranking, note, clicks, examined):
         observe_list(self.book, self.root, self.linear, self.a, self.b, ranking, clicks, examined, self.chance)
+        index = self.book.seen, self.book.estimate, self.root, self.linear
+        keep(self.bounds, *index, 1.0, 0, t, ranking, examined, note[0])

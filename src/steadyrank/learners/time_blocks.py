@@ -4,9 +4,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..bounds import Bounds, keep, rank_by_bounds
 from ..contract import Floats, Ints, Problem
 from ..estimators import TimeMedians, median_in_time, observe_in_time
-from ..kernels import mean_index, rank_by_index
+from ..kernels import mean_index
 from ..settings import real, whole
 
 
@@ -26,6 +27,7 @@ class TimeBlocks(NamedTuple):
     level: Floats  # [K]
     root: Floats  # [K]
     linear: Floats  # [K]
+    bounds: Bounds
     mean_until: int
     a: float
     b: float
@@ -40,12 +42,13 @@ class TimeBlocks(NamedTuple):
         n_blocks = whole("n_blocks", n_blocks, 1, 1024)
         return cls(
             TimeMedians.create(k, n_blocks),
-            np.zeros(k, np.int64), np.zeros(k, np.int64), np.zeros(k), np.zeros(k), np.zeros(k),
+            np.zeros(k, np.int64), np.zeros(k, np.int64), np.zeros(k), np.zeros(k), np.zeros(k), Bounds.create(k),
             whole("mean_until", mean_until, 1), real("a", a, 0.0), real("b", b, 0.0),
         )  # fmt: skip
 
     def rank(self, t, allowed, ranking, note, rng):
-        rank_by_index(self.seen, self.level, self.root, self.linear, t, 1, 1.0, allowed, ranking, rng)
+        index = self.bounds, self.seen, self.level, self.root, self.linear
+        note[0] = rank_by_bounds(*index, t, 1, 1.0, allowed, ranking, note, rng)
 
     def update(self, t, ranking, note, clicks, examined):
         for p in range(examined):
@@ -57,3 +60,4 @@ class TimeBlocks(NamedTuple):
             n = self.seen[k]
             mean = self.wins[k] / n if n < self.mean_until else median_in_time(self.book, k)
             mean_index(self.level, self.root, self.linear, k, mean, n, self.a, self.b)
+        keep(self.bounds, self.seen, self.level, self.root, self.linear, 1.0, 0, t, ranking, examined, note[0])

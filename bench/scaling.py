@@ -1,0 +1,75 @@
+"""Cost a round and memory against K and d: python bench/scaling.py [--most 50000]. Part of `make bench`.
+
+Items are the quantiles of sigmoid(N(-2, 1.2)). Index learners must not cost more than 25 times as much a round at
+50,000 items as at 500.
+"""
+
+import argparse
+import math
+import statistics
+import time
+
+import numpy as np
+from drawing import draw_lines, write_table
+
+import steadyrank as sr
+from steadyrank.contract import Problem, make, memory
+
+INDEX = ["CascadeUCB1", "CascadeUCBV", "CascadeKLUCB", "TimeBlocks", "MUCBV", "M2UCBV"]
+LIMIT = 25
+
+
+def attraction(n_items):
+    law = statistics.NormalDist(-2.0, 1.2)
+    values = np.array([1 / (1 + math.exp(-law.inv_cdf((i + 0.5) / n_items))) for i in range(n_items)])
+    return np.random.default_rng(0).permutation(values)
+
+
+def cost(name, values, length, rounds):
+    """Microseconds a round, best of two, compiled before."""
+    times = []
+    for horizon in (10, rounds, rounds):
+        begin = time.perf_counter()
+        sr.simulate(name, values, length=length, horizon=horizon, seeds=[0], threads=1, marks=1)
+        times.append(1e6 * (time.perf_counter() - begin) / horizon)
+    return min(times[1:])
+
+
+def bytes_in_all(name, n_items):
+    problem = Problem(n_items, 10, 1_000_000, 0, np.zeros(n_items))
+    return sum(array.nbytes for _, array in memory(make(sr.learners()[name], problem, settings={})))
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--most", type=int, default=50_000)
+    parser.add_argument("--rounds", type=int, default=1_000_000)
+    options = parser.parse_args()
+    sizes = [k for k in (500, 5_000, 50_000, 500_000) if k <= options.most]
+    worlds = {k: attraction(k) for k in sizes}
+    print(f"microseconds a round over {options.rounds:,} rounds, lists of 10")
+    print(f"{'learner':<14}" + "".join(f"{f'K = {k:,}':>14}" for k in sizes) + f"{'ratio':>8}{'bytes/item':>12}")
+    rows = []
+    for name in INDEX:
+        costs = [cost(name, worlds[k], 10, options.rounds) for k in sizes]
+        rows += [{"learner": name, "items": k, "length": 10, "us": c, "bytes": bytes_in_all(name, k)}
+                 for k, c in zip(sizes, costs, strict=True)]  # fmt: skip
+        ratio = costs[-1] / costs[0]
+        shown = "".join(f"{c:14.2f}" for c in costs)
+        warning = f"  above {LIMIT}" if ratio > LIMIT else ""
+        print(f"{name:<14}{shown}{ratio:8.1f}{bytes_in_all(name, sizes[-1]) / sizes[-1]:12.0f}{warning}", flush=True)
+    for column, label in (("us", "microseconds a round"), ("bytes", "bytes of memory")):
+        curves = {name: (sizes, [row[column] for row in rows if row["learner"] == name]) for name in INDEX}
+        draw_lines(f"scaling-{column}", f"{label.capitalize()} against the number of items", "items", label, curves)
+    print("\nthe same by the length of the list, K = 500")
+    for name in INDEX:
+        costs = [cost(name, worlds[500], d, options.rounds // 5) for d in (5, 10, 50)]
+        rows += [{"learner": name, "items": 500, "length": d, "us": c, "bytes": bytes_in_all(name, 500)}
+                 for d, c in zip((5, 10, 50), costs, strict=True)]  # fmt: skip
+        shown = [f"d = {d}: {c:.2f}" for d, c in zip((5, 10, 50), costs, strict=True)]
+        print(f"{name:<14}{'   '.join(shown)}", flush=True)
+    write_table("scaling", rows)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,155 @@
+"""Ranks by the KL index through its tangents: few of the equations behind it are solved in a round.
+
+q(l), the largest q with `n kl(S/n, q) <= l`, is increasing and concave. With f(q) = n kl(S/n, q), q' = 1 / f' and
+q'' = -f'' / f'^3, and |q''| falls with l because f' f''' <= 2 f''^2. So from the tangent drawn at l0, q(l) is at most
+the tangent and at most `|q''(l0)| (l - l0)^2 / 2` below it. All tangents of an epoch are drawn at the same l0: items
+with equal (n, S) have equal ones, and tie as their indices do.
+"""
+
+import numpy as np
+
+from ._jit import kernel, lean, stack_floats, stack_ints
+from .bounds import GUESS, LAST, LONGEST, POOL, REACH, hold, keep, renew, room, time_parts
+from .kernels import arrange, kl_upper
+from .shortlist import SLACK, at_least, gather, name, place
+
+_EPOCH = 20  # tangents are drawn anew once t has grown by a twentieth
+_MEMO = 64
+L0, END = range(2)  # places of `epoch`
+
+
+@lean
+def draw_line(n, wins, level, root, linear, k, l0, q):
+    """The tangent at l0, where the index is q, of item k, seen n times; and half of |q''| there, as `root`."""
+    mean = wins / n
+    slope = q * (1.0 - q) / (n * (q - mean)) if q - mean > 1e-15 else 0.0
+    linear[k] = slope
+    level[k] = q - slope * l0 + SLACK
+    root[k] = 0.5 * n * (mean / (q * q) + (1.0 - mean) / ((1.0 - q) * (1.0 - q))) * slope**3 if q < 1.0 else 0.0
+
+
+@lean
+def keep_kl(bounds, seen, wins, level, root, linear, epoch, t, ranking, examined, guess):
+    """`keep` for the KL index. O(d) tangents, and K once t has grown by a twentieth."""
+    first = t + 1
+    if t >= bounds.window[LAST] and first > epoch[END]:
+        epoch[L0] = time_parts(first, 1)[1]
+        epoch[END] = first + first // _EPOCH + _EPOCH
+        draw_all(bounds.pool, seen, wins, level, root, linear, epoch[L0])
+        bounds.marks[GUESS] = guess
+        renew(bounds, seen, level, root, linear, np.inf, 1, first, ranking.size)
+    else:
+        for p in range(examined):
+            k = ranking[p]
+            q = kl_upper(wins[k] / seen[k], seen[k], epoch[L0])
+            draw_line(seen[k], wins[k], level, root, linear, k, epoch[L0], q)
+        keep(bounds, seen, level, root, linear, np.inf, 1, t, ranking, examined, guess)
+
+
+@lean
+def draw_all(scratch, seen, wins, level, root, linear, l0):
+    """The tangents of all items that were seen."""
+    n = 0
+    for k in range(seen.size):
+        scratch[n] = k
+        n += seen[k] > 0
+    solve(scratch, level, n, seen, wins, l0)
+    for i in range(n - 1, -1, -1):  # the i-th index lies in level[i], and i is at most its item
+        k = scratch[i]
+        draw_line(seen[k], wins[k], level, root, linear, k, l0, level[i])
+
+
+@lean
+def rank_by_kl(bounds, seen, wins, level, root, linear, epoch, t, allowed, ranking, note, rng):
+    """Rank by the KL index, items never seen first, ties as in `arrange`; returns the next guess, for `keep_kl`."""
+    d, size, guess, reach = ranking.size, bounds.window[POOL], bounds.marks[GUESS], bounds.marks[REACH]
+    lt, n = time_parts(t, 1)[1], 0
+    for p in range(d):
+        note[p] = rng.random()
+    held = hold(bounds, t, 1)
+    if held and d <= LONGEST:
+        items, values, spare = stack_ints(room(d)), stack_floats(room(d)), stack_ints(room(d))
+        w = (lt - epoch[L0]) ** 2 + 1e-300
+        index = level, root, linear, 0.0, lt, w, np.inf
+        n = gather(bounds.pool, size, reach, guess, *index, allowed, d, items, values)
+        if n > 0:
+            guess = place(values, n, ranking, note, spare)
+            if not clear(items, values, n, seen, wins, root, w, ranking):
+                solve(items, values, n, seen, wins, lt)
+                guess = place(values, n, ranking, note, spare)
+            name(items, ranking)
+    if n == 0:
+        rank_all(seen, wins, bounds.pool, size if held else 0, reach, lt, allowed, ranking, note[:d])
+    for p in range(d):
+        note[p] = 0.0
+    return guess
+
+
+@lean
+def clear(items, values, n, seen, wins, root, w, ranking):
+    """Whether the tangents alone tell which candidates are the best, and in which order.
+
+    Each must lie surely above the next; equal tangents must belong to equal (n, S). `ranking` has their numbers.
+    """
+    last = ranking[-1]
+    after = -np.inf
+    for i in range(n):
+        v = values[i]
+        after = v if after < v < values[last] else after
+        if v == values[last] and not alike(items[i], items[last], seen, wins):
+            return False
+    for p in range(ranking.size - 1, -1, -1):
+        i = ranking[p]
+        if values[i] > values[last]:
+            after, last = values[last], i
+        elif not alike(items[i], items[last], seen, wins):
+            return False
+        if at_least(values[i], root[items[i]], w) <= after:
+            return False
+    return True
+
+
+@lean
+def alike(k, m, seen, wins):
+    """Whether two items have the same counts, hence the same index."""
+    return seen[k] == seen[m] and wins[k] == wins[m]
+
+
+@lean
+def solve(items, values, n, seen, wins, lt):
+    """The indices of n items that were seen; equal (n, S) are mostly solved once."""
+    memo_n, memo_s, memo_q = stack_ints(_MEMO), stack_ints(_MEMO), stack_floats(_MEMO)
+    for i in range(_MEMO):
+        memo_n[i] = 0
+    for i in range(n):
+        size, ones = seen[items[i]], wins[items[i]]
+        m = (31 * size + ones) % _MEMO
+        if memo_n[m] != size or memo_s[m] != ones:
+            memo_n[m], memo_s[m], memo_q[m] = size, ones, kl_upper(ones / size, size, lt)
+        values[i] = memo_q[m]
+
+
+@kernel
+def rank_all(seen, wins, pool, size, reach, lt, allowed, ranking, uniforms):
+    """Rank by the index of every item in the pool, or of all if too few of them surely beat the others."""
+    index = np.full(seen.size, -np.inf)
+    if size > 0:
+        values, enough = np.empty(size), 0
+        solve(pool, values, size, seen, wins, lt)
+        for i in range(size):
+            index[pool[i]] = values[i] if allowed[pool[i]] else -np.inf
+            enough += index[pool[i]] >= reach
+        if enough >= ranking.size:
+            arrange(index, ranking, uniforms)
+            return
+    fresh = 0
+    for k in range(seen.size):
+        index[k] = np.inf if allowed[k] and seen[k] == 0 else -np.inf
+        fresh += index[k] == np.inf
+    if fresh < ranking.size:
+        known = np.flatnonzero(seen > 0)
+        values = np.empty(known.size)
+        solve(known, values, known.size, seen, wins, lt)
+        for i in range(known.size):
+            index[known[i]] = values[i] if allowed[known[i]] else -np.inf
+    arrange(index, ranking, uniforms)

@@ -1,0 +1,154 @@
+"""The best of a few candidates, without a branch that a processor could mistake."""
+
+import numpy as np
+
+from ._jit import lean, stack_floats
+from .kernels import deal_ties, largest, value_of
+
+MORE = 8  # candidates wanted beyond the list
+FEW = 64  # candidates that are compared each with each
+ROOM = 512  # candidates at a time
+SLACK = 1e-9  # of an index that is known between bounds only
+
+
+@lean
+def at_least(value, root, w):
+    """A lower bound of an index, of which `value` is an upper one: the same if w is 0."""
+    return value - root * w - 2.0 * SLACK if w > 0.0 else value
+
+
+@lean
+def gather(pool, size, least, guess, level, root, linear, s, lt, w, cap, allowed, d, items, values):
+    """Collect from the pool every item that may be among the d best, in item order; returns how many, at least d.
+
+    An index lies between `at_least` and its value. 0 means that the pool does not tell, or that too many tie.
+    """
+    for reach in (max(guess, least), least):
+        n = collect(pool, size, level, root, linear, s, lt, w, cap, allowed, d, reach, items, values)
+        enough = 0
+        for i in range(n):
+            enough += at_least(values[i], root[items[i]], w) >= reach
+        if enough >= d:
+            return n
+    return 0
+
+
+@lean
+def collect(pool, size, level, root, linear, s, lt, w, cap, allowed, d, floor, items, values):
+    """Collect the allowed items of the pool whose value reaches the floor, which rises when there is no more room."""
+    n = 0
+    for i in range(size):
+        k = pool[i]
+        v = value_of(level, root, linear, k, s, lt, cap)
+        items[n] = k
+        values[n] = v
+        n += (v >= floor) & allowed[k]
+        if n == items.size:
+            n, floor = thin(items, values, n, d, root, w)
+            if n == items.size:
+                return 0
+    return n
+
+
+@lean
+def thin(items, values, n, d, root, w):
+    """Keep, of n candidates, those that may be among the d best; returns how many, and the floor they reach."""
+    best = stack_floats(d)
+    for p in range(d):
+        best[p] = -np.inf
+    for i in range(n):
+        v = at_least(values[i], root[items[i]], w)
+        if v > best[d - 1]:
+            p = d - 1
+            while p > 0 and best[p - 1] < v:
+                best[p] = best[p - 1]
+                p -= 1
+            best[p] = v
+    kept, floor = 0, best[d - 1]
+    for i in range(n):
+        v = values[i]
+        items[kept] = items[i]
+        values[kept] = v
+        kept += v >= floor
+    return kept, floor
+
+
+@lean
+def pad(values, n):
+    """Round n up to sixteens, which a processor compares without a rest, by values that are never larger."""
+    end = (n + 15) & ~15
+    for i in range(n, end):
+        values[i] = -np.inf
+    return end
+
+
+@lean
+def count_larger(values, end, v):
+    """How many of the values are larger than v."""
+    larger = 0
+    for j in range(end):
+        larger += values[j] > v
+    return larger
+
+
+@lean
+def order(values, n, spare):
+    """Write the n candidates into `spare`, best first; where values tie, the places behind the first hold -1.
+
+    A place is the number of larger values: n^2 comparisons without a branch are quicker than a sort with many.
+    """
+    end = pad(values, n)
+    for p in range(n):
+        spare[p] = -1
+    for i in range(n):
+        spare[count_larger(values, end, values[i])] = i
+
+
+@lean
+def place(values, n, ranking, uniforms, spare):
+    """Write the numbers of the best of n candidates into `ranking` as `arrange` does; returns the next guess."""
+    if n > FEW:
+        deal_ties(values, n, ranking, largest(values[:n], ranking), uniforms, spare)
+        return values[ranking[-1]]
+    order(values, n, spare)
+    return place_few(values, n, ranking, uniforms, spare)
+
+
+@lean
+def name(items, ranking):
+    """From the candidates' numbers to items."""
+    for p in range(ranking.size):
+        ranking[p] = items[ranking[p]]
+
+
+@lean
+def place_few(values, n, ranking, uniforms, spare):
+    """The numbers of the best candidates, and a value that a few more than the list reach."""
+    d = ranking.size
+    tie, high, low = False, values[spare[0]], -np.inf
+    for p in range(min(d + 1, n)):
+        tie |= spare[p] < 0
+    for p in range(min(d + MORE, n)):
+        low = values[spare[p]] if spare[p] >= 0 else low
+    for p in range(d):
+        ranking[p] = spare[p]
+    if tie:
+        place_ties(values, n, ranking, uniforms, spare)
+    return low - (high - low) * (d + MORE - n) / n if n < d + MORE else low
+
+
+@lean
+def place_ties(values, n, ranking, uniforms, spare):
+    """Fill the empty places behind each one with its equals, in item order, and shuffle these as `arrange` does."""
+    d, end, left_out = ranking.size, pad(values, n), 0
+    for p in range(d):
+        ranking[p] = -1
+    for i in range(n):
+        p = count_larger(values, end, values[i])
+        left_out += p < d
+        while p < d and ranking[p] >= 0:
+            p += 1
+        if p < d:
+            ranking[p] = i
+            left_out -= 1
+    deal_ties(values, n, ranking, left_out, uniforms, spare)

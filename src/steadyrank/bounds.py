@@ -13,17 +13,18 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ._jit import kernel, lean, stack_floats, stack_ints
+from ._jit import lean, lent, stack_floats, stack_ints
 from .arrays import Counts, Floats, Ints
 from .captied import CHUNK, GROUP, ITEMS, rank_at_cap
 from .kernels import place_index, value_of
-from .shortlist import MORE, ROOM, gather, name, place
+from .shortlist import MORE, ROOM, count_reaching, gather, name, place
 
 _WINDOW = 1000  # bounds hold for a thousandth of the rounds so far, and a few rounds more
 _SHORTEST = 6
+_STALE = 8  # an eighth of the pool may be items that left it
 LONGEST = 256  # longer lists gain nothing here
 LARGEST = 1.7976931348623157e308
-FIRST, LAST, SURE, FEWEST, POOL = range(5)  # places of `window`
+FIRST, LAST, SURE, FEWEST, POOL, STALE = range(6)  # places of `window`
 GUESS, REACH, FLOOR, CEILING, S0, L0, S1, L1 = range(8)  # places of `marks`
 
 
@@ -33,26 +34,26 @@ class Bounds(NamedTuple):
     ahead: Floats  # [K] the item's index in the last of these rounds, infinite if it is at the cap in the first
     sure: Counts  # [blocks] how many are infinite
     pool: Ints  # [K] items, in order, whose bounds lie between floor and ceiling: the first `window[POOL]` places
-    window: Ints  # [5] first and last round, the sum of `sure`, the least observations of an item, the pool's size
+    window: Ints  # [6] first and last round, sum of `sure`, least observations of an item, pool's size, stale items
     marks: Floats  # [8] guess, reach, the pool's floor and ceiling, s and l of the first and of the last round
 
     @classmethod
     def create(cls, n_items: int, rows: int = 0) -> "Bounds":
         """Bounds that hold for no round yet; with `rows`, one more axis in front."""
         shape = (rows,) if rows else ()
-        window, marks = np.zeros((*shape, 5), np.int64), np.zeros((*shape, 8))
+        window, marks = np.zeros((*shape, 6), np.int64), np.zeros((*shape, 8))
         window[..., LAST] = -1
         blocks = np.zeros((*shape, -(-n_items // ITEMS)), np.int32)
         return cls(np.zeros((*shape, n_items)), blocks, np.zeros((*shape, n_items), np.int64), window, marks)
 
 
-@kernel
+@lean
 def bounds_row(bounds, j):
-    """The j-th row of bounds that have one."""
-    return Bounds(bounds.ahead[j], bounds.sure[j], bounds.pool[j], bounds.window[j], bounds.marks[j])
+    """The j-th row of bounds that have one, lent."""
+    return lent(Bounds(bounds.ahead[j], bounds.sure[j], bounds.pool[j], bounds.window[j], bounds.marks[j]))
 
 
-@kernel
+@lean
 def forget(bounds):
     """The bounds, which have rows, hold no longer."""
     for j in range(bounds.window.shape[0]):
@@ -90,7 +91,7 @@ def keep(bounds, seen, level, root, linear, cap, clock, t, ranking, examined, gu
         renew(bounds, seen, level, root, linear, cap, clock, t + 1, ranking.size)
         return
     d = ranking.size
-    were, come = window[SURE] >= d, 0
+    were, come, gone, outside = window[SURE] >= d, 0, 0, -np.inf
     for p in range(examined):
         k = ranking[p]
         before, now = ahead[k], look_ahead(level, root, linear, k, cap, marks)
@@ -98,13 +99,17 @@ def keep(bounds, seen, level, root, linear, cap, clock, t, ranking, examined, gu
         change = int(now == np.inf) - int(before == np.inf)
         sure[k // ITEMS] += change
         window[SURE] += change
-        come += belongs(now, marks) > belongs(before, marks)
-        if now < marks[FLOOR]:
-            marks[REACH] = max(marks[REACH], np.nextafter(now, np.inf))
-    left = drop(ahead, pool, window, marks)
+        was, stays = belongs(before, marks), belongs(now, marks)
+        come += stays > was
+        gone += stays < was
+        outside = now if outside < now < marks[FLOOR] else outside
+    window[STALE] += gone
+    marks[REACH] = max(marks[REACH], np.nextafter(outside, np.inf))
     capped = window[SURE] >= d
-    if come > 0 or capped != were or (not capped and left < d + 2 * MORE):
+    if come > 0 or capped != were or (not capped and window[POOL] - window[STALE] < d + 3 * MORE):
         refill(bounds, cap, d)
+    elif window[STALE] > (0 if capped else window[POOL] // _STALE):
+        drop(ahead, pool, window, marks)
 
 
 @lean
@@ -136,14 +141,13 @@ def belongs(bound, marks):
 
 @lean
 def drop(ahead, pool, window, marks):
-    """Let the items leave the pool that no longer belong; returns how many are left."""
+    """Let the items leave the pool that no longer belong; until then they cost a little time, no more."""
     n = 0
     for i in range(window[POOL]):
-        k = pool[i]
-        pool[n] = k
+        k = np.uint64(pool[i])
+        pool[n] = pool[i]
         n += belongs(ahead[k], marks)
-    window[POOL] = n
-    return n
+    window[POOL], window[STALE] = n, 0
 
 
 @lean
@@ -159,14 +163,14 @@ def refill(bounds, cap, d):
         pool[n] = k
         n += belongs(ahead[k], marks)
         outside = ahead[k] if outside < ahead[k] < marks[FLOOR] else outside
-    window[POOL] = n
+    window[POOL], window[STALE] = n, 0
     marks[REACH] = np.nextafter(outside, np.inf)
 
 
 @lean
 def choose_floor(ahead, floor, d):
     """A floor that about sqrt(d K) bounds reach, more if they tie; from the one before, which too few reach now."""
-    wanted = max(d + 2 * MORE, int(0.75 * math.sqrt(d * ahead.size)))
+    wanted = max(d + 2 * MORE, int(0.6 * math.sqrt(d * ahead.size)))
     high = -np.inf
     for k in range(ahead.size):
         high = ahead[k] if high < ahead[k] < np.inf else high
@@ -189,15 +193,6 @@ def choose_floor(ahead, floor, d):
         else:
             high = middle
     return floor
-
-
-@lean
-def count_reaching(values, floor):
-    """How many values are at least `floor`."""
-    n = 0
-    for k in range(values.size):
-        n += values[k] >= floor
-    return n
 
 
 @lean

@@ -9,7 +9,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 
 import numpy as np
 
-from ._jit import kernel, lean
+from ._jit import kernel, lean, lent
 from .arrays import Counts, Floats, Ints
 from .calibration import block_majority, block_majority_step, calibrate, calibrate_bisect
 from .kernels import mean_index
@@ -141,14 +141,14 @@ class Medians(NamedTuple):
         )
 
 
-@kernel
+@lean
 def row(book, j):
-    """The j-th row of a `Medians` whose memory has one more axis in front."""
-    return Medians(
+    """The j-th row of a `Medians` whose memory has one more axis in front, lent."""
+    return lent(Medians(
         book.seen[j], book.wins[j], book.estimate[j], book.blocks[j], book.tally[j], book.open_seen[j],
         book.open_wins[j], book.histogram[j], book.chain[j], book.asked, book.answer, book.reading, book.partition,
         book.bisection, book.edge, book.block, book.least_blocks, book.alpha, book.eta,
-    )  # fmt: skip
+    ))  # fmt: skip
 
 
 @lean

@@ -10,7 +10,7 @@ import math
 
 import numpy as np
 
-from ._jit import kernel, lean
+from ._jit import kernel, lean, stack_floats
 from .kernels import rank_by_index, top_allowed
 
 UNKNOWN_HORIZON = 2**20  # where the grid of guesses ends if the horizon is unknown
@@ -68,11 +68,12 @@ def rank_otherwise(stored, seen, level, root, linear, t, least, allowed, ranking
         rank_by_index(seen, level, root, linear, t, least, 1.0, left, ranking, rng)
 
 
-@kernel
+@lean
 def suspend(active, gains, plays):
     """Suspend every base whose reward is surely below another's (empirical Bernstein bounds)."""
     best = -np.inf
-    high = np.full(active.size, np.inf)
+    high = stack_floats(active.size)
+    high[:] = np.inf
     for i in range(active.size):
         if active[i] and plays[i] >= _LEAST_PLAYS:
             n = plays[i]
@@ -85,7 +86,7 @@ def suspend(active, gains, plays):
             active[i] = False
 
 
-@kernel
+@lean
 def judge(active, gains, plays, epoch, i, gain):
     """Count a round of base i; test every 100 rounds; at the epoch's end forget all and double its length.
 

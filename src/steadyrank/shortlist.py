@@ -5,7 +5,7 @@ import numpy as np
 from ._jit import lean, stack_floats
 from .kernels import deal_ties, largest, value_of
 
-MORE = 8  # candidates wanted beyond the list
+MORE = 4  # candidates wanted beyond the list
 FEW = 64  # candidates that are compared each with each
 ROOM = 512  # candidates at a time
 SLACK = 1e-9  # of an index that is known between bounds only
@@ -18,6 +18,15 @@ def at_least(value, root, w):
 
 
 @lean
+def count_reaching(values, floor):
+    """How many values are at least `floor`."""
+    n = 0
+    for k in range(values.size):
+        n += values[k] >= floor
+    return n
+
+
+@lean
 def gather(pool, size, least, guess, level, root, linear, s, lt, w, cap, allowed, d, items, values):
     """Collect from the pool every item that may be among the d best, in item order; returns how many, at least d.
 
@@ -25,9 +34,11 @@ def gather(pool, size, least, guess, level, root, linear, s, lt, w, cap, allowed
     """
     for reach in (max(guess, least), least):
         n = collect(pool, size, level, root, linear, s, lt, w, cap, allowed, d, reach, items, values)
-        enough = 0
-        for i in range(n):
-            enough += at_least(values[i], root[items[i]], w) >= reach
+        enough = count_reaching(values[:n], reach)
+        if w > 0.0:
+            enough = 0
+            for i in range(n):
+                enough += at_least(values[i], root[items[i]], w) >= reach
         if enough >= d:
             return n
     return 0
@@ -36,18 +47,22 @@ def gather(pool, size, least, guess, level, root, linear, s, lt, w, cap, allowed
 @lean
 def collect(pool, size, level, root, linear, s, lt, w, cap, allowed, d, floor, items, values):
     """Collect the allowed items of the pool whose value reaches the floor, which rises when there is no more room."""
-    n = 0
-    for i in range(size):
-        k = pool[i]
-        v = value_of(level, root, linear, k, s, lt, cap)
-        items[n] = k
-        values[n] = v
-        n += (v >= floor) & allowed[k]
+    n = start = 0
+    while True:
+        stop = min(size, start + items.size - n)
+        for i in range(start, stop):
+            k = np.uint64(pool[i])  # never negative: numba need not look
+            v = value_of(level, root, linear, k, s, lt, cap)
+            items[n] = pool[i]
+            values[n] = v
+            n += (v >= floor) & allowed[k]
+        if stop == size:
+            return n
+        start = stop
         if n == items.size:
             n, floor = thin(items, values, n, d, root, w)
             if n == items.size:
                 return 0
-    return n
 
 
 @lean
@@ -93,7 +108,9 @@ def count_larger(values, end, v):
 
 @lean
 def order(values, n, spare):
-    """Write the n candidates into `spare`, best first; where values tie, the places behind the first hold -1.
+    """Write the n candidates into `spare`, best first, and from place FEW on their places.
+
+    Where values tie, the places behind the first hold -1.
 
     A place is the number of larger values: n^2 comparisons without a branch are quicker than a sort with many.
     """
@@ -101,7 +118,9 @@ def order(values, n, spare):
     for p in range(n):
         spare[p] = -1
     for i in range(n):
-        spare[count_larger(values, end, values[i])] = i
+        p = count_larger(values, end, values[i])
+        spare[p] = i
+        spare[FEW + i] = p
 
 
 @lean
@@ -140,11 +159,11 @@ def place_few(values, n, ranking, uniforms, spare):
 @lean
 def place_ties(values, n, ranking, uniforms, spare):
     """Fill the empty places behind each one with its equals, in item order, and shuffle these as `arrange` does."""
-    d, end, left_out = ranking.size, pad(values, n), 0
+    d, left_out = ranking.size, 0
     for p in range(d):
         ranking[p] = -1
     for i in range(n):
-        p = count_larger(values, end, values[i])
+        p = spare[FEW + i]
         left_out += p < d
         while p < d and ranking[p] >= 0:
             p += 1

@@ -6,12 +6,12 @@ from typing import Literal, NamedTuple, TypeAlias, get_args
 import numpy as np
 
 from .. import chance, gcobe
-from ..bounds import Bounds, bounds_row, forget, keep, rank_by_bounds
+from ..bases import learn_from, rank_by_base
+from ..bounds import Bounds
 from ..contract import Bools, Floats, Ints, Problem
-from ..estimators import Calibration, Edge, Medians, Preset, observe_list, row, wipe
-from ..kernels import any_click
+from ..estimators import Calibration, Edge, Medians, Preset
 from ..partitions import Partition, Reading
-from ..selection import UNKNOWN_HORIZON, draw_base, judge, rank_otherwise, rank_stored, threshold
+from ..selection import UNKNOWN_HORIZON
 from ..settings import choice, real, refuse_unused, whole
 
 Selection: TypeAlias = Literal["practical", "gcobe"]
@@ -85,36 +85,7 @@ class M2UCBV(NamedTuple):
         )  # fmt: skip
 
     def rank(self, t, allowed, ranking, note, rng):
-        u = rng.random()
-        i = gcobe.choose(self.plan, u, rng.random()) if self.exact else draw_base(self.active, u)
-        if i < 0:
-            rank_stored(self.plan.favourite, allowed, ranking, rng)
-        else:
-            j = i if self.clock.size > 1 else 0
-            least = threshold(gcobe.theta(self.plan, i) if self.exact else self.guesses[i], self.share, self.cap)
-            bounds, when = bounds_row(self.bounds, j), self.clock[j] + 1 if self.clock.size > 1 else t
-            index = self.book.seen[j], self.book.estimate[j], self.root[j], self.linear[j]
-            note[2] = rank_by_bounds(bounds, *index, when, least, 1.0, allowed, ranking, note, rng)
-            if self.plan.counts[gcobe.PHASE] == 2:
-                rank_otherwise(self.plan.favourite, *index, when, least, allowed, ranking, rng)
-        note[0] = i
-        note[1] = self.plan.counts[gcobe.GENERATION]
+        rank_by_base(self, t, allowed, ranking, note, rng)
 
     def update(self, t, ranking, note, clicks, examined):
-        i, gain, now = int(note[0]), any_click(clicks, examined), self.plan.counts[gcobe.GENERATION]
-        if note[1] != now:
-            return  # an answer to instances that are gone
-        if i >= 0:
-            j = i if self.clock.size > 1 else 0
-            book, parts = row(self.book, j), (self.root[j], self.linear[j])
-            observe_list(book, *parts, self.a, self.b, ranking, clicks, examined, self.chance)
-            self.clock[j] += 1
-            bounds, when = bounds_row(self.bounds, j), self.clock[j] if self.clock.size > 1 else t
-            keep(bounds, book.seen, book.estimate, *parts, 1.0, 0, when, ranking, examined, note[2])
-        if self.exact:
-            gcobe.advance(self.plan, i, ranking, 1 if gain else 0)
-            if self.plan.counts[gcobe.GENERATION] != now:
-                wipe(self.book, self.root, self.linear, self.clock)
-                forget(self.bounds)
-        else:
-            judge(self.active, self.gains, self.plays, self.epoch, i, gain)
+        learn_from(self, t, ranking, note, clicks, examined)

@@ -1,0 +1,53 @@
+"""What M2UCB-V does in a round: a base ranks, and the data it may use grow."""
+
+from . import gcobe
+from ._jit import lean
+from .bounds import bounds_row, forget, keep, rank_by_bounds
+from .estimators import observe_list, row, wipe
+from .kernels import any_click
+from .selection import draw_base, judge, rank_otherwise, rank_stored, threshold
+
+
+@lean
+def rank_by_base(learner, t, allowed, ranking, note, rng):
+    """Draw a base and rank by it; notes which, the generation of bases, and the guess for `keep`."""
+    u = rng.random()
+    i = gcobe.choose(learner.plan, u, rng.random()) if learner.exact else draw_base(learner.active, u)
+    if i < 0:
+        rank_stored(learner.plan.favourite, allowed, ranking, rng)
+    else:
+        private = learner.clock.size > 1
+        j = i if private else 0
+        expected = gcobe.theta(learner.plan, i) if learner.exact else learner.guesses[i]
+        least = threshold(expected, learner.share, learner.cap)
+        when = learner.clock[j] + 1 if private else t
+        index = learner.book.seen[j], learner.book.estimate[j], learner.root[j], learner.linear[j]
+        bounds = bounds_row(learner.bounds, j)
+        note[2] = rank_by_bounds(bounds, *index, when, least, 1.0, allowed, ranking, note, rng)
+        if learner.plan.counts[gcobe.PHASE] == 2:
+            rank_otherwise(learner.plan.favourite, *index, when, least, allowed, ranking, rng)
+    note[0] = i
+    note[1] = learner.plan.counts[gcobe.GENERATION]
+
+
+@lean
+def learn_from(learner, t, ranking, note, clicks, examined):
+    """Give a round's bits to the base that ranked, or to all, and judge the bases by whether there was a click."""
+    i, gain, generation = int(note[0]), any_click(clicks, examined), learner.plan.counts[gcobe.GENERATION]
+    if note[1] != generation:
+        return  # an answer to instances that are gone
+    if i >= 0:
+        private = learner.clock.size > 1
+        j = i if private else 0
+        book, root, linear = row(learner.book, j), learner.root[j], learner.linear[j]
+        observe_list(book, root, linear, learner.a, learner.b, ranking, clicks, examined, learner.chance)
+        learner.clock[j] += 1
+        when, bounds = learner.clock[j] if private else t, bounds_row(learner.bounds, j)
+        keep(bounds, book.seen, book.estimate, root, linear, 1.0, 0, when, ranking, examined, note[2])
+    if not learner.exact:
+        judge(learner.active, learner.gains, learner.plays, learner.epoch, i, gain)
+        return
+    gcobe.advance(learner.plan, i, ranking, 1 if gain else 0)
+    if learner.plan.counts[gcobe.GENERATION] != generation:
+        wipe(learner.book, learner.root, learner.linear, learner.clock)
+        forget(learner.bounds)

@@ -6,11 +6,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import steadyrank as sr
-from steadyrank.bounds import LAST, POOL, REACH, Bounds, hold, keep, rank_by_bounds
+from steadyrank.bounds import ALIKE, LAST, POOL, REACH, SURE, Bounds, keep
 from steadyrank.captied import draw_places
 from steadyrank.contract import NOTE_EXTRA, Problem, call_rank, call_update, make
 from steadyrank.kernels import kl_upper, rank_by_index
 from steadyrank.kl_lines import draw_line
+from steadyrank.ranks import hold, rank_by_bounds
 from steadyrank.shortlist import at_least, gather
 
 INDEX_LEARNERS = {
@@ -118,6 +119,32 @@ def test_lists_at_and_below_the_cap(cap, n_items):
             rank_by_index(*index, t, 1, cap, allowed, plain, np.random.default_rng(t))
             assert ranking.tolist() == plain.tolist()
             assert not note.any()
+
+
+@pytest.mark.parametrize("cap", [1.0, np.inf])
+@pytest.mark.parametrize("better", [0, 3, 12])
+def test_a_large_tie_below_the_cap_is_counted_not_gathered(cap, better):
+    """Hundreds of items observed alike, a few above them, others below: as after a first look at a catalogue."""
+    rng = np.random.default_rng(better)
+    seen = np.full(600, 80)
+    mean = np.where(rng.random(600) < 0.6, 0.0, -0.2)  # 360 alike, the others never in sight
+    mean[rng.permutation(600)[:better]] = 0.2 + 0.01 * rng.integers(0, 4, better)  # with ties among themselves
+    index = seen, mean, np.full(600, 0.01), 6.0 / seen
+    ranking, plain, note = np.arange(10), np.arange(10), np.zeros(10 + NOTE_EXTRA)
+    bounds, allowed = Bounds.create(600), np.ones(600, np.bool_)
+    keep(bounds, *index, cap, 0, 5_000, ranking, 10, 0.0)
+    assert bounds.marks[ALIKE] == 1.0
+    assert bounds.window[SURE] > 300
+    for t in range(5_001, 5_008):
+        for mask in (allowed, np.arange(600) % 7 > 0):
+            rank_by_bounds(bounds, *index, t, 1, cap, mask, ranking, note, np.random.default_rng(t))
+            rank_by_index(*index, t, 1, cap, mask, plain, np.random.default_rng(t))
+            assert ranking.tolist() == plain.tolist()
+
+
+@pytest.mark.parametrize("name", ["CascadeUCB1", "CascadeKLUCB", "M2UCBV"])
+def test_the_same_rankings_while_most_items_tie(name):
+    both(name, np.full(400, 0.02), 5, 1_500, 1)
 
 
 @pytest.mark.parametrize("length", [60, 300])

@@ -2,9 +2,10 @@
 
 from . import gcobe
 from ._jit import lean
-from .bounds import bounds_row, forget, keep, rank_by_bounds
+from .bounds import bounds_row, forget, keep
 from .estimators import observe_list, row, wipe
 from .kernels import any_click
+from .ranks import rank_by_bounds
 from .selection import draw_base, judge, rank_otherwise, rank_stored, threshold
 
 

@@ -2,10 +2,11 @@
 
 An index `min(level + root s + linear l, cap)` with s = sqrt(l) and l the logarithm of the round rises slowly between
 two observations of its item. So its value at the end of a short window of rounds bounds it until then. Items whose
-bound reaches a floor form the pool; while d of them reach the floor themselves, no other item matters. An item at the
-cap stays there until it is observed; when a list's worth of items is, the list is drawn from these by their counts.
-The rankings are those of `rank_by_index`, tie for tie and bit for bit: every index that matters is evaluated by the
-same formula, and rounding keeps order.
+bound reaches a floor form the pool; while d of them reach the floor themselves, no other item matters.
+
+Where a list's worth of items and more tie, at the cap or because they were observed alike, they are not in the pool
+but counted in blocks, and places are drawn from these counts. The rankings are those of `rank_by_index`, tie for tie
+and bit for bit: every index that matters is evaluated by the same formula, and rounding keeps order.
 """
 
 import math
@@ -13,35 +14,37 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ._jit import lean, lent, stack_floats, stack_ints
+from ._jit import lean, lent
 from .arrays import Counts, Floats, Ints
-from .captied import CHUNK, GROUP, ITEMS, rank_at_cap
-from .kernels import place_index, value_of
-from .shortlist import MORE, ROOM, count_reaching, gather, name, place
+from .captied import ITEMS
+from .kernels import value_of
+from .shortlist import MORE, count_reaching
 
 _WINDOW = 1000  # bounds hold for a thousandth of the rounds so far, and a few rounds more
 _SHORTEST = 6
 _STALE = 8  # an eighth of the pool may be items that left it
-LONGEST = 256  # longer lists gain nothing here
 LARGEST = 1.7976931348623157e308
 FIRST, LAST, SURE, FEWEST, POOL, STALE = range(6)  # places of `window`
-GUESS, REACH, FLOOR, CEILING, S0, L0, S1, L1 = range(8)  # places of `marks`
+GUESS, REACH, FLOOR, CEILING, S0, L0, S1, L1, ALIKE, LEVEL, ROOT, LINEAR = range(12)  # places of `marks`
 
 
 class Bounds(NamedTuple):
     """What is known for ranks of rounds `window[FIRST]` to `window[LAST]`; 17 bytes an item."""
 
-    ahead: Floats  # [K] the item's index in the last of these rounds, infinite if it is at the cap in the first
+    ahead: Floats  # [K] the item's index in the last of these rounds, infinite if it belongs to the tie
     sure: Counts  # [blocks] how many are infinite
     pool: Ints  # [K] items, in order, whose bounds lie between floor and ceiling: the first `window[POOL]` places
     window: Ints  # [6] first and last round, sum of `sure`, least observations of an item, pool's size, stale items
-    marks: Floats  # [8] guess, reach, the pool's floor and ceiling, s and l of the first and of the last round
+    marks: (
+        Floats  # [12] guess, reach, the pool's floor and ceiling, s and l of both rounds, whether a tie is counted,
+    )
+    # and the three parts of its index
 
     @classmethod
     def create(cls, n_items: int, rows: int = 0) -> "Bounds":
         """Bounds that hold for no round yet; with `rows`, one more axis in front."""
         shape = (rows,) if rows else ()
-        window, marks = np.zeros((*shape, 6), np.int64), np.zeros((*shape, 8))
+        window, marks = np.zeros((*shape, 6), np.int64), np.zeros((*shape, 12))
         window[..., LAST] = -1
         blocks = np.zeros((*shape, -(-n_items // ITEMS)), np.int32)
         return cls(np.zeros((*shape, n_items)), blocks, np.zeros((*shape, n_items), np.int64), window, marks)
@@ -73,10 +76,14 @@ def time_parts(t, clock):
 
 @lean
 def look_ahead(level, root, linear, k, cap, marks):
-    """Item k's index at the end of the window, infinite if it is at the cap at the beginning."""
-    if value_of(level, root, linear, k, marks[S0], marks[L0], cap) >= cap:
+    """Item k's index at the end of the window, infinite if it belongs to the tie: at the cap already, or alike."""
+    then = value_of(level, root, linear, k, marks[S1], marks[L1], cap)
+    if marks[ALIKE] > 0.0:
+        if level[k] == marks[LEVEL] and root[k] == marks[ROOT] and linear[k] == marks[LINEAR]:
+            return np.inf
+    elif then >= cap and value_of(level, root, linear, k, marks[S0], marks[L0], cap) >= cap:
         return np.inf
-    return value_of(level, root, linear, k, marks[S1], marks[L1], cap)
+    return then
 
 
 @lean
@@ -91,46 +98,55 @@ def keep(bounds, seen, level, root, linear, cap, clock, t, ranking, examined, gu
         renew(bounds, seen, level, root, linear, cap, clock, t + 1, ranking.size)
         return
     d = ranking.size
-    were, come, gone, outside = window[SURE] >= d, 0, 0, -np.inf
+    were, gone, outside = window[SURE] >= d, 0, -np.inf
     for p in range(examined):
         k = ranking[p]
         before, now = ahead[k], look_ahead(level, root, linear, k, cap, marks)
         ahead[k] = now
-        change = int(now == np.inf) - int(before == np.inf)
-        sure[k // ITEMS] += change
-        window[SURE] += change
+        if (now == np.inf) != (before == np.inf):
+            change = 1 if now == np.inf else -1
+            sure[k // ITEMS] += change
+            window[SURE] += change
         was, stays = belongs(before, marks), belongs(now, marks)
-        come += stays > was
         gone += stays < was
+        if stays > was:
+            insert(pool, window, k)
         outside = now if outside < now < marks[FLOOR] else outside
     window[STALE] += gone
     marks[REACH] = max(marks[REACH], np.nextafter(outside, np.inf))
-    capped = window[SURE] >= d
-    if come > 0 or capped != were or (not capped and window[POOL] - window[STALE] < d + 3 * MORE):
-        refill(bounds, cap, d)
-    elif window[STALE] > (0 if capped else window[POOL] // _STALE):
+    tied = window[SURE] >= d
+    if tied != were or (not tied and window[POOL] - window[STALE] < d + 3 * MORE):
+        refill(bounds, level, root, linear, cap, d)
+    elif window[STALE] > (0 if tied else window[POOL] // _STALE):
         drop(ahead, pool, window, marks)
 
 
 @lean
 def renew(bounds, seen, level, root, linear, cap, clock, first, d):
     """Bound all items from round `first` on."""
-    ahead, sure, window, marks = bounds.ahead, bounds.sure, bounds.window, bounds.marks
+    ahead, window, marks = bounds.ahead, bounds.window, bounds.marks
     last = first + first // _WINDOW + _SHORTEST
     marks[S0], marks[L0] = time_parts(first, clock)
     marks[S1], marks[L1] = time_parts(last, clock)
+    marks[ALIKE] = 0.0
     fewest = seen[0]
     for k in range(ahead.size):
         ahead[k] = look_ahead(level, root, linear, k, cap, marks)
         fewest = min(fewest, seen[k])
-    window[FIRST], window[LAST], window[SURE], window[FEWEST] = first, last, 0, fewest
-    for j in range(sure.size):
+    window[FIRST], window[LAST], window[FEWEST] = first, last, fewest
+    refill(bounds, level, root, linear, cap, d)
+
+
+@lean
+def count_sure(bounds):
+    """Count the items of the tie, block by block."""
+    bounds.window[SURE] = 0
+    for j in range(bounds.sure.size):
         number = 0
-        for k in range(j * ITEMS, min((j + 1) * ITEMS, ahead.size)):
-            number += ahead[k] == np.inf
-        sure[j] = number
-        window[SURE] += number
-    refill(bounds, cap, d)
+        for k in range(j * ITEMS, min((j + 1) * ITEMS, bounds.ahead.size)):
+            number += bounds.ahead[k] == np.inf
+        bounds.sure[j] = number
+        bounds.window[SURE] += number
 
 
 @lean
@@ -151,13 +167,37 @@ def drop(ahead, pool, window, marks):
 
 
 @lean
-def refill(bounds, cap, d):
-    """Choose the pool anew: about sqrt(d K) items, or those that may yet reach the cap if a list's worth is there."""
+def insert(pool, window, k):
+    """Let item k into the pool, unless it is there, left behind; keeps the order."""
+    n = window[POOL]
+    p = n
+    while p > 0 and pool[p - 1] > k:
+        p -= 1
+    if p > 0 and pool[p - 1] == k:
+        window[STALE] -= 1
+        return
+    for i in range(n, p, -1):
+        pool[i] = pool[i - 1]
+    pool[p] = k
+    window[POOL] = n + 1
+
+
+@lean
+def refill(bounds, level, root, linear, cap, d):
+    """Choose the pool anew: about sqrt(d K) items, or those that may beat the items of a large tie."""
     ahead, pool, window, marks = bounds.ahead, bounds.pool, bounds.window, bounds.marks
+    if marks[ALIKE] > 0.0:
+        marks[ALIKE] = 0.0
+        for k in range(ahead.size):
+            ahead[k] = look_ahead(level, root, linear, k, cap, marks)
+    count_sure(bounds)
     if window[SURE] >= d:
         marks[FLOOR], marks[CEILING] = cap, LARGEST
     else:
-        marks[FLOOR], marks[CEILING] = choose_floor(ahead, marks[FLOOR], d), np.inf
+        wanted = max(d + 2 * MORE, int(0.6 * math.sqrt(d * ahead.size)))
+        marks[FLOOR], marks[CEILING] = choose_floor(ahead, marks[FLOOR], wanted), np.inf
+        if count_reaching(ahead, marks[FLOOR]) > 4 * wanted:
+            find_tie(bounds, level, root, linear, cap, wanted)
     n, outside = 0, -np.inf
     for k in range(ahead.size):
         pool[n] = k
@@ -168,9 +208,32 @@ def refill(bounds, cap, d):
 
 
 @lean
-def choose_floor(ahead, floor, d):
-    """A floor that about sqrt(d K) bounds reach, more if they tie; from the one before, which too few reach now."""
-    wanted = max(d + 2 * MORE, int(0.6 * math.sqrt(d * ahead.size)))
+def find_tie(bounds, level, root, linear, cap, wanted):
+    """Too many bounds reach the floor: count those apart that are alike, if most of them are."""
+    ahead, marks = bounds.ahead, bounds.marks
+    k = 0
+    for i in range(ahead.size):
+        if ahead[i] >= marks[FLOOR] and (ahead[k] < marks[FLOOR] or ahead[i] < ahead[k]):
+            k = i
+    marks[ALIKE], marks[LEVEL], marks[ROOT], marks[LINEAR] = 1.0, level[k], root[k], linear[k]
+    lowest = value_of(level, root, linear, k, marks[S0], marks[L0], cap)
+    alike = others = 0
+    for i in range(ahead.size):
+        same = look_ahead(level, root, linear, i, cap, marks) == np.inf
+        alike += same
+        others += (ahead[i] >= lowest) & (not same)
+    if alike < 2 * wanted or others > 2 * wanted:
+        marks[ALIKE] = 0.0
+        return
+    for i in range(ahead.size):
+        ahead[i] = look_ahead(level, root, linear, i, cap, marks)
+    marks[FLOOR], marks[CEILING] = lowest, LARGEST
+    count_sure(bounds)
+
+
+@lean
+def choose_floor(ahead, floor, wanted):
+    """A floor that about so many bounds reach, more if they tie; from the one before, which too few reach now."""
     high = -np.inf
     for k in range(ahead.size):
         high = ahead[k] if high < ahead[k] < np.inf else high
@@ -193,48 +256,3 @@ def choose_floor(ahead, floor, d):
         else:
             high = middle
     return floor
-
-
-@lean
-def hold(bounds, t, least):
-    """Whether the bounds hold at round t and every item was seen `least` times."""
-    return bounds.window[FIRST] <= t <= bounds.window[LAST] and bounds.window[FEWEST] >= least
-
-
-@lean
-def rank_by_bounds(bounds, seen, level, root, linear, t, least, cap, allowed, ranking, note, rng):
-    """`rank_by_index` by way of the bounds where they hold: the same ranking and the same draws from `rng`.
-
-    Returns the next guess, for `keep`. The front of `note` holds the uniforms meanwhile and is zero again afterwards.
-    """
-    ahead, sure, pool, window, marks = bounds
-    d, size, guess = ranking.size, window[POOL], marks[GUESS]
-    s, lt = time_parts(t, 0)
-    for p in range(d):
-        note[p] = rng.random()
-    n = 0
-    if d <= LONGEST and hold(bounds, t, least):
-        spare = stack_ints(room(d))
-        if window[SURE] >= d:
-            n = rank_at_cap(
-                ahead, sure, pool, size, window[SURE], level, root, linear, s, lt, cap, allowed, ranking, note, spare
-            )
-        else:
-            items, values = stack_ints(room(d)), stack_floats(room(d))
-            n = gather(
-                pool, size, marks[REACH], guess, level, root, linear, s, lt, 0.0, cap, allowed, d, items, values
-            )
-            if n > 0:
-                guess = place(values, n, ranking, note, spare)
-                name(items, ranking)
-    if n == 0:
-        place_index(seen, level, root, linear, lt, least, cap, allowed, ranking, note[:d])
-    for p in range(d):
-        note[p] = 0.0
-    return guess
-
-
-@lean
-def room(d):
-    """How many candidates are kept at a time for a list of d."""
-    return max(ROOM, 3 * d, d + CHUNK + CHUNK // GROUP)

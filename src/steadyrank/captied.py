@@ -1,55 +1,44 @@
-"""A list drawn from the many items whose indices tie at the cap, by their counts."""
+"""Places drawn from the many items whose indices tie, by their counts in blocks instead of one by one."""
 
 import numpy as np
 
 from ._jit import lean
-from .kernels import value_of
 
-ITEMS = 8  # a block, whose items at the cap are counted
+ITEMS = 8  # a block, whose tied items are counted
 GROUP = 8  # blocks counted together
 CHUNK = 64  # blocks looked at together
 
 
 @lean
-def rank_at_cap(ahead, sure, pool, size, n_sure, level, root, linear, s, lt, cap, allowed, ranking, uniforms, spare):
-    """At least a list's worth of items ties at the cap: shuffle their places without gathering them.
+def draw_tied(ahead, sure, n_sure, equals, n_equal, ranking, first, uniforms, spare):
+    """Fill the places from `first` on with items of the tie: those with an infinite bound, and the few `equals`.
 
     Place p goes to the item at a drawn place of the tied ones in item order, as `arrange` does; the few exchanges of
-    its shuffle are remembered instead of made. Then one walk over the blocks finds the items. Returns how many tie;
-    0, and nothing done, unless all items are allowed.
+    its shuffle are remembered instead of made. Then one walk over the blocks finds the items.
     """
-    every = True
-    for k in range(allowed.size):  # no early exit: a plain conjunction runs 64 items at a time
-        every &= allowed[k]
-    if not every:
-        return 0
-    d, total = ranking.size, n_sure
-    for i in range(size):
-        total += value_of(level, root, linear, pool[i], s, lt, cap) >= cap
-    draw_places(total, ranking, spare, uniforms)
-    counts, before, i = spare[d:], 0, 0
+    d = ranking.size - first
+    draw_places(n_sure + n_equal, ranking[first:], spare, uniforms[first:])
+    counts, before, e = spare[d:], 0, 0
     for p in range(d):
-        spare[p] = ranking[p]
+        spare[p] = ranking[first + p]
     for start in range(0, sure.size, CHUNK):
         inside = count_chunk(sure, start, counts)
-        while i < size and pool[i] < (start + CHUNK) * ITEMS:
-            arrived = value_of(level, root, linear, pool[i], s, lt, cap) >= cap
-            j = pool[i] // ITEMS - start
-            counts[j] += arrived
-            counts[CHUNK + j // GROUP] += arrived
-            inside += arrived
-            i += 1
+        while e < n_equal and equals[e] < (start + CHUNK) * ITEMS:
+            j = equals[e] // ITEMS - start
+            counts[j] += 1
+            counts[CHUNK + j // GROUP] += 1
+            inside += 1
+            e += 1
         for p in range(d):
             if before <= spare[p] < before + inside:
                 j, left = locate(counts, spare[p] - before)
-                ranking[p] = at_cap(ahead, start + j, left, level, root, linear, s, lt, cap, total > n_sure)
+                ranking[first + p] = pick(ahead, start + j, left, equals, n_equal)
         before += inside
-    return total
 
 
 @lean
 def count_chunk(sure, start, counts):
-    """How many items are at the cap in each block of a chunk, in each eight blocks, and in all."""
+    """How many items tie in each block of a chunk, in each eight blocks, and in all."""
     total, size = 0, min(CHUNK, sure.size - start)
     for g in range(CHUNK // GROUP):
         number = 0
@@ -63,7 +52,7 @@ def count_chunk(sure, start, counts):
 
 @lean
 def locate(counts, place):
-    """The block of a chunk with the item at this place of those at the cap, and its place there."""
+    """The block of a chunk with the item at this place of those that tie, and its place there."""
     start = block = reached = before = 0
     for g in range(CHUNK // GROUP):
         reached += counts[CHUNK + g]
@@ -78,14 +67,14 @@ def locate(counts, place):
 
 
 @lean
-def at_cap(ahead, j, left, level, root, linear, s, lt, cap, some):
-    """The item of block j at the cap that has `left` others before it there; `some` if any came there meanwhile."""
+def pick(ahead, j, left, equals, n_equal):
+    """The tied item of block j that has `left` others before it there."""
     found, here = j * ITEMS, 0
     for k in range(j * ITEMS, min((j + 1) * ITEMS, ahead.size)):
-        v = ahead[k]
-        if some and cap <= v < np.inf:
-            v = np.inf if value_of(level, root, linear, k, s, lt, cap) >= cap else v
-        here += v == np.inf
+        tied = ahead[k] == np.inf
+        for e in range(n_equal):
+            tied |= equals[e] == k
+        here += tied
         found += here <= left
     return found
 

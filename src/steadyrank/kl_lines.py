@@ -9,8 +9,9 @@ with equal (n, S) have equal ones, and tie as their indices do.
 import numpy as np
 
 from ._jit import kernel, lean, stack_floats, stack_ints
-from .bounds import GUESS, LAST, LONGEST, POOL, REACH, hold, keep, renew, room, time_parts
+from .bounds import GUESS, LAST, LEVEL, LINEAR, POOL, REACH, ROOT, SURE, keep, renew, time_parts
 from .kernels import arrange, kl_upper
+from .ranks import LONGEST, all_true, fill_tied, hold, room
 from .shortlist import SLACK, at_least, gather, name, place
 
 _EPOCH = 20  # tangents are drawn anew once t has grown by a twentieth
@@ -68,21 +69,79 @@ def rank_by_kl(bounds, seen, wins, level, root, linear, epoch, t, allowed, ranki
         note[p] = rng.random()
     held = hold(bounds, t, 1)
     if held and d <= LONGEST:
-        items, values, spare = stack_ints(room(d)), stack_floats(room(d)), stack_ints(room(d))
+        items, values, spare, equals = (
+            stack_ints(room(d)),
+            stack_floats(room(d)),
+            stack_ints(room(d)),
+            stack_ints(room(d)),
+        )
         w = (lt - epoch[L0]) ** 2 + 1e-300
-        index = level, root, linear, 0.0, lt, w, np.inf
-        n = gather(bounds.pool, size, reach, guess, *index, allowed, d, items, values)
-        if n > 0:
-            guess = place(values, n, ranking, note, spare)
-            if not clear(items, values, n, seen, wins, root, w, ranking):
-                solve(items, values, n, seen, wins, lt)
+        if bounds.window[SURE] >= d:
+            index = seen, wins, level, root, linear, w, lt
+            n = rank_tied_kl(bounds, *index, allowed, ranking, note, items, values, spare, equals)
+        else:
+            index = level, root, linear, 0.0, lt, w, np.inf
+            n = gather(bounds.pool, size, reach, guess, *index, allowed, d, items, values)
+            if n > 0:
                 guess = place(values, n, ranking, note, spare)
-            name(items, ranking)
+                if not clear(items, values, n, seen, wins, root, w, ranking):
+                    solve(items, values, n, seen, wins, lt)
+                    guess = place(values, n, ranking, note, spare)
+                name(items, ranking)
     if n == 0:
-        rank_all(seen, wins, bounds.pool, size if held else 0, reach, lt, allowed, ranking, note[:d])
+        rank_all(
+            seen,
+            wins,
+            bounds.pool,
+            size if held and bounds.window[SURE] == 0 else 0,
+            reach,
+            lt,
+            allowed,
+            ranking,
+            note[:d],
+        )
     for p in range(d):
         note[p] = 0.0
     return guess
+
+
+@lean
+def rank_tied_kl(
+    bounds, seen, wins, level, root, linear, w, lt, allowed, ranking, note, items, values, spare, equals
+):
+    """`rank_tied` for the KL index: by tangents if they tell what beats the tie, in which order; else by indices."""
+    pool, marks, size, d = bounds.pool, bounds.marks, bounds.window[POOL], ranking.size
+    tie = marks[LEVEL] + marks[LINEAR] * lt
+    least = at_least(tie, marks[ROOT], w)
+    if size > items.size or least < marks[REACH] or not all_true(allowed):
+        return 0
+    n = n_equal = 0
+    told = True
+    for i in range(size):
+        k = pool[i]
+        v = level[k] + linear[k] * lt
+        items[n], values[n] = k, v
+        above = at_least(v, root[k], w) > tie
+        n += above
+        told &= above | (v < least)
+    if told and n > 0:
+        best = ranking[: min(n, d)]
+        place(values, n, best, note, spare)
+        told = clear(items, values, n, seen, wins, root, w, best)
+    if not told:
+        k = 0
+        while bounds.ahead[k] < np.inf:
+            k += 1
+        tie = kl_upper(wins[k] / seen[k], seen[k], lt)
+        solve(pool, values, size, seen, wins, lt)
+        n = 0
+        for i in range(size):
+            v = values[i]
+            items[n], values[n], equals[n_equal] = pool[i], v, pool[i]
+            n += v > tie
+            n_equal += v == tie
+    fill_tied(bounds, items, values, n, equals, n_equal, ranking, note, spare)
+    return d
 
 
 @lean

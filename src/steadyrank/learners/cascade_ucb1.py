@@ -5,9 +5,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..bounds import Bounds, keep, rank_by_bounds
+from ..bounds import Bounds, keep
 from ..contract import Floats, Ints, Problem
 from ..kernels import count_bits
+from ..ranks import rank_by_bounds
 from ..settings import real
 
 

@@ -86,7 +86,7 @@ def main() -> None:
         "The others do more general jobs than ranking with cascade feedback: this says what that costs here, no more."
     )
     write_table("peers", rows)
-    draw_bars("peers", "Rounds a second at 500 items, lists of ten (CascadeUCBV and its nearest kin)",
+    draw_bars("peers", "Rounds a second, 500 items, lists of ten",
               {"steadyrank, simulated": loop, **{row["tool"]: row["rounds_per_second"] for row in rows}})  # fmt: skip
 
 

@@ -1,16 +1,25 @@
-"""The pictures of README and docs, from a finished report: python docs/make_images.py [results]."""
+"""The pictures of README and docs: python docs/make_images.py [results].
+
+From a finished report, and from what `make bench` left in build/bench.
+"""
 
 import pathlib
 import sys
 
+BENCHES = ["peers", "scaling-us"]
 FIGURES = ["corruption-yelp-pizza-moderate", "corruption-yelp-pizza-saturated"]
 
 
 def main() -> None:
     """Copy each figure with a light background of its own."""
     results = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else "results")
-    for name in FIGURES:
-        svg = (results / "report" / "figures" / f"{name}.svg").read_text()
+    sources = {name: results / "report" / "figures" / f"{name}.svg" for name in FIGURES}
+    sources |= {name: pathlib.Path("build", "bench", f"{name}.svg") for name in BENCHES}
+    for name, source in sources.items():
+        if not source.exists():
+            sys.stderr.write(f"{source} is missing: {name}.svg stays as it is\n")
+            continue
+        svg = source.read_text()
         light = svg.replace("<svg ", '<svg style="background: #fdfdfc; color: #1c1c1a" ', 1)  # on any page
         folder = pathlib.Path(__file__).parent / "images"
         folder.mkdir(exist_ok=True)

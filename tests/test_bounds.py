@@ -25,15 +25,17 @@ def fresh(name, n_items, length, horizon=20_000):
     return make(sr.learners()[name.split()[0]], problem, settings=INDEX_LEARNERS[name])
 
 
-def both(name, attraction, length, rounds, seed, *, allowed=None, silent=0.0, late=0.0):
+def both(name, attraction, length, rounds, seed, *, allowed=None, silent=0.0, late=0.0, shorter=0.0):
     """Play a learner and its twin that forgets its bounds after each update; every ranking must be the same.
 
-    `silent` of the rounds bring no update; `late` of the updates say that they belong to an earlier round.
+    `silent` of the rounds bring no update; `late` of the updates say that they belong to an earlier round; `shorter`
+    of the lists have one place only, or two.
     """
     quick, plain = (fresh(name, attraction.size, length) for _ in range(2))
     minds = [np.random.default_rng(seed) for _ in range(2)]
     world = np.random.default_rng(seed + 1)
-    rankings, notes = np.zeros((2, length), np.int64), np.zeros((2, length + NOTE_EXTRA))
+    lists, notes = np.zeros((2, length), np.int64), np.zeros((2, length + NOTE_EXTRA))
+    rankings = lists
     everything = np.ones(attraction.size, np.bool_)
     rank = call_rank.bind(quick, 1, everything, rankings[0], notes[0], minds[0])
     update = call_update.bind(quick, 1, rankings[0], notes[0], np.zeros(length, np.bool_), 1)
@@ -41,12 +43,14 @@ def both(name, attraction, length, rounds, seed, *, allowed=None, silent=0.0, la
     for t in range(1, rounds + 1):
         mask = everything if allowed is None or world.random() < 0.5 else allowed
         used += int(hold(first_row(quick.bounds), t, 1))
+        size = int(world.integers(1, min(length, 2) + 1)) if world.random() < shorter else length
+        rankings = [row[:size] for row in lists]
         for i, learner in enumerate((quick, plain)):
             notes[i] = 0.0
             rank(learner, t, mask, rankings[i], notes[i], minds[i])
         assert rankings[0].tolist() == rankings[1].tolist(), f"round {t}"
-        clicks = world.random(length) < attraction[rankings[0]]
-        examined = int(np.argmax(clicks)) + 1 if clicks.any() else length
+        clicks = world.random(size) < attraction[rankings[0]]
+        examined = int(np.argmax(clicks)) + 1 if clicks.any() else size
         if world.random() < silent:
             continue
         when = max(1, t - 40) if world.random() < late else t
@@ -79,6 +83,7 @@ def test_whatever_the_traffic(name, data):
     both(
         name, attraction, length, 150, seed, allowed=data.draw(st.sampled_from([None, allowed]), "allowed"),
         silent=data.draw(st.sampled_from([0.0, 0.4]), "silent"), late=data.draw(st.sampled_from([0.0, 0.3]), "late"),
+        shorter=data.draw(st.sampled_from([0.0, 0.3]), "shorter"),
     )  # fmt: skip
 
 
@@ -145,6 +150,7 @@ def test_a_large_tie_below_the_cap_is_counted_not_gathered(cap, better):
 @pytest.mark.parametrize("name", ["CascadeUCB1", "CascadeKLUCB", "M2UCBV"])
 def test_the_same_rankings_while_most_items_tie(name):
     both(name, np.full(400, 0.02), 5, 1_500, 1)
+    both(name, np.full(400, 0.02), 12, 600, 1, shorter=0.4)
 
 
 @pytest.mark.parametrize("length", [60, 300])

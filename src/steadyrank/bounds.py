@@ -35,10 +35,7 @@ class Bounds(NamedTuple):
     sure: Counts  # [blocks] how many are infinite
     pool: Ints  # [K] items, in order, whose bounds lie between floor and ceiling: the first `window[POOL]` places
     window: Ints  # [6] first and last round, sum of `sure`, least observations of an item, pool's size, stale items
-    marks: (
-        Floats  # [12] guess, reach, the pool's floor and ceiling, s and l of both rounds, whether a tie is counted,
-    )
-    # and the three parts of its index
+    marks: Floats  # [12] guess, reach, floor and ceiling, s and l of both rounds, the index that alike items have
 
     @classmethod
     def create(cls, n_items: int, rows: int = 0) -> "Bounds":
@@ -46,6 +43,7 @@ class Bounds(NamedTuple):
         shape = (rows,) if rows else ()
         window, marks = np.zeros((*shape, 6), np.int64), np.zeros((*shape, 12))
         window[..., LAST] = -1
+        marks[..., CEILING] = np.inf
         blocks = np.zeros((*shape, -(-n_items // ITEMS)), np.int32)
         return cls(np.zeros((*shape, n_items)), blocks, np.zeros((*shape, n_items), np.int64), window, marks)
 
@@ -98,7 +96,7 @@ def keep(bounds, seen, level, root, linear, cap, clock, t, ranking, examined, gu
         renew(bounds, seen, level, root, linear, cap, clock, t + 1, ranking.size)
         return
     d = ranking.size
-    were, gone, outside = window[SURE] >= d, 0, -np.inf
+    were, gone, outside = counts_tie(bounds), 0, -np.inf
     for p in range(examined):
         k = ranking[p]
         before, now = ahead[k], look_ahead(level, root, linear, k, cap, marks)
@@ -147,6 +145,12 @@ def count_sure(bounds):
             number += bounds.ahead[k] == np.inf
         bounds.sure[j] = number
         bounds.window[SURE] += number
+
+
+@lean
+def counts_tie(bounds):
+    """Whether the items of a tie are counted apart from the pool."""
+    return bounds.marks[CEILING] < np.inf
 
 
 @lean

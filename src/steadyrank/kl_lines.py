@@ -9,7 +9,7 @@ with equal (n, S) have equal ones, and tie as their indices do.
 import numpy as np
 
 from ._jit import kernel, lean, stack_floats, stack_ints
-from .bounds import GUESS, LAST, LEVEL, LINEAR, POOL, REACH, ROOT, SURE, keep, renew, time_parts
+from .bounds import GUESS, LAST, LEVEL, LINEAR, POOL, REACH, ROOT, SURE, counts_tie, keep, renew, time_parts
 from .kernels import arrange, kl_upper
 from .ranks import LONGEST, all_true, fill_tied, hold, room
 from .shortlist import SLACK, at_least, gather, name, place
@@ -69,14 +69,10 @@ def rank_by_kl(bounds, seen, wins, level, root, linear, epoch, t, allowed, ranki
         note[p] = rng.random()
     held = hold(bounds, t, 1)
     if held and d <= LONGEST:
-        items, values, spare, equals = (
-            stack_ints(room(d)),
-            stack_floats(room(d)),
-            stack_ints(room(d)),
-            stack_ints(room(d)),
-        )
+        items, values = stack_ints(room(d)), stack_floats(room(d))
+        spare, equals = stack_ints(room(d) + 1), stack_ints(room(d))
         w = (lt - epoch[L0]) ** 2 + 1e-300
-        if bounds.window[SURE] >= d:
+        if counts_tie(bounds):
             index = seen, wins, level, root, linear, w, lt
             n = rank_tied_kl(bounds, *index, allowed, ranking, note, items, values, spare, equals)
         else:
@@ -93,7 +89,7 @@ def rank_by_kl(bounds, seen, wins, level, root, linear, epoch, t, allowed, ranki
             seen,
             wins,
             bounds.pool,
-            size if held and bounds.window[SURE] == 0 else 0,
+            0 if counts_tie(bounds) or not held else size,
             reach,
             lt,
             allowed,
@@ -113,7 +109,7 @@ def rank_tied_kl(
     pool, marks, size, d = bounds.pool, bounds.marks, bounds.window[POOL], ranking.size
     tie = marks[LEVEL] + marks[LINEAR] * lt
     least = at_least(tie, marks[ROOT], w)
-    if size > items.size or least < marks[REACH] or not all_true(allowed):
+    if size > items.size or least < marks[REACH] or bounds.window[SURE] < d or not all_true(allowed):
         return 0
     n = n_equal = 0
     told = True

@@ -3,7 +3,7 @@
 import numpy as np
 
 from ._jit import lean, stack_floats, stack_ints
-from .bounds import ALIKE, FEWEST, FIRST, GUESS, LAST, LEVEL, LINEAR, POOL, REACH, ROOT, SURE, time_parts
+from .bounds import ALIKE, FEWEST, FIRST, GUESS, LAST, LEVEL, LINEAR, POOL, REACH, ROOT, SURE, counts_tie, time_parts
 from .captied import CHUNK, GROUP, draw_tied
 from .kernels import place_index, value_of
 from .shortlist import ROOM, gather, name, place
@@ -30,13 +30,9 @@ def rank_by_bounds(bounds, seen, level, root, linear, t, least, cap, allowed, ra
         note[p] = rng.random()
     n = 0
     if d <= LONGEST and hold(bounds, t, least):
-        items, values, spare, equals = (
-            stack_ints(room(d)),
-            stack_floats(room(d)),
-            stack_ints(room(d)),
-            stack_ints(room(d)),
-        )
-        if window[SURE] >= d:
+        items, values = stack_ints(room(d)), stack_floats(room(d))
+        spare, equals = stack_ints(room(d) + 1), stack_ints(room(d))
+        if counts_tie(bounds):
             n = rank_tied(
                 bounds, level, root, linear, s, lt, cap, allowed, ranking, note, items, values, spare, equals
             )
@@ -61,7 +57,7 @@ def room(d):
 
 @lean
 def rank_tied(bounds, level, root, linear, s, lt, cap, allowed, ranking, note, items, values, spare, equals):
-    """Rank where a list's worth ties: what beats the tie comes first, then the tie. 0 if that does not tell."""
+    """Rank where a list's worth ties: what beats the tie comes first, then the tie. 0 if that is not enough."""
     pool, marks, d = bounds.pool, bounds.marks, ranking.size
     size = bounds.window[POOL]
     if size > items.size or not all_true(allowed):
@@ -74,6 +70,8 @@ def rank_tied(bounds, level, root, linear, s, lt, cap, allowed, ranking, note, i
         items[n], values[n], equals[n_equal] = pool[i], v, pool[i]
         n += v > tie
         n_equal += v == tie
+    if n + n_equal + bounds.window[SURE] < d:
+        return 0
     fill_tied(bounds, items, values, n, equals, n_equal, ranking, note, spare)
     return d
 

@@ -135,9 +135,7 @@ def around():
 
 
 def main():
-    print(
-        f"{platform.processor() or platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}, "
-    )
+    print(f"{platform.processor() or platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}")
     print(f"numba {numba.__version__}, numpy {np.__version__}, steadyrank {sr.__version__}\n")
     headline()
     every_learner()

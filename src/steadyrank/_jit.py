@@ -184,7 +184,7 @@ def kernel(function: F) -> F:
 
 
 def lean(function: F) -> F:
-    """`kernel` for functions that allocate nothing and return no array: they count no references.
+    """`kernel` for functions that allocate nothing and return no array but a lent one: they count no references.
 
     In a loop that runs a million times a second, the counting would be most of the work. Numba refuses to compile
     one that allocates.

@@ -113,7 +113,7 @@ def keep(bounds, seen, level, root, linear, cap, clock, t, ranking, examined, gu
     window[STALE] += gone
     marks[REACH] = max(marks[REACH], np.nextafter(outside, np.inf))
     tied = window[SURE] >= d
-    if tied != were or (not tied and window[POOL] - window[STALE] < d + 3 * MORE):
+    if tied != were or (not tied and window[POOL] - window[STALE] < min(d + 3 * MORE, ahead.size)):
         refill(bounds, level, root, linear, cap, d)
     elif window[STALE] > (0 if tied else window[POOL] // _STALE):
         drop(ahead, pool, window, marks)
@@ -198,7 +198,7 @@ def refill(bounds, level, root, linear, cap, d):
     if window[SURE] >= d:
         marks[FLOOR], marks[CEILING] = cap, LARGEST
     else:
-        wanted = max(d + 2 * MORE, int(0.6 * math.sqrt(d * ahead.size)))
+        wanted = min(max(d + 2 * MORE, int(0.6 * math.sqrt(d * ahead.size))), ahead.size - window[SURE])
         marks[FLOOR], marks[CEILING] = choose_floor(ahead, marks[FLOOR], wanted), np.inf
         if count_reaching(ahead, marks[FLOOR]) > 4 * wanted:
             find_tie(bounds, level, root, linear, cap, wanted)

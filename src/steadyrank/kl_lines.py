@@ -85,17 +85,8 @@ def rank_by_kl(bounds, seen, wins, level, root, linear, epoch, t, allowed, ranki
                     guess = place(values, n, ranking, note, spare)
                 name(items, ranking)
     if n == 0:
-        rank_all(
-            seen,
-            wins,
-            bounds.pool,
-            0 if counts_tie(bounds) or not held else size,
-            reach,
-            lt,
-            allowed,
-            ranking,
-            note[:d],
-        )
+        size = 0 if counts_tie(bounds) or not held else size
+        rank_all(seen, wins, bounds.pool, size, reach, lt, allowed, ranking, note[:d])
     for p in range(d):
         note[p] = 0.0
     return guess

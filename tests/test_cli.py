@@ -36,6 +36,16 @@ def test_simulate_prints_a_table(capsys):
     assert "4/4" in err
 
 
+def test_simulate_runs_steadyrank_by_default_and_says_what_it_suspects(capsys):
+    options = ["--profile", "yelp-pizza", "--mapping", "sparse", "--horizon", "3000", "--seeds", "2"]
+    attack = ["--adversary", "FakeUser", "--schedule", "late", "--budget", "600"]
+    code, out, _ = steadyrank(capsys, "simulate", *options, *attack)
+    assert code == 0
+    row = re.search(r"^SteadyRank\s+[\d.,]+\s+± [\d.,]+\s+(\d+)\s+(\d+)$", out, re.MULTILINE)
+    assert 550 <= int(row[1]) <= 600  # now and then it finds nothing to change
+    assert 500 <= int(row[2]) <= 700
+
+
 def test_lists_name_everything_and_its_settings(capsys):
     for kind in ("learners", "adversaries", "users"):
         code, out, _ = steadyrank(capsys, kind)

@@ -1,5 +1,6 @@
 """Studies are run, interrupted, resumed, damaged and run elsewhere: the cells are always the same bytes."""
 
+import itertools
 import json
 import os
 import pathlib
@@ -24,6 +25,7 @@ from steadyrank.cells import Cell, Study, Trial, identity, key
 from steadyrank.lab import expand, run_cell, run_job
 from steadyrank.results import Store, Unreadable, read
 from steadyrank.studies import ALL, find
+from steadyrank.studies.matrix import ATTACKS, HELD_OUT, PROFILES, WHEN
 
 SCRIPT = pathlib.Path(small_study.__file__)
 N_JOBS = 37
@@ -100,10 +102,21 @@ def test_studies_hold_what_the_paper_shows():
     assert {c.mapping for c in cells} == {"saturated", "moderate"}
     assert {c.horizon for c in cells} == {40_000}
     matrix = [job for job in ALL["matrix"].jobs(seeds=5) if isinstance(job, Cell)]
-    assert len(matrix) == 5 * (4 * 6 + 1) * 10  # profiles; attacks and none; seven learners and three references
+    assert len(matrix) == 5 * (4 * 6 + 1) * 15  # profiles; attacks and none; twelve learners and three references
     assert {c.adversary for c in matrix} == {"PrefixFlip", "AttractionFlip", "FakeUser", "Swap", "Honest"}
     # curves are the same cells as the figure of final regrets: nothing is run twice
     assert len(expand([ALL["corruption"], ALL["curves-yelp"]], seeds=5, quick=False)) == len(cells)
+
+
+def test_a_third_of_the_matrix_is_held_out_by_a_fixed_seed():
+    places = [
+        (f"{world['profile']} {world.get('mapping', '')}".strip(), attack, f"{when['schedule']} {when['rate']:.0%}")
+        for world, attack, when in itertools.product(PROFILES, ATTACKS, WHEN)
+        if when["schedule"] != "spread"
+    ]
+    drawn = {places[i] for i in np.random.default_rng(7).permutation(len(places))[: len(places) // 3]}
+    named = {(p, a, when) for p, attacks in HELD_OUT.items() for a, whens in attacks.items() for when in whens}
+    assert named == drawn
 
 
 def test_a_second_run_recomputes_nothing(finished):

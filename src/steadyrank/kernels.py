@@ -7,8 +7,8 @@ import numpy as np
 from ._jit import kernel, lean
 
 __all__ = [
-    "any_click", "arrange", "cascade_stop", "cascade_value", "count_bits", "deal", "deal_ties", "kl_lower",
-    "kl_upper", "largest", "mean_index", "place_index", "rank_by_index", "top", "top_allowed", "value_of",
+    "any_click", "arrange", "cascade_like", "cascade_stop", "cascade_value", "count_bits", "deal", "deal_ties",
+    "kl_lower", "kl_upper", "largest", "mean_index", "place_index", "rank_by_index", "top", "top_allowed", "value_of",
 ]  # fmt: skip
 
 
@@ -199,6 +199,15 @@ def cascade_stop(clicks, size):
         if clicks[p]:
             return p + 1
     return size
+
+
+@lean
+def cascade_like(clicks, size, examined):
+    """Whether a cascade user can give this feedback: a click where the examined part ends, or no click and no end."""
+    for p in range(examined - 1):
+        if clicks[p]:
+            return False
+    return examined == size or (examined > 0 and clicks[examined - 1])
 
 
 @lean

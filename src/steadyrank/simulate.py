@@ -15,6 +15,7 @@ from .learners import ALL as LEARNERS
 from .schedules import SCHEDULES, Schedule
 from .settings import choice, flag, whole
 from .users import ALL as USERS
+from .views import View
 
 
 @kernel
@@ -92,6 +93,7 @@ class Run:
     spent: Floats  # [seed, mark] rounds corrupted so far
     bits_changed: Ints  # [seed] false bits that the learner was shown
     best_corrupted: Ints  # [seed] those of them about items of the best list
+    views: tuple[View | None, ...] = ()  # [seed] what the learner made of the feedback at the end, if it says so
 
     @property
     def final(self) -> Floats:
@@ -155,12 +157,13 @@ def simulate(
 
     halt = np.zeros(1, np.bool_)
 
-    def one(seed: int) -> tuple[Floats, Floats, Ints]:
+    def one(seed: int) -> tuple[Floats, Floats, Ints, View | None]:
         regret, spent, lies = np.zeros(rounds.size), np.zeros(rounds.size), np.zeros(2, np.int64)
         streams = [np.random.default_rng(s) for s in np.random.SeedSequence(seed).spawn(3)]
         sheet = Sheet.create(attraction.size, length)
-        play(*parts(seed), sheet, rounds, omniscient, halt, *streams, regret, spent, lies)
-        return regret, spent, lies
+        mind, crowd, foe = parts(seed)
+        play(mind, crowd, foe, sheet, rounds, omniscient, halt, *streams, regret, spent, lies)
+        return regret, spent, lies, mind.view() if hasattr(mind, "view") else None
 
     parts(chosen[0])  # every setting is refused here or not at all, before anything is compiled
     with ThreadPoolExecutor(workers) as pool:
@@ -174,8 +177,9 @@ def simulate(
             halt[0] = True
             pool.shutdown(wait=False, cancel_futures=True)
             raise
-    regret, spent, lies = (np.array(part) for part in zip(*(job.result() for job in jobs), strict=True))
-    return Run(learner_class.__name__, chosen, rounds, regret, spent, lies[:, 0], lies[:, 1])
+    *curves, views = zip(*(job.result() for job in jobs), strict=True)
+    regret, spent, lies = (np.array(part) for part in curves)
+    return Run(learner_class.__name__, chosen, rounds, regret, spent, lies[:, 0], lies[:, 1], views)
 
 
 def _check_attraction(attraction: Sequence[float] | Floats) -> Floats:

@@ -13,12 +13,15 @@ def add(commands: Any) -> None:
         "simulate",
         help="run learners against users and an adversary",
         description="Run learners against simulated users and an adversary; print their regret.",
-        epilog="example: steadyrank simulate CascadeTS TimeBlocks MUCBV:preset=small-block,corruption=0 "
+        epilog="example: steadyrank simulate SteadyRank CascadeTS MUCBV:preset=small-block,corruption=0 "
         "--profile synthetic-spread --adversary PrefixFlip --budget 10%",
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
     sub.add_argument(
-        "learner", nargs="+", help="NAME or NAME:setting=value,... ; `steadyrank learners` lists names and settings"
+        "learner",
+        nargs="*",
+        default=["SteadyRank"],
+        help="NAME or NAME:setting=value,... ; `steadyrank learners` lists names and settings",
     )
     sub.add_argument("--profile", default="synthetic-spread", help="a name of `steadyrank profiles`, or a built file")
     sub.add_argument("--mapping", default=None, help="from ratings to attraction; `steadyrank profiles` lists them")
@@ -63,11 +66,18 @@ def _run(options: argparse.Namespace) -> None:
             threads=options.threads, omniscient=options.omniscient, progress=bar.step,
         )  # fmt: skip
         spread = float(half_width(run.final))
-        rows.append([text, f"{run.final.mean():,.1f}", plus_minus(spread, 1), f"{run.spent[:, -1].mean():,.0f}"])
+        views = [view for view in run.views if view is not None]
+        suspected = sum(view.corrupted * (view.rounds + view.rejected) for view in views) / max(len(views), 1)
+        corrupted = f"{run.spent[:, -1].mean():,.0f}"
+        rows.append(
+            [text, f"{run.final.mean():,.1f}", plus_minus(spread, 1), corrupted, f"{suspected:,.0f}" if views else ""]
+        )
     bar.close()
     print(
         f"{world.title}, {world.attraction.size} items, lists of {options.length}, "
         f"{options.horizon:,} rounds, {options.seeds} seeds, users {options.users}, "
         f"{options.adversary} {options.schedule} {budget:,} rounds{', omniscient' if options.omniscient else ''}"
     )
-    print(aligned(["learner", "regret", "95 %", "corrupted rounds"], rows))
+    titles = ["learner", "regret", "95 %", "corrupted rounds", "suspected"]
+    shown = len(titles) if any(row[-1] for row in rows) else len(titles) - 1
+    print(aligned(titles[:shown], [row[:shown] for row in rows]))

@@ -10,6 +10,7 @@ import polars as pl
 from .. import cells
 from ..cells import Study
 from ..profiles import profile
+from ..studies.matrix import HELD_OUT
 from . import figures
 from .tables import by_rate, finals
 
@@ -198,6 +199,9 @@ def ratios(rows: pl.DataFrame) -> pl.DataFrame:
     return joined.with_columns(ratio=pl.col("regret") / pl.col("least"))
 
 
+_HELD_OUT = [f"{p} {a} {when}" for p, attacks in HELD_OUT.items() for a, whens in attacks.items() for when in whens]
+
+
 def _matrix(study: Study, rows: pl.DataFrame, quick: bool) -> list[Exhibit]:
     table, out = ratios(rows), []
     named = table.with_columns(
@@ -210,13 +214,19 @@ def _matrix(study: Study, rows: pl.DataFrame, quick: bool) -> list[Exhibit]:
         caption = _caption(study, there, quick, "Regret as a multiple of the omniscient learner's.", "attack")
         out.append(Exhibit(where, caption, svg=figures.matrix(where, wide, f"{name} {mapping}".strip())))
         out.append(Exhibit(where, caption, table=_short(wide)))
-    attacked = pl.col("ratio").filter((pl.col("rate") > 0) & (pl.col("schedule") != "spread"))
-    total = table.group_by("who", maintain_order=True).agg(
+    apart = (pl.col("rate") > 0) & (pl.col("schedule") != "spread")
+    place = pl.format("{} {} {}", "profile", "mapping", "scenario").str.replace("  ", " ", literal=True)
+    attacked, unseen = pl.col("ratio").filter(apart), pl.col("ratio").filter(place.is_in(_HELD_OUT))
+    total = named.group_by("who", maintain_order=True).agg(
         attacked.log().mean().exp().alias("geometric mean"), attacked.max().alias("worst cell"),
+        unseen.log().mean().exp().alias("held-out cells"), unseen.max().alias("worst of these"),
         pl.col("ratio").filter(pl.col("rate") == 0).log().mean().exp().alias("without attack"),
         pl.col("ratio").filter(pl.col("schedule") == "spread").log().mean().exp().alias("spread attacks"),
     ).sort("geometric mean")  # fmt: skip
-    caption = "Regret as a multiple of CascadeTS that never sees a false click; spread attacks apart."
+    caption = (
+        "Regret as a multiple of CascadeTS that never sees a false click; spread attacks apart. Held-out cells are"
+    )
+    caption += " those that no choice made for SteadyRank has looked at."
     return [Exhibit(study.name, f"{caption} {_command(study, quick)}", table=_short(total)), *out]
 
 

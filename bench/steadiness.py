@@ -1,0 +1,169 @@
+"""What SteadyRank promises, measured: python bench/steadiness.py [--seeds 20] [PART ...].
+
+Parts: honest (regimes opened, regret against CascadeTS), bursts (changes of regime and delay of notice under one
+attack in one stretch), drift, jump, late (non-clicks 3,000 rounds late), cost. All by default.
+"""
+
+import argparse
+import statistics
+import time
+
+import numpy as np
+
+import steadyrank as sr
+from steadyrank.contract import NOTE_EXTRA, Problem, call_rank, call_update, make, memory
+from steadyrank.profiles import mappings
+
+SteadyRank = sr.learners()["SteadyRank"]
+ROUNDS = 40_000
+ATTACKS = ["PrefixFlip", "AttractionFlip", "FakeUser", "Swap", "Promote", "Demote"]
+
+
+def worlds():
+    """Every profile under every mapping, and two whose items lie around 1/2, where regimes are hardest to tell."""
+    for name in sr.profiles():
+        for mapping in mappings(name) or [None]:
+            yield f"{name} {mapping or ''}".strip(), sr.profile(name, mapping).attraction
+    for name in ("yelp-pizza", "movielens"):
+        odds = np.log(1 / sr.profile(name, "moderate").attraction - 1)
+        yield f"{name} sigmoid(r - 4)", 1 / (1 + np.exp(odds - 1))
+
+
+def play(learner, attraction, seeds, **options):
+    return sr.simulate(learner, attraction, length=10, horizon=ROUNDS, seeds=range(seeds), **options)
+
+
+def honest(seeds):
+    print(f"\nhonest users, {seeds} seeds\n{'':<32}{'runs with a 2nd regime':>24}{'regret':>10}{'of CascadeTS':>14}")
+    ratios = []
+    for name, attraction in worlds():
+        run, other = play("SteadyRank", attraction, seeds), play("CascadeTS", attraction, seeds)
+        opened = sum(len(view.regimes) > 1 for view in run.views)
+        ratios.append(run.final.mean() / other.final.mean())
+        print(f"{name:<32}{opened:>24}{run.final.mean():>10.1f}{ratios[-1]:>14.2f}", flush=True)
+    print(f"geometric mean {statistics.geometric_mean(ratios):.2f}, most {max(ratios):.2f}")
+
+
+def bursts(seeds):
+    """The attack's last round is read from what it spent; delays count from the first round it could be noticed."""
+    print(f"\none attack in one stretch, {seeds} seeds, six attacks\n{'':<32}", end="")
+    print(f"{'':>12}{'changes, most':>15}{'delay of notice, start':>24}{'end':>8}  (rounds, median)")
+    for name, attraction in worlds():
+        for schedule, rate in (("front", 0.05), ("front", 0.25), ("late", 0.15)):
+            changes, starts, ends = [], [], []
+            for attack in ATTACKS:
+                budget = int(rate * ROUNDS)
+                run = play(
+                    "SteadyRank", attraction, seeds, adversary=attack, schedule=schedule, budget=budget, marks=ROUNDS
+                )
+                for view, spent in zip(run.views, run.spent, strict=True):
+                    changes.append(view.n_changes)
+                    first, last = (int(np.argmax(spent >= x)) + 1 for x in (1, spent[-1]))
+                    noticed = [change.noticed for change in view.changes]
+                    starts += [t - first for t in noticed if first < t <= last][:1]
+                    ends += [t - last for t in noticed if t > last][:1]
+            shown = [f"{statistics.median(part):.0f}" if part else "-" for part in (starts, ends)]
+            print(f"{name:<32}{schedule:>8}{rate:>4.0%}{max(changes):>15}{shown[0]:>24}{shown[1]:>8}", flush=True)
+
+
+def unsaturated():
+    return [(name, attraction) for name, attraction in worlds() if "saturated" not in name]
+
+
+def drift(seeds):
+    print(
+        f"\ntastes that drift by up to 0.1, {seeds} seeds\n{'':<32}{'':>12}{'regimes, most':>15}{'of CascadeTS':>14}"
+    )
+    for name, attraction in unsaturated():
+        for settings in ({"span": ROUNDS}, {"span": 20_000}, {"pattern": "daily", "span": 4_000}):
+            options = {"users": "DriftingCascade", "users_settings": settings}
+            run, other = (play(learner, attraction, seeds, **options) for learner in ("SteadyRank", "CascadeTS"))
+            most = max(len(view.regimes) for view in run.views)
+            kind = f"{settings.get('pattern', 'slow')} {settings['span'] // 1000}k"
+            print(f"{name:<32}{kind:>12}{most:>15}{run.final.mean() / other.final.mean():>14.2f}", flush=True)
+
+
+def jump(seeds):
+    """Loss a round: chance of a click lost against the best list of the round."""
+    print(f"\nthe ten best items change at round 20,000, {seeds} seeds: loss a round in rounds after it")
+    print(f"{'':<32}{'':>12}{'before':>8}{'0-100':>8}{'2k-3k':>8}{'10k-20k':>9}")
+    marks = [19_000, 20_000, 20_100, 22_000, 23_000, 30_000, ROUNDS]
+    for name, attraction in unsaturated():
+        for learner in ("SteadyRank", "CascadeTS"):
+            run = play(
+                learner, attraction, seeds, users="DriftingCascade", marks=marks,
+                users_settings={"pattern": "jump", "span": 20_000},
+            )  # fmt: skip
+            loss = np.diff(run.regret.mean(0)) / np.diff(marks)
+            print(f"{name:<32}{learner:>12}{loss[0]:>8.3f}{loss[1]:>8.3f}{loss[3]:>8.3f}{loss[5]:>9.3f}", flush=True)
+
+
+def late(seeds, delay=3_000):
+    """Clicks could be told at once, but feedback enters in impression order once the non-clicks are known."""
+    print(f"\nfeedback {delay:,} rounds late, in impression order, {seeds} seeds")
+    for name, attraction in unsaturated():
+        regimes = []
+        for seed in range(seeds):
+            learner = make(SteadyRank, Problem(attraction.size, 10, seed=seed), settings={})
+            mind, world = (np.random.default_rng(s) for s in np.random.SeedSequence(seed).spawn(2))
+            allowed, waiting, rank, update = np.ones(attraction.size, np.bool_), [], None, None
+            for t in range(1, 20_001):
+                ranking, note = np.zeros(10, np.int64), np.zeros(10 + NOTE_EXTRA)
+                rank = rank or call_rank.bind(learner, t, allowed, ranking, note, mind)
+                rank(learner, t, allowed, ranking, note, mind)
+                bits = world.random(10) < attraction[ranking]
+                examined = int(np.argmax(bits)) + 1 if bits.any() else 10
+                bits[examined:] = False
+                waiting.append((t, ranking, note, bits, examined))
+                if t > delay:
+                    update = update or call_update.bind(learner, *waiting[t - delay - 1])
+                    update(learner, *waiting[t - delay - 1])
+            regimes.append(len(learner.view().regimes))
+        print(f"{name:<32}regimes {max(regimes)} at most", flush=True)
+
+
+def cost(seeds):
+    print("\ntime of 40,000 rounds against CascadeTS, both in this run; K about 500")
+    for name, attraction in unsaturated():
+        for options in ({}, {"adversary": "FakeUser", "schedule": "late", "budget": 6_000}):
+            took = {}
+            for learner in ("CascadeTS", "SteadyRank"):
+                play(learner, attraction, 1, **options)
+                times = []
+                for _ in range(3):
+                    begin = time.perf_counter()
+                    play(learner, attraction, 1, threads=1, **options)
+                    times.append(time.perf_counter() - begin)
+                took[learner] = min(times)
+            kind = options.get("adversary", "honest")
+            print(f"{name:<32}{kind:>10}{took['SteadyRank'] / took['CascadeTS']:>8.2f}", flush=True)
+    learner = make(SteadyRank, Problem(500, 10), settings={})
+    print(f"memory: {sum(array.nbytes for _, array in memory(learner)) / 500:.0f} bytes an item at K = 500")
+    rng, allowed, times = np.random.default_rng(0), np.ones(500, np.bool_), []
+    ranking, note, bits = np.zeros(10, np.int64), np.zeros(10 + NOTE_EXTRA), np.zeros(10, np.bool_)
+    rank = call_rank.bind(learner, 1, allowed, ranking, note, rng)
+    update = call_update.bind(learner, 1, ranking, note, bits, 10)
+    for t in range(1, 20_001):
+        begin = time.perf_counter()
+        rank(learner, t, allowed, ranking, note, rng)
+        update(learner, t, ranking, note, bits, 10)
+        times.append(time.perf_counter() - begin)
+    print(
+        f"live: rank + update {1e6 * statistics.median(times):.0f} us in the median, {1e6 * max(times):.0f} at most"
+    )
+
+
+PARTS = {"honest": honest, "bursts": bursts, "drift": drift, "jump": jump, "late": late, "cost": cost}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("part", nargs="*", choices=list(PARTS), default=list(PARTS))
+    parser.add_argument("--seeds", type=int, default=20)
+    options = parser.parse_args()
+    for part in options.part:
+        PARTS[part](options.seeds if part == "honest" else max(options.seeds // 5, 1))
+
+
+if __name__ == "__main__":
+    main()

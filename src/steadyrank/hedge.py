@@ -1,0 +1,33 @@
+"""A list for two views of the items at once."""
+
+from ._jit import lean
+
+
+@lean
+def hedged_list(mine, other, weight, ranking, rng):
+    """Fill `ranking` so that a cascade user is likely to click, whichever of two views of the items is true.
+
+    `mine` and `other`: attraction of each item in either view, `mine` negative where an item may not be shown; it is
+    overwritten. The chance of a click, 1 - prod(1 - attraction), is averaged over the views, the other one with
+    `weight`, and items are added one by one, each the one that adds most: at least 1 - 1/e of the best possible
+    (Nemhauser, Wolsey, Fisher 1978: the average is monotone and submodular). Once a view is likely to be served,
+    the places left go to the other. One uniform a place says where the search begins: ties favour no item. O(K d).
+    """
+    miss_mine = 1.0 - weight
+    miss_other = weight
+    items = mine.size
+    for p in range(ranking.size):
+        pick = -1
+        most = -1.0
+        k = int(rng.random() * items)
+        for _ in range(items):
+            if mine[k] >= 0.0:
+                gain = miss_mine * mine[k] + miss_other * other[k]
+                if gain > most:
+                    most = gain
+                    pick = k
+            k = k + 1 if k + 1 < items else 0
+        ranking[p] = pick
+        miss_mine *= 1.0 - mine[pick]
+        miss_other *= 1.0 - other[pick]
+        mine[pick] = -1.0

@@ -1,0 +1,60 @@
+"""What the items have in common: Beta predictives, and a prior fitted across items."""
+
+import math
+
+from ._jit import lean
+
+FIT_STEPS = 10  # a window; each goes only part of the way where items were seen few times
+FIT_ITEMS = 10  # with fewer items seen there is no population to speak of
+STRENGTH = (1.0, 100.0)  # pseudo-counts of a fitted prior, least and most
+EDGE = 0.002  # least distance of its mean from 0 and from 1
+
+
+@lean
+def log_beta(a, b):
+    """log B(a, b), for a, b > 0."""
+    return math.lgamma(a) + math.lgamma(b) - math.lgamma(a + b)
+
+
+@lean
+def log_predictive(wins, seen, a, b, most):
+    """Log chance of one order of `wins` clicks in `seen` looks at an item whose attraction is Beta(a, b).
+
+    Of a + b pseudo-counts at most `most` count: whatever was learnt, attraction may have moved a little since.
+    """
+    total = a + b
+    if total > most:
+        a *= most / total
+        b *= most / total
+    return log_beta(a + wins, b + seen - wins) - log_beta(a, b)
+
+
+@lean
+def fit_prior(seen, wins, prior):
+    """Move `prior`, float64[2], towards the Beta from which the items' attractions seem to be drawn.
+
+    Each step replaces it by the Beta with the mean and the variance of the average posterior of the items seen, an
+    expectation-maximization step with moments for maximum. Its fixed point does not mind that the learner chose
+    what to show: how often an item was shown depends on its own clicks alone. O(K).
+    """
+    for _ in range(FIT_STEPS):
+        a = prior[0]
+        b = prior[1]
+        items = 0
+        first = 0.0
+        second = 0.0
+        for k in range(seen.size):
+            if seen[k] > 0:
+                total = a + b + seen[k]
+                p = (a + wins[k]) / total
+                items += 1
+                first += p
+                second += p * p + p * (1.0 - p) / (total + 1.0)
+        if items < FIT_ITEMS:
+            return
+        mean = first / items
+        variance = max(second / items - mean * mean, 1e-9)
+        mean = min(max(mean, EDGE), 1.0 - EDGE)
+        strength = min(max(mean * (1.0 - mean) / variance - 1.0, STRENGTH[0]), STRENGTH[1])
+        prior[0] = mean * strength
+        prior[1] = (1.0 - mean) * strength

@@ -1,0 +1,47 @@
+"""What a learner makes of the feedback, for people to read."""
+
+from dataclasses import dataclass
+
+from .arrays import Floats, Ints
+
+
+@dataclass(frozen=True)
+class Regime:
+    """One stretch, or several, of rounds with the same click behaviour."""
+
+    number: int  # 1, 2, ... in order of opening
+    start: int  # its first round
+    rounds: int  # how many it has
+    estimate: Floats  # [K] attraction of each item in it, posterior mean
+    seen: Ints  # [K] looks behind each estimate; 0: the estimate is what items have in common
+
+
+@dataclass(frozen=True)
+class Change:
+    """A change of regime."""
+
+    start: int  # the first round of the new behaviour, as far as can be told
+    noticed: int  # the round whose feedback gave it away
+    before: int  # numbers of regimes
+    after: int
+
+
+@dataclass(frozen=True)
+class View:
+    """Regimes, which of them is believed, and what that says of the feedback."""
+
+    regimes: tuple[Regime, ...]  # those remembered, in order of opening
+    current: int  # number of the regime that feedback is added to
+    trusted: int  # number of the longest regime; the current one among equals
+    rounds: int  # learnt from
+    rejected: int  # rounds of feedback that no cascade user can give, and that were left out
+    corrupted: float  # share of all rounds rejected or outside the trusted regime, in [0, 1]
+    n_changes: int
+    changes: tuple[Change, ...]  # the latest ones, oldest first
+
+    def regime(self, number: int) -> Regime:
+        """The regime with this number."""
+        for regime in self.regimes:
+            if regime.number == number:
+                return regime
+        raise KeyError(f"no regime {number}: known are {', '.join(str(r.number) for r in self.regimes)}")

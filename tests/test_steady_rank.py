@@ -1,0 +1,375 @@
+"""SteadyRank against itself written out, numbers worked out by hand, and what it promises."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import special, stats
+
+import steadyrank as sr
+from steady_reference import Steady
+from steadyrank.contract import NOTE_EXTRA, Problem, call_rank, call_update, make
+from steadyrank.draws import draw_all, draw_over, draw_top
+from steadyrank.hedge import hedged_list
+from steadyrank.kernels import cascade_like, cascade_value
+from steadyrank.populations import fit_prior, log_predictive
+from steadyrank.regimes import CURRENT, STORED, Regimes, Rule, count, judge, move, rival, weigh
+
+SteadyRank = sr.learners()["SteadyRank"]
+K, D = 24, 3
+CALM = np.random.default_rng(3).uniform(0.02, 0.6, K)
+
+
+class World:
+    """Cascade users, or in some rounds users of another taste, or bits that no cascade user gives."""
+
+    def __init__(self, tastes, seed):
+        self.tastes, self.rng = tastes, np.random.default_rng(seed)
+
+    def answer(self, t, ranking):
+        bits = self.rng.random(len(ranking)) < self.tastes(t)[ranking]
+        if t % 11 == 0:
+            return bits, len(ranking)
+        examined = int(np.argmax(bits)) + 1 if bits.any() else len(ranking)
+        bits[examined:] = False
+        return bits, examined
+
+
+def several(t):
+    """Other items are liked every 200 rounds, more tastes than can be stored, then the first one again."""
+    liked = np.arange(K) // 3 == t // 200 % 8
+    return np.where(liked, 0.9, 0.03)
+
+
+@pytest.mark.parametrize(
+    ("tastes", "rounds", "opened", "options"),
+    [
+        (lambda t: CALM if t % 500 < 300 else 1 - CALM, 1400, 2, {"window": 10}),
+        (several, 2000, 7, {"window": 7, "caution": 0.9}),
+        (
+            lambda t: CALM if t < 400 else 0.1 * CALM,
+            900,
+            2,
+            {"window": 25, "reject_impossible": True, "caution": 0.0},
+        ),
+        (lambda t: CALM * 0.2, 600, 1, {}),
+    ],
+)
+def test_equals_its_slow_version(tastes, rounds, opened, options):
+    """The same lists from the same draws, the same regimes and rejections; some answers come late.
+
+    At least `opened` regimes: more than there are places in the second case.
+    """
+    learner, slow = make(SteadyRank, Problem(K, D), settings=options), Steady(K, **options)
+    mind, mirror, world = np.random.default_rng(1), np.random.default_rng(1), World(tastes, 2)
+    for t in range(1, rounds + 1):
+        allowed = np.ones(K, np.bool_) if t % 10 else world.rng.random(K) < 0.7
+        allowed[:D] = True
+        size = D if t % 7 else D - 1
+        ranking, note = np.zeros(size, np.int64), np.zeros(D + NOTE_EXTRA)
+        call_rank(learner, t, allowed, ranking, note, mind)
+        assert ranking.tolist() == slow.rank(t, allowed.tolist(), size, mirror), f"round {t}"
+        clicks, examined = world.answer(t, ranking)
+        note[-1] = t % 13 == 0
+        call_update(learner, t, ranking, note, clicks, examined)
+        slow.update(t, ranking.tolist(), clicks.tolist(), examined, late=t % 13 == 0)
+    assert mind.bit_generator.state == mirror.bit_generator.state
+    view = learner.view()
+    assert [(r.number, r.rounds) for r in view.regimes] == [(r, len(slow.of(r))) for r in sorted(slow.priors)]
+    assert [(c.before, c.after) for c in view.changes] == [change[1:] for change in slow.changes]
+    assert (view.current, view.rejected) == (slow.current, slow.rejected)
+    for regime in view.regimes:
+        a, b = slow.priors[regime.number]
+        seen, wins = (np.array(x) for x in slow.counts(slow.of(regime.number)))
+        np.testing.assert_allclose(regime.estimate, (a + wins) / (a + b + seen), rtol=1e-9)
+    assert slow.opened >= opened
+    assert (slow.rejected > 0) == ("reject_impossible" in options)
+
+
+@pytest.mark.parametrize(
+    ("wins", "seen", "a", "b", "by_hand"),
+    [
+        (1, 1, 1.0, 1.0, 1 / 2),
+        (0, 2, 1.0, 1.0, 1 / 3),  # 1/2 then 2/3
+        (1, 2, 2.0, 1.0, 2 / 3 * 1 / 4),  # a click, then none of Beta(3, 1)
+        (2, 2, 300.0, 900.0, 0.25 * 101 / 401),  # 1,200 looks count as 400: Beta(100, 300)
+    ],
+)
+def test_predictive_by_hand(wins, seen, a, b, by_hand):
+    assert log_predictive(wins, seen, a, b, 400.0) == pytest.approx(math.log(by_hand), abs=1e-9)
+
+
+def test_fitted_prior_by_hand_and_its_limits():
+    """Ten items, one look each, five clicked. From Beta(1, 1) posteriors Beta(2, 1) and Beta(1, 2): mean 1/2, their
+    variance 1/18 and (1/6)^2 between them make 1/12, so Beta(1, 1) again."""
+    seen, wins, prior = np.ones(10, np.int64), np.array([1, 0] * 5), np.ones(2)
+    fit_prior(seen, wins, prior)
+    np.testing.assert_allclose(prior, [1.0, 1.0], atol=1e-12)
+    fit_prior(seen[:9], wins[:9], prior := np.array([2.0, 3.0]))
+    assert prior.tolist() == [2.0, 3.0]  # too few items
+    fit_prior(np.full(10, 10**6), np.zeros(10, np.int64), prior := np.ones(2))
+    assert prior == pytest.approx([0.2, 99.8])
+
+
+@pytest.mark.parametrize(("a", "b"), [(0.4, 9.0), (3.0, 17.0)])
+def test_fitted_prior_finds_the_population_whatever_is_shown(a, b):
+    """2,000 items; an item goes on being shown only while it is clicked, which moment estimates do not survive."""
+    rng = np.random.default_rng(5)
+    seen, wins = np.zeros(2000, np.int64), np.zeros(2000, np.int64)
+    for k, p in enumerate(rng.beta(a, b, 2000)):
+        for i in range(60):
+            seen[k] += 1
+            wins[k] += (bit := rng.random() < p)
+            if i >= 5 and not bit:
+                break
+    prior = np.ones(2)
+    for _ in range(100):
+        fit_prior(seen, wins, prior)
+    assert prior[0] / prior.sum() == pytest.approx(a / (a + b), rel=0.1)
+    assert prior.sum() == pytest.approx(a + b, rel=0.3)
+
+
+@pytest.mark.parametrize(("a", "b", "least"), [(0.3, 8.0, 0.2), (0.9, 20.0, 0.1), (0.5, 0.7, 0.4), (2.5, 4.0, 0.5)])
+def test_draws_above_a_bound_have_the_posterior_of_all_draws(a, b, least):
+    """40,000 draws, Kolmogorov-Smirnov at 1e-4 on those above, and the share of those above within 4 errors."""
+    rng = np.random.default_rng(7)
+    draws = np.array([draw_over(a, b, least, rng) for _ in range(40_000)])
+    above, tail = draws[draws >= least], stats.beta(a, b).sf(least)
+    assert abs(above.size / draws.size - tail) < 4 * math.sqrt(tail * (1 - tail) / draws.size)
+    assert stats.kstest(1 - stats.beta(a, b).sf(above) / tail, "uniform").pvalue > 1e-4
+
+
+def test_bound_of_the_stand_in_draw():
+    """x^(a - 1) <= Gamma(a) for all a in (0, 1) and x at least the bound used."""
+    a = np.linspace(1e-6, 1 - 1e-6, 10_001)
+    assert np.all(0.5615 ** (a - 1) <= special.gamma(a))
+
+
+def test_only_draws_that_lose_are_left_out():
+    seen, wins, allowed = np.full(50, 4), np.zeros(50, np.int64), np.ones(50, np.bool_)
+    wins[:10], allowed[5] = 3, False
+    top, every = np.zeros(50), np.zeros(50)
+    draw_top(seen, wins, 0.5, 5.0, allowed, 4, np.random.default_rng(0), top)
+    draw_all(seen, wins, 0.5, 5.0, allowed, np.random.default_rng(0), every)
+    assert 4 <= np.isfinite(top).sum() < 50
+    assert np.isneginf(top[5])
+    assert np.isneginf(every[5])
+    assert np.isfinite(np.delete(every, 5)).all()
+
+
+@given(st.integers(0, 10**6), st.floats(0, 1), st.integers(1, 4))
+@settings(max_examples=60, deadline=None)
+def test_hedged_list_is_near_the_best_for_the_average_of_both_views(seed, weight, size):
+    """At least 1 - 1/e of the best of all lists, each item once, none that may not be shown."""
+    rng = np.random.default_rng(seed)
+    mine, other = rng.uniform(0, 1, (2, 7)) ** 3
+    hidden = int(rng.integers(7))
+    ranking, spent = np.zeros(size, np.int64), mine.copy()
+    spent[hidden] = -np.inf
+
+    def value(items):
+        items = np.array(items)
+        return (1 - weight) * cascade_value(mine, items) + weight * cascade_value(other, items)
+
+    hedged_list(spent, other, weight, ranking, np.random.default_rng(0))
+    assert len(set(ranking.tolist())) == size
+    assert hidden not in ranking
+    best = max(value(items) for items in _subsets([k for k in range(7) if k != hidden], size))
+    assert value(ranking) >= (1 - 1 / math.e) * best - 1e-12
+
+
+def _subsets(items, size):
+    if size == 0:
+        return [[]]
+    return [[k, *rest] for i, k in enumerate(items) for rest in _subsets(items[i + 1 :], size - 1)]
+
+
+def test_hedged_list_serves_both_views_and_the_weight_decides_how_much():
+    mine = np.array([0.5, 0.4, 0.3, 0.2, 0.0, 0.0, 0.0, 0.0])
+    places = {}
+    for weight in (0.0, 0.5, 0.99):
+        ranking = np.zeros(4, np.int64)
+        hedged_list(mine.copy(), mine[::-1].copy(), weight, ranking, np.random.default_rng(1))
+        places[weight] = sorted(ranking.tolist())
+    assert places == {0.0: [0, 1, 2, 3], 0.5: [0, 1, 6, 7], 0.99: [4, 5, 6, 7]}
+
+
+def test_hedged_list_favours_no_item_among_equals():
+    first = []
+    for seed in range(200):
+        ranking = np.zeros(2, np.int64)
+        hedged_list(np.full(5, 0.2), np.full(5, 0.2), 0.5, ranking, np.random.default_rng(seed))
+        first.append(ranking[0])
+    assert min(np.bincount(first, minlength=5)) > 20  # 40 expected, three and a half standard errors
+
+
+@pytest.mark.parametrize(
+    ("clicks", "examined", "possible"),
+    [("000", 3, True), ("001", 3, True), ("100", 1, True), ("010", 2, True), ("110", 2, False), ("101", 3, False),
+     ("000", 2, False), ("000", 0, False)],
+)  # fmt: skip
+def test_what_a_cascade_user_can_do(clicks, examined, possible):
+    assert cascade_like(np.array([c == "1" for c in clicks]), 3, examined) == possible
+
+
+def told(before, recent):
+    """Regimes told of (item, clicks, looks), a look a round: some rounds ago, and recently."""
+    regimes = Regimes.create(3)
+    for item, wins, looks in before:
+        for i in range(looks):
+            count(regimes, np.array([item]), np.array([i < wins]), 1, False)
+    for item, wins, looks in recent:
+        for i in range(looks):
+            count(regimes, np.array([item]), np.array([i < wins]), 1, True)
+    return regimes
+
+
+def test_evidence_by_hand():
+    """Item 0: 10 of 20 before, 0 of 10 now. Item 1: 4 looks before, too few to testify."""
+    regimes, evidence = told([(0, 10, 20), (1, 4, 4)], [(0, 0, 10), (1, 0, 10)]), np.zeros(7)
+    weigh(regimes, Rule(), 0, evidence)
+    same = special.betaln(11, 21) - special.betaln(11, 11)
+    anew = -math.log(11)
+    assert evidence[:2] == pytest.approx([0.0, math.log(0.9 + 0.1 * math.exp(anew - same))])
+    regimes.tally[STORED] = 2  # and a stored regime that knows item 0 as never clicked
+    regimes.seen[1, 0] = 30
+    weigh(regimes, Rule(), 0, evidence)
+    assert evidence[1] == pytest.approx(math.log(31 / 41) - same)
+    regimes.seen[1, 0] = 4
+    weigh(regimes, Rule(), 0, evidence)
+    assert evidence[1] == 0.0  # it does not know the item either
+
+
+def test_overwhelming_evidence_does_not_overflow():
+    regimes, evidence = told([(0, 3000, 3000)], [(0, 0, 3000)]), np.zeros(7)
+    weigh(regimes, Rule(), 3, evidence)
+    assert 500 < evidence[1] < np.inf
+    assert judge(regimes, Rule(), 50) == (1, 0)
+
+
+def test_the_rival_is_the_longest_regime_that_is_longer_than_the_current_one():
+    regimes = Regimes.create(2)
+    regimes.tally[STORED] = 3
+    for lengths, slack, expected in [((5, 9, 7), 0, 1), ((9, 5, 7), 0, -1), ((5, 9, 7), 4, -1), ((5, 9, 9), 0, 1)]:
+        regimes.rounds[:3] = lengths
+        assert rival(regimes, slack) == expected
+    assert regimes.tally[CURRENT] == 0
+
+
+def run_on(name, mapping, learner="SteadyRank", horizon=10_000, **options):
+    attraction = sr.profile(name, mapping).attraction
+    return sr.simulate(learner, attraction, length=10, horizon=horizon, seeds=range(3), **options)
+
+
+@pytest.mark.parametrize(
+    ("name", "mapping"), [("yelp-pizza", "sparse"), ("movielens", "moderate"), ("lastfm-listeners", None)]
+)
+def test_honest_users_open_no_regime_and_cost_nothing(name, mapping):
+    """3 seeds, 10,000 rounds: one regime in each, and less regret than CascadeTS by at least a tenth."""
+    run = run_on(name, mapping)
+    assert [len(view.regimes) for view in run.views] == [1, 1, 1]
+    assert run.final.mean() < 0.9 * run_on(name, mapping, "CascadeTS").final.mean()
+
+
+@pytest.mark.parametrize("adversary", ["PrefixFlip", "AttractionFlip", "FakeUser", "Swap"])
+def test_an_attack_in_one_stretch_is_found_and_kept_apart(adversary):
+    """Rounds 5,001 to 6,500 of 10,000: at most four changes, the share of the attack within 3 points, the trusted
+    regime current again at the end, and less regret than CascadeTS."""
+    attack = {"adversary": adversary, "schedule": "late", "budget": 1_500}
+    run = run_on("movielens", "sparse", **attack)
+    for view in run.views:
+        assert 2 <= view.n_changes <= 4
+        assert view.current == view.trusted == 1
+        assert view.corrupted == pytest.approx(0.15, abs=0.03)
+        first = view.changes[0]
+        assert abs(first.start - 5_001) <= 200
+        assert first.start < first.noticed <= first.start + 400
+    assert run.final.mean() < run_on("movielens", "sparse", "CascadeTS", **attack).final.mean()
+
+
+def test_a_new_taste_is_followed_within_2000_rounds():
+    """The ten best items change at round 4,000 of 8,000; from 2,000 rounds later on the loss is under a third of
+    what it is right after the change, and under that of CascadeTS."""
+    change = {"users": "DriftingCascade", "users_settings": {"pattern": "jump", "span": 4_000}}
+    marks = [4_000, 4_050, 6_000, 8_000]
+    run, other = (run_on("movielens", "sparse", n, 8_000, marks=marks, **change) for n in ("SteadyRank", "CascadeTS"))
+    loss, trusting = (np.diff(r.regret.mean(0)) / np.diff(marks) for r in (run, other))
+    assert loss[2] < loss[0] / 3
+    assert loss[2] < trusting[2]
+    assert all(view.current == 2 for view in run.views)
+
+
+def test_a_slow_drift_is_no_attack():
+    """Every item moves by up to 0.1 in 10,000 rounds: one regime, at most 1.3 times the regret of CascadeTS."""
+    slow = {"users": "DriftingCascade", "users_settings": {"pattern": "slow", "span": 10_000}}
+    run, other = (run_on("yelp-pizza", "moderate", name, **slow) for name in ("SteadyRank", "CascadeTS"))
+    assert [len(view.regimes) for view in run.views] == [1, 1, 1]
+    assert run.final.mean() < 1.3 * other.final.mean()
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_feedback_in_impression_order_but_3000_rounds_late_opens_no_regime(seed):
+    attraction = sr.profile("yelp-pizza", "sparse").attraction
+    learner = make(SteadyRank, Problem(attraction.size, 10), settings={})
+    mind, world, told_of = np.random.default_rng(seed), np.random.default_rng(10 + seed), []
+    allowed = np.ones(attraction.size, np.bool_)
+    for t in range(1, 9_001):
+        ranking, note = np.zeros(10, np.int64), np.zeros(10 + NOTE_EXTRA)
+        call_rank(learner, t, allowed, ranking, note, mind)
+        bits = world.random(10) < attraction[ranking]
+        examined = int(np.argmax(bits)) + 1 if bits.any() else 10
+        bits[examined:] = False
+        told_of.append((t, ranking, note, bits, examined))
+        if t > 3_000:
+            call_update(learner, *told_of[t - 3_001])
+    assert len(learner.view().regimes) == 1
+    assert learner.view().rounds == 6_000
+
+
+def test_impossible_feedback_is_counted_and_left_out():
+    attack = {"adversary": "PrefixFlip", "schedule": "front", "budget": 1_000, "horizon": 4_000}
+    plain = run_on("yelp-pizza", "sparse", **attack)
+    strict = run_on("yelp-pizza", "sparse", settings={"reject_impossible": True}, **attack)
+    assert all(view.rejected == 0 for view in plain.views)
+    assert all(800 < view.rejected <= 1_000 for view in strict.views)
+    assert all(view.rounds + view.rejected == 4_000 for view in strict.views)
+    assert strict.final.mean() < 0.75 * plain.final.mean()
+
+
+def test_a_view_before_the_first_round():
+    view = make(SteadyRank, Problem(4, 2), settings={}).view()
+    assert (view.current, view.trusted, view.rounds, view.corrupted, view.changes) == (1, 1, 0, 0.0, ())
+    assert view.regime(1).estimate.tolist() == [0.5] * 4
+    with pytest.raises(KeyError, match="no regime 7: known are 1"):
+        view.regime(7)
+
+
+def test_a_view_remembers_the_latest_changes():
+    """Forced back and forth a hundred times; the log holds 64 of them, oldest first."""
+    learner = make(SteadyRank, Problem(4, 2), settings={})
+    for i in range(100):
+        learner.regimes.span_rounds[0] = 0
+        move(learner.regimes, 1 - i % 2, 0, 1 + i)
+    view = learner.view()
+    assert view.n_changes == 100
+    assert [change.noticed for change in view.changes] == list(range(37, 101))
+
+
+def test_learners_without_a_view_give_none():
+    assert sr.simulate("CascadeTS", [0.1, 0.2], length=1, horizon=10, seeds=[1, 2]).views == (None, None)
+
+
+@pytest.mark.parametrize(
+    ("setting", "value", "words"),
+    [
+        ("caution", 1.5, "caution must be a finite number from 0.0 to 1.0, not 1.5"),
+        ("window", 0, "window must be a whole number from 1 to 1000000, not 0"),
+        ("reject_impossible", 1, "reject_impossible must be True or False, not 1"),
+        ("hedge", 1, "SteadyRank has no setting 'hedge': it has caution, window, reject_impossible"),
+    ],
+)
+def test_bad_settings_are_named(setting, value, words):
+    with pytest.raises(ValueError, match=words):
+        make(SteadyRank, Problem(4, 2), settings={setting: value})

@@ -1,7 +1,8 @@
 """What SteadyRank promises, measured: python bench/steadiness.py [--seeds 20] [PART ...].
 
 Parts: honest (regimes opened, regret against CascadeTS), bursts (changes of regime and delay of notice under one
-attack in one stretch), drift, jump, late (non-clicks 3,000 rounds late), cost. All by default.
+attack in one stretch), drift, jump, late (non-clicks 3,000 rounds late), items (a new item better than all others),
+cost. All by default; all but `honest` with a fifth of the seeds.
 """
 
 import argparse
@@ -122,6 +123,29 @@ def late(seeds, delay=3_000):
         print(f"{name:<32}regimes {max(regimes)} at most", flush=True)
 
 
+def items(seeds):
+    """99 items alike and one far better that may be shown from round 2,001 on: an item unlike others is no attack."""
+    print(f"\na new item better than 100 others, {5 * seeds} seeds: runs with a 2nd regime")
+    for base, better in ((0.05, 0.6), (0.05, 0.9), (0.1, 0.6), (0.1, 0.9)):
+        attraction, opened = np.where(np.arange(101) == 100, better, base), 0
+        for seed in range(5 * seeds):
+            learner = make(SteadyRank, Problem(101, 10, seed=seed), settings={})
+            mind, world = (np.random.default_rng(s) for s in np.random.SeedSequence(seed).spawn(2))
+            rank = update = None
+            for t in range(1, 6_001):
+                allowed = (np.arange(101) < 100) | (t > 2_000)
+                ranking, note = np.zeros(10, np.int64), np.zeros(10 + NOTE_EXTRA)
+                rank = rank or call_rank.bind(learner, t, allowed, ranking, note, mind)
+                rank(learner, t, allowed, ranking, note, mind)
+                bits = world.random(10) < attraction[ranking]
+                examined = int(np.argmax(bits)) + 1 if bits.any() else 10
+                bits[examined:] = False
+                update = update or call_update.bind(learner, t, ranking, note, bits, examined)
+                update(learner, t, ranking, note, bits, examined)
+            opened += len(learner.view().regimes) > 1
+        print(f"others {base}, new {better}: {opened}", flush=True)
+
+
 def cost(seeds):
     print("\ntime of 40,000 rounds against CascadeTS, both in this run; K about 500")
     for name, attraction in unsaturated():
@@ -153,15 +177,17 @@ def cost(seeds):
     )
 
 
-PARTS = {"honest": honest, "bursts": bursts, "drift": drift, "jump": jump, "late": late, "cost": cost}
+PARTS = {
+    "honest": honest, "bursts": bursts, "drift": drift, "jump": jump, "late": late, "items": items, "cost": cost,
+}  # fmt: skip
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("part", nargs="*", choices=list(PARTS), default=list(PARTS))
+    parser.add_argument("part", nargs="*", metavar="PART", help=", ".join(PARTS))
     parser.add_argument("--seeds", type=int, default=20)
     options = parser.parse_args()
-    for part in options.part:
+    for part in options.part or PARTS:
         PARTS[part](options.seeds if part == "honest" else max(options.seeds // 5, 1))
 
 

@@ -8,13 +8,18 @@ from scipy import special
 import references
 
 KNOWN, MOST, CHANGED, BACK, OPEN = 5, 400.0, 0.1, 10.0, 15.0
-MOST_REGIMES, SPANS, FACTOR = 6, 4, 4
+MOST_REGIMES, SPANS, FACTOR, CALM = 6, 4, 4, 16
 
 
-def predictive(wins, seen, a, b):
-    """Log chance of `wins` clicks in `seen` looks in a given order, Beta(a, b) worth at most MOST looks."""
-    shrink = min(1.0, MOST / (a + b))
-    a, b = a * shrink, b * shrink
+def predictive(wins, seen, won, before, prior):
+    """Log chance of `wins` clicks in `seen` looks in a given order, after `won` in `before`.
+
+    The prior is worth a quarter of `before` at most, and both together MOST looks.
+    """
+    a, b = (min(1.0, before / 4 / sum(prior)) * x for x in prior)
+    a, b = a + won, b + before - won
+    if a + b > MOST:
+        a, b = (max(x * MOST / (a + b), 0.5) for x in (a, b))
     return special.betaln(a + wins, b + seen - wins) - special.betaln(a, b)
 
 
@@ -33,12 +38,13 @@ def draw_over(a, b, least, rng):
 
 
 class Steady:
-    """Rounds are kept as [regime, tested, [(item, bit), ...]]."""
+    """Rounds are kept as [regime, number of the round, [(item, bit), ...]]; a span is a list of them."""
 
     def __init__(self, n_items, caution=0.5, window=50, reject_impossible=False):
         self.n_items, self.caution, self.window, self.reject = n_items, caution, window, reject_impossible
         self.rounds, self.priors, self.current = [], {1: (1.0, 1.0)}, 1
-        self.spans = [0] * SPANS  # tested rounds in each
+        self.spans = [[] for _ in range(SPANS)]
+        self.tested = 0
         self.opened, self.rejected, self.changes = 1, 0, []
 
     def counts(self, rounds):
@@ -75,12 +81,12 @@ class Steady:
         share = self.caution * (1 - mine / lengths[rival])
         ranking = []
         for _ in range(size):
-            start = int(rng.random() * self.n_items)
-            free = [k % self.n_items for k in range(start, start + self.n_items)]
-            free = [k for k in free if allowed[k] and k not in ranking]
+            free = [k for k in range(self.n_items) if allowed[k] and k not in ranking]
             miss_mine = (1 - share) * math.prod(1 - index[k] for k in ranking)
             miss_other = share * math.prod(1 - other[k] for k in ranking)
-            ranking.append(max(free, key=lambda k: miss_mine * index[k] + miss_other * other[k]))
+            gains = {k: miss_mine * index[k] + miss_other * other[k] for k in free}
+            tied = [k for k in free if gains[k] == max(gains.values())]
+            ranking.append(tied[int(rng.random() * len(tied))])
         return ranking
 
     def update(self, t, ranking, clicks, examined, late=False):
@@ -89,53 +95,68 @@ class Steady:
         if self.reject and hits != [examined - 1] and not (not hits and examined == len(ranking)):
             self.rejected += 1
             return
-        self.rounds.append([self.current, not late, bits])
+        self.rounds.append([self.belongs(t) if late else self.current, t, bits])
         if late:
             return
-        self.spans = [n + 1 for n in self.spans]
-        if sum(tested for _, tested, _ in self.rounds) % self.window == 0:
+        for span in self.spans:
+            span.append(self.rounds[-1])
+        self.tested += 1
+        if self.tested % self.window == 0:
             self.test(t)
 
-    def recent(self, n):
-        return [r for r in self.rounds if r[1]][-n:]
+    def belongs(self, t):
+        regime = self.current
+        for start, _, before, _ in reversed(self.changes[-64:]):
+            if t >= start:
+                break
+            regime = before
+        return regime if regime in self.priors else self.current
 
-    def evidence(self, span):
-        """Nats for each stored regime and for a new one (None) against the current one."""
-        recent = self.recent(span)
-        before = [r for r in self.of(self.current) if not any(r is other for other in recent)]
+    def evidence(self, recent):
+        """Nats for each stored regime and for a new one (None) against the current one, in all and after leaving out
+        the items that are the same in both."""
+        inside = {id(r) for r in recent}
+        before = [r for r in self.of(self.current) if id(r) not in inside]
         (seen, wins), (old_seen, old_wins) = self.counts(recent), self.counts(before)
-        found = {None: 0.0} | {r: 0.0 for r in self.priors if r != self.current}
+        found = {r: np.zeros(2) for r in [None, *self.priors] if r != self.current}
         stored = {r: self.counts(self.of(r)) for r in self.priors}
         for k in range(self.n_items):
             if seen[k] == 0 or old_seen[k] < KNOWN:
                 continue
-            a, b = self.priors[self.current]
-            same = predictive(wins[k], seen[k], a + old_wins[k], b + old_seen[k] - old_wins[k])
+            same = predictive(wins[k], seen[k], old_wins[k], old_seen[k], self.priors[self.current])
             anew = special.betaln(1 + wins[k], 1 + seen[k] - wins[k])
-            found[None] += np.logaddexp(math.log(1 - CHANGED), math.log(CHANGED) + anew - same)
-            for r in self.priors:
-                n, w = stored[r]
-                if r != self.current and n[k] >= KNOWN:
-                    a, b = self.priors[r]
-                    found[r] += predictive(wins[k], seen[k], a + w[k], b + n[k] - w[k]) - same
+            unknown = np.logaddexp(math.log(1 - CHANGED), math.log(CHANGED) + anew - same)
+            found[None] += unknown
+            for r in found:
+                if r is not None and stored[r][0][k] >= KNOWN:
+                    here = stored[r][1][k], stored[r][0][k], self.priors[r]
+                    then = predictive(wins[k], seen[k], *here)
+                    odds = predictive(old_wins[k], old_seen[k], *here)
+                    odds -= special.betaln(1 + old_wins[k], 1 + old_seen[k] - old_wins[k])
+                    share = special.expit(np.clip(odds, -30, 30))
+                    found[r] += then - same, then - np.logaddexp(math.log(share) + then, math.log1p(-share) + same)
+                elif r is not None:
+                    found[r] += unknown
         return found
 
     def test(self, t):
-        best, to, span = 0.0, self.current, 0
-        for j, n in enumerate(self.spans):
-            if n % (self.window * FACTOR ** max(j - 1, 0)) == 0:
-                for regime, nats in self.evidence(n).items():
-                    over = nats - (OPEN if regime is None else BACK)
-                    if over > best + 1e-9:
-                        best, to, span = over, regime, n
+        best, to, moved = 0.0, self.current, []
+        restless = len(self.changes) >= 3 and t - self.changes[-3][1] <= CALM * self.window
+        for j, span in enumerate(self.spans):
+            if len(span) % (self.window * FACTOR ** max(j - 1, 0)) == 0:
+                for regime, (nats, against) in self.evidence(span).items():
+                    bar = OPEN if regime is None else BACK
+                    allowed = against > bar and not (restless and regime is not None)
+                    if allowed and nats - bar > best + 1e-9:
+                        best, to, moved = nats - bar, regime, span
         if to != self.current:
-            self.change(t, to, span)
-        for j, n in enumerate(self.spans):
-            if n >= self.window * FACTOR**j:
-                self.spans[j] = 0
+            self.change(t, to, moved)
+        for j, span in enumerate(self.spans):
+            if len(span) >= self.window * FACTOR**j:
+                self.spans[j] = []
         self.fit(self.current)
 
-    def change(self, t, to, span):
+    def change(self, t, to, moved):
         if to is None:
             if len(self.priors) == MOST_REGIMES:
                 others = [r for r in self.priors if r != self.current]
@@ -146,11 +167,12 @@ class Steady:
             self.opened += 1
             to = self.opened
             self.priors[to] = (1.0, 1.0)
-        for r in self.recent(span):
+        for r in moved:
             r[0] = to
-        self.changes.append((t - span + 1, self.current, to))
+        self.changes.append((moved[0][1], t, self.current, to))
         self.fit(self.current)
-        self.current, self.spans = to, [0] * SPANS
+        self.current = to
+        self.spans = [list(min(span, moved, key=len)) for span in self.spans]
 
     def fit(self, regime):
         a, b = self.priors[regime]

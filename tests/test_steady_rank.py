@@ -11,7 +11,7 @@ from scipy import special, stats
 import steadyrank as sr
 from steady_reference import Steady
 from steadyrank.contract import NOTE_EXTRA, Problem, call_rank, call_update, make
-from steadyrank.draws import draw_all, draw_over, draw_top
+from steadyrank.draws import CLOSE, draw_all, draw_over, draw_top
 from steadyrank.hedge import hedged_list
 from steadyrank.kernels import cascade_like, cascade_value
 from steadyrank.populations import fit_prior, log_predictive
@@ -46,7 +46,7 @@ def several(t):
 @pytest.mark.parametrize(
     ("tastes", "rounds", "opened", "options"),
     [
-        (lambda t: CALM if t % 500 < 300 else 1 - CALM, 1400, 2, {"window": 10}),
+        (lambda t: CALM if t % 700 < 400 else 0.1 * CALM[::-1], 1800, 2, {"window": 10}),
         (several, 2000, 7, {"window": 7, "caution": 0.9}),
         (
             lambda t: CALM if t < 400 else 0.1 * CALM,
@@ -78,7 +78,12 @@ def test_equals_its_slow_version(tastes, rounds, opened, options):
     assert mind.bit_generator.state == mirror.bit_generator.state
     view = learner.view()
     assert [(r.number, r.rounds) for r in view.regimes] == [(r, len(slow.of(r))) for r in sorted(slow.priors)]
-    assert [(c.before, c.after) for c in view.changes] == [change[1:] for change in slow.changes]
+    assert [(c.start, c.noticed, c.before, c.after) for c in view.changes] == slow.changes[-64:]
+    longest = max(slow.priors, key=lambda r: (len(slow.of(r)), r == slow.current))
+    assert view.trusted == longest
+    assert view.rounds == len(slow.rounds)
+    share = 1 - len(slow.of(longest)) / (len(slow.rounds) + slow.rejected)
+    assert view.corrupted == pytest.approx(share)
     assert (view.current, view.rejected) == (slow.current, slow.rejected)
     for regime in view.regimes:
         a, b = slow.priors[regime.number]
@@ -95,6 +100,7 @@ def test_equals_its_slow_version(tastes, rounds, opened, options):
         (0, 2, 1.0, 1.0, 1 / 3),  # 1/2 then 2/3
         (1, 2, 2.0, 1.0, 2 / 3 * 1 / 4),  # a click, then none of Beta(3, 1)
         (2, 2, 300.0, 900.0, 0.25 * 101 / 401),  # 1,200 looks count as 400: Beta(100, 300)
+        (1, 1, 0.5, 3999.5, 0.5 / 400.45),  # but half a click is left: Beta(0.5, 399.95)
     ],
 )
 def test_predictive_by_hand(wins, seen, a, b, by_hand):
@@ -144,16 +150,18 @@ def test_draws_above_a_bound_have_the_posterior_of_all_draws(a, b, least):
 def test_bound_of_the_stand_in_draw():
     """x^(a - 1) <= Gamma(a) for all a in (0, 1) and x at least the bound used."""
     a = np.linspace(1e-6, 1 - 1e-6, 10_001)
-    assert np.all(0.5615 ** (a - 1) <= special.gamma(a))
+    assert np.all(CLOSE ** (a - 1) <= special.gamma(a))
 
 
 def test_only_draws_that_lose_are_left_out():
     seen, wins, allowed = np.full(50, 4), np.zeros(50, np.int64), np.ones(50, np.bool_)
     wins[:10], allowed[5] = 3, False
     top, every = np.zeros(50), np.zeros(50)
-    draw_top(seen, wins, 0.5, 5.0, allowed, 4, np.random.default_rng(0), top)
+    best = np.zeros(4)
+    draw_top(seen, wins, 0.5, 5.0, allowed, np.random.default_rng(0), top, best)
     draw_all(seen, wins, 0.5, 5.0, allowed, np.random.default_rng(0), every)
     assert 4 <= np.isfinite(top).sum() < 50
+    assert best.tolist() == sorted(top, reverse=True)[:4]
     assert np.isneginf(top[5])
     assert np.isneginf(every[5])
     assert np.isfinite(np.delete(every, 5)).all()
@@ -200,9 +208,11 @@ def test_hedged_list_favours_no_item_among_equals():
     first = []
     for seed in range(200):
         ranking = np.zeros(2, np.int64)
-        hedged_list(np.full(5, 0.2), np.full(5, 0.2), 0.5, ranking, np.random.default_rng(seed))
+        values = np.array([0.2, 0.2, 0.1, 0.1, 0.1, 0.1, 0.2])
+        hedged_list(values.copy(), values, 0.5, ranking, np.random.default_rng(seed))
         first.append(ranking[0])
-    assert min(np.bincount(first, minlength=5)) > 20  # 40 expected, three and a half standard errors
+    assert set(first) == {0, 1, 6}
+    assert min(first.count(k) for k in (0, 1, 6)) > 43  # 67 expected, three and a half standard errors
 
 
 @pytest.mark.parametrize(
@@ -219,34 +229,41 @@ def told(before, recent):
     regimes = Regimes.create(3)
     for item, wins, looks in before:
         for i in range(looks):
-            count(regimes, np.array([item]), np.array([i < wins]), 1, False)
+            count(regimes, np.array([item]), np.array([i < wins]), 1, 1, True)
     for item, wins, looks in recent:
         for i in range(looks):
-            count(regimes, np.array([item]), np.array([i < wins]), 1, True)
+            count(regimes, np.array([item]), np.array([i < wins]), 1, 1, False)
     return regimes
 
 
 def test_evidence_by_hand():
     """Item 0: 10 of 20 before, 0 of 10 now. Item 1: 4 looks before, too few to testify."""
-    regimes, evidence = told([(0, 10, 20), (1, 4, 4)], [(0, 0, 10), (1, 0, 10)]), np.zeros(7)
-    weigh(regimes, Rule(), 0, evidence)
+    regimes, evidence, against = told([(0, 10, 20), (1, 4, 4)], [(0, 0, 10), (1, 0, 10)]), np.zeros(7), np.zeros(7)
+    weigh(regimes, Rule(), 0, evidence, against)
     same = special.betaln(11, 21) - special.betaln(11, 11)
     anew = -math.log(11)
     assert evidence[:2] == pytest.approx([0.0, math.log(0.9 + 0.1 * math.exp(anew - same))])
     regimes.tally[STORED] = 2  # and a stored regime that knows item 0 as never clicked
     regimes.seen[1, 0] = 30
-    weigh(regimes, Rule(), 0, evidence)
+    weigh(regimes, Rule(), 0, evidence, against)
     assert evidence[1] == pytest.approx(math.log(31 / 41) - same)
+    assert against[1] == pytest.approx(evidence[1], abs=0.1)  # 10 of 20 are nothing like it
+    regimes.wins[1, 0] = 15
+    weigh(regimes, Rule(), 0, evidence, against)
+    then = special.betaln(16, 26) - special.betaln(16, 16)
+    odds = math.exp(special.betaln(26, 26) - special.betaln(16, 16) - special.betaln(11, 11))
+    mixed = math.log((odds * math.exp(then) + math.exp(same)) / (odds + 1))
+    assert (evidence[1], against[1]) == pytest.approx((then - same, then - mixed))
     regimes.seen[1, 0] = 4
-    weigh(regimes, Rule(), 0, evidence)
-    assert evidence[1] == 0.0  # it does not know the item either
+    weigh(regimes, Rule(), 0, evidence, against)
+    assert evidence[1] == against[1] == evidence[2]  # it does not know the item: as good as a new one
 
 
 def test_overwhelming_evidence_does_not_overflow():
-    regimes, evidence = told([(0, 3000, 3000)], [(0, 0, 3000)]), np.zeros(7)
-    weigh(regimes, Rule(), 3, evidence)
+    regimes, evidence, against = told([(0, 3000, 3000)], [(0, 0, 3000)]), np.zeros(7), np.zeros(7)
+    weigh(regimes, Rule(), 3, evidence, against)
     assert 500 < evidence[1] < np.inf
-    assert judge(regimes, Rule(), 50) == (1, 0)
+    assert judge(regimes, Rule(), 50, 3000) == (1, 0)
 
 
 def test_the_rival_is_the_longest_regime_that_is_longer_than_the_current_one():
@@ -301,6 +318,67 @@ def test_a_new_taste_is_followed_within_2000_rounds():
     assert all(view.current == 2 for view in run.views)
 
 
+def lived_through(tastes, rounds, n_items, length, allowed=None, seed=0, **options):
+    """A learner after rounds with cascade users of changing tastes; `allowed(t)` says which items may be shown."""
+    learner, mind = make(SteadyRank, Problem(n_items, length), settings=options), np.random.default_rng(seed)
+    world = np.random.default_rng(seed + 100)
+    for t in range(1, rounds + 1):
+        ranking, note = np.zeros(length, np.int64), np.zeros(length + NOTE_EXTRA)
+        may = np.ones(n_items, np.bool_) if allowed is None else allowed(t)
+        call_rank(learner, t, may, ranking, note, mind)
+        bits = world.random(length) < tastes(t)[ranking]
+        examined = int(np.argmax(bits)) + 1 if bits.any() else length
+        bits[examined:] = False
+        call_update(learner, t, ranking, note, bits, examined)
+    return learner
+
+
+@pytest.mark.parametrize("caution", [0.0, 0.5])
+def test_two_regimes_that_are_both_wrong_do_not_take_turns(caution):
+    """Six items are liked, then six others, then six others again: each of the first two tastes explains why the
+    favourites of the other one fail. Within 6 changes a third one is opened, and its items are shown."""
+    liked = np.arange(24) // 6
+    learner = lived_through(
+        lambda t: np.where(liked == min((t - 1) // 1_500, 2), 0.3, 0.02), 5_000, 24, 6, caution=caution
+    )
+    view = learner.view()
+    assert view.n_changes <= 6
+    assert len(view.regimes) == 3
+    assert set(np.argsort(-view.regime(view.current).estimate)[:6]) == set(range(12, 18))
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_new_item_unlike_the_others_is_no_attack(seed):
+    """100 items of attraction 0.1, and one of 0.9 that may be shown from round 1,001 on."""
+    attraction = np.where(np.arange(101) == 100, 0.9, 0.1)
+    learner = lived_through(
+        lambda t: attraction, 3_000, 101, 10, lambda t: (np.arange(101) < 100) | (t > 1_000), seed
+    )
+    assert len(learner.view().regimes) == 1
+    assert np.argmax(learner.view().regime(1).estimate) == 100
+
+
+def test_late_answers_go_to_the_regime_of_their_round():
+    """Tastes turn at round 1,001; an answer to round 900 that comes after that belongs to the first regime."""
+    taste = np.where(np.arange(20) < 5, 0.7, 0.02)
+    learner = lived_through(lambda t: taste if t <= 1_000 else taste[::-1], 1_300, 20, 4)
+    view = learner.view()
+    assert [(c.before, c.after) for c in view.changes] == [(1, 2)]
+    note = np.zeros(4 + NOTE_EXTRA)
+    note[-1] = 1.0
+    for t in (900, 1_200):
+        call_update(learner, t, np.arange(4), note, np.zeros(4, np.bool_), 4)
+    after = learner.view()
+    assert [r.rounds for r in after.regimes] == [r.rounds + 1 for r in view.regimes]
+    assert after.rounds == view.rounds + 2
+
+
+def test_nothing_examined_says_nothing():
+    learner = make(SteadyRank, Problem(4, 2), settings={"reject_impossible": True})
+    call_update(learner, 1, np.arange(2), np.zeros(2 + NOTE_EXTRA), np.zeros(2, np.bool_), 0)
+    assert (learner.view().rounds, learner.view().rejected) == (0, 0)
+
+
 def test_a_slow_drift_is_no_attack():
     """Every item moves by up to 0.1 in 10,000 rounds: one regime, at most 1.3 times the regret of CascadeTS."""
     slow = {"users": "DriftingCascade", "users_settings": {"pattern": "slow", "span": 10_000}}
@@ -350,14 +428,20 @@ def test_a_view_remembers_the_latest_changes():
     """Forced back and forth a hundred times; the log holds 64 of them, oldest first."""
     learner = make(SteadyRank, Problem(4, 2), settings={})
     for i in range(100):
-        learner.regimes.span_rounds[0] = 0
         move(learner.regimes, 1 - i % 2, 0, 1 + i)
     view = learner.view()
     assert view.n_changes == 100
     assert [change.noticed for change in view.changes] == list(range(37, 101))
 
 
+class WithField(sr.learners()["Random"]):
+    """A learner whose `view` is no method."""
+
+    view = 3
+
+
 def test_learners_without_a_view_give_none():
+    assert sr.simulate(WithField, [0.1, 0.2], length=1, horizon=10, seeds=[1]).views == (None,)
     assert sr.simulate("CascadeTS", [0.1, 0.2], length=1, horizon=10, seeds=[1, 2]).views == (None, None)
 
 

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from ._jit import lean, stack_floats
+from ._jit import lean
 
 CLOSE = 0.5615  # exp(-Euler's gamma), rounded up
 
@@ -39,9 +39,12 @@ def draw_all(seen, wins, a, b, allowed, rng, index):
 
 
 @lean
-def draw_top(seen, wins, a, b, allowed, d, rng, index):
-    """`draw_all`, but -inf also for draws that are not among the `d` largest. O(K), and O(d) for each of these."""
-    best = stack_floats(d)  # largest first
+def draw_top(seen, wins, a, b, allowed, rng, index, best):
+    """`draw_all`, but -inf also for some draws that are not among the `best.size` largest, which go to `best`.
+
+    O(K), and O(best.size) for each draw that is among the largest so far.
+    """
+    d = best.size
     filled = 0
     for k in range(index.size):
         index[k] = -np.inf

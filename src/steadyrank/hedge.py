@@ -11,7 +11,7 @@ def hedged_list(mine, other, weight, ranking, rng):
     overwritten. The chance of a click, 1 - prod(1 - attraction), is averaged over the views, the other one with
     `weight`, and items are added one by one, each the one that adds most: at least 1 - 1/e of the best possible
     (Nemhauser, Wolsey, Fisher 1978: the average is monotone and submodular). Once a view is likely to be served,
-    the places left go to the other. One uniform a place says where the search begins: ties favour no item. O(K d).
+    the places left go to the other. One uniform a place decides among equals. O(K d).
     """
     miss_mine = 1.0 - weight
     miss_other = weight
@@ -19,14 +19,19 @@ def hedged_list(mine, other, weight, ranking, rng):
     for p in range(ranking.size):
         pick = -1
         most = -1.0
-        k = int(rng.random() * items)
-        for _ in range(items):
+        tied = 0
+        for k in range(items):
             if mine[k] >= 0.0:
                 gain = miss_mine * mine[k] + miss_other * other[k]
+                tied = tied + 1 if gain == most else (1 if gain > most else tied)
                 if gain > most:
                     most = gain
                     pick = k
-            k = k + 1 if k + 1 < items else 0
+        skip = int(rng.random() * tied)
+        while skip > 0:
+            pick += 1
+            if mine[pick] >= 0.0 and miss_mine * mine[pick] + miss_other * other[pick] == most:
+                skip -= 1
         ranking[p] = pick
         miss_mine *= 1.0 - mine[pick]
         miss_other *= 1.0 - other[pick]

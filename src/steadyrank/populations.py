@@ -20,12 +20,13 @@ def log_beta(a, b):
 def log_predictive(wins, seen, a, b, most):
     """Log chance of one order of `wins` clicks in `seen` looks at an item whose attraction is Beta(a, b).
 
-    Of a + b pseudo-counts at most `most` count: whatever was learnt, attraction may have moved a little since.
+    Of a + b pseudo-counts at most `most` count: whatever was learnt, attraction may have moved a little since. An
+    attraction near 0 or 1 keeps half a pseudo-count against it.
     """
     total = a + b
     if total > most:
-        a *= most / total
-        b *= most / total
+        a = max(a * most / total, 0.5)
+        b = max(b * most / total, 0.5)
     return log_beta(a + wins, b + seen - wins) - log_beta(a, b)
 
 
@@ -34,8 +35,8 @@ def fit_prior(seen, wins, prior):
     """Move `prior`, float64[2], towards the Beta from which the items' attractions seem to be drawn.
 
     Each step replaces it by the Beta with the mean and the variance of the average posterior of the items seen, an
-    expectation-maximization step with moments for maximum. Its fixed point does not mind that the learner chose
-    what to show: how often an item was shown depends on its own clicks alone. O(K).
+    expectation-maximization step with moments for maximum. That the learner chose what to show does no harm: under
+    the true prior the average posterior has the prior's moments, whatever rule decides how often to look. O(K).
     """
     for _ in range(FIT_STEPS):
         a = prior[0]

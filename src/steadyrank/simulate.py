@@ -163,7 +163,7 @@ def simulate(
         sheet = Sheet.create(attraction.size, length)
         mind, crowd, foe = parts(seed)
         play(mind, crowd, foe, sheet, rounds, omniscient, halt, *streams, regret, spent, lies)
-        return regret, spent, lies, mind.view() if hasattr(mind, "view") else None
+        return regret, spent, lies, mind.view() if callable(getattr(learner_class, "view", None)) else None
 
     parts(chosen[0])  # every setting is refused here or not at all, before anything is compiled
     with ThreadPoolExecutor(workers) as pool:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from .arrays import Floats, Ints
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Regime:
     """One stretch, or several, of rounds with the same click behaviour."""
 
@@ -16,7 +16,7 @@ class Regime:
     seen: Ints  # [K] looks behind each estimate; 0: the estimate is what items have in common
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Change:
     """A change of regime."""
 
@@ -26,7 +26,7 @@ class Change:
     after: int
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class View:
     """Regimes, which of them is believed, and what that says of the feedback."""
 

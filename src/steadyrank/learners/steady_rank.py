@@ -8,7 +8,7 @@ from ..contract import Ints, Problem
 from ..draws import draw_all, draw_top
 from ..hedge import hedged_list
 from ..kernels import cascade_like, top
-from ..regimes import CHANGES, CURRENT, LOG, STORED, Regimes, Rule, close_window, count, rival
+from ..regimes import CHANGES, CURRENT, LEARNT, LOG, STORED, Regimes, Rule, close_window, count, rival
 from ..settings import flag, real, whole
 from ..views import Change, Regime, View
 
@@ -18,7 +18,7 @@ class SteadyRank(NamedTuple):
 
     An attack is an event in time that touches many items at once. Feedback that the past does not explain opens a new
     regime, or takes up a stored one; what was learnt in each is kept apart. The list is drawn by Thompson sampling
-    from the current regime, with a prior fitted across items; while a longer regime disagrees, the list serves both.
+    from the current regime, with a prior fitted across items; while another regime is longer, the list serves both.
 
     `caution`: weight of that longer regime in the list, at most; 0 follows every change at once, 1 hardly follows one
     that has just begun. `window`: rounds between tests; shorter notices sooner and takes more time.
@@ -52,7 +52,7 @@ class SteadyRank(NamedTuple):
         index = np.empty(allowed.size)
         other = rival(regimes, self.window)
         if other < 0 or self.caution == 0.0:
-            draw_top(seen, wins, a, b, allowed, ranking.size, rng, index)
+            draw_top(seen, wins, a, b, allowed, rng, index, np.empty(ranking.size))
             top(index, ranking, rng)
             return
         draw_all(seen, wins, a, b, allowed, rng, index)
@@ -64,12 +64,14 @@ class SteadyRank(NamedTuple):
         hedged_list(index, mean, weight, ranking, rng)
 
     def update(self, t, ranking, note, clicks, examined):
+        if examined == 0:
+            return  # says nothing
         if self.reject_impossible and not cascade_like(clicks, ranking.size, examined):
             self.pending[1] += 1
             return
-        tested = note[note.size - 1] == 0.0  # late answers are not of the rounds they come in
-        count(self.regimes, ranking, clicks, examined, tested)
-        if tested:
+        late = note[note.size - 1] > 0.0
+        count(self.regimes, ranking, clicks, examined, t, late)
+        if not late:
             self.pending[0] += 1
             if self.pending[0] >= self.window:
                 self.pending[0] = 0
@@ -86,7 +88,7 @@ class SteadyRank(NamedTuple):
             found.append(Regime(*sizes, estimate, r.seen[place].copy()))
         current = int(r.number[r.tally[CURRENT]])
         trusted = max(found, key=lambda regime: (regime.rounds, regime.number == current))
-        rounds = sum(regime.rounds for regime in found)
+        rounds = int(r.tally[LEARNT])
         share = 1.0 - trusted.rounds / (rounds + rejected) if rounds + rejected else 0.0
         n = int(r.tally[CHANGES])
         log = [Change(*map(int, r.log[i % LOG])) for i in range(max(0, n - LOG), n)]

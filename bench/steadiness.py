@@ -1,8 +1,8 @@
 """What SteadyRank promises, measured: python bench/steadiness.py [--seeds 20] [PART ...].
 
 Parts: honest (regimes opened, regret against CascadeTS), bursts (changes of regime and delay of notice under one
-attack in one stretch), drift, jump, late (non-clicks 3,000 rounds late), items (a new item better than all others),
-cost. All by default; all but `honest` with a fifth of the seeds.
+attack in one stretch), regret (the terms of the regret argument), drift, jump, late (non-clicks 3,000 rounds late),
+items (a new item better than all others), cost. All by default; all but `honest` with a fifth of the seeds.
 """
 
 import argparse
@@ -65,6 +65,25 @@ def bursts(seeds):
                     ends += [t - last for t in noticed if t > last][:1]
             shown = [f"{statistics.median(part):.0f}" if part else "-" for part in (starts, ends)]
             print(f"{name:<32}{schedule:>8}{rate:>4.0%}{max(changes):>15}{shown[0]:>24}{shown[1]:>8}", flush=True)
+
+
+def regret(seeds):
+    """The terms of the regret argument in docs/steadyrank.md for an attack in rounds 20,001 to 26,000."""
+    start, end = ROUNDS // 2, ROUNDS // 2 + 6_000
+    marks = [start, end, end + 500, ROUNDS]
+    print(
+        f"\none attack of 6,000 rounds after 20,000, {seeds} seeds: loss a round and its bound, and the loss after it"
+    )
+    print(f"{'':<32}{'':>16}{'before':>9}{'attack':>8}{'bound':>8}{'500 after':>11}{'then':>8}{'CascadeTS':>11}")
+    weight = 0.5 * (1 - (end - start + 50) / start)
+    for name, attraction in unsaturated():
+        bound = min(1.0, 1 / (weight * (1 + 10 * np.sort(attraction)[-10])))
+        for attack in ("PrefixFlip", "FakeUser", "Swap"):
+            options = {"adversary": attack, "schedule": "late", "budget": end - start, "marks": marks}
+            run, other = (play(learner, attraction, seeds, **options) for learner in ("SteadyRank", "CascadeTS"))
+            loss, trusting = (np.diff(r.regret.mean(0), prepend=0) / np.diff(marks, prepend=0) for r in (run, other))
+            shown = f"{loss[0]:>9.4f}{loss[1]:>8.3f}{bound:>8.2f}{loss[2]:>11.3f}{loss[3]:>8.4f}{trusting[1]:>11.3f}"
+            print(f"{name:<32}{attack:>16}{shown}", flush=True)
 
 
 def unsaturated():
@@ -178,7 +197,8 @@ def cost(seeds):
 
 
 PARTS = {
-    "honest": honest, "bursts": bursts, "drift": drift, "jump": jump, "late": late, "items": items, "cost": cost,
+    "honest": honest, "bursts": bursts, "regret": regret, "drift": drift, "jump": jump, "late": late, "items": items,
+    "cost": cost,
 }  # fmt: skip
 
 

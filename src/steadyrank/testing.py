@@ -28,6 +28,7 @@ from .contract import (
 from .learners.oracle import Oracle
 from .schedules import SCHEDULES
 from .users.cascade import Cascade
+from .views import View
 
 __all__ = ["check_adversary", "check_learner", "check_users"]
 
@@ -55,6 +56,9 @@ def check_learner(cls: type, **settings: Any) -> None:
     assert _bytes(learner) == _bytes(plain), f"{cls.__name__}: compiled and interpreted `update` differ"
     _check_replay(cls, settings, learner, log)
     _check_ties(cls, settings)
+    if callable(getattr(cls, "view", None)):
+        assert isinstance(learner.view(), View), f"{cls.__name__}: `view` returns a View (rule 10)"
+        assert _bytes(learner) == _bytes(plain), f"{cls.__name__}: `view` only reads (rule 10)"
     if getattr(cls, "live", False):
         try:
             endless = make(cls, _problem(_K)._replace(horizon=0), settings=settings)

@@ -22,6 +22,7 @@ BLOCKS = [
 @pytest.mark.parametrize("block", BLOCKS)
 def test_code_blocks_run(block, capsys, tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.chdir(tmp_path)
     name = re.sub(r"\W", "_", tmp_path.name)
     (tmp_path / f"{name}.py").write_text(block)
     __import__(name)

@@ -11,20 +11,24 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from ._jit import kernel as kernel
     from .contract import Problem as Problem
+    from .live import Ranker as Ranker
+    from .live import replay as replay
     from .profiles import Profile as Profile
     from .profiles import profile as profile
     from .profiles import profiles as profiles
+    from .refusals import Refused as Refused
     from .simulate import Run as Run
     from .simulate import simulate as simulate
 
 __version__ = "0.1.0"
 __all__ = [
-    "Problem", "Profile", "Run", "adversaries", "kernel", "learners", "profile", "profiles", "simulate", "users",
+    "Problem", "Profile", "Ranker", "Refused", "Run", "adversaries", "kernel", "learners", "profile", "profiles",
+    "replay", "simulate", "users",
 ]  # fmt: skip
 
 _HOME = {
-    "Problem": "contract", "Profile": "profiles", "Run": "simulate", "kernel": "_jit", "profile": "profiles",
-    "profiles": "profiles", "simulate": "simulate",
+    "Problem": "contract", "Profile": "profiles", "Ranker": "live", "Refused": "refusals", "Run": "simulate",
+    "kernel": "_jit", "profile": "profiles", "profiles": "profiles", "replay": "live", "simulate": "simulate",
 }  # fmt: skip
 
 

@@ -1,0 +1,258 @@
+"""A learner kept alive between requests, inside your own process."""
+
+import pathlib
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from . import snapshots
+from .contract import NOTE_EXTRA, Bools, Ints
+from .fold import Fold
+from .intake import Intake, Outcome
+from .keeping import keep, restore
+from .refusals import Refused
+from .settings import real, whole
+from .views import View
+
+_ANY = object()
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A ranking that was given out."""
+
+    id: int
+    items: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Standing:
+    """How an item stands."""
+
+    item: str
+    active: bool
+    looks: int
+    clicks: int
+    rate: float  # clicks / looks, 0 before the first look
+    estimate: float | None  # attraction as the learner sees it, where it says so
+
+
+class Ranker:
+    """Ranks items, learns from what was clicked, and can be saved and loaded at any moment. Safe for threads.
+
+    `settings` are the learner's. `lifetime`: seconds after which an impression can no longer be answered. `settle`:
+    seconds that answers wait so that they enter the learner in the order in which the lists were shown (default with
+    a lifetime: as long as that; without one, answers are learnt from at once). `count_unanswered`: an expired
+    impression without an answer counts as looked at in full with no click. `most_open`: impressions that wait for an
+    answer. `new_share`: most places that added items take while they are new. `clock` gives seconds; only differences
+    count. Randomness comes from `seed` alone.
+    """
+
+    def __init__(
+        self, items: Iterable[str], length: int, learner: str | type = "SteadyRank", *, seed: int = 0,
+        settings: Mapping[str, Any] | None = None, new_share: float = 0.2, lifetime: float | None = None,
+        settle: float | None = None, count_unanswered: bool = True, most_open: int = 100_000,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:  # fmt: skip
+        if settle is not None and lifetime is None:
+            raise ValueError(f"settle={settle!r} needs a lifetime: without one an unanswered list would wait forever")
+        self.lifetime = None if lifetime is None else real("lifetime", lifetime, 0.0)
+        self.settle = self.lifetime if settle is None else real("settle", settle, 0.0, self.lifetime)
+        self._fold = Fold(items, length, learner, dict(settings or {}), seed, new_share)
+        self._intake = Intake(self._fold, self.lifetime is not None, count_unanswered, most_open)
+        self._rng = np.random.default_rng(seed)
+        self._clock = clock
+        self._times: deque[tuple[float, int]] = deque()  # when each open impression was shown
+        self._lock = threading.RLock()
+
+    def rank(self, candidates: Sequence[str] | None = None, *, length: int | None = None) -> Shown:
+        """A list of the best items, among `candidates` if given; shorter when fewer may be shown."""
+        size = self._fold.length if length is None else whole("length", length, 1, self._fold.length)
+        with self._lock:
+            self._pass_time()
+            t = self._intake.last + 1
+            ranking, note = self._fold.rank(t, candidates, size, self._rng)
+            self._intake.shown(t, ranking, note)
+            if self.lifetime is not None:
+                self._times.append((self._clock(), t))
+            return Shown(t, tuple(self._fold.names[k] for k in ranking))
+
+    def feedback(
+        self, shown: int, *, clicked: Any = _ANY, position: int | None = None,
+        clicks: Sequence[bool | int] | None = None, examined: int | None = None,
+    ) -> Outcome:  # fmt: skip
+        """Answer an impression: the item `clicked` (None: nothing was), its `position` from 1, or a bit a place.
+
+        With `clicks`, `examined` says how many places the user looked at (default: all of them). The same answer
+        again is a "duplicate"; another one is refused with code 409, one that is too late with 410, an id that was
+        never given out with 403, an item that was not shown with 422.
+        """
+        with self._lock:
+            self._pass_time()
+            if isinstance(shown, bool) or not isinstance(shown, int):
+                raise Refused(422, f"an impression's id is a whole number, not {shown!r}")
+            ranking = self._intake.find(shown).ranking
+            if (clicked is not _ANY) + (position is not None) + (clicks is not None) != 1:
+                raise Refused(422, "an answer is one of clicked=ITEM, clicked=None, position=NUMBER, clicks=[...]")
+            if clicks is None and examined is not None:
+                raise Refused(422, f"examined={examined!r} goes with clicks=[...] only")
+            if clicked is not _ANY and clicked is not None:
+                position = self._position(ranking, clicked)
+            bits, looked = read_answer(ranking.size, position, clicks, examined)
+            return self._intake.answer(shown, bits, looked)
+
+    def _position(self, ranking: Ints, item: Any) -> int:
+        slot = self._fold.slots.get(item, -1) if isinstance(item, str) else -1
+        place = np.flatnonzero(ranking == slot)
+        if place.size == 0:
+            raise Refused(422, f"item {item!r} was not shown")
+        return int(place[0]) + 1
+
+    def add(self, item: str) -> None:
+        """Add an item while running: it is shown now and then until it is known."""
+        with self._lock:
+            self._fold.add(item)
+
+    def retire(self, item: str) -> None:
+        """Show an item no longer; what was learnt of it is kept."""
+        with self._lock:
+            self._fold.switch(item, False)
+
+    def reinstate(self, item: str) -> None:
+        """Show a retired item again."""
+        with self._lock:
+            self._fold.switch(item, True)
+
+    def standings(self) -> list[Standing]:
+        """Every item with its plain click rate and the learner's estimate."""
+        with self._lock:
+            fold, view = self._fold, self._fold.view()
+            estimates = None if view is None else view.regime(view.current).estimate
+            return [
+                Standing(
+                    name, bool(fold.active[k]), int(fold.looks[k]), int(fold.clicks[k]),
+                    float(fold.clicks[k] / max(fold.looks[k], 1)), None if estimates is None else float(estimates[k]),
+                )
+                for k, name in enumerate(fold.names)
+            ]  # fmt: skip
+
+    def view(self) -> View | None:
+        """What the learner makes of the feedback: regimes, changes, how much it distrusts; None if it has no view."""
+        with self._lock:
+            return self._fold.view()
+
+    def learn(self, log: Iterable[tuple[Sequence[str], Any]]) -> int:
+        """Start from past clicks: pairs of the items shown, in order, and the answer; how many there were.
+
+        An answer is the item clicked, None for no click, or a bit a place. Items not known yet are added.
+        """
+        count = 0
+        with self._lock:
+            for items, answer in log:
+                self._learn_one(items, answer)
+                count += 1
+        return count
+
+    def _learn_one(self, items: Sequence[str], answer: Any) -> None:
+        if not 1 <= len(items) <= self._fold.length or len(set(items)) < len(items):
+            raise ValueError(f"a list has 1 to {self._fold.length} different items, not {items!r}")
+        for item in items:
+            if item not in self._fold.slots:
+                self._fold.add(item)
+        ranking = np.array([self._fold.slots[item] for item in items], np.int64)
+        if answer is None or isinstance(answer, str):
+            position = None if answer is None else self._position(ranking, answer)
+            bits, examined = read_answer(ranking.size, position, None, None)
+        else:
+            bits, examined = read_answer(ranking.size, None, answer, None)
+        self._intake.last += 1
+        note = np.zeros(self._fold.length + NOTE_EXTRA)
+        self._fold.learn(self._intake.last, ranking, note, bits, examined, late=False)
+
+    def _pass_time(self) -> None:
+        """Expire and settle what is due: first what is over, answered or not, in order."""
+        if self.lifetime is None or self.settle is None:
+            return
+        now, due = self._clock(), 0
+        while self._times and now - self._times[0][0] >= self.lifetime:
+            self._intake.expire(self._times.popleft()[1])
+        for then, t in self._times:
+            if now - then < self.settle:
+                break
+            due = t
+        if due > self._intake.settled:
+            self._intake.settle(due)
+
+    def save(self, path: str | pathlib.Path) -> None:
+        """Write everything that decides what comes next into one file, whole or not at all."""
+        with self._lock:
+            now = self._clock()
+            extra = {
+                "lifetime": self.lifetime, "settle": self.settle, "chance": self._rng.bit_generator.state,
+                "ages": [[now - then, t] for then, t in self._times],
+            }  # fmt: skip
+            content = keep(self._fold, self._intake, extra)
+        snapshots.write(pathlib.Path(path), content)
+
+    @classmethod
+    def load(
+        cls, path: str | pathlib.Path, *, learner: type | None = None, clock: Callable[[], float] = time.monotonic
+    ) -> "Ranker":
+        """A ranker as it was saved: it goes on bit for bit. `learner`: the class, if it is not one of ours."""
+        content = pathlib.Path(path).read_bytes()
+        ranker = cls.__new__(cls)
+        ranker._fold, ranker._intake, header = restore(content, str(path), learner)
+        ranker.lifetime, ranker.settle, ranker._clock = header["lifetime"], header["settle"], clock
+        ranker._rng = np.random.default_rng()
+        ranker._rng.bit_generator.state = header["chance"]
+        now = clock()
+        ranker._times = deque((now - age, t) for age, t in header["ages"])
+        ranker._lock = threading.RLock()
+        return ranker
+
+
+def read_answer(
+    size: int, position: int | None, clicks: Sequence[bool | int] | None, examined: int | None
+) -> tuple[Bools, int]:
+    """Bits and the number of places looked at, of a click at a position, of none, or of bits as they are."""
+    bits = np.zeros(size, np.bool_)
+    if clicks is None:
+        if position is None:
+            return bits, size
+        if isinstance(position, bool) or not isinstance(position, int) or not 1 <= position <= size:
+            raise Refused(422, f"position must be a whole number from 1 to {size}, not {position!r}")
+        bits[position - 1] = True
+        return bits, position
+    if len(clicks) > size or any(bit not in (0, 1) for bit in clicks):
+        raise Refused(422, f"clicks must be at most {size} of 0 and 1, not {clicks!r}")
+    looked = len(clicks) if examined is None else examined
+    if isinstance(looked, bool) or not isinstance(looked, int) or not 0 <= looked <= len(clicks):
+        raise Refused(422, f"examined must be a whole number from 0 to {len(clicks)}, not {examined!r}")
+    bits[:looked] = np.array(clicks[:looked], np.bool_)
+    if any(clicks[looked:]):
+        raise Refused(422, f"a click at position {looked + clicks[looked:].index(1) + 1}, but examined is {looked}")
+    return bits, looked
+
+
+def replay(
+    log: Iterable[tuple[Sequence[str], Any]], learners: Sequence[str | type], *, length: int, **options: Any
+) -> dict[str, Ranker]:
+    """Run one log of past clicks through several learners: a ranker each, by the learner's name.
+
+    `log` as for `Ranker.learn`; `options` go to every `Ranker`.
+    """
+    rows = list(log)
+    if not rows:
+        raise ValueError("the log is empty: it needs at least one list")
+    first = dict.fromkeys(item for items, _ in rows for item in items)
+    rankers = {}
+    for learner in learners:
+        ranker = Ranker(first, length, learner, **options)
+        ranker.learn(rows)
+        rankers[learner if isinstance(learner, str) else learner.__name__] = ranker
+    return rankers

@@ -1,0 +1,359 @@
+"""The live ranker: answers of every kind, items that come and go, files, clocks and threads."""
+
+import threading
+
+import numpy as np
+import pytest
+
+import steadyrank as sr
+from steadyrank.contract import NOTE_EXTRA, Problem, call_rank, call_update, make, memory
+from steadyrank.fold import Fold
+from steadyrank.snapshots import Unreadable
+
+LIVE = sorted(name for name, cls in sr.learners().items() if cls.live)
+ITEMS = [f"item {k}" for k in range(12)]
+ATTRACTION = dict(zip(ITEMS, np.linspace(0.05, 0.8, 12), strict=True))
+
+
+class Clock:
+    def __init__(self):
+        self.now = 100.0
+
+    def __call__(self):
+        return self.now
+
+
+def visit(ranker, world, rounds, attraction=ATTRACTION):
+    """Cascade users; returns the lists."""
+    lists = []
+    for _ in range(rounds):
+        shown = ranker.rank()
+        lists.append(shown.items)
+        liked = [item for item in shown.items if world.random() < attraction.get(item, 0.3)]
+        ranker.feedback(shown.id, clicked=liked[0] if liked else None)
+    return lists
+
+
+@pytest.mark.parametrize("name", LIVE)
+def test_lists_are_those_of_the_learner(name):
+    ranker, learner = (
+        sr.Ranker(ITEMS, 4, name, seed=3),
+        make(sr.learners()[name], Problem(12, 4, seed=3), settings={}),
+    )
+    rng, world, allowed = np.random.default_rng(3), np.random.default_rng(5), np.ones(12, np.bool_)
+    for t in range(1, 200):
+        shown, ranking, note = ranker.rank(), np.zeros(4, np.int64), np.zeros(4 + NOTE_EXTRA)
+        call_rank(learner, t, allowed, ranking, note, rng)
+        assert shown.items == tuple(ITEMS[k] for k in ranking)
+        bits = world.random(4) < 0.2
+        ranker.feedback(shown.id, clicks=bits.tolist(), examined=4)
+        call_update(learner, t, ranking, note, bits, 4)
+
+
+def test_steadyrank_is_the_default_and_shows_its_view():
+    ranker = sr.Ranker(ITEMS, 4)
+    visit(ranker, np.random.default_rng(0), 600)
+    assert ranker.view().current == 1
+    assert ranker.view().rounds == 600
+    best = sorted(ranker.standings(), key=lambda s: s.estimate)[-1]
+    assert best.item in ITEMS[-3:]
+    assert best.rate == best.clicks / best.looks
+    assert sr.Ranker(ITEMS, 4, "CascadeTS").view() is None
+
+
+def test_answers_say_the_same_in_every_form():
+    rankers = [sr.Ranker(ITEMS, 4, "CascadeTS", seed=1) for _ in range(3)]
+    for _ in range(50):
+        shown = [ranker.rank() for ranker in rankers]
+        assert len({s.items for s in shown}) == 1
+        rankers[0].feedback(shown[0].id, clicked=shown[0].items[2])
+        rankers[1].feedback(shown[1].id, position=3)
+        rankers[2].feedback(shown[2].id, clicks=[0, 0, 1, 0], examined=3)
+    assert len({ranker._fold.digest() for ranker in rankers}) == 1
+
+
+@pytest.mark.parametrize(
+    ("answer", "message"),
+    [
+        ({}, "one of clicked=ITEM"),
+        ({"clicked": None, "position": 1}, "one of clicked=ITEM"),
+        ({"clicked": "nothing"}, "item 'nothing' was not shown"),
+        ({"clicked": ["item 1"]}, "was not shown"),
+        ({"position": 0}, "position must be a whole number from 1 to 4, not 0"),
+        ({"position": 5}, "position must be a whole number from 1 to 4, not 5"),
+        ({"position": True}, "position must be"),
+        ({"clicked": None, "examined": 2}, "examined=2 goes with clicks"),
+        ({"clicks": [0, 2]}, "clicks must be at most 4 of 0 and 1"),
+        ({"clicks": [0] * 5}, "clicks must be at most 4 of 0 and 1"),
+        ({"clicks": [0, 1], "examined": 3}, "examined must be a whole number from 0 to 2, not 3"),
+        ({"clicks": [0, 1], "examined": 1}, "a click at position 2, but examined is 1"),
+    ],
+)
+def test_malformed_answers_change_nothing(answer, message):
+    ranker = sr.Ranker(ITEMS, 4)
+    shown, before = ranker.rank(), ranker._fold.digest()
+    with pytest.raises(sr.Refused, match=message) as refusal:
+        ranker.feedback(shown.id, **answer)
+    assert refusal.value.code == 422
+    assert ranker._fold.digest() == before
+    assert ranker.feedback(shown.id, clicked=None) == "learnt"  # the impression is still open
+
+
+def test_an_impression_is_answered_once():
+    ranker = sr.Ranker(ITEMS, 4, most_open=10)
+    shown = ranker.rank()
+    assert ranker.feedback(shown.id, position=2) == "learnt"
+    after = ranker._fold.digest()
+    assert ranker.feedback(shown.id, clicked=shown.items[1]) == "duplicate"
+    for code, answer in ((409, {"position": 1}), (409, {"clicked": None})):
+        with pytest.raises(sr.Refused, match="answered otherwise") as refusal:
+            ranker.feedback(shown.id, **answer)
+        assert refusal.value.code == code
+    with pytest.raises(sr.Refused, match="impression 77 was never shown") as refusal:
+        ranker.feedback(77, clicked=None)
+    assert refusal.value.code == 403
+    with pytest.raises(sr.Refused, match="id is a whole number, not '1'"):
+        ranker.feedback("1", clicked=None)
+    assert ranker._fold.digest() == after
+    first = ranker.rank()
+    for _ in range(10):
+        ranker.rank()
+    with pytest.raises(sr.Refused, match="expired") as refusal:  # more than ten were open
+        ranker.feedback(first.id, clicked=None)
+    assert refusal.value.code == 410
+
+
+def test_answers_enter_in_impression_order_once_settled():
+    """Clicks come at once and non-clicks never: the learner must be told as if each had been answered in turn."""
+    clock = Clock()
+    live = sr.Ranker(ITEMS, 4, "SteadyRank", seed=2, lifetime=60.0, clock=clock)
+    told = []
+    live._fold.learn = lambda t, *rest, late: told.append((t, late))
+    shown = [live.rank() for _ in range(4)]
+    assert live.feedback(shown[2].id, position=1) == "waiting"
+    assert live.feedback(shown[0].id, position=1) == "waiting"
+    assert live.feedback(shown[2].id, position=1) == "duplicate"
+    assert told == []
+    clock.now += 61.0
+    live.rank()
+    assert told == [(1, False), (2, False), (3, False), (4, False)]
+    with pytest.raises(sr.Refused, match="expired"):
+        live.feedback(shown[1].id, position=1)
+
+
+def test_answers_after_settling_are_late_and_unanswered_lists_can_be_ignored():
+    clock = Clock()
+    live = sr.Ranker(ITEMS, 4, lifetime=60.0, settle=10.0, count_unanswered=False, clock=clock)
+    told = []
+    live._fold.learn = lambda t, *rest, late: told.append((t, late))
+    shown = [live.rank() for _ in range(3)]
+    live.feedback(shown[1].id, position=1)
+    clock.now += 11.0
+    assert live.feedback(shown[0].id, position=2) == "late"
+    assert told == [(2, False), (1, True)]
+    clock.now += 50.0
+    live.rank()
+    assert told == [(2, False), (1, True)]  # the third one is gone
+    with pytest.raises(sr.Refused, match="expired"):
+        live.feedback(shown[2].id, position=1)
+
+
+def test_a_clock_set_back_expires_nothing():
+    clock = Clock()
+    live = sr.Ranker(ITEMS, 4, lifetime=60.0, clock=clock)
+    shown = live.rank()
+    clock.now -= 1_000.0
+    assert live.feedback(shown.id, position=1) == "waiting"
+
+
+@pytest.mark.parametrize("name", LIVE)
+def test_memory_grows_and_nothing_is_forgotten(name):
+    """Items are added one by one through two doublings: counts stay, and the new ones are shown."""
+    ranker, world = sr.Ranker(ITEMS, 4, name), np.random.default_rng(0)
+    visit(ranker, world, 300)
+    before = {s.item: s for s in ranker.standings()}
+    arrays = {key: array.copy() for key, array in memory(ranker._fold.learner) if key in ("seen", "wins")}
+    for k in range(40):
+        ranker.add(f"more {k}")
+    for standing in ranker.standings()[:12]:
+        assert standing == before[standing.item]
+    for key, array in arrays.items():
+        now = dict(memory(ranker._fold.learner))[key]
+        assert now[:12].tolist() == array.tolist()
+        assert not now[12:].any()
+    visit(ranker, world, 4_000)
+    assert all(s.looks >= 20 for s in ranker.standings() if s.item.startswith("more"))
+
+
+@pytest.mark.parametrize("share", [0.0, 0.3])
+def test_new_items_are_shown_but_never_take_more_than_their_share(share):
+    ranker, world = sr.Ranker(ITEMS, 10, "CascadeUCBV", new_share=share), np.random.default_rng(0)
+    visit(ranker, world, 500)
+    for k in range(30):
+        ranker.add(f"more {k}")
+    for items in visit(ranker, world, 100):
+        assert 1 <= sum(item.startswith("more") for item in items) <= max(1, int(10 * share))
+
+
+def test_many_new_items_fill_a_list_that_known_ones_cannot():
+    ranker = sr.Ranker(["a"], 4)
+    for k in range(6):
+        ranker.add(f"more {k}")
+    assert len(ranker.rank().items) == 4
+
+
+def test_retired_items_are_not_shown_until_they_are_reinstated():
+    ranker = sr.Ranker(ITEMS, 4, "CascadeTS")
+    for item in ITEMS[2:]:
+        ranker.retire(item)
+    shown = ranker.rank()
+    assert sorted(shown.items) == ITEMS[:2]
+    ranker.feedback(shown.id, clicked=shown.items[1])
+    ranker.reinstate(ITEMS[5])
+    assert sorted(ranker.rank().items) == [*ITEMS[:2], ITEMS[5]]
+    for item in (*ITEMS[:2], ITEMS[5]):
+        ranker.retire(item)
+    with pytest.raises(sr.Refused, match="no item may be shown"):
+        ranker.rank()
+    with pytest.raises(sr.Refused, match="unknown item 'nothing'"):
+        ranker.retire("nothing")
+
+
+def test_candidates_and_lengths():
+    ranker = sr.Ranker(ITEMS, 4)
+    assert sorted(ranker.rank(["item 3", "item 7"]).items) == ["item 3", "item 7"]
+    assert len(ranker.rank(length=2).items) == 2
+    with pytest.raises(sr.Refused, match="unknown item 'item 99'"):
+        ranker.rank(["item 99"])
+    with pytest.raises(ValueError, match="length must be a whole number from 1 to 4, not 5"):
+        ranker.rank(length=5)
+
+
+@pytest.mark.parametrize("name", LIVE)
+def test_a_saved_ranker_goes_on_bit_for_bit(name, tmp_path):
+    """With open impressions, remembered answers and added items; the file can be read on its own."""
+    ranker, world = sr.Ranker(ITEMS, 4, name, seed=9), np.random.default_rng(1)
+    visit(ranker, world, 200)
+    ranker.add("more")
+    visit(ranker, world, 100)
+    waiting, answered = ranker.rank(), ranker.rank()
+    ranker.feedback(answered.id, position=1)
+    ranker.save(tmp_path / "ranker")
+    again = sr.Ranker.load(tmp_path / "ranker")
+    assert again._fold.digest() == ranker._fold.digest()
+    for one in (ranker, again):
+        assert one.feedback(answered.id, position=1) == "duplicate"
+        one.feedback(waiting.id, position=2)
+    assert visit(ranker, np.random.default_rng(2), 100) == visit(again, np.random.default_rng(2), 100)
+    assert again._fold.digest() == ranker._fold.digest()
+    ranker.save(tmp_path / "one")
+    again.save(tmp_path / "two")
+    assert (tmp_path / "one").read_bytes() == (tmp_path / "two").read_bytes()
+
+
+def test_saved_waiting_answers_enter_after_loading(tmp_path):
+    clock = Clock()
+    ranker = sr.Ranker(ITEMS, 4, lifetime=60.0, clock=clock)
+    first, second = ranker.rank(), ranker.rank()
+    ranker.feedback(second.id, position=1)
+    clock.now += 40.0
+    ranker.save(tmp_path / "ranker")
+    later = Clock()
+    later.now = 7.0
+    again = sr.Ranker.load(tmp_path / "ranker", clock=later)
+    assert again.feedback(second.id, position=1) == "duplicate"
+    later.now += 21.0
+    again.rank()
+    assert sum(s.looks for s in again.standings()) == 4 + 1
+    with pytest.raises(sr.Refused, match="expired"):
+        again.feedback(first.id, position=1)
+
+
+def test_damaged_and_foreign_files_are_refused(tmp_path):
+    ranker = sr.Ranker(ITEMS, 4)
+    path = tmp_path / "ranker"
+    ranker.save(path)
+    content = path.read_bytes()
+    for wrong, message in [
+        (b"", "is no snapshot"), (b"x" * 500, "is no snapshot"), (content[:-1], "is damaged"),
+        (content[:200] + b"!" + content[201:], "is damaged"),
+    ]:  # fmt: skip
+        path.write_bytes(wrong)
+        with pytest.raises(Unreadable, match=message):
+            sr.Ranker.load(path)
+    path.write_bytes(content)
+    with pytest.raises(Unreadable, match="holds SteadyRank version 1, not CascadeTS version 1"):
+        sr.Ranker.load(path, learner=sr.learners()["CascadeTS"])
+    with pytest.raises(FileNotFoundError):
+        ranker.save(tmp_path / "nowhere" / "ranker")
+
+
+def test_past_clicks_are_learnt_from():
+    rng = np.random.default_rng(0)
+    log = []
+    for _ in range(400):
+        items = [ITEMS[k] for k in rng.permutation(12)[:4]]
+        liked = [item for item in items if rng.random() < ATTRACTION[item]]
+        log.append((items, liked[0] if liked else None))
+    ranker = sr.Ranker(["item 0"], 4)
+    assert ranker.learn(log) == 400
+    assert len(ranker.standings()) == 12
+    assert len(set(ranker.rank().items) & set(ITEMS[-6:])) >= 3
+    bits = sr.Ranker(["item 0"], 4)
+    bits.learn((items, [item == clicked for item in items]) for items, clicked in log)
+    assert bits.view().rounds == 400
+    with pytest.raises(ValueError, match="1 to 4 different items"):
+        ranker.learn([(["item 1", "item 1"], None)])
+    rankers = sr.replay(log, ["CascadeTS", "SteadyRank"], length=4)
+    assert rankers["SteadyRank"].view().rounds == 400
+    assert rankers["CascadeTS"].standings()[0].looks == rankers["SteadyRank"].standings()[0].looks
+
+
+def test_threads_share_a_ranker():
+    """Eight threads, 200 rounds each: every answer is counted once."""
+    ranker = sr.Ranker(ITEMS, 4, "CascadeTS")
+    errors = []
+
+    def work(seed):
+        try:
+            world = np.random.default_rng(seed)
+            for _ in range(200):
+                shown = ranker.rank()
+                ranker.feedback(shown.id, position=1 + int(world.integers(4)))
+        except Exception as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert errors == []
+    assert sum(s.clicks for s in ranker.standings()) == 1600
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "message"),
+    [
+        ({"items": []}, ValueError, "at least one item"),
+        ({"items": ["a", "a"]}, ValueError, "item 'a' is there already"),
+        ({"items": [1]}, ValueError, "named by text of 1 to 500 characters, not 1"),
+        ({"length": 0}, ValueError, "length must be"),
+        ({"learner": "FTRL"}, ValueError, "FTRL is not live"),
+        ({"learner": "SteadRank"}, KeyError, "did you mean 'SteadyRank'"),
+        ({"settings": {"caution": 2}}, ValueError, "caution must be"),
+        ({"settle": 5.0}, ValueError, "settle=5.0 needs a lifetime"),
+        ({"lifetime": 5.0, "settle": 6.0}, ValueError, "settle must be a finite number from 0.0 to 5.0, not 6.0"),
+        ({"new_share": 2.0}, ValueError, "new_share must be"),
+    ],
+)
+def test_bad_input_is_named(change, error, message):
+    with pytest.raises(error, match=message):
+        sr.Ranker(**{"items": ITEMS, "length": 4, **change})
+
+
+def test_a_fold_is_told_apart_by_its_digest():
+    one, two = (Fold(ITEMS, 4, "CascadeTS", {}, 0, 0.2) for _ in range(2))
+    assert one.digest() == two.digest()
+    two.learn(1, np.array([1]), np.zeros(8), np.array([True]), 1, late=False)
+    assert one.digest() != two.digest()

@@ -35,19 +35,19 @@ def play(learner, attraction, seeds, **options):
 
 
 def honest(seeds):
-    print(f"\nhonest users, {seeds} seeds\n{'':<32}{'runs with a 2nd regime':>24}{'regret':>10}{'of CascadeTS':>14}")
+    print(f"\nhonest users, {seeds} seeds\n{'':<38}{'runs with a 2nd regime':>24}{'regret':>10}{'of CascadeTS':>14}")
     ratios = []
     for name, attraction in worlds():
         run, other = play("SteadyRank", attraction, seeds), play("CascadeTS", attraction, seeds)
         opened = sum(len(view.regimes) > 1 for view in run.views)
         ratios.append(run.final.mean() / other.final.mean())
-        print(f"{name:<32}{opened:>24}{run.final.mean():>10.1f}{ratios[-1]:>14.2f}", flush=True)
+        print(f"{name:<38}{opened:>24}{run.final.mean():>10.1f}{ratios[-1]:>14.2f}", flush=True)
     print(f"geometric mean {statistics.geometric_mean(ratios):.2f}, most {max(ratios):.2f}")
 
 
 def bursts(seeds):
     """The attack's last round is read from what it spent; delays count from the first round it could be noticed."""
-    print(f"\none attack in one stretch, {seeds} seeds, six attacks\n{'':<32}", end="")
+    print(f"\none attack in one stretch, {seeds} seeds, six attacks\n{'':<38}", end="")
     print(f"{'':>12}{'changes, most':>15}{'delay of notice, start':>24}{'end':>8}  (rounds, median)")
     for name, attraction in worlds():
         for schedule, rate in (("front", 0.05), ("front", 0.25), ("late", 0.15)):
@@ -64,7 +64,7 @@ def bursts(seeds):
                     starts += [t - first for t in noticed if first < t <= last][:1]
                     ends += [t - last for t in noticed if t > last][:1]
             shown = [f"{statistics.median(part):.0f}" if part else "-" for part in (starts, ends)]
-            print(f"{name:<32}{schedule:>8}{rate:>4.0%}{max(changes):>15}{shown[0]:>24}{shown[1]:>8}", flush=True)
+            print(f"{name:<38}{schedule:>8}{rate:>4.0%}{max(changes):>15}{shown[0]:>24}{shown[1]:>8}", flush=True)
 
 
 def regret(seeds):
@@ -74,7 +74,7 @@ def regret(seeds):
     print(
         f"\none attack of 6,000 rounds after 20,000, {seeds} seeds: loss a round and its bound, and the loss after it"
     )
-    print(f"{'':<32}{'':>16}{'before':>9}{'attack':>8}{'bound':>8}{'500 after':>11}{'then':>8}{'CascadeTS':>11}")
+    print(f"{'':<38}{'':>16}{'before':>9}{'attack':>8}{'bound':>8}{'500 after':>11}{'then':>8}{'CascadeTS':>11}")
     weight = 0.5 * (1 - (end - start + 50) / start)
     for name, attraction in unsaturated():
         bound = min(1.0, 1 / (weight * (1 + 10 * np.sort(attraction)[-10])))
@@ -83,7 +83,7 @@ def regret(seeds):
             run, other = (play(learner, attraction, seeds, **options) for learner in ("SteadyRank", "CascadeTS"))
             loss, trusting = (np.diff(r.regret.mean(0), prepend=0) / np.diff(marks, prepend=0) for r in (run, other))
             shown = f"{loss[0]:>9.4f}{loss[1]:>8.3f}{bound:>8.2f}{loss[2]:>11.3f}{loss[3]:>8.4f}{trusting[1]:>11.3f}"
-            print(f"{name:<32}{attack:>16}{shown}", flush=True)
+            print(f"{name:<38}{attack:>16}{shown}", flush=True)
 
 
 def unsaturated():
@@ -92,7 +92,7 @@ def unsaturated():
 
 def drift(seeds):
     print(
-        f"\ntastes that drift by up to 0.1, {seeds} seeds\n{'':<32}{'':>12}{'regimes, most':>15}{'of CascadeTS':>14}"
+        f"\ntastes that drift by up to 0.1, {seeds} seeds\n{'':<38}{'':>12}{'regimes, most':>15}{'of CascadeTS':>14}"
     )
     for name, attraction in unsaturated():
         for settings in ({"span": ROUNDS}, {"span": 20_000}, {"pattern": "daily", "span": 4_000}):
@@ -100,13 +100,13 @@ def drift(seeds):
             run, other = (play(learner, attraction, seeds, **options) for learner in ("SteadyRank", "CascadeTS"))
             most = max(len(view.regimes) for view in run.views)
             kind = f"{settings.get('pattern', 'slow')} {settings['span'] // 1000}k"
-            print(f"{name:<32}{kind:>12}{most:>15}{run.final.mean() / other.final.mean():>14.2f}", flush=True)
+            print(f"{name:<38}{kind:>12}{most:>15}{run.final.mean() / other.final.mean():>14.2f}", flush=True)
 
 
 def jump(seeds):
     """Loss a round: chance of a click lost against the best list of the round."""
     print(f"\nthe ten best items change at round 20,000, {seeds} seeds: loss a round in rounds after it")
-    print(f"{'':<32}{'':>12}{'before':>8}{'0-100':>8}{'2k-3k':>8}{'10k-20k':>9}")
+    print(f"{'':<38}{'':>12}{'before':>8}{'0-100':>8}{'2k-3k':>8}{'10k-20k':>9}")
     marks = [19_000, 20_000, 20_100, 22_000, 23_000, 30_000, ROUNDS]
     for name, attraction in unsaturated():
         for learner in ("SteadyRank", "CascadeTS"):
@@ -115,7 +115,7 @@ def jump(seeds):
                 users_settings={"pattern": "jump", "span": 20_000},
             )  # fmt: skip
             loss = np.diff(run.regret.mean(0)) / np.diff(marks)
-            print(f"{name:<32}{learner:>12}{loss[0]:>8.3f}{loss[1]:>8.3f}{loss[3]:>8.3f}{loss[5]:>9.3f}", flush=True)
+            print(f"{name:<38}{learner:>12}{loss[0]:>8.3f}{loss[1]:>8.3f}{loss[3]:>8.3f}{loss[5]:>9.3f}", flush=True)
 
 
 def late(seeds, delay=3_000):
@@ -139,7 +139,7 @@ def late(seeds, delay=3_000):
                     update = update or call_update.bind(learner, *waiting[t - delay - 1])
                     update(learner, *waiting[t - delay - 1])
             regimes.append(len(learner.view().regimes))
-        print(f"{name:<32}regimes {max(regimes)} at most", flush=True)
+        print(f"{name:<38}regimes {max(regimes)} at most", flush=True)
 
 
 def items(seeds):
@@ -179,7 +179,7 @@ def cost(seeds):
                     times.append(time.perf_counter() - begin)
                 took[learner] = min(times)
             kind = options.get("adversary", "honest")
-            print(f"{name:<32}{kind:>10}{took['SteadyRank'] / took['CascadeTS']:>8.2f}", flush=True)
+            print(f"{name:<38}{kind:>10}{took['SteadyRank'] / took['CascadeTS']:>8.2f}", flush=True)
     learner = make(SteadyRank, Problem(500, 10), settings={})
     print(f"memory: {sum(array.nbytes for _, array in memory(learner)) / 500:.0f} bytes an item at K = 500")
     rng, allowed, times = np.random.default_rng(0), np.ones(500, np.bool_), []

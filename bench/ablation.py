@@ -23,8 +23,9 @@ class Varied(SteadyRank):
     rule_used = Rule()
 
     @classmethod
-    def create(cls, problem, **settings):
-        return cls(*SteadyRank.create(problem, **settings))._replace(rule=cls.rule_used)
+    def create(cls, problem, *, caution=0.5, window=50, reject_impossible=False):
+        made = SteadyRank.create(problem, caution=caution, window=window, reject_impossible=reject_impossible)
+        return cls(*made)._replace(rule=cls.rule_used)
 
 
 VARIANTS = {

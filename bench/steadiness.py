@@ -118,51 +118,44 @@ def jump(seeds):
             print(f"{name:<38}{learner:>12}{loss[0]:>8.3f}{loss[1]:>8.3f}{loss[3]:>8.3f}{loss[5]:>9.3f}", flush=True)
 
 
+def lived_through(attraction, rounds, seed, delay=0, allowed=None):
+    """A learner called as a live side calls it: told of each round `delay` rounds later, in order."""
+    learner = make(SteadyRank, Problem(attraction.size, 10, seed=seed), settings={})
+    mind, world = (np.random.default_rng(s) for s in np.random.SeedSequence(seed).spawn(2))
+    every, told, rank, update = np.ones(attraction.size, np.bool_), [], None, None
+    for t in range(1, rounds + 1):
+        may = every if allowed is None else allowed(t)
+        ranking, note = np.zeros(10, np.int64), np.zeros(10 + NOTE_EXTRA)
+        rank = rank or call_rank.bind(learner, t, may, ranking, note, mind)
+        rank(learner, t, may, ranking, note, mind)
+        bits = world.random(10) < attraction[ranking]
+        examined = int(np.argmax(bits)) + 1 if bits.any() else 10
+        bits[examined:] = False
+        told.append((t, ranking, note, bits, examined))
+        if t > delay:
+            update = update or call_update.bind(learner, *told[t - delay - 1])
+            update(learner, *told[t - delay - 1])
+    return learner
+
+
 def late(seeds, delay=3_000):
     """Clicks could be told at once, but feedback enters in impression order once the non-clicks are known."""
     print(f"\nfeedback {delay:,} rounds late, in impression order, {seeds} seeds")
     for name, attraction in unsaturated():
-        regimes = []
-        for seed in range(seeds):
-            learner = make(SteadyRank, Problem(attraction.size, 10, seed=seed), settings={})
-            mind, world = (np.random.default_rng(s) for s in np.random.SeedSequence(seed).spawn(2))
-            allowed, waiting, rank, update = np.ones(attraction.size, np.bool_), [], None, None
-            for t in range(1, 20_001):
-                ranking, note = np.zeros(10, np.int64), np.zeros(10 + NOTE_EXTRA)
-                rank = rank or call_rank.bind(learner, t, allowed, ranking, note, mind)
-                rank(learner, t, allowed, ranking, note, mind)
-                bits = world.random(10) < attraction[ranking]
-                examined = int(np.argmax(bits)) + 1 if bits.any() else 10
-                bits[examined:] = False
-                waiting.append((t, ranking, note, bits, examined))
-                if t > delay:
-                    update = update or call_update.bind(learner, *waiting[t - delay - 1])
-                    update(learner, *waiting[t - delay - 1])
-            regimes.append(len(learner.view().regimes))
-        print(f"{name:<38}regimes {max(regimes)} at most", flush=True)
+        learners = [lived_through(attraction, 20_000, seed, delay) for seed in range(seeds)]
+        print(f"{name:<38}regimes {max(len(x.view().regimes) for x in learners)} at most", flush=True)
 
 
 def items(seeds):
-    """99 items alike and one far better that may be shown from round 2,001 on: an item unlike others is no attack."""
+    """100 items alike, and a far better one that may be shown from round 2,001 on: unlike others is no attack."""
     print(f"\na new item better than 100 others, {5 * seeds} seeds: runs with a 2nd regime")
+    new = np.arange(101) == 100
     for base, better in ((0.05, 0.6), (0.05, 0.9), (0.1, 0.6), (0.1, 0.9)):
-        attraction, opened = np.where(np.arange(101) == 100, better, base), 0
-        for seed in range(5 * seeds):
-            learner = make(SteadyRank, Problem(101, 10, seed=seed), settings={})
-            mind, world = (np.random.default_rng(s) for s in np.random.SeedSequence(seed).spawn(2))
-            rank = update = None
-            for t in range(1, 6_001):
-                allowed = (np.arange(101) < 100) | (t > 2_000)
-                ranking, note = np.zeros(10, np.int64), np.zeros(10 + NOTE_EXTRA)
-                rank = rank or call_rank.bind(learner, t, allowed, ranking, note, mind)
-                rank(learner, t, allowed, ranking, note, mind)
-                bits = world.random(10) < attraction[ranking]
-                examined = int(np.argmax(bits)) + 1 if bits.any() else 10
-                bits[examined:] = False
-                update = update or call_update.bind(learner, t, ranking, note, bits, examined)
-                update(learner, t, ranking, note, bits, examined)
-            opened += len(learner.view().regimes) > 1
-        print(f"others {base}, new {better}: {opened}", flush=True)
+        attraction = np.where(new, better, base)
+        learners = [
+            lived_through(attraction, 6_000, seed, allowed=lambda t: ~new | (t > 2_000)) for seed in range(5 * seeds)
+        ]
+        print(f"others {base}, new {better}: {sum(len(x.view().regimes) > 1 for x in learners)}", flush=True)
 
 
 def cost(seeds):

@@ -304,6 +304,10 @@ def test_past_clicks_are_learnt_from():
     assert bits.view().rounds == 400
     with pytest.raises(ValueError, match="1 to 4 different items"):
         ranker.learn([(["item 1", "item 1"], None)])
+    before = ranker._fold.digest()
+    with pytest.raises(sr.Refused, match="item 'item 9' was not shown"):
+        ranker.learn([(["item 1", "unheard of"], "item 9")])
+    assert ranker._fold.digest() == before  # the unknown item was not added
     rankers = sr.replay(log, ["CascadeTS", "SteadyRank"], length=4)
     assert rankers["SteadyRank"].view().rounds == 400
     assert rankers["CascadeTS"].standings()[0].looks == rankers["SteadyRank"].standings()[0].looks

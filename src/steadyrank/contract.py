@@ -121,6 +121,11 @@ def make(cls: type, *arguments: Any, settings: dict[str, Any]) -> Any:
     return cls.create(*arguments, **settings)  # type: ignore[attr-defined]
 
 
+def view_of(learner: Any) -> Any:
+    """What a learner makes of the feedback, a `views.View`, if its class has the method `view`; else None."""
+    return learner.view() if callable(getattr(type(learner), "view", None)) else None
+
+
 def memory(record: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
     """The array fields of a record and of the records in it, with dotted names."""
     for name, value in zip(record._fields, record, strict=True):

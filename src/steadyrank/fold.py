@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from .bounds import Bounds
-from .contract import NOTE_EXTRA, Bools, Floats, Ints, Problem, call_rank, call_update, find, make, memory
+from .contract import NOTE_EXTRA, Bools, Floats, Ints, Problem, call_rank, call_update, find, make, memory, view_of
 from .learners import ALL as LEARNERS
 from .refusals import Refused
 from .settings import real, whole
@@ -153,7 +153,8 @@ class Fold:
 
     def view(self) -> View | None:
         """What the learner makes of the feedback, if it says so."""
-        return self.learner.view() if callable(getattr(self.learner_class, "view", None)) else None
+        view: View | None = view_of(self.learner)
+        return view
 
     def arrays(self) -> dict[str, Any]:
         """Every array that decides the next ranking, by name: the same objects, not copies."""

@@ -1,5 +1,6 @@
 """From impressions and answers to what a learner is told, and in which order."""
 
+import itertools
 from collections import OrderedDict
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
@@ -84,7 +85,7 @@ class Intake:
 
     def expire(self, upto: int) -> None:
         """The time of impressions up to this number is over, answered or not."""
-        for t in [t for t in self.open if t <= upto]:
+        for t in list(itertools.takewhile(lambda t: t <= upto, self.open)):
             if self.open[t].clicks is None:
                 self.expired += 1
                 if not self.count_unanswered:

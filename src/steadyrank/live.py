@@ -161,15 +161,15 @@ class Ranker:
     def _learn_one(self, items: Sequence[str], answer: Any) -> None:
         if not 1 <= len(items) <= self._fold.length or len(set(items)) < len(items):
             raise ValueError(f"a list has 1 to {self._fold.length} different items, not {items!r}")
+        if isinstance(answer, str) and answer not in items:
+            raise Refused(422, f"item {answer!r} was not shown")
+        position = items.index(answer) + 1 if isinstance(answer, str) else None
+        given = None if answer is None or isinstance(answer, str) else answer
+        bits, examined = read_answer(len(items), position, given, None)
         for item in items:
             if item not in self._fold.slots:
                 self._fold.add(item)
         ranking = np.array([self._fold.slots[item] for item in items], np.int64)
-        if answer is None or isinstance(answer, str):
-            position = None if answer is None else self._position(ranking, answer)
-            bits, examined = read_answer(ranking.size, position, None, None)
-        else:
-            bits, examined = read_answer(ranking.size, None, answer, None)
         self._intake.last += 1
         note = np.zeros(self._fold.length + NOTE_EXTRA)
         self._fold.learn(self._intake.last, ranking, note, bits, examined, late=False)
@@ -228,6 +228,7 @@ def read_answer(
             raise Refused(422, f"position must be a whole number from 1 to {size}, not {position!r}")
         bits[position - 1] = True
         return bits, position
+    clicks = list(clicks)
     if len(clicks) > size or any(bit not in (0, 1) for bit in clicks):
         raise Refused(422, f"clicks must be at most {size} of 0 and 1, not {clicks!r}")
     looked = len(clicks) if examined is None else examined

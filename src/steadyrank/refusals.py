@@ -1,13 +1,5 @@
 """Why an answer is not accepted: the same codes in process and over HTTP."""
 
-REASONS = {
-    403: "forged or foreign",
-    404: "unknown",
-    409: "already answered otherwise",
-    410: "expired",
-    422: "malformed",
-}
-
 
 class Refused(ValueError):
     """A request that changes nothing; `code` says why, as an HTTP status would."""

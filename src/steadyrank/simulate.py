@@ -10,7 +10,7 @@ import numpy as np
 
 from ._jit import kernel, lent
 from .adversaries import ALL as ADVERSARIES
-from .contract import NOTE_EXTRA, Bools, Entry, Floats, Ints, Problem, find, make
+from .contract import NOTE_EXTRA, Bools, Entry, Floats, Ints, Problem, find, make, view_of
 from .learners import ALL as LEARNERS
 from .schedules import SCHEDULES, Schedule
 from .settings import choice, flag, whole
@@ -163,7 +163,7 @@ def simulate(
         sheet = Sheet.create(attraction.size, length)
         mind, crowd, foe = parts(seed)
         play(mind, crowd, foe, sheet, rounds, omniscient, halt, *streams, regret, spent, lies)
-        return regret, spent, lies, mind.view() if callable(getattr(learner_class, "view", None)) else None
+        return regret, spent, lies, view_of(mind)
 
     parts(chosen[0])  # every setting is refused here or not at all, before anything is compiled
     with ThreadPoolExecutor(workers) as pool:

@@ -27,7 +27,7 @@ class SteadyRank(NamedTuple):
     """
 
     regimes: Regimes
-    pending: Ints  # [2] rounds since the last test, rounds rejected
+    rejected: Ints  # [1] rounds
     rule: Rule
     caution: float
     window: int
@@ -42,7 +42,7 @@ class SteadyRank(NamedTuple):
         caution = real("caution", caution, 0.0, 1.0)
         window = whole("window", window, 1, 1_000_000)
         reject = flag("reject_impossible", reject_impossible)
-        return cls(Regimes.create(problem.n_items), np.zeros(2, np.int64), Rule(), caution, window, reject)
+        return cls(Regimes.create(problem.n_items), np.zeros(1, np.int64), Rule(), caution, window, reject)
 
     def rank(self, t, allowed, ranking, note, rng):
         regimes = self.regimes
@@ -67,19 +67,16 @@ class SteadyRank(NamedTuple):
         if examined == 0:
             return  # says nothing
         if self.reject_impossible and not cascade_like(clicks, ranking.size, examined):
-            self.pending[1] += 1
+            self.rejected[0] += 1
             return
         late = note[note.size - 1] > 0.0
         count(self.regimes, ranking, clicks, examined, t, late)
-        if not late:
-            self.pending[0] += 1
-            if self.pending[0] >= self.window:
-                self.pending[0] = 0
-                close_window(self.regimes, self.rule, self.window, t)
+        if self.regimes.span_rounds[0] >= self.window:
+            close_window(self.regimes, self.rule, self.window, t)
 
     def view(self) -> View:
         """Regimes and what they say of the feedback, with item estimates: a copy."""
-        r, rejected = self.regimes, int(self.pending[1])
+        r, rejected = self.regimes, int(self.rejected[0])
         found = []
         for place in np.argsort(r.number[: r.tally[STORED]]):
             a, b = r.prior[place]

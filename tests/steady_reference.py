@@ -14,9 +14,9 @@ MOST_REGIMES, SPANS, FACTOR, CALM = 6, 4, 4, 16
 def predictive(wins, seen, won, before, prior):
     """Log chance of `wins` clicks in `seen` looks in a given order, after `won` in `before`.
 
-    The prior is worth a quarter of `before` at most, and both together MOST looks.
+    The prior is worth `before` looks at most, and both together MOST looks.
     """
-    a, b = (min(1.0, before / 4 / sum(prior)) * x for x in prior)
+    a, b = (min(1.0, before / sum(prior)) * x for x in prior)
     a, b = a + won, b + before - won
     if a + b > MOST:
         a, b = (max(x * MOST / (a + b), 0.5) for x in (a, b))

@@ -104,11 +104,11 @@ def count(regimes, ranking, clicks, examined, t, late):
 def predict(regimes, r, seen, wins, before, won, most):
     """Log chance of `wins` in `seen` looks at an item of regime r, after `won` in `before`.
 
-    The prior counts no more than a quarter of the looks before: an item unlike the others is no change.
+    The prior counts no more than the looks before: an item unlike the others is no change.
     """
     a = regimes.prior[r, 0]
     b = regimes.prior[r, 1]
-    weight = min(1.0, 0.25 * before / (a + b))
+    weight = min(1.0, before / (a + b))
     return log_predictive(wins, seen, a * weight + won, b * weight + before - won, most)
 
 

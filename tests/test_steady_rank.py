@@ -12,10 +12,11 @@ import steadyrank as sr
 from steady_reference import Steady
 from steadyrank.contract import NOTE_EXTRA, Problem, call_rank, call_update, make
 from steadyrank.draws import CLOSE, draw_all, draw_over, draw_top
+from steadyrank.evidence import Rule, distinct_evidence, judge, weigh
 from steadyrank.hedge import hedged_list
 from steadyrank.kernels import cascade_like, cascade_value
 from steadyrank.populations import fit_prior, log_predictive
-from steadyrank.regimes import CURRENT, STORED, Regimes, Rule, count, judge, move, rival, weigh
+from steadyrank.regimes import CURRENT, STORED, Regimes, count, move, rival
 
 SteadyRank = sr.learners()["SteadyRank"]
 K, D = 24, 3
@@ -238,30 +239,34 @@ def told(before, recent):
 
 def test_evidence_by_hand():
     """Item 0: 10 of 20 before, 0 of 10 now. Item 1: 4 looks before, too few to testify."""
-    regimes, evidence, against = told([(0, 10, 20), (1, 4, 4)], [(0, 0, 10), (1, 0, 10)]), np.zeros(7), np.zeros(7)
-    weigh(regimes, Rule(), 0, evidence, against)
+    regimes, evidence = told([(0, 10, 20), (1, 4, 4)], [(0, 0, 10), (1, 0, 10)]), np.zeros(7)
+    weigh(regimes, Rule(), 0, evidence)
     same = special.betaln(11, 21) - special.betaln(11, 11)
     anew = -math.log(11)
     assert evidence[:2] == pytest.approx([0.0, math.log(0.9 + 0.1 * math.exp(anew - same))])
     regimes.tally[STORED] = 2  # and a stored regime that knows item 0 as never clicked
     regimes.seen[1, 0] = 30
-    weigh(regimes, Rule(), 0, evidence, against)
+    weigh(regimes, Rule(), 0, evidence)
     assert evidence[1] == pytest.approx(math.log(31 / 41) - same)
-    assert against[1] == pytest.approx(evidence[1], abs=0.1)  # 10 of 20 are nothing like it
+    assert distinct_evidence(regimes, Rule(), 0, 1) == pytest.approx(
+        evidence[1], abs=0.1
+    )  # 10 of 20 are nothing like it
     regimes.wins[1, 0] = 15
-    weigh(regimes, Rule(), 0, evidence, against)
+    weigh(regimes, Rule(), 0, evidence)
     then = special.betaln(16, 26) - special.betaln(16, 16)
     odds = math.exp(special.betaln(26, 26) - special.betaln(16, 16) - special.betaln(11, 11))
     mixed = math.log((odds * math.exp(then) + math.exp(same)) / (odds + 1))
-    assert (evidence[1], against[1]) == pytest.approx((then - same, then - mixed))
+    assert (evidence[1], distinct_evidence(regimes, Rule(), 0, 1)) == pytest.approx((then - same, then - mixed))
     regimes.seen[1, 0] = 4
-    weigh(regimes, Rule(), 0, evidence, against)
-    assert evidence[1] == against[1] == evidence[2]  # it does not know the item: as good as a new one
+    weigh(regimes, Rule(), 0, evidence)
+    assert (
+        evidence[1] == evidence[2] == distinct_evidence(regimes, Rule(), 0, 1)
+    )  # it does not know the item: as good as a new one
 
 
 def test_overwhelming_evidence_does_not_overflow():
-    regimes, evidence, against = told([(0, 3000, 3000)], [(0, 0, 3000)]), np.zeros(7), np.zeros(7)
-    weigh(regimes, Rule(), 3, evidence, against)
+    regimes, evidence = told([(0, 3000, 3000)], [(0, 0, 3000)]), np.zeros(7)
+    weigh(regimes, Rule(), 3, evidence)
     assert 500 < evidence[1] < np.inf
     assert judge(regimes, Rule(), 50, 3000) == (1, 0)
 

@@ -6,9 +6,10 @@ import numpy as np
 
 from ..contract import Ints, Problem
 from ..draws import draw_all, draw_top
+from ..evidence import Rule, close_window
 from ..hedge import hedged_list
 from ..kernels import cascade_like, top
-from ..regimes import CHANGES, CURRENT, LEARNT, LOG, STORED, Regimes, Rule, close_window, count, rival
+from ..regimes import CHANGES, CURRENT, LEARNT, LOG, STORED, Regimes, count, rival
 from ..settings import flag, real, whole
 from ..views import Change, Regime, View
 

@@ -1,0 +1,171 @@
+"""Which regime recent feedback belongs to: a Bayes factor over all items at once. Ours, no paper's.
+
+The feedback of each span is predicted from the rounds of the current regime before it, from each stored regime, and
+from a new one that may differ in any item.
+"""
+
+import math
+from typing import NamedTuple
+
+from ._jit import lean, stack_floats
+from .populations import fit_prior, log_beta, log_predictive
+from .regimes import CHANGES, CURRENT, LOG, MOST_REGIMES, SPAN_FACTOR, SPANS, STORED, move, room
+
+CALM = 16  # windows in which three changes are too many
+
+
+class Rule(NamedTuple):
+    """When recent feedback is taken for another regime. Defaults and what they decide: docs/steadyrank.md."""
+
+    known: int = 5  # looks at an item before it can testify
+    most: float = 400.0  # looks at an item that count at most: smaller moves than their error are no change
+    changed: float = 0.1  # share of items that a new regime changes, before anything is seen of it
+    back: float = 10.0  # nats of evidence before a stored regime is taken up again
+    open: float = 15.0  # nats of evidence before a new one is opened
+
+
+@lean
+def predict(regimes, r, seen, wins, before, won, most):
+    """Log chance of `wins` in `seen` looks at an item of regime r, after `won` in `before`.
+
+    The prior counts no more than the looks before: an item unlike the others is no change.
+    """
+    a = regimes.prior[r, 0]
+    b = regimes.prior[r, 1]
+    weight = min(1.0, before / (a + b))
+    return log_predictive(wins, seen, a * weight + won, b * weight + before - won, most)
+
+
+@lean
+def blend(x, y, share):
+    """log(share e^x + (1 - share) e^y)."""
+    most = max(x, y)
+    return most + math.log(share * math.exp(x - most) + (1.0 - share) * math.exp(y - most))
+
+
+@lean
+def restless(regimes, window, t):
+    """Whether the last three changes came within `CALM` windows: regimes that take turns have missed another one."""
+    changes = regimes.tally[CHANGES]
+    return changes >= 3 and t - regimes.log[(changes - 3) % LOG, 1] <= CALM * window
+
+
+@lean
+def novelty(same, seen, wins, changed):
+    """Evidence of an item for a new regime: it keeps its attraction, or with chance `changed` draws it uniformly.
+
+    `same` is the log chance of its feedback in the current regime. An item that did not change costs little.
+    """
+    anew = log_beta(1.0 + wins, 1.0 + seen - wins) - same
+    if anew > 50.0:
+        return anew + math.log(changed)  # the item kept adds nothing that a float holds
+    return math.log(1.0 - changed + changed * math.exp(anew))
+
+
+@lean
+def weigh(regimes, rule, j, evidence):
+    """Write the evidence of span `j` for each stored regime, and last for a new one, against the current one.
+
+    In nats, summed over items. Only items that the current regime knows testify; one that a stored regime does not
+    know counts for it as for a new one.
+    """
+    current = regimes.tally[CURRENT]
+    stored = regimes.tally[STORED]
+    for r in range(stored + 1):
+        evidence[r] = 0.0
+    for k in range(regimes.seen.shape[1]):
+        seen = regimes.span_seen[j, k]
+        before = regimes.seen[current, k] - seen
+        if seen == 0 or before < rule.known:
+            continue
+        wins = regimes.span_wins[j, k]
+        same = predict(regimes, current, seen, wins, before, regimes.wins[current, k] - wins, rule.most)
+        unknown = novelty(same, seen, wins, rule.changed)
+        evidence[stored] += unknown
+        for r in range(stored):
+            if r == current:
+                continue
+            if regimes.seen[r, k] >= rule.known:
+                then = predict(regimes, r, seen, wins, regimes.seen[r, k], regimes.wins[r, k], rule.most)
+                evidence[r] += then - same
+            else:
+                evidence[r] += unknown
+
+
+@lean
+def distinct_evidence(regimes, rule, j, r):
+    """The evidence of span `j` for stored regime `r` without what items say that behave in it as in the current one.
+
+    They are the same in both, and whichever regime knows them longer predicts them better.
+    """
+    current = regimes.tally[CURRENT]
+    total = 0.0
+    for k in range(regimes.seen.shape[1]):
+        seen = regimes.span_seen[j, k]
+        before = regimes.seen[current, k] - seen
+        if seen == 0 or before < rule.known:
+            continue
+        wins = regimes.span_wins[j, k]
+        won = regimes.wins[current, k] - wins
+        same = predict(regimes, current, seen, wins, before, won, rule.most)
+        if regimes.seen[r, k] < rule.known:
+            total += novelty(same, seen, wins, rule.changed)
+            continue
+        then = predict(regimes, r, seen, wins, regimes.seen[r, k], regimes.wins[r, k], rule.most)
+        alike = predict(regimes, r, before, won, regimes.seen[r, k], regimes.wins[r, k], rule.most)
+        alike -= log_beta(1.0 + won, 1.0 + before - won)
+        share = 1.0 / (1.0 + math.exp(-min(max(alike, -30.0), 30.0)))  # never certain
+        total += then - blend(then, same, share)
+    return total
+
+
+@lean
+def judge(regimes, rule, window, t):
+    """The regime that the recent feedback belongs to and the span it came in with; -1 and 0 for the current one.
+
+    `tally[STORED]` stands for a new one. A span is weighed whenever it has grown by a quarter of its full size, the
+    shortest one when it is full. O(K) a span and regime, with Beta functions.
+    """
+    evidence = stack_floats(MOST_REGIMES + 1)
+    stored = regimes.tally[STORED]
+    turns = restless(regimes, window, t)
+    to = -1
+    span = 0
+    excess = 0.0
+    quarter = window
+    for j in range(SPANS):
+        if j > 1:
+            quarter *= SPAN_FACTOR
+        if regimes.span_rounds[j] % quarter > 0 or (j > 0 and regimes.span_rounds[j] == regimes.span_rounds[j - 1]):
+            continue  # not yet, or the same rounds again
+        weigh(regimes, rule, j, evidence)
+        for r in range(stored + 1):
+            if r == regimes.tally[CURRENT] or (turns and r < stored):
+                continue
+            bar = rule.back if r < stored else rule.open
+            over = evidence[r] - bar
+            if over > excess and (r == stored or distinct_evidence(regimes, rule, j, r) > bar):
+                to = r
+                span = j
+                excess = over
+    return to, span
+
+
+@lean
+def close_window(regimes, rule, window, t):
+    """Test the recent feedback after a window, change the regime if it says so, and fit the current one's prior."""
+    to, span = judge(regimes, rule, window, t)
+    if to == regimes.tally[STORED]:
+        to = room(regimes)
+    if to >= 0:
+        move(regimes, to, span, t)
+    full = window
+    for j in range(SPANS):
+        if regimes.span_rounds[j] >= full:
+            regimes.span_rounds[j] = 0
+            for k in range(regimes.seen.shape[1]):
+                regimes.span_seen[j, k] = 0
+                regimes.span_wins[j, k] = 0
+        full *= SPAN_FACTOR
+    current = regimes.tally[CURRENT]
+    fit_prior(regimes.seen[current], regimes.wins[current], regimes.prior[current])

@@ -361,3 +361,38 @@ def test_a_fold_is_told_apart_by_its_digest():
     assert one.digest() == two.digest()
     two.learn(1, np.array([1]), np.zeros(8), np.array([True]), 1, late=False)
     assert one.digest() != two.digest()
+
+
+def test_memory_of_impressions_grows_to_its_limit_and_the_oldest_expire():
+    ranker = sr.Ranker(ITEMS, 4, most_open=3_000)
+    ids = [ranker.rank().id for _ in range(3_000)]
+    assert ranker.feedback(ids[0], clicked=None) == "learnt"
+    size = ranker._intake.state.size
+    assert size == 3_000
+    more = [ranker.rank().id for _ in range(10)]
+    assert ranker._intake.state.size == size
+    for gone in (ids[0], ids[9]):
+        with pytest.raises(sr.Refused, match="expired") as refusal:
+            ranker.feedback(gone, clicked=None)
+        assert refusal.value.code == 410
+    assert ranker.feedback(ids[10], clicked=None) == ranker.feedback(more[-1], position=2) == "learnt"
+    assert ranker._intake.expired == 9  # counted as looked at without a click, but for the one answered
+    assert sum(s.looks for s in ranker.standings()) == 10 * 4 + 4 + 2
+
+
+def test_a_bad_row_of_past_clicks_is_named():
+    ranker = sr.Ranker(["a", "b"], 2)
+    with pytest.raises(sr.Refused, match="row 2 of the log: item 'c' was not shown"):
+        ranker.learn([(["a", "b"], None), (["a", "b"], "c")])
+    with pytest.raises(ValueError, match="row 1 of the log: a list has 1 to 2"):
+        ranker.learn([(["a", "b", "c"], None)])
+
+
+def test_under_constant_traffic_impressions_expire_on_time_and_little_is_remembered_of_when_they_came():
+    clock = Clock()
+    ranker = sr.Ranker(ITEMS, 4, lifetime=60.0, clock=clock)
+    for _ in range(6_000):
+        clock.now += 0.05
+        ranker.rank()
+    assert 1_199 <= 6_000 - ranker._intake.over <= 1_203  # 60 s of traffic, and 0.2 % of grain
+    assert len(ranker._ages[1].moments) <= 1_000

@@ -1,37 +1,30 @@
 """From impressions and answers to what a learner is told, and in which order."""
 
-import itertools
-from collections import OrderedDict
-from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from collections import deque
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from .contract import Bools, Floats, Ints
+from .contract import NOTE_EXTRA, Bools, Floats, Ints
 from .fold import Fold
 from .refusals import Refused
 from .settings import flag, whole
 
 Outcome: TypeAlias = Literal["learnt", "waiting", "late", "duplicate"]
 
-
-@dataclass
-class Impression:
-    """A list that was shown, and its answer once there is one."""
-
-    ranking: Ints
-    note: Floats
-    clicks: Bools | None = None
-    examined: int = 0
+EMPTY, OPEN, WAITING, DONE, LOST = range(5)  # an impression's state; waiting: answered, not yet learnt from
+_FIRST_PLACES = 1024
 
 
 class Intake:
-    """Open impressions of a board. Every method is an event; their order decides everything, no clock does.
+    """The latest impressions of a board. Every method is an event; their order decides everything, no clock does.
 
-    `in_order`: answers wait until their impression is settled, and enter the learner in impression order. Where
-    clicks come at once and non-clicks only when an impression's time is over, any other order looks like an attack.
-    `count_unanswered`: an impression that expires without an answer was looked at in full, and nothing was clicked.
-    `most`: open impressions, and answers remembered to tell a repeated one from another; the oldest go first.
+    Impressions are numbered from 1 in the order in which they come. `in_order`: answers wait until their impression
+    is settled, and enter the learner in that order. Where clicks come at once and non-clicks only when an
+    impression's time is over, any other order looks like an attack. `count_unanswered`: an impression that expires
+    without an answer was looked at in full, and nothing was clicked. `most`: impressions remembered, so that a late
+    answer can be learnt from and a repeated one is not learnt twice; the oldest go first. Memory is a ring of arrays
+    that grows up to `most` places and then stays.
     """
 
     def __init__(self, fold: Fold, in_order: bool, count_unanswered: bool, most: int) -> None:
@@ -39,64 +32,148 @@ class Intake:
         self.in_order = flag("in_order", in_order)
         self.count_unanswered = flag("count_unanswered", count_unanswered)
         self.most = whole("most", most, 1)
-        self.open: OrderedDict[int, Impression] = OrderedDict()  # by number, oldest first
-        self.answered: OrderedDict[int, Impression] = OrderedDict()  # the latest ones
+        self.rounds = 0  # the largest round of the learner so far, past clicks included
         self.last = 0  # number of the latest impression
         self.settled = 0  # answers to impressions up to this number are late
+        self.over = 0  # up to this number the time is over
         self.expired = 0  # impressions that nobody answered
+        self.numbers: dict[int, int] = {}  # by key, where impressions have one
+        self._places(min(self.most, _FIRST_PLACES))
 
-    def shown(self, t: int, ranking: Ints, note: Floats) -> None:
-        """Impression number t was shown."""
-        self.open[t] = Impression(ranking, note)
-        self.last = max(self.last, t)
-        if len(self.open) > self.most:
-            self.expire(next(iter(self.open)))
+    def _places(self, n: int) -> None:
+        length = self.fold.length
+        self.places = n
+        self.key: Any = np.zeros(n, np.uint64)
+        self.round: Ints = np.zeros(n, np.int64)
+        self.size: Ints = np.zeros(n, np.int64)
+        self.state: Any = np.zeros(n, np.uint8)
+        self.examined: Ints = np.zeros(n, np.int64)
+        self.ranking: Ints = np.zeros((n, length), np.int64)
+        self.clicks: Bools = np.zeros((n, length), np.bool_)
+        self.note: Floats = np.zeros((n, length + NOTE_EXTRA))
 
-    def find(self, t: int) -> Impression:
-        """Impression number t, open or answered of late."""
-        found = self.open.get(t) or self.answered.get(t)
-        if found is not None:
-            return found
-        if 0 < t <= self.last:
-            raise Refused(410, f"impression {t} has expired")
-        raise Refused(403, f"impression {t} was never shown")
+    def arrays(self) -> dict[str, Any]:
+        """The ring's arrays by name: the same objects, not copies."""
+        names = ("key", "round", "size", "state", "examined", "ranking", "clicks", "note")
+        return {f"impressions.{name}": getattr(self, name) for name in names}
 
-    def answer(self, t: int, clicks: Bools, examined: int) -> Outcome:
-        """Impression t was answered; the same answer again changes nothing, another one is refused."""
-        impression = self.find(t)
-        if impression.clicks is not None:
-            if impression.examined != examined or not np.array_equal(impression.clicks, clicks):
-                raise Refused(409, f"impression {t} was answered otherwise before")
+    def counters(self) -> dict[str, int]:
+        """What is kept beside the arrays."""
+        return {name: getattr(self, name) for name in ("rounds", "last", "settled", "over", "expired")}
+
+    def restore(self, counters: dict[str, int], arrays: dict[str, Any]) -> None:
+        """Take over what `counters` and `arrays` of another intake gave."""
+        for name in self.counters():
+            setattr(self, name, counters[name])
+        self._places(arrays["impressions.key"].size)
+        for name, array in self.arrays().items():
+            array[...] = arrays[name]
+        self.numbers = {int(self.key[n % self.places]): n for n in self._remembered() if self.key[n % self.places]}
+
+    def _remembered(self) -> range:
+        return range(max(self.last - self.places, 0) + 1, self.last + 1)
+
+    def _grow(self) -> None:
+        old, numbers = self.arrays(), np.array(self._remembered())
+        before = numbers % self.places
+        self._places(min(2 * self.places, self.most))
+        for name, array in self.arrays().items():
+            array[numbers % self.places] = old[name][before]
+
+    def shown(self, t: int, ranking: Ints, note: Floats, key: int = 0) -> int:
+        """A list was shown in round `t`; its number. A key that is known already changes nothing."""
+        if key and key in self.numbers:
+            return self.numbers[key]
+        number = self.last + 1
+        if number > self.places and self.places < self.most:
+            self._grow()
+        place = number % self.places
+        if number > self.places:
+            self.expire(number - self.places)
+            self.numbers.pop(int(self.key[place]), None)
+        self.last = number
+        self.rounds = max(self.rounds, t)
+        self.key[place], self.round[place], self.size[place] = key, t, ranking.size
+        self.state[place] = OPEN
+        self.ranking[place, : ranking.size] = ranking
+        self.note[place] = note
+        if key:
+            self.numbers[key] = number
+        return number
+
+    def find(self, number: int) -> int:
+        """The place of an impression."""
+        if not 1 <= number <= self.last:
+            raise Refused(403, f"impression {number} was never shown")
+        if number <= self.last - self.places or self.state[number % self.places] == LOST:
+            raise Refused(410, f"impression {number} has expired")
+        return number % self.places
+
+    def answer(self, number: int, clicks: Bools, examined: int) -> Outcome:
+        """An impression was answered; the same answer again changes nothing, another one is refused."""
+        place = self.find(number)
+        kept = self.clicks[place, : self.size[place]]
+        if self.state[place] != OPEN:
+            if self.examined[place] != examined or not np.array_equal(kept, clicks):
+                raise Refused(409, f"impression {number} was answered otherwise before")
             return "duplicate"
-        impression.clicks, impression.examined = clicks, examined
-        self.answered[t] = impression
-        while len(self.answered) > self.most:
-            self.answered.popitem(last=False)
-        if self.in_order and t > self.settled:
+        kept[:] = clicks
+        self.examined[place] = examined
+        if self.in_order and number > self.settled:
+            self.state[place] = WAITING
             return "waiting"
-        self._enter(t, late=self.in_order)
+        self._enter(place, DONE, late=self.in_order)
         return "late" if self.in_order else "learnt"
 
     def settle(self, upto: int) -> None:
         """Time enough has passed for answers to impressions up to this number: those there are enter in order."""
-        for t in [t for t, impression in self.open.items() if t <= upto and impression.clicks is not None]:
-            self._enter(t, late=False)
-        self.settled = max(self.settled, upto)
+        for number in range(self.settled + 1, min(upto, self.last) + 1):
+            if self.state[number % self.places] == WAITING:
+                self._enter(number % self.places, DONE, late=False)
+            self.settled = number
 
     def expire(self, upto: int) -> None:
         """The time of impressions up to this number is over, answered or not."""
-        for t in list(itertools.takewhile(lambda t: t <= upto, self.open)):
-            if self.open[t].clicks is None:
+        for number in range(self.over + 1, min(upto, self.last) + 1):
+            place = number % self.places
+            if self.state[place] == WAITING:
+                self._enter(place, DONE, late=False)
+            elif self.state[place] == OPEN:
                 self.expired += 1
-                if not self.count_unanswered:
-                    del self.open[t]
-                    continue
-                self.open[t].clicks = np.zeros(self.open[t].ranking.size, np.bool_)
-                self.open[t].examined = self.open[t].ranking.size
-            self._enter(t, late=self.in_order and t <= self.settled)
-        self.settled = max(self.settled, upto)
+                self.clicks[place] = False
+                self.examined[place] = self.size[place]
+                if self.count_unanswered:
+                    self._enter(place, LOST, late=self.in_order and number <= self.settled)
+                self.state[place] = LOST
+            self.over = number
+        self.settled = max(self.settled, self.over)
 
-    def _enter(self, t: int, late: bool) -> None:
-        impression = self.open.pop(t)
-        assert impression.clicks is not None
-        self.fold.learn(t, impression.ranking, impression.note, impression.clicks, impression.examined, late=late)
+    def _enter(self, place: int, state: int, late: bool) -> None:
+        self.state[place] = state
+        size = self.size[place]
+        self.fold.learn(
+            int(self.round[place]), self.ranking[place, :size], self.note[place], self.clicks[place, :size],
+            int(self.examined[place]), late=late,
+        )  # fmt: skip
+
+
+class Ages:
+    """Which impressions are older than a delay, in seconds: a queue of at most some 1,000 moments."""
+
+    def __init__(self, delay: float) -> None:
+        self.delay = delay
+        self.moments: deque[tuple[float, int]] = deque()  # at this time, this number was the latest
+
+    def note(self, now: float, number: int) -> None:
+        """Impressions up to this number are there now."""
+        if len(self.moments) > 1 and now - self.moments[-2][0] < self.delay / 500:
+            self.moments[-1] = (now, number)
+        else:
+            self.moments.append((now, number))
+
+    def due(self, now: float) -> int:
+        """The latest number older than the delay that was not named before; 0 if there is none."""
+        number = 0
+        while self.moments and now - self.moments[0][0] >= self.delay:
+            number = self.moments.popleft()[1]
+        return number

@@ -3,7 +3,6 @@
 import pathlib
 import threading
 import time
-from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,7 +12,7 @@ import numpy as np
 from . import snapshots
 from .contract import NOTE_EXTRA, Bools, Ints
 from .fold import Fold
-from .intake import Intake, Outcome
+from .intake import Ages, Intake, Outcome
 from .keeping import keep, restore
 from .refusals import Refused
 from .settings import real, whole
@@ -48,8 +47,8 @@ class Ranker:
     `settings` are the learner's. `lifetime`: seconds after which an impression can no longer be answered. `settle`:
     seconds that answers wait so that they enter the learner in the order in which the lists were shown (default with
     a lifetime: as long as that; without one, answers are learnt from at once). `count_unanswered`: an expired
-    impression without an answer counts as looked at in full with no click. `most_open`: impressions that wait for an
-    answer. `new_share`: most places that added items take while they are new. `clock` gives seconds; only differences
+    impression without an answer counts as looked at in full with no click. `most_open`: impressions remembered, the
+    latest. `new_share`: most places that added items take while they are new. `clock` gives seconds; only differences
     count. Randomness comes from `seed` alone.
     """
 
@@ -67,20 +66,26 @@ class Ranker:
         self._intake = Intake(self._fold, self.lifetime is not None, count_unanswered, most_open)
         self._rng = np.random.default_rng(seed)
         self._clock = clock
-        self._times: deque[tuple[float, int]] = deque()  # when each open impression was shown
+        self._ages = self._delays()
         self._lock = threading.RLock()
+
+    def _delays(self) -> tuple[Ages, ...]:
+        """Until answers are learnt from, and until it is too late for them."""
+        if self.lifetime is None or self.settle is None:
+            return ()
+        return Ages(self.settle), Ages(self.lifetime)
 
     def rank(self, candidates: Sequence[str] | None = None, *, length: int | None = None) -> Shown:
         """A list of the best items, among `candidates` if given; shorter when fewer may be shown."""
         size = self._fold.length if length is None else whole("length", length, 1, self._fold.length)
         with self._lock:
             self._pass_time()
-            t = self._intake.last + 1
+            t = self._intake.rounds + 1
             ranking, note = self._fold.rank(t, candidates, size, self._rng)
-            self._intake.shown(t, ranking, note)
-            if self.lifetime is not None:
-                self._times.append((self._clock(), t))
-            return Shown(t, tuple(self._fold.names[k] for k in ranking))
+            number = self._intake.shown(t, ranking, note)
+            for ages in self._ages:
+                ages.note(self._clock(), number)
+            return Shown(number, tuple(self._fold.names[k] for k in ranking))
 
     def feedback(
         self, shown: int, *, clicked: Any = _ANY, position: int | None = None,
@@ -96,7 +101,8 @@ class Ranker:
             self._pass_time()
             if isinstance(shown, bool) or not isinstance(shown, int):
                 raise Refused(422, f"an impression's id is a whole number, not {shown!r}")
-            ranking = self._intake.find(shown).ranking
+            place = self._intake.find(shown)
+            ranking = self._intake.ranking[place, : self._intake.size[place]]
             if (clicked is not _ANY) + (position is not None) + (clicks is not None) != 1:
                 raise Refused(422, "an answer is one of clicked=ITEM, clicked=None, position=NUMBER, clicks=[...]")
             if clicks is None and examined is not None:
@@ -154,8 +160,13 @@ class Ranker:
         count = 0
         with self._lock:
             for items, answer in log:
-                self._learn_one(items, answer)
                 count += 1
+                try:
+                    self._learn_one(items, answer)
+                except Refused as error:
+                    raise Refused(error.code, f"row {count} of the log: {error}") from error
+                except ValueError as error:
+                    raise ValueError(f"row {count} of the log: {error}") from error
         return count
 
     def _learn_one(self, items: Sequence[str], answer: Any) -> None:
@@ -170,23 +181,16 @@ class Ranker:
             if item not in self._fold.slots:
                 self._fold.add(item)
         ranking = np.array([self._fold.slots[item] for item in items], np.int64)
-        self._intake.last += 1
+        self._intake.rounds += 1
         note = np.zeros(self._fold.length + NOTE_EXTRA)
-        self._fold.learn(self._intake.last, ranking, note, bits, examined, late=False)
+        self._fold.learn(self._intake.rounds, ranking, note, bits, examined, late=False)
 
     def _pass_time(self) -> None:
         """Expire and settle what is due: first what is over, answered or not, in order."""
-        if self.lifetime is None or self.settle is None:
-            return
-        now, due = self._clock(), 0
-        while self._times and now - self._times[0][0] >= self.lifetime:
-            self._intake.expire(self._times.popleft()[1])
-        for then, t in self._times:
-            if now - then < self.settle:
-                break
-            due = t
-        if due > self._intake.settled:
-            self._intake.settle(due)
+        if self._ages:
+            now = self._clock()
+            self._intake.expire(self._ages[1].due(now))
+            self._intake.settle(self._ages[0].due(now))
 
     def save(self, path: str | pathlib.Path) -> None:
         """Write everything that decides what comes next into one file, whole or not at all."""
@@ -194,7 +198,7 @@ class Ranker:
             now = self._clock()
             extra = {
                 "lifetime": self.lifetime, "settle": self.settle, "chance": self._rng.bit_generator.state,
-                "ages": [[now - then, t] for then, t in self._times],
+                "ages": [[[now - then, number] for then, number in ages.moments] for ages in self._ages],
             }  # fmt: skip
             content = keep(self._fold, self._intake, extra)
         snapshots.write(pathlib.Path(path), content)
@@ -211,7 +215,9 @@ class Ranker:
         ranker._rng = np.random.default_rng()
         ranker._rng.bit_generator.state = header["chance"]
         now = clock()
-        ranker._times = deque((now - age, t) for age, t in header["ages"])
+        ranker._ages = ranker._delays()
+        for ages, moments in zip(ranker._ages, header["ages"], strict=True):
+            ages.moments.extend((now - age, number) for age, number in moments)
         ranker._lock = threading.RLock()
         return ranker
 

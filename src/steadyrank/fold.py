@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -34,6 +35,18 @@ def widen(record: Any, wider: Any, scalars: Any) -> Any:
         else:
             fields[name] = getattr(scalars, name)
     return type(record)(**fields)
+
+
+@dataclass(frozen=True)
+class Standing:
+    """How an item stands."""
+
+    item: str
+    active: bool
+    looks: int
+    clicks: int
+    rate: float  # clicks / looks, 0 before the first look
+    estimate: float | None  # attraction as the learner sees it, where it says so
 
 
 class Fold:
@@ -155,6 +168,17 @@ class Fold:
         """What the learner makes of the feedback, if it says so."""
         view: View | None = view_of(self.learner)
         return view
+
+    def standings(self, view: View | None) -> list[Standing]:
+        """Every item with its plain click rate and the learner's estimate, if it has a view."""
+        estimates = None if view is None else view.regime(view.current).estimate
+        return [
+            Standing(
+                name, bool(self.active[k]), int(self.looks[k]), int(self.clicks[k]),
+                float(self.clicks[k] / max(self.looks[k], 1)), None if estimates is None else float(estimates[k]),
+            )
+            for k, name in enumerate(self.names)
+        ]  # fmt: skip
 
     def arrays(self) -> dict[str, Any]:
         """Every array that decides the next ranking, by name: the same objects, not copies."""

@@ -11,7 +11,7 @@ import numpy as np
 
 from . import snapshots
 from .contract import NOTE_EXTRA, Bools, Ints
-from .fold import Fold
+from .fold import Fold, Standing
 from .intake import Ages, Intake, Outcome
 from .keeping import keep, restore
 from .refusals import Refused
@@ -27,18 +27,6 @@ class Shown:
 
     id: int
     items: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class Standing:
-    """How an item stands."""
-
-    item: str
-    active: bool
-    looks: int
-    clicks: int
-    rate: float  # clicks / looks, 0 before the first look
-    estimate: float | None  # attraction as the learner sees it, where it says so
 
 
 class Ranker:
@@ -137,15 +125,7 @@ class Ranker:
     def standings(self) -> list[Standing]:
         """Every item with its plain click rate and the learner's estimate."""
         with self._lock:
-            fold, view = self._fold, self._fold.view()
-            estimates = None if view is None else view.regime(view.current).estimate
-            return [
-                Standing(
-                    name, bool(fold.active[k]), int(fold.looks[k]), int(fold.clicks[k]),
-                    float(fold.clicks[k] / max(fold.looks[k], 1)), None if estimates is None else float(estimates[k]),
-                )
-                for k, name in enumerate(fold.names)
-            ]  # fmt: skip
+            return self._fold.standings(self._fold.view())
 
     def view(self) -> View | None:
         """What the learner makes of the feedback: regimes, changes, how much it distrusts; None if it has no view."""
@@ -200,7 +180,7 @@ class Ranker:
                 "lifetime": self.lifetime, "settle": self.settle, "chance": self._rng.bit_generator.state,
                 "ages": [[[now - then, number] for then, number in ages.moments] for ages in self._ages],
             }  # fmt: skip
-            content = keep(self._fold, self._intake, extra)
+            content = snapshots.pack(*keep(self._fold, self._intake, extra))
         snapshots.write(pathlib.Path(path), content)
 
     @classmethod

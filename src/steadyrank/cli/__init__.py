@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 
 from .. import __version__
-from . import compare, lists, profile, reproduce, simulate
+from . import compare, lists, profile, reproduce, serve, simulate
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -34,6 +34,6 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"steadyrank {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    for module in (simulate, reproduce, compare, profile, lists):
+    for module in (simulate, reproduce, compare, profile, lists, serve):
         module.add(commands)
     return parser

@@ -1,0 +1,157 @@
+"""`steadyrank serve` and what an operator needs beside it: keys, boards, export, import, compact."""
+
+import argparse
+import datetime
+import os
+import pathlib
+import sys
+import time
+from typing import Any
+
+_STORE = "sqlite:///steadyrank.db"
+_SET = "STEADYRANK_STORE"  # a store in the environment keeps its password out of lists of processes
+
+
+def add(commands: Any) -> None:
+    """Add the commands of the service."""
+    sub = _command(commands, "serve", "rank over HTTP", "Serve the boards of a store over HTTP.", _serve)
+    sub.add_argument(
+        "--host", default="127.0.0.1", help="address to listen on; others than this machine need API keys"
+    )
+    sub.add_argument("--port", type=int, default=8080)
+    sub.add_argument("--keep-days", type=float, default=90.0, help="events older than this become a snapshot")
+    sub.add_argument("--keep-events", type=int, default=5_000_000, help="events of a board kept at most")
+    sub = _command(commands, "keys", "API keys of the service", "Create, list and revoke API keys.", _keys)
+    sub.add_argument("action", choices=["create", "list", "revoke"])
+    sub.add_argument("id", nargs="?", help="of the key to revoke")
+    sub.add_argument(
+        "--scope", action="append", default=[], help="rank, feedback or admin; may be given several times"
+    )
+    sub.add_argument("--board", help="a board that the key is for; without it, all")
+    _command(commands, "boards", "boards of a store", "List the boards of a store.", _boards)
+    sub = _command(commands, "export", "a board with its log to a file", "Write a board with its log.", _export)
+    sub.add_argument("board")
+    sub.add_argument("--out", required=True, type=pathlib.Path, help="file to write")
+    sub.add_argument("--with-secret", action="store_true", help="impression ids given out go on being valid")
+    sub = _command(commands, "import", "a board from a file", "Make a board of a file that `export` wrote.", _import)
+    sub.add_argument("file", type=pathlib.Path)
+    sub.add_argument("--as", dest="name", help="name of the board, if not the one it had")
+    sub = _command(commands, "compact", "shorten logs", "Put snapshots in place of the oldest events.", _compact)
+    sub.add_argument("--keep-days", type=float, default=90.0)
+    sub.add_argument("--keep-events", type=int, default=5_000_000)
+
+
+def _command(commands: Any, name: str, short: str, long: str, run: Any) -> Any:
+    sub = commands.add_parser(name, help=short, description=long)
+    words = f"sqlite:///PATH or postgresql://... (default: what {_SET} says, or {_STORE})"
+    sub.add_argument("--store", default=os.environ.get(_SET, _STORE), help=words)
+    sub.set_defaults(run=_with_extra(run))
+    return sub
+
+
+def _with_extra(run: Any) -> Any:
+    def wrapped(options: argparse.Namespace) -> None:
+        try:
+            from ..service.sql import Unavailable
+        except ImportError as error:
+            raise ValueError(f"the service needs: pip install 'steadyrank[service]' ({error})") from error
+        try:
+            run(options)
+        except Unavailable as error:
+            raise ValueError(f"the store cannot be used: {error}") from error
+        except ImportError as error:
+            raise ValueError(f"the service needs: pip install 'steadyrank[service]' ({error})") from error
+
+    return wrapped
+
+
+def _serve(options: argparse.Namespace) -> None:
+    from ..service.serving import serve
+
+    if not 0 <= options.port <= 65535:
+        raise ValueError(f"a port is from 0 to 65535, not {options.port}")
+    _check_limits(options)
+    serve(options.store, options.host, options.port, options.keep_days, options.keep_events)
+
+
+def _check_limits(options: argparse.Namespace) -> None:
+    if not options.keep_days > 0:
+        raise ValueError(f"--keep-days must be more than 0, not {options.keep_days:g}")
+    if options.keep_events < 1_000:
+        raise ValueError(f"--keep-events must be at least 1000, not {options.keep_events}")
+
+
+def _keys(options: argparse.Namespace) -> None:
+    from ..service.door import make_key
+    from ..service.store import Store
+
+    store = Store(options.store)
+    if options.action == "create":
+        text, key = make_key(options.scope, options.board, time.time())
+        store.add_key(key)
+        print(text)
+        print("Keep it: it is shown only now. Requests send it as `Authorization: Bearer KEY`.", file=sys.stderr)
+    elif options.action == "revoke":
+        if options.id is None:
+            raise ValueError("name the key to revoke: steadyrank keys revoke ID")
+        if not store.revoke(options.id, time.time()):
+            raise ValueError(f"no key {options.id!r} that is not revoked: see `steadyrank keys list`")
+        print(f"revoked {options.id}")
+    else:
+        for key in store.api_keys():
+            since = _day(key.created)
+            state = "" if key.revoked is None else f"  revoked {_day(key.revoked)}"
+            print(f"{key.id}  {key.scopes:<20}  {key.board or 'all boards':<20}  since {since}{state}")
+
+
+def _day(moment: float) -> str:
+    return datetime.datetime.fromtimestamp(moment, datetime.UTC).strftime("%Y-%m-%d %H:%M")
+
+
+def _boards(options: argparse.Namespace) -> None:
+    from ..service.recovery import rebuild
+    from ..service.store import Store
+
+    store = Store(options.store)
+    head, rows = store.head(), []
+    for number, (name, _) in sorted(store.boards().items()):
+        board = rebuild(store, number, name, head)
+        rows.append((name, board.config.learner, board.summary()))
+    print(f"{'board':<24}{'learner':<16}{'items':>9}{'impressions':>13}{'answers':>11}{'clicks':>10}")
+    for name, learner, summary in rows:
+        counts = (summary[key] for key in ("items", "impressions", "answers", "clicks"))
+        print(
+            f"{name:<24}{learner:<16}" + "".join(f"{n:>{w},}" for n, w in zip(counts, (9, 13, 11, 10), strict=True))
+        )
+
+
+def _export(options: argparse.Namespace) -> None:
+    from ..service.moving import export
+    from ..service.store import Store
+
+    def told(count: int) -> None:
+        if sys.stderr.isatty():
+            print(f"\r{count:,} events", end="", file=sys.stderr)
+
+    count = export(Store(options.store), options.board, options.out, options.with_secret, told)
+    print(f"{options.out}: board {options.board} with {count:,} events")
+
+
+def _import(options: argparse.Namespace) -> None:
+    from ..service.moving import bring_in
+    from ..service.store import Store
+
+    name, count = bring_in(Store(options.store), options.file, options.name)
+    print(f"board {name} with {count:,} events")
+
+
+def _compact(options: argparse.Namespace) -> None:
+    from ..service.moving import compact
+    from ..service.store import Store
+
+    _check_limits(options)
+    gone = compact(Store(options.store), time.time() - 86_400 * options.keep_days, options.keep_events)
+    for name, count in gone.items():
+        print(f"{name}: {count:,} events became a snapshot")
+    if not gone:
+        print("nothing to do")

@@ -1,0 +1,155 @@
+"""A client of the ranking service: the standard library alone."""
+
+import http.client
+import json
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import quote, urlsplit
+
+from .refusals import Refused
+
+_LEFT_OUT: Any = object()
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """A list that was given out."""
+
+    impression: str  # to answer it with
+    items: tuple[str, ...]
+    expires: float  # seconds since 1970
+
+
+class Client:
+    """Talks to one server; safe for threads, each of which keeps a connection of its own.
+
+    Refusals are `steadyrank.Refused` with the server's code. A server that is away or says 503 is asked again, up to
+    `tries` times, waiting as long as it says: every request can be repeated without harm.
+    """
+
+    def __init__(
+        self, url: str = "http://127.0.0.1:8080", key: str | None = None, *, timeout: float = 10.0, tries: int = 5,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:  # fmt: skip
+        parts = urlsplit(url)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise ValueError(f"the address of a server is http://HOST:PORT or https://HOST:PORT, not {url!r}")
+        if tries < 1:
+            raise ValueError(f"tries must be at least 1, not {tries!r}")
+        self._parts, self._key, self._timeout, self._tries, self._sleep = parts, key, timeout, tries, sleep
+        self._local = threading.local()
+
+    def rank(
+        self, board: str, candidates: Sequence[str] | None = None, *, length: int | None = None,
+        client: str | None = None,
+    ) -> Ranking:  # fmt: skip
+        """A list of the best items, among some if given."""
+        body = {"candidates": None if candidates is None else list(candidates), "length": length, "client": client}
+        got = self._ask("POST", f"{_board(board)}/rank", body)
+        return Ranking(got["impression"], tuple(got["items"]), got["expires"])
+
+    def feedback(
+        self, board: str, impression: str, *, clicked: str | None = _LEFT_OUT,
+        clicks: Sequence[bool | int] | None = None, examined: int | None = None,
+    ) -> str:  # fmt: skip
+        """Answer an impression: the item clicked or None, or a bit a place; learnt, waiting, late or duplicate."""
+        body: dict[str, Any] = {"impression": impression}
+        if clicked is not _LEFT_OUT:
+            body["clicked"] = clicked
+        if clicks is not None:
+            body |= {"clicks": [int(bit) for bit in clicks], "examined": examined}
+        return str(self._ask("POST", f"{_board(board)}/feedback", body)["outcome"])
+
+    def feedback_batch(self, answers: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+        """Answer many impressions: rows with board, impression and clicked or clicks; a row with code for each."""
+        rows: list[dict[str, Any]] = self._ask("POST", "/v1/feedback", {"feedback": list(answers)})["feedback"]
+        return rows
+
+    def put_board(self, board: str, **settings: Any) -> dict[str, Any]:
+        """Make a board (`items` is needed then), or change its settings."""
+        return self._ask("PUT", _board(board), settings)
+
+    def board(self, board: str) -> dict[str, Any]:
+        """A board's settings and counts."""
+        return self._ask("GET", _board(board))
+
+    def boards(self) -> list[dict[str, Any]]:
+        """Every board."""
+        found: list[dict[str, Any]] = self._ask("GET", "/v1/boards")["boards"]
+        return found
+
+    def delete_board(self, board: str) -> None:
+        """End a board and delete its log."""
+        self._ask("DELETE", _board(board))
+
+    def add_items(self, board: str, items: Iterable[str]) -> None:
+        """Add items, or reinstate retired ones."""
+        self._ask("POST", f"{_board(board)}/items", {"items": list(items)})
+
+    def retire_item(self, board: str, item: str) -> None:
+        """Show an item no longer."""
+        self._ask("DELETE", f"{_board(board)}/items/{quote(item, safe='')}")
+
+    def history(self, board: str, rows: Iterable[Mapping[str, Any]], batch: str = "") -> int:
+        """Start from past clicks, rows with items and clicked or clicks; a batch with a name is learnt once."""
+        return int(self._ask("POST", f"{_board(board)}/history", {"rows": list(rows), "batch": batch})["rows"])
+
+    def state(self, board: str) -> dict[str, Any]:
+        """Items with click rates and estimates, and the learner's own view."""
+        return self._ask("GET", f"{_board(board)}/state")
+
+    def forget_client(self, board: str, client: str) -> int:
+        """Delete what is kept of a client; how many impressions."""
+        return int(self._ask("DELETE", f"{_board(board)}/clients/{quote(client, safe='')}")["impressions"])
+
+    def close(self) -> None:
+        """End this thread's connection."""
+        connection = getattr(self._local, "connection", None)
+        if connection is not None:
+            connection.close()
+            self._local.connection = None
+
+    def _ask(self, method: str, path: str, body: Any = None) -> dict[str, Any]:
+        for attempt in range(1, self._tries + 1):
+            try:
+                status, wait, content = self._once(method, path, body)
+            except (OSError, http.client.HTTPException) as error:
+                self.close()
+                if attempt == self._tries:
+                    raise ConnectionError(f"no answer from {self._parts.netloc}: {error}") from error
+                self._sleep(min(0.1 * 2**attempt, 2.0))
+                continue
+            if status == 503 and attempt < self._tries:
+                self._sleep(wait)
+                continue
+            if status >= 400:
+                raise Refused(status, str(content.get("message", "")))
+            return content
+        raise AssertionError("unreachable")
+
+    def _once(self, method: str, path: str, body: Any) -> tuple[int, float, dict[str, Any]]:
+        connection = getattr(self._local, "connection", None)
+        if connection is None:
+            kind = http.client.HTTPSConnection if self._parts.scheme == "https" else http.client.HTTPConnection
+            connection = kind(self._parts.hostname or "", self._parts.port, timeout=self._timeout)
+            self._local.connection = connection
+        headers = {"content-type": "application/json"}
+        if self._key is not None:
+            headers["authorization"] = f"Bearer {self._key}"
+        sent = None if body is None else json.dumps(body).encode()
+        connection.request(method, self._parts.path.rstrip("/") + path, sent, headers)
+        answer = connection.getresponse()
+        raw = answer.read()
+        wait = answer.getheader("retry-after") or "1"
+        try:
+            content = json.loads(raw)
+        except ValueError:
+            content = {"message": raw[:200].decode(errors="replace")}
+        return answer.status, float(wait) if wait.isdigit() else 1.0, content
+
+
+def _board(name: str) -> str:
+    return f"/v1/boards/{quote(name, safe='')}"

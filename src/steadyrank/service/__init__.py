@@ -1,0 +1,1 @@
+"""A ranking service: an event log is the truth, learners are folds over it."""

@@ -1,0 +1,249 @@
+"""The routes: what each does, who may ask, what goes in and comes out. The API's description is made from this."""
+
+import asyncio
+import re
+from collections.abc import Awaitable, Callable
+from dataclasses import asdict
+from typing import Any, NamedTuple
+
+import msgspec
+import numpy as np
+
+from ..live import read_answer
+from ..refusals import Refused
+from . import events, shapes
+from .events import Config
+from .held import Held
+from .host import Host
+from .sql import Unavailable
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+_MOST_ITEMS = 1_000_000
+_MOST_ROWS = 10_000  # of a batch
+
+
+class Call(NamedTuple):
+    """A request to a route."""
+
+    host: Host
+    board: str
+    part: str  # the item or client in the path
+    body: Any
+    visible: Callable[[str], bool]  # whether the key may see a board
+    may_answer: Callable[[str], None]  # refuses who may not answer a board's impressions without the public door
+
+
+class Route(NamedTuple):
+    """One operation."""
+
+    method: str
+    path: str
+    scope: str  # rank, feedback, admin; "" for none; "public": a signed impression id is enough
+    summary: str
+    takes: type[Any] | None
+    gives: type[Any]
+    run: Callable[[Call], Awaitable[Any]]
+    large: bool = False
+
+
+def describe(held: Held) -> shapes.BoardOut:
+    """A board as the API shows it."""
+    return shapes.BoardOut(board=held.name, **held.board.summary())
+
+
+async def list_boards(call: Call) -> shapes.BoardsOut:
+    """Boards by name."""
+    if not call.host.ready:
+        raise Unavailable("the log is being read: not ready yet")
+    held = sorted(call.host.boards.items())
+    return shapes.BoardsOut(boards=[describe(board) for name, board in held if call.visible(name)])
+
+
+async def put_board(call: Call) -> shapes.BoardOut:
+    """Make a board, or change the settings of one that is there."""
+    body: shapes.BoardIn = call.body
+    if not _NAME.fullmatch(call.board):
+        raise Refused(
+            422, f"a board's name has 1 to 64 of A-Z a-z 0-9 . _ -, a letter or digit first, not {call.board!r}"
+        )
+    items = [] if body.items is msgspec.UNSET else body.items
+    if len(items) > _MOST_ITEMS:
+        raise Refused(422, f"a board has at most {_MOST_ITEMS} items, not {len(items)}")
+    if not call.host.ready:
+        raise Unavailable("the log is being read: not ready yet")
+    if call.board not in call.host.boards:
+        if not items:
+            raise Refused(422, "a new board needs at least one item")
+        await call.host.create(call.board, body.config(Config()), items)
+        return describe(call.host.find(call.board))
+    held = call.host.find(call.board)
+    config = body.config(held.board.config)
+    if config != held.board.config:
+        await call.host.configure(held, config)
+    fresh = [item for item in items if item not in held.board.fold.slots]
+    if fresh:
+        await _add(call.host, held, fresh)
+    return describe(call.host.find(call.board))
+
+
+async def get_board(call: Call) -> shapes.BoardOut:
+    """A board's settings and counts."""
+    return describe(call.host.find(call.board))
+
+
+async def delete_board(call: Call) -> shapes.DoneOut:
+    """End a board and delete its log."""
+    await call.host.delete(call.host.find(call.board))
+    return shapes.DoneOut()
+
+
+async def _add(host: Host, held: Held, items: list[str]) -> None:
+    for item in items:
+        if not 1 <= len(item) <= 500:
+            raise Refused(422, f"an item is named by text of 1 to 500 characters, not {item!r:.80}")
+    if len(held.board.fold.names) + len(items) > _MOST_ITEMS:
+        raise Refused(422, f"a board has at most {_MOST_ITEMS} items")
+    await host.write(held, events.Added(list(dict.fromkeys(items))))
+
+
+async def add_items(call: Call) -> shapes.BoardOut:
+    """Add items, or reinstate retired ones."""
+    held = call.host.find(call.board)
+    if not call.body.items:
+        raise Refused(422, "items must name at least one item")
+    await _add(call.host, held, call.body.items)
+    return describe(held)
+
+
+async def retire_item(call: Call) -> shapes.BoardOut:
+    """Show an item no longer; what was learnt of it is kept."""
+    held = call.host.find(call.board)
+    if call.part not in held.board.fold.slots:
+        raise Refused(404, f"no item {call.part!r:.80}")
+    await call.host.write(held, events.Retired(call.part))
+    return describe(held)
+
+
+async def rank(call: Call) -> shapes.RankOut:
+    """A list of items, and an id to answer it with."""
+    body: shapes.RankIn = call.body
+    if body.client is not None and not 1 <= len(body.client) <= 200:
+        raise Refused(422, f"client must be text of 1 to 200 characters, not {body.client!r:.80}")
+    impression, items, expires = call.host.rank(call.host.find(call.board), body.candidates, body.length, body.client)
+    return shapes.RankOut(impression=impression, items=items, expires=expires)
+
+
+async def _answer(call: Call, held: Held, body: shapes.FeedbackIn | shapes.BatchRow) -> str:
+    if not held.board.config.public_feedback:
+        call.may_answer(held.name)
+    if (body.clicked is not msgspec.UNSET) == (body.clicks is not None):
+        raise Refused(422, "an answer has either clicked (an item or null) or clicks (a bit a place)")
+    if body.clicks is None and body.examined is not None:
+        raise Refused(422, f"examined ({body.examined}) goes with clicks only")
+    clicked = None if body.clicked is msgspec.UNSET else body.clicked
+    return await call.host.answer(held, body.impression, clicked=clicked, clicks=body.clicks, examined=body.examined)
+
+
+async def feedback(call: Call) -> shapes.FeedbackOut:
+    """Answer an impression: once; the same answer again is a duplicate, another one is refused."""
+    return shapes.FeedbackOut(outcome=await _answer(call, call.host.find(call.board), call.body))
+
+
+async def feedback_batch(call: Call) -> shapes.BatchOut:
+    """Answer many impressions, of any boards; an outcome for each."""
+    rows: list[shapes.BatchRow] = call.body.feedback
+    if len(rows) > _MOST_ROWS:
+        raise Refused(422, f"a batch has at most {_MOST_ROWS} answers, not {len(rows)}")
+
+    async def one(row: shapes.BatchRow) -> shapes.BatchRowOut:
+        try:
+            return shapes.BatchRowOut(code=200, outcome=await _answer(call, call.host.find(row.board), row))
+        except Refused as error:
+            return shapes.BatchRowOut(code=error.code, message=str(error))
+        except Unavailable as error:
+            return shapes.BatchRowOut(code=503, message=f"try again: {error}")
+
+    return shapes.BatchOut(feedback=list(await asyncio.gather(*map(one, rows))))
+
+
+async def history(call: Call) -> shapes.HistoryOut:
+    """Start from past clicks, oldest first; items not known yet are added."""
+    held, body = call.host.find(call.board), call.body
+    if len(body.rows) > 100_000 or len(body.batch) > 200:
+        raise Refused(422, "a batch of past clicks has at most 100000 rows and a name of at most 200 characters")
+    rows = []
+    for i, row in enumerate(body.rows, 1):
+        try:
+            rows.append(_past(row, held.board.fold.length))
+        except Refused as error:
+            raise Refused(error.code, f"row {i}: {error}") from None
+    outcome = await call.host.write(held, events.History(rows, body.batch))
+    return shapes.HistoryOut(rows=0 if outcome == "duplicate" else len(rows), outcome=outcome)
+
+
+def _past(row: shapes.PastIn, length: int) -> events.Past:
+    if not 1 <= len(row.items) <= length or len(set(row.items)) < len(row.items):
+        raise Refused(422, f"a list has 1 to {length} different items, not {row.items!r:.200}")
+    for item in row.items:
+        if not 1 <= len(item) <= 500:
+            raise Refused(422, f"an item is named by text of 1 to 500 characters, not {item!r:.80}")
+    if (row.clicked is not msgspec.UNSET) == (row.clicks is not None):
+        raise Refused(422, "a row has either clicked (an item or null) or clicks (a bit a place)")
+    position = None
+    if isinstance(row.clicked, str):
+        if row.clicked not in row.items:
+            raise Refused(422, f"item {row.clicked!r:.80} was not shown")
+        position = row.items.index(row.clicked) + 1
+    bits, examined = read_answer(len(row.items), position, row.clicks, row.examined)
+    return events.Past(row.items, np.flatnonzero(bits).tolist(), examined)
+
+
+async def state(call: Call) -> shapes.StateOut:
+    """Items with their click rates and estimates, and the learner's own view."""
+    held = call.host.find(call.board)
+    view = held.board.fold.view()
+    items = [shapes.ItemOut(**asdict(standing)) for standing in held.board.fold.standings(view)]
+    shown = None
+    if view is not None:
+        regimes = [
+            shapes.RegimeOut(
+                number=r.number, start=r.start, rounds=r.rounds, estimates=r.estimate[: len(items)].tolist()
+            )
+            for r in view.regimes
+        ]
+        changes = [shapes.ChangeOut(**asdict(change)) for change in view.changes]
+        shown = shapes.ViewOut(
+            current=view.current, trusted=view.trusted, rounds=view.rounds, rejected=view.rejected,
+            corrupted=view.corrupted, n_changes=view.n_changes, regimes=regimes, changes=changes,
+        )  # fmt: skip
+    return shapes.StateOut(board=describe(held), items=items, view=shown, event=held.applied)
+
+
+async def forget_client(call: Call) -> shapes.ForgottenOut:
+    """Delete what is kept of a client."""
+    held = call.host.find(call.board)
+    count = await call.host.forget_client(held, call.part)
+    return shapes.ForgottenOut(impressions=count)
+
+
+_BOARD = "/v1/boards/{board}"
+ROUTES = [
+    Route("GET", "/v1/boards", "rank", "All boards", None, shapes.BoardsOut, list_boards),
+    Route("PUT", _BOARD, "admin", "Make or change a board", shapes.BoardIn, shapes.BoardOut, put_board, True),
+    Route("GET", _BOARD, "rank", "A board", None, shapes.BoardOut, get_board),
+    Route("DELETE", _BOARD, "admin", "End a board and delete its log", None, shapes.DoneOut, delete_board),
+    Route(
+        "POST", f"{_BOARD}/items", "admin", "Add or reinstate items", shapes.ItemsIn, shapes.BoardOut, add_items, True
+    ),
+    Route("DELETE", f"{_BOARD}/items/{{item}}", "admin", "Retire an item", None, shapes.BoardOut, retire_item),
+    Route("POST", f"{_BOARD}/rank", "rank", "A list of items", shapes.RankIn, shapes.RankOut, rank),
+    Route("POST", f"{_BOARD}/feedback", "public", "Answer a list", shapes.FeedbackIn, shapes.FeedbackOut, feedback),
+    Route(
+        "POST", "/v1/feedback", "public", "Answer many lists", shapes.BatchIn, shapes.BatchOut, feedback_batch, True
+    ),
+    Route("POST", f"{_BOARD}/history", "admin", "Past clicks", shapes.HistoryIn, shapes.HistoryOut, history, True),
+    Route("GET", f"{_BOARD}/state", "admin", "What is known", None, shapes.StateOut, state),
+    Route(
+        "DELETE", f"{_BOARD}/clients/{{client}}", "admin", "Forget a client", None, shapes.ForgottenOut, forget_client
+    ),
+]

@@ -1,0 +1,197 @@
+"""One board: its settings, items, impressions and learner, as a fold over its events."""
+
+import contextlib
+import hashlib
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from .. import snapshots
+from ..contract import NOTE_EXTRA, Bools, Floats, Ints
+from ..fold import Fold
+from ..intake import OPEN, Intake
+from ..keeping import keep, restore
+from ..refusals import Refused
+from . import events
+from .events import AnyEvent, Config
+
+_BATCHES = 10_000  # batches of past clicks remembered
+
+
+def check(config: Config, items: Sequence[str]) -> Fold:
+    """An empty fold, or a refusal that says what is wrong with the settings."""
+    try:
+        if not 0 < config.lifetime <= 30 * 86_400:
+            raise ValueError(f"lifetime must be more than 0 and at most 2592000 seconds, not {config.lifetime!r}")
+        if config.settle is not None and not 0 <= config.settle <= config.lifetime:
+            raise ValueError(f"settle must be from 0 to the lifetime, {config.lifetime:g}, not {config.settle!r}")
+        if not 1 <= config.most_open <= 10_000_000:
+            raise ValueError(f"most_open must be from 1 to 10000000, not {config.most_open!r}")
+        if not 1 <= config.client_minute <= 1_000_000:
+            raise ValueError(f"client_minute must be from 1 to 1000000, not {config.client_minute!r}")
+        if not 0 < config.client_days <= 3650:
+            raise ValueError(f"client_days must be more than 0 and at most 3650, not {config.client_days!r}")
+        return Fold(items, config.length, config.learner, dict(config.settings), config.seed, config.new_share)
+    except KeyError as error:
+        raise Refused(422, str(error.args[0])) from error
+    except (ValueError, TypeError) as error:
+        raise Refused(422, str(error)) from error
+
+
+class Board:
+    """Applies events in log order; reads no clock and draws no random number."""
+
+    def __init__(self, config: Config, items: Sequence[str]) -> None:
+        self.fold = check(config, items)
+        self.config = config
+        self.intake = Intake(self.fold, config.settle != 0, config.count_unanswered, config.most_open)
+        self.generation = 0  # of the learner: notes of another one mean nothing to it
+        self.events = 0
+        self.answers = 0
+        self.batches: dict[str, None] = {}
+        self.clicked = 0
+
+    @property
+    def settle(self) -> float:
+        """Seconds until answers enter the learner."""
+        return self.config.lifetime if self.config.settle is None else self.config.settle
+
+    def known(self, event: events.Answered) -> str | None:
+        """The outcome of an answer where it is clear already, so that the log need not grow; it changes nothing."""
+        number = self.intake.numbers.get(event.key, 0)
+        if number and self.intake.state[number % self.intake.places] != OPEN:
+            return self._answered(event)
+        return None
+
+    def take(self, event: AnyEvent) -> None:
+        """Apply an event of the past, whose outcome was told then."""
+        with contextlib.suppress(Refused):
+            self.apply(event)
+
+    def apply(self, event: AnyEvent) -> str:
+        """The outcome of an event; one that is refused changes nothing but the count of events."""
+        self.events += 1
+        try:
+            return self._apply(event)
+        except Refused:
+            raise
+        except (ValueError, KeyError) as error:
+            raise Refused(422, str(error)) from error
+
+    def _apply(self, event: AnyEvent) -> str:
+        match event:
+            case events.Answered():
+                return self._answered(event)
+            case events.Shown():
+                self._shown(event)
+            case events.Settled():
+                self.intake.settle(event.upto)
+            case events.Expired():
+                self.intake.expire(event.upto)
+            case events.Added():
+                return self._added(event.items)
+            case events.Retired():
+                self.fold.switch(event.item, False)
+            case events.History():
+                return self._history(event)
+            case events.Configured():
+                self._configured(event.config)
+        return "done"
+
+    def _shown(self, event: events.Shown | events.Answered) -> int:
+        length = self.fold.length
+        ranking = np.array(event.ranking[:length], np.int64)
+        note: Floats = np.zeros(length + NOTE_EXTRA)
+        if event.generation == self.generation:
+            for place, value in event.note:
+                note[place] = value
+        return self.intake.shown(event.round, ranking, note, event.key)
+
+    def _answered(self, event: events.Answered) -> str:
+        number = self.intake.numbers.get(event.key, 0)
+        if not number:
+            if event.base < self.intake.last - self.intake.places:
+                raise Refused(410, "the impression has expired")  # it may have been answered, and been forgotten
+            number = self._shown(event)
+        size = min(len(event.ranking), self.fold.length)
+        clicks: Bools = np.zeros(size, np.bool_)
+        for position in event.clicks:
+            if position < size:
+                clicks[position] = True
+        try:
+            outcome = self.intake.answer(number, clicks, min(event.examined, size))
+        except Refused as error:
+            words = {409: "the impression was answered otherwise before", 410: "the impression has expired"}
+            raise Refused(error.code, words[error.code]) from error
+        if outcome != "duplicate":
+            self.answers += 1
+            self.clicked += bool(event.clicks)
+        return outcome
+
+    def _added(self, items: Sequence[str]) -> str:
+        for item in items:
+            if item in self.fold.slots:
+                self.fold.switch(item, True)
+            else:
+                self.fold.add(item)
+        return "done"
+
+    def _history(self, event: events.History) -> str:
+        if event.batch and event.batch in self.batches:
+            return "duplicate"
+        if event.batch:
+            self.batches[event.batch] = None
+            if len(self.batches) > _BATCHES:
+                del self.batches[next(iter(self.batches))]
+        note: Floats = np.zeros(self.fold.length + NOTE_EXTRA)
+        for row in event.rows:
+            self._added([item for item in row.items if item not in self.fold.slots])
+            ranking: Ints = np.array([self.fold.slots[item] for item in row.items[: self.fold.length]], np.int64)
+            clicks: Bools = np.zeros(ranking.size, np.bool_)
+            clicks[[position for position in row.clicks if position < ranking.size]] = True
+            self.intake.rounds += 1
+            self.fold.learn(self.intake.rounds, ranking, note, clicks, min(row.examined, ranking.size), late=False)
+        return "done"
+
+    def _configured(self, config: Config) -> None:
+        """Settings that concern no past event; a change of the learner is a matter of folding again."""
+        if config.learning() != self.config.learning():
+            raise ValueError("the learner changes: fold the log again")
+        self.config = config
+        self.intake.in_order = config.settle != 0
+        self.intake.count_unanswered = config.count_unanswered
+        self.intake.most = max(config.most_open, self.intake.places)
+
+    def keep(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """The board as a header and arrays, copied, which `snapshots.pack` makes a snapshot of."""
+        extra = {
+            "config": msgspec.to_builtins(self.config), "generation": self.generation, "events": self.events,
+            "answers": self.answers, "clicked": self.clicked, "batches": list(self.batches),
+        }  # fmt: skip
+        header, arrays = keep(self.fold, self.intake, extra)
+        return header, {name: array.copy() for name, array in arrays.items()}
+
+    def digest(self) -> str:
+        """Sixteen digits that tell two boards apart, whatever made them."""
+        return hashlib.sha256(snapshots.pack(*self.keep())).hexdigest()[:16]
+
+    @classmethod
+    def restore(cls, content: bytes, name: str) -> "Board":
+        """The board of a snapshot."""
+        board = cls.__new__(cls)
+        board.fold, board.intake, header = restore(content, name, None)
+        board.config = msgspec.convert(header["config"], Config)
+        board.generation, board.events = header["generation"], header["events"]
+        board.answers, board.clicked = header["answers"], header["clicked"]
+        board.batches = dict.fromkeys(header["batches"])
+        return board
+
+    def summary(self) -> dict[str, Any]:
+        """What a list of boards shows."""
+        return {
+            **msgspec.to_builtins(self.config), "items": int(self.fold.active.sum()),
+            "impressions": self.intake.last, "answers": self.answers, "clicks": self.clicked,
+            "unanswered": self.intake.expired, "rounds": self.intake.rounds,
+        }  # fmt: skip

@@ -1,0 +1,48 @@
+"""Requests from bytes to checked values, and refusals with the value that was wrong."""
+
+import re
+from typing import Any, TypeVar
+
+import msgspec
+from starlette.requests import Request
+
+from ..refusals import Refused
+
+T = TypeVar("T")
+SMALL, LARGE = 1 << 20, 32 << 20  # bytes of a body at most
+
+_AT = re.compile(r" - at `\$(.*)`$")
+_STEP = re.compile(r"\.([^.\[\]]+)|\[(\d+)\]")
+
+
+async def read(request: Request, shape: type[T], most: int) -> T:
+    """The body as a shape; too much of it is refused before it is read, whatever its content type says."""
+    said = request.headers.get("content-length", "")
+    body = bytearray()
+    if said.isdigit() and int(said) > most:
+        raise Refused(413, f"the body has {said} bytes, at most {most} are read")
+    async for part in request.stream():
+        body += part
+        if len(body) > most:
+            raise Refused(413, f"the body has more than {most} bytes")
+    try:
+        return msgspec.json.decode(body or b"{}", type=shape)
+    except msgspec.ValidationError as error:
+        raise Refused(422, explain(str(error), bytes(body))) from None
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise Refused(422, f"the body is no JSON: {error}") from None
+
+
+def explain(message: str, body: bytes) -> str:
+    """A message of the decoder with the value that it is about."""
+    found = _AT.search(message)
+    value: Any = msgspec.json.decode(body)
+    steps = _STEP.findall(found.group(1)) if found else []
+    for name, place in steps:
+        if place and isinstance(value, list) and int(place) < len(value):
+            value = value[int(place)]
+        elif name and isinstance(value, dict) and name in value:
+            value = value[name]
+        else:
+            return message
+    return f"{message}: {value!r:.80}" if found else message

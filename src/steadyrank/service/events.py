@@ -1,0 +1,131 @@
+"""What a board's log holds. Each event is stored as MessagePack: its kind, then its fields in the order below.
+
+Every event can come twice, or come when it has no effect any more, without harm: a write whose outcome is unknown is
+simply written again.
+"""
+
+from typing import TypeAlias
+
+import msgspec
+
+
+class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How a board ranks and learns."""
+
+    length: int = 10
+    learner: str = "SteadyRank"
+    settings: dict[str, bool | int | float | str] = {}
+    seed: int = 0
+    new_share: float = 0.2
+    lifetime: float = 1800.0  # seconds
+    settle: float | None = None  # seconds; None: the lifetime. 0: answers are learnt from at once, in any order
+    count_unanswered: bool = True
+    most_open: int = 100_000
+    public_feedback: bool = True  # a signed impression id is enough to answer it
+    client_minute: int = 60  # answers of one client and minute
+    client_days: float = 30.0  # after which the hash of a client is deleted
+
+    def learning(self) -> tuple[object, ...]:
+        """What decides how the log is learnt from: a change of it folds the log again."""
+        return self.length, self.learner, self.settings, self.seed, self.new_share
+
+    def learning_as(self, other: "Config") -> "Config":
+        """These settings, but learning as others do."""
+        return msgspec.structs.replace(
+            self, length=other.length, learner=other.learner, settings=other.settings, seed=other.seed,
+            new_share=other.new_share,
+        )  # fmt: skip
+
+
+class Created(msgspec.Struct, array_like=True, frozen=True, tag="created"):
+    """The board begins."""
+
+    config: Config
+    items: list[str]
+
+
+class Configured(msgspec.Struct, array_like=True, frozen=True, tag="configured"):
+    """Other settings from here on; where the learner changes, the log is folded again."""
+
+    config: Config
+
+
+class Deleted(msgspec.Struct, array_like=True, frozen=True, tag="deleted"):
+    """The board ends."""
+
+
+class Shown(msgspec.Struct, array_like=True, frozen=True, tag="shown"):
+    """A list was shown. `base`: the latest impression that the worker knew of; `ranking`: slots of items."""
+
+    key: int
+    round: int
+    base: int
+    generation: int
+    ranking: list[int]
+    note: list[tuple[int, float]]  # the places that are not 0
+
+
+class Answered(msgspec.Struct, array_like=True, frozen=True, tag="answered"):
+    """An impression was answered; it says again what was shown, since `Shown` is written without waiting."""
+
+    key: int
+    round: int
+    base: int
+    generation: int
+    ranking: list[int]
+    note: list[tuple[int, float]]
+    clicks: list[int]  # positions from 0
+    examined: int
+
+
+class Settled(msgspec.Struct, array_like=True, frozen=True, tag="settled"):
+    """Time enough has passed for answers to impressions up to this number."""
+
+    upto: int
+
+
+class Expired(msgspec.Struct, array_like=True, frozen=True, tag="expired"):
+    """Impressions up to this number can no longer be answered."""
+
+    upto: int
+
+
+class Added(msgspec.Struct, array_like=True, frozen=True, tag="added"):
+    """Items are added, or reinstated."""
+
+    items: list[str]
+
+
+class Retired(msgspec.Struct, array_like=True, frozen=True, tag="retired"):
+    """An item is shown no longer."""
+
+    item: str
+
+
+class Past(msgspec.Struct, array_like=True, frozen=True):
+    """A list shown before the board began: items from the top, positions clicked from 0, how many were looked at."""
+
+    items: list[str]
+    clicks: list[int]
+    examined: int
+
+
+class History(msgspec.Struct, array_like=True, frozen=True, tag="history"):
+    """Clicks from before the board began; a `batch` that came before has no effect."""
+
+    rows: list[Past]
+    batch: str
+
+
+AnyEvent: TypeAlias = (
+    Created | Configured | Deleted | Shown | Answered | Settled | Expired | Added | Retired | History
+)
+
+encode = msgspec.msgpack.Encoder().encode
+_decoder = msgspec.msgpack.Decoder(AnyEvent)
+
+
+def decode(body: bytes) -> AnyEvent:
+    """The event that `encode` wrote."""
+    event: AnyEvent = _decoder.decode(body)
+    return event

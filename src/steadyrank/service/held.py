@@ -1,0 +1,69 @@
+"""A board as a worker holds it: its keys, its clocks and its limits beside what the log says."""
+
+import asyncio
+import hmac
+from collections.abc import Iterator
+from typing import Any
+
+from ..intake import Ages
+from ..refusals import Refused
+from . import events
+from .boards import Board
+from .events import AnyEvent
+from .tickets import derive
+
+_MOST_CLIENTS = 100_000
+
+
+class Held:
+    """A board, and what is not in the log: nothing of it decides what is learnt."""
+
+    def __init__(self, number: int, name: str, secret: bytes, board: Board) -> None:
+        self.number, self.name, self.board = number, name, board
+        self.seal_key, self._client_key = derive(secret, "impression"), derive(secret, "client")
+        self.round = 0  # latest round given out here
+        self.applied = number
+        self.stale = False  # settings have changed again while the log was folded
+        self.refolding: asyncio.Task[Any] | None = None
+        self._ages: dict[str, Ages] = {}
+        self._minute = 0
+        self._counts: dict[int, int] = {}
+
+    @classmethod
+    def begin(cls, number: int, name: str, secret: bytes, event: events.Created) -> "Held":
+        """A new board."""
+        board = Board(event.config, event.items)
+        board.events = 1
+        return cls(number, name, secret, board)
+
+    def due(self, now: float) -> Iterator[AnyEvent]:
+        """Events that say which impressions are settled or over; ages count from when this worker saw them."""
+        intake, config = self.board.intake, self.board.config
+        for kind, delay, upto in (
+            ("over", config.lifetime, intake.over),
+            ("settled", self.board.settle, intake.settled),
+        ):
+            ages = self._ages.get(kind)
+            if ages is None or ages.delay != delay:
+                ages = self._ages[kind] = Ages(delay)
+            number = ages.due(now)
+            if not ages.moments or ages.moments[-1][1] < intake.last:
+                ages.note(now, intake.last)
+            if number > upto and kind == "over":
+                yield events.Expired(number)
+            elif number > upto and 0 < delay < config.lifetime:
+                yield events.Settled(number)
+
+    def hash_client(self, client: str) -> int:
+        """63 bits that stand for a client on this board and mean nothing elsewhere; never 0."""
+        digest = hmac.digest(self._client_key, client.encode(), "sha256")
+        return int.from_bytes(digest[:8], "little") >> 1 or 1
+
+    def count_client(self, client: int, now: float) -> None:
+        """Refuse more answers of a client in a minute than the board allows."""
+        minute = int(now // 60)
+        if minute != self._minute or len(self._counts) > _MOST_CLIENTS:
+            self._minute, self._counts = minute, {}
+        self._counts[client] = self._counts.get(client, 0) + 1
+        if self._counts[client] > self.board.config.client_minute:
+            raise Refused(429, f"more than {self.board.config.client_minute} answers of this client in a minute")

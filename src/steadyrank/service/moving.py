@@ -1,0 +1,123 @@
+"""A board with its log as a file, and back; and the end of a log that is too long.
+
+The file is text, one JSON value a line: a header, one event a line in log order (its time, its kind and fields), and
+a last line with the digest of the board's memory, by which a file that was cut off or changed is known.
+"""
+
+import base64
+import json
+import os
+import pathlib
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from .. import snapshots
+from .boards import Board
+from .events import AnyEvent, Created, decode, encode
+from .recovery import rebuild
+from .store import Store
+
+FORMAT = 1
+_read_event = msgspec.json.Decoder(AnyEvent).decode
+
+
+def find_board(store: Store, name: str) -> tuple[int, bytes]:
+    """Number and secret of a board."""
+    known = store.boards()
+    for number, (called, secret) in known.items():
+        if called == name:
+            return number, secret
+    raise ValueError(f"no board {name!r}; there are: {', '.join(sorted(n for n, _ in known.values())) or 'none'}")
+
+
+def export(store: Store, name: str, path: pathlib.Path, with_secret: bool, told: Callable[[int], None]) -> int:
+    """Write a board to a file, whole or not at all; how many events. `told` hears of the progress."""
+    number, secret = find_board(store, name)
+    head = store.head()
+    first, edge = store.first(number), None
+    header: dict[str, Any] = {"steadyrank": "board", "format": FORMAT, "board": name}
+    if with_secret:
+        header["secret"] = base64.b64encode(secret).decode()
+    if first != number:  # the beginning of the log is gone: a snapshot stands for it
+        edge = min(store.snapshots(number))
+        header["snapshot"] = base64.b64encode(store.snapshot(number, edge) or b"").decode()
+    fresh = path.with_name(f".{path.name}.part")
+    count = 0
+    try:
+        with open(fresh, "w", encoding="utf-8", opener=_private) as file:
+            file.write(json.dumps(header) + "\n")
+            for entry in store.entries(edge or 0, head, number):
+                event = msgspec.json.encode(decode(entry.body)).decode()
+                file.write(f'{{"at": {entry.at!r}, "event": {event}}}\n')
+                count += 1
+                if count % 1_000 == 0:
+                    told(count)
+            board = rebuild(store, number, name, head)
+            file.write(json.dumps({"events": count, "digest": board.digest()}) + "\n")
+        fresh.replace(path)
+    finally:
+        fresh.unlink(missing_ok=True)
+    return count
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)  # it may hold a secret
+
+
+def bring_in(store: Store, path: pathlib.Path, name: str | None) -> tuple[str, int]:
+    """Make a board of a file, under its own name or another one; the name and how many events. Checked as a whole."""
+    header, entries, last = _parse(path)
+    name = name or header["board"]
+    if any(called == name for called, _ in store.boards().values()):
+        raise ValueError(f"a board {name!r} is there already: choose another name with --as")
+    base = base64.b64decode(header["snapshot"]) if "snapshot" in header else None
+    board = _fold(path, base, entries)
+    if last != {"events": len(entries), "digest": board.digest()}:
+        raise ValueError(f"{path} is not as it was written: the board in it has another memory")
+    secret = base64.b64decode(header["secret"]) if "secret" in header else None
+    store.bring_in(name, secret, base, [(at, encode(event)) for at, event in entries])
+    return name, len(entries)
+
+
+def _parse(path: pathlib.Path) -> tuple[dict[str, Any], list[tuple[float, AnyEvent]], dict[str, Any]]:
+    class Row(msgspec.Struct):
+        at: float
+        event: msgspec.Raw
+
+    try:
+        with open(path, "rb") as file:
+            lines = file.read().splitlines()
+        header, last = json.loads(lines[0]), json.loads(lines[-1])
+        if header.get("steadyrank") != "board" or header.get("format") != FORMAT:
+            raise ValueError(f"it is no board of format {FORMAT}")
+        rows = msgspec.json.Decoder(Row)
+        entries = [(row.at, _read_event(row.event)) for row in map(rows.decode, lines[1:-1])]
+    except (ValueError, IndexError, KeyError, AttributeError, msgspec.MsgspecError) as error:
+        raise ValueError(f"{path} cannot be read: {error}") from error
+    return header, entries, last
+
+
+def _fold(path: pathlib.Path, base: bytes | None, entries: list[tuple[float, AnyEvent]]) -> Board:
+    """The board of a file, by way of a store in memory so that there is one way to fold."""
+    if base is None and not (entries and isinstance(entries[0][1], Created)):
+        raise ValueError(f"{path} does not begin with the beginning of a board")
+    store = Store("sqlite:///:memory:")
+    try:
+        number = store.bring_in("board", None, base, [(at, encode(event)) for at, event in entries])
+        return rebuild(store, number, str(path), store.head())
+    finally:
+        store.close()
+
+
+def compact(store: Store, before: float, most: int) -> dict[str, int]:
+    """Replace events older than a time, or beyond the latest `most`, by a snapshot; how many of each board."""
+    gone = {}
+    store.sweep(before)
+    for number, (name, _) in store.boards().items():
+        edge = store.edge(number, before, most)
+        if edge > 0 and edge >= store.first(number) > 0:
+            board = rebuild(store, number, name, edge)
+            gone[name] = store.forget(number, edge, snapshots.pack(*board.keep()))
+    return gone

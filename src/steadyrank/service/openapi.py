@@ -1,0 +1,66 @@
+"""The API's description in OpenAPI 3.1, made from the routes."""
+
+from typing import Any
+
+import msgspec
+
+from .. import __version__
+from .api import ROUTES, Route
+from .shapes import ErrorOut
+
+_REFUSALS = {
+    "401": "no API key, or an unknown one", "403": "not allowed, or a forged or foreign impression id",
+    "404": "unknown board or item", "409": "already answered otherwise", "410": "expired",
+    "413": "too large a body", "422": "malformed, or an item that was not shown",
+    "429": "too many answers of a client", "503": "the store is away: try again after Retry-After seconds",
+}  # fmt: skip
+
+
+def describe() -> dict[str, Any]:
+    """The whole description."""
+    used = [shape for route in ROUTES for shape in (route.takes, route.gives) if shape is not None]
+    _, components = msgspec.json.schema_components([*used, ErrorOut], ref_template="#/components/schemas/{name}")
+    paths: dict[str, Any] = {}
+    for route in ROUTES:
+        paths.setdefault(route.path, {})[route.method.lower()] = _operation(route)
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "steadyrank",
+            "version": __version__,
+            "description": "Rankings that click fraud cannot move.",
+        },
+        "paths": paths,
+        "components": {
+            "schemas": components,
+            "securitySchemes": {"key": {"type": "http", "scheme": "bearer"}},
+        },
+    }  # fmt: skip
+
+
+def _operation(route: Route) -> dict[str, Any]:
+    names = [part[1:-1] for part in route.path.split("/") if part.startswith("{")]
+    error = {"application/json": {"schema": _reference(ErrorOut)}}
+    operation: dict[str, Any] = {
+        "operationId": route.run.__name__,
+        "summary": route.summary,
+        "description": (route.run.__doc__ or "").strip(),
+        "parameters": [
+            {"name": name, "in": "path", "required": True, "schema": {"type": "string", "minLength": 1}}
+            for name in names
+        ],
+        "responses": {
+            "200": {"description": "done", "content": {"application/json": {"schema": _reference(route.gives)}}},
+            **{code: {"description": words, "content": error} for code, words in _REFUSALS.items()},
+        },
+    }  # fmt: skip
+    if route.takes is not None:
+        body = {"application/json": {"schema": _reference(route.takes)}}
+        operation["requestBody"] = {"required": True, "content": body}
+    if route.scope != "public":
+        operation["security"] = [{}, {"key": []}]
+    return operation
+
+
+def _reference(shape: type) -> dict[str, str]:
+    return {"$ref": f"#/components/schemas/{shape.__name__}"}

@@ -1,0 +1,52 @@
+"""Start the server."""
+
+import functools
+import logging
+import os
+import subprocess
+import sys
+
+import uvicorn
+
+from . import logs
+from .app import Service
+from .door import loopback
+from .host import Host
+from .sql import Unavailable
+from .store import Store
+
+log = logging.getLogger("steadyrank.service")
+
+
+def serve(url: str, address: str, port: int, keep_days: float, keep_events: int) -> None:
+    """Serve a store's boards until interrupted or told to end; refuses to listen to others without API keys."""
+    logs.set_up()
+    try:
+        store = Store(url)
+        keys = [key for key in store.api_keys() if key.revoked is None]
+        store.close()
+    except Unavailable as error:
+        if url.startswith("sqlite") or not loopback(address):
+            raise ValueError(f"the store cannot be opened: {error}") from error
+        keys = []
+    if not loopback(address) and not keys:
+        raise ValueError(
+            f"refusing to listen on {address} without API keys: "
+            "create one with `steadyrank keys create --scope admin`"
+        )
+    log.info("serving", extra={"fields": {"url": f"http://{address}:{port}", "store": url.split("://")[0]}})
+    service = Service(Host(url), functools.partial(_compact, url, keep_days, keep_events))
+    config = uvicorn.Config(
+        service.app(), host=address, port=port, log_config=None, access_log=False, server_header=False,
+        timeout_graceful_shutdown=10, limit_concurrency=2_000, backlog=2_048,
+    )  # fmt: skip
+    uvicorn.Server(config).run()
+
+
+def _compact(url: str, keep_days: float, keep_events: int) -> None:
+    """Shorten the logs in a process of its own: folding takes time that requests should not wait for."""
+    command = [sys.executable, "-m", "steadyrank.cli", "compact"]
+    command += ["--keep-days", f"{keep_days:g}", "--keep-events", f"{keep_events}"]
+    done = subprocess.run(command, env=os.environ | {"STEADYRANK_STORE": url}, capture_output=True, text=True)
+    fields = {"said": (done.stdout + done.stderr).strip()}
+    log.log(logging.INFO if done.returncode == 0 else logging.ERROR, "compacted", extra={"fields": fields})

@@ -1,0 +1,242 @@
+"""What is on the disk: the log of events, snapshots, boards, keys and clients. One definition for every database."""
+
+import secrets
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from .sql import Database, connect
+
+FORMAT = 2
+
+# Format 1 had no table of clients.
+_CLIENTS = """
+CREATE TABLE clients (board WHOLE NOT NULL, client WHOLE NOT NULL, key WHOLE NOT NULL, at REAL NOT NULL);
+CREATE INDEX clients_by_client ON clients (board, client);
+CREATE INDEX clients_by_time ON clients (at)
+"""
+_TABLES = f"""
+CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL);
+CREATE TABLE head (one WHOLE PRIMARY KEY CHECK (one = 1), seq WHOLE NOT NULL);
+CREATE TABLE boards (id WHOLE PRIMARY KEY, name TEXT NOT NULL UNIQUE, secret BYTES NOT NULL);
+CREATE TABLE events (seq WHOLE PRIMARY KEY, board WHOLE NOT NULL, at REAL NOT NULL, body BYTES NOT NULL);
+CREATE INDEX events_by_board ON events (board, seq);
+CREATE TABLE snapshots (board WHOLE NOT NULL, seq WHOLE NOT NULL, body BYTES NOT NULL, PRIMARY KEY (board, seq));
+CREATE TABLE keys (id TEXT PRIMARY KEY, hash BYTES NOT NULL, scopes TEXT NOT NULL, board TEXT,
+    created REAL NOT NULL, revoked REAL);
+{_CLIENTS.strip()};
+INSERT INTO head VALUES (1, 0)
+"""
+_UPGRADES = {1: _CLIENTS}  # from this format to the next
+
+
+class Entry(NamedTuple):
+    """A row of the log."""
+
+    seq: int
+    board: int
+    at: float  # seconds since 1970, for people and retention; no fold reads it
+    body: bytes
+
+
+class Key(NamedTuple):
+    """An API key as it is stored: only a hash of it."""
+
+    id: str
+    hash: bytes
+    scopes: str
+    board: str | None
+    created: float
+    revoked: float | None
+
+
+class Store:
+    """A connection to a store; makes its tables, or brings those of an older version up to date."""
+
+    def __init__(self, url: str) -> None:
+        self.db: Database = connect(url)
+        try:
+            self._prepare()
+        except BaseException:
+            self.db.close()
+            raise
+
+    def _run(self, script: str) -> None:
+        for kind, name in self.db.kinds.items():
+            script = script.replace(kind, name)
+        for statement in script.split(";"):
+            self.db.write(statement)
+
+    def _prepare(self) -> None:
+        format_ = self._format()
+        if format_ == FORMAT:
+            return
+        with self.db.transaction():
+            self.db.take_turns()
+            format_ = self._format()
+            if format_ is None:
+                self._run(_TABLES)
+                self.db.write("INSERT INTO meta VALUES ('format', ?)", str(FORMAT))
+                return
+            if format_ > FORMAT:
+                raise ValueError(f"the store has format {format_}, this version knows {FORMAT}: upgrade steadyrank")
+            for old in range(format_, FORMAT):
+                self._run(_UPGRADES[old])
+            self.db.write("UPDATE meta SET value = ? WHERE name = 'format'", str(FORMAT))
+
+    def _format(self) -> int | None:
+        if not self.db.read(self.db.tables_named, "meta"):
+            return None
+        return int(self.db.read("SELECT value FROM meta WHERE name = 'format'")[0][0])
+
+    def close(self) -> None:
+        """End the connection."""
+        self.db.close()
+
+    def head(self) -> int:
+        """The number of the latest event."""
+        return int(self.db.read("SELECT seq FROM head")[0][0])
+
+    def append(self, rows: Sequence[tuple[int, bytes]], at: float) -> int:
+        """Write (board, event) pairs in one go; the number of the first one. On disk when it returns.
+
+        The row of `head` is locked until the end of the transaction, so numbers are given out in the order in which
+        transactions end: who has seen event n has seen all before it.
+        """
+        with self.db.transaction():
+            last = int(self.db.write("UPDATE head SET seq = seq + ? RETURNING seq", len(rows))[0][0])
+            first = last - len(rows) + 1
+            self.db.write_many(
+                "INSERT INTO events VALUES (?, ?, ?, ?)",
+                [(first + i, board, at, body) for i, (board, body) in enumerate(rows)],
+            )
+        return first
+
+    def entries(self, after: int, upto: int, board: int | None = None, most: int = 10_000) -> Iterator[Entry]:
+        """Events after one number and up to another, in order."""
+        only = "" if board is None else f"AND board = {board:d} "
+        while after < upto:
+            rows = self.db.read(
+                "SELECT seq, board, at, body FROM events "
+                f"WHERE seq > ? AND seq <= ? {only}ORDER BY seq LIMIT {most:d}",
+                after, upto,
+            )  # fmt: skip
+            for row in rows:
+                yield Entry(*row)
+            if len(rows) < most:
+                return
+            after = rows[-1][0]
+
+    def first(self, board: int) -> int:
+        """The number of the first event of a board that is still there; 0 if none is."""
+        return int(self.db.read("SELECT COALESCE(MIN(seq), 0) FROM events WHERE board = ?", board)[0][0])
+
+    def boards(self) -> dict[int, tuple[str, bytes]]:
+        """Name and secret of every board by its number."""
+        return {row[0]: (row[1], bytes(row[2])) for row in self.db.read("SELECT id, name, secret FROM boards")}
+
+    def create(self, name: str, event: bytes, at: float) -> int | None:
+        """A new board and its first event; its number, or None if the name is taken."""
+        with self.db.transaction():
+            seq = int(self.db.write("UPDATE head SET seq = seq + 0 RETURNING seq")[0][0]) + 1  # locks it
+            if self.db.read("SELECT 1 FROM boards WHERE name = ?", name):
+                return None
+            self.db.write("UPDATE head SET seq = ?", seq)
+            self.db.write("INSERT INTO boards VALUES (?, ?, ?)", seq, name, secrets.token_bytes(32))
+            self.db.write("INSERT INTO events VALUES (?, ?, ?, ?)", seq, seq, at, event)
+        return seq
+
+    def bring_in(
+        self, name: str, secret: bytes | None, base: bytes | None, rows: Sequence[tuple[float, bytes]]
+    ) -> int:
+        """A board from elsewhere, with its log or with a snapshot and what came after; its number."""
+        with self.db.transaction():
+            extra = 0 if base is None else 1  # the snapshot stands for the beginning
+            last = int(self.db.write("UPDATE head SET seq = seq + ? RETURNING seq", len(rows) + extra)[0][0])
+            number = last - len(rows) - extra + 1
+            self.db.write("INSERT INTO boards VALUES (?, ?, ?)", number, name, secret or secrets.token_bytes(32))
+            if base is not None:
+                self.db.write("INSERT INTO snapshots VALUES (?, ?, ?)", number, number, base)
+            self.db.write_many(
+                "INSERT INTO events VALUES (?, ?, ?, ?)",
+                [(number + extra + i, number, at, body) for i, (at, body) in enumerate(rows)],
+            )
+        return number
+
+    def delete(self, board: int, event: bytes, at: float) -> None:
+        """End a board: its log, snapshots and clients go; one event stays, for the other workers."""
+        with self.db.transaction():
+            seq = int(self.db.write("UPDATE head SET seq = seq + 1 RETURNING seq")[0][0])
+            for table in ("events", "snapshots", "clients"):
+                self.db.write(f"DELETE FROM {table} WHERE board = ?", board)
+            self.db.write("DELETE FROM boards WHERE id = ?", board)
+            self.db.write("INSERT INTO events VALUES (?, ?, ?, ?)", seq, board, at, event)
+
+    def snapshots(self, board: int) -> list[int]:
+        """Up to which event each snapshot of a board goes, the latest first."""
+        return [row[0] for row in self.db.read("SELECT seq FROM snapshots WHERE board = ? ORDER BY seq DESC", board)]
+
+    def snapshot(self, board: int, seq: int) -> bytes | None:
+        """A snapshot."""
+        rows = self.db.read("SELECT body FROM snapshots WHERE board = ? AND seq = ?", board, seq)
+        return bytes(rows[0][0]) if rows else None
+
+    def save(self, board: int, seq: int, body: bytes, keep: int = 2) -> bytes:
+        """Keep a snapshot, and of older ones the latest and the oldest; what is kept, the first one of this event."""
+        with self.db.transaction():
+            self.db.write("INSERT INTO snapshots VALUES (?, ?, ?) ON CONFLICT DO NOTHING", board, seq, body)
+            for old in self.snapshots(board)[keep:-1]:
+                self.db.write("DELETE FROM snapshots WHERE board = ? AND seq = ?", board, old)
+        return self.snapshot(board, seq) or body
+
+    def edge(self, board: int, before: float, most: int) -> int:
+        """The latest event that is older than a time, or has `most` others of its board after it; 0 if none is."""
+        old = "SELECT COALESCE(MAX(seq), 0) FROM events WHERE board = ? AND at < ?"
+        far = f"SELECT seq FROM events WHERE board = ? ORDER BY seq DESC LIMIT 1 OFFSET {most:d}"
+        return max([0, *(int(row[0]) for row in self.db.read(old, board, before) + self.db.read(far, board))])
+
+    def forget(self, board: int, edge: int, body: bytes) -> int:
+        """Put a snapshot in place of the events up to an edge; how many those were."""
+        with self.db.transaction():
+            gone = int(self.db.read("SELECT COUNT(*) FROM events WHERE board = ? AND seq <= ?", board, edge)[0][0])
+            self.db.write("INSERT INTO snapshots VALUES (?, ?, ?) ON CONFLICT DO NOTHING", board, edge, body)
+            self.db.write("DELETE FROM events WHERE board = ? AND seq <= ?", board, edge)
+            self.db.write("DELETE FROM snapshots WHERE board = ? AND seq < ?", board, edge)
+        return gone
+
+    def sweep(self, before: float) -> None:
+        """Delete what is left of boards that were deleted before a time."""
+        with self.db.transaction():
+            self.db.write("DELETE FROM events WHERE at < ? AND board NOT IN (SELECT id FROM boards)", before)
+
+    def api_keys(self) -> list[Key]:
+        """Every API key, revoked ones too."""
+        rows = self.db.read("SELECT id, hash, scopes, board, created, revoked FROM keys ORDER BY created, id")
+        return [Key(row[0], bytes(row[1]), *row[2:]) for row in rows]
+
+    def add_key(self, key: Key) -> None:
+        """Keep an API key."""
+        with self.db.transaction():
+            self.db.write("INSERT INTO keys VALUES (?, ?, ?, ?, ?, ?)", *key)
+
+    def revoke(self, key: str, at: float) -> bool:
+        """End an API key; whether there was one that worked."""
+        with self.db.transaction():
+            return bool(
+                self.db.write("UPDATE keys SET revoked = ? WHERE id = ? AND revoked IS NULL RETURNING id", at, key)
+            )
+
+    def note_clients(self, rows: Sequence[tuple[int, int, int, float]]) -> None:
+        """Which client was shown an impression: (board, hash of the client, key of the impression, time)."""
+        with self.db.transaction():
+            self.db.write_many("INSERT INTO clients VALUES (?, ?, ?, ?)", rows)
+
+    def forget_client(self, board: int, client: int) -> int:
+        """Delete everything kept of a client; how many impressions."""
+        with self.db.transaction():
+            rows = self.db.write("DELETE FROM clients WHERE board = ? AND client = ? RETURNING key", board, client)
+        return len(rows)
+
+    def forget_clients(self, board: int, before: float) -> None:
+        """Delete clients last seen before a time."""
+        with self.db.transaction():
+            self.db.write("DELETE FROM clients WHERE board = ? AND at < ?", board, before)

@@ -1,0 +1,139 @@
+"""Services to test: inside this process with clocks that the test turns, or as processes that can be killed."""
+
+import asyncio
+import contextlib
+import os
+import pathlib
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+
+import httpx
+import numpy as np
+
+from steadyrank.service.app import Service
+from steadyrank.service.host import Host
+from steadyrank.service.recovery import rebuild
+from steadyrank.service.store import Store
+
+ITEMS = [f"item {k}" for k in range(12)]
+
+
+class Clocks:
+    """Seconds since 1970 and seconds since some start, both turned by hand."""
+
+    def __init__(self):
+        self.wall, self.since = 1_700_000_000.0, 50.0
+
+    def pass_time(self, seconds):
+        self.wall += seconds
+        self.since += seconds
+
+
+class Local:
+    """A service inside this process."""
+
+    def __init__(self, host, clocks, service):
+        self.host, self.clocks = host, clocks
+        transport = httpx.ASGITransport(app=service.app())
+        self.http = httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1")
+
+    async def ask(self, method, path, body=None, code=200, **options):
+        if body is not None:
+            options["json"] = body
+        answer = await self.http.request(method, f"/v1/{path}", **options)
+        assert answer.status_code == code, (answer.status_code, answer.text)
+        return answer.json()
+
+    async def board(self, name="b", **settings):
+        return await self.ask("PUT", f"boards/{name}", {"items": ITEMS, "length": 4, **settings})
+
+    async def rank(self, name="b", **body):
+        return await self.ask("POST", f"boards/{name}/rank", body)
+
+    async def answer(self, shown, name="b", code=200, **body):
+        return await self.ask("POST", f"boards/{name}/feedback", {"impression": shown["impression"], **body}, code)
+
+    async def quiet(self):
+        """Until everything put into the journal is applied, and time that has passed was noticed."""
+        for _ in range(3):
+            await asyncio.sleep(0.12)
+            while self.host.journal.behind:
+                await asyncio.sleep(0.01)
+
+    def digest(self, name="b"):
+        return self.host.boards[name].board.digest()
+
+
+@contextlib.asynccontextmanager
+async def serving(url, clocks=None, seed=0):
+    """A service over a store; stopped in good order at the end."""
+    clocks = clocks or Clocks()
+    host = Host(url, lambda: clocks.wall, lambda: clocks.since, np.random.default_rng(seed))
+    local = Local(host, clocks, Service(host))
+    await host.start()
+    try:
+        yield local
+    finally:
+        await local.http.aclose()
+        await host.stop()
+
+
+def replayed(url, name="b"):
+    """The digest of a board folded afresh, snapshots left aside."""
+    from steadyrank.service.recovery import from_start
+
+    store = Store(url)
+    try:
+        number = next(n for n, (called, _) in store.boards().items() if called == name)
+        afresh = from_start(store, number, name, store.head()).digest()
+        assert rebuild(store, number, name, store.head()).digest() == afresh
+        return afresh
+    finally:
+        store.close()
+
+
+def free_port():
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+class Server:
+    """`steadyrank serve` as a process."""
+
+    def __init__(self, url, log, port=None):
+        self.url, self.log, self.port = url, pathlib.Path(log), port or free_port()
+        self.address = f"http://127.0.0.1:{self.port}"
+        self.start()
+
+    def start(self):
+        command = [sys.executable, "-m", "steadyrank.cli", "serve", "--port", str(self.port)]
+        with open(self.log, "a") as log:
+            env = os.environ | {"STEADYRANK_STORE": self.url}
+            self.process = subprocess.Popen(command, stderr=log, stdout=log, env=env)
+
+    def ready(self):
+        with contextlib.suppress(OSError, urllib.error.HTTPError):
+            return urllib.request.urlopen(f"{self.address}/readyz", timeout=5).status == 200
+        return False
+
+    def wait(self, seconds=60.0):
+        end = time.monotonic() + seconds
+        while not self.ready():
+            assert self.process.poll() is None, self.log.read_text()[-2000:]
+            assert time.monotonic() < end, self.log.read_text()[-2000:]
+            time.sleep(0.05)
+        return self
+
+    def kill(self):
+        self.process.send_signal(signal.SIGKILL)
+        self.process.wait()
+
+    def stop(self):
+        self.process.send_signal(signal.SIGTERM)
+        return self.process.wait(timeout=30)

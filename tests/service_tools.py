@@ -107,6 +107,13 @@ def free_port():
 class Server:
     """`steadyrank serve` as a process."""
 
+    running = []  # noqa: RUF012
+
+    @classmethod
+    def kill_all(cls):
+        while cls.running:
+            cls.running.pop().kill()
+
     def __init__(self, url, log, port=None):
         self.url, self.log, self.port = url, pathlib.Path(log), port or free_port()
         self.address = f"http://127.0.0.1:{self.port}"
@@ -118,6 +125,7 @@ class Server:
         with open(self.log, "a") as log:
             env = os.environ | {"STEADYRANK_STORE": self.url}
             self.process = subprocess.Popen(command, stderr=log, stdout=log, env=env)
+        Server.running.append(self)
 
     def ready(self):
         with contextlib.suppress(OSError, urllib.error.HTTPError):
@@ -138,6 +146,8 @@ class Server:
         return self.clients[-1]
 
     def kill(self):
+        for client in self.clients:
+            client.close()
         self.process.send_signal(signal.SIGKILL)
         self.process.wait()
 

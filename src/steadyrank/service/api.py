@@ -17,7 +17,7 @@ from .held import Held
 from .host import Host
 from .sql import Unavailable
 
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+BOARD_NAME = "[A-Za-z0-9][A-Za-z0-9._-]{0,63}"
 _MOST_ITEMS = 1_000_000
 _MOST_ROWS = 10_000  # of a batch
 
@@ -62,7 +62,7 @@ async def list_boards(call: Call) -> shapes.BoardsOut:
 async def put_board(call: Call) -> shapes.BoardOut:
     """Make a board, or change the settings of one that is there."""
     body: shapes.BoardIn = call.body
-    if not _NAME.fullmatch(call.board):
+    if not re.fullmatch(BOARD_NAME, call.board):
         raise Refused(
             422, f"a board's name has 1 to 64 of A-Z a-z 0-9 . _ -, a letter or digit first, not {call.board!r}"
         )

@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 
 from .. import __version__
-from .api import ROUTES, Route
+from .api import BOARD_NAME, ROUTES, Route
 from .shapes import ErrorOut
 
 _REFUSALS = {
@@ -13,6 +13,10 @@ _REFUSALS = {
     "404": "unknown board or item", "409": "already answered otherwise", "410": "expired",
     "413": "too large a body", "422": "malformed, or an item that was not shown",
     "429": "too many answers of a client", "503": "the store is away: try again after Retry-After seconds",
+}  # fmt: skip
+_PARTS = {
+    "board": {"type": "string", "pattern": f"^{BOARD_NAME}$"}, "item": {"type": "string", "minLength": 1},
+    "client": {"type": "string", "minLength": 1, "maxLength": 200},
 }  # fmt: skip
 
 
@@ -46,7 +50,7 @@ def _operation(route: Route) -> dict[str, Any]:
         "summary": route.summary,
         "description": (route.run.__doc__ or "").strip(),
         "parameters": [
-            {"name": name, "in": "path", "required": True, "schema": {"type": "string", "minLength": 1}}
+            {"name": name, "in": "path", "required": True, "schema": _PARTS[name]}
             for name in names
         ],
         "responses": {

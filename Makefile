@@ -3,7 +3,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: setup reproduce test browser check bench clean
+.PHONY: setup reproduce test browser check bench soak serve clean
 
 setup: $(READY)
 
@@ -44,6 +44,13 @@ bench: setup
 	@$(BIN)/python bench/peers.py
 	@$(BIN)/python bench/scaling.py
 	@$(BIN)/python bench/readers.py
+	@$(BIN)/python bench/service.py
+
+soak: setup
+	@STEADYRANK_KILLS=50 STEADYRANK_EXAMPLES=300 $(BIN)/pytest -n 2 tests/test_stores.py tests/test_service_model.py
+
+serve: setup
+	@$(BIN)/steadyrank serve
 
 clean:
 	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -16,6 +16,7 @@ from .views import View
 
 NEW_LOOKS = 20  # looks after which an added item is no longer new
 MOST_ITEMS = 10_000_000
+_NONE: Ints = np.zeros(0, np.int64)
 
 
 def widen(record: Any, wider: Any, scalars: Any) -> Any:
@@ -135,10 +136,12 @@ class Fold:
     ) -> tuple[Ints, Floats]:
         """A ranking of slots and its note; shorter than `length` when fewer items may be shown."""
         allowed = self.allowed(candidates)
-        size = min(length, self.length, int(allowed.sum()))
+        size = min(length, self.length, int(np.count_nonzero(allowed)))
         if size == 0:
             raise Refused(422, "no item may be shown: all of them, or all candidates, are retired")
-        waiting = np.flatnonzero(allowed & self.added & (self.looks < NEW_LOOKS))
+        waiting = _NONE
+        if self.added.any():
+            waiting = np.flatnonzero(allowed & self.added & (self.looks < NEW_LOOKS))
         turn = self._limit_new(allowed, waiting, size, rng) if waiting.size else waiting
         ranking, note = np.zeros(size, np.int64), np.zeros(self.length + NOTE_EXTRA)
         self._rank(self.learner, t, allowed, ranking, note, rng)

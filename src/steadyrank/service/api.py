@@ -227,7 +227,12 @@ async def forget_client(call: Call) -> shapes.ForgottenOut:
 
 
 _BOARD = "/v1/boards/{board}"
-ROUTES = [
+ROUTES = [  # those that are asked most come first: they are tried in order
+    Route("POST", f"{_BOARD}/rank", "rank", "A list of items", shapes.RankIn, shapes.RankOut, rank),
+    Route("POST", f"{_BOARD}/feedback", "public", "Answer a list", shapes.FeedbackIn, shapes.FeedbackOut, feedback),
+    Route(
+        "POST", "/v1/feedback", "public", "Answer many lists", shapes.BatchIn, shapes.BatchOut, feedback_batch, True
+    ),
     Route("GET", "/v1/boards", "rank", "All boards", None, shapes.BoardsOut, list_boards),
     Route("PUT", _BOARD, "admin", "Make or change a board", shapes.BoardIn, shapes.BoardOut, put_board, True),
     Route("GET", _BOARD, "rank", "A board", None, shapes.BoardOut, get_board),
@@ -236,11 +241,6 @@ ROUTES = [
         "POST", f"{_BOARD}/items", "admin", "Add or reinstate items", shapes.ItemsIn, shapes.BoardOut, add_items, True
     ),
     Route("DELETE", f"{_BOARD}/items/{{item}}", "admin", "Retire an item", None, shapes.BoardOut, retire_item),
-    Route("POST", f"{_BOARD}/rank", "rank", "A list of items", shapes.RankIn, shapes.RankOut, rank),
-    Route("POST", f"{_BOARD}/feedback", "public", "Answer a list", shapes.FeedbackIn, shapes.FeedbackOut, feedback),
-    Route(
-        "POST", "/v1/feedback", "public", "Answer many lists", shapes.BatchIn, shapes.BatchOut, feedback_batch, True
-    ),
     Route("POST", f"{_BOARD}/history", "admin", "Past clicks", shapes.HistoryIn, shapes.HistoryOut, history, True),
     Route("GET", f"{_BOARD}/state", "admin", "What is known", None, shapes.StateOut, state),
     Route(

@@ -1,10 +1,11 @@
 """Requests from bytes to checked values, and refusals with the value that was wrong."""
 
 import re
+from collections.abc import Mapping
 from typing import Any, TypeVar
 
 import msgspec
-from starlette.requests import Request
+from starlette.types import Receive
 
 from ..refusals import Refused
 
@@ -15,20 +16,26 @@ _AT = re.compile(r" - at `\$(.*)`$")
 _STEP = re.compile(r"\.([^.\[\]]+)|\[(\d+)\]")
 
 
-async def read(request: Request, shape: type[T], most: int) -> T:
+async def read(receive: Receive, headers: Mapping[str, str], shape: type[T], most: int) -> T:
     """The body as a shape; too much of it is refused before it is read, whatever its content type says."""
-    said = request.headers.get("content-length", "")
-    body = bytearray()
+    said = headers.get("content-length", "")
     if said.isdigit() and int(said) > most:
         raise Refused(413, f"the body has {said} bytes, at most {most} are read")
-    async for part in request.stream():
-        body += part
-        if len(body) > most:
+    parts, size, more = [], 0, True
+    while more:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise Refused(422, "the body was cut off")
+        parts.append(message.get("body", b""))
+        size += len(parts[-1])
+        if size > most:
             raise Refused(413, f"the body has more than {most} bytes")
+        more = message.get("more_body", False)
+    body = b"".join(parts)
     try:
         return msgspec.json.decode(body or b"{}", type=shape)
     except msgspec.ValidationError as error:
-        raise Refused(422, explain(str(error), bytes(body))) from None
+        raise Refused(422, explain(str(error), body)) from None
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise Refused(422, f"the body is no JSON: {error}") from None
 

@@ -1,5 +1,6 @@
 """Who may do what: API keys with scopes, and what is open without one."""
 
+import functools
 import hashlib
 import hmac
 import ipaddress
@@ -40,6 +41,17 @@ def loopback(host: str) -> bool:
         return False
 
 
+@functools.lru_cache(1_000)
+def _at_home(host: str, origin: str | None) -> bool:
+    """Whether a request was sent to this machine by its name or address, and by no page from elsewhere."""
+    try:
+        named = urlsplit(f"//{host}").hostname or ""
+        page = None if origin is None else urlsplit(origin).hostname or ""
+    except ValueError:
+        return False
+    return loopback(named) and (page is None or loopback(page))
+
+
 class Door:
     """Lets requests in: with a key that has the scope, or all of them on loopback before there is any key."""
 
@@ -65,6 +77,14 @@ class Door:
         if scope not in scopes and "admin" not in scopes:
             raise Refused(403, f"this API key lacks the scope {scope!r}")
 
+    def opens(self, headers: Mapping[str, str], scope: str, board: str) -> bool:
+        """Whether a request may do this."""
+        try:
+            self.check(headers, scope, board)
+        except Refused:
+            return False
+        return True
+
     def _find(self, keys: Sequence[Key], given: str) -> Key:
         prefix, _, rest = given.partition(".")
         name, _, secret = rest.partition(".")
@@ -78,9 +98,7 @@ class Door:
 
     def _local(self, headers: Mapping[str, str]) -> None:
         """Open on loopback, but not to web pages: another site's script may reach loopback, under any name."""
-        host = urlsplit(f"//{headers.get('host', '')}").hostname or ""
-        origin = headers.get("origin")
-        if not loopback(host) or (origin is not None and not loopback(urlsplit(origin).hostname or "")):
+        if not _at_home(headers.get("host", ""), headers.get("origin")):
             raise Refused(
                 403, "without API keys only this machine is served: create one with `steadyrank keys create`"
             )

@@ -89,8 +89,9 @@ class Host:
             raise Refused(422, f"length must be from 1 to {board.fold.length}, not {length!r}")
         held.round = max(held.round, board.intake.rounds) + 1
         ranking, note = board.fold.rank(held.round, candidates, size, self._rng)
-        key = int(self._rng.integers(1, 2**63))
-        slots, notes = ranking.tolist(), [(int(i), float(note[i])) for i in np.flatnonzero(note)]
+        key = int(self._rng.bit_generator.random_raw()) >> 1 or 1
+        slots = ranking.tolist()
+        notes = [(int(i), float(note[i])) for i in np.flatnonzero(note)] if note.any() else []
         hashed = 0 if client is None else held.hash_client(client)
         if hashed:
             self._clients.append((held.number, hashed, key, now))
@@ -126,10 +127,7 @@ class Host:
         """Write an event; its outcome once it is on the disk and applied."""
         future = self.journal.put(held.number, event, wait=True)
         assert future is not None
-        try:
-            return await asyncio.wait_for(future, 20.0)
-        except TimeoutError:
-            raise Unavailable("the store takes too long") from None
+        return await future
 
     async def create(self, name: str, config: Config, items: list[str]) -> bool:
         """A new board; False if the name is taken."""

@@ -44,6 +44,7 @@ bench: setup
 	@$(BIN)/python bench/peers.py
 	@$(BIN)/python bench/scaling.py
 	@$(BIN)/python bench/readers.py
+	@$(BIN)/python bench/live.py
 	@$(BIN)/python bench/service.py
 
 soak: setup

@@ -89,3 +89,27 @@ def test_constraints_pin_every_dependency():
     }
     wanted = re.findall(r'^    "([a-z0-9-]+)[>=<]', (ROOT / "pyproject.toml").read_text(), re.MULTILINE)
     assert {"numba", "numpy", "matplotlib", *wanted} <= pinned
+
+
+def test_without_the_extras_ranking_in_process_works_and_the_service_says_what_is_missing(tmp_path):
+    """Everything that an extra brings is hidden from a fresh interpreter."""
+    script = """
+import sys
+
+class Hidden:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] in {"starlette", "uvicorn", "msgspec", "prometheus_client", "psycopg", "polars",
+                                  "matplotlib", "ray", "httpx", "scipy"}:
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+sys.meta_path.insert(0, Hidden())
+import steadyrank as sr
+import steadyrank.client
+from steadyrank.cli import main
+shown = (ranker := sr.Ranker(["a", "b"], 1, "CascadeUCB1")).rank()
+ranker.feedback(shown.id, clicked=None)
+sys.exit(main(["serve"]))
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=tmp_path)
+    assert done.returncode == 2, done.stderr
+    assert "pip install 'steadyrank[service]'" in done.stderr

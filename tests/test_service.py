@@ -204,7 +204,7 @@ def test_an_answer_counts_even_if_its_list_was_never_logged(url):
             await local.board(settle=0)
             held = local.host.boards["b"]
             ticket = tickets.Ticket(77, 1, 0, 0, local.clocks.wall + 10, 0, [3, 1], [])
-            shown = {"impression": tickets.seal(ticket, held.seal_key)}
+            shown = {"impression": tickets.seal(ticket, held.signer)}
             assert (await local.answer(shown, clicked="item 1"))["outcome"] == "learnt"
             assert (await local.answer(shown, clicked="item 1"))["outcome"] == "duplicate"
             await local.host.write(held, events.Shown(77, 1, 0, 0, [3, 1], []))  # it was written after all
@@ -628,7 +628,7 @@ def test_a_bad_store_is_named(bad):
 
 def test_tickets_say_what_they_were_given():
     ticket = tickets.Ticket(2**63 - 1, 5, 4, 1, 1.5, 2**62, [0, 7, 4_000_000_000], [(0, 0.25), (13, -1.0)])
-    key = tickets.derive(b"secret", "impression")
+    key = tickets.Signer(b"secret", "impression")
     text = tickets.seal(ticket, key)
     assert tickets.open_sealed(text, key) == ticket
     for i in range(0, len(text), 3):
@@ -637,7 +637,7 @@ def test_tickets_say_what_they_were_given():
             tickets.open_sealed(other, key)
         assert refusal.value.code == 403
     with pytest.raises(sr.Refused):
-        tickets.open_sealed(text, tickets.derive(b"secret", "client"))
+        tickets.open_sealed(text, tickets.Signer(b"secret", "client"))
 
 
 def test_events_are_read_as_they_were_written():

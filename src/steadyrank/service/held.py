@@ -1,7 +1,6 @@
 """A board as a worker holds it: its keys, its clocks and its limits beside what the log says."""
 
 import asyncio
-import hmac
 from collections.abc import Iterator
 from typing import Any
 
@@ -10,7 +9,7 @@ from ..refusals import Refused
 from . import events
 from .boards import Board
 from .events import AnyEvent
-from .tickets import derive
+from .tickets import Signer
 
 _MOST_CLIENTS = 100_000
 
@@ -20,7 +19,7 @@ class Held:
 
     def __init__(self, number: int, name: str, secret: bytes, board: Board) -> None:
         self.number, self.name, self.board = number, name, board
-        self.seal_key, self._client_key = derive(secret, "impression"), derive(secret, "client")
+        self.signer, self._hasher = Signer(secret, "impression"), Signer(secret, "client")
         self.round = 0  # latest round given out here
         self.applied = number
         self.stale = False  # settings have changed again while the log was folded
@@ -56,8 +55,7 @@ class Held:
 
     def hash_client(self, client: str) -> int:
         """63 bits that stand for a client on this board and mean nothing elsewhere; never 0."""
-        digest = hmac.digest(self._client_key, client.encode(), "sha256")
-        return int.from_bytes(digest[:8], "little") >> 1 or 1
+        return int.from_bytes(self._hasher.sign(client.encode())[:8], "little") >> 1 or 1
 
     def count_client(self, client: int, now: float) -> None:
         """Refuse more answers of a client in a minute than the board allows."""

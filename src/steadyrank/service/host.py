@@ -99,14 +99,14 @@ class Host:
         self.journal.put(held.number, events.Shown(key, held.round, base, generation, slots, notes))
         expires = now + board.config.lifetime
         ticket = Ticket(key, held.round, base, generation, expires, hashed, slots, notes)
-        return seal(ticket, held.seal_key), [board.fold.names[slot] for slot in slots], expires
+        return seal(ticket, held.signer), [board.fold.names[slot] for slot in slots], expires
 
     async def answer(
         self, held: Held, impression: str, *, clicked: Any = None, clicks: Sequence[int] | None = None,
         examined: int | None = None,
     ) -> str:  # fmt: skip
         """Answer an impression; the outcome, once it is on the disk."""
-        ticket = open_sealed(impression, held.seal_key)
+        ticket = open_sealed(impression, held.signer)
         if ticket.expires < self.clock():
             raise Refused(410, "the impression has expired")
         if ticket.client:

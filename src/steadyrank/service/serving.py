@@ -38,6 +38,7 @@ def serve(url: str, address: str, port: int, keep_days: float, keep_events: int)
             "create one with `steadyrank keys create --scope admin`"
         )
     log.info("serving", extra={"fields": {"url": f"http://{address}:{port}", "store": url.split("://")[0]}})
+    sys.setswitchinterval(0.001)  # seconds; the thread that writes the log should not wait long for its turn
     service = Service(Host(url), functools.partial(_compact, url, keep_days, keep_events))
     config = uvicorn.Config(
         service.app(), host=address, port=port, log_config=None, access_log=False, server_header=False,

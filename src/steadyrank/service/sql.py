@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Protocol
 
 Row = tuple[Any, ...]
+_AT_ONCE = 500  # rows in a statement
 
 
 class Unavailable(Exception):
@@ -25,9 +26,6 @@ class Database(Protocol):
 
     def write(self, query: str, *parameters: Any) -> list[Row]:
         """Run a statement inside a transaction; rows where it returns some."""
-
-    def write_many(self, query: str, rows: Sequence[Row]) -> None:
-        """Run a statement once a row."""
 
     def transaction(self) -> contextlib.AbstractContextManager[None]:
         """All or nothing; writers take turns, and what is written is on the disk at the end."""
@@ -64,13 +62,6 @@ class Sqlite:
             raise Unavailable(str(error)) from error
 
     write = read
-
-    def write_many(self, query: str, rows: Sequence[Row]) -> None:
-        """Run a statement once a row."""
-        try:
-            self._db.executemany(query, rows)
-        except sqlite3.Error as error:
-            raise Unavailable(str(error)) from error
 
     def take_turns(self) -> None:
         """Every transaction of SQLite that writes does."""
@@ -121,14 +112,6 @@ class Postgres:
 
     write = read
 
-    def write_many(self, query: str, rows: Sequence[Row]) -> None:
-        """Run a statement once a row."""
-        try:
-            with self._db.cursor() as cursor:
-                cursor.executemany(query.replace("?", "%s").encode(), rows)
-        except self._error as error:
-            raise Unavailable(str(error)) from error
-
     def take_turns(self) -> None:
         """A lock until the end of the transaction."""
         self.write("SELECT pg_advisory_xact_lock(7305428)")
@@ -145,6 +128,15 @@ class Postgres:
     def close(self) -> None:
         """End the connection."""
         self._db.close()
+
+
+def insert(db: Database, table: str, rows: Sequence[Row]) -> None:
+    """Add rows, many in a statement: between statements a thread that writes lets the others go first."""
+    for start in range(0, len(rows), _AT_ONCE):
+        part = rows[start : start + _AT_ONCE]
+        places = "(" + ", ".join("?" * len(part[0])) + ")"
+        values = [value for row in part for value in row]
+        db.write(f"INSERT INTO {table} VALUES " + ", ".join([places] * len(part)), *values)
 
 
 def connect(url: str) -> Database:

@@ -4,7 +4,7 @@ import secrets
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from .sql import Database, connect
+from .sql import Database, connect, insert
 
 FORMAT = 2
 
@@ -105,10 +105,7 @@ class Store:
         with self.db.transaction():
             last = int(self.db.write("UPDATE head SET seq = seq + ? RETURNING seq", len(rows))[0][0])
             first = last - len(rows) + 1
-            self.db.write_many(
-                "INSERT INTO events VALUES (?, ?, ?, ?)",
-                [(first + i, board, at, body) for i, (board, body) in enumerate(rows)],
-            )
+            insert(self.db, "events", [(first + i, board, at, body) for i, (board, body) in enumerate(rows)])
         return first
 
     def entries(self, after: int, upto: int, board: int | None = None, most: int = 10_000) -> Iterator[Entry]:
@@ -156,10 +153,8 @@ class Store:
             self.db.write("INSERT INTO boards VALUES (?, ?, ?)", number, name, secret or secrets.token_bytes(32))
             if base is not None:
                 self.db.write("INSERT INTO snapshots VALUES (?, ?, ?)", number, number, base)
-            self.db.write_many(
-                "INSERT INTO events VALUES (?, ?, ?, ?)",
-                [(number + extra + i, number, at, body) for i, (at, body) in enumerate(rows)],
-            )
+            events = [(number + extra + i, number, at, body) for i, (at, body) in enumerate(rows)]
+            insert(self.db, "events", events)
         return number
 
     def delete(self, board: int, event: bytes, at: float) -> None:
@@ -228,7 +223,7 @@ class Store:
     def note_clients(self, rows: Sequence[tuple[int, int, int, float]]) -> None:
         """Which client was shown an impression: (board, hash of the client, key of the impression, time)."""
         with self.db.transaction():
-            self.db.write_many("INSERT INTO clients VALUES (?, ?, ?, ?)", rows)
+            insert(self.db, "clients", rows)
 
     def forget_client(self, board: int, client: int) -> int:
         """Delete everything kept of a client; how many impressions."""

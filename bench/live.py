@@ -1,0 +1,69 @@
+"""What one request costs inside your own process: python bench/live.py [--calls 4000].
+
+Median microseconds of `Ranker.rank` and `Ranker.feedback` for every live learner at K = 500, and for the learners that
+rank by an index at K = 50,000, after a warm-up; beside it the same list and update in plain NumPy, in this run.
+"""
+
+import argparse
+import statistics
+import time
+
+import numpy as np
+
+import steadyrank as sr
+
+LENGTH = 10
+INDEX = ["CascadeUCB1", "CascadeUCBV", "CascadeKLUCB"]
+
+
+def microseconds(ranker, calls, attraction, rng):
+    """Medians of rank and feedback with cascade users."""
+    ranks, feedbacks = [], []
+    slots = {f"item {k}": k for k in range(attraction.size)}
+    for _ in range(calls):
+        begin = time.perf_counter()
+        shown = ranker.rank()
+        ranks.append(time.perf_counter() - begin)
+        bits = rng.random(LENGTH) < attraction[[slots[item] for item in shown.items]]
+        clicked = shown.items[int(np.argmax(bits))] if bits.any() else None
+        begin = time.perf_counter()
+        ranker.feedback(shown.id, clicked=clicked)
+        feedbacks.append(time.perf_counter() - begin)
+    half = calls // 2
+    return 1e6 * statistics.median(ranks[half:]), 1e6 * statistics.median(feedbacks[half:])
+
+
+def plain(n_items, calls, rng):
+    """CascadeUCBV as one would write it in NumPy: an index of every item, and a partial sort."""
+    seen, wins, times = np.ones(n_items), np.zeros(n_items), []
+    for t in range(1, calls):
+        begin = time.perf_counter()
+        mean = wins / seen
+        spread = np.log(t + 1) / seen
+        index = mean + np.sqrt(2 * mean * (1 - mean) * spread) + 3 * spread
+        best = np.argpartition(-index, LENGTH)[:LENGTH]
+        seen[best] += 1
+        wins[best[0]] += rng.random() < 0.5
+        times.append(time.perf_counter() - begin)
+    return 1e6 * statistics.median(times)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--calls", type=int, default=4_000)
+    calls = parser.parse_args().calls
+    live = [name for name, learner in sr.learners().items() if getattr(learner, "live", False)]
+    for n_items, names in ((500, live), (50_000, INDEX)):
+        rng = np.random.default_rng(0)
+        attraction = np.sort(rng.beta(1, 12, n_items))
+        print(
+            f"K = {n_items:,}; plain NumPy {plain(n_items, calls, rng):.0f} us\n{'':<18}{'rank':>8}{'feedback':>10}{'both':>8}"
+        )
+        for name in names:
+            ranker = sr.Ranker([f"item {k}" for k in range(n_items)], LENGTH, name)
+            one, other = microseconds(ranker, calls, attraction, rng)
+            print(f"{name:<18}{one:>8.0f}{other:>10.0f}{one + other:>8.0f}", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -91,8 +91,9 @@ def replayed(url, name="b"):
     store = Store(url)
     try:
         number = next(n for n, (called, _) in store.boards().items() if called == name)
-        afresh = from_start(store, number, name, store.head()).digest()
-        assert rebuild(store, number, name, store.head()).digest() == afresh
+        with store.db.reading():
+            afresh = from_start(store, number, name, store.head()).digest()
+            assert rebuild(store, number, name, store.head()).digest() == afresh
         return afresh
     finally:
         store.close()

@@ -127,7 +127,7 @@ def test_errors_name_the_value_and_what_would_be_right(url):
         async with serving(url) as local:
             for body, words in [
                 ({"items": ["a", 3]}, "Expected `str`, got `int` - at `$.items[1]`: 3"),
-                ({"items": ["a"], "length": 0}, "length must be a whole number from 1 to 10000, not 0"),
+                ({"items": ["a"], "length": 0}, "length must be from 1 to 1000, not 0"),
                 ({"items": ["a"], "learner": "SteadyRnk"}, "SteadyRank"),
                 ({"items": ["a"], "learner": "Oracle"}, "not live"),
                 ({"items": ["a"], "lifetime": -1}, "lifetime must be"),
@@ -203,7 +203,8 @@ def test_an_answer_counts_even_if_its_list_was_never_logged(url):
         async with serving(url) as local:
             await local.board(settle=0)
             held = local.host.boards["b"]
-            ticket = tickets.Ticket(77, 1, 0, 0, local.clocks.wall + 10, 0, [3, 1], [])
+            generation = held.board.generation
+            ticket = tickets.Ticket(77, 1, 0, generation, local.clocks.wall + 10, 0, [3, 1], [])
             shown = {"impression": tickets.seal(ticket, held.signer)}
             assert (await local.answer(shown, clicked="item 1"))["outcome"] == "learnt"
             assert (await local.answer(shown, clicked="item 1"))["outcome"] == "duplicate"
@@ -293,7 +294,7 @@ def test_another_learner_is_told_of_the_whole_log(url, tmp_path, change):
             await traffic(local, 30, seed=2)
             await local.quiet()
             looks, digest = local.host.boards["b"].board.fold.looks.tolist(), local.digest()
-            assert local.host.boards["b"].board.generation == 1
+            assert not local.host.boards["b"].board.stale
         assert replayed(url) == digest
         async with serving(url) as local:
             assert local.digest() == digest
@@ -343,6 +344,20 @@ def test_items_come_and_go(url):
             digest = local.digest()
             assert (await local.ask("PUT", "boards/b", {"items": [*ITEMS, "one more"]}))["items"] == 15
         assert replayed(url) != digest
+
+    run(story())
+
+
+def test_an_item_added_at_another_worker_can_be_clicked_at_once(url):
+    async def story():
+        async with serving(url) as one, serving(url, seed=9) as other:
+            await one.board(settle=0, items=["a"])
+            await other.quiet()
+            await one.ask("POST", "boards/b/items", {"items": ["new"]})
+            shown = await one.rank(candidates=["new"])
+            assert (await other.answer(shown, clicked="new"))["outcome"] == "learnt"
+            await one.quiet()
+            assert one.digest() == other.digest()
 
     run(story())
 
@@ -607,6 +622,7 @@ def test_a_store_of_the_first_format_is_brought_up_to_date(url):
     kept = Store(url)
     with kept.db.transaction():
         kept.db.write("DROP TABLE clients")
+        kept.db.write("ALTER TABLE boards DROP COLUMN edge")
         kept.db.write("UPDATE meta SET value = '1'")
     kept.close()
     assert run(after()) == digest
@@ -643,7 +659,7 @@ def test_tickets_say_what_they_were_given():
 def test_events_are_read_as_they_were_written():
     config = events.Config(length=3, learner="CascadeTS")
     for event in (
-        events.Created(config, ["a"]), events.Configured(config), events.Deleted(), events.Settled(3),
+        events.Created(config, ["a"]), events.Configured({"lifetime": 60.0}), events.Deleted(), events.Settled(3),
         events.Expired(4),
         events.Shown(1, 2, 3, 0, [1, 2], [(0, 0.5)]), events.Answered(1, 2, 3, 0, [1, 2], [], [1], 2),
         events.Added(["x"]), events.Retired("x"), events.History([events.Past(["a"], [0], 1)], "b"),

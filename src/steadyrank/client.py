@@ -2,6 +2,7 @@
 
 import http.client
 import json
+import secrets
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -47,7 +48,8 @@ class Client:
         client: str | None = None,
     ) -> Ranking:  # fmt: skip
         """A list of the best items, among some if given."""
-        body = {"candidates": None if candidates is None else list(candidates), "length": length, "client": client}
+        some = None if candidates is None else _names("candidates", candidates)
+        body = {"candidates": some, "length": length, "client": client}
         got = self._ask("POST", f"{_board(board)}/rank", body)
         return Ranking(got["impression"], tuple(got["items"]), got["expires"])
 
@@ -87,15 +89,19 @@ class Client:
 
     def add_items(self, board: str, items: Iterable[str]) -> None:
         """Add items, or reinstate retired ones."""
-        self._ask("POST", f"{_board(board)}/items", {"items": list(items)})
+        self._ask("POST", f"{_board(board)}/items", {"items": _names("items", items)})
 
     def retire_item(self, board: str, item: str) -> None:
         """Show an item no longer."""
-        self._ask("DELETE", f"{_board(board)}/items/{quote(item, safe='')}")
+        self._ask("DELETE", f"{_board(board)}/items/{_part(item)}")
 
     def history(self, board: str, rows: Iterable[Mapping[str, Any]], batch: str = "") -> int:
-        """Start from past clicks, rows with items and clicked or clicks; a batch with a name is learnt once."""
-        return int(self._ask("POST", f"{_board(board)}/history", {"rows": list(rows), "batch": batch})["rows"])
+        """Start from past clicks, rows with items and clicked or clicks; how many were learnt from.
+
+        A batch with a name is learnt once, however often it is sent; without one, the name is made up.
+        """
+        body = {"rows": list(rows), "batch": batch or secrets.token_hex(16)}
+        return int(self._ask("POST", f"{_board(board)}/history", body)["rows"])
 
     def state(self, board: str) -> dict[str, Any]:
         """Items with click rates and estimates, and the learner's own view."""
@@ -103,7 +109,7 @@ class Client:
 
     def forget_client(self, board: str, client: str) -> int:
         """Delete what is kept of a client; how many impressions."""
-        return int(self._ask("DELETE", f"{_board(board)}/clients/{quote(client, safe='')}")["impressions"])
+        return int(self._ask("DELETE", f"{_board(board)}/clients/{_part(client)}")["impressions"])
 
     def close(self) -> None:
         """End this thread's connection."""
@@ -125,7 +131,7 @@ class Client:
             if status == 503 and attempt < self._tries:
                 self._sleep(wait)
                 continue
-            if status >= 400:
+            if status != 200:
                 raise Refused(status, str(content.get("message", "")))
             return content
         raise AssertionError("unreachable")
@@ -151,5 +157,18 @@ class Client:
         return answer.status, float(wait) if wait.isdigit() else 1.0, content
 
 
+def _names(what: str, names: Iterable[str]) -> list[str]:
+    if isinstance(names, str):
+        raise ValueError(f"{what} must be several names, not the text {names!r}")
+    return list(names)
+
+
+def _part(name: str) -> str:
+    """Text for a path; a dot would lead to another one."""
+    if name in ("", ".", ".."):
+        raise ValueError(f"{name!r} cannot stand in a path")
+    return quote(name, safe="")
+
+
 def _board(name: str) -> str:
-    return f"/v1/boards/{quote(name, safe='')}"
+    return f"/v1/boards/{_part(name)}"

@@ -13,7 +13,7 @@ from .settings import flag, whole
 Outcome: TypeAlias = Literal["learnt", "waiting", "late", "duplicate"]
 
 EMPTY, OPEN, WAITING, DONE, LOST = range(5)  # an impression's state; waiting: answered, not yet learnt from
-_FIRST_PLACES = 1024
+_FIRST_PLACES = 10_000  # positions of lists
 
 
 class Intake:
@@ -36,9 +36,10 @@ class Intake:
         self.last = 0  # number of the latest impression
         self.settled = 0  # answers to impressions up to this number are late
         self.over = 0  # up to this number the time is over
+        self.forgotten = 0  # up to this number nothing is remembered; it never goes back
         self.expired = 0  # impressions that nobody answered
         self.numbers: dict[int, int] = {}  # by key, where impressions have one
-        self._places(min(self.most, _FIRST_PLACES))
+        self._places(min(self.most, max(_FIRST_PLACES // fold.length, 8)))
 
     def _places(self, n: int) -> None:
         length = self.fold.length
@@ -59,7 +60,7 @@ class Intake:
 
     def counters(self) -> dict[str, int]:
         """What is kept beside the arrays."""
-        return {name: getattr(self, name) for name in ("rounds", "last", "settled", "over", "expired")}
+        return {name: getattr(self, name) for name in ("rounds", "last", "settled", "over", "forgotten", "expired")}
 
     def restore(self, counters: dict[str, int], arrays: dict[str, Any]) -> None:
         """Take over what `counters` and `arrays` of another intake gave."""
@@ -71,7 +72,7 @@ class Intake:
         self.numbers = {int(self.key[n % self.places]): n for n in self._remembered() if self.key[n % self.places]}
 
     def _remembered(self) -> range:
-        return range(max(self.last - self.places, 0) + 1, self.last + 1)
+        return range(self.forgotten + 1, self.last + 1)
 
     def _grow(self) -> None:
         old, numbers = self.arrays(), np.array(self._remembered())
@@ -90,6 +91,7 @@ class Intake:
         place = number % self.places
         if number > self.places:
             self.expire(number - self.places)
+            self.forgotten = number - self.places
             self.numbers.pop(int(self.key[place]), None)
         self.last = number
         self.rounds = max(self.rounds, t)
@@ -105,7 +107,7 @@ class Intake:
         """The place of an impression."""
         if not 1 <= number <= self.last:
             raise Refused(403, f"impression {number} was never shown")
-        if number <= self.last - self.places or self.state[number % self.places] == LOST:
+        if number <= self.forgotten or self.state[number % self.places] == LOST:
             raise Refused(410, f"impression {number} has expired")
         return number % self.places
 

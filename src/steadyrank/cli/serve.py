@@ -82,15 +82,22 @@ def _check_limits(options: argparse.Namespace) -> None:
 
 
 def _keys(options: argparse.Namespace) -> None:
+    from ..service.boards import check_name
     from ..service.door import make_key
     from ..service.store import Store
 
+    if options.board is not None:
+        check_name(options.board)
+    if options.action != "create":
+        _must_exist(options.store)
     store = Store(options.store)
     if options.action == "create":
         text, key = make_key(options.scope, options.board, time.time())
         store.add_key(key)
         print(text)
-        print("Keep it: it is shown only now. Requests send it as `Authorization: Bearer KEY`.", file=sys.stderr)
+        where = options.store if options.store.startswith("sqlite") else "the PostgreSQL store"
+        print(f"A key for {where}. Keep it: it is shown only now.", file=sys.stderr)
+        print("Requests send it as `Authorization: Bearer KEY`.", file=sys.stderr)
     elif options.action == "revoke":
         if options.id is None:
             raise ValueError("name the key to revoke: steadyrank keys revoke ID")
@@ -104,21 +111,25 @@ def _keys(options: argparse.Namespace) -> None:
             print(f"{key.id}  {key.scopes:<20}  {key.board or 'all boards':<20}  since {since}{state}")
 
 
+def _must_exist(store: str) -> None:
+    """Refuse a store that would be made empty, where one is to be read."""
+    path = store.removeprefix("sqlite:///")
+    if store.startswith("sqlite:///") and not pathlib.Path(path).exists():
+        raise ValueError(f"there is no store {store}: name it with --store or {_SET}")
+
+
 def _day(moment: float) -> str:
     return datetime.datetime.fromtimestamp(moment, datetime.UTC).strftime("%Y-%m-%d %H:%M")
 
 
 def _boards(options: argparse.Namespace) -> None:
-    from ..service.recovery import rebuild
-    from ..service.store import Store
+    from ..service.recovery import recover
 
-    store = Store(options.store)
-    head, rows = store.head(), []
-    for number, (name, _) in sorted(store.boards().items()):
-        board = rebuild(store, number, name, head)
-        rows.append((name, board.config.learner, board.summary()))
+    _must_exist(options.store)
+    found = recover(options.store)
+    rows = [(held.name, held.board.config.learner, held.board.summary()) for held in found.boards]
     print(f"{'board':<24}{'learner':<16}{'items':>9}{'impressions':>13}{'answers':>11}{'clicks':>10}")
-    for name, learner, summary in rows:
+    for name, learner, summary in sorted(rows):
         counts = (summary[key] for key in ("items", "impressions", "answers", "clicks"))
         print(
             f"{name:<24}{learner:<16}" + "".join(f"{n:>{w},}" for n, w in zip(counts, (9, 13, 11, 10), strict=True))
@@ -128,6 +139,8 @@ def _boards(options: argparse.Namespace) -> None:
 def _export(options: argparse.Namespace) -> None:
     from ..service.moving import export
     from ..service.store import Store
+
+    _must_exist(options.store)
 
     def told(count: int) -> None:
         if sys.stderr.isatty():
@@ -150,6 +163,7 @@ def _compact(options: argparse.Namespace) -> None:
     from ..service.store import Store
 
     _check_limits(options)
+    _must_exist(options.store)
     gone = compact(Store(options.store), time.time() - 86_400 * options.keep_days, options.keep_events)
     for name, count in gone.items():
         print(f"{name}: {count:,} events became a snapshot")

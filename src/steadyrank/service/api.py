@@ -1,7 +1,6 @@
 """The routes: what each does, who may ask, what goes in and comes out. The API's description is made from this."""
 
 import asyncio
-import re
 from collections.abc import Awaitable, Callable
 from dataclasses import asdict
 from typing import Any, NamedTuple
@@ -11,15 +10,16 @@ import numpy as np
 
 from ..live import read_answer
 from ..refusals import Refused
-from . import events, shapes
+from . import events, lists, shapes
+from .boards import check_name
 from .events import Config
 from .held import Held
 from .host import Host
 from .sql import Unavailable
 
-BOARD_NAME = "[A-Za-z0-9][A-Za-z0-9._-]{0,63}"
 _MOST_ITEMS = 1_000_000
 _MOST_ROWS = 10_000  # of a batch
+_ROWS_AT_ONCE = 1_000  # past clicks of an event
 
 
 class Call(NamedTuple):
@@ -62,24 +62,18 @@ async def list_boards(call: Call) -> shapes.BoardsOut:
 async def put_board(call: Call) -> shapes.BoardOut:
     """Make a board, or change the settings of one that is there."""
     body: shapes.BoardIn = call.body
-    if not re.fullmatch(BOARD_NAME, call.board):
-        raise Refused(
-            422, f"a board's name has 1 to 64 of A-Z a-z 0-9 . _ -, a letter or digit first, not {call.board!r}"
-        )
+    check_name(call.board)
     items = [] if body.items is msgspec.UNSET else body.items
-    if len(items) > _MOST_ITEMS:
-        raise Refused(422, f"a board has at most {_MOST_ITEMS} items, not {len(items)}")
+    check_items(items)
     if not call.host.ready:
         raise Unavailable("the log is being read: not ready yet")
     if call.board not in call.host.boards:
         if not items:
             raise Refused(422, "a new board needs at least one item")
-        await call.host.create(call.board, body.config(Config()), items)
-        return describe(call.host.find(call.board))
+        if await call.host.create(call.board, Config().changed(body.changes()), items):
+            return describe(call.host.find(call.board))
     held = call.host.find(call.board)
-    config = body.config(held.board.config)
-    if config != held.board.config:
-        await call.host.configure(held, config)
+    await call.host.configure(held, body.changes())
     fresh = [item for item in items if item not in held.board.fold.slots]
     if fresh:
         await _add(call.host, held, fresh)
@@ -97,12 +91,17 @@ async def delete_board(call: Call) -> shapes.DoneOut:
     return shapes.DoneOut()
 
 
-async def _add(host: Host, held: Held, items: list[str]) -> None:
+def check_items(items: list[str], there: int = 0) -> None:
+    """Refuse items that cannot be, or are too many beside those there."""
+    if there + len(items) > _MOST_ITEMS:
+        raise Refused(422, f"a board has at most {_MOST_ITEMS} items, not {there + len(items)}")
     for item in items:
-        if not 1 <= len(item) <= 500:
-            raise Refused(422, f"an item is named by text of 1 to 500 characters, not {item!r:.80}")
-    if len(held.board.fold.names) + len(items) > _MOST_ITEMS:
-        raise Refused(422, f"a board has at most {_MOST_ITEMS} items")
+        if not 1 <= len(item) <= 500 or item in (".", ".."):  # these two cannot stand in a path
+            raise Refused(422, f"an item is named by text of 1 to 500 characters, no . or .., not {item!r:.80}")
+
+
+async def _add(host: Host, held: Held, items: list[str]) -> None:
+    check_items(items, len(held.board.fold.names))
     await host.write(held, events.Added(list(dict.fromkeys(items))))
 
 
@@ -129,7 +128,11 @@ async def rank(call: Call) -> shapes.RankOut:
     body: shapes.RankIn = call.body
     if body.client is not None and not 1 <= len(body.client) <= 200:
         raise Refused(422, f"client must be text of 1 to 200 characters, not {body.client!r:.80}")
-    impression, items, expires = call.host.rank(call.host.find(call.board), body.candidates, body.length, body.client)
+    if body.candidates is not None and not body.candidates:
+        raise Refused(422, "candidates must name at least one item, or be left out")
+    impression, items, expires = lists.rank(
+        call.host, call.host.find(call.board), body.candidates, body.length, body.client
+    )
     return shapes.RankOut(impression=impression, items=items, expires=expires)
 
 
@@ -141,7 +144,9 @@ async def _answer(call: Call, held: Held, body: shapes.FeedbackIn | shapes.Batch
     if body.clicks is None and body.examined is not None:
         raise Refused(422, f"examined ({body.examined}) goes with clicks only")
     clicked = None if body.clicked is msgspec.UNSET else body.clicked
-    return await call.host.answer(held, body.impression, clicked=clicked, clicks=body.clicks, examined=body.examined)
+    return await lists.answer(
+        call.host, held, body.impression, clicked=clicked, clicks=body.clicks, examined=body.examined
+    )
 
 
 async def feedback(call: Call) -> shapes.FeedbackOut:
@@ -177,16 +182,23 @@ async def history(call: Call) -> shapes.HistoryOut:
             rows.append(_past(row, held.board.fold.length))
         except Refused as error:
             raise Refused(error.code, f"row {i}: {error}") from None
-    outcome = await call.host.write(held, events.History(rows, body.batch))
-    return shapes.HistoryOut(rows=0 if outcome == "duplicate" else len(rows), outcome=outcome)
+    fresh = {item for row in rows for item in row.items} - held.board.fold.slots.keys()
+    check_items(list(fresh), len(held.board.fold.names))
+    learnt, outcome = 0, "duplicate"
+    for start in range(0, len(rows), _ROWS_AT_ONCE):  # in parts: applying one must not take long
+        part = rows[start : start + _ROWS_AT_ONCE]
+        batch = f"{body.batch}#{start}" if body.batch else ""
+        if await call.host.write(held, events.History(part, batch)) != "duplicate":
+            learnt, outcome = learnt + len(part), "done"
+    return shapes.HistoryOut(rows=learnt, outcome=outcome if rows else "done")
 
 
 def _past(row: shapes.PastIn, length: int) -> events.Past:
     if not 1 <= len(row.items) <= length or len(set(row.items)) < len(row.items):
         raise Refused(422, f"a list has 1 to {length} different items, not {row.items!r:.200}")
-    for item in row.items:
-        if not 1 <= len(item) <= 500:
-            raise Refused(422, f"an item is named by text of 1 to 500 characters, not {item!r:.80}")
+    check_items(row.items)
+    if row.clicks is None and row.examined is not None:
+        raise Refused(422, f"examined ({row.examined}) goes with clicks only")
     if (row.clicked is not msgspec.UNSET) == (row.clicks is not None):
         raise Refused(422, "a row has either clicked (an item or null) or clicks (a bit a place)")
     position = None

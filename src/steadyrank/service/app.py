@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 
 import msgspec
 from starlette.applications import Starlette
@@ -53,7 +53,9 @@ def error(code: int, message: str, headers: Mapping[str, str] | None = None) -> 
 class Service:
     """The routes over one host."""
 
-    def __init__(self, host: Host, upkeep: Callable[[], None] | None = None, every: float = 3_600.0) -> None:
+    def __init__(
+        self, host: Host, upkeep: Callable[[], Awaitable[None]] | None = None, every: float = 3_600.0
+    ) -> None:
         self.host = host
         self._upkeep, self._every = upkeep, every
         self.door = Door(lambda: host.keys)
@@ -73,7 +75,9 @@ class Service:
             Path("/healthz", _alive), Path("/readyz", self._ready), Path("/metrics", self._metrics),
             Path("/openapi.json", _description),
         ]  # fmt: skip
-        return Starlette(routes=paths, lifespan=self._lifespan, exception_handlers={HTTPException: _unknown})
+        app = Starlette(routes=paths, lifespan=self._lifespan, exception_handlers={HTTPException: _unknown})
+        app.router.redirect_slashes = False  # a path that was shortened on its way must not mean something else
+        return app
 
     @contextlib.asynccontextmanager
     async def _lifespan(self, app: Starlette) -> AsyncIterator[None]:
@@ -92,8 +96,10 @@ class Service:
         while True:
             try:
                 await self.host.start()
-            except Unavailable as away:
-                log.error("store away", extra={"fields": {"why": str(away)}})
+            except Exception as failure:
+                known = isinstance(failure, Unavailable)
+                why = {"fields": {"why": f"{type(failure).__name__}: {failure}"}}
+                log.error("not started yet", extra=why, exc_info=None if known else failure)
                 await asyncio.sleep(1.0)
             else:
                 log.info("ready", extra={"fields": {"boards": len(self.host.boards), "event": self.host.applied}})
@@ -102,7 +108,10 @@ class Service:
     async def _maintain(self) -> None:
         while self._upkeep is not None:
             await asyncio.sleep(self._every)
-            await asyncio.to_thread(self._upkeep)
+            try:
+                await self._upkeep()
+            except OSError as failure:
+                log.error("no upkeep", extra={"fields": {"why": str(failure)}})
 
     async def _ready(self, request: Request) -> Response:
         if not self.host.ready:
@@ -112,6 +121,8 @@ class Service:
         return Response("ready\n", media_type="text/plain")
 
     async def _metrics(self, request: Request) -> Response:
+        if not self.host.ready:
+            return error(503, "the log is being read")
         try:
             self.door.check(request.headers, "admin", None)
         except Refused as refusal:
@@ -133,11 +144,14 @@ class _Endpoint:
         begin = time.perf_counter()
         code, extra = 200, self._headers
         try:
+            if not self._service.host.ready:
+                raise Unavailable("the log is being read")
             content = _encode(await self._route.run(await self._call(scope, receive)))
         except Refused as refusal:
             code, extra, content = refuse(refusal.code, str(refusal), self._headers)
         except Unavailable as away:
-            code, extra, content = refuse(503, f"try again: {away}", self._headers)
+            log.debug("refused", extra={"fields": {"why": str(away)}})
+            code, extra, content = refuse(503, "the store is away or being read: try again", self._headers)
         except Exception:
             log.exception("a request failed", extra={"fields": {"route": self._route.path}})
             code, extra, content = refuse(500, "an error of the server; its log says more", self._headers)

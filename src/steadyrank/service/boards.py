@@ -1,7 +1,8 @@
 """One board: its settings, items, impressions and learner, as a fold over its events."""
 
-import contextlib
 import hashlib
+import logging
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -15,9 +16,20 @@ from ..intake import OPEN, Intake
 from ..keeping import keep, restore
 from ..refusals import Refused
 from . import events
-from .events import AnyEvent, Config
+from .events import AnyEvent, Config, Setting
 
+log = logging.getLogger("steadyrank.service")
 _BATCHES = 10_000  # batches of past clicks remembered
+
+
+BOARD_NAME = "[A-Za-z0-9][A-Za-z0-9._-]{0,63}"
+
+
+def check_name(name: str) -> None:
+    """Refuse what cannot name a board."""
+    if not re.fullmatch(BOARD_NAME, name):
+        words = "a board's name has 1 to 64 of A-Z a-z 0-9 . _ -, a letter or digit first"
+        raise Refused(422, f"{words}, not {name!r:.80}")
 
 
 def check(config: Config, items: Sequence[str]) -> Fold:
@@ -27,10 +39,20 @@ def check(config: Config, items: Sequence[str]) -> Fold:
             raise ValueError(f"lifetime must be more than 0 and at most 2592000 seconds, not {config.lifetime!r}")
         if config.settle is not None and not 0 <= config.settle <= config.lifetime:
             raise ValueError(f"settle must be from 0 to the lifetime, {config.lifetime:g}, not {config.settle!r}")
-        if not 1 <= config.most_open <= 10_000_000:
-            raise ValueError(f"most_open must be from 1 to 10000000, not {config.most_open!r}")
+        if not 1 <= config.length <= 1_000:
+            raise ValueError(f"length must be from 1 to 1000, not {config.length!r}")
+        if not 1 <= config.most_open <= 10_000_000 // config.length:
+            most = 10_000_000 // config.length
+            raise ValueError(
+                f"most_open must be from 1 to {most} at length {config.length}, not {config.most_open!r}"
+            )
         if not 1 <= config.client_minute <= 1_000_000:
             raise ValueError(f"client_minute must be from 1 to 1000000, not {config.client_minute!r}")
+        if not 0 <= config.seed <= 2**40:
+            raise ValueError(f"seed must be from 0 to {2**40}, not {config.seed!r}")
+        for name, value in config.settings.items():
+            if isinstance(value, int) and abs(value) > 2**53:
+                raise ValueError(f"setting {name} must be at most 2**53, not {value!r}")
         if not 0 < config.client_days <= 3650:
             raise ValueError(f"client_days must be more than 0 and at most 3650, not {config.client_days!r}")
         return Fold(items, config.length, config.learner, dict(config.settings), config.seed, config.new_share)
@@ -45,9 +67,9 @@ class Board:
 
     def __init__(self, config: Config, items: Sequence[str]) -> None:
         self.fold = check(config, items)
-        self.config = config
+        self.config = self.latest = config  # what it is folded with, and what the log says by now
+        self.generation = config.generation()
         self.intake = Intake(self.fold, config.settle != 0, config.count_unanswered, config.most_open)
-        self.generation = 0  # of the learner: notes of another one mean nothing to it
         self.events = 0
         self.answers = 0
         self.batches: dict[str, None] = {}
@@ -61,14 +83,19 @@ class Board:
     def known(self, event: events.Answered) -> str | None:
         """The outcome of an answer where it is clear already, so that the log need not grow; it changes nothing."""
         number = self.intake.numbers.get(event.key, 0)
-        if number and self.intake.state[number % self.intake.places] != OPEN:
+        forgotten = not number and event.base < self.intake.forgotten
+        if forgotten or (number and self.intake.state[number % self.intake.places] != OPEN):
             return self._answered(event)
         return None
 
     def take(self, event: AnyEvent) -> None:
         """Apply an event of the past, whose outcome was told then."""
-        with contextlib.suppress(Refused):
+        try:
             self.apply(event)
+        except Refused:
+            pass
+        except Exception:  # an event that fails must fail alike for every worker, and stop none
+            log.exception("an event cannot be applied", extra={"fields": {"kind": type(event).__name__}})
 
     def apply(self, event: AnyEvent) -> str:
         """The outcome of an event; one that is refused changes nothing but the count of events."""
@@ -97,24 +124,29 @@ class Board:
             case events.History():
                 return self._history(event)
             case events.Configured():
-                self._configured(event.config)
+                self._configured(event.changes)
         return "done"
 
     def _shown(self, event: events.Shown | events.Answered) -> int:
+        """The number of an impression, a new one if it is not known; one that may have been forgotten is refused."""
+        number = self.intake.numbers.get(event.key, 0)
+        if number:
+            return number
+        if event.base < self.intake.forgotten:
+            raise Refused(410, "the impression has expired")  # it may have been answered
+        if not event.ranking or max(event.ranking) >= len(self.fold.names):
+            raise Refused(422, "an item was shown that this board does not have")
         length = self.fold.length
         ranking = np.array(event.ranking[:length], np.int64)
         note: Floats = np.zeros(length + NOTE_EXTRA)
         if event.generation == self.generation:
             for place, value in event.note:
-                note[place] = value
+                if place < note.size:
+                    note[place] = value
         return self.intake.shown(event.round, ranking, note, event.key)
 
     def _answered(self, event: events.Answered) -> str:
-        number = self.intake.numbers.get(event.key, 0)
-        if not number:
-            if event.base < self.intake.last - self.intake.places:
-                raise Refused(410, "the impression has expired")  # it may have been answered, and been forgotten
-            number = self._shown(event)
+        number = self._shown(event)
         size = min(len(event.ranking), self.fold.length)
         clicks: Bools = np.zeros(size, np.bool_)
         for position in event.clicks:
@@ -155,19 +187,33 @@ class Board:
             self.fold.learn(self.intake.rounds, ranking, note, clicks, min(row.examined, ranking.size), late=False)
         return "done"
 
-    def _configured(self, config: Config) -> None:
-        """Settings that concern no past event; a change of the learner is a matter of folding again."""
-        if config.learning() != self.config.learning():
-            raise ValueError("the learner changes: fold the log again")
-        self.config = config
+    def _configured(self, changes: dict[str, Setting]) -> None:
+        """Settings that concern no past event; what changes the learner waits until the log is folded again."""
+        self.latest = self.after(changes)
+        self.config = config = self.latest.learning_as(self.config)
         self.intake.in_order = config.settle != 0
         self.intake.count_unanswered = config.count_unanswered
         self.intake.most = max(config.most_open, self.intake.places)
 
+    def after(self, changes: dict[str, Setting]) -> Config:
+        """The settings that the log leads to with some changes; refused where they do not go together."""
+        try:
+            config = self.latest.changed(changes)
+        except msgspec.ValidationError as error:
+            raise Refused(422, str(error)) from error
+        check(config, ["any"])
+        return config
+
+    @property
+    def stale(self) -> bool:
+        """Whether the log says that it is to be learnt from otherwise: a fold with these settings is due."""
+        return self.latest.learning() != self.config.learning()
+
     def keep(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """The board as a header and arrays, copied, which `snapshots.pack` makes a snapshot of."""
         extra = {
-            "config": msgspec.to_builtins(self.config), "generation": self.generation, "events": self.events,
+            "config": msgspec.to_builtins(self.config), "latest": msgspec.to_builtins(self.latest),
+            "events": self.events,
             "answers": self.answers, "clicked": self.clicked, "batches": list(self.batches),
         }  # fmt: skip
         header, arrays = keep(self.fold, self.intake, extra)
@@ -182,8 +228,8 @@ class Board:
         """The board of a snapshot."""
         board = cls.__new__(cls)
         board.fold, board.intake, header = restore(content, name, None)
-        board.config = msgspec.convert(header["config"], Config)
-        board.generation, board.events = header["generation"], header["events"]
+        board.config, board.latest = (msgspec.convert(header[key], Config) for key in ("config", "latest"))
+        board.generation, board.events = board.config.generation(), header["events"]
         board.answers, board.clicked = header["answers"], header["clicked"]
         board.batches = dict.fromkeys(header["batches"])
         return board

@@ -35,15 +35,18 @@ async def read(receive: Receive, headers: Mapping[str, str], shape: type[T], mos
     try:
         return msgspec.json.decode(body or b"{}", type=shape)
     except msgspec.ValidationError as error:
-        raise Refused(422, explain(str(error), body)) from None
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise Refused(422, explain(str(error), body or b"{}")) from None
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise Refused(422, f"the body is no JSON: {error}") from None
 
 
 def explain(message: str, body: bytes) -> str:
     """A message of the decoder with the value that it is about."""
     found = _AT.search(message)
-    value: Any = msgspec.json.decode(body)
+    try:
+        value: Any = msgspec.json.decode(body)
+    except (msgspec.DecodeError, RecursionError):  # the rest of the body is wrong as well
+        return message
     steps = _STEP.findall(found.group(1)) if found else []
     for name, place in steps:
         if place and isinstance(value, list) and int(place) < len(value):

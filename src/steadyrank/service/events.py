@@ -4,9 +4,12 @@ Every event can come twice, or come when it has no effect any more, without harm
 simply written again.
 """
 
+import zlib
 from typing import TypeAlias
 
 import msgspec
+
+Setting: TypeAlias = bool | int | float | str | dict[str, bool | int | float | str] | None
 
 
 class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -25,9 +28,18 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     client_minute: int = 60  # answers of one client and minute
     client_days: float = 30.0  # after which the hash of a client is deleted
 
-    def learning(self) -> tuple[object, ...]:
-        """What decides how the log is learnt from: a change of it folds the log again."""
-        return self.length, self.learner, self.settings, self.seed, self.new_share
+    def learning(self) -> bytes:
+        """What decides how the log is learnt from: a change of it folds the log again. 1 and 1.0 differ."""
+        parts = [self.length, self.learner, self.settings, self.seed, self.new_share]
+        return msgspec.json.encode(parts, order="sorted")
+
+    def generation(self) -> int:
+        """32 bits that tell learners apart: the note that one wrote means nothing to another."""
+        return zlib.crc32(self.learning())
+
+    def changed(self, changes: dict[str, Setting]) -> "Config":
+        """These settings with some of them changed."""
+        return msgspec.convert({**msgspec.to_builtins(self), **changes}, Config)
 
     def learning_as(self, other: "Config") -> "Config":
         """These settings, but learning as others do."""
@@ -45,9 +57,9 @@ class Created(msgspec.Struct, array_like=True, frozen=True, tag="created"):
 
 
 class Configured(msgspec.Struct, array_like=True, frozen=True, tag="configured"):
-    """Other settings from here on; where the learner changes, the log is folded again."""
+    """Some settings are others from here on; where that changes what is learnt, the log is folded again."""
 
-    config: Config
+    changes: dict[str, Setting]
 
 
 class Deleted(msgspec.Struct, array_like=True, frozen=True, tag="deleted"):
@@ -111,7 +123,7 @@ class Past(msgspec.Struct, array_like=True, frozen=True):
 
 
 class History(msgspec.Struct, array_like=True, frozen=True, tag="history"):
-    """Clicks from before the board began; a `batch` that came before has no effect."""
+    """Clicks from before the board began, a part of them; a `batch` that came before has no effect."""
 
     rows: list[Past]
     batch: str

@@ -12,6 +12,7 @@ from .events import AnyEvent
 from .tickets import Signer
 
 _MOST_CLIENTS = 100_000
+_AT_ONCE = 2_000  # impressions settled or expired by one event: applying it must not take long
 
 
 class Held:
@@ -22,9 +23,9 @@ class Held:
         self.signer, self._hasher = Signer(secret, "impression"), Signer(secret, "client")
         self.round = 0  # latest round given out here
         self.applied = number
-        self.stale = False  # settings have changed again while the log was folded
         self.refolding: asyncio.Task[Any] | None = None
         self._ages: dict[str, Ages] = {}
+        self._due: dict[str, int] = {}
         self._minute = 0
         self._counts: dict[int, int] = {}
 
@@ -45,13 +46,13 @@ class Held:
             ages = self._ages.get(kind)
             if ages is None or ages.delay != delay:
                 ages = self._ages[kind] = Ages(delay)
-            number = ages.due(now)
+            number = self._due[kind] = max(ages.due(now), self._due.get(kind, 0))
             if not ages.moments or ages.moments[-1][1] < intake.last:
                 ages.note(now, intake.last)
             if number > upto and kind == "over":
-                yield events.Expired(number)
+                yield events.Expired(min(number, upto + _AT_ONCE))
             elif number > upto and 0 < delay < config.lifetime:
-                yield events.Settled(number)
+                yield events.Settled(min(number, upto + _AT_ONCE))
 
     def hash_client(self, client: str) -> int:
         """63 bits that stand for a client on this board and mean nothing elsewhere; never 0."""

@@ -8,17 +8,15 @@ from typing import Any
 
 import numpy as np
 
-from ..live import read_answer
 from ..refusals import Refused
 from . import events
 from .boards import check
-from .events import AnyEvent, Config
+from .events import AnyEvent, Config, Setting
 from .held import Held
 from .journal import MOST_BEHIND, Journal, Line
 from .recovery import Kept, fold_again, recover, save
 from .sql import Unavailable
 from .store import Key, Store
-from .tickets import Ticket, open_sealed, seal
 
 SNAPSHOT_EVERY = 20_000  # events of a board; every worker takes one at the same event
 TICK = 0.1
@@ -38,23 +36,23 @@ class Host:
         self.numbers: dict[int, Held] = {}
         self.keys: list[Key] = []
         self.ready = False
+        self.broken: dict[str, str] = {}  # boards that cannot be read, and why
         self.divergences = 0
         self.applied = 0
-        self._rng = np.random.default_rng() if chance is None else chance
+        self.chance = np.random.default_rng() if chance is None else chance
         self._tasks: set[asyncio.Task[Any]] = set()
         self._seen: list[tuple[int, asyncio.Future[None]]] = []
         self._clients: list[tuple[int, int, int, float]] = []
 
     async def start(self) -> None:
         """Read the store, fold what is there, and begin to write; ready when it returns."""
-        recovered, self.keys, head = await asyncio.to_thread(recover, self.url)
-        for number, name, secret, board in recovered:
-            held = Held(number, name, secret, board)
-            held.applied = head
+        found = await asyncio.to_thread(recover, self.url)
+        self.boards, self.numbers, self.broken = {}, {}, found.broken
+        for held in found.boards:
             self._hold(held)
-        self.applied = head
-        self.journal = Journal(self.url, head, self._deliver, self.clock)
-        self._spawn(self._tick())
+        self.keys, self.applied = found.keys, found.head
+        self.journal = Journal(self.url, found.head, self, self.clock)
+        self._ticking = self._spawn(self._tick())
         self.ready = True
 
     async def stop(self) -> None:
@@ -66,62 +64,22 @@ class Host:
         await self.journal.stop()
         await asyncio.sleep(0)  # what the journal delivered last
         if self.journal.available:
-            kept = [(held, held.board.keep()) for held in self.numbers.values()]
+            kept = [(held, held.board.keep()) for held in self.numbers.values() if not held.board.stale]
             await asyncio.gather(*(self._snapshot(held, held.applied, copy) for held, copy in kept))
 
     def find(self, name: str) -> Held:
         """A board by its name."""
         if not self.ready:
             raise Unavailable("the log is being read: not ready yet")
+        if name in self.broken:
+            raise Unavailable(f"board {name!r} cannot be read: the server's log says why")
         if name not in self.boards:
             raise Refused(404, f"no board {name!r}")
         return self.boards[name]
 
-    def rank(
-        self, held: Held, candidates: Sequence[str] | None, length: int | None, client: str | None
-    ) -> tuple[str, list[str], float]:
-        """Impression id, items from the top, and when the id expires."""
-        if self.journal.behind >= MOST_BEHIND:
-            raise Unavailable("too many impressions wait to be written")
-        board, now = held.board, self.clock()
-        size = board.fold.length if length is None else length
-        if not 1 <= size <= board.fold.length:
-            raise Refused(422, f"length must be from 1 to {board.fold.length}, not {length!r}")
-        held.round = max(held.round, board.intake.rounds) + 1
-        ranking, note = board.fold.rank(held.round, candidates, size, self._rng)
-        key = int(self._rng.bit_generator.random_raw()) >> 1 or 1
-        slots = ranking.tolist()
-        notes = [(int(i), float(note[i])) for i in np.flatnonzero(note)] if note.any() else []
-        hashed = 0 if client is None else held.hash_client(client)
-        if hashed:
-            self._clients.append((held.number, hashed, key, now))
-        base, generation = board.intake.last, board.generation
-        self.journal.put(held.number, events.Shown(key, held.round, base, generation, slots, notes))
-        expires = now + board.config.lifetime
-        ticket = Ticket(key, held.round, base, generation, expires, hashed, slots, notes)
-        return seal(ticket, held.signer), [board.fold.names[slot] for slot in slots], expires
-
-    async def answer(
-        self, held: Held, impression: str, *, clicked: Any = None, clicks: Sequence[int] | None = None,
-        examined: int | None = None,
-    ) -> str:  # fmt: skip
-        """Answer an impression; the outcome, once it is on the disk."""
-        ticket = open_sealed(impression, held.signer)
-        if ticket.expires < self.clock():
-            raise Refused(410, "the impression has expired")
-        if ticket.client:
-            held.count_client(ticket.client, self.monotonic())
-        size = len(ticket.ranking)
-        position = None
-        if clicked is not None:
-            slot = held.board.fold.slots.get(clicked, -1)
-            if slot not in ticket.ranking:
-                raise Refused(422, f"item {clicked!r} was not shown")
-            position = ticket.ranking.index(slot) + 1
-        bits, looked = read_answer(size, position, clicks, examined)
-        event = events.Answered(*ticket[:4], ticket.ranking, ticket.note, np.flatnonzero(bits).tolist(), looked)
-        known = held.board.known(event)
-        return known or await self.write(held, event)
+    def note_client(self, board: int, client: int, key: int, now: float) -> None:
+        """Remember which client an impression was shown to; written soon."""
+        self._clients.append((board, client, key, now))
 
     async def write(self, held: Held, event: AnyEvent) -> str:
         """Write an event; its outcome once it is on the disk and applied."""
@@ -134,22 +92,20 @@ class Host:
         await asyncio.to_thread(check, config, items)  # refuses what is wrong, and compiles the learner
         event = events.encode(events.Created(config, items))
         number = await self.journal.do(lambda store: store.create(name, event, self.clock()))
-        if number is None:
-            return False
-        await self.reach(number)
-        return True
+        await self.catch_up()
+        return number is not None
 
-    async def configure(self, held: Held, config: Config) -> None:
-        """Change a board's settings; if that changes what is learnt, fold its log again and wait for it."""
-        await asyncio.to_thread(check, config, held.board.fold.names[:1])
-        if config.learning() != held.board.config.learning():
-            whole = await self.journal.do(lambda store: held.number == store.first(held.number))
-            if not whole:
-                raise Refused(
-                    409, "the beginning of the board's log is no longer kept, so another learner cannot be told "
-                    "of it: make a new board",
-                )  # fmt: skip
-        await self.write(held, events.Configured(config))
+    async def configure(self, held: Held, changes: dict[str, Setting]) -> None:
+        """Change some of a board's settings; if that changes what is learnt, fold its log again and wait for it."""
+        config = await asyncio.to_thread(held.board.after, changes)  # refuses what is wrong, and compiles the learner
+        otherwise = config.learning() != held.board.latest.learning()
+        if otherwise and await self.journal.do(lambda store: store.shortened(held.number)):
+            raise Refused(
+                409, "the beginning of the board's log is no longer kept, so another learner cannot be told of it: "
+                "make a new board",
+            )  # fmt: skip
+        if config != held.board.latest:
+            await self.write(held, events.Configured(changes))
         if held.refolding is not None:
             await asyncio.shield(held.refolding)
 
@@ -166,34 +122,36 @@ class Host:
         count: int = await self.journal.do(lambda store: store.forget_client(held.number, hashed))
         return count
 
-    async def reach(self, seq: int) -> None:
-        """Wait until the log is applied up to an event."""
+    async def catch_up(self) -> None:
+        """Wait until the log is applied as far as it goes now."""
+        seq = await self.journal.do(lambda store: store.head())
         if self.applied < seq:
             future = asyncio.get_running_loop().create_future()
             self._seen.append((seq, future))
-            await asyncio.wait_for(future, 20.0)
+            try:
+                await asyncio.wait_for(future, 20.0)
+            except TimeoutError:
+                raise Unavailable("the log cannot be read") from None
 
     def _hold(self, held: Held) -> None:
         self.boards[held.name] = self.numbers[held.number] = held
 
     def _drop(self, number: int) -> None:
         held = self.numbers.pop(number, None)
-        if held is not None:
-            self.boards.pop(held.name, None)
+        self._clients = [row for row in self._clients if row[0] != number]
+        if held is not None and self.boards.get(held.name) is held:
+            del self.boards[held.name]
 
-    def _deliver(self, lines: Sequence[Line], names: dict[int, tuple[str, bytes]]) -> None:
+    def deliver(self, lines: Sequence[Line], names: dict[int, tuple[str, bytes]]) -> None:
+        """Apply events in log order, and tell who waits for them."""
         for line in lines:
-            outcome: str | Refused = "done"
-            held = self.numbers.get(line.board)
-            if isinstance(line.event, events.Created):
-                if line.board in names:  # else it was deleted meanwhile
-                    self._hold(Held.begin(line.board, *names[line.board], line.event))
-            elif isinstance(line.event, events.Deleted):
-                self._drop(line.board)
-            elif held is None:
-                outcome = Refused(404, "the board was deleted")
-            else:
-                outcome = self._apply(held, line)
+            try:
+                outcome: str | Exception = self._apply(line, names)
+            except Refused as error:
+                outcome = error
+            except Exception as error:  # as a replay does: this event has failed, the next one is applied
+                log.exception("an event cannot be applied", extra={"fields": {"event": line.seq}})
+                outcome = error
             self.applied = line.seq
             if line.waiting is not None and not line.waiting.done():
                 if isinstance(outcome, str):
@@ -205,36 +163,57 @@ class Host:
             if not future.done():
                 future.set_result(None)
 
-    def _apply(self, held: Held, line: Line) -> str | Refused:
-        outcome: str | Refused = "done"
-        learning = held.board.config.learning()
-        if isinstance(line.event, events.Configured) and (
-            held.refolding is not None or line.event.config.learning() != learning
-        ):
-            held.board.events += 1
-            held.stale = True
-            if held.refolding is None:
-                held.refolding = self._spawn(self._refold(held))
-        else:
-            try:
-                outcome = held.board.apply(line.event)
-            except Refused as error:
-                outcome = error
+    def _apply(self, line: Line, names: dict[int, tuple[str, bytes]]) -> str:
+        if isinstance(line.event, events.Created):
+            if line.board in names:  # else it was deleted meanwhile
+                self._hold(Held.begin(line.board, *names[line.board], line.event))
+            return "done"
+        if isinstance(line.event, events.Deleted):
+            self._drop(line.board)
+            return "done"
+        held = self.numbers.get(line.board)
+        if held is None:
+            raise Refused(404, "the board was deleted")
         held.applied = line.seq
-        if held.board.events % SNAPSHOT_EVERY == 0 and held.refolding is None:
-            self._spawn(self._snapshot(held, line.seq, held.board.keep()))
-        return outcome
+        try:
+            return held.board.apply(line.event)
+        finally:
+            if held.board.stale and held.refolding is None:
+                held.refolding = self._spawn(self._refold(held))
+            elif held.board.events % SNAPSHOT_EVERY == 0 and not held.board.stale:
+                self._spawn(self._snapshot(held, line.seq, held.board.keep()))
+
+    def cut_off(self) -> None:
+        """This worker was away for so long that the log was shortened meanwhile: begin again."""
+        if self.ready:
+            log.error("the log was shortened before it was read here: reading the store again")
+            self.ready = False
+            self._spawn(self._begin_again())
+
+    async def _begin_again(self) -> None:
+        self._ticking.cancel()
+        await self.journal.stop()
+        while not self.ready:
+            try:
+                await self.start()
+            except Unavailable as error:
+                log.error("store away", extra={"fields": {"why": str(error)}})
+                await asyncio.sleep(1.0)
 
     async def _refold(self, held: Held) -> None:
         """Fold the log again with other settings, while the board goes on; then put the new fold in its place."""
-        try:
-            while held.stale:
-                held.stale = False
+        pause = 0.5
+        while held.board.stale and held.number in self.numbers:
+            try:
                 board = await fold_again(self.url, held)
-                if not held.stale:
-                    held.board = board
-        finally:
-            held.refolding = None
+            except Exception as error:
+                log.error("not folded again", extra={"fields": {"board": held.name, "why": str(error)}})
+                await asyncio.sleep(pause)
+                pause = min(2 * pause, 30.0)
+                continue
+            if not board.stale:
+                held.board = board
+        held.refolding = None
         await self._snapshot(held, held.applied, held.board.keep())
 
     async def _snapshot(self, held: Held, seq: int, kept: Kept) -> None:
@@ -251,6 +230,7 @@ class Host:
         rounds = 0
         while True:
             await asyncio.sleep(TICK)
+            self.journal.give_up()
             now = self.monotonic()
             for held in list(self.numbers.values()):
                 for event in held.due(now):

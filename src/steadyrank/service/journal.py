@@ -6,7 +6,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from .events import AnyEvent, Created, decode, encode
 from .sql import Unavailable
@@ -15,9 +15,9 @@ from .store import Store
 POLL = 0.05  # seconds between looks for events of other workers
 MOST_AT_ONCE = 5_000  # events in a commit
 MOST_BEHIND = 200_000  # events that may wait while the store is away
+PATIENCE = 15.0  # seconds after which who waits is told that the store is away, and the thread is taken for stuck
 
 log = logging.getLogger("steadyrank.service")
-
 
 Chore: TypeAlias = tuple[Callable[[Store], Any], asyncio.Future[Any]]
 
@@ -36,7 +36,18 @@ class Pending(NamedTuple):
 
     board: int
     event: AnyEvent
+    body: bytes
     waiting: asyncio.Future[str] | None
+
+
+class Reader(Protocol):
+    """Who is told of the log, in the event loop's thread."""
+
+    def deliver(self, lines: Sequence[Line], names: dict[int, tuple[str, bytes]]) -> None:
+        """Events in log order; names and secrets of boards if one was created."""
+
+    def cut_off(self) -> None:
+        """Events that were not read yet are gone: everything has to be read again."""
 
 
 class Journal:
@@ -47,52 +58,65 @@ class Journal:
     Whether a failed commit took place is unknown, so an event may come twice in the log: that does no harm.
     """
 
-    def __init__(
-        self,
-        url: str,
-        seen: int,
-        deliver: Callable[[Sequence[Line], dict[int, tuple[str, bytes]]], None],
-        clock: Callable[[], float] = time.time,
-    ) -> None:
+    def __init__(self, url: str, seen: int, reader: Reader, clock: Callable[[], float] = time.time) -> None:
         self.url = url
         self.seen = seen  # every event up to this number was handed over
-        self.available = True
         self.commits = 0
-        self._deliver = deliver
+        self._reader = reader
         self._clock = clock
+        self._working = True
+        self._beat = time.monotonic()
         self._queue: collections.deque[Pending] = collections.deque()
+        self._own: collections.deque[tuple[int, list[Pending]]] = collections.deque()  # written, not handed over yet
+        self._waiting: collections.deque[tuple[float, asyncio.Future[str]]] = collections.deque()
+        self._chores: collections.deque[Chore] = collections.deque()
         self._wake = threading.Event()
         self._stop = False
         self._loop = asyncio.get_running_loop()
-        self._chores: collections.deque[Chore] = collections.deque()
         self._thread = threading.Thread(target=self._run, name="journal", daemon=True)
         self._thread.start()
 
-    def put(self, board: int, event: AnyEvent, wait: bool = False) -> asyncio.Future[str] | None:
-        """Write an event soon; with `wait`, a future of its outcome."""
-        future = self._loop.create_future() if wait else None
-        self._queue.append(Pending(board, event, future))
-        if wait or len(self._queue) > MOST_AT_ONCE:
-            self._wake.set()
-        return future
+    @property
+    def available(self) -> bool:
+        """Whether the store answers."""
+        return self._working and self._thread.is_alive() and time.monotonic() - self._beat < PATIENCE
 
     @property
     def behind(self) -> int:
         """Events that wait to be written."""
         return len(self._queue)
 
+    def put(self, board: int, event: AnyEvent, wait: bool = False) -> asyncio.Future[str] | None:
+        """Write an event soon; with `wait`, a future of its outcome."""
+        body = encode(event)
+        future = None
+        if wait:
+            future = self._loop.create_future()
+            self._waiting.append((time.monotonic() + PATIENCE, future))
+        self._queue.append(Pending(board, event, body, future))
+        if wait or len(self._queue) > MOST_AT_ONCE:
+            self._wake.set()
+        return future
+
     def do(self, chore: Callable[[Store], Any]) -> asyncio.Future[Any]:
-        """Run something else with the thread's connection; a future of its result."""
+        """Run something else with the thread's connection, after what was put before; a future of its result."""
         future = self._loop.create_future()
+        self._waiting.append((time.monotonic() + PATIENCE, future))
         self._chores.append((chore, future))
         self._wake.set()
         return future
+
+    def give_up(self) -> None:
+        """Tell those who have waited too long that the store is away; to be called now and then."""
+        now = time.monotonic()
+        while self._waiting and (self._waiting[0][1].done() or self._waiting[0][0] < now):
+            _settle(self._waiting.popleft()[1], None, Unavailable("the store takes too long"))
 
     async def stop(self) -> None:
         """Write what is left and end the thread."""
         self._stop = True
         self._wake.set()
-        await asyncio.to_thread(self._thread.join, 30.0)
+        await asyncio.to_thread(self._thread.join, 20.0)
 
     def _run(self) -> None:
         store: Store | None = None
@@ -100,22 +124,25 @@ class Journal:
         while True:
             self._wake.wait(POLL)
             self._wake.clear()
-            chores = [
-                self._chores.popleft() for _ in range(len(self._chores))
-            ]  # first: after what was put before them
+            self._beat = time.monotonic()
+            # chores are taken first: then the batch holds what was put before them
+            chores = [self._chores.popleft() for _ in range(len(self._chores))]
             batch = [self._queue.popleft() for _ in range(min(len(self._queue), MOST_AT_ONCE))]
             if self._queue:
                 self._wake.set()
             try:
-                if store is None:
-                    store = Store(self.url)
-                self._step(store, batch)
-                batch = []
+                store = store or Store(self.url)
+                if batch:
+                    first = store.append([(x.board, x.body) for x in batch], self._clock())
+                    self.commits += 1
+                    self._own.append((first, batch))
+                    batch = []
+                self._hand_over(store)
                 while chores:
                     self._do(store, *chores.pop(0))
                 pause = 0.1
-            except (Unavailable, ValueError) as error:
-                self._away(store, batch, chores, str(error))
+            except Exception as error:
+                self._away(store, batch, chores, error)
                 store = None
                 time.sleep(pause)
                 pause = min(2 * pause, 2.0)
@@ -124,21 +151,31 @@ class Journal:
         if store is not None:
             store.close()
 
-    def _step(self, store: Store, batch: Sequence[Pending]) -> None:
-        first = head = (
-            store.append([(x.board, encode(x.event)) for x in batch], self._clock()) if batch else store.head()
-        )
-        upto = first - 1 if batch else head
-        lines = [Line(x.seq, x.board, decode(x.body), None) for x in store.entries(self.seen, upto)]
-        lines += [Line(first + i, *pending) for i, pending in enumerate(batch)]
-        self.commits += bool(batch)
-        if not self.available:
-            log.info("store back", extra={"fields": {"behind": self.behind}})
-        self.available = True
+    def _hand_over(self, store: Store) -> None:
+        """Deliver the log up to its head, as of now; own events need not be read."""
+        head = self._own[-1][0] + len(self._own[-1][1]) - 1 if self._own else store.head()
+        lines: list[Line] = []
+        at = self.seen
+        foreign = head - at - sum(len(batch) for _, batch in self._own)
+        if foreign and store.cut_after(at):
+            self._loop.call_soon_threadsafe(self._reader.cut_off)
+            raise Unavailable("events are gone that this worker has not read")
+        for first, batch in self._own:
+            lines += self._read(store, at, first - 1)
+            lines += [Line(first + i, x.board, x.event, x.waiting) for i, x in enumerate(batch)]
+            at = first + len(batch) - 1
+        lines += self._read(store, at, head)
         names = store.boards() if any(isinstance(line.event, Created) for line in lines) else {}
-        self.seen = first + len(batch) - 1 if batch else head
+        self._own.clear()
+        self.seen = head
+        if not self._working:
+            log.info("store back", extra={"fields": {"behind": self.behind}})
+        self._working = True
         for start in range(0, len(lines), 200):
-            self._loop.call_soon_threadsafe(self._deliver, lines[start : start + 200], names)
+            self._loop.call_soon_threadsafe(self._reader.deliver, lines[start : start + 200], names)
+
+    def _read(self, store: Store, after: int, upto: int) -> list[Line]:
+        return [Line(x.seq, x.board, decode(x.body), None) for x in store.entries(after, upto)]
 
     def _do(self, store: Store, chore: Callable[[Store], Any], future: asyncio.Future[Any]) -> None:
         try:
@@ -150,22 +187,23 @@ class Journal:
             raise failure
         self._wake.set()  # it may have written events
 
-    def _away(self, store: Store | None, batch: Sequence[Pending], chores: Sequence[Chore], why: str) -> None:
-        if self.available:
-            log.error("store away", extra={"fields": {"why": why}})
-        self.available = False
+    def _away(self, store: Store | None, batch: Sequence[Pending], chores: Sequence[Chore], error: Exception) -> None:
+        if self._working:
+            log.error("store away", extra={"fields": {"why": f"{type(error).__name__}: {error}"}})
+        self._working = False
+        why = Unavailable("the store is away")
         for pending in reversed(batch):
-            if pending.waiting is not None:
-                self._loop.call_soon_threadsafe(_settle, pending.waiting, None, Unavailable(why))
-            elif len(self._queue) < MOST_BEHIND:
+            if pending.waiting is None and len(self._queue) < MOST_BEHIND:
                 self._queue.appendleft(pending)
-        for _, future in chores:
-            self._loop.call_soon_threadsafe(_settle, future, None, Unavailable(why))
+        told = [x.waiting for x in batch] + [x.waiting for _, own in self._own for x in own] + [f for _, f in chores]
+        for future in told:
+            if future is not None:
+                self._loop.call_soon_threadsafe(_settle, future, None, why)
         if store is not None:
             try:
                 store.close()
-            except Exception as error:  # a broken connection cannot always be closed
-                log.debug("closing the store", extra={"fields": {"why": str(error)}})
+            except Exception as failure:  # a broken connection cannot always be closed
+                log.debug("closing the store", extra={"fields": {"why": str(failure)}})
 
 
 def _settle(future: asyncio.Future[Any], result: Any, failure: BaseException | None) -> None:
@@ -175,3 +213,4 @@ def _settle(future: asyncio.Future[Any], result: Any, failure: BaseException | N
         future.set_result(result)
     else:
         future.set_exception(failure)
+        future.exception()  # whoever waited may have gone: no warning then

@@ -5,6 +5,7 @@ a last line with the digest of the board's memory, by which a file that was cut 
 """
 
 import base64
+import hashlib
 import json
 import os
 import pathlib
@@ -14,7 +15,7 @@ from typing import Any
 import msgspec
 
 from .. import snapshots
-from .boards import Board
+from .boards import Board, check_name
 from .events import AnyEvent, Created, decode, encode
 from .recovery import rebuild
 from .store import Store
@@ -35,31 +36,35 @@ def find_board(store: Store, name: str) -> tuple[int, bytes]:
 def export(store: Store, name: str, path: pathlib.Path, with_secret: bool, told: Callable[[int], None]) -> int:
     """Write a board to a file, whole or not at all; how many events. `told` hears of the progress."""
     number, secret = find_board(store, name)
-    head = store.head()
-    first, edge = store.first(number), None
+    edge = store.shortened(number)
     header: dict[str, Any] = {"steadyrank": "board", "format": FORMAT, "board": name}
     if with_secret:
         header["secret"] = base64.b64encode(secret).decode()
-    if first != number:  # the beginning of the log is gone: a snapshot stands for it
-        edge = min(store.snapshots(number))
+    if edge:  # the beginning of the log is gone: a snapshot stands for it
         header["snapshot"] = base64.b64encode(store.snapshot(number, edge) or b"").decode()
     fresh = path.with_name(f".{path.name}.part")
-    count = 0
+    count, first = 0, json.dumps(header)
     try:
-        with open(fresh, "w", encoding="utf-8", opener=_private) as file:
-            file.write(json.dumps(header) + "\n")
-            for entry in store.entries(edge or 0, head, number):
+        with open(fresh, "w", encoding="utf-8", opener=_private) as file, store.db.reading():
+            head = store.head()
+            file.write(first + "\n")
+            for entry in store.entries(edge, head, number):
                 event = msgspec.json.encode(decode(entry.body)).decode()
                 file.write(f'{{"at": {entry.at!r}, "event": {event}}}\n')
                 count += 1
                 if count % 1_000 == 0:
                     told(count)
             board = rebuild(store, number, name, head)
-            file.write(json.dumps({"events": count, "digest": board.digest()}) + "\n")
+            file.write(json.dumps(_end(first, count, board)) + "\n")
         fresh.replace(path)
     finally:
         fresh.unlink(missing_ok=True)
     return count
+
+
+def _end(header: str, count: int, board: Board) -> dict[str, Any]:
+    """The last line: by it a file that was cut off or changed is known."""
+    return {"events": count, "header": hashlib.sha256(header.encode()).hexdigest(), "digest": board.digest()}
 
 
 def _private(path: str, flags: int) -> int:
@@ -68,20 +73,22 @@ def _private(path: str, flags: int) -> int:
 
 def bring_in(store: Store, path: pathlib.Path, name: str | None) -> tuple[str, int]:
     """Make a board of a file, under its own name or another one; the name and how many events. Checked as a whole."""
-    header, entries, last = _parse(path)
+    first, entries, last = _parse(path)
+    header = json.loads(first)
     name = name or header["board"]
+    check_name(name)
     if any(called == name for called, _ in store.boards().values()):
         raise ValueError(f"a board {name!r} is there already: choose another name with --as")
     base = base64.b64decode(header["snapshot"]) if "snapshot" in header else None
     board = _fold(path, base, entries)
-    if last != {"events": len(entries), "digest": board.digest()}:
-        raise ValueError(f"{path} is not as it was written: the board in it has another memory")
+    if last != _end(first, len(entries), board):
+        raise ValueError(f"{path} is not as it was written: its last line belongs to another board")
     secret = base64.b64decode(header["secret"]) if "secret" in header else None
     store.bring_in(name, secret, base, [(at, encode(event)) for at, event in entries])
     return name, len(entries)
 
 
-def _parse(path: pathlib.Path) -> tuple[dict[str, Any], list[tuple[float, AnyEvent]], dict[str, Any]]:
+def _parse(path: pathlib.Path) -> tuple[str, list[tuple[float, AnyEvent]], dict[str, Any]]:
     class Row(msgspec.Struct):
         at: float
         event: msgspec.Raw
@@ -92,11 +99,13 @@ def _parse(path: pathlib.Path) -> tuple[dict[str, Any], list[tuple[float, AnyEve
         header, last = json.loads(lines[0]), json.loads(lines[-1])
         if header.get("steadyrank") != "board" or header.get("format") != FORMAT:
             raise ValueError(f"it is no board of format {FORMAT}")
+        if not isinstance(header.get("board"), str):
+            raise ValueError("it names no board")
         rows = msgspec.json.Decoder(Row)
         entries = [(row.at, _read_event(row.event)) for row in map(rows.decode, lines[1:-1])]
     except (ValueError, IndexError, KeyError, AttributeError, msgspec.MsgspecError) as error:
         raise ValueError(f"{path} cannot be read: {error}") from error
-    return header, entries, last
+    return lines[0].decode(), entries, last
 
 
 def _fold(path: pathlib.Path, base: bytes | None, entries: list[tuple[float, AnyEvent]]) -> Board:
@@ -116,8 +125,9 @@ def compact(store: Store, before: float, most: int) -> dict[str, int]:
     gone = {}
     store.sweep(before)
     for number, (name, _) in store.boards().items():
-        edge = store.edge(number, before, most)
-        if edge > 0 and edge >= store.first(number) > 0:
-            board = rebuild(store, number, name, edge)
-            gone[name] = store.forget(number, edge, snapshots.pack(*board.keep()))
+        with store.db.reading():
+            since, edge = store.shortened(number), store.edge(number, before, most)
+            board = rebuild(store, number, name, edge, store.head()) if edge > since else None
+        if board is not None:
+            gone[name] = store.forget(number, since, edge, snapshots.pack(*board.keep()))
     return gone

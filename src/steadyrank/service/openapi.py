@@ -5,15 +5,18 @@ from typing import Any
 import msgspec
 
 from .. import __version__
-from .api import BOARD_NAME, ROUTES, Route
+from .api import ROUTES, Route
+from .boards import BOARD_NAME
 from .shapes import ErrorOut
 
 _REFUSALS = {
     "401": "no API key, or an unknown one", "403": "not allowed, or a forged or foreign impression id",
-    "404": "unknown board or item", "409": "already answered otherwise", "410": "expired",
+    "404": "unknown board or item", "405": "not a method of this path",
+    "409": "already answered otherwise", "410": "expired",
     "413": "too large a body", "422": "malformed, or an item that was not shown",
     "429": "too many answers of a client", "503": "the store is away: try again after Retry-After seconds",
 }  # fmt: skip
+_NO_BODY_NEEDED = ("rank", "put_board")
 _PARTS = {
     "board": {"type": "string", "pattern": f"^{BOARD_NAME}$"}, "item": {"type": "string", "minLength": 1},
     "client": {"type": "string", "minLength": 1, "maxLength": 200},
@@ -60,9 +63,8 @@ def _operation(route: Route) -> dict[str, Any]:
     }  # fmt: skip
     if route.takes is not None:
         body = {"application/json": {"schema": _reference(route.takes)}}
-        operation["requestBody"] = {"required": True, "content": body}
-    if route.scope != "public":
-        operation["security"] = [{}, {"key": []}]
+        operation["requestBody"] = {"required": route.run.__name__ not in _NO_BODY_NEEDED, "content": body}
+    operation["security"] = [{}, {"key": []}]
     return operation
 
 

@@ -4,7 +4,7 @@ import asyncio
 import itertools
 import logging
 from collections.abc import Iterable
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from .. import snapshots
 from . import events
@@ -19,21 +19,41 @@ _CHUNK = 1_000
 Kept: TypeAlias = tuple[dict[str, Any], dict[str, Any]]  # a board's header and arrays
 
 
-def recover(url: str) -> tuple[list[tuple[int, str, bytes, Board]], list[Key], int]:
-    """Every board as the log says, the keys, and the number of the latest event."""
+class Found(NamedTuple):
+    """What a store holds."""
+
+    boards: list[Held]
+    broken: dict[str, str]  # boards that cannot be read, and why
+    keys: list[Key]
+    head: int
+
+
+def recover(url: str) -> Found:
+    """Every board as the log says at one moment."""
     store = Store(url)
     try:
-        head = store.head()
-        found = []
-        for number, (name, secret) in store.boards().items():
-            found.append((number, name, secret, rebuild(store, number, name, head)))
-        return found, store.api_keys(), head
+        with store.db.reading():
+            head, boards, broken = store.head(), [], {}
+            for number, (name, secret) in store.boards().items():
+                try:
+                    held = Held(number, name, secret, rebuild(store, number, name, head))
+                except ValueError as error:
+                    log.error("board left out", extra={"fields": {"board": name, "why": str(error)}})
+                    broken[name] = str(error)
+                    continue
+                held.applied = head
+                boards.append(held)
+            return Found(boards, broken, store.api_keys(), head)
     finally:
         store.close()
 
 
-def rebuild(store: Store, number: int, name: str, upto: int) -> Board:
-    """A board up to an event: from its latest readable snapshot, or from its beginning."""
+def rebuild(store: Store, number: int, name: str, upto: int, until: int = 0) -> Board:
+    """A board up to an event: from its latest readable snapshot, or from its beginning. Read it at one moment.
+
+    It learns by the settings that the log leads to at the event `until`, if that is a later one.
+    """
+    until = max(until, upto)
     for seq in store.snapshots(number):
         if seq > upto:
             continue
@@ -42,71 +62,52 @@ def rebuild(store: Store, number: int, name: str, upto: int) -> Board:
         except (ValueError, KeyError) as error:
             log.warning("snapshot left out", extra={"fields": {"board": name, "event": seq, "why": str(error)}})
             continue
-        return continued(store, number, name, board, seq, upto)
-    return from_start(store, number, name, upto)
+        if settings_after(store, number, board.latest, seq, until).learning() == board.config.learning():
+            take_all(board, store.entries(seq, upto, number))
+            return board
+    return from_start(store, number, name, upto, until)
 
 
-def continued(store: Store, number: int, name: str, board: Board, after: int, upto: int) -> Board:
-    """A board with the events after one; folded again from the start if they change its learner."""
-    for entry in store.entries(after, upto, number):
-        event = decode(entry.body)
-        if isinstance(event, events.Configured) and event.config.learning() != board.config.learning():
-            return from_start(store, number, name, upto)
-        board.take(event)
-    return board
-
-
-def from_start(store: Store, number: int, name: str, upto: int) -> Board:
+def from_start(store: Store, number: int, name: str, upto: int, until: int = 0) -> Board:
     """A board folded from its first event: it learns by the latest settings, all else as it was at the time."""
+    until = max(until, upto)
     entries = store.entries(0, upto, number)
-    first = next(entries, None)
+    first = None if store.shortened(number) else next(entries, None)
     start = None if first is None else decode(first.body)
     if not isinstance(start, events.Created):
         raise ValueError(f"board {name!r}: no snapshot can be read, and the beginning of its log is no longer kept")
-    changes = [
-        event
-        for entry in store.entries(0, upto, number)
-        if isinstance(event := decode(entry.body), events.Configured)
-    ]
-    learning = changes[-1].config if changes else start.config
+    learning = settings_after(store, number, start.config, number, until)
     board = Board(start.config.learning_as(learning), start.items)
     board.events = 1
-    board.generation = generations(start.config, changes)
+    board.latest = start.config
     take_all(board, entries)
     return board
 
 
-def generations(first: Config, changes: Iterable[events.Configured]) -> int:
-    """How often the learner was changed."""
-    count, now = 0, first
-    for change in changes:
-        count += now.learning() != change.config.learning()
-        now = change.config
-    return count
+def settings_after(store: Store, number: int, config: Config, after: int, upto: int) -> Config:
+    """What changes of settings in the log lead to."""
+    board = Board(config, ["any"])
+    for entry in store.entries(after, upto, number):
+        event = decode(entry.body)
+        if isinstance(event, events.Configured):
+            board.take(event)
+    return board.latest
 
 
 def take_all(board: Board, entries: Iterable[Entry]) -> int:
-    """Apply events, but go on learning as before when settings change; the number of the last one, or 0."""
+    """Apply events, and go on learning as before when settings change; the number of the last one, or 0."""
     last = 0
     for entry in entries:
-        event = decode(entry.body)
+        board.take(decode(entry.body))
         last = entry.seq
-        if isinstance(event, events.Configured):
-            event = events.Configured(event.config.learning_as(board.config))
-        board.take(event)
     return last
-
-
-def _chunk(store: Store, after: int, upto: int, board: int) -> list[Entry]:
-    return list(itertools.islice(store.entries(after, upto, board), _CHUNK))
 
 
 async def fold_again(url: str, held: Held) -> Board:
     """The board of a log that goes on growing, folded with its latest settings; complete when it returns."""
-    store = await asyncio.to_thread(Store, url)
+    done = held.applied
+    store, board = await asyncio.to_thread(_begin, url, held.number, held.name, done)
     try:
-        done = held.applied
-        board = await asyncio.to_thread(from_start, store, held.number, held.name, done)
         while done < held.applied:
             upto = held.applied
             entries = await asyncio.to_thread(_chunk, store, done, upto, held.number)
@@ -117,13 +118,21 @@ async def fold_again(url: str, held: Held) -> Board:
         store.close()
 
 
+def _begin(url: str, number: int, name: str, upto: int) -> tuple[Store, Board]:
+    store = Store(url)
+    with store.db.reading():
+        return store, from_start(store, number, name, upto)
+
+
+def _chunk(store: Store, after: int, upto: int, board: int) -> list[Entry]:
+    return list(itertools.islice(store.entries(after, upto, board), _CHUNK))
+
+
 def save(url: str, number: int, seq: int, kept: Kept) -> bool:
     """Keep a snapshot; False if another worker's of the same event differs."""
     body = snapshots.pack(*kept)
     store = Store(url)
     try:
-        if number not in store.boards():
-            return True
         return store.save(number, seq, body) == body
     finally:
         store.close()

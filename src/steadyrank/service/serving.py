@@ -1,11 +1,11 @@
 """Start the server."""
 
+import asyncio
 import contextlib
 import functools
 import logging
 import os
 import signal
-import subprocess
 import sys
 from collections.abc import Iterator
 
@@ -42,7 +42,7 @@ def serve(url: str, address: str, port: int, keep_days: float, keep_events: int)
     service = Service(Host(url), functools.partial(_compact, url, keep_days, keep_events))
     config = uvicorn.Config(
         service.app(), host=address, port=port, log_config=None, access_log=False, server_header=False,
-        timeout_graceful_shutdown=10, limit_concurrency=2_000, backlog=2_048,
+        timeout_graceful_shutdown=10, limit_concurrency=10_000, backlog=2_048,
     )  # fmt: skip
     _Server(config).run()
 
@@ -61,10 +61,19 @@ class _Server(uvicorn.Server):
                 signal.signal(number, handler)
 
 
-def _compact(url: str, keep_days: float, keep_events: int) -> None:
+async def _compact(url: str, keep_days: float, keep_events: int) -> None:
     """Shorten the logs in a process of its own: folding takes time that requests should not wait for."""
     command = [sys.executable, "-m", "steadyrank.cli", "compact"]
     command += ["--keep-days", f"{keep_days:g}", "--keep-events", f"{keep_events}"]
-    done = subprocess.run(command, env=os.environ | {"STEADYRANK_STORE": url}, capture_output=True, text=True)
-    fields = {"said": (done.stdout + done.stderr).strip()}
-    log.log(logging.INFO if done.returncode == 0 else logging.ERROR, "compacted", extra={"fields": fields})
+    pipe = asyncio.subprocess.PIPE
+    process = await asyncio.create_subprocess_exec(
+        *command, env=os.environ | {"STEADYRANK_STORE": url}, stdout=pipe, stderr=asyncio.subprocess.STDOUT
+    )
+    try:
+        said, _ = await process.communicate()
+    except asyncio.CancelledError:
+        process.terminate()
+        await process.wait()
+        raise
+    level = logging.INFO if process.returncode == 0 else logging.ERROR
+    log.log(level, "compacted", extra={"fields": {"said": said.decode(errors="replace").strip()}})

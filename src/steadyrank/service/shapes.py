@@ -29,10 +29,10 @@ class BoardIn(Shape):
     client_minute: int | UnsetType = UNSET
     client_days: float | UnsetType = UNSET
 
-    def config(self, old: Config) -> Config:
-        """The settings, with an older state for what is left out."""
-        changes = {name: getattr(self, name) for name in Config.__struct_fields__}
-        return msgspec.structs.replace(old, **{k: v for k, v in changes.items() if v is not UNSET})
+    def changes(self) -> dict[str, Any]:
+        """The settings that are given."""
+        given = {name: getattr(self, name) for name in Config.__struct_fields__}
+        return {name: value for name, value in given.items() if value is not UNSET}
 
 
 class BoardOut(Shape):

@@ -30,6 +30,9 @@ class Database(Protocol):
     def transaction(self) -> contextlib.AbstractContextManager[None]:
         """All or nothing; writers take turns, and what is written is on the disk at the end."""
 
+    def reading(self) -> contextlib.AbstractContextManager[None]:
+        """All that is read belongs to one moment."""
+
     def take_turns(self) -> None:
         """Inside a transaction: wait until no other one makes or changes tables."""
 
@@ -75,8 +78,20 @@ class Sqlite:
             self.write("COMMIT")
         except BaseException:
             if self._db.in_transaction:
-                self._db.execute("ROLLBACK")
+                with contextlib.suppress(sqlite3.Error):  # the first error is the one to tell of
+                    self._db.execute("ROLLBACK")
             raise
+
+    @contextlib.contextmanager
+    def reading(self) -> Iterator[None]:
+        """All that is read belongs to one moment."""
+        self.read("BEGIN")
+        try:
+            self.read("SELECT seq FROM head")  # the moment is that of the first read
+            yield
+        finally:
+            with contextlib.suppress(sqlite3.Error):
+                self._db.execute("ROLLBACK")
 
     def close(self) -> None:
         """End the connection."""
@@ -96,9 +111,14 @@ class Postgres:
             raise ValueError("a PostgreSQL store needs: pip install 'steadyrank[postgres]'") from error
         self._error = psycopg.Error
         try:
-            self._db = psycopg.connect(url, autocommit=True, connect_timeout=max(int(wait), 2))
+            self._db = psycopg.connect(
+                url, autocommit=True, connect_timeout=max(int(wait), 2), keepalives_idle=5, keepalives_interval=2,
+                keepalives_count=3, tcp_user_timeout=10_000,
+            )  # fmt: skip
             self._db.execute("SET statement_timeout = 60000")
             self._db.execute("SET synchronous_commit = on")
+        except psycopg.ProgrammingError:
+            raise ValueError("the address of the PostgreSQL store cannot be read") from None  # it may hold a password
         except psycopg.Error as error:
             raise Unavailable(f"postgresql store: {error}") from error
 
@@ -125,6 +145,13 @@ class Postgres:
         except self._error as error:
             raise Unavailable(str(error)) from error
 
+    @contextlib.contextmanager
+    def reading(self) -> Iterator[None]:
+        """All that is read belongs to one moment."""
+        with self.transaction():
+            self.read("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
+            yield
+
     def close(self) -> None:
         """End the connection."""
         self._db.close()
@@ -150,4 +177,4 @@ def connect(url: str) -> Database:
         return Sqlite(path)
     if url.startswith(("postgresql://", "postgres://")):
         return Postgres(url)
-    raise ValueError(f"a store is sqlite:///PATH or postgresql://..., not {url.split('://')[0]!r}")
+    raise ValueError("a store is sqlite:///PATH or postgresql://...")  # what it is instead may hold a password

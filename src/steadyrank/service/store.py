@@ -7,8 +7,9 @@ from typing import NamedTuple
 from .sql import Database, connect, insert
 
 FORMAT = 2
+_SLICE = 20_000  # events deleted at a time
 
-# Format 1 had no table of clients.
+# Format 1 had no table of clients, and no shortened logs.
 _CLIENTS = """
 CREATE TABLE clients (board WHOLE NOT NULL, client WHOLE NOT NULL, key WHOLE NOT NULL, at REAL NOT NULL);
 CREATE INDEX clients_by_client ON clients (board, client);
@@ -17,7 +18,8 @@ CREATE INDEX clients_by_time ON clients (at)
 _TABLES = f"""
 CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL);
 CREATE TABLE head (one WHOLE PRIMARY KEY CHECK (one = 1), seq WHOLE NOT NULL);
-CREATE TABLE boards (id WHOLE PRIMARY KEY, name TEXT NOT NULL UNIQUE, secret BYTES NOT NULL);
+CREATE TABLE boards (id WHOLE PRIMARY KEY, name TEXT NOT NULL UNIQUE, secret BYTES NOT NULL,
+    edge WHOLE NOT NULL);
 CREATE TABLE events (seq WHOLE PRIMARY KEY, board WHOLE NOT NULL, at REAL NOT NULL, body BYTES NOT NULL);
 CREATE INDEX events_by_board ON events (board, seq);
 CREATE TABLE snapshots (board WHOLE NOT NULL, seq WHOLE NOT NULL, body BYTES NOT NULL, PRIMARY KEY (board, seq));
@@ -26,7 +28,8 @@ CREATE TABLE keys (id TEXT PRIMARY KEY, hash BYTES NOT NULL, scopes TEXT NOT NUL
 {_CLIENTS.strip()};
 INSERT INTO head VALUES (1, 0)
 """
-_UPGRADES = {1: _CLIENTS}  # from this format to the next
+_EDGE = "ALTER TABLE boards ADD COLUMN edge WHOLE NOT NULL DEFAULT 0"
+_UPGRADES = {1: f"{_CLIENTS};{_EDGE}"}  # from this format to the next
 
 
 class Entry(NamedTuple):
@@ -123,9 +126,14 @@ class Store:
                 return
             after = rows[-1][0]
 
-    def first(self, board: int) -> int:
-        """The number of the first event of a board that is still there; 0 if none is."""
-        return int(self.db.read("SELECT COALESCE(MIN(seq), 0) FROM events WHERE board = ?", board)[0][0])
+    def shortened(self, board: int) -> int:
+        """Up to which event the log of a board became a snapshot; 0 if it is whole."""
+        rows = self.db.read("SELECT edge FROM boards WHERE id = ?", board)
+        return int(rows[0][0]) if rows else 0
+
+    def cut_after(self, seq: int) -> bool:
+        """Whether events after this one became a snapshot."""
+        return bool(self.db.read("SELECT 1 FROM boards WHERE edge > ?", seq))
 
     def boards(self) -> dict[int, tuple[str, bytes]]:
         """Name and secret of every board by its number."""
@@ -138,7 +146,7 @@ class Store:
             if self.db.read("SELECT 1 FROM boards WHERE name = ?", name):
                 return None
             self.db.write("UPDATE head SET seq = ?", seq)
-            self.db.write("INSERT INTO boards VALUES (?, ?, ?)", seq, name, secrets.token_bytes(32))
+            self.db.write("INSERT INTO boards VALUES (?, ?, ?, 0)", seq, name, secrets.token_bytes(32))
             self.db.write("INSERT INTO events VALUES (?, ?, ?, ?)", seq, seq, at, event)
         return seq
 
@@ -150,7 +158,8 @@ class Store:
             extra = 0 if base is None else 1  # the snapshot stands for the beginning
             last = int(self.db.write("UPDATE head SET seq = seq + ? RETURNING seq", len(rows) + extra)[0][0])
             number = last - len(rows) - extra + 1
-            self.db.write("INSERT INTO boards VALUES (?, ?, ?)", number, name, secret or secrets.token_bytes(32))
+            row = number, name, secret or secrets.token_bytes(32), 0 if base is None else number
+            self.db.write("INSERT INTO boards VALUES (?, ?, ?, ?)", *row)
             if base is not None:
                 self.db.write("INSERT INTO snapshots VALUES (?, ?, ?)", number, number, base)
             events = [(number + extra + i, number, at, body) for i, (at, body) in enumerate(rows)]
@@ -178,6 +187,8 @@ class Store:
     def save(self, board: int, seq: int, body: bytes, keep: int = 2) -> bytes:
         """Keep a snapshot, and of older ones the latest and the oldest; what is kept, the first one of this event."""
         with self.db.transaction():
+            if not self.db.read("SELECT 1 FROM boards WHERE id = ?", board):
+                return body  # deleted meanwhile
             self.db.write("INSERT INTO snapshots VALUES (?, ?, ?) ON CONFLICT DO NOTHING", board, seq, body)
             for old in self.snapshots(board)[keep:-1]:
                 self.db.write("DELETE FROM snapshots WHERE board = ? AND seq = ?", board, old)
@@ -189,19 +200,38 @@ class Store:
         far = f"SELECT seq FROM events WHERE board = ? ORDER BY seq DESC LIMIT 1 OFFSET {most:d}"
         return max([0, *(int(row[0]) for row in self.db.read(old, board, before) + self.db.read(far, board))])
 
-    def forget(self, board: int, edge: int, body: bytes) -> int:
-        """Put a snapshot in place of the events up to an edge; how many those were."""
+    def forget(self, board: int, since: int, edge: int, body: bytes) -> int:
+        """Put a snapshot in place of the events up to an edge; how many those were, 0 if another was faster."""
+        put = "INSERT INTO snapshots VALUES (?, ?, ?) ON CONFLICT (board, seq) DO UPDATE SET body = excluded.body"
         with self.db.transaction():
-            gone = int(self.db.read("SELECT COUNT(*) FROM events WHERE board = ? AND seq <= ?", board, edge)[0][0])
-            self.db.write("INSERT INTO snapshots VALUES (?, ?, ?) ON CONFLICT DO NOTHING", board, edge, body)
-            self.db.write("DELETE FROM events WHERE board = ? AND seq <= ?", board, edge)
+            moved = self.db.write(
+                "UPDATE boards SET edge = ? WHERE id = ? AND edge = ? RETURNING id", edge, board, since
+            )
+            if not moved:
+                return 0
+            self.db.write(put, board, edge, body)
             self.db.write("DELETE FROM snapshots WHERE board = ? AND seq < ?", board, edge)
+        gone = 0
+        for entry in self._steps(board, edge):  # in slices: none takes long
+            with self.db.transaction():
+                rows = self.db.write("DELETE FROM events WHERE board = ? AND seq <= ? RETURNING seq", board, entry)
+            gone += len(rows)
         return gone
+
+    def _steps(self, board: int, edge: int) -> Iterator[int]:
+        """Every so manieth event of a board up to an edge, and the edge."""
+        while rows := self.db.read(
+            f"SELECT seq FROM events WHERE board = ? AND seq <= ? ORDER BY seq LIMIT 1 OFFSET {_SLICE:d}", board, edge
+        ):
+            yield int(rows[0][0])
+        yield edge
 
     def sweep(self, before: float) -> None:
         """Delete what is left of boards that were deleted before a time."""
         with self.db.transaction():
             self.db.write("DELETE FROM events WHERE at < ? AND board NOT IN (SELECT id FROM boards)", before)
+            for table in ("snapshots", "clients"):
+                self.db.write(f"DELETE FROM {table} WHERE board NOT IN (SELECT id FROM boards)")
 
     def api_keys(self) -> list[Key]:
         """Every API key, revoked ones too."""
@@ -223,7 +253,8 @@ class Store:
     def note_clients(self, rows: Sequence[tuple[int, int, int, float]]) -> None:
         """Which client was shown an impression: (board, hash of the client, key of the impression, time)."""
         with self.db.transaction():
-            insert(self.db, "clients", rows)
+            known = self.boards()
+            insert(self.db, "clients", [row for row in rows if row[0] in known])
 
     def forget_client(self, board: int, client: int) -> int:
         """Delete everything kept of a client; how many impressions."""

@@ -1,0 +1,480 @@
+"""What must not happen: a fault at the wrong moment that loses, doubles or blocks something."""
+
+import asyncio
+import logging
+import sqlite3
+
+import pytest
+
+from service_tools import ITEMS, Clocks, Local, replayed, serving
+from steadyrank.client import Client
+from steadyrank.service import events, journal, recovery, tickets
+from steadyrank.service.app import Service
+from steadyrank.service.boards import Board
+from steadyrank.service.host import Host
+from steadyrank.service.moving import bring_in, compact, export
+from steadyrank.service.recovery import rebuild
+from steadyrank.service.sql import Unavailable
+from steadyrank.service.store import Store
+
+
+@pytest.fixture
+def url(tmp_path):
+    return f"sqlite:///{tmp_path}/store.db"
+
+
+def run(coroutine):
+    return asyncio.run(coroutine)
+
+
+async def answered(local, rounds, name="b"):
+    """Lists, each answered."""
+    for i in range(rounds):
+        shown = await local.rank(name)
+        await local.answer(shown, name, clicked=shown["items"][i % len(shown["items"])])
+
+
+def number_of(kept, name="b"):
+    return next(n for n, (called, _) in kept.boards().items() if called == name)
+
+
+def test_a_stop_while_the_log_is_folded_again_forgets_no_setting(url, monkeypatch):
+    async def slow(url, held):
+        await asyncio.sleep(30)
+
+    async def story():
+        monkeypatch.setattr("steadyrank.service.host.fold_again", slow)
+        async with serving(url) as local:
+            await local.board(settle=0)
+            await answered(local, 10)
+            change = asyncio.create_task(local.http.put("/v1/boards/b", json={"learner": "CascadeTS"}))
+            await local.quiet()
+            change.cancel()
+        monkeypatch.undo()
+        async with serving(url, seed=1) as local:
+            assert (await local.ask("GET", "boards/b"))["learner"] == "CascadeTS"
+            digest = local.digest()
+        assert replayed(url) == digest
+
+    run(story())
+
+
+def test_folding_again_is_tried_again_and_takes_no_snapshot_meanwhile(url, monkeypatch):
+    monkeypatch.setattr("steadyrank.service.host.SNAPSHOT_EVERY", 5)
+    fails = iter([Unavailable("away"), RuntimeError("worse")])
+
+    async def flaky(url, held):
+        failure = next(fails, None)
+        if failure is None:
+            return await recovery.fold_again(url, held)
+        await answered(local, 5)
+        raise failure
+
+    async def story():
+        nonlocal local
+        monkeypatch.setattr("steadyrank.service.host.fold_again", flaky)
+        async with serving(url) as local:
+            await local.board(settle=0)
+            assert (await local.ask("PUT", "boards/b", {"learner": "CascadeTS"}))["learner"] == "CascadeTS"
+            await local.quiet()
+            digest = local.digest()
+        assert replayed(url) == digest
+
+    local = None
+    run(story())
+
+
+def test_changes_of_settings_at_the_same_time_are_all_kept(url):
+    async def story():
+        async with serving(url) as local:
+            await local.board(settle=0)
+            await answered(local, 20)
+            changes = [{"learner": "CascadeTS"}, {"client_minute": 5}, {"length": 3}, {"lifetime": 99.0}]
+            await asyncio.gather(*(local.ask("PUT", "boards/b", change) for change in changes))
+            board = await local.ask("GET", "boards/b")
+            assert all(board[key] == value for change in changes for key, value in change.items())
+            await local.quiet()
+            digest = local.digest()
+        assert replayed(url) == digest
+
+    run(story())
+
+
+def test_boards_made_at_the_same_time_get_all_items_and_one_set_of_settings(url):
+    async def story():
+        async with serving(url) as local:
+            bodies = [{"items": [f"{i}", "x"], "length": i} for i in range(1, 5)]
+            made = await asyncio.gather(*(local.ask("PUT", "boards/new", body) for body in bodies))
+            board = await local.ask("GET", "boards/new")
+            assert board["items"] == 5
+            assert board["length"] in {body["length"] for body in bodies}
+            assert len({b["board"] for b in made}) == 1
+
+    run(story())
+
+
+@pytest.mark.parametrize("settings", [{"a": 10**30}, {"a": 2**60}, {"a": -(2**60)}])
+def test_a_setting_beyond_numbers_is_refused_and_the_journal_lives(url, settings):
+    async def story():
+        async with serving(url) as local:
+            await local.board(settle=0, learner="CascadeUCBV")
+            await local.ask("PUT", "boards/b", {"settings": settings}, 422)
+            await local.ask("PUT", "boards/c", {"items": ["x"], "learner": "CascadeUCBV", "settings": settings}, 422)
+            await local.ask("PUT", "boards/b", {"seed": 2**62}, 422)
+            await local.ask("PUT", "boards/b", {"length": 1000, "most_open": 100_000}, 422)
+            await answered(local, 3)
+
+    run(story())
+
+
+def test_settings_that_are_equal_but_written_otherwise_fold_alike(url):
+    async def story():
+        async with serving(url) as local:
+            await local.board(settle=0, settings={"caution": 1})
+            await answered(local, 5)
+            await local.ask("PUT", "boards/b", {"settings": {"caution": 1.0}})
+            await local.quiet()
+            digest = local.digest()
+        assert replayed(url) == digest
+
+    run(story())
+
+
+def test_an_event_that_cannot_be_applied_stops_nothing(url, caplog):
+    """An id for items that the board does not have, as after a move from an older copy of it."""
+
+    async def story():
+        async with serving(url) as local:
+            await local.board(settle=0)
+            held = local.host.boards["b"]
+            ticket = tickets.Ticket(
+                5, 1, 0, held.board.generation, local.clocks.wall + 9, 0, [400, 401], [(9999, 1.0)]
+            )
+            shown = {"impression": tickets.seal(ticket, held.signer)}
+            await local.answer(shown, code=422, clicked=None)
+            await local.host.journal.put(held.number, events.History([events.Past(["a"], [-99], 1)], ""), wait=True)
+            await answered(local, 3)
+            await local.quiet()
+            digest = local.digest()
+        assert replayed(url) == digest
+        async with serving(url, seed=1) as local:
+            await answered(local, 3)
+
+    with caplog.at_level(logging.ERROR), pytest.raises(IndexError):
+        run(story())
+    assert "cannot be applied" in caplog.text
+
+
+def test_a_board_that_cannot_be_read_is_left_out_and_the_others_are_served(url, caplog):
+    async def before():
+        async with serving(url) as local:
+            for name in ("b", "bad"):
+                await local.board(name, settle=0)
+                await answered(local, 3, name)
+
+    async def after():
+        async with serving(url, seed=1) as local:
+            await answered(local, 3)
+            await local.ask("POST", "boards/bad/rank", {}, 503)
+
+    run(before())
+    kept = Store(url)
+    bad = number_of(kept, "bad")
+    with kept.db.transaction():
+        kept.db.write("DELETE FROM snapshots WHERE board = ?", bad)
+        kept.db.write("UPDATE boards SET edge = 1 WHERE id = ?", bad)
+    kept.close()
+    run(after())
+    assert "board left out" in caplog.text
+
+
+def test_a_failed_start_is_logged_and_tried_again(url, monkeypatch, caplog):
+    async def story():
+        faults = iter([RuntimeError("a bad day")])
+
+        def once(url):
+            for fault in faults:
+                raise fault
+            return recovery.recover(url)
+
+        monkeypatch.setattr("steadyrank.service.host.recover", once)
+        host = Host(url)
+        app = Service(host).app()
+        async with app.router.lifespan_context(app):
+            local = Local(host, Clocks(), Service(host))
+            await local.ask("GET", "boards", code=503)
+            while not host.ready:
+                await asyncio.sleep(0.05)
+            assert (await local.ask("GET", "boards"))["boards"] == []
+            await local.http.aclose()
+
+    with caplog.at_level(logging.ERROR):
+        run(story())
+    assert "a bad day" in caplog.text
+
+
+def test_an_event_of_a_newer_version_stops_writing_without_filling_the_log(url):
+    async def story():
+        async with serving(url) as local:
+            await local.board(settle=0)
+            await local.quiet()
+            other = Store(url)
+            other.append([(number_of(other), b"\x91\xa5novel")], 1.0)
+            for _ in range(20):
+                await local.rank()
+            await local.quiet()
+            head = other.head()
+            await asyncio.sleep(1.0)
+            assert other.head() == head
+            assert not local.host.journal.available
+            shown = await local.rank()
+            await local.answer(shown, code=503, clicked=None)
+            other.close()
+
+    run(story())
+
+
+def test_an_impression_once_forgotten_stays_forgotten(url):
+    async def story():
+        async with serving(url) as local:
+            await local.board(settle=0, most_open=2)
+            first = await local.rank()
+            await local.answer(first, clicked=None)
+            for _ in range(4):
+                await local.rank()
+            await local.quiet()
+            await local.answer(first, code=410, clicked=None)
+            await local.ask("PUT", "boards/b", {"most_open": 1000})
+            for _ in range(4):
+                await local.rank()
+            await local.quiet()
+            events_before = local.host.applied
+            for _ in range(5):
+                await local.answer(first, code=410, clicked=None)
+            assert local.host.applied == events_before
+            assert local.host.boards["b"].board.answers == 1
+
+    run(story())
+
+
+def test_a_list_logged_after_it_was_answered_and_forgotten_is_not_opened_again():
+    board = Board(events.Config(length=2, settle=0, most_open=2), ["a", "b", "c"])
+    board.apply(events.Answered(7, 1, 0, 0, [0, 1], [], [], 2))
+    for key in (8, 9, 10):
+        board.apply(events.Shown(key, 2, 1, 0, [0, 1], []))
+    last = board.intake.last
+    board.take(events.Shown(7, 1, 0, 0, [0, 1], []))
+    assert board.intake.last == last
+
+
+def test_a_log_shortened_before_a_change_of_learner_can_be_read_and_moved(url, tmp_path):
+    async def story():
+        async with serving(url) as local:
+            await local.board(settle=0)
+            await answered(local, 30)
+            await local.ask("PUT", "boards/b", {"learner": "CascadeTS"})
+            await local.ask("PUT", "boards/b", {"learner": "CascadeUCB1", "lifetime": 77})
+            await answered(local, 10)
+            await local.quiet()
+            return local.digest()
+
+    digest = run(story())
+    kept = Store(url)
+    assert compact(kept, 0.0, 30)["b"] > 0
+    with kept.db.transaction():  # the snapshots after the edge are lost
+        kept.db.write("DELETE FROM snapshots WHERE seq > ?", kept.shortened(number_of(kept)))
+    assert rebuild(kept, number_of(kept), "b", kept.head()).digest() == digest
+    export(kept, "b", tmp_path / "b.jsonl", False, lambda count: None)
+    kept.close()
+    other = Store(f"sqlite:///{tmp_path}/other.db")
+    bring_in(other, tmp_path / "b.jsonl", "c")
+    assert rebuild(other, number_of(other, "c"), "c", other.head()).digest() == digest
+    assert compact(other, 0.0, 10)["c"] > 0
+    assert rebuild(other, number_of(other, "c"), "c", other.head()).digest() == digest
+    other.close()
+
+
+def test_two_compactions_at_once_and_a_damaged_snapshot_lose_nothing(url, monkeypatch):
+    async def story():
+        async with serving(url) as local:
+            await local.board(settle=0)
+            await answered(local, 60)
+            await local.quiet()
+            return local.digest()
+
+    digest = run(story())
+    one, other = Store(url), Store(url)
+    number, real = number_of(one), recovery.rebuild
+
+    def meanwhile(*arguments):
+        board = real(*arguments)
+        monkeypatch.setattr("steadyrank.service.moving.rebuild", real)
+        assert compact(other, 0.0, 20)["b"] > 0
+        return board
+
+    with one.db.transaction():
+        edge = one.edge(number, 0.0, 40)
+        one.db.write("INSERT INTO snapshots VALUES (?, ?, ?)", number, edge, b"damaged")
+    monkeypatch.setattr("steadyrank.service.moving.rebuild", meanwhile)
+    assert compact(one, 0.0, 40) == {"b": 0}
+    assert rebuild(one, number, "b", one.head()).digest() == digest
+    one.close()
+    other.close()
+
+
+def test_a_worker_that_was_away_while_the_log_was_shortened_reads_it_again(url, monkeypatch):
+    async def story():
+        async with serving(url) as local, serving(url, seed=5) as other:
+            await local.board(settle=0)
+            await other.quiet()
+            stuck = other.host.journal.seen
+            real = Store.head
+            monkeypatch.setattr(Store, "head", lambda self: stuck)  # the other worker sees nothing new
+            await answered(local, 50)
+            kept = Store(url)
+            monkeypatch.setattr(Store, "head", real)
+            async_compact = compact(kept, 0.0, 10)
+            assert async_compact["b"] > 0
+            kept.close()
+            for _ in range(100):
+                await asyncio.sleep(0.1)
+                if other.host.ready and other.host.boards["b"].board.answers == 50:
+                    break
+            assert other.digest() == local.digest()
+
+    run(story())
+
+
+def test_nothing_is_kept_of_the_clients_of_a_deleted_board(url):
+    async def story():
+        async with serving(url) as local:
+            await local.board(settle=0)
+            await local.rank(client="somebody")
+            await local.ask("DELETE", "boards/b")
+            await local.host._chores(1)
+            assert await local.host.journal.do(lambda s: s.db.read("SELECT * FROM clients")) == []
+
+    run(story())
+
+
+def test_a_store_that_is_stuck_is_told_of_and_waited_for(url, monkeypatch):
+    monkeypatch.setattr(journal, "PATIENCE", 0.6)
+
+    async def story():
+        async with serving(url) as local:
+            await local.board(settle=0)
+            shown = await local.rank()
+            await local.quiet()
+            blocker = sqlite3.connect(url.removeprefix("sqlite:///"), isolation_level=None)
+            blocker.execute("BEGIN IMMEDIATE")
+            answer = asyncio.create_task(local.answer(shown, code=503, clicked=None))
+            await answer
+            assert (await local.http.get("/readyz")).status_code == 503
+            blocker.execute("ROLLBACK")
+            blocker.close()
+            while (await local.http.get("/readyz")).status_code != 200:
+                await asyncio.sleep(0.05)
+            assert (await local.answer(shown, clicked=None))["outcome"] in ("learnt", "duplicate")
+            assert local.host.boards["b"].board.answers == 1
+
+    run(story())
+
+
+def test_long_past_and_many_expiries_are_applied_in_parts(url):
+    async def story():
+        async with serving(url) as local:
+            await local.board(lifetime=60)
+            rows = [{"items": ITEMS[:3], "clicked": ITEMS[i % 3]} for i in range(2_500)]
+            before = local.host.applied
+            done = await local.ask("POST", "boards/b/history", {"rows": rows, "batch": "all"})
+            assert done == {"rows": 2_500, "outcome": "done"}
+            assert local.host.applied - before == 3
+            again = await local.ask("POST", "boards/b/history", {"rows": rows, "batch": "all"})
+            assert again == {"rows": 0, "outcome": "duplicate"}
+            for key in range(1, 2_101):
+                local.host.journal.put(number, events.Shown(key, 1, 0, 0, [0, 1], []))
+            await local.quiet()
+            local.clocks.pass_time(61)
+            await local.quiet()
+            await local.quiet()
+            assert local.host.boards["b"].board.intake.expired == 2_100
+
+    async def first():
+        async with serving(url) as local:
+            await local.board(lifetime=60)
+            return local.host.boards["b"].number
+
+    number = run(first())
+    run(story())
+
+
+@pytest.mark.parametrize(
+    "body",
+    [b"", b"[", b'{"impression":', b'{"impression": 1e999}', b'{"impression": "\\ud800"}', b"[" * 200_000, b"\xff"],
+)
+def test_a_broken_body_is_a_bad_request(url, body):
+    async def story():
+        async with serving(url) as local:
+            await local.board(settle=0)
+            for path in ("boards/b/feedback", "feedback", "boards/b/items", "boards/b/history"):
+                answer = await local.http.post(f"/v1/{path}", content=body)
+                assert answer.status_code == 422, (path, answer.text)
+
+    run(story())
+
+
+def test_a_path_that_was_shortened_on_its_way_means_nothing_else(url):
+    async def story():
+        async with serving(url) as local:
+            await local.ask("PUT", "boards/b", {"items": ["..", "x"]}, 422)
+            await local.board(settle=0)
+            await local.ask("POST", "boards/b/items", {"items": ["."]}, 422)
+            for path in ("/v1/boards/b/", "/v1/boards/b/items/", "/v1/boards/b/items/%2e%2e"):
+                assert (await local.http.delete(path)).status_code == 404
+            with pytest.raises(ValueError, match="cannot stand in a path"):
+                Client().retire_item("b", "..")
+            await local.ask("GET", "boards/b")
+
+    run(story())
+
+
+def test_a_refused_change_changes_nothing(url):
+    async def story():
+        async with serving(url) as local:
+            await local.board(settle=0)
+            await local.ask("PUT", "boards/b", {"length": 2, "items": [""]}, 422)
+            await local.ask("PUT", "boards/b", {"client_minute": 3, "lifetime": -1}, 422)
+            board = await local.ask("GET", "boards/b")
+            assert (board["length"], board["client_minute"]) == (4, 60)
+            past = {"rows": [{"items": ["a"], "clicked": "a", "examined": 7}]}
+            await local.ask("POST", "boards/b/history", past, 422)
+
+    run(story())
+
+
+def test_upkeep_that_fails_is_tried_again_and_a_stop_ends_it(url, caplog):
+    async def story():
+        calls = []
+
+        async def upkeep():
+            calls.append(len(calls))
+            if len(calls) == 1:
+                raise OSError("no memory for a process")
+            await asyncio.sleep(3_600)
+
+        host = Host(url)
+        app = Service(host, upkeep, every=0.05).app()
+        async with app.router.lifespan_context(app):
+            while len(calls) < 2:
+                await asyncio.sleep(0.05)
+
+    with caplog.at_level(logging.ERROR):
+        run(story())
+    assert caplog.records[0].fields == {"why": "no memory for a process"}
+
+
+def test_the_address_of_a_store_is_not_told():
+    for bad in ("bob:secretpw@db/x", "postgresql://bob:sec%zzret@127.0.0.1:1/x"):
+        with pytest.raises(ValueError, match="store") as refusal:
+            Store(bad)
+        assert "sec" not in str(refusal.value)

@@ -90,7 +90,7 @@ def answers_to(shown, rng):
 async def turn(port, n, rng):
     """One turn of each kind: (requests a second, median, 99th percentile)."""
     found = {}
-    rate, times, _ = await drive(port, [("GET", "/healthz", None)] * n)
+    rate, times, _ = await drive(port, [("GET", "/healthz", {})] * n)
     found["empty"] = rate, statistics.median(times), statistics.quantiles(times, n=100)[98]
     rate, times, shown = await drive(port, [("POST", "/v1/boards/b/rank", {})] * n, keep=True)
     found["rank"] = rate, statistics.median(times), statistics.quantiles(times, n=100)[98]

@@ -244,3 +244,26 @@ def test_what_is_lent_is_the_same_and_its_owner_keeps_it():
         assert add((values, 7), np.random.default_rng(0), 10) == 7
     assert values.tolist() == [1000.0, 0.0, 0.0]
     assert sys.getrefcount(values) == count
+
+
+def test_a_generator_found_by_its_address_draws_the_same_numbers():
+    @numba.njit
+    def draw(places, n):
+        rng, total = _jit.generator_at(places), 0.0
+        for _ in range(n):
+            total += rng.random() + rng.beta(2.0, 3.0) + rng.standard_gamma(0.5) + rng.integers(0, 9)
+        return total
+
+    @numba.njit
+    def plainly(rng, n):
+        total = 0.0
+        for _ in range(n):
+            total += rng.random() + rng.beta(2.0, 3.0) + rng.standard_gamma(0.5) + rng.integers(0, 9)
+        return total
+
+    for bits in (np.random.PCG64, np.random.Philox, np.random.MT19937):
+        one, other = (np.random.Generator(bits(7)) for _ in range(2))
+        places = _jit.addresses(one)
+        for n in (1, 5, 1_000):
+            assert draw(places, n) == plainly(other, n)
+        assert one.random() == other.random()

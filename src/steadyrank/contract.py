@@ -15,7 +15,7 @@ import numpy as np
 from numba import typeof, types
 from numba.extending import overload_method
 
-from ._jit import fresh, kernel
+from ._jit import fresh, generator_at, kernel
 from .arrays import Bools, Counts, Floats, Ints
 from .settings import closest
 
@@ -139,6 +139,12 @@ def memory(record: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
 def call_rank(learner, t, allowed, ranking, note, rng):  # type: ignore[no-untyped-def]
     """One compiled `rank`."""
     learner.rank(t, allowed, ranking, note, rng)
+
+
+@Entry
+def call_rank_at(learner, t, allowed, ranking, note, places):  # type: ignore[no-untyped-def]
+    """One compiled `rank` with the generator at these `addresses`; interpreted there is no such thing."""
+    learner.rank(t, allowed, ranking, note, generator_at(places))
 
 
 @Entry

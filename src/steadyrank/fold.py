@@ -7,8 +7,22 @@ from typing import Any
 
 import numpy as np
 
+from ._jit import addresses
 from .bounds import Bounds
-from .contract import NOTE_EXTRA, Bools, Floats, Ints, Problem, call_rank, call_update, find, make, memory, view_of
+from .contract import (
+    NOTE_EXTRA,
+    Bools,
+    Floats,
+    Ints,
+    Problem,
+    call_rank,
+    call_rank_at,
+    call_update,
+    find,
+    make,
+    memory,
+    view_of,
+)
 from .learners import ALL as LEARNERS
 from .refusals import Refused
 from .settings import real, whole
@@ -82,7 +96,9 @@ class Fold:
         self.learner = self._make(self.capacity)
         # machine code, looked up once: the types never change
         rng, ranking, note = np.random.default_rng(0), np.zeros(1, np.int64), np.zeros(self.length + NOTE_EXTRA)
-        self._rank = call_rank.bind(self.learner, 1, self.active, ranking, note, rng)
+        self._rank = call_rank_at.bind(self.learner, 1, self.active, ranking, note, addresses(rng))
+        self._compiled = self._rank is not call_rank_at.plain
+        self._rng: tuple[Any, Any] = (None, None)  # the generator of the last call, and its addresses
         self._update = call_update.bind(self.learner, 1, ranking, note, self.active, 1)
 
     def _name(self, item: Any) -> int:
@@ -140,11 +156,16 @@ class Fold:
         if size == 0:
             raise Refused(422, "no item may be shown: all of them, or all candidates, are retired")
         waiting = _NONE
-        if self.added.any():
+        if np.count_nonzero(self.added):
             waiting = np.flatnonzero(allowed & self.added & (self.looks < NEW_LOOKS))
         turn = self._limit_new(allowed, waiting, size, rng) if waiting.size else waiting
         ranking, note = np.zeros(size, np.int64), np.zeros(self.length + NOTE_EXTRA)
-        self._rank(self.learner, t, allowed, ranking, note, rng)
+        if self._rng[0] is not rng:
+            self._rng = rng, addresses(rng)
+        if self._compiled:
+            self._rank(self.learner, t, allowed, ranking, note, self._rng[1])
+        else:
+            call_rank.plain(self.learner, t, allowed, ranking, note, rng)
         if turn.size and not np.isin(ranking, turn).any():
             ranking[int(rng.random() * size)] = turn[0]
         return ranking, note

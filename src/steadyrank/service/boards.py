@@ -68,7 +68,9 @@ class Board:
     def __init__(self, config: Config, items: Sequence[str]) -> None:
         self.fold = check(config, items)
         self.config = self.latest = config  # what it is folded with, and what the log says by now
+        self.stale = False  # whether these learn otherwise: a fold with the latest settings is due
         self.generation = config.generation()
+        self._no_note: Floats = np.zeros(config.length + NOTE_EXTRA)
         self.intake = Intake(self.fold, config.settle != 0, config.count_unanswered, config.most_open)
         self.events = 0
         self.answers = 0
@@ -138,8 +140,9 @@ class Board:
             raise Refused(422, "an item was shown that this board does not have")
         length = self.fold.length
         ranking = np.array(event.ranking[:length], np.int64)
-        note: Floats = np.zeros(length + NOTE_EXTRA)
-        if event.generation == self.generation:
+        note = self._no_note
+        if event.note and event.generation == self.generation:
+            note = note.copy()
             for place, value in event.note:
                 if place < note.size:
                     note[place] = value
@@ -191,6 +194,7 @@ class Board:
         """Settings that concern no past event; what changes the learner waits until the log is folded again."""
         self.latest = self.after(changes)
         self.config = config = self.latest.learning_as(self.config)
+        self.stale = self.latest.learning() != config.learning()
         self.intake.in_order = config.settle != 0
         self.intake.count_unanswered = config.count_unanswered
         self.intake.most = max(config.most_open, self.intake.places)
@@ -203,11 +207,6 @@ class Board:
             raise Refused(422, str(error)) from error
         check(config, ["any"])
         return config
-
-    @property
-    def stale(self) -> bool:
-        """Whether the log says that it is to be learnt from otherwise: a fold with these settings is due."""
-        return self.latest.learning() != self.config.learning()
 
     def keep(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """The board as a header and arrays, copied, which `snapshots.pack` makes a snapshot of."""
@@ -229,7 +228,9 @@ class Board:
         board = cls.__new__(cls)
         board.fold, board.intake, header = restore(content, name, None)
         board.config, board.latest = (msgspec.convert(header[key], Config) for key in ("config", "latest"))
+        board.stale = board.latest.learning() != board.config.learning()
         board.generation, board.events = board.config.generation(), header["events"]
+        board._no_note = np.zeros(board.config.length + NOTE_EXTRA)
         board.answers, board.clicked = header["answers"], header["clicked"]
         board.batches = dict.fromkeys(header["batches"])
         return board

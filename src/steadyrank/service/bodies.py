@@ -16,8 +16,8 @@ _AT = re.compile(r" - at `\$(.*)`$")
 _STEP = re.compile(r"\.([^.\[\]]+)|\[(\d+)\]")
 
 
-async def read(receive: Receive, headers: Mapping[str, str], shape: type[T], most: int) -> T:
-    """The body as a shape; too much of it is refused before it is read, whatever its content type says."""
+async def read(receive: Receive, headers: Mapping[str, str], decoder: msgspec.json.Decoder[T], most: int) -> T:
+    """The body in the decoder's shape, whatever its content type is; too much of it is refused before it is read."""
     said = headers.get("content-length", "")
     if said.isdigit() and int(said) > most:
         raise Refused(413, f"the body has {said} bytes, at most {most} are read")
@@ -33,7 +33,7 @@ async def read(receive: Receive, headers: Mapping[str, str], shape: type[T], mos
         more = message.get("more_body", False)
     body = b"".join(parts)
     try:
-        return msgspec.json.decode(body or b"{}", type=shape)
+        return decoder.decode(body or b"{}")
     except msgspec.ValidationError as error:
         raise Refused(422, explain(str(error), body or b"{}")) from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:

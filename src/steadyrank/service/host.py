@@ -1,6 +1,8 @@
 """All boards of a worker: ranks from memory, writes what happens to the log, applies the log in order."""
 
 import asyncio
+import collections
+import gc
 import logging
 import time
 from collections.abc import Callable, Sequence
@@ -20,6 +22,7 @@ from .store import Key, Store
 
 SNAPSHOT_EVERY = 20_000  # events of a board; every worker takes one at the same event
 TICK = 0.1
+_AT_ONCE = 32  # events applied between requests
 
 log = logging.getLogger("steadyrank.service")
 
@@ -40,6 +43,8 @@ class Host:
         self.divergences = 0
         self.applied = 0
         self.chance = np.random.default_rng() if chance is None else chance
+        self._inbox: collections.deque[tuple[Line, dict[int, tuple[str, bytes]]]] = collections.deque()
+        self._key = int(self.chance.integers(1, 2**63))
         self._tasks: set[asyncio.Task[Any]] = set()
         self._seen: list[tuple[int, asyncio.Future[None]]] = []
         self._clients: list[tuple[int, int, int, float]] = []
@@ -47,12 +52,15 @@ class Host:
     async def start(self) -> None:
         """Read the store, fold what is there, and begin to write; ready when it returns."""
         found = await asyncio.to_thread(recover, self.url)
+        self._inbox.clear()
         self.boards, self.numbers, self.broken = {}, {}, found.broken
         for held in found.boards:
             self._hold(held)
         self.keys, self.applied = found.keys, found.head
         self.journal = Journal(self.url, found.head, self, self.clock)
         self._ticking = self._spawn(self._tick())
+        gc.collect()
+        gc.freeze()  # what is there now stays: looking at it again and again would take a tenth of a second each time
         self.ready = True
 
     async def stop(self) -> None:
@@ -63,6 +71,8 @@ class Host:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await self.journal.stop()
         await asyncio.sleep(0)  # what the journal delivered last
+        while self._inbox:
+            await asyncio.sleep(0)
         if self.journal.available:
             kept = [(held, held.board.keep()) for held in self.numbers.values() if not held.board.stale]
             await asyncio.gather(*(self._snapshot(held, held.applied, copy) for held, copy in kept))
@@ -76,6 +86,11 @@ class Host:
         if name not in self.boards:
             raise Refused(404, f"no board {name!r}")
         return self.boards[name]
+
+    def next_key(self) -> int:
+        """A key for an impression: 63 bits, from a random start of this worker's own; never 0."""
+        self._key = self._key % (2**63 - 1) + 1
+        return self._key
 
     def note_client(self, board: int, client: int, key: int, now: float) -> None:
         """Remember which client an impression was shown to; written soon."""
@@ -143,8 +158,15 @@ class Host:
             del self.boards[held.name]
 
     def deliver(self, lines: Sequence[Line], names: dict[int, tuple[str, bytes]]) -> None:
-        """Apply events in log order, and tell who waits for them."""
-        for line in lines:
+        """Apply events in log order, a few at a time so that requests need not wait for all of them."""
+        idle = not self._inbox
+        self._inbox.extend((line, names) for line in lines)
+        if idle:
+            self._drain()
+
+    def _drain(self) -> None:
+        for _ in range(min(len(self._inbox), _AT_ONCE)):
+            line, names = self._inbox[0]
             try:
                 outcome: str | Exception = self._apply(line, names)
             except Refused as error:
@@ -158,6 +180,9 @@ class Host:
                     line.waiting.set_result(outcome)
                 else:
                     line.waiting.set_exception(outcome)
+            self._inbox.popleft()
+        if self._inbox:
+            asyncio.get_running_loop().call_soon(self._drain)
         for seq, future in [waiter for waiter in self._seen if waiter[0] <= self.applied]:
             self._seen.remove((seq, future))
             if not future.done():

@@ -12,7 +12,7 @@ from .events import AnyEvent, Created, decode, encode
 from .sql import Unavailable
 from .store import Store
 
-POLL = 0.05  # seconds between looks for events of other workers
+POLL = 0.025  # seconds between looks for events of other workers
 MOST_AT_ONCE = 5_000  # events in a commit
 MOST_BEHIND = 200_000  # events that may wait while the store is away
 PATIENCE = 15.0  # seconds after which who waits is told that the store is away, and the thread is taken for stuck
@@ -171,8 +171,8 @@ class Journal:
         if not self._working:
             log.info("store back", extra={"fields": {"behind": self.behind}})
         self._working = True
-        for start in range(0, len(lines), 200):
-            self._loop.call_soon_threadsafe(self._reader.deliver, lines[start : start + 200], names)
+        if lines:
+            self._loop.call_soon_threadsafe(self._reader.deliver, lines, names)
 
     def _read(self, store: Store, after: int, upto: int) -> list[Line]:
         return [Line(x.seq, x.board, decode(x.body), None) for x in store.entries(after, upto)]

@@ -26,9 +26,9 @@ def rank(
         raise Refused(422, f"length must be from 1 to {board.fold.length}, not {length!r}")
     held.round = max(held.round, board.intake.rounds) + 1
     ranking, note = board.fold.rank(held.round, candidates, size, host.chance)
-    key = int(host.chance.bit_generator.random_raw()) >> 1 or 1
-    slots = ranking.tolist()
-    notes = [(int(i), float(note[i])) for i in np.flatnonzero(note)] if note.any() else []
+    key, slots, notes = host.next_key(), ranking.tolist(), []
+    if np.count_nonzero(note):
+        notes = [(int(i), float(note[i])) for i in np.flatnonzero(note)]
     hashed = 0 if client is None else held.hash_client(client)
     if hashed:
         host.note_client(held.number, hashed, key, now)
@@ -51,12 +51,16 @@ async def answer(
         held.count_client(ticket.client, host.monotonic())
     if max(ticket.ranking) >= len(held.board.fold.names):
         await host.catch_up()  # an item was added at another worker a moment ago
-    position = None
-    if clicked is not None:
+    positions: list[int] = []
+    looked = len(ticket.ranking)
+    if clicks is not None:
+        bits, looked = read_answer(looked, None, clicks, examined)
+        positions = np.flatnonzero(bits).tolist()
+    elif clicked is not None:
         slot = held.board.fold.slots.get(clicked, -1)
         if slot not in ticket.ranking:
             raise Refused(422, f"item {clicked!r:.80} was not shown")
-        position = ticket.ranking.index(slot) + 1
-    bits, looked = read_answer(len(ticket.ranking), position, clicks, examined)
-    event = events.Answered(*ticket[:4], ticket.ranking, ticket.note, np.flatnonzero(bits).tolist(), looked)
+        positions = [ticket.ranking.index(slot)]
+        looked = positions[0] + 1
+    event = events.Answered(*ticket[:4], ticket.ranking, ticket.note, positions, looked)
     return held.board.known(event) or await host.write(held, event)

@@ -80,6 +80,7 @@ def from_start(store: Store, number: int, name: str, upto: int, until: int = 0) 
     board = Board(start.config.learning_as(learning), start.items)
     board.events = 1
     board.latest = start.config
+    board.stale = start.config.learning() != learning.learning()
     take_all(board, entries)
     return board
 

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import functools
+import gc
 import logging
 import os
 import signal
@@ -39,10 +40,11 @@ def serve(url: str, address: str, port: int, keep_days: float, keep_events: int)
         )
     log.info("serving", extra={"fields": {"url": f"http://{address}:{port}", "store": url.split("://")[0]}})
     sys.setswitchinterval(0.001)  # seconds; the thread that writes the log should not wait long for its turn
+    gc.set_threshold(10_000, 20, 20)  # requests leave few cycles behind
     service = Service(Host(url), functools.partial(_compact, url, keep_days, keep_events))
     config = uvicorn.Config(
         service.app(), host=address, port=port, log_config=None, access_log=False, server_header=False,
-        timeout_graceful_shutdown=10, limit_concurrency=10_000, backlog=2_048,
+        proxy_headers=False, timeout_graceful_shutdown=10, limit_concurrency=10_000, backlog=2_048,
     )  # fmt: skip
     _Server(config).run()
 

@@ -1,7 +1,8 @@
 """Impression ids: signed, so that they need no look-up and cannot be made up."""
 
-import base64
 import binascii
+import functools
+import hashlib
 import hmac
 import struct
 from typing import NamedTuple
@@ -12,6 +13,7 @@ _HEAD = struct.Struct("<BQQQIdQHB")
 _NOTE = struct.Struct("<Hd")
 _SEAL = 16  # bytes of HMAC-SHA256: 128 bits
 _VERSION = 1
+_URL, _PLAIN = bytes.maketrans(b"+/", b"-_"), bytes.maketrans(b"-_", b"+/")
 
 
 class Ticket(NamedTuple):
@@ -34,30 +36,37 @@ class Signer:
     """
 
     def __init__(self, secret: bytes, purpose: str) -> None:
-        key = hmac.digest(secret, purpose.encode(), "sha256")
-        self._prepared = hmac.new(key, digestmod="sha256")
+        key = hmac.digest(secret, purpose.encode(), "sha256").ljust(64, b"\0")
+        self._inner = hashlib.sha256(bytes(byte ^ 0x36 for byte in key))
+        self._outer = hashlib.sha256(bytes(byte ^ 0x5C for byte in key))
 
     def sign(self, content: bytes) -> bytes:
-        """The signature of some content, 32 bytes."""
-        signature = self._prepared.copy()
-        signature.update(content)
-        return signature.digest()
+        """The signature of some content, 32 bytes (RFC 2104)."""
+        inner, outer = self._inner.copy(), self._outer.copy()
+        inner.update(content)
+        outer.update(inner.digest())
+        return outer.digest()
 
 
 def seal(ticket: Ticket, signer: Signer) -> str:
     """The ticket as text for a URL, signed."""
     *head, ranking, note = ticket
-    body = _HEAD.pack(_VERSION, *head, len(ranking), len(note))
-    body += struct.pack(f"<{len(ranking)}I", *ranking)
+    body = _shape(len(ranking)).pack(_VERSION, *head, len(ranking), len(note), *ranking)
     for place, value in note:
         body += _NOTE.pack(place, value)
-    return base64.urlsafe_b64encode(body + signer.sign(body)[:_SEAL]).rstrip(b"=").decode()
+    return binascii.b2a_base64(body + signer.sign(body)[:_SEAL], newline=False).translate(_URL, b"=").decode()
+
+
+@functools.lru_cache(1_000)
+def _shape(size: int) -> struct.Struct:
+    return struct.Struct(f"{_HEAD.format}{size}I")
 
 
 def open_sealed(text: str, signer: Signer) -> Ticket:
     """The ticket in a text that was sealed by this signer; anything else is refused."""
     try:
-        raw = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
+        padded = text.encode("ascii").translate(_PLAIN, b"+/=") + b"=" * (-len(text) % 4)
+        raw = binascii.a2b_base64(padded, strict_mode=True)
     except (binascii.Error, ValueError):
         raise Refused(403, "the impression id is not one of this board") from None
     body, mark = raw[:-_SEAL], raw[-_SEAL:]

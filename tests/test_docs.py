@@ -90,3 +90,28 @@ def test_links_lead_somewhere():
     for page in PAGES:
         for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text()):
             assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+def test_every_route_and_setting_of_the_service_is_explained():
+    from steadyrank.service.api import ROUTES
+    from steadyrank.service.events import Config
+
+    text = (ROOT / "docs" / "service.md").read_text()
+    for route in ROUTES:
+        row = next(
+            (line for line in text.splitlines() if line.startswith("|") and f"{route.method} {route.path}`" in line),
+            "",
+        )
+        assert row, f"{route.method} {route.path} is not in docs/service.md"
+        assert route.scope in row or route.scope == "public", row
+    for name in Config.__struct_fields__:
+        assert re.search(rf"^\| [^|]*`{name}`", text, re.MULTILINE), f"{name} is not in docs/service.md"
+
+
+def test_every_command_is_shown_somewhere():
+    from steadyrank.cli import _parser
+
+    text = "".join(page.read_text() for page in PAGES)
+    commands = next(a for a in _parser()._actions if a.dest == "command").choices
+    for name in commands:
+        assert f"steadyrank {name}" in text, f"no page shows `steadyrank {name}`"

@@ -180,6 +180,33 @@ def test_answers_enter_in_impression_order_when_their_time_is_over(url):
     run(story())
 
 
+def test_a_clock_that_is_set_back_loses_nothing(url):
+    async def story():
+        clocks = Clocks()
+        async with serving(url, clocks) as local:
+            await local.board(lifetime=60, settle=20)
+            shown = [await local.rank() for _ in range(4)]
+            await local.answer(shown[0], clicked=None)
+            await local.quiet()
+            clocks.wall -= 86_400.0
+            later = [await local.rank() for _ in range(4)]
+            for s in (shown[1], later[0]):
+                assert (await local.answer(s, clicked=s["items"][0]))["outcome"] == "waiting"
+            assert (await local.answer(shown[0], clicked=None))["outcome"] == "duplicate"
+            await local.quiet()
+            clocks.pass_time(21)
+            await local.quiet()
+            assert local.host.boards["b"].board.fold.looks.sum() == 4 + 1 + 1
+            clocks.pass_time(40)
+            await local.quiet()
+            assert local.host.boards["b"].board.intake.expired == 5
+            await local.answer(later[1], code=410, clicked=None)
+            digest = local.digest()
+        assert replayed(url) == digest
+
+    run(story())
+
+
 def test_answers_after_settling_are_late_and_unanswered_lists_can_be_ignored(url):
     async def story():
         async with serving(url) as local:

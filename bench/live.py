@@ -1,7 +1,7 @@
 """What one request costs inside your own process: python bench/live.py [--calls 4000].
 
-Median microseconds of `Ranker.rank` and `Ranker.feedback` for every live learner at K = 500, and for learners that rank
-by an index at K = 50,000, in the second half of the calls; beside it the same job in plain NumPy, in this run.
+Median microseconds of `Ranker.rank` and `Ranker.feedback` for every live learner at K = 500, and for learners that
+rank by an index at K = 50,000, in the second half of the calls; beside it the same job in plain NumPy, in this run.
 """
 
 import argparse

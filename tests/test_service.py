@@ -484,7 +484,7 @@ def test_clients_are_hashed_limited_and_forgotten(url):
             await local.host.journal.do(
                 lambda s: s.note_clients([(held.number, 1, 1, local.clocks.wall - 31 * 86_400)])
             )
-            await local.host._chores(6000)
+            await local.host._chores(600)
             assert await local.host.journal.do(lambda s: s.db.read("SELECT * FROM clients")) == []
             await local.ask("POST", "boards/b/rank", {"client": ""}, 422)
         for path in url.removeprefix("sqlite:///"), url.removeprefix("sqlite:///") + "-wal":

@@ -26,16 +26,18 @@ _STYLE: dict[Any, Any] = {
 _WIDTH = 4.4  # inches: 420 pixels in a browser
 
 
-def panel(name: str, draw: Callable[[Axes], None], *, height: float = 3.3, columns: int = 2) -> str:
+def panel(
+    name: str, draw: Callable[[Axes], None], *, height: float = 3.3, columns: int = 2, width: float = _WIDTH
+) -> str:
     """One panel as SVG text, its legend below in so many columns (0: none); the same input gives the same bytes."""
     with matplotlib.rc_context({**_STYLE, "svg.hashsalt": name}):
-        figure = Figure(figsize=(_WIDTH, height), layout="constrained")
+        figure = Figure(figsize=(width, height), layout="constrained")
         axes = figure.subplots()
         draw(axes)
         if columns:
             handles, labels = axes.get_legend_handles_labels()
             rows = -(-len(labels) // columns)
-            figure.set_size_inches(_WIDTH, height + 0.17 * rows)
+            figure.set_size_inches(width, height + 0.17 * rows)
             figure.legend(handles, labels, loc="outside lower center", ncols=columns, handlelength=2.6)
         out = io.StringIO()
         figure.savefig(out, format="svg", metadata={"Date": None, "Creator": "steadyrank"})
@@ -187,11 +189,11 @@ def matrix(name: str, ratios: pl.DataFrame, title: str) -> str:
         axes.imshow(shown, cmap="cividis_r", vmin=-1, vmax=5, aspect="auto")
         for i, j in np.ndindex(*values.shape):
             axes.text(
-                j, i, f"{values[i, j]:.3g}", ha="center", va="center", fontsize=6,
+                j, i, f"{values[i, j]:.{2 if values[i, j] < 9.95 else 0}f}", ha="center", va="center", fontsize=6,
                 color="#FFFFFF" if shown[i, j] > 2 else "#000000",
             )  # fmt: skip
         axes.set_xticks(range(len(learners)), labels=learners, rotation=40, ha="right")
         axes.set_yticks(range(values.shape[0]), labels=ratios["scenario"].to_list())
         axes.set_title(title, loc="left")
 
-    return panel(name, draw, height=1.4 + 0.2 * values.shape[0], columns=0)
+    return panel(name, draw, height=1.4 + 0.2 * values.shape[0], columns=0, width=2.2 + 0.36 * len(learners))

@@ -12,6 +12,7 @@ from .events import AnyEvent, Created, decode, encode
 from .sql import Unavailable
 from .store import Store
 
+GATHER = 0.001  # seconds from the first event to be written until the commit begins: more of them share it
 POLL = 0.025  # seconds between looks for events of other workers
 MOST_AT_ONCE = 5_000  # events in a commit
 MOST_BEHIND = 200_000  # events that may wait while the store is away
@@ -94,7 +95,7 @@ class Journal:
             future = self._loop.create_future()
             self._waiting.append((time.monotonic() + PATIENCE, future))
         self._queue.append(Pending(board, event, body, future))
-        if wait or len(self._queue) > MOST_AT_ONCE:
+        if (wait or len(self._queue) > MOST_AT_ONCE) and not self._wake.is_set():
             self._wake.set()
         return future
 
@@ -122,7 +123,8 @@ class Journal:
         store: Store | None = None
         pause = 0.1
         while True:
-            self._wake.wait(POLL)
+            if self._wake.wait(POLL) and not self._stop:
+                time.sleep(GATHER)
             self._wake.clear()
             self._beat = time.monotonic()
             # chores are taken first: then the batch holds what was put before them

@@ -58,6 +58,11 @@ def seal(ticket: Ticket, signer: Signer) -> str:
 
 
 @functools.lru_cache(1_000)
+def _slots(size: int) -> struct.Struct:
+    return struct.Struct(f"<{size}I")
+
+
+@functools.lru_cache(1_000)
 def _shape(size: int) -> struct.Struct:
     return struct.Struct(f"{_HEAD.format}{size}I")
 
@@ -75,7 +80,7 @@ def open_sealed(text: str, signer: Signer) -> Ticket:
     version, key_, round_, base, generation, expires, client, size, notes = _HEAD.unpack_from(body)
     if version != _VERSION:
         raise Refused(410, f"the impression id has format {version}, this server knows {_VERSION}")
-    ranking = list(struct.unpack_from(f"<{size}I", body, _HEAD.size))
+    ranking = list(_slots(size).unpack_from(body, _HEAD.size))
     start = _HEAD.size + 4 * size
-    note = [_NOTE.unpack_from(body, start + i * _NOTE.size) for i in range(notes)]
+    note = [_NOTE.unpack_from(body, start + i * _NOTE.size) for i in range(notes)] if notes else []
     return Ticket(key_, round_, base, generation, expires, client, ranking, note)

@@ -1,6 +1,7 @@
 """From impressions and answers to what a learner is told, and in which order."""
 
 from collections import deque
+from collections.abc import Sequence
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -102,6 +103,16 @@ class Intake:
         if key:
             self.numbers[key] = number
         return number
+
+    def past(self, items: Sequence[str], clicks: Bools, examined: int) -> None:
+        """A list shown before any impression was learnt of: learnt from at once. Items not known yet are added."""
+        for item in items:
+            if item not in self.fold.slots:
+                self.fold.add(item)
+        ranking: Ints = np.array([self.fold.slots[item] for item in items[: self.fold.length]], np.int64)
+        note: Floats = np.zeros(self.fold.length + NOTE_EXTRA)
+        self.rounds += 1
+        self.fold.learn(self.rounds, ranking, note, clicks[: ranking.size], min(examined, ranking.size), late=False)
 
     def find(self, number: int) -> int:
         """The place of an impression."""

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from . import snapshots
-from .contract import NOTE_EXTRA, Bools, Ints
+from .contract import Bools, Ints
 from .fold import Fold, Standing
 from .intake import Ages, Intake, Outcome
 from .keeping import keep, restore
@@ -157,13 +157,7 @@ class Ranker:
         position = items.index(answer) + 1 if isinstance(answer, str) else None
         given = None if answer is None or isinstance(answer, str) else answer
         bits, examined = read_answer(len(items), position, given, None)
-        for item in items:
-            if item not in self._fold.slots:
-                self._fold.add(item)
-        ranking = np.array([self._fold.slots[item] for item in items], np.int64)
-        self._intake.rounds += 1
-        note = np.zeros(self._fold.length + NOTE_EXTRA)
-        self._fold.learn(self._intake.rounds, ranking, note, bits, examined, late=False)
+        self._intake.past(items, bits, examined)
 
     def _pass_time(self) -> None:
         """Expire and settle what is due: first what is over, answered or not, in order."""

@@ -134,6 +134,8 @@ def _boards(options: argparse.Namespace) -> None:
         print(
             f"{name:<24}{learner:<16}" + "".join(f"{n:>{w},}" for n, w in zip(counts, (9, 13, 11, 10), strict=True))
         )
+    for name, why in sorted(found.broken.items()):
+        print(f"{name:<24}cannot be read: {why}")
 
 
 def _export(options: argparse.Namespace) -> None:

@@ -15,7 +15,7 @@ from .boards import check_name
 from .events import Config
 from .held import Held
 from .host import Host
-from .sql import Unavailable
+from .sql import AWAY, Unavailable
 
 _MOST_ITEMS = 1_000_000
 _MOST_ROWS = 10_000  # of a batch
@@ -38,7 +38,7 @@ class Route(NamedTuple):
 
     method: str
     path: str
-    scope: str  # rank, feedback, admin; "" for none; "public": a signed impression id is enough
+    scope: str  # rank or admin; "public": a signed impression id is enough
     summary: str
     takes: type[Any] | None
     gives: type[Any]
@@ -53,8 +53,6 @@ def describe(held: Held) -> shapes.BoardOut:
 
 async def list_boards(call: Call) -> shapes.BoardsOut:
     """Boards by name."""
-    if not call.host.ready:
-        raise Unavailable("the log is being read: not ready yet")
     held = sorted(call.host.boards.items())
     return shapes.BoardsOut(boards=[describe(board) for name, board in held if call.visible(name)])
 
@@ -65,8 +63,6 @@ async def put_board(call: Call) -> shapes.BoardOut:
     check_name(call.board)
     items = [] if body.items is msgspec.UNSET else body.items
     check_items(items)
-    if not call.host.ready:
-        raise Unavailable("the log is being read: not ready yet")
     if call.board not in call.host.boards:
         if not items:
             raise Refused(422, "a new board needs at least one item")
@@ -165,8 +161,8 @@ async def feedback_batch(call: Call) -> shapes.BatchOut:
             return shapes.BatchRowOut(code=200, outcome=await _answer(call, call.host.find(row.board), row))
         except Refused as error:
             return shapes.BatchRowOut(code=error.code, message=str(error))
-        except Unavailable as error:
-            return shapes.BatchRowOut(code=503, message=f"try again: {error}")
+        except Unavailable:
+            return shapes.BatchRowOut(code=503, message=AWAY)
 
     return shapes.BatchOut(feedback=list(await asyncio.gather(*map(one, rows))))
 
@@ -239,7 +235,7 @@ async def forget_client(call: Call) -> shapes.ForgottenOut:
 
 
 _BOARD = "/v1/boards/{board}"
-ROUTES = [  # those that are asked most come first: they are tried in order
+ROUTES = [
     Route("POST", f"{_BOARD}/rank", "rank", "A list of items", shapes.RankIn, shapes.RankOut, rank),
     Route("POST", f"{_BOARD}/feedback", "public", "Answer a list", shapes.FeedbackIn, shapes.FeedbackOut, feedback),
     Route(

@@ -22,7 +22,7 @@ from .door import Door
 from .host import Host
 from .metrics import Metrics
 from .shapes import ErrorOut
-from .sql import Unavailable
+from .sql import AWAY, Unavailable
 
 log = logging.getLogger("steadyrank.service")
 _encode = msgspec.json.Encoder().encode
@@ -169,7 +169,7 @@ class _Endpoint:
             code, extra, content = refuse(refusal.code, str(refusal), self._headers)
         except Unavailable as away:
             log.debug("refused", extra={"fields": {"why": str(away)}})
-            code, extra, content = refuse(503, "the store is away or being read: try again", self._headers)
+            code, extra, content = refuse(503, AWAY, self._headers)
         except Exception:
             log.exception("a request failed", extra={"fields": {"route": self._route.path}})
             code, extra, content = refuse(500, "an error of the server; its log says more", self._headers)

@@ -10,7 +10,7 @@ import msgspec
 import numpy as np
 
 from .. import snapshots
-from ..contract import NOTE_EXTRA, Bools, Floats, Ints
+from ..contract import NOTE_EXTRA, Bools, Floats
 from ..fold import Fold
 from ..intake import OPEN, Intake
 from ..keeping import keep, restore
@@ -20,8 +20,6 @@ from .events import AnyEvent, Config, Setting
 
 log = logging.getLogger("steadyrank.service")
 _BATCHES = 10_000  # batches of past clicks remembered
-
-
 BOARD_NAME = "[A-Za-z0-9][A-Za-z0-9._-]{0,63}"
 
 
@@ -72,7 +70,7 @@ class Board:
         self.generation = config.generation()
         self._no_note: Floats = np.zeros(config.length + NOTE_EXTRA)
         self.intake = Intake(self.fold, config.settle != 0, config.count_unanswered, config.most_open)
-        self.events = 0
+        self.events = 1  # its beginning
         self.answers = 0
         self.batches: dict[str, None] = {}
         self.clicked = 0
@@ -180,14 +178,10 @@ class Board:
             self.batches[event.batch] = None
             if len(self.batches) > _BATCHES:
                 del self.batches[next(iter(self.batches))]
-        note: Floats = np.zeros(self.fold.length + NOTE_EXTRA)
         for row in event.rows:
-            self._added([item for item in row.items if item not in self.fold.slots])
-            ranking: Ints = np.array([self.fold.slots[item] for item in row.items[: self.fold.length]], np.int64)
-            clicks: Bools = np.zeros(ranking.size, np.bool_)
-            clicks[[position for position in row.clicks if position < ranking.size]] = True
-            self.intake.rounds += 1
-            self.fold.learn(self.intake.rounds, ranking, note, clicks, min(row.examined, ranking.size), late=False)
+            clicks: Bools = np.zeros(len(row.items), np.bool_)
+            clicks[row.clicks] = True
+            self.intake.past(row.items, clicks, row.examined)
         return "done"
 
     def _configured(self, changes: dict[str, Setting]) -> None:

@@ -32,9 +32,7 @@ class Held:
     @classmethod
     def begin(cls, number: int, name: str, secret: bytes, event: events.Created) -> "Held":
         """A new board."""
-        board = Board(event.config, event.items)
-        board.events = 1
-        return cls(number, name, secret, board)
+        return cls(number, name, secret, Board(event.config, event.items))
 
     def due(self, now: float) -> Iterator[AnyEvent]:
         """Events that say which impressions are settled or over; ages count from when this worker saw them."""

@@ -36,17 +36,17 @@ def find_board(store: Store, name: str) -> tuple[int, bytes]:
 def export(store: Store, name: str, path: pathlib.Path, with_secret: bool, told: Callable[[int], None]) -> int:
     """Write a board to a file, whole or not at all; how many events. `told` hears of the progress."""
     number, secret = find_board(store, name)
-    edge = store.shortened(number)
     header: dict[str, Any] = {"steadyrank": "board", "format": FORMAT, "board": name}
     if with_secret:
         header["secret"] = base64.b64encode(secret).decode()
-    if edge:  # the beginning of the log is gone: a snapshot stands for it
-        header["snapshot"] = base64.b64encode(store.snapshot(number, edge) or b"").decode()
     fresh = path.with_name(f".{path.name}.part")
-    count, first = 0, json.dumps(header)
+    count = 0
     try:
         with open(fresh, "w", encoding="utf-8", opener=_private) as file, store.db.reading():
-            head = store.head()
+            head, edge = store.head(), store.shortened(number)
+            if edge:  # the beginning of the log is gone: a snapshot stands for it
+                header["snapshot"] = base64.b64encode(store.snapshot(number, edge) or b"").decode()
+            first = json.dumps(header)
             file.write(first + "\n")
             for entry in store.entries(edge, head, number):
                 event = msgspec.json.encode(decode(entry.body)).decode()

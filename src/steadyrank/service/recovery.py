@@ -78,7 +78,6 @@ def from_start(store: Store, number: int, name: str, upto: int, until: int = 0) 
         raise ValueError(f"board {name!r}: no snapshot can be read, and the beginning of its log is no longer kept")
     learning = settings_after(store, number, start.config, number, until)
     board = Board(start.config.learning_as(learning), start.items)
-    board.events = 1
     board.latest = start.config
     board.stale = start.config.learning() != learning.learning()
     take_all(board, entries)

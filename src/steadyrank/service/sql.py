@@ -15,6 +15,9 @@ class Unavailable(Exception):
     """The store cannot be reached or cannot write now. Nothing that was acknowledged is lost; try again later."""
 
 
+AWAY = "the store is away or being read: try again"  # what a request is told; the log says why
+
+
 class Database(Protocol):
     """A connection, used by one thread at a time; `?` stands for a parameter."""
 

@@ -19,12 +19,12 @@ _URL, _PLAIN = bytes.maketrans(b"+/", b"-_"), bytes.maketrans(b"-_", b"+/")
 class Ticket(NamedTuple):
     """What an impression id says: everything that an answer needs."""
 
-    key: int  # of the impression: 64 random bits, not 0
+    key: int  # of the impression: 63 bits from a worker's random start, not 0
     round: int
     base: int  # the latest impression that the worker knew of
     generation: int  # of the learner that wrote the note
     expires: float  # seconds since 1970
-    client: int  # 64 bits of a keyed hash, 0 without a client
+    client: int  # 63 bits of a keyed hash, 0 without a client
     ranking: list[int]  # slots of items
     note: list[tuple[int, float]]
 

@@ -188,6 +188,12 @@ class Fold:
         told[-1] = float(late)
         self._update(self.learner, t, ranking, told, clicks, examined)
 
+    @property
+    def rejected(self) -> int:
+        """How many answers the learner left out as impossible; 0 where it does not count them."""
+        counter = getattr(self.learner, "rejected", None)
+        return 0 if counter is None else int(counter[0])
+
     def view(self) -> View | None:
         """What the learner makes of the feedback, if it says so."""
         view: View | None = view_of(self.learner)

@@ -1,7 +1,7 @@
 """From impressions and answers to what a learner is told, and in which order."""
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -30,6 +30,7 @@ class Intake:
 
     def __init__(self, fold: Fold, in_order: bool, count_unanswered: bool, most: int) -> None:
         self.fold = fold
+        self.learn: Callable[[int, Ints, Floats, Bools, int, bool], None] = fold.learn  # who is told of feedback
         self.in_order = flag("in_order", in_order)
         self.count_unanswered = flag("count_unanswered", count_unanswered)
         self.most = whole("most", most, 1)
@@ -112,7 +113,7 @@ class Intake:
         ranking: Ints = np.array([self.fold.slots[item] for item in items[: self.fold.length]], np.int64)
         note: Floats = np.zeros(self.fold.length + NOTE_EXTRA)
         self.rounds += 1
-        self.fold.learn(self.rounds, ranking, note, clicks[: ranking.size], min(examined, ranking.size), late=False)
+        self.learn(self.rounds, ranking, note, clicks[: ranking.size], min(examined, ranking.size), False)
 
     def find(self, number: int) -> int:
         """The place of an impression."""
@@ -164,9 +165,9 @@ class Intake:
     def _enter(self, place: int, state: int, late: bool) -> None:
         self.state[place] = state
         size = self.size[place]
-        self.fold.learn(
+        self.learn(
             int(self.round[place]), self.ranking[place, :size], self.note[place], self.clicks[place, :size],
-            int(self.examined[place]), late=late,
+            int(self.examined[place]), late,
         )  # fmt: skip
 
 

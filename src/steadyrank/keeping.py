@@ -24,8 +24,10 @@ def version(learner: type) -> int:
     return int(getattr(learner, "VERSION", 1))
 
 
-def restore(content: bytes, name: str, learner: str | type | None) -> tuple[Fold, Intake, dict[str, Any]]:
-    """Fold, intake and header; `learner` gives the class of one that is not ours."""
+def restore(
+    content: bytes, name: str, learner: str | type | None
+) -> tuple[Fold, Intake, dict[str, Any], dict[str, Any]]:
+    """Fold, intake, header and arrays; `learner` gives the class of one that is not ours."""
     header, arrays = snapshots.unpack(content, name)
     chosen = header["learner"] if learner is None else learner
     fold = Fold(["?"], header["length"], chosen, header["settings"], header["seed"], header["new_share"])
@@ -38,4 +40,4 @@ def restore(content: bytes, name: str, learner: str | type | None) -> tuple[Fold
     fold.restore(header["items"], header["sized"], arrays)
     intake = Intake(fold, header["in_order"], header["count_unanswered"], header["most"])
     intake.restore(header["intake"], arrays)
-    return fold, intake, header
+    return fold, intake, header, arrays

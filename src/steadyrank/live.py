@@ -184,7 +184,7 @@ class Ranker:
         """A ranker as it was saved: it goes on bit for bit. `learner`: the class, if it is not one of ours."""
         content = pathlib.Path(path).read_bytes()
         ranker = cls.__new__(cls)
-        ranker._fold, ranker._intake, header = restore(content, str(path), learner)
+        ranker._fold, ranker._intake, header, _ = restore(content, str(path), learner)
         ranker.lifetime, ranker.settle, ranker._clock = header["lifetime"], header["settle"], clock
         ranker._rng = np.random.default_rng()
         ranker._rng.bit_generator.state = header["chance"]

@@ -14,6 +14,7 @@ class Regime:
     rounds: int  # how many it has
     estimate: Floats  # [K] attraction of each item in it, posterior mean
     seen: Ints  # [K] looks behind each estimate; 0: the estimate is what items have in common
+    weight: Floats  # [K] these, and how many looks the prior stands for
 
 
 @dataclass(frozen=True, eq=False)

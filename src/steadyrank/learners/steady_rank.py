@@ -83,7 +83,7 @@ class SteadyRank(NamedTuple):
             a, b = r.prior[place]
             estimate = (a + r.wins[place]) / (a + b + r.seen[place])
             sizes = int(r.number[place]), int(r.start[place]), int(r.rounds[place])
-            found.append(Regime(*sizes, estimate, r.seen[place].copy()))
+            found.append(Regime(*sizes, estimate, r.seen[place].copy(), a + b + r.seen[place]))
         current = int(r.number[r.tally[CURRENT]])
         trusted = max(found, key=lambda regime: (regime.rounds, regime.number == current))
         rounds = int(r.tally[LEARNT])

@@ -1,17 +1,16 @@
 """The routes: what each does, who may ask, what goes in and comes out. The API's description is made from this."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
 from dataclasses import asdict
-from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
 
 from ..live import read_answer
 from ..refusals import Refused
-from . import events, lists, shapes
+from . import events, lists, overseeing, shapes, steering, watch_shapes
 from .boards import check_name
+from .calls import Call, Route, describe
 from .events import Config
 from .held import Held
 from .host import Host
@@ -20,35 +19,6 @@ from .sql import AWAY, Unavailable
 _MOST_ITEMS = 1_000_000
 _MOST_ROWS = 10_000  # of a batch
 _ROWS_AT_ONCE = 1_000  # past clicks of an event
-
-
-class Call(NamedTuple):
-    """A request to a route."""
-
-    host: Host
-    board: str
-    part: str  # the item or client in the path
-    body: Any
-    visible: Callable[[str], bool]  # whether the key may see a board
-    may_answer: Callable[[str], None]  # refuses who may not answer a board's impressions without the public door
-
-
-class Route(NamedTuple):
-    """One operation."""
-
-    method: str
-    path: str
-    scope: str  # rank or admin; "public": a signed impression id is enough
-    summary: str
-    takes: type[Any] | None
-    gives: type[Any]
-    run: Callable[[Call], Awaitable[Any]]
-    large: bool = False
-
-
-def describe(held: Held) -> shapes.BoardOut:
-    """A board as the API shows it."""
-    return shapes.BoardOut(board=held.name, **held.board.summary())
 
 
 async def list_boards(call: Call) -> shapes.BoardsOut:
@@ -69,7 +39,7 @@ async def put_board(call: Call) -> shapes.BoardOut:
         if await call.host.create(call.board, Config().changed(body.changes()), items):
             return describe(call.host.find(call.board))
     held = call.host.find(call.board)
-    await call.host.configure(held, body.changes())
+    await steering.configure(call.host, held, body.changes())
     fresh = [item for item in items if item not in held.board.fold.slots]
     if fresh:
         await _add(call.host, held, fresh)
@@ -254,4 +224,25 @@ ROUTES = [
     Route(
         "DELETE", f"{_BOARD}/clients/{{client}}", "admin", "Forget a client", None, shapes.ForgottenOut, forget_client
     ),
+    Route("GET", f"{_BOARD}/labels", "admin", "All labels", None, watch_shapes.LabelsOut, overseeing.labels),
+    Route(
+        "POST",
+        f"{_BOARD}/labels",
+        "admin",
+        "Label rounds",
+        watch_shapes.LabelIn,
+        watch_shapes.LabelOut,
+        overseeing.label,
+    ),
+    Route(
+        "DELETE",
+        f"{_BOARD}/labels/{{number}}",
+        "admin",
+        "Take a label back",
+        None,
+        shapes.DoneOut,
+        overseeing.unlabel,
+    ),
+    Route("GET", f"{_BOARD}/watch", "admin", "What a page shows", None, watch_shapes.WatchOut, overseeing.watch),
+    Route("GET", f"{_BOARD}/export", "admin", "The board as a file", None, None, overseeing.export),
 ]

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import logging
+import os
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 
@@ -16,15 +17,18 @@ from starlette.types import Receive, Scope, Send
 
 from ..refusals import Refused
 from . import openapi
-from .api import ROUTES, Call, Route
+from .api import ROUTES
 from .bodies import LARGE, SMALL, read
+from .calls import Call, File, Route
 from .door import Door
 from .host import Host
 from .metrics import Metrics
+from .openapi import FILE_TYPE
 from .shapes import ErrorOut
 from .sql import AWAY, Unavailable
 
 log = logging.getLogger("steadyrank.service")
+_PART = 1 << 18  # bytes of a file sent at a time
 _encode = msgspec.json.Encoder().encode
 _ANY_ORIGIN = {"access-control-allow-origin": "*"}  # an impression id proves itself; no cookie and no key is read
 _PREFLIGHT = _ANY_ORIGIN | {
@@ -164,7 +168,12 @@ class _Endpoint:
         try:
             if not self._service.host.ready:
                 raise Unavailable("the log is being read")
-            content = _encode(await self._route.run(await self._call(scope, receive)))
+            answer = await self._route.run(await self._call(scope, receive))
+            if isinstance(answer, File):
+                await _send_file(send, answer)
+                self._service.metrics.count(self._name, 200, time.perf_counter() - begin)
+                return
+            content = _encode(answer)
         except Refused as refusal:
             code, extra, content = refuse(refusal.code, str(refusal), self._headers)
         except Unavailable as away:
@@ -183,7 +192,7 @@ class _Endpoint:
         service, route, path = self._service, self._route, scope["path_params"]
         headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
         board = path.get("board", "")
-        part = path.get("item", "") or path.get("client", "")
+        part = path.get("item", "") or path.get("client", "") or path.get("number", "")
         if route.scope != "public":
             service.door.check(headers, route.scope, board or None, some=self._anywhere)
         body = None if self._decoder is None else await read(receive, headers, self._decoder, self._most)
@@ -194,6 +203,21 @@ class _Endpoint:
         return Call(
             service.host, board, part, body, lambda name: service.door.opens(headers, route.scope, name), may_answer
         )
+
+
+async def _send_file(send: Send, file: File) -> None:
+    with file.content as content:
+        size = content.seek(0, os.SEEK_END)
+        content.seek(0)
+        headers = {
+            "content-type": FILE_TYPE, "content-length": str(size),
+            "content-disposition": f'attachment; filename="{file.name}"',
+        }  # fmt: skip
+        raw = [(name.encode(), value.encode()) for name, value in headers.items()]
+        await send({"type": "http.response.start", "status": 200, "headers": raw})
+        while part := await asyncio.to_thread(content.read, _PART):
+            await send({"type": "http.response.body", "body": part, "more_body": True})
+        await send({"type": "http.response.body", "body": b""})
 
 
 async def _alive(request: Request) -> Response:

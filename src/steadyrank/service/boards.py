@@ -17,6 +17,9 @@ from ..keeping import keep, restore
 from ..refusals import Refused
 from . import events
 from .events import AnyEvent, Config, Setting
+from .labels import Labels, Spans
+from .learning import Learning
+from .timeline import Timeline
 
 log = logging.getLogger("steadyrank.service")
 _BATCHES = 10_000  # batches of past clicks remembered
@@ -66,10 +69,13 @@ class Board:
     def __init__(self, config: Config, items: Sequence[str]) -> None:
         self.fold = check(config, items)
         self.config = self.latest = config  # what it is folded with, and what the log says by now
-        self.stale = False  # whether these learn otherwise: a fold with the latest settings is due
+        self.labels = Labels()  # what the log says by now
+        self.stale = False  # whether it is folded with other labels, or learns otherwise: another fold is due
         self.generation = config.generation()
         self._no_note: Floats = np.zeros(config.length + NOTE_EXTRA)
         self.intake = Intake(self.fold, config.settle != 0, config.count_unanswered, config.most_open)
+        self.learning = Learning(self.fold)
+        self.intake.learn = self.learning.learn
         self.events = 1  # its beginning
         self.answers = 0
         self.batches: dict[str, None] = {}
@@ -125,6 +131,13 @@ class Board:
                 return self._history(event)
             case events.Configured():
                 self._configured(event.changes)
+            case events.Labelled():
+                number = self.labels.add(event.key, event.start, event.end, event.label)
+                self.compare()
+                return str(number)
+            case events.Unlabelled():
+                self.labels.remove(event.number)
+                self.compare()
         return "done"
 
     def _shown(self, event: events.Shown | events.Answered) -> int:
@@ -144,7 +157,9 @@ class Board:
             for place, value in event.note:
                 if place < note.size:
                     note[place] = value
-        return self.intake.shown(event.round, ranking, note, event.key)
+        number = self.intake.shown(event.round, ranking, note, event.key)
+        self.learning.timeline.show(event.round, event.time)
+        return number
 
     def _answered(self, event: events.Answered) -> str:
         number = self._shown(event)
@@ -182,16 +197,21 @@ class Board:
             clicks: Bools = np.zeros(len(row.items), np.bool_)
             clicks[row.clicks] = True
             self.intake.past(row.items, clicks, row.examined)
+            self.learning.timeline.show(self.intake.rounds, 0.0)
         return "done"
 
     def _configured(self, changes: dict[str, Setting]) -> None:
         """Settings that concern no past event; what changes the learner waits until the log is folded again."""
         self.latest = self.after(changes)
         self.config = config = self.latest.learning_as(self.config)
-        self.stale = self.latest.learning() != config.learning()
+        self.compare()
         self.intake.in_order = config.settle != 0
         self.intake.count_unanswered = config.count_unanswered
         self.intake.most = max(config.most_open, self.intake.places)
+
+    def compare(self) -> None:
+        """See whether what the log says by now is what the board is folded with."""
+        self.stale = self.latest.learning() != self.config.learning() or self.labels.spans != self.learning.spans
 
     def after(self, changes: dict[str, Setting]) -> Config:
         """The settings that the log leads to with some changes; refused where they do not go together."""
@@ -208,21 +228,36 @@ class Board:
             "config": msgspec.to_builtins(self.config), "latest": msgspec.to_builtins(self.latest),
             "events": self.events,
             "answers": self.answers, "clicked": self.clicked, "batches": list(self.batches),
+            "labels": self.labels.keep(), "spans": self.learning.spans.spans, "reached": self.learning.reached,
         }  # fmt: skip
         header, arrays = keep(self.fold, self.intake, extra)
-        return header, {name: array.copy() for name, array in arrays.items()}
+        return header, {name: array.copy() for name, array in arrays.items()} | self.learning.timeline.arrays()
 
-    def digest(self) -> str:
-        """Sixteen digits that tell two boards apart, whatever made them."""
-        return hashlib.sha256(snapshots.pack(*self.keep())).hexdigest()[:16]
+    def digest(self, older: bool = False) -> str:
+        """Sixteen digits that tell two boards apart, whatever made them; `older`: as before there were labels."""
+        header, arrays = self.keep()
+        if older:
+            header = {key: value for key, value in header.items() if key not in ("labels", "spans", "reached")}
+            arrays = {key: value for key, value in arrays.items() if not key.startswith("timeline.")}
+        return hashlib.sha256(snapshots.pack(header, arrays)).hexdigest()[:16]
 
     @classmethod
-    def restore(cls, content: bytes, name: str) -> "Board":
-        """The board of a snapshot."""
+    def restore(cls, content: bytes, name: str, older: bool = False) -> "Board":
+        """The board of a snapshot; `older`: also of one from before there were labels, whose past has no timeline."""
         board = cls.__new__(cls)
-        board.fold, board.intake, header = restore(content, name, None)
+        board.fold, board.intake, header, arrays = restore(content, name, None)
         board.config, board.latest = (msgspec.convert(header[key], Config) for key in ("config", "latest"))
-        board.stale = board.latest.learning() != board.config.learning()
+        board.learning = learning = Learning(board.fold)
+        board.intake.learn = learning.learn
+        board.labels = Labels(header.get("labels"))
+        if "labels" in header:
+            learning.spans, learning.reached = Spans(header["spans"]), header["reached"]
+            learning.timeline = Timeline.restore(arrays)
+        elif older:
+            learning.reached = board.intake.rounds
+        else:
+            raise snapshots.Unreadable(f"{name} was made before there were labels")
+        board.compare()
         board.generation, board.events = board.config.generation(), header["events"]
         board._no_note = np.zeros(board.config.length + NOTE_EXTRA)
         board.answers, board.clicked = header["answers"], header["clicked"]

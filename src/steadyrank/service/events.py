@@ -67,7 +67,10 @@ class Deleted(msgspec.Struct, array_like=True, frozen=True, tag="deleted"):
 
 
 class Shown(msgspec.Struct, array_like=True, frozen=True, tag="shown"):
-    """A list was shown. `base`: the latest impression that the worker knew of; `ranking`: slots of items."""
+    """A list was shown. `base`: the latest impression that the worker knew of; `ranking`: slots of items.
+
+    `time`: when, in seconds since 1970, for people to see; 0 in logs from before there was one.
+    """
 
     key: int
     round: int
@@ -75,6 +78,7 @@ class Shown(msgspec.Struct, array_like=True, frozen=True, tag="shown"):
     generation: int
     ranking: list[int]
     note: list[tuple[int, float]]  # the places that are not 0
+    time: float = 0.0
 
 
 class Answered(msgspec.Struct, array_like=True, frozen=True, tag="answered"):
@@ -88,6 +92,7 @@ class Answered(msgspec.Struct, array_like=True, frozen=True, tag="answered"):
     note: list[tuple[int, float]]
     clicks: list[int]  # positions from 0
     examined: int
+    time: float = 0.0  # when it was shown
 
 
 class Settled(msgspec.Struct, array_like=True, frozen=True, tag="settled"):
@@ -129,15 +134,37 @@ class History(msgspec.Struct, array_like=True, frozen=True, tag="history"):
     batch: str
 
 
+class Labelled(msgspec.Struct, array_like=True, frozen=True, tag="labelled"):
+    """A label for the feedback of some rounds, fraud or honest; a `key` that came before has no effect."""
+
+    key: int
+    start: int
+    end: int
+    label: str
+
+
+class Unlabelled(msgspec.Struct, array_like=True, frozen=True, tag="unlabelled"):
+    """A label is taken back, by its number."""
+
+    number: int
+
+
 AnyEvent: TypeAlias = (
-    Created | Configured | Deleted | Shown | Answered | Settled | Expired | Added | Retired | History
-)
+    Created | Configured | Deleted | Shown | Answered | Settled | Expired | Added | Retired | History | Labelled
+    | Unlabelled
+)  # fmt: skip
 
 encode = msgspec.msgpack.Encoder().encode
 _decoder = msgspec.msgpack.Decoder(AnyEvent)
+_STEERING = tuple(encode(tag) for tag in ("configured", "labelled", "unlabelled"))
 
 
 def decode(body: bytes) -> AnyEvent:
     """The event that `encode` wrote."""
     event: AnyEvent = _decoder.decode(body)
     return event
+
+
+def steers(body: bytes) -> bool:
+    """Whether an event, as it is stored, may change how the events before it are learnt from."""
+    return body.startswith(_STEERING, 1)  # after the byte that begins the list of fields

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..intake import Ages
 from ..refusals import Refused
@@ -15,6 +15,14 @@ _MOST_CLIENTS = 100_000
 _AT_ONCE = 2_000  # impressions settled or expired by one event: applying it must not take long
 
 
+class Edge(NamedTuple):
+    """Where the log of a board begins; what was before it is in a snapshot."""
+
+    seq: int  # the last event that is no longer kept, 0 if all are
+    events: int  # how many are no longer kept
+    first_round: int  # the first one that may be labelled: no feedback of it, or of a later one, is in the snapshot
+
+
 class Held:
     """A board, and what is not in the log: nothing of it decides what is learnt."""
 
@@ -23,6 +31,7 @@ class Held:
         self.signer, self._hasher = Signer(secret, "impression"), Signer(secret, "client")
         self.round = 0  # latest round given out here
         self.applied = number
+        self.edge = Edge(0, 0, 1)  # as of about a second ago
         self.refolding: asyncio.Task[Any] | None = None
         self._ages: dict[str, Ages] = {}
         self._due: dict[str, int] = {}

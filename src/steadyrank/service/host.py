@@ -13,10 +13,10 @@ import numpy as np
 from ..refusals import Refused
 from . import events
 from .boards import check
-from .events import AnyEvent, Config, Setting
-from .held import Held
+from .events import AnyEvent, Config
+from .held import Edge, Held
 from .journal import MOST_BEHIND, Journal, Line
-from .recovery import Kept, fold_again, recover, save
+from .recovery import Kept, fold_again, read_edge, recover, save
 from .sql import Unavailable
 from .store import Key, Store
 
@@ -109,20 +109,6 @@ class Host:
         number = await self.journal.do(lambda store: store.create(name, event, self.clock()))
         await self.catch_up()
         return number is not None
-
-    async def configure(self, held: Held, changes: dict[str, Setting]) -> None:
-        """Change some of a board's settings; if that changes what is learnt, fold its log again and wait for it."""
-        config = await asyncio.to_thread(held.board.after, changes)  # refuses what is wrong, and compiles the learner
-        otherwise = config.learning() != held.board.latest.learning()
-        if otherwise and await self.journal.do(lambda store: store.shortened(held.number)):
-            raise Refused(
-                409, "the beginning of the board's log is no longer kept, so another learner cannot be told of it: "
-                "make a new board",
-            )  # fmt: skip
-        if config != held.board.latest:
-            await self.write(held, events.Configured(changes))
-        if held.refolding is not None:
-            await asyncio.shield(held.refolding)
 
     async def delete(self, held: Held) -> None:
         """End a board and delete its log."""
@@ -267,18 +253,23 @@ class Host:
     async def _chores(self, rounds: int) -> None:
         clients, self._clients = self._clients, []
         limits = [(held.number, held.board.config.client_days) for held in self.numbers.values()]
+        edges = {held.number: held.edge.seq for held in self.numbers.values()}
         now = self.clock()
 
-        def chore(store: Store) -> list[Key]:
+        def chore(store: Store) -> tuple[list[Key], dict[int, Edge]]:
             if clients:
                 store.note_clients(clients)
             if rounds % 600 == 0:
                 for number, days in limits:
                     store.forget_clients(number, now - 86_400 * days)
-            return store.api_keys()
+            moved = [board for board, edge in store.edges().items() if edge != edges.get(board, edge)]
+            return store.api_keys(), {board: read_edge(store, board) for board in moved}
 
         try:
-            self.keys = await self.journal.do(chore)
+            self.keys, moved = await self.journal.do(chore)
+            for board, edge in moved.items():
+                if board in self.numbers:
+                    self.numbers[board].edge = edge
         except Unavailable:
             self._clients = (clients + self._clients)[:MOST_BEHIND]
 

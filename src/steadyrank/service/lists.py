@@ -33,7 +33,7 @@ def rank(
     if hashed:
         host.note_client(held.number, hashed, key, now)
     base, generation = board.intake.last, board.generation
-    host.journal.put(held.number, events.Shown(key, held.round, base, generation, slots, notes))
+    host.journal.put(held.number, events.Shown(key, held.round, base, generation, slots, notes, now))
     expires = now + board.config.lifetime
     ticket = Ticket(key, held.round, base, generation, expires, hashed, slots, notes)
     return seal(ticket, held.signer), [board.fold.names[slot] for slot in slots], expires
@@ -62,5 +62,6 @@ async def answer(
             raise Refused(422, f"item {clicked!r:.80} was not shown")
         positions = [ticket.ranking.index(slot)]
         looked = positions[0] + 1
-    event = events.Answered(*ticket[:4], ticket.ranking, ticket.note, positions, looked)
+    time = ticket.expires - held.board.config.lifetime
+    event = events.Answered(*ticket[:4], ticket.ranking, ticket.note, positions, looked, time)
     return held.board.known(event) or await host.write(held, event)

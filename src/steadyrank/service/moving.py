@@ -9,7 +9,7 @@ import hashlib
 import json
 import os
 import pathlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import msgspec
@@ -17,10 +17,10 @@ import msgspec
 from .. import snapshots
 from .boards import Board, check_name
 from .events import AnyEvent, Created, decode, encode
-from .recovery import rebuild
+from .recovery import rebuild, steered
 from .store import Store
 
-FORMAT = 1
+FORMAT = 2  # 1: before there were labels
 _read_event = msgspec.json.Decoder(AnyEvent).decode
 
 
@@ -35,36 +35,45 @@ def find_board(store: Store, name: str) -> tuple[int, bytes]:
 
 def export(store: Store, name: str, path: pathlib.Path, with_secret: bool, told: Callable[[int], None]) -> int:
     """Write a board to a file, whole or not at all; how many events. `told` hears of the progress."""
-    number, secret = find_board(store, name)
-    header: dict[str, Any] = {"steadyrank": "board", "format": FORMAT, "board": name}
-    if with_secret:
-        header["secret"] = base64.b64encode(secret).decode()
     fresh = path.with_name(f".{path.name}.part")
-    count = 0
+    count = -2  # neither the first line nor the last one is an event
     try:
-        with open(fresh, "w", encoding="utf-8", opener=_private) as file, store.db.reading():
-            head, edge = store.head(), store.shortened(number)
-            if edge:  # the beginning of the log is gone: a snapshot stands for it
-                header["snapshot"] = base64.b64encode(store.snapshot(number, edge) or b"").decode()
-            first = json.dumps(header)
-            file.write(first + "\n")
-            for entry in store.entries(edge, head, number):
-                event = msgspec.json.encode(decode(entry.body)).decode()
-                file.write(f'{{"at": {entry.at!r}, "event": {event}}}\n')
+        with open(fresh, "w", encoding="utf-8", opener=_private) as file:
+            for line in lines(store, name, with_secret):
+                file.write(line)
                 count += 1
-                if count % 1_000 == 0:
+                if count > 0 and count % 1_000 == 0:
                     told(count)
-            board = rebuild(store, number, name, head)
-            file.write(json.dumps(_end(first, count, board)) + "\n")
         fresh.replace(path)
     finally:
         fresh.unlink(missing_ok=True)
     return count
 
 
+def lines(store: Store, name: str, with_secret: bool) -> Iterator[str]:
+    """The file of a board line by line, as of one moment."""
+    number, secret = find_board(store, name)
+    header: dict[str, Any] = {"steadyrank": "board", "format": FORMAT, "board": name}
+    if with_secret:
+        header["secret"] = base64.b64encode(secret).decode()
+    with store.db.reading():
+        head, edge = store.head(), store.shortened(number)
+        if edge:  # the beginning of the log is gone: a snapshot stands for it
+            header["snapshot"] = base64.b64encode(store.snapshot(number, edge) or b"").decode()
+        first, count = json.dumps(header), 0
+        yield first + "\n"
+        for entry in store.entries(edge, head, number):
+            event = msgspec.json.encode(decode(entry.body)).decode()
+            yield f'{{"at": {entry.at!r}, "event": {event}}}\n'
+            count += 1
+        board = rebuild(store, number, name, head)
+        yield json.dumps(_end(first, count, board)) + "\n"
+
+
 def _end(header: str, count: int, board: Board) -> dict[str, Any]:
     """The last line: by it a file that was cut off or changed is known."""
-    return {"events": count, "header": hashlib.sha256(header.encode()).hexdigest(), "digest": board.digest()}
+    older = json.loads(header)["format"] < FORMAT
+    return {"events": count, "header": hashlib.sha256(header.encode()).hexdigest(), "digest": board.digest(older)}
 
 
 def _private(path: str, flags: int) -> int:
@@ -97,8 +106,8 @@ def _parse(path: pathlib.Path) -> tuple[str, list[tuple[float, AnyEvent]], dict[
         with open(path, "rb") as file:
             lines = file.read().splitlines()
         header, last = json.loads(lines[0]), json.loads(lines[-1])
-        if header.get("steadyrank") != "board" or header.get("format") != FORMAT:
-            raise ValueError(f"it is no board of format {FORMAT}")
+        if header.get("steadyrank") != "board" or header.get("format") not in range(1, FORMAT + 1):
+            raise ValueError(f"it is no board of a format up to {FORMAT}")
         if not isinstance(header.get("board"), str):
             raise ValueError("it names no board")
         rows = msgspec.json.Decoder(Row)
@@ -126,8 +135,17 @@ def compact(store: Store, before: float, most: int) -> dict[str, int]:
     store.sweep(before)
     for number, (name, _) in store.boards().items():
         with store.db.reading():
-            since, edge = store.shortened(number), store.edge(number, before, most)
-            board = rebuild(store, number, name, edge, store.head()) if edge > since else None
+            since, edge, head = store.shortened(number), store.edge(number, before, most), store.head()
+            board = rebuild(store, number, name, edge, head) if edge > since else None
         if board is not None:
-            gone[name] = store.forget(number, since, edge, snapshots.pack(*board.keep()))
+            gone[name] = _shorten(store, number, (since, edge, head), board)
     return gone
+
+
+def _shorten(store: Store, number: int, marks: tuple[int, int, int], board: Board) -> int:
+    """Put a board in place of its events, unless settings or labels were changed after it was folded."""
+    since, edge, head = marks
+    seen, body = store.head(), snapshots.pack(*board.keep())
+    if steered(store, number, head):
+        return 0
+    return store.forget(number, since, edge, body, lambda: not steered(store, number, seen))

@@ -5,21 +5,23 @@ from typing import Any
 import msgspec
 
 from .. import __version__
-from .api import ROUTES, Route
+from .api import ROUTES
 from .boards import BOARD_NAME
+from .calls import Route
 from .shapes import ErrorOut
 
 _REFUSALS = {
     "401": "no API key, or an unknown one", "403": "not allowed, or a forged or foreign impression id",
-    "404": "unknown board or item", "405": "not a method of this path",
-    "409": "already answered otherwise", "410": "expired",
+    "404": "unknown board, item or label", "405": "not a method of this path",
+    "409": "already answered otherwise, or of rounds whose log is no longer kept", "410": "expired",
     "413": "too large a body", "422": "malformed, or an item that was not shown",
     "429": "too many answers of a client", "503": "the store is away: try again after Retry-After seconds",
 }  # fmt: skip
+FILE_TYPE = "application/x-ndjson"
 _NO_BODY_NEEDED = ("rank", "put_board")
 _PARTS = {
     "board": {"type": "string", "pattern": f"^{BOARD_NAME}$"}, "item": {"type": "string", "minLength": 1},
-    "client": {"type": "string", "minLength": 1, "maxLength": 200},
+    "client": {"type": "string", "minLength": 1, "maxLength": 200}, "number": {"type": "integer", "minimum": 1},
 }  # fmt: skip
 
 
@@ -48,6 +50,9 @@ def describe() -> dict[str, Any]:
 def _operation(route: Route) -> dict[str, Any]:
     names = [part[1:-1] for part in route.path.split("/") if part.startswith("{")]
     error = {"application/json": {"schema": _reference(ErrorOut)}}
+    given: dict[str, Any] = {FILE_TYPE: {"schema": {"type": "string"}}}
+    if route.gives is not None:
+        given = {"application/json": {"schema": _reference(route.gives)}}
     operation: dict[str, Any] = {
         "operationId": route.run.__name__,
         "summary": route.summary,
@@ -57,7 +62,7 @@ def _operation(route: Route) -> dict[str, Any]:
             for name in names
         ],
         "responses": {
-            "200": {"description": "done", "content": {"application/json": {"schema": _reference(route.gives)}}},
+            "200": {"description": "done", "content": given},
             **{code: {"description": words, "content": error} for code, words in _REFUSALS.items()},
         },
     }  # fmt: skip

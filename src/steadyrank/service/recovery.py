@@ -10,7 +10,9 @@ from .. import snapshots
 from . import events
 from .boards import Board
 from .events import Config, decode
-from .held import Held
+from .held import Edge, Held
+from .labels import Labels
+from .sql import Unavailable
 from .store import Entry, Key, Store
 
 log = logging.getLogger("steadyrank.service")
@@ -37,11 +39,11 @@ def recover(url: str) -> Found:
             for number, (name, secret) in store.boards().items():
                 try:
                     held = Held(number, name, secret, rebuild(store, number, name, head))
+                    held.applied, held.edge = head, read_edge(store, number)
                 except ValueError as error:
                     log.error("board left out", extra={"fields": {"board": name, "why": str(error)}})
                     broken[name] = str(error)
                     continue
-                held.applied = head
                 boards.append(held)
             return Found(boards, broken, store.api_keys(), head)
     finally:
@@ -51,47 +53,75 @@ def recover(url: str) -> Found:
 def rebuild(store: Store, number: int, name: str, upto: int, until: int = 0) -> Board:
     """A board up to an event: from its latest readable snapshot, or from its beginning. Read it at one moment.
 
-    It learns by the settings that the log leads to at the event `until`, if that is a later one.
+    It learns by the settings and labels that the log leads to at the event `until`, if that is a later one. A
+    snapshot made with other labels will do if no feedback in it has another one now; the one at the edge of a
+    shortened log, before which there is nothing, will do in any case.
     """
-    until = max(until, upto)
+    until, edge = max(until, upto), store.shortened(number)
     for seq in store.snapshots(number):
         if seq > upto:
             continue
         try:
-            board = Board.restore(store.snapshot(number, seq) or b"", f"snapshot {seq} of board {name!r}")
+            content = store.snapshot(number, seq) or b""
+            board = Board.restore(content, f"snapshot {seq} of board {name!r}", older=seq == edge)
         except (ValueError, KeyError) as error:
             log.warning("snapshot left out", extra={"fields": {"board": name, "event": seq, "why": str(error)}})
             continue
-        if settings_after(store, number, board.latest, seq, until).learning() == board.config.learning():
+        config, labels = steering(store, number, board.latest, board.labels, seq, until)
+        same = config.learning() == board.config.learning()
+        if same and board.learning.follow(labels.spans, anyway=seq == edge):
+            board.compare()
             take_all(board, store.entries(seq, upto, number))
             return board
     return from_start(store, number, name, upto, until)
 
 
 def from_start(store: Store, number: int, name: str, upto: int, until: int = 0) -> Board:
-    """A board folded from its first event: it learns by the latest settings, all else as it was at the time."""
+    """A board folded from its first event: it learns by the latest settings and labels, all else as at the time."""
     until = max(until, upto)
     entries = store.entries(0, upto, number)
     first = None if store.shortened(number) else next(entries, None)
     start = None if first is None else decode(first.body)
     if not isinstance(start, events.Created):
         raise ValueError(f"board {name!r}: no snapshot can be read, and the beginning of its log is no longer kept")
-    learning = settings_after(store, number, start.config, number, until)
-    board = Board(start.config.learning_as(learning), start.items)
+    config, labels = steering(store, number, start.config, Labels(), number, until)
+    board = Board(start.config.learning_as(config), start.items)
     board.latest = start.config
-    board.stale = start.config.learning() != learning.learning()
+    board.learning.spans = labels.spans
+    board.compare()
     take_all(board, entries)
     return board
 
 
-def settings_after(store: Store, number: int, config: Config, after: int, upto: int) -> Config:
-    """What changes of settings in the log lead to."""
+def steering(
+    store: Store, number: int, config: Config, labels: Labels, after: int, upto: int
+) -> tuple[Config, Labels]:
+    """The settings and labels that the log leads to from these."""
     board = Board(config, ["any"])
+    board.labels = Labels(labels.keep())
     for entry in store.entries(after, upto, number):
-        event = decode(entry.body)
-        if isinstance(event, events.Configured):
-            board.take(event)
-    return board.latest
+        if events.steers(entry.body):
+            board.take(decode(entry.body))
+    return board.latest, board.labels
+
+
+def steered(store: Store, number: int, after: int) -> bool:
+    """Whether there are events after this one that change how those before it are learnt from."""
+    return any(events.steers(entry.body) for entry in store.entries(after, store.head(), number))
+
+
+def read_edge(store: Store, number: int) -> Edge:
+    """Where the log of a board begins, or where what can be read of it begins."""
+    edge = store.shortened(number)
+    if not edge:
+        return Edge(0, 0, 1)
+    for seq in reversed(store.snapshots(number)):
+        try:
+            header, _ = snapshots.unpack(store.snapshot(number, seq) or b"", f"snapshot {seq}")
+        except ValueError:
+            continue
+        return Edge(edge, header["events"], header.get("reached", header["intake"]["rounds"]) + 1)
+    raise ValueError(f"board {number}: no snapshot can be read, and the beginning of its log is no longer kept")
 
 
 def take_all(board: Board, entries: Iterable[Entry]) -> int:
@@ -121,18 +151,29 @@ async def fold_again(url: str, held: Held) -> Board:
 def _begin(url: str, number: int, name: str, upto: int) -> tuple[Store, Board]:
     store = Store(url)
     with store.db.reading():
-        return store, from_start(store, number, name, upto)
+        return store, rebuild(store, number, name, upto)
 
 
 def _chunk(store: Store, after: int, upto: int, board: int) -> list[Entry]:
-    return list(itertools.islice(store.entries(after, upto, board), _CHUNK))
+    with store.db.reading():
+        if store.shortened(board) > after:
+            raise Unavailable("the log was shortened while it was folded again")
+        return list(itertools.islice(store.entries(after, upto, board), _CHUNK))
 
 
 def save(url: str, number: int, seq: int, kept: Kept) -> bool:
-    """Keep a snapshot; False if another worker's of the same event differs."""
+    """Keep a snapshot; False if another worker's of the same event differs, and can be read."""
     body = snapshots.pack(*kept)
     store = Store(url)
     try:
-        return store.save(number, seq, body) == body
+        found = store.save(number, seq, body)
+        if found == body:
+            return True
+        try:
+            Board.restore(found, f"snapshot {seq}")
+        except (ValueError, KeyError):
+            store.replace(number, seq, body)
+            return True
+        return False
     finally:
         store.close()

@@ -1,7 +1,7 @@
 """What is on the disk: the log of events, snapshots, boards, keys and clients. One definition for every database."""
 
 import secrets
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from .sql import Database, connect, insert
@@ -111,6 +111,16 @@ class Store:
             insert(self.db, "events", [(first + i, board, at, body) for i, (board, body) in enumerate(rows)])
         return first
 
+    def append_if(self, board: int, edge: int, event: bytes, at: float) -> bool:
+        """Write an event, unless the log of its board was shortened beyond this edge or is gone; whether it did."""
+        with self.db.transaction():
+            seq = int(self.db.write("UPDATE head SET seq = seq + 0 RETURNING seq")[0][0]) + 1  # locks it
+            if not self.db.read("SELECT 1 FROM boards WHERE id = ? AND edge = ?", board, edge):
+                return False
+            self.db.write("UPDATE head SET seq = ?", seq)
+            self.db.write("INSERT INTO events VALUES (?, ?, ?, ?)", seq, board, at, event)
+        return True
+
     def entries(self, after: int, upto: int, board: int | None = None, most: int = 10_000) -> Iterator[Entry]:
         """Events after one number and up to another, in order."""
         only = "" if board is None else f"AND board = {board:d} "
@@ -130,6 +140,10 @@ class Store:
         """Up to which event the log of a board became a snapshot; 0 if it is whole."""
         rows = self.db.read("SELECT edge FROM boards WHERE id = ?", board)
         return int(rows[0][0]) if rows else 0
+
+    def edges(self) -> dict[int, int]:
+        """Up to which event the log of each board became a snapshot."""
+        return {row[0]: row[1] for row in self.db.read("SELECT id, edge FROM boards")}
 
     def cut_after(self, seq: int) -> bool:
         """Whether events after this one became a snapshot."""
@@ -194,17 +208,26 @@ class Store:
                 self.db.write("DELETE FROM snapshots WHERE board = ? AND seq = ?", board, old)
         return self.snapshot(board, seq) or body
 
+    def replace(self, board: int, seq: int, body: bytes) -> None:
+        """Put a snapshot in the place of one that cannot be read."""
+        with self.db.transaction():
+            self.db.write("UPDATE snapshots SET body = ? WHERE board = ? AND seq = ?", body, board, seq)
+
     def edge(self, board: int, before: float, most: int) -> int:
         """The latest event that is older than a time, or has `most` others of its board after it; 0 if none is."""
         old = "SELECT COALESCE(MAX(seq), 0) FROM events WHERE board = ? AND at < ?"
         far = f"SELECT seq FROM events WHERE board = ? ORDER BY seq DESC LIMIT 1 OFFSET {most:d}"
         return max([0, *(int(row[0]) for row in self.db.read(old, board, before) + self.db.read(far, board))])
 
-    def forget(self, board: int, since: int, edge: int, body: bytes) -> int:
-        """Put a snapshot in place of the events up to an edge; how many those were, 0 if another was faster."""
+    def forget(self, board: int, since: int, edge: int, body: bytes, holds: Callable[[], bool]) -> int:
+        """Put a snapshot in place of the events up to an edge; how many those were.
+
+        0 if another was faster, or if what the snapshot was made by no longer `holds`; nothing is written meanwhile.
+        """
         put = "INSERT INTO snapshots VALUES (?, ?, ?) ON CONFLICT (board, seq) DO UPDATE SET body = excluded.body"
         with self.db.transaction():
-            moved = self.db.write(
+            self.db.write("UPDATE head SET seq = seq + 0")  # locks it
+            moved = holds() and self.db.write(
                 "UPDATE boards SET edge = ? WHERE id = ? AND edge = ? RETURNING id", edge, board, since
             )
             if not moved:

@@ -1,0 +1,44 @@
+"""What a route is, and what a request to it brings."""
+
+from collections.abc import Awaitable, Callable
+from typing import Any, BinaryIO, NamedTuple
+
+from . import shapes
+from .held import Held
+from .host import Host
+
+
+class Call(NamedTuple):
+    """A request to a route."""
+
+    host: Host
+    board: str
+    part: str  # the item, client or number in the path
+    body: Any
+    visible: Callable[[str], bool]  # whether the key may see a board
+    may_answer: Callable[[str], None]  # refuses who may not answer a board's impressions without the public door
+
+
+class Route(NamedTuple):
+    """One operation."""
+
+    method: str
+    path: str
+    scope: str  # rank or admin; "public": a signed impression id is enough
+    summary: str
+    takes: type[Any] | None
+    gives: type[Any] | None  # None: a file
+    run: Callable[[Call], Awaitable[Any]]
+    large: bool = False
+
+
+def describe(held: Held) -> shapes.BoardOut:
+    """A board as the API shows it."""
+    return shapes.BoardOut(board=held.name, **held.board.summary())
+
+
+class File(NamedTuple):
+    """An answer that is a file: read from its beginning, and closed."""
+
+    name: str
+    content: BinaryIO

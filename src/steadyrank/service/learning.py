@@ -1,0 +1,41 @@
+"""What of the feedback enters a board's learner, and what of it people see over time."""
+
+import numpy as np
+
+from ..contract import Bools, Floats, Ints
+from ..fold import Fold
+from .labels import FRAUD, HONEST, Spans
+from .timeline import Timeline
+
+
+class Learning:
+    """A fold that is told of feedback as labels say: nothing of fraud, and of honest rounds as if they came late.
+
+    What comes late is learnt from without opening a regime.
+    """
+
+    def __init__(self, fold: Fold) -> None:
+        self.fold = fold
+        self.spans = Spans()  # the labels that it is folded with
+        self.reached = 0  # the largest round whose feedback was learnt from or left out
+        self.timeline = Timeline()
+        self._rejected = fold.rejected
+
+    def learn(self, t: int, ranking: Ints, note: Floats, clicks: Bools, examined: int, late: bool) -> None:
+        """Take one impression's feedback, as `Fold.learn` does."""
+        word = self.spans.word(t) if self.spans else None
+        if t > self.reached:
+            self.reached = t
+        if word != FRAUD:
+            self.fold.learn(t, ranking, note, clicks, examined, late or word == HONEST)
+        rejected = self.fold.rejected
+        self.timeline.learn(t, int(np.count_nonzero(clicks)), examined, rejected - self._rejected, word == FRAUD)
+        self._rejected = rejected
+
+    def follow(self, spans: Spans, anyway: bool = False) -> bool:
+        """Go on with other labels, if no feedback taken so far has another one, or `anyway`; whether it does."""
+        first = self.spans.differs_from(spans)
+        if first is not None and first <= self.reached and not anyway:
+            return False
+        self.spans = spans
+        return True

@@ -1,0 +1,94 @@
+"""Changes of a board's settings and labels: those that change what was learnt fold its log again."""
+
+import asyncio
+
+from ..refusals import Refused
+from . import events
+from .events import AnyEvent, Setting
+from .held import Edge, Held
+from .host import Host
+from .labels import WORDS, Label
+from .recovery import read_edge
+from .store import Store
+
+
+async def configure(host: Host, held: Held, changes: dict[str, Setting]) -> None:
+    """Change some of a board's settings; if that changes what is learnt, fold its log again and wait for it."""
+    config = await asyncio.to_thread(held.board.after, changes)  # refuses what is wrong, and compiles the learner
+    if config.learning() != held.board.latest.learning():
+        edge = await _write(host, held, events.Configured(changes), 0)
+        if edge is not None:
+            raise Refused(
+                409, "the beginning of the board's log is no longer kept, so another learner cannot be told of it: "
+                "make a new board",
+            )  # fmt: skip
+        await asyncio.to_thread(held.board.after, changes)  # in log order they may not go together with another's
+    elif config != held.board.latest:
+        await host.write(held, events.Configured(changes))
+    if held.refolding is not None:
+        await asyncio.shield(held.refolding)
+
+
+async def label(host: Host, held: Held, start: int, end: int, word: str) -> Label:
+    """Label the feedback of the rounds from `start` to `end`; the log is folded again meanwhile."""
+    if word not in WORDS:
+        raise Refused(422, f"label must be {' or '.join(WORDS)}, not {word!r:.80}")
+    await host.catch_up()
+    rounds = held.board.intake.rounds
+    if not 1 <= start <= rounds:
+        raise Refused(422, f"start must be a round from 1 to the latest, {rounds}, not {start}")
+    if not start <= end <= rounds:
+        raise Refused(422, f"end must be a round from start, {start}, to the latest, {rounds}, not {end}")
+    key = host.next_key()
+    edge = await _write(host, held, events.Labelled(key, start, end, word), start)
+    if edge is not None:
+        raise _kept_no_longer(edge, f"{start} to {end}")
+    labels = held.board.labels
+    number = labels.numbers.get(key, 0)
+    if not number:
+        raise Refused(422, f"a board has at most {len(labels.labels)} labels: take some back")
+    return Label(number, start, end, word)
+
+
+async def unlabel(host: Host, held: Held, number: int) -> None:
+    """Take a label back; one that was taken back before stays so."""
+    await host.catch_up()
+    labels = held.board.labels
+    if not 1 <= number <= labels.count:
+        raise Refused(404, f"no label {number}")
+    found = labels.labels.get(number)
+    if found is None:
+        return
+    edge = await _write(host, held, events.Unlabelled(number), found.start)
+    if edge is not None:
+        raise _kept_no_longer(edge, f"{found.start} to {found.end}")
+
+
+def _kept_no_longer(edge: Edge, rounds: str) -> Refused:
+    return Refused(
+        409, f"the beginning of the board's log is no longer kept, so rounds {rounds} cannot be judged otherwise: "
+        f"the first round that can be is {edge.first_round}",
+    )  # fmt: skip
+
+
+async def _write(host: Host, held: Held, event: AnyEvent, start: int) -> Edge | None:
+    """Write and apply an event that changes what was learnt from a round on, 0: of everything.
+
+    Where the log was shortened beyond that round, it is not written, and the edge is the answer. Looking and writing
+    are one transaction: the log cannot be shortened in between.
+    """
+    body = events.encode(event)
+
+    def write(store: Store) -> Edge | None:
+        while True:
+            edge = held.edge if store.shortened(held.number) == held.edge.seq else read_edge(store, held.number)
+            if edge.seq and start < edge.first_round:
+                return edge
+            if store.append_if(held.number, edge.seq, body, host.clock()):
+                return None
+            if held.number not in store.edges():
+                raise Refused(404, "the board was deleted")
+
+    edge: Edge | None = await host.journal.do(write)
+    await host.catch_up()
+    return edge

@@ -1,0 +1,118 @@
+"""What requests and answers about labels and about watching a board look like."""
+
+from typing import Annotated, TypeAlias
+
+from msgspec import Meta
+
+from .labels import WORDS
+from .shapes import BoardOut, Shape
+
+
+class LabelIn(Shape):
+    """Rounds from `start` to `end`, both included, and what they are: fraud or honest."""
+
+    start: int
+    end: int
+    label: Annotated[str, Meta(extra_json_schema={"enum": list(WORDS)})]
+
+
+class LabelOut(Shape):
+    """A label."""
+
+    number: int
+    start: int
+    end: int
+    label: str
+
+
+class LabelsOut(Shape):
+    """The labels in force, by number; where they overlap, the later one counts."""
+
+    labels: list[LabelOut]
+
+
+class WatchItem(Shape):
+    """An item: its plain click rate, and its attraction as the learner sees it with a 95 % interval."""
+
+    item: str
+    active: bool
+    looks: int
+    clicks: int
+    rate: float
+    estimate: float | None
+    low: float | None
+    high: float | None
+
+
+class WatchView(Shape):
+    """What SteadyRank makes of the feedback, in short."""
+
+    current: int
+    trusted: int
+    rounds: int
+    rejected: int
+    corrupted: float
+    n_changes: int
+
+
+class BandOut(Shape):
+    """Rounds of one regime in a row, both ends included, and whether it is the trusted one."""
+
+    start: int
+    end: int
+    regime: int
+    trusted: bool
+
+
+class PointOut(Shape):
+    """Some rounds in a row.
+
+    `time`: of the earliest list, seconds since 1970, null in old logs. `impressions`: lists shown. `clicks` and
+    `examined`: in their feedback that was learnt from or left out. `rejected`: feedback that the learner left out as
+    impossible. `fraud`: feedback left out by a label.
+    """
+
+    start: int
+    time: float | None
+    impressions: int
+    clicks: int
+    examined: int
+    rejected: int
+    fraud: int
+
+
+class TimelineOut(Shape):
+    """At most 200 points of `size` rounds each, from round 1."""
+
+    size: int
+    points: list[PointOut]
+
+
+_Items: TypeAlias = list[WatchItem]  # `list` is a member of what follows
+_Bands: TypeAlias = list[BandOut]
+_Labels: TypeAlias = list[LabelOut]
+
+
+class WatchOut(Shape):
+    """A board as a page shows it.
+
+    `event`: the latest one applied; `open`: impressions that can be answered now; `events`: how many of this board
+    the log holds, from number `edge` on; `lag`: how many in the store were not applied here yet; `stale`: the log is
+    being folded again; `first_round`: the first one that may be labelled; `list`: the best active items by estimate;
+    `diverging`: items whose click rate is outside of the interval of their estimate, by how far.
+    """
+
+    board: BoardOut
+    event: int
+    open: int
+    events: int
+    edge: int
+    lag: int
+    stale: bool
+    first_round: int
+    list: _Items
+    diverging: _Items
+    view: WatchView | None
+    bands: _Bands
+    timeline: TimelineOut
+    labels: _Labels

@@ -1,0 +1,109 @@
+"""What a page shows of a board: few numbers, whatever the number of items."""
+
+from typing import Any
+
+import numpy as np
+
+from ..contract import Bools, Floats, Ints
+from ..fold import Fold
+from ..intake import OPEN
+from ..views import View
+from .held import Held
+from .watch_shapes import BandOut, PointOut, TimelineOut, WatchItem, WatchView
+
+MOST_DIVERGING = 20
+_Z = 1.959963984540054  # 95 % of a normal distribution lie within so many standard deviations
+
+
+def watch(held: Held, lag: int) -> dict[str, Any]:
+    """The members of `WatchOut` but the board's own and the labels; `lag`: events not applied yet."""
+    board, edge = held.board, held.edge
+    view, timeline = board.fold.view(), board.learning.timeline
+    items = _Items(board.fold, view)
+    points = [PointOut(**point._asdict()) for point in timeline.points()]
+    return {
+        "event": held.applied, "open": int(np.count_nonzero(board.intake.state == OPEN)),
+        "events": board.events - edge.events, "edge": edge.seq + 1 if edge.seq else held.number, "lag": lag,
+        "stale": board.stale, "first_round": edge.first_round,
+        "list": items.best(), "diverging": items.diverging(), "view": None if view is None else _short(view),
+        "bands": [] if view is None else bands(view, board.intake.rounds),
+        "timeline": TimelineOut(size=timeline.size, points=points),
+    }  # fmt: skip
+
+
+def _short(view: View) -> WatchView:
+    return WatchView(
+        current=view.current, trusted=view.trusted, rounds=view.rounds, rejected=view.rejected,
+        corrupted=view.corrupted, n_changes=view.n_changes,
+    )  # fmt: skip
+
+
+def bands(view: View, rounds: int) -> list[BandOut]:
+    """Which regime each round up to the latest belongs to, in order.
+
+    Rounds before the first change that is remembered are taken for the regime that it left.
+    """
+    starts = [(1, view.changes[0].before if view.changes else view.current)]
+    starts += [(max(change.start, 1), change.after) for change in view.changes]
+    ends = [start - 1 for start, _ in starts[1:]] + [rounds]
+    found: list[BandOut] = []
+    for (start, regime), end in zip(starts, ends, strict=True):
+        if end < start:
+            continue
+        if found and found[-1].regime == regime:
+            found[-1].end = end
+        else:
+            found.append(BandOut(start=start, end=end, regime=regime, trusted=regime == view.trusted))
+    return found
+
+
+def interval(mean: Floats, weight: Floats) -> tuple[Floats, Floats]:
+    """Wilson's 95 % interval of rates estimated from so many looks, those that a prior stands for among them.
+
+    It stands for the quantiles of the Beta distribution with the same mean and weight.
+    """
+    share = _Z * _Z / weight
+    centre = (mean + share / 2.0) / (1.0 + share)
+    half = _Z / (1.0 + share) * np.sqrt(mean * (1.0 - mean) / weight + share / (4.0 * weight))
+    return np.maximum(centre - half, 0.0), np.minimum(centre + half, 1.0)
+
+
+class _Items:
+    """The items of a fold with their rates, estimates and intervals."""
+
+    def __init__(self, fold: Fold, view: View | None) -> None:
+        size = len(fold.names)
+        self._fold = fold
+        self._active: Bools = fold.active[:size]
+        self._looks: Ints = fold.looks[:size]
+        self._rate: Floats = fold.clicks[:size] / np.maximum(self._looks, 1)
+        self._estimate: Floats | None = None
+        if view is not None:
+            regime = view.regime(view.current)
+            self._estimate = regime.estimate[:size]
+            self._low, self._high = interval(self._estimate, regime.weight[:size])
+
+    def best(self) -> list[WatchItem]:
+        """The active items of a list, by estimate, or by click rate where there is none."""
+        score = np.where(self._active, self._rate if self._estimate is None else self._estimate, -1.0)
+        size = min(self._fold.length, int(np.count_nonzero(self._active)))
+        return [self._item(int(slot)) for slot in np.argsort(-score, kind="stable")[:size]]
+
+    def diverging(self) -> list[WatchItem]:
+        """Items whose click rate is outside of the interval, the farthest in its own standard deviations first."""
+        if self._estimate is None:
+            return []
+        beyond = np.maximum(self._low - self._rate, self._rate - self._high)
+        outside = np.flatnonzero((beyond > 0.0) & (self._looks > 0))
+        order = np.argsort(-beyond[outside] * np.sqrt(self._looks[outside]), kind="stable")
+        return [self._item(int(slot)) for slot in outside[order][:MOST_DIVERGING]]
+
+    def _item(self, slot: int) -> WatchItem:
+        said: tuple[float | None, ...] = (None, None, None)
+        if self._estimate is not None:
+            said = float(self._estimate[slot]), float(self._low[slot]), float(self._high[slot])
+        return WatchItem(
+            item=self._fold.names[slot], active=bool(self._active[slot]), looks=int(self._looks[slot]),
+            clicks=int(self._fold.clicks[slot]), rate=float(self._rate[slot]), estimate=said[0], low=said[1],
+            high=said[2],
+        )  # fmt: skip

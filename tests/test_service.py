@@ -690,6 +690,7 @@ def test_events_are_read_as_they_were_written():
         events.Expired(4),
         events.Shown(1, 2, 3, 0, [1, 2], [(0, 0.5)]), events.Answered(1, 2, 3, 0, [1, 2], [], [1], 2),
         events.Added(["x"]), events.Retired("x"), events.History([events.Past(["a"], [0], 1)], "b"),
+        events.Labelled(2**63 - 1, 1, 9, "fraud"), events.Unlabelled(1), events.Shown(1, 2, 3, 0, [1], [], 1.5e9),
     ):  # fmt: skip
         assert events.decode(events.encode(event)) == event
         if not isinstance(event, events.Created | events.Deleted):

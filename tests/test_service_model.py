@@ -13,6 +13,7 @@ from schemathesis.specs.openapi.checks import positive_data_acceptance
 
 from service_tools import Clocks, Server, replayed, serving
 from steadyrank.service import openapi
+from steadyrank.service.tickets import open_sealed
 
 LENGTH, LIFETIME = 3, 100.0
 FIRST = ["a", "b", "c", "d"]
@@ -30,8 +31,13 @@ class BoardModel(RuleBasedStateMachine):
         self.loop = asyncio.new_event_loop()
         self.clocks, self.starts = Clocks(), 0
         self.active, self.items = set(FIRST), list(FIRST)
-        self.looks, self.clicks = dict.fromkeys(FIRST, 0), dict.fromkeys(FIRST, 0)
-        self.answers, self.impressions = {}, {}  # by id: (bits, examined); (items, when shown)
+        self.learnt = []  # (round, items, bits, examined)
+        self.labels, self.made = {}, 0  # (start, end, label) by number, and how many there ever were
+        self.answers, self.impressions, self.rounds = (
+            {},
+            {},
+            {},
+        )  # by id: (bits, examined); (items, when shown); round
         self.expired = set()
         self._open()
         self.do(
@@ -59,6 +65,7 @@ class BoardModel(RuleBasedStateMachine):
         assert len(answer["items"]) == min(length or LENGTH, len(possible))
         assert set(answer["items"]) <= possible
         self.impressions[answer["impression"]] = (answer["items"], self.clocks.wall)
+        self.rounds[answer["impression"]] = open_sealed(answer["impression"], self.held().signer).round
         return answer["impression"]
 
     @rule(id_=shown, place=st.integers(0, LENGTH), bits=st.none() | st.lists(st.integers(0, 1), max_size=4))
@@ -84,12 +91,42 @@ class BoardModel(RuleBasedStateMachine):
             assert answer["outcome"] == ("duplicate" if id_ in self.answers else "learnt")
         if code == 200 and id_ not in self.answers:
             self.answers[id_] = meant
-            self._learn(items, *meant)
+            self.learnt.append((self.rounds[id_], items, *meant))
 
-    def _learn(self, items, bits, examined):
-        for item, bit in list(zip(items, bits, strict=False))[:examined]:
-            self.looks[item] += 1
-            self.clicks[item] += bit
+    def held(self):
+        return self.local.host.boards["b"]
+
+    def _word(self, t):
+        return next((word for _, (a, b, word) in sorted(self.labels.items(), reverse=True) if a <= t <= b), None)
+
+    def _counts(self):
+        """Looks and clicks by item, without what was labelled as fraud."""
+        counts = dict.fromkeys(self.items, (0, 0))
+        for t, items, bits, examined in self.learnt:
+            for item, bit in list(zip(items, bits, strict=False))[:examined]:
+                if self._word(t) != "fraud":
+                    counts[item] = (counts[item][0] + 1, counts[item][1] + bit)
+        return counts
+
+    @rule(start=st.integers(0, 12), size=st.integers(-1, 8), word=st.sampled_from(["fraud", "honest", "both"]))
+    def label(self, start, size, word):
+        self.do(self.local.host.catch_up())
+        end, latest = start + size, self.held().board.intake.rounds
+        good = 1 <= start <= end <= latest and word != "both"
+        body = {"start": start, "end": end, "label": word}
+        answer = self.do(self.local.ask("POST", "boards/b/labels", body, 200 if good else 422))
+        if good:
+            over = max((n for n, (a, b, _) in self.labels.items() if a <= end and start <= b), default=0)
+            if self.labels.get(over) != (start, end, word):  # else it is there already
+                self.made = over = self.made + 1
+                self.labels[over] = (start, end, word)
+            assert answer["number"] == over
+
+    @rule(number=st.integers(0, 4))
+    def unlabel(self, number):
+        code = 200 if 1 <= number <= self.made else 404
+        self.do(self.local.ask("DELETE", f"boards/b/labels/{number}", code=code))
+        self.labels.pop(number, None)
 
     @rule(item=st.sampled_from(["a", "e", "f"]))
     def add(self, item):
@@ -97,7 +134,6 @@ class BoardModel(RuleBasedStateMachine):
         self.active.add(item)
         if item not in self.items:
             self.items.append(item)
-            self.looks[item] = self.clicks[item] = 0
 
     @rule(item=st.sampled_from(["a", "b", "e"]))
     def retire(self, item):
@@ -112,7 +148,7 @@ class BoardModel(RuleBasedStateMachine):
         for id_, (items, when) in self.impressions.items():
             over = self.clocks.wall - max(when, self.started) >= LIFETIME  # a start begins the time anew
             if over and id_ not in self.answers and id_ not in self.expired:
-                self._learn(items, [0] * len(items), len(items))
+                self.learnt.append((self.rounds[id_], items, [0] * len(items), len(items)))
             if over:
                 self.expired.add(id_)
 
@@ -123,22 +159,34 @@ class BoardModel(RuleBasedStateMachine):
     @rule()
     def restart(self):
         self.do(self.local.quiet())
+        self.do(self._steady())
         digest = self.local.digest()
         self.do(self.stack.aclose())
         assert replayed(self.url) == digest
         self._open()
         assert self.local.digest() == digest
 
+    async def _steady(self):
+        """Until the log is folded again."""
+        while self.held().refolding is not None:
+            await asyncio.sleep(0.005)
+
     @invariant()
     def the_counts_agree(self):
         if not hasattr(self, "local"):
             return
+        self.do(self._steady())
         state = self.do(self.local.ask("GET", "boards/b/state"))
-        assert {item["item"]: (item["looks"], item["clicks"]) for item in state["items"]} == {
-            item: (self.looks[item], self.clicks[item]) for item in self.items
-        }
+        assert {item["item"]: (item["looks"], item["clicks"]) for item in state["items"]} == self._counts()
         assert {item["item"] for item in state["items"] if item["active"]} == self.active
         assert state["board"]["answers"] == len(self.answers)
+        watched = self.do(self.local.ask("GET", "boards/b/watch"))
+        points = {p["start"]: p for p in watched["timeline"]["points"]}
+        for t, point in points.items():
+            told = [row for row in self.learnt if row[0] == t]
+            assert point["examined"] == sum(row[3] for row in told)
+            assert point["fraud"] == (len(told) if self._word(t) == "fraud" else 0)
+        assert {x["number"]: (x["start"], x["end"], x["label"]) for x in watched["labels"]} == self.labels
 
     def teardown(self):
         if hasattr(self, "local"):

@@ -18,6 +18,8 @@ import steadyrank as sr
 from service_tools import ITEMS, Server, replayed
 from steadyrank.client import Client
 from steadyrank.service import events
+from steadyrank.service.moving import compact
+from steadyrank.service.recovery import rebuild
 from steadyrank.service.store import Store
 
 KILLS = int(os.environ.get("STEADYRANK_KILLS", "5"))
@@ -230,6 +232,82 @@ def test_workers_on_one_database_agree(database, tmp_path):
     assert "divergence" not in "".join((tmp_path / f"log{i}").read_text() for i in range(3))
 
 
+def test_labels_hold_on_every_store_whatever_is_killed(url, tmp_path):
+    server = Server(url, tmp_path / "log").wait()
+    client = server.client()
+    client.put_board("b", items=ITEMS, length=4, settle=0)
+    shown = [client.rank("b") for _ in range(300)]
+    rows = [{"board": "b", "impression": s.impression, "clicked": s.items[1]} for s in shown[:290]]
+    assert {row["code"] for row in client.feedback_batch(rows)} == {200}
+    assert client.label("b", 101, 200, "fraud") == 1
+    assert client.label("b", 281, 300, "fraud") == 2
+    server.kill()  # while the log is being folded again, most of the time
+    server.start()
+    client = server.wait().client()
+    until(lambda: not client.watch("b")["stale"])
+    state = client.state("b")
+    assert sum(item["looks"] for item in state["items"]) == 2 * (290 - 100 - 10)
+    for s in shown[290:]:  # open when they were labelled
+        assert client.feedback("b", s.impression, clicked=None) == "learnt"
+    watched = client.watch("b")
+    assert sum(point["fraud"] for point in watched["timeline"]["points"]) == 100 + 20
+    assert [label["number"] for label in watched["labels"]] == [1, 2]
+    client.unlabel("b", 1)
+    until(lambda: not client.watch("b")["stale"])
+    assert sum(item["looks"] for item in client.state("b")["items"]) == 2 * 280
+    assert server.stop() == 0
+    digest = replayed(url)
+    store = Store(url)
+    assert compact(store, 0.0, 200)["b"] > 300
+    store.close()
+    server.start()
+    client = server.wait().client()
+    first = client.watch("b")["first_round"]
+    assert first > 1
+    with pytest.raises(sr.Refused, match=f"the first round that can be is {first}") as refusal:
+        client.label("b", first - 1, 300, "honest")
+    assert refusal.value.code == 409
+    assert client.watch("b")["events"] == 200
+    assert server.stop() == 0
+    store = Store(url)
+    assert rebuild(store, next(iter(store.boards())), "b", store.head()).digest() == digest
+    store.close()
+
+
+def test_workers_on_one_database_agree_on_labels(database, tmp_path):
+    url = database.fresh()
+    servers = [Server(url, tmp_path / f"log{i}") for i in range(2)]
+    clients = [server.wait().client() for server in servers]
+    clients[0].put_board("b", items=ITEMS, length=4, settle=0)
+    until(lambda: all(client.boards() for client in clients))
+    crowd = Crowd([server.address for server in servers], threads=4)
+
+    def ask(i):
+        with contextlib.closing(Client(servers[i % 2].address)) as client:
+            return client.label("b", 10 * i + 1, 10 * i + 15, ("fraud", "honest")[i // 2 % 2])
+
+    try:
+        until(lambda: len(crowd.acknowledged) > 200)
+        with concurrent.futures.ThreadPoolExecutor(2) as pool:
+            numbers = list(pool.map(ask, range(8), timeout=60))
+        clients[1].unlabel("b", numbers[0])
+        clients[0].unlabel("b", numbers[5])
+        more = len(crowd.acknowledged) + 100
+        until(lambda: len(crowd.acknowledged) > more)
+    finally:
+        crowd.end()
+    assert sorted(numbers) == list(range(1, 9))
+    assert not crowd.refused
+    until(lambda: not any(client.watch("b")["stale"] for client in clients))
+    until(lambda: len({str(client.state("b")) for client in clients}) == 1)
+    assert clients[0].labels("b") == clients[1].labels("b")
+    assert len(clients[0].labels("b")) == 6
+    for server in servers:
+        assert server.stop() == 0
+    assert replayed(url)
+    assert "divergence" not in "".join((tmp_path / f"log{i}").read_text() for i in range(2))
+
+
 def until(condition, seconds=30.0):
     end = time.monotonic() + seconds
     while not condition():
@@ -292,8 +370,6 @@ def test_a_shortened_log_goes_on_and_another_learner_is_refused(url, tmp_path):
     store = Store(url)
     number = next(iter(store.boards()))
     assert len(list(store.entries(0, store.head(), number))) == 1000
-    from steadyrank.service.recovery import rebuild
-
     assert rebuild(store, number, "b", store.head()).digest() == digest
     store.close()
     out = tmp_path / "b.jsonl"

@@ -2,12 +2,14 @@
 
 import http.client
 import json
+import pathlib
 import secrets
+import shutil
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, BinaryIO
 from urllib.parse import quote, urlsplit
 
 from .refusals import Refused
@@ -107,6 +109,40 @@ class Client:
         """Items with click rates and estimates, and the learner's own view."""
         return self._ask("GET", f"{_board(board)}/state")
 
+    def label(self, board: str, start: int, end: int, label: str) -> int:
+        """Label rounds, both ends included, as "fraud" or "honest"; the number of the label."""
+        body = {"start": start, "end": end, "label": label}
+        return int(self._ask("POST", f"{_board(board)}/labels", body)["number"])
+
+    def unlabel(self, board: str, number: int) -> None:
+        """Take a label back."""
+        self._ask("DELETE", f"{_board(board)}/labels/{_part(str(number))}")
+
+    def labels(self, board: str) -> list[dict[str, Any]]:
+        """The labels in force, by number."""
+        found: list[dict[str, Any]] = self._ask("GET", f"{_board(board)}/labels")["labels"]
+        return found
+
+    def watch(self, board: str) -> dict[str, Any]:
+        """What a page of a board shows: list, diverging items, regimes, time line, labels."""
+        return self._ask("GET", f"{_board(board)}/watch")
+
+    def export(self, board: str, path: str | pathlib.Path) -> int:
+        """Write the board with its log to a file, whole or not at all; how many bytes.
+
+        The server reads the whole log before it answers: the client's `timeout` must allow for that.
+        """
+        path = pathlib.Path(path)
+        fresh = path.with_name(f".{path.name}.part")
+        try:
+            with open(fresh, "wb") as file:
+                self._ask("GET", f"{_board(board)}/export", into=file)
+                size = file.tell()
+            fresh.replace(path)
+        finally:
+            fresh.unlink(missing_ok=True)
+        return size
+
     def forget_client(self, board: str, client: str) -> int:
         """Delete what is kept of a client; how many impressions."""
         return int(self._ask("DELETE", f"{_board(board)}/clients/{_part(client)}")["impressions"])
@@ -118,10 +154,10 @@ class Client:
             connection.close()
             self._local.connection = None
 
-    def _ask(self, method: str, path: str, body: Any = None) -> dict[str, Any]:
+    def _ask(self, method: str, path: str, body: Any = None, into: BinaryIO | None = None) -> dict[str, Any]:
         for attempt in range(1, self._tries + 1):
             try:
-                status, wait, content = self._once(method, path, body)
+                status, wait, content = self._once(method, path, body, into)
             except (OSError, http.client.HTTPException) as error:
                 self.close()
                 if attempt == self._tries:
@@ -136,7 +172,9 @@ class Client:
             return content
         raise AssertionError("unreachable")
 
-    def _once(self, method: str, path: str, body: Any) -> tuple[int, float, dict[str, Any]]:
+    def _once(
+        self, method: str, path: str, body: Any, into: BinaryIO | None = None
+    ) -> tuple[int, float, dict[str, Any]]:
         connection = getattr(self._local, "connection", None)
         if connection is None:
             kind = http.client.HTTPSConnection if self._parts.scheme == "https" else http.client.HTTPConnection
@@ -148,6 +186,13 @@ class Client:
         sent = None if body is None else json.dumps(body).encode()
         connection.request(method, self._parts.path.rstrip("/") + path, sent, headers)
         answer = connection.getresponse()
+        if into is not None and answer.status == 200:
+            into.seek(0)
+            into.truncate()  # what an answer that was cut off left there
+            shutil.copyfileobj(answer, into, 1 << 18)
+            if answer.length:
+                raise http.client.IncompleteRead(b"", answer.length)
+            return 200, 0.0, {}
         raw = answer.read()
         wait = answer.getheader("retry-after") or "1"
         try:

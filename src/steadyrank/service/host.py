@@ -16,7 +16,7 @@ from .boards import check
 from .events import AnyEvent, Config
 from .held import Edge, Held
 from .journal import MOST_BEHIND, Journal, Line
-from .recovery import Kept, fold_again, read_edge, recover, save
+from .recovery import Kept, fold_again, moved_edges, recover, save
 from .sql import Unavailable
 from .store import Key, Store
 
@@ -69,11 +69,12 @@ class Host:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        available = self.journal.available
         await self.journal.stop()
         await asyncio.sleep(0)  # what the journal delivered last
         while self._inbox:
             await asyncio.sleep(0)
-        if self.journal.available:
+        if available:
             kept = [(held, held.board.keep()) for held in self.numbers.values() if not held.board.stale]
             await asyncio.gather(*(self._snapshot(held, held.applied, copy) for held, copy in kept))
 
@@ -262,8 +263,7 @@ class Host:
             if rounds % 600 == 0:
                 for number, days in limits:
                     store.forget_clients(number, now - 86_400 * days)
-            moved = [board for board, edge in store.edges().items() if edge != edges.get(board, edge)]
-            return store.api_keys(), {board: read_edge(store, board) for board in moved}
+            return store.api_keys(), moved_edges(store, edges)
 
         try:
             self.keys, moved = await self.journal.do(chore)

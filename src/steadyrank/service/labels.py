@@ -112,6 +112,10 @@ class Labels:
             del self.numbers[next(iter(self.numbers))]
         return label.number
 
+    def after(self, key: int, start: int, end: int, word: str) -> int:
+        """The number that `add` would give, or its refusal; nothing changes."""
+        return Labels(self.keep()).add(key, start, end, word)
+
     def remove(self, number: int) -> None:
         """Take a label back; one that is not in force stays so."""
         if self.labels.pop(number, None) is not None:

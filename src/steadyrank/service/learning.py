@@ -19,18 +19,20 @@ class Learning:
         self.spans = Spans()  # the labels that it is folded with
         self.reached = 0  # the largest round whose feedback was learnt from or left out
         self.timeline = Timeline()
-        self._rejected = fold.rejected
+        self._rejecting: bool = getattr(fold.learner, "reject_impossible", False)  # a look a time costs too much
 
     def learn(self, t: int, ranking: Ints, note: Floats, clicks: Bools, examined: int, late: bool) -> None:
         """Take one impression's feedback, as `Fold.learn` does."""
         word = self.spans.word(t) if self.spans else None
         if t > self.reached:
             self.reached = t
-        if word != FRAUD:
-            self.fold.learn(t, ranking, note, clicks, examined, late or word == HONEST)
-        rejected = self.fold.rejected
-        self.timeline.learn(t, int(np.count_nonzero(clicks)), examined, rejected - self._rejected, word == FRAUD)
-        self._rejected = rejected
+        if word == FRAUD:
+            self.timeline.learn(t, int(np.count_nonzero(clicks)), examined, 0, 1)
+            return
+        before = self.fold.rejected if self._rejecting else 0
+        self.fold.learn(t, ranking, note, clicks, examined, late or word == HONEST)
+        rejected = self.fold.rejected - before if self._rejecting else 0
+        self.timeline.learn(t, int(np.count_nonzero(clicks)), examined, rejected, 0)
 
     def follow(self, spans: Spans, anyway: bool = False) -> bool:
         """Go on with other labels, if no feedback taken so far has another one, or `anyway`; whether it does."""

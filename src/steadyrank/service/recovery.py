@@ -124,6 +124,18 @@ def read_edge(store: Store, number: int) -> Edge:
     raise ValueError(f"board {number}: no snapshot can be read, and the beginning of its log is no longer kept")
 
 
+def moved_edges(store: Store, known: dict[int, int]) -> dict[int, Edge]:
+    """Where the logs begin that no longer begin where it is known, by board."""
+    found = {}
+    for number, edge in store.edges().items():
+        if known.get(number, edge) != edge:
+            try:
+                found[number] = read_edge(store, number)
+            except ValueError as error:
+                log.error("edge left out", extra={"fields": {"board": number, "why": str(error)}})
+    return found
+
+
 def take_all(board: Board, entries: Iterable[Entry]) -> int:
     """Apply events, and go on learning as before when settings change; the number of the last one, or 0."""
     last = 0

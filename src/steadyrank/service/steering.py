@@ -39,14 +39,15 @@ async def label(host: Host, held: Held, start: int, end: int, word: str) -> Labe
         raise Refused(422, f"start must be a round from 1 to the latest, {rounds}, not {start}")
     if not start <= end <= rounds:
         raise Refused(422, f"end must be a round from start, {start}, to the latest, {rounds}, not {end}")
-    key = host.next_key()
-    edge = await _write(host, held, events.Labelled(key, start, end, word), start)
-    if edge is not None:
-        raise _kept_no_longer(edge, f"{start} to {end}")
-    labels = held.board.labels
-    number = labels.numbers.get(key, 0)
-    if not number:
-        raise Refused(422, f"a board has at most {len(labels.labels)} labels: take some back")
+    key, labels = host.next_key(), held.board.labels
+    number = labels.after(key, start, end, word)  # refuses one too many
+    if number > labels.count:
+        edge = await _write(host, held, events.Labelled(key, start, end, word), start)
+        if edge is not None:
+            raise _kept_no_longer(edge, f"{start} to {end}")
+        number = held.board.labels.numbers.get(key, 0)
+    if not number or held.number not in host.numbers:
+        raise Refused(409, "the board was deleted, or labelled by others, at the same moment: look again")
     return Label(number, start, end, word)
 
 

@@ -1,0 +1,252 @@
+"""What a page of a board shows, and the time line that it draws."""
+
+import asyncio
+import json
+
+import hypothesis.strategies as st
+import numpy as np
+import pytest
+from hypothesis import given
+from scipy.stats import beta
+
+from service_tools import replayed, serving
+from steadyrank.service import events
+from steadyrank.service.boards import Board
+from steadyrank.service.held import Held
+from steadyrank.service.moving import bring_in
+from steadyrank.service.store import Store
+from steadyrank.service.timeline import POINTS, Point, Timeline
+from steadyrank.service.watching import bands, interval, watch
+from steadyrank.views import Change, View
+
+
+@pytest.fixture
+def url(tmp_path):
+    return f"sqlite:///{tmp_path}/store.db"
+
+
+def run(coroutine):
+    return asyncio.run(coroutine)
+
+
+def test_what_a_page_shows(url):
+    """Two items that are always clicked where they are shown, one that was retired, and lists still open."""
+
+    async def story():
+        async with serving(url) as local:
+            await local.board(items=list("abcdef"), length=3, settle=0)
+            for _ in range(40):
+                shown = await local.rank()
+                local.clocks.pass_time(10)
+                clicked = next((item for item in shown["items"] if item in "ab"), None)
+                await local.answer(shown, clicked=clicked)
+            await local.ask("DELETE", "boards/b/items/b")
+            left = [await local.rank() for _ in range(2)]
+            await local.quiet()
+            watched = await local.ask("GET", "boards/b/watch")
+            state = await local.ask("GET", "boards/b/state")
+            assert watched["board"] == state["board"] == await local.ask("GET", "boards/b")
+            assert watched["event"] == watched["events"] == 1 + 2 * 40 + 1 + 2
+            assert (watched["open"], watched["lag"], watched["stale"]) == (2, 0, False)
+            assert (watched["edge"], watched["first_round"], watched["labels"]) == (1, 1, [])
+            assert watched["view"] == {key: state["view"][key] for key in watched["view"]}
+            assert watched["bands"] == [{"start": 1, "end": 42, "regime": 1, "trusted": True}]
+            active = sorted((i for i in state["items"] if i["active"]), key=lambda i: -i["estimate"])
+            assert [{k: v for k, v in i.items() if k not in ("low", "high")} for i in watched["list"]] == active[:3]
+            assert watched["list"][0]["item"] == "a"
+            assert all(0.0 <= i["low"] < i["estimate"] < i["high"] <= 1.0 for i in watched["list"])
+            points = watched["timeline"]["points"]
+            assert (watched["timeline"]["size"], len(points)) == (1, 42)
+            assert [p["time"] for p in points] == [1.7e9 + 10 * t for t in range(40)] + [1.7e9 + 400] * 2
+            assert [p["clicks"] for p in points][40:] == [0, 0]
+            assert sum(p["clicks"] for p in points) == state["board"]["clicks"]
+            assert sum(p["examined"] for p in points) == sum(i["looks"] for i in state["items"])
+            again = await local.ask("GET", "boards/b/watch")
+            assert again == watched
+            await local.answer(left[0], clicked=None)
+            assert (await local.ask("GET", "boards/b/watch"))["open"] == 1
+            await local.ask("GET", "boards/none/watch", code=404)
+
+    run(story())
+
+
+def test_a_learner_without_a_view_is_watched_by_its_click_rates(url):
+    async def story():
+        async with serving(url) as local:
+            await local.board(settle=0, learner="CascadeUCB1")
+            for _ in range(20):
+                shown = await local.rank()
+                await local.answer(shown, clicked="item 3" if "item 3" in shown["items"] else None)
+            watched = await local.ask("GET", "boards/b/watch")
+            assert (watched["view"], watched["bands"], watched["diverging"]) == (None, [], [])
+            assert (watched["list"][0]["item"], watched["list"][0]["estimate"]) == ("item 3", None)
+            assert watched["list"][0]["rate"] > watched["list"][1]["rate"]
+
+    run(story())
+
+
+def test_items_whose_clicks_an_attack_moved_diverge():
+    """For 1,000 rounds nobody clicks item 1 and everybody item 2; then it is the other way round for good."""
+    board = Board(events.Config(length=1, settle=0, settings={"caution": 0.0}), [f"i{k}" for k in range(30)])
+    for t in range(1, 4001):
+        k = t % 30
+        clicked = (t % 3 == 0) if k not in (1, 2) else (k == 2) == (t <= 1000)
+        board.apply(events.Answered(t, t, t - 1, 0, [k], [], [0] if clicked else [], 1))
+    held = Held(1, "b", b"s" * 32, board)
+    watched = watch(held, 0)
+    assert [band.regime for band in watched["bands"]] == [1, 2]
+    assert [band.trusted for band in watched["bands"]] == [False, True]
+    assert abs(watched["bands"][0].end - 1000) < 100
+    assert watched["bands"][1].end == 4000
+    assert {item.item for item in watched["diverging"][:2]} == {"i1", "i2"}
+    for item in watched["diverging"]:
+        assert not item.low <= item.rate <= item.high
+
+
+def test_bands_follow_the_changes_and_leave_no_gap():
+    def view(*changes, current=1, trusted=1):
+        return View((), current, trusted, 100, 0, 0.0, len(changes), tuple(Change(*c) for c in changes))
+
+    def ranges(view, rounds):
+        return [(b.start, b.end, b.regime, b.trusted) for b in bands(view, rounds)]
+
+    assert ranges(view(), 0) == []
+    assert ranges(view(), 100) == [(1, 100, 1, True)]
+    moved = view((40, 50, 1, 2), (60, 70, 2, 1), current=1)
+    assert ranges(moved, 100) == [(1, 39, 1, True), (40, 59, 2, False), (60, 100, 1, True)]
+    at_once = view((40, 50, 1, 2), (40, 60, 2, 3), (90, 95, 3, 1), trusted=3)
+    assert ranges(at_once, 100) == [(1, 39, 1, False), (40, 89, 3, True), (90, 100, 1, False)]
+    back = view((40, 50, 1, 2), (40, 60, 2, 1), current=1)
+    assert ranges(back, 100) == [(1, 100, 1, True)]
+
+
+def test_the_interval_is_close_to_that_of_the_beta_distribution():
+    for a, b in ((3, 17), (30, 170), (40, 10), (500, 500), (20, 3000)):
+        low, high = interval(np.array([a / (a + b)]), np.array([float(a + b)]))
+        width = beta.ppf(0.975, a, b) - beta.ppf(0.025, a, b)
+        assert abs(low[0] - beta.ppf(0.025, a, b)) < 0.12 * width
+        assert abs(high[0] - beta.ppf(0.975, a, b)) < 0.12 * width
+    low, high = interval(np.array([2 / 302]), np.array([302.0]))
+    assert high[0] > beta.ppf(0.975, 2, 300)  # with few clicks it is wider
+    low, high = interval(np.array([0.0, 1.0, 0.5]), np.array([1e-3, 1e-3, 2.0]))
+    assert np.all((low >= 0.0) & (high <= 1.0) & (low < high))
+
+
+def test_a_page_stays_small_with_many_items_and_rounds(url):
+    async def story():
+        async with serving(url) as local:
+            names = [f"a name of some length for item {k}" for k in range(5_000)]
+            await local.board(items=names, length=10, settle=0)
+            rng = np.random.default_rng(0)
+            for batch in range(10):
+                rows = [
+                    {"items": [names[k] for k in rng.integers(0, 5_000, 10).tolist()], "clicks": [1] * 10}
+                    for _ in range(1_000)
+                ]
+                rows = [row for row in rows if len(set(row["items"])) == 10]
+                await local.ask("POST", "boards/b/history", {"rows": rows, "batch": f"{batch}"})
+            got = await local.http.get("/v1/boards/b/watch")
+            watched = got.json()
+            assert len(got.content) < 40_000
+            assert (len(watched["list"]), len(watched["diverging"])) == (10, 20)
+            assert watched["timeline"]["size"] == 64
+            assert POINTS / 2 < len(watched["timeline"]["points"]) <= POINTS
+            assert {p["time"] for p in watched["timeline"]["points"]} == {None}
+            assert sum(p["impressions"] for p in watched["timeline"]["points"]) == watched["board"]["rounds"] > 9_000
+
+    run(story())
+
+
+def test_feedback_that_is_impossible_is_in_the_time_line():
+    board = Board(events.Config(length=3, settle=0, settings={"reject_impossible": True}), list("abcd"))
+    board.apply(events.Answered(1, 1, 0, 0, [0, 1, 2], [], [0, 2], 3, 8.0))
+    board.apply(events.Answered(2, 2, 1, 0, [0, 1, 2], [], [2], 3, 7.0))
+    assert board.learning.timeline.points() == [Point(1, 8.0, 1, 2, 3, 1, 0), Point(2, 7.0, 1, 1, 3, 0, 0)]
+    assert board.fold.view().rejected == 1
+
+
+rounds = st.one_of(st.integers(1, 300), st.integers(1, 100_000), st.integers(1, 2**60))
+shows = st.tuples(rounds, st.one_of(st.just(0.0), st.floats(1.0, 2e9)))
+learns = st.tuples(rounds, st.integers(0, 3), st.integers(0, 9), st.integers(0, 1), st.integers(0, 1))
+
+
+@given(st.lists(st.one_of(shows, learns), max_size=60))
+def test_joining_points_keeps_all_counts_and_the_earliest_times(rows):
+    """Whatever comes in whatever order: as if the size of the points had been the last one from the beginning."""
+    line = Timeline()
+    for row in rows:
+        (line.show if len(row) == 2 else line.learn)(*row)
+    points = line.points()
+    size = line.size
+    assert size & (size - 1) == 0
+    latest = max((row[0] for row in rows), default=0)
+    assert len(points) == -(-latest // size) <= POINTS
+    assert size == 1 or latest > POINTS * size // 2
+    for i, point in enumerate(points):
+        here = [row for row in rows if (row[0] - 1) // size == i]
+        told = [row for row in here if len(row) == 5]
+        times = [row[1] for row in here if len(row) == 2 and row[1]]
+        sums = [sum(row[j] for row in told) for j in range(1, 5)]
+        assert point == Point(1 + i * size, min(times, default=None), len(here) - len(told), *sums)
+    again = Timeline.restore(line.arrays())
+    assert again.points() == points
+    for part in (line, again):
+        part.show(latest + 1, 3.0)
+    assert again.points() == line.points()
+
+
+def test_the_time_line_does_not_depend_on_restarts(url, monkeypatch):
+    monkeypatch.setattr("steadyrank.service.host.SNAPSHOT_EVERY", 50)
+
+    async def story():
+        for seed in range(3):
+            async with serving(url, seed=seed) as local:
+                await local.board(settle=0)
+                for _ in range(120):
+                    await local.answer(await local.rank(), clicked=None)
+                digest = local.digest()
+                timeline = (await local.ask("GET", "boards/b/watch"))["timeline"]
+            assert replayed(url) == digest
+        assert (timeline["size"], [p["impressions"] for p in timeline["points"]]) == (2, [2] * 180)
+
+    run(story())
+
+
+OLD = """\
+{"steadyrank": "board", "format": 1, "board": "old"}
+{"at": 1.5, "event": ["created",{"length":2,"learner":"CascadeUCB1","settings":{},"seed":0,"new_share":0.2,\
+"lifetime":1800.0,"settle":0.0,"count_unanswered":true,"most_open":3,"public_feedback":true,"client_minute":60,\
+"client_days":30.0},["a","b","c"]]}
+{"at": 2.5, "event": ["shown",5,1,0,0,[2,0],[]]}
+{"at": 2.5, "event": ["answered",5,1,0,0,[2,0],[],[1],2]}
+{"at": 2.5, "event": ["added",["d"]]}
+{"at": 2.5, "event": ["shown",6,2,1,0,[3,1],[]]}
+{"at": 2.5, "event": ["history",[[["a","b"],[0],1]],"june"]}
+{"at": 2.5, "event": ["expired",2]}
+{"events": 7, "header": "ecbb805c495ab7ca6abf8aa6677ece5851bdb84f5085aa1fc3d83c2ea27dec23", \
+"digest": "2489e91c5da6ebc1"}
+"""
+
+
+def test_a_file_from_before_there_were_labels_is_read(url, tmp_path):
+    """Written by the version before; its times are not known."""
+    path = tmp_path / "old.jsonl"
+    path.write_text(OLD)
+    kept = Store(url)
+    assert bring_in(kept, path, None) == ("old", 7)
+    path.write_text(OLD.replace("[2,0],[],[1],2]", "[2,0],[],[0],2]"))
+    with pytest.raises(ValueError, match="not as it was written"):
+        bring_in(kept, path, "changed")
+    path.write_text(OLD.replace('"format": 1', '"format": 3'))
+    with pytest.raises(ValueError, match="no board of a format up to 2"):
+        bring_in(kept, path, "newer")
+    kept.close()
+
+    async def story():
+        async with serving(url) as local:
+            watched = await local.ask("GET", "boards/old/watch")
+            assert json.dumps(watched["timeline"]["points"][0]["time"]) == "null"
+            assert [p["impressions"] for p in watched["timeline"]["points"]] == [1, 1, 1]
+            assert [p["examined"] for p in watched["timeline"]["points"]] == [2, 2, 1]
+
+    run(story())

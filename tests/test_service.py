@@ -623,7 +623,7 @@ def test_every_route_is_described(url):
             for path in (
                 "/v1/boards",
                 "/v1/feedback",
-                *(f"/v1/boards/{{board}}/{x}" for x in ("rank", "state", "history")),
+                *(f"/v1/boards/{{board}}/{x}" for x in ("rank", "state", "history", "labels", "watch", "export")),
             ):
                 assert path in paths
             assert set(described["components"]["schemas"]["FeedbackIn"]["properties"]) == {

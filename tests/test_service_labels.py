@@ -1,13 +1,16 @@
 """Labels: what is learnt with and without them, and that no restart, order or second worker changes that."""
 
 import asyncio
+import itertools
 import logging
 import shutil
 import threading
 import time
 
+import hypothesis.strategies as st
 import numpy as np
 import pytest
+from hypothesis import given
 
 import steadyrank as sr
 from service_tools import ITEMS, Server, replayed, serving
@@ -171,6 +174,21 @@ def test_where_labels_overlap_the_later_one_counts():
     assert labels.add(11, 1, 100, "fraud") == 1  # came twice, long after it was taken back
     assert labels.spans == Spans([(50, 120, "fraud")])
     assert Labels(labels.keep()).keep() == labels.keep()
+
+
+@given(
+    st.lists(st.tuples(st.integers(1, 20), st.integers(0, 9), st.sampled_from(["fraud", "honest"])), max_size=12),
+    st.integers(0, 11),
+)
+def test_every_round_has_the_word_of_the_latest_label_that_touches_it(rows, gone):
+    labels = [Label(i, start, start + size, word) for i, (start, size, word) in enumerate(rows, 1) if i != gone]
+    spans = lay(labels)
+    for t in range(32):
+        words = [x.label for x in labels if x.start <= t <= x.end]
+        assert spans.word(t) == (words[-1] if words else None)
+    for (_, end, word), (start, _, after) in itertools.pairwise(spans.spans):
+        assert end + 1 < start or (end + 1 == start and word != after)
+    assert lay(reversed(labels)) == spans
 
 
 def test_spans_differ_first_where_a_round_has_another_word():
@@ -600,6 +618,41 @@ def test_a_board_with_labels_moves(url, tmp_path, short):
             first = (await local.ask("GET", "boards/b/watch"))["first_round"]
             assert (first > 60) == short
             await label(local, 1, 2, code=409 if short else 200)
+
+    run(story())
+
+
+def test_a_label_in_the_log_that_comes_too_late_does_no_harm(url):
+    """No worker writes one; it holds for what is after the edge, in every fold alike."""
+
+    async def story():
+        await shortened(url, 61)
+        kept = Store(url)
+        number = number_of(kept)
+        kept.append([(number, events.encode(events.Labelled(1, 50, 90, "fraud")))], 1.0)
+        async with serving(url, seed=1) as one, serving(url, seed=2) as other:
+            digest = one.digest()
+            assert other.digest() == digest
+            first = (await one.ask("GET", "boards/b/watch"))["first_round"]
+            points = one.host.boards["b"].board.learning.timeline.points()
+            assert [p.start for p in points if p.fraud] == [*range(20, 31), *range(first, 91)]
+            await answered(one, 3)
+            digest = one.digest()
+        assert rebuild(kept, number, "b", kept.head()).digest() == digest
+        kept.close()
+
+    run(story())
+
+
+def test_a_file_is_whole_when_others_are_asked_for_at_once(url):
+    async def story():
+        async with serving(url) as local:
+            await local.board(settle=0)
+            await local.board("c", settle=0)
+            await answered(local, 10)
+            got = await asyncio.gather(*(local.http.get(f"/v1/boards/{name}/export") for name in "bcbc"))
+            assert [len(x.text.splitlines()) for x in got] == [1 + 21 + 1, 3, 1 + 21 + 1, 3]
+            assert got[0].content == got[2].content
 
     run(story())
 

@@ -169,11 +169,7 @@ class _Endpoint:
             if not self._service.host.ready:
                 raise Unavailable("the log is being read")
             answer = await self._route.run(await self._call(scope, receive))
-            if isinstance(answer, File):
-                await _send_file(send, answer)
-                self._service.metrics.count(self._name, 200, time.perf_counter() - begin)
-                return
-            content = _encode(answer)
+            content = answer if isinstance(answer, File) else _encode(answer)
         except Refused as refusal:
             code, extra, content = refuse(refusal.code, str(refusal), self._headers)
         except Unavailable as away:
@@ -182,10 +178,13 @@ class _Endpoint:
         except Exception:
             log.exception("a request failed", extra={"fields": {"route": self._route.path}})
             code, extra, content = refuse(500, "an error of the server; its log says more", self._headers)
-        headers = [(b"content-type", b"application/json"), (b"content-length", str(len(content)).encode())]
-        headers += [(name.encode(), value.encode()) for name, value in extra.items()]
-        await send({"type": "http.response.start", "status": code, "headers": headers})
-        await send({"type": "http.response.body", "body": content})
+        if isinstance(content, File):
+            await _send_file(send, content)
+        else:
+            headers = [(b"content-type", b"application/json"), (b"content-length", str(len(content)).encode())]
+            headers += [(name.encode(), value.encode()) for name, value in extra.items()]
+            await send({"type": "http.response.start", "status": code, "headers": headers})
+            await send({"type": "http.response.body", "body": content})
         self._service.metrics.count(self._name, code, time.perf_counter() - begin)
 
     async def _call(self, scope: Scope, receive: Receive) -> Call:

@@ -42,6 +42,7 @@ class Host:
         self.broken: dict[str, str] = {}  # boards that cannot be read, and why
         self.divergences = 0
         self.applied = 0
+        self.exporting = asyncio.Lock()  # one board at a time: it takes a thread, and room for its log
         self.chance = np.random.default_rng() if chance is None else chance
         self._inbox: collections.deque[tuple[Line, dict[int, tuple[str, bytes]]]] = collections.deque()
         self._key = int(self.chance.integers(1, 2**63))

@@ -48,7 +48,8 @@ async def watch(call: Call) -> WatchOut:
 async def export(call: Call) -> File:
     """The board with its log, as a file for `steadyrank import`; without the secret that signs impression ids."""
     name = call.host.find(call.board).name
-    return File(f"{name}.jsonl", await asyncio.to_thread(_write_file, call.host.url, name))
+    async with call.host.exporting:
+        return File(f"{name}.jsonl", await asyncio.to_thread(_write_file, call.host.url, name))
 
 
 def _write_file(url: str, name: str) -> BinaryIO:

@@ -578,6 +578,8 @@ def test_the_log_may_be_shortened_while_it_is_folded_again(url, monkeypatch):
             grown.set()
             await steady(local)
             assert gone[0] > 60
+            board = local.host.boards["b"].board
+            assert (board.answers, board.fold.looks.sum()) == (40, 73 - 1 - 2 + 23)
             digest = local.digest()
         kept = Store(url)
         assert rebuild(kept, number_of(kept), "b", kept.head()).digest() == digest
@@ -696,8 +698,13 @@ def test_a_log_shortened_before_there_were_labels_goes_on(url):
         edge = kept.shortened(number)
         with kept.db.transaction():
             kept.db.write("DELETE FROM snapshots WHERE seq > ?", edge)
-        kept.replace(number, edge, without_labels(rebuild(kept, number, "b", edge)))
+        old = without_labels(rebuild(kept, number, "b", edge))
+        kept.replace(number, edge, old)
         kept.close()
+        with pytest.raises(snapshots.Unreadable, match="old was made before there were labels"):
+            Board.restore(old, "old")
+        board = Board.restore(old, "old", older=True)
+        assert board.learning.reached == board.intake.rounds > 50
         async with serving(url) as local:
             watched = await local.ask("GET", "boards/b/watch")
             first = watched["first_round"]

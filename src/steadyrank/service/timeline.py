@@ -37,7 +37,7 @@ class Timeline:
                 setattr(self, name, [*map(sum, zip(old[::2], old[1::2], strict=True)), *[0] * (POINTS // 2)])
             pairs = zip(self.time[::2], self.time[1::2], strict=True)
             self.time = [min(filter(None, pair), default=0.0) for pair in pairs] + [0.0] * (POINTS // 2)
-            self.size, self.used, place = 2 * self.size, (self.used + 1) // 2, place // 2
+            self.size, self.used, place = 2 * self.size, 0, place // 2  # no place is beyond this one
         if place >= self.used:
             self.used = place + 1
         return place

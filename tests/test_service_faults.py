@@ -178,6 +178,8 @@ def test_a_board_that_cannot_be_read_is_left_out_and_the_others_are_served(url, 
         async with serving(url, seed=1) as local:
             await answered(local, 3)
             await local.ask("POST", "boards/bad/rank", {}, 503)
+            seen = await local.ask("GET", "boards")
+            assert ([board["board"] for board in seen["boards"]], seen["broken"]) == (["b"], ["bad"])
 
     run(before())
     kept = Store(url)

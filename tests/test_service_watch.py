@@ -140,7 +140,10 @@ def test_a_page_stays_small_with_many_items_and_rounds(url):
             rng = np.random.default_rng(0)
             for batch in range(10):
                 rows = [
-                    {"items": [names[k] for k in rng.integers(0, 5_000, 10).tolist()], "clicks": [1] * 10}
+                    {
+                        "items": [names[k] for k in rng.integers(0, 5_000, 10).tolist()],
+                        "clicks": [int(batch < 7)] * 10,
+                    }
                     for _ in range(1_000)
                 ]
                 rows = [row for row in rows if len(set(row["items"])) == 10]
@@ -161,7 +164,7 @@ def test_feedback_that_is_impossible_is_in_the_time_line():
     board = Board(events.Config(length=3, settle=0, settings={"reject_impossible": True}), list("abcd"))
     board.apply(events.Answered(1, 1, 0, 0, [0, 1, 2], [], [0, 2], 3, 8.0))
     board.apply(events.Answered(2, 2, 1, 0, [0, 1, 2], [], [2], 3, 7.0))
-    assert board.learning.timeline.points() == [Point(1, 8.0, 1, 2, 3, 1, 0), Point(2, 7.0, 1, 1, 3, 0, 0)]
+    assert board.learning.timeline.points() == [Point(1, 8.0, 1, 1, 2, 3, 1, 0), Point(2, 7.0, 1, 1, 1, 3, 0, 0)]
     assert board.fold.view().rejected == 1
 
 
@@ -187,7 +190,7 @@ def test_joining_points_keeps_all_counts_and_the_earliest_times(rows):
         told = [row for row in here if len(row) == 5]
         times = [row[1] for row in here if len(row) == 2 and row[1]]
         sums = [sum(row[j] for row in told) for j in range(1, 5)]
-        assert point == Point(1 + i * size, min(times, default=None), len(here) - len(told), *sums)
+        assert point == Point(1 + i * size, min(times, default=None), len(here) - len(told), len(told), *sums)
     again = Timeline.restore(line.arrays())
     assert again.points() == points
     for part in (line, again):

@@ -24,7 +24,8 @@ _ROWS_AT_ONCE = 1_000  # past clicks of an event
 async def list_boards(call: Call) -> shapes.BoardsOut:
     """Boards by name."""
     held = sorted(call.host.boards.items())
-    return shapes.BoardsOut(boards=[describe(board) for name, board in held if call.visible(name)])
+    broken = [name for name in sorted(call.host.broken) if call.visible(name)]
+    return shapes.BoardsOut(boards=[describe(board) for name, board in held if call.visible(name)], broken=broken)
 
 
 async def put_board(call: Call) -> shapes.BoardOut:

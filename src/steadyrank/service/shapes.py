@@ -60,9 +60,10 @@ class BoardOut(Shape):
 
 
 class BoardsOut(Shape):
-    """Every board that the key may see."""
+    """Every board that the key may see; `broken`: the names of those that cannot be read."""
 
     boards: list[BoardOut]
+    broken: list[str]
 
 
 class ItemsIn(Shape):

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 POINTS = 200
-_COUNTS = ("impressions", "clicks", "examined", "rejected", "fraud")
+_COUNTS = ("impressions", "feedback", "clicks", "examined", "rejected", "fraud")
 
 
 class Point(NamedTuple):
@@ -14,8 +14,9 @@ class Point(NamedTuple):
     start: int  # the first of them
     time: float | None  # seconds since 1970 of the earliest list shown in them, where the log says it
     impressions: int  # lists shown
-    clicks: int  # in feedback that was learnt from or left out
-    examined: int  # places looked at, in the same feedback
+    feedback: int  # lists whose feedback came to its end: learnt from or left out
+    clicks: int  # in that feedback
+    examined: int  # places looked at in it
     rejected: int  # feedback that the learner left out as impossible
     fraud: int  # feedback left out by a label
 
@@ -25,7 +26,9 @@ class Timeline:
 
     def __init__(self) -> None:
         self.size = 1
-        self.impressions, self.clicks, self.examined, self.rejected, self.fraud = ([0] * POINTS for _ in _COUNTS)
+        self.impressions, self.feedback, self.clicks, self.examined, self.rejected, self.fraud = (
+            [0] * POINTS for _ in _COUNTS
+        )
         self.time = [0.0] * POINTS  # 0: not known
         self.used = 0
 
@@ -52,6 +55,7 @@ class Timeline:
     def learn(self, t: int, clicks: int, examined: int, rejected: int, fraud: int) -> None:
         """Feedback of round `t` came to its end: learnt from, `rejected` by the learner, or left out as `fraud`."""
         place = self._place(t)
+        self.feedback[place] += 1
         self.clicks[place] += clicks
         self.examined[place] += examined
         self.rejected[place] += rejected

@@ -67,14 +67,15 @@ class BandOut(Shape):
 class PointOut(Shape):
     """Some rounds in a row.
 
-    `time`: of the earliest list, seconds since 1970, null in old logs. `impressions`: lists shown. `clicks` and
-    `examined`: in their feedback that was learnt from or left out. `rejected`: feedback that the learner left out as
-    impossible. `fraud`: feedback left out by a label.
+    `time`: of the earliest list, seconds since 1970, null in old logs. `impressions`: lists shown. `feedback`: those
+    whose feedback came to its end, learnt from or left out; `clicks` and `examined`: in it. `rejected`: feedback that
+    the learner left out as impossible. `fraud`: feedback left out by a label.
     """
 
     start: int
     time: float | None
     impressions: int
+    feedback: int
     clicks: int
     examined: int
     rejected: int

@@ -90,10 +90,14 @@ class _Items:
         return [self._item(int(slot)) for slot in np.argsort(-score, kind="stable")[:size]]
 
     def diverging(self) -> list[WatchItem]:
-        """Items whose click rate is outside of the interval, the farthest in its own standard deviations first."""
+        """Items whose click rate is outside of the interval, the farthest in its own standard deviations first.
+
+        By more than one click: no interval reaches down to 0, and an item never clicked would always be outside.
+        """
         if self._estimate is None:
             return []
-        beyond = np.maximum(self._low - self._rate, self._rate - self._high)
+        slack = 1.0 / np.maximum(self._looks, 1)
+        beyond = np.maximum(self._low - self._rate, self._rate - self._high) - slack
         outside = np.flatnonzero((beyond > 0.0) & (self._looks > 0))
         order = np.argsort(-beyond[outside] * np.sqrt(self._looks[outside]), kind="stable")
         return [self._item(int(slot)) for slot in outside[order][:MOST_DIVERGING]]

@@ -15,12 +15,12 @@ needed = pytest.mark.skipif(
 
 
 @contextlib.contextmanager
-def opened(address: str, width: int, *, dark: bool = False) -> Iterator[tuple[Page, list[str]]]:
+def opened(address: str, width: int, *, dark: bool = False, offline: bool = True) -> Iterator[tuple[Page, list[str]]]:
     """The page in a window of that width, and the errors that its console saw."""
     with sync_playwright() as play:
         browser = play.chromium.launch(executable_path=PROGRAM, args=["--no-sandbox"])
         context = browser.new_context(
-            viewport={"width": width, "height": 900}, color_scheme="dark" if dark else "light", offline=True
+            viewport={"width": width, "height": 900}, color_scheme="dark" if dark else "light", offline=offline
         )
         page = context.new_page()
         errors: list[str] = []

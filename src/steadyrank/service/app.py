@@ -16,7 +16,7 @@ from starlette.routing import Route as Path
 from starlette.types import Receive, Scope, Send
 
 from ..refusals import Refused
-from . import openapi
+from . import openapi, pages
 from .api import ROUTES
 from .bodies import LARGE, SMALL, read
 from .calls import Call, File, Route
@@ -57,10 +57,11 @@ class Service:
     """The routes over one host."""
 
     def __init__(
-        self, host: Host, upkeep: Callable[[], Awaitable[None]] | None = None, every: float = 3_600.0
-    ) -> None:
+        self, host: Host, upkeep: Callable[[], Awaitable[None]] | None = None, every: float = 3_600.0,
+        beside: Callable[[Host], Awaitable[None]] | None = None,
+    ) -> None:  # fmt: skip
         self.host = host
-        self._upkeep, self._every = upkeep, every
+        self._upkeep, self._every, self._beside = upkeep, every, beside
         self.door = Door(lambda: host.keys)
         self.metrics = Metrics(host)
 
@@ -76,7 +77,7 @@ class Service:
         paths += [Path(route.path, _preflight, methods=["OPTIONS"]) for route in ROUTES if route.scope == "public"]
         paths += [
             Path("/healthz", _alive), Path("/readyz", self._ready), Path("/metrics", self._metrics),
-            Path("/openapi.json", _description),
+            Path("/openapi.json", _description), *pages.paths(),
         ]  # fmt: skip
         app = Starlette(routes=paths, lifespan=self._lifespan, exception_handlers={HTTPException: _unknown})
         app.router.redirect_slashes = False  # a path that was shortened on its way must not mean something else
@@ -106,7 +107,12 @@ class Service:
                 await asyncio.sleep(1.0)
             else:
                 log.info("ready", extra={"fields": {"boards": len(self.host.boards), "event": self.host.applied}})
-                return
+                break
+        if self._beside is not None:
+            try:
+                await self._beside(self.host)
+            except Exception:
+                log.exception("what runs beside the service has failed")
 
     async def _maintain(self) -> None:
         while self._upkeep is not None:

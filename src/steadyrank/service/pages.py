@@ -1,0 +1,74 @@
+"""The pages of the dashboard: the same for everyone, with no data in them. What they show they ask for with a key."""
+
+import hashlib
+from collections.abc import Awaitable, Callable
+from importlib import resources
+
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+_TYPES = {
+    "css": "text/css; charset=utf-8", "html": "text/html; charset=utf-8", "js": "text/javascript; charset=utf-8",
+    "svg": "image/svg+xml",
+}  # fmt: skip
+_POLICY = "; ".join(
+    [
+        "default-src 'none'", "script-src 'self'", "style-src 'self'", "connect-src 'self'", "img-src 'self' data:",
+        "form-action 'none'", "frame-ancestors 'none'", "base-uri 'none'", "require-trusted-types-for 'script'",
+        "trusted-types 'none'",
+    ]
+)  # fmt: skip
+_HEADERS = {
+    "content-security-policy": _POLICY, "x-content-type-options": "nosniff", "referrer-policy": "no-referrer",
+    "cross-origin-opener-policy": "same-origin", "cross-origin-resource-policy": "same-origin",
+    "cache-control": "no-cache",
+}  # fmt: skip
+
+
+class Page:
+    """A file of the dashboard, read once."""
+
+    def __init__(self, name: str, content: bytes) -> None:
+        self._content = content
+        self._headers = _HEADERS | {
+            "content-type": _TYPES[name.rpartition(".")[2]], "content-length": str(len(content)),
+            "etag": f'"{hashlib.sha256(content).hexdigest()[:32]}"',
+        }  # fmt: skip
+
+    def answer(self, request: Request) -> Response:
+        """The file, or that it is still the one that the browser has."""
+        known = [mark.strip().removeprefix("W/") for mark in request.headers.get("if-none-match", "").split(",")]
+        if self._headers["etag"] in known:
+            kept = {name: value for name, value in self._headers.items() if not name.startswith("content-")}
+            return Response(status_code=304, headers=kept)
+        return Response(b"" if request.method == "HEAD" else self._content, headers=self._headers)
+
+
+def paths() -> list[Route]:
+    """Where the pages are: all boards, one board, and the files that both need. Nothing else is ever opened."""
+    folder = resources.files(__package__) / "static"
+    files = {file.name: Page(file.name, file.read_bytes()) for file in folder.iterdir() if _served(file.name)}
+
+    async def one_file(request: Request) -> Response:
+        name = request.path_params["name"]
+        if name not in files:
+            raise HTTPException(404, "no such file")
+        return files[name].answer(request)
+
+    return [
+        Route("/", _always(files["index.html"])), Route("/boards/{board}", _always(files["index.html"])),
+        Route("/static/{name}", one_file),
+    ]  # fmt: skip
+
+
+def _served(name: str) -> bool:
+    return name.rpartition(".")[2] in _TYPES and not name.startswith(".")
+
+
+def _always(page: Page) -> Callable[[Request], Awaitable[Response]]:
+    async def answer(request: Request) -> Response:
+        return page.answer(request)
+
+    return answer

@@ -1,0 +1,110 @@
+/** What an admin can do. Each is confirmed first, and its outcome, or the server's refusal, is told. */
+
+import { ask, Away, path, Refusal, send } from "./api.js";
+import { byId, make, say } from "./dom.js";
+import { count, many, rounds, sentence } from "./words.js";
+
+const SHOWN = 12_000; // milliseconds
+let fading = null;
+
+/** Tell an outcome, to the eye and to a screen reader. */
+export function tell(text, refused = false) {
+  const said = byId("said");
+  said.className = refused ? "said on refused" : "said on";
+  said.textContent = text;
+  clearTimeout(fading);
+  fading = setTimeout(() => (said.className = "said"), SHOWN);
+}
+
+/** Ask whether it is meant; a promise of yes or no. */
+function confirmed(title, text, yes) {
+  const dialog = byId("ask");
+  say(byId("ask-title"), title);
+  say(byId("ask-text"), text);
+  say(byId("ask-yes"), yes);
+  dialog.returnValue = "";
+  dialog.showModal();
+  byId("ask-no").focus();
+  return new Promise((resolve) => {
+    dialog.addEventListener("close", () => resolve(dialog.returnValue === "yes"), { once: true });
+  });
+}
+
+/** Let the dialog's buttons close it. */
+export function prepare() {
+  byId("ask-no").addEventListener("click", () => byId("ask").close("no"));
+  byId("ask-yes").addEventListener("click", () => byId("ask").close("yes"));
+}
+
+/** Do it, and tell how it went; whether it was done. */
+async function run(work, done) {
+  try {
+    tell("Asking the server…");
+    const answer = await work();
+    tell(done(answer));
+    return true;
+  } catch (error) {
+    if (!(error instanceof Refusal || error instanceof Away)) throw error;
+    tell(`Refused: ${sentence(error.message)}`, true);
+    return false;
+  }
+}
+
+const MEANING = {
+  fraud: "Feedback of these rounds is no longer learnt from.",
+  honest: "Feedback of these rounds is learnt from, and opens no regime of its own.",
+};
+
+/** Label rounds as fraud or as honest. */
+export async function label(board, { start, end }, word) {
+  const text =
+    `${MEANING[word]} The log is folded again, while lists go on as before. ` +
+    "A label can be taken back for as long as the log reaches back to its first round.";
+  const title = `Label ${many(end - start + 1, "round")}, ${rounds(start, end)}, as ${word}?`;
+  if (!(await confirmed(title, text, `Label as ${word}`))) return false;
+  return run(
+    () => ask("POST", path(board, "labels"), { start, end, label: word }),
+    (made) => `Label ${made.number}: rounds ${rounds(made.start, made.end)} are ${made.label}.`,
+  );
+}
+
+/** Take a label back. */
+export async function takeBack(board, { number, start, end, label: word }) {
+  const text = `Rounds ${rounds(start, end)} are no longer labelled as ${word}. The log is folded again.`;
+  if (!(await confirmed(`Take back label ${number}?`, text, "Take back"))) return false;
+  return run(() => ask("DELETE", path(board, "labels", String(number))), () => `Label ${number} was taken back.`);
+}
+
+/** Retire an item. */
+export async function retire(board, item) {
+  const text = "It is shown no longer. What was learnt of it is kept, and it can be reinstated under All items.";
+  if (!(await confirmed(`Retire ${item}?`, text, "Retire"))) return false;
+  return run(
+    () => ask("DELETE", path(board, "items", item)),
+    (now) => `${item} is retired; ${many(now.items, "item")} left.`,
+  );
+}
+
+/** Show a retired item again. */
+export async function reinstate(board, item) {
+  if (!(await confirmed(`Reinstate ${item}?`, "It may be shown again, with what was learnt of it.", "Reinstate"))) return false;
+  return run(
+    () => ask("POST", path(board, "items"), { items: [item] }),
+    (now) => `${item} is reinstated; ${many(now.items, "item")} now.`,
+  );
+}
+
+/** Save the board with its log as a file, without the secret that signs impression ids. */
+export async function save(board, events) {
+  const text = `The file holds ${many(events, "event")} of the log and no secret; steadyrank import reads it.`;
+  if (!(await confirmed(`Export ${board}?`, text, "Export"))) return false;
+  return run(
+    async () => (await send("GET", path(board, "export"), undefined, 600_000)).blob(),
+    (blob) => {
+      const link = make("a", { href: URL.createObjectURL(blob), download: `${board}.jsonl` });
+      link.click();
+      setTimeout(() => URL.revokeObjectURL(link.href), 60_000);
+      return `Exported ${board}: ${count(blob.size)} bytes.`;
+    },
+  );
+}

@@ -1,0 +1,56 @@
+/** Every item of a board, read when asked for: there may be very many. */
+
+import { ask, Away, path, Refusal } from "./api.js";
+import { byId, say, show } from "./dom.js";
+import { ItemTable } from "./items.js";
+import { many, sentence } from "./words.js";
+
+const PAGE = 50;
+
+export class AllItems {
+  #board;
+  #table;
+  #items = null;
+  #shown = PAGE;
+
+  constructor(board, act) {
+    this.#board = board;
+    this.#table = new ItemTable(byId("all-head"), byId("all-rows"), act);
+    byId("all").addEventListener("toggle", () => this.again());
+    byId("all-again").addEventListener("click", () => this.again());
+    byId("item-filter").addEventListener("input", () => this.#showFirst(PAGE));
+    byId("all-more").addEventListener("click", () => this.#showFirst(this.#shown + PAGE));
+  }
+
+  /** Read the items, if they are looked at. */
+  async again() {
+    if (!byId("all").open) return;
+    say(byId("all-say"), "Reading…");
+    try {
+      const { items } = await ask("GET", path(this.#board, "state"));
+      items.sort((one, other) => (other.estimate ?? other.rate) - (one.estimate ?? one.rate));
+      this.#items = items.map((item) => ({ ...item, low: null, high: null })); // intervals come with the list alone
+      this.#show();
+    } catch (error) {
+      if (!(error instanceof Refusal || error instanceof Away)) throw error;
+      say(byId("all-say"), sentence(error.message));
+    }
+  }
+
+  #showFirst(number) {
+    this.#shown = number;
+    this.#show();
+  }
+
+  #show() {
+    if (this.#items === null) return;
+    const wanted = byId("item-filter").value.trim().toLowerCase();
+    const fit = this.#items.filter((item) => item.item.toLowerCase().includes(wanted));
+    const shown = fit.slice(0, this.#shown);
+    const most = Math.max(0.05, ...shown.flatMap((item) => [item.rate, item.estimate ?? 0]));
+    this.#table.update(shown, Math.min(1, 1.05 * most));
+    const part = shown.length < fit.length ? `the first ${shown.length} of ` : "";
+    say(byId("all-say"), `${part}${many(fit.length, "item")}${wanted === "" ? "" : " with this in the name"}, best first`);
+    show(byId("all-more"), shown.length < fit.length);
+  }
+}

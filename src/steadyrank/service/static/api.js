@@ -1,0 +1,66 @@
+/** Requests to the server this page came from. */
+
+const SLOT = "steadyrank-key";
+const PATIENCE = 15_000;
+
+/** The server said no. */
+export class Refusal extends Error {
+  constructor(code, message) {
+    super(message);
+    this.code = code;
+  }
+}
+
+/** The server gave no answer, or cannot answer now. */
+export class Away extends Error {}
+
+/** The API key of this tab, if one was given. */
+export function key() {
+  return sessionStorage.getItem(SLOT);
+}
+
+/** Keep an API key until the tab is closed; null forgets it. */
+export function keep(text) {
+  if (text === null) sessionStorage.removeItem(SLOT);
+  else sessionStorage.setItem(SLOT, text);
+}
+
+/** The path of a board's part. */
+export function path(board, ...parts) {
+  return ["boards", board, ...parts].map(encodeURIComponent).join("/");
+}
+
+/** Ask the server; the JSON of its answer. */
+export async function ask(method, route, body) {
+  return (await send(method, route, body)).json();
+}
+
+/** Ask the server; its answer as it came. Throws Refusal or Away. */
+export async function send(method, route, body, patience = PATIENCE) {
+  const options = { method, headers: {}, cache: "no-store", signal: AbortSignal.timeout(patience) };
+  if (key() !== null) options.headers.authorization = `Bearer ${key()}`;
+  if (body !== undefined) {
+    options.headers["content-type"] = "application/json";
+    options.body = JSON.stringify(body);
+  }
+  let answer;
+  try {
+    answer = await fetch(`/v1/${route}`, options);
+  } catch (error) {
+    throw new Away("The server does not answer.", { cause: error });
+  }
+  if (answer.ok) return answer;
+  const message = await reason(answer);
+  if (answer.status >= 500) throw new Away(message);
+  throw new Refusal(answer.status, message);
+}
+
+/** What the server says of a refusal; a proxy in between may say nothing that can be read. */
+async function reason(answer) {
+  const text = await answer.text();
+  try {
+    return JSON.parse(text).message;
+  } catch {
+    return `The server answered with code ${answer.status}.`;
+  }
+}

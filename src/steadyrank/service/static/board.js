@@ -1,0 +1,166 @@
+/** The page of one board. */
+
+import * as actions from "./actions.js";
+import { AllItems } from "./all.js";
+import { ask, path, Refusal, Away } from "./api.js";
+import { Chart } from "./chart.js";
+import { Choosing } from "./choosing.js";
+import { byId, make, say, setAll, show } from "./dom.js";
+import { headlineFacts, limits, showFacts, showLimits } from "./facts.js";
+import { ItemTable } from "./items.js";
+import { showBands, showLabels, showPoints } from "./rows.js";
+import { count, many, percent, sentence, verdict } from "./words.js";
+
+const NO_ADMIN = "Estimates, regimes and actions need a key with the scope admin.";
+
+export class BoardPage {
+  #name;
+  #turnTo;
+  #missing;
+  #again;
+  #watch = null;
+  #chart;
+  #choosing;
+  #list;
+  #diverging;
+  #all;
+
+  constructor(name, turnTo, missing, again) {
+    this.#name = name;
+    this.#turnTo = turnTo;
+    this.#missing = missing;
+    this.#again = again;
+    say(byId("board-title"), name);
+    const act = (item) => this.#do(item.active ? actions.retire(name, item.item) : actions.reinstate(name, item.item));
+    this.#list = new ItemTable(byId("list-head"), byId("list-rows"), act, true);
+    this.#diverging = new ItemTable(byId("diverging-head"), byId("diverging-rows"), act);
+    this.#all = new AllItems(name, act);
+    this.#chart = new Chart(byId("chart"), (start, end) => this.#choosing.fill(start, end), (text) => this.#read(text));
+    this.#choosing = new Choosing((interval) => this.#chosen(interval));
+    this.#listen();
+    this.#read("");
+    actions.prepare();
+    legend();
+  }
+
+  #listen() {
+    for (const word of ["fraud", "honest"]) {
+      byId(`as-${word}`).addEventListener("click", () => this.#do(actions.label(this.#name, this.#choosing.interval, word)));
+    }
+    byId("export").addEventListener("click", () => this.#do(actions.save(this.#name, this.#watch.events)));
+    byId("points").addEventListener("toggle", () => this.#watch && showPoints(this.#watch));
+  }
+
+  async #do(action) {
+    if (!(await action)) return;
+    this.#again();
+    this.#all.again();
+  }
+
+  /** Ask for what is known of the board, and show it. */
+  async look() {
+    try {
+      const watch = await ask("GET", path(this.#name, "watch"));
+      this.#turnTo("board");
+      this.#show(watch);
+    } catch (error) {
+      if (error instanceof Refusal && error.code === 403) await this.#lookLess(error);
+      else if (error instanceof Refusal && error.code === 404) this.#missing("No such board", sentence(error.message));
+      else if (error instanceof Away) await this.#lookBroken(error);
+      else throw error;
+    }
+  }
+
+  /** With a key that is not for admins: counts and settings. */
+  async #lookLess(refusal) {
+    const board = await ask("GET", path(this.#name));
+    this.#turnTo("board");
+    say(byId("reduced"), `${sentence(refusal.message)} ${NO_ADMIN}`);
+    show(byId("reduced"), true);
+    show(byId("headline"), false);
+    for (const part of document.querySelectorAll("[data-watched]")) show(part, false);
+    setAll(byId("export"), { disabled: "", title: NO_ADMIN, "aria-describedby": "reduced" });
+    this.#showCounts({ board, view: null });
+  }
+
+  /** A board that the server cannot read is not just away. */
+  async #lookBroken(away) {
+    const { broken } = await ask("GET", "boards");
+    if (!broken.includes(this.#name)) throw away;
+    this.#missing("This board cannot be read", "The server's log says why. Other boards are served as usual.");
+  }
+
+  #showCounts(watch) {
+    const { board } = watch;
+    say(byId("board-kind"), `${board.learner} · ${many(board.items, "item")} · lists of ${board.length}`);
+    showFacts(byId("facts"), headlineFacts(watch));
+    showLimits(byId("limits"), limits(watch));
+  }
+
+  #show(watch) {
+    this.#watch = watch;
+    this.#showCounts(watch);
+    this.#showHeadline(watch);
+    const empty = watch.timeline.points.length === 0;
+    show(byId("time-empty"), empty);
+    show(byId("chart-box"), !empty);
+    this.#chart.update(watch);
+    this.#choosing.update(watch);
+    showBands(watch, (band) => this.#choosing.fill(Math.max(band.start, watch.first_round), Math.min(band.end, watch.board.rounds)));
+    showLabels(watch, (label) => this.#do(actions.takeBack(this.#name, label)));
+    showPoints(watch);
+    this.#showItems(watch);
+  }
+
+  #showHeadline(watch) {
+    const said = verdict(watch);
+    byId("headline").className = `headline ${said.kind}`;
+    say(byId("headline-sign"), said.sign);
+    say(byId("headline-title"), said.title);
+    say(byId("headline-text"), said.text);
+    show(byId("stale"), watch.stale);
+    show(byId("headline"), true);
+    document.title = `${said.kind === "no" ? "▲ " : ""}${this.#name} – steadyrank`;
+  }
+
+  #showItems(watch) {
+    const { list, diverging, view, board } = watch;
+    const shares = [...list, ...diverging].flatMap((item) => [item.rate, item.estimate ?? 0, item.high ?? 0]);
+    const most = Math.min(1, Math.max(0.05, ...shares) * 1.05);
+    say(byId("list-say"), listed(board, view));
+    say(byId("diverging-say"), divergence(watch));
+    show(byId("diverging-box"), diverging.length > 0);
+    this.#list.update(list, most);
+    this.#diverging.update(diverging, most);
+  }
+
+  #chosen(interval) {
+    this.#chart.choose(interval);
+    for (const id of ["as-fraud", "as-honest"]) byId(id).disabled = interval === null;
+  }
+
+  #read(text) {
+    say(byId("readout"), text || "Point at the lines to read them; drag to choose rounds.");
+  }
+}
+
+function listed(board, view) {
+  if (view === null) return `Best first, by plain rate. ${board.learner} shows no estimates.`;
+  if (view.current === view.trusted) return "Best first, by the estimate in the current regime.";
+  return `Best first, by the estimate in the current regime. Users also see what regime ${view.trusted} likes.`;
+}
+
+function divergence(watch) {
+  if (watch.view === null) return `${watch.board.learner} shows no estimates to compare plain rates with.`;
+  const number = watch.diverging.length;
+  if (number === 0) return "Every plain click rate lies within its estimate's interval.";
+  const first = watch.diverging[0];
+  const side = first.rate > first.high ? "above" : "below";
+  const more = number === 20 ? "The 20 farthest; " : `${count(number)} ${number === 1 ? "item" : "items"}; `;
+  return `${more}${first.item} is farthest: ${percent(first.rate)} lies ${side} what the current regime makes likely.`;
+}
+
+function legend() {
+  const rows = [["trusted", "trusted regime"], ["doubted", "regime not trusted"], ["fraud", "labelled fraud"], ["honest", "labelled honest"]];
+  byId("legend").append(...rows.map(([kind, text]) => make("li", {}, make("span", { class: `swatch ${kind}`, "aria-hidden": "true" }), text)));
+}

@@ -1,0 +1,67 @@
+/** Counts, limits and the log of a board. */
+
+import { make, match, say } from "./dom.js";
+import { count, percent, stretch } from "./words.js";
+
+/** The row of numbers at the top of a board's page; without a view of the learner, or without a watch, fewer. */
+export function headlineFacts(watch) {
+  const { board, view } = watch;
+  const answered = board.answers + board.unanswered;
+  const facts = [];
+  if (view) {
+    facts.push({ name: "corrupted", value: percent(view.corrupted), note: "of rounds, estimated", kind: view.corrupted > 0 ? "part" : "" });
+    facts.push({ name: "trusted regime", value: String(view.trusted), note: "the longest" });
+    facts.push({ name: "current regime", value: String(view.current), note: view.current === view.trusted ? "the trusted one" : "not trusted", kind: view.current === view.trusted ? "" : "no" });
+    facts.push({ name: "changes of regime", value: count(view.n_changes), note: "so far" });
+  }
+  facts.push({ name: "impressions", value: count(board.impressions), note: `${count(board.answers)} answered` });
+  facts.push({ name: "lists clicked", value: percent(answered === 0 ? null : board.clicks / answered), note: `${count(board.clicks)} clicks` });
+  if (view) facts.push({ name: "rejected", value: count(view.rejected), note: "no user's feedback" });
+  if (watch.open !== undefined) facts.push({ name: "open now", value: count(watch.open), note: `of ${count(board.most_open)} at most` });
+  return facts;
+}
+
+/** Settings and the state of the log, in words. */
+export function limits(watch) {
+  const { board } = watch;
+  const settings = Object.entries(board.settings).map(([name, value]) => `${name} ${value}`);
+  const rows = [
+    ["learner", [board.learner, ...settings].join(", ")],
+    ["items", `${count(board.items)} active, lists of ${count(board.length)}`],
+    ["a list can be answered for", stretch(board.lifetime)],
+    ["answers are learnt from after", stretch(board.settle ?? board.lifetime)],
+    ["unanswered lists", board.count_unanswered ? `${count(board.unanswered)}, counted as looked at without a click` : `${count(board.unanswered)}, left out`],
+    ["open impressions remembered", `${count(board.most_open)} at most`],
+    ["answers of a client", `${count(board.client_minute)} a minute at most; its hash is kept for ${stretch(86400 * board.client_days)}`],
+  ];
+  if (watch.events !== undefined) rows.push(...log(watch));
+  return rows.map(([name, value]) => ({ name, value }));
+}
+
+function log(watch) {
+  const shortened = watch.first_round > 1 ? `; rounds before ${count(watch.first_round)} are a snapshot` : "; nothing of it was shortened";
+  return [
+    ["log", `${count(watch.events)} events${shortened}`],
+    ["lag", watch.lag === 0 ? "none: every event is applied" : `${count(watch.lag)} events not applied yet`],
+  ];
+}
+
+/** Show the numbers at the top. */
+export function showFacts(list, facts) {
+  const create = () => make("div", {}, make("dt"), make("dd"), make("dd", { class: "note" }));
+  match(list, facts, (fact) => fact.name, create, (node, fact) => {
+    const [name, value, note] = node.children;
+    say(name, fact.name);
+    say(value, fact.value);
+    say(note, fact.note ?? "");
+    value.className = fact.kind ?? "";
+  });
+}
+
+/** Show pairs of words. */
+export function showLimits(list, rows) {
+  match(list, rows, (row) => row.name, () => make("div", {}, make("dt"), make("dd")), (node, row) => {
+    say(node.firstChild, row.name);
+    say(node.lastChild, row.value);
+  });
+}

@@ -1,0 +1,94 @@
+/** Asks again and again: pauses while nobody looks, waits longer while the server is away, and comes back by itself. */
+
+import { Away } from "./api.js";
+import { byId, say, show } from "./dom.js";
+import { moment } from "./words.js";
+
+const EVERY = 1000;
+const LONGEST = 15_000;
+
+export class Live {
+  #look;
+  #refused;
+  #timer = null;
+  #busy = false;
+  #again = false;
+  #running = false;
+  #pause = EVERY;
+  #seen = null;
+
+  /** `look` asks and shows; `refused` hears of refusals. */
+  constructor(look, refused) {
+    this.#look = look;
+    this.#refused = refused;
+    document.addEventListener("visibilitychange", () => this.#visible());
+  }
+
+  /** Begin, at once. */
+  start() {
+    this.#running = true;
+    this.now();
+  }
+
+  /** Ask no more until started again. */
+  stop() {
+    this.#running = false;
+    clearTimeout(this.#timer);
+    show(byId("pulse"), false);
+  }
+
+  /** Ask at once, or as soon as the request under way has ended. */
+  now() {
+    clearTimeout(this.#timer);
+    if (!this.#running || document.hidden) return;
+    if (this.#busy) this.#again = true;
+    else this.#ask();
+  }
+
+  async #ask() {
+    this.#busy = true;
+    try {
+      await this.#look();
+      this.#here();
+    } catch (error) {
+      this.#failed(error);
+    } finally {
+      this.#busy = false;
+    }
+    if (this.#running && !document.hidden) {
+      this.#timer = setTimeout(() => this.now(), this.#again ? 0 : this.#pause);
+      this.#again = false;
+    }
+  }
+
+  #here() {
+    this.#pause = EVERY;
+    this.#seen = Date.now() / 1000;
+    this.#tell("live", "live");
+    show(byId("notice"), false);
+  }
+
+  #failed(error) {
+    if (!(error instanceof Away)) {
+      this.#refused(error);
+      return;
+    }
+    this.#pause = Math.min(2 * this.#pause, LONGEST);
+    const old = this.#seen === null ? "" : ` What you see is from ${moment(this.#seen)}.`;
+    say(byId("notice"), `${error.message}${old} Trying again.`);
+    show(byId("notice"), true);
+    this.#tell("away", "not live");
+  }
+
+  #tell(kind, words) {
+    const pulse = byId("pulse");
+    pulse.className = `pulse ${kind}`;
+    say(pulse, words);
+    show(pulse, this.#running);
+  }
+
+  #visible() {
+    if (document.hidden) clearTimeout(this.#timer);
+    else this.now();
+  }
+}

@@ -1,0 +1,87 @@
+/** Which page this is, and who looks at it. */
+
+import { ask, Away, keep, key, Refusal } from "./api.js";
+import { BoardPage } from "./board.js";
+import { byId, say, show } from "./dom.js";
+import { Live } from "./live.js";
+import { Overview } from "./overview.js";
+import { sentence } from "./words.js";
+
+const PAGES = ["loading", "login", "overview", "board", "missing"];
+
+/** Show one of the page's parts. */
+function turnTo(id) {
+  for (const page of PAGES) show(byId(page), page === id);
+  show(byId("logout"), key() !== null && id !== "login");
+}
+
+/** The login form, with the reason why it is there. */
+function askForKey(message) {
+  live.stop();
+  show(byId("notice"), false);
+  say(byId("reason"), message);
+  turnTo("login");
+  byId("key").focus();
+}
+
+/** What a refusal means for the page: 401 and 403 ask for a key, 404 says what is not there. */
+function refused(error) {
+  if (!(error instanceof Refusal)) throw error;
+  if (error.code === 401 || error.code === 403) {
+    const first = key() === null && error.code === 401;
+    askForKey(first ? "This server asks for an API key." : sentence(error.message));
+  } else {
+    missing(error.code === 404 ? "Not found" : "Refused", error.message);
+  }
+}
+
+/** In place of a board that cannot be shown. */
+function missing(title, text) {
+  say(byId("missing-title"), title);
+  say(byId("missing-text"), text);
+  turnTo("missing");
+}
+
+/** Try a key; keep it if the server lets it in. */
+async function logIn(event) {
+  event.preventDefault();
+  keep(byId("key").value.trim());
+  try {
+    await ask("GET", "boards");
+  } catch (error) {
+    keep(null);
+    if (!(error instanceof Refusal || error instanceof Away)) throw error;
+    askForKey(sentence(error.message));
+    return;
+  }
+  location.reload(); // nothing stays that another key has opened
+}
+
+/** Forget the key, and everything on the page that it opened. */
+function logOut() {
+  keep(null);
+  location.reload();
+}
+
+/** The board in the address; null for all of them. */
+function boardInAddress() {
+  if (!location.pathname.startsWith("/boards/")) return null;
+  const text = location.pathname.slice("/boards/".length);
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text; // no name of a board: the server says so
+  }
+}
+
+const name = boardInAddress();
+const page = name === null ? new Overview(turnTo) : new BoardPage(name, turnTo, missing, () => live.now());
+const live = new Live(() => page.look(), refused);
+document.title = name === null ? "Boards – steadyrank" : `${name} – steadyrank`;
+if (name !== null) {
+  say(byId("here"), name);
+  show(byId("where"), true);
+}
+byId("login-form").addEventListener("submit", logIn);
+byId("logout").addEventListener("click", logOut);
+live.start();

@@ -1,0 +1,96 @@
+/** All boards at a glance. */
+
+import { ask, path, Refusal } from "./api.js";
+import { byId, draw, make, match, say, show } from "./dom.js";
+import { sketch } from "./sketch.js";
+import { count, many, percent, verdict } from "./words.js";
+
+const AT_ONCE = 4; // boards looked at closely each second
+const FILTER_FROM = 9; // boards
+
+export class Overview {
+  #turnTo;
+  #boards = [];
+  #watched = new Map(); // by board: what was seen, and at how many impressions
+  #closed = new Set(); // boards that the key does not open for a closer look
+
+  constructor(turnTo) {
+    this.#turnTo = turnTo;
+    byId("board-filter").addEventListener("input", () => this.#show());
+  }
+
+  /** Ask for all boards, and look closer at a few of those where something happened. */
+  async look() {
+    const { boards, broken } = await ask("GET", "boards");
+    this.#boards = boards;
+    await Promise.all(this.#next().map((board) => this.#watch(board)));
+    this.#turnTo("overview");
+    this.#show();
+    this.#showBroken(broken);
+  }
+
+  /** Boards not seen yet, or changed since, those first that were seen longest ago. */
+  #next() {
+    const seen = (board) => this.#watched.get(board.board);
+    const due = this.#boards.filter((board) => !this.#closed.has(board.board) && seen(board)?.mark !== markOf(board));
+    due.sort((one, other) => (seen(one)?.at ?? 0) - (seen(other)?.at ?? 0));
+    return due.slice(0, AT_ONCE);
+  }
+
+  async #watch(board) {
+    try {
+      const watch = await ask("GET", path(board.board, "watch"));
+      this.#watched.set(board.board, { watch, mark: markOf(board), at: performance.now() });
+    } catch (error) {
+      if (!(error instanceof Refusal)) throw error;
+      if (error.code === 403) this.#closed.add(board.board);
+    }
+  }
+
+  #show() {
+    const wanted = byId("board-filter").value.trim().toLowerCase();
+    const shown = this.#boards.filter((board) => board.board.toLowerCase().includes(wanted));
+    show(byId("board-filter-row"), this.#boards.length >= FILTER_FROM);
+    show(byId("no-boards"), this.#boards.length === 0);
+    const some = shown.length === this.#boards.length ? "" : `${count(shown.length)} of `;
+    say(byId("overview-sum"), this.#boards.length === 0 ? "" : `${some}${many(this.#boards.length, "board")}`);
+    match(byId("cards"), shown, (board) => board.board, card, (node, board) => this.#update(node, board));
+  }
+
+  #update(node, board) {
+    const watch = this.#watched.get(board.board)?.watch ?? null;
+    const closed = this.#closed.has(board.board);
+    const facts = {
+      items: count(board.items),
+      impressions: count(board.impressions),
+      clicked: percent(board.answers + board.unanswered === 0 ? null : board.clicks / (board.answers + board.unanswered)),
+      "corrupted, estimated": watch?.view ? percent(watch.view.corrupted) : "–",
+    };
+    for (const [name, text] of Object.entries(facts)) say(node.querySelector(`[data-fact="${name}"]`), text);
+    say(node.querySelector(".kind"), board.learner);
+    const said = watch === null ? { kind: "none", sign: "○", title: "", text: "" } : verdict(watch);
+    const words = closed ? "An admin key sees more." : said.title;
+    node.querySelector(".state").className = `state ${said.kind}`;
+    say(node.querySelector(".state"), watch === null && !closed ? "…" : `${said.sign} ${words}`);
+    if (watch !== null) sketch(node.querySelector("svg"), watch);
+  }
+
+  #showBroken(names) {
+    show(byId("broken"), names.length > 0);
+    match(byId("broken-list"), names, (name) => name, () => make("li"), (node, name) => say(node, name));
+  }
+}
+
+/** Changes when anything that a card shows may have changed. */
+function markOf(board) {
+  return `${board.impressions} ${board.answers} ${board.unanswered} ${board.rounds} ${board.items}`;
+}
+
+function card(board) {
+  const link = make("a", { href: `/boards/${encodeURIComponent(board.board)}` }, board.board);
+  const names = ["items", "impressions", "clicked", "corrupted, estimated"];
+  const facts = names.map((name) => make("div", {}, make("dt", {}, name), make("dd", { "data-fact": name })));
+  const head = make("div", { class: "card-head" }, make("h2", {}, link), make("span", { class: "kind soft" }));
+  const svg = draw("svg", { class: "sketch", "aria-hidden": "true", viewBox: "0 0 300 56", preserveAspectRatio: "none" });
+  return make("li", { class: "card" }, head, make("p", { class: "state none" }), svg, make("dl", {}, ...facts));
+}

@@ -1,0 +1,90 @@
+/** Numbers and states in words. */
+
+const whole = new Intl.NumberFormat("en");
+const clock = new Intl.DateTimeFormat("en", { hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23" });
+const day = new Intl.DateTimeFormat("en", { month: "short", day: "numeric", hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
+
+/** A count: 12,345. */
+export function count(number) {
+  return whole.format(number);
+}
+
+/** A message of the server as a sentence. */
+export function sentence(message) {
+  return `${message[0].toUpperCase()}${message.slice(1)}${/[.!?]$/.test(message) ? "" : "."}`;
+}
+
+/** A share as percent with one digit; a dash where there is none. */
+export function percent(share) {
+  return share === null || Number.isNaN(share) ? "–" : `${(100 * share).toFixed(1)} %`;
+}
+
+/** An interval of shares; empty where there is none. */
+export function range(low, high) {
+  return low === null ? "" : `${(100 * low).toFixed(1)} to ${(100 * high).toFixed(1)}`;
+}
+
+/** Rounds from one to another. */
+export function rounds(start, end) {
+  return start === end ? count(start) : `${count(start)} to ${count(end)}`;
+}
+
+/** A number with its word. */
+export function many(number, word) {
+  return `${count(number)} ${word}${number === 1 ? "" : "s"}`;
+}
+
+/** A moment in seconds since 1970, by the clock; with its day if that was not today. */
+export function moment(seconds) {
+  if (seconds === null) return "–";
+  const date = new Date(1000 * seconds);
+  return date.toDateString() === new Date().toDateString() ? clock.format(date) : day.format(date);
+}
+
+/** A stretch of seconds. */
+export function stretch(seconds) {
+  if (seconds < 120) return `${+seconds.toFixed(1)} s`;
+  if (seconds < 7200) return `${Math.round(seconds / 60)} min`;
+  return seconds < 172800 ? `${Math.round(seconds / 3600)} h` : `${Math.round(seconds / 86400)} days`;
+}
+
+/** When a round was, as far as the time line tells; null if it does not. */
+export function timeOf(points, round) {
+  const at = points.findLastIndex((point) => point.start <= round && point.time !== null);
+  if (at < 0) return null;
+  const here = points[at];
+  const next = points[at + 1];
+  if (!next || next.time === null) return here.time;
+  return here.time + ((next.time - here.time) * (round - here.start)) / (next.start - here.start);
+}
+
+/** What there is to say of a board at first sight: kind (yes, no, none), a sign, a title and a sentence. */
+export function verdict(watch) {
+  const { board, view, bands } = watch;
+  if (view === null) return none("No regimes", `${board.learner} does not tell regimes apart and shows no estimates.`);
+  if (view.rounds === 0) return none("No feedback yet", "Lists count when they are answered or over.");
+  const last = bands.at(-1);
+  if (view.current !== view.trusted) return changed(watch, last);
+  const text =
+    view.n_changes === 0
+      ? "All feedback so far fits one click behaviour."
+      : `Since ${since(watch, last)} feedback fits the trusted regime ${view.trusted}.`;
+  return { kind: "yes", sign: "✓", title: "Steady.", text };
+}
+
+function changed(watch, last) {
+  const { current, trusted } = watch.view;
+  const text =
+    `Since ${since(watch, last)} feedback fits regime ${current}, not the trusted regime ${trusted}. ` +
+    "Lists serve both until it is clear which is true.";
+  return { kind: "no", sign: "▲", title: "Clicks have changed.", text };
+}
+
+function since(watch, band) {
+  const time = timeOf(watch.timeline.points, band.start);
+  return `round ${count(band.start)}${time === null ? "" : ` (${moment(time)})`}`;
+}
+
+function none(title, text) {
+  return { kind: "none", sign: "○", title: `${title}.`, text };
+}

@@ -115,14 +115,14 @@ class Server:
         while cls.running:
             cls.running.pop().kill()
 
-    def __init__(self, url, log, port=None):
-        self.url, self.log, self.port = url, pathlib.Path(log), port or free_port()
+    def __init__(self, url, log, port=None, options=()):
+        self.url, self.log, self.port, self.options = url, pathlib.Path(log), port or free_port(), options
         self.address = f"http://127.0.0.1:{self.port}"
         self.clients = []
         self.start()
 
     def start(self):
-        command = [sys.executable, "-m", "steadyrank.cli", "serve", "--port", str(self.port)]
+        command = [sys.executable, "-m", "steadyrank.cli", "serve", "--port", str(self.port), *self.options]
         with open(self.log, "a") as log:
             env = os.environ | {"STEADYRANK_STORE": self.url}
             self.process = subprocess.Popen(command, stderr=log, stdout=log, env=env)

@@ -5,6 +5,7 @@ import datetime
 import os
 import pathlib
 import sys
+import tempfile
 import time
 from typing import Any
 
@@ -21,6 +22,12 @@ def add(commands: Any) -> None:
     sub.add_argument("--port", type=int, default=8080)
     sub.add_argument("--keep-days", type=float, default=90.0, help="events older than this become a snapshot")
     sub.add_argument("--keep-events", type=int, default=5_000_000, help="events of a board kept at most")
+    sub.add_argument(
+        "--demo", action="store_true", help="a board with simulated users and attacks, in a store that is thrown away"
+    )
+    sub.add_argument(
+        "--demo-attack-after", type=float, default=60.0, metavar="SECONDS", help="honest users before each attack"
+    )
     sub = _command(commands, "keys", "API keys of the service", "Create, list and revoke API keys.", _keys)
     sub.add_argument("action", choices=["create", "list", "revoke"])
     sub.add_argument("id", nargs="?", help="of the key to revoke")
@@ -44,7 +51,7 @@ def add(commands: Any) -> None:
 def _command(commands: Any, name: str, short: str, long: str, run: Any) -> Any:
     sub = commands.add_parser(name, help=short, description=long)
     words = f"sqlite:///PATH or postgresql://... (default: what {_SET} says, or {_STORE})"
-    sub.add_argument("--store", default=os.environ.get(_SET, _STORE), help=words)
+    sub.add_argument("--store", dest="given", help=words)
     sub.set_defaults(run=_with_extra(run))
     return sub
 
@@ -55,6 +62,7 @@ def _with_extra(run: Any) -> Any:
             from ..service.sql import Unavailable
         except ImportError as error:
             raise ValueError(f"the service needs: pip install 'steadyrank[service]' ({error})") from error
+        options.store = os.environ.get(_SET, _STORE) if options.given is None else options.given
         try:
             run(options)
         except Unavailable as error:
@@ -71,7 +79,29 @@ def _serve(options: argparse.Namespace) -> None:
     if not 0 <= options.port <= 65535:
         raise ValueError(f"a port is from 0 to 65535, not {options.port}")
     _check_limits(options)
-    serve(options.store, options.host, options.port, options.keep_days, options.keep_events)
+    if options.demo:
+        _demo(options)
+    else:
+        serve(options.store, options.host, options.port, options.keep_days, options.keep_events)
+
+
+def _demo(options: argparse.Namespace) -> None:
+    """Serve simulated users; of stores, only one that was named for this and is empty."""
+    from ..service.demo import BOARD, Plan, check_empty, visits
+    from ..service.serving import serve
+
+    if not options.demo_attack_after >= 1:
+        raise ValueError(f"--demo-attack-after must be at least 1 second, not {options.demo_attack_after:g}")
+    plan, begin = Plan(options.demo_attack_after), time.monotonic()
+
+    def told(news: str) -> None:
+        print(f"[{time.monotonic() - begin:5.0f} s] {news}", flush=True)
+
+    with tempfile.TemporaryDirectory(prefix="steadyrank-demo-") as folder:
+        url = options.given or f"sqlite:///{folder}/demo.db"
+        check_empty(url)
+        print(f"Open http://{options.host}:{options.port}/boards/{BOARD} and watch. Ctrl-C ends it.", flush=True)
+        serve(url, options.host, options.port, options.keep_days, options.keep_events, visits(plan, told))
 
 
 def _check_limits(options: argparse.Namespace) -> None:

@@ -8,7 +8,7 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 
 import uvicorn
 
@@ -22,8 +22,14 @@ from .store import Store
 log = logging.getLogger("steadyrank.service")
 
 
-def serve(url: str, address: str, port: int, keep_days: float, keep_events: int) -> None:
-    """Serve a store's boards until interrupted or told to end; refuses to listen to others without API keys."""
+def serve(
+    url: str, address: str, port: int, keep_days: float, keep_events: int,
+    beside: Callable[[Host], Awaitable[None]] | None = None,
+) -> None:  # fmt: skip
+    """Serve a store's boards until interrupted or told to end; refuses to listen to others without API keys.
+
+    `beside` runs in the same process from when the boards are ready.
+    """
     logs.set_up()
     try:
         store = Store(url)
@@ -41,7 +47,7 @@ def serve(url: str, address: str, port: int, keep_days: float, keep_events: int)
     log.info("serving", extra={"fields": {"url": f"http://{address}:{port}", "store": url.split("://")[0]}})
     sys.setswitchinterval(0.001)  # seconds; the thread that writes the log should not wait long for its turn
     gc.set_threshold(10_000, 20, 20)  # requests leave few cycles behind
-    service = Service(Host(url), functools.partial(_compact, url, keep_days, keep_events))
+    service = Service(Host(url), functools.partial(_compact, url, keep_days, keep_events), beside=beside)
     config = uvicorn.Config(
         service.app(), host=address, port=port, log_config=None, access_log=False, server_header=False,
         proxy_headers=False, timeout_graceful_shutdown=10, limit_concurrency=10_000, backlog=2_048,

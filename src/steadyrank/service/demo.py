@@ -1,0 +1,130 @@
+"""A board to look at: simulated users, and now and then an attack. They go the way that requests go."""
+
+import asyncio
+import logging
+import math
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from ..refusals import Refused
+from . import lists
+from .events import Config
+from .host import Host
+from .sql import Unavailable
+from .store import Store
+
+log = logging.getLogger("steadyrank.service")
+BOARD = "demo"
+ITEMS = [
+    "Margherita", "Diavola", "Funghi", "Capricciosa", "Quattro formaggi", "Prosciutto", "Ortolana", "Napoli",
+    "Tonno e cipolla", "Salsiccia", "Bufala", "Marinara", "Calzone", "Parmigiana", "Rucola", "Speck e brie",
+    "Gorgonzola e noci", "Frutti di mare", "Salmone", "Carbonara", "Boscaiola", "Romana", "Siciliana", "Pugliese",
+    "Tartufo", "Zucchine", "Peperoni", "Carciofi", "Patate", "Wurstel", "Mortadella", "Nduja", "Burrata", "Bresaola",
+    "Melanzane", "Radicchio", "Tirolese", "Hawaii", "Broccoli", "Cipolla rossa",
+]  # fmt: skip
+_FAVOURITES = np.linspace(0.42, 0.24, 7)  # chances of a click, of the items that people like
+_TARGETS = 3  # items that the attack promotes; nobody likes them
+_CONFIG = Config(length=6, lifetime=2.0)  # seconds; so long until a list nobody answered is learnt from
+_SLICE = 0.05  # seconds between two groups of users
+_BOTS = 0.9  # share of the visits while an attack lasts
+_ZEAL = 0.6  # chance that a bot clicks a target it looks at: less than 1, so as to look human
+
+
+class Plan(NamedTuple):
+    """What happens when: honest clicks for `after` seconds, an attack of `lasts` seconds, and again."""
+
+    after: float = 60.0
+    lasts: float = 40.0
+    rate: float = 60.0  # lists a second
+    seed: int = 0
+
+
+def check_empty(url: str) -> None:
+    """Refuse a store in which anything is kept: simulated clicks must not get among real ones."""
+    store = Store(url)
+    try:
+        boards, keys, head = store.boards(), store.api_keys(), store.head()
+    finally:
+        store.close()
+    if boards or keys or head:
+        names = ", ".join(sorted(name for name, _ in boards.values())) or "keys or deleted boards"
+        raise ValueError(f"--demo needs an empty store, or none; the one given holds {names}")
+
+
+class Crowd:
+    """Users who look from the top and click the first item they like, and bots who click what they are paid for."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._rng = np.random.default_rng(plan.seed)
+        chances = self._rng.uniform(0.01, 0.09, len(ITEMS))
+        chances[: _FAVOURITES.size] = _FAVOURITES
+        self._chance = dict(zip(ITEMS, self._rng.permutation(chances).tolist(), strict=True))
+        self.targets = sorted(ITEMS, key=self._chance.__getitem__)[:_TARGETS]
+
+    def visitors(self, plan: Plan) -> int:
+        """How many come in a slice of time."""
+        return int(self._rng.poisson(plan.rate * _SLICE))
+
+    def bot(self) -> bool:
+        """Whether the next visitor during an attack is one."""
+        return bool(self._rng.random() < _BOTS)
+
+    def click(self, items: list[str], bot: bool) -> str | None:
+        """The item that a visitor clicks, if any."""
+        chance = dict.fromkeys(self.targets, _ZEAL) if bot else self._chance
+        return next((item for item in items if self._rng.random() < chance.get(item, 0.0)), None)
+
+    def delay(self) -> float:
+        """Seconds until an answer comes; infinite for those who leave without one."""
+        return math.inf if self._rng.random() < 0.03 else float(self._rng.uniform(0.1, 0.9))
+
+
+def visits(plan: Plan, told: Callable[[str], None]) -> Callable[[Host], Awaitable[None]]:
+    """What runs beside the service: makes the board, then sends users to it for as long as it is let."""
+
+    async def run(host: Host) -> None:
+        crowd = Crowd(plan)
+        await host.create(BOARD, _CONFIG, ITEMS)
+        for attacked, seconds in _slices(plan):
+            told(_news(plan, crowd, attacked, seconds))
+            await _send(host, crowd, plan, attacked, seconds)
+
+    return run
+
+
+def _slices(plan: Plan) -> Iterator[tuple[bool, float]]:
+    """Stretches of time without end: whether there is an attack, and for how many seconds."""
+    while True:
+        yield False, plan.after
+        yield True, plan.lasts
+
+
+def _news(plan: Plan, crowd: Crowd, attacked: bool, seconds: float) -> str:
+    if attacked:
+        return f"attack for {seconds:g} s: bots click {', '.join(crowd.targets)}, and nothing else"
+    return f"honest users for {seconds:g} s, then an attack"
+
+
+async def _send(host: Host, crowd: Crowd, plan: Plan, attacked: bool, seconds: float) -> None:
+    """Visitors for some seconds. Nobody waits for the answer of another, as on the web."""
+    async with asyncio.TaskGroup() as group:
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            for _ in range(crowd.visitors(plan)):
+                group.create_task(_visit(host, crowd, attacked and crowd.bot()))
+            await asyncio.sleep(_SLICE)
+
+
+async def _visit(host: Host, crowd: Crowd, bot: bool) -> None:
+    try:
+        held = host.find(BOARD)
+        impression, items, _ = lists.rank(host, held, None, None, None)
+        delay, clicked = crowd.delay(), crowd.click(items, bot)
+        if math.isfinite(delay):
+            await asyncio.sleep(delay)
+            await lists.answer(host, held, impression, clicked=clicked)
+    except (Refused, Unavailable) as error:  # somebody who plays with the board may delete it
+        log.debug("a simulated user was refused", extra={"fields": {"why": str(error)}})

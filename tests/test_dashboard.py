@@ -1,0 +1,584 @@
+"""The dashboard: its pages as files, and in a real browser against a real server."""
+
+import asyncio
+import contextlib
+import json
+import pathlib
+import re
+from importlib import resources
+
+import numpy as np
+import pytest
+from playwright.sync_api import TimeoutError as PlaywrightTimeout
+from playwright.sync_api import expect
+
+import browser
+from service_tools import Server, serving
+from steadyrank import cli
+from steadyrank.service import demo
+from steadyrank.service.door import make_key
+from steadyrank.service.store import Store
+
+FILES = sorted(file.name for file in (resources.files("steadyrank.service") / "static").iterdir())
+HOSTILE = "<img src=x onerror=document.title='taken'>"
+ODD = ["a/b?c=d&e#f %2e%2e", HOSTILE, "ünï cödé 漢字 \U0001f355", "x" * 500, "  spaces  ", "'\"`${1}"]
+ITEMS = [*ODD, *(f"item {k}" for k in range(14))]
+
+
+def source(name):
+    return (resources.files("steadyrank.service") / "static" / name).read_text()
+
+
+def get(path, method="GET", tmp="sqlite:///:memory:", **headers):
+    async def story(url):
+        async with serving(url) as local:
+            return await local.http.request(method, path, headers=headers)
+
+    return asyncio.run(story(tmp))
+
+
+@pytest.fixture
+def url(tmp_path):
+    return f"sqlite:///{tmp_path}/store.db"
+
+
+def test_both_pages_are_one_public_shell_under_a_strict_policy(url):
+    first, second = get("/", tmp=url), get("/boards/any.board", tmp=url)
+    assert first.status_code == second.status_code == 200
+    assert first.content == second.content == source("index.html").encode()
+    policy = dict(part.strip().split(" ", 1) for part in first.headers["content-security-policy"].split(";"))
+    assert policy["default-src"] == "'none'"
+    assert {policy[f"{kind}-src"] for kind in ("script", "style", "connect")} == {"'self'"}
+    assert {policy[name] for name in ("base-uri", "frame-ancestors", "form-action")} == {"'none'"}
+    assert policy["require-trusted-types-for"] == "'script'"
+    assert "unsafe" not in first.headers["content-security-policy"]
+    assert first.headers["x-content-type-options"] == "nosniff"
+    assert first.headers["referrer-policy"] == "no-referrer"
+    assert first.headers["content-type"] == "text/html; charset=utf-8"
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_every_file_is_served_with_its_type_and_mark(url, name):
+    types = {"js": "text/javascript", "css": "text/css", "svg": "image/svg+xml", "html": "text/html"}
+
+    async def story():
+        async with serving(url) as local:
+            whole = await local.http.get(f"/static/{name}")
+            assert whole.status_code == 200
+            assert whole.text == source(name)
+            assert whole.headers["content-type"].startswith(types[name.rpartition(".")[2]])
+            assert whole.headers["cache-control"] == "no-cache"
+            head = await local.http.head(f"/static/{name}")
+            assert (head.content, head.headers["content-length"]) == (b"", str(len(whole.content)))
+            mark = whole.headers["etag"]
+            for known in (mark, f'"other", W/{mark}'):
+                again = await local.http.get(f"/static/{name}", headers={"if-none-match": known})
+                assert (again.status_code, again.content, again.headers["etag"]) == (304, b"", mark)
+            assert (await local.http.get(f"/static/{name}", headers={"if-none-match": '"x"'})).status_code == 200
+
+    asyncio.run(story())
+
+
+def test_nothing_else_is_served(url):
+    async def story():
+        async with serving(url) as local:
+            for path in (
+                "/static/nothing.js", "/static/", "/static", "/static/../pages.py", "/static/%2e%2e%2fpages.py",
+                "/static/..%5cpages.py", "/static//etc/passwd", "/static/style.css/", "/boards/", "/boards/a/b",
+                "/index.html", "/static/%00", "/static/__init__.py",
+            ):  # fmt: skip
+                answer = await local.http.get(path)
+                assert answer.status_code == 404, path
+                assert answer.json()["code"] == 404
+            for path in ("/", "/boards/b", "/static/style.css"):
+                assert (await local.http.post(path)).status_code == 405
+
+    asyncio.run(story())
+
+
+def test_files_refer_to_each_other_and_to_nothing_outside():
+    found = set()
+    for name in FILES:
+        text = source(name)
+        outside = set(re.findall(r"\w+://[^\s\"')]+", text)) - {"http://www.w3.org/2000/svg"}
+        assert not outside, name
+        assert not re.search(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\b|Function\(", text), (
+            name
+        )
+        found |= set(re.findall(r'(?:from "\./|(?:src|href)="/static/)([\w.]+)"', text))
+    assert found == set(FILES) - {"index.html"}
+    page = source("index.html")
+    assert not re.search(r"\sstyle=|\son\w+=|<style|<script(?![^>]*src=)", page)
+    ids = re.findall(r'\bid="([\w-]+)"', page)
+    assert len(ids) == len(set(ids))
+    used = {name for file in FILES for name in re.findall(r'byId\("([\w-]+)"\)', source(file))}
+    assert used <= set(ids)
+
+
+def test_scripts_stay_small():
+    for name in FILES:
+        text = source(name)
+        assert len(text.splitlines()) <= 270, name
+        if name.endswith(".js"):
+            assert text.startswith("/** "), f"{name} does not say what it is for"
+            for function in re.findall(r"^(?:export )?(?:async )?function .*?^}", text, re.MULTILINE | re.DOTALL):
+                assert function.count("\n") <= 40, function.splitlines()[0]
+
+
+def test_points_count_the_feedback_that_came_to_its_end(url):
+    async def story():
+        async with serving(url) as local:
+            await local.board(lifetime=10)
+            shown = [await local.rank() for _ in range(6)]
+            for each in shown[:2]:
+                await local.answer(each, clicked=each["items"][0])
+            await local.quiet()
+            points = (await local.ask("GET", "boards/b/watch"))["timeline"]["points"]
+            assert [sum(point[name] for point in points) for name in ("impressions", "feedback", "clicks")] == [
+                6,
+                0,
+                0,
+            ]
+            local.clocks.pass_time(11)
+            await local.quiet()
+            points = (await local.ask("GET", "boards/b/watch"))["timeline"]["points"]
+            assert [sum(point[name] for point in points) for name in ("impressions", "feedback", "clicks")] == [
+                6,
+                6,
+                2,
+            ]
+
+    asyncio.run(story())
+
+
+def test_an_item_that_was_never_clicked_does_not_diverge_by_that_alone(url):
+    async def story():
+        async with serving(url) as local:
+            await local.board(settle=0)
+            for t in range(120):
+                shown = await local.rank()
+                liked = next((item for item in shown["items"] if item in ("item 3", "item 5")), None)
+                await local.answer(shown, clicked=liked if t % 3 == 0 else None)
+            watch = await local.ask("GET", "boards/b/watch")
+            assert any(item["looks"] > 10 and item["rate"] < item["low"] for item in watch["list"])
+            assert watch["diverging"] == []
+
+    asyncio.run(story())
+
+
+def fill(client, name, rounds=400, favourite=None, **settings):
+    """A board with honest users, who like the first items best, and then with bots, who like the last three."""
+    client.put_board(name, items=ITEMS, length=5, settle=0, **settings)
+    rng = np.random.default_rng(3)
+    for t in range(rounds):
+        bots = t >= 0.75 * rounds and favourite is not None
+        likes = dict.fromkeys(favourite, 0.6) if bots else {item: 0.5 - 0.04 * k for k, item in enumerate(ITEMS)}
+        shown = client.rank(name)
+        clicked = next((item for item in shown.items if rng.random() < likes.get(item, 0.0)), None)
+        client.feedback(name, shown.impression, clicked=clicked)
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory):
+    """A server with boards of several kinds, for tests that change none of them."""
+    folder = tmp_path_factory.mktemp("served")
+    server = Server(f"sqlite:///{folder}/store.db", folder / "log").wait()
+    Server.running.remove(server)  # it outlives a test
+    client = server.client()
+    fill(client, "shop", 800, favourite=ITEMS[-3:])
+    fill(client, "plain", 60, learner="CascadeTS")
+    client.put_board("empty", items=["a", "b"], length=2)
+    client.put_board("large", items=[f"item {k}" for k in range(3_000)], length=10)
+    yield server
+    assert server.stop() == 0
+
+
+@pytest.fixture
+def own(tmp_path):
+    """A server of this test alone, with one board."""
+    server = Server(f"sqlite:///{tmp_path}/store.db", tmp_path / "log").wait()
+    fill(server.client(), "shop", 120)
+    return server
+
+
+@contextlib.contextmanager
+def watched(server, path, width=1600, dark=False, expected=()):
+    """A page that asks nobody but its server, and whose console stays empty but for refusals that are expected."""
+    with browser.opened("about:blank", width, dark=dark, offline=False) as (page, errors):
+        asked = []
+        page.on("request", lambda request: asked.append(request.url))
+        page.goto(f"{server.address}{path}")
+        yield page
+        assert page.title() != "taken"
+        outside = [url for url in asked if not url.startswith((server.address, "data:", "blob:", "about:"))]
+        assert outside == []
+        assert [error for error in errors if not any(re.search(known, error) for known in expected)] == []
+
+
+CONTRAST = """() => {
+  const parts = (colour) => colour.match(/[\\d.]+/g).map(Number);
+  const light = ([r, g, b]) => [r, g, b].map((c) => (c /= 255) <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4)
+    .reduce((sum, c, i) => sum + c * [0.2126, 0.7152, 0.0722][i], 0);
+  const behind = (node) => {
+    for (; node; node = node.parentElement) {
+      const back = parts(getComputedStyle(node).backgroundColor);
+      if (back.length < 4 || back[3] > 0.99) return back;
+    }
+    return [255, 255, 255];
+  };
+  const poor = [];
+  for (const node of document.querySelectorAll("main *, header *")) {
+    const text = [...node.childNodes].some((child) => child.nodeType === 3 && child.nodeValue.trim());
+    if (!text || !node.checkVisibility() || node.disabled) continue;
+    const style = getComputedStyle(node);
+    const ink = node.namespaceURI.endsWith("svg") ? style.fill : style.color;
+    const [one, two] = [light(parts(ink)), light(behind(node))].sort((a, b) => b - a);
+    if ((one + 0.05) / (two + 0.05) < 4.5) poor.push([node.tagName, node.textContent.slice(0, 30), ink]);
+  }
+  return poor;
+}"""
+
+
+@browser.needed
+@pytest.mark.parametrize(("width", "dark"), [(400, False), (400, True), (1600, False), (1600, True)])
+def test_pages_fit_and_can_be_read(served, width, dark):
+    for path, ready in (("/", "#cards .card"), ("/boards/shop", ".timeline .line.clicked[d^=M]")):
+        with watched(served, path, width, dark) as page:
+            page.locator(ready).first.wait_for(state="attached")
+            page.locator("[data-fact='items'], #list-rows tr").first.wait_for()
+            assert page.evaluate("document.documentElement.scrollWidth") <= width
+            assert page.evaluate(CONTRAST) == []
+            cards = page.evaluate("[...document.querySelectorAll('.card')].map(c => c.getBoundingClientRect().right)")
+            assert max(cards) <= width
+            if width == 1600:
+                assert max(cards) > 1_400, "the room is used"
+
+
+@browser.needed
+def test_all_boards_at_a_glance(served):
+    with watched(served, "/") as page:
+        expect(page.locator("#cards .card")).to_have_count(4)
+        shop = page.locator("#cards .card", has_text="shop")
+        expect(shop.locator(".state")).to_contain_text("Clicks have changed")
+        expect(shop.locator(".sketch .doubted")).to_have_count(1)
+        expect(page.locator("#cards .card", has_text="plain").locator(".state")).to_contain_text("No regimes")
+        expect(page.locator("#cards .card", has_text="empty").locator(".state")).to_contain_text("No feedback yet")
+        shop.get_by_role("link").press("Enter")
+        expect(page.get_by_role("heading", level=1)).to_have_text("shop")
+
+
+@browser.needed
+def test_a_board_shows_rates_regimes_and_what_diverges(served):
+    state = served.client().board("shop")
+    watch = json.loads(fetch(served, "/v1/boards/shop/watch"))
+    with watched(served, "/boards/shop") as page:
+        rows = page.locator("#list-rows tr")
+        expect(rows).to_have_count(5)
+        assert rows.locator(".text").all_inner_texts() == [item["item"] for item in watch["list"]]
+        first = watch["list"][0]
+        expect(rows.first).to_contain_text(f"{100 * first['estimate']:.1f} %")
+        expect(rows.first).to_contain_text(f"{100 * first['low']:.1f} to {100 * first['high']:.1f}")
+        expect(rows.first).to_contain_text(f"{100 * first['rate']:.1f} %")
+        odd = page.locator("#diverging-rows tr")
+        expect(odd).to_have_count(len(watch["diverging"]))
+        assert odd.locator("td.odd").count() == len(watch["diverging"]) > 0
+        bands = page.locator("#band-rows tr")
+        expect(bands).to_have_count(len(watch["bands"]))
+        assert len(watch["bands"]) >= 2
+        expect(bands.first).to_contain_text("not trusted")
+        expect(page.locator(".timeline .strip.doubted")).to_have_count(1)
+        expect(page.locator("#headline")).to_contain_text(f"Since round {watch['bands'][-1]['start']}")
+        expect(page.locator("#facts")).to_contain_text(f"{100 * watch['view']['corrupted']:.1f} %")
+        expect(page.locator("#facts")).to_contain_text(f"of {state['most_open']:,} at most")
+        expect(page.locator("#limits")).to_contain_text(f"{watch['events']:,} events")
+        page.get_by_text("Time line as a table").click()
+        expect(page.locator("#point-rows tr")).to_have_count(len(watch["timeline"]["points"]))
+        assert page.locator("img[src=x]").count() == 0
+
+
+def fetch(server, path):
+    import urllib.request
+
+    with urllib.request.urlopen(f"{server.address}{path}", timeout=10) as answer:
+        return answer.read()
+
+
+@browser.needed
+def test_boards_without_regimes_without_feedback_and_unknown_ones_say_so(served):
+    with watched(served, "/boards/plain") as page:
+        expect(page.locator("#headline")).to_contain_text("CascadeTS does not tell regimes apart")
+        expect(page.locator("#list-rows tr")).to_have_count(5)
+        expect(page.locator("#list-say")).to_contain_text("no estimates")
+        expect(page.locator("#diverging-box")).to_be_hidden()
+        expect(page.locator("#regimes-say")).to_have_text("CascadeTS does not tell regimes apart.")
+    with watched(served, "/boards/empty") as page:
+        expect(page.locator("#headline")).to_contain_text("No feedback yet")
+        expect(page.locator("#as-fraud")).to_be_disabled()
+        expect(page.locator("#interval-say")).to_have_text("Nothing to label yet.")
+    with watched(served, "/boards/nowhere", expected=["404"]) as page:
+        expect(page.get_by_role("heading", level=1)).to_have_text("No such board")
+
+
+@browser.needed
+def test_thousands_of_items_are_read_in_parts(served):
+    with watched(served, "/boards/large", 400) as page:
+        page.locator("#all summary").click()
+        expect(page.locator("#all-rows tr")).to_have_count(50)
+        page.locator("#all-more").click()
+        expect(page.locator("#all-rows tr")).to_have_count(100)
+        page.locator("#item-filter").fill("item 2999")
+        expect(page.locator("#all-rows tr")).to_have_count(1)
+        expect(page.locator("#all-say")).to_contain_text("1 item with this in the name")
+
+
+@browser.needed
+def test_an_interval_is_chosen_by_hand_by_mouse_or_by_its_regime(served):
+    with watched(served, "/boards/shop") as page:
+        expect(page.locator("#as-fraud")).to_be_disabled()
+        page.locator("#band-rows button").first.click()
+        band = json.loads(fetch(served, "/v1/boards/shop/watch"))["bands"][-1]
+        expect(page.locator("#start")).to_have_value(str(band["start"]))
+        expect(page.locator("#end")).to_have_value(str(band["end"]))
+        expect(page.locator("#as-fraud")).to_be_enabled()
+        page.locator("#clear-interval").click()
+        box = page.locator(".timeline").bounding_box()
+        page.mouse.move(box["x"] + 0.3 * box["width"], box["y"] + 100)
+        page.mouse.down()
+        page.mouse.move(box["x"] + 0.6 * box["width"], box["y"] + 100, steps=4)
+        page.mouse.up()
+        start, end = (int(page.locator(f"#{name}").input_value()) for name in ("start", "end"))
+        assert 150 < start < 300 < 400 < end < 560
+        drawn = page.locator(".timeline .chosen rect").bounding_box()
+        assert abs(drawn["width"] - 0.3 * box["width"]) < 6
+        expect(page.locator("#readout")).to_contain_text("clicks per 100 lists")
+        for start, end, words in (
+            ("9", "3", "ends before"),
+            ("0", "3", "first round"),
+            ("1", "9999", "latest"),
+        ):
+            page.locator("#start").fill(start)
+            page.locator("#end").fill(end)
+            expect(page.locator("#interval-say")).to_contain_text(words)
+            expect(page.locator("#as-honest")).to_be_disabled()
+
+
+@browser.needed
+def test_labels_are_given_and_taken_back_with_the_keyboard_alone(own):
+    with watched(own, "/boards/shop") as page:
+        page.locator("#list-rows tr").first.wait_for()
+        page.locator("#start").press_sequentially("11")
+        page.keyboard.press("Tab")
+        page.keyboard.type("60")
+        page.keyboard.press("Tab")
+        page.keyboard.press("Tab")
+        page.keyboard.press("Enter")
+        expect(page.get_by_role("dialog")).to_contain_text("Label 50 rounds, 11 to 60, as fraud?")
+        page.keyboard.press("Escape")
+        expect(page.get_by_role("dialog")).to_have_count(0)
+        expect(page.locator("#label-rows tr")).to_have_count(0)
+        expect(page.locator("#as-fraud")).to_be_focused()
+        page.keyboard.press("Enter")
+        page.keyboard.press("Tab")
+        page.keyboard.press("Enter")
+        expect(page.locator("#said")).to_have_text("Label 1: rounds 11 to 60 are fraud.")
+        expect(page.locator("#label-rows tr")).to_contain_text("1 fraud")
+        expect(page.locator(".timeline .strip.fraud")).to_have_count(1)
+        assert json.loads(fetch(own, "/v1/boards/shop/labels"))["labels"] == [
+            {"number": 1, "start": 11, "end": 60, "label": "fraud"}
+        ]
+        page.locator("#as-honest").press("Enter")
+        page.locator("#ask-yes").press("Enter")
+        expect(page.locator(".timeline .strip.honest")).to_have_count(1)
+        page.get_by_role("button", name="Take back label 1").press("Enter")
+        page.locator("#ask-yes").press("Enter")
+        expect(page.locator("#said")).to_have_text("Label 1 was taken back.")
+        expect(page.locator(".timeline .strip.fraud")).to_have_count(0)
+        assert [label["number"] for label in json.loads(fetch(own, "/v1/boards/shop/labels"))["labels"]] == [2]
+
+
+@browser.needed
+def test_items_with_any_name_are_retired_and_reinstated(own):
+    with watched(own, "/boards/shop") as page:
+        page.locator("#all summary").click()
+        for left, item in enumerate(ODD, 1):
+            row = page.locator("#all-rows tr").filter(
+                has=page.get_by_role("button", name=f"Retire {item}", exact=True)
+            )
+            row.get_by_role("button").click()
+            expect(page.get_by_role("dialog")).to_contain_text(item.strip())
+            page.locator("#ask-yes").click()
+            expect(page.locator("#said")).to_contain_text(f"is retired; {len(ITEMS) - left} items left")
+        state = json.loads(fetch(own, "/v1/boards/shop/state"))
+        assert [item["item"] for item in state["items"] if not item["active"]] == ODD
+        expect(page.locator("#board-kind")).to_contain_text(f"{len(ITEMS) - len(ODD)} items")
+        page.get_by_role("button", name=f"Reinstate {HOSTILE}", exact=True).click()
+        page.locator("#ask-yes").click()
+        expect(page.locator("#said")).to_contain_text("is reinstated; 15 items now")
+        assert page.locator("img[src=x]").count() == 0
+
+
+@browser.needed
+def test_a_board_is_exported_and_refusals_are_told(own, tmp_path):
+    with watched(own, "/boards/shop", expected=["404"]) as page:
+        page.locator("#list-rows tr").first.wait_for()
+        page.locator("#export").click()
+        with page.expect_download() as download:
+            page.locator("#ask-yes").click()
+        assert download.value.suggested_filename == "shop.jsonl"
+        download.value.save_as(tmp_path / "shop.jsonl")
+        expect(page.locator("#said")).to_contain_text("Exported shop")
+        other = f"sqlite:///{tmp_path}/other.db"
+        assert cli.main(["import", str(tmp_path / "shop.jsonl"), "--store", other]) == 0
+        page.locator("#list-rows button").first.click()
+        own.client().delete_board("shop")
+        page.locator("#ask-yes").click()
+        expect(page.locator("#said")).to_have_text("Refused: No board 'shop'.")
+        expect(page.get_by_role("heading", level=1)).to_have_text("No such board")
+
+
+@browser.needed
+def test_keys_open_what_their_scope_says(own):
+    store = Store(own.url)
+    admin, kept = make_key(["admin"], None, 0.0)
+    few, few_kept = make_key(["rank"], "shop", 0.0)
+    store.add_key(kept)
+    store.add_key(few_kept)
+    with watched(own, "/boards/shop", expected=["401", "403"]) as page:
+        expect(page.locator("#login")).to_be_visible(timeout=10_000)  # keys are read every second
+        expect(page.locator("#board")).to_be_hidden()
+        expect(page.locator("#key")).to_be_focused()
+        assert page.locator("#key").get_attribute("type") == "password"
+        page.keyboard.type("sr.wrong.key")
+        page.keyboard.press("Enter")
+        expect(page.locator("#reason")).to_have_text("This API key is unknown or was revoked.")
+        page.locator("#key").fill(few)
+        page.keyboard.press("Enter")
+        expect(page.locator("#reduced")).to_contain_text("This API key lacks the scope 'admin'")
+        expect(page.locator("#facts")).to_contain_text("120 answered")
+        expect(page.locator("#export")).to_be_disabled()
+        expect(page.locator("#list-title")).to_be_hidden()
+        page.locator("#logout").click()
+        page.locator("#key").fill(admin)
+        page.keyboard.press("Enter")
+        expect(page.locator("#list-rows tr")).to_have_count(5)
+        expect(page.locator("#reduced")).to_be_hidden()
+        assert page.evaluate("[sessionStorage.length, localStorage.length, document.cookie]") == [1, 0, ""]
+        page.goto(f"{own.address}/")
+        expect(page.locator("#cards .card")).to_have_count(1)
+        assert store.revoke(kept.id, 1.0)
+        expect(page.locator("#reason")).to_have_text("This API key is unknown or was revoked.", timeout=10_000)
+        page.locator("#key").fill(few)
+        page.keyboard.press("Enter")
+        expect(page.locator("#cards .state")).to_contain_text("An admin key sees more.")
+    store.close()
+
+
+@browser.needed
+def test_the_page_lives_keeps_what_is_chosen_and_survives_the_server(own):
+    client = own.client()
+    with watched(own, "/boards/shop", expected=["ERR_CONNECTION_REFUSED", "503"]) as page:
+        impressions = page.locator("#facts div", has_text="impressions").locator("dd").first
+        expect(impressions).to_have_text("120")
+        page.locator("#start").fill("7")
+        button = page.locator("#list-rows button").nth(2)
+        button.focus()
+        page.evaluate("getSelection().selectAllChildren(document.querySelector('#list-rows .text'))")
+        kept = page.evaluate("[document.activeElement.ariaLabel, String(getSelection()), scrollY]")
+        fill_more(client, 30)
+        expect(impressions).to_have_text("150")
+        assert page.evaluate("[document.activeElement.ariaLabel, String(getSelection()), scrollY]") == kept
+        own.kill()
+        expect(page.locator("#notice")).to_contain_text("The server does not answer.")
+        expect(page.locator("#pulse")).to_have_text("not live")
+        expect(page.locator("#list-rows tr")).to_have_count(5)
+        own.start()
+        own.wait()
+        expect(page.locator("#notice")).to_be_hidden(timeout=20_000)
+        expect(page.locator("#pulse")).to_have_text("live")
+        expect(page.locator("#start")).to_have_value("7")
+        page.evaluate("Object.defineProperty(document, 'hidden', {value: true, configurable: true})")
+        page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
+        with contextlib.suppress(PlaywrightTimeout):
+            page.wait_for_event("response", timeout=500)  # one may be under way
+        with pytest.raises(PlaywrightTimeout):
+            page.wait_for_event("request", timeout=2_500)
+        page.evaluate("delete document.hidden")
+        with page.expect_request("**/watch"):
+            page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
+
+
+def fill_more(client, rounds):
+    for _ in range(rounds):
+        shown = client.rank("shop")
+        client.feedback("shop", shown.impression, clicked=shown.items[0])
+
+
+@browser.needed
+def test_a_store_without_boards_says_how_to_begin(tmp_path):
+    server = Server(f"sqlite:///{tmp_path}/store.db", tmp_path / "log").wait()
+    with watched(server, "/") as page:
+        expect(page.locator("#no-boards")).to_contain_text("steadyrank serve --demo")
+        server.client().put_board("first", items=["a"], length=1)
+        expect(page.locator("#cards .card")).to_contain_text("first")
+        expect(page.locator("#no-boards")).to_be_hidden()
+
+
+@browser.needed
+def test_boards_that_cannot_be_read_are_named(own):
+    assert own.stop() == 0
+    with contextlib.closing(Store(own.url)) as store, store.db.transaction():
+        store.db.write("DELETE FROM snapshots")
+        store.db.write("UPDATE boards SET edge = 1")
+    own.start()
+    own.wait()
+    with watched(own, "/", expected=["503"]) as page:
+        expect(page.locator("#broken-list")).to_have_text("shop")
+        own.client().put_board("other", items=["a"], length=1)
+        expect(page.locator("#cards .card")).to_contain_text("other")
+        page.goto(f"{own.address}/boards/shop")
+        expect(page.get_by_role("heading", level=1)).to_have_text("This board cannot be read")
+
+
+@browser.needed
+def test_the_demo_shows_a_change_of_regime(tmp_path):
+    real = tmp_path / "real.db"
+    options = ["--demo", "--demo-attack-after", "12"]
+    server = Server(f"sqlite:///{real}", tmp_path / "log", options=options).wait()
+    with watched(server, "/boards/demo") as page:
+        expect(page.locator("#headline-title")).to_have_text("Steady.", timeout=15_000)
+        expect(page.locator(".timeline .strip.trusted")).to_have_count(1)
+        expect(page.locator(".timeline .strip.doubted")).to_have_count(1, timeout=40_000)
+        expect(page.locator("#headline-title")).to_have_text("Clicks have changed.")
+        expect(page.locator("#headline-text")).to_contain_text("not the trusted regime 1")
+        expect(page.locator("#band-rows tr").first).to_contain_text("2 not trusted")
+    said = server.log.read_text()
+    assert f"Open {server.address}/boards/demo" in said
+    attack = re.search(r"\[ *(\d+) s\] attack for 40 s: bots click (.*), and nothing else", said)
+    assert 12 <= int(attack[1]) <= 20
+    assert server.stop() == 0
+    assert not real.exists(), "the demo keeps away from the store of the environment"
+    folder = re.search(r"sqlite:///(\S+)/demo\.db", said)
+    assert folder is None or not pathlib.Path(folder[1]).exists()
+
+
+def test_the_demo_refuses_a_store_with_anything_in_it(tmp_path, capsys, monkeypatch):
+    url = f"sqlite:///{tmp_path}/store.db"
+    monkeypatch.setenv("STEADYRANK_STORE", url)
+    store = Store(url)
+    _, kept = make_key(["admin"], None, 0.0)
+    store.add_key(kept)
+    store.close()
+    assert cli.main(["serve", "--demo", "--store", url]) == 2
+    assert "--demo needs an empty store, or none; the one given holds keys" in capsys.readouterr().err
+    assert cli.main(["serve", "--demo", "--demo-attack-after", "0"]) == 2
+    assert "--demo-attack-after must be at least 1 second, not 0" in capsys.readouterr().err
+
+
+def test_the_crowd_of_the_demo_is_the_same_each_time_and_its_bots_are_not_its_users():
+    crowds = [demo.Crowd(demo.Plan()) for _ in range(2)]
+    shown = [demo.ITEMS[k : k + 6] for k in range(30)]
+    assert [crowds[0].click(items, False) for items in shown] == [crowds[1].click(items, False) for items in shown]
+    crowd = crowds[0]
+    assert {crowd.click(demo.ITEMS, True) for _ in range(100)} <= {*crowd.targets, None}
+    honest = [crowd.click(demo.ITEMS, False) for _ in range(2_000)]
+    assert sum(item in crowd.targets for item in honest) < 100

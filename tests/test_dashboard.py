@@ -240,7 +240,7 @@ CONTRAST = """() => {
 
 
 @browser.needed
-@pytest.mark.parametrize(("width", "dark"), [(400, False), (400, True), (1600, False), (1600, True)])
+@pytest.mark.parametrize(("width", "dark"), [(400, False), (400, True), (1280, False), (1600, False), (1600, True)])
 def test_pages_fit_and_can_be_read(served, width, dark):
     for path, ready in (("/", "#cards .card"), ("/boards/shop", ".timeline .line.clicked[d^=M]")):
         with watched(served, path, width, dark) as page:
@@ -250,6 +250,8 @@ def test_pages_fit_and_can_be_read(served, width, dark):
             assert page.evaluate(CONTRAST) == []
             cards = page.evaluate("[...document.querySelectorAll('.card')].map(c => c.getBoundingClientRect().right)")
             assert max(cards) <= width
+            boxes = "[...document.querySelectorAll('.scroll')].filter(box => box.checkVisibility())"
+            assert page.evaluate(f"{boxes}.filter(box => box.scrollWidth > box.clientWidth).length") == 0
             if width == 1600:
                 assert max(cards) > 1_400, "the room is used"
 
@@ -386,6 +388,9 @@ def test_labels_are_given_and_taken_back_with_the_keyboard_alone(own):
         assert json.loads(fetch(own, "/v1/boards/shop/labels"))["labels"] == [
             {"number": 1, "start": 11, "end": 60, "label": "fraud"}
         ]
+        expect(page.locator("#start")).to_have_value("")
+        page.locator("#start").fill("30")
+        page.locator("#end").fill("90")
         page.locator("#as-honest").press("Enter")
         page.locator("#ask-yes").press("Enter")
         expect(page.locator(".timeline .strip.honest")).to_have_count(1)
@@ -487,6 +492,9 @@ def test_the_page_lives_keeps_what_is_chosen_and_survives_the_server(own):
         fill_more(client, 30)
         expect(impressions).to_have_text("150")
         assert page.evaluate("[document.activeElement.ariaLabel, String(getSelection()), scrollY]") == kept
+        page.locator("#band-rows button").click()
+        expect(page.locator("#end")).to_have_value("150")
+        page.locator("#start").fill("7")
         own.kill()
         expect(page.locator("#notice")).to_contain_text("The server does not answer.")
         expect(page.locator("#pulse")).to_have_text("not live")

@@ -32,7 +32,12 @@ export function path(board, ...parts) {
 
 /** Ask the server; the JSON of its answer. */
 export async function ask(method, route, body) {
-  return (await send(method, route, body)).json();
+  const answer = await send(method, route, body);
+  try {
+    return await answer.json();
+  } catch (error) {
+    throw new Away("The server's answer cannot be read.", { cause: error });
+  }
 }
 
 /** Ask the server; its answer as it came. Throws Refusal or Away. */

@@ -45,16 +45,23 @@ export class BoardPage {
 
   #listen() {
     for (const word of ["fraud", "honest"]) {
-      byId(`as-${word}`).addEventListener("click", () => this.#do(actions.label(this.#name, this.#choosing.interval, word)));
+      byId(`as-${word}`).addEventListener("click", () => this.#label(word));
     }
     byId("export").addEventListener("click", () => this.#do(actions.save(this.#name, this.#watch.events)));
     byId("points").addEventListener("toggle", () => this.#watch && showPoints(this.#watch));
   }
 
+  async #label(word) {
+    if (await this.#do(actions.label(this.#name, this.#choosing.interval, word))) this.#choosing.fill("", "");
+  }
+
   async #do(action) {
-    if (!(await action)) return;
-    this.#again();
-    this.#all.again();
+    const done = await action;
+    if (done) {
+      this.#again();
+      this.#all.again();
+    }
+    return done;
   }
 
   /** Ask for what is known of the board, and show it. */
@@ -106,7 +113,7 @@ export class BoardPage {
     show(byId("chart-box"), !empty);
     this.#chart.update(watch);
     this.#choosing.update(watch);
-    showBands(watch, (band) => this.#choosing.fill(Math.max(band.start, watch.first_round), Math.min(band.end, watch.board.rounds)));
+    showBands(watch, (band) => this.#choosing.fill(Math.max(band.start, this.#watch.first_round), band.end));
     showLabels(watch, (label) => this.#do(actions.takeBack(this.#name, label)));
     showPoints(watch);
     this.#showItems(watch);

@@ -6,6 +6,7 @@ import { count, moment, timeOf } from "./words.js";
 
 const LEFT = 46;
 const RIGHT = 10;
+const EDGE = 28; // half of an axis label: one nearer to the end would be cut off
 const BANDS = { top: 4, height: 24 };
 const PANELS = [
   { name: "clicked", title: "clicks per 100 lists", top: 50, height: 132, ticks: 4, of: clicked, format: hundredfold },
@@ -140,7 +141,7 @@ export class Chart {
     const wanted = Math.min(Math.max(2, Math.floor((this.#width - LEFT - RIGHT) / 72)), 9);
     const step = Math.ceil(roundUp((last + 1 - first) / wanted));
     const marks = [];
-    for (let at = Math.ceil(first / step) * step; at <= last; at += step) marks.push(at);
+    for (let at = Math.ceil(first / step) * step; this.#x(at) < this.#width - EDGE; at += step) marks.push(at);
     match(this.#parts.axis, marks, (mark) => mark, axisNode, (node, mark) => {
       const x = this.#x(mark);
       const time = timeOf(this.#watch.timeline.points, mark);
@@ -203,7 +204,7 @@ export class Chart {
 }
 
 function bandName(band, width) {
-  if (width > 130) return `regime ${band.regime} · ${band.trusted ? "trusted" : "not trusted"}`;
+  if (width > (band.trusted ? 130 : 160)) return `regime ${band.regime} · ${band.trusted ? "trusted" : "not trusted"}`;
   if (width > 62) return `regime ${band.regime}`;
   return width > 12 ? String(band.regime) : "";
 }

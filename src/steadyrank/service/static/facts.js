@@ -9,7 +9,7 @@ export function headlineFacts(watch) {
   const answered = board.answers + board.unanswered;
   const facts = [];
   if (view) {
-    facts.push({ name: "corrupted", value: percent(view.corrupted), note: "of rounds, estimated", kind: view.corrupted > 0 ? "part" : "" });
+    facts.push({ name: "corrupted", value: percent(view.corrupted), note: "estimated share", kind: view.corrupted > 0 ? "part" : "" });
     facts.push({ name: "trusted regime", value: String(view.trusted), note: "the longest" });
     facts.push({ name: "current regime", value: String(view.current), note: view.current === view.trusted ? "the trusted one" : "not trusted", kind: view.current === view.trusted ? "" : "no" });
     facts.push({ name: "changes of regime", value: count(view.n_changes), note: "so far" });

@@ -3,7 +3,7 @@
 import { draw, make, match, say, setAll } from "./dom.js";
 import { count, percent, range } from "./words.js";
 
-const WIDE = 150; // of the picture of a row
+const WIDE = 110; // of the picture of a row
 
 /** Whether the plain click rate lies outside of the interval, by more than one click. */
 function diverges({ low, high, clicks, looks }) {

@@ -30,7 +30,7 @@ function said({ board, view }) {
 export function showLabels(watch, takeBack) {
   const { labels } = watch;
   show(byId("labels-box"), labels.length > 0);
-  say(byId("labels-say"), labels.length === 0 ? "None. Your word on an interval overrules the learner's." : "Where labels overlap, the later one counts.");
+  say(byId("labels-say"), labels.length === 0 ? "No labels yet. Your word on an interval overrules the learner's." : "Where labels overlap, the later one counts.");
   match(byId("label-rows"), labels.toReversed(), (label) => label.number, () => buttonRow("Take back…", takeBack), (row, label) => {
     row.about = label;
     const [name, range, last] = row.children;

@@ -76,7 +76,7 @@ function changed(watch, last) {
   const { current, trusted } = watch.view;
   const text =
     `Since ${since(watch, last)} feedback fits regime ${current}, not the trusted regime ${trusted}. ` +
-    "Lists serve both until it is clear which is true.";
+    "Lists serve both for now.";
   return { kind: "no", sign: "▲", title: "Clicks have changed.", text };
 }
 

@@ -3,7 +3,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: setup reproduce test browser check bench soak serve clean
+.PHONY: setup reproduce test browser check bench soak serve demo clean
 
 setup: $(READY)
 
@@ -52,6 +52,9 @@ soak: setup
 
 serve: setup
 	@$(BIN)/steadyrank serve
+
+demo: setup
+	@$(BIN)/steadyrank serve --demo
 
 clean:
 	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -257,6 +257,31 @@ def test_pages_fit_and_can_be_read(served, width, dark):
 
 
 @browser.needed
+def test_nothing_moves_if_the_system_asks_for_that(served):
+    with watched(served, "/boards/shop") as page:
+        expect(page.locator("#pulse")).to_have_text("live")
+        moving = "getComputedStyle(document.querySelector('#pulse'), '::before').animationName"
+        assert page.evaluate(moving) == "breathe"
+        page.emulate_media(reduced_motion="reduce")
+        assert page.evaluate(moving) == "none"
+
+
+@browser.needed
+def test_everything_to_use_has_a_name_and_headings_are_in_order(served):
+    with watched(served, "/boards/shop") as page:
+        page.locator("#list-rows tr").first.wait_for()
+        page.locator("#all summary").click()
+        page.locator("#all-rows tr").first.wait_for()
+        for role in ("button", "textbox", "spinbutton", "searchbox", "link", "region", "table"):
+            for node in page.get_by_role(role).all():
+                label = node.aria_snapshot().splitlines()[0]
+                assert '"' in label or role == "table", label
+        levels = page.get_by_role("heading").evaluate_all("nodes => nodes.map(node => Number(node.tagName[1]))")
+        assert levels[0] == 1
+        assert set(levels[1:]) == {2}
+
+
+@browser.needed
 def test_all_boards_at_a_glance(served):
     with watched(served, "/") as page:
         expect(page.locator("#cards .card")).to_have_count(4)

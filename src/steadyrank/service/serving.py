@@ -28,9 +28,9 @@ def serve(
 ) -> None:  # fmt: skip
     """Serve a store's boards until interrupted or told to end; refuses to listen to others without API keys.
 
-    `beside` runs in the same process from when the boards are ready.
+    `beside` runs in the same process from when the boards are ready, and says itself what goes on.
     """
-    logs.set_up()
+    logs.set_up(logging.INFO if beside is None else logging.WARNING)
     try:
         store = Store(url)
         keys = [key for key in store.api_keys() if key.revoked is None]

@@ -61,6 +61,7 @@ export class ItemTable {
     const [name, rate, estimate, drawing, last] = cells;
     const odd = diverges(item);
     say(name.firstChild, item.item);
+    setAll(name.firstChild, { title: item.item.length > 60 ? item.item : "" });
     say(name.lastChild, item.active ? "" : "retired");
     say(rate.firstChild, item.looks === 0 ? "–" : percent(item.rate));
     say(rate.lastChild, `${count(item.clicks)} of ${count(item.looks)}`);

@@ -7,6 +7,7 @@ import { many, sentence } from "./words.js";
 
 const PAGE = 50;
 
+/** The table of all items with its filter. */
 export class AllItems {
   #board;
   #table;

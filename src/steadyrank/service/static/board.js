@@ -13,6 +13,7 @@ import { count, many, percent, sentence, verdict } from "./words.js";
 
 const NO_ADMIN = "Estimates, regimes and actions need a key with the scope admin.";
 
+/** Everything on the page of a board, filled by one request a second. */
 export class BoardPage {
   #name;
   #turnTo;

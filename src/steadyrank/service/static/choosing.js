@@ -3,6 +3,7 @@
 import { byId, say } from "./dom.js";
 import { count, many } from "./words.js";
 
+/** Two number fields, and what they mean. */
 export class Choosing {
   #watch = null;
   #onChange;

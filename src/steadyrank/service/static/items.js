@@ -10,6 +10,7 @@ function diverges({ low, high, clicks, looks }) {
   return low !== null && looks > 0 && ((clicks + 1) / looks < low || (clicks - 1) / looks > high);
 }
 
+/** One table of items, its rows kept in place. */
 export class ItemTable {
   #head;
   #body;

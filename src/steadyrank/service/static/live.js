@@ -7,6 +7,7 @@ import { moment } from "./words.js";
 const EVERY = 1000;
 const LONGEST = 15_000;
 
+/** One page's requests, one after the other. */
 export class Live {
   #look;
   #refused;

@@ -8,6 +8,7 @@ import { count, many, percent, verdict } from "./words.js";
 const AT_ONCE = 4; // boards looked at closely each second
 const FILTER_FROM = 9; // boards
 
+/** The page of all boards: a card each. */
 export class Overview {
   #turnTo;
   #boards = [];

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ._jit import kernel as kernel
+    from .audit import audit as audit
     from .contract import Problem as Problem
     from .live import Ranker as Ranker
     from .live import replay as replay
@@ -22,13 +23,14 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 __all__ = [
-    "Problem", "Profile", "Ranker", "Refused", "Run", "adversaries", "kernel", "learners", "profile", "profiles",
-    "replay", "simulate", "users",
+    "Problem", "Profile", "Ranker", "Refused", "Run", "adversaries", "audit", "kernel", "learners", "profile",
+    "profiles", "replay", "simulate", "users",
 ]  # fmt: skip
 
 _HOME = {
     "Problem": "contract", "Profile": "profiles", "Ranker": "live", "Refused": "refusals", "Run": "simulate",
-    "kernel": "_jit", "profile": "profiles", "profiles": "profiles", "replay": "live", "simulate": "simulate",
+    "audit": "audit", "kernel": "_jit", "profile": "profiles", "profiles": "profiles", "replay": "live",
+    "simulate": "simulate",
 }  # fmt: skip
 
 

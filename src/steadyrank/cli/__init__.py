@@ -6,15 +6,15 @@ import sys
 from collections.abc import Sequence
 
 from .. import __version__
-from . import compare, lists, profile, reproduce, serve, simulate
+from . import audit, compare, lists, profile, reproduce, serve, simulate
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command; returns the exit code: 0, 2 for bad input, 130 when interrupted."""
+    """Run a command; returns the exit code: 0, 2 for bad input, 3 for a limit exceeded, 130 when interrupted."""
     parser = _parser()
     options = parser.parse_args(arguments)
     try:
-        options.run(options)
+        code: int | None = options.run(options)
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
         return 130
@@ -25,7 +25,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         message = error.args[0] if isinstance(error, KeyError) else error
         print(f"steadyrank {options.command}: {message}", file=sys.stderr)
         return 2
-    return 0
+    return code or 0
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -34,6 +34,6 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"steadyrank {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    for module in (simulate, reproduce, compare, profile, lists, serve):
+    for module in (simulate, reproduce, compare, profile, lists, audit, serve):
         module.add(commands)
     return parser

@@ -1,0 +1,80 @@
+"""Clients whose clicks are not those of the others, or come when clicks are suspect."""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from .._jit import kernel
+from ..arrays import Bools, Floats
+from .looks import Looks, Slots
+
+TILTS = (0.25, 0.5, 0.75)
+SURE = 0.01  # chance that any of the clients named is named by accident
+LISTED = 100
+
+
+@dataclass(frozen=True)
+class Client:
+    """A client that stands out."""
+
+    client: Any
+    impressions: int
+    clicks: int
+    expected_clicks: float  # of someone with the usual taste who looked at the same items
+    suspect_impressions: int  # those in suspect intervals
+    certainty: float
+    why: str  # clicks: not those of the others; time: comes when clicks are suspect
+
+
+@kernel
+def tally(item, click, first, client, rates, suspect, out):
+    """Add to out, float64[client, 8], what each client did.
+
+    Impressions, clicks, clicks expected, suspect impressions, surprise (minus the log chance of what was seen), and
+    the logs of the means of e^(tilt surprise) at three tilts: log(p^(1 - tilt) + (1 - p)^(1 - tilt)) a look.
+    """
+    for t in range(client.size):
+        c = client[t]
+        if c < 0:
+            continue
+        out[c, 0] += 1.0
+        out[c, 3] += 1.0 if suspect[t] else 0.0
+        for q in range(first[t], first[t + 1]):
+            p = rates[item[q]]
+            out[c, 1] += 1.0 if click[q] else 0.0
+            out[c, 2] += p
+            out[c, 4] -= math.log(p) if click[q] else math.log(1.0 - p)
+            for i in range(3):
+                tilt = 0.25 * (i + 1)
+                out[c, 5 + i] += math.log(p ** (1.0 - tilt) + (1.0 - p) ** (1.0 - tilt))
+
+
+def stand_out(
+    looks: Looks, client: Slots, names: list[Any], rates: Floats, suspect: Bools
+) -> tuple[int, list[Client]]:
+    """How many clients stand out, and the clearest of them.
+
+    By their clicks: the chance that someone with the usual taste surprises that much, bounded after Chernoff 1952
+    with three tilts. By their time: the chance that so many of their impressions fall into suspect intervals,
+    bounded after Hoeffding 1963, theorem 1. Both times the number of clients, so that none is named by accident.
+    """
+    out = np.zeros((len(names), 8))
+    tally(looks.item, looks.click, looks.first, client, rates, suspect, out)
+    shown, surprise = out[:, 0], out[:, 4]
+    odd = np.min([out[:, 5 + i] - tilt * surprise for i, tilt in enumerate(TILTS)], axis=0) + math.log(len(TILTS))
+    share = float(np.clip(suspect.mean() if suspect.size else 0.0, 1e-9, 1.0 - 1e-9))
+    part = np.clip(out[:, 3] / np.maximum(shown, 1.0), 1e-12, 1.0 - 1e-12)
+    gap = part * np.log(part / share) + (1.0 - part) * np.log((1.0 - part) / (1.0 - share))
+    timed = np.where((part > 2.0 * share) & suspect.any(), -shown * gap, 0.0)
+    chance = np.minimum(odd, timed) + math.log(2.0 * max(int(np.count_nonzero(shown)), 1))
+    found = np.flatnonzero(chance < math.log(SURE))
+    order = found[np.argsort(chance[found], kind="stable")]
+    return found.size, [
+        Client(
+            names[c], int(shown[c]), int(out[c, 1]), round(float(out[c, 2]), 2), int(out[c, 3]),
+            float(-np.expm1(chance[c])), "clicks" if odd[c] <= timed[c] else "time",
+        )
+        for c in order[:LISTED].tolist()
+    ]  # fmt: skip

@@ -1,0 +1,249 @@
+"""Rows of a click log into impressions: one row each, or one row a shown item."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from ..arrays import Bools, Floats, Ints
+from .columns import Columns, split_lists
+from .files import ROW, Broken
+
+_EXAMPLES = 5
+
+
+@dataclass
+class Rows:
+    """Impressions of a block: the items looked at, from the top, and clicks on them."""
+
+    item: pl.Series  # [look]
+    click: Bools  # [look]
+    size: Ints  # [impression] looks
+    row: Ints  # [impression] first row in the file
+    last_row: Ints
+    time: Floats | None
+    dated: bool
+    client: pl.Series | None
+    board: pl.Series | None
+    n_broken: int = 0
+    broken: list[Broken] = field(default_factory=list)
+    rest: pl.DataFrame | None = None  # rows of an impression that may go on in the next block
+    key: npt.NDArray[np.uint64] | None = None  # [impression] a hash of its name, in rows of shown items
+
+
+def seconds(values: pl.Series) -> tuple[Floats, bool]:
+    """Times as numbers, NaN where there is none, and whether they are dates."""
+    if values.dtype == pl.String:
+        numbers = values.cast(pl.Float64, strict=False)
+        if numbers.null_count() == values.null_count():
+            return numbers.to_numpy(), False
+        values = values.str.replace(" ", "T").str.to_datetime(time_unit="us", strict=False, time_zone="UTC")
+    if values.dtype == pl.Date or isinstance(values.dtype, pl.Datetime):
+        micro = values.cast(pl.Datetime("us")).cast(pl.Int64)
+        return (micro.cast(pl.Float64) / 1e6).to_numpy(), True
+    return values.cast(pl.Float64, strict=False).to_numpy(), False
+
+
+def _extras(frame: pl.DataFrame, columns: Columns) -> dict[str, Any]:
+    time, dated = (None, False) if columns.time is None else seconds(frame[columns.time])
+    client = None if columns.client is None else frame[columns.client]
+    board = None if columns.board is None else frame[columns.board]
+    return {"time": time, "dated": dated, "client": client, "board": board}
+
+
+def _examples(frame: pl.DataFrame, why: pl.Series) -> list[Broken]:
+    chosen = frame.with_columns(why.alias("__why__")).filter(pl.col("__why__").is_not_null()).head(_EXAMPLES)
+    return [
+        Broken(row[ROW], row["__why__"], str({k: v for k, v in row.items() if not k.startswith("__")})[:160])
+        for row in chosen.to_dicts()
+    ]
+
+
+def of_impressions(frame: pl.DataFrame, columns: Columns) -> Rows:
+    """Impressions of rows that are one each.
+
+    Without a click all of a list was looked at, else all down to the last click.
+    """
+    lists, clicked = split_lists(frame[columns.items or ""], columns.separator), frame[columns.clicked or ""]
+    why = _wrong_list(lists)
+    size = lists.list.len().fill_null(0).to_numpy().astype(np.int64)
+    shown = Shown.of(lists.list.explode(empty_as_null=False, keep_nulls=False), size)
+    bits, wrong = _CLICKS[columns.clicked_is](clicked, shown, columns)
+    why = pl.select(
+        pl.coalesce(why, pl.when(pl.Series(wrong)).then(pl.lit("the click is none of the list")))
+    ).to_series()
+    if columns.time is not None:
+        undated = pl.Series(np.isnan(seconds(frame[columns.time])[0]))
+        why = pl.select(pl.coalesce(why, pl.when(undated).then(pl.lit("no time")))).to_series()
+    good = why.is_null().to_numpy()
+    examined = shown.examined(bits)
+    seen = good[shown.row] & (shown.place < examined[shown.row])
+    row = frame[ROW].to_numpy().astype(np.int64)[good]
+    n_broken = int((~good).sum())
+    broken = _examples(frame, why) if n_broken else []
+    extras = _extras(frame.filter(pl.Series(good)), columns)
+    return Rows(
+        shown.item.filter(pl.Series(seen)), bits[seen], examined[good], row, row, n_broken=n_broken, broken=broken,
+        **extras,
+    )  # fmt: skip
+
+
+def _else(why: pl.Series, wrong: Bools, reason: str) -> pl.Series:
+    """What is wrong with each row, with one more thing that may be."""
+    return pl.select(pl.coalesce(why, pl.when(pl.Series(wrong)).then(pl.lit(reason)))).to_series()
+
+
+@dataclass
+class Shown:
+    """All lists of a block, one after the other."""
+
+    item: pl.Series  # [place of a list]
+    row: Ints  # [place of a list] which list
+    place: Ints  # [place of a list] from 0
+    size: Ints  # [list]
+    first: Ints  # [list]
+
+    @classmethod
+    def of(cls, item: pl.Series, size: Ints) -> "Shown":
+        """Lists of these sizes."""
+        first = np.cumsum(size) - size
+        row = np.repeat(np.arange(size.size), size)
+        return cls(item, row, np.arange(row.size) - first[row], size, first)
+
+    def examined(self, bits: Bools) -> Ints:
+        """How many places of each list were looked at: down to the last click, all without one."""
+        last: Ints = np.zeros(self.size.size, np.int64)
+        np.maximum.at(last, self.row[bits], self.place[bits] + 1)
+        return np.where(last > 0, last, self.size)
+
+
+def _wrong_list(lists: pl.Series) -> pl.Series:
+    frame = lists.alias("list").to_frame()
+    size = pl.col("list").list.len()
+    holes = pl.col("list").list.eval(pl.element().is_null() | (pl.element().cast(pl.String) == "")).list.any()
+    return frame.select(
+        pl.when(pl.col("list").is_null() | (size == 0)).then(pl.lit("no items"))
+        .when(holes).then(pl.lit("an item without a name"))
+        .when(pl.col("list").list.n_unique() < size).then(pl.lit("an item twice"))
+    ).to_series()  # fmt: skip
+
+
+def _by_position(clicked: pl.Series, shown: Shown, columns: Columns) -> tuple[Bools, Bools]:
+    """Bits of the places shown, and lists whose click cannot be: a position that is no number or not of the list."""
+    number = clicked.cast(pl.Float64, strict=False).fill_null(np.nan).to_numpy()
+    none = (clicked.is_null() | (clicked.cast(pl.String).str.strip_chars() == "")).to_numpy()
+    none = none | (np.isnan(number) if clicked.dtype.is_float() else False)
+    place = number - columns.first_position
+    none = none | (place < 0)
+    wrong = ~none & ~((place < shown.size) & (place == np.floor(place)))
+    bits: Bools = np.zeros(shown.row.size, np.bool_)
+    there = ~none & ~wrong
+    bits[shown.first[there] + place[there].astype(np.int64)] = True
+    return bits, wrong
+
+
+def _by_item(clicked: pl.Series, shown: Shown, columns: Columns) -> tuple[Bools, Bools]:
+    given = clicked.cast(pl.String).fill_null("")
+    bits = (given.gather(shown.row) == shown.item.cast(pl.String)).fill_null(False).to_numpy()
+    found: Bools = np.zeros(shown.size.size, np.bool_)
+    found[shown.row[bits]] = True
+    return bits, (given != "").to_numpy() & ~found
+
+
+def _by_bits(clicked: pl.Series, shown: Shown, columns: Columns) -> tuple[Bools, Bools]:
+    sizes = clicked.list.len().fill_null(0).to_numpy().astype(np.int64)
+    wrong = (sizes != shown.size) & (sizes > 0)
+    bits: Bools = np.zeros(shown.row.size, np.bool_)
+    values = (
+        clicked.list.explode(empty_as_null=False, keep_nulls=False).cast(pl.Float64, strict=False).fill_null(-1.0)
+    )
+    given = Shown.of(values, sizes)
+    flags = values.to_numpy()
+    odd = given.row[(flags != 0.0) & (flags != 1.0)]
+    wrong[odd] = True
+    chosen = ~wrong[given.row]
+    bits[shown.first[given.row[chosen]] + given.place[chosen]] = flags[chosen] == 1.0
+    return bits, wrong
+
+
+def _by_items(clicked: pl.Series, shown: Shown, columns: Columns) -> tuple[Bools, Bools]:
+    sizes = clicked.list.len().fill_null(0).to_numpy().astype(np.int64)
+    given = Shown.of(clicked.list.explode(empty_as_null=False, keep_nulls=False), sizes)
+    asked = pl.DataFrame({"row": given.row, "item": given.item.cast(pl.String)}).unique()
+    there = pl.DataFrame({"row": shown.row, "item": shown.item.cast(pl.String)})
+    found = there.join(asked.with_columns(hit=True), on=["row", "item"], how="left", maintain_order="left")
+    bits = found["hit"].fill_null(False).to_numpy()
+    lost = asked.join(there, on=["row", "item"], how="anti")["row"].to_numpy()
+    wrong: Bools = np.zeros(shown.size.size, np.bool_)
+    wrong[lost] = True
+    return bits, wrong
+
+
+_CLICKS = {"position": _by_position, "item": _by_item, "bits": _by_bits, "items": _by_items}
+
+
+def of_items(frame: pl.DataFrame, columns: Columns, carry: pl.DataFrame | None, last: bool = False) -> Rows:
+    """Impressions of rows that are one a shown item, those of an impression next to each other.
+
+    The rows of the last impression wait for the next block, unless this is the `last`. Rows come from the top of the
+    list unless there is a column for positions.
+    """
+    if carry is not None and carry.height:
+        frame = pl.concat([carry, frame], how="vertical_relaxed") if frame.height else carry
+    key = columns.key()
+    facts = _item_facts(frame, columns)
+    rest = None
+    if not last and facts.height:
+        turn = facts.select(pl.struct(key).rle_id().alias("turn"))["turn"]
+        going = turn == turn[-1]
+        rest = frame.filter(going)
+        frame, facts = frame.filter(~going), facts.filter(~going)
+    turn = (
+        facts.select(pl.struct(key).rle_id().alias("turn"))["turn"]
+        if facts.height
+        else pl.Series([], dtype=pl.UInt32)
+    )
+    facts = facts.with_columns(turn.alias("__turn__"))
+    good = facts.filter(pl.col("why").is_null())
+    if columns.position is not None:
+        good = good.sort("__turn__", "__place__", maintain_order=True)
+    group = good["__turn__"].to_numpy().astype(np.int64)
+    _, start, size = np.unique(group, return_index=True, return_counts=True)
+    shown = Shown.of(good[columns.item or ""], size.astype(np.int64))
+    bits = good["__click__"].to_numpy().astype(np.bool_)
+    examined = shown.examined(bits)
+    seen = shown.place < examined[shown.row]
+    rows = good[ROW].to_numpy().astype(np.int64)
+    heads = good[start.astype(np.int64)]
+    n_broken = facts.height - good.height
+    first = np.minimum.reduceat(rows, start) if rows.size else rows
+    latest = np.maximum.reduceat(rows, start) if rows.size else rows
+    return Rows(
+        shown.item.filter(pl.Series(seen)), bits[seen], examined, first, latest, n_broken=n_broken,
+        broken=_examples(frame, facts["why"]) if n_broken else [], rest=rest,
+        key=heads.select(pl.struct(key).hash(seed=0)).to_series().to_numpy(), **_extras(heads, columns),
+    )  # fmt: skip
+
+
+_YES = ("1", "1.0", "true", "yes", "t", "y")
+_NO = ("0", "0.0", "false", "no", "f", "n", "")
+
+
+def _item_facts(frame: pl.DataFrame, columns: Columns) -> pl.DataFrame:
+    """The rows with what is wrong with each, whether it was clicked, and its place."""
+    word = pl.col(columns.clicked or "").cast(pl.String).str.strip_chars().str.to_lowercase().fill_null("")
+    place = pl.lit(0.0) if columns.position is None else pl.col(columns.position).cast(pl.Float64, strict=False)
+    undated = pl.lit(False)
+    if columns.time is not None and frame.height:
+        undated = pl.lit(pl.Series(np.isnan(seconds(frame[columns.time])[0])))
+    name = pl.col(columns.item or "")
+    why = (
+        pl.when(name.is_null() | (name.cast(pl.String) == "")).then(pl.lit("no item"))
+        .when(pl.col(columns.impression or "").is_null()).then(pl.lit("no impression"))
+        .when(~word.is_in([*_YES, *_NO])).then(pl.lit("clicked is neither 0 nor 1"))
+        .when(place.is_null()).then(pl.lit("the position is no number"))
+        .when(undated).then(pl.lit("no time"))
+    )  # fmt: skip
+    return frame.with_columns(why.alias("why"), word.is_in(_YES).alias("__click__"), place.alias("__place__"))

@@ -1,0 +1,32 @@
+"""Impressions as looks: which items were looked at, from the top of each list, and which of them were clicked."""
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from ..arrays import Bools, Ints
+
+Slots = npt.NDArray[np.int32]
+
+
+class Looks(NamedTuple):
+    """The impressions of one board in order; those of impression i are places first[i] to first[i + 1]."""
+
+    item: Slots  # [look] numbers of items
+    click: Bools  # [look]
+    first: Ints  # [impression + 1]
+    n_items: int
+
+    @property
+    def n(self) -> int:
+        """How many impressions."""
+        return self.first.size - 1
+
+    def only(self, chosen: Ints) -> "Looks":
+        """Those of some impressions, in the order given."""
+        sizes = np.diff(self.first)[chosen]
+        first = np.zeros(chosen.size + 1, np.int64)
+        np.cumsum(sizes, out=first[1:])
+        places = np.repeat(self.first[:-1][chosen] - first[:-1], sizes) + np.arange(first[-1])
+        return Looks(self.item[places], self.click[places], first, self.n_items)

@@ -1,0 +1,201 @@
+"""An audit as one self-contained HTML page."""
+
+from collections.abc import Iterable, Sequence
+from html import escape
+from typing import Any
+
+from .audits import LIMITS, Audit, Board, Interval
+from .drawing import timeline
+
+SHOWN_ITEMS = 20
+SHOWN_BOARDS = 50
+_CSS = """
+:root { color-scheme: light dark; --back: #fdfdfc; --ink: #1c1c1a; --soft: #5d5d58; --line: #d9d9d4; --card: #f4f4f1;
+  --up: #00694d; --down: #a63c00; --mark: #0072b2; --band: #d55e00; }
+@media (prefers-color-scheme: dark) { :root { --back: #141413; --ink: #ecece8; --soft: #a5a59e; --line: #3a3a37;
+  --card: #1f1f1d; --up: #4fd0a5; --down: #ff9a66; --mark: #6cb8e6; --band: #ff9a66; } }
+* { box-sizing: border-box; }
+body { margin: 0; background: var(--back); color: var(--ink); font: 16px/1.5 system-ui, sans-serif; }
+main, header { max-width: 1200px; margin: 0 auto; padding: 0 16px; }
+h1 { font-size: 1.5rem; margin: 20px 0 4px; } h2 { font-size: 1.25rem; margin: 36px 0 4px; }
+h3 { font-size: 1rem; margin: 24px 0 4px; } p, li { max-width: 80ch; }
+.soft, figcaption, caption { color: var(--soft); font-size: .85rem; }
+.verdict { font-size: 1.15rem; padding: 12px 16px; border-left: 4px solid var(--up); background: var(--card); }
+.verdict.found { border-color: var(--band); }
+figure { margin: 12px 0; padding: 8px; border: 1px solid var(--line); border-radius: 6px; }
+figure svg { width: 100%; height: auto; display: block; color: var(--ink); }
+.scroll { overflow-x: auto; margin: 8px 0; } table { border-collapse: collapse; font-size: .9rem; }
+caption { text-align: left; padding: 4px 0; }
+th, td { padding: 3px 14px 3px 0; text-align: left; white-space: nowrap; border-bottom: 1px solid var(--line);
+  font-variant-numeric: tabular-nums; } thead th { border-bottom: 2px solid var(--line); }
+.number { text-align: right; } .up { color: var(--up); } .down { color: var(--down); }
+summary { cursor: pointer; }
+"""
+
+
+def page(audit: Audit) -> str:
+    """The page as text."""
+    boards = sorted(audit.boards, key=lambda board: -board.suspect_share[1])
+    named = [board for board in boards if board.intervals] or boards[:1]
+    parts = "".join(_board(board, len(boards) > 1) for board in named[:SHOWN_BOARDS])
+    overview = _boards(boards) if len(boards) > 1 else ""
+    return shell(
+        "Audit of clicks", _verdict(audit), Html(f"{overview}{parts}{_more(named)}{_reading(audit)}{_limits(audit)}")
+    )
+
+
+class Html(str):
+    """Text that is HTML already."""
+
+
+def shell(title: str, head: str, body: Html) -> str:
+    """A whole page around a body; it loads nothing."""
+    rules = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
+    return (
+        '<!doctype html><html lang="en"><head><meta charset="utf-8">'
+        f'<meta http-equiv="Content-Security-Policy" content="{rules}">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f'<link rel="icon" href="data:,"><title>{escape(title)}</title><style>{_CSS}</style></head>'
+        f"<body><header><h1>{escape(title)}</h1>{head}</header><main>{body}</main></body></html>\n"
+    )
+
+
+def percent(share: float) -> str:
+    """A share in percent, fit to read."""
+    return f"{100 * share:.1f} %" if share >= 0.001 or share == 0.0 else f"{100 * share:.3f} %"
+
+
+def surety(chance: float) -> str:
+    """A certainty in percent, never a round 100."""
+    return "over 99.9 %" if chance > 0.999 else percent(chance)
+
+
+def _verdict(audit: Audit) -> str:
+    low, high = audit.suspect_share
+    count = len(audit.intervals)
+    if not count:
+        unseen = max((board.unseen for board in audit.boards), default=0)
+        words = (
+            f"<strong>Nothing suspect found</strong> in {audit.impressions:,} impressions. An inversion of all "
+            f"clicks in fewer than {unseen:,} of them would not have been noticed."
+        )
+        return f'<p class="verdict">{words}</p>'
+    which = "interval" if count == 1 else "intervals"
+    return (
+        f'<p class="verdict found"><strong>{percent(low)} to {percent(high)} of {audit.impressions:,} impressions '
+        f"are suspect</strong>: {count} {which} in which clicks suddenly behave otherwise.</p>"
+    )
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[Any]], caption: str = "") -> str:
+    """A table; numbers stand on the right, cells of `Html` stand as they are."""
+
+    def cell(value: Any) -> str:
+        kind = ' class="number"' if isinstance(value, (int, float)) else ""
+        text = "-" if value is None else f"{value:,}" if isinstance(value, int) else str(value)
+        if isinstance(value, float):
+            text = f"{value:.3f}"
+        return f"<td{kind}>{text if isinstance(value, Html) else escape(text)}</td>"
+
+    heads = "".join(f'<th scope="col">{escape(name)}</th>' for name in head)
+    body = "".join(f"<tr>{''.join(map(cell, row))}</tr>" for row in rows)
+    words = f"<caption>{escape(caption)}</caption>" if caption else ""
+    return f'<div class="scroll"><table>{words}<thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table></div>'
+
+
+def _boards(boards: list[Board]) -> str:
+    rows = [
+        (str(b.board), b.impressions, b.clicks, len(b.intervals), " to ".join(map(percent, b.suspect_share)))
+        for b in boards
+    ]  # fmt: skip
+    head = ["board", "impressions", "clicks", "intervals", "suspect"]
+    return f"<h2>Boards</h2>{table(head, rows[:SHOWN_BOARDS])}"
+
+
+def _more(boards: list[Board]) -> str:
+    left = len(boards) - SHOWN_BOARDS
+    return f'<p class="soft">{left} more boards with suspect intervals: see the JSON output.</p>' if left > 0 else ""
+
+
+def _board(board: Board, titled: bool) -> str:
+    title = f"<h2>Board {escape(str(board.board))}</h2>" if titled else "<h2>When</h2>"
+    figure = (
+        f"<figure>{timeline(board)}<figcaption>Clicks an impression along the log (line), and what users with the "
+        "usual taste would have clicked of the same lists (dotted). Suspect intervals are hatched.</figcaption>"
+        "</figure>"
+    )
+    parts = "".join(_interval(part, i) for i, part in enumerate(board.intervals, 1))
+    return f"{title}{figure}{parts}{_rankings(board)}{_clients(board)}"
+
+
+def _interval(part: Interval, number: int) -> str:
+    when = "" if part.start_time is None else f", {escape(str(part.start_time))} to {escape(str(part.end_time))}"
+    rows = [
+        (
+            str(item["item"]), Html('<span class="up">gained</span>' if item["clicks"] > item["expected_clicks"]
+            else '<span class="down">lost</span>'), item["looks"], item["clicks"], item["expected_clicks"],
+            item["rate"], item["usual_rate"], surety(item["certainty"]),
+        )
+        for item in part.items[:SHOWN_ITEMS]
+    ]  # fmt: skip
+    head = ["item", "", "looks", "clicks", "expected", "click rate", "usual rate", "certainty"]
+    left = len(part.items) - SHOWN_ITEMS
+    more = f'<p class="soft">{left} more items: see the JSON output.</p>' if left > 0 else ""
+    items = (
+        table(head, rows) + more if rows else '<p class="soft">No single item stands out: many changed a little.</p>'
+    )
+    return (
+        f"<h3>Interval {number}: rows {part.start_row:,} to {part.end_row - 1:,}{when}</h3>"
+        f"<p>{part.impressions:,} impressions, certainty {surety(part.certainty)}. It begins between rows "
+        f"{part.start_rows[0]:,} and {part.start_rows[1]:,} and ends between rows {part.end_rows[0]:,} and "
+        f"{part.end_rows[1]:,} (95 %).</p>{items}"
+    )
+
+
+def _rankings(board: Board) -> str:
+    if not board.intervals:
+        rows: list[tuple[Any, ...]] = [(i, str(item)) for i, item in enumerate(board.ranking[:SHOWN_ITEMS], 1)]
+        return f"<h3>The ranking</h3>{table(['', 'item'], rows)}"
+    place = {item: i for i, item in enumerate(board.ranking, 1)}
+    rows = []
+    for i, item in enumerate(board.clean_ranking[:SHOWN_ITEMS], 1):
+        moved = place[item] - i
+        words = f"up {moved}" if moved > 0 else f"down {-moved}" if moved else ""
+        kind = "up" if moved > 0 else "down"
+        rows.append((i, str(item), Html(f'<span class="{kind}">{words}</span>'), str(board.ranking[i - 1])))
+    head = ["", "without the suspect part", "", "with everything"]
+    return f"<h3>The ranking, without and with the suspect part</h3>{table(head, rows)}"
+
+
+def _clients(board: Board) -> str:
+    if not board.clients:
+        return ""
+    why = {"clicks": "clicks unlike others", "time": "comes when clicks are suspect"}
+    rows = [
+        (str(c.client), why[c.why], c.impressions, c.suspect_impressions, c.clicks, c.expected_clicks)
+        for c in board.clients[:SHOWN_ITEMS]
+    ]
+    head = ["client", "why", "impressions", "suspect", "clicks", "expected"]
+    note = f"{board.n_clients:,} clients stand out; the clearest first."
+    return f"<h3>Clients that stand out</h3>{table(head, rows, note)}"
+
+
+def _reading(audit: Audit) -> str:
+    columns = table(["what", "column"], list(audit.columns.items()))
+    broken = ""
+    if audit.broken:
+        rows = [(row, why, text) for row, why, text in audit.examples]
+        broken = (
+            f"<p>{audit.broken:,} rows could not be used, for instance:</p>{table(['row', 'why', 'begins'], rows)}"
+        )
+    files = ", ".join(escape(name) for name in audit.files)
+    return f"<h2>How the log was read</h2><p>{files}: {audit.rows:,} rows, counted from 0.</p>{columns}{broken}"
+
+
+def _limits(audit: Audit) -> str:
+    unseen = "".join(
+        f"<li>{'' if b.board is None else escape(str(b.board)) + ': '}an inversion of all clicks in fewer than "
+        f"{b.unseen:,} impressions would not have been noticed; it counts in the upper end of the suspect share.</li>"
+        for b in audit.boards[:1]
+    )
+    return f"<h2>What this cannot tell</h2><ul>{''.join(f'<li>{escape(text)}</li>' for text in LIMITS)}{unseen}</ul>"

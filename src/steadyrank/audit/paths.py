@@ -1,0 +1,152 @@
+"""Which of two behaviours each impression shows, and whether one turned into the other suddenly."""
+
+import math
+
+import numpy as np
+
+from .._jit import kernel, lean
+from .weighing import EDGE, GROUPED, GROUPS, HOLD, MOST, collect, group_novelty, log_odds, novelty, shifted
+
+CLEAR = 2.0  # nats before a group is taken to differ
+SHARES = (0.1, 0.3)  # of items that differ, least and most
+WAVE = 0.0  # in place of a width: half a wave, as the time of day makes it
+
+
+@lean
+def group_shifts(group, grouped, shifts):
+    """How far a group's log-odds lie from usual in two regimes: two numbers if they differ clearly, else one."""
+    shifts[0] = log_odds(group[0], group[1]) - log_odds(group[2], group[1])
+    shifts[1] = log_odds(group[3], group[4]) - log_odds(group[5], group[4])
+    if group[4] < group[1]:  # the one looked at less is judged
+        for c in range(3):
+            group[c], group[c + 3] = group[c + 3], group[c]
+    if grouped and group_novelty(group, 0.0) > CLEAR:
+        return
+    both = log_odds(group[0] + group[3], group[1] + group[4])
+    both -= log_odds(group[2] + group[5], group[1] + group[4])
+    shifts[0] = both
+    shifts[1] = both
+
+
+@lean
+def joint_rates(looks, clicks, other_looks, other_clicks, base, other_base, gap):
+    """An item's rate in two regimes whose log-odds lie `gap` apart, from the looks in both."""
+    one = (HOLD * base + clicks) / (HOLD + looks)
+    two = (HOLD * other_base + other_clicks) / (HOLD + other_looks)
+    here = math.log(one / (1.0 - one))
+    there = math.log(two / (1.0 - two)) - gap
+    odds = ((HOLD + looks) * here + (HOLD + other_looks) * there) / (2.0 * HOLD + looks + other_looks)
+    return 1.0 / (1.0 + math.exp(-odds)), 1.0 / (1.0 + math.exp(-odds - gap))
+
+
+@lean
+def apart(looks, clicks, other_looks, other_clicks, base, other_base, gap, share):
+    """Whether an item differs between regimes from what its group does; the one looked at less is judged."""
+    if other_looks <= looks:
+        rate = shifted((HOLD * base + clicks) / (HOLD + looks), gap)
+        evidence = novelty(other_clicks, other_looks, rate, min(HOLD + looks, MOST))
+    else:
+        rate = shifted((HOLD * other_base + other_clicks) / (HOLD + other_looks), -gap)
+        evidence = novelty(clicks, looks, rate, min(HOLD + other_looks, MOST))
+    return evidence > math.log((1.0 - share) / share)
+
+
+@kernel
+def rates_of(looks, clicks, other_looks, other_clicks, bands, usual, share, one, two):
+    """Fill `one` and `two`, float64[K], with each item's rate in two regimes: equal unless they clearly differ.
+
+    `share`: what `weigh` says of these counts. Items differ with their group, or alone.
+    """
+    grouped = share == GROUPED
+    share = min(max(share, SHARES[0]), SHARES[1])
+    groups = np.zeros((GROUPS, 6))
+    for k in range(looks.size):
+        if looks[k] > 0 and other_looks[k] > 0:
+            collect(groups, bands[k], clicks[k], looks[k], usual[k], other_clicks[k], other_looks[k])
+    shifts = np.zeros((GROUPS, 2))
+    for j in range(GROUPS):
+        if groups[j, 1] > 0.0:
+            group_shifts(groups[j], grouped, shifts[j])
+    for k in range(looks.size):
+        j = bands[k]
+        base = shifted(usual[k], shifts[j, 0])
+        other = shifted(usual[k], shifts[j, 1])
+        gap = shifts[j, 1] - shifts[j, 0]
+        x, y = looks[k], other_looks[k]
+        if gap == 0.0:
+            p = q = (HOLD * base + clicks[k] + other_clicks[k]) / (HOLD + x + y)
+        else:
+            p, q = joint_rates(x, clicks[k], y, other_clicks[k], base, other, gap)
+        if x > 0 and y > 0 and apart(x, clicks[k], y, other_clicks[k], base, other, gap, share):
+            p = (base + clicks[k]) / (1.0 + x)
+            q = (other + other_clicks[k]) / (1.0 + y)
+        one[k] = min(max(p, EDGE), 1.0 - EDGE)
+        two[k] = min(max(q, EDGE), 1.0 - EDGE)
+
+
+@kernel
+def gains(item, click, first, start, one, two, out):
+    """Write how much better `two` explains each impression from `start` on than `one`, in nats."""
+    for i in range(out.size):
+        total = 0.0
+        for q in range(first[start + i], first[start + i + 1]):
+            k = item[q]
+            if one[k] != two[k]:
+                if click[q]:
+                    total += math.log(two[k] / one[k])
+                else:
+                    total += math.log((1.0 - two[k]) / (1.0 - one[k]))
+        out[i] = total
+
+
+@kernel
+def two_states(gain, penalty, toll, path):
+    """Fill path, int8[n], with 1 where the second of two regimes explains more (Viterbi 1967).
+
+    Each change costs `penalty` nats, each impression of the second regime `toll`.
+    """
+    n = gain.size
+    switched = np.zeros((n, 2), np.bool_)
+    one = 0.0
+    two = -toll + gain[0]
+    for t in range(1, n):
+        from_two = two - penalty > one
+        from_one = one - penalty > two
+        switched[t, 0] = from_two
+        switched[t, 1] = from_one
+        best = two - penalty if from_two else one
+        two = (one - penalty if from_one else two) + gain[t] - toll
+        one = best
+    state = 1 if two > one else 0
+    for t in range(n - 1, -1, -1):
+        path[t] = state
+        if switched[t, state]:
+            state = 1 - state
+
+
+@kernel
+def suddenness(item, click, first, where, at, size, one, two, width):
+    """Log likelihood of a step at impression `at` less that of a slower change, over `size` impressions on each side.
+
+    `one` and `two`: rates before and after. The slower change is a line over the middle `width` of the impressions,
+    or half a wave (WAVE), with the same means on both sides. `where`: place in the log, int64[n]: a gap in it gives
+    a slow change time.
+    """
+    total = 0.0
+    low = where[at - size]
+    high = where[at + size - 1] + 1
+    middle = 0.5 * (where[at - 1] + where[at] + 1)
+    reach = 0.5 / (1.0 - 0.5 * width)
+    for t in range(at - size, at + size):
+        before = t < at
+        u = (where[t] + 0.5 - middle) / (middle - low if before else high - middle)
+        line = min(max(u / max(width, EDGE), -1.0), 1.0) * reach
+        u = math.sin(math.pi * u) * math.pi / 4.0 if width == WAVE else line
+        for q in range(first[t], first[t + 1]):
+            k = item[q]
+            if one[k] == two[k]:
+                continue
+            step = one[k] if before else two[k]
+            slow = min(max(0.5 * (one[k] + two[k]) + (two[k] - one[k]) * u, EDGE), 1.0 - EDGE)
+            total += math.log(step / slow) if click[q] else math.log((1.0 - step) / (1.0 - slow))
+    return total

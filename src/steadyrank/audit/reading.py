@@ -1,0 +1,221 @@
+"""Click logs into looks: rows are checked, items, clients and boards numbered, impressions put in order of time."""
+
+import pathlib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from ..arrays import Floats, Ints
+from .columns import Columns, understand
+from .files import ROW, Block, Broken, blocks, kind_of, peek
+from .impressions import Rows, of_impressions, of_items
+from .looks import Looks, Slots
+
+EXAMPLES = 5  # broken rows that are shown
+
+
+class Names:
+    """Values and their numbers, in order of first sight."""
+
+    def __init__(self) -> None:
+        self.values: list[Any] = []
+        self._numbers = pl.DataFrame({"value": [], "number": []}, schema={"value": pl.Null, "number": pl.Int32})
+
+    def numbers(self, values: pl.Series) -> Slots:
+        """The number of each value, new ones given out as they come; -1 for null."""
+        known = values.unique(maintain_order=True).drop_nulls()
+        if self.values:
+            known = known.filter(~known.is_in(self._numbers["value"].implode()))
+        if len(known):
+            fresh = pl.DataFrame({"value": known, "number": range(len(self.values), len(self.values) + len(known))})
+            fresh = fresh.with_columns(pl.col("number").cast(pl.Int32))
+            self._numbers = fresh if not self.values else self._numbers.vstack(fresh)
+            self.values += known.to_list()
+        if not self.values:
+            return np.full(len(values), -1, np.int32)
+        joined = values.alias("value").to_frame().join(self._numbers, on="value", how="left", maintain_order="left")
+        return joined["number"].fill_null(-1).to_numpy().astype(np.int32, copy=False)
+
+
+@dataclass
+class Log:
+    """A click log: impressions in the order of their rows, of one board or of many."""
+
+    files: list[str]
+    columns: Columns
+    items: list[Any]
+    boards: list[Any]  # [None] without a column for them
+    clients: list[Any]
+    looks: Looks
+    row: Ints  # [n] first row of each impression, over all files, from 0
+    last_row: Ints  # [n] its last row
+    time: Floats | None  # [n] seconds since 1970, or numbers as they are
+    dated: bool  # whether times are dates
+    client: Slots | None  # [n]
+    board: Slots  # [n]
+    rows: int
+    broken: int
+    examples: list[Broken]
+
+
+class _Parts:
+    """Arrays that grow by blocks."""
+
+    def __init__(self) -> None:
+        self.parts: dict[str, list[npt.NDArray[Any]]] = {}
+
+    def add(self, **arrays: npt.NDArray[Any]) -> None:
+        for name, array in arrays.items():
+            self.parts.setdefault(name, []).append(array)
+
+    def take(self, name: str, kind: Any) -> npt.NDArray[Any]:
+        parts = self.parts.pop(name, [])
+        return np.concatenate(parts).astype(kind, copy=False) if parts else np.zeros(0, kind)
+
+
+def read(
+    logs: Sequence[pathlib.Path | pl.DataFrame],
+    told: dict[str, str | None],
+    *,
+    first_position: int | None = None,
+    most_broken: float = 0.01,
+    progress: Callable[[int], None] | None = None,
+) -> Log:
+    """The log in some files or data frames, in the order given.
+
+    `told`: columns by role, as far as they are not to be guessed. More than `most_broken` of the rows that cannot be
+    used is an error, which shows some. `progress` is called with the number of rows read so far.
+    """
+    if not logs:
+        raise ValueError("name at least one log")
+    for log in logs:
+        if isinstance(log, pathlib.Path):
+            kind_of(log)
+    columns = understand(peek(logs[0]), told, first_position)
+    reader = _Reader(columns)
+    for block in _numbered(logs, columns, progress):
+        reader.take(block)
+    reader.finish()
+    if columns.items is None and reader.scattered():
+        reader = _Reader(columns)
+        reader.take_together(list(_numbered(logs, columns, None)))
+    _refuse_broken(reader.n_broken, reader.n_rows, most_broken, reader.broken)
+    return reader.log([str(log) if isinstance(log, pathlib.Path) else "a data frame" for log in logs])
+
+
+def _numbered(
+    logs: Sequence[pathlib.Path | pl.DataFrame], columns: Columns, progress: Callable[[int], None] | None
+) -> Iterator[Block]:
+    """The blocks of all files, their rows numbered on from file to file."""
+    rows = 0
+    for log in logs:
+        offset = rows
+        for frame, broken in blocks(log, columns.used()):
+            rows += frame.height + len(broken)
+            if progress is not None:
+                progress(rows)
+            yield Block(
+                frame.with_columns(pl.col(ROW) + offset),
+                [Broken(offset + row, why, text) for row, why, text in broken],
+            )
+
+
+class _Reader:
+    """Takes blocks of rows and gives a log."""
+
+    def __init__(self, columns: Columns) -> None:
+        self.columns = columns
+        self.items, self.boards, self.clients, self.parts = Names(), Names(), Names(), _Parts()
+        self.broken: list[Broken] = []
+        self.n_broken = self.n_rows = 0
+        self.dated = False
+        self.rest: pl.DataFrame | None = None
+
+    def take(self, block: Block) -> None:
+        """Add a block."""
+        self.n_rows += block.frame.height + len(block.broken)
+        self._note(block.broken, len(block.broken))
+        if self.columns.items is not None:
+            self._keep(of_impressions(block.frame, self.columns))
+        else:
+            self._keep(of_items(block.frame, self.columns, self.rest))
+
+    def finish(self) -> None:
+        """Add the rows that waited for the next block."""
+        if self.rest is not None and self.rest.height:
+            self._keep(of_items(self.rest.clear(), self.columns, self.rest, last=True))
+
+    def take_together(self, all_blocks: list[Block]) -> None:
+        """Add blocks whose impressions are scattered: in memory, each impression where its first row stands."""
+        for block in all_blocks:
+            self.n_rows += block.frame.height + len(block.broken)
+            self._note(block.broken, len(block.broken))
+        frame = pl.concat([block.frame for block in all_blocks], how="vertical_relaxed")
+        first = pl.col(ROW).min().over(self.columns.key())
+        self._keep(of_items(frame.sort(first, maintain_order=True), self.columns, None, last=True))
+
+    def scattered(self) -> bool:
+        """Whether rows of an impression stand apart."""
+        keys = np.sort(np.concatenate(self.parts.parts.get("key", [np.zeros(0, np.uint64)])))
+        return bool(np.any(keys[1:] == keys[:-1]))
+
+    def _note(self, broken: list[Broken], count: int) -> None:
+        self.n_broken += count
+        self.broken += broken[: EXAMPLES - len(self.broken)]
+
+    def _keep(self, rows: Rows) -> None:
+        self._note(rows.broken, rows.n_broken)
+        self.dated, self.rest = self.dated or rows.dated, rows.rest
+        self.parts.add(
+            item=self.items.numbers(rows.item), click=rows.click, size=rows.size, row=rows.row,
+            last_row=rows.last_row,
+        )  # fmt: skip
+        if rows.key is not None:
+            self.parts.add(key=rows.key)
+        if rows.time is not None:
+            self.parts.add(time=rows.time)
+        if rows.client is not None:
+            self.parts.add(client=self.clients.numbers(rows.client))
+        if rows.board is not None:
+            self.parts.add(board=self.boards.numbers(rows.board))
+
+    def log(self, files: list[str]) -> Log:
+        """All of it, in order of time."""
+        parts, columns = self.parts, self.columns
+        size = parts.take("size", np.int64)
+        first: Ints = np.zeros(size.size + 1, np.int64)
+        np.cumsum(size, out=first[1:])
+        looks = Looks(parts.take("item", np.int32), parts.take("click", np.bool_), first, len(self.items.values))
+        row, last_row = parts.take("row", np.int64), parts.take("last_row", np.int64)
+        time = parts.take("time", np.float64) if columns.time else None
+        client = parts.take("client", np.int32) if columns.client else None
+        board = parts.take("board", np.int32) if columns.board else np.zeros(row.size, np.int32)
+        if time is not None and np.any(time[1:] < time[:-1]):
+            order = np.argsort(time, kind="stable")
+            looks, row, last_row, time = looks.only(order), row[order], last_row[order], time[order]
+            board, client = board[order], None if client is None else client[order]
+        return Log(
+            files, columns, self.items.values, self.boards.values if columns.board else [None],
+            self.clients.values, looks, row, last_row, time, self.dated, client, board, self.n_rows, self.n_broken,
+            self.broken,
+        )  # fmt: skip
+
+
+def _refuse_broken(n_broken: int, rows: int, most: float, examples: list[Broken]) -> None:
+    if rows == 0:
+        raise ValueError("the log holds no rows")
+    if n_broken > most * rows:
+        shown = "; ".join(f"row {row}: {why}: {text!r}" for row, why, text in examples)
+        raise ValueError(
+            f"{n_broken} of {rows} rows cannot be used, more than {most:.2%} (--most-broken); for instance {shown}"
+        )
+
+
+def board_of(log: Log, number: int) -> tuple[Ints, Looks]:
+    """The impressions of one board, and their looks; items keep their numbers."""
+    chosen = np.flatnonzero(log.board == number)
+    return chosen, log.looks if chosen.size == log.looks.n else log.looks.only(chosen)

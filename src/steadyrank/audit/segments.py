@@ -1,0 +1,193 @@
+"""Stretches of a log in which clicks behave otherwise: found at every scale, told from drift, and cut out exactly."""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from ..arrays import Bools, Floats, Ints
+from .looks import Looks
+from .stretches import BAR, SHORTEST, TOLL, Counts, Stretch
+from .weighing import REFERENCE
+
+SUDDEN = 2.5  # nats by which a step must explain a change better than a slower one does
+CHANGE = 3.0  # nats a change of regime costs, beside log n
+MOST_REGIMES = 6
+
+
+class Interval(NamedTuple):
+    """Impressions `start` to before `end`, whose clicks do not behave as the others'."""
+
+    start: int
+    end: int
+    evidence: float  # nats, beyond what the number of stretches looked at explains
+
+
+def regimes(looks: Looks, threads: int = 1) -> Ints:
+    """The number of each impression's regime, int64[n]: 0, 1, ... in the order in which they were told apart.
+
+    A log is divided in two by the clearest sudden change, and so are its parts. O(looks log n) a division.
+    """
+    label: Ints = np.zeros(looks.n, np.int64)
+    queue, made = [0], 1
+    cost = math.log(max(looks.n, 2)) + CHANGE
+    while queue and made < MOST_REGIMES:
+        regime = queue.pop(0)
+        where = np.flatnonzero(label == regime)
+        if where.size < 2 * SHORTEST:
+            continue
+        part = Stretch(looks if made == 1 else looks.only(where), where, threads=threads)
+        for near, size in part.candidates():
+            at = part.sharpen(near, size)
+            evidence, step = part.change(at, size)
+            if step < SUDDEN or evidence < BAR:
+                continue
+            score, second = part.split(at, size, cost)
+            if score > 0.0:
+                label[where[second]] = made
+                queue += [regime, made]
+                made += 1
+                break
+    return label
+
+
+def runs(flags: Bools) -> list[tuple[int, int]]:
+    """Where stretches of True begin and end."""
+    edges = np.flatnonzero(np.diff(np.concatenate([[False], flags, [False]]).astype(np.int8)))
+    return list(zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True))
+
+
+def with_shape(looks: Looks) -> Looks:
+    """Looks with one more an impression, at an item that stands for several clicks, if any list has several.
+
+    Users of a cascade click once. Where some click more often, how often they do is behaviour too.
+    """
+    so_far = np.concatenate([[0], np.cumsum(looks.click)])
+    several = np.diff(so_far[looks.first]) > 1
+    if not several.any():
+        return looks
+    at = looks.first[1:]
+    item = np.insert(looks.item, at, np.int32(looks.n_items))
+    return Looks(item, np.insert(looks.click, at, several), looks.first + np.arange(looks.n + 1), looks.n_items + 1)
+
+
+def intervals(looks: Looks, threads: int = 1) -> list[Interval]:
+    """The intervals in which clicks do not behave as in most of the log, in order.
+
+    The longest regime is trusted. An interval stands if its evidence does, and if its edges are sudden: steps must
+    explain both together better than slower changes do.
+    """
+    looks = with_shape(looks)
+    label = regimes(looks, threads)
+    suspect: Bools = label != np.bincount(label).argmax() if label.size else np.zeros(0, np.bool_)
+    if not suspect.any():
+        return []
+    log = Stretch(looks, np.arange(looks.n), Stretch(looks, np.arange(looks.n)).chosen(~suspect))
+    found = runs(suspect)
+    for _ in range(2):
+        found = _cut(log, found)
+    ends = [0, *(end for _, end in found)]
+    starts = [*(start for start, _ in found[1:]), looks.n]
+    kept = []
+    for (start, end), low, high in zip(found, ends, starts, strict=False):
+        before, after = min(REFERENCE * (end - start), start - low), min(REFERENCE * (end - start), high - end)
+        sides = log.between(start - before, start), log.between(end, end + after)
+        around = sides[0][0] + sides[1][0], sides[0][1] + sides[1][1]
+        evidence = log.weigh(log.between(start, end), around)[0] - math.log(looks.n / (end - start))
+        edges = [(start, before)] * (start > 0) + [(end, after)] * (end < looks.n)
+        steps = [log.change(at, min(end - start, room))[1] for at, room in edges]
+        if evidence >= BAR and sum(steps) >= SUDDEN:
+            kept.append(Interval(start, end, evidence))
+    return kept
+
+
+def _cut(log: Stretch, found: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Intervals with each edge where it explains most, judged by impressions that lie clear of it."""
+    suspect: Bools = np.zeros(log.n, np.bool_)
+    for start, end in found:
+        suspect[start:end] = True
+    now: Bools = np.zeros(log.n, np.bool_)
+    for start, end in found:
+        edges = [_edge(log, suspect, start, end, at) for at in (start, end)]
+        if edges[1] - edges[0] >= 8:
+            now[edges[0] : edges[1]] = True
+    return [_widened(log, now, start, end) for start, end in runs(now)]
+
+
+def _edge(log: Stretch, suspect: Bools, start: int, end: int, at: int) -> int:
+    low, so_far = _tilt(log, suspect, start, end, at)
+    if so_far.size == 0:
+        return at
+    return low + int(np.argmin(so_far) if at == start else np.argmax(so_far))
+
+
+def _widened(log: Stretch, suspect: Bools, start: int, end: int) -> tuple[int, int]:
+    """An interval with what next to it behaves otherwise, too, though not as the rest of it does.
+
+    A learner that follows an attack soon shows other items: those of its first impressions are not seen later in it.
+    """
+    others = np.flatnonzero(suspect)
+    low = max([0, *others[others < start][-1:] + 1])
+    high = min([log.n, *others[others >= end][:1]])
+    for _ in range(3):
+        half = (end - start) // 2
+        left, right = max(low, start - half), min(high, end + half)
+        outside = ~suspect
+        outside[: max(0, start - 8 * half)] = outside[end + 8 * half :] = outside[left:right] = False
+        if not outside.any():
+            break
+        usual = log.chosen(outside)
+        before, after = start - _odd(log, usual, left, start, True), end + _odd(log, usual, end, right, False)
+        if (before, after) == (start, end):
+            break
+        start, end = before, after
+    return start, end
+
+
+def _odd(log: Stretch, usual: Counts, low: int, high: int, at_end: bool) -> int:
+    """How many impressions at the end, or at the start, of a zone behave otherwise than usual."""
+    if high - low < 8:
+        return 0
+    gain = log.gains(low, high, *log.rates(usual, log.between(low, high))) - TOLL
+    so_far = np.concatenate([[0.0], np.cumsum(gain)])
+    size = high - low - int(np.argmin(so_far)) if at_end else int(np.argmax(so_far))
+    if size < 16:
+        return 0
+    start, end = (high - size, high) if at_end else (low, low + size)
+    middle = (start + end) // 2  # both halves must show it: one list alone may show a lot
+    halves = log.between(start, middle), log.between(middle, end)
+    return size if min(log.weigh(half, usual)[0] for half in halves) >= BAR else 0
+
+
+def edge_range(looks: Looks, part: Interval, suspect: Bools, at: int) -> tuple[int, int]:
+    """Where an edge of an interval lies, with a chance of 95 %: its log likelihood at each impression nearby."""
+    log = Stretch(looks, np.arange(looks.n))
+    log = Stretch(looks, log.where, log.chosen(~suspect))
+    low, so_far = _tilt(log, suspect, part.start, part.end, at)
+    if so_far.size == 0:
+        return at, at
+    likely = -so_far if at == part.start else so_far
+    chance = np.cumsum(np.exp(likely - likely.max()))
+    edges = np.searchsorted(chance, np.array([0.025, 0.975]) * chance[-1])
+    return min(at, low + int(edges[0])), max(at, low + int(edges[1]))
+
+
+def _tilt(log: Stretch, suspect: Bools, start: int, end: int, at: int) -> tuple[int, Floats]:
+    """An impression and how the evidence for the interval adds up from it, around an edge; nothing where none is.
+
+    The rates are those of impressions clear of the edge, half an interval away.
+    """
+    nothing = np.zeros(0)
+    half = (end - start) // 2
+    if at in (0, log.n) or half < 8:
+        return at, nothing
+    low, high = max(0, at - half), min(log.n, at + half)
+    inside: Bools = np.zeros(log.n, np.bool_)
+    inside[start:end] = True
+    outside = ~suspect
+    outside[: max(0, start - 8 * half)] = outside[end + 8 * half :] = False
+    inside[low:high] = outside[low:high] = False
+    if inside.sum() < half // 2 or outside.sum() < half // 2:
+        return at, nothing
+    gain = log.gains(low, high, *log.rates(log.chosen(outside), log.chosen(inside))) - TOLL
+    return low, np.concatenate([[0.0], np.cumsum(gain)])

@@ -1,0 +1,158 @@
+"""A stretch of a log: what is usual in it, where it changes at any scale, and how it divides in two."""
+
+import math
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from ..arrays import Bools, Floats, Ints
+from ..populations import fit_prior
+from .looks import Looks
+from .paths import WAVE, gains, rates_of, suddenness, two_states
+from .weighing import count, count_where, scan, weigh_counts
+
+Counts: TypeAlias = tuple[Ints, Ints]  # looks and clicks by item
+
+SHORTEST = 32  # impressions of a stretch that is looked for, in a log of less than 1.6 million
+FINEST = 50_000  # stretches of a long log: shorter ones are not looked for
+BAR = 8.0  # nats of evidence, beyond what the number of stretches looked at explains
+WIDTHS = (1.0, 0.5, 0.25, WAVE)  # of slower changes
+TOLL = 0.01  # nats an impression outside of the trusted regime: where nothing is seen, nothing is suspect
+MOST_TRIED = 200  # candidates for one change
+BANDS = (0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.98)  # quantiles of usual attraction between groups of items
+
+
+class Stretch:
+    """Some impressions in order, and what is usual in them.
+
+    `where`: their places in the log. `usual`: counts that say what is usual, those of all of them by default.
+    `threads`: how many scales are looked at at once; the findings do not depend on it.
+    """
+
+    def __init__(self, looks: Looks, where: Ints, usual: Counts | None = None, threads: int = 1) -> None:
+        self.looks, self.where, self.n, self.threads = looks, where, looks.n, threads
+        seen, wins = usual or self.between(0, self.n)
+        prior = np.ones(2)
+        fit_prior(seen, wins, prior)
+        self.usual: Floats = (prior[0] + wins) / (prior.sum() + seen)
+        edges = np.quantile(self.usual[seen > 0], BANDS) if seen.any() else np.zeros(len(BANDS))
+        self.bands: Ints = np.searchsorted(edges, self.usual).astype(np.int64)
+
+    def _counts(self, run: Callable[..., None], *which: Any) -> Counts:
+        counts = np.zeros(self.looks.n_items, np.int64), np.zeros(self.looks.n_items, np.int64)
+        run(self.looks.item, self.looks.click, self.looks.first, *which, *counts)
+        return counts
+
+    def between(self, start: int, end: int) -> Counts:
+        """Counts of impressions `start` to before `end`."""
+        return self._counts(count, start, end)
+
+    def chosen(self, which: Bools) -> Counts:
+        """Counts of the chosen impressions."""
+        return self._counts(count_where, which)
+
+    def weigh(self, one: Counts, two: Counts) -> tuple[float, float]:
+        """Nats of evidence that two behaviours differ, either weighed against the other, and the share of items."""
+        rest = self.bands, self.usual
+        evidence: tuple[float, float] = max(weigh_counts(*one, *two, *rest), weigh_counts(*two, *one, *rest))
+        return evidence
+
+    def rates(self, one: Counts, two: Counts) -> tuple[Floats, Floats]:
+        """Each item's rate in two regimes."""
+        share = self.weigh(one, two)[1]
+        rates = np.empty(self.looks.n_items), np.empty(self.looks.n_items)
+        rates_of(*one, *two, self.bands, self.usual, share, *rates)
+        return rates
+
+    def gains(self, start: int, end: int, one: Floats, two: Floats) -> Floats:
+        """How much better rates `two` explain each impression, in nats."""
+        out = np.empty(end - start)
+        gains(self.looks.item, self.looks.click, self.looks.first, start, one, two, out)
+        return out
+
+    def sharpen(self, at: int, size: int) -> int:
+        """The impression at which a change near `at` most likely happened."""
+        for _ in range(3):
+            low, high = max(0, at - size), min(self.n, at + size)
+            gain = self.gains(low, high, *self.rates(self.between(low, at), self.between(at, high)))
+            so_far = np.concatenate([[0.0], np.cumsum(gain)])
+            margin = max(8, (high - low) // 16)
+            if so_far.size <= 2 * margin + 1:
+                return at
+            best = low + margin + int(np.argmin(so_far[margin:-margin]))
+            if best == at:
+                return at
+            at = best
+        return at
+
+    def change(self, at: int, size: int) -> tuple[float, float]:
+        """Evidence of a change at an impression, and by how much a sudden one explains it better than a slow one."""
+        size = min(size, at, self.n - at)
+        if size < 8:
+            return 0.0, 0.0
+        before, after = self.between(at - size, at), self.between(at, at + size)
+        rates = self.rates(before, after)
+        looks = self.looks.item, self.looks.click, self.looks.first
+        step = min(suddenness(*looks, self.where, at, size, *rates, width) for width in WIDTHS)
+        return self.weigh(before, after)[0], step
+
+    def candidates(self) -> Iterator[tuple[int, int]]:
+        """Impressions at which a change seems to be, and the scale at which it shows, the clearest first.
+
+        Stretches of 32, 64, 128, ... impressions are weighed against those before and those after them.
+        """
+        scales = []
+        size = max(SHORTEST, 1 << max(self.n // FINEST, 1).bit_length() - 1)
+        while 2 * size <= self.n:
+            scales += [(size, False), (size, True)]
+            size *= 2
+        with ThreadPoolExecutor(self.threads) as pool:
+            found = [change for changes in pool.map(self._at_scale, scales) for change in changes]
+        tried: set[tuple[int, int]] = set()
+        for _, at, size in sorted(found, reverse=True):
+            near = (at // (size // 2), size)
+            if near not in tried and len(tried) < MOST_TRIED:
+                tried.add(near)
+                yield at, size
+
+    def _at_scale(self, scale: tuple[int, bool]) -> list[tuple[float, int, int]]:
+        """Evidence beyond the bar, place and size, at one scale in one direction."""
+        size, backward = scale
+        half = size // 2
+        out = np.empty(self.n // half + 1)
+        looks = self.looks.item, self.looks.click, self.looks.first
+        scan(*looks, size, backward, self.bands, self.usual, out)
+        excess = out - math.log(2 * out.size) - BAR
+        return [
+            (float(excess[i]), self.n - i * half if backward else i * half, size)
+            for i in np.flatnonzero(excess > 0.0).tolist()
+        ]
+
+    def split(self, at: int, size: int, cost: float) -> tuple[float, Bools]:
+        """The best division of all impressions into two regimes, which differ as those around a change do.
+
+        Its evidence less the cost of changes, and which impressions belong to the second regime. Rates are learnt
+        from ever shorter stretches around the change, since long ones may reach beyond another change.
+        """
+        best, found = -math.inf, np.zeros(self.n, np.bool_)
+        near = min(size, at, self.n - at)
+        while near >= min(SHORTEST, size, at, self.n - at):
+            one, two = self.between(at - near, at), self.between(at, at + near)
+            path, before = np.zeros(self.n, np.int8), np.zeros(self.n, np.int8)
+            for turn in range(6):
+                toll = 0.0 if turn == 0 else TOLL if path.mean() < 0.5 else -TOLL
+                two_states(self.gains(0, self.n, *self.rates(one, two)), cost, toll, path)
+                if path.all() or not path.any() or (turn and np.array_equal(path, before)):
+                    break
+                before = path.copy()
+                one, two = self.chosen(path == 0), self.chosen(path == 1)
+            if path.any() and not path.all():
+                score = self.weigh(one, two)[0] - cost * np.count_nonzero(np.diff(path))
+                if score > best:
+                    best, found = score, path == 1
+            near //= 4
+            if near < 8:
+                break
+        return best, found

@@ -1,0 +1,258 @@
+"""Whether two stretches of impressions show the same click behaviour: Bayes factors by item and by group of items.
+
+Ours, no paper's; docs/audit.md says why each part is there. A stretch is held as counts by item: looks and clicks.
+`bands` groups items by their usual attraction, `usual`: an attack on all good items, or an inversion of everything,
+shows in groups long before any single item says so; one on a few items shows in these alone.
+"""
+
+import math
+
+import numpy as np
+
+from .._jit import kernel, lean, stack_floats
+from ..populations import log_beta
+
+GROUPS = 8
+KNOWN = 5  # looks at an item in the reference before it can testify
+MOST = 400.0  # looks that count at most: attraction may have moved a little since
+FEW = 8  # looks up to which a product is faster than Beta functions
+HIGH = 1e100  # more than that is as good as certain: products stay within floats
+LOG_PI = math.log(math.pi)
+REFERENCE = 4  # the reference is this many times as long as the stretch that is weighed against it
+LEVEL = 0.3  # a common shift of all log-odds up to this is the time of day, not an attack
+CHANGED = (0.5, 0.1, 0.02)  # share of items that an attack changes: the one that fits best, of these
+GROUP_CHANGED = 0.3
+CHOICE = math.log(2.0)  # nats: items or groups
+HOLD = 10.0  # looks that an item's usual attraction is worth in a short stretch
+GROUPED = 0.0  # in place of a share of items: the evidence comes from groups
+EDGE = 1e-3  # least distance of a rate from 0 and 1
+
+
+@lean
+def log_odds(clicks, looks):
+    """Log-odds of a rate, kept finite by half a look of either kind."""
+    return math.log((clicks + 0.5) / (looks - clicks + 0.5))
+
+
+@lean
+def shifted(rate, shift):
+    """A rate whose log-odds are moved."""
+    factor = math.exp(shift)
+    return factor * rate / (1.0 - rate + factor * rate)
+
+
+@lean
+def novelty(clicks, looks, rate, strength):
+    """Log Bayes factor of a rate of its own, Beta(1/2, 1/2), against one that `strength` looks put at `rate`."""
+    a = max(rate * strength, 0.5)
+    b = max((1.0 - rate) * strength, 0.5)
+    missed = looks - clicks
+    anew = log_beta(0.5 + clicks, 0.5 + missed) - LOG_PI  # B(1/2, 1/2) = pi
+    return anew - log_beta(a + clicks, b + missed) + log_beta(a, b)
+
+
+@lean
+def factor(clicks, looks, rate, strength):
+    """e^novelty, at most HIGH; for few looks as a product, which is faster than Beta functions."""
+    if looks > FEW:
+        return min(math.exp(min(novelty(clicks, looks, rate, strength), 300.0)), HIGH)
+    a = max(rate * strength, 0.5)
+    b = max((1.0 - rate) * strength, 0.5)
+    ratio = 1.0
+    for i in range(clicks):
+        ratio *= (0.5 + i) * (a + b + i) / ((1.0 + i) * (a + i))
+    for i in range(looks - clicks):
+        ratio *= (0.5 + i) * (a + b + clicks + i) / ((1.0 + clicks + i) * (b + i))
+    return ratio
+
+
+@lean
+def group_novelty(group, level):
+    """Log Bayes factor that a group's rate is not where the reference and a common shift of log-odds put it.
+
+    `group`, float64[6]: clicks, looks and clicks expected of the stretch, then of the reference.
+    """
+    shift = log_odds(group[3], group[4]) - log_odds(group[5], group[4]) + level
+    rate = shifted((group[2] + 0.5) / (group[1] + 1.0), shift)
+    return novelty(group[0], group[1], rate, min(group[4] + 1.0, MOST))
+
+
+@lean
+def collect(groups, j, clicks, looks, usual, ref_clicks, ref_looks):
+    """Add an item to its group."""
+    groups[j, 0] += clicks
+    groups[j, 1] += looks
+    groups[j, 2] += looks * usual
+    groups[j, 3] += ref_clicks
+    groups[j, 4] += ref_looks
+    groups[j, 5] += ref_looks * usual
+
+
+@lean
+def mix(sums, i, share, ratio):
+    """Multiply into sums[i] the factor of something that changed with chance `share`: 1 - share + share ratio.
+
+    What did not change costs little. sums[i + 1] takes the logarithm whenever the product leaves the range of floats.
+    """
+    product = sums[i] * (1.0 - share + share * ratio)
+    if product > HIGH or product < 1.0 / HIGH:
+        sums[i + 1] += math.log(product)
+        product = 1.0
+    sums[i] = product
+
+
+@lean
+def reference_rate(looks, clicks, usual):
+    """An item's rate in the reference and what it is worth in looks.
+
+    What is usual for the item counts no more than the looks do: an item unlike the others is no change.
+    """
+    weight = min(HOLD, looks)
+    return (usual * weight + clicks) / (weight + looks), weight + looks
+
+
+@lean
+def common_level(there, n, looks, clicks, ref_looks, ref_clicks, usual):
+    """The shift of all log-odds together from the reference to the stretch, within LEVEL."""
+    expected = 0.0
+    got = 0.0
+    total = 0.0
+    for i in range(n):
+        k = there[i]
+        if ref_looks[k] >= KNOWN:
+            rate, _ = reference_rate(ref_looks[k], ref_clicks[k], usual[k])
+            expected += looks[k] * rate
+            got += clicks[k]
+            total += looks[k]
+    return min(max(log_odds(got, total) - log_odds(expected, total), -LEVEL), LEVEL)
+
+
+@lean
+def weigh(there, n, looks, clicks, ref_looks, ref_clicks, bands, usual, groups):
+    """Nats of evidence that a stretch does not behave as its reference, and which share of items says so.
+
+    `there`, int64[K]: the first n are the items of the stretch. `groups`, float64[GROUPS, 6], is scratch. The
+    evidence is the best of three shares of changed items and of groups; the share is GROUPED for the latter.
+    """
+    level = common_level(there, n, looks, clicks, ref_looks, ref_clicks, usual)
+    sums = stack_floats(8)  # products and logarithms: three shares of items, then groups
+    for i in range(4):
+        sums[2 * i] = 1.0
+        sums[2 * i + 1] = 0.0
+    for j in range(GROUPS):
+        for c in range(6):
+            groups[j, c] = 0.0
+    for i in range(n):
+        k = there[i]
+        if ref_looks[k] > 0:
+            collect(groups, bands[k], clicks[k], looks[k], usual[k], ref_clicks[k], ref_looks[k])
+        if ref_looks[k] >= KNOWN:
+            rate, strength = reference_rate(ref_looks[k], ref_clicks[k], usual[k])
+            ratio = factor(clicks[k], looks[k], shifted(rate, level), min(strength, MOST))
+            for i in range(3):
+                mix(sums, 2 * i, CHANGED[i], ratio)
+    for j in range(GROUPS):
+        if groups[j, 1] > 0.0:
+            ratio = math.exp(min(group_novelty(groups[j], level), 230.0))
+            mix(sums, 6, GROUP_CHANGED, ratio)
+    many = math.log(sums[0]) + sums[1]
+    some = math.log(sums[2]) + sums[3]
+    few = math.log(sums[4]) + sums[5]
+    grouped = math.log(sums[6]) + sums[7]
+    best = max(many, some, few)
+    if grouped > best:
+        return grouped - CHOICE, GROUPED
+    if best == many:
+        return best - CHOICE, CHANGED[0]
+    return best - CHOICE, CHANGED[1] if best == some else CHANGED[2]
+
+
+@lean
+def add(item, click, first, t, sign, looks, clicks):
+    """Add an impression's looks to counts, or take them away."""
+    for q in range(first[t], first[t + 1]):
+        looks[item[q]] += sign
+        clicks[item[q]] += sign if click[q] else 0
+
+
+@kernel
+def count(item, click, first, start, end, looks, clicks):
+    """Add impressions from `start` to before `end` to counts."""
+    for t in range(start, end):
+        add(item, click, first, t, 1, looks, clicks)
+
+
+@kernel
+def count_where(item, click, first, chosen, looks, clicks):
+    """Add the chosen impressions to counts; chosen: bool[n]."""
+    for t in range(chosen.size):
+        if chosen[t]:
+            add(item, click, first, t, 1, looks, clicks)
+
+
+@kernel
+def weigh_counts(looks, clicks, ref_looks, ref_clicks, bands, usual):
+    """`weigh` for whole counts."""
+    there = np.empty(looks.size, np.int64)
+    n = 0
+    for k in range(looks.size):
+        if looks[k] > 0:
+            there[n] = k
+            n += 1
+    groups = np.empty((GROUPS, 6))
+    return weigh(there, n, looks, clicks, ref_looks, ref_clicks, bands, usual, groups)
+
+
+@kernel
+def scan(item, click, first, size, backward, bands, usual, out):
+    """Write the evidence that `size` impressions do not behave as the REFERENCE times as many before them.
+
+    out[i]: for the stretch that begins after i half sizes; -inf where there is too little of either. `backward`
+    counts from the end, and the reference comes after. O(looks) and a Bayes factor for each item of a stretch.
+    """
+    n = first.size - 1
+    n_items = usual.size
+    looks = np.zeros(n_items, np.int64)
+    clicks = np.zeros(n_items, np.int64)
+    ref_looks = np.zeros(n_items, np.int64)
+    ref_clicks = np.zeros(n_items, np.int64)
+    there = np.empty(n_items, np.int64)
+    turn = np.zeros(n_items, np.int64)
+    groups = np.empty((GROUPS, 6))
+    low = mid = high = 0  # the reference is [low, mid), the stretch [mid, high)
+    for i in range(out.size):
+        start = i * (size // 2)
+        end = min(start + size, n)
+        while high < end:
+            add(item, click, first, n - 1 - high if backward else high, 1, looks, clicks)
+            high += 1
+        while mid < start:
+            t = n - 1 - mid if backward else mid
+            add(item, click, first, t, -1, looks, clicks)
+            add(item, click, first, t, 1, ref_looks, ref_clicks)
+            mid += 1
+        while low < start - REFERENCE * size:
+            add(item, click, first, n - 1 - low if backward else low, -1, ref_looks, ref_clicks)
+            low += 1
+        out[i] = -np.inf
+        if mid - low < size // 2 or end - start < size // 2:
+            continue
+        m = 0
+        for u in range(start, end):
+            t = n - 1 - u if backward else u
+            for q in range(first[t], first[t + 1]):
+                k = item[q]
+                if turn[k] != i + 1:
+                    turn[k] = i + 1
+                    there[m] = k
+                    m += 1
+        out[i], _ = weigh(there, m, looks, clicks, ref_looks, ref_clicks, bands, usual, groups)
+
+
+@kernel
+def item_evidence(looks, clicks, rates, strength, out):
+    """Write the log Bayes factor that each item's rate is its own, not the one that `strength` looks tell of."""
+    for k in range(looks.size):
+        out[k] = 0.0
+        if looks[k] > 0 and strength[k] >= KNOWN:
+            out[k] = novelty(clicks[k], looks[k], rates[k], min(strength[k], MOST))

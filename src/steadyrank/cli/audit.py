@@ -1,0 +1,150 @@
+"""`steadyrank audit`: what an existing click log says of fraud."""
+
+import argparse
+import os
+import pathlib
+import sys
+from typing import Any
+
+EXCEEDED = 3  # exit code: more is suspect than --fail-above allows
+_COLUMNS = {
+    "items": "the list shown (one row an impression)", "item": "the item shown (one row a shown item)",
+    "clicked": "the click: a position, an item, bits, or a flag a shown item",
+    "impression": "which rows were shown together", "position": "the place of a shown item in its list",
+    "time": "when", "client": "who", "board": "on which ranked surface; each is audited on its own",
+}  # fmt: skip
+
+
+def add(commands: Any) -> None:
+    """Add the command."""
+    sub = commands.add_parser(
+        "audit",
+        help="find false clicks in existing logs",
+        description="Say when clicks in a log were manipulated, on which items, how surely, and what the ranking is "
+        "without them. Columns are guessed from their names, and told in the output.",
+        epilog="exit codes: 0, 2 for bad input, 3 when more is suspect than --fail-above allows. "
+        "example: steadyrank audit clicks.parquet --page audit.html",
+        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+    )
+    sub.add_argument("logs", nargs="*", type=pathlib.Path, metavar="LOG", help="Parquet, CSV, TSV or JSON lines")
+    for name, words in _COLUMNS.items():
+        sub.add_argument(f"--{name}", metavar="COLUMN", default=None, help=f"column: {words}")
+    sub.add_argument(
+        "--first-position", type=int, choices=(0, 1), default=None, help="what the top position is called"
+    )
+    sub.add_argument("--most-broken", default="1%", metavar="SHARE", help="rows that may be unusable")
+    sub.add_argument("--json", action="store_true", help="print JSON and nothing else")
+    sub.add_argument(
+        "--page", type=pathlib.Path, default=None, help="the report, one HTML page; audit.html without --json"
+    )
+    sub.add_argument("--parquet", type=pathlib.Path, default=None, metavar="FOLDER", help="write flagged rows there")
+    sub.add_argument("--fail-above", default=None, metavar="SHARE", help="exit code 3 if surely more is suspect")
+    sub.add_argument("--on", default="local", help="where boards are audited: local, ray or ray://HOST")
+    sub.add_argument("--power", action="store_true", help="no log: which planted attacks are found, as a curve")
+    sub.add_argument("--seeds", type=int, default=3, help="with --power: logs of each kind")
+    sub.add_argument("--quiet", action="store_true", help="no progress")
+    sub.set_defaults(run=_run)
+
+
+def share(name: str, text: str) -> float:
+    """A share such as 5% or 0.05."""
+    try:
+        value = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
+    except ValueError:
+        value = -1.0
+    if not 0.0 <= value <= 1.0:
+        raise ValueError(f"{name} must be a share such as 5% or 0.05, not {text!r}")
+    return value
+
+
+def _run(options: argparse.Namespace) -> int:
+    limit = None if options.fail_above is None else share("--fail-above", options.fail_above)
+    broken = share("--most-broken", options.most_broken)
+    if options.page is None and not options.json:
+        options.page = pathlib.Path("power.html" if options.power else "audit.html")
+    if options.power:
+        return _power(options)
+    if not options.logs:
+        raise ValueError("name a log to audit, for instance: steadyrank audit clicks.parquet")
+    for path in (options.page, options.parquet):
+        if path is not None and not path.parent.is_dir():
+            raise ValueError(f"{path.parent} is not a folder: {path} cannot be written")
+    from ..audit import audit
+    from ..audit.page import page
+
+    columns = {name: getattr(options, name) for name in _COLUMNS}
+    found = audit(
+        options.logs, first_position=options.first_position, most_broken=broken, on=options.on,
+        progress=None if options.quiet or options.json else _Said().say, **columns,
+    )  # fmt: skip
+    if options.page is not None:
+        _write(options.page, page(found))
+    tables = [] if options.parquet is None else found.write_parquet(options.parquet)
+    if options.json:
+        print(found.to_json())
+    else:
+        _tell(found, options.page, tables)
+    return EXCEEDED if limit is not None and found.suspect_share[0] > limit else 0
+
+
+def _write(path: pathlib.Path, text: str) -> None:
+    """All of a file or nothing of it."""
+    part = path.with_name(f".{path.name}.part")
+    part.write_text(text, encoding="utf-8")
+    os.replace(part, path)
+
+
+class _Said:
+    """Progress on one line of a terminal, and nothing elsewhere."""
+
+    def __init__(self) -> None:
+        self.shown = sys.stderr.isatty()
+
+    def say(self, step: str, done: int, of: int) -> None:
+        if self.shown:
+            words = f"{step}: {done:,}" + (f" of {of:,} boards" if of else " rows")
+            end = "\n" if of and done == of else ""
+            print(f"\r\033[K{words}", end=end, file=sys.stderr, flush=True)
+
+
+def _tell(found: Any, page: pathlib.Path, tables: list[pathlib.Path]) -> None:
+    print("read as: " + ", ".join(f"{what}: {name}" for what, name in found.columns.items()))
+    if found.broken:
+        row, why, text = found.examples[0]
+        print(f"{found.broken:,} of {found.rows:,} rows could not be used; row {row}: {why}: {text}")
+    low, high = found.suspect_share
+    print(f"{found.impressions:,} impressions, {100 * low:.2f} % to {100 * high:.2f} % of them suspect")
+    for part in found.intervals:
+        where = "" if part.board is None else f"board {part.board}, "
+        when = "" if part.start_time is None else f", {part.start_time} to {part.end_time}"
+        items = ", ".join(
+            f"{item['item']} {'+' if item['clicks'] > item['expected_clicks'] else '-'}" for item in part.items[:5]
+        )
+        sure = f"{100 * part.certainty:.2f} % sure"
+        print(f"  {where}rows {part.start_row:,} to {part.end_row - 1:,}{when}: {sure}; {items}")
+    n_clients = sum(board.n_clients for board in found.boards)
+    if n_clients:
+        print(f"{n_clients:,} clients stand out")
+    print("report: " + ", ".join(map(str, [page, *tables])))
+
+
+def _power(options: argparse.Namespace) -> int:
+    from ..audit.power import power, power_page, power_table
+    from ..progress import Progress
+    from ..settings import whole
+
+    seeds = whole("--seeds", options.seeds, 1, 1_000)
+    bar: list[Progress] = []
+
+    def step(done: int, of: int) -> None:
+        if not bar:
+            bar.append(Progress(of, "planting", sys.stderr))
+        if done:
+            bar[0].step()
+
+    rows = power(seeds, on=options.on, progress=step)
+    bar[0].close()
+    _write(options.page, power_page(rows))
+    print(power_table(rows))
+    print(f"curve: {options.page}")
+    return 0

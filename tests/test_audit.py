@@ -1,0 +1,279 @@
+import itertools
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from steadyrank import profile
+from steadyrank.audit import paths, power, weighing
+from steadyrank.audit.clients import stand_out
+from steadyrank.audit.findings import Job, analyse
+from steadyrank.audit.looks import Looks
+from steadyrank.audit.planted import planted
+from steadyrank.audit.segments import intervals, regimes, runs, with_shape
+from steadyrank.audit.stretches import Stretch
+
+
+def looks_of(lists, n_items):
+    """Looks from lists of (item, click)."""
+    first = np.cumsum([0, *map(len, lists)]).astype(np.int64)
+    flat = [pair for one in lists for pair in one]
+    item = np.array([k for k, _ in flat], np.int32)
+    return Looks(item, np.array([c for _, c in flat], np.bool_), first, n_items)
+
+
+def beta(a, b):
+    return math.lgamma(a) + math.lgamma(b) - math.lgamma(a + b)
+
+
+def slow_novelty(x, n, rate, strength):
+    a, b = max(rate * strength, 0.5), max((1 - rate) * strength, 0.5)
+    return beta(0.5 + x, 0.5 + n - x) - beta(0.5, 0.5) - (beta(a + x, b + n - x) - beta(a, b))
+
+
+def slow_weigh(looks, clicks, ref_looks, ref_clicks, bands, usual):
+    """Evidence as the docs say it, item by item and group by group."""
+
+    def odds(x, n):
+        return math.log((x + 0.5) / (n - x + 0.5))
+
+    def shifted(p, z):
+        return 1 / (1 + (1 - p) / p * math.exp(-z))
+
+    def reference(k):
+        weight = min(10, ref_looks[k])
+        return (weight * usual[k] + ref_clicks[k]) / (weight + ref_looks[k]), weight + ref_looks[k]
+
+    known = [k for k in range(len(looks)) if looks[k] and ref_looks[k] >= 5]
+    total, got = sum(looks[k] for k in known), sum(clicks[k] for k in known)
+    level = odds(got, total) - odds(sum(looks[k] * reference(k)[0] for k in known), total)
+    level = min(max(level, -weighing.LEVEL), weighing.LEVEL)
+    alone = {}
+    for k in known:
+        rate, strength = reference(k)
+        alone[k] = slow_novelty(clicks[k], looks[k], shifted(rate, level), min(strength, 400))
+    found = {s: sum(math.log(1 - s + s * math.exp(e)) for e in alone.values()) for s in weighing.CHANGED}
+    grouped = 0.0
+    for j in range(weighing.GROUPS):
+        k = [k for k in range(len(looks)) if looks[k] and ref_looks[k] and bands[k] == j]
+        if k:
+            x, n, m = sum(clicks[k]), sum(looks[k]), sum(looks[k] * usual[k])
+            rx, rn, rm = sum(ref_clicks[k]), sum(ref_looks[k]), sum(ref_looks[k] * usual[k])
+            rate = shifted((m + 0.5) / (n + 1), odds(rx, rn) - odds(rm, rn) + level)
+            grouped += math.log(0.7 + 0.3 * math.exp(slow_novelty(x, n, rate, min(rn + 1, 400))))
+    share, best = max(found.items(), key=lambda pair: pair[1])
+    return (grouped - math.log(2), 0.0) if grouped > best else (best - math.log(2), share)
+
+
+@given(st.integers(0, 2**32 - 1))
+def test_evidence_equals_its_slow_version(seed):
+    rng = np.random.default_rng(seed)
+    n = 12
+    looks, ref_looks = rng.integers(0, 40, n), rng.integers(0, 300, n)
+    clicks, ref_clicks = rng.binomial(looks, rng.random(n)), rng.binomial(ref_looks, rng.random(n))
+    bands, usual = rng.integers(0, weighing.GROUPS, n), rng.uniform(0.01, 0.99, n)
+    fast = weighing.weigh_counts(looks, clicks, ref_looks, ref_clicks, bands, usual)
+    slow = slow_weigh(looks, clicks, ref_looks, ref_clicks, bands, usual)
+    assert fast[0] == pytest.approx(slow[0], rel=1e-9, abs=1e-9)
+    assert fast[1] == slow[1]
+
+
+def test_the_evidence_of_one_item_by_hand():
+    """10 clicks of 10 looks against a rate of 1/2 that 400 looks tell: B(10.5, 0.5) / pi over a rising factorial."""
+    expected = beta(10.5, 0.5) - math.log(math.pi)
+    expected -= sum(math.log((200 + i) / (400 + i)) for i in range(10))
+    assert weighing.novelty(10, 10, 0.5, 400.0) == pytest.approx(expected)
+    assert expected == pytest.approx(5.09, abs=0.01)
+    few = math.exp(slow_novelty(3, 7, 0.2, 50.0))
+    assert weighing.factor(3, 7, 0.2, 50.0) == pytest.approx(few)
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 5), st.booleans()), min_size=1, max_size=200),
+    st.sampled_from([4, 6, 10]),
+    st.booleans(),
+)
+def test_a_scan_weighs_what_it_says(pairs, size, backward):
+    looks = looks_of([[pair] for pair in pairs], 6)
+    log = Stretch(looks, np.arange(looks.n))
+    out = np.empty(looks.n // (size // 2) + 1)
+    rest = log.bands, log.usual
+    weighing.scan(looks.item, looks.click, looks.first, size, backward, *rest, out)
+    turned = looks_of([[pair] for pair in pairs[::-1]], 6) if backward else looks
+    plain = Stretch(turned, log.where)
+    for i, evidence in enumerate(out):
+        start, end = i * (size // 2), min(i * (size // 2) + size, looks.n)
+        low = max(0, start - weighing.REFERENCE * size)
+        if start - low < size // 2 or end - start < size // 2:
+            assert evidence == -np.inf
+        else:
+            counts = *plain.between(start, end), *plain.between(low, start)
+            assert evidence == pytest.approx(weighing.weigh_counts(*counts, *rest)[0], abs=1e-9)
+
+
+@given(st.lists(st.floats(-5, 5), min_size=1, max_size=9), st.floats(0, 4), st.floats(-0.5, 0.5))
+def test_the_path_is_the_best_of_all(gain, penalty, toll):
+    gain = np.array(gain)
+    path = np.zeros(gain.size, np.int8)
+    paths.two_states(gain, penalty, toll, path)
+
+    def score(states):
+        changes = sum(x != y for x, y in itertools.pairwise(states))
+        return sum((g - toll) for g, s in zip(gain, states, strict=True) if s) - penalty * changes
+
+    every = ([(code >> i) & 1 for i in range(gain.size)] for code in range(2**gain.size))
+    assert score(path.tolist()) == pytest.approx(max(map(score, every)), abs=1e-9)
+
+
+def test_a_step_is_sudden_and_a_slope_is_not():
+    rng = np.random.default_rng(0)
+    n = 2000
+    one, two = np.array([0.2]), np.array([0.6])
+    where = np.arange(n)
+
+    def judge(rate):
+        looks = looks_of([[(0, bit)] for bit in rng.random(n) < rate], 1)
+        args = looks.item, looks.click, looks.first, where, n // 2, n // 2, one, two
+        return min(paths.suddenness(*args, width) for width in (1.0, 0.5, 0.25, paths.WAVE))
+
+    u = np.linspace(-1, 1, n)
+    assert judge(np.where(u < 0, 0.2, 0.6)) > 5
+    assert judge(0.4 + 0.4 * u) < -5
+    assert judge(0.4 + np.pi / 10 * np.sin(np.pi * u)) < -5
+
+
+def test_a_gap_in_the_log_gives_a_slow_change_time():
+    """The step lies in a gap as long as the rest: a line through it explains as much as a step does."""
+    rng = np.random.default_rng(0)
+    looks = looks_of([[(0, bit)] for bit in rng.random(400) < np.repeat([0.2, 0.6], 200)], 1)
+    args = looks.item, looks.click, looks.first
+    rest = 200, 200, np.array([0.2]), np.array([0.6]), 0.25
+    apart = np.where(np.arange(400) < 200, np.arange(400), np.arange(400) + 4000)
+    assert paths.suddenness(*args, np.arange(400), *rest) > 3 > paths.suddenness(*args, apart, *rest) >= 0
+
+
+def test_runs():
+    assert runs(np.array([1, 1, 0, 1, 0, 0, 1], bool)) == [(0, 2), (3, 4), (6, 7)]
+    assert runs(np.zeros(0, bool)) == runs(np.zeros(3, bool)) == []
+
+
+def test_several_clicks_are_a_behaviour_of_their_own():
+    looks = looks_of([[(0, 1), (1, 1)], [(0, 0)], [(1, 1)]], 2)
+    told = with_shape(looks)
+    assert told.n_items == 3
+    assert told.item.tolist() == [0, 1, 2, 0, 2, 1, 2]
+    assert told.click.tolist() == [True, True, True, False, False, True, False]
+    single = looks_of([[(0, 1)], [(0, 0), (1, 1)]], 2)
+    assert with_shape(single) is single
+
+
+def test_too_short_a_log_says_nothing():
+    assert intervals(looks_of([], 0)) == []
+    assert intervals(looks_of([[(0, 1)]], 1)) == []
+
+
+@pytest.mark.parametrize("adversary", ["Promote", "Demote", "AttractionFlip", "PrefixFlip"])
+@pytest.mark.parametrize("world", list(power.WORLDS))
+def test_a_burst_is_cut_out_exactly(world, adversary):
+    """A tenth of 10,000 lists; each edge is found within a twentieth of the interval."""
+    looks = planted(
+        power.attraction_of(world),
+        10_000,
+        10,
+        learner="Random",
+        adversary=adversary,
+        start=6000,
+        end=7000,
+        seed=2_000,
+    )
+    (found,) = intervals(looks)
+    assert abs(found.start - 6000) <= 50
+    assert abs(found.end - 7000) <= 50
+
+
+def test_findings_do_not_depend_on_threads():
+    attraction = power.attraction_of("low attraction")
+    looks = planted(attraction, 5_000, 10, adversary="Demote", start=1000, end=2000, seed=1)
+    assert intervals(looks, 1) == intervals(looks, 3) != []
+
+
+def test_two_attacks_that_differ_are_both_found():
+    attraction = power.attraction_of("low attraction")
+    one = planted(attraction, 8_000, 10, adversary="Demote", start=2000, end=3000, seed=7)
+    two = planted(attraction, 8_000, 10, adversary="Promote", start=4000, end=5000, learner="Random", seed=8)
+    sizes = np.diff(two.first)
+    both = Looks(
+        np.concatenate([one.item, two.item]), np.concatenate([one.click, two.click]),
+        np.concatenate([one.first, one.first[-1] + np.cumsum(sizes)]), one.n_items,
+    )  # fmt: skip
+    assert len(np.unique(regimes(both))) >= 3
+    found = intervals(both)
+    assert [(round(part.start, -2), round(part.end, -2)) for part in found] == [(2000, 3000), (12000, 13000)]
+
+
+def test_planted_attacks_are_found():
+    """Seeds that chose nothing. Of 96 attacks at least 86 are found, nine tenths of the interval at least."""
+    chosen = [case for case in power.cases(2, 5_000) if case.share in (0.05, 0.25)]
+    hits = [power.play(case, lambda: None).overlap >= 0.9 for case in chosen]
+    assert len(hits) == 96
+    assert sum(hits) >= 86
+
+
+def test_honest_logs_are_not_blamed():
+    """60 logs: steady users, slow drift and daily cycles; at most one false alarm."""
+    honest = [case for case in power.cases(5, 6_000) if not case.share]
+    wrong, total = power.alarms([power.play(case, lambda: None) for case in honest])
+    assert total == 60
+    assert wrong <= 1
+
+
+def test_clients_that_click_otherwise_or_come_with_the_attack_stand_out():
+    rng = np.random.default_rng(3)
+    rates = np.full(5, 0.3)
+    n = 4000
+    client = rng.integers(0, 40, n).astype(np.int32)
+    bits = rng.random(n) < 0.3
+    suspect = np.zeros(n, bool)
+    suspect[1000:1200] = True
+    names = list(range(43))
+
+    def named():
+        return stand_out(looks_of([[(i % 5, b)] for i, b in enumerate(bits)], 5), client, names, rates, suspect)
+
+    assert named() == (0, [])
+    client[::50] = 41  # clicks whatever it sees
+    bits[::50] = True
+    client[1000:1100] = 42  # comes with the attack only
+    count, found = named()
+    assert count == 2
+    assert {(one.client, one.why) for one in found} == {(41, "clicks"), (42, "time")}
+    bot = next(one for one in found if one.client == 41)
+    assert bot.clicks == bot.impressions > 2 * bot.expected_clicks
+
+
+def test_a_finding_says_what_gained_and_what_the_ranking_is_without_it():
+    attraction = np.linspace(0.4, 0.02, 20)
+    looks = planted(attraction, 6_000, 5, learner="Random", adversary="FakeUser", start=2000, end=3000, seed=5)
+    finding = analyse(Job(0, looks, None, []), lambda: None)
+    (part,) = finding.intervals
+    assert abs(part.start - 2000) < 60 > abs(part.end - 3000)
+    assert part.starts[0] <= part.start <= part.starts[1]
+    low, high = finding.suspect
+    assert low <= part.end - part.start <= high <= 6_000
+    gained = [change.item for change in part.changes if change.clicks > change.expected_clicks]
+    lost = [change.item for change in part.changes if change.clicks < change.expected_clicks]
+    assert min(gained) > max(lost)  # targets are the less attractive half
+    errors = [np.abs(rate - attraction).sum() for rate in (finding.rate, finding.clean_rate)]
+    assert errors[1] < errors[0] / 2
+    assert finding.points[:, 0].sum() == 6_000
+    assert finding.points[:, 1].sum() == finding.clicks == looks.click.sum()
+
+
+def test_the_share_of_an_honest_log_is_an_interval_too():
+    looks = planted(profile("movielens", "moderate").attraction[:40], 4_000, 5, seed=9)
+    finding = analyse(Job(0, looks, None, []), lambda: None)
+    assert finding.intervals == []
+    assert finding.suspect[0] == 0 < finding.suspect[1] == finding.unseen < 200
+    assert finding.ranking.tolist() == finding.clean_ranking.tolist()

@@ -46,6 +46,7 @@ bench: setup
 	@$(BIN)/python bench/readers.py
 	@$(BIN)/python bench/live.py
 	@$(BIN)/python bench/service.py
+	@$(BIN)/python bench/audit.py
 
 soak: setup
 	@STEADYRANK_KILLS=50 STEADYRANK_EXAMPLES=300 $(BIN)/pytest -n 2 tests/test_stores.py tests/test_service_model.py

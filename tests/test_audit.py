@@ -1,5 +1,6 @@
 import itertools
 import math
+import pickle
 
 import numpy as np
 import pytest
@@ -269,6 +270,12 @@ def test_a_finding_says_what_gained_and_what_the_ranking_is_without_it():
     assert errors[1] < errors[0] / 2
     assert finding.points[:, 0].sum() == 6_000
     assert finding.points[:, 1].sum() == finding.clicks == looks.click.sum()
+
+
+def test_jobs_and_findings_can_be_sent_to_other_machines():
+    looks = planted(np.linspace(0.4, 0.02, 20), 3_000, 5, learner="Random", adversary="Demote", start=1000, end=2000)
+    finding = analyse(pickle.loads(pickle.dumps(Job(0, looks, None, []))), lambda: None)
+    assert pickle.loads(pickle.dumps(finding)).intervals == finding.intervals != []
 
 
 def test_the_share_of_an_honest_log_is_an_interval_too():

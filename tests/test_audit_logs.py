@@ -79,7 +79,7 @@ def variants():
         ),
     )
     yield "rows.parquet", shown_items()
-    yield "rows.csv", shown_items()
+    yield "rows.csv", shown_items().with_columns(why=pl.lit("a column of this name"), list=pl.lit(1))
     yield "rows.jsonl", shown_items()
     together = pl.col("impression_id").str.slice(1).cast(pl.Int64) // 9  # nine impressions at a time, taking turns
     yield "scattered.parquet", shown_items().sort(together, "position", maintain_order=True)
@@ -204,6 +204,22 @@ def test_lines_that_are_none_are_counted_and_shown(tmp_path):
 def test_columns_that_cannot_be_told_are_answered_with_those_found(frame, told, words):
     with pytest.raises(ValueError, match=words):
         read([pl.DataFrame(frame)], told)
+
+
+def test_rows_without_a_board_or_a_time_are_broken():
+    frame = PLAIN.with_columns(board=pl.lit("a"), time=pl.Series(TIMES))
+    frame[5, "board"], frame[9, "time"] = None, "noon"
+    log = read([frame], {})
+    assert log.broken == 2
+    assert [(b.row, b.why) for b in log.examples] == [(5, "no board"), (9, "a time that cannot be read")]
+    rows = shown_items().with_columns(board=pl.lit("a"))
+    rows[3, "board"] = None
+    assert [(b.row, b.why) for b in read([rows], {}).examples] == [(3, "no board")]
+
+
+def test_a_column_keeps_its_kind(tmp_path):
+    with pytest.raises(ValueError, match=r"column .* holds Int64 at first, such as 1, and String later"):
+        read([pl.DataFrame({"items": [[1]], "clicked": [1]}), pl.DataFrame({"items": [["x"]], "clicked": [1]})], {})
 
 
 def test_files_that_are_no_logs_are_refused(tmp_path):

@@ -71,12 +71,11 @@ def of_impressions(frame: pl.DataFrame, columns: Columns) -> Rows:
     size = lists.list.len().fill_null(0).to_numpy().astype(np.int64)
     shown = Shown.of(lists.list.explode(empty_as_null=False, keep_nulls=False), size)
     bits, wrong = _CLICKS[columns.clicked_is](clicked, shown, columns)
-    why = pl.select(
-        pl.coalesce(why, pl.when(pl.Series(wrong)).then(pl.lit("the click is none of the list")))
-    ).to_series()
+    why = _else(why, wrong, "the click is none of the list")
     if columns.time is not None:
-        undated = pl.Series(np.isnan(seconds(frame[columns.time])[0]))
-        why = pl.select(pl.coalesce(why, pl.when(undated).then(pl.lit("no time")))).to_series()
+        why = _else(why, np.isnan(seconds(frame[columns.time])[0]), "a time that cannot be read")
+    if columns.board is not None:
+        why = _else(why, frame[columns.board].is_null().to_numpy(), "no board")
     good = why.is_null().to_numpy()
     examined = shown.examined(bits)
     seen = good[shown.row] & (shown.place < examined[shown.row])
@@ -193,20 +192,13 @@ def of_items(frame: pl.DataFrame, columns: Columns, carry: pl.DataFrame | None, 
     if carry is not None and carry.height:
         frame = pl.concat([carry, frame], how="vertical_relaxed") if frame.height else carry
     key = columns.key()
-    facts = _item_facts(frame, columns)
+    facts = _item_facts(frame, columns).with_columns(pl.struct(key).rle_id().alias("__turn__"))
     rest = None
     if not last and facts.height:
-        turn = facts.select(pl.struct(key).rle_id().alias("turn"))["turn"]
-        going = turn == turn[-1]
+        going = facts["__turn__"] == facts["__turn__"][-1]
         rest = frame.filter(going)
         frame, facts = frame.filter(~going), facts.filter(~going)
-    turn = (
-        facts.select(pl.struct(key).rle_id().alias("turn"))["turn"]
-        if facts.height
-        else pl.Series([], dtype=pl.UInt32)
-    )
-    facts = facts.with_columns(turn.alias("__turn__"))
-    good = facts.filter(pl.col("why").is_null())
+    good = facts.filter(pl.col("__why__").is_null())
     if columns.position is not None:
         good = good.sort("__turn__", "__place__", maintain_order=True)
     group = good["__turn__"].to_numpy().astype(np.int64)
@@ -222,7 +214,7 @@ def of_items(frame: pl.DataFrame, columns: Columns, carry: pl.DataFrame | None, 
     latest = np.maximum.reduceat(rows, start) if rows.size else rows
     return Rows(
         shown.item.filter(pl.Series(seen)), bits[seen], examined, first, latest, n_broken=n_broken,
-        broken=_examples(frame, facts["why"]) if n_broken else [], rest=rest,
+        broken=_examples(frame, facts["__why__"]) if n_broken else [], rest=rest,
         key=heads.select(pl.struct(key).hash(seed=0)).to_series().to_numpy(), **_extras(heads, columns),
     )  # fmt: skip
 
@@ -238,12 +230,14 @@ def _item_facts(frame: pl.DataFrame, columns: Columns) -> pl.DataFrame:
     undated = pl.lit(False)
     if columns.time is not None and frame.height:
         undated = pl.lit(pl.Series(np.isnan(seconds(frame[columns.time])[0])))
+    boardless = pl.lit(False) if columns.board is None else pl.col(columns.board).is_null()
     name = pl.col(columns.item or "")
     why = (
         pl.when(name.is_null() | (name.cast(pl.String) == "")).then(pl.lit("no item"))
         .when(pl.col(columns.impression or "").is_null()).then(pl.lit("no impression"))
         .when(~word.is_in([*_YES, *_NO])).then(pl.lit("clicked is neither 0 nor 1"))
         .when(place.is_null()).then(pl.lit("the position is no number"))
-        .when(undated).then(pl.lit("no time"))
+        .when(undated).then(pl.lit("a time that cannot be read"))
+        .when(boardless).then(pl.lit("no board"))
     )  # fmt: skip
-    return frame.with_columns(why.alias("why"), word.is_in(_YES).alias("__click__"), place.alias("__place__"))
+    return frame.with_columns(why.alias("__why__"), word.is_in(_YES).alias("__click__"), place.alias("__place__"))

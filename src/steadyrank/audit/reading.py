@@ -27,6 +27,8 @@ class Names:
 
     def numbers(self, values: pl.Series) -> Slots:
         """The number of each value, new ones given out as they come; -1 for null."""
+        if self.values and values.dtype != self._numbers["value"].dtype:
+            values = self._alike(values)
         known = values.unique(maintain_order=True).drop_nulls()
         if self.values:
             known = known.filter(~known.is_in(self._numbers["value"].implode()))
@@ -39,6 +41,16 @@ class Names:
             return np.full(len(values), -1, np.int32)
         joined = values.alias("value").to_frame().join(self._numbers, on="value", how="left", maintain_order="left")
         return joined["number"].fill_null(-1).to_numpy().astype(np.int32, copy=False)
+
+    def _alike(self, values: pl.Series) -> pl.Series:
+        """Values of the kind that came first."""
+        kind = self._numbers["value"].dtype
+        try:
+            return values.cast(kind)
+        except pl.exceptions.PolarsError:
+            raise ValueError(
+                f"column {values.name} holds {kind} at first, such as {self.values[0]!r}, and {values.dtype} later"
+            ) from None
 
 
 @dataclass

@@ -6,6 +6,8 @@ import pathlib
 import sys
 from typing import Any
 
+from .choices import need_report
+
 EXCEEDED = 3  # exit code: more is suspect than --fail-above allows
 _COLUMNS = {
     "items": "the list shown (one row an impression)", "item": "the item shown (one row a shown item)",
@@ -60,6 +62,7 @@ def share(name: str, text: str) -> float:
 def _run(options: argparse.Namespace) -> int:
     limit = None if options.fail_above is None else share("--fail-above", options.fail_above)
     broken = share("--most-broken", options.most_broken)
+    need_report()
     if options.page is None and not options.json:
         options.page = pathlib.Path("power.html" if options.power else "audit.html")
     if options.power:

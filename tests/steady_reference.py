@@ -38,18 +38,22 @@ def draw_over(a, b, least, rng):
 
 
 class Steady:
-    """Rounds are kept as [regime, number of the round, [(item, bit), ...]]; a span is a list of them."""
+    """Rounds are kept as [regime, number of the round, [(item, bit), ...], late]; a span is a list of them.
+
+    Lists are made of all rounds, tests of those that were not late.
+    """
 
     def __init__(self, n_items, caution=0.5, window=50, reject_impossible=False):
         self.n_items, self.caution, self.window, self.reject = n_items, caution, window, reject_impossible
-        self.rounds, self.priors, self.current = [], {1: (1.0, 1.0)}, 1
+        self.rounds, self.current = [], 1
+        self.priors, self.test_priors = {1: (1.0, 1.0)}, {1: (1.0, 1.0)}
         self.spans = [[] for _ in range(SPANS)]
         self.tested = 0
         self.opened, self.rejected, self.changes = 1, 0, []
 
     def counts(self, rounds):
         seen, wins = [0] * self.n_items, [0] * self.n_items
-        for _, _, bits in rounds:
+        for _, _, bits, _ in rounds:
             for k, bit in bits:
                 seen[k] += 1
                 wins[k] += bit
@@ -57,6 +61,9 @@ class Steady:
 
     def of(self, regime):
         return [r for r in self.rounds if r[0] == regime]
+
+    def in_time(self, rounds):
+        return [r for r in rounds if not r[3]]
 
     def rank(self, t, allowed, size, rng):
         a, b = self.priors[self.current]
@@ -95,11 +102,12 @@ class Steady:
         if self.reject and hits != [examined - 1] and not (not hits and examined == len(ranking)):
             self.rejected += 1
             return
-        self.rounds.append([self.belongs(t) if late else self.current, t, bits])
+        self.rounds.append([self.belongs(t) if late else self.current, t, bits, late])
+        for span in self.spans:
+            if not late or (self.rounds[-1][0] == self.current and span and t >= span[0][1]):
+                span.append(self.rounds[-1])
         if late:
             return
-        for span in self.spans:
-            span.append(self.rounds[-1])
         self.tested += 1
         if self.tested % self.window == 0:
             self.test(t)
@@ -116,20 +124,20 @@ class Steady:
         """Nats for each stored regime and for a new one (None) against the current one, in all and after leaving out
         the items that are the same in both."""
         inside = {id(r) for r in recent}
-        before = [r for r in self.of(self.current) if id(r) not in inside]
-        (seen, wins), (old_seen, old_wins) = self.counts(recent), self.counts(before)
+        before = [r for r in self.in_time(self.of(self.current)) if id(r) not in inside]
+        (seen, wins), (old_seen, old_wins) = self.counts(self.in_time(recent)), self.counts(before)
         found = {r: np.zeros(2) for r in [None, *self.priors] if r != self.current}
-        stored = {r: self.counts(self.of(r)) for r in self.priors}
+        stored = {r: self.counts(self.in_time(self.of(r))) for r in self.priors}
         for k in range(self.n_items):
             if seen[k] == 0 or old_seen[k] < KNOWN:
                 continue
-            same = predictive(wins[k], seen[k], old_wins[k], old_seen[k], self.priors[self.current])
+            same = predictive(wins[k], seen[k], old_wins[k], old_seen[k], self.test_priors[self.current])
             anew = special.betaln(1 + wins[k], 1 + seen[k] - wins[k])
             unknown = np.logaddexp(math.log(1 - CHANGED), math.log(CHANGED) + anew - same)
             found[None] += unknown
             for r in found:
                 if r is not None and stored[r][0][k] >= KNOWN:
-                    here = stored[r][1][k], stored[r][0][k], self.priors[r]
+                    here = stored[r][1][k], stored[r][0][k], self.test_priors[r]
                     then = predictive(wins[k], seen[k], *here)
                     odds = predictive(old_wins[k], old_seen[k], *here)
                     odds -= special.betaln(1 + old_wins[k], 1 + old_seen[k] - old_wins[k])
@@ -143,7 +151,7 @@ class Steady:
         best, to, moved = 0.0, self.current, []
         restless = len(self.changes) >= 3 and t - self.changes[-3][1] <= CALM * self.window
         for j, span in enumerate(self.spans):
-            if len(span) % (self.window * FACTOR ** max(j - 1, 0)) == 0:
+            if len(self.in_time(span)) % (self.window * FACTOR ** max(j - 1, 0)) == 0:
                 for regime, (nats, against) in self.evidence(span).items():
                     bar = OPEN if regime is None else BACK
                     allowed = against > bar and not (restless and regime is not None)
@@ -152,7 +160,7 @@ class Steady:
         if to != self.current:
             self.change(t, to, moved)
         for j, span in enumerate(self.spans):
-            if len(span) >= self.window * FACTOR**j:
+            if len(self.in_time(span)) >= self.window * FACTOR**j:
                 self.spans[j] = []
         self.fit(self.current)
 
@@ -166,20 +174,26 @@ class Steady:
                     r[0] = 0  # forgotten
             self.opened += 1
             to = self.opened
-            self.priors[to] = (1.0, 1.0)
+            self.priors[to] = self.test_priors[to] = (1.0, 1.0)
         for r in moved:
             r[0] = to
         self.changes.append((moved[0][1], t, self.current, to))
         self.fit(self.current)
         self.current = to
-        self.spans = [list(min(span, moved, key=len)) for span in self.spans]
+        self.spans = [list(min(span, moved, key=lambda x: len(self.in_time(x)))) for span in self.spans]
 
     def fit(self, regime):
-        a, b = self.priors[regime]
-        seen, wins = (np.array(x) for x in self.counts(self.of(regime)))
+        rounds = self.of(regime)
+        self.test_priors[regime] = self.fitted(self.in_time(rounds), self.test_priors[regime])
+        some_late = any(r[3] for r in rounds)
+        self.priors[regime] = self.fitted(rounds, self.priors[regime]) if some_late else self.test_priors[regime]
+
+    def fitted(self, rounds, prior):
+        a, b = prior
+        seen, wins = (np.array(x) for x in self.counts(rounds))
         wins, seen = wins[seen > 0], seen[seen > 0]
         if seen.size < 10:
-            return
+            return prior
         for _ in range(10):
             n, p = a + b + seen, (a + wins) / (a + b + seen)
             mean = p.mean()
@@ -187,4 +201,4 @@ class Steady:
             mean = min(max(mean, 0.002), 0.998)
             strength = min(max(mean * (1 - mean) / max(variance, 1e-9) - 1, 1), 100)
             a, b = mean * strength, (1 - mean) * strength
-        self.priors[regime] = (a, b)
+        return a, b

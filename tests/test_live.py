@@ -282,7 +282,7 @@ def test_damaged_and_foreign_files_are_refused(tmp_path):
         with pytest.raises(Unreadable, match=message):
             sr.Ranker.load(path)
     path.write_bytes(content)
-    with pytest.raises(Unreadable, match="holds SteadyRank version 1, not CascadeTS version 1"):
+    with pytest.raises(Unreadable, match="holds SteadyRank version 2, not CascadeTS version 1"):
         sr.Ranker.load(path, learner=sr.learners()["CascadeTS"])
     with pytest.raises(FileNotFoundError):
         ranker.save(tmp_path / "nowhere" / "ranker")

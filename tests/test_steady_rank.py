@@ -16,7 +16,7 @@ from steadyrank.evidence import Rule, distinct_evidence, judge, weigh
 from steadyrank.hedge import hedged_list
 from steadyrank.kernels import cascade_like, cascade_value
 from steadyrank.populations import fit_prior, log_predictive
-from steadyrank.regimes import CURRENT, STORED, Regimes, count, move, rival
+from steadyrank.regimes import CURRENT, MOST_LATE, SPANS, STORED, Regimes, clear_span, count, count_late, move, rival
 
 SteadyRank = sr.learners()["SteadyRank"]
 K, D = 24, 3
@@ -65,6 +65,7 @@ def test_equals_its_slow_version(tastes, rounds, opened, options):
     """
     learner, slow = make(SteadyRank, Problem(K, D), settings=options), Steady(K, **options)
     mind, mirror, world = np.random.default_rng(1), np.random.default_rng(1), World(tastes, 2)
+    waiting = []
     for t in range(1, rounds + 1):
         allowed = np.ones(K, np.bool_) if t % 10 else world.rng.random(K) < 0.7
         allowed[:D] = True
@@ -74,8 +75,15 @@ def test_equals_its_slow_version(tastes, rounds, opened, options):
         assert ranking.tolist() == slow.rank(t, allowed.tolist(), size, mirror), f"round {t}"
         clicks, examined = world.answer(t, ranking)
         note[-1] = t % 13 == 0
-        call_update(learner, t, ranking, note, clicks, examined)
-        slow.update(t, ranking.tolist(), clicks.tolist(), examined, late=t % 13 == 0)
+        told_of = [(t, ranking, note, clicks, examined)]
+        if t % 13 == 0:  # nothing yet
+            waiting.append(told_of.pop())
+        if t % 40 == 0:  # all at once, some in other regimes than the current one
+            told_of += waiting
+            waiting.clear()
+        for event in told_of:
+            call_update(learner, *event)
+            slow.update(event[0], event[1].tolist(), event[3].tolist(), event[4], late=event[2][-1] > 0)
     assert mind.bit_generator.state == mirror.bit_generator.state
     view = learner.view()
     assert [(r.number, r.rounds) for r in view.regimes] == [(r, len(slow.of(r))) for r in sorted(slow.priors)]
@@ -228,12 +236,12 @@ def test_what_a_cascade_user_can_do(clicks, examined, possible):
 def told(before, recent):
     """Regimes told of (item, clicks, looks), a look a round: some rounds ago, and recently."""
     regimes = Regimes.create(3)
-    for item, wins, looks in before:
-        for i in range(looks):
-            count(regimes, np.array([item]), np.array([i < wins]), 1, 1, True)
-    for item, wins, looks in recent:
-        for i in range(looks):
-            count(regimes, np.array([item]), np.array([i < wins]), 1, 1, False)
+    for rows in (before, recent):
+        for j in range(SPANS):
+            clear_span(regimes, j)
+        for item, wins, looks in rows:
+            for i in range(looks):
+                count(regimes, np.array([item]), np.array([i < wins]), 1, 1)
     return regimes
 
 
@@ -376,6 +384,127 @@ def test_late_answers_go_to_the_regime_of_their_round():
     after = learner.view()
     assert [r.rounds for r in after.regimes] == [r.rounds + 1 for r in view.regimes]
     assert after.rounds == view.rounds + 2
+
+
+def told_late(learner, t, items, clicked=-1):
+    """Tell of a round's feedback, looked at in full, that came late."""
+    note = np.zeros(items.size + NOTE_EXTRA)
+    note[-1] = 1.0
+    call_update(learner, t, items, note, np.arange(items.size) == clicked, items.size)
+
+
+def test_late_answers_count_for_the_list_and_not_for_the_test():
+    """Random lists; tastes turn twice. A learner that is also told of a list without a click in every third round,
+    20 rounds late, ends with the same changes and with every bit that its test reads, but with other estimates."""
+    rng, taste = np.random.default_rng(8), np.where(np.arange(20) < 5, 0.7, 0.02)
+    plain, other = (make(SteadyRank, Problem(20, 4), settings={"window": 20}) for _ in range(2))
+    for t in range(1, 2_001):
+        ranking, note = rng.permutation(20)[:4], np.zeros(4 + NOTE_EXTRA)
+        bits = rng.random(4) < (taste if t <= 700 or t > 1_300 else taste[::-1])[ranking]
+        for learner in (plain, other):
+            call_update(learner, t, ranking, note, bits, 4)
+        if t > 20 and t % 3 == 0:
+            told_late(other, t - 20, rng.permutation(20)[:4])
+    for name in ("seen", "wins", "test_prior", "span_seen", "span_wins", "span_rounds", "span_start", "log"):
+        assert np.array_equal(getattr(plain.regimes, name), getattr(other.regimes, name)), name
+    nats = np.zeros((2, 7))
+    for learner, row in zip((plain, other), nats, strict=True):
+        weigh(learner.regimes, Rule(), SPANS - 1, row)
+        row[-1] = distinct_evidence(learner.regimes, Rule(), SPANS - 1, 1)
+    assert np.count_nonzero(nats[0]) == 3
+    assert np.array_equal(*nats)
+    one, two = plain.view(), other.view()
+    assert len(one.changes) == 2
+    assert (one.rounds, two.rounds) == (2_000, 2_660)
+    for before, after in zip(one.regimes, two.regimes, strict=True):
+        extra = after.seen - before.seen
+        assert extra.sum() == 4 * (after.rounds - before.rounds)
+        assert (after.estimate[extra > 20] < before.estimate[extra > 20]).all()
+    np.testing.assert_array_equal(plain.regimes.prior, plain.regimes.test_prior)
+    assert other.regimes.prior[0, 0] / other.regimes.prior[0].sum() < 0.9 * one.regimes[0].estimate.mean()
+
+
+def test_lists_are_made_of_late_answers_as_well():
+    """In time nothing is clicked; late, one item always is: it is shown first."""
+    learner, ranking, note = make(SteadyRank, Problem(12, 3), settings={}), np.arange(3), np.zeros(3 + NOTE_EXTRA)
+    for t in range(1, 201):
+        call_update(learner, t, (ranking + 3 * t) % 12, note, np.zeros(3, np.bool_), 3)
+        told_late(learner, t, (np.arange(3) + 3 * t + 2) % 12, clicked=2 if t % 4 == 1 else -1)
+    favourite = (3 * 1 + 2 + 2) % 12
+    call_rank(learner, 201, np.ones(12, np.bool_), ranking, note, np.random.default_rng(0))
+    assert ranking[0] == favourite == np.argmax(learner.view().regime(1).estimate)
+
+
+def test_late_answers_move_with_their_rounds():
+    """Tastes turn at round 1,001. Answers to rounds 990 and 1,010 come late, but before that is noticed."""
+    taste = np.where(np.arange(20) < 5, 0.7, 0.02)
+    learner = lived_through(lambda t: taste if t <= 1_000 else taste[::-1], 1_049, 20, 4)
+    assert learner.view().n_changes == 0
+    told_late(learner, 990, np.arange(4))
+    told_late(learner, 1_010, np.arange(16, 20), clicked=1)
+    note, items = np.zeros(4 + NOTE_EXTRA), np.arange(4)
+    call_update(learner, 1_050, items, note, np.zeros(4, np.bool_), 4)
+    view = learner.view()
+    assert [(c.start, c.noticed) for c in view.changes] == [(1_001, 1_050)]
+    assert [r.rounds for r in view.regimes] == [1_001, 51]
+    assert learner.regimes.late_rounds[:3].tolist() == [1, 1, 0]
+    assert [np.flatnonzero(row).tolist() for row in learner.regimes.late_seen[:2]] == [[0, 1, 2, 3], [16, 17, 18, 19]]
+    assert learner.regimes.late_wins[:2].sum(1).tolist() == [0, 1]
+
+
+def test_late_answers_never_overflow():
+    regimes = Regimes.create(3)
+    regimes.late_seen[0, 1] = MOST_LATE - 1
+    for _ in range(3):
+        count_late(regimes, np.arange(2), np.array([False, True]), 2, 1)
+    assert (regimes.late_seen[0].tolist(), regimes.late_wins[0].tolist()) == ([1, MOST_LATE, 0], [0, 1, 0])
+    assert regimes.rounds[0] == 3
+
+
+def on_the_web(seed, rounds=3_600, attack=()):
+    """60 lists a second, answered within a second; 3 % never are, and are over after 4 s. Answers settle in 1.2 s.
+
+    During an attack nine in ten visitors are bots that click three items nobody likes.
+    """
+    now, world, waiting = [0.0], np.random.default_rng(seed + 50), []
+    names = [f"item {k}" for k in range(40)]
+    chance = world.permutation(np.concatenate([np.linspace(0.42, 0.24, 7), world.uniform(0.01, 0.09, 33)]))
+    bots = np.where(np.isin(np.arange(40), np.argsort(chance)[:3]), 0.6, 0.0)
+    ranker = sr.Ranker(names, 6, seed=seed, lifetime=4.0, settle=1.2, clock=lambda: now[0])
+    for t in range(1, rounds + 1):
+        now[0] = t / 60
+        shown = ranker.rank()
+        liked = bots if t in attack and world.random() < 0.9 else chance
+        clicked = next((item for item in shown.items if world.random() < liked[names.index(item)]), None)
+        if world.random() >= 0.03:
+            waiting.append((now[0] + world.uniform(0.1, 0.9), shown.id, clicked))
+        for answer in sorted(waiting):
+            if answer[0] <= now[0]:
+                waiting.remove(answer)
+                ranker.feedback(answer[1], clicked=answer[2])
+    return ranker, chance
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_lists_that_nobody_answers_open_no_regime_where_answers_settle_sooner(seed):
+    ranker, chance = on_the_web(seed)
+    view = ranker.view()
+    assert (len(view.regimes), view.n_changes, view.corrupted) == (1, 0, 0.0)
+    assert view.rounds > 3_300
+    assert 60 < ranker._fold.learner.regimes.late_rounds[0] < 160
+    assert sum(s.looks for s in ranker.standings()) == view.regime(1).seen.sum()
+    assert len(set(np.argsort(-view.regime(1).estimate)[:7]) & set(np.argsort(-chance)[:7])) >= 6
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_an_attack_is_noticed_where_answers_settle_sooner(seed):
+    """Rounds 2,001 to 3,000: its start and its end, each dated to within 50 rounds and noticed within 150."""
+    view = on_the_web(seed, 4_000, range(2_001, 3_001))[0].view()
+    assert [(c.before, c.after) for c in view.changes] == [(1, 2), (2, 1)]
+    for change, start in zip(view.changes, (2_001, 3_001), strict=True):
+        assert abs(change.start - start) <= 50
+        assert start < change.noticed <= start + 150
+    assert view.corrupted == pytest.approx(0.25, abs=0.03)
 
 
 def test_nothing_examined_says_nothing():

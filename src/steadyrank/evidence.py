@@ -1,15 +1,27 @@
 """Which regime recent feedback belongs to: a Bayes factor over all items at once. Ours, no paper's.
 
 The feedback of each span is predicted from the rounds of the current regime before it, from each stored regime, and
-from a new one that may differ in any item.
+from a new one that may differ in any item. Nothing here reads what came late.
 """
 
 import math
 from typing import NamedTuple
 
 from ._jit import lean, stack_floats
-from .populations import fit_prior, log_beta, log_predictive
-from .regimes import CHANGES, CURRENT, LOG, MOST_REGIMES, SPAN_FACTOR, SPANS, STORED, move, room
+from .populations import log_beta, log_predictive
+from .regimes import (
+    CHANGES,
+    CURRENT,
+    LOG,
+    MOST_REGIMES,
+    SPAN_FACTOR,
+    SPANS,
+    STORED,
+    clear_span,
+    fit_priors,
+    move,
+    room,
+)
 
 CALM = 16  # windows in which three changes are too many
 
@@ -30,8 +42,8 @@ def predict(regimes, r, seen, wins, before, won, most):
 
     The prior counts no more than the looks before: an item unlike the others is no change.
     """
-    a = regimes.prior[r, 0]
-    b = regimes.prior[r, 1]
+    a = regimes.test_prior[r, 0]
+    b = regimes.test_prior[r, 1]
     weight = min(1.0, before / (a + b))
     return log_predictive(wins, seen, a * weight + won, b * weight + before - won, most)
 
@@ -153,7 +165,7 @@ def judge(regimes, rule, window, t):
 
 @lean
 def close_window(regimes, rule, window, t):
-    """Test the recent feedback after a window, change the regime if it says so, and fit the current one's prior."""
+    """Test the recent feedback after a window, change the regime if it says so, and fit the current one's priors."""
     to, span = judge(regimes, rule, window, t)
     if to == regimes.tally[STORED]:
         to = room(regimes)
@@ -162,10 +174,6 @@ def close_window(regimes, rule, window, t):
     full = window
     for j in range(SPANS):
         if regimes.span_rounds[j] >= full:
-            regimes.span_rounds[j] = 0
-            for k in range(regimes.seen.shape[1]):
-                regimes.span_seen[j, k] = 0
-                regimes.span_wins[j, k] = 0
+            clear_span(regimes, j)
         full *= SPAN_FACTOR
-    current = regimes.tally[CURRENT]
-    fit_prior(regimes.seen[current], regimes.wins[current], regimes.prior[current])
+    fit_priors(regimes, regimes.tally[CURRENT])

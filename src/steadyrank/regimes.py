@@ -4,30 +4,42 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ._jit import lean
-from .arrays import Floats, Ints
+from ._jit import kernel, lean
+from .arrays import Counts, Floats, Ints
 from .populations import fit_prior
 
 MOST_REGIMES = 6
 SPANS = 4  # recent counts are kept for 1, 4, 16 and 64 windows
 SPAN_FACTOR = 4
 LOG = 64  # changes remembered, the latest ones
+MOST_LATE = 2**30  # late looks at an item, so that two such numbers fit into 32 bits together; more say nothing new
 
 CURRENT, STORED, OPENED, CHANGES, LEARNT = range(5)  # places of Regimes.tally
 
 
 class Regimes(NamedTuple):
-    """Counts by regime and item, and those of the most recent rounds; K items."""
+    """Counts by regime and item, and those of the most recent rounds; K items.
 
-    seen: Ints  # [MOST_REGIMES, K]
+    Feedback that came late is counted apart. It is mostly of lists that nobody answered, so it would make what was
+    learnt before look unlike what comes in now: lists are made of all feedback, tests of that in time.
+    """
+
+    seen: Ints  # [MOST_REGIMES, K] in time
     wins: Ints  # [MOST_REGIMES, K]
-    prior: Floats  # [MOST_REGIMES, 2]
-    rounds: Ints  # [MOST_REGIMES]
+    late_seen: Counts  # [MOST_REGIMES, K]
+    late_wins: Counts  # [MOST_REGIMES, K]
+    prior: Floats  # [MOST_REGIMES, 2] of all feedback
+    test_prior: Floats  # [MOST_REGIMES, 2] of that in time
+    rounds: Ints  # [MOST_REGIMES] all
+    late_rounds: Ints  # [MOST_REGIMES]
     start: Ints  # [MOST_REGIMES] first round
     number: Ints  # [MOST_REGIMES] 1, 2, ... in order of opening; a place may be used again
-    span_seen: Ints  # [SPANS, K] part of the current regime's counts
-    span_wins: Ints  # [SPANS, K]
-    span_rounds: Ints  # [SPANS]
+    span_seen: Counts  # [SPANS, K] part of the current regime's counts; at most 64 windows, which 32 bits hold
+    span_wins: Counts  # [SPANS, K]
+    span_late_seen: Counts  # [SPANS, K] late feedback of the same rounds: it goes where they go
+    span_late_wins: Counts  # [SPANS, K]
+    span_rounds: Ints  # [SPANS] in time
+    span_late_rounds: Ints  # [SPANS]
     span_start: Ints  # [SPANS] first round
     tally: Ints  # [5]
     log: Ints  # [LOG, 4] changes: first round, round noticed, number of the regime before and after
@@ -39,11 +51,16 @@ class Regimes(NamedTuple):
         def zeros(*shape: int) -> Ints:
             return np.zeros(shape, np.int64)
 
-        stored = zeros(MOST_REGIMES, n_items), zeros(MOST_REGIMES, n_items), np.ones((MOST_REGIMES, 2))
-        names = zeros(MOST_REGIMES), np.ones(MOST_REGIMES, np.int64), zeros(MOST_REGIMES)
-        names[2][0] = 1
-        spans = zeros(SPANS, n_items), zeros(SPANS, n_items), zeros(SPANS), zeros(SPANS)
-        return cls(*stored, *names, *spans, np.array([0, 1, 1, 0, 0], np.int64), zeros(LOG, 4))
+        def small(rows: int) -> Counts:
+            return np.zeros((rows, n_items), np.int32)
+
+        r, k = MOST_REGIMES, n_items
+        stored, late, priors = (zeros(r, k), zeros(r, k)), (small(r), small(r)), (np.ones((r, 2)), np.ones((r, 2)))
+        names = zeros(r), zeros(r), np.ones(r, np.int64), zeros(r)
+        names[3][0] = 1
+        spans, sizes = (small(SPANS), small(SPANS), small(SPANS), small(SPANS)), (zeros(SPANS), zeros(SPANS))
+        tally, log = np.array([0, 1, 1, 0, 0], np.int64), zeros(LOG, 4)
+        return cls(*stored, *late, *priors, *names, *spans, *sizes, zeros(SPANS), tally, log)
 
 
 @lean
@@ -62,25 +79,64 @@ def place_of(regimes, t):
 
 
 @lean
-def count(regimes, ranking, clicks, examined, t, late):
-    """Add round t's bits to the current regime and to the recent ones; `late` ones to their own regime only."""
-    place = place_of(regimes, t) if late else regimes.tally[CURRENT]
+def add(seen, wins, ranking, clicks, examined):
+    """Add a round's bits to a row of counts."""
     for p in range(examined):
-        k = ranking[p]
-        win = 1 if clicks[p] else 0
-        regimes.seen[place, k] += 1
-        regimes.wins[place, k] += win
-        if not late:
-            for j in range(SPANS):
-                regimes.span_seen[j, k] += 1
-                regimes.span_wins[j, k] += win
+        seen[ranking[p]] += 1
+        wins[ranking[p]] += 1 if clicks[p] else 0
+
+
+@lean
+def count(regimes, ranking, clicks, examined, t):
+    """Add the bits of round t, which came in time, to the current regime and to the recent ones."""
+    current = regimes.tally[CURRENT]
+    add(regimes.seen[current], regimes.wins[current], ranking, clicks, examined)
+    for j in range(SPANS):
+        add(regimes.span_seen[j], regimes.span_wins[j], ranking, clicks, examined)
+        if regimes.span_rounds[j] == 0:
+            regimes.span_start[j] = t
+        regimes.span_rounds[j] += 1
+    regimes.rounds[current] += 1
+    regimes.tally[LEARNT] += 1
+
+
+@lean
+def count_late(regimes, ranking, clicks, examined, t):
+    """Add the bits of round t, which came late, to the regime that it belongs to and to the spans that it lies in."""
+    place = place_of(regimes, t)
     regimes.rounds[place] += 1
     regimes.tally[LEARNT] += 1
-    if not late:
-        for j in range(SPANS):
-            if regimes.span_rounds[j] == 0:
-                regimes.span_start[j] = t
-            regimes.span_rounds[j] += 1
+    for p in range(examined):
+        if regimes.late_seen[place, ranking[p]] >= MOST_LATE:
+            return
+    add(regimes.late_seen[place], regimes.late_wins[place], ranking, clicks, examined)
+    regimes.late_rounds[place] += 1
+    if place != regimes.tally[CURRENT]:
+        return
+    for j in range(SPANS):
+        if regimes.span_rounds[j] > 0 and t >= regimes.span_start[j]:
+            add(regimes.span_late_seen[j], regimes.span_late_wins[j], ranking, clicks, examined)
+            regimes.span_late_rounds[j] += 1
+
+
+@kernel
+def totals(regimes, r):
+    """Looks at each item of regime r and clicks, in time or late: its own memory where nothing came late."""
+    if regimes.late_rounds[r] == 0:
+        return regimes.seen[r], regimes.wins[r]
+    return regimes.seen[r] + regimes.late_seen[r], regimes.wins[r] + regimes.late_wins[r]
+
+
+@kernel
+def fit_priors(regimes, r):
+    """Fit the priors of regime r. O(K), twice as long where some feedback came late."""
+    fit_prior(regimes.seen[r], regimes.wins[r], regimes.test_prior[r])
+    if regimes.late_rounds[r] == 0:
+        regimes.prior[r, 0] = regimes.test_prior[r, 0]
+        regimes.prior[r, 1] = regimes.test_prior[r, 1]
+    else:
+        seen, wins = totals(regimes, r)
+        fit_prior(seen, wins, regimes.prior[r])
 
 
 @lean
@@ -98,9 +154,13 @@ def room(regimes):
     for k in range(regimes.seen.shape[1]):
         regimes.seen[place, k] = 0
         regimes.wins[place, k] = 0
+        regimes.late_seen[place, k] = 0
+        regimes.late_wins[place, k] = 0
     regimes.rounds[place] = 0
-    regimes.prior[place, 0] = 1.0
-    regimes.prior[place, 1] = 1.0
+    regimes.late_rounds[place] = 0
+    for i in range(2):
+        regimes.prior[place, i] = 1.0
+        regimes.test_prior[place, i] = 1.0
     regimes.tally[OPENED] += 1
     regimes.number[place] = regimes.tally[OPENED]
     return place
@@ -110,10 +170,33 @@ def room(regimes):
 def copy_span(regimes, source, target):
     """Make a span hold the rounds of another."""
     regimes.span_rounds[target] = regimes.span_rounds[source]
+    regimes.span_late_rounds[target] = regimes.span_late_rounds[source]
     regimes.span_start[target] = regimes.span_start[source]
     for k in range(regimes.seen.shape[1]):
         regimes.span_seen[target, k] = regimes.span_seen[source, k]
         regimes.span_wins[target, k] = regimes.span_wins[source, k]
+        regimes.span_late_seen[target, k] = regimes.span_late_seen[source, k]
+        regimes.span_late_wins[target, k] = regimes.span_late_wins[source, k]
+
+
+@lean
+def clear_span(regimes, j):
+    """Let a span start afresh."""
+    regimes.span_rounds[j] = 0
+    regimes.span_late_rounds[j] = 0
+    for k in range(regimes.seen.shape[1]):
+        regimes.span_seen[j, k] = 0
+        regimes.span_wins[j, k] = 0
+        regimes.span_late_seen[j, k] = 0
+        regimes.span_late_wins[j, k] = 0
+
+
+@lean
+def hand_over(counts, part, source, target):
+    """Move a part of one row of counts to another row."""
+    for k in range(part.size):
+        counts[source, k] -= part[k]
+        counts[target, k] += part[k]
 
 
 @lean
@@ -125,16 +208,19 @@ def move(regimes, to, span, t):
     other's favourites fail and never blamed for its own.
     """
     current = regimes.tally[CURRENT]
-    for k in range(regimes.seen.shape[1]):
-        regimes.seen[to, k] += regimes.span_seen[span, k]
-        regimes.wins[to, k] += regimes.span_wins[span, k]
-        regimes.seen[current, k] -= regimes.span_seen[span, k]
-        regimes.wins[current, k] -= regimes.span_wins[span, k]
+    hand_over(regimes.seen, regimes.span_seen[span], current, to)
+    hand_over(regimes.wins, regimes.span_wins[span], current, to)
+    hand_over(regimes.late_seen, regimes.span_late_seen[span], current, to)
+    hand_over(regimes.late_wins, regimes.span_late_wins[span], current, to)
     first = regimes.span_start[span]
     if regimes.rounds[to] == 0:
         regimes.start[to] = first
-    regimes.rounds[to] += regimes.span_rounds[span]
-    regimes.rounds[current] -= regimes.span_rounds[span]
+    late = regimes.span_late_rounds[span]
+    moved = regimes.span_rounds[span] + late
+    regimes.rounds[to] += moved
+    regimes.rounds[current] -= moved
+    regimes.late_rounds[to] += late
+    regimes.late_rounds[current] -= late
     entry = regimes.tally[CHANGES] % LOG
     regimes.log[entry, 0] = first
     regimes.log[entry, 1] = t
@@ -145,7 +231,7 @@ def move(regimes, to, span, t):
     for j in range(SPANS):
         if regimes.span_rounds[j] > regimes.span_rounds[span]:
             copy_span(regimes, span, j)
-    fit_prior(regimes.seen[current], regimes.wins[current], regimes.prior[current])
+    fit_priors(regimes, current)
 
 
 @lean

@@ -9,7 +9,7 @@ from ..draws import draw_all, draw_top
 from ..evidence import Rule, close_window
 from ..hedge import hedged_list
 from ..kernels import cascade_like, top
-from ..regimes import CHANGES, CURRENT, LEARNT, LOG, STORED, Regimes, count, rival
+from ..regimes import CHANGES, CURRENT, LEARNT, LOG, STORED, Regimes, count, count_late, rival, totals
 from ..settings import flag, real, whole
 from ..views import Change, Regime, View
 
@@ -35,6 +35,7 @@ class SteadyRank(NamedTuple):
     reject_impossible: bool
 
     live = True
+    VERSION = 2  # of the memory: since then, what comes late is counted apart
 
     @classmethod
     def create(
@@ -49,7 +50,7 @@ class SteadyRank(NamedTuple):
         regimes = self.regimes
         current = regimes.tally[CURRENT]
         a, b = regimes.prior[current, 0], regimes.prior[current, 1]
-        seen, wins = regimes.seen[current], regimes.wins[current]
+        seen, wins = totals(regimes, current)
         index = np.empty(allowed.size)
         other = rival(regimes, self.window)
         if other < 0 or self.caution == 0.0:
@@ -58,9 +59,10 @@ class SteadyRank(NamedTuple):
             return
         draw_all(seen, wins, a, b, allowed, rng, index)
         a, b = regimes.prior[other, 0], regimes.prior[other, 1]
+        seen, wins = totals(regimes, other)
         mean = np.empty(allowed.size)
         for k in range(allowed.size):
-            mean[k] = (a + regimes.wins[other, k]) / (a + b + regimes.seen[other, k])
+            mean[k] = (a + wins[k]) / (a + b + seen[k])
         weight = self.caution * (1.0 - (regimes.rounds[current] + self.window) / regimes.rounds[other])
         hedged_list(index, mean, weight, ranking, rng)
 
@@ -70,8 +72,10 @@ class SteadyRank(NamedTuple):
         if self.reject_impossible and not cascade_like(clicks, ranking.size, examined):
             self.rejected[0] += 1
             return
-        late = note[note.size - 1] > 0.0
-        count(self.regimes, ranking, clicks, examined, t, late)
+        if note[note.size - 1] > 0.0:
+            count_late(self.regimes, ranking, clicks, examined, t)
+            return
+        count(self.regimes, ranking, clicks, examined, t)
         if self.regimes.span_rounds[0] >= self.window:
             close_window(self.regimes, self.rule, self.window, t)
 
@@ -81,9 +85,10 @@ class SteadyRank(NamedTuple):
         found = []
         for place in np.argsort(r.number[: r.tally[STORED]]):
             a, b = r.prior[place]
-            estimate = (a + r.wins[place]) / (a + b + r.seen[place])
+            seen, wins = r.seen[place] + r.late_seen[place], r.wins[place] + r.late_wins[place]
+            estimate = (a + wins) / (a + b + seen)
             sizes = int(r.number[place]), int(r.start[place]), int(r.rounds[place])
-            found.append(Regime(*sizes, estimate, r.seen[place].copy(), a + b + r.seen[place]))
+            found.append(Regime(*sizes, estimate, seen, a + b + seen))
         current = int(r.number[r.tally[CURRENT]])
         trusted = max(found, key=lambda regime: (regime.rounds, regime.number == current))
         rounds = int(r.tally[LEARNT])

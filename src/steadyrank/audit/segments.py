@@ -13,6 +13,8 @@ from .weighing import REFERENCE
 SUDDEN = 2.5  # nats by which a step must explain a change better than a slower one does
 CHANGE = 3.0  # nats a change of regime costs, beside log n
 MOST_REGIMES = 6
+TURNS = 4  # intervals, and the share of the log they hold at least, that are taken for day and night
+TURN_SHARE = 0.4
 
 
 class Interval(NamedTuple):
@@ -86,6 +88,8 @@ def intervals(looks: Looks, threads: int = 1) -> list[Interval]:
     found = runs(suspect)
     for _ in range(2):
         found = _cut(log, found)
+    if len(found) >= TURNS and sum(end - start for start, end in found) > TURN_SHARE * looks.n:
+        return []  # two behaviours that take turns at like length are day and night
     ends = [0, *(end for _, end in found)]
     starts = [*(start for start, _ in found[1:]), looks.n]
     kept = []

@@ -7,6 +7,7 @@ import sqlite3
 import pytest
 
 from service_tools import ITEMS, Clocks, Local, replayed, serving
+from steadyrank import snapshots
 from steadyrank.cli import main
 from steadyrank.client import Client
 from steadyrank.service import events, journal, recovery, tickets
@@ -271,6 +272,17 @@ def test_a_list_logged_after_it_was_answered_and_forgotten_is_not_opened_again()
     last = board.intake.last
     board.take(events.Shown(7, 1, 0, 0, [0, 1], []))
     assert board.intake.last == last
+
+
+def test_a_snapshot_that_is_written_later_holds_no_later_item():
+    board = Board(events.Config(length=2), ["a", "b", "c"])
+    board.apply(events.Added(["d"]))  # from here on there is room for more
+    before, kept = board.digest(), board.keep()
+    board.apply(events.Added(["e"]))
+    restored = Board.restore(snapshots.pack(*kept), "it")
+    assert restored.digest() == before
+    restored.apply(events.Added(["e"]))
+    assert restored.digest() == board.digest()
 
 
 def test_a_log_shortened_before_a_change_of_learner_can_be_read_and_moved(url, tmp_path):

@@ -226,7 +226,7 @@ class Board:
         """The board as a header and arrays, copied, which `snapshots.pack` makes a snapshot of."""
         extra = {
             "config": msgspec.to_builtins(self.config), "latest": msgspec.to_builtins(self.latest),
-            "events": self.events,
+            "items": list(self.fold.names), "events": self.events,
             "answers": self.answers, "clicked": self.clicked, "batches": list(self.batches),
             "labels": self.labels.keep(), "spans": self.learning.spans.spans, "reached": self.learning.reached,
         }  # fmt: skip

@@ -51,8 +51,10 @@ def test_what_a_page_shows(url):
             assert (watched["edge"], watched["first_round"], watched["labels"]) == (1, 1, [])
             assert watched["view"] == {key: state["view"][key] for key in watched["view"]}
             assert watched["bands"] == [{"start": 1, "end": 42, "regime": 1, "trusted": True}]
-            active = sorted((i for i in state["items"] if i["active"]), key=lambda i: -i["estimate"])
-            assert [{k: v for k, v in i.items() if k not in ("low", "high")} for i in watched["list"]] == active[:3]
+            items = {i["item"]: i for i in state["items"]}
+            for i in watched["list"]:
+                assert {k: v for k, v in i.items() if k not in ("low", "high")} == items[i["item"]]
+            assert len({i["item"] for i in watched["list"]} - {"b"}) == 3
             assert watched["list"][0]["item"] == "a"
             assert all(0.0 <= i["low"] < i["estimate"] < i["high"] <= 1.0 for i in watched["list"])
             points = watched["timeline"]["points"]
@@ -70,7 +72,7 @@ def test_what_a_page_shows(url):
     run(story())
 
 
-def test_a_learner_without_a_view_is_watched_by_its_click_rates(url):
+def test_a_learner_without_a_view_is_watched_without_estimates(url):
     async def story():
         async with serving(url) as local:
             await local.board(settle=0, learner="CascadeUCB1")
@@ -79,8 +81,8 @@ def test_a_learner_without_a_view_is_watched_by_its_click_rates(url):
                 await local.answer(shown, clicked="item 3" if "item 3" in shown["items"] else None)
             watched = await local.ask("GET", "boards/b/watch")
             assert (watched["view"], watched["bands"], watched["diverging"]) == (None, [], [])
-            assert (watched["list"][0]["item"], watched["list"][0]["estimate"]) == ("item 3", None)
-            assert watched["list"][0]["rate"] > watched["list"][1]["rate"]
+            assert watched["list"][0]["item"] == (await local.rank())["items"][0] == "item 3"
+            assert [(item["estimate"], item["low"], item["high"]) for item in watched["list"]] == [(None,) * 3] * 4
 
     run(story())
 
@@ -101,6 +103,39 @@ def test_items_whose_clicks_an_attack_moved_diverge():
     assert {item.item for item in watched["diverging"][:2]} == {"i1", "i2"}
     for item in watched["diverging"]:
         assert not item.low <= item.rate <= item.high
+
+
+def attacked():
+    """For 2,000 rounds everybody clicks items 1 and 2; then bots click 3 and 4 alone for 400."""
+    board = Board(events.Config(length=4, settle=0), [f"i{k}" for k in range(12)])
+    rng = np.random.default_rng(0)
+    for t in range(1, 2401):
+        shown, _ = board.fold.rank(t, None, 4, rng)
+        liked = (1, 2) if t <= 2000 else (3, 4)
+        place = next((p for p, k in enumerate(shown.tolist()) if k in liked and rng.random() < 0.7), None)
+        clicks, examined = ([], 4) if place is None else ([place], place + 1)
+        board.apply(events.Answered(t, t, t - 1, 0, shown.tolist(), [], clicks, examined))
+    return board
+
+
+def test_while_bots_click_their_items_diverge_and_the_list_is_what_users_get():
+    board = attacked()
+    watched = watch(Held(1, "b", b"s" * 32, board), 0)
+    assert (watched["view"].current, watched["view"].trusted) == (2, 1)
+    assert {item.item for item in watched["diverging"][:2]} == {"i3", "i4"}
+    assert all(item.rate > item.high for item in watched["diverging"][:2])
+    served = [set(board.fold.rank(2401, None, 4, np.random.default_rng(seed))[0].tolist()) for seed in range(50)]
+    often = sorted(range(12), key=lambda k: -sum(k in slots for slots in served))[:4]
+    assert {item.item for item in watched["list"]} == {f"i{k}" for k in often} >= {"i1", "i3"}
+    again = watch(Held(1, "b", b"s" * 32, board), 0)
+    assert again["list"] == watched["list"]
+
+
+def test_a_board_whose_items_are_all_retired_has_an_empty_list():
+    board = Board(events.Config(length=2), ["a", "b"])
+    for item in ("a", "b"):
+        board.apply(events.Retired(item))
+    assert watch(Held(1, "b", b"s" * 32, board), 0)["list"] == []
 
 
 def test_bands_follow_the_changes_and_leave_no_gap():

@@ -32,7 +32,7 @@ class LabelsOut(Shape):
 
 
 class WatchItem(Shape):
-    """An item: its plain click rate, and its attraction as the learner sees it with a 95 % interval."""
+    """An item: its plain click rate, and its attraction in the trusted regime with a 95 % interval."""
 
     item: str
     active: bool
@@ -99,7 +99,7 @@ class WatchOut(Shape):
 
     `event`: the latest one applied; `open`: impressions that can be answered now; `events`: how many of this board
     the log holds, from number `edge` on; `lag`: how many in the store were not applied here yet; `stale`: the log is
-    being folded again; `first_round`: the first one that may be labelled; `list`: the best active items by estimate;
+    being folded again; `first_round`: the first one that may be labelled; `list`: what users get now, from the top;
     `diverging`: items whose click rate is outside of the interval of their estimate, by how far.
     """
 

@@ -8,10 +8,13 @@ from ..contract import Bools, Floats, Ints
 from ..fold import Fold
 from ..intake import OPEN
 from ..views import View
+from .boards import Board
 from .held import Held
 from .watch_shapes import BandOut, PointOut, TimelineOut, WatchItem, WatchView
 
 MOST_DIVERGING = 20
+_DRAWS = 15  # lists looked at to see what users get
+_MOST_DRAWN = 100_000  # items in all of these: with very many items, one list has to do
 _Z = 1.959963984540054  # 95 % of a normal distribution lie within so many standard deviations
 
 
@@ -25,7 +28,8 @@ def watch(held: Held, lag: int) -> dict[str, Any]:
         "event": held.applied, "open": int(np.count_nonzero(board.intake.state == OPEN)),
         "events": board.events - edge.events, "edge": edge.seq + 1 if edge.seq else held.number, "lag": lag,
         "stale": board.stale, "first_round": edge.first_round,
-        "list": items.best(), "diverging": items.diverging(), "view": None if view is None else _short(view),
+        "list": items.at(typical(board)), "diverging": items.diverging(),
+        "view": None if view is None else _short(view),
         "bands": [] if view is None else bands(view, board.intake.rounds),
         "timeline": TimelineOut(size=timeline.size, points=points),
     }  # fmt: skip
@@ -57,6 +61,23 @@ def bands(view: View, rounds: int) -> list[BandOut]:
     return found
 
 
+def typical(board: Board) -> list[int]:
+    """The slots of the list that users get now, from the top.
+
+    There is chance in a list, and while regimes differ it serves two of them: items go by their places in a few
+    lists, drawn with the same luck at every look.
+    """
+    fold, rng = board.fold, np.random.default_rng(0)
+    points: Floats = np.zeros(fold.capacity)
+    size = min(fold.length, int(np.count_nonzero(fold.active)))
+    for _ in range(min(_DRAWS, 1 + _MOST_DRAWN // fold.capacity) if size else 0):
+        ranking, _ = fold.rank(board.intake.rounds + 1, None, size, rng)
+        points[ranking] += np.arange(size, 0, -1)
+    drawn = np.flatnonzero(points)
+    slots: list[int] = drawn[np.argsort(-points[drawn], kind="stable")[:size]].tolist()
+    return slots
+
+
 def interval(mean: Floats, weight: Floats) -> tuple[Floats, Floats]:
     """Wilson's 95 % interval of rates estimated from so many looks, those that a prior stands for among them.
 
@@ -69,7 +90,10 @@ def interval(mean: Floats, weight: Floats) -> tuple[Floats, Floats]:
 
 
 class _Items:
-    """The items of a fold with their rates, estimates and intervals."""
+    """The items of a fold with their rates, and their estimates and intervals in the trusted regime.
+
+    While bots click, the current regime is theirs: measured by it, what honest users like would seem to be the fraud.
+    """
 
     def __init__(self, fold: Fold, view: View | None) -> None:
         size = len(fold.names)
@@ -79,15 +103,13 @@ class _Items:
         self._rate: Floats = fold.clicks[:size] / np.maximum(self._looks, 1)
         self._estimate: Floats | None = None
         if view is not None:
-            regime = view.regime(view.current)
+            regime = view.regime(view.trusted)
             self._estimate = regime.estimate[:size]
             self._low, self._high = interval(self._estimate, regime.weight[:size])
 
-    def best(self) -> list[WatchItem]:
-        """The active items of a list, by estimate, or by click rate where there is none."""
-        score = np.where(self._active, self._rate if self._estimate is None else self._estimate, -1.0)
-        size = min(self._fold.length, int(np.count_nonzero(self._active)))
-        return [self._item(int(slot)) for slot in np.argsort(-score, kind="stable")[:size]]
+    def at(self, slots: list[int]) -> list[WatchItem]:
+        """The items in these slots."""
+        return [self._item(slot) for slot in slots]
 
     def diverging(self) -> list[WatchItem]:
         """Items whose click rate is outside of the interval, the farthest in its own standard deviations first.
@@ -100,7 +122,7 @@ class _Items:
         beyond = np.maximum(self._low - self._rate, self._rate - self._high) - slack
         outside = np.flatnonzero((beyond > 0.0) & (self._looks > 0))
         order = np.argsort(-beyond[outside] * np.sqrt(self._looks[outside]), kind="stable")
-        return [self._item(int(slot)) for slot in outside[order][:MOST_DIVERGING]]
+        return self.at(outside[order][:MOST_DIVERGING].tolist())
 
     def _item(self, slot: int) -> WatchItem:
         said: tuple[float | None, ...] = (None, None, None)

@@ -28,9 +28,8 @@ export class AllItems {
     if (!byId("all").open) return;
     say(byId("all-say"), "Reading…");
     try {
-      const { items } = await ask("GET", path(this.#board, "state"));
-      items.sort((one, other) => (other.estimate ?? other.rate) - (one.estimate ?? one.rate));
-      this.#items = items.map((item) => ({ ...item, low: null, high: null })); // intervals come with the list alone
+      this.#items = trusted(await ask("GET", path(this.#board, "state")));
+      this.#items.sort((one, other) => (other.estimate ?? other.rate) - (one.estimate ?? one.rate));
       this.#show();
     } catch (error) {
       if (!(error instanceof Refusal || error instanceof Away)) throw error;
@@ -54,4 +53,10 @@ export class AllItems {
     say(byId("all-say"), `${part}${many(fit.length, "item")}${wanted === "" ? "" : " with this in the name"}, best first`);
     show(byId("all-more"), shown.length < fit.length);
   }
+}
+
+/** Items with their estimates in the trusted regime, as in the list; intervals come with the list alone. */
+function trusted({ items, view }) {
+  const estimates = view?.regimes.find((regime) => regime.number === view.trusted).estimates;
+  return items.map((item, slot) => ({ ...item, estimate: estimates?.[slot] ?? null, low: null, high: null }));
 }

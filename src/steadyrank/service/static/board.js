@@ -153,9 +153,9 @@ export class BoardPage {
 }
 
 function listed(board, view) {
-  if (view === null) return `Best first, by plain rate. ${board.learner} shows no estimates.`;
-  if (view.current === view.trusted) return "Best first, by the estimate in the current regime.";
-  return `Best first, by the estimate in the current regime. Users also see what regime ${view.trusted} likes.`;
+  if (view === null) return `What users get now. ${board.learner} shows no estimates.`;
+  if (view.current === view.trusted) return "What users get now, with estimates of the trusted regime.";
+  return `What users get now: items of regimes ${view.trusted} and ${view.current}. Estimates are of the trusted regime ${view.trusted}.`;
 }
 
 function divergence(watch) {
@@ -165,7 +165,7 @@ function divergence(watch) {
   const first = watch.diverging[0];
   const side = first.rate > first.high ? "above" : "below";
   const more = number === 20 ? "The 20 farthest; " : `${count(number)} ${number === 1 ? "item" : "items"}; `;
-  return `${more}${first.item} is farthest: ${percent(first.rate)} lies ${side} what the current regime makes likely.`;
+  return `${more}${first.item} is farthest: ${percent(first.rate)} lies ${side} what the trusted regime makes likely.`;
 }
 
 function legend() {

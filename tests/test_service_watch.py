@@ -151,6 +151,8 @@ def test_bands_follow_the_changes_and_leave_no_gap():
     assert ranges(moved, 100) == [(1, 39, 1, True), (40, 59, 2, False), (60, 100, 1, True)]
     at_once = view((40, 50, 1, 2), (40, 60, 2, 3), (90, 95, 3, 1), trusted=3)
     assert ranges(at_once, 100) == [(1, 39, 1, False), (40, 89, 3, True), (90, 100, 1, False)]
+    out_of_order = view((40, 50, 1, 2), (60, 70, 2, 3), (55, 80, 3, 4), current=4)
+    assert ranges(out_of_order, 100) == [(1, 39, 1, True), (40, 54, 2, False), (55, 100, 4, False)]
     back = view((40, 50, 1, 2), (40, 60, 2, 1), current=1)
     assert ranges(back, 100) == [(1, 100, 1, True)]
 

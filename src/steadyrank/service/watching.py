@@ -1,5 +1,6 @@
 """What a page shows of a board: few numbers, whatever the number of items."""
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -45,13 +46,15 @@ def _short(view: View) -> WatchView:
 def bands(view: View, rounds: int) -> list[BandOut]:
     """Which regime each round up to the latest belongs to, in order.
 
-    Rounds before the first change that is remembered are taken for the regime that it left.
+    Rounds before the first change that is remembered are taken for the regime that it left. Where feedback comes out
+    of order, a change may be dated before the one that was noticed before it: what was noticed last counts.
     """
     starts = [(1, view.changes[0].before if view.changes else view.current)]
     starts += [(max(change.start, 1), change.after) for change in view.changes]
-    ends = [start - 1 for start, _ in starts[1:]] + [rounds]
+    later = itertools.accumulate((start for start, _ in reversed(starts[1:])), min, initial=rounds + 1)
     found: list[BandOut] = []
-    for (start, regime), end in zip(starts, ends, strict=True):
+    for (start, regime), after in zip(starts, reversed(list(later)), strict=True):
+        end = after - 1
         if end < start:
             continue
         if found and found[-1].regime == regime:

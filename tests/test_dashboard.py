@@ -46,7 +46,7 @@ def test_both_pages_are_one_public_shell_under_a_strict_policy(url):
     assert first.content == second.content == source("index.html").encode()
     policy = dict(part.strip().split(" ", 1) for part in first.headers["content-security-policy"].split(";"))
     assert policy["default-src"] == "'none'"
-    assert {policy[f"{kind}-src"] for kind in ("script", "style", "connect")} == {"'self'"}
+    assert {policy[f"{kind}-src"] for kind in ("script", "style", "connect", "img")} == {"'self'"}
     assert {policy[name] for name in ("base-uri", "frame-ancestors", "form-action")} == {"'none'"}
     assert policy["require-trusted-types-for"] == "'script'"
     assert "unsafe" not in first.headers["content-security-policy"]
@@ -238,10 +238,15 @@ CONTRAST = """() => {
 
 
 @browser.needed
-@pytest.mark.parametrize(("width", "dark"), [(400, False), (400, True), (1280, False), (1600, False), (1600, True)])
-def test_pages_fit_and_can_be_read(served, width, dark):
-    for path, ready in (("/", "#cards .card"), ("/boards/shop", ".timeline .line.clicked[d^=M]")):
-        with watched(served, path, width, dark) as page:
+@pytest.mark.parametrize(
+    ("path", "ready"), [("/", ".sketch .line[d^=M]"), ("/boards/shop", ".timeline .line.clicked[d^=M]")]
+)
+def test_pages_fit_and_can_be_read(served, path, ready):
+    with watched(served, path) as page:
+        for width, dark in [(400, False), (400, True), (1280, False), (1600, False), (1600, True)]:
+            page.set_viewport_size({"width": width, "height": 900})
+            page.emulate_media(color_scheme="dark" if dark else "light")
+            page.reload()
             page.locator(ready).first.wait_for(state="attached")
             page.locator("[data-fact='items'], #list-rows tr").first.wait_for()
             assert page.evaluate("document.documentElement.scrollWidth") <= width
@@ -328,17 +333,17 @@ def fetch(server, path):
 
 @browser.needed
 def test_boards_without_regimes_without_feedback_and_unknown_ones_say_so(served):
-    with watched(served, "/boards/plain") as page:
+    with watched(served, "/boards/plain", expected=["404"]) as page:
         expect(page.locator("#headline")).to_contain_text("CascadeTS does not tell regimes apart")
         expect(page.locator("#list-rows tr")).to_have_count(5)
         expect(page.locator("#list-say")).to_contain_text("no estimates")
         expect(page.locator("#diverging-box")).to_be_hidden()
         expect(page.locator("#regimes-say")).to_have_text("CascadeTS does not tell regimes apart.")
-    with watched(served, "/boards/empty") as page:
+        page.goto(f"{served.address}/boards/empty")
         expect(page.locator("#headline")).to_contain_text("No feedback yet")
         expect(page.locator("#as-fraud")).to_be_disabled()
         expect(page.locator("#interval-say")).to_have_text("Nothing to label yet.")
-    with watched(served, "/boards/nowhere", expected=["404"]) as page:
+        page.goto(f"{served.address}/boards/nowhere")
         expect(page.get_by_role("heading", level=1)).to_have_text("No such board")
 
 
@@ -420,6 +425,10 @@ def test_labels_are_given_and_taken_back_with_the_keyboard_alone(own):
         expect(page.locator("#said")).to_have_text("Label 1 was taken back.")
         expect(page.locator(".timeline .strip.fraud")).to_have_count(0)
         assert [label["number"] for label in json.loads(fetch(own, "/v1/boards/shop/labels"))["labels"]] == [2]
+        page.goto(f"{own.address}/")
+        expect(page.locator("#cards .state")).to_contain_text("Steady.")
+        own.client().label("shop", 1, 120, "fraud")
+        expect(page.locator("#cards .state")).to_contain_text("No feedback yet", timeout=10_000)
 
 
 @browser.needed
@@ -477,6 +486,9 @@ def test_keys_open_what_their_scope_says(own):
         page.keyboard.type("sr.wrong.key")
         page.keyboard.press("Enter")
         expect(page.locator("#reason")).to_have_text("This API key is unknown or was revoked.")
+        page.locator("#key").fill("sr.…")
+        page.keyboard.press("Enter")
+        expect(page.locator("#reason")).to_contain_text("This is no API key")
         page.locator("#key").fill(few)
         page.keyboard.press("Enter")
         expect(page.locator("#reduced")).to_contain_text("This API key lacks the scope 'admin'")
@@ -491,10 +503,17 @@ def test_keys_open_what_their_scope_says(own):
         assert page.evaluate("[sessionStorage.length, localStorage.length, document.cookie]") == [1, 0, ""]
         page.goto(f"{own.address}/")
         expect(page.locator("#cards .card")).to_have_count(1)
+        page.goto(f"{own.address}/boards/shop")
+        page.locator("#export").click()
+        expect(page.get_by_role("dialog")).to_be_visible()
         assert store.revoke(kept.id, 1.0)
         expect(page.locator("#reason")).to_have_text("This API key is unknown or was revoked.", timeout=10_000)
-        page.locator("#key").fill(few)
+        expect(page.get_by_role("dialog")).to_have_count(0)
+        expect(page.locator("#key")).to_be_focused()
+        page.keyboard.type(few)
         page.keyboard.press("Enter")
+        expect(page.locator("#reduced")).to_be_visible()
+        page.goto(f"{own.address}/")
         expect(page.locator("#cards .state")).to_contain_text("An admin key sees more.")
     store.close()
 
@@ -506,14 +525,17 @@ def test_the_page_lives_keeps_what_is_chosen_and_survives_the_server(own):
         impressions = page.locator("#facts div", has_text="impressions").locator("dd").first
         expect(impressions).to_have_text("120")
         page.locator("#start").fill("7")
-        button = page.locator("#list-rows button").nth(2)
-        button.focus()
-        page.evaluate("getSelection().selectAllChildren(document.querySelector('#list-rows .text'))")
+        row = page.locator("#list-rows tr").nth(4)
+        liked = row.locator(".text").text_content()
+        row.get_by_role("button").focus()
+        page.evaluate("getSelection().selectAllChildren(document.querySelector('#limits dd'))")
         kept = page.evaluate("[document.activeElement.ariaLabel, String(getSelection()), scrollY]")
-        fill_more(client, 30)
+        assert kept[:2] == [f"Retire {liked}", "SteadyRank"]
+        fill_more(client, 30, liked)
         expect(impressions).to_have_text("150")
+        expect(page.locator("#list-rows .text").first).to_have_text(liked, use_inner_text=False)
         assert page.evaluate("[document.activeElement.ariaLabel, String(getSelection()), scrollY]") == kept
-        page.locator("#band-rows button").click()
+        page.locator("#band-rows button").first.click()
         expect(page.locator("#end")).to_have_value("150")
         page.locator("#start").fill("7")
         own.kill()
@@ -536,10 +558,10 @@ def test_the_page_lives_keeps_what_is_chosen_and_survives_the_server(own):
             page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
 
 
-def fill_more(client, rounds):
+def fill_more(client, rounds, liked):
     for _ in range(rounds):
-        shown = client.rank("shop")
-        client.feedback("shop", shown.impression, clicked=shown.items[0])
+        shown = client.rank("shop", candidates=list({liked, *ITEMS[-4:]}))
+        client.feedback("shop", shown.impression, clicked=liked)
 
 
 @browser.needed

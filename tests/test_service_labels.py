@@ -659,6 +659,19 @@ def test_a_file_is_whole_when_others_are_asked_for_at_once(url):
     run(story())
 
 
+def test_a_board_that_goes_while_others_are_exported_is_not_found(url):
+    async def story():
+        async with serving(url) as local:
+            await local.board()
+            async with local.host.exporting:
+                asked = asyncio.create_task(local.http.get("/v1/boards/b/export"))
+                await asyncio.sleep(0)
+                await local.ask("DELETE", "boards/b")
+            assert (await asked).status_code == 404
+
+    run(story())
+
+
 def without_labels(board):
     """A snapshot as it was before there were labels."""
     header, arrays = board.keep()

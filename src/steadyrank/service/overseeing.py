@@ -47,8 +47,8 @@ async def watch(call: Call) -> WatchOut:
 
 async def export(call: Call) -> File:
     """The board with its log, as a file for `steadyrank import`; without the secret that signs impression ids."""
-    name = call.host.find(call.board).name
     async with call.host.exporting:
+        name = call.host.find(call.board).name
         return File(f"{name}.jsonl", await asyncio.to_thread(_write_file, call.host.url, name))
 
 
@@ -57,6 +57,8 @@ def _write_file(url: str, name: str) -> BinaryIO:
     store = Store(url)
     file = tempfile.TemporaryFile()  # noqa: SIM115
     try:
+        if not any(called == name for called, _ in store.boards().values()):
+            raise Refused(404, f"no board {name!r}")  # another worker deleted it
         for line in moving.lines(store, name, False):
             file.write(line.encode())
     except BaseException:

@@ -15,7 +15,7 @@ _TYPES = {
 }  # fmt: skip
 _POLICY = "; ".join(
     [
-        "default-src 'none'", "script-src 'self'", "style-src 'self'", "connect-src 'self'", "img-src 'self' data:",
+        "default-src 'none'", "script-src 'self'", "style-src 'self'", "connect-src 'self'", "img-src 'self'",
         "form-action 'none'", "frame-ancestors 'none'", "base-uri 'none'", "require-trusted-types-for 'script'",
         "trusted-types 'none'",
     ]

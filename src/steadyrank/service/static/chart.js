@@ -7,6 +7,7 @@ import { count, moment, timeOf } from "./words.js";
 const LEFT = 46;
 const RIGHT = 10;
 const EDGE = 28; // half of an axis label: one nearer to the end would be cut off
+const WORDY = 84; // room for the words of an axis label, a day among them
 const BANDS = { top: 4, height: 24 };
 const PANELS = [
   { name: "clicked", title: "clicks per 100 lists", top: 50, height: 132, ticks: 4, of: clicked, format: hundredfold },
@@ -138,7 +139,7 @@ export class Chart {
 
   #drawAxis() {
     const { first, last } = extent(this.#watch);
-    const wanted = Math.min(Math.max(2, Math.floor((this.#width - LEFT - RIGHT) / 72)), 9);
+    const wanted = Math.min(Math.max(2, Math.floor((this.#width - LEFT - RIGHT) / WORDY)), 9);
     const step = Math.ceil(roundUp((last + 1 - first) / wanted));
     const marks = [];
     for (let at = Math.ceil(first / step) * step; this.#x(at) < this.#width - EDGE; at += step) marks.push(at);

@@ -18,6 +18,7 @@ function turnTo(id) {
 /** The login form, with the reason why it is there. */
 function askForKey(message) {
   live.stop();
+  byId("ask").close("no"); // what was asked there can no longer be done
   show(byId("notice"), false);
   say(byId("reason"), message);
   turnTo("login");
@@ -45,7 +46,12 @@ function missing(title, text) {
 /** Try a key; keep it if the server lets it in. */
 async function logIn(event) {
   event.preventDefault();
-  keep(byId("key").value.trim());
+  const given = byId("key").value.trim();
+  if (!/^[!-~]+$/.test(given)) {
+    askForKey("This is no API key: a key has letters, digits, dots, - and _."); // a browser would not even send it
+    return;
+  }
+  keep(given);
   try {
     await ask("GET", "boards");
   } catch (error) {

@@ -7,12 +7,13 @@ import { count, many, percent, verdict } from "./words.js";
 
 const AT_ONCE = 4; // boards looked at closely each second
 const FILTER_FROM = 9; // boards
+const RECENT = 5000; // milliseconds
 
 /** The page of all boards: a card each. */
 export class Overview {
   #turnTo;
   #boards = [];
-  #watched = new Map(); // by board: what was seen, and at how many impressions
+  #watched = new Map(); // by board: what was seen, at which counts, and when
   #closed = new Set(); // boards that the key does not open for a closer look
 
   constructor(turnTo) {
@@ -30,10 +31,12 @@ export class Overview {
     this.#showBroken(broken);
   }
 
-  /** Boards not seen yet, or changed since, those first that were seen longest ago. */
+  /** Boards not seen yet, changed since or not seen for a while, those first that were seen longest ago. */
   #next() {
     const seen = (board) => this.#watched.get(board.board);
-    const due = this.#boards.filter((board) => !this.#closed.has(board.board) && seen(board)?.mark !== markOf(board));
+    const recent = performance.now() - RECENT;
+    const known = (board) => seen(board)?.mark === markOf(board) && seen(board).at > recent;
+    const due = this.#boards.filter((board) => !this.#closed.has(board.board) && !known(board));
     due.sort((one, other) => (seen(one)?.at ?? 0) - (seen(other)?.at ?? 0));
     return due.slice(0, AT_ONCE);
   }
@@ -82,7 +85,7 @@ export class Overview {
   }
 }
 
-/** Changes when anything that a card shows may have changed. */
+/** Changes with all that a card shows, but for what labels and another fold change. */
 function markOf(board) {
   return `${board.impressions} ${board.answers} ${board.unanswered} ${board.rounds} ${board.items}`;
 }

@@ -411,6 +411,7 @@ def test_labels_are_given_and_taken_back_with_the_keyboard_alone(own):
         expect(page.locator("#said")).to_have_text("Label 1: rounds 11 to 60 are fraud.")
         expect(page.locator("#label-rows tr")).to_contain_text("1 fraud")
         expect(page.locator(".timeline .strip.fraud")).to_have_count(1)
+        expect(page.locator("#facts")).to_contain_text("besides 50 labelled fraud")
         assert json.loads(fetch(own, "/v1/boards/shop/labels"))["labels"] == [
             {"number": 1, "start": 11, "end": 60, "label": "fraud"}
         ]

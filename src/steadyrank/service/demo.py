@@ -88,14 +88,14 @@ def visits(plan: Plan, told: Callable[[str], None]) -> Callable[[Host], Awaitabl
     async def run(host: Host) -> None:
         crowd = Crowd(plan)
         await host.create(BOARD, _CONFIG, ITEMS)
-        for attacked, seconds in _slices(plan):
+        for attacked, seconds in _stretches(plan):
             told(_news(plan, crowd, attacked, seconds))
             await _send(host, crowd, plan, attacked, seconds)
 
     return run
 
 
-def _slices(plan: Plan) -> Iterator[tuple[bool, float]]:
+def _stretches(plan: Plan) -> Iterator[tuple[bool, float]]:
     """Stretches of time without end: whether there is an attack, and for how many seconds."""
     while True:
         yield False, plan.after

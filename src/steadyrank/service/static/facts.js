@@ -9,7 +9,7 @@ export function headlineFacts(watch) {
   const answered = board.answers + board.unanswered;
   const facts = [];
   if (view) {
-    facts.push({ name: "corrupted", value: percent(view.corrupted), note: "estimated share", kind: view.corrupted > 0 ? "part" : "" });
+    facts.push({ name: "corrupted", value: percent(view.corrupted), note: besides(watch), kind: view.corrupted > 0 ? "part" : "" });
     facts.push({ name: "trusted regime", value: String(view.trusted), note: "the longest" });
     facts.push({ name: "current regime", value: String(view.current), note: view.current === view.trusted ? "the trusted one" : "not trusted", kind: view.current === view.trusted ? "" : "no" });
     facts.push({ name: "changes of regime", value: count(view.n_changes), note: "so far" });
@@ -19,6 +19,12 @@ export function headlineFacts(watch) {
   if (view) facts.push({ name: "rejected", value: count(view.rejected), note: "no user's feedback" });
   if (watch.open !== undefined) facts.push({ name: "open now", value: count(watch.open), note: `of ${count(board.most_open)} at most` });
   return facts;
+}
+
+/** What the estimated share is of: feedback labelled as fraud is no longer a part of it. */
+function besides({ timeline }) {
+  const fraud = timeline.points.reduce((sum, point) => sum + point.fraud, 0);
+  return fraud === 0 ? "estimated share" : `besides ${count(fraud)} labelled fraud`;
 }
 
 /** Settings and the state of the log, in words. */

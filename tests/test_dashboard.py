@@ -5,6 +5,7 @@ import contextlib
 import json
 import re
 import signal
+import socket
 import urllib.request
 from importlib import resources
 
@@ -650,6 +651,17 @@ def test_the_demo_refuses_a_store_with_anything_in_it(tmp_path, capsys, monkeypa
     assert "--demo needs an empty store, or none; the one given holds keys" in capsys.readouterr().err
     assert cli.main(["serve", "--demo", "--demo-attack-after", "0"]) == 2
     assert "--demo-attack-after must be at least 1 second, not 0" in capsys.readouterr().err
+    assert cli.main(["serve", "--demo", "--host", "0.0.0.0"]) == 2
+    assert "the demo has no keys and is for this machine alone" in capsys.readouterr().err
+
+
+def test_the_demo_invites_nobody_to_a_port_that_is_taken(tmp_path):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        server = Server("", tmp_path / "log", taken.getsockname()[1], ["--demo"])
+        assert server.process.wait(60) != 0
+    said = server.log.read_text()
+    assert "address already in use" in said
+    assert "Open" not in said
 
 
 def test_the_crowd_of_the_demo_is_the_same_each_time_and_its_bots_are_not_its_users():

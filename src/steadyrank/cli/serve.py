@@ -87,11 +87,14 @@ def _serve(options: argparse.Namespace) -> None:
 
 def _demo(options: argparse.Namespace) -> None:
     """Serve simulated users; of stores, only one that was named for this and is empty."""
-    from ..service.demo import BOARD, Plan, check_empty, visits
+    from ..service.demo import Plan, check_empty, visits
+    from ..service.door import loopback
     from ..service.serving import serve
 
     if not options.demo_attack_after >= 1:
         raise ValueError(f"--demo-attack-after must be at least 1 second, not {options.demo_attack_after:g}")
+    if not loopback(options.host):
+        raise ValueError(f"the demo has no keys and is for this machine alone, not for others at {options.host}")
     plan, begin = Plan(options.demo_attack_after), time.monotonic()
 
     def told(news: str) -> None:
@@ -100,8 +103,10 @@ def _demo(options: argparse.Namespace) -> None:
     with tempfile.TemporaryDirectory(prefix="steadyrank-demo-") as folder:
         url = options.given or f"sqlite:///{folder}/demo.db"
         check_empty(url)
-        print(f"Open http://{options.host}:{options.port}/boards/{BOARD} and watch. Ctrl-C ends it.", flush=True)
-        serve(url, options.host, options.port, options.keep_days, options.keep_events, visits(plan, told))
+        print("Starting a board with simulated users.", flush=True)
+        host = f"[{options.host}]" if ":" in options.host else options.host
+        beside = visits(plan, f"http://{host}:{options.port}", told)
+        serve(url, options.host, options.port, options.keep_days, options.keep_events, beside)
 
 
 def _check_limits(options: argparse.Namespace) -> None:

@@ -82,12 +82,13 @@ class Crowd:
         return math.inf if self._rng.random() < 0.03 else float(self._rng.uniform(0.1, 0.9))
 
 
-def visits(plan: Plan, told: Callable[[str], None]) -> Callable[[Host], Awaitable[None]]:
-    """What runs beside the service: makes the board, then sends users to it for as long as it is let."""
+def visits(plan: Plan, address: str, told: Callable[[str], None]) -> Callable[[Host], Awaitable[None]]:
+    """What runs beside the service at an address: makes the board, then sends users to it until it is stopped."""
 
     async def run(host: Host) -> None:
         crowd = Crowd(plan)
         await host.create(BOARD, _CONFIG, ITEMS)
+        told(f"Open {address}/boards/{BOARD} and watch. Ctrl-C ends it.")
         for attacked, seconds in _stretches(plan):
             told(_news(plan, crowd, attacked, seconds))
             await _send(host, crowd, plan, attacked, seconds)

@@ -634,7 +634,7 @@ def test_the_demo_shows_a_change_of_regime_and_leaves_nothing_behind(tmp_path, m
     assert server.process.wait(30) == 0
     said = server.log.read_text()
     assert f"Open {server.address}/boards/demo" in said
-    assert re.search(r"honest users for 12 s, then an attack\n\[ *1\d s\] attack for 40 s: bots click (\w+, )+", said)
+    assert re.search(r"honest users for 12 s, then an attack\n\[ *1\d s\] attack for 8 s: bots click (\w+, )+", said)
     assert "Traceback" not in said
     assert not real.exists(), "the demo keeps away from the store of the environment"
     assert list(folder.glob("steadyrank-demo-*")) == []
@@ -662,6 +662,10 @@ def test_the_demo_invites_nobody_to_a_port_that_is_taken(tmp_path):
     said = server.log.read_text()
     assert "address already in use" in said
     assert "Open" not in said
+
+
+def test_an_attack_of_the_demo_is_shorter_than_what_came_before():
+    assert [demo.Plan(after).lasts for after in (600.0, 60.0, 12.0)] == [40.0, 40.0, 8.0]
 
 
 def test_the_crowd_of_the_demo_is_the_same_each_time_and_its_bots_are_not_its_users():

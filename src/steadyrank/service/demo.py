@@ -34,12 +34,16 @@ _ZEAL = 0.6  # chance that a bot clicks a target it looks at: less than 1, so as
 
 
 class Plan(NamedTuple):
-    """What happens when: honest clicks for `after` seconds, an attack of `lasts` seconds, and again."""
+    """What happens when: honest clicks for `after` seconds, an attack, and again."""
 
     after: float = 60.0
-    lasts: float = 40.0
     rate: float = 60.0  # lists a second
     seed: int = 0
+
+    @property
+    def lasts(self) -> float:
+        """Seconds of an attack: if it were longer than what came before, its regime would be the trusted one."""
+        return min(40.0, 2.0 * self.after / 3.0)
 
 
 def check_empty(url: str) -> None:
@@ -105,8 +109,8 @@ def _stretches(plan: Plan) -> Iterator[tuple[bool, float]]:
 
 def _news(plan: Plan, crowd: Crowd, attacked: bool, seconds: float) -> str:
     if attacked:
-        return f"attack for {seconds:g} s: bots click {', '.join(crowd.targets)}, and nothing else"
-    return f"honest users for {seconds:g} s, then an attack"
+        return f"attack for {seconds:.0f} s: bots click {', '.join(crowd.targets)}, and nothing else"
+    return f"honest users for {seconds:.0f} s, then an attack"
 
 
 async def _send(host: Host, crowd: Crowd, plan: Plan, attacked: bool, seconds: float) -> None:

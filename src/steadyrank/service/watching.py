@@ -14,8 +14,8 @@ from .held import Held
 from .watch_shapes import BandOut, PointOut, TimelineOut, WatchItem, WatchView
 
 MOST_DIVERGING = 20
-_DRAWS = 15  # lists looked at to see what users get
-_MOST_DRAWN = 100_000  # items in all of these: with very many items, one list has to do
+_DRAWS = 60  # lists looked at to see what users get
+_MOST_DRAWN = 75_000  # items in all of these: with very many items, one list has to do
 _Z = 1.959963984540054  # 95 % of a normal distribution lie within so many standard deviations
 
 

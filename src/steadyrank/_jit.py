@@ -39,9 +39,10 @@ _FORGET_AFTER = 30 * 24 * 3600.0  # seconds without use
 
 def _sources() -> list[pathlib.Path]:
     """Every file whose text can change compiled code."""
-    found = [path for folder in _RECORDS for path in sorted((_PACKAGE / folder).glob("*.py"))]
-    for path in sorted(_PACKAGE.glob("*.py")):
-        if path.name == "_jit.py" or re.search(r"^@(kernel|lean|Entry)$", path.read_text(), re.MULTILINE):
+    found = []
+    for path in sorted(_PACKAGE.rglob("*.py")):
+        record = path.parent.name in _RECORDS
+        if record or path.name == "_jit.py" or re.search(r"^@(kernel|lean|Entry)$", path.read_text(), re.MULTILINE):
             found.append(path)
     return found
 

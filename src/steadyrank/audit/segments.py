@@ -7,8 +7,9 @@ import numpy as np
 
 from ..arrays import Bools, Floats, Ints
 from .looks import Looks
+from .paths import two_states
 from .stretches import BAR, SHORTEST, TOLL, Counts, Stretch
-from .weighing import REFERENCE
+from .weighing import GROUPED, REFERENCE
 
 SUDDEN = 2.5  # nats by which a step must explain a change better than a slower one does
 CHANGE = 3.0  # nats a change of regime costs, beside log n
@@ -102,7 +103,30 @@ def intervals(looks: Looks, threads: int = 1) -> list[Interval]:
         steps = [log.change(at, min(end - start, room))[1] for at, room in edges]
         if evidence >= BAR and sum(steps) >= SUDDEN:
             kept.append(Interval(start, end, evidence))
-    return kept
+    return sorted([*kept, *_alike(log, kept)])
+
+
+def _alike(log: Stretch, kept: list[Interval]) -> list[Interval]:
+    """More intervals that behave as those found do, though they would not stand alone.
+
+    An attack that is known by its rates is told from what is usual by fewer impressions than one that is not. Items
+    not seen in it are taken to change as their group does.
+    """
+    if not kept:
+        return []
+    known: Bools = np.zeros(log.n, np.bool_)
+    for part in kept:
+        known[part.start : part.end] = True
+    cost = math.log(log.n) + CHANGE
+    gain = log.gains(0, log.n, *log.rates(log.chosen(~known), log.chosen(known), GROUPED))
+    path = np.zeros(log.n, np.int8)
+    two_states(gain, cost, TOLL, path)
+    more = []
+    for start, end in runs(path == 1):
+        evidence = float(gain[start:end].sum()) - TOLL * (end - start) - 2.0 * cost
+        if evidence >= BAR and not known[start:end].any():
+            more.append(Interval(start, end, evidence))
+    return more
 
 
 def _cut(log: Stretch, found: list[tuple[int, int]]) -> list[tuple[int, int]]:

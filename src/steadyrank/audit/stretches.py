@@ -59,9 +59,9 @@ class Stretch:
         evidence: tuple[float, float] = max(weigh_counts(*one, *two, *rest), weigh_counts(*two, *one, *rest))
         return evidence
 
-    def rates(self, one: Counts, two: Counts) -> tuple[Floats, Floats]:
-        """Each item's rate in two regimes."""
-        share = self.weigh(one, two)[1]
+    def rates(self, one: Counts, two: Counts, share: float | None = None) -> tuple[Floats, Floats]:
+        """Each item's rate in two regimes; the share of items that differ is what `weigh` says by default."""
+        share = self.weigh(one, two)[1] if share is None else share
         rates = np.empty(self.looks.n_items), np.empty(self.looks.n_items)
         rates_of(*one, *two, self.bands, self.usual, share, *rates)
         return rates

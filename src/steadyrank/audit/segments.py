@@ -12,6 +12,7 @@ from .stretches import BAR, SHORTEST, TOLL, Counts, Stretch
 from .weighing import GROUPED, REFERENCE
 
 SUDDEN = 2.5  # nats by which a step must explain a change better than a slower one does
+NEAR = 0.3  # share of an interval's evidence that shows next to one of its edges: that of drift shows far off
 CHANGE = 3.0  # nats a change of regime costs, beside log n
 MOST_REGIMES = 6
 TURNS = 4  # intervals, and the share of the log they hold at least, that are taken for day and night
@@ -77,8 +78,8 @@ def with_shape(looks: Looks) -> Looks:
 def intervals(looks: Looks, threads: int = 1) -> list[Interval]:
     """The intervals in which clicks do not behave as in most of the log, in order.
 
-    The longest regime is trusted. An interval stands if its evidence does, and if its edges are sudden: steps must
-    explain both together better than slower changes do.
+    The longest regime is trusted. An interval stands if its evidence does, if much of that shows next to an edge, and
+    if its edges are sudden: steps must explain both together better than slower changes do.
     """
     looks = with_shape(looks)
     label = regimes(looks, threads)
@@ -100,8 +101,10 @@ def intervals(looks: Looks, threads: int = 1) -> list[Interval]:
         around = sides[0][0] + sides[1][0], sides[0][1] + sides[1][1]
         evidence = log.weigh(log.between(start, end), around)[0] - math.log(looks.n / (end - start))
         edges = [(start, before)] * (start > 0) + [(end, after)] * (end < looks.n)
-        steps = [log.change(at, min(end - start, room))[1] for at, room in edges]
-        if evidence >= BAR and sum(steps) >= SUDDEN:
+        changes = [log.change(at, min(end - start, room)) for at, room in edges]
+        near = max((change for change, _ in changes), default=0.0)
+        steps = sum(step for _, step in changes)
+        if evidence >= BAR and near >= NEAR * evidence and steps >= SUDDEN:
             kept.append(Interval(start, end, evidence))
     return sorted([*kept, *_alike(log, kept)])
 

@@ -65,6 +65,7 @@ def _run(options: argparse.Namespace) -> int:
     need_report()
     if options.page is None and not options.json:
         options.page = pathlib.Path("power.html" if options.power else "audit.html")
+    need_report("polars")
     if options.power:
         return _power(options)
     if not options.logs:

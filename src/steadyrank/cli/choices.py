@@ -1,5 +1,6 @@
 """What is typed on the command line, as values."""
 
+from importlib import import_module
 from typing import Any
 
 
@@ -40,10 +41,10 @@ def parse_budget(text: str, horizon: int) -> int:
     return budget
 
 
-def need_report() -> None:
-    """Say how to install what figures, results and data sets need, where it is missing."""
+def need_report(*packages: str) -> None:
+    """Say how to install what figures, results, data sets and audits need, where one of the packages is missing."""
     try:
-        import matplotlib  # noqa: F401
-        import polars  # noqa: F401
+        for package in packages or ("matplotlib", "polars"):
+            import_module(package)
     except ModuleNotFoundError as error:
         raise ValueError(f"{error.name} is missing; install it with: pip install 'steadyrank[report]'") from None

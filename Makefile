@@ -3,7 +3,21 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: setup reproduce test browser check bench soak serve demo clean
+.PHONY: help setup reproduce test browser check docs dist bench soak serve demo clean
+
+help:
+	@echo "make setup      an environment in $(VENV), once; every other target does it by itself"
+	@echo "make reproduce  re-run the paper's evaluation, write the report and the scorecard"
+	@echo "make test       the tests"
+	@echo "make browser    install Chromium for the tests of pages, where that is possible"
+	@echo "make check      lint, format, types, layers"
+	@echo "make docs       the documentation as a site, in build/site"
+	@echo "make dist       sdist and wheel in dist, tried in an empty environment"
+	@echo "make bench      measure speed, with tables and figures in build/bench"
+	@echo "make soak       kill the service 50 times under load"
+	@echo "make serve      the ranking service"
+	@echo "make demo       the service with simulated users and attacks"
+	@echo "make clean      remove everything that was made"
 
 setup: $(READY)
 
@@ -38,6 +52,15 @@ check: setup
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports --no-cache --no-logo
 	@$(BIN)/python tests/real_tables.py
+
+docs: setup
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --clean
+	@echo "The site: $(CURDIR)/build/site/index.html"
+
+dist: setup
+	@rm -rf dist
+	@$(BIN)/python -m hatchling build
+	@$(BIN)/python tests/try_wheel.py dist/*.whl
 
 bench: setup
 	@$(BIN)/python bench/speed.py

@@ -2,6 +2,8 @@
 
 import pathlib
 import re
+import shlex
+import tomllib
 
 import pytest
 
@@ -12,6 +14,7 @@ from steadyrank.studies import ALL as STUDIES
 
 ROOT = pathlib.Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+OTHERS = [ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md"]
 BLOCKS = [
     pytest.param(block, id=f"{page.name}-{i}")
     for page in PAGES
@@ -80,16 +83,38 @@ def test_every_class_says_what_it_does_and_whether_it_is_live():
 
 
 def test_every_dependency_is_explained():
-    wanted = set(re.findall(r'"([a-z-]+)[>=<]', (ROOT / "pyproject.toml").read_text())) - {"hatchling"}
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    needs = [
+        *project["dependencies"],
+        *(need for extra in project["optional-dependencies"].values() for need in extra),
+    ]
     text = (ROOT / "docs" / "dependencies.md").read_text()
-    for name in wanted:
+    for name in {re.match(r"[\w-]+", need)[0] for need in needs} - {"steadyrank"}:
         assert re.search(rf"^\| [^|]*\b{name}\b", text, re.MULTILINE), f"{name} is not in docs/dependencies.md"
 
 
+def without_code(text):
+    return re.sub(r"`[^`\n]*`", "", re.sub(r"^ *```.*?^ *```", "", text, flags=re.DOTALL | re.MULTILINE))
+
+
+def anchors(page):
+    """As the site and code hosts make them of headings."""
+    text = re.sub(r"^ *```.*?^ *```", "", page.read_text(), flags=re.DOTALL | re.MULTILINE)
+    titles = re.findall(r"^#+ (.*)$", text, re.MULTILINE)
+    return {re.sub(r"[-\s]+", "-", re.sub(r"[^\w\s-]", "", title).strip().lower()) for title in titles}
+
+
 def test_links_lead_somewhere():
-    for page in PAGES:
-        for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text()):
-            assert (page.parent / target).exists(), f"{page.name} links to {target}"
+    found = 0
+    for page in [*PAGES, *OTHERS]:
+        for target, anchor in re.findall(r"\]\(([^)#]*)(?:#([^)]*))?\)", without_code(page.read_text())):
+            if "://" in target:
+                continue
+            found += 1
+            led = page.parent / target if target else page
+            assert led.exists(), f"{page.name} links to {target}"
+            assert not anchor or anchor in anchors(led), f"{page.name} links to {target}#{anchor}"
+    assert found > 100
 
 
 def test_every_route_and_setting_of_the_service_is_explained():
@@ -115,3 +140,131 @@ def test_every_command_is_shown_somewhere():
     commands = next(a for a in _parser()._actions if a.dest == "command").choices
     for name in commands:
         assert f"steadyrank {name}" in text, f"no page shows `steadyrank {name}`"
+
+
+def shown_commands():
+    """Commands of steadyrank in the pages: lines of blocks, and what stands between backticks."""
+    for page in [*PAGES, *OTHERS]:
+        text = page.read_text()
+        for language, block in re.findall(r"^ *```(\w*)\n(.*?)^ *```", text, re.DOTALL | re.MULTILINE):
+            if language:
+                continue
+            lines = re.sub(r"\\\n", " ", block).splitlines()
+            yield from ((page.name, line.strip()) for line in lines)
+        yield from ((page.name, line) for line in re.findall(r"^    (steadyrank .*)$", text, re.MULTILINE))
+        prose = re.sub(r"^ *```.*?^ *```", "", text, flags=re.DOTALL | re.MULTILINE)
+        yield from ((page.name, re.sub(r"\s+", " ", span)) for span in re.findall(r"`([^`]+)`", prose))
+
+
+def test_every_command_shown_is_one(capsys):
+    from steadyrank.cli import _parser
+
+    commands = next(a for a in _parser()._actions if a.dest == "command").choices
+    names = [[name] for name in commands] + [["profile", "build"]]
+    tried = 0
+    for page, line in shown_commands():
+        found = re.match(r"(?:\S*/bin/)?steadyrank (?!snapshot)(.+)", line)
+        if not found or "..." in found[1].split("#")[0].replace("://...", ""):
+            continue
+        words = shlex.split(found[1], comments=True)
+        if words in names:
+            continue  # the name of a command, without what it needs
+        tried += 1
+        code = 0
+        try:
+            _parser().parse_args(words)
+        except SystemExit as end:
+            code = end.code
+        assert code == 0, f"{page} shows `{line}`: {capsys.readouterr().err}"
+    assert tried > 40
+
+
+def test_every_target_of_make_is_explained_and_every_one_shown_exists():
+    text = (ROOT / "Makefile").read_text()
+    targets = set(re.search(r"^\.PHONY: (.*)$", text, re.MULTILINE)[1].split())
+    assert targets == set(re.findall(r"^([a-z]+):", text, re.MULTILINE))
+    explained = set(re.findall(r'^\t@echo "make (\w+) ', text, re.MULTILINE))
+    assert explained == targets - {"help"}
+    pages = "\n".join(page.read_text() for page in [*PAGES, *OTHERS])
+    shown = set()
+    for words in re.findall(r"(?:^|`)make ((?:[a-z]+ ?)+)(?=`| +#|$)", pages, re.MULTILINE):
+        shown |= set(words.split())
+    assert shown <= targets, shown - targets
+    assert shown >= {"reproduce", "test", "check", "docs", "dist", "bench", "soak", "demo", "setup", "help"}
+
+
+def test_every_picture_has_its_command():
+    made = (ROOT / "docs" / "make_images.py").read_text() + (ROOT / "docs" / "make_screenshots.py").read_text()
+    shown = set()
+    for page in PAGES:
+        text = page.read_text()
+        for name in re.findall(r"!\[[^\]]+\]\((?:docs/)?images/([\w.-]+)\)", text):
+            shown.add(name)
+            command = r"python\s+(docs/make_\w+|bench/\w+)\.py|make (bench|demo|reproduce)"
+            assert re.search(command, text), f"{page.name} shows {name} without the command that makes it"
+            stem = name.removeprefix("dashboard-").rpartition(".")[0]
+            assert f'"{stem}"' in made, f"no script makes docs/images/{name}"
+    assert shown == {path.name for path in (ROOT / "docs" / "images").iterdir()}
+
+
+def test_every_public_name_is_on_the_api_page():
+    import dataclasses
+
+    from steadyrank import client, testing
+    from steadyrank.simulate import Run
+
+    text = (ROOT / "docs" / "api.md").read_text()
+    entries = {name.rpartition(".")[2] for name in re.findall(r"^::: (\S+)", text, re.MULTILINE)}
+    entries |= {"learners", "adversaries", "users"} if "### learners, adversaries, users" in text else set()
+    own = {name for name, thing in vars(client).items() if getattr(thing, "__module__", "") == client.__name__}
+    public = {*sr.__all__, *testing.__all__, *(name for name in own if not name.startswith("_"))}
+    assert public <= entries, public - entries
+    for record in ([field.name for field in dataclasses.fields(Run)], sr.Problem._fields):
+        for name in record:
+            assert re.search(rf"^\| [^|]*`{name}`", text, re.MULTILINE), f"{name} is not in docs/api.md"
+
+
+def test_every_public_thing_has_a_docstring():
+    from steadyrank import client, testing
+
+    things = [getattr(sr, name) for name in sr.__all__] + [getattr(testing, name) for name in testing.__all__]
+    for thing in [*things, client.Client, client.Ranking]:
+        assert thing.__doc__, thing
+        assert not thing.__doc__.startswith(f"{thing.__name__}("), f"{thing.__name__} has no docstring of its own"
+        for name, part in vars(thing).items() if isinstance(thing, type) else ():
+            if callable(part) and not name.startswith("_") and part.__module__.startswith("steadyrank"):
+                assert part.__doc__, f"{thing.__name__}.{name} has no docstring"
+
+
+def test_every_module_is_in_the_layout():
+    text = (ROOT / "docs" / "layout.md").read_text()
+    for path in (ROOT / "src" / "steadyrank").iterdir():
+        name = path.stem if path.suffix == ".py" else f"{path.name}/" if path.is_dir() else ""
+        if name and name not in ("__pycache__/", "__init__"):
+            assert re.search(rf"(?<!\w){re.escape(name)}(?!\w)", text), f"{name} is not in docs/layout.md"
+
+
+def test_every_extra_is_explained():
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    text = "".join(page.read_text() for page in PAGES)
+    assert set(extras) == {"service", "postgres", "ray", "report", "dev"}
+    for extra in set(extras) - {"dev"}:
+        assert f"pip install 'steadyrank[{extra}]'" in text
+
+
+def test_the_citation_has_the_version():
+    assert f"version: {sr.__version__}\n" in (ROOT / "CITATION.cff").read_text()
+    assert sr.__version__ in (ROOT / "CHANGELOG.md").read_text()
+
+
+def test_the_client_of_the_service_page_runs(tmp_path, monkeypatch):
+    from service_tools import Server
+
+    text = (ROOT / "docs" / "service.md").read_text()
+    (block,) = [b for b in re.findall(r"```\w*\n(.*?)```", text, re.DOTALL) if b.startswith("from steadyrank.client")]
+    server = Server(f"sqlite:///{tmp_path}/boards.db", tmp_path / "log").wait()
+    names = {}
+    exec(block.replace("http://127.0.0.1:8080", server.address), names)
+    assert names["client"].board("front")["answers"] == 1
+    names["client"].close()
+    assert server.stop() == 0

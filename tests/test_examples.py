@@ -1,0 +1,68 @@
+"""The examples run, and show what they promise."""
+
+import pathlib
+import re
+import subprocess
+import sys
+
+import pytest
+
+ROOT = pathlib.Path(__file__).parent.parent
+SHORT = {
+    "compare_learners.py": ["SteadyRank", "Random", "--horizon", "2000"], "own_learner.py": ["--horizon", "1000"],
+    "own_adversary.py": ["--horizon", "1000"], "web_app.py": ["--visits", "300", "--save", "ranker.steadyrank"],
+    "audit_log.py": [],
+}  # fmt: skip
+
+
+def said(name, folder):
+    command = [sys.executable, "-W", "error", ROOT / "examples" / name, *SHORT[name]]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_there_are_no_others():
+    assert sorted(SHORT) == sorted(path.name for path in (ROOT / "examples").glob("*"))
+    text = (ROOT / "docs" / "quick-start.md").read_text()
+    assert all(f"`{name}`" in text for name in SHORT)
+
+
+def test_compare_learners(tmp_path):
+    rows = dict(re.findall(r"^(\w+) +([\d,]+ .*)$", said("compare_learners.py", tmp_path), re.MULTILINE))
+    steady, random = ([int(n.replace(",", "")) for n in rows[name].split()] for name in ("SteadyRank", "Random"))
+    assert len(steady) == 4
+    assert all(a < b for a, b in zip(steady, random, strict=True))
+
+
+def test_own_learner(tmp_path):
+    assert re.search(r"^Forgetful +regret \d+\nCascadeTS +regret \d+\nlive: \(", said("own_learner.py", tmp_path))
+
+
+def test_own_adversary(tmp_path):
+    spent = re.findall(r"depth \d: regret +[\d,]+, spent ([\d,]+)", said("own_adversary.py", tmp_path))
+    assert len(spent) == 6
+    assert all(0 < int(number) <= 200 for number in spent)
+
+
+def test_web_app(tmp_path):
+    text = said("web_app.py", tmp_path)
+    assert "offer 1," in re.search(r"next list: (.*)", text)[1] + ","
+    assert (tmp_path / "ranker.steadyrank").stat().st_size > 0
+    assert "refused" not in text
+
+
+def test_audit_log(tmp_path):
+    text = said("audit_log.py", tmp_path)
+    found = re.search(r"rows ([\d,]+) to ([\d,]+), \S+ sure: (.*)", text)
+    start, end = (int(found[i].replace(",", "")) for i in (1, 2))
+    assert abs(start - 3_600) < 40
+    assert abs(end - 4_199) < 40
+    assert {"item 17", "item 18", "item 19"} <= set(found[3].split(", "))
+
+
+@pytest.mark.parametrize("name", SHORT)
+def test_every_example_says_how_it_is_run(name):
+    text = (ROOT / "examples" / name).read_text()
+    assert f"python examples/{name}" in text.split('"""')[1]
+    assert len(text.splitlines()) <= 120

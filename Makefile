@@ -54,8 +54,9 @@ check: setup
 	@$(BIN)/python tests/real_tables.py
 
 docs: setup
-	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --clean
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --clean
 	@echo "The site: $(CURDIR)/build/site/index.html"
+	@echo "With its search: $(BIN)/python -m http.server -d build/site"
 
 dist: setup
 	@rm -rf dist

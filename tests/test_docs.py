@@ -1,5 +1,6 @@
 """The docs name everything there is, and their code runs."""
 
+import inspect
 import pathlib
 import re
 import shlex
@@ -68,7 +69,25 @@ def test_every_setting_is_documented():
     text = (ROOT / "docs" / "adversaries.md").read_text()
     for cls in (*sr.adversaries().values(), *sr.users().values()):
         for setting in settings_of(cls):
-            assert setting in text, f"{cls.__name__}.{setting} is not in docs/adversaries.md"
+            assert f"`{setting}`" in text, f"{cls.__name__}.{setting} is not in docs/adversaries.md"
+
+
+def test_every_parameter_of_a_ranker_and_of_a_simulation_is_explained():
+    text = (ROOT / "docs" / "live.md").read_text() + sr.Ranker.__doc__
+    for name in list(inspect.signature(sr.Ranker.__init__).parameters)[1:]:
+        assert re.search(rf"`{name}`|\b{name}=", text), f"{name} of Ranker is not explained"
+    words = "".join(page.read_text() for page in PAGES) + sr.simulate.__doc__
+    for name in inspect.signature(sr.simulate).parameters:
+        assert re.search(rf"`{name}`|\b{name}=", words), f"{name} of simulate is not explained"
+
+
+def test_every_variable_of_the_environment_is_explained():
+    names = set()
+    for path in [*(ROOT / "src").rglob("*.py"), *(ROOT / "tests").glob("*.py")]:
+        names |= set(re.findall(r"""["'](STEADYRANK_[A-Z]+)["']""", path.read_text()))
+    assert "STEADYRANK_STORE" in names
+    text = "".join(page.read_text() for page in [*PAGES, *OTHERS])
+    assert not {name for name in names if name not in text}
 
 
 def test_every_class_says_what_it_does_and_whether_it_is_live():

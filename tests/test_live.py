@@ -225,6 +225,8 @@ def test_candidates_and_lengths():
     assert len(ranker.rank(length=2).items) == 2
     with pytest.raises(sr.Refused, match="unknown item 'item 99'"):
         ranker.rank(["item 99"])
+    with pytest.raises(sr.Refused, match="candidates must be several names, not the text 'item 3'"):
+        ranker.rank("item 3")
     with pytest.raises(ValueError, match="length must be a whole number from 1 to 4, not 5"):
         ranker.rank(length=5)
 
@@ -340,10 +342,11 @@ def test_threads_share_a_ranker():
     ("change", "error", "message"),
     [
         ({"items": []}, ValueError, "at least one item"),
+        ({"items": "abc"}, ValueError, "items must be several names, not the text 'abc'"),
         ({"items": ["a", "a"]}, ValueError, "item 'a' is there already"),
         ({"items": [1]}, ValueError, "named by text of 1 to 500 characters, not 1"),
         ({"length": 0}, ValueError, "length must be"),
-        ({"learner": "FTRL"}, ValueError, "FTRL is not live"),
+        ({"learner": "FTRL"}, ValueError, "FTRL is not live: .*; these can: .*, SteadyRank, "),
         ({"learner": "SteadRank"}, KeyError, "did you mean 'SteadyRank'"),
         ({"settings": {"caution": 2}}, ValueError, "caution must be"),
         ({"settle": 5.0}, ValueError, "settle=5.0 needs a lifetime"),

@@ -79,10 +79,14 @@ class Fold:
         self.new_share = real("new_share", new_share, 0.0, 1.0)
         self.learner_class = find("learner", learner, LEARNERS, "rank")
         if not getattr(self.learner_class, "live", False):
-            raise ValueError(f"{self.learner_class.__name__} is not live: it cannot rank items that come and go")
+            known = ", ".join(name for name, cls in LEARNERS.items() if getattr(cls, "live", False))
+            name = self.learner_class.__name__
+            raise ValueError(f"{name} is not live: it cannot rank items that come and go; these can: {known}")
         self.settings = dict(settings)
         self.names: list[str] = []
         self.slots: dict[str, int] = {}
+        if isinstance(items, str):  # its letters would be taken for items
+            raise ValueError(f"items must be several names, not the text {items!r}")
         for item in items:
             self._name(item)
         if not self.names:
@@ -142,6 +146,8 @@ class Fold:
         """Which slots may be shown: active items, among the candidates if there are any."""
         if candidates is None:
             return self.active.copy()
+        if isinstance(candidates, str):
+            raise Refused(422, f"candidates must be several names, not the text {candidates!r}")
         chosen = np.zeros(self.capacity, np.bool_)
         for item in candidates:
             chosen[self.slot(item)] = True

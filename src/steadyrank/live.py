@@ -32,7 +32,8 @@ class Shown:
 class Ranker:
     """Ranks items, learns from what was clicked, and can be saved and loaded at any moment. Safe for threads.
 
-    `settings` are the learner's. `lifetime`: seconds after which an impression can no longer be answered. `settle`:
+    `items`: their names. `length`: places of a list. `learner`: a name or a class that is `live`; `settings` are its
+    own. `lifetime`: seconds after which an impression can no longer be answered. `settle`:
     seconds that answers wait so that they enter the learner in the order in which the lists were shown (default with
     a lifetime: as long as that; without one, answers are learnt from at once). `count_unanswered`: an expired
     impression without an answer counts as looked at in full with no click. `most_open`: impressions remembered, the

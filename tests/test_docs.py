@@ -1,10 +1,12 @@
 """The docs name everything there is, and their code runs."""
 
 import inspect
+import json
 import pathlib
 import re
 import shlex
 import tomllib
+import urllib.request
 
 import pytest
 
@@ -15,6 +17,7 @@ from steadyrank.studies import ALL as STUDIES
 
 ROOT = pathlib.Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+FENCE = r"^ *```(\w*)\n(.*?)^ *```"  # language and lines
 OTHERS = [ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md"]
 BLOCKS = [
     pytest.param(block, id=f"{page.name}-{i}")
@@ -165,7 +168,7 @@ def shown_commands():
     """Commands of steadyrank in the pages: lines of blocks, and what stands between backticks."""
     for page in [*PAGES, *OTHERS]:
         text = page.read_text()
-        for language, block in re.findall(r"^ *```(\w*)\n(.*?)^ *```", text, re.DOTALL | re.MULTILINE):
+        for language, block in re.findall(FENCE, text, re.DOTALL | re.MULTILINE):
             if language:
                 continue
             lines = re.sub(r"\\\n", " ", block).splitlines()
@@ -280,10 +283,42 @@ def test_the_client_of_the_service_page_runs(tmp_path, monkeypatch):
     from service_tools import Server
 
     text = (ROOT / "docs" / "service.md").read_text()
-    (block,) = [b for b in re.findall(r"```\w*\n(.*?)```", text, re.DOTALL) if b.startswith("from steadyrank.client")]
+    blocks = [block for _, block in re.findall(FENCE, text, re.DOTALL | re.MULTILINE)]
+    (block,) = [block for block in blocks if block.startswith("from steadyrank.client")]
     server = Server(f"sqlite:///{tmp_path}/boards.db", tmp_path / "log").wait()
     names = {}
     exec(block.replace("http://127.0.0.1:8080", server.address), names)
     assert names["client"].board("front")["answers"] == 1
     names["client"].close()
+    assert server.stop() == 0
+
+
+def ask(line, server, impression):
+    """What a shown `curl` does, with its own content type; dots stand for the impression of the list before."""
+    words = shlex.split(line.replace("...", impression))
+    method = words[words.index("-X") + 1] if "-X" in words else "GET"
+    address = next(word for word in words if word.startswith("localhost:8080"))
+    body = words[words.index("-d") + 1].encode() if "-d" in words else None
+    request = urllib.request.Request(address.replace("localhost:8080", server.address), body, method=method)
+    request.add_header("content-type", "application/x-www-form-urlencoded")
+    with urllib.request.urlopen(request) as answer:
+        return json.load(answer)
+
+
+@pytest.mark.parametrize("page", ["quick-start.md", "service.md"])
+def test_the_first_requests_shown_are_answered(page, tmp_path):
+    from service_tools import Server
+
+    text = (ROOT / "docs" / page).read_text()
+    block = next(b for _, b in re.findall(FENCE, text, re.DOTALL | re.MULTILINE) if b.startswith("curl"))
+    server = Server(f"sqlite:///{tmp_path}/boards.db", tmp_path / "log").wait()
+    impression, answers = "", []
+    for line in block.splitlines():
+        answers.append(ask(line, server, impression))
+        impression = answers[-1].get("impression", impression)
+    assert len(answers) >= 2
+    assert "fig" in answers[1]["items"] or len(answers[1]["items"]) == 3
+    if page == "service.md":
+        assert answers[2]["outcome"] == "learnt"
+        assert sum(item["clicks"] for item in answers[3]["items"]) == 1
     assert server.stop() == 0

@@ -113,6 +113,10 @@ def test_every_dependency_is_explained():
     text = (ROOT / "docs" / "dependencies.md").read_text()
     for name in {re.match(r"[\w-]+", need)[0] for need in needs} - {"steadyrank"}:
         assert re.search(rf"^\| [^|]*\b{name}\b", text, re.MULTILINE), f"{name} is not in docs/dependencies.md"
+    for page in PAGES:
+        lines = "".join(re.findall(r"^.*pip install.*$", page.read_text(), re.MULTILINE))
+        shown = re.findall(r"'([\w\[\]-]+[<>=][^']*)'", lines)
+        assert set(shown) <= set(needs), f"{page.name} asks for other versions than pyproject.toml"
 
 
 def without_code(text):

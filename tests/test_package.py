@@ -4,6 +4,7 @@ import pathlib
 import re
 import subprocess
 import sys
+import tomllib
 
 import numpy as np
 import pytest
@@ -82,13 +83,20 @@ def test_tracked_files_name_no_registry_and_no_unfinished_work():
 
 
 def test_constraints_pin_every_dependency():
-    pinned = {
-        line.partition("==")[0].lower()
-        for line in (ROOT / "constraints.txt").read_text().splitlines()
-        if line and not line.startswith("#")
-    }
-    wanted = re.findall(r'^    "([a-z0-9-]+)[>=<]', (ROOT / "pyproject.toml").read_text(), re.MULTILINE)
-    assert {"numba", "numpy", "matplotlib", *wanted} <= pinned
+    lines = (ROOT / "constraints.txt").read_text().splitlines()[1:]
+    assert lines == sorted(lines, key=str.lower)
+    pinned = {}
+    for line in lines:
+        name, version = re.fullmatch(r"([\w.-]+)==([\w.]+)", line).groups()
+        pinned[name.lower().replace("_", "-")] = version
+    whole = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    project = whole["project"]
+    extras = project["optional-dependencies"].values()
+    needs = [*project["dependencies"], *(need for extra in extras for need in extra)]
+    wanted = {re.match(r"[\w-]+", need)[0] for need in needs} - {"steadyrank"}
+    assert {"numba", "numpy", "matplotlib", "mkdocstrings", "psycopg"} <= wanted
+    assert wanted <= set(pinned)
+    assert whole["build-system"]["requires"] == [f"hatchling=={pinned['hatchling']}"]
 
 
 def test_without_the_extras_ranking_in_process_works_and_the_service_says_what_is_missing(tmp_path):

@@ -50,7 +50,7 @@ if __name__ == "__main__":
     check_adversary(Lurker)
     check_adversary(Lurker, depth=1, targets="worst")
     world = sr.profile("yelp-pizza", mapping="sparse")
-    for learner in ("SteadyRank", "CascadeTS", "CascadeUCBV"):
+    for learner in ("SteadyRank", "CascadeTS"):
         for depth in (1, 5):
             run = sr.simulate(
                 learner, world.attraction, length=10, horizon=horizon, seeds=range(4), adversary=Lurker,

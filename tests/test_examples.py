@@ -41,7 +41,7 @@ def test_own_learner(tmp_path):
 
 def test_own_adversary(tmp_path):
     spent = re.findall(r"depth \d: regret +[\d,]+, spent ([\d,]+)", said("own_adversary.py", tmp_path))
-    assert len(spent) == 6
+    assert len(spent) == 4
     assert all(0 < int(number) <= 200 for number in spent)
 
 

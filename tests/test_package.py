@@ -99,7 +99,7 @@ def test_constraints_pin_every_dependency():
     assert whole["build-system"]["requires"] == [f"hatchling=={pinned['hatchling']}"]
 
 
-def test_without_the_extras_ranking_in_process_works_and_the_service_says_what_is_missing(tmp_path):
+def test_without_the_extras_ranking_in_process_works_and_commands_say_what_is_missing(tmp_path):
     """Everything that an extra brings is hidden from a fresh interpreter."""
     script = """
 import sys
@@ -116,8 +116,10 @@ import steadyrank.client
 from steadyrank.cli import main
 shown = (ranker := sr.Ranker(["a", "b"], 1, "CascadeUCB1")).rank()
 ranker.feedback(shown.id, clicked=None)
-sys.exit(main(["serve"]))
+codes = [main(command.split()) for command in ("serve", "audit log.csv", "audit --power", "reproduce", "results")]
+sys.exit(2 if set(codes) == {2} else 1)
 """
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=tmp_path)
     assert done.returncode == 2, done.stderr
-    assert "pip install 'steadyrank[service]'" in done.stderr
+    asked = re.findall(r"^steadyrank (\w+): .*pip install 'steadyrank\[(\w+)\]'", done.stderr, re.MULTILINE)
+    assert [extra for _, extra in asked] == ["service", "report", "report", "report", "report"], done.stderr

@@ -62,7 +62,6 @@ def share(name: str, text: str) -> float:
 def _run(options: argparse.Namespace) -> int:
     limit = None if options.fail_above is None else share("--fail-above", options.fail_above)
     broken = share("--most-broken", options.most_broken)
-    need_report()
     if options.page is None and not options.json:
         options.page = pathlib.Path("power.html" if options.power else "audit.html")
     need_report("polars")

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import browser
 import steadyrank as sr
-from steadyrank.audit import files, power
+from steadyrank.audit import blocks, files, power
 from steadyrank.audit.page import page
 from steadyrank.audit.reading import read
 from steadyrank.cli import main
@@ -97,7 +97,7 @@ def write(frame, path):
 
 @pytest.mark.parametrize(("name", "frame"), [pytest.param(*one, id=one[0]) for one in variants()])
 def test_every_way_to_write_a_log_reads_the_same(tmp_path, monkeypatch, name, frame):
-    monkeypatch.setattr(files, "BLOCK", 20_000)
+    monkeypatch.setattr(blocks, "BLOCK", 20_000)
     monkeypatch.setattr(files, "ROWS", 700)
     assert same(read([write(frame, tmp_path / name)], {}))
 

@@ -8,8 +8,8 @@ import numpy.typing as npt
 import polars as pl
 
 from ..arrays import Bools, Floats, Ints
+from .blocks import ROW, Broken
 from .columns import Columns, split_lists
-from .files import ROW, Broken
 
 _EXAMPLES = 5
 

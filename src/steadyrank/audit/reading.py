@@ -10,8 +10,9 @@ import numpy.typing as npt
 import polars as pl
 
 from ..arrays import Floats, Ints
+from .blocks import ROW, Block, Broken
 from .columns import Columns, understand
-from .files import ROW, Block, Broken, blocks, kind_of, peek
+from .files import blocks, kind_of, peek
 from .impressions import Rows, of_impressions, of_items
 from .looks import Looks, Slots
 
@@ -107,7 +108,7 @@ def read(
     for log in logs:
         if isinstance(log, pathlib.Path):
             kind_of(log)
-    columns = understand(peek(logs[0]), told, first_position)
+    columns = understand(peek(logs), told, first_position)
     reader = _Reader(columns)
     for block in _numbered(logs, columns, progress):
         reader.take(block)

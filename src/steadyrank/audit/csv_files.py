@@ -1,0 +1,93 @@
+"""CSV logs in blocks: lines that are no rows are told apart, whatever their quotes do to those after them."""
+
+import csv
+import io
+import pathlib
+import sys
+from collections.abc import Iterator
+
+import polars as pl
+
+from .blocks import LONGEST, Block, Broken, pieces
+
+
+def csv_blocks(path: pathlib.Path, columns: list[str] | None) -> Iterator[Block]:
+    """The rows of a CSV or TSV file."""
+    texts = pieces(path, quotes=True)
+    header, _, first = next(texts, b"").partition(b"\n")
+    line = header.decode("utf-8-sig", "replace").rstrip("\r")
+    separator = _separator(path, line)
+    names = _names(path, line, separator)
+    if lacking := [name for name in columns or [] if names and name not in names]:
+        raise ValueError(f"{path} lacks the columns {', '.join(lacking)}; it has {', '.join(names)}")
+    if first.strip():
+        yield _block(first, names, separator, columns or names)
+    for text in texts:
+        yield _block(text, names, separator, columns or names)
+
+
+def _separator(path: pathlib.Path, header: str) -> str:
+    """What stands between fields: by the file's name, else a comma, else what the header holds."""
+    if ".tsv" in path.suffixes:
+        return "\t"
+    return next((s for s in (",", ";", "\t") if s in header), ",")
+
+
+def _names(path: pathlib.Path, header: str, separator: str) -> list[str]:
+    try:
+        names = [name.strip() for name in next(csv.reader([header], delimiter=separator), [])]
+    except csv.Error as error:
+        raise ValueError(f"{path} cannot be read as CSV: {error}; it begins with {header[:LONGEST]!r}") from None
+    if len(set(names)) < len(names) or (header and not all(names)):
+        raise ValueError(f"{path} must begin with a line of different column names, not {header[:LONGEST]!r}")
+    return names
+
+
+def _block(text: bytes, names: list[str], separator: str, columns: list[str]) -> Block:
+    schema = dict.fromkeys(names, pl.String)
+    if b"\n\n" in text or b"\n\r\n" in text or text[:1] in b"\r\n":  # empty lines are no rows
+        return _lines(text, names, separator, columns)
+    try:
+        frame = pl.read_csv(io.BytesIO(text), has_header=False, schema=schema, separator=separator)
+    except pl.exceptions.PolarsError:
+        return _lines(text, names, separator, columns)
+    if _cut(text, frame, separator):
+        return _lines(text, names, separator, columns)
+    return Block(frame.select(columns), [])
+
+
+def _cut(text: bytes, frame: pl.DataFrame, separator: str) -> bool:
+    """Whether a line may have too few fields, which would be read as empty ones."""
+    if frame[:, -1].null_count() == 0:
+        return False
+    return b'"' in text or text.count(separator.encode()) != frame.height * (frame.width - 1)
+
+
+def _lines(text: bytes, names: list[str], separator: str, columns: list[str]) -> Block:
+    """The slow way: line by line, to tell which of them are wrong.
+
+    A quote that never ends would swallow the lines after it: only its own line is given up.
+    """
+    lines = io.StringIO(text.decode("utf-8", "replace"), newline="").readlines()
+    good: list[list[str | None]] = []
+    broken: list[Broken] = []
+    limit = csv.field_size_limit(sys.maxsize)
+    at = 0
+    try:
+        while at < len(lines):
+            start = at
+            reader = csv.reader((lines[i] for i in range(start, len(lines))), delimiter=separator)
+            for fields in reader:
+                taken, at = at, start + reader.line_num
+                if len(fields) == len(names):
+                    good.append([field or None for field in fields])
+                elif fields:
+                    shown = lines[taken].strip()[:LONGEST]
+                    broken.append(Broken(len(good) + len(broken), f"{len(fields)} fields, not {len(names)}", shown))
+                    if at > taken + 1:
+                        at = taken + 1
+                        break
+    finally:
+        csv.field_size_limit(limit)
+    frame = pl.DataFrame(good, schema=dict.fromkeys(names, pl.String), orient="row")
+    return Block(frame.select(columns), broken)

@@ -66,11 +66,16 @@ def _end(piece: bytes, quotes: bool) -> int:
 
 
 def plain(frame: pl.DataFrame) -> pl.DataFrame:
-    """The rows with names as text and lists as lists, whichever of their kinds the file has."""
+    """The rows with names as text, lists as lists and gaps as nulls, whichever of their kinds the file has."""
 
     def kind(old: pl.DataType) -> pl.DataType:
         if isinstance(old, (pl.Categorical, pl.Enum)):
             return pl.String()
         return pl.List(kind(old.inner)) if isinstance(old, (pl.List, pl.Array)) else old  # type: ignore[arg-type]
 
-    return frame.cast({name: kind(old) for name, old in frame.schema.items() if kind(old) != old})
+    frame = frame.cast({name: kind(old) for name, old in frame.schema.items() if kind(old) != old})
+    floats = [name for name, old in frame.schema.items() if isinstance(old, pl.List) and old.inner.is_float()]
+    return frame.with_columns(
+        pl.selectors.float().fill_nan(None),
+        pl.col(floats).list.eval(pl.when(pl.element().is_finite()).then(pl.element())),
+    )

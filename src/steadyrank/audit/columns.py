@@ -5,6 +5,9 @@ from dataclasses import dataclass, fields
 
 import polars as pl
 
+from ..settings import closest
+from .lists import clicked_is, first_position, separator_of, split_lists
+
 _NAMES = {
     "items": "items|ranking|list|shown|results|documents|docs|slate|products|item_ids|shown_items",
     "item": "item|item_id|itemid|doc|doc_id|document|product|product_id|article|article_id|url",
@@ -16,7 +19,11 @@ _NAMES = {
     "client": "client|client_id|user|user_id|visitor|visitor_id|ip|cookie|device|device_id|session|session_id",
     "board": "board|board_id|page|page_id|surface|widget|placement|query",
 }
-_SEPARATORS = ("|", ";", " ", ",")
+_IN_LISTS = (  # in rows of impressions, where `clicked` beside one of them is a flag
+    "clicked_position|click_position|click_pos|clicked_pos|position_clicked|clicked_item|clicked_item_id|clicked_items"
+)
+_FLAGS = {"true", "false"}
+_FEWEST = 64  # rows a board, on average: with fewer nothing can be found, and a guess that makes such boards is wrong
 
 
 @dataclass(frozen=True)
@@ -40,11 +47,11 @@ class Columns:
 
     def used(self) -> list[str]:
         """The columns to read."""
-        return [value for role in _NAMES if (value := getattr(self, role)) is not None]
+        return list(dict.fromkeys(value for role in _NAMES if (value := getattr(self, role)) is not None))
 
     def key(self) -> list[str]:
         """The columns that say which rows of shown items belong together."""
-        return [name for name in (self.impression, self.board) if name is not None]
+        return list(dict.fromkeys(name for name in (self.impression, self.board) if name is not None))
 
     def told(self) -> dict[str, str]:
         """What is read as what, for people."""
@@ -60,14 +67,24 @@ class Columns:
 ROLES = tuple(_NAMES)
 
 
-def understand(sample: pl.DataFrame, told: dict[str, str | None], first_position: int | None) -> Columns:
-    """What the columns mean; refused with the columns found and the flags to use where that cannot be told."""
-    chosen = {role: told.get(role) for role in ROLES}
+def check_roles(told: dict[str, str | None]) -> None:
+    """Refuse roles that no column can have."""
+    for role in told:
+        if role not in ROLES:
+            raise ValueError(closest("option", role, [*ROLES, "first_position", "most_broken", "on", "progress"]))
+
+
+def understand(sample: pl.DataFrame, told: dict[str, str | None], first: int | None) -> Columns:
+    """What the columns mean; refused with the columns found and the flags to use where that cannot be told.
+
+    A role told to be "" has no column, whatever their names.
+    """
+    chosen = {role: told.get(role) or None for role in ROLES}
     for role, name in chosen.items():
         if name is not None and name not in sample.columns:
             raise ValueError(f"--{role} names {name!r}, which is no column; {_found(sample)}")
     for role, names in _NAMES.items():
-        if chosen[role] is None:
+        if told.get(role) is None:
             chosen[role] = _named(sample, names, set(chosen.values()))
     if told.get("item") or (chosen["items"] is not None and not told.get("items") and _single(sample, chosen)):
         chosen["item"], chosen["items"] = chosen["item"] or chosen["items"], None
@@ -75,8 +92,12 @@ def understand(sample: pl.DataFrame, told: dict[str, str | None], first_position
         chosen["items"] = chosen["item"]
     if chosen["items"] is not None:
         chosen["item"] = chosen["impression"] = chosen["position"] = None
+        if told.get("clicked") is None:
+            chosen["clicked"] = _named(sample, _IN_LISTS, set()) or chosen["clicked"]
+    if told.get("board") is None and chosen["board"] is not None and not _boards(sample, chosen["board"]):
+        chosen["board"] = None
     _need(sample, chosen)
-    return _detail(sample, Columns(**chosen), first_position)  # type: ignore[arg-type]
+    return _detail(sample, Columns(**chosen), first)  # type: ignore[arg-type]
 
 
 def _found(sample: pl.DataFrame) -> str:
@@ -90,25 +111,22 @@ def _named(sample: pl.DataFrame, names: str, taken: set[str | None]) -> str | No
 
 
 def _listed(values: pl.Series) -> bool:
-    """Whether values are lists, or text with several parts."""
-    if isinstance(values.dtype, (pl.List, pl.Array)):
-        return True
-    return values.dtype == pl.String and _separator(values) is not None
+    """Whether values are lists, or text with several parts that a single name hardly has."""
+    return isinstance(values.dtype, pl.List) or (
+        values.dtype == pl.String and separator_of(values) in ("[", "|", ";")
+    )
+
+
+def _boards(sample: pl.DataFrame, name: str) -> bool:
+    """Whether a column may name boards: a search for words, say, is rarely made often enough."""
+    return name.lower() in ("board", "board_id") or sample.height >= _FEWEST * sample[name].n_unique()
 
 
 def _single(sample: pl.DataFrame, chosen: dict[str, str | None]) -> bool:
     """Whether what is called a list holds one item a row, with the impression in another column."""
-    return chosen["impression"] is not None and not _listed(sample[chosen["items"] or ""])
-
-
-def _separator(values: pl.Series) -> str | None:
-    text = values.drop_nulls().head(1000)
-    text = text.filter(text.str.len_chars() > 0)
-    if text.is_empty():
-        return None
-    if text.str.starts_with("[").sum() > 0.9 * text.len():
-        return "["
-    return next((s for s in _SEPARATORS if text.str.contains(s, literal=True).sum() > 0.5 * text.len()), None)
+    values = sample[chosen["items"] or ""]
+    listed = isinstance(values.dtype, pl.List) or (values.dtype == pl.String and separator_of(values) is not None)
+    return chosen["impression"] is not None and not listed
 
 
 def _need(sample: pl.DataFrame, chosen: dict[str, str | None]) -> None:
@@ -123,59 +141,38 @@ def _need(sample: pl.DataFrame, chosen: dict[str, str | None]) -> None:
         raise ValueError(f"cannot tell what the columns mean; add {' and '.join(lacking)}; {_found(sample)}")
 
 
-def _detail(sample: pl.DataFrame, columns: Columns, first_position: int | None) -> Columns:
+def _detail(sample: pl.DataFrame, columns: Columns, told: int | None) -> Columns:
     """How lists and clicks are written."""
+    _refuse_nested(sample, columns)
     known = {field.name: getattr(columns, field.name) for field in fields(columns)}
     if columns.items is None:
         return Columns(**{**known, "clicked_is": "flag"})
-    lists = sample[columns.items]
-    if lists.dtype == pl.String:
-        known["separator"] = _separator(lists) or ","
-    elif not isinstance(lists.dtype, (pl.List, pl.Array)):
-        raise ValueError(f"--items {columns.items}: values must be lists, not {lists.dtype}; {_found(sample)}")
-    clicked = sample[columns.clicked or ""]
-    known["clicked_is"] = _clicked_is(clicked, lists, known["separator"])
+    written, clicked = sample[columns.items], sample[columns.clicked or ""]
+    if written.dtype == pl.String:
+        known["separator"] = separator_of(written) or ","
+    elif not isinstance(written.dtype, pl.List):
+        raise ValueError(f"--items {columns.items}: values must be lists, not {written.dtype}; {_found(sample)}")
+    if clicked.dtype == pl.Boolean or (
+        clicked.dtype == pl.String and set(clicked.str.to_lowercase()) - {None} == _FLAGS
+    ):
+        raise ValueError(
+            f"--clicked {columns.clicked}: values must say what of a list was clicked (a position, an item, or a bit "
+            f"a position), not whether; {_found(sample)}"
+        )
+    lists = split_lists(written, known["separator"])
+    known["clicked_is"] = clicked_is(clicked, lists, known["separator"])
     if known["clicked_is"] == "position":
-        known["first_position"] = _first_position(clicked, lists, known["separator"], first_position)
+        known["first_position"] = first_position(clicked, lists) if told is None else told
     return Columns(**known)
 
 
-def split_lists(lists: pl.Series, separator: str | None) -> pl.Series:
-    """A column of lists, whatever it is written as, as lists of items."""
-    if lists.dtype == pl.Null:
-        return lists.cast(pl.List(pl.String))
-    if isinstance(lists.dtype, pl.Array):
-        return lists.cast(pl.List(lists.dtype.inner))
-    if lists.dtype != pl.String:
-        return lists
-    if separator == "[":
-        inner = lists.str.strip_chars().str.strip_chars("[]").str.split(",")
-        return inner.list.eval(pl.element().str.strip_chars(" \"'"))
-    return lists.str.split(separator or ",").list.eval(pl.element().str.strip_chars())
-
-
-def _clicked_is(clicked: pl.Series, lists: pl.Series, separator: str | None) -> str:
-    """Whether clicks are told by position or by item: by item if what is named is always shown, and not a place."""
-    if isinstance(clicked.dtype, (pl.List, pl.Array)):
-        return "items" if clicked.explode().dtype == pl.String else "bits"
-    text = clicked.cast(pl.String)
-    both = pl.DataFrame({"clicked": text, "list": split_lists(lists, separator).cast(pl.List(pl.String))})
-    both = both.filter(text.str.len_chars() > 0).head(1000)
-    shown = both.select(pl.col("list").list.contains(pl.col("clicked"))).to_series().sum()
-    place = pl.col("clicked").cast(pl.Float64, strict=False)
-    places = both.select((place <= pl.col("list").list.len()).fill_null(False)).to_series().sum()
-    return "item" if shown > places or (shown == places == both.height > 0 and "item" in clicked.name) else "position"
-
-
-def _first_position(clicked: pl.Series, lists: pl.Series, separator: str | None, told: int | None) -> int:
-    """0 or 1: what the top position is called. A log that never says 0, or says it for no click, counts from 1."""
-    if told is not None:
-        return told
-    numbers = clicked.cast(pl.Float64, strict=False)
-    sizes = split_lists(lists, separator)
-    if bool((numbers >= sizes.list.len()).any()):
-        return 1
-    least = numbers.min()
-    if least is not None and float(least) < 0.0:  # type: ignore[arg-type]
-        return 0  # -1 for no click
-    return 0 if bool((numbers == 0).any()) and numbers.null_count() > 0 else 1
+def _refuse_nested(sample: pl.DataFrame, columns: Columns) -> None:
+    for role in ROLES:
+        name = getattr(columns, role)
+        if name is None:
+            continue
+        kind = sample.schema[name]
+        inner = kind.inner if role in ("items", "clicked") and isinstance(kind, pl.List) else kind
+        if inner.is_nested() or inner == pl.Object:
+            lists = " or lists of them" if role in ("items", "clicked") else ""
+            raise ValueError(f"--{role} {name}: values must be names or numbers{lists}, not {kind}; {_found(sample)}")

@@ -9,7 +9,8 @@ import polars as pl
 
 from ..arrays import Bools, Floats, Ints
 from .blocks import ROW, Broken
-from .columns import Columns, split_lists
+from .columns import Columns
+from .lists import as_text, split_lists
 
 _EXAMPLES = 5
 
@@ -67,13 +68,15 @@ def of_impressions(frame: pl.DataFrame, columns: Columns) -> Rows:
     Without a click all of a list was looked at, else all down to the last click.
     """
     lists, clicked = split_lists(frame[columns.items or ""], columns.separator), frame[columns.clicked or ""]
+    if columns.clicked_is in ("bits", "items"):
+        clicked = split_lists(clicked, columns.separator)
     why = _wrong_list(lists)
     size = lists.list.len().fill_null(0).to_numpy().astype(np.int64)
     shown = Shown.of(lists.list.explode(empty_as_null=False, keep_nulls=False), size)
     bits, wrong = _CLICKS[columns.clicked_is](clicked, shown, columns)
     why = _else(why, wrong, "the click is none of the list")
     if columns.time is not None:
-        why = _else(why, np.isnan(seconds(frame[columns.time])[0]), "a time that cannot be read")
+        why = _else(why, ~np.isfinite(seconds(frame[columns.time])[0]), "a time that cannot be read")
     if columns.board is not None:
         why = _else(why, frame[columns.board].is_null().to_numpy(), "no board")
     good = why.is_null().to_numpy()
@@ -131,9 +134,9 @@ def _wrong_list(lists: pl.Series) -> pl.Series:
 
 def _by_position(clicked: pl.Series, shown: Shown, columns: Columns) -> tuple[Bools, Bools]:
     """Bits of the places shown, and lists whose click cannot be: a position that is no number or not of the list."""
-    number = clicked.cast(pl.Float64, strict=False).fill_null(np.nan).to_numpy()
-    none = (clicked.is_null() | (clicked.cast(pl.String).str.strip_chars() == "")).to_numpy()
-    none = none | (np.isnan(number) if clicked.dtype.is_float() else False)
+    text = clicked.cast(pl.String).str.strip_chars()
+    number = text.cast(pl.Float64, strict=False).fill_null(np.nan).to_numpy()
+    none = text.str.to_lowercase().fill_null("").is_in(["", "nan"]).to_numpy()
     place = number - columns.first_position
     none = none | (place < 0)
     wrong = ~none & ~((place < shown.size) & (place == np.floor(place)))
@@ -144,11 +147,12 @@ def _by_position(clicked: pl.Series, shown: Shown, columns: Columns) -> tuple[Bo
 
 
 def _by_item(clicked: pl.Series, shown: Shown, columns: Columns) -> tuple[Bools, Bools]:
-    given = clicked.cast(pl.String).fill_null("")
-    bits = (given.gather(shown.row) == shown.item.cast(pl.String)).fill_null(False).to_numpy()
+    given = as_text(clicked).fill_null("")
+    given = given if columns.separator is None else given.str.strip_chars()
+    bits = (given.gather(shown.row) == as_text(shown.item)).fill_null(False).to_numpy()
     found: Bools = np.zeros(shown.size.size, np.bool_)
     found[shown.row[bits]] = True
-    return bits, (given != "").to_numpy() & ~found
+    return bits, ~given.is_in(["", "-1"]).to_numpy() & ~found
 
 
 def _by_bits(clicked: pl.Series, shown: Shown, columns: Columns) -> tuple[Bools, Bools]:
@@ -170,8 +174,8 @@ def _by_bits(clicked: pl.Series, shown: Shown, columns: Columns) -> tuple[Bools,
 def _by_items(clicked: pl.Series, shown: Shown, columns: Columns) -> tuple[Bools, Bools]:
     sizes = clicked.list.len().fill_null(0).to_numpy().astype(np.int64)
     given = Shown.of(clicked.list.explode(empty_as_null=False, keep_nulls=False), sizes)
-    asked = pl.DataFrame({"row": given.row, "item": given.item.cast(pl.String)}).unique()
-    there = pl.DataFrame({"row": shown.row, "item": shown.item.cast(pl.String)})
+    asked = pl.DataFrame({"row": given.row, "item": as_text(given.item)}).unique()
+    there = pl.DataFrame({"row": shown.row, "item": as_text(shown.item)})
     found = there.join(asked.with_columns(hit=True), on=["row", "item"], how="left", maintain_order="left")
     bits = found["hit"].fill_null(False).to_numpy()
     lost = asked.join(there, on=["row", "item"], how="anti")["row"].to_numpy()
@@ -193,6 +197,9 @@ def of_items(frame: pl.DataFrame, columns: Columns, carry: pl.DataFrame | None, 
         frame = pl.concat([carry, frame], how="vertical_relaxed") if frame.height else carry
     key = columns.key()
     facts = _item_facts(frame, columns).with_columns(pl.struct(key).rle_id().alias("__turn__"))
+    again = ~pl.struct("__turn__", columns.item or "").is_first_distinct() & pl.col("__why__").is_null()
+    twice = pl.when(again.any().over("__turn__")).then(pl.lit("an item twice"))
+    facts = facts.with_columns(pl.coalesce("__why__", twice).alias("__why__"))
     rest = None
     if not last and facts.height:
         going = facts["__turn__"] == facts["__turn__"][-1]
@@ -229,7 +236,7 @@ def _item_facts(frame: pl.DataFrame, columns: Columns) -> pl.DataFrame:
     place = pl.lit(0.0) if columns.position is None else pl.col(columns.position).cast(pl.Float64, strict=False)
     undated = pl.lit(False)
     if columns.time is not None and frame.height:
-        undated = pl.lit(pl.Series(np.isnan(seconds(frame[columns.time])[0])))
+        undated = pl.lit(pl.Series(~np.isfinite(seconds(frame[columns.time])[0])))
     boardless = pl.lit(False) if columns.board is None else pl.col(columns.board).is_null()
     name = pl.col(columns.item or "")
     why = (

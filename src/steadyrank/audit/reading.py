@@ -11,7 +11,7 @@ import polars as pl
 
 from ..arrays import Floats, Ints
 from .blocks import ROW, Block, Broken
-from .columns import Columns, understand
+from .columns import Columns, check_roles, understand
 from .files import blocks, kind_of, peek
 from .impressions import Rows, of_impressions, of_items
 from .looks import Looks, Slots
@@ -46,12 +46,14 @@ class Names:
     def _alike(self, values: pl.Series) -> pl.Series:
         """Values of the kind that came first."""
         kind = self._numbers["value"].dtype
-        try:
-            return values.cast(kind)
-        except pl.exceptions.PolarsError:
+        alike = values.cast(kind, strict=False)
+        lost = values.filter(~alike.cast(values.dtype, strict=False).eq_missing(values))
+        if len(lost):
             raise ValueError(
-                f"column {values.name} holds {kind} at first, such as {self.values[0]!r}, and {values.dtype} later"
-            ) from None
+                f"column {values.name} holds {kind} at first, such as {self.values[0]!r}, and {values.dtype} later, "
+                f"such as {lost[0]!r}"
+            )
+        return alike
 
 
 @dataclass
@@ -103,6 +105,7 @@ def read(
     `told`: columns by role, as far as they are not to be guessed. More than `most_broken` of the rows that cannot be
     used is an error, which shows some. `progress` is called with the number of rows read so far.
     """
+    check_roles(told)
     if not logs:
         raise ValueError("name at least one log")
     for log in logs:
@@ -132,9 +135,16 @@ def _numbered(
             if progress is not None:
                 progress(rows)
             yield Block(
-                frame.with_columns(pl.col(ROW) + offset),
+                _named(frame, columns).with_columns(pl.col(ROW) + offset),
                 [Broken(offset + row, why, text) for row, why, text in broken],
             )
+
+
+def _named(frame: pl.DataFrame, columns: Columns) -> pl.DataFrame:
+    """The rows with null in place of names that are infinite: these cannot be told in JSON."""
+    roles = {columns.item, columns.client, columns.board} - {None}
+    names = [name for name, kind in frame.schema.items() if name in roles and kind.is_float()]
+    return frame.with_columns(pl.when(pl.col(name).is_finite()).then(pl.col(name)) for name in names)
 
 
 class _Reader:
@@ -145,17 +155,22 @@ class _Reader:
         self.items, self.boards, self.clients, self.parts = Names(), Names(), Names(), _Parts()
         self.broken: list[Broken] = []
         self.n_broken = self.n_rows = 0
-        self.dated = False
+        self.dated: bool | None = None
         self.rest: pl.DataFrame | None = None
 
     def take(self, block: Block) -> None:
         """Add a block."""
         self.n_rows += block.frame.height + len(block.broken)
         self._note(block.broken, len(block.broken))
-        if self.columns.items is not None:
-            self._keep(of_impressions(block.frame, self.columns))
-        else:
-            self._keep(of_items(block.frame, self.columns, self.rest))
+        try:
+            if self.columns.items is not None:
+                self._keep(of_impressions(block.frame, self.columns))
+            else:
+                self._keep(of_items(block.frame, self.columns, self.rest))
+        except pl.exceptions.PolarsError as error:
+            kinds = ", ".join(f"{name} ({kind})" for name, kind in block.frame.drop(ROW).schema.items())
+            first, why = block.frame[ROW][0], str(error).splitlines()[0]
+            raise ValueError(f"rows from {first} on are not as those before; they hold {kinds}: {why}") from None
 
     def finish(self) -> None:
         """Add the rows that waited for the next block."""
@@ -182,7 +197,11 @@ class _Reader:
 
     def _keep(self, rows: Rows) -> None:
         self._note(rows.broken, rows.n_broken)
-        self.dated, self.rest = self.dated or rows.dated, rows.rest
+        self.rest = rows.rest
+        if rows.time is not None and rows.time.size:
+            if self.dated not in (None, rows.dated):
+                raise ValueError(f"column {self.columns.time} holds dates in some rows and numbers in others")
+            self.dated = rows.dated
         self.parts.add(
             item=self.items.numbers(rows.item), click=rows.click, size=rows.size, row=rows.row,
             last_row=rows.last_row,
@@ -213,8 +232,8 @@ class _Reader:
             board, client = board[order], None if client is None else client[order]
         return Log(
             files, columns, self.items.values, self.boards.values if columns.board else [None],
-            self.clients.values, looks, row, last_row, time, self.dated, client, board, self.n_rows, self.n_broken,
-            self.broken,
+            self.clients.values, looks, row, last_row, time, bool(self.dated), client, board, self.n_rows,
+            self.n_broken, self.broken,
         )  # fmt: skip
 
 

@@ -13,9 +13,10 @@ import polars as pl
 
 from .. import workers
 from ..settings import real
+from .boards import Part, parts
 from .clients import Client
 from .findings import Finding, Job, Suspect, analyse
-from .reading import Log, board_of, read
+from .reading import Log, read
 
 Source: TypeAlias = str | pathlib.Path | pl.DataFrame
 MOST_ITEMS = 1_000  # in JSON, those whose rate differs most
@@ -84,11 +85,14 @@ class Audit:
 
     def as_dict(self) -> dict[str, Any]:
         """For machines. With one board its items and rankings stand at the top, too."""
-        boards = [asdict(board) for board in self.boards]
+        boards = [
+            {**vars(b), "intervals": list(map(vars, b.intervals)), "clients": list(map(vars, b.clients))}
+            for b in self.boards
+        ]
         shared = ("items", "ranking", "clean_ranking", "clients")
         top = boards[0] if len(boards) == 1 else dict.fromkeys(shared)
         return {
-            "suspect_share": self.suspect_share, "intervals": [asdict(part) for part in self.intervals],
+            "suspect_share": self.suspect_share, "intervals": list(map(vars, self.intervals)),
             **{key: top[key] for key in shared},
             "files": self.files, "columns": self.columns, "rows": self.rows, "impressions": self.impressions,
             "broken_rows": self.broken, "broken_examples": self.examples, "cannot_tell": LIMITS, "boards": boards,
@@ -96,23 +100,24 @@ class Audit:
 
     def to_json(self) -> str:
         """`as_dict` as text."""
-        return json.dumps(self.as_dict(), ensure_ascii=False, default=str)
+        return json.dumps(self.as_dict(), allow_nan=False, default=str)
 
     def write_parquet(self, folder: pathlib.Path) -> list[pathlib.Path]:
-        """Write suspect intervals and impressions as two tables."""
+        """Write suspect intervals and impressions as two tables; `board` and `interval` say which belong together."""
         folder.mkdir(parents=True, exist_ok=True)
         table = [
             {
-                "board": None if part.board is None else str(part.board), "start_row": part.start_row,
+                "board": _text(board.board), "interval": number, "start_row": part.start_row,
                 "end_row": part.end_row, "start_time": _text(part.start_time), "end_time": _text(part.end_time),
                 "impressions": part.impressions, "certainty": part.certainty,
                 "items": [str(item["item"]) for item in part.items],
             }
-            for part in self.intervals
+            for board in self.boards for number, part in enumerate(board.intervals, 1)
         ]  # fmt: skip
         schema: dict[str, Any] = {
-            "board": pl.String, "start_row": pl.Int64, "end_row": pl.Int64, "start_time": pl.String,
-            "end_time": pl.String, "impressions": pl.Int64, "certainty": pl.Float64, "items": pl.List(pl.String),
+            "board": pl.String, "interval": pl.Int64, "start_row": pl.Int64, "end_row": pl.Int64,
+            "start_time": pl.String, "end_time": pl.String, "impressions": pl.Int64, "certainty": pl.Float64,
+            "items": pl.List(pl.String),
         }  # fmt: skip
         paths = [folder / "intervals.parquet", folder / "impressions.parquet"]
         pl.DataFrame(table, schema=schema).write_parquet(paths[0])
@@ -140,8 +145,7 @@ def run(
     be unusable. `on`: where boards are audited, "local" or "ray". `progress(step, done, of)` is called now and then;
     `of` is 0 while it is not known.
     """
-    sources = [log] if isinstance(log, (str, pathlib.Path, pl.DataFrame)) else list(log)
-    logs = [pathlib.Path(source) if isinstance(source, str) else source for source in sources]
+    logs = _sources(log)
     real("most_broken", most_broken, 0.0, 1.0)
     workers.check_place(on)
     if first_position not in (None, 0, 1):
@@ -151,26 +155,35 @@ def run(
         logs, columns, first_position=first_position, most_broken=most_broken,
         progress=lambda rows: say("reading", rows, 0),
     )  # fmt: skip
-    jobs = []
-    threads = max(1, (os.cpu_count() or 1) // len(told.boards))
-    for number in range(len(told.boards)):
-        chosen, looks = board_of(told, number)
-        client = None if told.client is None else told.client[chosen]
-        jobs.append(Job(number, looks, client, told.clients, threads))
+    boards = parts(told)
+    threads = max(1, (os.cpu_count() or 1) // len(boards))
+    jobs = [
+        Job(part.board, part.looks, part.client, [told.clients[c] for c in part.clients.tolist()], threads)
+        for part in boards
+    ]
     found: dict[int, Finding] = {}
     say("auditing", 0, len(jobs))
     for job, finding in workers.run(analyse, jobs, on=on):
         found[job.board] = finding
         say("auditing", len(found), len(jobs))
-    return _assemble(told, [found[job.board] for job in jobs])
+    return _assemble(told, boards, [found[job.board] for job in jobs])
 
 
-def _assemble(log: Log, findings: list[Finding]) -> Audit:
+def _sources(log: Source | Sequence[Source]) -> list[pathlib.Path | pl.DataFrame]:
+    """What is to be read, as paths and data frames."""
+    sources: list[Any] = list(log) if isinstance(log, (list, tuple)) else [log]
+    for source in sources:
+        if not isinstance(source, (str, pathlib.Path, pl.DataFrame)):
+            kind = type(source).__module__.partition(".")[0] + "." + type(source).__name__
+            raise ValueError(f"log must be a path, a polars.DataFrame, or a list of them, not {kind}")
+    return [pathlib.Path(source) if isinstance(source, str) else source for source in sources]
+
+
+def _assemble(log: Log, parts: list[Part], findings: list[Finding]) -> Audit:
     boards, flagged = [], []
-    for finding in findings:
-        chosen, _ = board_of(log, finding.board)
-        boards.append(_board(log, finding, chosen))
-        flagged += [_flags(log, finding, part, chosen) for part in finding.intervals]
+    for part, finding in zip(parts, findings, strict=True):
+        boards.append(_board(log, part, finding))
+        flagged += [_flags(log, part, suspect, i) for i, suspect in enumerate(finding.intervals, 1)]
     least, most = (sum(finding.suspect[i] for finding in findings) for i in (0, 1))
     total = max(log.looks.n, 1)
     empty = pl.DataFrame(schema={"row": pl.Int64, "board": pl.String, "interval": pl.Int64})
@@ -181,40 +194,37 @@ def _assemble(log: Log, findings: list[Finding]) -> Audit:
     )  # fmt: skip
 
 
-def _flags(log: Log, finding: Finding, part: Suspect, chosen: Any) -> pl.DataFrame:
-    rows = log.row[chosen[part.start : part.end]]
-    name = log.boards[finding.board]
-    board = pl.lit(None if name is None else str(name), pl.String).alias("board")
-    number = pl.lit(finding.intervals.index(part) + 1, pl.Int64).alias("interval")
-    return pl.DataFrame({"row": rows}).with_columns(board, number)
+def _flags(log: Log, part: Part, suspect: Suspect, number: int) -> pl.DataFrame:
+    board = pl.lit(_text(log.boards[part.board]), pl.String).alias("board")
+    rows = log.row[part.chosen[suspect.start : suspect.end]]
+    return pl.DataFrame({"row": rows}).with_columns(board, pl.lit(number, pl.Int64).alias("interval"))
 
 
-def _board(log: Log, finding: Finding, chosen: Any) -> Board:
+def _board(log: Log, part: Part, finding: Finding) -> Board:
     total = max(finding.impressions, 1)
+    names = [log.items[k] for k in part.items.tolist()]
     return Board(
-        log.boards[finding.board], finding.impressions, finding.clicks,
+        log.boards[part.board], finding.impressions, finding.clicks,
         (finding.suspect[0] / total, finding.suspect[1] / total), finding.unseen,
-        [_interval(log, finding, part, chosen) for part in finding.intervals], _items(log, finding),
-        [log.items[k] for k in finding.ranking.tolist()], [log.items[k] for k in finding.clean_ranking.tolist()],
+        [_interval(log, part, names, suspect) for suspect in finding.intervals], _items(names, finding),
+        [names[k] for k in finding.ranking.tolist()], [names[k] for k in finding.clean_ranking.tolist()],
         finding.n_clients, finding.clients, np.round(finding.points, 3).tolist(),
-        [(part.start, part.end) for part in finding.intervals],
+        [(suspect.start, suspect.end) for suspect in finding.intervals],
     )  # fmt: skip
 
 
-def _interval(log: Log, finding: Finding, part: Suspect, chosen: Any) -> Interval:
-    rows, ends = log.row[chosen], log.last_row[chosen] + 1
-
-    def span(places: tuple[int, int]) -> tuple[int, int]:
-        found = sorted(int(rows[i]) if i < rows.size else log.rows for i in places)
-        return found[0], found[1]
-
-    inside = slice(part.start, part.end)
-    items = [{**asdict(change), "item": log.items[change.item]} for change in part.changes]
+def _interval(log: Log, part: Part, names: list[Any], suspect: Suspect) -> Interval:
+    rows, ends = log.row[part.chosen], log.last_row[part.chosen] + 1
+    inside = slice(suspect.start, suspect.end)
+    last = rows.size - 1
+    starts = sorted(int(rows[min(i, last)]) for i in suspect.starts)
+    stops = sorted(int(ends[max(i, 1) - 1]) for i in suspect.ends)
+    items = [{**asdict(change), "item": names[change.item]} for change in suspect.changes]
     return Interval(
-        log.boards[finding.board], int(rows[inside].min()), int(ends[inside].max()),
-        _time(log, chosen, part.start), _time(log, chosen, part.end - 1),
-        span(part.starts), span(part.ends),
-        part.end - part.start, part.certainty, items,
+        log.boards[part.board], int(rows[inside].min()), int(ends[inside].max()),
+        _time(log, part.chosen, suspect.start), _time(log, part.chosen, suspect.end - 1),
+        (starts[0], starts[1]), (stops[0], stops[1]),
+        suspect.end - suspect.start, suspect.certainty, items,
     )  # fmt: skip
 
 
@@ -227,14 +237,14 @@ def _time(log: Log, chosen: Any, i: int) -> Any:
     return int(value) if value.is_integer() else value
 
 
-def _items(log: Log, finding: Finding) -> list[dict[str, Any]]:
+def _items(names: list[Any], finding: Finding) -> list[dict[str, Any]]:
     """Items whose rate differs most without the suspect part, all of them if they are few."""
     rank, clean = ({int(k): i + 1 for i, k in enumerate(order)} for order in (finding.ranking, finding.clean_ranking))
     gap = np.abs(finding.rate - finding.clean_rate)[finding.ranking]
     most = finding.ranking[np.argsort(-gap, kind="stable")][:MOST_ITEMS].tolist()
     return [
         {
-            "item": log.items[k], "looks": int(finding.looks[k]), "rate": float(finding.rate[k]),
+            "item": names[k], "looks": int(finding.looks[k]), "rate": float(finding.rate[k]),
             "clean_rate": float(finding.clean_rate[k]), "rank": rank[k], "clean_rank": clean[k],
         }
         for k in most

@@ -25,8 +25,8 @@ class Looks(NamedTuple):
 
     def only(self, chosen: Ints) -> "Looks":
         """Those of some impressions, in the order given."""
-        sizes = np.diff(self.first)[chosen]
+        sizes = self.first[chosen + 1] - self.first[chosen]
         first = np.zeros(chosen.size + 1, np.int64)
         np.cumsum(sizes, out=first[1:])
-        places = np.repeat(self.first[:-1][chosen] - first[:-1], sizes) + np.arange(first[-1])
+        places = np.repeat(self.first[chosen] - first[:-1], sizes) + np.arange(first[-1])
         return Looks(self.item[places], self.click[places], first, self.n_items)

@@ -147,8 +147,8 @@ def _interval(part: Interval, number: int) -> str:
     return (
         f"<h3>Interval {number}: rows {part.start_row:,} to {part.end_row - 1:,}{when}</h3>"
         f"<p>{part.impressions:,} impressions, certainty {surety(part.certainty)}. It begins between rows "
-        f"{part.start_rows[0]:,} and {part.start_rows[1]:,} and ends between rows {part.end_rows[0]:,} and "
-        f"{part.end_rows[1]:,} (95 %).</p>{items}"
+        f"{part.start_rows[0]:,} and {part.start_rows[1]:,} and ends between rows {part.end_rows[0] - 1:,} "
+        f"and {part.end_rows[1] - 1:,} (95 %).</p>{items}"
     )
 
 

@@ -108,9 +108,11 @@ def read(
     check_roles(told)
     if not logs:
         raise ValueError("name at least one log")
-    for log in logs:
-        if isinstance(log, pathlib.Path):
-            kind_of(log)
+    paths = [log for log in logs if isinstance(log, pathlib.Path)]
+    for i, path in enumerate(paths):
+        kind_of(path)
+        if path.resolve() in (other.resolve() for other in paths[:i]):
+            raise ValueError(f"{path} is named twice; its impressions would count twice")
     columns = understand(peek(logs), told, first_position)
     reader = _Reader(columns)
     for block in _numbered(logs, columns, progress):
@@ -240,14 +242,8 @@ class _Reader:
 def _refuse_broken(n_broken: int, rows: int, most: float, examples: list[Broken]) -> None:
     if rows == 0:
         raise ValueError("the log holds no rows")
-    if n_broken > most * rows:
+    if n_broken > most * rows or n_broken == rows:
         shown = "; ".join(f"row {row}: {why}: {text!r}" for row, why, text in examples)
         raise ValueError(
             f"{n_broken} of {rows} rows cannot be used, more than {most:.2%} (--most-broken); for instance {shown}"
         )
-
-
-def board_of(log: Log, number: int) -> tuple[Ints, Looks]:
-    """The impressions of one board, and their looks; items keep their numbers."""
-    chosen = np.flatnonzero(log.board == number)
-    return chosen, log.looks if chosen.size == log.looks.n else log.looks.only(chosen)

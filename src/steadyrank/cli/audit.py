@@ -69,32 +69,56 @@ def _run(options: argparse.Namespace) -> int:
         return _power(options)
     if not options.logs:
         raise ValueError("name a log to audit, for instance: steadyrank audit clicks.parquet")
-    for path in (options.page, options.parquet):
-        if path is not None and not path.parent.is_dir():
-            raise ValueError(f"{path.parent} is not a folder: {path} cannot be written")
+    _check_places(options.page, options.parquet)
     from ..audit import audit
-    from ..audit.page import page
 
     columns = {name: getattr(options, name) for name in _COLUMNS}
     found = audit(
         options.logs, first_position=options.first_position, most_broken=broken, on=options.on,
         progress=None if options.quiet or options.json else _Said().say, **columns,
     )  # fmt: skip
-    if options.page is not None:
-        _write(options.page, page(found))
-    tables = [] if options.parquet is None else found.write_parquet(options.parquet)
-    if options.json:
-        print(found.to_json())
-    else:
-        _tell(found, options.page, tables)
+    try:
+        written = _write_all(found, options.page, options.parquet)
+    finally:  # what was found is not lost with a full disk
+        print(found.to_json() if options.json else "\n".join(_told(found)))
+    if not options.json:
+        print("report: " + ", ".join(map(str, written)))
     return EXCEEDED if limit is not None and found.suspect_share[0] > limit else 0
+
+
+def _check_places(page: pathlib.Path | None, folder: pathlib.Path | None = None) -> None:
+    """Refuse to begin where the end could not be written."""
+    for path in (page, folder):
+        if path is None:
+            continue
+        place = path if path is folder and path.is_dir() else path.parent
+        if not place.is_dir():
+            raise ValueError(f"{place} is not a folder: {path} cannot be written")
+        if not os.access(place, os.W_OK):
+            raise ValueError(f"{place} is not writable: choose another place than {path}")
+    if page is not None and page.is_dir():
+        raise ValueError(f"--page {page} is a folder; name a file, for instance {page / 'audit.html'}")
+    if folder is not None and folder.exists() and not folder.is_dir():
+        raise ValueError(f"--parquet {folder} is a file; name a folder")
+
+
+def _write_all(found: Any, page: pathlib.Path | None, folder: pathlib.Path | None) -> list[pathlib.Path]:
+    from ..audit.page import page as drawn
+
+    if page is not None:
+        _write(page, drawn(found))
+    tables: list[pathlib.Path] = [] if folder is None else found.write_parquet(folder)
+    return [*([] if page is None else [page]), *tables]
 
 
 def _write(path: pathlib.Path, text: str) -> None:
     """All of a file or nothing of it."""
     part = path.with_name(f".{path.name}.part")
-    part.write_text(text, encoding="utf-8")
-    os.replace(part, path)
+    try:
+        part.write_text(text, encoding="utf-8", errors="backslashreplace")
+        os.replace(part, path)
+    finally:
+        part.unlink(missing_ok=True)
 
 
 class _Said:
@@ -110,25 +134,34 @@ class _Said:
             print(f"\r\033[K{words}", end=end, file=sys.stderr, flush=True)
 
 
-def _tell(found: Any, page: pathlib.Path, tables: list[pathlib.Path]) -> None:
-    print("read as: " + ", ".join(f"{what}: {name}" for what, name in found.columns.items()))
+def _told(found: Any) -> list[str]:
+    """What was found, in lines for people."""
+    from ..audit.page import surety
+
+    told = ["read as: " + ", ".join(f"{what}: {name}" for what, name in found.columns.items())]
     if found.broken:
         row, why, text = found.examples[0]
-        print(f"{found.broken:,} of {found.rows:,} rows could not be used; row {row}: {why}: {text}")
+        told.append(f"{found.broken:,} of {found.rows:,} rows could not be used; row {row}: {why}: {text}")
     low, high = found.suspect_share
-    print(f"{found.impressions:,} impressions, {100 * low:.2f} % to {100 * high:.2f} % of them suspect")
+    told.append(f"{found.impressions:,} impressions, {100 * low:.2f} % to {100 * high:.2f} % of them suspect")
     for part in found.intervals:
         where = "" if part.board is None else f"board {part.board}, "
         when = "" if part.start_time is None else f", {part.start_time} to {part.end_time}"
         items = ", ".join(
             f"{item['item']} {'+' if item['clicks'] > item['expected_clicks'] else '-'}" for item in part.items[:5]
         )
-        sure = f"{100 * part.certainty:.2f} % sure"
-        print(f"  {where}rows {part.start_row:,} to {part.end_row - 1:,}{when}: {sure}; {items}")
+        rows = f"rows {part.start_row:,} to {part.end_row - 1:,}"
+        told.append(f"  {where}{rows}{when}: {surety(part.certainty)} sure; {items}")
     n_clients = sum(board.n_clients for board in found.boards)
     if n_clients:
-        print(f"{n_clients:,} clients stand out")
-    print("report: " + ", ".join(map(str, [page, *tables])))
+        told.append(f"{n_clients:,} clients stand out")
+    return list(map(_harmless, told))
+
+
+def _harmless(line: str) -> str:
+    """A line without what would command a terminal, or what it cannot show: names come from the log."""
+    line = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in line)
+    return line.encode(sys.stdout.encoding or "utf-8", "backslashreplace").decode(sys.stdout.encoding or "utf-8")
 
 
 def _power(options: argparse.Namespace) -> int:
@@ -137,6 +170,10 @@ def _power(options: argparse.Namespace) -> int:
     from ..settings import whole
 
     seeds = whole("--seeds", options.seeds, 1, 1_000)
+    for given, flag in ((options.logs, "a log"), (options.json, "--json"), (options.parquet, "--parquet")):
+        if given:
+            raise ValueError(f"--power plants its own logs and draws a page: leave out {flag}")
+    _check_places(options.page)
     bar: list[Progress] = []
 
     def step(done: int, of: int) -> None:

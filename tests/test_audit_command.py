@@ -1,0 +1,163 @@
+"""The command and what it leaves behind when something is wrong, and logs of many boards."""
+
+import json
+import pathlib
+
+import numpy as np
+import polars as pl
+import pytest
+
+import steadyrank as sr
+from steadyrank.audit import audits
+from steadyrank.audit.boards import parts
+from steadyrank.audit.reading import read
+from steadyrank.cli import audit as command
+from steadyrank.cli import main
+
+N, K, D = 2_000, 20, 5
+
+
+def attacked(seed=0, span=(800, 1100)):
+    """Random lists; in the attack only bad items are clicked. Positions from 1, 0 for no click."""
+    rng = np.random.default_rng(seed)
+    lists = np.array([rng.permutation(K)[:D] for _ in range(N)])
+    bits = rng.random((N, D)) < np.linspace(0.5, 0.02, K)[lists]
+    bits[slice(*span)] = lists[slice(*span)] >= K // 2
+    return pl.DataFrame({"items": lists.tolist(), "clicked": np.where(bits.any(axis=1), bits.argmax(axis=1) + 1, 0)})
+
+
+@pytest.fixture
+def log(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    attacked().write_parquet(tmp_path / "log.parquet")
+    return tmp_path / "log.parquet"
+
+
+def audit(capsys, *arguments):
+    code = main(["audit", *map(str, arguments)])
+    return code, *capsys.readouterr()
+
+
+@pytest.mark.parametrize(
+    ("flags", "words"),
+    [
+        (["--page", "."], "--page . is a folder; name a file"),
+        (["--parquet", "log.parquet"], "--parquet log.parquet is a file; name a folder"),
+        (["--parquet", "none/flagged"], "none is not a folder"),
+        (["log.parquet"], "log.parquet is named twice"),
+        (["--power"], "--power plants its own logs and draws a page: leave out a log"),
+        (["--time", "when"], "--time names 'when', which is no column; columns found: items"),
+    ],
+)
+def test_bad_flags_are_answered_before_any_work(log, capsys, monkeypatch, flags, words):
+    monkeypatch.setattr(audits, "analyse", None)
+    code, out, error = audit(capsys, log, *flags)
+    assert (code, out) == (2, "")
+    assert words in error
+
+
+def test_a_place_that_cannot_be_written_is_refused_before_any_work(log, capsys, monkeypatch):
+    monkeypatch.setattr(command.os, "access", lambda path, mode: False)
+    for flags in (["--page", "a.html"], ["--json", "--parquet", "."]):
+        code, out, error = audit(capsys, log, *flags)
+        assert (code, out) == (2, "")
+        assert ". is not writable: choose another place than" in error
+
+
+@pytest.mark.parametrize("flag", ["--json", "--parquet"])
+def test_power_takes_no_flags_of_logs(tmp_path, capsys, monkeypatch, flag):
+    monkeypatch.chdir(tmp_path)
+    code, out, error = audit(capsys, "--power", flag, *(["flagged"] if flag == "--parquet" else []))
+    assert (code, out) == (2, "")
+    assert f"leave out {flag}" in error
+    assert "none is not a folder" in audit(capsys, "--power", "--page", "none/power.html")[2]
+
+
+def test_what_was_found_is_not_lost_with_a_full_disk(log, tmp_path, capsys, monkeypatch):
+    def full(self, text, **options):
+        self.write_bytes(b"half")
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(pathlib.Path, "write_text", full)
+    code, out, error = audit(capsys, log, "--json", "--page", "audit.html")
+    assert code == 2
+    assert json.loads(out)["intervals"]
+    assert "No space left on device" in error
+    assert [path.name for path in tmp_path.iterdir()] == ["log.parquet"]
+
+
+def test_names_do_not_command_the_terminal(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    name = pl.element().cast(pl.String) + "\x1b[2J\n\u2028"
+    attacked().with_columns(pl.col("items").list.eval(name)).write_parquet("log.parquet")
+    code, out, _ = audit(capsys, "log.parquet")
+    assert code == 0
+    assert "\x1b" not in out
+    assert "\\x1b[2J\\n\\u2028 +" in out
+    assert "over 99.9 % sure" in out  # never a round 100
+
+
+def test_json_is_plain_whatever_the_names(tmp_path):
+    name = pl.element().cast(pl.String) + "é\u2028<"
+    found = sr.audit(attacked().with_columns(pl.col("items").list.eval(name)))
+    assert found.to_json().isascii()
+    assert all(item["item"].endswith("é\u2028<") for item in json.loads(found.to_json())["intervals"][0]["items"])
+
+
+@pytest.mark.parametrize("log", [5, None, {"items": [1]}, pl.LazyFrame({"items": [1]}), [pl.Series([1])]])
+def test_what_is_no_log_is_refused(log):
+    with pytest.raises(ValueError, match=r"log must be a path, a polars.DataFrame, or a list of them, not \w+\.\w+"):
+        sr.audit(log)
+
+
+def test_a_log_of_which_nothing_can_be_used_is_refused():
+    frame = pl.DataFrame({"items": [["a", "a"]] * 3, "clicked": [1] * 3, "board": ["x"] * 3})
+    with pytest.raises(ValueError, match="3 of 3 rows cannot be used"):
+        sr.audit(frame, most_broken=1.0)
+
+
+def boards_of(n):
+    """A log whose boards take turns, the first attacked, each with items and clients of its own."""
+    frames = [
+        attacked(i, (800, 1100) if i == 0 else (0, 0)).with_columns(
+            pl.col("items").list.eval(pl.element() + 100 * i), board=pl.lit(i), client=pl.int_range(N) % 50 + 1000 * i
+        )
+        for i in range(n)
+    ]
+    return pl.concat(frames)[np.arange(n * N).reshape(n, N).T.ravel()]
+
+
+def test_a_board_costs_what_it_holds():
+    log = read([boards_of(3)], {})
+    for part in parts(log):
+        assert part.looks.n_items == part.items.size == K
+        assert part.clients.size == 50
+        assert part.looks.item.max() == K - 1
+        assert {log.items[k] // 100 for k in part.items} == {log.boards[part.board]}
+        assert {log.clients[c] // 1000 for c in part.clients} == {log.boards[part.board]}
+
+
+def test_boards_with_items_and_clients_of_their_own():
+    found, alone = sr.audit(boards_of(3)), sr.audit(boards_of(1))
+    assert [len(board.intervals) for board in found.boards] == [1, 0, 0]
+    assert found.boards[0].ranking == alone.boards[0].ranking
+    assert found.boards[0].clients == alone.boards[0].clients
+    assert {item // 100 for item in found.boards[2].ranking} == {2}
+
+
+def test_tables_of_boards_can_be_joined(tmp_path):
+    frame = pl.concat([boards_of(1), boards_of(1).with_columns(board=7)])
+    found = sr.audit(frame)
+    found.write_parquet(tmp_path / "flagged")
+    intervals, rows = (
+        pl.read_parquet(tmp_path / "flagged" / f"{name}.parquet") for name in ("intervals", "impressions")
+    )
+    joined = rows.join(intervals, on=["board", "interval"])
+    assert joined.height == rows.height == intervals["impressions"].sum() > 0
+    assert joined.filter(~pl.col("row").is_between("start_row", "end_row", closed="left")).is_empty()
+
+
+def test_edges_lie_in_their_ranges_where_boards_take_turns():
+    (part,) = sr.audit(boards_of(3)).intervals
+    assert part.start_rows[0] <= part.start_row <= part.start_rows[1]
+    assert part.end_rows[0] <= part.end_row <= part.end_rows[1]

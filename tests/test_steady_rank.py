@@ -16,7 +16,19 @@ from steadyrank.evidence import Rule, distinct_evidence, judge, weigh
 from steadyrank.hedge import hedged_list
 from steadyrank.kernels import cascade_like, cascade_value
 from steadyrank.populations import fit_prior, log_predictive
-from steadyrank.regimes import CURRENT, MOST_LATE, SPANS, STORED, Regimes, clear_span, count, count_late, move, rival
+from steadyrank.regimes import (
+    CURRENT,
+    MOST_LATE,
+    MOST_SPAN_LATE,
+    SPANS,
+    STORED,
+    Regimes,
+    clear_span,
+    count,
+    count_late,
+    move,
+    rival,
+)
 
 SteadyRank = sr.learners()["SteadyRank"]
 K, D = 24, 3
@@ -450,6 +462,18 @@ def test_late_answers_move_with_their_rounds():
     assert learner.regimes.late_rounds[:3].tolist() == [1, 1, 0]
     assert [np.flatnonzero(row).tolist() for row in learner.regimes.late_seen[:2]] == [[0, 1, 2, 3], [16, 17, 18, 19]]
     assert learner.regimes.late_wins[:2].sum(1).tolist() == [0, 1]
+
+
+def test_a_span_takes_no_more_late_rounds_than_16_bits_hold():
+    regimes = Regimes.create(2)
+    ranking, clicks = np.array([1]), np.array([True])
+    count(regimes, ranking, clicks, 1, 1)
+    regimes.span_late_rounds[:] = regimes.span_late_seen[:, 1] = MOST_SPAN_LATE - 1
+    for _ in range(3):
+        count_late(regimes, ranking, clicks, 1, 2)
+    assert (regimes.span_late_rounds == MOST_SPAN_LATE).all()
+    assert (regimes.span_late_seen[:, 1] == MOST_SPAN_LATE).all()
+    assert regimes.late_seen[0, 1] == 3
 
 
 def test_late_answers_never_overflow():

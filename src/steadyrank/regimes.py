@@ -5,13 +5,14 @@ from typing import NamedTuple
 import numpy as np
 
 from ._jit import kernel, lean
-from .arrays import Counts, Floats, Ints
+from .arrays import Counts, Floats, Ints, Small
 from .populations import fit_prior
 
 MOST_REGIMES = 6
 SPANS = 4  # recent counts are kept for 1, 4, 16 and 64 windows
 SPAN_FACTOR = 4
 LOG = 64  # changes remembered, the latest ones
+MOST_SPAN_LATE = 2**15 - 1  # late rounds of a span, each with at most one look at an item: they fit into 16 bits
 MOST_LATE = 2**30  # late looks at an item, so that two such numbers fit into 32 bits together; more say nothing new
 
 CURRENT, STORED, OPENED, CHANGES, LEARNT = range(5)  # places of Regimes.tally
@@ -36,8 +37,8 @@ class Regimes(NamedTuple):
     number: Ints  # [MOST_REGIMES] 1, 2, ... in order of opening; a place may be used again
     span_seen: Counts  # [SPANS, K] part of the current regime's counts; at most 64 windows, which 32 bits hold
     span_wins: Counts  # [SPANS, K]
-    span_late_seen: Counts  # [SPANS, K] late feedback of the same rounds: it goes where they go
-    span_late_wins: Counts  # [SPANS, K]
+    span_late_seen: Small  # [SPANS, K] late feedback of the same rounds: it goes where they go
+    span_late_wins: Small  # [SPANS, K]
     span_rounds: Ints  # [SPANS] in time
     span_late_rounds: Ints  # [SPANS]
     span_start: Ints  # [SPANS] first round
@@ -58,9 +59,10 @@ class Regimes(NamedTuple):
         stored, late, priors = (zeros(r, k), zeros(r, k)), (small(r), small(r)), (np.ones((r, 2)), np.ones((r, 2)))
         names = zeros(r), zeros(r), np.ones(r, np.int64), zeros(r)
         names[3][0] = 1
-        spans, sizes = (small(SPANS), small(SPANS), small(SPANS), small(SPANS)), (zeros(SPANS), zeros(SPANS))
+        late_spans = np.zeros((SPANS, k), np.int16), np.zeros((SPANS, k), np.int16)
+        spans, sizes = (small(SPANS), small(SPANS)), (zeros(SPANS), zeros(SPANS))
         tally, log = np.array([0, 1, 1, 0, 0], np.int64), zeros(LOG, 4)
-        return cls(*stored, *late, *priors, *names, *spans, *sizes, zeros(SPANS), tally, log)
+        return cls(*stored, *late, *priors, *names, *spans, *late_spans, *sizes, zeros(SPANS), tally, log)
 
 
 @lean
@@ -114,7 +116,8 @@ def count_late(regimes, ranking, clicks, examined, t):
     if place != regimes.tally[CURRENT]:
         return
     for j in range(SPANS):
-        if regimes.span_rounds[j] > 0 and t >= regimes.span_start[j]:
+        room = regimes.span_late_rounds[j] < MOST_SPAN_LATE
+        if room and regimes.span_rounds[j] > 0 and t >= regimes.span_start[j]:
             add(regimes.span_late_seen[j], regimes.span_late_wins[j], ranking, clicks, examined)
             regimes.span_late_rounds[j] += 1
 

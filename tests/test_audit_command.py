@@ -161,3 +161,5 @@ def test_edges_lie_in_their_ranges_where_boards_take_turns():
     (part,) = sr.audit(boards_of(3)).intervals
     assert part.start_rows[0] <= part.start_row <= part.start_rows[1]
     assert part.end_rows[0] <= part.end_row <= part.end_rows[1]
+    assert {row % 3 for row in part.start_rows} == {0}  # the first board has every third row
+    assert {row % 3 for row in (*part.end_rows, part.end_row)} == {1}  # before which its intervals end

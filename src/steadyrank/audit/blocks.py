@@ -10,6 +10,7 @@ import polars as pl
 
 ROW = "__row__"  # the column with the number of the row in its file, from 0
 BLOCK = 16_000_000  # bytes of text at once
+EXAMPLES = 5  # broken rows that are shown
 LONGEST = 120  # characters of an example
 _MOST_LINES = 1_000  # of one quoted field; beyond that a quote is taken for one that never ends
 

@@ -8,11 +8,9 @@ import numpy.typing as npt
 import polars as pl
 
 from ..arrays import Bools, Floats, Ints
-from .blocks import ROW, Broken
+from .blocks import EXAMPLES, ROW, Broken
 from .columns import Columns
 from .lists import as_text, split_lists
-
-_EXAMPLES = 5
 
 
 @dataclass
@@ -55,7 +53,7 @@ def _extras(frame: pl.DataFrame, columns: Columns) -> dict[str, Any]:
 
 
 def _examples(frame: pl.DataFrame, why: pl.Series) -> list[Broken]:
-    chosen = frame.with_columns(why.alias("__why__")).filter(pl.col("__why__").is_not_null()).head(_EXAMPLES)
+    chosen = frame.with_columns(why.alias("__why__")).filter(pl.col("__why__").is_not_null()).head(EXAMPLES)
     return [
         Broken(row[ROW], row["__why__"], str({k: v for k, v in row.items() if not k.startswith("__")})[:160])
         for row in chosen.to_dicts()

@@ -10,13 +10,11 @@ import numpy.typing as npt
 import polars as pl
 
 from ..arrays import Floats, Ints
-from .blocks import ROW, Block, Broken
+from .blocks import EXAMPLES, ROW, Block, Broken
 from .columns import Columns, check_roles, understand
 from .files import blocks, kind_of, peek
 from .impressions import Rows, of_impressions, of_items
 from .looks import Looks, Slots
-
-EXAMPLES = 5  # broken rows that are shown
 
 
 class Names:

@@ -1,6 +1,7 @@
 """The command and what it leaves behind when something is wrong, and logs of many boards."""
 
 import json
+import os
 import pathlib
 
 import numpy as np
@@ -84,6 +85,16 @@ def test_what_was_found_is_not_lost_with_a_full_disk(log, tmp_path, capsys, monk
     assert json.loads(out)["intervals"]
     assert "No space left on device" in error
     assert [path.name for path in tmp_path.iterdir()] == ["log.parquet"]
+
+
+def test_a_pipe_is_written_to_and_not_replaced(log, tmp_path, capsys):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDWR)  # both ends, so that neither waits for the other
+    assert audit(capsys, log, "--json", "--page", pipe)[0] == 0
+    assert pipe.is_fifo()
+    assert os.read(reader, 15) == b"<!doctype html>"
+    os.close(reader)
 
 
 def test_names_do_not_command_the_terminal(tmp_path, capsys, monkeypatch):

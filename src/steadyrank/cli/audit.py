@@ -112,13 +112,16 @@ def _write_all(found: Any, page: pathlib.Path | None, folder: pathlib.Path | Non
 
 
 def _write(path: pathlib.Path, text: str) -> None:
-    """All of a file or nothing of it."""
-    part = path.with_name(f".{path.name}.part")
+    """All of a file or nothing of it; a device or a pipe is written to, never replaced."""
+    through = path.exists() and not path.is_file()
+    part = path if through else path.with_name(f".{path.name}.part")
     try:
         part.write_text(text, encoding="utf-8", errors="backslashreplace")
-        os.replace(part, path)
+        if not through:
+            os.replace(part, path)
     finally:
-        part.unlink(missing_ok=True)
+        if not through:
+            part.unlink(missing_ok=True)
 
 
 class _Said:

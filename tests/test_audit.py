@@ -215,11 +215,11 @@ def test_two_attacks_that_differ_are_both_found():
 
 
 def test_planted_attacks_are_found():
-    """Seeds that chose nothing. Of 96 attacks at least 86 are found, nine tenths of the interval at least."""
-    chosen = [case for case in power.cases(2, 5_000) if case.share in (0.05, 0.25)]
+    """A seed that chose nothing. Of 48 attacks at least 42 are found, nine tenths of the interval at least."""
+    chosen = [case for case in power.cases(1, 5_000) if case.share in (0.05, 0.25)]
     hits = [power.play(case, lambda: None).overlap >= 0.9 for case in chosen]
-    assert len(hits) == 96
-    assert sum(hits) >= 86
+    assert len(hits) == 48
+    assert sum(hits) >= 42
 
 
 def test_honest_logs_are_not_blamed():

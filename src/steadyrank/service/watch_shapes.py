@@ -5,7 +5,7 @@ from typing import Annotated, TypeAlias
 from msgspec import Meta
 
 from .labels import WORDS
-from .shapes import BoardOut, Shape
+from .shapes import BoardOut, ItemOut, Shape
 
 
 class LabelIn(Shape):
@@ -31,15 +31,9 @@ class LabelsOut(Shape):
     labels: list[LabelOut]
 
 
-class WatchItem(Shape):
+class WatchItem(ItemOut):
     """An item: its plain click rate, and its attraction in the trusted regime with a 95 % interval."""
 
-    item: str
-    active: bool
-    looks: int
-    clicks: int
-    rate: float
-    estimate: float | None
     low: float | None
     high: float | None
 

@@ -10,8 +10,8 @@ import numpy as np
 from drawing import write_table
 
 import steadyrank as sr
-from steadyrank.evidence import Rule
 from steadyrank.learners.steady_rank import SteadyRank
+from steadyrank.parts.evidence import Rule
 from steadyrank.studies.matrix import ATTACKS, HELD_OUT, PROFILES, WHEN
 
 NEVER = 1e12

@@ -6,13 +6,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import steadyrank as sr
-from steadyrank.bounds import ALIKE, LAST, POOL, REACH, SURE, Bounds, keep
-from steadyrank.captied import draw_places
 from steadyrank.contract import NOTE_EXTRA, Problem, call_rank, call_update, make
+from steadyrank.indices.bounds import ALIKE, LAST, POOL, REACH, SURE, Bounds, keep
+from steadyrank.indices.captied import draw_places
+from steadyrank.indices.kl_lines import draw_line
+from steadyrank.indices.ranks import hold, rank_by_bounds
+from steadyrank.indices.shortlist import at_least, gather
 from steadyrank.kernels import kl_upper, rank_by_index
-from steadyrank.kl_lines import draw_line
-from steadyrank.ranks import hold, rank_by_bounds
-from steadyrank.shortlist import at_least, gather
 
 INDEX_LEARNERS = {
     "CascadeUCB1": {}, "CascadeKLUCB": {}, "CascadeUCBV": {}, "TimeBlocks": {}, "MUCBV": {"corruption": 0},

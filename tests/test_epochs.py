@@ -8,8 +8,9 @@ import pytest
 import references
 import steadyrank as sr
 from duels import D, K, duel
-from steadyrank import chance, epochs
+from steadyrank import chance
 from steadyrank.contract import NOTE_EXTRA, Problem, call_update, make
+from steadyrank.parts import epochs
 
 
 class CBARBAR:

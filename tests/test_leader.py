@@ -11,8 +11,8 @@ from scipy import optimize, special
 import references
 import steadyrank as sr
 from duels import ATTRACTION, D, K, T, duel
-from steadyrank import leader
 from steadyrank.contract import NOTE_EXTRA, Problem, call_rank, call_update, make
+from steadyrank.parts import leader
 
 VARIANTS = ["lbinf", "lbinfv", "hybrid"]
 

@@ -12,7 +12,7 @@ import steadyrank as sr
 from duels import ATTRACTION, D, K, T, duel
 from steadyrank.contract import NOTE_EXTRA, Problem, call_rank, call_update, make, memory
 from steadyrank.learners.ts_cascade import sample
-from steadyrank.selection import judge, suspend, threshold
+from steadyrank.parts.selection import judge, suspend, threshold
 
 
 def mean(bits):

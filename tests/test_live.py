@@ -7,8 +7,8 @@ import pytest
 
 import steadyrank as sr
 from steadyrank.contract import NOTE_EXTRA, Problem, call_rank, call_update, make, memory
-from steadyrank.fold import Fold
-from steadyrank.snapshots import Unreadable
+from steadyrank.live.fold import Fold
+from steadyrank.live.snapshots import Unreadable
 
 LIVE = sorted(name for name, cls in sr.learners().items() if cls.live)
 ITEMS = [f"item {k}" for k in range(12)]

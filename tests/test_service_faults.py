@@ -7,9 +7,9 @@ import sqlite3
 import pytest
 
 from service_tools import ITEMS, Clocks, Local, replayed, serving
-from steadyrank import snapshots
 from steadyrank.cli import main
 from steadyrank.client import Client
+from steadyrank.live import snapshots
 from steadyrank.service import events, journal, recovery, tickets
 from steadyrank.service.app import Service
 from steadyrank.service.boards import Board

@@ -14,7 +14,7 @@ from hypothesis import given
 
 import steadyrank as sr
 from service_tools import ITEMS, Server, replayed, serving
-from steadyrank import snapshots
+from steadyrank.live import snapshots
 from steadyrank.service import events, recovery
 from steadyrank.service.boards import Board
 from steadyrank.service.labels import Label, Labels, Spans, lay

@@ -11,12 +11,11 @@ from scipy import special, stats
 import steadyrank as sr
 from steady_reference import Steady
 from steadyrank.contract import NOTE_EXTRA, Problem, call_rank, call_update, make
-from steadyrank.draws import CLOSE, draw_all, draw_over, draw_top
-from steadyrank.evidence import Rule, distinct_evidence, judge, weigh
-from steadyrank.hedge import hedged_list
+from steadyrank.indices.draws import CLOSE, draw_all, draw_over, draw_top
 from steadyrank.kernels import cascade_like, cascade_value
-from steadyrank.populations import fit_prior, log_predictive
-from steadyrank.regimes import (
+from steadyrank.parts.evidence import Rule, distinct_evidence, judge, weigh
+from steadyrank.parts.hedge import hedged_list
+from steadyrank.parts.regimes import (
     CURRENT,
     MOST_LATE,
     MOST_SPAN_LATE,
@@ -29,6 +28,7 @@ from steadyrank.regimes import (
     move,
     rival,
 )
+from steadyrank.populations import fit_prior, log_predictive
 
 SteadyRank = sr.learners()["SteadyRank"]
 K, D = 24, 3

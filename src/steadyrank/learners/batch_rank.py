@@ -5,8 +5,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..batches import ANY, complete, count_least, fill, finish, stage_length
 from ..contract import Ints, Problem
+from ..parts.batches import ANY, complete, count_least, fill, finish, stage_length
 from ..settings import known_horizon
 
 

@@ -7,8 +7,8 @@ import numpy as np
 
 from .. import chance
 from ..contract import Floats, Ints, Problem
-from ..epochs import LAMBDAS, begin_epoch, draw_arm, end_epoch
 from ..kernels import top_allowed
+from ..parts.epochs import LAMBDAS, begin_epoch, draw_arm, end_epoch
 from ..settings import choice, flag, known_horizon, real, refuse_unused
 
 Lambda: TypeAlias = Literal["paper", "log2", "code-1024", "code-64", "code-4", "one"]

@@ -4,10 +4,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..bounds import Bounds
 from ..contract import Floats, Ints, Problem
+from ..indices.bounds import Bounds
+from ..indices.kl_lines import keep_kl, rank_by_kl
 from ..kernels import count_bits
-from ..kl_lines import keep_kl, rank_by_kl
 
 
 class CascadeKLUCB(NamedTuple):

@@ -4,7 +4,7 @@ import math
 from typing import NamedTuple
 
 from ..contract import Problem
-from ..layers import Layers, bar, observe_layer, rank_by_position
+from ..parts.layers import Layers, bar, observe_layer, rank_by_position
 from ..settings import known_horizon, real, whole
 
 

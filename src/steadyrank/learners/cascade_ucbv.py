@@ -4,10 +4,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..bounds import Bounds, keep
 from ..contract import Floats, Ints, Problem
+from ..indices.bounds import Bounds, keep
+from ..indices.ranks import rank_by_bounds
 from ..kernels import count_bits, mean_index
-from ..ranks import rank_by_bounds
 from ..settings import real
 
 

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..contract import Problem
-from ..layers import Layers, observe_layer, pick_least
+from ..parts.layers import Layers, observe_layer, pick_least
 from ..settings import known_horizon, real, whole
 
 

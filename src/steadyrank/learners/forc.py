@@ -6,8 +6,8 @@ from typing import NamedTuple
 import numpy as np
 
 from ..contract import Counts, Problem
-from ..layers import Layers, count_layers, draw_layer, observe_layer
-from ..relations import add_edges, pick, release
+from ..parts.layers import Layers, count_layers, draw_layer, observe_layer
+from ..parts.relations import add_edges, pick, release
 from ..settings import known_horizon, real
 
 

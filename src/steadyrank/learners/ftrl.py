@@ -7,7 +7,7 @@ import numpy as np
 
 from ..contract import Floats, Ints, Problem
 from ..kernels import count_bits, top_allowed
-from ..leader import LBINF, LBINFV, TSALLIS, lead, sigmoid, systematic
+from ..parts.leader import LBINF, LBINFV, TSALLIS, lead, sigmoid, systematic
 from ..settings import choice, known_horizon, real, refuse_unused
 
 Variant: TypeAlias = Literal["lbinf", "lbinfv", "hybrid", "tsallis"]

@@ -5,13 +5,14 @@ from typing import Literal, NamedTuple, TypeAlias, get_args
 
 import numpy as np
 
-from .. import chance, gcobe
-from ..bases import learn_from, rank_by_base
-from ..bounds import Bounds
+from .. import chance
 from ..contract import Bools, Floats, Ints, Problem
 from ..estimators import Calibration, Edge, Medians, Preset
+from ..indices.bounds import Bounds
 from ..partitions import Partition, Reading
-from ..selection import UNKNOWN_HORIZON
+from ..parts import gcobe
+from ..parts.bases import learn_from, rank_by_base
+from ..parts.selection import UNKNOWN_HORIZON
 from ..settings import choice, real, refuse_unused, whole
 
 Selection: TypeAlias = Literal["practical", "gcobe"]

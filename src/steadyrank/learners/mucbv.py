@@ -7,12 +7,12 @@ import numpy as np
 
 from .. import chance
 from .._jit import kernel
-from ..bounds import Bounds, keep
 from ..contract import Floats, Ints, Problem
 from ..estimators import Calibration, Edge, Medians, Preset, observe_list
+from ..indices.bounds import Bounds, keep
+from ..indices.ranks import rank_by_bounds
 from ..kernels import top_allowed
 from ..partitions import Partition, Reading
-from ..ranks import rank_by_bounds
 from ..settings import choice, real, whole
 
 Warmup: TypeAlias = Literal["capped", "literal", "cycled"]

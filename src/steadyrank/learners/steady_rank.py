@@ -5,11 +5,11 @@ from typing import NamedTuple
 import numpy as np
 
 from ..contract import Ints, Problem
-from ..draws import draw_all, draw_top
-from ..evidence import Rule, close_window
-from ..hedge import hedged_list
+from ..indices.draws import draw_all, draw_top
 from ..kernels import cascade_like, top
-from ..regimes import CHANGES, CURRENT, LEARNT, LOG, STORED, Regimes, count, count_late, rival, totals
+from ..parts.evidence import Rule, close_window
+from ..parts.hedge import hedged_list
+from ..parts.regimes import CHANGES, CURRENT, LEARNT, LOG, STORED, Regimes, count, count_late, rival, totals
 from ..settings import flag, real, whole
 from ..views import Change, Regime, View
 

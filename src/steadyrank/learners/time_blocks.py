@@ -4,11 +4,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..bounds import Bounds, keep
 from ..contract import Floats, Ints, Problem
 from ..estimators import TimeMedians, median_in_time, observe_in_time
+from ..indices.bounds import Bounds, keep
+from ..indices.ranks import rank_by_bounds
 from ..kernels import mean_index
-from ..ranks import rank_by_bounds
 from ..settings import real, whole
 
 

@@ -6,7 +6,7 @@ from dataclasses import asdict
 import msgspec
 import numpy as np
 
-from ..live import read_answer
+from ..live.ranker import read_answer
 from ..refusals import Refused
 from . import events, lists, overseeing, shapes, steering, watch_shapes
 from .boards import check_name

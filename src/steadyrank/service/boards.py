@@ -9,11 +9,11 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from .. import snapshots
 from ..contract import NOTE_EXTRA, Bools, Floats
-from ..fold import Fold
-from ..intake import OPEN, Intake
-from ..keeping import keep, restore
+from ..live import snapshots
+from ..live.fold import Fold
+from ..live.intake import OPEN, Intake
+from ..live.keeping import keep, restore
 from ..refusals import Refused
 from . import events
 from .events import AnyEvent, Config, Setting

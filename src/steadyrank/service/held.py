@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from ..intake import Ages
+from ..live.intake import Ages
 from ..refusals import Refused
 from . import events
 from .boards import Board

@@ -3,7 +3,7 @@
 import numpy as np
 
 from ..contract import Bools, Floats, Ints
-from ..fold import Fold
+from ..live.fold import Fold
 from .labels import FRAUD, HONEST, Spans
 from .timeline import Timeline
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ..live import read_answer
+from ..live.ranker import read_answer
 from ..refusals import Refused
 from . import events
 from .held import Held

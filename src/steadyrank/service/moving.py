@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from .. import snapshots
+from ..live import snapshots
 from .boards import Board, check_name
 from .events import AnyEvent, Created, decode, encode
 from .recovery import rebuild, steered

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Iterable
 from typing import Any, NamedTuple, TypeAlias
 
-from .. import snapshots
+from ..live import snapshots
 from . import events
 from .boards import Board
 from .events import Config, decode

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 
 from ..contract import Bools, Floats, Ints
-from ..fold import Fold
-from ..intake import OPEN
+from ..live.fold import Fold
+from ..live.intake import OPEN
 from ..views import View
 from .boards import Board
 from .held import Held

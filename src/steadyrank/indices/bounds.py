@@ -14,10 +14,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ._jit import lean, lent
-from .arrays import Counts, Floats, Ints
+from .._jit import lean, lent
+from ..arrays import Counts, Floats, Ints
+from ..kernels import value_of
 from .captied import ITEMS
-from .kernels import value_of
 from .shortlist import MORE, count_reaching
 
 _WINDOW = 1000  # bounds hold for a thousandth of the rounds so far, and a few rounds more

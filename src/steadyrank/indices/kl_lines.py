@@ -8,9 +8,9 @@ with equal (n, S) have equal ones, and tie as their indices do.
 
 import numpy as np
 
-from ._jit import kernel, lean, stack_floats, stack_ints
+from .._jit import kernel, lean, stack_floats, stack_ints
+from ..kernels import arrange, kl_upper
 from .bounds import GUESS, LAST, LEVEL, LINEAR, POOL, REACH, ROOT, SURE, counts_tie, keep, renew, time_parts
-from .kernels import arrange, kl_upper
 from .ranks import LONGEST, all_true, fill_tied, hold, room
 from .shortlist import SLACK, at_least, gather, name, place
 

@@ -6,10 +6,10 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from .contract import NOTE_EXTRA, Bools, Floats, Ints
+from ..contract import NOTE_EXTRA, Bools, Floats, Ints
+from ..refusals import Refused
+from ..settings import flag, whole
 from .fold import Fold
-from .refusals import Refused
-from .settings import flag, whole
 
 Outcome: TypeAlias = Literal["learnt", "waiting", "late", "duplicate"]
 

@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from ._jit import lean, stack_floats, stack_ints
+from .._jit import lean, stack_floats, stack_ints
+from ..kernels import place_index, value_of
 from .bounds import ALIKE, FEWEST, FIRST, GUESS, LAST, LEVEL, LINEAR, POOL, REACH, ROOT, SURE, counts_tie, time_parts
 from .captied import CHUNK, GROUP, draw_tied
-from .kernels import place_index, value_of
 from .shortlist import ROOM, gather, name, place
 
 LONGEST = 256  # longer lists gain nothing here

@@ -10,8 +10,8 @@ import math
 
 import numpy as np
 
-from ._jit import kernel, lean, stack_floats
-from .kernels import rank_by_index, top_allowed
+from .._jit import kernel, lean, stack_floats
+from ..kernels import rank_by_index, top_allowed
 
 UNKNOWN_HORIZON = 2**20  # where the grid of guesses ends if the horizon is unknown
 _TEST_EVERY, _LEAST_PLAYS = 100, 50

@@ -8,9 +8,9 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ._jit import kernel
-from .chance import uniform
-from .kernels import arrange, cascade_value
+from .._jit import kernel
+from ..chance import uniform
+from ..kernels import arrange, cascade_value
 
 _FEW = 30.0  # planned draws below which the actual number is the better divisor (ours)
 

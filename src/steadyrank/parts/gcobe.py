@@ -22,10 +22,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ._jit import lean
-from .arrays import Floats, Ints
-from .chance import philox
-from .settings import known_horizon, whole
+from .._jit import lean
+from ..arrays import Floats, Ints
+from ..chance import philox
+from ..settings import known_horizon, whole
 
 K, PHASE, GONE, INSTANCE, ENGINE, TAU, EPOCH, GENERATION, LEADER = range(9)  # places of `counts`
 DHAT, M, R0, R1 = range(4)  # places of `numbers`

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from ._jit import lean
+from .._jit import lean
 
 CLOSE = 0.5615  # exp(-Euler's gamma), rounded up
 

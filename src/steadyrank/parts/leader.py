@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from ._jit import kernel
+from .._jit import kernel
 
 LBINF, LBINFV, HYBRID, TSALLIS = range(4)
 _FAR = 600.0  # logits beyond this are not numbers apart from 0 and 1 any more

@@ -7,8 +7,8 @@ from a new one that may differ in any item. Nothing here reads what came late.
 import math
 from typing import NamedTuple
 
-from ._jit import lean, stack_floats
-from .populations import log_beta, log_predictive
+from .._jit import lean, stack_floats
+from ..populations import log_beta, log_predictive
 from .regimes import (
     CHANGES,
     CURRENT,

@@ -9,14 +9,14 @@ from typing import Any
 
 import numpy as np
 
+from ..contract import Bools, Ints
+from ..refusals import Refused
+from ..settings import real, whole
+from ..views import View
 from . import snapshots
-from .contract import Bools, Ints
 from .fold import Fold, Standing
 from .intake import Ages, Intake, Outcome
 from .keeping import keep, restore
-from .refusals import Refused
-from .settings import real, whole
-from .views import View
 
 _ANY = object()
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from ._jit import lean
+from .._jit import lean
 
 
 @lean

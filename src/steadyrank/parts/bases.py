@@ -1,11 +1,11 @@
 """What M2UCB-V does in a round: a base ranks, and the data it may use grow."""
 
+from .._jit import lean
+from ..estimators import observe_list, row, wipe
+from ..indices.bounds import bounds_row, forget, keep
+from ..indices.ranks import rank_by_bounds
+from ..kernels import any_click
 from . import gcobe
-from ._jit import lean
-from .bounds import bounds_row, forget, keep
-from .estimators import observe_list, row, wipe
-from .kernels import any_click
-from .ranks import rank_by_bounds
 from .selection import draw_base, judge, rank_otherwise, rank_stored, threshold
 
 

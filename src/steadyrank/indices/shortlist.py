@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from ._jit import lean, stack_floats
-from .kernels import deal_ties, largest, value_of
+from .._jit import lean, stack_floats
+from ..kernels import deal_ties, largest, value_of
 
 MORE = 4  # candidates wanted beyond the list
 FEW = 64  # candidates that are compared each with each

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from ._jit import lean
+from .._jit import lean
 
 ITEMS = 8  # a block, whose tied items are counted
 GROUP = 8  # blocks counted together

@@ -7,9 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from ._jit import addresses
-from .bounds import Bounds
-from .contract import (
+from .._jit import addresses
+from ..contract import (
     NOTE_EXTRA,
     Bools,
     Floats,
@@ -23,10 +22,11 @@ from .contract import (
     memory,
     view_of,
 )
-from .learners import ALL as LEARNERS
-from .refusals import Refused
-from .settings import real, whole
-from .views import View
+from ..indices.bounds import Bounds
+from ..learners import ALL as LEARNERS
+from ..refusals import Refused
+from ..settings import real, whole
+from ..views import View
 
 NEW_LOOKS = 20  # looks after which an added item is no longer new
 MOST_ITEMS = 10_000_000

@@ -4,8 +4,8 @@ import math
 
 import numpy as np
 
-from ._jit import kernel
-from .kernels import kl_lower, kl_upper, largest, top
+from .._jit import kernel
+from ..kernels import kl_lower, kl_upper, largest, top
 
 ANY = -2  # stands for "whatever is left" where a batch is asked for
 

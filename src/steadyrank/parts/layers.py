@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ._jit import kernel
-from .arrays import Counts, Floats, Ints
+from .._jit import kernel
+from ..arrays import Counts, Floats, Ints
 
 
 class Layers(NamedTuple):

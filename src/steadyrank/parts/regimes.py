@@ -4,9 +4,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ._jit import kernel, lean
-from .arrays import Counts, Floats, Ints, Small
-from .populations import fit_prior
+from .._jit import kernel, lean
+from ..arrays import Counts, Floats, Ints, Small
+from ..populations import fit_prior
 
 MOST_REGIMES = 6
 SPANS = 4  # recent counts are kept for 1, 4, 16 and 64 windows

@@ -15,6 +15,7 @@ from steadyrank.audit.looks import Looks
 from steadyrank.audit.planted import planted
 from steadyrank.audit.segments import intervals, regimes, runs, with_shape
 from steadyrank.audit.stretches import Stretch
+from steadyrank.workers import Interrupted
 
 
 def looks_of(lists, n_items):
@@ -198,6 +199,26 @@ def test_findings_do_not_depend_on_threads():
     attraction = power.attraction_of("low attraction")
     looks = planted(attraction, 5_000, 10, adversary="Demote", start=1000, end=2000, seed=1)
     assert intervals(looks, 1) == intervals(looks, 3) != []
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_an_audit_ends_soon_after_it_is_told_to(threads):
+    """Whichever step it is in."""
+    attraction = power.attraction_of("low attraction")
+    looks = planted(attraction, 2_000, 10, adversary="Demote", start=1000, end=1300, seed=1)
+    calls = []
+    intervals(looks, threads, lambda: calls.append(None))
+    assert len(calls) > 20
+
+    def stop():
+        left.pop() if len(left) > 1 else None
+        if len(left) == 1:
+            raise Interrupted
+
+    for n_calls in (1, 2, 5, 12, 20):
+        left = [None] * (n_calls + 1)
+        with pytest.raises(Interrupted):
+            intervals(looks, threads, stop)
 
 
 def test_two_attacks_that_differ_are_both_found():

@@ -1,5 +1,6 @@
 """The command and what it leaves behind when something is wrong, and logs of many boards."""
 
+import dataclasses
 import json
 import os
 import pathlib
@@ -9,7 +10,7 @@ import polars as pl
 import pytest
 
 import steadyrank as sr
-from steadyrank.audit import audits
+from steadyrank.audit import audits, page
 from steadyrank.audit.boards import parts
 from steadyrank.audit.reading import read
 from steadyrank.cli import audit as command
@@ -46,7 +47,8 @@ def audit(capsys, *arguments):
         (["--parquet", "log.parquet"], "--parquet log.parquet is a file; name a folder"),
         (["--parquet", "none/flagged"], "none is not a folder"),
         (["log.parquet"], "log.parquet is named twice"),
-        (["--power"], "--power plants its own logs and draws a page: leave out a log"),
+        (["--power"], "--power plants its own logs and draws a page: leave out /"),
+        (["--seeds", "5"], "--seeds 5 is for --power"),
         (["--time", "when"], "--time names 'when', which is no column; columns found: items"),
     ],
 )
@@ -63,14 +65,17 @@ def test_a_place_that_cannot_be_written_is_refused_before_any_work(log, capsys, 
         code, out, error = audit(capsys, log, *flags)
         assert (code, out) == (2, "")
         assert ". is not writable: choose another place than" in error
+    assert audit(capsys, log, "--json", "--page", "/dev/null")[0] == 0  # written to, whoever owns its folder
 
 
-@pytest.mark.parametrize("flag", ["--json", "--parquet"])
+@pytest.mark.parametrize(
+    "flag", ["--json", "--parquet=flagged", "--time=when", "--first-position=0", "--fail-above=0"]
+)
 def test_power_takes_no_flags_of_logs(tmp_path, capsys, monkeypatch, flag):
     monkeypatch.chdir(tmp_path)
-    code, out, error = audit(capsys, "--power", flag, *(["flagged"] if flag == "--parquet" else []))
+    code, out, error = audit(capsys, "--power", flag)
     assert (code, out) == (2, "")
-    assert f"leave out {flag}" in error
+    assert f"leave out {flag.partition('=')[0]}" in error
     assert "none is not a folder" in audit(capsys, "--power", "--page", "none/power.html")[2]
 
 
@@ -154,6 +159,16 @@ def test_boards_with_items_and_clients_of_their_own():
     assert found.boards[0].ranking == alone.boards[0].ranking
     assert found.boards[0].clients == alone.boards[0].clients
     assert {item // 100 for item in found.boards[2].ranking} == {2}
+
+
+def test_a_page_of_many_boards_says_what_it_leaves_out(monkeypatch):
+    monkeypatch.setattr(page, "SHOWN_BOARDS", 2)
+    found = sr.audit(boards_of(3))
+    assert "The 2 most suspect of 3 boards." in page.page(found)
+    assert "most suspect of" not in page.page(sr.audit(boards_of(1)))
+    boards = [dataclasses.replace(board, unseen=n) for board, n in zip(found.boards, (70, 20, 50), strict=True)]
+    text = page.page(dataclasses.replace(found, boards=boards))
+    assert "in fewer than 20 to 70 impressions, depending on the board, would not have been noticed" in text
 
 
 def test_tables_of_boards_can_be_joined(tmp_path):

@@ -234,7 +234,7 @@ def test_files_that_are_no_logs_are_refused(tmp_path):
             sr.audit(tmp_path / name)
     with pytest.raises(ValueError, match="first_position must be 0 or 1, not 7"):
         sr.audit(PLAIN, first_position=7)
-    with pytest.raises(ValueError, match="--on must be local, ray"):
+    with pytest.raises(ValueError, match="on must be local, ray"):
         sr.audit(PLAIN, on="mars")
 
 

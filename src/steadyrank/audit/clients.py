@@ -10,9 +10,9 @@ from .._jit import kernel
 from ..arrays import Bools, Floats
 from .looks import Looks, Slots
 
-TILTS = (0.25, 0.5, 0.75)
+TILTS = (0.25, 0.5, 0.75)  # of the Chernoff bound: the best of a few is nearly as good as the best of all
 SURE = 0.01  # chance that any of the clients named is named by accident
-LISTED = 100
+LISTED = 100  # clients
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ def tally(item, click, first, client, rates, suspect, out):
     """Add to out, float64[client, 8], what each client did.
 
     Impressions, clicks, clicks expected, suspect impressions, surprise (minus the log chance of what was seen), and
-    the logs of the means of e^(tilt surprise) at three tilts: log(p^(1 - tilt) + (1 - p)^(1 - tilt)) a look.
+    the logs of the means of e^(tilt surprise) at TILTS: log(p^(1 - tilt) + (1 - p)^(1 - tilt)) a look.
     """
     for t in range(client.size):
         c = client[t]
@@ -46,8 +46,8 @@ def tally(item, click, first, client, rates, suspect, out):
             out[c, 1] += 1.0 if click[q] else 0.0
             out[c, 2] += p
             out[c, 4] -= math.log(p) if click[q] else math.log(1.0 - p)
-            for i in range(3):
-                tilt = 0.25 * (i + 1)
+            for i in range(len(TILTS)):
+                tilt = TILTS[i]
                 out[c, 5 + i] += math.log(p ** (1.0 - tilt) + (1.0 - p) ** (1.0 - tilt))
 
 

@@ -10,11 +10,12 @@ from ..arrays import Bools, Floats, Ints
 from ..populations import fit_prior
 from .clients import Client, stand_out
 from .looks import Looks, Slots
-from .segments import Interval, edge_range, intervals, with_shape
+from .segments import Segment, edge_range, intervals, with_shape
 from .stretches import BAR, SHORTEST, Stretch
 from .weighing import EDGE, item_evidence
 
 LISTED = 50  # items of an interval
+CHANGED = 0.1  # share of the items that an attack is taken to change, before anything is seen
 POINTS = 240  # of the time line
 
 
@@ -80,10 +81,10 @@ class Finding:
 
 
 def analyse(job: Job, pulse: Any) -> Finding:
-    """Everything about one board; `pulse` is called between steps."""
+    """Everything about one board; `pulse` is called between steps and may end it by raising."""
     pulse()
     looks = job.looks
-    found = intervals(looks, job.threads)
+    found = intervals(looks, job.threads, pulse)
     pulse()
     suspect: Bools = np.zeros(looks.n, np.bool_)
     for part in found:
@@ -127,11 +128,11 @@ def _unseen(looks: Looks, rate: Floats) -> int:
     return min(looks.n, max(SHORTEST // 2, math.ceil(need / max(told, 1e-6))))
 
 
-def _describe(looks: Looks, log: Stretch, part: Interval, suspect: Bools, clean: Floats, clean_seen: Ints) -> Suspect:
+def _describe(looks: Looks, log: Stretch, part: Segment, suspect: Bools, clean: Floats, clean_seen: Ints) -> Suspect:
     seen, wins = log.between(part.start, part.end)
     evidence = np.zeros(seen.size)
     item_evidence(seen, wins, np.clip(clean, EDGE, 1.0 - EDGE), clean_seen, evidence)
-    odds = evidence - math.log(9.0)  # a tenth of the items change
+    odds = evidence - math.log((1.0 - CHANGED) / CHANGED)
     gained = wins - seen * clean
     order = [k for k in np.argsort(-np.abs(gained), kind="stable").tolist() if odds[k] > 0.0][:LISTED]
     changes = [

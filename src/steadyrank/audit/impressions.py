@@ -70,7 +70,7 @@ def of_impressions(frame: pl.DataFrame, columns: Columns) -> Rows:
         clicked = split_lists(clicked, columns.separator)
     why = _wrong_list(lists)
     size = lists.list.len().fill_null(0).to_numpy().astype(np.int64)
-    shown = Shown.of(lists.list.explode(empty_as_null=False, keep_nulls=False), size)
+    shown = Places.of(lists.list.explode(empty_as_null=False, keep_nulls=False), size)
     bits, wrong = _CLICKS[columns.clicked_is](clicked, shown, columns)
     why = _else(why, wrong, "the click is none of the list")
     if columns.time is not None:
@@ -96,7 +96,7 @@ def _else(why: pl.Series, wrong: Bools, reason: str) -> pl.Series:
 
 
 @dataclass
-class Shown:
+class Places:
     """All lists of a block, one after the other."""
 
     item: pl.Series  # [place of a list]
@@ -106,7 +106,7 @@ class Shown:
     first: Ints  # [list]
 
     @classmethod
-    def of(cls, item: pl.Series, size: Ints) -> "Shown":
+    def of(cls, item: pl.Series, size: Ints) -> "Places":
         """Lists of these sizes."""
         first = np.cumsum(size) - size
         row = np.repeat(np.arange(size.size), size)
@@ -130,7 +130,7 @@ def _wrong_list(lists: pl.Series) -> pl.Series:
     ).to_series()  # fmt: skip
 
 
-def _by_position(clicked: pl.Series, shown: Shown, columns: Columns) -> tuple[Bools, Bools]:
+def _by_position(clicked: pl.Series, shown: Places, columns: Columns) -> tuple[Bools, Bools]:
     """Bits of the places shown, and lists whose click cannot be: a position that is no number or not of the list."""
     text = clicked.cast(pl.String).str.strip_chars()
     number = text.cast(pl.Float64, strict=False).fill_null(np.nan).to_numpy()
@@ -144,7 +144,7 @@ def _by_position(clicked: pl.Series, shown: Shown, columns: Columns) -> tuple[Bo
     return bits, wrong
 
 
-def _by_item(clicked: pl.Series, shown: Shown, columns: Columns) -> tuple[Bools, Bools]:
+def _by_item(clicked: pl.Series, shown: Places, columns: Columns) -> tuple[Bools, Bools]:
     given = as_text(clicked).fill_null("")
     given = given if columns.separator is None else given.str.strip_chars()
     bits = (given.gather(shown.row) == as_text(shown.item)).fill_null(False).to_numpy()
@@ -153,14 +153,14 @@ def _by_item(clicked: pl.Series, shown: Shown, columns: Columns) -> tuple[Bools,
     return bits, ~given.is_in(["", "-1"]).to_numpy() & ~found
 
 
-def _by_bits(clicked: pl.Series, shown: Shown, columns: Columns) -> tuple[Bools, Bools]:
+def _by_bits(clicked: pl.Series, shown: Places, columns: Columns) -> tuple[Bools, Bools]:
     sizes = clicked.list.len().fill_null(0).to_numpy().astype(np.int64)
     wrong = (sizes != shown.size) & (sizes > 0)
     bits: Bools = np.zeros(shown.row.size, np.bool_)
     values = (
         clicked.list.explode(empty_as_null=False, keep_nulls=False).cast(pl.Float64, strict=False).fill_null(-1.0)
     )
-    given = Shown.of(values, sizes)
+    given = Places.of(values, sizes)
     flags = values.to_numpy()
     odd = given.row[(flags != 0.0) & (flags != 1.0)]
     wrong[odd] = True
@@ -169,9 +169,9 @@ def _by_bits(clicked: pl.Series, shown: Shown, columns: Columns) -> tuple[Bools,
     return bits, wrong
 
 
-def _by_items(clicked: pl.Series, shown: Shown, columns: Columns) -> tuple[Bools, Bools]:
+def _by_items(clicked: pl.Series, shown: Places, columns: Columns) -> tuple[Bools, Bools]:
     sizes = clicked.list.len().fill_null(0).to_numpy().astype(np.int64)
-    given = Shown.of(clicked.list.explode(empty_as_null=False, keep_nulls=False), sizes)
+    given = Places.of(clicked.list.explode(empty_as_null=False, keep_nulls=False), sizes)
     asked = pl.DataFrame({"row": given.row, "item": as_text(given.item)}).unique()
     there = pl.DataFrame({"row": shown.row, "item": as_text(shown.item)})
     found = there.join(asked.with_columns(hit=True), on=["row", "item"], how="left", maintain_order="left")
@@ -208,7 +208,7 @@ def of_items(frame: pl.DataFrame, columns: Columns, carry: pl.DataFrame | None, 
         good = good.sort("__turn__", "__place__", maintain_order=True)
     group = good["__turn__"].to_numpy().astype(np.int64)
     _, start, size = np.unique(group, return_index=True, return_counts=True)
-    shown = Shown.of(good[columns.item or ""], size.astype(np.int64))
+    shown = Places.of(good[columns.item or ""], size.astype(np.int64))
     bits = good["__click__"].to_numpy().astype(np.bool_)
     examined = shown.examined(bits)
     seen = shown.place < examined[shown.row]

@@ -109,7 +109,8 @@ def _boards(boards: list[Board]) -> str:
         for b in boards
     ]  # fmt: skip
     head = ["board", "impressions", "clicks", "intervals", "suspect"]
-    return f"<h2>Boards</h2>{table(head, rows[:SHOWN_BOARDS])}"
+    note = f"The {SHOWN_BOARDS} most suspect of {len(boards):,} boards." if len(boards) > SHOWN_BOARDS else ""
+    return f"<h2>Boards</h2>{table(head, rows[:SHOWN_BOARDS], note)}"
 
 
 def _more(boards: list[Board]) -> str:
@@ -193,9 +194,12 @@ def _reading(audit: Audit) -> str:
 
 
 def _limits(audit: Audit) -> str:
-    unseen = "".join(
-        f"<li>{'' if b.board is None else escape(str(b.board)) + ': '}an inversion of all clicks in fewer than "
-        f"{b.unseen:,} impressions would not have been noticed; it counts in the upper end of the suspect share.</li>"
-        for b in audit.boards[:1]
+    unseen = sorted({board.unseen for board in audit.boards})
+    few = " to ".join(f"{n:,}" for n in (unseen if len(unseen) < 2 else [unseen[0], unseen[-1]]))
+    which = ", depending on the board," if len(unseen) > 1 else ""
+    words = (
+        f"An inversion of all clicks in fewer than {few} impressions{which} would not have been noticed; it counts "
+        "in the upper end of the suspect share."
     )
-    return f"<h2>What this cannot tell</h2><ul>{''.join(f'<li>{escape(text)}</li>' for text in LIMITS)}{unseen}</ul>"
+    lines = [*LIMITS, *([words] if unseen else [])]
+    return f"<h2>What this cannot tell</h2><ul>{''.join(f'<li>{escape(text)}</li>' for text in lines)}</ul>"

@@ -1,6 +1,7 @@
 """Stretches of a log in which clicks behave otherwise: found at every scale, told from drift, and cut out exactly."""
 
 import math
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -8,18 +9,18 @@ import numpy as np
 from ..arrays import Bools, Floats, Ints
 from .looks import Looks
 from .paths import two_states
-from .stretches import BAR, SHORTEST, TOLL, Counts, Stretch
+from .stretches import BAR, SHORTEST, TOLL, Stretch, Tally
 from .weighing import GROUPED, REFERENCE
 
 SUDDEN = 2.5  # nats by which a step must explain a change better than a slower one does
 NEAR = 0.3  # share of an interval's evidence that shows next to one of its edges: that of drift shows far off
 CHANGE = 3.0  # nats a change of regime costs, beside log n
-MOST_REGIMES = 6
+MOST_REGIMES = 6  # divisions of the log; each doubles the work
 TURNS = 4  # intervals, and the share of the log they hold at least, that are taken for day and night
 TURN_SHARE = 0.4
 
 
-class Interval(NamedTuple):
+class Segment(NamedTuple):
     """Impressions `start` to before `end`, whose clicks do not behave as the others'."""
 
     start: int
@@ -27,7 +28,7 @@ class Interval(NamedTuple):
     evidence: float  # nats, beyond what the number of stretches looked at explains
 
 
-def regimes(looks: Looks, threads: int = 1) -> Ints:
+def regimes(looks: Looks, threads: int = 1, pulse: Callable[[], None] = lambda: None) -> Ints:
     """The number of each impression's regime, int64[n]: 0, 1, ... in the order in which they were told apart.
 
     A log is divided in two by the clearest sudden change, and so are its parts. O(looks log n) a division.
@@ -40,7 +41,7 @@ def regimes(looks: Looks, threads: int = 1) -> Ints:
         where = np.flatnonzero(label == regime)
         if where.size < 2 * SHORTEST:
             continue
-        part = Stretch(looks if made == 1 else looks.only(where), where, threads=threads)
+        part = Stretch(looks if made == 1 else looks.only(where), where, None, threads, pulse)
         for near, size in part.candidates():
             at = part.sharpen(near, size)
             evidence, step = part.change(at, size)
@@ -75,20 +76,21 @@ def with_shape(looks: Looks) -> Looks:
     return Looks(item, np.insert(looks.click, at, several), looks.first + np.arange(looks.n + 1), looks.n_items + 1)
 
 
-def intervals(looks: Looks, threads: int = 1) -> list[Interval]:
-    """The intervals in which clicks do not behave as in most of the log, in order.
+def intervals(looks: Looks, threads: int = 1, pulse: Callable[[], None] = lambda: None) -> list[Segment]:
+    """The intervals in which clicks do not behave as in most of the log, in order; `pulse` is called on the way.
 
     The longest regime is trusted. An interval stands if its evidence does, if much of that shows next to an edge, and
     if its edges are sudden: steps must explain both together better than slower changes do.
     """
     looks = with_shape(looks)
-    label = regimes(looks, threads)
+    label = regimes(looks, threads, pulse)
     suspect: Bools = label != np.bincount(label).argmax() if label.size else np.zeros(0, np.bool_)
     if not suspect.any():
         return []
     log = Stretch(looks, np.arange(looks.n), Stretch(looks, np.arange(looks.n)).chosen(~suspect))
     found = runs(suspect)
     for _ in range(2):
+        pulse()
         found = _cut(log, found)
     if len(found) >= TURNS and sum(end - start for start, end in found) > TURN_SHARE * looks.n:
         return []  # two behaviours that take turns at like length are day and night
@@ -105,11 +107,11 @@ def intervals(looks: Looks, threads: int = 1) -> list[Interval]:
         near = max((change for change, _ in changes), default=0.0)
         steps = sum(step for _, step in changes)
         if evidence >= BAR and near >= NEAR * evidence and steps >= SUDDEN:
-            kept.append(Interval(start, end, evidence))
+            kept.append(Segment(start, end, evidence))
     return sorted([*kept, *_alike(log, kept)])
 
 
-def _alike(log: Stretch, kept: list[Interval]) -> list[Interval]:
+def _alike(log: Stretch, kept: list[Segment]) -> list[Segment]:
     """More intervals that behave as those found do, though they would not stand alone.
 
     An attack that is known by its rates is told from what is usual by fewer impressions than one that is not. Items
@@ -128,7 +130,7 @@ def _alike(log: Stretch, kept: list[Interval]) -> list[Interval]:
     for start, end in runs(path == 1):
         evidence = float(gain[start:end].sum()) - TOLL * (end - start) - 2.0 * cost
         if evidence >= BAR and not known[start:end].any():
-            more.append(Interval(start, end, evidence))
+            more.append(Segment(start, end, evidence))
     return more
 
 
@@ -175,7 +177,7 @@ def _widened(log: Stretch, suspect: Bools, start: int, end: int) -> tuple[int, i
     return start, end
 
 
-def _odd(log: Stretch, usual: Counts, low: int, high: int, at_end: bool) -> int:
+def _odd(log: Stretch, usual: Tally, low: int, high: int, at_end: bool) -> int:
     """How many impressions at the end, or at the start, of a zone behave otherwise than usual."""
     if high - low < 8:
         return 0
@@ -190,7 +192,7 @@ def _odd(log: Stretch, usual: Counts, low: int, high: int, at_end: bool) -> int:
     return size if min(log.weigh(half, usual)[0] for half in halves) >= BAR else 0
 
 
-def edge_range(looks: Looks, part: Interval, suspect: Bools, at: int) -> tuple[int, int]:
+def edge_range(looks: Looks, part: Segment, suspect: Bools, at: int) -> tuple[int, int]:
     """Where an edge of an interval lies, with a chance of 95 %: its log likelihood at each impression nearby."""
     log = Stretch(looks, np.arange(looks.n))
     log = Stretch(looks, log.where, log.chosen(~suspect))

@@ -13,7 +13,7 @@ from .looks import Looks
 from .paths import WAVE, gains, rates_of, suddenness, two_states
 from .weighing import count, count_where, scan, weigh_counts
 
-Counts: TypeAlias = tuple[Ints, Ints]  # looks and clicks by item
+Tally: TypeAlias = tuple[Ints, Ints]  # looks and clicks by item
 
 SHORTEST = 32  # impressions of a stretch that is looked for, in a log of less than 1.6 million
 FINEST = 50_000  # stretches of a long log: shorter ones are not looked for
@@ -28,11 +28,15 @@ class Stretch:
     """Some impressions in order, and what is usual in them.
 
     `where`: their places in the log. `usual`: counts that say what is usual, those of all of them by default.
-    `threads`: how many scales are looked at at once; the findings do not depend on it.
+    `threads`: how many scales are looked at at once; the findings do not depend on it. `pulse` is called before each
+    longer step and may raise.
     """
 
-    def __init__(self, looks: Looks, where: Ints, usual: Counts | None = None, threads: int = 1) -> None:
-        self.looks, self.where, self.n, self.threads = looks, where, looks.n, threads
+    def __init__(
+        self, looks: Looks, where: Ints, usual: Tally | None = None, threads: int = 1,
+        pulse: Callable[[], None] = lambda: None,
+    ) -> None:  # fmt: skip
+        self.looks, self.where, self.n, self.threads, self.pulse = looks, where, looks.n, threads, pulse
         seen, wins = usual or self.between(0, self.n)
         prior = np.ones(2)
         fit_prior(seen, wins, prior)
@@ -40,26 +44,26 @@ class Stretch:
         edges = np.quantile(self.usual[seen > 0], BANDS) if seen.any() else np.zeros(len(BANDS))
         self.bands: Ints = np.searchsorted(edges, self.usual).astype(np.int64)
 
-    def _counts(self, run: Callable[..., None], *which: Any) -> Counts:
+    def _counts(self, run: Callable[..., None], *which: Any) -> Tally:
         counts = np.zeros(self.looks.n_items, np.int64), np.zeros(self.looks.n_items, np.int64)
         run(self.looks.item, self.looks.click, self.looks.first, *which, *counts)
         return counts
 
-    def between(self, start: int, end: int) -> Counts:
-        """Counts of impressions `start` to before `end`."""
+    def between(self, start: int, end: int) -> Tally:
+        """Tally of impressions `start` to before `end`."""
         return self._counts(count, start, end)
 
-    def chosen(self, which: Bools) -> Counts:
-        """Counts of the chosen impressions."""
+    def chosen(self, which: Bools) -> Tally:
+        """Tally of the chosen impressions."""
         return self._counts(count_where, which)
 
-    def weigh(self, one: Counts, two: Counts) -> tuple[float, float]:
+    def weigh(self, one: Tally, two: Tally) -> tuple[float, float]:
         """Nats of evidence that two behaviours differ, either weighed against the other, and the share of items."""
         rest = self.bands, self.usual
         evidence: tuple[float, float] = max(weigh_counts(*one, *two, *rest), weigh_counts(*two, *one, *rest))
         return evidence
 
-    def rates(self, one: Counts, two: Counts, share: float | None = None) -> tuple[Floats, Floats]:
+    def rates(self, one: Tally, two: Tally, share: float | None = None) -> tuple[Floats, Floats]:
         """Each item's rate in two regimes; the share of items that differ is what `weigh` says by default."""
         share = self.weigh(one, two)[1] if share is None else share
         rates = np.empty(self.looks.n_items), np.empty(self.looks.n_items)
@@ -119,6 +123,7 @@ class Stretch:
 
     def _at_scale(self, scale: tuple[int, bool]) -> list[tuple[float, int, int]]:
         """Evidence beyond the bar, place and size, at one scale in one direction."""
+        self.pulse()
         size, backward = scale
         half = size // 2
         out = np.empty(self.n // half + 1)
@@ -142,6 +147,7 @@ class Stretch:
             one, two = self.between(at - near, at), self.between(at, at + near)
             path, before = np.zeros(self.n, np.int8), np.zeros(self.n, np.int8)
             for turn in range(6):
+                self.pulse()
                 toll = 0.0 if turn == 0 else TOLL if path.mean() < 0.5 else -TOLL
                 two_states(self.gains(0, self.n, *self.rates(one, two)), cost, toll, path)
                 if path.all() or not path.any() or (turn and np.array_equal(path, before)):

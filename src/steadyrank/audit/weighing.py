@@ -12,7 +12,7 @@ import numpy as np
 from .._jit import kernel, lean, stack_floats
 from ..populations import log_beta
 
-GROUPS = 8
+GROUPS = 8  # of items by usual attraction: what no item shows alone, items of a kind may show together
 KNOWN = 5  # looks at an item in the reference before it can testify
 MOST = 400.0  # looks that count at most: attraction may have moved a little since
 FEW = 8  # looks up to which a product is faster than Beta functions
@@ -21,7 +21,7 @@ LOG_PI = math.log(math.pi)
 REFERENCE = 4  # the reference is this many times as long as the stretch that is weighed against it
 LEVEL = 0.3  # a common shift of all log-odds up to this is the time of day, not an attack
 CHANGED = (0.5, 0.1, 0.02)  # share of items that an attack changes: the one that fits best, of these
-GROUP_CHANGED = 0.3
+GROUP_CHANGED = 0.3  # chance that an attack changes a group: one that promotes or demotes changes few kinds of items
 CHOICE = math.log(2.0)  # nats: items or groups
 HOLD = 10.0  # looks that an item's usual attraction is worth in a short stretch
 GROUPED = 0.0  # in place of a share of items: the evidence comes from groups
@@ -149,8 +149,8 @@ def weigh(there, n, looks, clicks, ref_looks, ref_clicks, bands, usual, groups):
         if ref_looks[k] >= KNOWN:
             rate, strength = reference_rate(ref_looks[k], ref_clicks[k], usual[k])
             ratio = factor(clicks[k], looks[k], shifted(rate, level), min(strength, MOST))
-            for i in range(3):
-                mix(sums, 2 * i, CHANGED[i], ratio)
+            for c in range(3):
+                mix(sums, 2 * c, CHANGED[c], ratio)
     for j in range(GROUPS):
         if groups[j, 1] > 0.0:
             ratio = math.exp(min(group_novelty(groups[j], level), 230.0))

@@ -34,7 +34,7 @@ def add(commands: Any) -> None:
     sub.add_argument(
         "--first-position", type=int, choices=(0, 1), default=None, help="what the top position is called"
     )
-    sub.add_argument("--most-broken", default="1%", metavar="SHARE", help="rows that may be unusable")
+    sub.add_argument("--most-broken", default=None, metavar="SHARE", help="rows that may be unusable (1%%)")
     sub.add_argument("--json", action="store_true", help="print JSON and nothing else")
     sub.add_argument(
         "--page", type=pathlib.Path, default=None, help="the report, one HTML page; audit.html without --json"
@@ -43,7 +43,7 @@ def add(commands: Any) -> None:
     sub.add_argument("--fail-above", default=None, metavar="SHARE", help="exit code 3 if surely more is suspect")
     sub.add_argument("--on", default="local", help="where boards are audited: local, ray or ray://HOST")
     sub.add_argument("--power", action="store_true", help="no log: which planted attacks are found, as a curve")
-    sub.add_argument("--seeds", type=int, default=3, help="with --power: logs of each kind")
+    sub.add_argument("--seeds", type=int, default=None, help="with --power: logs of each kind (3)")
     sub.add_argument("--quiet", action="store_true", help="no progress")
     sub.set_defaults(run=_run)
 
@@ -61,7 +61,7 @@ def share(name: str, text: str) -> float:
 
 def _run(options: argparse.Namespace) -> int:
     limit = None if options.fail_above is None else share("--fail-above", options.fail_above)
-    broken = share("--most-broken", options.most_broken)
+    broken = share("--most-broken", options.most_broken or "1%")
     if options.page is None and not options.json:
         options.page = pathlib.Path("power.html" if options.power else "audit.html")
     need_report("polars")
@@ -69,6 +69,8 @@ def _run(options: argparse.Namespace) -> int:
         return _power(options)
     if not options.logs:
         raise ValueError("name a log to audit, for instance: steadyrank audit clicks.parquet")
+    if options.seeds is not None:
+        raise ValueError(f"--seeds {options.seeds} is for --power: an audit of a log has no chance in it")
     _check_places(options.page, options.parquet)
     from ..audit import audit
 
@@ -89,7 +91,7 @@ def _run(options: argparse.Namespace) -> int:
 def _check_places(page: pathlib.Path | None, folder: pathlib.Path | None = None) -> None:
     """Refuse to begin where the end could not be written."""
     for path in (page, folder):
-        if path is None:
+        if path is None or _through(path):
             continue
         place = path if path is folder and path.is_dir() else path.parent
         if not place.is_dir():
@@ -111,9 +113,14 @@ def _write_all(found: Any, page: pathlib.Path | None, folder: pathlib.Path | Non
     return [*([] if page is None else [page]), *tables]
 
 
+def _through(path: pathlib.Path) -> bool:
+    """Whether a path is something to write to that is neither a file nor a folder."""
+    return path.exists() and not path.is_file() and not path.is_dir()
+
+
 def _write(path: pathlib.Path, text: str) -> None:
     """All of a file or nothing of it; a device or a pipe is written to, never replaced."""
-    through = path.exists() and not path.is_file()
+    through = _through(path)
     part = path if through else path.with_name(f".{path.name}.part")
     try:
         part.write_text(text, encoding="utf-8", errors="backslashreplace")
@@ -172,10 +179,12 @@ def _power(options: argparse.Namespace) -> int:
     from ..progress import Progress
     from ..settings import whole
 
-    seeds = whole("--seeds", options.seeds, 1, 1_000)
-    for given, flag in ((options.logs, "a log"), (options.json, "--json"), (options.parquet, "--parquet")):
-        if given:
-            raise ValueError(f"--power plants its own logs and draws a page: leave out {flag}")
+    seeds = whole("--seeds", 3 if options.seeds is None else options.seeds, 1, 1_000)
+    if options.logs:
+        raise ValueError(f"--power plants its own logs and draws a page: leave out {options.logs[0]}")
+    for name in ("json", "parquet", "fail_above", "first_position", "most_broken", *_COLUMNS):
+        if (given := getattr(options, name)) is not None and given is not False:
+            raise ValueError(f"--power plants its own logs and draws a page: leave out --{name.replace('_', '-')}")
     _check_places(options.page)
     bar: list[Progress] = []
 
@@ -185,8 +194,9 @@ def _power(options: argparse.Namespace) -> int:
         if done:
             bar[0].step()
 
-    rows = power(seeds, on=options.on, progress=step)
-    bar[0].close()
+    rows = power(seeds, on=options.on, progress=None if options.quiet else step)
+    for shown in bar:
+        shown.close()
     _write(options.page, power_page(rows))
     print(power_table(rows))
     print(f"curve: {options.page}")

@@ -6,6 +6,7 @@ import json
 import re
 import signal
 import socket
+import time
 import urllib.request
 from importlib import resources
 
@@ -19,6 +20,7 @@ from service_tools import Server, serving
 from steadyrank import cli
 from steadyrank.service import demo
 from steadyrank.service.door import make_key
+from steadyrank.service.listening import bind, port_of
 from steadyrank.service.moving import compact
 from steadyrank.service.store import Store
 
@@ -657,11 +659,39 @@ def test_the_demo_refuses_a_store_with_anything_in_it(tmp_path, capsys, monkeypa
 
 def test_the_demo_invites_nobody_to_a_port_that_is_taken(tmp_path):
     with socket.create_server(("127.0.0.1", 0)) as taken:
-        server = Server("", tmp_path / "log", taken.getsockname()[1], ["--demo"])
-        assert server.process.wait(60) != 0
+        port = taken.getsockname()[1]
+        server = Server("", tmp_path / "log", port, ["--demo"])
+        assert server.process.wait(60) == 2
     said = server.log.read_text()
-    assert "address already in use" in said
+    assert f"cannot listen on 127.0.0.1, port {port}: Address already in use; see --port" in said
     assert "Open" not in said
+
+
+def test_the_demo_on_any_port_says_which(tmp_path):
+    server = Server("", tmp_path / "log", options=["--demo", "--port", "0"])
+    while not (found := re.search(r"Open (http://127\.0\.0\.1:\d+)/boards/demo", server.log.read_text())):
+        assert server.process.poll() is None
+        time.sleep(0.05)
+    assert urllib.request.urlopen(f"{found[1]}/healthz", timeout=5).status == 200
+
+
+def test_a_name_is_bound_at_all_its_addresses_with_one_port(monkeypatch):
+    kind, places = socket.SOCK_STREAM, ["127.0.0.1", "127.0.0.2"]
+    monkeypatch.setattr(
+        socket, "getaddrinfo", lambda *_, **__: [(socket.AF_INET, kind, 6, "", (p, 0)) for p in places]
+    )
+    bound = bind("somewhere", 0)
+    assert [one.getsockname() for one in bound] == [(place, port_of(bound)) for place in places]
+    places.append("192.0.2.1")  # an address for documents, of no machine
+    with pytest.raises(ValueError, match="cannot listen on somewhere, port 0: Cannot assign requested address"):
+        bind("somewhere", 0)
+    for one in bound:
+        one.close()
+
+
+def test_a_host_that_does_not_exist_is_named():
+    with pytest.raises(ValueError, match=r"--host nowhere\.invalid is no address of this machine"):
+        bind("nowhere.invalid", 0)
 
 
 def test_an_attack_of_the_demo_is_shorter_than_what_came_before():

@@ -10,7 +10,8 @@ import pytest
 
 import steadyrank as sr
 from service_tools import ITEMS, Clocks, replayed, serving
-from steadyrank.service import boards, events, store, tickets
+from steadyrank.service import boards, bodies, events, store, tickets
+from steadyrank.service.bodies import explain
 from steadyrank.service.door import Door, loopback, make_key
 from steadyrank.service.store import Store
 
@@ -402,7 +403,7 @@ def test_past_clicks_are_learnt_as_in_process_and_a_batch_once(url):
             for bad, words in [
                 ({"items": ["a", "a"], "clicked": None}, "row 2: a list has 1 to 4 different items"),
                 ({"items": ["a"], "clicked": "b"}, "row 2: item 'b' was not shown"),
-                ({"items": ["a"]}, "row 2: a row has either"),
+                ({"items": ["a"]}, "row 2: an answer has either"),
                 ({"items": [""], "clicked": None}, "row 2: an item is named"),
             ]:
                 answer = await local.ask("POST", "boards/b/history", {"rows": [rows[0], bad]}, 422)
@@ -587,12 +588,25 @@ def test_large_bodies_are_refused_before_they_are_read(url):
                 content = body if isinstance(body, bytes) else _parts(body)
                 answer = await local.http.post("/v1/boards/b/rank", content=content)
                 assert answer.status_code == 413
+            answer = await local.http.post("/v1/feedback", content=b" " * 9_000_000)  # without a key, less is read
+            assert (answer.status_code, answer.json()["message"]) == (
+                413,
+                "the body has 9000000 bytes, at most 8388608 are read",
+            )
 
     async def _parts(parts):
         for part in parts:
             yield part
 
     run(story())
+
+
+def test_a_large_body_is_not_read_again_to_say_what_is_wrong_in_it(monkeypatch):
+    message = "Expected `int`, got `str` - at `$.x[1]`"
+    assert explain(message, b'{"x": [1, "a"]}') == f"{message}: 'a'"
+    monkeypatch.setattr(bodies, "SMALL", 10)
+    assert explain(message, b'{"x": [1, "a"]}') == message
+    assert explain("Object missing required field `x`", b"{}") == "Object missing required field `x`"
 
 
 def test_metrics_and_readiness(url):

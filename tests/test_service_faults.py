@@ -2,7 +2,9 @@
 
 import asyncio
 import logging
+import socket
 import sqlite3
+import threading
 
 import pytest
 
@@ -10,7 +12,7 @@ from service_tools import ITEMS, Clocks, Local, replayed, serving
 from steadyrank.cli import main
 from steadyrank.client import Client
 from steadyrank.live import snapshots
-from steadyrank.service import events, journal, recovery, tickets
+from steadyrank.service import events, host, journal, recovery, store, tickets
 from steadyrank.service.app import Service
 from steadyrank.service.boards import Board
 from steadyrank.service.host import Host
@@ -178,7 +180,8 @@ def test_a_board_that_cannot_be_read_is_left_out_and_the_others_are_served(url, 
     async def after():
         async with serving(url, seed=1) as local:
             await answered(local, 3)
-            await local.ask("POST", "boards/bad/rank", {}, 503)
+            refusal = await local.ask("POST", "boards/bad/rank", {}, 503)
+            assert refusal["message"] == "board 'bad' cannot be read: the server's log says why"
             seen = await local.ask("GET", "boards")
             assert ([board["board"] for board in seen["boards"]], seen["broken"]) == (["b"], ["bad"])
 
@@ -375,6 +378,77 @@ def test_nothing_is_kept_of_the_clients_of_a_deleted_board(url):
     run(story())
 
 
+def test_a_long_log_is_deleted_in_slices_after_the_board(url, monkeypatch):
+    monkeypatch.setattr(store, "_SLICE", 7)
+
+    async def story():
+        async with serving(url) as local:
+            await local.board("other", settle=0)
+            await local.board(settle=0)
+            await answered(local, 20)
+            await answered(local, 5, "other")
+            number = local.host.boards["b"].number
+            await local.ask("DELETE", "boards/b")
+            await local.ask("GET", "boards/b", code=404)
+            count = "SELECT COUNT(*) FROM events WHERE board = ?"
+            for _ in range(100):
+                ((left,),) = await local.host.journal.do(lambda s: s.db.read(count, number))
+                if left == 1:
+                    break
+                await asyncio.sleep(0.05)
+            assert left == 1, "the event that says that it was deleted"
+            assert (await local.ask("GET", "boards/other"))["answers"] == 5
+
+    run(story())
+
+
+def test_who_waits_for_a_journal_that_ends_without_its_store_is_told(url, monkeypatch):
+    async def story():
+        async with serving(url) as local:
+            await local.board(settle=0)
+            held = local.host.boards["b"]
+
+            def away(self, rows, now):
+                raise Unavailable("gone")
+
+            monkeypatch.setattr(Store, "append", away)
+            futures = [local.host.journal.put(held.number, events.Settled(0), wait=True) for _ in range(3)]
+            await local.host.journal.stop()
+            for future in futures:
+                with pytest.raises(Unavailable):
+                    await asyncio.wait_for(future, 1.0)
+            monkeypatch.undo()
+
+    run(story())
+
+
+def test_a_worker_that_cannot_begin_again_tries_until_it_can(url, monkeypatch, caplog):
+    async def story():
+        async with serving(url) as local:
+            await local.board(settle=0)
+            real, failures = host.recover, [RuntimeError("odd"), Unavailable("away")]
+
+            def recover(url):
+                if failures:
+                    raise failures.pop()
+                return real(url)
+
+            async def soon(seconds):
+                await sleep(0.001)
+
+            sleep = asyncio.sleep
+            monkeypatch.setattr(host, "recover", recover)
+            monkeypatch.setattr(host.asyncio, "sleep", soon)
+            local.host.cut_off()
+            while not local.host.ready:
+                await sleep(0.01)
+            monkeypatch.undo()
+            await answered(local, 2)
+
+    run(story())
+    assert "RuntimeError: odd" in " ".join(str(getattr(record, "fields", "")) for record in caplog.records)
+
+
 def test_a_store_that_is_stuck_is_told_of_and_waited_for(url, monkeypatch):
     monkeypatch.setattr(journal, "PATIENCE", 0.6)
 
@@ -439,6 +513,39 @@ def test_a_broken_body_is_a_bad_request(url, body):
                 assert answer.status_code == 422, (path, answer.text)
 
     run(story())
+
+
+def test_a_connection_that_was_closed_while_idle_costs_no_wait():
+    """Each connection answers once and is closed, as a proxy does after a while. A new one is waited for."""
+    said = b'{"boards": [], "broken": []}'
+    answer = b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n%b" % (len(said), said)
+    slept = []
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def serve():
+            for _ in range(3):
+                connection, _ = server.accept()
+                with connection:
+                    connection.recv(65_536)
+                    connection.sendall(answer)
+            server.accept()[0].close()  # a new connection that fails
+            connection, _ = server.accept()
+            with connection:
+                connection.recv(65_536)
+                connection.sendall(answer)
+
+        thread = threading.Thread(target=serve, daemon=True)
+        thread.start()
+        client = Client(f"http://127.0.0.1:{server.getsockname()[1]}", sleep=slept.append)
+        for _ in range(3):
+            assert client.boards() == []
+        assert slept == []
+        client.close()
+        assert client.boards() == []
+        assert slept == [0.2]
+        client.close()
+        thread.join(5.0)
+        assert not thread.is_alive()
 
 
 def test_a_path_that_was_shortened_on_its_way_means_nothing_else(url):

@@ -4,6 +4,7 @@ import asyncio
 import json
 
 import hypothesis.strategies as st
+import msgspec
 import numpy as np
 import pytest
 from hypothesis import given
@@ -15,7 +16,7 @@ from steadyrank.service.boards import Board
 from steadyrank.service.held import Held
 from steadyrank.service.moving import bring_in
 from steadyrank.service.store import Store
-from steadyrank.service.timeline import POINTS, Point, Timeline
+from steadyrank.service.timeline import POINTS, Timeline
 from steadyrank.service.watching import bands, interval, watch
 from steadyrank.views import Change, View
 
@@ -201,7 +202,8 @@ def test_feedback_that_is_impossible_is_in_the_time_line():
     board = Board(events.Config(length=3, settle=0, settings={"reject_impossible": True}), list("abcd"))
     board.apply(events.Answered(1, 1, 0, 0, [0, 1, 2], [], [0, 2], 3, 8.0))
     board.apply(events.Answered(2, 2, 1, 0, [0, 1, 2], [], [2], 3, 7.0))
-    assert board.learning.timeline.points() == [Point(1, 8.0, 1, 1, 2, 3, 1, 0), Point(2, 7.0, 1, 1, 1, 3, 0, 0)]
+    rows = [msgspec.structs.astuple(point) for point in board.learning.timeline.points()]
+    assert rows == [(1, 8.0, 1, 1, 2, 3, 1, 0), (2, 7.0, 1, 1, 1, 3, 0, 0)]
     assert board.fold.view().rejected == 1
 
 
@@ -227,7 +229,8 @@ def test_joining_points_keeps_all_counts_and_the_earliest_times(rows):
         told = [row for row in here if len(row) == 5]
         times = [row[1] for row in here if len(row) == 2 and row[1]]
         sums = [sum(row[j] for row in told) for j in range(1, 5)]
-        assert point == Point(1 + i * size, min(times, default=None), len(here) - len(told), len(told), *sums)
+        expected = (1 + i * size, min(times, default=None), len(here) - len(told), len(told), *sums)
+        assert msgspec.structs.astuple(point) == expected
     again = Timeline.restore(line.arrays())
     assert again.points() == points
     for part in (line, again):

@@ -30,7 +30,8 @@ class Client:
     """Talks to one server; safe for threads, each of which keeps a connection of its own.
 
     Refusals are `steadyrank.Refused` with the server's code. A server that is away or says 503 is asked again, up to
-    `tries` times, waiting as long as it says: every request can be repeated without harm.
+    `tries` times, waiting as long as it says. No answer is counted twice by that; a list whose way back was lost
+    stays unanswered.
     """
 
     def __init__(
@@ -73,7 +74,10 @@ class Client:
         return rows
 
     def put_board(self, board: str, **settings: Any) -> dict[str, Any]:
-        """Make a board (`items` is needed then), or change its settings."""
+        """Make a board (`items` is needed then), or change its settings.
+
+        Settings of the learner are answered when the log was folded again: `timeout` must allow for that.
+        """
         return self._ask("PUT", _board(board), settings)
 
     def board(self, board: str) -> dict[str, Any]:
@@ -86,7 +90,7 @@ class Client:
         return found
 
     def delete_board(self, board: str) -> None:
-        """End a board and delete its log."""
+        """End a board and delete its log; 404 if there is none, also when the first of several tries ended it."""
         self._ask("DELETE", _board(board))
 
     def add_items(self, board: str, items: Iterable[str]) -> None:
@@ -133,6 +137,8 @@ class Client:
         The server reads the whole log before it answers: the client's `timeout` must allow for that.
         """
         path = pathlib.Path(path)
+        if path.exists() and not path.is_file():
+            raise ValueError(f"{path} is no file that could be replaced")
         fresh = path.with_name(f".{path.name}.part")
         try:
             with open(fresh, "wb") as file:
@@ -156,13 +162,15 @@ class Client:
 
     def _ask(self, method: str, path: str, body: Any = None, into: BinaryIO | None = None) -> dict[str, Any]:
         for attempt in range(1, self._tries + 1):
+            reused = getattr(self._local, "connection", None) is not None
             try:
                 status, wait, content = self._once(method, path, body, into)
             except (OSError, http.client.HTTPException) as error:
                 self.close()
                 if attempt == self._tries:
                     raise ConnectionError(f"no answer from {self._parts.netloc}: {error}") from error
-                self._sleep(min(0.1 * 2**attempt, 2.0))
+                if attempt > 1 or not reused:  # a connection that lay idle may have been closed meanwhile: no wait
+                    self._sleep(min(0.1 * 2**attempt, 2.0))
                 continue
             if status == 503 and attempt < self._tries:
                 self._sleep(wait)

@@ -26,7 +26,7 @@ def add(commands: Any) -> None:
         "--demo", action="store_true", help="a board with simulated users and attacks, in a store that is thrown away"
     )
     sub.add_argument(
-        "--demo-attack-after", type=float, default=60.0, metavar="SECONDS", help="honest users before each attack"
+        "--demo-attack-after", type=float, metavar="SECONDS", help="honest users before each attack of the demo (60)"
     )
     sub = _command(commands, "keys", "API keys of the service", "Create, list and revoke API keys.", _keys)
     sub.add_argument("action", choices=["create", "list", "revoke"])
@@ -81,6 +81,8 @@ def _serve(options: argparse.Namespace) -> None:
     _check_limits(options)
     if options.demo:
         _demo(options)
+    elif options.demo_attack_after is not None:
+        raise ValueError(f"--demo-attack-after {options.demo_attack_after:g} goes with --demo")
     else:
         serve(options.store, options.host, options.port, options.keep_days, options.keep_events)
 
@@ -91,11 +93,12 @@ def _demo(options: argparse.Namespace) -> None:
     from ..service.door import loopback
     from ..service.serving import serve
 
-    if not options.demo_attack_after >= 1:
-        raise ValueError(f"--demo-attack-after must be at least 1 second, not {options.demo_attack_after:g}")
+    after = Plan().after if options.demo_attack_after is None else options.demo_attack_after
+    if not after >= 1:
+        raise ValueError(f"--demo-attack-after must be at least 1 second, not {after:g}")
     if not loopback(options.host):
         raise ValueError(f"the demo has no keys and is for this machine alone, not for others at {options.host}")
-    plan, begin = Plan(options.demo_attack_after), time.monotonic()
+    plan, begin = Plan(after), time.monotonic()
 
     def told(news: str) -> None:
         print(f"[{time.monotonic() - begin:5.0f} s] {news}", flush=True)
@@ -104,9 +107,7 @@ def _demo(options: argparse.Namespace) -> None:
         url = options.given or f"sqlite:///{folder}/demo.db"
         check_empty(url)
         print("Starting a board with simulated users.", flush=True)
-        host = f"[{options.host}]" if ":" in options.host else options.host
-        beside = visits(plan, f"http://{host}:{options.port}", told)
-        serve(url, options.host, options.port, options.keep_days, options.keep_events, beside)
+        serve(url, options.host, options.port, options.keep_days, options.keep_events, visits(plan, told))
 
 
 def _check_limits(options: argparse.Namespace) -> None:
@@ -121,6 +122,10 @@ def _keys(options: argparse.Namespace) -> None:
     from ..service.door import make_key
     from ..service.store import Store
 
+    if options.id is not None and options.action != "revoke":
+        raise ValueError(f"`keys {options.action}` takes no id; {options.id!r} was given")
+    if options.action != "create" and (options.scope or options.board):
+        raise ValueError(f"--scope and --board are for `keys create`, not for `keys {options.action}`")
     if options.board is not None:
         check_name(options.board)
     if options.action != "create":

@@ -18,7 +18,7 @@ from .sql import AWAY, Unavailable
 
 _MOST_ITEMS = 1_000_000
 _MOST_ROWS = 10_000  # of a batch
-_ROWS_AT_ONCE = 1_000  # past clicks of an event
+_ROWS_AT_ONCE = 1_000  # past clicks, or new items, of an event: applying one must not take long
 
 
 async def list_boards(call: Call) -> shapes.BoardsOut:
@@ -69,7 +69,9 @@ def check_items(items: list[str], there: int = 0) -> None:
 
 async def _add(host: Host, held: Held, items: list[str]) -> None:
     check_items(items, len(held.board.fold.names))
-    await host.write(held, events.Added(list(dict.fromkeys(items))))
+    names = list(dict.fromkeys(items))
+    for start in range(0, len(names), _ROWS_AT_ONCE):
+        await host.write(held, events.Added(names[start : start + _ROWS_AT_ONCE]))
 
 
 async def add_items(call: Call) -> shapes.BoardOut:
@@ -103,13 +105,17 @@ async def rank(call: Call) -> shapes.RankOut:
     return shapes.RankOut(impression=impression, items=items, expires=expires)
 
 
-async def _answer(call: Call, held: Held, body: shapes.FeedbackIn | shapes.BatchRow) -> str:
+def _check_form(answer: shapes.AnswerIn) -> None:
+    if (answer.clicked is not msgspec.UNSET) == (answer.clicks is not None):
+        raise Refused(422, "an answer has either clicked (an item or null) or clicks (a bit a place)")
+    if answer.clicks is None and answer.examined is not None:
+        raise Refused(422, f"examined ({answer.examined}) goes with clicks only")
+
+
+async def _answer(call: Call, held: Held, body: shapes.FeedbackIn) -> str:
     if not held.board.config.public_feedback:
         call.may_answer(held.name)
-    if (body.clicked is not msgspec.UNSET) == (body.clicks is not None):
-        raise Refused(422, "an answer has either clicked (an item or null) or clicks (a bit a place)")
-    if body.clicks is None and body.examined is not None:
-        raise Refused(422, f"examined ({body.examined}) goes with clicks only")
+    _check_form(body)
     clicked = None if body.clicked is msgspec.UNSET else body.clicked
     return await lists.answer(
         call.host, held, body.impression, clicked=clicked, clicks=body.clicks, examined=body.examined
@@ -143,16 +149,11 @@ async def history(call: Call) -> shapes.HistoryOut:
     held, body = call.host.find(call.board), call.body
     if len(body.rows) > 100_000 or len(body.batch) > 200:
         raise Refused(422, "a batch of past clicks has at most 100000 rows and a name of at most 200 characters")
-    rows = []
-    for i, row in enumerate(body.rows, 1):
-        try:
-            rows.append(_past(row, held.board.fold.length))
-        except Refused as error:
-            raise Refused(error.code, f"row {i}: {error}") from None
+    rows = await asyncio.to_thread(_past_rows, body.rows, held.board.fold.length)
     fresh = {item for row in rows for item in row.items} - held.board.fold.slots.keys()
     check_items(list(fresh), len(held.board.fold.names))
     learnt, outcome = 0, "duplicate"
-    for start in range(0, len(rows), _ROWS_AT_ONCE):  # in parts: applying one must not take long
+    for start in range(0, len(rows), _ROWS_AT_ONCE):
         part = rows[start : start + _ROWS_AT_ONCE]
         batch = f"{body.batch}#{start}" if body.batch else ""
         if await call.host.write(held, events.History(part, batch)) != "duplicate":
@@ -160,14 +161,21 @@ async def history(call: Call) -> shapes.HistoryOut:
     return shapes.HistoryOut(rows=learnt, outcome=outcome if rows else "done")
 
 
+def _past_rows(given: list[shapes.PastIn], length: int) -> list[events.Past]:
+    rows = []
+    for i, row in enumerate(given, 1):
+        try:
+            rows.append(_past(row, length))
+        except Refused as error:
+            raise Refused(error.code, f"row {i}: {error}") from None
+    return rows
+
+
 def _past(row: shapes.PastIn, length: int) -> events.Past:
     if not 1 <= len(row.items) <= length or len(set(row.items)) < len(row.items):
         raise Refused(422, f"a list has 1 to {length} different items, not {row.items!r:.200}")
     check_items(row.items)
-    if row.clicks is None and row.examined is not None:
-        raise Refused(422, f"examined ({row.examined}) goes with clicks only")
-    if (row.clicked is not msgspec.UNSET) == (row.clicks is not None):
-        raise Refused(422, "a row has either clicked (an item or null) or clicks (a bit a place)")
+    _check_form(row)
     position = None
     if isinstance(row.clicked, str):
         if row.clicked not in row.items:
@@ -181,7 +189,10 @@ async def state(call: Call) -> shapes.StateOut:
     """Items with their click rates and estimates, and the learner's own view."""
     held = call.host.find(call.board)
     view = held.board.fold.view()
-    items = [shapes.ItemOut(**asdict(standing)) for standing in held.board.fold.standings(view)]
+    items = [
+        shapes.ItemOut(item=s.item, active=s.active, looks=s.looks, clicks=s.clicks, rate=s.rate, estimate=s.estimate)
+        for s in held.board.fold.standings(view)
+    ]
     shown = None
     if view is not None:
         regimes = [

@@ -18,7 +18,7 @@ from starlette.types import Receive, Scope, Send
 from ..refusals import Refused
 from . import openapi, pages
 from .api import ROUTES
-from .bodies import LARGE, SMALL, read
+from .bodies import BATCH, LARGE, SMALL, read
 from .calls import Call, File, Route
 from .door import Door
 from .host import Host
@@ -164,7 +164,7 @@ class _Endpoint:
         self._service, self._route = service, route
         self._name = f"{route.method} {route.path}"
         self._decoder = None if route.takes is None else msgspec.json.Decoder(route.takes)
-        self._most = LARGE if route.large else SMALL
+        self._most = SMALL if not route.large else BATCH if route.scope == "public" else LARGE
         self._anywhere = route.path == "/v1/boards"
         self._headers = _ANY_ORIGIN if route.scope == "public" else {}
 

@@ -10,7 +10,8 @@ from starlette.types import Receive
 from ..refusals import Refused
 
 T = TypeVar("T")
-SMALL, LARGE = 1 << 20, 32 << 20  # bytes of a body at most
+# bytes of a body at most; those of a batch of answers come without a key
+SMALL, BATCH, LARGE = 1 << 20, 8 << 20, 32 << 20
 
 _AT = re.compile(r" - at `\$(.*)`$")
 _STEP = re.compile(r"\.([^.\[\]]+)|\[(\d+)\]")
@@ -41,18 +42,19 @@ async def read(receive: Receive, headers: Mapping[str, str], decoder: msgspec.js
 
 
 def explain(message: str, body: bytes) -> str:
-    """A message of the decoder with the value that it is about."""
+    """A message of the decoder with the value that it is about, where that is cheap to find."""
     found = _AT.search(message)
+    if found is None or len(body) > SMALL:
+        return message
     try:
         value: Any = msgspec.json.decode(body)
     except (msgspec.DecodeError, RecursionError):  # the rest of the body is wrong as well
         return message
-    steps = _STEP.findall(found.group(1)) if found else []
-    for name, place in steps:
+    for name, place in _STEP.findall(found.group(1)):
         if place and isinstance(value, list) and int(place) < len(value):
             value = value[int(place)]
         elif name and isinstance(value, dict) and name in value:
             value = value[name]
         else:
             return message
-    return f"{message}: {value!r:.80}" if found else message
+    return f"{message}: {value!r:.80}"

@@ -86,10 +86,10 @@ class Crowd:
         return math.inf if self._rng.random() < 0.03 else float(self._rng.uniform(0.1, 0.9))
 
 
-def visits(plan: Plan, address: str, told: Callable[[str], None]) -> Callable[[Host], Awaitable[None]]:
+def visits(plan: Plan, told: Callable[[str], None]) -> Callable[[str, Host], Awaitable[None]]:
     """What runs beside the service at an address: makes the board, then sends users to it until it is stopped."""
 
-    async def run(host: Host) -> None:
+    async def run(address: str, host: Host) -> None:
         crowd = Crowd(plan)
         await host.create(BOARD, _CONFIG, ITEMS)
         told(f"Open {address}/boards/{BOARD} and watch. Ctrl-C ends it.")

@@ -16,7 +16,7 @@ from .boards import check
 from .events import AnyEvent, Config
 from .held import Edge, Held
 from .journal import MOST_BEHIND, Journal, Line
-from .recovery import Kept, fold_again, moved_edges, recover, save
+from .recovery import Kept, fold_again, moved_edges, recover, save, wipe
 from .sql import Unavailable
 from .store import Key, Store
 
@@ -44,7 +44,7 @@ class Host:
         self.applied = 0
         self.exporting = asyncio.Lock()  # one board at a time: it takes a thread, and room for its log
         self.chance = np.random.default_rng() if chance is None else chance
-        self._inbox: collections.deque[tuple[Line, dict[int, tuple[str, bytes]]]] = collections.deque()
+        self._inbox: collections.deque[tuple[Line, dict[int, Any]]] = collections.deque()
         self._key = int(self.chance.integers(1, 2**63))
         self._tasks: set[asyncio.Task[Any]] = set()
         self._seen: list[tuple[int, asyncio.Future[None]]] = []
@@ -84,7 +84,7 @@ class Host:
         if not self.ready:
             raise Unavailable("the log is being read: not ready yet")
         if name in self.broken:
-            raise Unavailable(f"board {name!r} cannot be read: the server's log says why")
+            raise Refused(503, f"board {name!r} cannot be read: the server's log says why")
         if name not in self.boards:
             raise Refused(404, f"no board {name!r}")
         return self.boards[name]
@@ -113,10 +113,11 @@ class Host:
         return number is not None
 
     async def delete(self, held: Held) -> None:
-        """End a board and delete its log."""
+        """End a board; its log is deleted soon after."""
         event = events.encode(events.Deleted())
-        await self.journal.do(lambda store: store.delete(held.number, event, self.clock()))
+        seq = await self.journal.do(lambda store: store.delete(held.number, event, self.clock()))
         self._drop(held.number)
+        self._spawn(asyncio.to_thread(wipe, self.url, held.number, seq))  # takes long if the log is
 
     async def forget_client(self, held: Held, client: str) -> int:
         """Delete what is kept of a client; how many impressions."""
@@ -145,18 +146,26 @@ class Host:
         if held is not None and self.boards.get(held.name) is held:
             del self.boards[held.name]
 
-    def deliver(self, lines: Sequence[Line], names: dict[int, tuple[str, bytes]]) -> None:
+    @staticmethod
+    def begin(number: int, name: str, secret: bytes, event: events.Created) -> Held | Exception:
+        """A new board, or why there is none; in the journal's thread, since a learner may have to be compiled."""
+        try:
+            return Held.begin(number, name, secret, event)
+        except Exception as error:  # raised when the event's turn comes
+            return error
+
+    def deliver(self, lines: Sequence[Line], made: dict[int, Any]) -> None:
         """Apply events in log order, a few at a time so that requests need not wait for all of them."""
         idle = not self._inbox
-        self._inbox.extend((line, names) for line in lines)
+        self._inbox.extend((line, made) for line in lines)
         if idle:
             self._drain()
 
     def _drain(self) -> None:
         for _ in range(min(len(self._inbox), _AT_ONCE)):
-            line, names = self._inbox[0]
+            line, made = self._inbox[0]
             try:
-                outcome: str | Exception = self._apply(line, names)
+                outcome: str | Exception = self._apply(line, made)
             except Refused as error:
                 outcome = error
             except Exception as error:  # as a replay does: this event has failed, the next one is applied
@@ -176,10 +185,13 @@ class Host:
             if not future.done():
                 future.set_result(None)
 
-    def _apply(self, line: Line, names: dict[int, tuple[str, bytes]]) -> str:
+    def _apply(self, line: Line, made: dict[int, Any]) -> str:
         if isinstance(line.event, events.Created):
-            if line.board in names:  # else it was deleted meanwhile
-                self._hold(Held.begin(line.board, *names[line.board], line.event))
+            begun = made.get(line.board)  # none if it was deleted meanwhile
+            if isinstance(begun, Exception):
+                raise begun
+            if begun is not None:
+                self._hold(begun)
             return "done"
         if isinstance(line.event, events.Deleted):
             self._drop(line.board)
@@ -209,8 +221,8 @@ class Host:
         while not self.ready:
             try:
                 await self.start()
-            except Unavailable as error:
-                log.error("store away", extra={"fields": {"why": str(error)}})
+            except Exception as error:  # whatever it is: without an end to it, this worker serves nothing
+                log.error("store away", extra={"fields": {"why": f"{type(error).__name__}: {error}"}})
                 await asyncio.sleep(1.0)
 
     async def _refold(self, held: Held) -> None:

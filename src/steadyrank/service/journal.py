@@ -44,8 +44,11 @@ class Pending(NamedTuple):
 class Reader(Protocol):
     """Who is told of the log, in the event loop's thread."""
 
-    def deliver(self, lines: Sequence[Line], names: dict[int, tuple[str, bytes]]) -> None:
-        """Events in log order; names and secrets of boards if one was created."""
+    def begin(self, number: int, name: str, secret: bytes, event: Created) -> Any:
+        """What `deliver` needs of a board that was created; called in the journal's thread."""
+
+    def deliver(self, lines: Sequence[Line], made: dict[int, Any]) -> None:
+        """Events in log order, and what `begin` made of boards that were created."""
 
     def cut_off(self) -> None:
         """Events that were not read yet are gone: everything has to be read again."""
@@ -118,6 +121,8 @@ class Journal:
         self._stop = True
         self._wake.set()
         await asyncio.to_thread(self._thread.join, 20.0)
+        while self._waiting:  # what a store that is away kept from being written
+            _settle(self._waiting.popleft()[1], None, Unavailable("the store is away"))
 
     def _run(self) -> None:
         store: Store | None = None
@@ -167,14 +172,19 @@ class Journal:
             lines += [Line(first + i, x.board, x.event, x.waiting) for i, x in enumerate(batch)]
             at = first + len(batch) - 1
         lines += self._read(store, at, head)
-        names = store.boards() if any(isinstance(line.event, Created) for line in lines) else {}
+        made = self._begin(store, lines)
         self._own.clear()
         self.seen = head
         if not self._working:
             log.info("store back", extra={"fields": {"behind": self.behind}})
         self._working = True
         if lines:
-            self._loop.call_soon_threadsafe(self._reader.deliver, lines, names)
+            self._loop.call_soon_threadsafe(self._reader.deliver, lines, made)
+
+    def _begin(self, store: Store, lines: Sequence[Line]) -> dict[int, Any]:
+        created = {line.board: line.event for line in lines if isinstance(line.event, Created)}
+        names = store.boards() if created else {}
+        return {n: self._reader.begin(n, *names[n], event) for n, event in created.items() if n in names}
 
     def _read(self, store: Store, after: int, upto: int) -> list[Line]:
         return [Line(x.seq, x.board, decode(x.body), None) for x in store.entries(after, upto)]

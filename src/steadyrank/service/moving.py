@@ -35,6 +35,8 @@ def find_board(store: Store, name: str) -> tuple[int, bytes]:
 
 def export(store: Store, name: str, path: pathlib.Path, with_secret: bool, told: Callable[[int], None]) -> int:
     """Write a board to a file, whole or not at all; how many events. `told` hears of the progress."""
+    if path.exists() and not path.is_file():
+        raise ValueError(f"--out {path} is no file that could be replaced")
     fresh = path.with_name(f".{path.name}.part")
     count = -2  # neither the first line nor the last one is an event
     try:

@@ -153,7 +153,7 @@ async def fold_again(url: str, held: Held) -> Board:
         while done < held.applied:
             upto = held.applied
             entries = await asyncio.to_thread(_chunk, store, done, upto, held.number)
-            last = take_all(board, entries)
+            last = await asyncio.to_thread(take_all, board, entries)
             done = last if len(entries) == _CHUNK else upto
         return board
     finally:
@@ -171,6 +171,15 @@ def _chunk(store: Store, after: int, upto: int, board: int) -> list[Entry]:
         if store.shortened(board) > after:
             raise Unavailable("the log was shortened while it was folded again")
         return list(itertools.islice(store.entries(after, upto, board), _CHUNK))
+
+
+def wipe(url: str, number: int, seq: int) -> None:
+    """Delete what is left of a board that an event ended."""
+    store = Store(url)
+    try:
+        store.wipe(number, seq)
+    finally:
+        store.close()
 
 
 def save(url: str, number: int, seq: int, kept: Kept) -> bool:

@@ -16,6 +16,7 @@ from . import logs
 from .app import Service
 from .door import loopback
 from .host import Host
+from .listening import bind, url_of
 from .sql import Unavailable
 from .store import Store
 
@@ -24,11 +25,11 @@ log = logging.getLogger("steadyrank.service")
 
 def serve(
     url: str, address: str, port: int, keep_days: float, keep_events: int,
-    beside: Callable[[Host], Awaitable[None]] | None = None,
+    beside: Callable[[str, Host], Awaitable[None]] | None = None,
 ) -> None:  # fmt: skip
     """Serve a store's boards until interrupted or told to end; refuses to listen to others without API keys.
 
-    `beside` runs in the same process from when the boards are ready, and says itself what goes on.
+    `beside(url, host)` runs in the same process from when the boards are ready, and says itself what goes on.
     """
     logs.set_up(logging.INFO if beside is None else logging.WARNING)
     try:
@@ -44,15 +45,19 @@ def serve(
             f"refusing to listen on {address} without API keys: "
             "create one with `steadyrank keys create --scope admin`"
         )
-    log.info("serving", extra={"fields": {"url": f"http://{address}:{port}", "store": url.split("://")[0]}})
+    bound = bind(address, port)
+    here = url_of(address, bound)
+    log.info("serving", extra={"fields": {"url": here, "store": url.split("://")[0]}})
     sys.setswitchinterval(0.001)  # seconds; the thread that writes the log should not wait long for its turn
     gc.set_threshold(10_000, 20, 20)  # requests leave few cycles behind
-    service = Service(Host(url), functools.partial(_compact, url, keep_days, keep_events), beside=beside)
+    company = None if beside is None else functools.partial(beside, here)
+    service = Service(Host(url), functools.partial(_compact, url, keep_days, keep_events), beside=company)
     config = uvicorn.Config(
-        service.app(), host=address, port=port, log_config=None, access_log=False, server_header=False,
-        proxy_headers=False, timeout_graceful_shutdown=10, limit_concurrency=10_000, backlog=2_048,
+        service.app(), log_config=None, access_log=False, server_header=False, proxy_headers=False,
+        timeout_keep_alive=75,  # seconds; longer than proxies keep a connection: none is closed under a request
+        timeout_graceful_shutdown=10, limit_concurrency=10_000, backlog=2_048,
     )  # fmt: skip
-    _Server(config).run()
+    _Server(config).run(bound)
 
 
 class _Server(uvicorn.Server):

@@ -88,23 +88,24 @@ class RankOut(Shape):
     expires: float
 
 
-class FeedbackIn(Shape):
-    """An answer: the item clicked or null, or a bit a place with how many places were looked at."""
+class AnswerIn(Shape, kw_only=True):
+    """What was clicked: an item or null, or a bit a place with how many places were looked at."""
 
-    impression: str
     clicked: str | UnsetType | None = UNSET
     clicks: list[int] | None = None
     examined: int | None = None
 
 
-class BatchRow(Shape):
+class FeedbackIn(AnswerIn, kw_only=True):
+    """An answer to an impression."""
+
+    impression: str
+
+
+class BatchRow(FeedbackIn, kw_only=True):
     """An answer with its board."""
 
     board: str
-    impression: str
-    clicked: str | UnsetType | None = UNSET
-    clicks: list[int] | None = None
-    examined: int | None = None
 
 
 class BatchIn(Shape):
@@ -133,13 +134,10 @@ class BatchOut(Shape):
     feedback: list[BatchRowOut]
 
 
-class PastIn(Shape):
+class PastIn(AnswerIn, kw_only=True):
     """A list shown in the past, and what was clicked."""
 
     items: list[str]
-    clicked: str | UnsetType | None = UNSET
-    clicks: list[int] | None = None
-    examined: int | None = None
 
 
 class HistoryIn(Shape):
@@ -197,8 +195,8 @@ class ChangeOut(Shape):
     after: int
 
 
-class ViewOut(Shape):
-    """What SteadyRank makes of the feedback."""
+class ShortView(Shape):
+    """What SteadyRank makes of the feedback, in short."""
 
     current: int
     trusted: int
@@ -206,6 +204,11 @@ class ViewOut(Shape):
     rejected: int
     corrupted: float
     n_changes: int
+
+
+class ViewOut(ShortView):
+    """What SteadyRank makes of the feedback."""
+
     regimes: list[RegimeOut]
     changes: list[ChangeOut]
 

@@ -180,14 +180,20 @@ class Store:
             insert(self.db, "events", events)
         return number
 
-    def delete(self, board: int, event: bytes, at: float) -> None:
-        """End a board: its log, snapshots and clients go; one event stays, for the other workers."""
+    def delete(self, board: int, event: bytes, at: float) -> int:
+        """End a board; one event stays, for the other workers: its number, up to which `wipe` deletes the log."""
         with self.db.transaction():
             seq = int(self.db.write("UPDATE head SET seq = seq + 1 RETURNING seq")[0][0])
-            for table in ("events", "snapshots", "clients"):
-                self.db.write(f"DELETE FROM {table} WHERE board = ?", board)
             self.db.write("DELETE FROM boards WHERE id = ?", board)
             self.db.write("INSERT INTO events VALUES (?, ?, ?, ?)", seq, board, at, event)
+        return seq
+
+    def wipe(self, board: int, seq: int) -> None:
+        """Delete the log before an event, the snapshots and clients of a board that was deleted."""
+        self._cut(board, seq - 1)
+        for table in ("snapshots", "clients"):
+            with self.db.transaction():
+                self.db.write(f"DELETE FROM {table} WHERE board = ?", board)
 
     def snapshots(self, board: int) -> list[int]:
         """Up to which event each snapshot of a board goes, the latest first."""
@@ -234,11 +240,14 @@ class Store:
                 return 0
             self.db.write(put, board, edge, body)
             self.db.write("DELETE FROM snapshots WHERE board = ? AND seq < ?", board, edge)
+        return self._cut(board, edge)
+
+    def _cut(self, board: int, edge: int) -> int:
+        """Delete the events of a board up to an edge, in slices of which none takes long; how many."""
         gone = 0
-        for entry in self._steps(board, edge):  # in slices: none takes long
+        for last in self._steps(board, edge):
             with self.db.transaction():
-                rows = self.db.write("DELETE FROM events WHERE board = ? AND seq <= ? RETURNING seq", board, entry)
-            gone += len(rows)
+                gone += len(self.db.write("DELETE FROM events WHERE board = ? AND seq <= ? RETURNING 1", board, last))
         return gone
 
     def _steps(self, board: int, edge: int) -> Iterator[int]:

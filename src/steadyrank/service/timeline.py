@@ -1,24 +1,13 @@
 """What happened over a board's rounds, in few points: neighbours are joined as the rounds become more."""
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
+from .watch_shapes import PointOut
+
 POINTS = 200
-_COUNTS = ("impressions", "feedback", "clicks", "examined", "rejected", "fraud")
-
-
-class Point(NamedTuple):
-    """Some rounds in a row."""
-
-    start: int  # the first of them
-    time: float | None  # seconds since 1970 of the earliest list shown in them, where the log says it
-    impressions: int  # lists shown
-    feedback: int  # lists whose feedback came to its end: learnt from or left out
-    clicks: int  # in that feedback
-    examined: int  # places looked at in it
-    rejected: int  # feedback that the learner left out as impossible
-    fraud: int  # feedback left out by a label
+_COUNTS = PointOut.__struct_fields__[2:]
 
 
 class Timeline:
@@ -27,7 +16,7 @@ class Timeline:
     def __init__(self) -> None:
         self.size = 1
         self.impressions, self.feedback, self.clicks, self.examined, self.rejected, self.fraud = (
-            [0] * POINTS for _ in _COUNTS
+            [0] * POINTS for _ in range(6)
         )
         self.time = [0.0] * POINTS  # 0: not known
         self.used = 0
@@ -61,11 +50,14 @@ class Timeline:
         self.rejected[place] += rejected
         self.fraud[place] += fraud
 
-    def points(self) -> list[Point]:
+    def points(self) -> list[PointOut]:
         """Every point from the first round to the latest."""
         counts = zip(*(getattr(self, name) for name in _COUNTS), strict=True)
         rows = zip(range(self.used), self.time, counts, strict=False)
-        return [Point(1 + i * self.size, time or None, *row) for i, time, row in rows]
+        return [
+            PointOut(start=1 + i * self.size, time=time or None, **dict(zip(_COUNTS, row, strict=True)))
+            for i, time, row in rows
+        ]
 
     def arrays(self) -> dict[str, Any]:
         """Everything, as arrays by name."""

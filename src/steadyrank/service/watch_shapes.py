@@ -5,7 +5,7 @@ from typing import Annotated, TypeAlias
 from msgspec import Meta
 
 from .labels import WORDS
-from .shapes import BoardOut, ItemOut, Shape
+from .shapes import BoardOut, ItemOut, Shape, ShortView
 
 
 class LabelIn(Shape):
@@ -36,17 +36,6 @@ class WatchItem(ItemOut):
 
     low: float | None
     high: float | None
-
-
-class WatchView(Shape):
-    """What SteadyRank makes of the feedback, in short."""
-
-    current: int
-    trusted: int
-    rounds: int
-    rejected: int
-    corrupted: float
-    n_changes: int
 
 
 class BandOut(Shape):
@@ -107,7 +96,7 @@ class WatchOut(Shape):
     first_round: int
     list: _Items
     diverging: _Items
-    view: WatchView | None
+    view: ShortView | None
     bands: _Bands
     timeline: TimelineOut
     labels: _Labels

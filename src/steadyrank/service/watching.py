@@ -11,7 +11,8 @@ from ..live.intake import OPEN
 from ..views import View
 from .boards import Board
 from .held import Held
-from .watch_shapes import BandOut, PointOut, TimelineOut, WatchItem, WatchView
+from .shapes import ShortView
+from .watch_shapes import BandOut, TimelineOut, WatchItem
 
 MOST_DIVERGING = 20
 _DRAWS = 60  # lists looked at to see what users get
@@ -24,7 +25,6 @@ def watch(held: Held, lag: int) -> dict[str, Any]:
     board, edge = held.board, held.edge
     view, timeline = board.fold.view(), board.learning.timeline
     items = _Items(board.fold, view)
-    points = [PointOut(**point._asdict()) for point in timeline.points()]
     return {
         "event": held.applied, "open": int(np.count_nonzero(board.intake.state == OPEN)),
         "events": board.events - edge.events, "edge": edge.seq + 1 if edge.seq else held.number, "lag": lag,
@@ -32,12 +32,12 @@ def watch(held: Held, lag: int) -> dict[str, Any]:
         "list": items.at(typical(board)), "diverging": items.diverging(),
         "view": None if view is None else _short(view),
         "bands": [] if view is None else bands(view, board.intake.rounds),
-        "timeline": TimelineOut(size=timeline.size, points=points),
+        "timeline": TimelineOut(size=timeline.size, points=timeline.points()),
     }  # fmt: skip
 
 
-def _short(view: View) -> WatchView:
-    return WatchView(
+def _short(view: View) -> ShortView:
+    return ShortView(
         current=view.current, trusted=view.trusted, rounds=view.rounds, rejected=view.rejected,
         corrupted=view.corrupted, n_changes=view.n_changes,
     )  # fmt: skip

@@ -8,7 +8,7 @@ const SHOWN = 12_000; // milliseconds
 let fading = null;
 
 /** Tell an outcome, to the eye and to a screen reader. */
-export function tell(text, refused = false) {
+function tell(text, refused = false) {
   const said = byId("said");
   said.className = refused ? "said on refused" : "said on";
   said.textContent = text;

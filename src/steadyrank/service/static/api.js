@@ -62,10 +62,11 @@ export async function send(method, route, body, patience = PATIENCE) {
 
 /** What the server says of a refusal; a proxy in between may say nothing that can be read. */
 async function reason(answer) {
+  const code = `The server answered with code ${answer.status}.`;
   const text = await answer.text();
   try {
-    return JSON.parse(text).message;
+    return JSON.parse(text).message || code;
   } catch {
-    return `The server answered with code ${answer.status}.`;
+    return code;
   }
 }

@@ -73,7 +73,6 @@ export class BoardPage {
       this.#show(watch);
     } catch (error) {
       if (error instanceof Refusal && error.code === 403) await this.#lookLess(error);
-      else if (error instanceof Refusal && error.code === 404) this.#missing("No such board", sentence(error.message));
       else if (error instanceof Away) await this.#lookBroken(error);
       else throw error;
     }
@@ -96,6 +95,7 @@ export class BoardPage {
     const { broken } = await ask("GET", "boards");
     if (!broken.includes(this.#name)) throw away;
     this.#missing("This board cannot be read", "The server's log says why. Other boards are served as usual.");
+    throw away;
   }
 
   #showCounts(watch) {

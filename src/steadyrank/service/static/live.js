@@ -55,10 +55,10 @@ export class Live {
       this.#failed(error);
     } finally {
       this.#busy = false;
-    }
-    if (this.#running && !document.hidden) {
-      this.#timer = setTimeout(() => this.now(), this.#again ? 0 : this.#pause);
-      this.#again = false;
+      if (this.#running && !document.hidden) {
+        this.#timer = setTimeout(() => this.now(), this.#again ? 0 : this.#pause);
+        this.#again = false;
+      }
     }
   }
 
@@ -70,15 +70,15 @@ export class Live {
   }
 
   #failed(error) {
+    this.#pause = Math.min(2 * this.#pause, LONGEST);
+    this.#tell("away", "not live");
     if (!(error instanceof Away)) {
       this.#refused(error);
       return;
     }
-    this.#pause = Math.min(2 * this.#pause, LONGEST);
     const old = this.#seen === null ? "" : ` What you see is from ${moment(this.#seen)}.`;
     say(byId("notice"), `${error.message}${old} Trying again.`);
     show(byId("notice"), true);
-    this.#tell("away", "not live");
   }
 
   #tell(kind, words) {

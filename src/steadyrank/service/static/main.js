@@ -32,7 +32,7 @@ function refused(error) {
     const first = key() === null && error.code === 401;
     askForKey(first ? "This server asks for an API key." : sentence(error.message));
   } else {
-    missing(error.code === 404 ? "Not found" : "Refused", error.message);
+    missing(error.code === 404 ? "No such board" : "Refused", sentence(error.message));
   }
 }
 

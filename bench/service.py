@@ -38,6 +38,8 @@ class Server:
                 self.client.boards()
                 return time.perf_counter() - begin
             except ConnectionError:
+                if self.process.poll() is not None:
+                    sys.exit(f"the server ended with code {self.process.returncode}: is port {self.port} free?")
                 time.sleep(0.01)
 
     def stop(self):
@@ -134,16 +136,18 @@ def main():
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         server = Server(f"sqlite:///{folder}/store.db", options.port)
-        server.client.put_board("b", items=ITEMS, length=10, learner=options.learner, settle=0)
-        load(server, 3 if options.quick else 5, 4_000 if options.quick else 10_000)
-        if not options.quick:
-            long_run(server, options.impressions)
-            events = server.client.state("b")["event"]
-            os.kill(server.process.pid, signal.SIGKILL)
-            server.process.wait()
-            server.client.close()
-            print(f"\nrestart after kill -9 with {events:,} events: {server.start():.1f} s until it answers")
-        server.stop()
+        try:
+            server.client.put_board("b", items=ITEMS, length=10, learner=options.learner, settle=0)
+            load(server, 3 if options.quick else 5, 4_000 if options.quick else 10_000)
+            if not options.quick:
+                long_run(server, options.impressions)
+                events = server.client.state("b")["event"]
+                os.kill(server.process.pid, signal.SIGKILL)
+                server.process.wait()
+                server.client.close()
+                print(f"\nrestart after kill -9 with {events:,} events: {server.start():.1f} s until it answers")
+        finally:
+            server.stop()
 
 
 if __name__ == "__main__":

@@ -185,7 +185,7 @@ def test_the_same_cells_on_ray(finished, tmp_path):
 
 
 def test_places_are_checked_first(tmp_path):
-    with pytest.raises(ValueError, match="--on must be local, ray or ray://HOST, not 'cloud'"):
+    with pytest.raises(ValueError, match="on must be local, ray or ray://HOST, not 'cloud'"):
         small_study.run(tmp_path, on="cloud")
     assert not list(tmp_path.iterdir())
 
@@ -246,11 +246,11 @@ def test_parts_of_a_living_process_are_left_alone(tmp_path):
     (tmp_path / "cells").mkdir()
     mine = tmp_path / "cells" / f"x.{os.getpid()}.part"
     dead = tmp_path / "cells" / "x.999999999.part"
-    for part in (mine, dead):
+    foreign = [tmp_path / "cells" / name for name in ("notes.part", "a.b.part")]
+    for part in (mine, dead, *foreign):
         part.write_text("half")
     Store(tmp_path).prepare()
-    assert mine.exists()
-    assert not dead.exists()
+    assert sorted((tmp_path / "cells").iterdir()) == sorted([mine, *foreign])
 
 
 def test_any_source_that_decides_numbers_is_in_the_digest(tmp_path, monkeypatch):
@@ -262,7 +262,9 @@ def test_any_source_that_decides_numbers_is_in_the_digest(tmp_path, monkeypatch)
         ("targets.py", True),
         ("lab.py", True),
         ("profiles/modelled.py", True),
+        ("parts/regimes.py", True),
         ("report/page.py", False),
+        ("audit/weighing.py", False),
     ):
         text = (package / name).read_text()
         (package / name).write_text(text + "\n")

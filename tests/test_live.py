@@ -84,6 +84,9 @@ def test_answers_say_the_same_in_every_form():
         ({"position": True}, "position must be"),
         ({"clicked": None, "examined": 2}, "examined=2 goes with clicks"),
         ({"clicks": [0, 2]}, "clicks must be at most 4 of 0 and 1"),
+        ({"clicks": 5}, "clicks must be at most 4 of 0 and 1, not 5"),
+        ({"clicks": np.ones((2, 2))}, "clicks must be at most 4 of 0 and 1"),
+        ({"position": 1.5}, "position must be a whole number from 1 to 4, not 1.5"),
         ({"clicks": [0] * 5}, "clicks must be at most 4 of 0 and 1"),
         ({"clicks": [0, 1], "examined": 3}, "examined must be a whole number from 0 to 2, not 3"),
         ({"clicks": [0, 1], "examined": 1}, "a click at position 2, but examined is 1"),
@@ -389,6 +392,20 @@ def test_a_bad_row_of_past_clicks_is_named():
         ranker.learn([(["a", "b"], None), (["a", "b"], "c")])
     with pytest.raises(ValueError, match="row 1 of the log: a list has 1 to 2"):
         ranker.learn([(["a", "b", "c"], None)])
+    for run in (ranker.learn, lambda log: sr.replay(log, ["CascadeTS"], length=2)):
+        with pytest.raises(ValueError, match="a list is a sequence of names, not the text 'ab'"):
+            run([("ab", None)])
+    with pytest.raises(ValueError, match="row 1 of the log: an item is named by text of 1 to 500 characters, not ''"):
+        ranker.learn([(["new", ""], None)])
+    assert [standing.item for standing in ranker.standings()] == ["a", "b"]
+
+
+def test_numbers_of_numpy_are_numbers(tmp_path):
+    ranker = sr.Ranker(["a", "b"], 2, settings={"window": np.int64(50), "caution": np.float64(0.5)})
+    assert ranker.feedback(ranker.rank().id, position=np.int64(1)) == "learnt"
+    assert ranker.feedback(ranker.rank().id, clicks=np.array([False, True]), examined=np.int64(2)) == "learnt"
+    ranker.save(tmp_path / "kept")
+    assert sr.Ranker.load(tmp_path / "kept").rank() == ranker.rank()
 
 
 def test_under_constant_traffic_impressions_expire_on_time_and_little_is_remembered_of_when_they_came():

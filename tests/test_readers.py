@@ -77,7 +77,7 @@ def test_the_draw_is_random_and_repeatable(tmp_path):
     assert set(zip(first.items, first.averages, strict=True)) <= set(
         zip(everything.items, everything.averages, strict=True)
     )
-    with pytest.raises(ValueError, match=r"--items must be from 1 to the 60 items found, not 61"):
+    with pytest.raises(ValueError, match=r"the number of items must be from 1 to the 60 items found, not 61"):
         build_movielens(tmp_path, n_items=61)
 
 
@@ -171,7 +171,7 @@ def test_wrong_folders_and_columns(tmp_path):
 
 def test_a_threshold_that_no_item_meets(tmp_path):
     write_movielens(tmp_path, [(1, 7, 4.0), (2, 7, 5.0), (1, 3, 0.5)], 8)
-    with pytest.raises(ValueError, match=r"--at-least must be at most 2, the most ratings that an item has, not 3"):
+    with pytest.raises(ValueError, match=r"no item has 3 ratings: ask for at most 2, the most that one has"):
         build_movielens(tmp_path, at_least=3)
     write_yelp(tmp_path, [business(1, reviews=0), business(2)])
     assert build_yelp(tmp_path)[0].items == ["Place 2"]
@@ -326,6 +326,13 @@ def test_lastfm_malformed_lines(tmp_path, bad):
     ratings, said = build_lastfm(tmp_path)
     assert ratings == clean
     assert "1 of 1,981 lines are malformed (line 778: " in said
+
+
+def test_lastfm_without_a_good_line_is_refused(tmp_path):
+    write_360k(tmp_path, [])
+    (tmp_path / "usersha1-artmbid-artname-plays.tsv").write_text("no play\n")
+    with pytest.raises(ValueError, match=r"1 of 1 lines are malformed \(line 1: 'no play'\)"):
+        build_lastfm(tmp_path)
 
 
 def test_lastfm_counts_listeners_not_rows(tmp_path):

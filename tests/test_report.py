@@ -3,6 +3,8 @@
 import csv
 import fcntl
 import math
+import pickle
+import random
 import re
 import signal
 import subprocess
@@ -15,12 +17,13 @@ import pytest
 import browser
 from steadyrank import cells, cli
 from steadyrank.cells import Cell
+from steadyrank.cli.compare import learners_in
 from steadyrank.lab import expand
 from steadyrank.report import claims, figures, looks, views
 from steadyrank.report.tables import by_rate, text
 from steadyrank.report.writing import load
 from steadyrank.results import Store, with_fields
-from steadyrank.studies import ALL, find
+from steadyrank.studies import ALL, find, lineup
 
 SHORT = 400  # rounds where the paper has 40,000
 
@@ -105,7 +108,8 @@ def test_a_report_of_a_part_says_so(results, tmp_path, capsys):
         store.path(job).write_bytes((results / "cells" / store.path(job).name).read_bytes())
     assert cli.main(["report", "--quick", "--seeds", "2", "--out", str(tmp_path)]) == 0
     page = (tmp_path / "report" / "report.html").read_text()
-    assert re.search(r"Unfinished: \d+ of [\d,]+ cells so far", page)
+    asked = {store.path(job) for study in ALL.values() if study.default for job in study.jobs(seeds=2, quick=True)}
+    assert f"of {len(asked):,} cells so far" in page  # those of several studies once
     assert "Nothing finished yet: steadyrank reproduce --study lemmas" in page
     assert "not measured" in capsys.readouterr().out
 
@@ -226,7 +230,7 @@ def scored(**ranks: float) -> dict[str, claims.Claim]:
         (who, profile, mapping, rate): ranks[who]
         for who in claims.PAPER
         for profile in ("yelp-pizza", "movielens", "lastfm")
-        for mapping in claims.MAPPINGS
+        for mapping in lineup.JUDGED
         for rate in (0.0, 0.05, 0.1, 0.15, 0.2, 0.25)
     }
     empty = {name: pl.DataFrame() for name in ALL}
@@ -373,6 +377,14 @@ def test_compare_a_learner_of_ones_own(tmp_path, capsys):
         file.write_text(content)
         assert cli.main(run) == 2
         assert "mine.py cannot be imported: " in capsys.readouterr().err
+
+
+def test_a_file_takes_no_other_modules_place(tmp_path):
+    (tmp_path / "random.py").write_text(OWN)
+    (found,) = learners_in(tmp_path / "random.py")
+    assert found.__name__ == "Mine"
+    assert sys.modules["random"] is random
+    assert pickle.loads(pickle.dumps(found)) is found
 
 
 def test_fractions_of_a_percent_have_their_own_columns():

@@ -47,11 +47,15 @@ def _sources() -> list[pathlib.Path]:
     return found
 
 
+def surroundings() -> str:
+    """What decides compiled code beside the sources: versions and flags, as text."""
+    flags = "".join(f"{flag}={getattr(config, flag, None)};" for flag in _FLAGS)
+    return f"{numba.__version__} {np.__version__}{flags}"
+
+
 def digest() -> str:
     """Twelve hexadecimal digits that change with the compiled sources, numba, numpy and code-changing flags."""
-    h = hashlib.sha256(f"{numba.__version__} {np.__version__}".encode())
-    for flag in _FLAGS:
-        h.update(f"{flag}={getattr(config, flag, None)};".encode())
+    h = hashlib.sha256(surroundings().encode())
     for path in _sources():
         h.update(f"{path.relative_to(_PACKAGE)}:".encode() + path.read_bytes())
     return h.hexdigest()[:12]

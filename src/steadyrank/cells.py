@@ -24,7 +24,6 @@ class Cell:
     settings: Mapping[str, Any] = field(default_factory=dict)
     omniscient: bool = False
     adversary: str = "PrefixFlip"
-    adversary_settings: Mapping[str, Any] = field(default_factory=dict)
     schedule: str = "front"
     rate: float = 0.0  # share of the rounds that may be corrupted
     n_items: int | None = None  # that many of the profile's items, evenly placed in their order (None: all)
@@ -35,7 +34,7 @@ class Cell:
 
     @property
     def who(self) -> str:
-        """The learner as figures name it: with settings that differ from its defaults, and omniscience."""
+        """The learner as figures name it: with the settings given, and omniscience."""
         chosen = [f"{name}={value}" for name, value in sorted(self.settings.items())]
         marks = [*chosen, "omniscient"] if self.omniscient else chosen
         return f"{self.learner} ({', '.join(marks)})" if marks else self.learner
@@ -82,7 +81,6 @@ class Study:
     view: str
     question: str
     axes: Mapping[str, Sequence[Any]] = field(default_factory=dict)
-    fixed: Mapping[str, Any] = field(default_factory=dict)
     trials: Sequence[Trial] = ()
     blocks: Sequence[Mapping[str, Sequence[Any]]] = ()  # several products instead of one
     place: int = 50  # in the report, lowest first
@@ -93,7 +91,7 @@ class Study:
         found: dict[str, Job] = {}
         for axes in self.blocks or [self.axes]:
             for values in itertools.product(*axes.values()) if axes else ():
-                fields: dict[str, Any] = {"seeds": seeds, **self.fixed}
+                fields: dict[str, Any] = {"seeds": seeds}
                 for name, value in zip(axes, values, strict=True):
                     fields |= value if isinstance(value, Mapping) else {name: value}
                 cell = Cell(**fields)

@@ -64,8 +64,8 @@ def run_cell(cell: Cell, pulse: Callable[[], None] = lambda: None) -> Run:
     budget = round(cell.rate * cell.horizon)
     return simulate(
         cell.learner, attraction, length=cell.length, horizon=cell.horizon,
-        adversary=cell.adversary if budget else "Honest", adversary_settings=dict(cell.adversary_settings),
-        schedule=cell.schedule, budget=budget, seeds=range(cell.seeds), settings=dict(cell.settings),  # type: ignore[arg-type]
+        adversary=cell.adversary if budget else "Honest", schedule=cell.schedule,  # type: ignore[arg-type]
+        budget=budget, seeds=range(cell.seeds), settings=dict(cell.settings),
         omniscient=cell.omniscient, marks=cell.marks, threads=1, progress=pulse,
     )  # fmt: skip
 

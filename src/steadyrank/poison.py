@@ -11,6 +11,7 @@ import numpy as np
 
 from ._jit import kernel
 from .arrays import Bools, Ints
+from .kernels import count_bits
 
 
 class Poison(NamedTuple):
@@ -28,14 +29,6 @@ class Poison(NamedTuple):
         """Nothing seen, nothing hidden."""
         zeros = np.zeros(target.size, np.int64)
         return cls(target, zeros, zeros.copy(), zeros.copy(), float(margin), float(delta))
-
-
-@kernel
-def witness(book, ranking, clicks, examined):
-    """Count the honest bits of a round."""
-    for p in range(examined):
-        book.seen[ranking[p]] += 1
-        book.wins[ranking[p]] += 1 if clicks[p] else 0
 
 
 @kernel
@@ -60,7 +53,7 @@ def hides(book, ranking, clicks, examined, may):
     A non-target's click is hidden while its mean, less what was hidden of it, is above the targets' floor: alpha > 0
     in Jun et al.
     """
-    witness(book, ranking, clicks, examined)
+    count_bits(book.seen, book.wins, ranking, clicks, examined)  # the honest ones
     k = ranking[examined - 1]
     if not (may and clicks[examined - 1]) or book.target[k]:
         return False

@@ -15,7 +15,7 @@ import numpy as np
 import polars as pl
 
 from . import __version__
-from ._jit import digest
+from ._jit import surroundings
 from .cells import Cell, Job, identity, key
 
 FORMAT = "steadyrank-cell-1"
@@ -36,7 +36,7 @@ class Unreadable(ValueError):
 
 def source_digest() -> str:
     """Twelve digits that change with any source or version that decides a cell's numbers."""
-    h = hashlib.sha256(digest().encode())
+    h = hashlib.sha256(surroundings().encode())
     for path in sorted(_PACKAGE.rglob("*.py")):
         name = path.relative_to(_PACKAGE).as_posix()
         if not name.startswith(_OUTSIDE):
@@ -65,7 +65,8 @@ class Store:
         if not os.access(self.folder, os.W_OK):
             raise PermissionError(f"{self.folder} is not writable; choose another folder with --out")
         for part in self.folder.glob("*.part"):  # left by a killed run, or being written by another
-            if not _alive(int(part.suffixes[-2][1:])):
+            writer = re.fullmatch(r".+\.(\d+)\.part", part.name)
+            if writer and not _alive(int(writer[1])):
                 part.unlink(missing_ok=True)
 
     def path(self, job: Job) -> pathlib.Path:

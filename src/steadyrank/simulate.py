@@ -91,7 +91,7 @@ class Run:
     marks: Ints  # [mark] rounds; the last one is the horizon
     regret: Floats  # [seed, mark] cumulative regret, measured with the true attractions
     spent: Floats  # [seed, mark] rounds corrupted so far
-    bits_changed: Ints  # [seed] false bits that the learner was shown
+    bits_changed: Ints  # [seed] false bits of the feedback; those of an omniscient learner are withheld
     best_corrupted: Ints  # [seed] those of them about items of the best list
     views: tuple[View | None, ...] = ()  # [seed] what the learner made of the feedback at the end, if it says so
 
@@ -115,7 +115,7 @@ def simulate(
     adversary_settings: dict[str, Any] | None = None,
     users: str | type = "Cascade",
     users_settings: dict[str, Any] | None = None,
-    marks: int | Iterable[int] = 50,
+    marks: int | Sequence[int] | Ints = 50,
     threads: int | None = None,
     omniscient: bool = False,
     progress: Callable[[], None] | None = None,

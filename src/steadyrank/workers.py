@@ -18,7 +18,7 @@ class Interrupted(Exception):
 def check_place(on: str) -> None:
     """Refuse a place where jobs cannot run, before any work is done."""
     if on != "local" and on != "ray" and not on.startswith("ray://"):
-        raise ValueError(f"--on must be local, ray or ray://HOST, not {on!r}")
+        raise ValueError(f"on must be local, ray or ray://HOST, not {on!r}")
     if on != "local":
         try:
             import grpc  # noqa: F401  # a cluster is reached through it

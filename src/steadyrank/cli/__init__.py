@@ -10,7 +10,10 @@ from . import audit, compare, lists, profile, reproduce, serve, simulate
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command; returns the exit code: 0, 2 for bad input, 3 for a limit exceeded, 130 when interrupted."""
+    """Run a command; returns the exit code.
+
+    0, 2 for bad input, 3 for a limit exceeded, 130 when interrupted, 141 when nobody reads on.
+    """
     parser = _parser()
     options = parser.parse_args(arguments)
     try:

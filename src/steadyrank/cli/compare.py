@@ -39,16 +39,18 @@ def learners_in(path: pathlib.Path) -> list[type]:
 
     if not path.is_file():
         raise ValueError(f"{str(path)!r} is not a file")
-    spec = importlib.util.spec_from_file_location(path.stem, path)
+    name = f"compared_{path.stem}"  # a name of its own: a file called random.py must not take the place of another
+    spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
         raise ValueError(f"{str(path)!r} is not a Python file: its name must end in .py")
     module = importlib.util.module_from_spec(spec)
-    sys.modules[path.stem] = module
+    sys.modules[name] = module
     try:
         spec.loader.exec_module(module)
     except Exception as error:
+        del sys.modules[name]
         raise ValueError(f"{path} cannot be imported: {type(error).__name__}: {error}") from None
-    own = [thing for thing in vars(module).values() if getattr(thing, "__module__", "") == path.stem]
+    own = [thing for thing in vars(module).values() if getattr(thing, "__module__", "") == name]
     found = [
         thing for thing in own if isinstance(thing, type) and hasattr(thing, "rank") and hasattr(thing, "update")
     ]

@@ -44,9 +44,13 @@ def _run(options: argparse.Namespace) -> None:
     from ..profiles import profile
     from ..progress import Progress
     from ..report.text import aligned, plus_minus
+    from ..settings import whole
     from ..simulate import simulate
 
     world = profile(options.profile, options.mapping)
+    whole("--length", options.length, 1, world.attraction.size)
+    whole("--horizon", options.horizon, 1)
+    whole("--seeds", options.seeds, 1, 10_000)
     budget = parse_budget(options.budget, options.horizon)
     adversary, adversary_settings = parse_choice(options.adversary)
     users, users_settings = parse_choice(options.users)
@@ -56,7 +60,7 @@ def _run(options: argparse.Namespace) -> None:
     problem = Problem(world.attraction.size, options.length, options.horizon, budget, world.attraction)
     for _, name, settings in chosen:  # every learner is refused here or not at all, before the first one runs
         make(find("learner", name, ALL, "rank"), problem, settings=settings)
-    bar = Progress(len(chosen) * max(options.seeds, 1), "simulating", sys.stderr)
+    bar = Progress(len(chosen) * options.seeds, "simulating", sys.stderr)
     rows = []
     for text, name, settings in chosen:
         run = simulate(

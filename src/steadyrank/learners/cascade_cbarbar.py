@@ -48,7 +48,7 @@ class CascadeCBARBAR(NamedTuple):
         k, d, horizon = problem.n_items, problem.length, known_horizon("CascadeCBARBAR", problem.horizon)
         literal = choice("schedule", schedule, ("practical", "literal")) == 1
         refuse_unused({"n0": n0} if literal else {"lam": lam, "delta": delta}, f"schedule={schedule!r}")
-        lam, delta = lam or "paper", real("delta", 0.1 if delta is None else delta, 1e-12, 1.0)
+        lam, delta = "paper" if lam is None else lam, real("delta", 0.1 if delta is None else delta, 1e-12, 1.0)
         choice("lam", lam, LAMBDAS)
         scale = (
             LAMBDAS[lam](k, max(horizon, 3), delta) * d * d

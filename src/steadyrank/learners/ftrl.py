@@ -13,6 +13,8 @@ from ..settings import choice, known_horizon, real, refuse_unused
 Variant: TypeAlias = Literal["lbinf", "lbinfv", "hybrid", "tsallis"]
 Weights: TypeAlias = Literal["naive", "first-only", "plug-in"]
 NAIVE, FIRST_ONLY, PLUG_IN = range(3)  # as in Weights
+_REACH = 0.05  # least chance of being looked at that `plug-in` divides by: smaller ones are noise (ours)
+_MEAN = 0.01  # its estimates of attraction stay this far from 0 and 1 (ours)
 _LEAST = 1e-6  # weights beyond 1e6 would decide the run by one observation (ours)
 
 
@@ -86,13 +88,13 @@ class FTRL(NamedTuple):
             k = ranking[p]
             x = max(note[p], _LEAST)
             off = (0.0 if clicks[p] else 1.0) - self.guess[k]
-            share = 1.0 / self.length if self.weights == FIRST_ONLY else max(reach, 0.05)
+            share = 1.0 / self.length if self.weights == FIRST_ONLY else max(reach, _REACH)
             self.losses[k] += off / (x * share)
             if self.variant <= LBINFV:
                 self.weight[k] += off * off * min(1.0, 2.0 * (1.0 - x) / (self.gamma * x * x)) / self.gamma
             if self.weights == PLUG_IN:
                 mean = self.wins[k] / self.seen[k] if self.seen[k] > 0 else 0.0
-                reach *= 1.0 - min(max(mean, 0.01), 0.99)
+                reach *= 1.0 - min(max(mean, _MEAN), 1.0 - _MEAN)
         for k in range(self.losses.size):
             self.losses[k] += self.guess[k]
         count_bits(self.seen, self.wins, ranking, clicks, examined)

@@ -62,7 +62,7 @@ class M2UCBV(NamedTuple):
     ) -> "M2UCBV":  # fmt: skip
         k, d, horizon = problem.n_items, problem.length, problem.horizon
         exact = choice("selection", selection, get_args(Selection))
-        private = choice("data", data or ("private" if exact else "shared"), get_args(Data))
+        private = choice("data", ("shared", "private")[exact] if data is None else data, get_args(Data))
         if not exact:
             refuse_unused({"delta": delta}, f"selection={selection!r}")
         elif not private:
@@ -75,7 +75,9 @@ class M2UCBV(NamedTuple):
             least_blocks=least_blocks, calibration=calibration, eta=eta, edge=edge,
         )  # fmt: skip
         betas = k * math.log(max(horizon, 2)), float(k), float(k)  # the paper's beta1, beta2; beta3 ours
-        plan = gcobe.GCOBE.create(horizon if exact else 0, d, betas, real("delta", delta or 0.1, 1e-12, 1.0))
+        plan = gcobe.GCOBE.create(
+            horizon if exact else 0, d, betas, real("delta", 0.1 if delta is None else delta, 1e-12, 1.0)
+        )
         return cls(
             book, np.zeros(shape), np.zeros(shape), Bounds.create(k, shape[0]), np.zeros(shape[0], np.int64),
             np.ones(bases, np.bool_), np.zeros(bases, np.int64), np.zeros(bases, np.int64),

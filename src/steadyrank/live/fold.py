@@ -52,6 +52,12 @@ def widen(record: Any, wider: Any, scalars: Any) -> Any:
     return type(record)(**fields)
 
 
+def check_item(item: Any) -> None:
+    """Refuse what cannot name an item."""
+    if not isinstance(item, str) or not item or len(item) > 500:
+        raise ValueError(f"an item is named by text of 1 to 500 characters, not {item!r}")
+
+
 @dataclass(frozen=True)
 class Standing:
     """How an item stands."""
@@ -82,7 +88,10 @@ class Fold:
             known = ", ".join(name for name, cls in LEARNERS.items() if getattr(cls, "live", False))
             name = self.learner_class.__name__
             raise ValueError(f"{name} is not live: it cannot rank items that come and go; these can: {known}")
-        self.settings = dict(settings)
+        # numbers of numpy as plain ones: a snapshot's header is JSON
+        self.settings = {
+            key: value.item() if isinstance(value, np.generic) else value for key, value in settings.items()
+        }
         self.names: list[str] = []
         self.slots: dict[str, int] = {}
         if isinstance(items, str):  # its letters would be taken for items
@@ -106,8 +115,7 @@ class Fold:
         self._update = call_update.bind(self.learner, 1, ranking, note, self.active, 1)
 
     def _name(self, item: Any) -> int:
-        if not isinstance(item, str) or not item or len(item) > 500:
-            raise ValueError(f"an item is named by text of 1 to 500 characters, not {item!r}")
+        check_item(item)
         if item in self.slots:
             raise ValueError(f"item {item!r} is there already")
         if len(self.names) >= MOST_ITEMS:

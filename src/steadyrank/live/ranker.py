@@ -14,7 +14,7 @@ from ..refusals import Refused
 from ..settings import real, whole
 from ..views import View
 from . import snapshots
-from .fold import Fold, Standing
+from .fold import Fold, Standing, check_item
 from .intake import Ages, Intake, Outcome
 from .keeping import keep, restore
 
@@ -151,6 +151,7 @@ class Ranker:
         return count
 
     def _learn_one(self, items: Sequence[str], answer: Any) -> None:
+        refuse_text(items)
         if not 1 <= len(items) <= self._fold.length or len(set(items)) < len(items):
             raise ValueError(f"a list has 1 to {self._fold.length} different items, not {items!r}")
         if isinstance(answer, str) and answer not in items:
@@ -158,6 +159,8 @@ class Ranker:
         position = items.index(answer) + 1 if isinstance(answer, str) else None
         given = None if answer is None or isinstance(answer, str) else answer
         bits, examined = read_answer(len(items), position, given, None)
+        for item in items:  # all of them before any is added
+            check_item(item)
         self._intake.past(items, bits, examined)
 
     def _pass_time(self) -> None:
@@ -197,6 +200,19 @@ class Ranker:
         return ranker
 
 
+def refuse_text(items: Any) -> None:
+    """Refuse a text in place of a list of names: its letters would be taken for items."""
+    if isinstance(items, str):
+        raise ValueError(f"a list is a sequence of names, not the text {items!r}")
+
+
+def _whole(name: str, value: Any, low: int, high: int) -> int:
+    try:
+        return whole(name, value, low, high)
+    except ValueError as error:
+        raise Refused(422, str(error)) from None
+
+
 def read_answer(
     size: int, position: int | None, clicks: Sequence[bool | int] | None, examined: int | None
 ) -> tuple[Bools, int]:
@@ -205,16 +221,17 @@ def read_answer(
     if clicks is None:
         if position is None:
             return bits, size
-        if isinstance(position, bool) or not isinstance(position, int) or not 1 <= position <= size:
-            raise Refused(422, f"position must be a whole number from 1 to {size}, not {position!r}")
+        position = _whole("position", position, 1, size)
         bits[position - 1] = True
         return bits, position
-    clicks = list(clicks)
-    if len(clicks) > size or any(bit not in (0, 1) for bit in clicks):
+    try:
+        clicks = list(clicks)
+        wrong = len(clicks) > size or any(bit not in (0, 1) for bit in clicks)
+    except (TypeError, ValueError):  # no sequence, or one of arrays
+        wrong = True
+    if wrong:
         raise Refused(422, f"clicks must be at most {size} of 0 and 1, not {clicks!r}")
-    looked = len(clicks) if examined is None else examined
-    if isinstance(looked, bool) or not isinstance(looked, int) or not 0 <= looked <= len(clicks):
-        raise Refused(422, f"examined must be a whole number from 0 to {len(clicks)}, not {examined!r}")
+    looked = len(clicks) if examined is None else _whole("examined", examined, 0, len(clicks))
     bits[:looked] = np.array(clicks[:looked], np.bool_)
     if any(clicks[looked:]):
         raise Refused(422, f"a click at position {looked + clicks[looked:].index(1) + 1}, but examined is {looked}")
@@ -231,6 +248,8 @@ def replay(
     rows = list(log)
     if not rows:
         raise ValueError("the log is empty: it needs at least one list")
+    for items, _ in rows:
+        refuse_text(items)
     first = dict.fromkeys(item for items, _ in rows for item in items)
     rankers = {}
     for learner in learners:

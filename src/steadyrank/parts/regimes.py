@@ -6,11 +6,12 @@ import numpy as np
 
 from .._jit import kernel, lean
 from ..arrays import Counts, Floats, Ints, Small
+from ..kernels import count_bits
 from ..populations import fit_prior
 
-MOST_REGIMES = 6
+MOST_REGIMES = 6  # kept at a time: each costs memory for all items
 SPANS = 4  # recent counts are kept for 1, 4, 16 and 64 windows
-SPAN_FACTOR = 4
+SPAN_FACTOR = 4  # from one of them to the next
 LOG = 64  # changes remembered, the latest ones
 MOST_SPAN_LATE = 2**15 - 1  # late rounds of a span, each with at most one look at an item: they fit into 16 bits
 MOST_LATE = 2**30  # late looks at an item, so that two such numbers fit into 32 bits together; more say nothing new
@@ -81,20 +82,12 @@ def place_of(regimes, t):
 
 
 @lean
-def add(seen, wins, ranking, clicks, examined):
-    """Add a round's bits to a row of counts."""
-    for p in range(examined):
-        seen[ranking[p]] += 1
-        wins[ranking[p]] += 1 if clicks[p] else 0
-
-
-@lean
 def count(regimes, ranking, clicks, examined, t):
     """Add the bits of round t, which came in time, to the current regime and to the recent ones."""
     current = regimes.tally[CURRENT]
-    add(regimes.seen[current], regimes.wins[current], ranking, clicks, examined)
+    count_bits(regimes.seen[current], regimes.wins[current], ranking, clicks, examined)
     for j in range(SPANS):
-        add(regimes.span_seen[j], regimes.span_wins[j], ranking, clicks, examined)
+        count_bits(regimes.span_seen[j], regimes.span_wins[j], ranking, clicks, examined)
         if regimes.span_rounds[j] == 0:
             regimes.span_start[j] = t
         regimes.span_rounds[j] += 1
@@ -111,14 +104,14 @@ def count_late(regimes, ranking, clicks, examined, t):
     for p in range(examined):
         if regimes.late_seen[place, ranking[p]] >= MOST_LATE:
             return
-    add(regimes.late_seen[place], regimes.late_wins[place], ranking, clicks, examined)
+    count_bits(regimes.late_seen[place], regimes.late_wins[place], ranking, clicks, examined)
     regimes.late_rounds[place] += 1
     if place != regimes.tally[CURRENT]:
         return
     for j in range(SPANS):
         room = regimes.span_late_rounds[j] < MOST_SPAN_LATE
         if room and regimes.span_rounds[j] > 0 and t >= regimes.span_start[j]:
-            add(regimes.span_late_seen[j], regimes.span_late_wins[j], ranking, clicks, examined)
+            count_bits(regimes.span_late_seen[j], regimes.span_late_wins[j], ranking, clicks, examined)
             regimes.span_late_rounds[j] += 1
 
 

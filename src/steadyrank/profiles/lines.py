@@ -106,7 +106,8 @@ def read(path: pathlib.Path, layout: Layout, stream: TextIO) -> Iterator[pl.Data
                 malformed.refuse_above(2 * malformed.lines * size / file.tell())
             bar.step(file.tell() // _MEGABYTE + (file.tell() == size) - bar.done)
             rows += frame.height
-            yield frame
+            if frame.height:
+                yield frame
     malformed.refuse_above(malformed.lines)
     if rows == 0:
         raise ValueError(f"{path} has no rows: expected lines of {', '.join(layout.columns)}, found {size:,} bytes")

@@ -92,9 +92,9 @@ def draw(
     rated = [item for item in items if item[1] >= max(least, 1)]
     if not rated:
         most = max(count for _, count, _ in items)
-        raise ValueError(f"--at-least must be at most {most:,}, the most ratings that an item has, not {least}")
+        raise ValueError(f"no item has {least} ratings: ask for at most {most:,}, the most that one has")
     if n_items is not None and not 1 <= n_items <= len(rated):
-        raise ValueError(f"--items must be from 1 to the {len(rated):,} items found, not {n_items}")
+        raise ValueError(f"the number of items must be from 1 to the {len(rated):,} items found, not {n_items}")
     averages = bayesian_averages([mean for _, _, mean in rated], [count for _, count, _ in rated])
     kept = range(len(rated)) if n_items is None else sorted(random.Random(seed).sample(range(len(rated)), n_items))
     about = f"{origin} with at least {max(least, 1)} ratings, "

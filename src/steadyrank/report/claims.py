@@ -12,13 +12,12 @@ from dataclasses import dataclass, field
 
 import polars as pl
 
+from ..studies import lineup
 from .tables import finals, number
 from .views import exponent, growth_rows
 
-PAPER = ("M2UCBV", "CascadeUCBV", "FTRL", "CascadeRAC", "CascadeCBARBAR")
-MAPPINGS = ("saturated", "moderate")
-_ALL = ("yelp-pizza", "movielens", "lastfm")
-_RATES = (0.05, 0.10, 0.15, 0.20, 0.25)
+PAPER = [cell["learner"] for cell in lineup.PAPER]
+_RATES = lineup.RATES[1:]  # those above 0
 _STATED = {"FTRL": 0.9960, "CascadeUCBV": 0.9735, "CascadeRAC": 0.9160, "CascadeCBARBAR": 0.9841}
 _SEVERAL = 3
 
@@ -118,8 +117,8 @@ def _ahead(who: str, other: str) -> Test:
 def _improvement(found: Finals, other: str, mapping: str) -> Outcome:
     """The largest improvement over `other` in any setting: the paper does not say which it means."""
     best: tuple[float, str, float] | None = None
-    for name in _ALL:
-        for rate in (0.0, *_RATES):
+    for name in lineup.DATA_SETS:
+        for rate in lineup.RATES:
             means = found.at(mapping, name, rate)
             if means is None:
                 return Outcome(None, f"{name} at {rate:.0%} is not finished")
@@ -133,7 +132,7 @@ def _improvement(found: Finals, other: str, mapping: str) -> Outcome:
 def _turn(rows: pl.DataFrame, mapping: str) -> Outcome:
     """CBARBAR's late sharp turn on Yelp: its slope halves within two marks, later than UCB-V's slope does."""
     texts, passed = [], 0
-    rates = [0.05, 0.10, 0.15, 0.20]
+    rates = lineup.CURVE_RATES
     for rate in rates:
         late = _turning_point(rows, mapping, "CascadeCBARBAR", rate)
         early = _turning_point(rows, mapping, "CascadeUCBV", rate)
@@ -230,15 +229,15 @@ def scorecard(rows: Mapping[str, pl.DataFrame], quick: bool) -> list[Claim]:
     main = Finals(rows["corruption"])
 
     def claim(text: str, judge: Callable[[str], Outcome], study: str = "corruption") -> Claim:
-        return Claim(text, study, {mapping: judge(mapping) for mapping in MAPPINGS})
+        return Claim(text, study, {mapping: judge(mapping) for mapping in lineup.JUDGED})
 
     def over(settings: Sequence[Setting], test: Test, need: int | None = None) -> Callable[[str], Outcome]:
         return lambda mapping: _everywhere(main, mapping, settings, test, need)
 
-    clean = [(name, 0.0) for name in _ALL]
-    two = [(name, rate) for name in _ALL[:2] for rate in _RATES]
-    beyond = [(name, rate) for name in _ALL for rate in _RATES[1:]]
-    everything = [(name, rate) for name in _ALL for rate in (0.0, *_RATES)]
+    clean = [(name, 0.0) for name in lineup.DATA_SETS]
+    two = [(name, rate) for name in lineup.DATA_SETS[:2] for rate in _RATES]
+    beyond = [(name, rate) for name in lineup.DATA_SETS for rate in _RATES[1:]]
+    everything = [(name, rate) for name in lineup.DATA_SETS for rate in lineup.RATES]
     return [
         claim("M2UCB-V is among the best (lowest two of five) without corruption", over(clean, _place("M2UCBV", 2))),
         claim("M2UCB-V is best on Yelp and MovieLens at 5 to 25 %", over(two, _place("M2UCBV", 1))),

@@ -97,8 +97,8 @@ def _finished(jobs: Sequence[Job], store: Store) -> bool:
 
 
 def _state(studies: Sequence[Study], store: Store, seeds: int, quick: bool) -> str:
-    jobs = [job for study in studies for job in study.jobs(seeds=seeds, quick=quick)]
-    done = sum(store.path(job).exists() for job in jobs)
+    jobs = {store.path(job) for study in studies for job in study.jobs(seeds=seeds, quick=quick)}  # shared ones once
+    done = sum(path.exists() for path in jobs)
     words = f"{seeds} seed{'s' * (seeds > 1)} a setting, modelled profiles."
     words += " A quick look at a quarter of the rounds: the claims are about 40,000." if quick else ""
     return words if done == len(jobs) else f"{words} Unfinished: {done:,} of {len(jobs):,} cells so far."

@@ -1,7 +1,7 @@
 """Figure 2 of the paper."""
 
 from ..cells import Study
-from .lineup import MAPPINGS, PAPER, REFERENCES
+from .lineup import JUDGED, PAPER, REFERENCES
 
 STUDY = Study(
     place=2,
@@ -12,7 +12,7 @@ STUDY = Study(
     question="When does each learner stop losing at 5, 10, 15 and 20 % corruption?",
     axes={
         "profile": ["yelp-pizza"],
-        "mapping": MAPPINGS,
+        "mapping": JUDGED,
         "rate": [0.05, 0.10, 0.15, 0.20],
         "who": PAPER + REFERENCES,
     },

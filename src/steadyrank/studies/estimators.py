@@ -9,5 +9,5 @@ STUDY = Study(
     paper="the calibrated mean of medians (Algorithm CalibratedMeanOfMedians)",
     view="errors",
     question="Does the mean of medians see through corrupted bits? (420 bits of one item)",
-    trials=[Trial("errors", {"p": p, "bits": 420, "repetitions": 1000}) for p in (0.1, 0.3)],
+    trials=[Trial("errors", {"p": p, "bits": 420, "repetitions": 5000}) for p in (0.1, 0.3)],
 )

@@ -1,7 +1,7 @@
 """The ablation that the paper describes in a comment of its source."""
 
 from ..cells import Study
-from .lineup import MAPPINGS, RATES, REFERENCES
+from .lineup import JUDGED, RATES, REFERENCES
 
 _SIZES = [{"learner": "M2UCBV", "settings": {"alpha": alpha}} for alpha in (0.5, 1.0, 2.0)]
 
@@ -12,5 +12,5 @@ STUDY = Study(
     paper="the comment on choosing the group size",
     view="rates",
     question="Blocks of log T / 2, log T or 2 log T bits (alpha = 0.5, 1, 2): which is best?",
-    axes={"profile": ["yelp-pizza"], "mapping": MAPPINGS, "rate": RATES, "who": _SIZES + REFERENCES},
+    axes={"profile": ["yelp-pizza"], "mapping": JUDGED, "rate": RATES, "who": _SIZES + REFERENCES},
 )

@@ -18,9 +18,7 @@ STUDY = Study(
             for samples in (500, 2_000, 8_000)
         ),
         *(
-            Trial(
-                "lemma2", {"p": p, "flipped": flipped, "bits": bits, "block": 21, "delta": 0.05, "repetitions": 400}
-            )
+            Trial("lemma2", {"p": p, "flipped": flipped, "bits": bits, **_LEMMA2})
             for bits in (2_100, 21_000)
             for flipped in (0.0, 0.1)
             for p in (0.1, 0.2, 0.3, 0.4, 0.5)

@@ -1,7 +1,7 @@
 """What the paper's text supports, side by side."""
 
 from ..cells import Study
-from .lineup import MAPPINGS, REFERENCES
+from .lineup import JUDGED, REFERENCES
 
 _READINGS = [
     {}, {"preset": "paper-alg"}, {"preset": "paper-app"}, {"preset": "small-block"}, {"preset": "mean"},
@@ -17,7 +17,7 @@ STUDY = Study(
     question="How much of the result is the reading? (M2UCBV without settings is the reading of the experiments.)",
     axes={
         "profile": ["yelp-pizza"],
-        "mapping": MAPPINGS,
+        "mapping": JUDGED,
         "rate": [0.0, 0.10, 0.25],
         "who": [{"learner": "M2UCBV", "settings": reading} for reading in _READINGS]
         + [{"learner": "MUCBV"}, {"learner": "TimeBlocks"}]

@@ -1,5 +1,6 @@
 """The package as a whole: names, imports, sizes."""
 
+import importlib.metadata
 import pathlib
 import re
 import subprocess
@@ -8,6 +9,7 @@ import tomllib
 
 import numpy as np
 import pytest
+from packaging.specifiers import SpecifierSet
 
 import steadyrank as sr
 
@@ -123,3 +125,15 @@ sys.exit(2 if set(codes) == {2} else 1)
     assert done.returncode == 2, done.stderr
     asked = re.findall(r"^steadyrank (\w+): .*pip install 'steadyrank\[(\w+)\]'", done.stderr, re.MULTILINE)
     assert [extra for _, extra in asked] == ["service", "report", "report", "report", "report"], done.stderr
+
+
+def test_every_pinned_version_can_be_installed_on_debian():
+    """Its Python is 3.11.2; a pin that asks for a later patch would stop `make` there, and only there."""
+    pins = [line.split("==") for line in (ROOT / "constraints.txt").read_text().split() if "==" in line]
+    assert len(pins) > 100
+    for name, _ in pins:
+        try:
+            needs = importlib.metadata.metadata(name).get("Requires-Python")
+        except importlib.metadata.PackageNotFoundError:
+            continue  # for another system
+        assert needs is None or SpecifierSet(needs).contains("3.11.2"), (name, needs)

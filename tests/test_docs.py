@@ -268,6 +268,10 @@ def test_every_module_is_in_the_layout():
         name = path.stem if path.suffix == ".py" else f"{path.name}/" if path.is_dir() else ""
         if name and name not in ("__pycache__/", "__init__"):
             assert re.search(rf"(?<!\w){re.escape(name)}(?!\w)", text), f"{name} is not in docs/layout.md"
+    for package in ("audit", "indices", "live", "parts", "service"):
+        (row,) = re.findall(rf"^\| `{package}` \|.*", text, re.MULTILINE)
+        for path in (ROOT / "src" / "steadyrank" / package).glob("[a-z]*.py"):
+            assert f"`{path.stem}`" in row, f"{package}.{path.stem} is not in docs/layout.md"
 
 
 def test_every_extra_is_explained():

@@ -244,8 +244,8 @@ def test_a_full_disk_keeps_finished_cells(tmp_path):
 
 def test_parts_of_a_living_process_are_left_alone(tmp_path):
     (tmp_path / "cells").mkdir()
-    mine = tmp_path / "cells" / f"x.{os.getpid()}.part"
-    dead = tmp_path / "cells" / "x.999999999.part"
+    mine = tmp_path / "cells" / f".x.{os.getpid()}.1.part"
+    dead = tmp_path / "cells" / ".x.999999999.1.part"
     foreign = [tmp_path / "cells" / name for name in ("notes.part", "a.b.part")]
     for part in (mine, dead, *foreign):
         part.write_text("half")

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, BinaryIO
 from urllib.parse import quote, urlsplit
 
+from .files import replacing, writable_through
 from .refusals import Refused
 
 _LEFT_OUT: Any = object()
@@ -137,17 +138,11 @@ class Client:
         The server reads the whole log before it answers: the client's `timeout` must allow for that.
         """
         path = pathlib.Path(path)
-        if path.exists() and not path.is_file():
-            raise ValueError(f"{path} is no file that could be replaced")
-        fresh = path.with_name(f".{path.name}.part")
-        try:
-            with open(fresh, "wb") as file:
-                self._ask("GET", f"{_board(board)}/export", into=file)
-                size = file.tell()
-            fresh.replace(path)
-        finally:
-            fresh.unlink(missing_ok=True)
-        return size
+        if writable_through(path):
+            raise ValueError(f"{path} is no file: what is cut off on its way could not be written again")
+        with replacing(path) as file:
+            self._ask("GET", f"{_board(board)}/export", into=file)
+            return file.tell()
 
     def forget_client(self, board: str, client: str) -> int:
         """Delete what is kept of a client; how many impressions."""

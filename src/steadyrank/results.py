@@ -17,6 +17,7 @@ import polars as pl
 from . import __version__
 from ._jit import surroundings
 from .cells import Cell, Job, identity, key
+from .files import replacing
 
 FORMAT = "steadyrank-cell-1"
 _META = "steadyrank"
@@ -25,8 +26,8 @@ _SEAL = re.compile(rb'"digest": "([0-9a-f]{64})"')
 _PACKAGE = pathlib.Path(__file__).parent
 # what cannot change a cell's numbers: everything else is in the digest
 _OUTSIDE = (
-    "audit/", "cli/", "client.py", "live/", "refusals.py", "report/", "service/", "studies/", "progress.py",
-    "results.py", "workers.py", "intervals.py", "testing.py",
+    "audit/", "cli/", "client.py", "live/", "refusals.py", "report/", "service/", "studies/", "files.py",
+    "progress.py", "results.py", "workers.py", "intervals.py", "testing.py",
 )  # fmt: skip
 
 
@@ -65,7 +66,7 @@ class Store:
         if not os.access(self.folder, os.W_OK):
             raise PermissionError(f"{self.folder} is not writable; choose another folder with --out")
         for part in self.folder.glob("*.part"):  # left by a killed run, or being written by another
-            writer = re.fullmatch(r".+\.(\d+)\.part", part.name)
+            writer = re.fullmatch(r"\..+\.(\d+)\.\d+\.part", part.name)
             if writer and not _alive(int(writer[1])):
                 part.unlink(missing_ok=True)
 
@@ -89,16 +90,11 @@ class Store:
             "digest": _EMPTY.decode(),
         }  # fmt: skip
         path = self.path(job)
-        part = path.with_suffix(f".{os.getpid()}.part")
+        frame.write_parquet(content, metadata={_META: json.dumps(about, sort_keys=True)})
         try:
-            frame.write_parquet(content, metadata={_META: json.dumps(about, sort_keys=True)})
-            with part.open("wb") as file:
+            with replacing(path) as file:
                 file.write(_sealed(content.getvalue()))
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(part, path)
         except OSError as error:
-            part.unlink(missing_ok=True)
             raise OSError(f"{path} cannot be written ({error.strerror or error}); finished cells are kept") from None
 
     def load(self, jobs: Sequence[Job]) -> pl.DataFrame:

@@ -12,6 +12,7 @@ import numpy as np
 import polars as pl
 
 from .. import workers
+from ..files import replacing
 from ..settings import real
 from .boards import Part, parts
 from .clients import Client
@@ -120,8 +121,9 @@ class Audit:
             "items": pl.List(pl.String),
         }  # fmt: skip
         paths = [folder / "intervals.parquet", folder / "impressions.parquet"]
-        pl.DataFrame(table, schema=schema).write_parquet(paths[0])
-        self.flagged.write_parquet(paths[1])
+        for path, frame in zip(paths, (pl.DataFrame(table, schema=schema), self.flagged), strict=True):
+            with replacing(path) as file:
+                frame.write_parquet(file)
         return paths
 
 

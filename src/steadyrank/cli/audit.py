@@ -6,6 +6,7 @@ import pathlib
 import sys
 from typing import Any
 
+from ..files import replacing, writable_through
 from .choices import need_report
 
 EXCEEDED = 3  # exit code: more is suspect than --fail-above allows
@@ -91,7 +92,7 @@ def _run(options: argparse.Namespace) -> int:
 def _check_places(page: pathlib.Path | None, folder: pathlib.Path | None = None) -> None:
     """Refuse to begin where the end could not be written."""
     for path in (page, folder):
-        if path is None or _through(path):
+        if path is None or writable_through(path):
             continue
         place = path if path is folder and path.is_dir() else path.parent
         if not place.is_dir():
@@ -108,27 +109,10 @@ def _write_all(found: Any, page: pathlib.Path | None, folder: pathlib.Path | Non
     from ..audit.page import page as drawn
 
     if page is not None:
-        _write(page, drawn(found))
+        with replacing(page) as file:
+            file.write(drawn(found).encode(errors="backslashreplace"))
     tables: list[pathlib.Path] = [] if folder is None else found.write_parquet(folder)
     return [*([] if page is None else [page]), *tables]
-
-
-def _through(path: pathlib.Path) -> bool:
-    """Whether a path is something to write to that is neither a file nor a folder."""
-    return path.exists() and not path.is_file() and not path.is_dir()
-
-
-def _write(path: pathlib.Path, text: str) -> None:
-    """All of a file or nothing of it; a device or a pipe is written to, never replaced."""
-    through = _through(path)
-    part = path if through else path.with_name(f".{path.name}.part")
-    try:
-        part.write_text(text, encoding="utf-8", errors="backslashreplace")
-        if not through:
-            os.replace(part, path)
-    finally:
-        if not through:
-            part.unlink(missing_ok=True)
 
 
 class _Said:
@@ -197,7 +181,8 @@ def _power(options: argparse.Namespace) -> int:
     rows = power(seeds, on=options.on, progress=None if options.quiet else step)
     for shown in bar:
         shown.close()
-    _write(options.page, power_page(rows))
+    with replacing(options.page) as file:
+        file.write(power_page(rows).encode())
     print(power_table(rows))
     print(f"curve: {options.page}")
     return 0

@@ -5,6 +5,7 @@ import pathlib
 import sys
 from typing import Any
 
+from ..files import replacing
 from .choices import need_report
 
 
@@ -109,5 +110,6 @@ def _run(options: argparse.Namespace) -> None:
         f"Regret after {options.horizon:,} rounds on {about}, by share of corrupted rounds:\n\n{text(by_rate(last))}"
     )
     if options.figure is not None:
-        options.figure.write_text(draw("compare", last, about), encoding="utf-8")
+        with replacing(options.figure) as file:
+            file.write(draw("compare", last, about).encode())
         print(f"\nFigure: {options.figure}")

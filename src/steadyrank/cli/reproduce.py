@@ -5,6 +5,7 @@ import pathlib
 import sys
 from typing import Any
 
+from ..files import replacing
 from .choices import need_report
 
 _SEEDS, _QUICK_SEEDS = 5, 1
@@ -148,7 +149,8 @@ def _results(options: argparse.Namespace) -> None:
     if options.export:
         table = pl.concat(frames, how="diagonal_relaxed")
         try:
-            table.write_csv(options.export) if suffix == ".csv" else table.write_parquet(options.export)
+            with replacing(options.export) as file:
+                table.write_csv(file) if suffix == ".csv" else table.write_parquet(file)
         except pl.exceptions.PolarsError as error:
             raise ValueError(f"{options.export} cannot be written: {error}") from None
         print(f"{len(frames):,} cells, {table.height:,} rows: {options.export}")

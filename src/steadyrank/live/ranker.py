@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..contract import Bools, Ints
+from ..files import replacing
 from ..refusals import Refused
 from ..settings import real, whole
 from ..views import View
@@ -179,7 +180,8 @@ class Ranker:
                 "ages": [[[now - then, number] for then, number in ages.moments] for ages in self._ages],
             }  # fmt: skip
             content = snapshots.pack(*keep(self._fold, self._intake, extra))
-        snapshots.write(pathlib.Path(path), content)
+        with replacing(pathlib.Path(path)) as file:
+            file.write(content)
 
     @classmethod
     def load(

@@ -3,8 +3,6 @@
 import hashlib
 import io
 import json
-import os
-import pathlib
 from typing import Any
 
 import numpy as np
@@ -40,21 +38,3 @@ def unpack(content: bytes, name: str) -> tuple[dict[str, Any], dict[str, Any]]:
         raise Unreadable(f"{name} has format {header.get('format')}, this version reads {FORMAT}")
     with np.load(io.BytesIO(rest[8 + size :]), allow_pickle=False) as archive:
         return header, {key: archive[key] for key in archive.files}
-
-
-def write(path: pathlib.Path, content: bytes) -> None:
-    """Replace a file as a whole, and be sure that it is on the disk: at any moment it is the old or the new one."""
-    fresh = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        with open(fresh, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(fresh, path)
-    finally:
-        fresh.unlink(missing_ok=True)
-    folder = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)

@@ -2,12 +2,12 @@
 
 import dataclasses
 import json
-import os
 import pathlib
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from ..files import replacing
 from ..settings import choice
 from .mappings import MAPPINGS, attractions, bayesian_averages
 
@@ -37,12 +37,10 @@ class Ratings:
 
     def save(self, path: pathlib.Path) -> None:
         """Write as JSON; a reader never sees half a file."""
-        part = path.with_name(f"{path.name}.part")
         try:
-            part.write_text(json.dumps({"format": FORMAT, **dataclasses.asdict(self)}, indent=1), encoding="utf-8")
-            os.replace(part, path)
+            with replacing(path) as file:
+                file.write(json.dumps({"format": FORMAT, **dataclasses.asdict(self)}, indent=1).encode())
         except OSError as error:
-            part.unlink(missing_ok=True)
             raise OSError(f"{path} cannot be written: {error.strerror or error}") from None
 
     @classmethod

@@ -7,13 +7,13 @@ a last line with the digest of the board's memory, by which a file that was cut 
 import base64
 import hashlib
 import json
-import os
 import pathlib
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import msgspec
 
+from ..files import replacing
 from ..live import snapshots
 from .boards import Board, check_name
 from .events import AnyEvent, Created, decode, encode
@@ -35,20 +35,13 @@ def find_board(store: Store, name: str) -> tuple[int, bytes]:
 
 def export(store: Store, name: str, path: pathlib.Path, with_secret: bool, told: Callable[[int], None]) -> int:
     """Write a board to a file, whole or not at all; how many events. `told` hears of the progress."""
-    if path.exists() and not path.is_file():
-        raise ValueError(f"--out {path} is no file that could be replaced")
-    fresh = path.with_name(f".{path.name}.part")
     count = -2  # neither the first line nor the last one is an event
-    try:
-        with open(fresh, "w", encoding="utf-8", opener=_private) as file:
-            for line in lines(store, name, with_secret):
-                file.write(line)
-                count += 1
-                if count > 0 and count % 1_000 == 0:
-                    told(count)
-        fresh.replace(path)
-    finally:
-        fresh.unlink(missing_ok=True)
+    with replacing(path, 0o600) as file:  # it may hold a secret
+        for line in lines(store, name, with_secret):
+            file.write(line.encode())
+            count += 1
+            if count > 0 and count % 1_000 == 0:
+                told(count)
     return count
 
 
@@ -76,10 +69,6 @@ def _end(header: str, count: int, board: Board) -> dict[str, Any]:
     """The last line: by it a file that was cut off or changed is known."""
     older = json.loads(header)["format"] < FORMAT
     return {"events": count, "header": hashlib.sha256(header.encode()).hexdigest(), "digest": board.digest(older)}
-
-
-def _private(path: str, flags: int) -> int:
-    return os.open(path, flags, 0o600)  # it may hold a secret
 
 
 def bring_in(store: Store, path: pathlib.Path, name: str | None) -> tuple[str, int]:

@@ -1,0 +1,40 @@
+"""Files that are there whole or not at all."""
+
+import contextlib
+import os
+import pathlib
+import threading
+from collections.abc import Iterator
+from typing import BinaryIO
+
+
+def writable_through(path: pathlib.Path) -> bool:
+    """Whether a path is a pipe or a device: something to write to, never to be replaced."""
+    return path.exists() and not path.is_file() and not path.is_dir()
+
+
+@contextlib.contextmanager
+def replacing(path: pathlib.Path, mode: int = 0o666) -> Iterator[BinaryIO]:
+    """A file to write to, which takes the place of `path` at the end; after an error, what was there stays.
+
+    At any moment, also after a crash, the old file is there or the new one. Others that write the same path do no
+    harm: the last one wins. A pipe or a device is written to directly. `mode` is that of a new file.
+    """
+    if writable_through(path):
+        with path.open("wb") as through:
+            yield through
+        return
+    part = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}.part")
+    try:
+        with open(part, "wb", opener=lambda name, flags: os.open(name, flags, mode)) as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(part, path)
+    finally:
+        part.unlink(missing_ok=True)
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)

@@ -2,7 +2,6 @@
 
 import asyncio
 import itertools
-import logging
 import shutil
 import threading
 import time
@@ -14,7 +13,6 @@ from hypothesis import given
 
 import steadyrank as sr
 from service_tools import ITEMS, Server, replayed, serving
-from steadyrank.live import snapshots
 from steadyrank.service import events, recovery
 from steadyrank.service.boards import Board
 from steadyrank.service.labels import Label, Labels, Spans, lay
@@ -668,69 +666,6 @@ def test_a_board_that_goes_while_others_are_exported_is_not_found(url):
                 await asyncio.sleep(0)
                 await local.ask("DELETE", "boards/b")
             assert (await asked).status_code == 404
-
-    run(story())
-
-
-def without_labels(board):
-    """A snapshot as it was before there were labels."""
-    header, arrays = board.keep()
-    header = {key: value for key, value in header.items() if key not in ("labels", "spans", "reached")}
-    return snapshots.pack(header, {key: value for key, value in arrays.items() if not key.startswith("timeline.")})
-
-
-def test_snapshots_from_before_there_were_labels_are_made_anew(url, caplog):
-    async def story():
-        async with serving(url) as local:
-            await local.board(settle=0)
-            await answered(local, 30)
-            await local.quiet()
-            digest = local.digest()
-        kept = Store(url)
-        number = number_of(kept)
-        for seq in kept.snapshots(number):
-            kept.replace(number, seq, without_labels(rebuild(kept, number, "b", seq)))
-        async with serving(url) as local:
-            assert local.digest() == digest
-        assert local.host.divergences == 0
-        assert "before there were labels" in caplog.records[-1].fields["why"]
-        caplog.clear()
-        assert rebuild(kept, number, "b", kept.head()).digest() == digest
-        kept.close()
-        assert not caplog.records
-
-    with caplog.at_level(logging.WARNING):
-        run(story())
-
-
-def test_a_log_shortened_before_there_were_labels_goes_on(url):
-    async def story():
-        await shortened(url, 61)
-        kept = Store(url)
-        number = number_of(kept)
-        edge = kept.shortened(number)
-        with kept.db.transaction():
-            kept.db.write("DELETE FROM snapshots WHERE seq > ?", edge)
-        old = without_labels(rebuild(kept, number, "b", edge))
-        kept.replace(number, edge, old)
-        kept.close()
-        with pytest.raises(snapshots.Unreadable, match="old was made before there were labels"):
-            Board.restore(old, "old")
-        board = Board.restore(old, "old", older=True)
-        assert board.learning.reached == board.intake.rounds > 50
-        async with serving(url) as local:
-            watched = await local.ask("GET", "boards/b/watch")
-            first = watched["first_round"]
-            assert 65 <= first <= 76
-            points = watched["timeline"]["points"]
-            assert sum(p["impressions"] for p in points) == 100 - first + 1
-            assert not any(p["impressions"] for p in points[: first - 1])
-            await label(local, first - 1, first, code=409)
-            assert (await label(local, first, 100))["number"] == 1
-            assert local.host.boards["b"].board.fold.looks.sum() > 0
-            digest = local.digest()
-        async with serving(url) as local:
-            assert local.digest() == digest
 
     run(story())
 

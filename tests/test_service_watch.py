@@ -1,7 +1,6 @@
 """What a page of a board shows, and the time line that it draws."""
 
 import asyncio
-import json
 
 import hypothesis.strategies as st
 import msgspec
@@ -14,8 +13,6 @@ from service_tools import replayed, serving
 from steadyrank.service import events
 from steadyrank.service.boards import Board
 from steadyrank.service.held import Held
-from steadyrank.service.moving import bring_in
-from steadyrank.service.store import Store
 from steadyrank.service.timeline import POINTS, Timeline
 from steadyrank.service.watching import bands, interval, watch
 from steadyrank.views import Change, View
@@ -251,45 +248,5 @@ def test_the_time_line_does_not_depend_on_restarts(url, monkeypatch):
                 timeline = (await local.ask("GET", "boards/b/watch"))["timeline"]
             assert replayed(url) == digest
         assert (timeline["size"], [p["impressions"] for p in timeline["points"]]) == (2, [2] * 180)
-
-    run(story())
-
-
-OLD = """\
-{"steadyrank": "board", "format": 1, "board": "old"}
-{"at": 1.5, "event": ["created",{"length":2,"learner":"CascadeUCB1","settings":{},"seed":0,"new_share":0.2,\
-"lifetime":1800.0,"settle":0.0,"count_unanswered":true,"most_open":3,"public_feedback":true,"client_minute":60,\
-"client_days":30.0},["a","b","c"]]}
-{"at": 2.5, "event": ["shown",5,1,0,0,[2,0],[]]}
-{"at": 2.5, "event": ["answered",5,1,0,0,[2,0],[],[1],2]}
-{"at": 2.5, "event": ["added",["d"]]}
-{"at": 2.5, "event": ["shown",6,2,1,0,[3,1],[]]}
-{"at": 2.5, "event": ["history",[[["a","b"],[0],1]],"june"]}
-{"at": 2.5, "event": ["expired",2]}
-{"events": 7, "header": "ecbb805c495ab7ca6abf8aa6677ece5851bdb84f5085aa1fc3d83c2ea27dec23", \
-"digest": "2489e91c5da6ebc1"}
-"""
-
-
-def test_a_file_from_before_there_were_labels_is_read(url, tmp_path):
-    """Written by the version before; its times are not known."""
-    path = tmp_path / "old.jsonl"
-    path.write_text(OLD)
-    kept = Store(url)
-    assert bring_in(kept, path, None) == ("old", 7)
-    path.write_text(OLD.replace("[2,0],[],[1],2]", "[2,0],[],[0],2]"))
-    with pytest.raises(ValueError, match="not as it was written"):
-        bring_in(kept, path, "changed")
-    path.write_text(OLD.replace('"format": 1', '"format": 3'))
-    with pytest.raises(ValueError, match="no board of a format up to 2"):
-        bring_in(kept, path, "newer")
-    kept.close()
-
-    async def story():
-        async with serving(url) as local:
-            watched = await local.ask("GET", "boards/old/watch")
-            assert json.dumps(watched["timeline"]["points"][0]["time"]) == "null"
-            assert [p["impressions"] for p in watched["timeline"]["points"]] == [1, 1, 1]
-            assert [p["examined"] for p in watched["timeline"]["points"]] == [2, 2, 1]
 
     run(story())

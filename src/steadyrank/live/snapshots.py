@@ -3,6 +3,7 @@
 import hashlib
 import io
 import json
+import zipfile
 from typing import Any
 
 import numpy as np
@@ -18,10 +19,28 @@ class Unreadable(ValueError):
 def pack(header: dict[str, Any], arrays: dict[str, Any]) -> bytes:
     """One line that names the format, the digest of the rest, the header's length, the header, and an npz archive."""
     text = json.dumps({"format": FORMAT, **header}, sort_keys=True).encode()
-    buffer = io.BytesIO()
-    np.savez(buffer, allow_pickle=False, **arrays)
-    rest = len(text).to_bytes(8, "little") + text + buffer.getvalue()
+    rest = len(text).to_bytes(8, "little") + text + _archive(arrays)
     return _MAGIC + hashlib.sha256(rest).digest() + rest
+
+
+def _archive(arrays: dict[str, Any]) -> bytes:
+    """What `np.savez` writes, but the same bytes with every version of Python, so that workers can compare them."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        for name, array in arrays.items():
+            content = io.BytesIO()
+            np.lib.format.write_array(content, np.asarray(array), allow_pickle=False)
+            archive.writestr(zipfile.ZipInfo(f"{name}.npy"), content.getbuffer())
+    return buffer.getvalue()
+
+
+def digest(header: dict[str, Any], arrays: dict[str, Any]) -> str:
+    """Sixteen hexadecimal digits of what a snapshot holds, however it is packed."""
+    h = hashlib.sha256(json.dumps(header, sort_keys=True).encode())
+    for name, array in sorted(arrays.items()):
+        h.update(f"{name} {array.dtype.str} {array.shape};".encode())
+        h.update(array.tobytes())
+    return h.hexdigest()[:16]
 
 
 def unpack(content: bytes, name: str) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -1,6 +1,5 @@
 """One board: its settings, items, impressions and learner, as a fold over its events."""
 
-import hashlib
 import logging
 import re
 from collections.abc import Sequence
@@ -233,30 +232,21 @@ class Board:
         header, arrays = keep(self.fold, self.intake, extra)
         return header, {name: array.copy() for name, array in arrays.items()} | self.learning.timeline.arrays()
 
-    def digest(self, older: bool = False) -> str:
-        """Sixteen digits that tell two boards apart, whatever made them; `older`: as before there were labels."""
-        header, arrays = self.keep()
-        if older:
-            header = {key: value for key, value in header.items() if key not in ("labels", "spans", "reached")}
-            arrays = {key: value for key, value in arrays.items() if not key.startswith("timeline.")}
-        return hashlib.sha256(snapshots.pack(header, arrays)).hexdigest()[:16]
+    def digest(self) -> str:
+        """Sixteen digits that tell two boards apart, whatever made them."""
+        return snapshots.digest(*self.keep())
 
     @classmethod
-    def restore(cls, content: bytes, name: str, older: bool = False) -> "Board":
-        """The board of a snapshot; `older`: also of one from before there were labels, whose past has no timeline."""
+    def restore(cls, content: bytes, name: str) -> "Board":
+        """The board of a snapshot."""
         board = cls.__new__(cls)
         board.fold, board.intake, header, arrays = restore(content, name, None)
         board.config, board.latest = (msgspec.convert(header[key], Config) for key in ("config", "latest"))
         board.learning = learning = Learning(board.fold)
         board.intake.learn = learning.learn
-        board.labels = Labels(header.get("labels"))
-        if "labels" in header:
-            learning.spans, learning.reached = Spans(header["spans"]), header["reached"]
-            learning.timeline = Timeline.restore(arrays)
-        elif older:
-            learning.reached = board.intake.rounds
-        else:
-            raise snapshots.Unreadable(f"{name} was made before there were labels")
+        board.labels = Labels(header["labels"])
+        learning.spans, learning.reached = Spans(header["spans"]), header["reached"]
+        learning.timeline = Timeline.restore(arrays)
         board.compare()
         board.generation, board.events = board.config.generation(), header["events"]
         board._no_note = np.zeros(board.config.length + NOTE_EXTRA)

@@ -20,7 +20,7 @@ from .events import AnyEvent, Created, decode, encode
 from .recovery import rebuild, steered
 from .store import Store
 
-FORMAT = 2  # 1: before there were labels
+FORMAT = 3  # earlier ones were never released
 _read_event = msgspec.json.Decoder(AnyEvent).decode
 
 
@@ -67,8 +67,7 @@ def lines(store: Store, name: str, with_secret: bool) -> Iterator[str]:
 
 def _end(header: str, count: int, board: Board) -> dict[str, Any]:
     """The last line: by it a file that was cut off or changed is known."""
-    older = json.loads(header)["format"] < FORMAT
-    return {"events": count, "header": hashlib.sha256(header.encode()).hexdigest(), "digest": board.digest(older)}
+    return {"events": count, "header": hashlib.sha256(header.encode()).hexdigest(), "digest": board.digest()}
 
 
 def bring_in(store: Store, path: pathlib.Path, name: str | None) -> tuple[str, int]:
@@ -97,8 +96,8 @@ def _parse(path: pathlib.Path) -> tuple[str, list[tuple[float, AnyEvent]], dict[
         with open(path, "rb") as file:
             lines = file.read().splitlines()
         header, last = json.loads(lines[0]), json.loads(lines[-1])
-        if header.get("steadyrank") != "board" or header.get("format") not in range(1, FORMAT + 1):
-            raise ValueError(f"it is no board of a format up to {FORMAT}")
+        if header.get("steadyrank") != "board" or header.get("format") != FORMAT:
+            raise ValueError(f"it is no board of format {FORMAT}, but {lines[0][:80].decode(errors='replace')!r}")
         if not isinstance(header.get("board"), str):
             raise ValueError("it names no board")
         rows = msgspec.json.Decoder(Row)

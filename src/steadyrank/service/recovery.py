@@ -63,7 +63,7 @@ def rebuild(store: Store, number: int, name: str, upto: int, until: int = 0) -> 
             continue
         try:
             content = store.snapshot(number, seq) or b""
-            board = Board.restore(content, f"snapshot {seq} of board {name!r}", older=seq == edge)
+            board = Board.restore(content, f"snapshot {seq} of board {name!r}")
         except (ValueError, KeyError) as error:
             log.warning("snapshot left out", extra={"fields": {"board": name, "event": seq, "why": str(error)}})
             continue
@@ -120,7 +120,7 @@ def read_edge(store: Store, number: int) -> Edge:
             header, _ = snapshots.unpack(store.snapshot(number, seq) or b"", f"snapshot {seq}")
         except ValueError:
             continue
-        return Edge(edge, header["events"], header.get("reached", header["intake"]["rounds"]) + 1)
+        return Edge(edge, header["events"], header["reached"] + 1)
     raise ValueError(f"board {number}: no snapshot can be read, and the beginning of its log is no longer kept")
 
 

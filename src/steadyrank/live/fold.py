@@ -1,6 +1,5 @@
 """A board's items and its learner's memory: a fold over events in their order, which reads no clock."""
 
-import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -245,10 +244,3 @@ class Fold:
                     f"{name} has shape {saved.shape} and type {saved.dtype}, not {array.shape}, {array.dtype}"
                 )
             array[...] = saved
-
-    def digest(self) -> str:
-        """Sixteen digits that tell two memories apart."""
-        h = hashlib.sha256("\n".join(self.names).encode())
-        for name, array in self.arrays().items():
-            h.update(f"{name}{array.shape}{array.dtype}".encode() + array.tobytes())
-        return h.hexdigest()[:16]

@@ -453,6 +453,7 @@ def test_a_deleted_board_is_gone_and_its_name_is_free(url):
         for table, count in (("events", 2), ("snapshots", 0), ("clients", 0), ("boards", 0)):
             rows = kept.db.read(f"SELECT * FROM {table}")
             assert len(rows) == count, (table, rows)
+        kept.close()
 
     run(story())
 
@@ -547,6 +548,7 @@ def test_keys_open_what_their_scope_says(url):
     run(story())
     text = "".join(json.dumps([k.id, k.hash.hex(), k.scopes]) for k in kept.api_keys())
     assert not any(secret.split(".")[2] in text for secret in made.values())
+    kept.close()
 
 
 def test_without_keys_only_this_machine_is_served_and_no_web_page():

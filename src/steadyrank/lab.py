@@ -1,5 +1,6 @@
 """Runs studies: expand into jobs, skip the finished ones, run the others, store each as it ends."""
 
+import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -42,9 +43,10 @@ def run_studies(
     jobs = expand(studies, seeds=seeds, quick=quick)
     missing = [job for job in jobs if not store.has(job)]
     started(len(jobs), len(jobs) - len(missing))
-    for job, columns in workers.run(run_job, missing, on=on, workers=n_workers):
-        store.save(job, columns)
-        finished()
+    with contextlib.closing(workers.run(run_job, missing, on=on, workers=n_workers)) as ended:
+        for job, columns in ended:
+            store.save(job, columns)
+            finished()
     return len(missing)
 
 

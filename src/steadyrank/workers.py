@@ -3,7 +3,7 @@
 import os
 import pathlib
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from typing import Any, TypeVar
 
@@ -33,8 +33,8 @@ def run(
     *,
     on: str = "local",
     workers: int | None = None,
-) -> Iterator[tuple[J, R]]:
-    """Each job with its result, in the order in which they end.
+) -> Generator[tuple[J, R], None, None]:
+    """Each job with its result, in the order in which they end. Close it, and jobs under way are stopped.
 
     `function(job, pulse)` calls `pulse` now and then; it raises `Interrupted` once the others are stopping. Local
     jobs run in threads, so they should spend their time in compiled code. The first error stops all and is raised.
@@ -45,7 +45,9 @@ def run(
     return _ray(function, jobs, None if on == "ray" else on)
 
 
-def _local(function: Callable[[J, Callable[[], None]], R], jobs: Sequence[J], workers: int) -> Iterator[tuple[J, R]]:
+def _local(
+    function: Callable[[J, Callable[[], None]], R], jobs: Sequence[J], workers: int
+) -> Generator[tuple[J, R], None, None]:
     stop = threading.Event()
 
     def pulse() -> None:
@@ -70,7 +72,7 @@ def _local(function: Callable[[J, Callable[[], None]], R], jobs: Sequence[J], wo
 
 def _ray(
     function: Callable[[J, Callable[[], None]], R], jobs: Sequence[J], address: str | None
-) -> Iterator[tuple[J, R]]:
+) -> Generator[tuple[J, R], None, None]:
     """One task a job. On a cluster the nodes receive this package and need its dependencies only."""
     import ray
 

@@ -1,5 +1,6 @@
 """A whole audit: every board of a log, as objects, as JSON and as Parquet."""
 
+import contextlib
 import datetime
 import json
 import os
@@ -165,9 +166,10 @@ def run(
     ]
     found: dict[int, Finding] = {}
     say("auditing", 0, len(jobs))
-    for job, finding in workers.run(analyse, jobs, on=on):
-        found[job.board] = finding
-        say("auditing", len(found), len(jobs))
+    with contextlib.closing(workers.run(analyse, jobs, on=on)) as ended:
+        for job, finding in ended:
+            found[job.board] = finding
+            say("auditing", len(found), len(jobs))
     return _assemble(told, boards, [found[job.board] for job in jobs])
 
 

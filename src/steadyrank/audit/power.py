@@ -1,5 +1,6 @@
 """How much must be false before an audit finds it: attacks planted in simulated logs, and honest logs."""
 
+import contextlib
 from collections import defaultdict
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -96,10 +97,11 @@ def power(seeds: int, *, on: str = "local", progress: Callable[[int, int], None]
     if progress is not None:
         progress(0, len(jobs))
     found = []
-    for _, outcome in workers.run(play, jobs, on=on):
-        found.append(outcome)
-        if progress is not None:
-            progress(len(found), len(jobs))
+    with contextlib.closing(workers.run(play, jobs, on=on)) as ended:
+        for _, outcome in ended:
+            found.append(outcome)
+            if progress is not None:
+                progress(len(found), len(jobs))
     return sorted(found)
 
 

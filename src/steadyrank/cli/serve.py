@@ -1,6 +1,7 @@
 """`steadyrank serve` and what an operator needs beside it: keys, boards, export, import, compact."""
 
 import argparse
+import contextlib
 import datetime
 import os
 import pathlib
@@ -130,25 +131,25 @@ def _keys(options: argparse.Namespace) -> None:
         check_name(options.board)
     if options.action != "create":
         _must_exist(options.store)
-    store = Store(options.store)
-    if options.action == "create":
-        text, key = make_key(options.scope, options.board, time.time())
-        store.add_key(key)
-        print(text)
-        where = options.store if options.store.startswith("sqlite") else "the PostgreSQL store"
-        print(f"A key for {where}. Keep it: it is shown only now.", file=sys.stderr)
-        print("Requests send it as `Authorization: Bearer KEY`.", file=sys.stderr)
-    elif options.action == "revoke":
-        if options.id is None:
-            raise ValueError("name the key to revoke: steadyrank keys revoke ID")
-        if not store.revoke(options.id, time.time()):
-            raise ValueError(f"no key {options.id!r} that is not revoked: see `steadyrank keys list`")
-        print(f"revoked {options.id}")
-    else:
-        for key in store.api_keys():
-            since = _day(key.created)
-            state = "" if key.revoked is None else f"  revoked {_day(key.revoked)}"
-            print(f"{key.id}  {key.scopes:<20}  {key.board or 'all boards':<20}  since {since}{state}")
+    with contextlib.closing(Store(options.store)) as store:
+        if options.action == "create":
+            text, key = make_key(options.scope, options.board, time.time())
+            store.add_key(key)
+            print(text)
+            where = options.store if options.store.startswith("sqlite") else "the PostgreSQL store"
+            print(f"A key for {where}. Keep it: it is shown only now.", file=sys.stderr)
+            print("Requests send it as `Authorization: Bearer KEY`.", file=sys.stderr)
+        elif options.action == "revoke":
+            if options.id is None:
+                raise ValueError("name the key to revoke: steadyrank keys revoke ID")
+            if not store.revoke(options.id, time.time()):
+                raise ValueError(f"no key {options.id!r} that is not revoked: see `steadyrank keys list`")
+            print(f"revoked {options.id}")
+        else:
+            for key in store.api_keys():
+                since = _day(key.created)
+                state = "" if key.revoked is None else f"  revoked {_day(key.revoked)}"
+                print(f"{key.id}  {key.scopes:<20}  {key.board or 'all boards':<20}  since {since}{state}")
 
 
 def _must_exist(store: str) -> None:
@@ -188,7 +189,8 @@ def _export(options: argparse.Namespace) -> None:
         if sys.stderr.isatty():
             print(f"\r{count:,} events", end="", file=sys.stderr)
 
-    count = export(Store(options.store), options.board, options.out, options.with_secret, told)
+    with contextlib.closing(Store(options.store)) as store:
+        count = export(store, options.board, options.out, options.with_secret, told)
     print(f"{options.out}: board {options.board} with {count:,} events")
 
 
@@ -196,7 +198,8 @@ def _import(options: argparse.Namespace) -> None:
     from ..service.moving import bring_in
     from ..service.store import Store
 
-    name, count = bring_in(Store(options.store), options.file, options.name)
+    with contextlib.closing(Store(options.store)) as store:
+        name, count = bring_in(store, options.file, options.name)
     print(f"board {name} with {count:,} events")
 
 
@@ -206,7 +209,8 @@ def _compact(options: argparse.Namespace) -> None:
 
     _check_limits(options)
     _must_exist(options.store)
-    gone = compact(Store(options.store), time.time() - 86_400 * options.keep_days, options.keep_events)
+    with contextlib.closing(Store(options.store)) as store:
+        gone = compact(store, time.time() - 86_400 * options.keep_days, options.keep_events)
     for name, count in gone.items():
         print(f"{name}: {count:,} events became a snapshot")
     if not gone:

@@ -162,8 +162,12 @@ async def fold_again(url: str, held: Held) -> Board:
 
 def _begin(url: str, number: int, name: str, upto: int) -> tuple[Store, Board]:
     store = Store(url)
-    with store.db.reading():
-        return store, rebuild(store, number, name, upto)
+    try:
+        with store.db.reading():
+            return store, rebuild(store, number, name, upto)
+    except BaseException:
+        store.close()
+        raise
 
 
 def _chunk(store: Store, after: int, upto: int, board: int) -> list[Entry]:

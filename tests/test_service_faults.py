@@ -366,6 +366,35 @@ def test_a_worker_that_was_away_while_the_log_was_shortened_reads_it_again(url, 
     run(story())
 
 
+def test_a_long_log_of_others_is_caught_up_with_in_parts(url, monkeypatch):
+    monkeypatch.setattr(journal, "MOST_READ", 7)
+    delivered, real = [], Host.deliver
+
+    def deliver(self, lines, made):
+        delivered.append((self, len(lines), any(line.waiting for line in lines)))
+        real(self, lines, made)
+
+    async def story():
+        async with serving(url) as local, serving(url, seed=5) as other:
+            await local.board(settle=0)
+            await other.quiet()
+            stuck, head = other.host.journal.seen, Store.head
+            monkeypatch.setattr(Store, "head", lambda self: stuck)  # neither sees anything that others wrote
+            await answered(local, 40)
+            monkeypatch.setattr(Host, "deliver", deliver)
+            monkeypatch.setattr(Store, "head", head)
+            shown = await other.rank()
+            assert (await other.answer(shown, clicked=None))["outcome"] == "learnt"  # after all of them
+            assert other.host.boards["b"].board.answers == 41
+            parts = [size for whose, size, own in delivered if whose is other.host and not own]
+            assert len(parts) >= 10
+            assert max(parts) <= 7
+            await local.quiet()
+            assert other.digest() == local.digest()
+
+    run(story())
+
+
 def test_nothing_is_kept_of_the_clients_of_a_deleted_board(url):
     async def story():
         async with serving(url) as local:

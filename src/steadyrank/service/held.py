@@ -38,11 +38,6 @@ class Held:
         self._minute = 0
         self._counts: dict[int, int] = {}
 
-    @classmethod
-    def begin(cls, number: int, name: str, secret: bytes, event: events.Created) -> "Held":
-        """A new board."""
-        return cls(number, name, secret, Board(event.config, event.items))
-
     def due(self, now: float) -> Iterator[AnyEvent]:
         """Events that say which impressions are settled or over; ages count from when this worker saw them."""
         intake, config = self.board.intake, self.board.config
@@ -73,3 +68,11 @@ class Held:
         self._counts[client] = self._counts.get(client, 0) + 1
         if self._counts[client] > self.board.config.client_minute:
             raise Refused(429, f"more than {self.board.config.client_minute} answers of this client in a minute")
+
+
+def begin(number: int, name: str, secret: bytes, event: events.Created) -> Held | Exception:
+    """A new board, or why there is none: that is raised when the event's turn comes."""
+    try:
+        return Held(number, name, secret, Board(event.config, event.items))
+    except Exception as error:
+        return error

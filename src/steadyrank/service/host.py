@@ -14,7 +14,7 @@ from ..refusals import Refused
 from . import events
 from .boards import check
 from .events import AnyEvent, Config
-from .held import Edge, Held
+from .held import Edge, Held, begin
 from .journal import MOST_BEHIND, Journal, Line
 from .recovery import Kept, fold_again, moved_edges, recover, save, wipe
 from .sql import Unavailable
@@ -49,6 +49,8 @@ class Host:
         self._tasks: set[asyncio.Task[Any]] = set()
         self._seen: list[tuple[int, asyncio.Future[None]]] = []
         self._clients: list[tuple[int, int, int, float]] = []
+
+    begin = staticmethod(begin)  # called by the journal's thread, since a learner may have to be compiled
 
     async def start(self) -> None:
         """Read the store, fold what is there, and begin to write; ready when it returns."""
@@ -146,13 +148,10 @@ class Host:
         if held is not None and self.boards.get(held.name) is held:
             del self.boards[held.name]
 
-    @staticmethod
-    def begin(number: int, name: str, secret: bytes, event: events.Created) -> Held | Exception:
-        """A new board, or why there is none; in the journal's thread, since a learner may have to be compiled."""
-        try:
-            return Held.begin(number, name, secret, event)
-        except Exception as error:  # raised when the event's turn comes
-            return error
+    @property
+    def unapplied(self) -> int:
+        """Events that wait for their turn."""
+        return len(self._inbox)
 
     def deliver(self, lines: Sequence[Line], made: dict[int, Any]) -> None:
         """Apply events in log order, a few at a time so that requests need not wait for all of them."""

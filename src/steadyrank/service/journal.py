@@ -15,6 +15,7 @@ from .store import Store
 GATHER = 0.001  # seconds from the first event to be written until the commit begins: more of them share it
 POLL = 0.025  # seconds between looks for events of other workers
 MOST_AT_ONCE = 5_000  # events in a commit
+MOST_READ = 10_000  # events of others handed over at a time, and not applied yet: after an import there may be many
 MOST_BEHIND = 200_000  # events that may wait while the store is away
 PATIENCE = 15.0  # seconds after which who waits is told that the store is away, and the thread is taken for stuck
 
@@ -52,6 +53,10 @@ class Reader(Protocol):
 
     def cut_off(self) -> None:
         """Events that were not read yet are gone: everything has to be read again."""
+
+    @property
+    def unapplied(self) -> int:
+        """Events delivered and not applied yet; read from the journal's thread."""
 
 
 class Journal:
@@ -167,24 +172,36 @@ class Journal:
         if foreign and store.cut_after(at):
             self._loop.call_soon_threadsafe(self._reader.cut_off)
             raise Unavailable("events are gone that this worker has not read")
+        until = self._own[0][0] - 1 if self._own else head
+        if until - at > MOST_READ:  # much to catch up with: a part of it now, soon the next
+            self._wait_for_reader()
+            self.seen = at + MOST_READ
+            self._tell(store, self._read(store, at, self.seen))
+            self._wake.set()
+            return
         for first, batch in self._own:
             lines += self._read(store, at, first - 1)
             lines += [Line(first + i, x.board, x.event, x.waiting) for i, x in enumerate(batch)]
             at = first + len(batch) - 1
         lines += self._read(store, at, head)
-        made = self._begin(store, lines)
         self._own.clear()
         self.seen = head
+        self._tell(store, lines)
+
+    def _wait_for_reader(self) -> None:
+        while self._reader.unapplied > MOST_READ and not self._stop:
+            self._beat = time.monotonic()
+            time.sleep(GATHER)
+
+    def _tell(self, store: Store, lines: Sequence[Line]) -> None:
+        created = {line.board: line.event for line in lines if isinstance(line.event, Created)}
+        names = store.boards() if created else {}
+        made = {n: self._reader.begin(n, *names[n], event) for n, event in created.items() if n in names}
         if not self._working:
             log.info("store back", extra={"fields": {"behind": self.behind}})
         self._working = True
         if lines:
             self._loop.call_soon_threadsafe(self._reader.deliver, lines, made)
-
-    def _begin(self, store: Store, lines: Sequence[Line]) -> dict[int, Any]:
-        created = {line.board: line.event for line in lines if isinstance(line.event, Created)}
-        names = store.boards() if created else {}
-        return {n: self._reader.begin(n, *names[n], event) for n, event in created.items() if n in names}
 
     def _read(self, store: Store, after: int, upto: int) -> list[Line]:
         return [Line(x.seq, x.board, decode(x.body), None) for x in store.entries(after, upto)]

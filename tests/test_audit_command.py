@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 import steadyrank as sr
-from steadyrank.audit import audits, page
+from steadyrank.audit import audits, drawing, page
 from steadyrank.audit.boards import parts
 from steadyrank.audit.reading import read
 from steadyrank.cli import audit as command
@@ -157,6 +157,13 @@ def test_boards_with_items_and_clients_of_their_own():
     assert found.boards[0].ranking == alone.boards[0].ranking
     assert found.boards[0].clients == alone.boards[0].clients
     assert {item // 100 for item in found.boards[2].ranking} == {2}
+
+
+@pytest.mark.parametrize(
+    ("value", "end"), [(0.0, 1.0), (0.99, 1.0), (1.0, 1.0), (1.04, 1.2), (0.067, 0.08), (11.0, 12.0), (7.3e-5, 8e-5)]
+)
+def test_scales_end_at_numbers_that_are_short(value, end):
+    assert drawing.round_up(value) == end
 
 
 def test_a_page_of_many_boards_says_what_it_leaves_out(monkeypatch):

@@ -52,6 +52,14 @@ def line(points: Sequence[tuple[float, float]], top: float, colour: str, dash: s
     return f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="2"{dashed}/>'
 
 
+def round_up(value: float) -> float:
+    """The end of a scale: a number as large at least that is short to write, and so is its half; 1 for 0."""
+    if value <= 0.0:
+        return 1.0
+    unit = 10.0 ** math.floor(math.log10(value))
+    return next(round(step * unit, 12) for step in (1, 1.2, 1.6, 2, 3, 4, 5, 6, 8, 10, 12) if step * unit >= value)
+
+
 def timeline(board: Board) -> str:
     """Clicks an impression along the log, expected ones beside them, suspect intervals hatched."""
     total = max(sum(point[0] for point in board.points), 1)
@@ -61,19 +69,20 @@ def timeline(board: Board) -> str:
         seen.append((middle, clicks / max(count, 1)))
         usual.append((middle, expected / max(count, 1)))
         so_far += count
-    top = max([value for _, value in [*seen, *usual]], default=0.0) * 1.1 or 1.0
+    top = round_up(max([value for _, value in [*seen, *usual]], default=0.0))
     labels = [(0.0, "first impression"), (1.0, f"impression {board.impressions:,}")]
-    bands = ""
+    bands = numbers = ""
     for number, (start, end) in enumerate(board.places, 1):
         x, width = _x(start / total), max(_x(end / total) - _x(start / total), 2.0)
         size = f'width="{width:.1f}" height="{HEIGHT - _TOP - _BOTTOM}"'
-        bands += (
-            f'<rect x="{x:.1f}" y="{_TOP}" {size} fill="url(#hatch)"/>'
-            f'<text x="{x + width / 2:.1f}" y="{_TOP + 14}" text-anchor="middle">{number}</text>'
+        bands += f'<rect x="{x:.1f}" y="{_TOP}" {size} fill="url(#hatch)"/>'
+        numbers += (
+            f'<text x="{x + width / 2:.1f}" y="{_TOP + 14}" text-anchor="middle" font-weight="bold" '
+            f'stroke="var(--back)" stroke-width="4" paint-order="stroke">{number}</text>'
         )
     words = f"Clicks an impression along {board.impressions:,} impressions; {len(board.places)} suspect intervals"
     lines = line(usual, top, "var(--soft)", "2 4") + line(seen, top, "var(--mark)")
-    return f"{_frame(top, labels, words)}{_HATCH}{bands}{lines}</svg>"
+    return f"{_frame(top, labels, words)}{_HATCH}{bands}{lines}{numbers}</svg>"
 
 
 def curves(lines: dict[str, list[tuple[float, float]]], words: str) -> str:

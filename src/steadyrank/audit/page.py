@@ -48,6 +48,10 @@ class Html(str):
     """Text that is HTML already."""
 
 
+class Figure(str):
+    """A number in words of its own."""
+
+
 def shell(title: str, head: str, body: Html) -> str:
     """A whole page around a body; it loads nothing."""
     rules = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
@@ -89,15 +93,19 @@ def _verdict(audit: Audit) -> str:
 
 def table(head: Sequence[str], rows: Iterable[Sequence[Any]], caption: str = "") -> str:
     """A table; numbers stand on the right, cells of `Html` stand as they are."""
+    rows = list(rows)
+
+    def kind(value: Any) -> str:
+        return ' class="number"' if isinstance(value, (int, float, Figure)) else ""
 
     def cell(value: Any) -> str:
-        kind = ' class="number"' if isinstance(value, (int, float)) else ""
         text = "-" if value is None else f"{value:,}" if isinstance(value, int) else str(value)
         if isinstance(value, float):
             text = f"{value:.3f}"
-        return f"<td{kind}>{text if isinstance(value, Html) else escape(text)}</td>"
+        return f"<td{kind(value)}>{text if isinstance(value, Html) else escape(text)}</td>"
 
-    heads = "".join(f'<th scope="col">{escape(name)}</th>' for name in head)
+    kinds = map(kind, rows[0] if rows else head)
+    heads = "".join(f'<th scope="col"{of}>{escape(name)}</th>' for name, of in zip(head, kinds, strict=True))
     body = "".join(f"<tr>{''.join(map(cell, row))}</tr>" for row in rows)
     words = f"<caption>{escape(caption)}</caption>" if caption else ""
     return f'<div class="scroll"><table>{words}<thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table></div>'
@@ -134,8 +142,8 @@ def _interval(part: Interval, number: int) -> str:
     rows = [
         (
             str(item["item"]), Html('<span class="up">gained</span>' if item["clicks"] > item["expected_clicks"]
-            else '<span class="down">lost</span>'), item["looks"], item["clicks"], item["expected_clicks"],
-            item["rate"], item["usual_rate"], surety(item["certainty"]),
+            else '<span class="down">lost</span>'), item["looks"], item["clicks"],
+            Figure(f"{item['expected_clicks']:,.1f}"), item["rate"], item["usual_rate"], surety(item["certainty"]),
         )
         for item in part.items[:SHOWN_ITEMS]
     ]  # fmt: skip
@@ -173,7 +181,14 @@ def _clients(board: Board) -> str:
         return ""
     why = {"clicks": "clicks unlike others", "time": "comes when clicks are suspect"}
     rows = [
-        (str(c.client), why[c.why], c.impressions, c.suspect_impressions, c.clicks, c.expected_clicks)
+        (
+            str(c.client),
+            why[c.why],
+            c.impressions,
+            c.suspect_impressions,
+            c.clicks,
+            Figure(f"{c.expected_clicks:,.1f}"),
+        )
         for c in board.clients[:SHOWN_ITEMS]
     ]
     head = ["client", "why", "impressions", "suspect", "clicks", "expected"]

@@ -11,6 +11,7 @@ import pytest
 import steadyrank as sr
 from steadyrank.audit import audits, drawing, page
 from steadyrank.audit.boards import parts
+from steadyrank.audit.clients import Client
 from steadyrank.audit.reading import read
 from steadyrank.cli import audit as command
 from steadyrank.cli import main
@@ -164,6 +165,15 @@ def test_boards_with_items_and_clients_of_their_own():
 )
 def test_scales_end_at_numbers_that_are_short(value, end):
     assert drawing.round_up(value) == end
+
+
+def test_a_board_with_nothing_but_a_client_that_stands_out_has_its_place_on_the_page():
+    found = sr.audit(boards_of(3))
+    client = Client("a bot", 30, 30, 3.0, 0, 0.999, "clicks")
+    boards = [found.boards[0], dataclasses.replace(found.boards[1], clients=[client], n_clients=1), found.boards[2]]
+    text = page.page(dataclasses.replace(found, boards=boards))
+    assert "a bot" in text
+    assert "1 client stands out." in text
 
 
 def test_a_page_of_many_boards_says_what_it_leaves_out(monkeypatch):

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 import browser
 import steadyrank as sr
 from steadyrank.audit import blocks, files, power
-from steadyrank.audit.page import page
+from steadyrank.audit.page import moment, page
 from steadyrank.audit.reading import read
 from steadyrank.cli import main
 
@@ -177,6 +177,59 @@ def test_rows_that_cannot_be_used_are_counted_and_shown(tmp_path, why):
         read([path], {}, most_broken=0.001)
 
 
+def test_bytes_that_are_no_utf8_are_not_guessed(tmp_path):
+    path = tmp_path / "log.csv"
+    path.write_bytes(b"items,clicked\n" + b"a|b,1\n" * 200 + "caf\u00e9|b,1\n".encode("cp1252") + b"a|b,2\n")
+    log = read([path], {})
+    assert (log.rows, log.broken, log.looks.n) == (202, 1, 201)
+    assert log.examples[0] == (200, "not in UTF-8: save the file as that", "caf?|b,1")
+    path.write_text("items;clicked\na|b;1\n", encoding="utf-16")
+    with pytest.raises(ValueError, match=r"log.csv is no text in UTF-8 but perhaps in UTF-16; save it as UTF-8"):
+        read([path], {})
+
+
+def test_dates_that_can_be_read_in_two_ways_are_refused(tmp_path):
+    path = tmp_path / "log.csv"
+    path.write_text("items,clicked,time\n" + "a|b,1,03/04/2026 10:20\n" * 9)
+    with pytest.raises(
+        ValueError, match="--time time: '03/04/2026 10:20' can be read in two ways; write times as 2026"
+    ):
+        read([path], {})
+    assert read([path], {"time": ""}).looks.n == 9
+
+
+def test_rows_that_are_not_in_order_of_time_are_not_told_as_an_interval(tmp_path, capsys):
+    order = np.random.default_rng(0).permutation(N)
+    shuffled = PLAIN.with_columns(pl.Series("time", TIMES))[order.tolist()]
+    write(shuffled, tmp_path / "log.parquet")
+    found = sr.audit(shuffled)
+    (part,) = found.intervals
+    assert (part.ordered, part.impressions) == (False, 300)
+    assert part.start_time == "2026-03-02T00:00:00+00:00"
+    text = page(found)
+    assert "Interval 1: 2026-03-02 00:00:00 UTC to 2026-03-02 04:59:00 UTC" in text
+    assert "not in order of time, so its rows lie apart" in text
+    assert "It begins between rows" not in text
+    code, out, _ = audit(capsys, tmp_path / "log.parquet", "--page", tmp_path / "audit.html")
+    assert code == 0
+    assert "  2026-03-02 00:00:00 UTC to 2026-03-02 04:59:00 UTC: 300 impressions, over 99.9 % sure" in out
+    assert sr.audit(PLAIN).intervals[0].ordered
+
+
+def test_times_are_told_as_people_write_them():
+    assert moment("2026-03-02T15:31:58.815695+00:00") == "2026-03-02 15:31:58 UTC"
+    assert moment(1772465518) == "1772465518 (2026-03-02 15:31:58 UTC)"
+    assert moment(1772465518000) == "1772465518000 (2026-03-02 15:31:58 UTC)"
+    assert (moment(41), moment(0.5)) == ("41", "0.5")
+
+
+def test_few_impressions_are_said_to_be_few(tmp_path, capsys):
+    write(PLAIN[:9], tmp_path / "log.parquet")
+    code, out, _ = audit(capsys, tmp_path / "log.parquet", "--page", tmp_path / "audit.html")
+    assert code == 0
+    assert "Too few impressions to tell: in 9, no attack would have been noticed." in out
+
+
 def test_lines_that_are_none_are_counted_and_shown(tmp_path):
     csv, jsonl = tmp_path / "log.csv", tmp_path / "log.jsonl"
     csv.write_text("items,clicked\n" + "a|b,1\n" * 200 + "a|b,1,9,9\n" + "a|b,2\n")
@@ -321,7 +374,7 @@ def test_an_honest_log_writes_empty_tables(tmp_path, capsys, monkeypatch):
     write(pl.DataFrame({"items": lists.tolist(), "clicked": places + 1}), tmp_path / "log.parquet")
     code, out, _ = audit(capsys, tmp_path / "log.parquet", "--parquet", tmp_path / "flagged", "--fail-above", "0")
     assert code == 0
-    assert "0.00 % to" in out
+    assert "Nothing suspect found in 3,000 impressions. An inversion of all clicks in fewer than" in out
     assert pl.read_parquet(tmp_path / "flagged" / "intervals.parquet").height == 0
     assert pl.read_parquet(tmp_path / "flagged" / "impressions.parquet").height == 0
     assert "Nothing suspect found" in (tmp_path / "audit.html").read_text()

@@ -42,6 +42,7 @@ class Interval:
     end_time: Any  # of its last impression
     start_rows: tuple[int, int]  # where the first row lies, with a chance of 95 %
     end_rows: tuple[int, int]
+    ordered: bool  # whether the rows of its board are in order of time; else its own lie between others
     impressions: int
     certainty: float  # that clicks behave otherwise in it, from 0 to 1
     items: list[dict[str, Any]]  # that gained or lost by it, the most first
@@ -227,7 +228,7 @@ def _interval(log: Log, part: Part, names: list[Any], suspect: Suspect) -> Inter
     return Interval(
         log.boards[part.board], int(rows[inside].min()), int(ends[inside].max()),
         _time(log, part.chosen, suspect.start), _time(log, part.chosen, suspect.end - 1),
-        (starts[0], starts[1]), (stops[0], stops[1]),
+        (starts[0], starts[1]), (stops[0], stops[1]), bool((np.diff(rows) >= 0).all()),
         suspect.end - suspect.start, suspect.certainty, items,
     )  # fmt: skip
 

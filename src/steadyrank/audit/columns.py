@@ -144,6 +144,8 @@ def _need(sample: pl.DataFrame, chosen: dict[str, str | None]) -> None:
 def _detail(sample: pl.DataFrame, columns: Columns, told: int | None) -> Columns:
     """How lists and clicks are written."""
     _refuse_nested(sample, columns)
+    if columns.time is not None:
+        _refuse_two_ways(sample, columns.time)
     known = {field.name: getattr(columns, field.name) for field in fields(columns)}
     if columns.items is None:
         return Columns(**{**known, "clicked_is": "flag"})
@@ -164,6 +166,19 @@ def _detail(sample: pl.DataFrame, columns: Columns, told: int | None) -> Columns
     if known["clicked_is"] == "position":
         known["first_position"] = first_position(clicked, lists) if told is None else told
     return Columns(**known)
+
+
+def _refuse_two_ways(sample: pl.DataFrame, name: str) -> None:
+    """Refuse dates such as 03/04/2026: who wrote them knows whether that is in March or in April."""
+    values = sample[name]
+    if values.dtype != pl.String:
+        return
+    odd = values.filter(values.str.contains(r"^\s*\d{1,2}[./-]\d{1,2}[./-]\d{2,4}").fill_null(False))
+    if odd.len():
+        raise ValueError(
+            f"--time {name}: {odd[0]!r} can be read in two ways; write times as 2026-03-04 10:20:30, or leave them "
+            "out with --time '' if the oldest rows come first"
+        )
 
 
 def _refuse_nested(sample: pl.DataFrame, columns: Columns) -> None:

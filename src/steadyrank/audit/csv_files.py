@@ -3,6 +3,7 @@
 import csv
 import io
 import pathlib
+import re
 import sys
 from collections.abc import Iterator
 
@@ -10,11 +11,15 @@ import polars as pl
 
 from .blocks import LONGEST, Block, Broken, pieces
 
+_FOREIGN = re.compile("[\udc80-\udcff]")  # what stands for bytes that are no UTF-8
+
 
 def csv_blocks(path: pathlib.Path, columns: list[str] | None) -> Iterator[Block]:
     """The rows of a CSV or TSV file."""
     texts = pieces(path, quotes=True)
     header, _, first = next(texts, b"").partition(b"\n")
+    if b"\0" in header:
+        raise ValueError(f"{path} is no text in UTF-8 but perhaps in UTF-16; save it as UTF-8")
     line = header.decode("utf-8-sig", "replace").rstrip("\r")
     separator = _separator(path, line)
     names = _names(path, line, separator)
@@ -68,7 +73,7 @@ def _lines(text: bytes, names: list[str], separator: str, columns: list[str]) ->
 
     A quote that never ends would swallow the lines after it: only its own line is given up.
     """
-    lines = io.StringIO(text.decode("utf-8", "replace"), newline="").readlines()
+    lines = io.StringIO(text.decode("utf-8", "surrogateescape"), newline="").readlines()
     good: list[list[str | None]] = []
     broken: list[Broken] = []
     limit = csv.field_size_limit(sys.maxsize)
@@ -79,10 +84,12 @@ def _lines(text: bytes, names: list[str], separator: str, columns: list[str]) ->
             reader = csv.reader((lines[i] for i in range(start, len(lines))), delimiter=separator)
             for fields in reader:
                 taken, at = at, start + reader.line_num
-                if len(fields) == len(names):
+                shown = lines[taken].strip()[:LONGEST].encode(errors="replace").decode()
+                if _FOREIGN.search("".join(fields)):
+                    broken.append(Broken(len(good) + len(broken), "not in UTF-8: save the file as that", shown))
+                elif len(fields) == len(names):
                     good.append([field or None for field in fields])
                 elif fields:
-                    shown = lines[taken].strip()[:LONGEST]
                     broken.append(Broken(len(good) + len(broken), f"{len(fields)} fields, not {len(names)}", shown))
                     if at > taken + 1:
                         at = taken + 1

@@ -17,6 +17,7 @@ from .weighing import EDGE, item_evidence
 LISTED = 50  # items of an interval
 CHANGED = 0.1  # share of the items that an attack is taken to change, before anything is seen
 POINTS = 240  # of the time line
+LEAST = 40  # impressions of a point of it, in logs that have several hundred: fewer are noise
 
 
 class Job(NamedTuple):
@@ -152,7 +153,7 @@ def _certainty(odds: float) -> float:
 
 
 def _points(looks: Looks, rate: Floats) -> Floats:
-    n = min(POINTS, looks.n)
+    n = min(POINTS, max(looks.n // LEAST, 10), looks.n)
     points = np.zeros((n, 3))
     if n == 0:
         return points

@@ -1,5 +1,6 @@
 """An audit as one self-contained HTML page."""
 
+import datetime
 from collections.abc import Iterable, Sequence
 from html import escape
 from typing import Any
@@ -36,7 +37,7 @@ summary { cursor: pointer; }
 def page(audit: Audit) -> str:
     """The page as text."""
     boards = sorted(audit.boards, key=lambda board: -board.suspect_share[1])
-    named = [board for board in boards if board.intervals] or boards[:1]
+    named = [board for board in boards if board.intervals or board.clients] or boards[:1]
     parts = "".join(_board(board, len(boards) > 1) for board in named[:SHOWN_BOARDS])
     overview = _boards(boards) if len(boards) > 1 else ""
     return shell(
@@ -74,16 +75,24 @@ def surety(chance: float) -> str:
     return "over 99.9 %" if chance > 0.999 else percent(chance)
 
 
+def nothing_found(audit: Audit) -> tuple[str, str]:
+    """What is to be said of a log without suspect intervals: the verdict, and what it is worth."""
+    unseen = max((board.unseen for board in audit.boards), default=0)
+    if all(board.unseen >= board.impressions for board in audit.boards):
+        return "Too few impressions to tell", f": in {audit.impressions:,}, no attack would have been noticed."
+    rest = (
+        f" in {audit.impressions:,} impressions. An inversion of all clicks in fewer than {unseen:,} of them would "
+        "not have been noticed."
+    )
+    return "Nothing suspect found", rest
+
+
 def _verdict(audit: Audit) -> str:
     low, high = audit.suspect_share
     count = len(audit.intervals)
     if not count:
-        unseen = max((board.unseen for board in audit.boards), default=0)
-        words = (
-            f"<strong>Nothing suspect found</strong> in {audit.impressions:,} impressions. An inversion of all "
-            f"clicks in fewer than {unseen:,} of them would not have been noticed."
-        )
-        return f'<p class="verdict">{words}</p>'
+        verdict, rest = nothing_found(audit)
+        return f'<p class="verdict"><strong>{verdict}</strong>{rest}</p>'
     which = "interval" if count == 1 else "intervals"
     return (
         f'<p class="verdict found"><strong>{percent(low)} to {percent(high)} of {audit.impressions:,} impressions '
@@ -123,7 +132,7 @@ def _boards(boards: list[Board]) -> str:
 
 def _more(boards: list[Board]) -> str:
     left = len(boards) - SHOWN_BOARDS
-    return f'<p class="soft">{left} more boards with suspect intervals: see the JSON output.</p>' if left > 0 else ""
+    return f'<p class="soft">{left} more boards with findings: see the JSON output.</p>' if left > 0 else ""
 
 
 def _board(board: Board, titled: bool) -> str:
@@ -137,8 +146,34 @@ def _board(board: Board, titled: bool) -> str:
     return f"{title}{figure}{parts}{_rankings(board)}{_clients(board)}"
 
 
+def moment(time: Any) -> str:
+    """A time as people write it; numbers that can only be seconds or milliseconds since 1970 with their date."""
+    if isinstance(time, str):
+        return f"{time[:19].replace('T', ' ')} UTC"
+    for unit in (1.0, 1e3):
+        if isinstance(time, (int, float)) and 1e9 * unit <= time < 4e9 * unit:
+            date = datetime.datetime.fromtimestamp(time / unit, datetime.UTC)
+            return f"{time} ({date:%Y-%m-%d %H:%M:%S} UTC)"
+    return str(time)
+
+
+def place(part: Interval) -> str:
+    """Where an interval lies: its rows if they stand together, and its times if there are any."""
+    rows = f"rows {part.start_row:,} to {part.end_row - 1:,}" if part.ordered else ""
+    times = "" if part.start_time is None else f"{moment(part.start_time)} to {moment(part.end_time)}"
+    return ", ".join(filter(None, (rows, times)))
+
+
+def _edges(part: Interval) -> str:
+    if not part.ordered:
+        return "The log is not in order of time, so its rows lie apart: --parquet lists them."
+    return (
+        f"It begins between rows {part.start_rows[0]:,} and {part.start_rows[1]:,} and ends between rows "
+        f"{part.end_rows[0] - 1:,} and {part.end_rows[1] - 1:,} (95 %)."
+    )
+
+
 def _interval(part: Interval, number: int) -> str:
-    when = "" if part.start_time is None else f", {escape(str(part.start_time))} to {escape(str(part.end_time))}"
     rows = [
         (
             str(item["item"]), Html('<span class="up">gained</span>' if item["clicks"] > item["expected_clicks"]
@@ -154,10 +189,8 @@ def _interval(part: Interval, number: int) -> str:
         table(head, rows) + more if rows else '<p class="soft">No single item stands out: many changed a little.</p>'
     )
     return (
-        f"<h3>Interval {number}: rows {part.start_row:,} to {part.end_row - 1:,}{when}</h3>"
-        f"<p>{part.impressions:,} impressions, certainty {surety(part.certainty)}. It begins between rows "
-        f"{part.start_rows[0]:,} and {part.start_rows[1]:,} and ends between rows {part.end_rows[0] - 1:,} "
-        f"and {part.end_rows[1] - 1:,} (95 %).</p>{items}"
+        f"<h3>Interval {number}: {escape(place(part))}</h3>"
+        f"<p>{part.impressions:,} impressions, certainty {surety(part.certainty)}. {_edges(part)}</p>{items}"
     )
 
 
@@ -192,7 +225,12 @@ def _clients(board: Board) -> str:
         for c in board.clients[:SHOWN_ITEMS]
     ]
     head = ["client", "why", "impressions", "suspect", "clicks", "expected"]
-    note = f"{board.n_clients:,} clients stand out; the clearest first."
+    some = (
+        "1 client stands out."
+        if board.n_clients == 1
+        else f"{board.n_clients:,} clients stand out; the clearest first."
+    )
+    note = some
     return f"<h3>Clients that stand out</h3>{table(head, rows, note)}"
 
 

@@ -130,25 +130,28 @@ class _Said:
 
 def _told(found: Any) -> list[str]:
     """What was found, in lines for people."""
-    from ..audit.page import surety
+    from ..audit.page import nothing_found, place, surety
 
     told = ["read as: " + ", ".join(f"{what}: {name}" for what, name in found.columns.items())]
     if found.broken:
         row, why, text = found.examples[0]
         told.append(f"{found.broken:,} of {found.rows:,} rows could not be used; row {row}: {why}: {text}")
     low, high = found.suspect_share
-    told.append(f"{found.impressions:,} impressions, {100 * low:.2f} % to {100 * high:.2f} % of them suspect")
+    if found.intervals:
+        told.append(f"{found.impressions:,} impressions, {100 * low:.2f} % to {100 * high:.2f} % of them suspect")
+    else:
+        told.append("".join(nothing_found(found)))
     for part in found.intervals:
         where = "" if part.board is None else f"board {part.board}, "
-        when = "" if part.start_time is None else f", {part.start_time} to {part.end_time}"
         items = ", ".join(
             f"{item['item']} {'+' if item['clicks'] > item['expected_clicks'] else '-'}" for item in part.items[:5]
         )
-        rows = f"rows {part.start_row:,} to {part.end_row - 1:,}"
-        told.append(f"  {where}{rows}{when}: {surety(part.certainty)} sure; {items}")
+        told.append(
+            f"  {where}{place(part)}: {part.impressions:,} impressions, {surety(part.certainty)} sure; {items}"
+        )
     n_clients = sum(board.n_clients for board in found.boards)
     if n_clients:
-        told.append(f"{n_clients:,} clients stand out")
+        told.append("1 client stands out" if n_clients == 1 else f"{n_clients:,} clients stand out")
     return list(map(_harmless, told))
 
 

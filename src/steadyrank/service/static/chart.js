@@ -121,7 +121,7 @@ export class Chart {
   #top(panel) {
     if (panel.name === "examined") return this.#watch.board.length;
     const most = Math.max(...this.#line.points.map((point) => panel.of(point) ?? 0), 0);
-    return panel.name === "clicked" ? Math.max(Math.ceil(4 * most), 1) / 4 : roundUp(most);
+    return panel.name === "clicked" ? Math.max(Math.ceil(5 * most), 1) / 5 : roundUp(most);
   }
 
   #drawLabels() {

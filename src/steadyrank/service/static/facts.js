@@ -1,7 +1,7 @@
 /** Counts, limits and the log of a board. */
 
 import { make, match, say } from "./dom.js";
-import { count, percent, stretch } from "./words.js";
+import { count, many, percent, stretch } from "./words.js";
 
 /** The row of numbers at the top of a board's page; without a view of the learner, or without a watch, fewer. */
 export function headlineFacts(watch) {
@@ -15,7 +15,7 @@ export function headlineFacts(watch) {
     facts.push({ name: "changes of regime", value: count(view.n_changes), note: "so far" });
   }
   facts.push({ name: "impressions", value: count(board.impressions), note: `${count(board.answers)} answered` });
-  facts.push({ name: "lists clicked", value: percent(answered === 0 ? null : board.clicks / answered), note: `${count(board.clicks)} clicks` });
+  facts.push({ name: "lists clicked", value: percent(answered === 0 ? null : board.clicks / answered), note: many(board.clicks, "click") });
   if (view) facts.push({ name: "rejected", value: count(view.rejected), note: "no user's feedback" });
   if (watch.open !== undefined) facts.push({ name: "open now", value: count(watch.open), note: `of ${count(board.most_open)} at most` });
   return facts;

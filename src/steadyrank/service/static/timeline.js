@@ -47,7 +47,7 @@ export function trace(points, middle, x, y, of) {
       pen = "M";
       continue;
     }
-    way += `${pen}${x(middle(point)).toFixed(1)} ${y(value).toFixed(1)}`;
+    way += `${pen}${x(middle(point)).toFixed(1)} ${y(value).toFixed(1)}${pen === "M" ? "h0" : ""}`; // a dot, if it is alone
     pen = "L";
   }
   return way;

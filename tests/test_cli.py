@@ -89,7 +89,15 @@ def test_lists_name_everything_and_its_settings(capsys):
         (["simulate", "CascadeTS", "--budget", "inf%", "--adversary", "PrefixFlip"], "not 'inf%'"),
         (["simulate", "CascadeTS", "--budget", "10%"], "--budget 10% has no effect on Honest"),
         (["simulate", "CascadeTS", "--schedule", "never"], "schedule must be one of"),
-        (["simulate", "CascadeTS", "--adversary", "PrefixFlip:schedule=late"], "schedule is an argument of its own"),
+        (
+            ["simulate", "CascadeTS", "--adversary", "PrefixFlip"],
+            "--adversary PrefixFlip can do nothing without a --budget",
+        ),
+        (
+            ["simulate", "CascadeTS", "--adversary", "PrefixFlip:schedule=late", "--budget", "9"],
+            "schedule is an argument of its own",
+        ),
+        (["compare", "x.py", "--figure", "none/a.svg"], "none is not a folder: none/a.svg cannot be written"),
         (["learners", "Nobody"], "unknown learner 'Nobody'"),
         (["adversaries", "Nobody"], "unknown adversary 'Nobody'"),
         (["reproduce", "--study", "curves"], "unknown study 'curves': did you mean"),

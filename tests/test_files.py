@@ -35,6 +35,12 @@ def test_a_full_disk_changes_nothing(tmp_path, monkeypatch):
     assert os.listdir(tmp_path) == ["kept"]
 
 
+def test_an_error_names_the_file_that_was_asked_for(tmp_path):
+    with pytest.raises(FileNotFoundError) as failure, replacing(tmp_path / "none" / "kept"):
+        pass
+    assert failure.value.filename == str(tmp_path / "none" / "kept")
+
+
 def test_threads_that_write_the_same_file_do_not_mix(tmp_path):
     path, begin = tmp_path / "kept", threading.Barrier(4)
 

@@ -345,8 +345,15 @@ def test_an_operator_moves_and_shortens_a_board(url, tmp_path):
     lines = out.read_text().splitlines()
     (tmp_path / "cut.jsonl").write_text("\n".join(lines[:-1]))
     (tmp_path / "changed.jsonl").write_text("\n".join([*lines[:-2], lines[-1]]))
-    for name in ("cut.jsonl", "changed.jsonl"):
-        assert name in command("import", str(tmp_path / name), "--as", "x", url=other, code=2)
+    (tmp_path / "empty.jsonl").write_text("")
+    for name, why in (
+        ("cut.jsonl", "it was cut off"),
+        ("changed.jsonl", "not as it was"),
+        ("empty.jsonl", "it is empty"),
+    ):
+        told = command("import", str(tmp_path / name), "--as", "x", url=other, code=2)
+        assert name in told
+        assert why in told
     moved = Server(other, tmp_path / "log2").wait()
     elsewhere = moved.client()
     assert elsewhere.feedback("b", shown[0].impression, clicked=shown[0].items[1]) == "duplicate"

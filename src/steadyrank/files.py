@@ -13,6 +13,14 @@ def writable_through(path: pathlib.Path) -> bool:
     return path.exists() and not path.is_file() and not path.is_dir()
 
 
+def _begin(part: pathlib.Path, path: pathlib.Path, mode: int) -> BinaryIO:
+    """A new file for a part of `path`; an error names that one, as nobody knows the part's name."""
+    try:
+        return open(part, "wb", opener=lambda name, flags: os.open(name, flags, mode))
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(path)) from None
+
+
 @contextlib.contextmanager
 def replacing(path: pathlib.Path, mode: int = 0o666) -> Iterator[BinaryIO]:
     """A file to write to, which takes the place of `path` at the end; after an error, what was there stays.
@@ -26,7 +34,7 @@ def replacing(path: pathlib.Path, mode: int = 0o666) -> Iterator[BinaryIO]:
         return
     part = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}.part")
     try:
-        with open(part, "wb", opener=lambda name, flags: os.open(name, flags, mode)) as file:
+        with _begin(part, path, mode) as file:
             yield file
             file.flush()
             os.fsync(file.fileno())

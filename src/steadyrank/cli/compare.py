@@ -20,7 +20,12 @@ def add(commands: Any) -> None:
     )
     sub.add_argument("file", type=pathlib.Path, help="a Python file that defines one learner or more")
     sub.add_argument(
-        "--with", dest="others", nargs="*", default=["CascadeTS", "CascadeUCBV", "M2UCBV"], metavar="NAME"
+        "--with",
+        dest="others",
+        nargs="*",
+        default=["CascadeTS", "CascadeUCBV", "M2UCBV"],
+        metavar="NAME",
+        help="learners to compare with, beside Random",
     )
     sub.add_argument("--profile", default="yelp-pizza", help="a name of `steadyrank profiles`, or a built file")
     sub.add_argument("--mapping", default=None, help="from ratings to attraction; `steadyrank profiles` lists them")
@@ -73,18 +78,19 @@ def parse_rates(text: str) -> list[float]:
 
 def _run(options: argparse.Namespace) -> None:
     rates = parse_rates(options.rates)
-    need_report()
+    need_report("polars", *(["matplotlib"] if options.figure else []))
     from ..contract import find
     from ..lab import compare
     from ..learners import ALL
     from ..progress import Progress
-    from ..report.figures import rates as draw
     from ..report.tables import by_rate, finals, text
     from ..settings import whole
     from ..testing import check_learner
 
     if options.figure is not None and options.figure.suffix != ".svg":
         raise ValueError(f"--figure must end in .svg, not {str(options.figure)!r}")
+    if options.figure is not None and not options.figure.parent.is_dir():
+        raise ValueError(f"{options.figure.parent} is not a folder: {options.figure} cannot be written")
     whole("--seeds", options.seeds, 1, 10_000)
     others = {name: find("learner", name, ALL, "rank") for name in [*options.others, "Random"]}
     own = {learner.__name__: learner for learner in learners_in(options.file)}
@@ -110,6 +116,8 @@ def _run(options: argparse.Namespace) -> None:
         f"Regret after {options.horizon:,} rounds on {about}, by share of corrupted rounds:\n\n{text(by_rate(last))}"
     )
     if options.figure is not None:
+        from ..report.figures import rates as draw
+
         with replacing(options.figure) as file:
             file.write(draw("compare", last, about).encode())
         print(f"\nFigure: {options.figure}")

@@ -122,7 +122,7 @@ def _write(options: argparse.Namespace, store: Any, seeds: int, asked: Any) -> N
 
 
 def _results(options: argparse.Namespace) -> None:
-    need_report()
+    need_report("polars")
     import polars as pl
 
     from ..report.text import aligned

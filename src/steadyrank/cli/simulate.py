@@ -27,7 +27,7 @@ def add(commands: Any) -> None:
     sub.add_argument("--mapping", default=None, help="from ratings to attraction; `steadyrank profiles` lists them")
     sub.add_argument("--adversary", default="Honest", help="NAME or NAME:setting=value,...")
     sub.add_argument("--schedule", default="front", help="when it acts: front, spread, late, bursts, ramp")
-    sub.add_argument("--budget", default="0", help="rounds it may corrupt: a number, or a share such as 10%%")
+    sub.add_argument("--budget", help="rounds it may corrupt: a number, or a share such as 10%%")
     sub.add_argument("--users", default="Cascade", help="NAME or NAME:setting=value,...")
     sub.add_argument("--length", type=int, default=10, help="items a list")
     sub.add_argument("--horizon", type=int, default=40_000, help="rounds")
@@ -38,6 +38,7 @@ def add(commands: Any) -> None:
 
 
 def _run(options: argparse.Namespace) -> None:
+    from ..adversaries import ALL as ADVERSARIES
     from ..contract import Problem, find, make
     from ..intervals import half_width
     from ..learners import ALL
@@ -51,12 +52,14 @@ def _run(options: argparse.Namespace) -> None:
     whole("--length", options.length, 1, world.attraction.size)
     whole("--horizon", options.horizon, 1)
     whole("--seeds", options.seeds, 1, 10_000)
-    budget = parse_budget(options.budget, options.horizon)
+    budget = parse_budget(options.budget or "0", options.horizon)
     adversary, adversary_settings = parse_choice(options.adversary)
     users, users_settings = parse_choice(options.users)
     chosen = [(text, *parse_choice(text)) for text in options.learner]
     if budget > 0 and adversary == "Honest":
         raise ValueError(f"--budget {options.budget} has no effect on Honest; choose an --adversary")
+    if options.budget is None and find("adversary", adversary, ADVERSARIES, "corrupt").__name__ != "Honest":
+        raise ValueError(f"--adversary {adversary} can do nothing without a --budget such as 10%")
     problem = Problem(world.attraction.size, options.length, options.horizon, budget, world.attraction)
     for _, name, settings in chosen:  # every learner is refused here or not at all, before the first one runs
         make(find("learner", name, ALL, "rank"), problem, settings=settings)

@@ -47,7 +47,8 @@ def write_report(
     if all(frame.is_empty() for frame in rows.values()):
         options = f"--seeds {seeds}{' --quick' * quick}"
         raise ValueError(
-            f"{folder} holds no cells of the present source for {options}; `steadyrank results` lists all"
+            f"{folder} holds no cells of the present source for {options} (after a run with --quick, add that); "
+            "`steadyrank results` lists all"
         )
     shown = [
         study for study in ALL.values()

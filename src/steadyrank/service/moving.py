@@ -95,11 +95,15 @@ def _parse(path: pathlib.Path) -> tuple[str, list[tuple[float, AnyEvent]], dict[
     try:
         with open(path, "rb") as file:
             lines = file.read().splitlines()
+        if not lines:
+            raise ValueError("it is empty")
         header, last = json.loads(lines[0]), json.loads(lines[-1])
         if header.get("steadyrank") != "board" or header.get("format") != FORMAT:
             raise ValueError(f"it is no board of format {FORMAT}, but {lines[0][:80].decode(errors='replace')!r}")
         if not isinstance(header.get("board"), str):
             raise ValueError("it names no board")
+        if "digest" not in last:
+            raise ValueError("it was cut off: its last line is missing")
         rows = msgspec.json.Decoder(Row)
         entries = [(row.at, _read_event(row.event)) for row in map(rows.decode, lines[1:-1])]
     except (ValueError, IndexError, KeyError, AttributeError, msgspec.MsgspecError) as error:

@@ -50,7 +50,7 @@ class Html(str):
 
 
 class Figure(str):
-    """A number in words of its own."""
+    """A number that is written already."""
 
 
 def shell(title: str, head: str, body: Html) -> str:
@@ -215,22 +215,14 @@ def _clients(board: Board) -> str:
     why = {"clicks": "clicks unlike others", "time": "comes when clicks are suspect"}
     rows = [
         (
-            str(c.client),
-            why[c.why],
-            c.impressions,
-            c.suspect_impressions,
-            c.clicks,
+            str(c.client), why[c.why], c.impressions, c.suspect_impressions, c.clicks,
             Figure(f"{c.expected_clicks:,.1f}"),
         )
         for c in board.clients[:SHOWN_ITEMS]
-    ]
+    ]  # fmt: skip
     head = ["client", "why", "impressions", "suspect", "clicks", "expected"]
-    some = (
-        "1 client stands out."
-        if board.n_clients == 1
-        else f"{board.n_clients:,} clients stand out; the clearest first."
-    )
-    note = some
+    several = f"{board.n_clients:,} clients stand out; the clearest first."
+    note = several if board.n_clients > 1 else "1 client stands out."
     return f"<h3>Clients that stand out</h3>{table(head, rows, note)}"
 
 

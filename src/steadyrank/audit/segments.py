@@ -15,7 +15,7 @@ from .weighing import GROUPED, REFERENCE
 SUDDEN = 2.5  # nats by which a step must explain a change better than a slower one does
 NEAR = 0.3  # share of an interval's evidence that shows next to one of its edges: that of drift shows far off
 CHANGE = 3.0  # nats a change of regime costs, beside log n
-MOST_REGIMES = 6  # divisions of the log; each doubles the work
+MOST_REGIMES = 6  # of a log; each costs a pass over a part of it
 TURNS = 4  # intervals, and the share of the log they hold at least, that are taken for day and night
 TURN_SHARE = 0.4
 

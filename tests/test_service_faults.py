@@ -395,6 +395,34 @@ def test_a_long_log_of_others_is_caught_up_with_in_parts(url, monkeypatch):
     run(story())
 
 
+@pytest.mark.parametrize("name", ["boards", "entries"])
+def test_a_store_that_fails_while_the_log_is_read_loses_no_event(url, monkeypatch, name):
+    """Another worker makes a board and answers lists; this one cannot read the log at first, whichever call fails."""
+    monkeypatch.setattr(journal, "MOST_READ", 7)
+
+    async def story():
+        async with serving(url) as local, serving(url, seed=5) as other:
+            real, failures = getattr(Store, name), []
+
+            def failing(self, *arguments):
+                if threading.current_thread() is other.host.journal._thread and len(failures) < 3:
+                    failures.append(None)
+                    raise Unavailable("gone for a moment")
+                return real(self, *arguments)
+
+            monkeypatch.setattr(Store, name, failing)
+            await local.board(settle=0)
+            await answered(local, 20)
+            for _ in range(200):
+                if "b" in other.host.boards and other.host.boards["b"].board.answers == 20:
+                    break
+                await asyncio.sleep(0.05)
+            assert len(failures) == 3
+            assert other.digest() == local.digest()
+
+    run(story())
+
+
 def test_nothing_is_kept_of_the_clients_of_a_deleted_board(url):
     async def story():
         async with serving(url) as local:

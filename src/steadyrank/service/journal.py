@@ -175,8 +175,7 @@ class Journal:
         until = self._own[0][0] - 1 if self._own else head
         if until - at > MOST_READ:  # much to catch up with: a part of it now, soon the next
             self._wait_for_reader()
-            self.seen = at + MOST_READ
-            self._tell(store, self._read(store, at, self.seen))
+            self._tell(store, self._read(store, at, at + MOST_READ), at + MOST_READ)
             self._wake.set()
             return
         for first, batch in self._own:
@@ -184,22 +183,22 @@ class Journal:
             lines += [Line(first + i, x.board, x.event, x.waiting) for i, x in enumerate(batch)]
             at = first + len(batch) - 1
         lines += self._read(store, at, head)
+        self._tell(store, lines, head)
         self._own.clear()
-        self.seen = head
-        self._tell(store, lines)
 
     def _wait_for_reader(self) -> None:
         while self._reader.unapplied > MOST_READ and not self._stop:
             self._beat = time.monotonic()
             time.sleep(GATHER)
 
-    def _tell(self, store: Store, lines: Sequence[Line]) -> None:
+    def _tell(self, store: Store, lines: Sequence[Line], upto: int) -> None:
+        """Deliver all events up to a number. Whatever fails does so before anything is taken for handed over."""
         created = {line.board: line.event for line in lines if isinstance(line.event, Created)}
         names = store.boards() if created else {}
         made = {n: self._reader.begin(n, *names[n], event) for n, event in created.items() if n in names}
         if not self._working:
             log.info("store back", extra={"fields": {"behind": self.behind}})
-        self._working = True
+        self._working, self.seen = True, upto
         if lines:
             self._loop.call_soon_threadsafe(self._reader.deliver, lines, made)
 

@@ -72,8 +72,9 @@ def test_unknown_profiles_and_mappings():
 def test_modules_and_learners_stay_small():
     for path in SOURCE.rglob("*.py"):
         lines = len(path.read_text().splitlines())
-        limit = 120 if path.parent.name in {"learners", "users", "adversaries"} else 300
+        limit = 140 if path.parent.name in {"learners", "users", "adversaries"} else 330
         assert lines <= limit, f"{path} has {lines} lines"
+        assert "fmt: skip" not in path.read_text(), f"{path}: the formatter decides how code looks"
 
 
 def test_tracked_files_name_no_registry_and_no_unfinished_work():

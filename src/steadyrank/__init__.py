@@ -23,15 +23,35 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 __all__ = [
-    "Problem", "Profile", "Ranker", "Refused", "Run", "adversaries", "audit", "kernel", "learners", "profile",
-    "profiles", "replay", "simulate", "users",
-]  # fmt: skip
+    "Problem",
+    "Profile",
+    "Ranker",
+    "Refused",
+    "Run",
+    "adversaries",
+    "audit",
+    "kernel",
+    "learners",
+    "profile",
+    "profiles",
+    "replay",
+    "simulate",
+    "users",
+]
 
 _HOME = {
-    "Problem": "contract", "Profile": "profiles", "Ranker": "live", "Refused": "refusals", "Run": "simulate",
-    "audit": "audit", "kernel": "_jit", "profile": "profiles", "profiles": "profiles", "replay": "live",
+    "Problem": "contract",
+    "Profile": "profiles",
+    "Ranker": "live",
+    "Refused": "refusals",
+    "Run": "simulate",
+    "audit": "audit",
+    "kernel": "_jit",
+    "profile": "profiles",
+    "profiles": "profiles",
+    "replay": "live",
     "simulate": "simulate",
-}  # fmt: skip
+}
 
 
 def learners() -> dict[str, type]:

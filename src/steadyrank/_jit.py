@@ -31,9 +31,17 @@ F = TypeVar("F", bound=Callable[..., Any])
 _PACKAGE = pathlib.Path(__file__).parent
 _RECORDS = ("adversaries", "learners", "users")
 _FLAGS = (
-    "BOUNDSCHECK", "CPU_FEATURES", "CPU_NAME", "DEBUGINFO_DEFAULT", "DISABLE_INTEL_SVML", "ENABLE_AVX",
-    "LOOP_VECTORIZE", "OPT", "SLP_VECTORIZE", "USING_SVML",
-)  # fmt: skip
+    "BOUNDSCHECK",
+    "CPU_FEATURES",
+    "CPU_NAME",
+    "DEBUGINFO_DEFAULT",
+    "DISABLE_INTEL_SVML",
+    "ENABLE_AVX",
+    "LOOP_VECTORIZE",
+    "OPT",
+    "SLP_VECTORIZE",
+    "USING_SVML",
+)
 _FORGET_AFTER = 30 * 24 * 3600.0  # seconds without use
 
 
@@ -90,8 +98,10 @@ def _prepare(root: pathlib.Path) -> pathlib.Path | None:
     except OSError as error:
         warnings.warn(
             f"compiled code cannot be kept ({error}); it is compiled anew in every process. "
-            "Set STEADYRANK_CACHE to a writable directory.", RuntimeWarning, stacklevel=2,
-        )  # fmt: skip
+            "Set STEADYRANK_CACHE to a writable directory.",
+            RuntimeWarning,
+            stacklevel=2,
+        )
         return None
     return home
 

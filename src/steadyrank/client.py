@@ -36,9 +36,14 @@ class Client:
     """
 
     def __init__(
-        self, url: str = "http://127.0.0.1:8080", key: str | None = None, *, timeout: float = 10.0, tries: int = 5,
+        self,
+        url: str = "http://127.0.0.1:8080",
+        key: str | None = None,
+        *,
+        timeout: float = 10.0,
+        tries: int = 5,
         sleep: Callable[[float], None] = time.sleep,
-    ) -> None:  # fmt: skip
+    ) -> None:
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise ValueError(f"the address of a server is http://HOST:PORT or https://HOST:PORT, not {url!r}")
@@ -48,9 +53,13 @@ class Client:
         self._local = threading.local()
 
     def rank(
-        self, board: str, candidates: Sequence[str] | None = None, *, length: int | None = None,
+        self,
+        board: str,
+        candidates: Sequence[str] | None = None,
+        *,
+        length: int | None = None,
         client: str | None = None,
-    ) -> Ranking:  # fmt: skip
+    ) -> Ranking:
         """A list of the best items, among some if given."""
         some = None if candidates is None else _names("candidates", candidates)
         body = {"candidates": some, "length": length, "client": client}
@@ -58,9 +67,14 @@ class Client:
         return Ranking(got["impression"], tuple(got["items"]), got["expires"])
 
     def feedback(
-        self, board: str, impression: str, *, clicked: str | None = _LEFT_OUT,
-        clicks: Sequence[bool | int] | None = None, examined: int | None = None,
-    ) -> str:  # fmt: skip
+        self,
+        board: str,
+        impression: str,
+        *,
+        clicked: str | None = _LEFT_OUT,
+        clicks: Sequence[bool | int] | None = None,
+        examined: int | None = None,
+    ) -> str:
         """Answer an impression: the item clicked or None, or a bit a place; learnt, waiting, late or duplicate."""
         body: dict[str, Any] = {"impression": impression}
         if clicked is not _LEFT_OUT:

@@ -27,7 +27,7 @@ from .partitions import (
     octave,
     odd_below,
     shuffle_in,
-)  # fmt: skip
+)
 from .settings import choice, odd, real, refuse_unused, whole
 
 Calibration: TypeAlias = Literal["exact", "bisection"]
@@ -144,11 +144,29 @@ class Medians(NamedTuple):
 @lean
 def row(book, j):
     """The j-th row of a `Medians` whose memory has one more axis in front, lent."""
-    return lent(Medians(
-        book.seen[j], book.wins[j], book.estimate[j], book.blocks[j], book.tally[j], book.open_seen[j],
-        book.open_wins[j], book.histogram[j], book.chain[j], book.asked, book.answer, book.reading, book.partition,
-        book.bisection, book.edge, book.block, book.least_blocks, book.alpha, book.eta,
-    ))  # fmt: skip
+    return lent(
+        Medians(
+            book.seen[j],
+            book.wins[j],
+            book.estimate[j],
+            book.blocks[j],
+            book.tally[j],
+            book.open_seen[j],
+            book.open_wins[j],
+            book.histogram[j],
+            book.chain[j],
+            book.asked,
+            book.answer,
+            book.reading,
+            book.partition,
+            book.bisection,
+            book.edge,
+            book.block,
+            book.least_blocks,
+            book.alpha,
+            book.eta,
+        )
+    )
 
 
 @lean

@@ -7,9 +7,24 @@ import numpy as np
 from ._jit import kernel, lean
 
 __all__ = [
-    "any_click", "arrange", "cascade_like", "cascade_stop", "cascade_value", "count_bits", "deal", "deal_ties",
-    "kl_lower", "kl_upper", "largest", "mean_index", "place_index", "rank_by_index", "top", "top_allowed", "value_of",
-]  # fmt: skip
+    "any_click",
+    "arrange",
+    "cascade_like",
+    "cascade_stop",
+    "cascade_value",
+    "count_bits",
+    "deal",
+    "deal_ties",
+    "kl_lower",
+    "kl_upper",
+    "largest",
+    "mean_index",
+    "place_index",
+    "rank_by_index",
+    "top",
+    "top_allowed",
+    "value_of",
+]
 
 
 @lean

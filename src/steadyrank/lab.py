@@ -65,21 +65,33 @@ def run_cell(cell: Cell, pulse: Callable[[], None] = lambda: None) -> Run:
         attraction = attraction[np.sort(np.argsort(attraction, kind="stable")[places])]
     budget = round(cell.rate * cell.horizon)
     return simulate(
-        cell.learner, attraction, length=cell.length, horizon=cell.horizon,
-        adversary=cell.adversary if budget else "Honest", schedule=cell.schedule,  # type: ignore[arg-type]
-        budget=budget, seeds=range(cell.seeds), settings=dict(cell.settings),
-        omniscient=cell.omniscient, marks=cell.marks, threads=1, progress=pulse,
-    )  # fmt: skip
+        cell.learner,
+        attraction,
+        length=cell.length,
+        horizon=cell.horizon,
+        adversary=cell.adversary if budget else "Honest",
+        schedule=cell.schedule,  # type: ignore[arg-type]
+        budget=budget,
+        seeds=range(cell.seeds),
+        settings=dict(cell.settings),
+        omniscient=cell.omniscient,
+        marks=cell.marks,
+        threads=1,
+        progress=pulse,
+    )
 
 
 def _rows(run: Run) -> Columns:
     """One row a seed and mark."""
     n_seeds, n_marks = run.regret.shape
     return {
-        "seed": np.repeat(run.seeds, n_marks), "mark": np.tile(run.marks, n_seeds), "regret": run.regret.ravel(),
-        "spent": run.spent.ravel(), "bits_changed": np.repeat(run.bits_changed, n_marks),
+        "seed": np.repeat(run.seeds, n_marks),
+        "mark": np.tile(run.marks, n_seeds),
+        "regret": run.regret.ravel(),
+        "spent": run.spent.ravel(),
+        "bits_changed": np.repeat(run.bits_changed, n_marks),
         "best_corrupted": np.repeat(run.best_corrupted, n_marks),
-    }  # fmt: skip
+    }
 
 
 def compare(
@@ -105,17 +117,38 @@ def compare(
 
 
 def _compared(
-    learners: Sequence[str | type], world: Any, adversary: str, schedule: str, rates: Sequence[float], horizon: int,
-    length: int, seeds: int, progress: Callable[[], None],
-) -> Iterator[pl.DataFrame]:  # fmt: skip
+    learners: Sequence[str | type],
+    world: Any,
+    adversary: str,
+    schedule: str,
+    rates: Sequence[float],
+    horizon: int,
+    length: int,
+    seeds: int,
+    progress: Callable[[], None],
+) -> Iterator[pl.DataFrame]:
     for learner in learners:
         for rate in rates:
             run = simulate(
-                learner, world.attraction, length=length, horizon=horizon, adversary=adversary if rate else "Honest",
-                schedule=schedule, budget=round(rate * horizon), seeds=range(seeds), progress=progress,  # type: ignore[arg-type]
-            )  # fmt: skip
+                learner,
+                world.attraction,
+                length=length,
+                horizon=horizon,
+                adversary=adversary if rate else "Honest",
+                schedule=schedule,
+                budget=round(rate * horizon),
+                seeds=range(seeds),
+                progress=progress,  # type: ignore[arg-type]
+            )
             cell = Cell(
-                run.learner, world.name, world.mapping, adversary=adversary, schedule=schedule, rate=rate,
-                length=length, horizon=horizon, seeds=seeds,
-            )  # fmt: skip
+                run.learner,
+                world.name,
+                world.mapping,
+                adversary=adversary,
+                schedule=schedule,
+                rate=rate,
+                length=length,
+                horizon=horizon,
+                seeds=seeds,
+            )
             yield with_fields(cell, pl.DataFrame(_rows(run)))

@@ -26,9 +26,21 @@ _SEAL = re.compile(rb'"digest": "([0-9a-f]{64})"')
 _PACKAGE = pathlib.Path(__file__).parent
 # what cannot change a cell's numbers: everything else is in the digest
 _OUTSIDE = (
-    "audit/", "cli/", "client.py", "live/", "refusals.py", "report/", "service/", "studies/", "files.py",
-    "progress.py", "results.py", "workers.py", "intervals.py", "testing.py",
-)  # fmt: skip
+    "audit/",
+    "cli/",
+    "client.py",
+    "live/",
+    "refusals.py",
+    "report/",
+    "service/",
+    "studies/",
+    "files.py",
+    "progress.py",
+    "results.py",
+    "workers.py",
+    "intervals.py",
+    "testing.py",
+)
 
 
 class Unreadable(ValueError):
@@ -48,9 +60,12 @@ def source_digest() -> str:
 def versions() -> dict[str, str]:
     """What made a cell."""
     return {
-        "steadyrank": __version__, "python": platform.python_version(), "numba": numba.__version__,
-        "numpy": np.__version__, "polars": pl.__version__,
-    }  # fmt: skip
+        "steadyrank": __version__,
+        "python": platform.python_version(),
+        "numba": numba.__version__,
+        "numpy": np.__version__,
+        "polars": pl.__version__,
+    }
 
 
 class Store:
@@ -86,9 +101,12 @@ class Store:
         """Write a finished job; a reader never sees half a file; after a crash it is there whole or not."""
         frame, content = pl.DataFrame(columns), io.BytesIO()
         about = {
-            "format": FORMAT, **identity(job), "source": self.source, "versions": versions(),
+            "format": FORMAT,
+            **identity(job),
+            "source": self.source,
+            "versions": versions(),
             "digest": _EMPTY.decode(),
-        }  # fmt: skip
+        }
         path = self.path(job)
         frame.write_parquet(content, metadata={_META: json.dumps(about, sort_keys=True)})
         try:
@@ -118,10 +136,18 @@ def with_fields(job: Job, rows: pl.DataFrame) -> pl.DataFrame:
     if not isinstance(job, Cell):
         return rows
     fields = {
-        "who": job.who, "learner": job.learner, "omniscient": job.omniscient, "profile": job.profile,
-        "mapping": job.mapping or "", "adversary": job.adversary, "schedule": job.schedule, "rate": job.rate,
-        "n_items": job.n_items or 0, "length": job.length, "horizon": job.horizon,
-    }  # fmt: skip
+        "who": job.who,
+        "learner": job.learner,
+        "omniscient": job.omniscient,
+        "profile": job.profile,
+        "mapping": job.mapping or "",
+        "adversary": job.adversary,
+        "schedule": job.schedule,
+        "rate": job.rate,
+        "n_items": job.n_items or 0,
+        "length": job.length,
+        "horizon": job.horizon,
+    }
     return rows.with_columns(pl.lit(value).alias(name) for name, value in fields.items())
 
 

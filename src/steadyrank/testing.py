@@ -24,7 +24,7 @@ from .contract import (
     call_value,
     make,
     memory,
-)  # fmt: skip
+)
 from .learners.oracle import Oracle
 from .schedules import SCHEDULES
 from .users.cascade import Cascade

@@ -15,9 +15,13 @@ from .estimators import Medians, TimeMedians, median_in_time, observe, observe_i
 Columns = dict[str, list[Any]]
 _TIME_BLOCKS = 21
 _CASES = {
-    "clean": ("none", 0.0), "front 10 %": ("front", 0.10), "front 25 %": ("front", 0.25),
-    "spread 25 %": ("spread", 0.25), "3 bursts 10 %": ("bursts", 0.10), "3 bursts 25 %": ("bursts", 0.25),
-}  # fmt: skip
+    "clean": ("none", 0.0),
+    "front 10 %": ("front", 0.10),
+    "front 25 %": ("front", 0.25),
+    "spread 25 %": ("spread", 0.25),
+    "3 bursts 10 %": ("bursts", 0.10),
+    "3 bursts 25 %": ("bursts", 0.25),
+}
 
 
 @kernel
@@ -69,14 +73,24 @@ def _estimates(streams: Any, seed: int) -> dict[str, Floats]:
     repetitions, bits = streams.shape
     found = {"sample mean": streams.mean(axis=1)}
     for label, block, partition in (
-        ("mean of medians, random, b = 5", 5, "random"), ("mean of medians, random, b = 21", 21, "random"),
+        ("mean of medians, random, b = 5", 5, "random"),
+        ("mean of medians, random, b = 21", 21, "random"),
         ("mean of medians, averaged, b = 21", 21, "averaged"),
         ("mean of medians, in time, b = 21", 21, "consecutive"),
-    ):  # fmt: skip
+    ):
         book = Medians.create(
-            (repetitions,), bits, preset="paper-exp", reading="A3", partition=partition, block=block,  # type: ignore[arg-type]
-            alpha=None, least_blocks=1, calibration="exact", eta=None, edge="literal",
-        )  # fmt: skip
+            (repetitions,),
+            bits,
+            preset="paper-exp",
+            reading="A3",
+            partition=partition,
+            block=block,  # type: ignore[arg-type]
+            alpha=None,
+            least_blocks=1,
+            calibration="exact",
+            eta=None,
+            edge="literal",
+        )
         feed(book, streams, chance.start(seed))
         found[label] = book.estimate
     medians = np.zeros(repetitions)
@@ -103,9 +117,16 @@ def lemma1(seed: int, *, reading: str, samples: int, alpha: float, repetitions: 
     drawn = rng.multivariate_hypergeometric(sizes, corrupted, repetitions, method="marginals")[:, :blocks]
     tried = float((drawn.max(axis=1) > size // 2).mean())
     return {
-        "reading": [reading], "samples": [samples], "corrupted": [corrupted], "blocks": [blocks], "size": [size],
-        "least": [one], "most": [min(1.0, blocks * one)], "tried": [tried], "stated": [samples**-3.0],
-    }  # fmt: skip
+        "reading": [reading],
+        "samples": [samples],
+        "corrupted": [corrupted],
+        "blocks": [blocks],
+        "size": [size],
+        "least": [one],
+        "most": [min(1.0, blocks * one)],
+        "tried": [tried],
+        "stated": [samples**-3.0],
+    }
 
 
 def lemma2(seed: int, *, p: float, flipped: float, bits: int, block: int, delta: float, repetitions: int) -> Columns:
@@ -127,10 +148,16 @@ def lemma2(seed: int, *, p: float, flipped: float, bits: int, block: int, delta:
     q, a = float(majority(block, p)), block * math.log(2 / delta) / bits
     width = math.sqrt(2 * a * q * (1 - q)) + 2 * a / 3
     return {
-        "p": [p], "flipped": [flipped], "bits": [bits], "block": [block], "kept": [float(kept.mean())],
-        "width": [width], "bias": [float(estimates.mean() - p)],
-        "covered": [float((np.abs(shares - q) <= width).mean())], "stated": [1 - delta],
-    }  # fmt: skip
+        "p": [p],
+        "flipped": [flipped],
+        "bits": [bits],
+        "block": [block],
+        "kept": [float(kept.mean())],
+        "width": [width],
+        "bias": [float(estimates.mean() - p)],
+        "covered": [float((np.abs(shares - q) <= width).mean())],
+        "stated": [1 - delta],
+    }
 
 
 KINDS: dict[str, Callable[..., Columns]] = {"errors": errors, "lemma1": lemma1, "lemma2": lemma2}

@@ -22,9 +22,16 @@ class AttackThenQuit(NamedTuple):
 
     @classmethod
     def create(
-        cls, problem: Problem, users: Any, budget: int, *, schedule: Schedule = "front", n_bursts: int = 5,
-        targets: str | Sequence[int] = "worst", share: float = 0.1,
-    ) -> "AttackThenQuit":  # fmt: skip
+        cls,
+        problem: Problem,
+        users: Any,
+        budget: int,
+        *,
+        schedule: Schedule = "front",
+        n_bursts: int = 5,
+        targets: str | Sequence[int] = "worst",
+        share: float = 0.1,
+    ) -> "AttackThenQuit":
         if schedule != "front":
             raise ValueError(f"schedule of AttackThenQuit must be 'front', by definition, not {schedule!r}")
         chosen = choose_targets(targets, share, users.attraction, problem.length)

@@ -22,9 +22,16 @@ class Demote(NamedTuple):
 
     @classmethod
     def create(
-        cls, problem: Problem, users: Any, budget: int, *, schedule: Schedule = "front", n_bursts: int = 5,
-        targets: str | Sequence[int] = "best", share: float = 0.5,
-    ) -> "Demote":  # fmt: skip
+        cls,
+        problem: Problem,
+        users: Any,
+        budget: int,
+        *,
+        schedule: Schedule = "front",
+        n_bursts: int = 5,
+        targets: str | Sequence[int] = "best",
+        share: float = 0.5,
+    ) -> "Demote":
         chosen = choose_targets(targets, share, users.attraction, problem.length)
         return cls(Purse.create(problem, budget, schedule, n_bursts), chosen)
 

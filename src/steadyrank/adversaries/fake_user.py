@@ -22,9 +22,16 @@ class FakeUser(NamedTuple):
 
     @classmethod
     def create(
-        cls, problem: Problem, users: Any, budget: int, *, schedule: Schedule = "front", n_bursts: int = 5,
-        targets: str | Sequence[int] = "bottom", share: float = 0.5,
-    ) -> "FakeUser":  # fmt: skip
+        cls,
+        problem: Problem,
+        users: Any,
+        budget: int,
+        *,
+        schedule: Schedule = "front",
+        n_bursts: int = 5,
+        targets: str | Sequence[int] = "bottom",
+        share: float = 0.5,
+    ) -> "FakeUser":
         chosen = choose_targets(targets, share, users.attraction, problem.length)
         return cls(Purse.create(problem, budget, schedule, n_bursts), chosen)
 

@@ -24,9 +24,18 @@ class JunAttack(NamedTuple):
 
     @classmethod
     def create(
-        cls, problem: Problem, users: Any, budget: int, *, schedule: Schedule = "front", n_bursts: int = 5,
-        targets: str | Sequence[int] = "worst", share: float = 0.1, margin: float = 0.1, delta: float = 0.05,
-    ) -> "JunAttack":  # fmt: skip
+        cls,
+        problem: Problem,
+        users: Any,
+        budget: int,
+        *,
+        schedule: Schedule = "front",
+        n_bursts: int = 5,
+        targets: str | Sequence[int] = "worst",
+        share: float = 0.1,
+        margin: float = 0.1,
+        delta: float = 0.05,
+    ) -> "JunAttack":
         target = choose_targets(targets, share, users.attraction, problem.length)
         book = Poison.create(target, real("margin", margin, 0.0), real("delta", delta, 1e-12, 1.0))
         return cls(Purse.create(problem, budget, schedule, n_bursts), book)

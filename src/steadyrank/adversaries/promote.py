@@ -21,9 +21,16 @@ class Promote(NamedTuple):
 
     @classmethod
     def create(
-        cls, problem: Problem, users: Any, budget: int, *, schedule: Schedule = "front", n_bursts: int = 5,
-        targets: str | Sequence[int] = "bottom", share: float = 0.5,
-    ) -> "Promote":  # fmt: skip
+        cls,
+        problem: Problem,
+        users: Any,
+        budget: int,
+        *,
+        schedule: Schedule = "front",
+        n_bursts: int = 5,
+        targets: str | Sequence[int] = "bottom",
+        share: float = 0.5,
+    ) -> "Promote":
         chosen = choose_targets(targets, share, users.attraction, problem.length)
         return cls(Purse.create(problem, budget, schedule, n_bursts), chosen)
 

@@ -23,9 +23,16 @@ class Swap(NamedTuple):
 
     @classmethod
     def create(
-        cls, problem: Problem, users: Any, budget: int, *, schedule: Schedule = "front", n_bursts: int = 5,
-        targets: str | Sequence[int] = "bottom", share: float = 0.5,
-    ) -> "Swap":  # fmt: skip
+        cls,
+        problem: Problem,
+        users: Any,
+        budget: int,
+        *,
+        schedule: Schedule = "front",
+        n_bursts: int = 5,
+        targets: str | Sequence[int] = "bottom",
+        share: float = 0.5,
+    ) -> "Swap":
         chosen = choose_targets(targets, share, users.attraction, problem.length)
         best = choose_targets("best", share, users.attraction, problem.length) & ~chosen
         return cls(Purse.create(problem, budget, schedule, n_bursts), chosen, best)

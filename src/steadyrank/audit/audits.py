@@ -95,11 +95,18 @@ class Audit:
         shared = ("items", "ranking", "clean_ranking", "clients")
         top = boards[0] if len(boards) == 1 else dict.fromkeys(shared)
         return {
-            "suspect_share": self.suspect_share, "intervals": list(map(vars, self.intervals)),
+            "suspect_share": self.suspect_share,
+            "intervals": list(map(vars, self.intervals)),
             **{key: top[key] for key in shared},
-            "files": self.files, "columns": self.columns, "rows": self.rows, "impressions": self.impressions,
-            "broken_rows": self.broken, "broken_examples": self.examples, "cannot_tell": LIMITS, "boards": boards,
-        }  # fmt: skip
+            "files": self.files,
+            "columns": self.columns,
+            "rows": self.rows,
+            "impressions": self.impressions,
+            "broken_rows": self.broken,
+            "broken_examples": self.examples,
+            "cannot_tell": LIMITS,
+            "boards": boards,
+        }
 
     def to_json(self) -> str:
         """`as_dict` as text."""
@@ -110,18 +117,30 @@ class Audit:
         folder.mkdir(parents=True, exist_ok=True)
         table = [
             {
-                "board": _text(board.board), "interval": number, "start_row": part.start_row,
-                "end_row": part.end_row, "start_time": _text(part.start_time), "end_time": _text(part.end_time),
-                "impressions": part.impressions, "certainty": part.certainty,
+                "board": _text(board.board),
+                "interval": number,
+                "start_row": part.start_row,
+                "end_row": part.end_row,
+                "start_time": _text(part.start_time),
+                "end_time": _text(part.end_time),
+                "impressions": part.impressions,
+                "certainty": part.certainty,
                 "items": [str(item["item"]) for item in part.items],
             }
-            for board in self.boards for number, part in enumerate(board.intervals, 1)
-        ]  # fmt: skip
+            for board in self.boards
+            for number, part in enumerate(board.intervals, 1)
+        ]
         schema: dict[str, Any] = {
-            "board": pl.String, "interval": pl.Int64, "start_row": pl.Int64, "end_row": pl.Int64,
-            "start_time": pl.String, "end_time": pl.String, "impressions": pl.Int64, "certainty": pl.Float64,
+            "board": pl.String,
+            "interval": pl.Int64,
+            "start_row": pl.Int64,
+            "end_row": pl.Int64,
+            "start_time": pl.String,
+            "end_time": pl.String,
+            "impressions": pl.Int64,
+            "certainty": pl.Float64,
             "items": pl.List(pl.String),
-        }  # fmt: skip
+        }
         paths = [folder / "intervals.parquet", folder / "impressions.parquet"]
         for path, frame in zip(paths, (pl.DataFrame(table, schema=schema), self.flagged), strict=True):
             with replacing(path) as file:
@@ -156,9 +175,12 @@ def run(
         raise ValueError(f"first_position must be 0 or 1, not {first_position!r}")
     say = progress or (lambda step, done, of: None)
     told = read(
-        logs, columns, first_position=first_position, most_broken=most_broken,
+        logs,
+        columns,
+        first_position=first_position,
+        most_broken=most_broken,
         progress=lambda rows: say("reading", rows, 0),
-    )  # fmt: skip
+    )
     boards = parts(told)
     threads = max(1, (os.cpu_count() or 1) // len(boards))
     jobs = [
@@ -194,9 +216,16 @@ def _assemble(log: Log, parts: list[Part], findings: list[Finding]) -> Audit:
     empty = pl.DataFrame(schema={"row": pl.Int64, "board": pl.String, "interval": pl.Int64})
     examples = [(b.row, b.why, b.text) for b in log.examples]
     return Audit(
-        log.files, log.columns.told(), log.rows, log.looks.n, log.broken, examples, (least / total, most / total),
-        boards, pl.concat(flagged) if flagged else empty,
-    )  # fmt: skip
+        log.files,
+        log.columns.told(),
+        log.rows,
+        log.looks.n,
+        log.broken,
+        examples,
+        (least / total, most / total),
+        boards,
+        pl.concat(flagged) if flagged else empty,
+    )
 
 
 def _flags(log: Log, part: Part, suspect: Suspect, number: int) -> pl.DataFrame:
@@ -209,13 +238,20 @@ def _board(log: Log, part: Part, finding: Finding) -> Board:
     total = max(finding.impressions, 1)
     names = [log.items[k] for k in part.items.tolist()]
     return Board(
-        log.boards[part.board], finding.impressions, finding.clicks,
-        (finding.suspect[0] / total, finding.suspect[1] / total), finding.unseen,
-        [_interval(log, part, names, suspect) for suspect in finding.intervals], _items(names, finding),
-        [names[k] for k in finding.ranking.tolist()], [names[k] for k in finding.clean_ranking.tolist()],
-        finding.n_clients, finding.clients, np.round(finding.points, 3).tolist(),
+        log.boards[part.board],
+        finding.impressions,
+        finding.clicks,
+        (finding.suspect[0] / total, finding.suspect[1] / total),
+        finding.unseen,
+        [_interval(log, part, names, suspect) for suspect in finding.intervals],
+        _items(names, finding),
+        [names[k] for k in finding.ranking.tolist()],
+        [names[k] for k in finding.clean_ranking.tolist()],
+        finding.n_clients,
+        finding.clients,
+        np.round(finding.points, 3).tolist(),
         [(suspect.start, suspect.end) for suspect in finding.intervals],
-    )  # fmt: skip
+    )
 
 
 def _interval(log: Log, part: Part, names: list[Any], suspect: Suspect) -> Interval:
@@ -226,11 +262,18 @@ def _interval(log: Log, part: Part, names: list[Any], suspect: Suspect) -> Inter
     stops = sorted(int(ends[max(i, 1) - 1]) for i in suspect.ends)
     items = [{**asdict(change), "item": names[change.item]} for change in suspect.changes]
     return Interval(
-        log.boards[part.board], int(rows[inside].min()), int(ends[inside].max()),
-        _time(log, part.chosen, suspect.start), _time(log, part.chosen, suspect.end - 1),
-        (starts[0], starts[1]), (stops[0], stops[1]), bool((np.diff(rows) >= 0).all()),
-        suspect.end - suspect.start, suspect.certainty, items,
-    )  # fmt: skip
+        log.boards[part.board],
+        int(rows[inside].min()),
+        int(ends[inside].max()),
+        _time(log, part.chosen, suspect.start),
+        _time(log, part.chosen, suspect.end - 1),
+        (starts[0], starts[1]),
+        (stops[0], stops[1]),
+        bool((np.diff(rows) >= 0).all()),
+        suspect.end - suspect.start,
+        suspect.certainty,
+        items,
+    )
 
 
 def _time(log: Log, chosen: Any, i: int) -> Any:
@@ -249,8 +292,12 @@ def _items(names: list[Any], finding: Finding) -> list[dict[str, Any]]:
     most = finding.ranking[np.argsort(-gap, kind="stable")][:MOST_ITEMS].tolist()
     return [
         {
-            "item": names[k], "looks": int(finding.looks[k]), "rate": float(finding.rate[k]),
-            "clean_rate": float(finding.clean_rate[k]), "rank": rank[k], "clean_rank": clean[k],
+            "item": names[k],
+            "looks": int(finding.looks[k]),
+            "rate": float(finding.rate[k]),
+            "clean_rate": float(finding.clean_rate[k]),
+            "rank": rank[k],
+            "clean_rank": clean[k],
         }
         for k in most
-    ]  # fmt: skip
+    ]

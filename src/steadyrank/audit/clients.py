@@ -73,8 +73,13 @@ def stand_out(
     order = found[np.argsort(chance[found], kind="stable")]
     return found.size, [
         Client(
-            names[c], int(shown[c]), int(out[c, 1]), round(float(out[c, 2]), 2), int(out[c, 3]),
-            float(-np.expm1(chance[c])), "clicks" if odd[c] <= timed[c] else "time",
+            names[c],
+            int(shown[c]),
+            int(out[c, 1]),
+            round(float(out[c, 2]), 2),
+            int(out[c, 3]),
+            float(-np.expm1(chance[c])),
+            "clicks" if odd[c] <= timed[c] else "time",
         )
         for c in order[:LISTED].tolist()
-    ]  # fmt: skip
+    ]

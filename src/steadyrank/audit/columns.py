@@ -58,9 +58,12 @@ class Columns:
         known = {role: getattr(self, role) for role in _NAMES if getattr(self, role) is not None}
         known["rows are"] = "impressions" if self.items else "shown items"
         known["a click is told by"] = {
-            "position": f"its position, the top being {self.first_position}", "item": "its item",
-            "bits": "a bit a position", "items": "its items", "flag": "a flag a row",
-        }[self.clicked_is]  # fmt: skip
+            "position": f"its position, the top being {self.first_position}",
+            "item": "its item",
+            "bits": "a bit a position",
+            "items": "its items",
+            "flag": "a flag a row",
+        }[self.clicked_is]
         return known
 
 

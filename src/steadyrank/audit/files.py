@@ -13,8 +13,13 @@ from .csv_files import csv_blocks
 
 ROWS = 200_000  # rows of Parquet at once
 _KINDS = {
-    ".parquet": "parquet", ".pq": "parquet", ".csv": "csv", ".tsv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl",
-}  # fmt: skip
+    ".parquet": "parquet",
+    ".pq": "parquet",
+    ".csv": "csv",
+    ".tsv": "csv",
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+}
 
 
 def kind_of(path: pathlib.Path) -> str:

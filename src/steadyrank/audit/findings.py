@@ -101,10 +101,20 @@ def analyse(job: Job, pulse: Any) -> Finding:
         taste = np.clip(clean, EDGE, 1.0 - EDGE)
         n_clients, clients = stand_out(looks, job.client, job.clients, taste, suspect)
     return Finding(
-        job.board, looks.n, int(looks.click.sum()), _unseen(looks, clean),
-        [_describe(looks, log, part, suspect, clean, clean_seen) for part in found], seen, rate, clean,
-        _order(rate, known), _order(clean, known), n_clients, clients, _points(looks, clean),
-    )  # fmt: skip
+        job.board,
+        looks.n,
+        int(looks.click.sum()),
+        _unseen(looks, clean),
+        [_describe(looks, log, part, suspect, clean, clean_seen) for part in found],
+        seen,
+        rate,
+        clean,
+        _order(rate, known),
+        _order(clean, known),
+        n_clients,
+        clients,
+        _points(looks, clean),
+    )
 
 
 def _rates(seen: Ints, wins: Ints) -> Floats:
@@ -138,11 +148,16 @@ def _describe(looks: Looks, log: Stretch, part: Segment, suspect: Bools, clean: 
     order = [k for k in np.argsort(-np.abs(gained), kind="stable").tolist() if odds[k] > 0.0][:LISTED]
     changes = [
         ItemChange(
-            k, int(seen[k]), int(wins[k]), round(float(seen[k] * clean[k]), 2), float(wins[k] / seen[k]),
-            float(clean[k]), _certainty(odds[k]),
+            k,
+            int(seen[k]),
+            int(wins[k]),
+            round(float(seen[k] * clean[k]), 2),
+            float(wins[k] / seen[k]),
+            float(clean[k]),
+            _certainty(odds[k]),
         )
         for k in order
-    ]  # fmt: skip
+    ]
     shape = with_shape(looks)
     ranges = [edge_range(shape, part, suspect, at) for at in (part.start, part.end)]
     return Suspect(part.start, part.end, ranges[0], ranges[1], _certainty(part.evidence), changes)

@@ -85,9 +85,15 @@ def of_impressions(frame: pl.DataFrame, columns: Columns) -> Rows:
     broken = _examples(frame, why) if n_broken else []
     extras = _extras(frame.filter(pl.Series(good)), columns)
     return Rows(
-        shown.item.filter(pl.Series(seen)), bits[seen], examined[good], row, row, n_broken=n_broken, broken=broken,
+        shown.item.filter(pl.Series(seen)),
+        bits[seen],
+        examined[good],
+        row,
+        row,
+        n_broken=n_broken,
+        broken=broken,
         **extras,
-    )  # fmt: skip
+    )
 
 
 def _else(why: pl.Series, wrong: Bools, reason: str) -> pl.Series:
@@ -124,10 +130,13 @@ def _wrong_list(lists: pl.Series) -> pl.Series:
     size = pl.col("list").list.len()
     holes = pl.col("list").list.eval(pl.element().is_null() | (pl.element().cast(pl.String) == "")).list.any()
     return frame.select(
-        pl.when(pl.col("list").is_null() | (size == 0)).then(pl.lit("no items"))
-        .when(holes).then(pl.lit("an item without a name"))
-        .when(pl.col("list").list.n_unique() < size).then(pl.lit("an item twice"))
-    ).to_series()  # fmt: skip
+        pl.when(pl.col("list").is_null() | (size == 0))
+        .then(pl.lit("no items"))
+        .when(holes)
+        .then(pl.lit("an item without a name"))
+        .when(pl.col("list").list.n_unique() < size)
+        .then(pl.lit("an item twice"))
+    ).to_series()
 
 
 def _by_position(clicked: pl.Series, shown: Places, columns: Columns) -> tuple[Bools, Bools]:
@@ -218,10 +227,17 @@ def of_items(frame: pl.DataFrame, columns: Columns, carry: pl.DataFrame | None, 
     first = np.minimum.reduceat(rows, start) if rows.size else rows
     latest = np.maximum.reduceat(rows, start) if rows.size else rows
     return Rows(
-        shown.item.filter(pl.Series(seen)), bits[seen], examined, first, latest, n_broken=n_broken,
-        broken=_examples(frame, facts["__why__"]) if n_broken else [], rest=rest,
-        key=heads.select(pl.struct(key).hash(seed=0)).to_series().to_numpy(), **_extras(heads, columns),
-    )  # fmt: skip
+        shown.item.filter(pl.Series(seen)),
+        bits[seen],
+        examined,
+        first,
+        latest,
+        n_broken=n_broken,
+        broken=_examples(frame, facts["__why__"]) if n_broken else [],
+        rest=rest,
+        key=heads.select(pl.struct(key).hash(seed=0)).to_series().to_numpy(),
+        **_extras(heads, columns),
+    )
 
 
 _YES = ("1", "1.0", "true", "yes", "t", "y")
@@ -238,11 +254,17 @@ def _item_facts(frame: pl.DataFrame, columns: Columns) -> pl.DataFrame:
     boardless = pl.lit(False) if columns.board is None else pl.col(columns.board).is_null()
     name = pl.col(columns.item or "")
     why = (
-        pl.when(name.is_null() | (name.cast(pl.String) == "")).then(pl.lit("no item"))
-        .when(pl.col(columns.impression or "").is_null()).then(pl.lit("no impression"))
-        .when(~word.is_in([*_YES, *_NO])).then(pl.lit("clicked is neither 0 nor 1"))
-        .when(place.is_null()).then(pl.lit("the position is no number"))
-        .when(undated).then(pl.lit("a time that cannot be read"))
-        .when(boardless).then(pl.lit("no board"))
-    )  # fmt: skip
+        pl.when(name.is_null() | (name.cast(pl.String) == ""))
+        .then(pl.lit("no item"))
+        .when(pl.col(columns.impression or "").is_null())
+        .then(pl.lit("no impression"))
+        .when(~word.is_in([*_YES, *_NO]))
+        .then(pl.lit("clicked is neither 0 nor 1"))
+        .when(place.is_null())
+        .then(pl.lit("the position is no number"))
+        .when(undated)
+        .then(pl.lit("a time that cannot be read"))
+        .when(boardless)
+        .then(pl.lit("no board"))
+    )
     return frame.with_columns(why.alias("__why__"), word.is_in(_YES).alias("__click__"), place.alias("__place__"))

@@ -124,7 +124,7 @@ def _boards(boards: list[Board]) -> str:
     rows = [
         (str(b.board), b.impressions, b.clicks, len(b.intervals), " to ".join(map(percent, b.suspect_share)))
         for b in boards
-    ]  # fmt: skip
+    ]
     head = ["board", "impressions", "clicks", "intervals", "suspect"]
     note = f"The {SHOWN_BOARDS} most suspect of {len(boards):,} boards." if len(boards) > SHOWN_BOARDS else ""
     return f"<h2>Boards</h2>{table(head, rows[:SHOWN_BOARDS], note)}"
@@ -176,12 +176,21 @@ def _edges(part: Interval) -> str:
 def _interval(part: Interval, number: int) -> str:
     rows = [
         (
-            str(item["item"]), Html('<span class="up">gained</span>' if item["clicks"] > item["expected_clicks"]
-            else '<span class="down">lost</span>'), item["looks"], item["clicks"],
-            Figure(f"{item['expected_clicks']:,.1f}"), item["rate"], item["usual_rate"], surety(item["certainty"]),
+            str(item["item"]),
+            Html(
+                '<span class="up">gained</span>'
+                if item["clicks"] > item["expected_clicks"]
+                else '<span class="down">lost</span>'
+            ),
+            item["looks"],
+            item["clicks"],
+            Figure(f"{item['expected_clicks']:,.1f}"),
+            item["rate"],
+            item["usual_rate"],
+            surety(item["certainty"]),
         )
         for item in part.items[:SHOWN_ITEMS]
-    ]  # fmt: skip
+    ]
     head = ["item", "", "looks", "clicks", "expected", "click rate", "usual rate", "certainty"]
     left = len(part.items) - SHOWN_ITEMS
     more = f'<p class="soft">{left} more items: see the JSON output.</p>' if left > 0 else ""
@@ -215,11 +224,15 @@ def _clients(board: Board) -> str:
     why = {"clicks": "clicks unlike others", "time": "comes when clicks are suspect"}
     rows = [
         (
-            str(c.client), why[c.why], c.impressions, c.suspect_impressions, c.clicks,
+            str(c.client),
+            why[c.why],
+            c.impressions,
+            c.suspect_impressions,
+            c.clicks,
             Figure(f"{c.expected_clicks:,.1f}"),
         )
         for c in board.clients[:SHOWN_ITEMS]
-    ]  # fmt: skip
+    ]
     head = ["client", "why", "impressions", "suspect", "clicks", "expected"]
     several = f"{board.n_clients:,} clients stand out; the clearest first."
     note = several if board.n_clients > 1 else "1 client stands out."

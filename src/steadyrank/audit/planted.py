@@ -36,9 +36,18 @@ def record(learner, users, adversary, sheet, world, foe, mind, item, click, firs
 
 
 def planted(
-    attraction: Floats, n: int, length: int, *, learner: str = "CascadeTS", adversary: str = "Honest", start: int = 0,
-    end: int = 0, users: str = "Cascade", users_settings: dict[str, Any] | None = None, seed: int = 0,
-) -> Looks:  # fmt: skip
+    attraction: Floats,
+    n: int,
+    length: int,
+    *,
+    learner: str = "CascadeTS",
+    adversary: str = "Honest",
+    start: int = 0,
+    end: int = 0,
+    users: str = "Cascade",
+    users_settings: dict[str, Any] | None = None,
+    seed: int = 0,
+) -> Looks:
     """A log of n impressions whose lists `learner` shows, attacked from impression `start` to before `end`."""
     problem = Problem(attraction.size, length, n, n, attraction, seed)
     crowd = make(USERS[users], attraction, length, settings=users_settings or {})

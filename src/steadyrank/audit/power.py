@@ -63,8 +63,10 @@ def cases(seeds: int, first_seed: int = FIRST_SEED) -> list[Case]:
             for learner in LEARNERS:
                 made += [
                     Case(world, learner, attack, place, share, seed)
-                    for attack in ATTACKS for place in ("front", "burst") for share in SHARES
-                ]  # fmt: skip
+                    for attack in ATTACKS
+                    for place in ("front", "burst")
+                    for share in SHARES
+                ]
                 made += [Case(world, learner, kind, "", 0.0, seed) for kind in HONEST]
     return made
 
@@ -79,9 +81,17 @@ def play(case: Case, pulse: Callable[[], None]) -> Outcome:
     )
     users, settings = HONEST.get(case.attack, HONEST["steady"])
     looks = planted(
-        attraction_of(case.world), n, LENGTH, learner=case.learner, adversary=ATTACKS.get(case.attack, "Honest"),
-        start=start, end=start + length, users=users, users_settings=settings, seed=case.seed,
-    )  # fmt: skip
+        attraction_of(case.world),
+        n,
+        LENGTH,
+        learner=case.learner,
+        adversary=ATTACKS.get(case.attack, "Honest"),
+        start=start,
+        end=start + length,
+        users=users,
+        users_settings=settings,
+        seed=case.seed,
+    )
     found = intervals(looks)
     flags, truth = np.zeros(n, np.bool_), np.zeros(n, np.bool_)
     truth[start : start + length] = True

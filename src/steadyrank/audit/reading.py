@@ -203,9 +203,12 @@ class _Reader:
                 raise ValueError(f"column {self.columns.time} holds dates in some rows and numbers in others")
             self.dated = rows.dated
         self.parts.add(
-            item=self.items.numbers(rows.item), click=rows.click, size=rows.size, row=rows.row,
+            item=self.items.numbers(rows.item),
+            click=rows.click,
+            size=rows.size,
+            row=rows.row,
             last_row=rows.last_row,
-        )  # fmt: skip
+        )
         if rows.key is not None:
             self.parts.add(key=rows.key)
         if rows.time is not None:
@@ -231,10 +234,22 @@ class _Reader:
             looks, row, last_row, time = looks.only(order), row[order], last_row[order], time[order]
             board, client = board[order], None if client is None else client[order]
         return Log(
-            files, columns, self.items.values, self.boards.values if columns.board else [None],
-            self.clients.values, looks, row, last_row, time, bool(self.dated), client, board, self.n_rows,
-            self.n_broken, self.broken,
-        )  # fmt: skip
+            files,
+            columns,
+            self.items.values,
+            self.boards.values if columns.board else [None],
+            self.clients.values,
+            looks,
+            row,
+            last_row,
+            time,
+            bool(self.dated),
+            client,
+            board,
+            self.n_rows,
+            self.n_broken,
+            self.broken,
+        )
 
 
 def _refuse_broken(n_broken: int, rows: int, most: float, examples: list[Broken]) -> None:

@@ -33,9 +33,13 @@ class Stretch:
     """
 
     def __init__(
-        self, looks: Looks, where: Ints, usual: Tally | None = None, threads: int = 1,
+        self,
+        looks: Looks,
+        where: Ints,
+        usual: Tally | None = None,
+        threads: int = 1,
         pulse: Callable[[], None] = lambda: None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.looks, self.where, self.n, self.threads, self.pulse = looks, where, looks.n, threads, pulse
         seen, wins = usual or self.between(0, self.n)
         prior = np.ones(2)

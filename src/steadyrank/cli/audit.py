@@ -11,11 +11,15 @@ from .choices import need_report
 
 EXCEEDED = 3  # exit code: more is suspect than --fail-above allows
 _COLUMNS = {
-    "items": "the list shown (one row an impression)", "item": "the item shown (one row a shown item)",
+    "items": "the list shown (one row an impression)",
+    "item": "the item shown (one row a shown item)",
     "clicked": "the click: a position, an item, bits, or a flag a shown item",
-    "impression": "which rows were shown together", "position": "the place of a shown item in its list",
-    "time": "when", "client": "who", "board": "on which ranked surface; each is audited on its own",
-}  # fmt: skip
+    "impression": "which rows were shown together",
+    "position": "the place of a shown item in its list",
+    "time": "when",
+    "client": "who",
+    "board": "on which ranked surface; each is audited on its own",
+}
 
 
 def add(commands: Any) -> None:
@@ -77,9 +81,13 @@ def _run(options: argparse.Namespace) -> int:
 
     columns = {name: getattr(options, name) for name in _COLUMNS}
     found = audit(
-        options.logs, first_position=options.first_position, most_broken=broken, on=options.on,
-        progress=None if options.quiet or options.json else _Said().say, **columns,
-    )  # fmt: skip
+        options.logs,
+        first_position=options.first_position,
+        most_broken=broken,
+        on=options.on,
+        progress=None if options.quiet or options.json else _Said().say,
+        **columns,
+    )
     try:
         written = _write_all(found, options.page, options.parquet)
     finally:  # what was found is not lost with a full disk

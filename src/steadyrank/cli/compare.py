@@ -106,9 +106,17 @@ def _run(options: argparse.Namespace) -> None:
     both = [*own.values(), *others.values()]
     bar = Progress(len(both) * len(rates) * options.seeds, "comparing", sys.stderr)
     rows = compare(
-        both, options.profile, mapping=options.mapping, adversary=options.adversary, schedule=options.schedule,
-        rates=rates, horizon=options.horizon, length=options.length, seeds=options.seeds, progress=bar.step,
-    )  # fmt: skip
+        both,
+        options.profile,
+        mapping=options.mapping,
+        adversary=options.adversary,
+        schedule=options.schedule,
+        rates=rates,
+        horizon=options.horizon,
+        length=options.length,
+        seeds=options.seeds,
+        progress=bar.step,
+    )
     bar.close()
     last = finals(rows)
     about = f"{last['profile'][0]}, {last['mapping'][0]}: {options.adversary} {options.schedule}"

@@ -9,8 +9,10 @@ from typing import Any
 def add(commands: Any) -> None:
     """Add the listing commands."""
     for kind, one, method in (
-        ("learners", "learner", "rank"), ("adversaries", "adversary", "corrupt"), ("users", "users", "click"),
-    ):  # fmt: skip
+        ("learners", "learner", "rank"),
+        ("adversaries", "adversary", "corrupt"),
+        ("users", "users", "click"),
+    ):
         sub = commands.add_parser(
             kind, help=f"list the {kind} and their settings", description=f"List the {kind} with what each does."
         )

@@ -73,9 +73,13 @@ def _build(options: argparse.Namespace) -> None:
     common = {"n_items": items, "at_least": options.at_least, "seed": options.seed, "stream": sys.stderr}
     if options.source == "yelp":
         ratings = yelp.build(
-            options.folder, city=options.city, category=options.category, closed=options.closed,
-            reviews=options.reviews, **common,
-        )  # fmt: skip
+            options.folder,
+            city=options.city,
+            category=options.category,
+            closed=options.closed,
+            reviews=options.reviews,
+            **common,
+        )
     else:
         ratings = {"movielens": movielens, "lastfm": lastfm}[options.source].build(options.folder, **common)
     ratings.save(options.out)

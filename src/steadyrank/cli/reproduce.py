@@ -89,9 +89,15 @@ def _reproduce(options: argparse.Namespace) -> None:
 
     try:
         n_run = run_studies(
-            studies, store, seeds=seeds, quick=options.quick, on=options.on, n_workers=options.workers,
-            started=started, finished=lambda: bar[0].step(),
-        )  # fmt: skip
+            studies,
+            store,
+            seeds=seeds,
+            quick=options.quick,
+            on=options.on,
+            n_workers=options.workers,
+            started=started,
+            finished=lambda: bar[0].step(),
+        )
     except KeyboardInterrupt:
         print("\ninterrupted: finished cells are kept, the report shows them", file=sys.stderr)
         _write(options, store, seeds, studies)
@@ -173,6 +179,12 @@ def _row(path: pathlib.Path, about: dict[str, Any], frame: Any) -> list[str]:
         return [path.stem, "-", "-", "-", "-", "-", "-", about["source"]]
     final = frame.filter(frame["mark"] == about["horizon"])["regret"].mean()
     return [
-        path.stem, about["profile"], about["mapping"] or "-", f"{about['adversary']} {about['schedule']}",
-        f"{about['rate']:.1%}", str(about["seeds"]), f"{final:,.1f}", about["source"],
-    ]  # fmt: skip
+        path.stem,
+        about["profile"],
+        about["mapping"] or "-",
+        f"{about['adversary']} {about['schedule']}",
+        f"{about['rate']:.1%}",
+        str(about["seeds"]),
+        f"{final:,.1f}",
+        about["source"],
+    ]

@@ -67,11 +67,22 @@ def _run(options: argparse.Namespace) -> None:
     rows = []
     for text, name, settings in chosen:
         run = simulate(
-            name, world.attraction, length=options.length, horizon=options.horizon, adversary=adversary,
-            schedule=options.schedule, budget=budget, seeds=range(options.seeds), settings=settings,
-            adversary_settings=adversary_settings, users=users, users_settings=users_settings,
-            threads=options.threads, omniscient=options.omniscient, progress=bar.step,
-        )  # fmt: skip
+            name,
+            world.attraction,
+            length=options.length,
+            horizon=options.horizon,
+            adversary=adversary,
+            schedule=options.schedule,
+            budget=budget,
+            seeds=range(options.seeds),
+            settings=settings,
+            adversary_settings=adversary_settings,
+            users=users,
+            users_settings=users_settings,
+            threads=options.threads,
+            omniscient=options.omniscient,
+            progress=bar.step,
+        )
         spread = float(half_width(run.final))
         views = [view for view in run.views if view is not None]
         suspected = sum(view.corrupted * (view.rounds + view.rejected) for view in views) / max(len(views), 1)

@@ -41,10 +41,15 @@ class CascadeCBARBAR(NamedTuple):
 
     @classmethod
     def create(
-        cls, problem: Problem, *,
-        schedule: Literal["practical", "literal"] = "practical", n0: float | None = None,
-        lam: Lambda | None = None, delta: float | None = None, use_all: bool = False,
-    ) -> "CascadeCBARBAR":  # fmt: skip
+        cls,
+        problem: Problem,
+        *,
+        schedule: Literal["practical", "literal"] = "practical",
+        n0: float | None = None,
+        lam: Lambda | None = None,
+        delta: float | None = None,
+        use_all: bool = False,
+    ) -> "CascadeCBARBAR":
         k, d, horizon = problem.n_items, problem.length, known_horizon("CascadeCBARBAR", problem.horizon)
         literal = choice("schedule", schedule, ("practical", "literal")) == 1
         refuse_unused({"n0": n0} if literal else {"lam": lam, "delta": delta}, f"schedule={schedule!r}")
@@ -58,9 +63,16 @@ class CascadeCBARBAR(NamedTuple):
         memory = chance.start(problem.seed)
         favourites = np.argsort([chance.uniform(memory) for _ in range(k)])[:d].astype(np.int64)
         learner = cls(
-            np.ones(k), np.zeros(k + 1), np.zeros(k, np.int64), np.zeros(k, np.int64), favourites,
-            np.array([1, 0, 0], np.int64), memory, float(scale), int(flag("use_all", use_all)),
-        )  # fmt: skip
+            np.ones(k),
+            np.zeros(k + 1),
+            np.zeros(k, np.int64),
+            np.zeros(k, np.int64),
+            favourites,
+            np.array([1, 0, 0], np.int64),
+            memory,
+            float(scale),
+            int(flag("use_all", use_all)),
+        )
         begin_epoch(learner.gap, learner.ladder, learner.clock, learner.scale)
         return learner
 

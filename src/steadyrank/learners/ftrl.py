@@ -62,11 +62,20 @@ class FTRL(NamedTuple):
         gamma = log_t if code <= LBINFV else 1.0 if 2 * d <= k or d == k else 1.0 / math.sqrt(math.log(k / (k - d)))
         guess = (0.25, 0.5, 0.0, 0.0)[code]
         learner = cls(
-            np.zeros(k), np.full(k, guess), np.full(k, start), np.full(k, math.log(d / (k - d)) if d < k else 40.0),
-            np.zeros(2), np.zeros(k, np.int64), np.zeros(k, np.int64), np.zeros(1, np.int64),
-            code, choice("weights", weights, get_args(Weights)), int(d), gamma,
+            np.zeros(k),
+            np.full(k, guess),
+            np.full(k, start),
+            np.full(k, math.log(d / (k - d)) if d < k else 40.0),
+            np.zeros(2),
+            np.zeros(k, np.int64),
+            np.zeros(k, np.int64),
+            np.zeros(1, np.int64),
+            code,
+            choice("weights", weights, get_args(Weights)),
+            int(d),
+            gamma,
             (-log_t, 1.0, 0.0, 0.0)[code],
-        )  # fmt: skip
+        )
         lead(code, learner.gamma, learner.c0, learner.losses, learner.guess, learner.weight, 1, d, *learner[3:5])
         return learner
 
@@ -106,6 +115,14 @@ class FTRL(NamedTuple):
                 self.guess[k] = (0.5 + self.seen[k] - self.wins[k]) / (1.0 + self.seen[k])
         self.clock[0] += 1
         lead(
-            self.variant, self.gamma, self.c0, self.losses, self.guess, self.weight, self.clock[0] + 1, self.length,
-            self.logits, self.price,
-        )  # fmt: skip
+            self.variant,
+            self.gamma,
+            self.c0,
+            self.losses,
+            self.guess,
+            self.weight,
+            self.clock[0] + 1,
+            self.length,
+            self.logits,
+            self.price,
+        )

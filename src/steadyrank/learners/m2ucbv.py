@@ -53,13 +53,26 @@ class M2UCBV(NamedTuple):
 
     @classmethod
     def create(
-        cls, problem: Problem, *,
-        selection: Selection = "practical", data: Data | None = None, delta: float | None = None,
-        preset: Preset = "paper-exp", warmup: Literal["capped", "literal"] = "capped", warmup_cap: int = 40,
-        reading: Reading | None = None, partition: Partition = "random", block: int | None = None,
-        alpha: float | None = None, least_blocks: int | None = None, calibration: Calibration = "exact",
-        eta: float | None = None, edge: Edge = "literal", a: float = 2.0, b: float = 6.0,
-    ) -> "M2UCBV":  # fmt: skip
+        cls,
+        problem: Problem,
+        *,
+        selection: Selection = "practical",
+        data: Data | None = None,
+        delta: float | None = None,
+        preset: Preset = "paper-exp",
+        warmup: Literal["capped", "literal"] = "capped",
+        warmup_cap: int = 40,
+        reading: Reading | None = None,
+        partition: Partition = "random",
+        block: int | None = None,
+        alpha: float | None = None,
+        least_blocks: int | None = None,
+        calibration: Calibration = "exact",
+        eta: float | None = None,
+        edge: Edge = "literal",
+        a: float = 2.0,
+        b: float = 6.0,
+    ) -> "M2UCBV":
         k, d, horizon = problem.n_items, problem.length, problem.horizon
         exact = choice("selection", selection, get_args(Selection))
         private = choice("data", ("shared", "private")[exact] if data is None else data, get_args(Data))
@@ -71,21 +84,41 @@ class M2UCBV(NamedTuple):
         bases = gcobe.slowest(horizon) + 1 if exact else math.ceil(math.log2(max(horizon, 2))) + 2
         capped, shape = choice("warmup", warmup, ("capped", "literal")) == 0, (bases if private else 1, k)
         book = Medians.create(
-            shape, problem.horizon, preset=preset, reading=reading, partition=partition, block=block, alpha=alpha,
-            least_blocks=least_blocks, calibration=calibration, eta=eta, edge=edge,
-        )  # fmt: skip
+            shape,
+            problem.horizon,
+            preset=preset,
+            reading=reading,
+            partition=partition,
+            block=block,
+            alpha=alpha,
+            least_blocks=least_blocks,
+            calibration=calibration,
+            eta=eta,
+            edge=edge,
+        )
         betas = k * math.log(max(horizon, 2)), float(k), float(k)  # the paper's beta1, beta2; beta3 ours
         plan = gcobe.GCOBE.create(
             horizon if exact else 0, d, betas, real("delta", 0.1 if delta is None else delta, 1e-12, 1.0)
         )
         return cls(
-            book, np.zeros(shape), np.zeros(shape), Bounds.create(k, shape[0]), np.zeros(shape[0], np.int64),
-            np.ones(bases, np.bool_), np.zeros(bases, np.int64), np.zeros(bases, np.int64),
-            np.array([1000, 0], np.int64), chance.start(problem.seed), plan,
-            np.array([0.0] + [2.0**i for i in range(bases - 1)]), d / k if capped else 1.0,
-            float(whole("warmup_cap", warmup_cap)) if capped else 2.0**62, exact,
-            real("a", a, 0.0), real("b", b, 0.0),
-        )  # fmt: skip
+            book,
+            np.zeros(shape),
+            np.zeros(shape),
+            Bounds.create(k, shape[0]),
+            np.zeros(shape[0], np.int64),
+            np.ones(bases, np.bool_),
+            np.zeros(bases, np.int64),
+            np.zeros(bases, np.int64),
+            np.array([1000, 0], np.int64),
+            chance.start(problem.seed),
+            plan,
+            np.array([0.0] + [2.0**i for i in range(bases - 1)]),
+            d / k if capped else 1.0,
+            float(whole("warmup_cap", warmup_cap)) if capped else 2.0**62,
+            exact,
+            real("a", a, 0.0),
+            real("b", b, 0.0),
+        )
 
     def rank(self, t, allowed, ranking, note, rng):
         rank_by_base(self, t, allowed, ranking, note, rng)

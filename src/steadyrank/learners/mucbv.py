@@ -63,20 +63,41 @@ class MUCBV(NamedTuple):
 
     @classmethod
     def create(
-        cls, problem: Problem, *,
-        preset: Preset = "paper-exp", corruption: int | None = None, warmup: Warmup = "capped", warmup_cap: int = 40,
-        reading: Reading | None = None, partition: Partition = "random", block: int | None = None,
-        alpha: float | None = None, least_blocks: int | None = None, calibration: Calibration = "exact",
-        eta: float | None = None, edge: Edge = "literal", a: float = 2.0, b: float = 6.0,
-    ) -> "MUCBV":  # fmt: skip
+        cls,
+        problem: Problem,
+        *,
+        preset: Preset = "paper-exp",
+        corruption: int | None = None,
+        warmup: Warmup = "capped",
+        warmup_cap: int = 40,
+        reading: Reading | None = None,
+        partition: Partition = "random",
+        block: int | None = None,
+        alpha: float | None = None,
+        least_blocks: int | None = None,
+        calibration: Calibration = "exact",
+        eta: float | None = None,
+        edge: Edge = "literal",
+        a: float = 2.0,
+        b: float = 6.0,
+    ) -> "MUCBV":
         k, d = problem.n_items, problem.length
         repeats = 10 * whole("corruption", problem.budget if corruption is None else corruption)
         kind = choice("warmup", warmup, get_args(Warmup))
         capped = min(math.ceil(repeats * d / k), whole("warmup_cap", warmup_cap))
         book = Medians.create(
-            (k,), problem.horizon, preset=preset, reading=reading, partition=partition, block=block, alpha=alpha,
-            least_blocks=least_blocks, calibration=calibration, eta=eta, edge=edge,
-        )  # fmt: skip
+            (k,),
+            problem.horizon,
+            preset=preset,
+            reading=reading,
+            partition=partition,
+            block=block,
+            alpha=alpha,
+            least_blocks=least_blocks,
+            calibration=calibration,
+            eta=eta,
+            edge=edge,
+        )
         return cls(
             book,
             np.zeros(k),

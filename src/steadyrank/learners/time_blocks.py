@@ -43,9 +43,16 @@ class TimeBlocks(NamedTuple):
         n_blocks = whole("n_blocks", n_blocks, 1, 1024)
         return cls(
             TimeMedians.create(k, n_blocks),
-            np.zeros(k, np.int64), np.zeros(k, np.int64), np.zeros(k), np.zeros(k), np.zeros(k), Bounds.create(k),
-            whole("mean_until", mean_until, 1), real("a", a, 0.0), real("b", b, 0.0),
-        )  # fmt: skip
+            np.zeros(k, np.int64),
+            np.zeros(k, np.int64),
+            np.zeros(k),
+            np.zeros(k),
+            np.zeros(k),
+            Bounds.create(k),
+            whole("mean_until", mean_until, 1),
+            real("a", a, 0.0),
+            real("b", b, 0.0),
+        )
 
     def rank(self, t, allowed, ranking, note, rng):
         index = self.bounds, self.seen, self.level, self.root, self.linear

@@ -76,9 +76,14 @@ class Fold:
     """
 
     def __init__(
-        self, items: Iterable[str], length: int, learner: str | type, settings: dict[str, Any], seed: int,
+        self,
+        items: Iterable[str],
+        length: int,
+        learner: str | type,
+        settings: dict[str, Any],
+        seed: int,
         new_share: float,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.length = whole("length", length, 1, 10_000)
         self.seed = whole("seed", seed, 0)
         self.new_share = real("new_share", new_share, 0.0, 1.0)
@@ -217,11 +222,15 @@ class Fold:
         estimates = None if view is None else view.regime(view.current).estimate
         return [
             Standing(
-                name, bool(self.active[k]), int(self.looks[k]), int(self.clicks[k]),
-                float(self.clicks[k] / max(self.looks[k], 1)), None if estimates is None else float(estimates[k]),
+                name,
+                bool(self.active[k]),
+                int(self.looks[k]),
+                int(self.clicks[k]),
+                float(self.clicks[k] / max(self.looks[k], 1)),
+                None if estimates is None else float(estimates[k]),
             )
             for k, name in enumerate(self.names)
-        ]  # fmt: skip
+        ]
 
     def arrays(self) -> dict[str, Any]:
         """Every array that decides the next ranking, by name: the same objects, not copies."""

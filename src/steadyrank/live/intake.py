@@ -166,9 +166,13 @@ class Intake:
         self.state[place] = state
         size = self.size[place]
         self.learn(
-            int(self.round[place]), self.ranking[place, :size], self.note[place], self.clicks[place, :size],
-            int(self.examined[place]), late,
-        )  # fmt: skip
+            int(self.round[place]),
+            self.ranking[place, :size],
+            self.note[place],
+            self.clicks[place, :size],
+            int(self.examined[place]),
+            late,
+        )
 
 
 class Ages:

@@ -11,11 +11,20 @@ from .intake import Intake
 def keep(fold: Fold, intake: Intake, extra: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     """Everything that decides what comes next, as a header and arrays to be packed, not copies; `extra` is added."""
     header = {
-        "learner": fold.learner_class.__name__, "version": version(fold.learner_class), "settings": fold.settings,
-        "length": fold.length, "seed": fold.seed, "new_share": fold.new_share, "sized": fold.sized,
-        "items": fold.names, "in_order": intake.in_order, "count_unanswered": intake.count_unanswered,
-        "most": intake.most, "intake": intake.counters(), **extra,
-    }  # fmt: skip
+        "learner": fold.learner_class.__name__,
+        "version": version(fold.learner_class),
+        "settings": fold.settings,
+        "length": fold.length,
+        "seed": fold.seed,
+        "new_share": fold.new_share,
+        "sized": fold.sized,
+        "items": fold.names,
+        "in_order": intake.in_order,
+        "count_unanswered": intake.count_unanswered,
+        "most": intake.most,
+        "intake": intake.counters(),
+        **extra,
+    }
     return header, fold.arrays() | intake.arrays()
 
 

@@ -43,11 +43,20 @@ class Ranker:
     """
 
     def __init__(
-        self, items: Iterable[str], length: int, learner: str | type = "SteadyRank", *, seed: int = 0,
-        settings: Mapping[str, Any] | None = None, new_share: float = 0.2, lifetime: float | None = None,
-        settle: float | None = None, count_unanswered: bool = True, most_open: int = 100_000,
+        self,
+        items: Iterable[str],
+        length: int,
+        learner: str | type = "SteadyRank",
+        *,
+        seed: int = 0,
+        settings: Mapping[str, Any] | None = None,
+        new_share: float = 0.2,
+        lifetime: float | None = None,
+        settle: float | None = None,
+        count_unanswered: bool = True,
+        most_open: int = 100_000,
         clock: Callable[[], float] = time.monotonic,
-    ) -> None:  # fmt: skip
+    ) -> None:
         if settle is not None and lifetime is None:
             raise ValueError(f"settle={settle!r} needs a lifetime: without one an unanswered list would wait forever")
         self.lifetime = None if lifetime is None else real("lifetime", lifetime, 0.0)
@@ -78,9 +87,14 @@ class Ranker:
             return Shown(number, tuple(self._fold.names[k] for k in ranking))
 
     def feedback(
-        self, shown: int, *, clicked: Any = _ANY, position: int | None = None,
-        clicks: Sequence[bool | int] | None = None, examined: int | None = None,
-    ) -> Outcome:  # fmt: skip
+        self,
+        shown: int,
+        *,
+        clicked: Any = _ANY,
+        position: int | None = None,
+        clicks: Sequence[bool | int] | None = None,
+        examined: int | None = None,
+    ) -> Outcome:
         """Answer an impression: the item `clicked` (None: nothing was), its `position` from 1, or a bit a place.
 
         With `clicks`, `examined` says how many places the user looked at (default: all of them). The same answer
@@ -176,9 +190,11 @@ class Ranker:
         with self._lock:
             now = self._clock()
             extra = {
-                "lifetime": self.lifetime, "settle": self.settle, "chance": self._rng.bit_generator.state,
+                "lifetime": self.lifetime,
+                "settle": self.settle,
+                "chance": self._rng.bit_generator.state,
                 "ages": [[[now - then, number] for then, number in ages.moments] for ages in self._ages],
-            }  # fmt: skip
+            }
             content = snapshots.pack(*keep(self._fold, self._intake, extra))
         with replacing(pathlib.Path(path)) as file:
             file.write(content)

@@ -58,10 +58,20 @@ class GCOBE(NamedTuple):
         n = slowest(horizon) + 1 if horizon else 1
         table = 2 ** math.ceil(math.log2(2 * horizon + 2)) if horizon else 1  # at most half full
         state = cls(
-            np.zeros(9, np.int64), np.zeros(4), np.zeros(n, np.int64), np.zeros(n, np.int64),
-            np.arange(length, dtype=np.int64), np.zeros(table, np.int64), np.zeros(table, np.int64),
-            float(horizon), log, float(beta1), float(beta2), float(beta3), beta4,
-        )  # fmt: skip
+            np.zeros(9, np.int64),
+            np.zeros(4),
+            np.zeros(n, np.int64),
+            np.zeros(n, np.int64),
+            np.arange(length, dtype=np.int64),
+            np.zeros(table, np.int64),
+            np.zeros(table, np.int64),
+            float(horizon),
+            log,
+            float(beta1),
+            float(beta2),
+            float(beta3),
+            beta4,
+        )
         if horizon:
             first = math.ceil(math.log2((math.sqrt(beta1) + beta2 * _C_MAX + beta3) / beta2))
             start(state, max(first, 0))

@@ -33,9 +33,16 @@ class Layers(NamedTuple):
         """Empty layers."""
         shape = (n_layers, n_items)
         return cls(
-            np.zeros(shape, np.int64), np.zeros(shape, np.int64), np.full(shape, -np.inf), np.full(shape, np.inf),
-            np.zeros(shape, np.int32), np.zeros(shape, np.int32), float(log), float(extra), float(rho),
-        )  # fmt: skip
+            np.zeros(shape, np.int64),
+            np.zeros(shape, np.int64),
+            np.full(shape, -np.inf),
+            np.full(shape, np.inf),
+            np.zeros(shape, np.int32),
+            np.zeros(shape, np.int32),
+            float(log),
+            float(extra),
+            float(rho),
+        )
 
 
 def count_layers(horizon: int) -> int:

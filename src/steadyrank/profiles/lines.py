@@ -67,9 +67,13 @@ def delimited(
         if len(separator) > 1:  # polars wants a single byte; a tab that was there spoils its line
             block = block.replace(b"\t", b" \0 ").replace(separator.encode(), b"\t")
         return pl.read_csv(
-            block, has_header=False, separator=separator if len(separator) == 1 else "\t", quote_char=None,
-            schema=columns, empty_string_is_null=False,
-        )  # fmt: skip
+            block,
+            has_header=False,
+            separator=separator if len(separator) == 1 else "\t",
+            quote_char=None,
+            schema=columns,
+            empty_string_is_null=False,
+        )
 
     return Layout(columns, parse, valid, header.encode() if header else None, final_newline)
 

@@ -10,9 +10,14 @@ from .ratings import Ratings, draw
 from .totals import find_file, mean_ratings
 
 _BUSINESS = {
-    "business_id": pl.String, "name": pl.String, "city": pl.String, "stars": pl.Float64, "review_count": pl.Int64,
-    "is_open": pl.Int64, "categories": pl.String,
-}  # fmt: skip
+    "business_id": pl.String,
+    "name": pl.String,
+    "city": pl.String,
+    "stars": pl.Float64,
+    "review_count": pl.Int64,
+    "is_open": pl.Int64,
+    "categories": pl.String,
+}
 _REVIEW = {"business_id": pl.String, "stars": pl.Float64}
 _STARS = pl.col("stars").is_between(1.0, 5.0)
 

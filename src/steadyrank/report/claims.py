@@ -146,9 +146,11 @@ def _turn(rows: pl.DataFrame, mapping: str) -> Outcome:
 
 def _turning_point(rows: pl.DataFrame, mapping: str, who: str, rate: float) -> tuple[int, float] | None:
     """The mark after the attack where the slope of the mean curve falls most within two marks, and by what factor."""
-    part = rows.filter(
-        (pl.col("who") == who) & (pl.col("mapping") == mapping) & ((pl.col("rate") - rate).abs() < 1e-9)
-    ) if not rows.is_empty() else rows  # fmt: skip
+    part = (
+        rows.filter((pl.col("who") == who) & (pl.col("mapping") == mapping) & ((pl.col("rate") - rate).abs() < 1e-9))
+        if not rows.is_empty()
+        else rows
+    )
     if part.is_empty():
         return None
     curve = part.group_by("mark").agg(pl.col("regret").mean()).sort("mark")
@@ -257,7 +259,8 @@ def scorecard(rows: Mapping[str, pl.DataFrame], quick: bool) -> list[Claim]:
         claim("FTRL is worst beyond 5 %", over(beyond, _place("FTRL", -1))),
         claim(
             "CascadeCBARBAR's regret turns sharply, and later than CascadeUCB-V's",
-            lambda mapping: _turn(rows["curves-yelp"], mapping), "curves-yelp",
+            lambda mapping: _turn(rows["curves-yelp"], mapping),
+            "curves-yelp",
         ),
         *(
             claim(f"M2UCB-V improves on {other} by {stated:.2%}", functools.partial(_improvement, main, other))
@@ -265,15 +268,18 @@ def scorecard(rows: Mapping[str, pl.DataFrame], quick: bool) -> list[Claim]:
         ),
         claim(
             "Blocks of 2 log T bits are best at every rate above 0",
-            lambda mapping: _group_size(rows["group-size"], mapping), "group-size",
+            lambda mapping: _group_size(rows["group-size"], mapping),
+            "group-size",
         ),
         Claim(
-            "Lemma 1: with s >= 10 C every block keeps an honest majority but for a chance of s^-3", "lemmas",
+            "Lemma 1: with s >= 10 C every block keeps an honest majority but for a chance of s^-3",
+            "lemmas",
             {f"blocks by {reading}": _lemma1(rows["lemmas"], reading) for reading in ("number", "size")},
         ),
         Claim(
-            "Lemma 2: the estimate is within its bound with 95 %", "lemmas",
+            "Lemma 2: the estimate is within its bound with 95 %",
+            "lemmas",
             {name: _lemma2(rows["lemmas"], share) for name, share in (("clean bits", 0.0), ("10 % inverted", 0.1))},
         ),
         Claim("M2UCB-V's regret grows linearly in C", "growth", {"moderate": _linear(rows["growth"], quick)}),
-    ]  # fmt: skip
+    ]

@@ -18,11 +18,23 @@ from ..intervals import half_width
 from .looks import INK, look
 
 _STYLE: dict[Any, Any] = {
-    "svg.fonttype": "none", "font.size": 8.5, "font.family": "sans-serif", "text.color": INK, "axes.edgecolor": INK,
-    "axes.labelcolor": INK, "xtick.color": INK, "ytick.color": INK, "axes.spines.top": False,
-    "axes.spines.right": False, "axes.titlesize": 9, "legend.frameon": False, "legend.fontsize": 7.5,
-    "figure.facecolor": "none", "axes.facecolor": "none", "savefig.facecolor": "none",
-}  # fmt: skip
+    "svg.fonttype": "none",
+    "font.size": 8.5,
+    "font.family": "sans-serif",
+    "text.color": INK,
+    "axes.edgecolor": INK,
+    "axes.labelcolor": INK,
+    "xtick.color": INK,
+    "ytick.color": INK,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.titlesize": 9,
+    "legend.frameon": False,
+    "legend.fontsize": 7.5,
+    "figure.facecolor": "none",
+    "axes.facecolor": "none",
+    "savefig.facecolor": "none",
+}
 _WIDTH = 4.4  # inches: 420 pixels in a browser
 
 
@@ -123,9 +135,15 @@ def ranks(name: str, rows: pl.DataFrame, title: str, mappings: Sequence[str]) ->
         for who, values in shares.items():
             style = look(who, variants(names))
             axes.plot(
-                range(len(mappings)), values, style.dash, color=style.colour, marker=style.marker, markersize=5,
-                linewidth=1.4, label=who,
-            )  # fmt: skip
+                range(len(mappings)),
+                values,
+                style.dash,
+                color=style.colour,
+                marker=style.marker,
+                markersize=5,
+                linewidth=1.4,
+                label=who,
+            )
         _from_zero(axes, [value for values in shares.values() for value in values])
         axes.set_ylabel("regret / regret of Random")
         axes.set_xticks(range(len(mappings)), labels=list(mappings))
@@ -189,9 +207,14 @@ def matrix(name: str, ratios: pl.DataFrame, title: str) -> str:
         axes.imshow(shown, cmap="cividis_r", vmin=-1, vmax=5, aspect="auto")
         for i, j in np.ndindex(*values.shape):
             axes.text(
-                j, i, f"{values[i, j]:.{2 if values[i, j] < 9.95 else 0}f}", ha="center", va="center", fontsize=6,
+                j,
+                i,
+                f"{values[i, j]:.{2 if values[i, j] < 9.95 else 0}f}",
+                ha="center",
+                va="center",
+                fontsize=6,
                 color="#FFFFFF" if shown[i, j] > 2 else "#000000",
-            )  # fmt: skip
+            )
         axes.set_xticks(range(len(learners)), labels=learners, rotation=40, ha="right")
         axes.set_yticks(range(values.shape[0]), labels=ratios["scenario"].to_list())
         axes.set_title(title, loc="left")

@@ -7,14 +7,26 @@ INK = "#010203"  # replaced by currentColor in SVG, so that a figure follows the
 
 # Okabe and Ito's colours, safe for colour-blind readers; markers tell apart what shares one
 _LEARNERS = {
-    "M2UCBV": ("#D55E00", "o"), "CascadeUCBV": ("#0072B2", "^"), "FTRL": ("#E69F00", "*"),
-    "CascadeRAC": ("#56B4E9", "s"), "CascadeCBARBAR": ("#9A7B2F", "p"), "CascadeTS": ("#009E73", "P"),
-    "TimeBlocks": ("#CC79A7", "h"), "SteadyRank": ("#7A4FBF", "D"),
-    "MUCBV": ("#D55E00", "s"), "CascadeUCB1": ("#0072B2", "v"), "CascadeKLUCB": ("#0072B2", "D"),
-    "TSCascade": ("#009E73", "X"), "TopRank": ("#E69F00", "d"), "BatchRank": ("#E69F00", "s"),
-    "CascadeRKC": ("#56B4E9", "v"), "FAR": ("#CC79A7", "^"), "FORC": ("#CC79A7", "D"),
-    "Random": ("#8A8A8A", "x"), "Oracle": ("#8A8A8A", "+"),
-}  # fmt: skip
+    "M2UCBV": ("#D55E00", "o"),
+    "CascadeUCBV": ("#0072B2", "^"),
+    "FTRL": ("#E69F00", "*"),
+    "CascadeRAC": ("#56B4E9", "s"),
+    "CascadeCBARBAR": ("#9A7B2F", "p"),
+    "CascadeTS": ("#009E73", "P"),
+    "TimeBlocks": ("#CC79A7", "h"),
+    "SteadyRank": ("#7A4FBF", "D"),
+    "MUCBV": ("#D55E00", "s"),
+    "CascadeUCB1": ("#0072B2", "v"),
+    "CascadeKLUCB": ("#0072B2", "D"),
+    "TSCascade": ("#009E73", "X"),
+    "TopRank": ("#E69F00", "d"),
+    "BatchRank": ("#E69F00", "s"),
+    "CascadeRKC": ("#56B4E9", "v"),
+    "FAR": ("#CC79A7", "^"),
+    "FORC": ("#CC79A7", "D"),
+    "Random": ("#8A8A8A", "x"),
+    "Oracle": ("#8A8A8A", "+"),
+}
 _DASHED = {"Random", "Oracle"}
 _MARKERS = "ov^sPXdp*h"
 _STRANGER = (INK, ".")

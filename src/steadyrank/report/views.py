@@ -22,9 +22,11 @@ _BOUNDS = {  # the paper's Table 1, without and with corruption
     "CascadeCBARBAR": ("d^2 K log^2 T / gap", "d C + d^2 K log^2 T / gap"),
 }
 _GROWTH = {
-    "T": ("horizon", "rounds T"), "K": ("n_items", "items K"), "d": ("length", "length d"),
+    "T": ("horizon", "rounds T"),
+    "K": ("n_items", "items K"),
+    "d": ("length", "length d"),
     "C": ("corrupted", "corrupted rounds C"),
-}  # fmt: skip
+}
 
 
 _READING = "M2UCBV: preset paper-exp, practical selection"
@@ -217,12 +219,18 @@ def _matrix(study: Study, rows: pl.DataFrame, quick: bool) -> list[Exhibit]:
     apart = (pl.col("rate") > 0) & (pl.col("schedule") != "spread")
     place = pl.format("{} {} {}", "profile", "mapping", "scenario").str.replace("  ", " ", literal=True)
     attacked, unseen = pl.col("ratio").filter(apart), pl.col("ratio").filter(place.is_in(_HELD_OUT))
-    total = named.group_by("who", maintain_order=True).agg(
-        attacked.log().mean().exp().alias("geometric mean"), attacked.max().alias("worst cell"),
-        unseen.log().mean().exp().alias("held-out cells"), unseen.max().alias("worst of these"),
-        pl.col("ratio").filter(pl.col("rate") == 0).log().mean().exp().alias("without attack"),
-        pl.col("ratio").filter(pl.col("schedule") == "spread").log().mean().exp().alias("spread attacks"),
-    ).sort("geometric mean")  # fmt: skip
+    total = (
+        named.group_by("who", maintain_order=True)
+        .agg(
+            attacked.log().mean().exp().alias("geometric mean"),
+            attacked.max().alias("worst cell"),
+            unseen.log().mean().exp().alias("held-out cells"),
+            unseen.max().alias("worst of these"),
+            pl.col("ratio").filter(pl.col("rate") == 0).log().mean().exp().alias("without attack"),
+            pl.col("ratio").filter(pl.col("schedule") == "spread").log().mean().exp().alias("spread attacks"),
+        )
+        .sort("geometric mean")
+    )
     caption = (
         "Regret as a multiple of CascadeTS that never sees a false click; spread attacks apart. Held-out cells are"
     )
@@ -231,6 +239,11 @@ def _matrix(study: Study, rows: pl.DataFrame, quick: bool) -> list[Exhibit]:
 
 
 _VIEWS: dict[str, Callable[[Study, pl.DataFrame, bool], list[Exhibit]]] = {
-    "rates": _rates, "curves": _curves, "ranks": _ranks, "growth": _growth, "errors": _errors, "lemmas": _lemmas,
+    "rates": _rates,
+    "curves": _curves,
+    "ranks": _ranks,
+    "growth": _growth,
+    "errors": _errors,
+    "lemmas": _lemmas,
     "matrix": _matrix,
-}  # fmt: skip
+}

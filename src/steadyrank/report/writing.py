@@ -51,9 +51,10 @@ def write_report(
             "`steadyrank results` lists all"
         )
     shown = [
-        study for study in ALL.values()
+        study
+        for study in ALL.values()
         if study.default or study in asked or _finished(study.jobs(seeds=seeds, quick=quick), store)
-    ]  # fmt: skip
+    ]
     new = folder / f".report.{os.getpid()}.part"
     shutil.rmtree(new, ignore_errors=True)
     try:
@@ -80,10 +81,12 @@ def _write(
     claims = scorecard(rows, quick)
     judged = [(claim, under, outcome) for claim in claims for under, outcome in claim.outcomes.items()]
     table = {
-        "claim": [claim.text for claim, _, _ in judged], "study": [claim.study for claim, _, _ in judged],
-        "under": [under for _, under, _ in judged], "holds": [outcome.holds for _, _, outcome in judged],
+        "claim": [claim.text for claim, _, _ in judged],
+        "study": [claim.study for claim, _, _ in judged],
+        "under": [under for _, under, _ in judged],
+        "holds": [outcome.holds for _, _, outcome in judged],
         "figures": [outcome.figures for _, _, outcome in judged],
-    }  # fmt: skip
+    }
     pl.DataFrame(table, schema_overrides={"holds": pl.Boolean}).write_csv(new / "tables" / "scorecard.csv")
     made = ", ".join(f"{name} {version}" for name, version in versions().items())
     state = _state(shown, store, seeds, quick)

@@ -203,9 +203,15 @@ async def state(call: Call) -> shapes.StateOut:
         ]
         changes = [shapes.ChangeOut(**asdict(change)) for change in view.changes]
         shown = shapes.ViewOut(
-            current=view.current, trusted=view.trusted, rounds=view.rounds, rejected=view.rejected,
-            corrupted=view.corrupted, n_changes=view.n_changes, regimes=regimes, changes=changes,
-        )  # fmt: skip
+            current=view.current,
+            trusted=view.trusted,
+            rounds=view.rounds,
+            rejected=view.rejected,
+            corrupted=view.corrupted,
+            n_changes=view.n_changes,
+            regimes=regimes,
+            changes=changes,
+        )
     return shapes.StateOut(board=describe(held), items=items, view=shown, event=held.applied)
 
 

@@ -32,9 +32,10 @@ _PART = 1 << 18  # bytes of a file sent at a time
 _encode = msgspec.json.Encoder().encode
 _ANY_ORIGIN = {"access-control-allow-origin": "*"}  # an impression id proves itself; no cookie and no key is read
 _PREFLIGHT = _ANY_ORIGIN | {
-    "access-control-allow-methods": "POST", "access-control-allow-headers": "content-type, authorization",
+    "access-control-allow-methods": "POST",
+    "access-control-allow-headers": "content-type, authorization",
     "access-control-max-age": "86400",
-}  # fmt: skip
+}
 
 
 def refuse(code: int, message: str, headers: Mapping[str, str]) -> tuple[int, dict[str, str], bytes]:
@@ -57,9 +58,12 @@ class Service:
     """The routes over one host."""
 
     def __init__(
-        self, host: Host, upkeep: Callable[[], Awaitable[None]] | None = None, every: float = 3_600.0,
+        self,
+        host: Host,
+        upkeep: Callable[[], Awaitable[None]] | None = None,
+        every: float = 3_600.0,
         beside: Callable[[Host], Awaitable[None]] | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.host = host
         self._upkeep, self._every, self._beside = upkeep, every, beside
         self.door = Door(lambda: host.keys)
@@ -70,15 +74,19 @@ class Service:
         paths = [
             Path(
                 route.path.replace("{item}", "{item:path}").replace("{client}", "{client:path}"),
-                _Endpoint(self, route), methods=[route.method],
+                _Endpoint(self, route),
+                methods=[route.method],
             )
             for route in ROUTES
-        ]  # fmt: skip
+        ]
         paths += [Path(route.path, _preflight, methods=["OPTIONS"]) for route in ROUTES if route.scope == "public"]
         paths += [
-            Path("/healthz", _alive), Path("/readyz", self._ready), Path("/metrics", self._metrics),
-            Path("/openapi.json", _description), *pages.paths(),
-        ]  # fmt: skip
+            Path("/healthz", _alive),
+            Path("/readyz", self._ready),
+            Path("/metrics", self._metrics),
+            Path("/openapi.json", _description),
+            *pages.paths(),
+        ]
         app = Starlette(routes=paths, lifespan=self._lifespan, exception_handlers={HTTPException: _unknown})
         app.router.redirect_slashes = False  # a path that was shortened on its way must not mean something else
         return _Front(app, self)
@@ -215,9 +223,10 @@ async def _send_file(send: Send, file: File) -> None:
         size = content.seek(0, os.SEEK_END)
         content.seek(0)
         headers = {
-            "content-type": FILE_TYPE, "content-length": str(size),
+            "content-type": FILE_TYPE,
+            "content-length": str(size),
             "content-disposition": f'attachment; filename="{file.name}"',
-        }  # fmt: skip
+        }
         raw = [(name.encode(), value.encode()) for name, value in headers.items()]
         await send({"type": "http.response.start", "status": 200, "headers": raw})
         while part := await asyncio.to_thread(content.read, _PART):

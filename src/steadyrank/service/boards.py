@@ -224,11 +224,17 @@ class Board:
     def keep(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """The board as a header and arrays, copied, which `snapshots.pack` makes a snapshot of."""
         extra = {
-            "config": msgspec.to_builtins(self.config), "latest": msgspec.to_builtins(self.latest),
-            "items": list(self.fold.names), "events": self.events,
-            "answers": self.answers, "clicked": self.clicked, "batches": list(self.batches),
-            "labels": self.labels.keep(), "spans": self.learning.spans.spans, "reached": self.learning.reached,
-        }  # fmt: skip
+            "config": msgspec.to_builtins(self.config),
+            "latest": msgspec.to_builtins(self.latest),
+            "items": list(self.fold.names),
+            "events": self.events,
+            "answers": self.answers,
+            "clicked": self.clicked,
+            "batches": list(self.batches),
+            "labels": self.labels.keep(),
+            "spans": self.learning.spans.spans,
+            "reached": self.learning.reached,
+        }
         header, arrays = keep(self.fold, self.intake, extra)
         return header, {name: array.copy() for name, array in arrays.items()} | self.learning.timeline.arrays()
 
@@ -257,7 +263,11 @@ class Board:
     def summary(self) -> dict[str, Any]:
         """What a list of boards shows."""
         return {
-            **msgspec.to_builtins(self.config), "items": int(self.fold.active.sum()),
-            "impressions": self.intake.last, "answers": self.answers, "clicks": self.clicked,
-            "unanswered": self.intake.expired, "rounds": self.intake.rounds,
-        }  # fmt: skip
+            **msgspec.to_builtins(self.config),
+            "items": int(self.fold.active.sum()),
+            "impressions": self.intake.last,
+            "answers": self.answers,
+            "clicks": self.clicked,
+            "unanswered": self.intake.expired,
+            "rounds": self.intake.rounds,
+        }

@@ -44,9 +44,13 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     def learning_as(self, other: "Config") -> "Config":
         """These settings, but learning as others do."""
         return msgspec.structs.replace(
-            self, length=other.length, learner=other.learner, settings=other.settings, seed=other.seed,
+            self,
+            length=other.length,
+            learner=other.learner,
+            settings=other.settings,
+            seed=other.seed,
             new_share=other.new_share,
-        )  # fmt: skip
+        )
 
 
 class Created(msgspec.Struct, array_like=True, frozen=True, tag="created"):
@@ -150,9 +154,19 @@ class Unlabelled(msgspec.Struct, array_like=True, frozen=True, tag="unlabelled")
 
 
 AnyEvent: TypeAlias = (
-    Created | Configured | Deleted | Shown | Answered | Settled | Expired | Added | Retired | History | Labelled
+    Created
+    | Configured
+    | Deleted
+    | Shown
+    | Answered
+    | Settled
+    | Expired
+    | Added
+    | Retired
+    | History
+    | Labelled
     | Unlabelled
-)  # fmt: skip
+)
 
 encode = msgspec.msgpack.Encoder().encode
 _decoder = msgspec.msgpack.Decoder(AnyEvent)

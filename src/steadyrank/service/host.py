@@ -31,9 +31,12 @@ class Host:
     """The boards of one worker. Everything runs in the event loop's thread but the journal and the snapshots."""
 
     def __init__(
-        self, url: str, clock: Callable[[], float] = time.time, monotonic: Callable[[], float] = time.monotonic,
+        self,
+        url: str,
+        clock: Callable[[], float] = time.time,
+        monotonic: Callable[[], float] = time.monotonic,
         chance: np.random.Generator | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.url, self.clock, self.monotonic = url, clock, monotonic
         self.boards: dict[str, Held] = {}
         self.numbers: dict[int, Held] = {}

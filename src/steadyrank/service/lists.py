@@ -40,9 +40,14 @@ def rank(
 
 
 async def answer(
-    host: Host, held: Held, impression: str, *, clicked: str | None = None, clicks: Sequence[int] | None = None,
+    host: Host,
+    held: Held,
+    impression: str,
+    *,
+    clicked: str | None = None,
+    clicks: Sequence[int] | None = None,
     examined: int | None = None,
-) -> str:  # fmt: skip
+) -> str:
     """Answer an impression; the outcome, once it is on the disk."""
     ticket = open_sealed(impression, held.signer)
     if ticket.expires < host.clock():

@@ -11,18 +11,25 @@ from .calls import Route
 from .shapes import ErrorOut
 
 _REFUSALS = {
-    "401": "no API key, or an unknown one", "403": "not allowed, or a forged or foreign impression id",
-    "404": "unknown board, item or label", "405": "not a method of this path",
-    "409": "already answered otherwise, or of rounds whose log is no longer kept", "410": "expired",
-    "413": "too large a body", "422": "malformed, or an item that was not shown",
-    "429": "too many answers of a client", "503": "the store is away: try again after Retry-After seconds",
-}  # fmt: skip
+    "401": "no API key, or an unknown one",
+    "403": "not allowed, or a forged or foreign impression id",
+    "404": "unknown board, item or label",
+    "405": "not a method of this path",
+    "409": "already answered otherwise, or of rounds whose log is no longer kept",
+    "410": "expired",
+    "413": "too large a body",
+    "422": "malformed, or an item that was not shown",
+    "429": "too many answers of a client",
+    "503": "the store is away: try again after Retry-After seconds",
+}
 FILE_TYPE = "application/x-ndjson"
 _NO_BODY_NEEDED = ("rank", "put_board")
 _PARTS = {
-    "board": {"type": "string", "pattern": f"^{BOARD_NAME}$"}, "item": {"type": "string", "minLength": 1},
-    "client": {"type": "string", "minLength": 1, "maxLength": 200}, "number": {"type": "integer", "minimum": 1},
-}  # fmt: skip
+    "board": {"type": "string", "pattern": f"^{BOARD_NAME}$"},
+    "item": {"type": "string", "minLength": 1},
+    "client": {"type": "string", "minLength": 1, "maxLength": 200},
+    "number": {"type": "integer", "minimum": 1},
+}
 
 
 def describe() -> dict[str, Any]:
@@ -44,7 +51,7 @@ def describe() -> dict[str, Any]:
             "schemas": components,
             "securitySchemes": {"key": {"type": "http", "scheme": "bearer"}},
         },
-    }  # fmt: skip
+    }
 
 
 def _operation(route: Route) -> dict[str, Any]:
@@ -57,15 +64,12 @@ def _operation(route: Route) -> dict[str, Any]:
         "operationId": route.run.__name__,
         "summary": route.summary,
         "description": (route.run.__doc__ or "").strip(),
-        "parameters": [
-            {"name": name, "in": "path", "required": True, "schema": _PARTS[name]}
-            for name in names
-        ],
+        "parameters": [{"name": name, "in": "path", "required": True, "schema": _PARTS[name]} for name in names],
         "responses": {
             "200": {"description": "done", "content": given},
             **{code: {"description": words, "content": error} for code, words in _REFUSALS.items()},
         },
-    }  # fmt: skip
+    }
     if route.takes is not None:
         body = {"application/json": {"schema": _reference(route.takes)}}
         operation["requestBody"] = {"required": route.run.__name__ not in _NO_BODY_NEEDED, "content": body}

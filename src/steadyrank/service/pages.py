@@ -10,21 +10,33 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 _TYPES = {
-    "css": "text/css; charset=utf-8", "html": "text/html; charset=utf-8", "js": "text/javascript; charset=utf-8",
+    "css": "text/css; charset=utf-8",
+    "html": "text/html; charset=utf-8",
+    "js": "text/javascript; charset=utf-8",
     "svg": "image/svg+xml",
-}  # fmt: skip
+}
 _POLICY = "; ".join(
     [
-        "default-src 'none'", "script-src 'self'", "style-src 'self'", "connect-src 'self'", "img-src 'self'",
-        "form-action 'none'", "frame-ancestors 'none'", "base-uri 'none'", "require-trusted-types-for 'script'",
+        "default-src 'none'",
+        "script-src 'self'",
+        "style-src 'self'",
+        "connect-src 'self'",
+        "img-src 'self'",
+        "form-action 'none'",
+        "frame-ancestors 'none'",
+        "base-uri 'none'",
+        "require-trusted-types-for 'script'",
         "trusted-types 'none'",
     ]
-)  # fmt: skip
+)
 _HEADERS = {
-    "content-security-policy": _POLICY, "x-content-type-options": "nosniff", "referrer-policy": "no-referrer",
-    "cross-origin-opener-policy": "same-origin", "cross-origin-resource-policy": "same-origin",
+    "content-security-policy": _POLICY,
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "no-referrer",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
     "cache-control": "no-cache",
-}  # fmt: skip
+}
 
 
 class Page:
@@ -33,9 +45,10 @@ class Page:
     def __init__(self, name: str, content: bytes) -> None:
         self._content = content
         self._headers = _HEADERS | {
-            "content-type": _TYPES[name.rpartition(".")[2]], "content-length": str(len(content)),
+            "content-type": _TYPES[name.rpartition(".")[2]],
+            "content-length": str(len(content)),
             "etag": f'"{hashlib.sha256(content).hexdigest()[:32]}"',
-        }  # fmt: skip
+        }
 
     def answer(self, request: Request) -> Response:
         """The file, or that it is still the one that the browser has."""
@@ -58,9 +71,10 @@ def paths() -> list[Route]:
         return files[name].answer(request)
 
     return [
-        Route("/", _always(files["index.html"])), Route("/boards/{board}", _always(files["index.html"])),
+        Route("/", _always(files["index.html"])),
+        Route("/boards/{board}", _always(files["index.html"])),
         Route("/static/{name}", one_file),
-    ]  # fmt: skip
+    ]
 
 
 def _served(name: str) -> bool:

@@ -24,9 +24,13 @@ log = logging.getLogger("steadyrank.service")
 
 
 def serve(
-    url: str, address: str, port: int, keep_days: float, keep_events: int,
+    url: str,
+    address: str,
+    port: int,
+    keep_days: float,
+    keep_events: int,
     beside: Callable[[str, Host], Awaitable[None]] | None = None,
-) -> None:  # fmt: skip
+) -> None:
     """Serve a store's boards until interrupted or told to end; refuses to listen to others without API keys.
 
     `beside(url, host)` runs in the same process from when the boards are ready, and says itself what goes on.
@@ -53,10 +57,16 @@ def serve(
     company = None if beside is None else functools.partial(beside, here)
     service = Service(Host(url), functools.partial(_compact, url, keep_days, keep_events), beside=company)
     config = uvicorn.Config(
-        service.app(), log_config=None, access_log=False, server_header=False, proxy_headers=False,
+        service.app(),
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
         timeout_keep_alive=75,  # seconds; longer than proxies keep a connection: none is closed under a request
-        timeout_graceful_shutdown=10, limit_concurrency=10_000, backlog=2_048,
-    )  # fmt: skip
+        timeout_graceful_shutdown=10,
+        limit_concurrency=10_000,
+        backlog=2_048,
+    )
     _Server(config).run(bound)
 
 

@@ -115,9 +115,14 @@ class Postgres:
         self._error = psycopg.Error
         try:
             self._db = psycopg.connect(
-                url, autocommit=True, connect_timeout=max(int(wait), 2), keepalives_idle=5, keepalives_interval=2,
-                keepalives_count=3, tcp_user_timeout=10_000,
-            )  # fmt: skip
+                url,
+                autocommit=True,
+                connect_timeout=max(int(wait), 2),
+                keepalives_idle=5,
+                keepalives_interval=2,
+                keepalives_count=3,
+                tcp_user_timeout=10_000,
+            )
             self._db.execute("SET statement_timeout = 60000")
             self._db.execute("SET synchronous_commit = on")
         except psycopg.ProgrammingError:

@@ -19,9 +19,10 @@ async def configure(host: Host, held: Held, changes: dict[str, Setting]) -> None
         edge = await _write(host, held, events.Configured(changes), 0)
         if edge is not None:
             raise Refused(
-                409, "the beginning of the board's log is no longer kept, so another learner cannot be told of it: "
+                409,
+                "the beginning of the board's log is no longer kept, so another learner cannot be told of it: "
                 "make a new board",
-            )  # fmt: skip
+            )
         await asyncio.to_thread(held.board.after, changes)  # in log order they may not go together with another's
     elif config != held.board.latest:
         await host.write(held, events.Configured(changes))
@@ -67,9 +68,10 @@ async def unlabel(host: Host, held: Held, number: int) -> None:
 
 def _kept_no_longer(edge: Edge, rounds: str) -> Refused:
     return Refused(
-        409, f"the beginning of the board's log is no longer kept, so rounds {rounds} cannot be judged otherwise: "
+        409,
+        f"the beginning of the board's log is no longer kept, so rounds {rounds} cannot be judged otherwise: "
         f"the first round that can be is {edge.first_round}",
-    )  # fmt: skip
+    )
 
 
 async def _write(host: Host, held: Held, event: AnyEvent, start: int) -> Edge | None:

@@ -128,8 +128,9 @@ class Store:
             rows = self.db.read(
                 "SELECT seq, board, at, body FROM events "
                 f"WHERE seq > ? AND seq <= ? {only}ORDER BY seq LIMIT {most:d}",
-                after, upto,
-            )  # fmt: skip
+                after,
+                upto,
+            )
             for row in rows:
                 yield Entry(*row)
             if len(rows) < most:

@@ -62,8 +62,11 @@ class Timeline:
     def arrays(self) -> dict[str, Any]:
         """Everything, as arrays by name."""
         counts = np.array([getattr(self, name) for name in _COUNTS], np.int64)
-        return {"timeline.counts": counts, "timeline.time": np.array(self.time),
-                "timeline.size": np.array([self.size, self.used], np.int64)}  # fmt: skip
+        return {
+            "timeline.counts": counts,
+            "timeline.time": np.array(self.time),
+            "timeline.size": np.array([self.size, self.used], np.int64),
+        }
 
     @classmethod
     def restore(cls, arrays: dict[str, Any]) -> "Timeline":

@@ -26,21 +26,30 @@ def watch(held: Held, lag: int) -> dict[str, Any]:
     view, timeline = board.fold.view(), board.learning.timeline
     items = _Items(board.fold, view)
     return {
-        "event": held.applied, "open": int(np.count_nonzero(board.intake.state == OPEN)),
-        "events": board.events - edge.events, "edge": edge.seq + 1 if edge.seq else held.number, "lag": lag,
-        "stale": board.stale, "first_round": edge.first_round,
-        "list": items.at(typical(board)), "diverging": items.diverging(),
+        "event": held.applied,
+        "open": int(np.count_nonzero(board.intake.state == OPEN)),
+        "events": board.events - edge.events,
+        "edge": edge.seq + 1 if edge.seq else held.number,
+        "lag": lag,
+        "stale": board.stale,
+        "first_round": edge.first_round,
+        "list": items.at(typical(board)),
+        "diverging": items.diverging(),
         "view": None if view is None else _short(view),
         "bands": [] if view is None else bands(view, board.intake.rounds),
         "timeline": TimelineOut(size=timeline.size, points=timeline.points()),
-    }  # fmt: skip
+    }
 
 
 def _short(view: View) -> ShortView:
     return ShortView(
-        current=view.current, trusted=view.trusted, rounds=view.rounds, rejected=view.rejected,
-        corrupted=view.corrupted, n_changes=view.n_changes,
-    )  # fmt: skip
+        current=view.current,
+        trusted=view.trusted,
+        rounds=view.rounds,
+        rejected=view.rejected,
+        corrupted=view.corrupted,
+        n_changes=view.n_changes,
+    )
 
 
 def bands(view: View, rounds: int) -> list[BandOut]:
@@ -132,7 +141,12 @@ class _Items:
         if self._estimate is not None:
             said = float(self._estimate[slot]), float(self._low[slot]), float(self._high[slot])
         return WatchItem(
-            item=self._fold.names[slot], active=bool(self._active[slot]), looks=int(self._looks[slot]),
-            clicks=int(self._fold.clicks[slot]), rate=float(self._rate[slot]), estimate=said[0], low=said[1],
+            item=self._fold.names[slot],
+            active=bool(self._active[slot]),
+            looks=int(self._looks[slot]),
+            clicks=int(self._fold.clicks[slot]),
+            rate=float(self._rate[slot]),
+            estimate=said[0],
+            low=said[1],
             high=said[2],
-        )  # fmt: skip
+        )

@@ -5,44 +5,63 @@ from .lineup import PAPER, REFERENCES
 
 ATTACKS = ["PrefixFlip", "AttractionFlip", "FakeUser", "Swap"]
 PROFILES = [
-    {"profile": "yelp-pizza", "mapping": "moderate"}, {"profile": "yelp-pizza", "mapping": "sparse"},
-    {"profile": "movielens", "mapping": "moderate"}, {"profile": "movielens", "mapping": "sparse"},
+    {"profile": "yelp-pizza", "mapping": "moderate"},
+    {"profile": "yelp-pizza", "mapping": "sparse"},
+    {"profile": "movielens", "mapping": "moderate"},
+    {"profile": "movielens", "mapping": "sparse"},
     {"profile": "lastfm-listeners"},
-]  # fmt: skip
+]
 WHEN = [
-    {"schedule": "front", "rate": 0.05}, {"schedule": "front", "rate": 0.15}, {"schedule": "front", "rate": 0.25},
-    {"schedule": "late", "rate": 0.15}, {"schedule": "bursts", "rate": 0.15}, {"schedule": "spread", "rate": 0.15},
-]  # fmt: skip
+    {"schedule": "front", "rate": 0.05},
+    {"schedule": "front", "rate": 0.15},
+    {"schedule": "front", "rate": 0.25},
+    {"schedule": "late", "rate": 0.15},
+    {"schedule": "bursts", "rate": 0.15},
+    {"schedule": "spread", "rate": 0.15},
+]
 _READINGS = [{"learner": "M2UCBV", "settings": {"preset": p}} for p in ("paper-alg", "paper-app", "small-block")]
 LEARNERS = [
-    {"learner": "SteadyRank"}, {"learner": "SteadyRank", "settings": {"reject_impossible": True}},
-    *PAPER, *_READINGS, {"learner": "CascadeTS"}, {"learner": "TimeBlocks"},
-]  # fmt: skip
+    {"learner": "SteadyRank"},
+    {"learner": "SteadyRank", "settings": {"reject_impossible": True}},
+    *PAPER,
+    *_READINGS,
+    {"learner": "CascadeTS"},
+    {"learner": "TimeBlocks"},
+]
 _WHO = [*LEARNERS, *REFERENCES]
 
 # A third of the cells without `spread`, kept out of every choice made for SteadyRank and reported apart. Drawn once:
 # profiles, attacks and schedules in the order above, the first 33 of numpy's default_rng(7).permutation(100).
 HELD_OUT = {
     "yelp-pizza moderate": {
-        "PrefixFlip": ["front 15%", "front 25%", "bursts 15%"], "AttractionFlip": ["front 25%"],
-        "FakeUser": ["front 5%", "front 25%"], "Swap": ["front 15%", "bursts 15%"],
+        "PrefixFlip": ["front 15%", "front 25%", "bursts 15%"],
+        "AttractionFlip": ["front 25%"],
+        "FakeUser": ["front 5%", "front 25%"],
+        "Swap": ["front 15%", "bursts 15%"],
     },
     "yelp-pizza sparse": {
-        "PrefixFlip": ["late 15%", "bursts 15%"], "AttractionFlip": ["front 15%", "late 15%"],
-        "FakeUser": ["front 25%"], "Swap": ["front 5%", "front 15%"],
+        "PrefixFlip": ["late 15%", "bursts 15%"],
+        "AttractionFlip": ["front 15%", "late 15%"],
+        "FakeUser": ["front 25%"],
+        "Swap": ["front 5%", "front 15%"],
     },
     "movielens moderate": {
-        "PrefixFlip": ["front 5%", "front 25%", "bursts 15%"], "AttractionFlip": ["front 15%", "late 15%"],
+        "PrefixFlip": ["front 5%", "front 25%", "bursts 15%"],
+        "AttractionFlip": ["front 15%", "late 15%"],
         "FakeUser": ["front 5%", "late 15%", "bursts 15%"],
     },
     "movielens sparse": {
-        "PrefixFlip": ["front 15%"], "AttractionFlip": ["late 15%"], "FakeUser": ["front 5%", "late 15%"],
+        "PrefixFlip": ["front 15%"],
+        "AttractionFlip": ["late 15%"],
+        "FakeUser": ["front 5%", "late 15%"],
     },
     "lastfm-listeners": {
-        "PrefixFlip": ["front 5%"], "AttractionFlip": ["late 15%"],
-        "FakeUser": ["front 15%", "late 15%", "bursts 15%"], "Swap": ["front 15%"],
+        "PrefixFlip": ["front 5%"],
+        "AttractionFlip": ["late 15%"],
+        "FakeUser": ["front 15%", "late 15%", "bursts 15%"],
+        "Swap": ["front 15%"],
     },
-}  # fmt: skip
+}
 
 STUDY = Study(
     place=20,

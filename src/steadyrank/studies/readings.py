@@ -4,9 +4,15 @@ from ..cells import Study
 from .lineup import JUDGED, REFERENCES
 
 _READINGS = [
-    {}, {"preset": "paper-alg"}, {"preset": "paper-app"}, {"preset": "small-block"}, {"preset": "mean"},
-    {"partition": "consecutive"}, {"partition": "averaged"}, {"selection": "gcobe"},
-]  # fmt: skip
+    {},
+    {"preset": "paper-alg"},
+    {"preset": "paper-app"},
+    {"preset": "small-block"},
+    {"preset": "mean"},
+    {"partition": "consecutive"},
+    {"partition": "averaged"},
+    {"selection": "gcobe"},
+]
 
 STUDY = Study(
     place=7,

@@ -40,9 +40,15 @@ class DriftingCascade(NamedTuple):
 
     @classmethod
     def create(
-        cls, attraction: Floats, length: int, *,
-        pattern: Pattern = "slow", amount: float = 0.1, span: int = 20_000, seed: int = 0,
-    ) -> "DriftingCascade":  # fmt: skip
+        cls,
+        attraction: Floats,
+        length: int,
+        *,
+        pattern: Pattern = "slow",
+        amount: float = 0.1,
+        span: int = 20_000,
+        seed: int = 0,
+    ) -> "DriftingCascade":
         code = choice("pattern", pattern, get_args(Pattern))
         amount = real("amount", amount, 0.0, 1.0)
         span = whole("span", span, 1)

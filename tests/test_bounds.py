@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 import steadyrank as sr
 from steadyrank.contract import NOTE_EXTRA, Problem, call_rank, call_update, make
 from steadyrank.indices.bounds import ALIKE, LAST, POOL, REACH, SURE, Bounds, keep
-from steadyrank.indices.captied import draw_places
 from steadyrank.indices.kl_lines import draw_line
 from steadyrank.indices.ranks import hold, rank_by_bounds
 from steadyrank.indices.shortlist import at_least, gather
+from steadyrank.indices.tied_at_cap import draw_places
 from steadyrank.kernels import kl_upper, rank_by_index
 
 INDEX_LEARNERS = {

@@ -75,7 +75,7 @@ def test_every_module_with_compiled_functions_is_in_the_digest():
     covered = set(_jit._sources())
     for path in SOURCE.rglob("*.py"):
         text = path.read_text()
-        if "@kernel" in text or "@Entry" in text or "def rank(self, t, allowed" in text or "@lean" in text:
+        if "@kernel" in text or "@Dispatcher" in text or "def rank(self, t, allowed" in text or "@uncounted" in text:
             assert path in covered, f"{path} is compiled but its edits would not be noticed"
 
 
@@ -211,7 +211,7 @@ print("fine")
 
 
 def test_lean_code_may_not_allocate_and_borrows_from_the_stack():
-    @_jit.lean
+    @_jit.uncounted
     def squares(total):
         scratch, whole = _jit.stack_floats(total.size), _jit.stack_ints(total.size)
         for i in range(total.size):
@@ -219,7 +219,7 @@ def test_lean_code_may_not_allocate_and_borrows_from_the_stack():
         for i in range(total.size):
             total[i] = scratch[i] * whole[i]
 
-    @_jit.lean
+    @_jit.uncounted
     def allocates(n):
         return np.empty(n).size
 
@@ -233,7 +233,7 @@ def test_lean_code_may_not_allocate_and_borrows_from_the_stack():
 def test_what_is_lent_is_the_same_and_its_owner_keeps_it():
     @_jit.kernel
     def add(pair, rng, rounds):
-        pair, rng = _jit.lent(pair), _jit.lent(rng)
+        pair, rng = _jit.borrowed(pair), _jit.borrowed(rng)
         for _ in range(rounds):
             pair[0][0] += rng.random() < 2.0
         return pair[1]

@@ -50,7 +50,11 @@ def _sources() -> list[pathlib.Path]:
     found = []
     for path in sorted(_PACKAGE.rglob("*.py")):
         record = path.parent.name in _RECORDS
-        if record or path.name == "_jit.py" or re.search(r"^@(kernel|lean|Entry)$", path.read_text(), re.MULTILINE):
+        if (
+            record
+            or path.name == "_jit.py"
+            or re.search(r"^@(kernel|uncounted|Dispatcher)$", path.read_text(), re.MULTILINE)
+        ):
             found.append(path)
     return found
 
@@ -199,8 +203,8 @@ def kernel(function: F) -> F:
     return _compiled(function, counting=True, kept=True)
 
 
-def lean(function: F) -> F:
-    """`kernel` for functions that allocate nothing and return no array but a lent one: they count no references.
+def uncounted(function: F) -> F:
+    """`kernel` for functions that allocate nothing and return no array but a borrowed one: they count no references.
 
     In a loop that runs a million times a second, the counting would be most of the work. Numba refuses to compile
     one that allocates.
@@ -208,16 +212,16 @@ def lean(function: F) -> F:
     return _compiled(function, counting=False, kept=True)
 
 
-def fresh(function: F) -> F:
+def uncached(function: F) -> F:
     """Compile `function` on first call and keep nothing on disk, whoever wrote it."""
     return _compiled(function, counting=True, kept=False)
 
 
-def _lend(typing_context: Any, value: Any) -> Any:
-    def lend(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+def _borrow(typing_context: Any, value: Any) -> Any:
+    def borrow(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         return _without_owner(context, builder, value, arguments[0])
 
-    return value(value), lend
+    return value(value), borrow
 
 
 def _without_owner(context: Any, builder: Any, kind: Any, value: Any) -> Any:
@@ -271,13 +275,13 @@ def _generator_at(typing_context: Any, places: Any) -> Any:
     return rng(places), generate
 
 
-# The generator whose `addresses` these are, lent. Handing over the generator itself takes six microseconds a call,
-# because numba looks its functions up by name and casts them one by one each time.
+# The generator whose `addresses` these are, borrowed. Handing over the generator itself takes six microseconds a
+# call, because numba looks its functions up by name and casts them one by one each time.
 generator_at: Any = intrinsic(_generator_at)
 
 # The same array, generator or record of these, without its reference count, for use while the owner lives: in a loop,
 # each call with an array would otherwise count up and down by locked instructions.
-lent: Any = (lambda value: value) if _INTERPRETED else intrinsic(_lend)
+borrowed: Any = (lambda value: value) if _INTERPRETED else intrinsic(_borrow)
 
 # Like np.empty, at no cost, gone when the function returns: for scratch of a few kilobytes, never inside a loop.
 stack_floats: Any = np.empty if _INTERPRETED else intrinsic(_on_stack(types.float64))

@@ -7,7 +7,7 @@ import math
 
 import numpy as np
 
-from ._jit import lean
+from ._jit import uncounted
 from .arrays import Ints
 
 _LOW = 0xFFFFFFFF
@@ -19,7 +19,7 @@ def start(seed: int) -> Ints:
     return np.array([int(key), 0], np.int64)
 
 
-@lean
+@uncounted
 def philox(low, high, key):
     """Philox2x32-10 (Salmon et al. 2011, section 4.3): two 32-bit words from a counter and a key.
 
@@ -35,7 +35,7 @@ def philox(low, high, key):
     return low, high
 
 
-@lean
+@uncounted
 def uniform(chance):
     """The next uniform number in [0, 1) with 53 random bits; advances the counter."""
     counter = chance[1]
@@ -44,13 +44,13 @@ def uniform(chance):
     return ((low >> 5) * 67108864.0 + (high >> 6)) / 9007199254740992.0
 
 
-@lean
+@uncounted
 def log_choose(n, k):
     """log of the binomial coefficient."""
     return math.lgamma(n + 1.0) - math.lgamma(k + 1.0) - math.lgamma(n - k + 1.0)
 
 
-@lean
+@uncounted
 def hypergeometric(n, ones, size, chance):
     """Draw how many of `size` bits, taken without replacement from n bits with `ones` ones, are ones.
 

@@ -15,11 +15,11 @@ import numpy as np
 from numba import typeof, types
 from numba.extending import overload_method
 
-from ._jit import fresh, generator_at, kernel
+from ._jit import generator_at, kernel, uncached
 from .arrays import Bools, Counts, Floats, Ints
 from .settings import closest
 
-__all__ = ["NOTE_EXTRA", "Bools", "Counts", "Entry", "Floats", "Ints", "Problem", "discover", "make", "memory"]
+__all__ = ["NOTE_EXTRA", "Bools", "Counts", "Dispatcher", "Floats", "Ints", "Problem", "discover", "make", "memory"]
 
 NOTE_EXTRA = 4  # a note has this many places more than the list; its last one belongs to the live side
 
@@ -52,7 +52,7 @@ _method("best", lambda self, t, ranking: _own(self, "best"))
 _method("corrupt", lambda self, t, ranking, clicks, examined, rng: _own(self, "corrupt"))
 
 
-class Entry:
+class Dispatcher:
     """A function that calls records' methods, compiled for each combination of record types.
 
     Kept on disk when all records are this package's own. Records defined elsewhere run uncached: no digest
@@ -65,7 +65,7 @@ class Entry:
         self.plain = function  # interpreted
         self.__doc__ = function.__doc__
         self._cached: Any = kernel(function)
-        self._uncached: Any = fresh(function)
+        self._uncached: Any = uncached(function)
 
     def bind(self, *arguments: Any) -> Callable[..., Any]:
         """The machine code for arguments of these types: valid for all others of the same types."""
@@ -135,43 +135,43 @@ def memory(record: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
             yield from memory(value, f"{prefix}{name}.")
 
 
-@Entry
+@Dispatcher
 def call_rank(learner, t, allowed, ranking, note, rng):  # type: ignore[no-untyped-def]
     """One compiled `rank`."""
     learner.rank(t, allowed, ranking, note, rng)
 
 
-@Entry
+@Dispatcher
 def call_rank_at(learner, t, allowed, ranking, note, places):  # type: ignore[no-untyped-def]
     """One compiled `rank` with the generator at these `addresses`; interpreted there is no such thing."""
     learner.rank(t, allowed, ranking, note, generator_at(places))
 
 
-@Entry
+@Dispatcher
 def call_update(learner, t, ranking, note, clicks, examined):  # type: ignore[no-untyped-def]
     """One compiled `update`."""
     learner.update(t, ranking, note, clicks, examined)
 
 
-@Entry
+@Dispatcher
 def call_click(users, t, ranking, clicks, rng):  # type: ignore[no-untyped-def]
     """One compiled `click`."""
     return users.click(t, ranking, clicks, rng)
 
 
-@Entry
+@Dispatcher
 def call_value(users, t, ranking):  # type: ignore[no-untyped-def]
     """One compiled `value`."""
     return users.value(t, ranking)
 
 
-@Entry
+@Dispatcher
 def call_best(users, t, ranking):  # type: ignore[no-untyped-def]
     """One compiled `best`."""
     users.best(t, ranking)
 
 
-@Entry
+@Dispatcher
 def call_corrupt(adversary, t, ranking, clicks, examined, rng):  # type: ignore[no-untyped-def]
     """One compiled `corrupt`."""
     return adversary.corrupt(t, ranking, clicks, examined, rng)

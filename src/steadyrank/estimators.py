@@ -9,7 +9,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 
 import numpy as np
 
-from ._jit import kernel, lean, lent
+from ._jit import borrowed, kernel, uncounted
 from .arrays import Counts, Floats, Ints
 from .calibration import block_majority, block_majority_step, calibrate, calibrate_bisect
 from .kernels import mean_index
@@ -141,10 +141,10 @@ class Medians(NamedTuple):
         )
 
 
-@lean
+@uncounted
 def row(book, j):
-    """The j-th row of a `Medians` whose memory has one more axis in front, lent."""
-    return lent(
+    """The j-th row of a `Medians` whose memory has one more axis in front, borrowed."""
+    return borrowed(
         Medians(
             book.seen[j],
             book.wins[j],
@@ -169,7 +169,7 @@ def row(book, j):
     )
 
 
-@lean
+@uncounted
 def from_share(book, y, m, b):
     """g_b of the share y of m blocks that have a majority, with the chosen treatment of shares 0 and 1."""
     if book.edge == CLIP:
@@ -181,7 +181,7 @@ def from_share(book, y, m, b):
     return calibrate(b, y)
 
 
-@lean
+@uncounted
 def from_counts(book, tally, m, b):
     """`from_share` of `tally` blocks of m, remembered where b never changes."""
     if book.reading != A3:
@@ -194,7 +194,7 @@ def from_counts(book, tally, m, b):
     return book.answer[place]
 
 
-@lean
+@uncounted
 def averaged_estimate(book, k, bit, b):
     """g_b(Q), Q averaged over all random partitions of item k's n >= b bits; the counts already include `bit`."""
     n, ones = book.seen[k], book.wins[k]
@@ -213,7 +213,7 @@ def averaged_estimate(book, k, bit, b):
     return calibrate(b, q)
 
 
-@lean
+@uncounted
 def observe(book, k, bit, chance):
     """Add one bit of item k and refresh `book.estimate[k]`."""
     book.seen[k] += 1
@@ -242,7 +242,7 @@ def observe(book, k, bit, chance):
         book.estimate[k] = from_counts(book, book.tally[k], book.blocks[k], b) if changed else last
 
 
-@lean
+@uncounted
 def observe_list(book, root, linear, a, b, ranking, clicks, examined, chance):
     """Add a round's bits to `book` and refresh the observed items' UCB-V indices, `book.estimate` their level."""
     for p in range(examined):
@@ -251,7 +251,7 @@ def observe_list(book, root, linear, a, b, ranking, clicks, examined, chance):
         mean_index(book.estimate, root, linear, k, book.estimate[k], book.seen[k], a, b)
 
 
-@lean
+@uncounted
 def wipe(book, root, linear, clock):
     """Empty all rows of a `Medians` with two axes, and what belongs to it."""
     book.seen[:] = 0
@@ -291,7 +291,7 @@ class TimeMedians(NamedTuple):
         )
 
 
-@lean
+@uncounted
 def observe_in_time(book, k, bit):
     """Add one bit of item k to its blocks in time."""
     ones = book.ones[k]

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from ._jit import kernel, lean
+from ._jit import kernel, uncounted
 
 __all__ = [
     "any_click",
@@ -27,7 +27,7 @@ __all__ = [
 ]
 
 
-@lean
+@uncounted
 def largest(index, ranking):
     """Write the items of the largest entries of `index` into `ranking`, best first, equal ones in item order.
 
@@ -61,7 +61,7 @@ def largest(index, ranking):
     return left_out
 
 
-@lean
+@uncounted
 def deal(tied, size, ranking, start, stop, uniforms):
     """Fill places start to stop from the first `size` tied items by steps of a Fisher-Yates shuffle of these."""
     for i in range(stop - start):
@@ -70,7 +70,7 @@ def deal(tied, size, ranking, start, stop, uniforms):
         tied[j] = tied[i]
 
 
-@lean
+@uncounted
 def deal_ties(values, n, ranking, left_out, uniforms, spare):
     """Fill the places that values tie for, as `arrange` says; `spare` has room for the tied ones and one more."""
     d, start = ranking.size, 0
@@ -123,7 +123,7 @@ def top_allowed(index, allowed, ranking, rng):
     top(masked, ranking, rng)
 
 
-@lean
+@uncounted
 def value_of(level, root, linear, k, s, lt, cap):
     """Item k's index `min(level + root s + linear lt, cap)`, s = sqrt(lt).
 
@@ -154,7 +154,7 @@ def rank_by_index(seen, level, root, linear, t, least, cap, allowed, ranking, rn
     place_index(seen, level, root, linear, math.log(max(t, 2)), least, cap, allowed, ranking, uniforms)
 
 
-@lean
+@uncounted
 def mean_index(level, root, linear, k, mean, n, a, b):
     """Set item k's index to `mean + a sqrt(v log t / n) + b log t / n`, v = mean (1 - mean) (UCB-V)."""
     level[k] = mean
@@ -162,7 +162,7 @@ def mean_index(level, root, linear, k, mean, n, a, b):
     linear[k] = b / n
 
 
-@lean
+@uncounted
 def count_bits(seen, wins, ranking, clicks, examined):
     """Add the bits of the examined positions to the items' counts."""
     for p in range(examined):
@@ -172,13 +172,13 @@ def count_bits(seen, wins, ranking, clicks, examined):
             wins[k] += 1
 
 
-@lean
+@uncounted
 def any_click(clicks, examined):
     """Whether any examined position was clicked."""
     return cascade_stop(clicks, examined) < examined or clicks[examined - 1]
 
 
-@lean
+@uncounted
 def kl_upper(mean, n, level):
     """The largest q in [mean, 1] with `n kl(mean, q) <= level`, kl between Bernoulli laws.
 
@@ -201,13 +201,13 @@ def kl_upper(mean, n, level):
     return max(q, p)
 
 
-@lean
+@uncounted
 def kl_lower(mean, n, level):
     """The smallest q in [0, mean] with `n kl(mean, q) <= level`."""
     return 1.0 - kl_upper(1.0 - mean, n, level)
 
 
-@lean
+@uncounted
 def cascade_stop(clicks, size):
     """How many leading positions a cascade user looks at: up to the first set bit, else all `size`."""
     for p in range(size):
@@ -216,7 +216,7 @@ def cascade_stop(clicks, size):
     return size
 
 
-@lean
+@uncounted
 def cascade_like(clicks, size, examined):
     """Whether a cascade user can give this feedback: a click where the examined part ends, or no click and no end."""
     for p in range(examined - 1):
@@ -225,7 +225,7 @@ def cascade_like(clicks, size, examined):
     return examined == size or (examined > 0 and clicks[examined - 1])
 
 
-@lean
+@uncounted
 def cascade_value(attraction, ranking):
     """The chance that a cascade user clicks: 1 - prod(1 - attraction) (Kveton et al. 2015, eq. 1)."""
     miss = 1.0

@@ -6,7 +6,7 @@
 import math
 from typing import Literal, TypeAlias
 
-from ._jit import lean
+from ._jit import uncounted
 from .chance import hypergeometric, uniform
 
 Reading: TypeAlias = Literal["mean", "A1", "A2", "A3"]
@@ -21,7 +21,7 @@ def odd_below(size: int) -> int:
     return size - 1 + size % 2
 
 
-@lean
+@uncounted
 def block_size(reading, n, fixed, alpha):
     """The odd block size b of a reading for n bits; A2's logarithm is rounded up to an odd number."""
     if reading == A3:
@@ -32,7 +32,7 @@ def block_size(reading, n, fixed, alpha):
     return count + 1 - count % 2
 
 
-@lean
+@uncounted
 def octave(n):
     """The largest power of two of at most n."""
     power = 1
@@ -41,7 +41,7 @@ def octave(n):
     return power
 
 
-@lean
+@uncounted
 def fill_block(book, k, bit, b):
     """Append a bit to the open block of item k; close it at b bits. Returns whether it was closed."""
     book.open_seen[k] += 1
@@ -59,7 +59,7 @@ def fill_block(book, k, bit, b):
     return True
 
 
-@lean
+@uncounted
 def shuffle_in(book, k, bit, chance):
     """Insert a bit into item k's random partition: one step of the inside-out shuffle, seen through its blocks.
 
@@ -89,7 +89,7 @@ def shuffle_in(book, k, bit, chance):
     return fill_block(book, k, moved, b) or changed
 
 
-@lean
+@uncounted
 def consecutive_in(book, k, bit, b, n):
     """Append a bit to blocks in order of arrival; returns whether the estimate may have changed.
 
@@ -101,7 +101,7 @@ def consecutive_in(book, k, bit, b, n):
     return fill_block(book, k, bit, b)
 
 
-@lean
+@uncounted
 def fresh_tally(n, ones, b, m, chance):
     """How many of m blocks of b bits have a majority of ones in a new random partition of n bits. O(m)."""
     r = (b + 1) // 2

@@ -2,7 +2,7 @@
 
 import math
 
-from ._jit import lean
+from ._jit import uncounted
 
 FIT_STEPS = 10  # a window; each goes only part of the way where items were seen few times
 FIT_ITEMS = 10  # with fewer items seen there is no population to speak of
@@ -11,13 +11,13 @@ FEW = 8  # looks up to which a product is faster than Beta functions
 EDGE = 0.002  # least distance of its mean from 0 and from 1
 
 
-@lean
+@uncounted
 def log_beta(a, b):
     """log B(a, b), for a, b > 0."""
     return math.lgamma(a) + math.lgamma(b) - math.lgamma(a + b)
 
 
-@lean
+@uncounted
 def log_predictive(wins, seen, a, b, most):
     """Log chance of one order of `wins` clicks in `seen` looks at an item whose attraction is Beta(a, b).
 
@@ -38,7 +38,7 @@ def log_predictive(wins, seen, a, b, most):
     return math.log(chance)
 
 
-@lean
+@uncounted
 def fit_prior(seen, wins, prior):
     """Move `prior`, float64[2], towards the Beta from which the items' attractions seem to be drawn.
 

@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ._jit import kernel, lent
+from ._jit import borrowed, kernel
 from .adversaries import ALL as ADVERSARIES
-from .contract import NOTE_EXTRA, Bools, Entry, Floats, Ints, Problem, find, make, view_of
+from .contract import NOTE_EXTRA, Bools, Dispatcher, Floats, Ints, Problem, find, make, view_of
 from .learners import ALL as LEARNERS
 from .schedules import SCHEDULES, Schedule
 from .settings import choice, flag, whole
@@ -28,7 +28,7 @@ def count_lies(truth, clicks, examined, ranking, best, lies):
                 lies[1] += 1 if ranking[p] == best[q] else 0
 
 
-class Sheet(NamedTuple):
+class RoundBuffers(NamedTuple):
     """What a round writes on; made outside of the loop, which only borrows."""
 
     allowed: Bools  # [K] all
@@ -39,24 +39,24 @@ class Sheet(NamedTuple):
     note: Floats  # [length + NOTE_EXTRA]
 
     @classmethod
-    def create(cls, n_items: int, length: int) -> "Sheet":
-        """An empty sheet."""
+    def create(cls, n_items: int, length: int) -> "RoundBuffers":
+        """An empty buffers."""
         lists = np.zeros(length, np.int64), np.zeros(length, np.int64)
         bits = np.zeros(length, np.bool_), np.zeros(length, np.bool_)
         return cls(np.ones(n_items, np.bool_), *lists, *bits, np.zeros(length + NOTE_EXTRA))
 
 
-@Entry
-def play(learner, users, adversary, sheet, marks, omniscient, halt, world, foe, mind, regret, spent, lies):
+@Dispatcher
+def play(learner, users, adversary, buffers, marks, omniscient, halt, world, foe, mind, regret, spent, lies):
     """Play rounds 1 to marks[-1]; write cumulative regret and spending at each mark.
 
     `world` drives the users, `foe` the adversary, `mind` the learner. With `omniscient` the learner is not told
     of corrupted rounds. Setting `halt[0]` from outside stops it within a thousand rounds. `lies` receives the number
     of false bits that were shown, and how many of them were about items of the round's best list.
     """
-    learner, users, adversary = lent(learner), lent(users), lent(adversary)
-    world, foe, mind = lent(world), lent(foe), lent(mind)
-    allowed, ranking, best, clicks, truth, note = lent(sheet)
+    learner, users, adversary = borrowed(learner), borrowed(users), borrowed(adversary)
+    world, foe, mind = borrowed(world), borrowed(foe), borrowed(mind)
+    allowed, ranking, best, clicks, truth, note = borrowed(buffers)
     loss = cost = 0.0
     m = 0
     for t in range(1, marks[-1] + 1):
@@ -160,9 +160,9 @@ def simulate(
     def one(seed: int) -> tuple[Floats, Floats, Ints, View | None]:
         regret, spent, lies = np.zeros(rounds.size), np.zeros(rounds.size), np.zeros(2, np.int64)
         streams = [np.random.default_rng(s) for s in np.random.SeedSequence(seed).spawn(3)]
-        sheet = Sheet.create(attraction.size, length)
+        buffers = RoundBuffers.create(attraction.size, length)
         mind, crowd, foe = parts(seed)
-        play(mind, crowd, foe, sheet, rounds, omniscient, halt, *streams, regret, spent, lies)
+        play(mind, crowd, foe, buffers, rounds, omniscient, halt, *streams, regret, spent, lies)
         return regret, spent, lies, view_of(mind)
 
     parts(chosen[0])  # every setting is refused here or not at all, before anything is compiled

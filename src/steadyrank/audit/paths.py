@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from .._jit import kernel, lean
+from .._jit import kernel, uncounted
 from .weighing import EDGE, GROUPED, GROUPS, HOLD, MOST, collect, group_novelty, log_odds, novelty, shifted
 
 CLEAR = 2.0  # nats before a group is taken to differ
@@ -12,7 +12,7 @@ SHARES = (0.1, 0.3)  # of items that differ, least and most
 WAVE = 0.0  # in place of a width: half a wave, as the time of day makes it
 
 
-@lean
+@uncounted
 def group_shifts(group, grouped, shifts):
     """How far a group's log-odds lie from usual in two regimes: two numbers if they differ clearly, else one."""
     shifts[0] = log_odds(group[0], group[1]) - log_odds(group[2], group[1])
@@ -28,7 +28,7 @@ def group_shifts(group, grouped, shifts):
     shifts[1] = both
 
 
-@lean
+@uncounted
 def joint_rates(looks, clicks, other_looks, other_clicks, base, other_base, gap):
     """An item's rate in two regimes whose log-odds lie `gap` apart, from the looks in both."""
     one = (HOLD * base + clicks) / (HOLD + looks)
@@ -39,7 +39,7 @@ def joint_rates(looks, clicks, other_looks, other_clicks, base, other_base, gap)
     return 1.0 / (1.0 + math.exp(-odds)), 1.0 / (1.0 + math.exp(-odds - gap))
 
 
-@lean
+@uncounted
 def apart(looks, clicks, other_looks, other_clicks, base, other_base, gap, share):
     """Whether an item differs between regimes from what its group does; the one looked at less is judged."""
     if other_looks <= looks:

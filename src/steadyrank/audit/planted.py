@@ -4,22 +4,22 @@ from typing import Any
 
 import numpy as np
 
-from .._jit import lent
+from .._jit import borrowed
 from ..adversaries import ALL as ADVERSARIES
 from ..arrays import Floats
-from ..contract import Entry, Problem, make
+from ..contract import Dispatcher, Problem, make
 from ..learners import ALL as LEARNERS
-from ..simulate import Sheet
+from ..simulate import RoundBuffers
 from ..users import ALL as USERS
 from .looks import Looks
 
 
-@Entry
-def record(learner, users, adversary, sheet, world, foe, mind, item, click, first):
+@Dispatcher
+def record(learner, users, adversary, buffers, world, foe, mind, item, click, first):
     """Play one round an impression and write down what was looked at and clicked; `first`, int64[n + 1]."""
-    learner, users, adversary = lent(learner), lent(users), lent(adversary)
-    world, foe, mind = lent(world), lent(foe), lent(mind)
-    allowed, ranking, _, clicks, _, note = lent(sheet)
+    learner, users, adversary = borrowed(learner), borrowed(users), borrowed(adversary)
+    world, foe, mind = borrowed(world), borrowed(foe), borrowed(mind)
+    allowed, ranking, _, clicks, _, note = borrowed(buffers)
     n = 0
     for t in range(1, first.size):
         note[:] = 0.0
@@ -59,6 +59,6 @@ def planted(
     item, click = np.zeros(n * length, np.int32), np.zeros(n * length, np.bool_)
     first = np.zeros(n + 1, np.int64)
     mind = make(LEARNERS[learner], problem, settings={})
-    record(mind, crowd, attacker, Sheet.create(attraction.size, length), *streams, item, click, first)
+    record(mind, crowd, attacker, RoundBuffers.create(attraction.size, length), *streams, item, click, first)
     total = int(first[-1])
     return Looks(item[:total].copy(), click[:total].copy(), first, attraction.size)

@@ -9,7 +9,7 @@ import math
 
 import numpy as np
 
-from .._jit import kernel, lean, stack_floats
+from .._jit import kernel, stack_floats, uncounted
 from ..populations import log_beta
 
 GROUPS = 8  # of items by usual attraction: what no item shows alone, items of a kind may show together
@@ -28,20 +28,20 @@ GROUPED = 0.0  # in place of a share of items: the evidence comes from groups
 EDGE = 1e-3  # least distance of a rate from 0 and 1
 
 
-@lean
+@uncounted
 def log_odds(clicks, looks):
     """Log-odds of a rate, kept finite by half a look of either kind."""
     return math.log((clicks + 0.5) / (looks - clicks + 0.5))
 
 
-@lean
+@uncounted
 def shifted(rate, shift):
     """A rate whose log-odds are moved."""
     factor = math.exp(shift)
     return factor * rate / (1.0 - rate + factor * rate)
 
 
-@lean
+@uncounted
 def novelty(clicks, looks, rate, strength):
     """Log Bayes factor of a rate of its own, Beta(1/2, 1/2), against one that `strength` looks put at `rate`."""
     a = max(rate * strength, 0.5)
@@ -51,7 +51,7 @@ def novelty(clicks, looks, rate, strength):
     return anew - log_beta(a + clicks, b + missed) + log_beta(a, b)
 
 
-@lean
+@uncounted
 def factor(clicks, looks, rate, strength):
     """e^novelty, at most HIGH; for few looks as a product, which is faster than Beta functions."""
     if looks > FEW:
@@ -66,7 +66,7 @@ def factor(clicks, looks, rate, strength):
     return ratio
 
 
-@lean
+@uncounted
 def group_novelty(group, level):
     """Log Bayes factor that a group's rate is not where the reference and a common shift of log-odds put it.
 
@@ -77,7 +77,7 @@ def group_novelty(group, level):
     return novelty(group[0], group[1], rate, min(group[4] + 1.0, MOST))
 
 
-@lean
+@uncounted
 def collect(groups, j, clicks, looks, usual, ref_clicks, ref_looks):
     """Add an item to its group."""
     groups[j, 0] += clicks
@@ -88,7 +88,7 @@ def collect(groups, j, clicks, looks, usual, ref_clicks, ref_looks):
     groups[j, 5] += ref_looks * usual
 
 
-@lean
+@uncounted
 def mix(sums, i, share, ratio):
     """Multiply into sums[i] the factor of something that changed with chance `share`: 1 - share + share ratio.
 
@@ -101,7 +101,7 @@ def mix(sums, i, share, ratio):
     sums[i] = product
 
 
-@lean
+@uncounted
 def reference_rate(looks, clicks, usual):
     """An item's rate in the reference and what it is worth in looks.
 
@@ -111,7 +111,7 @@ def reference_rate(looks, clicks, usual):
     return (usual * weight + clicks) / (weight + looks), weight + looks
 
 
-@lean
+@uncounted
 def common_level(there, n, looks, clicks, ref_looks, ref_clicks, usual):
     """The shift of all log-odds together from the reference to the stretch, within LEVEL."""
     expected = 0.0
@@ -127,7 +127,7 @@ def common_level(there, n, looks, clicks, ref_looks, ref_clicks, usual):
     return min(max(log_odds(got, total) - log_odds(expected, total), -LEVEL), LEVEL)
 
 
-@lean
+@uncounted
 def weigh(there, n, looks, clicks, ref_looks, ref_clicks, bands, usual, groups):
     """Nats of evidence that a stretch does not behave as its reference, and which share of items says so.
 
@@ -167,7 +167,7 @@ def weigh(there, n, looks, clicks, ref_looks, ref_clicks, bands, usual, groups):
     return best - CHOICE, CHANGED[1] if best == some else CHANGED[2]
 
 
-@lean
+@uncounted
 def add(item, click, first, t, sign, looks, clicks):
     """Add an impression's looks to counts, or take them away."""
     for q in range(first[t], first[t + 1]):

@@ -14,11 +14,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .._jit import lean, lent
+from .._jit import borrowed, uncounted
 from ..arrays import Counts, Floats, Ints
 from ..kernels import value_of
-from .captied import ITEMS
 from .shortlist import MORE, count_reaching
+from .tied_at_cap import ITEMS
 
 _WINDOW = 1000  # bounds hold for a thousandth of the rounds so far, and a few rounds more
 _SHORTEST = 6
@@ -48,13 +48,13 @@ class Bounds(NamedTuple):
         return cls(np.zeros((*shape, n_items)), blocks, np.zeros((*shape, n_items), np.int64), window, marks)
 
 
-@lean
+@uncounted
 def bounds_row(bounds, j):
-    """The j-th row of bounds that have one, lent."""
-    return lent(Bounds(bounds.ahead[j], bounds.sure[j], bounds.pool[j], bounds.window[j], bounds.marks[j]))
+    """The j-th row of bounds that have one, borrowed."""
+    return borrowed(Bounds(bounds.ahead[j], bounds.sure[j], bounds.pool[j], bounds.window[j], bounds.marks[j]))
 
 
-@lean
+@uncounted
 def forget(bounds):
     """The bounds, which have rows, hold no longer."""
     for j in range(bounds.window.shape[0]):
@@ -62,7 +62,7 @@ def forget(bounds):
         bounds.window[j, LAST] = -1
 
 
-@lean
+@uncounted
 def time_parts(t, clock):
     """The s and the l of a round: sqrt(log t) and log t, at least log 2 (clock 0), or 0 and KL-UCB's l (clock 1).
 
@@ -72,7 +72,7 @@ def time_parts(t, clock):
     return (0.0, lt + 3.0 * max(math.log(lt), 0.0)) if clock else (math.sqrt(lt), lt)
 
 
-@lean
+@uncounted
 def look_ahead(level, root, linear, k, cap, marks):
     """Item k's index at the end of the window, infinite if it belongs to the tie: at the cap already, or alike."""
     then = value_of(level, root, linear, k, marks[S1], marks[L1], cap)
@@ -84,7 +84,7 @@ def look_ahead(level, root, linear, k, cap, marks):
     return then
 
 
-@lean
+@uncounted
 def keep(bounds, seen, level, root, linear, cap, clock, t, ranking, examined, guess):
     """After an update at round t that changed the examined items: make the bounds right for the rounds to come.
 
@@ -119,7 +119,7 @@ def keep(bounds, seen, level, root, linear, cap, clock, t, ranking, examined, gu
         drop(ahead, pool, window, marks)
 
 
-@lean
+@uncounted
 def renew(bounds, seen, level, root, linear, cap, clock, first, d):
     """Bound all items from round `first` on."""
     ahead, window, marks = bounds.ahead, bounds.window, bounds.marks
@@ -135,7 +135,7 @@ def renew(bounds, seen, level, root, linear, cap, clock, first, d):
     refill(bounds, level, root, linear, cap, d)
 
 
-@lean
+@uncounted
 def count_sure(bounds):
     """Count the items of the tie, block by block."""
     bounds.window[SURE] = 0
@@ -147,19 +147,19 @@ def count_sure(bounds):
         bounds.window[SURE] += number
 
 
-@lean
+@uncounted
 def counts_tie(bounds):
     """Whether the items of a tie are counted apart from the pool."""
     return bounds.marks[CEILING] < np.inf
 
 
-@lean
+@uncounted
 def belongs(bound, marks):
     """Whether an item with this bound is in the pool."""
     return marks[FLOOR] <= bound <= marks[CEILING]
 
 
-@lean
+@uncounted
 def drop(ahead, pool, window, marks):
     """Let the items leave the pool that no longer belong; until then they cost a little time, no more."""
     n = 0
@@ -170,7 +170,7 @@ def drop(ahead, pool, window, marks):
     window[POOL], window[STALE] = n, 0
 
 
-@lean
+@uncounted
 def insert(pool, window, k):
     """Let item k into the pool, unless it is there, left behind; keeps the order."""
     n = window[POOL]
@@ -186,7 +186,7 @@ def insert(pool, window, k):
     window[POOL] = n + 1
 
 
-@lean
+@uncounted
 def refill(bounds, level, root, linear, cap, d):
     """Choose the pool anew: about sqrt(d K) items, or those that may beat the items of a large tie."""
     ahead, pool, window, marks = bounds.ahead, bounds.pool, bounds.window, bounds.marks
@@ -211,7 +211,7 @@ def refill(bounds, level, root, linear, cap, d):
     marks[REACH] = np.nextafter(outside, np.inf)
 
 
-@lean
+@uncounted
 def find_tie(bounds, level, root, linear, cap, wanted):
     """Too many bounds reach the floor: count those apart that are alike, if most of them are."""
     ahead, marks = bounds.ahead, bounds.marks
@@ -235,7 +235,7 @@ def find_tie(bounds, level, root, linear, cap, wanted):
     count_sure(bounds)
 
 
-@lean
+@uncounted
 def choose_floor(ahead, floor, wanted):
     """A floor that about so many bounds reach, more if they tie; from the one before, which too few reach now."""
     high = -np.inf

@@ -4,12 +4,12 @@ import math
 
 import numpy as np
 
-from .._jit import lean
+from .._jit import uncounted
 
 CLOSE = 0.5615  # exp(-Euler's gamma), rounded up
 
 
-@lean
+@uncounted
 def draw_over(a, b, least, rng):
     """A draw from Beta(a, b), or -inf if it would be below `least`, which lies in [0, 1).
 
@@ -31,14 +31,14 @@ def draw_over(a, b, least, rng):
     return x / (x + y)
 
 
-@lean
+@uncounted
 def draw_all(seen, wins, a, b, allowed, rng, index):
     """Write a draw from each allowed item's posterior, with prior Beta(a, b), into `index`; -inf for the rest."""
     for k in range(index.size):
         index[k] = draw_over(a + wins[k], b + seen[k] - wins[k], 0.0, rng) if allowed[k] else -np.inf
 
 
-@lean
+@uncounted
 def draw_top(seen, wins, a, b, allowed, rng, index, best):
     """`draw_all`, but -inf also for some draws that are not among the `best.size` largest, which go to `best`.
 

@@ -8,7 +8,7 @@ with equal (n, S) have equal ones, and tie as their indices do.
 
 import numpy as np
 
-from .._jit import kernel, lean, stack_floats, stack_ints
+from .._jit import kernel, stack_floats, stack_ints, uncounted
 from ..kernels import arrange, kl_upper
 from .bounds import GUESS, LAST, LEVEL, LINEAR, POOL, REACH, ROOT, SURE, counts_tie, keep, renew, time_parts
 from .ranks import LONGEST, all_true, fill_tied, hold, room
@@ -19,7 +19,7 @@ _MEMO = 64
 L0, END = range(2)  # places of `epoch`
 
 
-@lean
+@uncounted
 def draw_line(n, wins, level, root, linear, k, l0, q):
     """The tangent at l0, where the index is q, of item k, seen n times; and half of |q''| there, as `root`."""
     mean = wins / n
@@ -29,7 +29,7 @@ def draw_line(n, wins, level, root, linear, k, l0, q):
     root[k] = 0.5 * n * (mean / (q * q) + (1.0 - mean) / ((1.0 - q) * (1.0 - q))) * slope**3 if q < 1.0 else 0.0
 
 
-@lean
+@uncounted
 def keep_kl(bounds, seen, wins, level, root, linear, epoch, t, ranking, examined, guess):
     """`keep` for the KL index. O(d) tangents, and K once t has grown by a twentieth."""
     first = t + 1
@@ -47,7 +47,7 @@ def keep_kl(bounds, seen, wins, level, root, linear, epoch, t, ranking, examined
         keep(bounds, seen, level, root, linear, np.inf, 1, t, ranking, examined, guess)
 
 
-@lean
+@uncounted
 def draw_all(scratch, seen, wins, level, root, linear, l0):
     """The tangents of all items that were seen."""
     n = 0
@@ -60,7 +60,7 @@ def draw_all(scratch, seen, wins, level, root, linear, l0):
         draw_line(seen[k], wins[k], level, root, linear, k, l0, level[i])
 
 
-@lean
+@uncounted
 def rank_by_kl(bounds, seen, wins, level, root, linear, epoch, t, allowed, ranking, note, rng):
     """Rank by the KL index, items never seen first, ties as in `arrange`; returns the next guess, for `keep_kl`."""
     d, size, guess, reach = ranking.size, bounds.window[POOL], bounds.marks[GUESS], bounds.marks[REACH]
@@ -92,7 +92,7 @@ def rank_by_kl(bounds, seen, wins, level, root, linear, epoch, t, allowed, ranki
     return guess
 
 
-@lean
+@uncounted
 def rank_tied_kl(
     bounds, seen, wins, level, root, linear, w, lt, allowed, ranking, note, items, values, spare, equals
 ):
@@ -131,7 +131,7 @@ def rank_tied_kl(
     return d
 
 
-@lean
+@uncounted
 def clear(items, values, n, seen, wins, root, w, ranking):
     """Whether the tangents alone tell which candidates are the best, and in which order.
 
@@ -155,13 +155,13 @@ def clear(items, values, n, seen, wins, root, w, ranking):
     return True
 
 
-@lean
+@uncounted
 def alike(k, m, seen, wins):
     """Whether two items have the same counts, hence the same index."""
     return seen[k] == seen[m] and wins[k] == wins[m]
 
 
-@lean
+@uncounted
 def solve(items, values, n, seen, wins, lt):
     """The indices of n items that were seen; equal (n, S) are mostly solved once."""
     memo_n, memo_s, memo_q = stack_ints(_MEMO), stack_ints(_MEMO), stack_floats(_MEMO)

@@ -2,22 +2,22 @@
 
 import numpy as np
 
-from .._jit import lean, stack_floats, stack_ints
+from .._jit import stack_floats, stack_ints, uncounted
 from ..kernels import place_index, value_of
 from .bounds import ALIKE, FEWEST, FIRST, GUESS, LAST, LEVEL, LINEAR, POOL, REACH, ROOT, SURE, counts_tie, time_parts
-from .captied import CHUNK, GROUP, draw_tied
 from .shortlist import ROOM, gather, name, place
+from .tied_at_cap import CHUNK, GROUP, draw_tied
 
 LONGEST = 256  # longer lists gain nothing here
 
 
-@lean
+@uncounted
 def hold(bounds, t, least):
     """Whether the bounds hold at round t and every item was seen `least` times."""
     return bounds.window[FIRST] <= t <= bounds.window[LAST] and bounds.window[FEWEST] >= least
 
 
-@lean
+@uncounted
 def rank_by_bounds(bounds, seen, level, root, linear, t, least, cap, allowed, ranking, note, rng):
     """`rank_by_index` by way of the bounds where they hold: the same ranking and the same draws from `rng`.
 
@@ -49,13 +49,13 @@ def rank_by_bounds(bounds, seen, level, root, linear, t, least, cap, allowed, ra
     return guess
 
 
-@lean
+@uncounted
 def room(d):
     """How many candidates are kept at a time for a list of d."""
     return max(ROOM, 3 * d, d + CHUNK + CHUNK // GROUP)
 
 
-@lean
+@uncounted
 def rank_tied(bounds, level, root, linear, s, lt, cap, allowed, ranking, note, items, values, spare, equals):
     """Rank where a list's worth ties: what beats the tie comes first, then the tie. 0 if that is not enough."""
     pool, marks, d = bounds.pool, bounds.marks, ranking.size
@@ -76,7 +76,7 @@ def rank_tied(bounds, level, root, linear, s, lt, cap, allowed, ranking, note, i
     return d
 
 
-@lean
+@uncounted
 def all_true(flags):
     """Whether all flags are set; no early exit: a plain conjunction runs 64 at a time."""
     every = True
@@ -85,7 +85,7 @@ def all_true(flags):
     return every
 
 
-@lean
+@uncounted
 def fill_tied(bounds, items, values, n, equals, n_equal, ranking, uniforms, spare):
     """The list from n candidates that beat the tie, and the tie."""
     first = min(n, ranking.size)

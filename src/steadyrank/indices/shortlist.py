@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from .._jit import lean, stack_floats
+from .._jit import stack_floats, uncounted
 from ..kernels import deal_ties, largest, value_of
 
 MORE = 4  # candidates wanted beyond the list
@@ -11,13 +11,13 @@ ROOM = 512  # candidates at a time
 SLACK = 1e-9  # of an index that is known between bounds only
 
 
-@lean
+@uncounted
 def at_least(value, root, w):
     """A lower bound of an index, of which `value` is an upper one: the same if w is 0."""
     return value - root * w - 2.0 * SLACK if w > 0.0 else value
 
 
-@lean
+@uncounted
 def count_reaching(values, floor):
     """How many values are at least `floor`."""
     n = 0
@@ -26,7 +26,7 @@ def count_reaching(values, floor):
     return n
 
 
-@lean
+@uncounted
 def gather(pool, size, least, guess, level, root, linear, s, lt, w, cap, allowed, d, items, values):
     """Collect from the pool every item that may be among the d best, in item order; returns how many, at least d.
 
@@ -44,7 +44,7 @@ def gather(pool, size, least, guess, level, root, linear, s, lt, w, cap, allowed
     return 0
 
 
-@lean
+@uncounted
 def collect(pool, size, level, root, linear, s, lt, w, cap, allowed, d, floor, items, values):
     """Collect the allowed items of the pool whose value reaches the floor, which rises when there is no more room."""
     n = start = 0
@@ -65,7 +65,7 @@ def collect(pool, size, level, root, linear, s, lt, w, cap, allowed, d, floor, i
                 return 0
 
 
-@lean
+@uncounted
 def thin(items, values, n, d, root, w):
     """Keep, of n candidates, those that may be among the d best; returns how many, and the floor they reach."""
     best = stack_floats(d)
@@ -88,7 +88,7 @@ def thin(items, values, n, d, root, w):
     return kept, floor
 
 
-@lean
+@uncounted
 def pad(values, n):
     """Round n up to sixteens, which a processor compares without a rest, by values that are never larger."""
     end = (n + 15) & ~15
@@ -97,7 +97,7 @@ def pad(values, n):
     return end
 
 
-@lean
+@uncounted
 def count_larger(values, end, v):
     """How many of the values are larger than v."""
     larger = 0
@@ -106,7 +106,7 @@ def count_larger(values, end, v):
     return larger
 
 
-@lean
+@uncounted
 def order(values, n, spare):
     """Write the n candidates into `spare`, best first, and from place FEW on their places.
 
@@ -123,7 +123,7 @@ def order(values, n, spare):
         spare[FEW + i] = p
 
 
-@lean
+@uncounted
 def place(values, n, ranking, uniforms, spare):
     """Write the numbers of the best of n candidates into `ranking` as `arrange` does; returns the next guess."""
     if n > FEW:
@@ -133,14 +133,14 @@ def place(values, n, ranking, uniforms, spare):
     return place_few(values, n, ranking, uniforms, spare)
 
 
-@lean
+@uncounted
 def name(items, ranking):
     """From the candidates' numbers to items."""
     for p in range(ranking.size):
         ranking[p] = items[ranking[p]]
 
 
-@lean
+@uncounted
 def place_few(values, n, ranking, uniforms, spare):
     """The numbers of the best candidates, and a value that a few more than the list reach."""
     d = ranking.size
@@ -156,7 +156,7 @@ def place_few(values, n, ranking, uniforms, spare):
     return low - (high - low) * (d + MORE - n) / n if n < d + MORE else low
 
 
-@lean
+@uncounted
 def place_ties(values, n, ranking, uniforms, spare):
     """Fill the empty places behind each one with its equals, in item order, and shuffle these as `arrange` does."""
     d, left_out = ranking.size, 0

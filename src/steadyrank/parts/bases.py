@@ -1,6 +1,6 @@
 """What M2UCB-V does in a round: a base ranks, and the data it may use grow."""
 
-from .._jit import lean
+from .._jit import uncounted
 from ..estimators import observe_list, row, wipe
 from ..indices.bounds import bounds_row, forget, keep
 from ..indices.ranks import rank_by_bounds
@@ -9,7 +9,7 @@ from . import gcobe
 from .selection import draw_base, judge, rank_otherwise, rank_stored, threshold
 
 
-@lean
+@uncounted
 def rank_by_base(learner, t, allowed, ranking, note, rng):
     """Draw a base and rank by it; notes which, the generation of bases, and the guess for `keep`."""
     u = rng.random()
@@ -31,7 +31,7 @@ def rank_by_base(learner, t, allowed, ranking, note, rng):
     note[1] = learner.plan.counts[gcobe.GENERATION]
 
 
-@lean
+@uncounted
 def learn_from(learner, t, ranking, note, clicks, examined):
     """Give a round's bits to the base that ranked, or to all, and judge the bases by whether there was a click."""
     i, gain, generation = int(note[0]), any_click(clicks, examined), learner.plan.counts[gcobe.GENERATION]

@@ -7,7 +7,7 @@ from a new one that may differ in any item. Nothing here reads what came late.
 import math
 from typing import NamedTuple
 
-from .._jit import lean, stack_floats
+from .._jit import stack_floats, uncounted
 from ..populations import log_beta, log_predictive
 from .regimes import (
     CHANGES,
@@ -36,7 +36,7 @@ class Rule(NamedTuple):
     open: float = 15.0  # nats of evidence before a new one is opened
 
 
-@lean
+@uncounted
 def predict(regimes, r, seen, wins, before, won, most):
     """Log chance of `wins` in `seen` looks at an item of regime r, after `won` in `before`.
 
@@ -48,21 +48,21 @@ def predict(regimes, r, seen, wins, before, won, most):
     return log_predictive(wins, seen, a * weight + won, b * weight + before - won, most)
 
 
-@lean
+@uncounted
 def blend(x, y, share):
     """log(share e^x + (1 - share) e^y)."""
     most = max(x, y)
     return most + math.log(share * math.exp(x - most) + (1.0 - share) * math.exp(y - most))
 
 
-@lean
+@uncounted
 def restless(regimes, window, t):
     """Whether the last three changes came within `CALM` windows: regimes that take turns have missed another one."""
     changes = regimes.tally[CHANGES]
     return changes >= 3 and t - regimes.log[(changes - 3) % LOG, 1] <= CALM * window
 
 
-@lean
+@uncounted
 def novelty(same, seen, wins, changed):
     """Evidence of an item for a new regime: it keeps its attraction, or with chance `changed` draws it uniformly.
 
@@ -74,7 +74,7 @@ def novelty(same, seen, wins, changed):
     return math.log(1.0 - changed + changed * math.exp(anew))
 
 
-@lean
+@uncounted
 def weigh(regimes, rule, j, evidence):
     """Write the evidence of span `j` for each stored regime, and last for a new one, against the current one.
 
@@ -104,7 +104,7 @@ def weigh(regimes, rule, j, evidence):
                 evidence[r] += unknown
 
 
-@lean
+@uncounted
 def distinct_evidence(regimes, rule, j, r):
     """The evidence of span `j` for stored regime `r` without what items say that behave in it as in the current one.
 
@@ -131,7 +131,7 @@ def distinct_evidence(regimes, rule, j, r):
     return total
 
 
-@lean
+@uncounted
 def judge(regimes, rule, window, t):
     """The regime that the recent feedback belongs to and the span it came in with; -1 and 0 for the current one.
 
@@ -163,7 +163,7 @@ def judge(regimes, rule, window, t):
     return to, span
 
 
-@lean
+@uncounted
 def close_window(regimes, rule, window, t):
     """Test the recent feedback after a window, change the regime if it says so, and fit the current one's priors."""
     to, span = judge(regimes, rule, window, t)

@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from .._jit import lean
+from .._jit import uncounted
 
 
-@lean
+@uncounted
 def hedged_list(mine, other, weight, ranking, rng):
     """Fill `ranking` so that a cascade user is likely to click, whichever of two views of the items is true.
 

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .._jit import kernel, lean
+from .._jit import kernel, uncounted
 from ..arrays import Counts, Floats, Ints, Small
 from ..kernels import count_bits
 from ..populations import fit_prior
@@ -66,7 +66,7 @@ class Regimes(NamedTuple):
         return cls(*stored, *late, *priors, *names, *spans, *late_spans, *sizes, zeros(SPANS), tally, log)
 
 
-@lean
+@uncounted
 def place_of(regimes, t):
     """The place of the regime that round `t` belongs to, the current one if that is forgotten."""
     number = regimes.number[regimes.tally[CURRENT]]
@@ -81,7 +81,7 @@ def place_of(regimes, t):
     return regimes.tally[CURRENT]
 
 
-@lean
+@uncounted
 def count(regimes, ranking, clicks, examined, t):
     """Add the bits of round t, which came in time, to the current regime and to the recent ones."""
     current = regimes.tally[CURRENT]
@@ -95,7 +95,7 @@ def count(regimes, ranking, clicks, examined, t):
     regimes.tally[LEARNT] += 1
 
 
-@lean
+@uncounted
 def count_late(regimes, ranking, clicks, examined, t):
     """Add the bits of round t, which came late, to the regime that it belongs to and to the spans that it lies in."""
     place = place_of(regimes, t)
@@ -135,7 +135,7 @@ def fit_priors(regimes, r):
         fit_prior(seen, wins, regimes.prior[r])
 
 
-@lean
+@uncounted
 def room(regimes):
     """An empty place for a regime: a free one, else that of the shortest which is not the current one."""
     stored = regimes.tally[STORED]
@@ -162,7 +162,7 @@ def room(regimes):
     return place
 
 
-@lean
+@uncounted
 def copy_span(regimes, source, target):
     """Make a span hold the rounds of another."""
     regimes.span_rounds[target] = regimes.span_rounds[source]
@@ -175,7 +175,7 @@ def copy_span(regimes, source, target):
         regimes.span_late_wins[target, k] = regimes.span_late_wins[source, k]
 
 
-@lean
+@uncounted
 def clear_span(regimes, j):
     """Let a span start afresh."""
     regimes.span_rounds[j] = 0
@@ -187,7 +187,7 @@ def clear_span(regimes, j):
         regimes.span_late_wins[j, k] = 0
 
 
-@lean
+@uncounted
 def hand_over(counts, part, source, target):
     """Move a part of one row of counts to another row."""
     for k in range(part.size):
@@ -195,7 +195,7 @@ def hand_over(counts, part, source, target):
         counts[target, k] += part[k]
 
 
-@lean
+@uncounted
 def move(regimes, to, span, t):
     """Hand the rounds of a span over from the current regime to another, which becomes the current one.
 
@@ -230,7 +230,7 @@ def move(regimes, to, span, t):
     fit_priors(regimes, current)
 
 
-@lean
+@uncounted
 def rival(regimes, slack):
     """The longest regime that is longer than the current one by more than `slack` rounds; -1 if there is none."""
     current = regimes.tally[CURRENT]

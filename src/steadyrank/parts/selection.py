@@ -10,7 +10,7 @@ import math
 
 import numpy as np
 
-from .._jit import kernel, lean, stack_floats
+from .._jit import kernel, stack_floats, uncounted
 from ..kernels import rank_by_index, top_allowed
 
 UNKNOWN_HORIZON = 2**20  # where the grid of guesses ends if the horizon is unknown
@@ -18,13 +18,13 @@ _TEST_EVERY, _LEAST_PLAYS = 100, 50
 _LOG = 10.0  # log(tests / 0.05) for about 1,200 tests a run
 
 
-@lean
+@uncounted
 def threshold(guess, share, cap):
     """Observations below which an item goes first, for a base that expects `guess` corrupted rounds; at least 1."""
     return max(1, int(min(math.ceil(10.0 * guess * share), cap)))
 
 
-@lean
+@uncounted
 def draw_base(active, u):
     """An active base, i with chance proportional to 2^-i; u is uniform in [0, 1)."""
     total, weight = 0.0, 1.0
@@ -68,7 +68,7 @@ def rank_otherwise(stored, seen, level, root, linear, t, least, allowed, ranking
         rank_by_index(seen, level, root, linear, t, least, 1.0, left, ranking, rng)
 
 
-@lean
+@uncounted
 def suspend(active, gains, plays):
     """Suspend every base whose reward is surely below another's (empirical Bernstein bounds)."""
     best = -np.inf
@@ -86,7 +86,7 @@ def suspend(active, gains, plays):
             active[i] = False
 
 
-@lean
+@uncounted
 def judge(active, gains, plays, epoch, i, gain):
     """Count a round of base i; test every 100 rounds; at the epoch's end forget all and double its length.
 

@@ -2,14 +2,14 @@
 
 import numpy as np
 
-from .._jit import lean
+from .._jit import uncounted
 
 ITEMS = 8  # a block, whose tied items are counted
 GROUP = 8  # blocks counted together
 CHUNK = 64  # blocks looked at together
 
 
-@lean
+@uncounted
 def draw_tied(ahead, sure, n_sure, equals, n_equal, ranking, first, uniforms, spare):
     """Fill the places from `first` on with items of the tie: those with an infinite bound, and the few `equals`.
 
@@ -36,7 +36,7 @@ def draw_tied(ahead, sure, n_sure, equals, n_equal, ranking, first, uniforms, sp
         before += inside
 
 
-@lean
+@uncounted
 def count_chunk(sure, start, counts):
     """How many items tie in each block of a chunk, in each eight blocks, and in all."""
     total, size = 0, min(CHUNK, sure.size - start)
@@ -50,7 +50,7 @@ def count_chunk(sure, start, counts):
     return total
 
 
-@lean
+@uncounted
 def locate(counts, place):
     """The block of a chunk with the item at this place of those that tie, and its place there."""
     start = block = reached = before = 0
@@ -66,7 +66,7 @@ def locate(counts, place):
     return start + block, place - before
 
 
-@lean
+@uncounted
 def pick(ahead, j, left, equals, n_equal):
     """The tied item of block j that has `left` others before it there."""
     found, here = j * ITEMS, 0
@@ -79,7 +79,7 @@ def pick(ahead, j, left, equals, n_equal):
     return found
 
 
-@lean
+@uncounted
 def draw_places(total, places, rest, uniforms):
     """The first entries of range(total) shuffled by Fisher and Yates with the uniforms given, in O(d^2)."""
     d = places.size

@@ -135,10 +135,10 @@ def _compared(
                 length=length,
                 horizon=horizon,
                 adversary=adversary if rate else "Honest",
-                schedule=schedule,
+                schedule=schedule,  # type: ignore[arg-type]
                 budget=round(rate * horizon),
                 seeds=range(seeds),
-                progress=progress,  # type: ignore[arg-type]
+                progress=progress,
             )
             cell = Cell(
                 run.learner,

@@ -83,8 +83,8 @@ def _estimates(streams: Any, seed: int) -> dict[str, Floats]:
             bits,
             preset="paper-exp",
             reading="A3",
-            partition=partition,
-            block=block,  # type: ignore[arg-type]
+            partition=partition,  # type: ignore[arg-type]
+            block=block,
             alpha=None,
             least_blocks=1,
             calibration="exact",

@@ -11,8 +11,8 @@ from steadyrank.kernels import count_bits, top_allowed
 class PlainUCBV(NamedTuple):
     """The rankings of `CascadeUCBV`, with a square root for every item in every round."""
 
-    seen: np.ndarray
-    wins: np.ndarray
+    looks: np.ndarray
+    clicks: np.ndarray
 
     @classmethod
     def create(cls, problem):
@@ -20,13 +20,13 @@ class PlainUCBV(NamedTuple):
 
     def rank(self, t, allowed, ranking, note, rng):
         lt = math.log(max(t, 2))
-        index = np.empty(self.seen.size)
-        for k in range(self.seen.size):
-            n = self.seen[k]
-            mean = self.wins[k] / n if n > 0 else 0.0
+        index = np.empty(self.looks.size)
+        for k in range(self.looks.size):
+            n = self.looks[k]
+            mean = self.clicks[k] / n if n > 0 else 0.0
             width = 2.0 * math.sqrt(mean * (1.0 - mean) / n) * math.sqrt(lt) + 6.0 / n * lt if n > 0 else np.inf
             index[k] = min(mean + width, 1.0) if n > 0 else np.inf
         top_allowed(index, allowed, ranking, rng)
 
     def update(self, t, ranking, note, clicks, examined):
-        count_bits(self.seen, self.wins, ranking, clicks, examined)
+        count_bits(self.looks, self.clicks, ranking, clicks, examined)

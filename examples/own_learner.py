@@ -19,8 +19,8 @@ class Forgetful(NamedTuple):
     So no attack is remembered for long, and nothing else is either.
     """
 
-    seen: np.ndarray  # [K] looks, halved now and then
-    wins: np.ndarray  # [K] clicks, likewise
+    looks: np.ndarray  # [K] looks, halved now and then
+    clicks: np.ndarray  # [K] clicks, likewise
     memory: float
 
     live = True  # copes with items that come and go: may be used by a Ranker
@@ -35,19 +35,19 @@ class Forgetful(NamedTuple):
 
     def rank(self, t, allowed, ranking, note, rng):
         """Draw from each item's posterior and show the largest."""
-        index = np.empty(self.seen.size)
-        for k in range(self.seen.size):
-            index[k] = rng.beta(1.0 + self.wins[k], 1.0 + self.seen[k] - self.wins[k])
+        index = np.empty(self.looks.size)
+        for k in range(self.looks.size):
+            index[k] = rng.beta(1.0 + self.clicks[k], 1.0 + self.looks[k] - self.clicks[k])
         top_allowed(index, allowed, ranking, rng)
 
     def update(self, t, ranking, note, clicks, examined):
         """Count the looks and the clicks of the examined places."""
-        count_bits(self.seen, self.wins, ranking, clicks, examined)
+        count_bits(self.looks, self.clicks, ranking, clicks, examined)
         for p in range(examined):
             k = ranking[p]
-            if self.seen[k] > self.memory:
-                self.seen[k] //= 2
-                self.wins[k] = min(self.wins[k] // 2, self.seen[k])
+            if self.looks[k] > self.memory:
+                self.looks[k] //= 2
+                self.clicks[k] = min(self.clicks[k] // 2, self.looks[k])
 
 
 if __name__ == "__main__":

@@ -101,7 +101,7 @@ def test_jun_attack_by_hand():
     assert visit(foe, 2, [0, 1, 2, 3], [1, 0, 0, 0]) == (1.0, [0])
     assert visit(foe, 3, [8, 0, 1, 2], [1, 0, 0, 0]) == (0.0, [1])
     assert foe.book.hidden.tolist() == [2, 0, 0, 0, 0, 0, 0, 0, 0]
-    assert foe.book.seen.tolist() == [2, 1, 0, 0, 0, 0, 0, 0, 1]
+    assert foe.book.looks.tolist() == [2, 1, 0, 0, 0, 0, 0, 0, 1]
 
 
 def test_jun_attack_stops_once_the_item_is_below_the_target():
@@ -110,10 +110,10 @@ def test_jun_attack_stops_once_the_item_is_below_the_target():
     Item 0 with n = 10, S = 5 and nothing hidden is below 0.5909: its clicks may stand. With S = 7 they may not.
     """
     foe = foe_of("JunAttack", 5)
-    foe.book.seen[8], foe.book.wins[8] = 1000, 900
-    foe.book.seen[0], foe.book.wins[0] = 9, 4
+    foe.book.looks[8], foe.book.clicks[8] = 1000, 900
+    foe.book.looks[0], foe.book.clicks[0] = 9, 4
     assert visit(foe, 1, [0, 1, 2, 3], [1, 0, 0, 0]) == (0.0, [1])
-    foe.book.seen[0], foe.book.wins[0] = 9, 6
+    foe.book.looks[0], foe.book.clicks[0] = 9, 6
     assert visit(foe, 2, [0, 1, 2, 3], [1, 0, 0, 0]) == (1.0, [0])
 
 

@@ -105,9 +105,9 @@ def test_places_are_those_of_a_shuffle(total, uniforms):
 
 def table(n_items, seed):
     rng = np.random.default_rng(seed)
-    seen = rng.integers(1, 400, n_items)
+    looks = rng.integers(1, 400, n_items)
     mean = np.round(rng.random(n_items), 1)  # many ties
-    return seen, mean, 2 * np.sqrt(mean * (1 - mean) / seen), 6 / seen
+    return looks, mean, 2 * np.sqrt(mean * (1 - mean) / looks), 6 / looks
 
 
 @pytest.mark.parametrize("cap", [0.3, 0.9, 1.0, np.inf])
@@ -131,10 +131,10 @@ def test_lists_at_and_below_the_cap(cap, n_items):
 def test_a_large_tie_below_the_cap_is_counted_not_gathered(cap, better):
     """Hundreds of items observed alike, a few above them, others below: as after a first look at a catalogue."""
     rng = np.random.default_rng(better)
-    seen = np.full(600, 80)
+    looks = np.full(600, 80)
     mean = np.where(rng.random(600) < 0.6, 0.0, -0.2)  # 360 alike, the others never in sight
     mean[rng.permutation(600)[:better]] = 0.2 + 0.01 * rng.integers(0, 4, better)  # with ties among themselves
-    index = seen, mean, np.full(600, 0.01), 6.0 / seen
+    index = looks, mean, np.full(600, 0.01), 6.0 / looks
     ranking, plain, note = np.arange(10), np.arange(10), np.zeros(10 + NOTE_EXTRA)
     bounds, allowed = Bounds.create(600), np.ones(600, np.bool_)
     keep(bounds, *index, cap, 0, 5_000, ranking, 10, 0.0)
@@ -166,13 +166,13 @@ def test_long_lists(length):
 
 def test_few_items_are_evaluated():
     """Of 5,000 items a few hundred are in the pool, and a few dozen are compared."""
-    seen, level, root, linear = table(5_000, 1)
+    looks, level, root, linear = table(5_000, 1)
     level = np.random.default_rng(0).random(5_000)
     s, lt = np.sqrt(np.log(9_001)), np.log(9_001)
     value = level + root * s + linear * lt
     order = np.argsort(-value)
     bounds = Bounds.create(5_000)
-    keep(bounds, seen, level, root, linear, np.inf, 0, 9_000, order[:10], 10, value[order[20]])
+    keep(bounds, looks, level, root, linear, np.inf, 0, 9_000, order[:10], 10, value[order[20]])
     size = bounds.window[POOL]
     assert size < 500
     items, values = np.zeros(512, np.int64), np.zeros(512)
@@ -185,9 +185,9 @@ def test_few_items_are_evaluated():
 
 @given(n=st.integers(1, 10_000), share=st.floats(0.0, 1.0), start=st.floats(0.7, 12.0), growth=st.floats(0.0, 6.0))
 def test_the_kl_index_lies_between_its_tangent_and_the_bound_of_its_bend(n, share, start, growth):
-    wins = round(share * n)
+    clicks = round(share * n)
     level, root, linear = np.zeros(1), np.zeros(1), np.zeros(1)
-    draw_line(n, wins, level, root, linear, 0, start, kl_upper(wins / n, n, start))
-    later = kl_upper(wins / n, n, start + growth)
+    draw_line(n, clicks, level, root, linear, 0, start, kl_upper(clicks / n, n, start))
+    later = kl_upper(clicks / n, n, start + growth)
     above = level[0] + linear[0] * (start + growth)
     assert at_least(above, root[0], growth**2 + 1e-300) <= later <= above

@@ -65,25 +65,25 @@ def test_adversaries(name):
 class Sound(NamedTuple):
     """A learner that keeps every rule: ranks by the plain mean."""
 
-    seen: np.ndarray
-    wins: np.ndarray
+    looks: np.ndarray
+    clicks: np.ndarray
 
     @classmethod
     def create(cls, problem, *, optimism=1.0):
         return cls(np.zeros(problem.n_items, np.int64), np.zeros(problem.n_items, np.int64))
 
     def rank(self, t, allowed, ranking, note, rng):
-        top_allowed((1.0 + self.wins) / (1.0 + self.seen), allowed, ranking, rng)
+        top_allowed((1.0 + self.clicks) / (1.0 + self.looks), allowed, ranking, rng)
 
     def update(self, t, ranking, note, clicks, examined):
-        count_bits(self.seen, self.wins, ranking, clicks, examined)
+        count_bits(self.looks, self.clicks, ranking, clicks, examined)
 
 
 class WritesInRank(Sound):
     __slots__ = ()
 
     def rank(self, t, allowed, ranking, note, rng):
-        self.seen[0] += 1
+        self.looks[0] += 1
         top_allowed(np.zeros(allowed.size), allowed, ranking, rng)
 
 
@@ -91,14 +91,14 @@ class IgnoresAllowed(Sound):
     __slots__ = ()
 
     def rank(self, t, allowed, ranking, note, rng):
-        top(np.zeros(self.seen.size), ranking, rng)
+        top(np.zeros(self.looks.size), ranking, rng)
 
 
 class FavoursLowNumbers(Sound):
     __slots__ = ()
 
     def rank(self, t, allowed, ranking, note, rng):
-        top_allowed(-1.0 * np.arange(self.seen.size), allowed, ranking, rng)
+        top_allowed(-1.0 * np.arange(self.looks.size), allowed, ranking, rng)
 
 
 class RepeatsItems(Sound):
@@ -151,7 +151,7 @@ class Peeks(Sound):
         return cls((1000 * problem.attraction).astype(np.int64), np.zeros(problem.n_items, np.int64))
 
     def rank(self, t, allowed, ranking, note, rng):
-        top_allowed(1.0 * self.seen, allowed, ranking, rng)
+        top_allowed(1.0 * self.looks, allowed, ranking, rng)
 
     def update(self, t, ranking, note, clicks, examined):
         pass
@@ -324,8 +324,8 @@ def test_a_variant_under_the_name_of_ours_is_not_mistaken_for_it():
     ours = LEARNERS["CascadeTS"]
 
     class CascadeTS(NamedTuple):
-        seen: np.ndarray
-        wins: np.ndarray
+        looks: np.ndarray
+        clicks: np.ndarray
         create = classmethod(ours.create.__func__)
 
         def rank(self, t, allowed, ranking, note, rng):

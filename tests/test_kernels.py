@@ -62,13 +62,13 @@ def test_ucbv_index_by_hand():
 
 
 def test_capped_items_tie_and_least_seen_items_go_first():
-    seen = np.array([10, 200, 10, 3])
-    level, root, linear = np.full(4, 0.9), np.zeros(4), 6.0 / seen
+    looks = np.array([10, 200, 10, 3])
+    level, root, linear = np.full(4, 0.9), np.zeros(4), 6.0 / looks
     allowed = np.ones(4, np.bool_)
     firsts = set()
     for seed in range(40):
         ranking = np.zeros(3, np.int64)
-        kernels.rank_by_index(seen, level, root, linear, 50, 5, 1.0, allowed, ranking, np.random.default_rng(seed))
+        kernels.rank_by_index(looks, level, root, linear, 50, 5, 1.0, allowed, ranking, np.random.default_rng(seed))
         assert ranking[0] == 3
         firsts.add(tuple(ranking[1:].tolist()))
     assert {(0, 2), (2, 0)} <= firsts  # both at the cap
@@ -88,9 +88,9 @@ def kl(p, q):
 
 
 @given(st.integers(0, 400), st.integers(1, 400), st.floats(0.1, 60.0))
-def test_kl_upper_solves_its_equation(wins, n, level):
-    wins = min(wins, n)
-    p = wins / n
+def test_kl_upper_solves_its_equation(clicks, n, level):
+    clicks = min(clicks, n)
+    p = clicks / n
     q = kernels.kl_upper(p, n, level)
     assert p - 1e-12 <= q <= 1.0
     if 0 < p < 1:
@@ -103,7 +103,7 @@ def test_kl_upper_solves_its_equation(wins, n, level):
 
 
 def test_kl_upper_by_hand():
-    """No win in n: n log(1/(1 - q)) = level, so q = 1 - exp(-level / n); all wins: 1."""
+    """No win in n: n log(1/(1 - q)) = level, so q = 1 - exp(-level / n); all clicks: 1."""
     assert kernels.kl_upper(0.0, 10, 5.0) == pytest.approx(1 - math.exp(-0.5), abs=1e-9)
     assert kernels.kl_upper(1.0, 10, 5.0) == pytest.approx(1.0, abs=1e-11)
 
@@ -113,7 +113,7 @@ def test_cascade_value_by_hand():
 
 
 def test_counting_ignores_positions_not_examined():
-    seen, wins = np.zeros(4, np.int64), np.zeros(4, np.int64)
-    kernels.count_bits(seen, wins, np.array([3, 1, 0]), np.array([False, True, True]), 2)
-    assert seen.tolist() == [0, 1, 0, 1]
-    assert wins.tolist() == [0, 1, 0, 0]
+    looks, clicks = np.zeros(4, np.int64), np.zeros(4, np.int64)
+    kernels.count_bits(looks, clicks, np.array([3, 1, 0]), np.array([False, True, True]), 2)
+    assert looks.tolist() == [0, 1, 0, 1]
+    assert clicks.tolist() == [0, 1, 0, 0]

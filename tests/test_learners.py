@@ -209,10 +209,10 @@ def test_mucbv_rao_blackwell_ranks_like_cascade_ucbv():
         rank(learner, t, allowed, ranking, note, mind)
         update(learner, t, ranking, note, world.random(D) < 0.3 + ATTRACTION[ranking] / 2, D)
     book = learner.book
-    m = book.seen // 21
-    ample = (book.wins > 44) & (book.seen - book.wins > 44)
+    m = book.looks // 21
+    ample = (book.clicks > 44) & (book.looks - book.clicks > 44)
     assert ample.sum() > K / 2
-    assert (np.abs(book.estimate - book.wins / book.seen) * m)[ample].max() < 0.25
+    assert (np.abs(book.estimate - book.clicks / book.looks) * m)[ample].max() < 0.25
 
 
 class Selection:

@@ -336,8 +336,8 @@ from steadyrank.kernels import top_allowed, count_bits
 class Mine(NamedTuple):
     """Follows the click rate."""
 
-    seen: np.ndarray
-    wins: np.ndarray
+    looks: np.ndarray
+    clicks: np.ndarray
 
     live = True
 
@@ -346,10 +346,10 @@ class Mine(NamedTuple):
         return cls(np.zeros(problem.n_items, np.int64), np.zeros(problem.n_items, np.int64))
 
     def rank(self, t, allowed, ranking, note, rng):
-        top_allowed((1.0 + self.wins) / (1.0 + self.seen), allowed, ranking, rng)
+        top_allowed((1.0 + self.clicks) / (1.0 + self.looks), allowed, ranking, rng)
 
     def update(self, t, ranking, note, clicks, examined):
-        count_bits(self.seen, self.wins, ranking, clicks, examined)
+        count_bits(self.looks, self.clicks, ranking, clicks, examined)
 '''
 
 
@@ -366,7 +366,7 @@ def test_compare_a_learner_of_ones_own(tmp_path, capsys):
     file.write_text("x = 1\n")
     assert cli.main(run) == 2
     assert "defines no learner: a NamedTuple with create, rank and update" in capsys.readouterr().err
-    bad = OWN.replace("top_allowed((1.0", "self.seen[0] += 1\n        top_allowed((1.0")  # rank must not write
+    bad = OWN.replace("top_allowed((1.0", "self.looks[0] += 1\n        top_allowed((1.0")  # rank must not write
     (tmp_path / "bad.py").write_text(bad)
     assert cli.main(["compare", str(tmp_path / "bad.py"), *run[2:]]) == 2
     assert "Mine does not keep the contract" in capsys.readouterr().err

@@ -154,7 +154,7 @@ def test_an_attack_that_was_honest_after_all_is_one_regime():
     assert abs(found.changes[0].start - 1001) < 60
     honest = story.fold(rows, [(found.changes[0].start - 100, 2000, "honest")]).fold.view()
     assert (honest.n_changes, len(honest.regimes), honest.rounds, honest.corrupted) == (0, 1, 2000, 0.0)
-    assert sum(honest.regimes[0].seen) == 1000 + 2000
+    assert sum(honest.regimes[0].looks) == 1000 + 2000
 
 
 def test_where_labels_overlap_the_later_one_counts():

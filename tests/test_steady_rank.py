@@ -265,19 +265,19 @@ def test_evidence_by_hand():
     anew = -math.log(11)
     assert evidence[:2] == pytest.approx([0.0, math.log(0.9 + 0.1 * math.exp(anew - same))])
     regimes.tally[STORED] = 2  # and a stored regime that knows item 0 as never clicked
-    regimes.seen[1, 0] = 30
+    regimes.looks[1, 0] = 30
     weigh(regimes, Rule(), 0, evidence)
     assert evidence[1] == pytest.approx(math.log(31 / 41) - same)
     assert distinct_evidence(regimes, Rule(), 0, 1) == pytest.approx(
         evidence[1], abs=0.1
     )  # 10 of 20 are nothing like it
-    regimes.wins[1, 0] = 15
+    regimes.clicks[1, 0] = 15
     weigh(regimes, Rule(), 0, evidence)
     then = special.betaln(16, 26) - special.betaln(16, 16)
     odds = math.exp(special.betaln(26, 26) - special.betaln(16, 16) - special.betaln(11, 11))
     mixed = math.log((odds * math.exp(then) + math.exp(same)) / (odds + 1))
     assert (evidence[1], distinct_evidence(regimes, Rule(), 0, 1)) == pytest.approx((then - same, then - mixed))
-    regimes.seen[1, 0] = 4
+    regimes.looks[1, 0] = 4
     weigh(regimes, Rule(), 0, evidence)
     assert (
         evidence[1] == evidence[2] == distinct_evidence(regimes, Rule(), 0, 1)
@@ -429,7 +429,7 @@ def test_late_answers_count_for_the_list_and_not_for_the_test():
     assert len(one.changes) == 2
     assert (one.rounds, two.rounds) == (2_000, 2_660)
     for before, after in zip(one.regimes, two.regimes, strict=True):
-        extra = after.seen - before.seen
+        extra = after.looks - before.looks
         assert extra.sum() == 4 * (after.rounds - before.rounds)
         assert (after.estimate[extra > 20] < before.estimate[extra > 20]).all()
     np.testing.assert_array_equal(plain.regimes.prior, plain.regimes.test_prior)
@@ -460,28 +460,29 @@ def test_late_answers_move_with_their_rounds():
     assert [(c.start, c.noticed) for c in view.changes] == [(1_001, 1_050)]
     assert [r.rounds for r in view.regimes] == [1_001, 51]
     assert learner.regimes.late_rounds[:3].tolist() == [1, 1, 0]
-    assert [np.flatnonzero(row).tolist() for row in learner.regimes.late_seen[:2]] == [[0, 1, 2, 3], [16, 17, 18, 19]]
-    assert learner.regimes.late_wins[:2].sum(1).tolist() == [0, 1]
+    late = [np.flatnonzero(row).tolist() for row in learner.regimes.late_looks[:2]]
+    assert late == [[0, 1, 2, 3], [16, 17, 18, 19]]
+    assert learner.regimes.late_clicks[:2].sum(1).tolist() == [0, 1]
 
 
 def test_a_span_takes_no_more_late_rounds_than_16_bits_hold():
     regimes = Regimes.create(2)
     ranking, clicks = np.array([1]), np.array([True])
     count(regimes, ranking, clicks, 1, 1)
-    regimes.span_late_rounds[:] = regimes.span_late_seen[:, 1] = MOST_SPAN_LATE - 1
+    regimes.span_late_rounds[:] = regimes.span_late_looks[:, 1] = MOST_SPAN_LATE - 1
     for _ in range(3):
         count_late(regimes, ranking, clicks, 1, 2)
     assert (regimes.span_late_rounds == MOST_SPAN_LATE).all()
-    assert (regimes.span_late_seen[:, 1] == MOST_SPAN_LATE).all()
-    assert regimes.late_seen[0, 1] == 3
+    assert (regimes.span_late_looks[:, 1] == MOST_SPAN_LATE).all()
+    assert regimes.late_looks[0, 1] == 3
 
 
 def test_late_answers_never_overflow():
     regimes = Regimes.create(3)
-    regimes.late_seen[0, 1] = MOST_LATE - 1
+    regimes.late_looks[0, 1] = MOST_LATE - 1
     for _ in range(3):
         count_late(regimes, np.arange(2), np.array([False, True]), 2, 1)
-    assert (regimes.late_seen[0].tolist(), regimes.late_wins[0].tolist()) == ([1, MOST_LATE, 0], [0, 1, 0])
+    assert (regimes.late_looks[0].tolist(), regimes.late_clicks[0].tolist()) == ([1, MOST_LATE, 0], [0, 1, 0])
     assert regimes.rounds[0] == 3
 
 
@@ -516,7 +517,7 @@ def test_lists_that_nobody_answers_open_no_regime_where_answers_settle_sooner(se
     assert (len(view.regimes), view.n_changes, view.corrupted) == (1, 0, 0.0)
     assert view.rounds > 3_300
     assert 60 < ranker._fold.learner.regimes.late_rounds[0] < 160
-    assert sum(s.looks for s in ranker.standings()) == view.regime(1).seen.sum()
+    assert sum(s.looks for s in ranker.standings()) == view.regime(1).looks.sum()
     assert len(set(np.argsort(-view.regime(1).estimate)[:7]) & set(np.argsort(-chance)[:7])) >= 6
 
 

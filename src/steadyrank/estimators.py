@@ -61,8 +61,8 @@ class Medians(NamedTuple):
     (n, S); where b changes with n (A1, A2), `random` is `fresh`. With 21 bits a block: 128 bytes an item.
     """
 
-    seen: Ints  # [K] bits so far, n
-    wins: Ints  # [K] ones among them, S
+    looks: Ints  # [K] bits so far, n
+    clicks: Ints  # [K] ones among them, S
     estimate: Floats  # [K]
     blocks: Counts  # [K] complete blocks, m
     tally: Counts  # [K] those with a majority of ones
@@ -117,8 +117,8 @@ class Medians(NamedTuple):
         size = max(3, odd_below(math.ceil(alpha * math.log(horizon or _PAPER_HORIZON))))
         size = size if block is None else odd("block", block, 1, 9_999)
         return cls(
-            seen=np.zeros(shape, np.int64),
-            wins=np.zeros(shape, np.int64),
+            looks=np.zeros(shape, np.int64),
+            clicks=np.zeros(shape, np.int64),
             estimate=np.zeros(shape),
             blocks=np.zeros(shape, np.int32),
             tally=np.zeros(shape, np.int32),
@@ -146,8 +146,8 @@ def row(book, j):
     """The j-th row of a `Medians` whose memory has one more axis in front, borrowed."""
     return borrowed(
         Medians(
-            book.seen[j],
-            book.wins[j],
+            book.looks[j],
+            book.clicks[j],
             book.estimate[j],
             book.blocks[j],
             book.tally[j],
@@ -197,7 +197,7 @@ def from_counts(book, tally, m, b):
 @uncounted
 def averaged_estimate(book, k, bit, b):
     """g_b(Q), Q averaged over all random partitions of item k's n >= b bits; the counts already include `bit`."""
-    n, ones = book.seen[k], book.wins[k]
+    n, ones = book.looks[k], book.clicks[k]
     if book.chain.shape[1] > 0:
         q, f = block_majority_step(book.chain[k, 0], book.chain[k, 1], n - 1, ones - bit, b, bit)
         book.chain[k, 0] = q
@@ -216,9 +216,9 @@ def averaged_estimate(book, k, bit, b):
 @uncounted
 def observe(book, k, bit, chance):
     """Add one bit of item k and refresh `book.estimate[k]`."""
-    book.seen[k] += 1
-    book.wins[k] += bit
-    n, ones = book.seen[k], book.wins[k]
+    book.looks[k] += 1
+    book.clicks[k] += bit
+    n, ones = book.looks[k], book.clicks[k]
     book.estimate[k], last = ones / n, book.estimate[k]
     if book.reading == MEAN:
         return
@@ -248,14 +248,14 @@ def observe_list(book, root, linear, a, b, ranking, clicks, examined, chance):
     for p in range(examined):
         k = ranking[p]
         observe(book, k, 1 if clicks[p] else 0, chance)
-        mean_index(book.estimate, root, linear, k, book.estimate[k], book.seen[k], a, b)
+        mean_index(book.estimate, root, linear, k, book.estimate[k], book.looks[k], a, b)
 
 
 @uncounted
 def wipe(book, root, linear, clock):
     """Empty all rows of a `Medians` with two axes, and what belongs to it."""
-    book.seen[:] = 0
-    book.wins[:] = 0
+    book.looks[:] = 0
+    book.clicks[:] = 0
     book.estimate[:] = 0.0
     book.blocks[:] = 0
     book.tally[:] = 0

@@ -134,24 +134,24 @@ def value_of(level, root, linear, k, s, lt, cap):
 
 
 @kernel
-def place_index(seen, level, root, linear, lt, least, cap, allowed, ranking, uniforms):
+def place_index(looks, level, root, linear, lt, least, cap, allowed, ranking, uniforms):
     """Rank by `value_of`; items seen fewer than `least` times go first. O(K)."""
     s = math.sqrt(lt)
-    index = np.empty(seen.size)
-    for k in range(seen.size):
+    index = np.empty(looks.size)
+    for k in range(looks.size):
         v = value_of(level, root, linear, k, s, lt, cap)
-        v = np.inf if seen[k] < least else v
+        v = np.inf if looks[k] < least else v
         index[k] = v if allowed[k] else -np.inf
     arrange(index, ranking, uniforms)
 
 
 @kernel
-def rank_by_index(seen, level, root, linear, t, least, cap, allowed, ranking, rng):
+def rank_by_index(looks, level, root, linear, t, least, cap, allowed, ranking, rng):
     """`place_index` at round t with `ranking.size` uniforms from `rng`; the clock is log(max(t, 2))."""
     uniforms = np.empty(ranking.size)
     for p in range(ranking.size):
         uniforms[p] = rng.random()
-    place_index(seen, level, root, linear, math.log(max(t, 2)), least, cap, allowed, ranking, uniforms)
+    place_index(looks, level, root, linear, math.log(max(t, 2)), least, cap, allowed, ranking, uniforms)
 
 
 @uncounted
@@ -163,13 +163,13 @@ def mean_index(level, root, linear, k, mean, n, a, b):
 
 
 @uncounted
-def count_bits(seen, wins, ranking, clicks, examined):
+def count_bits(looks, clicks, ranking, bits, examined):
     """Add the bits of the examined positions to the items' counts."""
     for p in range(examined):
         k = ranking[p]
-        seen[k] += 1
-        if clicks[p]:
-            wins[k] += 1
+        looks[k] += 1
+        if bits[p]:
+            clicks[k] += 1
 
 
 @uncounted

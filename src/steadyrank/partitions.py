@@ -63,12 +63,12 @@ def fill_block(book, k, bit, b):
 def shuffle_in(book, k, bit, chance):
     """Insert a bit into item k's random partition: one step of the inside-out shuffle, seen through its blocks.
 
-    The new bit takes a uniformly random place among n (`seen` counts it already); the bit that was there moves
+    The new bit takes a uniformly random place among n (`looks` counts it already); the bit that was there moves
     to the end. Places are numbered block by block, blocks by their number of ones, ones first within a block.
     Returns whether the estimate may have changed. O(b).
     """
     b = book.block
-    place = int(uniform(chance) * book.seen[k])
+    place = int(uniform(chance) * book.looks[k])
     moved = bit
     changed = False
     if place < book.blocks[k] * b:

@@ -18,8 +18,8 @@ class Poison(NamedTuple):
     """Honest counts of each item, and the clicks hidden so far."""
 
     target: Bools  # [K] items to be made attractive
-    seen: Ints  # [K] observations before the attack
-    wins: Ints  # [K] clicks before the attack
+    looks: Ints  # [K] observations before the attack
+    clicks: Ints  # [K] clicks before the attack
     hidden: Ints  # [K] clicks hidden
     margin: float  # Delta_0
     delta: float
@@ -37,11 +37,11 @@ def floor_of_targets(book):
     lowest = np.inf
     for q in range(book.target.size):
         if book.target[q]:
-            n = book.seen[q]
+            n = book.looks[q]
             bound = 0.0
             if n > 0:
                 width = math.sqrt(math.log(math.pi**2 * book.target.size * n * n / (3.0 * book.delta)) / (2.0 * n))
-                bound = max(book.wins[q] / n - 2.0 * width - book.margin, 0.0)
+                bound = max(book.clicks[q] / n - 2.0 * width - book.margin, 0.0)
             lowest = min(lowest, bound)
     return lowest
 
@@ -53,11 +53,11 @@ def hides(book, ranking, clicks, examined, may):
     A non-target's click is hidden while its mean, less what was hidden of it, is above the targets' floor: alpha > 0
     in Jun et al.
     """
-    count_bits(book.seen, book.wins, ranking, clicks, examined)  # the honest ones
+    count_bits(book.looks, book.clicks, ranking, clicks, examined)  # the honest ones
     k = ranking[examined - 1]
     if not (may and clicks[examined - 1]) or book.target[k]:
         return False
-    if book.wins[k] - book.hidden[k] - book.seen[k] * floor_of_targets(book) <= 0.0:
+    if book.clicks[k] - book.hidden[k] - book.looks[k] * floor_of_targets(book) <= 0.0:
         return False
     book.hidden[k] += 1
     return True

@@ -18,8 +18,8 @@ def log_beta(a, b):
 
 
 @uncounted
-def log_predictive(wins, seen, a, b, most):
-    """Log chance of one order of `wins` clicks in `seen` looks at an item whose attraction is Beta(a, b).
+def log_predictive(clicks, looks, a, b, most):
+    """Log chance of one order of `clicks` in `looks` at an item whose attraction is Beta(a, b).
 
     Of a + b pseudo-counts at most `most` count: whatever was learnt, attraction may have moved a little since. An
     attraction near 0 or 1 keeps half a pseudo-count against it.
@@ -28,18 +28,18 @@ def log_predictive(wins, seen, a, b, most):
     if total > most:
         a = max(a * most / total, 0.5)
         b = max(b * most / total, 0.5)
-    if seen > FEW:
-        return log_beta(a + wins, b + seen - wins) - log_beta(a, b)
+    if looks > FEW:
+        return log_beta(a + clicks, b + looks - clicks) - log_beta(a, b)
     chance = 1.0
-    for i in range(wins):
+    for i in range(clicks):
         chance *= (a + i) / (a + b + i)
-    for i in range(seen - wins):
-        chance *= (b + i) / (a + b + wins + i)
+    for i in range(looks - clicks):
+        chance *= (b + i) / (a + b + clicks + i)
     return math.log(chance)
 
 
 @uncounted
-def fit_prior(seen, wins, prior):
+def fit_prior(looks, clicks, prior):
     """Move `prior`, float64[2], towards the Beta from which the items' attractions seem to be drawn.
 
     Each step replaces it by the Beta with the mean and the variance of the average posterior of the items seen, an
@@ -52,10 +52,10 @@ def fit_prior(seen, wins, prior):
         items = 0
         first = 0.0
         second = 0.0
-        for k in range(seen.size):
-            if seen[k] > 0:
-                total = a + b + seen[k]
-                p = (a + wins[k]) / total
+        for k in range(looks.size):
+            if looks[k] > 0:
+                total = a + b + looks[k]
+                p = (a + clicks[k]) / total
                 items += 1
                 first += p
                 second += p * p + p * (1.0 - p) / (total + 1.0)

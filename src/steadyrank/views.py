@@ -13,7 +13,7 @@ class Regime:
     start: int  # its first round
     rounds: int  # how many it has
     estimate: Floats  # [K] attraction of each item in it, posterior mean
-    seen: Ints  # [K] looks behind each estimate; 0: the estimate is what items have in common
+    looks: Ints  # [K] looks behind each estimate; 0: the estimate is what items have in common
     weight: Floats  # [K] these, and how many looks the prior stands for
 
 

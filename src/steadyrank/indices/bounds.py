@@ -85,7 +85,7 @@ def look_ahead(level, root, linear, k, cap, marks):
 
 
 @uncounted
-def keep(bounds, seen, level, root, linear, cap, clock, t, ranking, examined, guess):
+def keep(bounds, looks, level, root, linear, cap, clock, t, ranking, examined, guess):
     """After an update at round t that changed the examined items: make the bounds right for the rounds to come.
 
     `guess` is what the rank returned. About O(sqrt(d K)), and O(K) once every thousandth of t.
@@ -93,7 +93,7 @@ def keep(bounds, seen, level, root, linear, cap, clock, t, ranking, examined, gu
     ahead, sure, pool, window, marks = bounds
     marks[GUESS] = guess
     if t >= window[LAST]:
-        renew(bounds, seen, level, root, linear, cap, clock, t + 1, ranking.size)
+        renew(bounds, looks, level, root, linear, cap, clock, t + 1, ranking.size)
         return
     d = ranking.size
     were, gone, outside = counts_tie(bounds), 0, -np.inf
@@ -120,17 +120,17 @@ def keep(bounds, seen, level, root, linear, cap, clock, t, ranking, examined, gu
 
 
 @uncounted
-def renew(bounds, seen, level, root, linear, cap, clock, first, d):
+def renew(bounds, looks, level, root, linear, cap, clock, first, d):
     """Bound all items from round `first` on."""
     ahead, window, marks = bounds.ahead, bounds.window, bounds.marks
     last = first + first // _WINDOW + _SHORTEST
     marks[S0], marks[L0] = time_parts(first, clock)
     marks[S1], marks[L1] = time_parts(last, clock)
     marks[ALIKE] = 0.0
-    fewest = seen[0]
+    fewest = looks[0]
     for k in range(ahead.size):
         ahead[k] = look_ahead(level, root, linear, k, cap, marks)
-        fewest = min(fewest, seen[k])
+        fewest = min(fewest, looks[k])
     window[FIRST], window[LAST], window[FEWEST] = first, last, fewest
     refill(bounds, level, root, linear, cap, d)
 

@@ -32,14 +32,14 @@ def draw_over(a, b, least, rng):
 
 
 @uncounted
-def draw_all(seen, wins, a, b, allowed, rng, index):
+def draw_all(looks, clicks, a, b, allowed, rng, index):
     """Write a draw from each allowed item's posterior, with prior Beta(a, b), into `index`; -inf for the rest."""
     for k in range(index.size):
-        index[k] = draw_over(a + wins[k], b + seen[k] - wins[k], 0.0, rng) if allowed[k] else -np.inf
+        index[k] = draw_over(a + clicks[k], b + looks[k] - clicks[k], 0.0, rng) if allowed[k] else -np.inf
 
 
 @uncounted
-def draw_top(seen, wins, a, b, allowed, rng, index, best):
+def draw_top(looks, clicks, a, b, allowed, rng, index, best):
     """`draw_all`, but -inf also for some draws that are not among the `best.size` largest, which go to `best`.
 
     O(K), and O(best.size) for each draw that is among the largest so far.
@@ -51,7 +51,7 @@ def draw_top(seen, wins, a, b, allowed, rng, index, best):
         if not allowed[k]:
             continue
         least = best[d - 1] if filled == d else 0.0
-        value = draw_over(a + wins[k], b + seen[k] - wins[k], min(least, 1.0 - 1e-12), rng)
+        value = draw_over(a + clicks[k], b + looks[k] - clicks[k], min(least, 1.0 - 1e-12), rng)
         if filled == d and value < least:
             continue
         index[k] = value

@@ -20,9 +20,9 @@ L0, END = range(2)  # places of `epoch`
 
 
 @uncounted
-def draw_line(n, wins, level, root, linear, k, l0, q):
+def draw_line(n, clicks, level, root, linear, k, l0, q):
     """The tangent at l0, where the index is q, of item k, seen n times; and half of |q''| there, as `root`."""
-    mean = wins / n
+    mean = clicks / n
     slope = q * (1.0 - q) / (n * (q - mean)) if q - mean > 1e-15 else 0.0
     linear[k] = slope
     level[k] = q - slope * l0 + SLACK
@@ -30,38 +30,38 @@ def draw_line(n, wins, level, root, linear, k, l0, q):
 
 
 @uncounted
-def keep_kl(bounds, seen, wins, level, root, linear, epoch, t, ranking, examined, guess):
+def keep_kl(bounds, looks, clicks, level, root, linear, epoch, t, ranking, examined, guess):
     """`keep` for the KL index. O(d) tangents, and K once t has grown by a twentieth."""
     first = t + 1
     if t >= bounds.window[LAST] and first > epoch[END]:
         epoch[L0] = time_parts(first, 1)[1]
         epoch[END] = first + first // _EPOCH + _EPOCH
-        draw_all(bounds.pool, seen, wins, level, root, linear, epoch[L0])
+        draw_all(bounds.pool, looks, clicks, level, root, linear, epoch[L0])
         bounds.marks[GUESS] = guess
-        renew(bounds, seen, level, root, linear, np.inf, 1, first, ranking.size)
+        renew(bounds, looks, level, root, linear, np.inf, 1, first, ranking.size)
     else:
         for p in range(examined):
             k = ranking[p]
-            q = kl_upper(wins[k] / seen[k], seen[k], epoch[L0])
-            draw_line(seen[k], wins[k], level, root, linear, k, epoch[L0], q)
-        keep(bounds, seen, level, root, linear, np.inf, 1, t, ranking, examined, guess)
+            q = kl_upper(clicks[k] / looks[k], looks[k], epoch[L0])
+            draw_line(looks[k], clicks[k], level, root, linear, k, epoch[L0], q)
+        keep(bounds, looks, level, root, linear, np.inf, 1, t, ranking, examined, guess)
 
 
 @uncounted
-def draw_all(scratch, seen, wins, level, root, linear, l0):
+def draw_all(scratch, looks, clicks, level, root, linear, l0):
     """The tangents of all items that were seen."""
     n = 0
-    for k in range(seen.size):
+    for k in range(looks.size):
         scratch[n] = k
-        n += seen[k] > 0
-    solve(scratch, level, n, seen, wins, l0)
+        n += looks[k] > 0
+    solve(scratch, level, n, looks, clicks, l0)
     for i in range(n - 1, -1, -1):  # the i-th index lies in level[i], and i is at most its item
         k = scratch[i]
-        draw_line(seen[k], wins[k], level, root, linear, k, l0, level[i])
+        draw_line(looks[k], clicks[k], level, root, linear, k, l0, level[i])
 
 
 @uncounted
-def rank_by_kl(bounds, seen, wins, level, root, linear, epoch, t, allowed, ranking, note, rng):
+def rank_by_kl(bounds, looks, clicks, level, root, linear, epoch, t, allowed, ranking, note, rng):
     """Rank by the KL index, items never seen first, ties as in `arrange`; returns the next guess, for `keep_kl`."""
     d, size, guess, reach = ranking.size, bounds.window[POOL], bounds.marks[GUESS], bounds.marks[REACH]
     lt, n = time_parts(t, 1)[1], 0
@@ -73,20 +73,20 @@ def rank_by_kl(bounds, seen, wins, level, root, linear, epoch, t, allowed, ranki
         spare, equals = stack_ints(room(d) + 1), stack_ints(room(d))
         w = (lt - epoch[L0]) ** 2 + 1e-300
         if counts_tie(bounds):
-            index = seen, wins, level, root, linear, w, lt
+            index = looks, clicks, level, root, linear, w, lt
             n = rank_tied_kl(bounds, *index, allowed, ranking, note, items, values, spare, equals)
         else:
             index = level, root, linear, 0.0, lt, w, np.inf
             n = gather(bounds.pool, size, reach, guess, *index, allowed, d, items, values)
             if n > 0:
                 guess = place(values, n, ranking, note, spare)
-                if not clear(items, values, n, seen, wins, root, w, ranking):
-                    solve(items, values, n, seen, wins, lt)
+                if not clear(items, values, n, looks, clicks, root, w, ranking):
+                    solve(items, values, n, looks, clicks, lt)
                     guess = place(values, n, ranking, note, spare)
                 name(items, ranking)
     if n == 0:
         size = 0 if counts_tie(bounds) or not held else size
-        rank_all(seen, wins, bounds.pool, size, reach, lt, allowed, ranking, note[:d])
+        rank_all(looks, clicks, bounds.pool, size, reach, lt, allowed, ranking, note[:d])
     for p in range(d):
         note[p] = 0.0
     return guess
@@ -94,7 +94,7 @@ def rank_by_kl(bounds, seen, wins, level, root, linear, epoch, t, allowed, ranki
 
 @uncounted
 def rank_tied_kl(
-    bounds, seen, wins, level, root, linear, w, lt, allowed, ranking, note, items, values, spare, equals
+    bounds, looks, clicks, level, root, linear, w, lt, allowed, ranking, note, items, values, spare, equals
 ):
     """`rank_tied` for the KL index: by tangents if they tell what beats the tie, in which order; else by indices."""
     pool, marks, size, d = bounds.pool, bounds.marks, bounds.window[POOL], ranking.size
@@ -114,13 +114,13 @@ def rank_tied_kl(
     if told and n > 0:
         best = ranking[: min(n, d)]
         place(values, n, best, note, spare)
-        told = clear(items, values, n, seen, wins, root, w, best)
+        told = clear(items, values, n, looks, clicks, root, w, best)
     if not told:
         k = 0
         while bounds.ahead[k] < np.inf:
             k += 1
-        tie = kl_upper(wins[k] / seen[k], seen[k], lt)
-        solve(pool, values, size, seen, wins, lt)
+        tie = kl_upper(clicks[k] / looks[k], looks[k], lt)
+        solve(pool, values, size, looks, clicks, lt)
         n = 0
         for i in range(size):
             v = values[i]
@@ -132,7 +132,7 @@ def rank_tied_kl(
 
 
 @uncounted
-def clear(items, values, n, seen, wins, root, w, ranking):
+def clear(items, values, n, looks, clicks, root, w, ranking):
     """Whether the tangents alone tell which candidates are the best, and in which order.
 
     Each must lie surely above the next; equal tangents must belong to equal (n, S). `ranking` has their numbers.
@@ -142,13 +142,13 @@ def clear(items, values, n, seen, wins, root, w, ranking):
     for i in range(n):
         v = values[i]
         after = v if after < v < values[last] else after
-        if v == values[last] and not alike(items[i], items[last], seen, wins):
+        if v == values[last] and not alike(items[i], items[last], looks, clicks):
             return False
     for p in range(ranking.size - 1, -1, -1):
         i = ranking[p]
         if values[i] > values[last]:
             after, last = values[last], i
-        elif not alike(items[i], items[last], seen, wins):
+        elif not alike(items[i], items[last], looks, clicks):
             return False
         if at_least(values[i], root[items[i]], w) <= after:
             return False
@@ -156,19 +156,19 @@ def clear(items, values, n, seen, wins, root, w, ranking):
 
 
 @uncounted
-def alike(k, m, seen, wins):
+def alike(k, m, looks, clicks):
     """Whether two items have the same counts, hence the same index."""
-    return seen[k] == seen[m] and wins[k] == wins[m]
+    return looks[k] == looks[m] and clicks[k] == clicks[m]
 
 
 @uncounted
-def solve(items, values, n, seen, wins, lt):
+def solve(items, values, n, looks, clicks, lt):
     """The indices of n items that were seen; equal (n, S) are mostly solved once."""
     memo_n, memo_s, memo_q = stack_ints(_MEMO), stack_ints(_MEMO), stack_floats(_MEMO)
     for i in range(_MEMO):
         memo_n[i] = 0
     for i in range(n):
-        size, ones = seen[items[i]], wins[items[i]]
+        size, ones = looks[items[i]], clicks[items[i]]
         m = (31 * size + ones) % _MEMO
         if memo_n[m] != size or memo_s[m] != ones:
             memo_n[m], memo_s[m], memo_q[m] = size, ones, kl_upper(ones / size, size, lt)
@@ -176,12 +176,12 @@ def solve(items, values, n, seen, wins, lt):
 
 
 @kernel
-def rank_all(seen, wins, pool, size, reach, lt, allowed, ranking, uniforms):
+def rank_all(looks, clicks, pool, size, reach, lt, allowed, ranking, uniforms):
     """Rank by the index of every item in the pool, or of all if too few of them surely beat the others."""
-    index = np.full(seen.size, -np.inf)
+    index = np.full(looks.size, -np.inf)
     if size > 0:
         values, enough = np.empty(size), 0
-        solve(pool, values, size, seen, wins, lt)
+        solve(pool, values, size, looks, clicks, lt)
         for i in range(size):
             index[pool[i]] = values[i] if allowed[pool[i]] else -np.inf
             enough += index[pool[i]] >= reach
@@ -189,13 +189,13 @@ def rank_all(seen, wins, pool, size, reach, lt, allowed, ranking, uniforms):
             arrange(index, ranking, uniforms)
             return
     fresh = 0
-    for k in range(seen.size):
-        index[k] = np.inf if allowed[k] and seen[k] == 0 else -np.inf
+    for k in range(looks.size):
+        index[k] = np.inf if allowed[k] and looks[k] == 0 else -np.inf
         fresh += index[k] == np.inf
     if fresh < ranking.size:
-        known = np.flatnonzero(seen > 0)
+        known = np.flatnonzero(looks > 0)
         values = np.empty(known.size)
-        solve(known, values, known.size, seen, wins, lt)
+        solve(known, values, known.size, looks, clicks, lt)
         for i in range(known.size):
             index[known[i]] = values[i] if allowed[known[i]] else -np.inf
     arrange(index, ranking, uniforms)

@@ -18,7 +18,7 @@ def hold(bounds, t, least):
 
 
 @uncounted
-def rank_by_bounds(bounds, seen, level, root, linear, t, least, cap, allowed, ranking, note, rng):
+def rank_by_bounds(bounds, looks, level, root, linear, t, least, cap, allowed, ranking, note, rng):
     """`rank_by_index` by way of the bounds where they hold: the same ranking and the same draws from `rng`.
 
     Returns the next guess, for `keep`. The front of `note` holds the uniforms meanwhile and is zero again afterwards.
@@ -43,7 +43,7 @@ def rank_by_bounds(bounds, seen, level, root, linear, t, least, cap, allowed, ra
                 guess = place(values, n, ranking, note, spare)
                 name(items, ranking)
     if n == 0:
-        place_index(seen, level, root, linear, lt, least, cap, allowed, ranking, note[:d])
+        place_index(looks, level, root, linear, lt, least, cap, allowed, ranking, note[:d])
     for p in range(d):
         note[p] = 0.0
     return guess

@@ -19,8 +19,8 @@ class BatchRank(NamedTuple):
     """
 
     batch: Ints  # [K] which batch an item is in, -1 when dropped
-    seen: Ints  # [K] views in the batch's stage
-    wins: Ints  # [K]
+    looks: Ints  # [K] views in the batch's stage
+    clicks: Ints  # [K]
     first: Ints  # [length] a batch's first position
     size: Ints  # [length] its number of positions, 0 when unused
     stage: Ints  # [length]
@@ -42,11 +42,11 @@ class BatchRank(NamedTuple):
         for place in range(self.first.size):
             for b in range(self.first.size):
                 if self.size[b] > 0 and self.first[b] == place:
-                    filled = fill(self.batch, self.seen, b, self.size[b], left, ranking, filled, rng)
-        fill(self.batch, self.seen, ANY, ranking.size, left, ranking, filled, rng)
+                    filled = fill(self.batch, self.looks, b, self.size[b], left, ranking, filled, rng)
+        fill(self.batch, self.looks, ANY, ranking.size, left, ranking, filled, rng)
 
     def update(self, t, ranking, note, clicks, examined):
-        count_least(self.batch, self.seen, self.wins, self.first.size, ranking, clicks)
+        count_least(self.batch, self.looks, self.clicks, self.first.size, ranking, clicks)
         for b in range(self.first.size):
-            if self.size[b] > 0 and complete(self.batch, self.seen, b, stage_length(self.stage[b], self.log_t)):
-                finish(self.batch, self.seen, self.wins, self.first, self.size, self.stage, b, self.log_t)
+            if self.size[b] > 0 and complete(self.batch, self.looks, b, stage_length(self.stage[b], self.log_t)):
+                finish(self.batch, self.looks, self.clicks, self.first, self.size, self.stage, b, self.log_t)

@@ -16,8 +16,8 @@ class CascadeKLUCB(NamedTuple):
     No defence. Minimax-optimal on clean feedback up to logarithms (Vial et al. 2022).
     """
 
-    seen: Ints  # [K]
-    wins: Ints  # [K]
+    looks: Ints  # [K]
+    clicks: Ints  # [K]
     level: Floats  # [K] with `root` and `linear`: the tangent of the index, and how fast the index leaves it
     root: Floats  # [K]
     linear: Floats  # [K]
@@ -33,10 +33,10 @@ class CascadeKLUCB(NamedTuple):
         return cls(*counts, np.zeros(k), np.zeros(k), np.zeros(k), np.zeros(2), Bounds.create(k))
 
     def rank(self, t, allowed, ranking, note, rng):
-        index = self.seen, self.wins, self.level, self.root, self.linear, self.epoch
+        index = self.looks, self.clicks, self.level, self.root, self.linear, self.epoch
         note[0] = rank_by_kl(self.bounds, *index, t, allowed, ranking, note, rng)
 
     def update(self, t, ranking, note, clicks, examined):
-        count_bits(self.seen, self.wins, ranking, clicks, examined)
-        index = self.seen, self.wins, self.level, self.root, self.linear, self.epoch
+        count_bits(self.looks, self.clicks, ranking, clicks, examined)
+        index = self.looks, self.clicks, self.level, self.root, self.linear, self.epoch
         keep_kl(self.bounds, *index, t, ranking, examined, note[0])

@@ -33,7 +33,7 @@ class CascadeRAC(NamedTuple):
         return cls(book, int(problem.length))
 
     def rank(self, t, allowed, ranking, note, rng):
-        layer = draw_layer(self.book.seen.shape[0], rng.random())
+        layer = draw_layer(self.book.looks.shape[0], rng.random())
         note[0] = layer
         rank_by_position(self.book, layer, acting_layer(self.book, layer, self.length), allowed, ranking, rng)
 

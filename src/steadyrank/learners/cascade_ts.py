@@ -14,8 +14,8 @@ class CascadeTS(NamedTuple):
     The strongest published learner on clean feedback at these sizes, and the easiest to mislead early.
     """
 
-    seen: Ints  # [K]
-    wins: Ints  # [K]
+    looks: Ints  # [K]
+    clicks: Ints  # [K]
 
     live = True
 
@@ -24,11 +24,11 @@ class CascadeTS(NamedTuple):
         return cls(np.zeros(problem.n_items, np.int64), np.zeros(problem.n_items, np.int64))
 
     def rank(self, t, allowed, ranking, note, rng):
-        index = np.full(self.seen.size, -np.inf)
-        for k in range(self.seen.size):
+        index = np.full(self.looks.size, -np.inf)
+        for k in range(self.looks.size):
             if allowed[k]:
-                index[k] = rng.beta(1.0 + self.wins[k], 1.0 + self.seen[k] - self.wins[k])
+                index[k] = rng.beta(1.0 + self.clicks[k], 1.0 + self.looks[k] - self.clicks[k])
         top(index, ranking, rng)
 
     def update(self, t, ranking, note, clicks, examined):
-        count_bits(self.seen, self.wins, ranking, clicks, examined)
+        count_bits(self.looks, self.clicks, ranking, clicks, examined)

@@ -18,8 +18,8 @@ class CascadeUCB1(NamedTuple):
     Settings: `c`, width of the confidence interval.
     """
 
-    seen: Ints  # [K]
-    wins: Ints  # [K]
+    looks: Ints  # [K]
+    clicks: Ints  # [K]
     level: Floats  # [K] S / n
     root: Floats  # [K] sqrt(c / n)
     linear: Floats  # [K] zero
@@ -35,12 +35,12 @@ class CascadeUCB1(NamedTuple):
         return cls(*counts, np.zeros(k), np.zeros(k), np.zeros(k), Bounds.create(k), real("c", c, 0.0))
 
     def rank(self, t, allowed, ranking, note, rng):
-        index = self.bounds, self.seen, self.level, self.root, self.linear
+        index = self.bounds, self.looks, self.level, self.root, self.linear
         note[0] = rank_by_bounds(*index, t, 1, np.inf, allowed, ranking, note, rng)
 
     def update(self, t, ranking, note, clicks, examined):
-        count_bits(self.seen, self.wins, ranking, clicks, examined)
+        count_bits(self.looks, self.clicks, ranking, clicks, examined)
         for k in ranking[:examined]:
-            self.level[k] = self.wins[k] / self.seen[k]
-            self.root[k] = math.sqrt(self.c / self.seen[k])
-        keep(self.bounds, self.seen, self.level, self.root, self.linear, np.inf, 0, t, ranking, examined, note[0])
+            self.level[k] = self.clicks[k] / self.looks[k]
+            self.root[k] = math.sqrt(self.c / self.looks[k])
+        keep(self.bounds, self.looks, self.level, self.root, self.linear, np.inf, 0, t, ranking, examined, note[0])

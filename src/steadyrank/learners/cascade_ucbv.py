@@ -20,8 +20,8 @@ class CascadeUCBV(NamedTuple):
     Settings: `a`, `b`, widths of the variance and the bias term.
     """
 
-    seen: Ints  # [K]
-    wins: Ints  # [K]
+    looks: Ints  # [K]
+    clicks: Ints  # [K]
     level: Floats  # [K] S / n
     root: Floats  # [K] a sqrt(m (1 - m) / n)
     linear: Floats  # [K] b / n
@@ -46,12 +46,12 @@ class CascadeUCBV(NamedTuple):
         )
 
     def rank(self, t, allowed, ranking, note, rng):
-        index = self.bounds, self.seen, self.level, self.root, self.linear
+        index = self.bounds, self.looks, self.level, self.root, self.linear
         note[0] = rank_by_bounds(*index, t, 1, 1.0, allowed, ranking, note, rng)
 
     def update(self, t, ranking, note, clicks, examined):
-        count_bits(self.seen, self.wins, ranking, clicks, examined)
+        count_bits(self.looks, self.clicks, ranking, clicks, examined)
         for k in ranking[:examined]:
-            mean = self.wins[k] / self.seen[k]
-            mean_index(self.level, self.root, self.linear, k, mean, self.seen[k], self.a, self.b)
-        keep(self.bounds, self.seen, self.level, self.root, self.linear, 1.0, 0, t, ranking, examined, note[0])
+            mean = self.clicks[k] / self.looks[k]
+            mean_index(self.level, self.root, self.linear, k, mean, self.looks[k], self.a, self.b)
+        keep(self.bounds, self.looks, self.level, self.root, self.linear, 1.0, 0, t, ranking, examined, note[0])

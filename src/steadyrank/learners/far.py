@@ -42,7 +42,7 @@ class FAR(NamedTuple):
         for p in range(ranking.size):
             for k in range(free.size):
                 eligible[k] = free[k] and pending[k] == 0
-            j = pick_least(self.book.seen[0], eligible, rng.random())
+            j = pick_least(self.book.looks[0], eligible, rng.random())
             ranking[p] = j
             free[j] = False
             for k in range(free.size):

@@ -36,8 +36,8 @@ class FTRL(NamedTuple):
     weight: Floats  # [K] squared factor of the regulariser
     logits: Floats  # [K] of the marginals
     price: Floats  # [2] multiplier of the constraint; residual of the last solution
-    seen: Ints  # [K]
-    wins: Ints  # [K]
+    looks: Ints  # [K]
+    clicks: Ints  # [K]
     clock: Ints  # [1] rounds learnt from
     variant: int
     weights: int
@@ -102,17 +102,17 @@ class FTRL(NamedTuple):
             if self.variant <= LBINFV:
                 self.weight[k] += off * off * min(1.0, 2.0 * (1.0 - x) / (self.gamma * x * x)) / self.gamma
             if self.weights == PLUG_IN:
-                mean = self.wins[k] / self.seen[k] if self.seen[k] > 0 else 0.0
+                mean = self.clicks[k] / self.looks[k] if self.looks[k] > 0 else 0.0
                 reach *= 1.0 - min(max(mean, _MEAN), 1.0 - _MEAN)
         for k in range(self.losses.size):
             self.losses[k] += self.guess[k]
-        count_bits(self.seen, self.wins, ranking, clicks, examined)
+        count_bits(self.looks, self.clicks, ranking, clicks, examined)
         for p in range(1 if self.weights == FIRST_ONLY else examined):
             k = ranking[p]
             if self.variant == LBINF:
                 self.guess[k] += ((0.0 if clicks[p] else 1.0) - self.guess[k]) / 4.0
             elif self.variant == LBINFV:
-                self.guess[k] = (0.5 + self.seen[k] - self.wins[k]) / (1.0 + self.seen[k])
+                self.guess[k] = (0.5 + self.looks[k] - self.clicks[k]) / (1.0 + self.looks[k])
         self.clock[0] += 1
         lead(
             self.variant,

@@ -116,10 +116,10 @@ class MUCBV(NamedTuple):
         if t <= self.warmup_rounds:
             rank_warmup(self.warmup, t, self.repeats, allowed, ranking, rng)
         else:
-            index = self.bounds, self.book.seen, self.book.estimate, self.root, self.linear
+            index = self.bounds, self.book.looks, self.book.estimate, self.root, self.linear
             note[0] = rank_by_bounds(*index, t, self.least, 1.0, allowed, ranking, note, rng)
 
     def update(self, t, ranking, note, clicks, examined):
         observe_list(self.book, self.root, self.linear, self.a, self.b, ranking, clicks, examined, self.chance)
-        index = self.book.seen, self.book.estimate, self.root, self.linear
+        index = self.book.looks, self.book.estimate, self.root, self.linear
         keep(self.bounds, *index, 1.0, 0, t, ranking, examined, note[0])

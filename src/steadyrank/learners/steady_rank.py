@@ -50,19 +50,19 @@ class SteadyRank(NamedTuple):
         regimes = self.regimes
         current = regimes.tally[CURRENT]
         a, b = regimes.prior[current, 0], regimes.prior[current, 1]
-        seen, wins = totals(regimes, current)
+        looks, clicks = totals(regimes, current)
         index = np.empty(allowed.size)
         other = rival(regimes, self.window)
         if other < 0 or self.caution == 0.0:
-            draw_top(seen, wins, a, b, allowed, rng, index, np.empty(ranking.size))
+            draw_top(looks, clicks, a, b, allowed, rng, index, np.empty(ranking.size))
             top(index, ranking, rng)
             return
-        draw_all(seen, wins, a, b, allowed, rng, index)
+        draw_all(looks, clicks, a, b, allowed, rng, index)
         a, b = regimes.prior[other, 0], regimes.prior[other, 1]
-        seen, wins = totals(regimes, other)
+        looks, clicks = totals(regimes, other)
         mean = np.empty(allowed.size)
         for k in range(allowed.size):
-            mean[k] = (a + wins[k]) / (a + b + seen[k])
+            mean[k] = (a + clicks[k]) / (a + b + looks[k])
         weight = self.caution * (1.0 - (regimes.rounds[current] + self.window) / regimes.rounds[other])
         hedged_list(index, mean, weight, ranking, rng)
 
@@ -85,10 +85,10 @@ class SteadyRank(NamedTuple):
         found = []
         for place in np.argsort(r.number[: r.tally[STORED]]):
             a, b = r.prior[place]
-            seen, wins = r.seen[place] + r.late_seen[place], r.wins[place] + r.late_wins[place]
-            estimate = (a + wins) / (a + b + seen)
+            looks, clicks = r.looks[place] + r.late_looks[place], r.clicks[place] + r.late_clicks[place]
+            estimate = (a + clicks) / (a + b + looks)
             sizes = int(r.number[place]), int(r.start[place]), int(r.rounds[place])
-            found.append(Regime(*sizes, estimate, seen, a + b + seen))
+            found.append(Regime(*sizes, estimate, looks, a + b + looks))
         current = int(r.number[r.tally[CURRENT]])
         trusted = max(found, key=lambda regime: (regime.rounds, regime.number == current))
         rounds = int(r.tally[LEARNT])

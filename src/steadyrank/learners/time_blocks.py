@@ -23,8 +23,8 @@ class TimeBlocks(NamedTuple):
     """
 
     book: TimeMedians
-    seen: Ints  # [K]
-    wins: Ints  # [K]
+    looks: Ints  # [K]
+    clicks: Ints  # [K]
     level: Floats  # [K]
     root: Floats  # [K]
     linear: Floats  # [K]
@@ -55,17 +55,17 @@ class TimeBlocks(NamedTuple):
         )
 
     def rank(self, t, allowed, ranking, note, rng):
-        index = self.bounds, self.seen, self.level, self.root, self.linear
+        index = self.bounds, self.looks, self.level, self.root, self.linear
         note[0] = rank_by_bounds(*index, t, 1, 1.0, allowed, ranking, note, rng)
 
     def update(self, t, ranking, note, clicks, examined):
         for p in range(examined):
             k = ranking[p]
             bit = 1 if clicks[p] else 0
-            self.seen[k] += 1
-            self.wins[k] += bit
+            self.looks[k] += 1
+            self.clicks[k] += bit
             observe_in_time(self.book, k, bit)
-            n = self.seen[k]
-            mean = self.wins[k] / n if n < self.mean_until else median_in_time(self.book, k)
+            n = self.looks[k]
+            mean = self.clicks[k] / n if n < self.mean_until else median_in_time(self.book, k)
             mean_index(self.level, self.root, self.linear, k, mean, n, self.a, self.b)
-        keep(self.bounds, self.seen, self.level, self.root, self.linear, 1.0, 0, t, ranking, examined, note[0])
+        keep(self.bounds, self.looks, self.level, self.root, self.linear, 1.0, 0, t, ranking, examined, note[0])

@@ -11,10 +11,10 @@ from ..kernels import count_bits, top_allowed
 
 
 @kernel
-def sample(n, wins, t, z):
+def sample(n, clicks, t, z):
     """One item's value in round t for the shared draw z."""
     lt = math.log(t + 1.0)
-    m = wins / n if n > 0 else 0.0
+    m = clicks / n if n > 0 else 0.0
     return m + z * max(math.sqrt(m * (1.0 - m) * lt / (n + 1)), lt / (n + 1))
 
 
@@ -24,8 +24,8 @@ class TSCascade(NamedTuple):
     Zhong, Cheung, Tan 2021, Algorithm 1 (TS-Cascade). m is S/n, 0 before any observation. No defence.
     """
 
-    seen: Ints  # [K]
-    wins: Ints  # [K]
+    looks: Ints  # [K]
+    clicks: Ints  # [K]
 
     live = True
 
@@ -35,10 +35,10 @@ class TSCascade(NamedTuple):
 
     def rank(self, t, allowed, ranking, note, rng):
         z = rng.standard_normal()
-        index = np.empty(self.seen.size)
-        for k in range(self.seen.size):
-            index[k] = sample(self.seen[k], self.wins[k], t, z)
+        index = np.empty(self.looks.size)
+        for k in range(self.looks.size):
+            index[k] = sample(self.looks[k], self.clicks[k], t, z)
         top_allowed(index, allowed, ranking, rng)
 
     def update(self, t, ranking, note, clicks, examined):
-        count_bits(self.seen, self.wins, ranking, clicks, examined)
+        count_bits(self.looks, self.clicks, ranking, clicks, examined)

@@ -22,7 +22,7 @@ def rank_by_base(learner, t, allowed, ranking, note, rng):
         expected = gcobe.theta(learner.plan, i) if learner.exact else learner.guesses[i]
         least = threshold(expected, learner.share, learner.cap)
         when = learner.clock[j] + 1 if private else t
-        index = learner.book.seen[j], learner.book.estimate[j], learner.root[j], learner.linear[j]
+        index = learner.book.looks[j], learner.book.estimate[j], learner.root[j], learner.linear[j]
         bounds = bounds_row(learner.bounds, j)
         note[2] = rank_by_bounds(bounds, *index, when, least, 1.0, allowed, ranking, note, rng)
         if learner.plan.counts[gcobe.PHASE] == 2:
@@ -44,7 +44,7 @@ def learn_from(learner, t, ranking, note, clicks, examined):
         observe_list(book, root, linear, learner.a, learner.b, ranking, clicks, examined, learner.chance)
         learner.clock[j] += 1
         when, bounds = learner.clock[j] if private else t, bounds_row(learner.bounds, j)
-        keep(bounds, book.seen, book.estimate, root, linear, 1.0, 0, when, ranking, examined, note[2])
+        keep(bounds, book.looks, book.estimate, root, linear, 1.0, 0, when, ranking, examined, note[2])
     if not learner.exact:
         judge(learner.active, learner.gains, learner.plays, learner.epoch, i, gain)
         return

@@ -17,7 +17,7 @@ def stage_length(stage, log_t):
 
 
 @kernel
-def finish(batch, seen, wins, first, size, stage, b, log_t):
+def finish(batch, looks, clicks, first, size, stage, b, log_t):
     """End a stage of batch b: split it, or drop the items surely below its last place and go on."""
     k = batch.size
     level = log_t + 3.0 * max(math.log(log_t), 0.0)
@@ -26,9 +26,9 @@ def finish(batch, seen, wins, first, size, stage, b, log_t):
     for i in range(k):
         if batch[i] == b:
             members += 1
-            low[i] = kl_lower(wins[i] / seen[i], seen[i], level)
-            high[i] = kl_upper(wins[i] / seen[i], seen[i], level)
-            seen[i] = wins[i] = 0
+            low[i] = kl_lower(clicks[i] / looks[i], looks[i], level)
+            high[i] = kl_upper(clicks[i] / looks[i], looks[i], level)
+            looks[i] = clicks[i] = 0
     order = np.empty(members, np.int64)
     largest(low, order)
     cut, after = 0, -np.inf
@@ -53,7 +53,7 @@ def finish(batch, seen, wins, first, size, stage, b, log_t):
 
 
 @kernel
-def fill(batch, seen, b, want, left, ranking, filled, rng):
+def fill(batch, looks, b, want, left, ranking, filled, rng):
     """Place up to `want` of batch b's least seen items in random order from place `filled` on; returns the new one.
 
     `left` marks the items that may still be placed.
@@ -62,7 +62,7 @@ def fill(batch, seen, b, want, left, ranking, filled, rng):
     can = 0
     for k in range(batch.size):
         mine = left[k] and (b == ANY or batch[k] == b)
-        index[k] = -seen[k] if mine else -np.inf
+        index[k] = -looks[k] if mine else -np.inf
         can += 1 if mine else 0
     part = ranking[filled : filled + min(want, can)]
     if part.size == 0:
@@ -76,23 +76,23 @@ def fill(batch, seen, b, want, left, ranking, filled, rng):
 
 
 @kernel
-def count_least(batch, seen, wins, n_batches, ranking, clicks):
+def count_least(batch, looks, clicks, n_batches, ranking, bits):
     """Count the listed items that were seen least in their batch; a place not examined counts as no click."""
     least = np.full(n_batches, 2**62)
     for k in range(batch.size):
         if batch[k] >= 0:
-            least[batch[k]] = min(least[batch[k]], seen[k])
+            least[batch[k]] = min(least[batch[k]], looks[k])
     for p in range(ranking.size):
         k = ranking[p]
-        if batch[k] >= 0 and seen[k] == least[batch[k]]:
-            seen[k] += 1
-            wins[k] += 1 if clicks[p] else 0
+        if batch[k] >= 0 and looks[k] == least[batch[k]]:
+            looks[k] += 1
+            clicks[k] += 1 if bits[p] else 0
 
 
 @kernel
-def complete(batch, seen, b, views):
+def complete(batch, looks, b, views):
     """Whether every item of batch b has that many views."""
     for k in range(batch.size):
-        if batch[k] == b and seen[k] < views:
+        if batch[k] == b and looks[k] < views:
             return False
     return True

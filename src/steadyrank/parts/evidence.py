@@ -37,15 +37,15 @@ class Rule(NamedTuple):
 
 
 @uncounted
-def predict(regimes, r, seen, wins, before, won, most):
-    """Log chance of `wins` in `seen` looks at an item of regime r, after `won` in `before`.
+def predict(regimes, r, looks, clicks, before, won, most):
+    """Log chance of `clicks` in `looks` looks at an item of regime r, after `won` in `before`.
 
     The prior counts no more than the looks before: an item unlike the others is no change.
     """
     a = regimes.test_prior[r, 0]
     b = regimes.test_prior[r, 1]
     weight = min(1.0, before / (a + b))
-    return log_predictive(wins, seen, a * weight + won, b * weight + before - won, most)
+    return log_predictive(clicks, looks, a * weight + won, b * weight + before - won, most)
 
 
 @uncounted
@@ -63,12 +63,12 @@ def restless(regimes, window, t):
 
 
 @uncounted
-def novelty(same, seen, wins, changed):
+def novelty(same, looks, clicks, changed):
     """Evidence of an item for a new regime: it keeps its attraction, or with chance `changed` draws it uniformly.
 
     `same` is the log chance of its feedback in the current regime. An item that did not change costs little.
     """
-    anew = log_beta(1.0 + wins, 1.0 + seen - wins) - same
+    anew = log_beta(1.0 + clicks, 1.0 + looks - clicks) - same
     if anew > 50.0:
         return anew + math.log(changed)  # the item kept adds nothing that a float holds
     return math.log(1.0 - changed + changed * math.exp(anew))
@@ -85,20 +85,20 @@ def weigh(regimes, rule, j, evidence):
     stored = regimes.tally[STORED]
     for r in range(stored + 1):
         evidence[r] = 0.0
-    for k in range(regimes.seen.shape[1]):
-        seen = regimes.span_seen[j, k]
-        before = regimes.seen[current, k] - seen
-        if seen == 0 or before < rule.known:
+    for k in range(regimes.looks.shape[1]):
+        looks = regimes.span_looks[j, k]
+        before = regimes.looks[current, k] - looks
+        if looks == 0 or before < rule.known:
             continue
-        wins = regimes.span_wins[j, k]
-        same = predict(regimes, current, seen, wins, before, regimes.wins[current, k] - wins, rule.most)
-        unknown = novelty(same, seen, wins, rule.changed)
+        clicks = regimes.span_clicks[j, k]
+        same = predict(regimes, current, looks, clicks, before, regimes.clicks[current, k] - clicks, rule.most)
+        unknown = novelty(same, looks, clicks, rule.changed)
         evidence[stored] += unknown
         for r in range(stored):
             if r == current:
                 continue
-            if regimes.seen[r, k] >= rule.known:
-                then = predict(regimes, r, seen, wins, regimes.seen[r, k], regimes.wins[r, k], rule.most)
+            if regimes.looks[r, k] >= rule.known:
+                then = predict(regimes, r, looks, clicks, regimes.looks[r, k], regimes.clicks[r, k], rule.most)
                 evidence[r] += then - same
             else:
                 evidence[r] += unknown
@@ -112,19 +112,19 @@ def distinct_evidence(regimes, rule, j, r):
     """
     current = regimes.tally[CURRENT]
     total = 0.0
-    for k in range(regimes.seen.shape[1]):
-        seen = regimes.span_seen[j, k]
-        before = regimes.seen[current, k] - seen
-        if seen == 0 or before < rule.known:
+    for k in range(regimes.looks.shape[1]):
+        looks = regimes.span_looks[j, k]
+        before = regimes.looks[current, k] - looks
+        if looks == 0 or before < rule.known:
             continue
-        wins = regimes.span_wins[j, k]
-        won = regimes.wins[current, k] - wins
-        same = predict(regimes, current, seen, wins, before, won, rule.most)
-        if regimes.seen[r, k] < rule.known:
-            total += novelty(same, seen, wins, rule.changed)
+        clicks = regimes.span_clicks[j, k]
+        won = regimes.clicks[current, k] - clicks
+        same = predict(regimes, current, looks, clicks, before, won, rule.most)
+        if regimes.looks[r, k] < rule.known:
+            total += novelty(same, looks, clicks, rule.changed)
             continue
-        then = predict(regimes, r, seen, wins, regimes.seen[r, k], regimes.wins[r, k], rule.most)
-        alike = predict(regimes, r, before, won, regimes.seen[r, k], regimes.wins[r, k], rule.most)
+        then = predict(regimes, r, looks, clicks, regimes.looks[r, k], regimes.clicks[r, k], rule.most)
+        alike = predict(regimes, r, before, won, regimes.looks[r, k], regimes.clicks[r, k], rule.most)
         alike -= log_beta(1.0 + won, 1.0 + before - won)
         share = 1.0 / (1.0 + math.exp(-min(max(alike, -30.0), 30.0)))  # never certain
         total += then - blend(then, same, share)

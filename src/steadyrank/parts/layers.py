@@ -18,8 +18,8 @@ from ..arrays import Counts, Floats, Ints
 class Layers(NamedTuple):
     """Statistics of each layer and item; 0 is the fastest layer."""
 
-    seen: Ints  # [layers, K]
-    wins: Ints  # [layers, K]
+    looks: Ints  # [layers, K]
+    clicks: Ints  # [layers, K]
     low: Floats  # [layers, K] lower end of the confidence interval
     high: Floats  # [layers, K] upper end
     beaten: Counts  # [layers, K] items whose interval lies wholly above, now
@@ -63,12 +63,12 @@ def observe_layer(book, layer, ranking, clicks, examined):
     low, high, beaten = book.low[layer], book.high[layer], book.beaten[layer]
     for p in range(examined):
         k = ranking[p]
-        book.seen[layer, k] += 1
-        book.wins[layer, k] += 1 if clicks[p] else 0
-        n = book.seen[layer, k]
+        book.looks[layer, k] += 1
+        book.clicks[layer, k] += 1 if clicks[p] else 0
+        n = book.looks[layer, k]
         width = book.rho * (math.sqrt(book.log / n) + book.extra / n)
-        was, now = low[k], book.wins[layer, k] / n - width
-        low[k], high[k] = now, book.wins[layer, k] / n + width
+        was, now = low[k], book.clicks[layer, k] / n - width
+        low[k], high[k] = now, book.clicks[layer, k] / n + width
         above = 0
         for j in range(low.size):
             if j != k:
@@ -80,7 +80,7 @@ def observe_layer(book, layer, ranking, clicks, examined):
 @kernel
 def bar(book, layer):
     """Rule out the places of a layer's beaten items, there and in all faster layers."""
-    for k in range(book.seen.shape[1]):
+    for k in range(book.looks.shape[1]):
         r = book.beaten[layer, k]
         if r > book.barred[layer, k]:
             for i in range(layer + 1):
@@ -90,10 +90,10 @@ def bar(book, layer):
 @kernel
 def acting_layer(book, layer, length):
     """The fastest layer from this one on that still has `length` items for the list; the slowest if none has."""
-    n_layers = book.seen.shape[0]
+    n_layers = book.looks.shape[0]
     for a in range(layer, n_layers):
         left = 0
-        for k in range(book.seen.shape[1]):
+        for k in range(book.looks.shape[1]):
             left += 1 if book.barred[a, k] < length else 0
         if left >= length:
             return a
@@ -101,17 +101,17 @@ def acting_layer(book, layer, length):
 
 
 @kernel
-def pick_least(seen, eligible, u):
+def pick_least(looks, eligible, u):
     """The eligible item seen least, ties by the uniform u; -1 if there is none."""
     least, tied = 2**62, 0
-    for k in range(seen.size):
+    for k in range(looks.size):
         if eligible[k]:
-            if seen[k] < least:
-                least, tied = seen[k], 0
-            tied += 1 if seen[k] == least else 0
+            if looks[k] < least:
+                least, tied = looks[k], 0
+            tied += 1 if looks[k] == least else 0
     wanted = int(u * tied)
-    for k in range(seen.size):
-        if eligible[k] and seen[k] == least:
+    for k in range(looks.size):
+        if eligible[k] and looks[k] == least:
             if wanted == 0:
                 return k
             wanted -= 1
@@ -124,23 +124,23 @@ def rank_by_position(book, layer, acting, allowed, ranking, rng):
 
     Where none is left, the item of the best mean.
     """
-    seen, wins, barred = book.seen[layer], book.wins[layer], book.barred[acting]
+    looks, clicks, barred = book.looks[layer], book.clicks[layer], book.barred[acting]
     free = allowed.copy()
     eligible = np.empty(free.size, np.bool_)
     for p in range(ranking.size):
         for k in range(free.size):
             eligible[k] = free[k] and barred[k] <= p
         u = rng.random()
-        chosen = pick_least(seen, eligible, u)
+        chosen = pick_least(looks, eligible, u)
         if chosen < 0:
             best = -1.0
             for k in range(free.size):
-                mean = wins[k] / seen[k] if seen[k] > 0 else 0.0
+                mean = clicks[k] / looks[k] if looks[k] > 0 else 0.0
                 if free[k] and mean > best:
                     best = mean
             for k in range(free.size):
-                mean = wins[k] / seen[k] if seen[k] > 0 else 0.0
+                mean = clicks[k] / looks[k] if looks[k] > 0 else 0.0
                 eligible[k] = free[k] and mean == best
-            chosen = pick_least(seen, eligible, u)
+            chosen = pick_least(looks, eligible, u)
         ranking[p] = chosen
         free[chosen] = False

@@ -26,20 +26,20 @@ class Regimes(NamedTuple):
     learnt before look unlike what comes in now: lists are made of all feedback, tests of that in time.
     """
 
-    seen: Ints  # [MOST_REGIMES, K] in time
-    wins: Ints  # [MOST_REGIMES, K]
-    late_seen: Counts  # [MOST_REGIMES, K]
-    late_wins: Counts  # [MOST_REGIMES, K]
+    looks: Ints  # [MOST_REGIMES, K] in time
+    clicks: Ints  # [MOST_REGIMES, K]
+    late_looks: Counts  # [MOST_REGIMES, K]
+    late_clicks: Counts  # [MOST_REGIMES, K]
     prior: Floats  # [MOST_REGIMES, 2] of all feedback
     test_prior: Floats  # [MOST_REGIMES, 2] of that in time
     rounds: Ints  # [MOST_REGIMES] all
     late_rounds: Ints  # [MOST_REGIMES]
     start: Ints  # [MOST_REGIMES] first round
     number: Ints  # [MOST_REGIMES] 1, 2, ... in order of opening; a place may be used again
-    span_seen: Counts  # [SPANS, K] part of the current regime's counts; at most 64 windows, which 32 bits hold
-    span_wins: Counts  # [SPANS, K]
-    span_late_seen: Small  # [SPANS, K] late feedback of the same rounds: it goes where they go
-    span_late_wins: Small  # [SPANS, K]
+    span_looks: Counts  # [SPANS, K] part of the current regime's counts; at most 64 windows, which 32 bits hold
+    span_clicks: Counts  # [SPANS, K]
+    span_late_looks: Small  # [SPANS, K] late feedback of the same rounds: it goes where they go
+    span_late_clicks: Small  # [SPANS, K]
     span_rounds: Ints  # [SPANS] in time
     span_late_rounds: Ints  # [SPANS]
     span_start: Ints  # [SPANS] first round
@@ -85,9 +85,9 @@ def place_of(regimes, t):
 def count(regimes, ranking, clicks, examined, t):
     """Add the bits of round t, which came in time, to the current regime and to the recent ones."""
     current = regimes.tally[CURRENT]
-    count_bits(regimes.seen[current], regimes.wins[current], ranking, clicks, examined)
+    count_bits(regimes.looks[current], regimes.clicks[current], ranking, clicks, examined)
     for j in range(SPANS):
-        count_bits(regimes.span_seen[j], regimes.span_wins[j], ranking, clicks, examined)
+        count_bits(regimes.span_looks[j], regimes.span_clicks[j], ranking, clicks, examined)
         if regimes.span_rounds[j] == 0:
             regimes.span_start[j] = t
         regimes.span_rounds[j] += 1
@@ -102,16 +102,16 @@ def count_late(regimes, ranking, clicks, examined, t):
     regimes.rounds[place] += 1
     regimes.tally[LEARNT] += 1
     for p in range(examined):
-        if regimes.late_seen[place, ranking[p]] >= MOST_LATE:
+        if regimes.late_looks[place, ranking[p]] >= MOST_LATE:
             return
-    count_bits(regimes.late_seen[place], regimes.late_wins[place], ranking, clicks, examined)
+    count_bits(regimes.late_looks[place], regimes.late_clicks[place], ranking, clicks, examined)
     regimes.late_rounds[place] += 1
     if place != regimes.tally[CURRENT]:
         return
     for j in range(SPANS):
         room = regimes.span_late_rounds[j] < MOST_SPAN_LATE
         if room and regimes.span_rounds[j] > 0 and t >= regimes.span_start[j]:
-            count_bits(regimes.span_late_seen[j], regimes.span_late_wins[j], ranking, clicks, examined)
+            count_bits(regimes.span_late_looks[j], regimes.span_late_clicks[j], ranking, clicks, examined)
             regimes.span_late_rounds[j] += 1
 
 
@@ -119,20 +119,20 @@ def count_late(regimes, ranking, clicks, examined, t):
 def totals(regimes, r):
     """Looks at each item of regime r and clicks, in time or late: its own memory where nothing came late."""
     if regimes.late_rounds[r] == 0:
-        return regimes.seen[r], regimes.wins[r]
-    return regimes.seen[r] + regimes.late_seen[r], regimes.wins[r] + regimes.late_wins[r]
+        return regimes.looks[r], regimes.clicks[r]
+    return regimes.looks[r] + regimes.late_looks[r], regimes.clicks[r] + regimes.late_clicks[r]
 
 
 @kernel
 def fit_priors(regimes, r):
     """Fit the priors of regime r. O(K), twice as long where some feedback came late."""
-    fit_prior(regimes.seen[r], regimes.wins[r], regimes.test_prior[r])
+    fit_prior(regimes.looks[r], regimes.clicks[r], regimes.test_prior[r])
     if regimes.late_rounds[r] == 0:
         regimes.prior[r, 0] = regimes.test_prior[r, 0]
         regimes.prior[r, 1] = regimes.test_prior[r, 1]
     else:
-        seen, wins = totals(regimes, r)
-        fit_prior(seen, wins, regimes.prior[r])
+        looks, clicks = totals(regimes, r)
+        fit_prior(looks, clicks, regimes.prior[r])
 
 
 @uncounted
@@ -147,11 +147,11 @@ def room(regimes):
         for r in range(stored):
             if r != regimes.tally[CURRENT] and (place < 0 or regimes.rounds[r] < regimes.rounds[place]):
                 place = r
-    for k in range(regimes.seen.shape[1]):
-        regimes.seen[place, k] = 0
-        regimes.wins[place, k] = 0
-        regimes.late_seen[place, k] = 0
-        regimes.late_wins[place, k] = 0
+    for k in range(regimes.looks.shape[1]):
+        regimes.looks[place, k] = 0
+        regimes.clicks[place, k] = 0
+        regimes.late_looks[place, k] = 0
+        regimes.late_clicks[place, k] = 0
     regimes.rounds[place] = 0
     regimes.late_rounds[place] = 0
     for i in range(2):
@@ -168,11 +168,11 @@ def copy_span(regimes, source, target):
     regimes.span_rounds[target] = regimes.span_rounds[source]
     regimes.span_late_rounds[target] = regimes.span_late_rounds[source]
     regimes.span_start[target] = regimes.span_start[source]
-    for k in range(regimes.seen.shape[1]):
-        regimes.span_seen[target, k] = regimes.span_seen[source, k]
-        regimes.span_wins[target, k] = regimes.span_wins[source, k]
-        regimes.span_late_seen[target, k] = regimes.span_late_seen[source, k]
-        regimes.span_late_wins[target, k] = regimes.span_late_wins[source, k]
+    for k in range(regimes.looks.shape[1]):
+        regimes.span_looks[target, k] = regimes.span_looks[source, k]
+        regimes.span_clicks[target, k] = regimes.span_clicks[source, k]
+        regimes.span_late_looks[target, k] = regimes.span_late_looks[source, k]
+        regimes.span_late_clicks[target, k] = regimes.span_late_clicks[source, k]
 
 
 @uncounted
@@ -180,11 +180,11 @@ def clear_span(regimes, j):
     """Let a span start afresh."""
     regimes.span_rounds[j] = 0
     regimes.span_late_rounds[j] = 0
-    for k in range(regimes.seen.shape[1]):
-        regimes.span_seen[j, k] = 0
-        regimes.span_wins[j, k] = 0
-        regimes.span_late_seen[j, k] = 0
-        regimes.span_late_wins[j, k] = 0
+    for k in range(regimes.looks.shape[1]):
+        regimes.span_looks[j, k] = 0
+        regimes.span_clicks[j, k] = 0
+        regimes.span_late_looks[j, k] = 0
+        regimes.span_late_clicks[j, k] = 0
 
 
 @uncounted
@@ -204,10 +204,10 @@ def move(regimes, to, span, t):
     other's favourites fail and never blamed for its own.
     """
     current = regimes.tally[CURRENT]
-    hand_over(regimes.seen, regimes.span_seen[span], current, to)
-    hand_over(regimes.wins, regimes.span_wins[span], current, to)
-    hand_over(regimes.late_seen, regimes.span_late_seen[span], current, to)
-    hand_over(regimes.late_wins, regimes.span_late_wins[span], current, to)
+    hand_over(regimes.looks, regimes.span_looks[span], current, to)
+    hand_over(regimes.clicks, regimes.span_clicks[span], current, to)
+    hand_over(regimes.late_looks, regimes.span_late_looks[span], current, to)
+    hand_over(regimes.late_clicks, regimes.span_late_clicks[span], current, to)
     first = regimes.span_start[span]
     if regimes.rounds[to] == 0:
         regimes.start[to] = first

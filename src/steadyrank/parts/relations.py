@@ -68,15 +68,15 @@ def release(edges, pending, level, i):
 @kernel
 def pick(book, level, free, pending, u):
     """The least seen item that waits for none; ties by the means of faster levels, nearest first, then by u."""
-    seen = book.seen[level]
+    looks = book.looks[level]
     least = 2**62
     for k in range(free.size):
         if free[k] and pending[k] == 0:
-            least = min(least, seen[k])
+            least = min(least, looks[k])
     tied = np.empty(free.size, np.int64)
     n_tied = 0
     for k in range(free.size):
-        if free[k] and pending[k] == 0 and seen[k] == least:
+        if free[k] and pending[k] == 0 and looks[k] == least:
             tied[n_tied] = k
             n_tied += 1
     for i in range(level - 1, -1, -1):
@@ -85,7 +85,7 @@ def pick(book, level, free, pending, u):
         best, kept = -1.0, 0
         for n in range(n_tied):
             k = tied[n]
-            mean = book.wins[i, k] / book.seen[i, k] if book.seen[i, k] > 0 else -1.0
+            mean = book.clicks[i, k] / book.looks[i, k] if book.looks[i, k] > 0 else -1.0
             if mean > best:
                 best, kept = mean, 0
             if mean == best:

@@ -51,7 +51,7 @@ def rank_stored(stored, allowed, ranking, rng):
 
 
 @kernel
-def rank_otherwise(stored, seen, level, root, linear, t, least, allowed, ranking, rng):
+def rank_otherwise(stored, looks, level, root, linear, t, least, allowed, ranking, rng):
     """Where `ranking` is the stored list in any order, rank again without its last item, if another is left.
 
     A challenger never shows the list that it challenges.
@@ -65,7 +65,7 @@ def rank_otherwise(stored, seen, level, root, linear, t, least, allowed, ranking
     if same == stored.size and free > ranking.size:
         left = allowed.copy()
         left[ranking[-1]] = False
-        rank_by_index(seen, level, root, linear, t, least, 1.0, left, ranking, rng)
+        rank_by_index(looks, level, root, linear, t, least, 1.0, left, ranking, rng)
 
 
 @uncounted

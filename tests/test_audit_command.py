@@ -9,10 +9,11 @@ import polars as pl
 import pytest
 
 import steadyrank as sr
-from steadyrank.audit import audits, drawing, page
-from steadyrank.audit.boards import parts
-from steadyrank.audit.clients import Client
-from steadyrank.audit.reading import read
+from steadyrank.audit import audits
+from steadyrank.audit.detect.clients import SuspectClient
+from steadyrank.audit.reading.by_board import by_board
+from steadyrank.audit.reading.click_logs import read
+from steadyrank.audit.show import drawing, page
 from steadyrank.cli import audit as command
 from steadyrank.cli import main
 
@@ -144,10 +145,10 @@ def boards_of(n):
 
 def test_a_board_costs_what_it_holds():
     log = read([boards_of(3)], {})
-    for part in parts(log):
-        assert part.looks.n_items == part.items.size == K
+    for part in by_board(log):
+        assert part.impressions.n_items == part.items.size == K
         assert part.clients.size == 50
-        assert part.looks.item.max() == K - 1
+        assert part.impressions.item.max() == K - 1
         assert {log.items[k] // 100 for k in part.items} == {log.boards[part.board]}
         assert {log.clients[c] // 1000 for c in part.clients} == {log.boards[part.board]}
 
@@ -169,7 +170,7 @@ def test_scales_end_at_numbers_that_are_short(value, end):
 
 def test_a_board_with_nothing_but_a_client_that_stands_out_has_its_place_on_the_page():
     found = sr.audit(boards_of(3))
-    client = Client("a bot", 30, 30, 3.0, 0, 0.999, "clicks")
+    client = SuspectClient("a bot", 30, 30, 3.0, 0, 0.999, "clicks")
     boards = [found.boards[0], dataclasses.replace(found.boards[1], clients=[client], n_clients=1), found.boards[2]]
     text = page.page(dataclasses.replace(found, boards=boards))
     assert "a bot" in text

@@ -4,14 +4,14 @@ from typing import Any
 
 import numpy as np
 
-from .._jit import borrowed
-from ..adversaries import ALL as ADVERSARIES
-from ..arrays import Floats
-from ..contract import Dispatcher, Problem, make
-from ..learners import ALL as LEARNERS
-from ..simulate import RoundBuffers
-from ..users import ALL as USERS
-from .looks import Looks
+from ..._jit import borrowed
+from ...adversaries import ALL as ADVERSARIES
+from ...arrays import Floats
+from ...contract import Dispatcher, Problem, make
+from ...learners import ALL as LEARNERS
+from ...simulate import RoundBuffers
+from ...users import ALL as USERS
+from ..impressions import Impressions
 
 
 @Dispatcher
@@ -35,7 +35,7 @@ def record(learner, users, adversary, buffers, world, foe, mind, item, click, fi
         first[t] = n
 
 
-def planted(
+def simulated_log(
     attraction: Floats,
     n: int,
     length: int,
@@ -47,7 +47,7 @@ def planted(
     users: str = "Cascade",
     users_settings: dict[str, Any] | None = None,
     seed: int = 0,
-) -> Looks:
+) -> Impressions:
     """A log of n impressions whose lists `learner` shows, attacked from impression `start` to before `end`."""
     problem = Problem(attraction.size, length, n, n, attraction, seed)
     crowd = make(USERS[users], attraction, length, settings=users_settings or {})
@@ -61,4 +61,4 @@ def planted(
     mind = make(LEARNERS[learner], problem, settings={})
     record(mind, crowd, attacker, RoundBuffers.create(attraction.size, length), *streams, item, click, first)
     total = int(first[-1])
-    return Looks(item[:total].copy(), click[:total].copy(), first, attraction.size)
+    return Impressions(item[:total].copy(), click[:total].copy(), first, attraction.size)

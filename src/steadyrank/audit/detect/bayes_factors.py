@@ -9,8 +9,8 @@ import math
 
 import numpy as np
 
-from .._jit import kernel, stack_floats, uncounted
-from ..populations import log_beta
+from ..._jit import kernel, stack_floats, uncounted
+from ...populations import log_beta
 
 GROUPS = 8  # of items by usual attraction: what no item shows alone, items of a kind may show together
 KNOWN = 5  # looks at an item in the reference before it can testify
@@ -168,26 +168,26 @@ def weigh(there, n, looks, clicks, ref_looks, ref_clicks, bands, usual, groups):
 
 
 @uncounted
-def add(item, click, first, t, sign, looks, clicks):
+def add(item, bits, first, t, sign, looks, clicks):
     """Add an impression's looks to counts, or take them away."""
     for q in range(first[t], first[t + 1]):
         looks[item[q]] += sign
-        clicks[item[q]] += sign if click[q] else 0
+        clicks[item[q]] += sign if bits[q] else 0
 
 
 @kernel
-def count(item, click, first, start, end, looks, clicks):
+def count(item, bits, first, start, end, looks, clicks):
     """Add impressions from `start` to before `end` to counts."""
     for t in range(start, end):
-        add(item, click, first, t, 1, looks, clicks)
+        add(item, bits, first, t, 1, looks, clicks)
 
 
 @kernel
-def count_where(item, click, first, chosen, looks, clicks):
+def count_where(item, bits, first, chosen, looks, clicks):
     """Add the chosen impressions to counts; chosen: bool[n]."""
     for t in range(chosen.size):
         if chosen[t]:
-            add(item, click, first, t, 1, looks, clicks)
+            add(item, bits, first, t, 1, looks, clicks)
 
 
 @kernel
@@ -204,7 +204,7 @@ def weigh_counts(looks, clicks, ref_looks, ref_clicks, bands, usual):
 
 
 @kernel
-def scan(item, click, first, size, backward, bands, usual, out):
+def scan(item, bits, first, size, backward, bands, usual, out):
     """Write the evidence that `size` impressions do not behave as the REFERENCE times as many before them.
 
     out[i]: for the stretch that begins after i half sizes; -inf where there is too little of either. `backward`
@@ -224,15 +224,15 @@ def scan(item, click, first, size, backward, bands, usual, out):
         start = i * (size // 2)
         end = min(start + size, n)
         while high < end:
-            add(item, click, first, n - 1 - high if backward else high, 1, looks, clicks)
+            add(item, bits, first, n - 1 - high if backward else high, 1, looks, clicks)
             high += 1
         while mid < start:
             t = n - 1 - mid if backward else mid
-            add(item, click, first, t, -1, looks, clicks)
-            add(item, click, first, t, 1, ref_looks, ref_clicks)
+            add(item, bits, first, t, -1, looks, clicks)
+            add(item, bits, first, t, 1, ref_looks, ref_clicks)
             mid += 1
         while low < start - REFERENCE * size:
-            add(item, click, first, n - 1 - low if backward else low, -1, ref_looks, ref_clicks)
+            add(item, bits, first, n - 1 - low if backward else low, -1, ref_looks, ref_clicks)
             low += 1
         out[i] = -np.inf
         if mid - low < size // 2 or end - start < size // 2:

@@ -4,8 +4,8 @@ import math
 
 import numpy as np
 
-from .._jit import kernel, uncounted
-from .weighing import EDGE, GROUPED, GROUPS, HOLD, MOST, collect, group_novelty, log_odds, novelty, shifted
+from ..._jit import kernel, uncounted
+from .bayes_factors import EDGE, GROUPED, GROUPS, HOLD, MOST, collect, group_novelty, log_odds, novelty, shifted
 
 CLEAR = 2.0  # nats before a group is taken to differ
 SHARES = (0.1, 0.3)  # of items that differ, least and most
@@ -85,14 +85,14 @@ def rates_of(looks, clicks, other_looks, other_clicks, bands, usual, share, one,
 
 
 @kernel
-def gains(item, click, first, start, one, two, out):
+def gains(item, bits, first, start, one, two, out):
     """Write how much better `two` explains each impression from `start` on than `one`, in nats."""
     for i in range(out.size):
         total = 0.0
         for q in range(first[start + i], first[start + i + 1]):
             k = item[q]
             if one[k] != two[k]:
-                if click[q]:
+                if bits[q]:
                     total += math.log(two[k] / one[k])
                 else:
                     total += math.log((1.0 - two[k]) / (1.0 - one[k]))
@@ -125,7 +125,7 @@ def two_states(gain, penalty, toll, path):
 
 
 @kernel
-def suddenness(item, click, first, where, at, size, one, two, width):
+def suddenness(item, bits, first, where, at, size, one, two, width):
     """Log likelihood of a step at impression `at` less that of a slower change, over `size` impressions on each side.
 
     `one` and `two`: rates before and after. The slower change is a line over the middle `width` of the impressions,
@@ -148,5 +148,5 @@ def suddenness(item, click, first, where, at, size, one, two, width):
                 continue
             step = one[k] if before else two[k]
             slow = min(max(0.5 * (one[k] + two[k]) + (two[k] - one[k]) * u, EDGE), 1.0 - EDGE)
-            total += math.log(step / slow) if click[q] else math.log((1.0 - step) / (1.0 - slow))
+            total += math.log(step / slow) if bits[q] else math.log((1.0 - step) / (1.0 - slow))
     return total

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from .._jit import kernel
-from ..arrays import Bools, Floats
-from .looks import Looks, Slots
+from ..._jit import kernel
+from ...arrays import Bools, Floats
+from ..impressions import Impressions, Slots
 
 TILTS = (0.25, 0.5, 0.75)  # of the Chernoff bound: the best of a few is nearly as good as the best of all
 SURE = 0.01  # chance that any of the clients named is named by accident
@@ -16,7 +16,7 @@ LISTED = 100  # clients
 
 
 @dataclass(frozen=True)
-class Client:
+class SuspectClient:
     """A client that stands out."""
 
     client: Any
@@ -29,7 +29,7 @@ class Client:
 
 
 @kernel
-def tally(item, click, first, client, rates, suspect, out):
+def tally(item, bits, first, client, rates, suspect, out):
     """Add to out, float64[client, 8], what each client did.
 
     Impressions, clicks, clicks expected, suspect impressions, surprise (minus the log chance of what was seen), and
@@ -43,17 +43,17 @@ def tally(item, click, first, client, rates, suspect, out):
         out[c, 3] += 1.0 if suspect[t] else 0.0
         for q in range(first[t], first[t + 1]):
             p = rates[item[q]]
-            out[c, 1] += 1.0 if click[q] else 0.0
+            out[c, 1] += 1.0 if bits[q] else 0.0
             out[c, 2] += p
-            out[c, 4] -= math.log(p) if click[q] else math.log(1.0 - p)
+            out[c, 4] -= math.log(p) if bits[q] else math.log(1.0 - p)
             for i in range(len(TILTS)):
                 tilt = TILTS[i]
                 out[c, 5 + i] += math.log(p ** (1.0 - tilt) + (1.0 - p) ** (1.0 - tilt))
 
 
 def stand_out(
-    looks: Looks, client: Slots, names: list[Any], rates: Floats, suspect: Bools
-) -> tuple[int, list[Client]]:
+    impressions: Impressions, client: Slots, names: list[Any], rates: Floats, suspect: Bools
+) -> tuple[int, list[SuspectClient]]:
     """How many clients stand out, and the clearest of them.
 
     By their clicks: the chance that someone with the usual taste surprises that much, bounded after Chernoff 1952
@@ -61,7 +61,7 @@ def stand_out(
     bounded after Hoeffding 1963, theorem 1. Both times the number of clients, so that none is named by accident.
     """
     out = np.zeros((len(names), 8))
-    tally(looks.item, looks.click, looks.first, client, rates, suspect, out)
+    tally(impressions.item, impressions.bits, impressions.first, client, rates, suspect, out)
     shown, surprise = out[:, 0], out[:, 4]
     odd = np.min([out[:, 5 + i] - tilt * surprise for i, tilt in enumerate(TILTS)], axis=0) + math.log(len(TILTS))
     share = float(np.clip(suspect.mean() if suspect.size else 0.0, 1e-9, 1.0 - 1e-9))
@@ -72,7 +72,7 @@ def stand_out(
     found = np.flatnonzero(chance < math.log(SURE))
     order = found[np.argsort(chance[found], kind="stable")]
     return found.size, [
-        Client(
+        SuspectClient(
             names[c],
             int(shown[c]),
             int(out[c, 1]),

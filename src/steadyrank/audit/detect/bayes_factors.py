@@ -2,7 +2,8 @@
 
 Ours, no paper's; docs/audit.md says why each part is there. A stretch is held as counts by item: looks and clicks.
 `bands` groups items by their usual attraction, `usual`: an attack on all good items, or an inversion of everything,
-shows in groups long before any single item says so; one on a few items shows in these alone.
+shows in groups long before any single item says so; one on a few items shows in these alone. What a single item says
+is judged as in SteadyRank; where not, `steadyrank.item_evidence` says so.
 """
 
 import math
@@ -10,17 +11,14 @@ import math
 import numpy as np
 
 from ..._jit import kernel, stack_floats, uncounted
-from ...populations import log_beta
+from ...item_evidence import FEW, KNOWN, MOST, SHARE_CHANGED, at_least_half, changed_with, log_beta
 
 GROUPS = 8  # of items by usual attraction: what no item shows alone, items of a kind may show together
-KNOWN = 5  # looks at an item in the reference before it can testify
-MOST = 400.0  # looks that count at most: attraction may have moved a little since
-FEW = 8  # looks up to which a product is faster than Beta functions
 HIGH = 1e100  # more than that is as good as certain: products stay within floats
 LOG_PI = math.log(math.pi)
 REFERENCE = 4  # the reference is this many times as long as the stretch that is weighed against it
 LEVEL = 0.3  # a common shift of all log-odds up to this is the time of day, not an attack
-CHANGED = (0.5, 0.1, 0.02)  # share of items that an attack changes: the one that fits best, of these
+CHANGED = (0.5, SHARE_CHANGED, 0.02)  # share of items that an attack changes: the one that fits best, of these
 GROUP_CHANGED = 0.3  # chance that an attack changes a group: one that promotes or demotes changes few kinds of items
 CHOICE = math.log(2.0)  # nats: items or groups
 HOLD = 10.0  # looks that an item's usual attraction is worth in a short stretch
@@ -44,8 +42,8 @@ def shifted(rate, shift):
 @uncounted
 def novelty(clicks, looks, rate, strength):
     """Log Bayes factor of a rate of its own, Beta(1/2, 1/2), against one that `strength` looks put at `rate`."""
-    a = max(rate * strength, 0.5)
-    b = max((1.0 - rate) * strength, 0.5)
+    a = at_least_half(rate * strength)
+    b = at_least_half((1.0 - rate) * strength)
     missed = looks - clicks
     anew = log_beta(0.5 + clicks, 0.5 + missed) - LOG_PI  # B(1/2, 1/2) = pi
     return anew - log_beta(a + clicks, b + missed) + log_beta(a, b)
@@ -56,8 +54,8 @@ def factor(clicks, looks, rate, strength):
     """e^novelty, at most HIGH; for few looks as a product, which is faster than Beta functions."""
     if looks > FEW:
         return min(math.exp(min(novelty(clicks, looks, rate, strength), 300.0)), HIGH)
-    a = max(rate * strength, 0.5)
-    b = max((1.0 - rate) * strength, 0.5)
+    a = at_least_half(rate * strength)
+    b = at_least_half((1.0 - rate) * strength)
     ratio = 1.0
     for i in range(clicks):
         ratio *= (0.5 + i) * (a + b + i) / ((1.0 + i) * (a + i))
@@ -90,11 +88,11 @@ def collect(groups, j, clicks, looks, usual, ref_clicks, ref_looks):
 
 @uncounted
 def mix(sums, i, share, ratio):
-    """Multiply into sums[i] the factor of something that changed with chance `share`: 1 - share + share ratio.
+    """Multiply into sums[i] the factor of something that changed with chance `share`.
 
-    What did not change costs little. sums[i + 1] takes the logarithm whenever the product leaves the range of floats.
+    sums[i + 1] takes the logarithm whenever the product leaves the range of floats.
     """
-    product = sums[i] * (1.0 - share + share * ratio)
+    product = sums[i] * changed_with(share, ratio)
     if product > HIGH or product < 1.0 / HIGH:
         sums[i + 1] += math.log(product)
         product = 1.0
@@ -250,7 +248,7 @@ def scan(item, bits, first, size, backward, bands, usual, out):
 
 
 @kernel
-def item_evidence(looks, clicks, rates, strength, out):
+def evidence_by_item(looks, clicks, rates, strength, out):
     """Write the log Bayes factor that each item's rate is its own, not the one that `strength` looks tell of."""
     for k in range(looks.size):
         out[k] = 0.0

@@ -7,14 +7,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...arrays import Bools, Floats, Ints
+from ...item_evidence import SHARE_CHANGED
 from ..impressions import Impressions, Slots
-from .bayes_factors import EDGE, item_evidence
+from .bayes_factors import EDGE, evidence_by_item
 from .clients import SuspectClient, stand_out
 from .segments import Segment, edge_range, intervals, with_shape
 from .stretches import BAR, SHORTEST, Stretch, rates_by_item
 
 LISTED = 50  # items of an interval
-CHANGED = 0.1  # share of the items that an attack is taken to change, before anything is seen
 POINTS = 240  # of the time line
 LEAST = 40  # impressions of a point of it, in logs that have several hundred: fewer are noise
 
@@ -136,8 +136,8 @@ def _describe(
 ) -> SuspectInterval:
     looks, clicks = log.between(part.start, part.end)
     evidence = np.zeros(looks.size)
-    item_evidence(looks, clicks, np.clip(clean, EDGE, 1.0 - EDGE), clean_looks, evidence)
-    odds = evidence - math.log((1.0 - CHANGED) / CHANGED)
+    evidence_by_item(looks, clicks, np.clip(clean, EDGE, 1.0 - EDGE), clean_looks, evidence)
+    odds = evidence - math.log((1.0 - SHARE_CHANGED) / SHARE_CHANGED)
     gained = clicks - looks * clean
     order = [k for k in np.argsort(-np.abs(gained), kind="stable").tolist() if odds[k] > 0.0][:LISTED]
     changes = [

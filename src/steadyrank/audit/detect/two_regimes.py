@@ -5,7 +5,8 @@ import math
 import numpy as np
 
 from ..._jit import kernel, uncounted
-from .bayes_factors import EDGE, GROUPED, GROUPS, HOLD, MOST, collect, group_novelty, log_odds, novelty, shifted
+from ...item_evidence import MOST
+from .bayes_factors import EDGE, GROUPED, GROUPS, HOLD, collect, group_novelty, log_odds, novelty, shifted
 
 CLEAR = 2.0  # nats before a group is taken to differ
 SHARES = (0.1, 0.3)  # of items that differ, least and most

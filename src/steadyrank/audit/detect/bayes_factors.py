@@ -25,6 +25,13 @@ HOLD = 10.0  # looks that an item's usual attraction is worth in a short stretch
 GROUPED = 0.0  # in place of a share of items: the evidence comes from groups
 EDGE = 1e-3  # least distance of a rate from 0 and 1
 
+# columns of a table of groups, a row each: what was clicked, looked at and expected in a stretch and in its reference
+CLICKS, LOOKS, EXPECTED, REF_CLICKS, REF_LOOKS, REF_EXPECTED = range(6)
+GROUP_COLUMNS = 6
+# places in `weigh`'s sums, each of a product and then of its logarithm: three shares of items, then groups
+MANY_ITEMS, SOME_ITEMS, FEW_ITEMS, ITEM_GROUPS = range(0, 8, 2)
+SUMS = 8
+
 
 @uncounted
 def log_odds(clicks, looks):
@@ -68,22 +75,22 @@ def factor(clicks, looks, rate, strength):
 def group_novelty(group, level):
     """Log Bayes factor that a group's rate is not where the reference and a common shift of log-odds put it.
 
-    `group`, float64[6]: clicks, looks and clicks expected of the stretch, then of the reference.
+    `group`: a row of the table of groups.
     """
-    shift = log_odds(group[3], group[4]) - log_odds(group[5], group[4]) + level
-    rate = shifted((group[2] + 0.5) / (group[1] + 1.0), shift)
-    return novelty(group[0], group[1], rate, min(group[4] + 1.0, MOST))
+    shift = log_odds(group[REF_CLICKS], group[REF_LOOKS]) - log_odds(group[REF_EXPECTED], group[REF_LOOKS]) + level
+    rate = shifted((group[EXPECTED] + 0.5) / (group[LOOKS] + 1.0), shift)
+    return novelty(group[CLICKS], group[LOOKS], rate, min(group[REF_LOOKS] + 1.0, MOST))
 
 
 @uncounted
 def collect(groups, j, clicks, looks, usual, ref_clicks, ref_looks):
     """Add an item to its group."""
-    groups[j, 0] += clicks
-    groups[j, 1] += looks
-    groups[j, 2] += looks * usual
-    groups[j, 3] += ref_clicks
-    groups[j, 4] += ref_looks
-    groups[j, 5] += ref_looks * usual
+    groups[j, CLICKS] += clicks
+    groups[j, LOOKS] += looks
+    groups[j, EXPECTED] += looks * usual
+    groups[j, REF_CLICKS] += ref_clicks
+    groups[j, REF_LOOKS] += ref_looks
+    groups[j, REF_EXPECTED] += ref_looks * usual
 
 
 @uncounted
@@ -97,6 +104,12 @@ def mix(sums, i, share, ratio):
         sums[i + 1] += math.log(product)
         product = 1.0
     sums[i] = product
+
+
+@uncounted
+def logarithm(sums, i):
+    """The logarithm of everything that `mix` multiplied into sums[i]."""
+    return math.log(sums[i]) + sums[i + 1]
 
 
 @uncounted
@@ -129,16 +142,16 @@ def common_level(there, n, looks, clicks, ref_looks, ref_clicks, usual):
 def weigh(there, n, looks, clicks, ref_looks, ref_clicks, bands, usual, groups):
     """Nats of evidence that a stretch does not behave as its reference, and which share of items says so.
 
-    `there`, int64[K]: the first n are the items of the stretch. `groups`, float64[GROUPS, 6], is scratch. The
-    evidence is the best of three shares of changed items and of groups; the share is GROUPED for the latter.
+    `there`, int64[K]: the first n are the items of the stretch. `groups`, float64[GROUPS, GROUP_COLUMNS], is scratch.
+    The evidence is the best of three shares of changed items and of groups; the share is GROUPED for the latter.
     """
     level = common_level(there, n, looks, clicks, ref_looks, ref_clicks, usual)
-    sums = stack_floats(8)  # products and logarithms: three shares of items, then groups
-    for i in range(4):
-        sums[2 * i] = 1.0
-        sums[2 * i + 1] = 0.0
+    sums = stack_floats(SUMS)
+    for i in range(0, SUMS, 2):
+        sums[i] = 1.0
+        sums[i + 1] = 0.0
     for j in range(GROUPS):
-        for c in range(6):
+        for c in range(GROUP_COLUMNS):
             groups[j, c] = 0.0
     for i in range(n):
         k = there[i]
@@ -147,16 +160,17 @@ def weigh(there, n, looks, clicks, ref_looks, ref_clicks, bands, usual, groups):
         if ref_looks[k] >= KNOWN:
             rate, strength = reference_rate(ref_looks[k], ref_clicks[k], usual[k])
             ratio = factor(clicks[k], looks[k], shifted(rate, level), min(strength, MOST))
-            for c in range(3):
-                mix(sums, 2 * c, CHANGED[c], ratio)
+            mix(sums, MANY_ITEMS, CHANGED[0], ratio)
+            mix(sums, SOME_ITEMS, CHANGED[1], ratio)
+            mix(sums, FEW_ITEMS, CHANGED[2], ratio)
     for j in range(GROUPS):
-        if groups[j, 1] > 0.0:
+        if groups[j, LOOKS] > 0.0:
             ratio = math.exp(min(group_novelty(groups[j], level), 230.0))
-            mix(sums, 6, GROUP_CHANGED, ratio)
-    many = math.log(sums[0]) + sums[1]
-    some = math.log(sums[2]) + sums[3]
-    few = math.log(sums[4]) + sums[5]
-    grouped = math.log(sums[6]) + sums[7]
+            mix(sums, ITEM_GROUPS, GROUP_CHANGED, ratio)
+    many = logarithm(sums, MANY_ITEMS)
+    some = logarithm(sums, SOME_ITEMS)
+    few = logarithm(sums, FEW_ITEMS)
+    grouped = logarithm(sums, ITEM_GROUPS)
     best = max(many, some, few)
     if grouped > best:
         return grouped - CHOICE, GROUPED
@@ -197,7 +211,7 @@ def weigh_counts(looks, clicks, ref_looks, ref_clicks, bands, usual):
         if looks[k] > 0:
             there[n] = k
             n += 1
-    groups = np.empty((GROUPS, 6))
+    groups = np.empty((GROUPS, GROUP_COLUMNS))
     return weigh(there, n, looks, clicks, ref_looks, ref_clicks, bands, usual, groups)
 
 
@@ -216,7 +230,7 @@ def scan(item, bits, first, size, backward, bands, usual, out):
     ref_clicks = np.zeros(n_items, np.int64)
     there = np.empty(n_items, np.int64)
     turn = np.zeros(n_items, np.int64)
-    groups = np.empty((GROUPS, 6))
+    groups = np.empty((GROUPS, GROUP_COLUMNS))
     low = mid = high = 0  # the reference is [low, mid), the stretch [mid, high)
     for i in range(out.size):
         start = i * (size // 2)

@@ -17,6 +17,8 @@ from .stretches import BAR, SHORTEST, Stretch, rates_by_item
 LISTED = 50  # items of an interval
 POINTS = 240  # of the time line
 LEAST = 40  # impressions of a point of it, in logs that have several hundred: fewer are noise
+IMPRESSIONS, CLICKS, EXPECTED = range(3)  # columns of points; clicks are expected of the usual taste
+POINT_COLUMNS = 3
 
 
 class BoardTask(NamedTuple):
@@ -70,7 +72,7 @@ class Finding:
     clean_ranking: Ints
     n_clients: int  # that stand out
     clients: list[SuspectClient]
-    points: Floats  # [point, 3] impressions, clicks and clicks expected of the usual taste, along the log
+    points: Floats  # [point, POINT_COLUMNS] along the log
 
     @property
     def suspect(self) -> tuple[int, int]:
@@ -164,13 +166,14 @@ def _certainty(odds: float) -> float:
 def _points(impressions: Impressions, rate: Floats) -> Floats:
     total = impressions.n
     n = min(POINTS, max(total // LEAST, 10), total)
-    points = np.zeros((n, 3))
+    points = np.zeros((n, POINT_COLUMNS))
     if n == 0:
         return points
     edges = total * np.arange(n + 1) // n
     places = impressions.first[edges]
     clicks = np.concatenate([[0], np.cumsum(impressions.bits)])
     expected = np.concatenate([[0.0], np.cumsum(rate[impressions.item])])
-    points[:, 0] = np.diff(edges)
-    points[:, 1], points[:, 2] = np.diff(clicks[places]), np.diff(expected[places])
+    points[:, IMPRESSIONS] = np.diff(edges)
+    points[:, CLICKS] = np.diff(clicks[places])
+    points[:, EXPECTED] = np.diff(expected[places])
     return points

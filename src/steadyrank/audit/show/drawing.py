@@ -62,7 +62,7 @@ def round_up(value: float) -> float:
 
 def timeline(board: BoardAudit) -> str:
     """Clicks an impression along the log, expected ones beside them, suspect intervals hatched."""
-    total = max(sum(point[0] for point in board.points), 1)
+    total = max(sum(count for count, _, _ in board.points), 1)
     so_far, found, usual = 0.0, [], []
     for count, clicks, expected in board.points:
         middle = (so_far + count / 2) / total

@@ -12,7 +12,7 @@ import steadyrank as sr
 from steadyrank.audit.power import experiment
 from steadyrank.audit.reading import blocks, log_files
 from steadyrank.audit.reading.click_logs import read
-from steadyrank.audit.show.page import moment, page
+from steadyrank.audit.show.audit_page import moment, page
 from steadyrank.cli import main
 
 N, K, D = 3_000, 20, 5

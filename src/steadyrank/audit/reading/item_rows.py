@@ -1,4 +1,4 @@
-"""BlockImpressions that are one shown item each, several of them an impression."""
+"""Rows that are one shown item each, several of them an impression."""
 
 import numpy as np
 import polars as pl

@@ -1,4 +1,4 @@
-"""BlockImpressions that are one impression each: the list shown, and what of it was clicked."""
+"""Rows that are one impression each: the list shown, and what of it was clicked."""
 
 import numpy as np
 import polars as pl

@@ -11,7 +11,7 @@ STUDY = Study(
     name="small",
     title="Small",
     paper="none",
-    view="rates",
+    exhibit="rates",
     question="?",
     axes={
         "profile": ["synthetic-mid"],

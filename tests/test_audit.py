@@ -8,22 +8,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from steadyrank import profile
-from steadyrank.audit import paths, power, weighing
-from steadyrank.audit.clients import stand_out
-from steadyrank.audit.findings import Job, analyse
-from steadyrank.audit.looks import Looks
-from steadyrank.audit.planted import planted
-from steadyrank.audit.segments import intervals, regimes, runs, with_shape
-from steadyrank.audit.stretches import Stretch
+from steadyrank.audit.detect import bayes_factors, two_regimes
+from steadyrank.audit.detect.clients import stand_out
+from steadyrank.audit.detect.findings import BoardTask, analyse
+from steadyrank.audit.detect.segments import intervals, regimes, runs, with_shape
+from steadyrank.audit.detect.stretches import Stretch
+from steadyrank.audit.impressions import Impressions
+from steadyrank.audit.power import experiment
+from steadyrank.audit.power.simulated_logs import simulated_log
 from steadyrank.workers import Interrupted
 
 
-def looks_of(lists, n_items):
-    """Looks from lists of (item, click)."""
+def impressions_of(lists, n_items):
+    """Impressions from lists of (item, click)."""
     first = np.cumsum([0, *map(len, lists)]).astype(np.int64)
     flat = [pair for one in lists for pair in one]
     item = np.array([k for k, _ in flat], np.int32)
-    return Looks(item, np.array([c for _, c in flat], np.bool_), first, n_items)
+    return Impressions(item, np.array([c for _, c in flat], np.bool_), first, n_items)
 
 
 def beta(a, b):
@@ -51,14 +52,14 @@ def slow_weigh(looks, clicks, ref_looks, ref_clicks, bands, usual):
     known = [k for k in range(len(looks)) if looks[k] and ref_looks[k] >= 5]
     total, got = sum(looks[k] for k in known), sum(clicks[k] for k in known)
     level = odds(got, total) - odds(sum(looks[k] * reference(k)[0] for k in known), total)
-    level = min(max(level, -weighing.LEVEL), weighing.LEVEL)
+    level = min(max(level, -bayes_factors.LEVEL), bayes_factors.LEVEL)
     alone = {}
     for k in known:
         rate, strength = reference(k)
         alone[k] = slow_novelty(clicks[k], looks[k], shifted(rate, level), min(strength, 400))
-    found = {s: sum(math.log(1 - s + s * math.exp(e)) for e in alone.values()) for s in weighing.CHANGED}
+    found = {s: sum(math.log(1 - s + s * math.exp(e)) for e in alone.values()) for s in bayes_factors.CHANGED}
     grouped = 0.0
-    for j in range(weighing.GROUPS):
+    for j in range(bayes_factors.GROUPS):
         k = [k for k in range(len(looks)) if looks[k] and ref_looks[k] and bands[k] == j]
         if k:
             x, n, m = sum(clicks[k]), sum(looks[k]), sum(looks[k] * usual[k])
@@ -75,8 +76,8 @@ def test_evidence_equals_its_slow_version(seed):
     n = 12
     looks, ref_looks = rng.integers(0, 40, n), rng.integers(0, 300, n)
     clicks, ref_clicks = rng.binomial(looks, rng.random(n)), rng.binomial(ref_looks, rng.random(n))
-    bands, usual = rng.integers(0, weighing.GROUPS, n), rng.uniform(0.01, 0.99, n)
-    fast = weighing.weigh_counts(looks, clicks, ref_looks, ref_clicks, bands, usual)
+    bands, usual = rng.integers(0, bayes_factors.GROUPS, n), rng.uniform(0.01, 0.99, n)
+    fast = bayes_factors.weigh_counts(looks, clicks, ref_looks, ref_clicks, bands, usual)
     slow = slow_weigh(looks, clicks, ref_looks, ref_clicks, bands, usual)
     assert fast[0] == pytest.approx(slow[0], rel=1e-9, abs=1e-9)
     assert fast[1] == slow[1]
@@ -86,10 +87,10 @@ def test_the_evidence_of_one_item_by_hand():
     """10 clicks of 10 looks against a rate of 1/2 that 400 looks tell: B(10.5, 0.5) / pi over a rising factorial."""
     expected = beta(10.5, 0.5) - math.log(math.pi)
     expected -= sum(math.log((200 + i) / (400 + i)) for i in range(10))
-    assert weighing.novelty(10, 10, 0.5, 400.0) == pytest.approx(expected)
+    assert bayes_factors.novelty(10, 10, 0.5, 400.0) == pytest.approx(expected)
     assert expected == pytest.approx(5.09, abs=0.01)
     few = math.exp(slow_novelty(3, 7, 0.2, 50.0))
-    assert weighing.factor(3, 7, 0.2, 50.0) == pytest.approx(few)
+    assert bayes_factors.factor(3, 7, 0.2, 50.0) == pytest.approx(few)
 
 
 @given(
@@ -98,28 +99,28 @@ def test_the_evidence_of_one_item_by_hand():
     st.booleans(),
 )
 def test_a_scan_weighs_what_it_says(pairs, size, backward):
-    looks = looks_of([[pair] for pair in pairs], 6)
-    log = Stretch(looks, np.arange(looks.n))
-    out = np.empty(looks.n // (size // 2) + 1)
+    impressions = impressions_of([[pair] for pair in pairs], 6)
+    log = Stretch(impressions, np.arange(impressions.n))
+    out = np.empty(impressions.n // (size // 2) + 1)
     rest = log.bands, log.usual
-    weighing.scan(looks.item, looks.click, looks.first, size, backward, *rest, out)
-    turned = looks_of([[pair] for pair in pairs[::-1]], 6) if backward else looks
+    bayes_factors.scan(impressions.item, impressions.bits, impressions.first, size, backward, *rest, out)
+    turned = impressions_of([[pair] for pair in pairs[::-1]], 6) if backward else impressions
     plain = Stretch(turned, log.where)
     for i, evidence in enumerate(out):
-        start, end = i * (size // 2), min(i * (size // 2) + size, looks.n)
-        low = max(0, start - weighing.REFERENCE * size)
+        start, end = i * (size // 2), min(i * (size // 2) + size, impressions.n)
+        low = max(0, start - bayes_factors.REFERENCE * size)
         if start - low < size // 2 or end - start < size // 2:
             assert evidence == -np.inf
         else:
             counts = *plain.between(start, end), *plain.between(low, start)
-            assert evidence == pytest.approx(weighing.weigh_counts(*counts, *rest)[0], abs=1e-9)
+            assert evidence == pytest.approx(bayes_factors.weigh_counts(*counts, *rest)[0], abs=1e-9)
 
 
 @given(st.lists(st.floats(-5, 5), min_size=1, max_size=9), st.floats(0, 4), st.floats(-0.5, 0.5))
 def test_the_path_is_the_best_of_all(gain, penalty, toll):
     gain = np.array(gain)
     path = np.zeros(gain.size, np.int8)
-    paths.two_states(gain, penalty, toll, path)
+    two_regimes.two_states(gain, penalty, toll, path)
 
     def score(states):
         changes = sum(x != y for x, y in itertools.pairwise(states))
@@ -136,9 +137,9 @@ def test_a_step_is_sudden_and_a_slope_is_not():
     where = np.arange(n)
 
     def judge(rate):
-        looks = looks_of([[(0, bit)] for bit in rng.random(n) < rate], 1)
-        args = looks.item, looks.click, looks.first, where, n // 2, n // 2, one, two
-        return min(paths.suddenness(*args, width) for width in (1.0, 0.5, 0.25, paths.WAVE))
+        impressions = impressions_of([[(0, bit)] for bit in rng.random(n) < rate], 1)
+        args = impressions.item, impressions.bits, impressions.first, where, n // 2, n // 2, one, two
+        return min(two_regimes.suddenness(*args, width) for width in (1.0, 0.5, 0.25, two_regimes.WAVE))
 
     u = np.linspace(-1, 1, n)
     assert judge(np.where(u < 0, 0.2, 0.6)) > 5
@@ -149,11 +150,11 @@ def test_a_step_is_sudden_and_a_slope_is_not():
 def test_a_gap_in_the_log_gives_a_slow_change_time():
     """The step lies in a gap as long as the rest: a line through it explains as much as a step does."""
     rng = np.random.default_rng(0)
-    looks = looks_of([[(0, bit)] for bit in rng.random(400) < np.repeat([0.2, 0.6], 200)], 1)
-    args = looks.item, looks.click, looks.first
+    impressions = impressions_of([[(0, bit)] for bit in rng.random(400) < np.repeat([0.2, 0.6], 200)], 1)
+    args = impressions.item, impressions.bits, impressions.first
     rest = 200, 200, np.array([0.2]), np.array([0.6]), 0.25
     apart = np.where(np.arange(400) < 200, np.arange(400), np.arange(400) + 4000)
-    assert paths.suddenness(*args, np.arange(400), *rest) > 3 > paths.suddenness(*args, apart, *rest) >= 0
+    assert two_regimes.suddenness(*args, np.arange(400), *rest) > 3 > two_regimes.suddenness(*args, apart, *rest) >= 0
 
 
 def test_runs():
@@ -162,26 +163,26 @@ def test_runs():
 
 
 def test_several_clicks_are_a_behaviour_of_their_own():
-    looks = looks_of([[(0, 1), (1, 1)], [(0, 0)], [(1, 1)]], 2)
-    told = with_shape(looks)
+    impressions = impressions_of([[(0, 1), (1, 1)], [(0, 0)], [(1, 1)]], 2)
+    told = with_shape(impressions)
     assert told.n_items == 3
     assert told.item.tolist() == [0, 1, 2, 0, 2, 1, 2]
-    assert told.click.tolist() == [True, True, True, False, False, True, False]
-    single = looks_of([[(0, 1)], [(0, 0), (1, 1)]], 2)
+    assert told.bits.tolist() == [True, True, True, False, False, True, False]
+    single = impressions_of([[(0, 1)], [(0, 0), (1, 1)]], 2)
     assert with_shape(single) is single
 
 
 def test_too_short_a_log_says_nothing():
-    assert intervals(looks_of([], 0)) == []
-    assert intervals(looks_of([[(0, 1)]], 1)) == []
+    assert intervals(impressions_of([], 0)) == []
+    assert intervals(impressions_of([[(0, 1)]], 1)) == []
 
 
 @pytest.mark.parametrize("adversary", ["Promote", "Demote", "AttractionFlip", "PrefixFlip"])
-@pytest.mark.parametrize("world", list(power.WORLDS))
+@pytest.mark.parametrize("world", list(experiment.WORLDS))
 def test_a_burst_is_cut_out_exactly(world, adversary):
     """A tenth of 10,000 lists; each edge is found within a twentieth of the interval."""
-    looks = planted(
-        power.attraction_of(world),
+    impressions = simulated_log(
+        experiment.attraction_of(world),
         10_000,
         10,
         learner="Random",
@@ -190,24 +191,24 @@ def test_a_burst_is_cut_out_exactly(world, adversary):
         end=7000,
         seed=2_000,
     )
-    (found,) = intervals(looks)
+    (found,) = intervals(impressions)
     assert abs(found.start - 6000) <= 50
     assert abs(found.end - 7000) <= 50
 
 
 def test_findings_do_not_depend_on_threads():
-    attraction = power.attraction_of("low attraction")
-    looks = planted(attraction, 5_000, 10, adversary="Demote", start=1000, end=2000, seed=1)
-    assert intervals(looks, 1) == intervals(looks, 3) != []
+    attraction = experiment.attraction_of("low attraction")
+    impressions = simulated_log(attraction, 5_000, 10, adversary="Demote", start=1000, end=2000, seed=1)
+    assert intervals(impressions, 1) == intervals(impressions, 3) != []
 
 
 @pytest.mark.parametrize("threads", [1, 2])
 def test_an_audit_ends_soon_after_it_is_told_to(threads):
     """Whichever step it is in."""
-    attraction = power.attraction_of("low attraction")
-    looks = planted(attraction, 2_000, 10, adversary="Demote", start=1000, end=1300, seed=1)
+    attraction = experiment.attraction_of("low attraction")
+    impressions = simulated_log(attraction, 2_000, 10, adversary="Demote", start=1000, end=1300, seed=1)
     calls = []
-    intervals(looks, threads, lambda: calls.append(None))
+    intervals(impressions, threads, lambda: calls.append(None))
     assert len(calls) > 20
 
     def stop():
@@ -218,16 +219,16 @@ def test_an_audit_ends_soon_after_it_is_told_to(threads):
     for n_calls in (1, 2, 5, 12, 20):
         left = [None] * (n_calls + 1)
         with pytest.raises(Interrupted):
-            intervals(looks, threads, stop)
+            intervals(impressions, threads, stop)
 
 
 def test_two_attacks_that_differ_are_both_found():
-    attraction = power.attraction_of("low attraction")
-    one = planted(attraction, 8_000, 10, adversary="Demote", start=2000, end=3000, seed=7)
-    two = planted(attraction, 8_000, 10, adversary="Promote", start=4000, end=5000, learner="Random", seed=8)
+    attraction = experiment.attraction_of("low attraction")
+    one = simulated_log(attraction, 8_000, 10, adversary="Demote", start=2000, end=3000, seed=7)
+    two = simulated_log(attraction, 8_000, 10, adversary="Promote", start=4000, end=5000, learner="Random", seed=8)
     sizes = np.diff(two.first)
-    both = Looks(
-        np.concatenate([one.item, two.item]), np.concatenate([one.click, two.click]),
+    both = Impressions(
+        np.concatenate([one.item, two.item]), np.concatenate([one.bits, two.bits]),
         np.concatenate([one.first, one.first[-1] + np.cumsum(sizes)]), one.n_items,
     )  # fmt: skip
     assert len(np.unique(regimes(both))) >= 3
@@ -237,16 +238,16 @@ def test_two_attacks_that_differ_are_both_found():
 
 def test_planted_attacks_are_found():
     """A seed that chose nothing. Of 48 attacks at least 42 are found, nine tenths of the interval at least."""
-    chosen = [case for case in power.cases(1, 5_000) if case.share in (0.05, 0.25)]
-    hits = [power.play(case, lambda: None).overlap >= 0.9 for case in chosen]
+    chosen = [case for case in experiment.cases(1, 5_000) if case.share in (0.05, 0.25)]
+    hits = [experiment.play(case, lambda: None).overlap >= 0.9 for case in chosen]
     assert len(hits) == 48
     assert sum(hits) >= 42
 
 
 def test_honest_logs_are_not_blamed():
     """60 logs: steady users, slow drift and daily cycles; at most one false alarm."""
-    honest = [case for case in power.cases(5, 6_000) if not case.share]
-    wrong, total = power.alarms([power.play(case, lambda: None) for case in honest])
+    honest = [case for case in experiment.cases(5, 6_000) if not case.share]
+    wrong, total = experiment.alarms([experiment.play(case, lambda: None) for case in honest])
     assert total == 60
     assert wrong <= 1
 
@@ -262,7 +263,7 @@ def test_clients_that_click_otherwise_or_come_with_the_attack_stand_out():
     names = list(range(43))
 
     def named():
-        return stand_out(looks_of([[(i % 5, b)] for i, b in enumerate(bits)], 5), client, names, rates, suspect)
+        return stand_out(impressions_of([[(i % 5, b)] for i, b in enumerate(bits)], 5), client, names, rates, suspect)
 
     assert named() == (0, [])
     client[::50] = 41  # clicks whatever it sees
@@ -277,8 +278,10 @@ def test_clients_that_click_otherwise_or_come_with_the_attack_stand_out():
 
 def test_a_finding_says_what_gained_and_what_the_ranking_is_without_it():
     attraction = np.linspace(0.4, 0.02, 20)
-    looks = planted(attraction, 6_000, 5, learner="Random", adversary="FakeUser", start=2000, end=3000, seed=5)
-    finding = analyse(Job(0, looks, None, []), lambda: None)
+    impressions = simulated_log(
+        attraction, 6_000, 5, learner="Random", adversary="FakeUser", start=2000, end=3000, seed=5
+    )
+    finding = analyse(BoardTask(0, impressions, None, []), lambda: None)
     (part,) = finding.intervals
     assert abs(part.start - 2000) < 60 > abs(part.end - 3000)
     assert part.starts[0] <= part.start <= part.starts[1]
@@ -290,18 +293,20 @@ def test_a_finding_says_what_gained_and_what_the_ranking_is_without_it():
     errors = [np.abs(rate - attraction).sum() for rate in (finding.rate, finding.clean_rate)]
     assert errors[1] < errors[0] / 2
     assert finding.points[:, 0].sum() == 6_000
-    assert finding.points[:, 1].sum() == finding.clicks == looks.click.sum()
+    assert finding.points[:, 1].sum() == finding.clicks == impressions.bits.sum()
 
 
 def test_jobs_and_findings_can_be_sent_to_other_machines():
-    looks = planted(np.linspace(0.4, 0.02, 20), 3_000, 5, learner="Random", adversary="Demote", start=1000, end=2000)
-    finding = analyse(pickle.loads(pickle.dumps(Job(0, looks, None, []))), lambda: None)
+    impressions = simulated_log(
+        np.linspace(0.4, 0.02, 20), 3_000, 5, learner="Random", adversary="Demote", start=1000, end=2000
+    )
+    finding = analyse(pickle.loads(pickle.dumps(BoardTask(0, impressions, None, []))), lambda: None)
     assert pickle.loads(pickle.dumps(finding)).intervals == finding.intervals != []
 
 
 def test_the_share_of_an_honest_log_is_an_interval_too():
-    looks = planted(profile("movielens", "moderate").attraction[:40], 4_000, 5, seed=9)
-    finding = analyse(Job(0, looks, None, []), lambda: None)
+    impressions = simulated_log(profile("movielens", "moderate").attraction[:40], 4_000, 5, seed=9)
+    finding = analyse(BoardTask(0, impressions, None, []), lambda: None)
     assert finding.intervals == []
     assert finding.suspect[0] == 0 < finding.suspect[1] == finding.unseen < 200
     assert finding.ranking.tolist() == finding.clean_ranking.tolist()

@@ -6,9 +6,9 @@ import math
 import polars as pl
 import pytest
 
-from steadyrank.audit import blocks
-from steadyrank.audit.lists import split_lists
-from steadyrank.audit.reading import read
+from steadyrank.audit.reading import blocks
+from steadyrank.audit.reading.click_logs import read
+from steadyrank.audit.reading.list_cells import split_lists
 
 LISTS = [["a", "b", "c"], ["b", "c", "a"], ["c", "a", "b"]]
 
@@ -16,9 +16,9 @@ LISTS = [["a", "b", "c"], ["b", "c", "a"], ["c", "a", "b"]]
 def clicks(frame, told=None):
     """What was clicked, a list of items for each impression."""
     log = read([pl.DataFrame(frame)], told or {}, most_broken=0.0)
-    edges = log.looks.first.tolist()
+    edges = log.impressions.first.tolist()
     return [
-        [log.items[log.looks.item[i]] for i in range(start, end) if log.looks.click[i]]
+        [log.items[log.impressions.item[i]] for i in range(start, end) if log.impressions.bits[i]]
         for start, end in itertools.pairwise(edges)
     ]
 
@@ -73,7 +73,7 @@ def test_lists_that_become_text_are_still_lists(tmp_path, monkeypatch):
 def test_a_block_without_clicks_is_one(clicked):
     one = pl.DataFrame({"items": [["a", "b"]], "clicked": clicked[:1]})
     other = pl.DataFrame({"items": [["a", "b"]], "clicked": clicked[1:]})
-    assert read([one, other], {}).looks.click.sum() == 1
+    assert read([one, other], {}).impressions.bits.sum() == 1
 
 
 def test_a_position_beside_a_flag_is_the_click():
@@ -125,7 +125,7 @@ def test_a_column_may_have_two_roles():
     log = read([frame], {"client": "who", "board": "who"})
     assert log.boards == log.clients == ["x", "y"]
     rows = pl.DataFrame({"who": ["x", "x", "y"], "item": ["a", "b", "a"], "clicked": [0, 1, 0]})
-    assert read([rows], {"impression": "who", "board": "who"}).looks.n == 2
+    assert read([rows], {"impression": "who", "board": "who"}).impressions.n == 2
 
 
 def test_searches_made_once_each_are_no_boards():

@@ -9,10 +9,11 @@ import polars as pl
 import pytest
 
 import steadyrank as sr
-from steadyrank.audit import audits, drawing, page
-from steadyrank.audit.boards import parts
-from steadyrank.audit.clients import Client
-from steadyrank.audit.reading import read
+from steadyrank.audit import audits
+from steadyrank.audit.detect.clients import SuspectClient
+from steadyrank.audit.reading.by_board import by_board
+from steadyrank.audit.reading.click_logs import read
+from steadyrank.audit.show import audit_page, drawing
 from steadyrank.cli import audit as command
 from steadyrank.cli import main
 
@@ -144,10 +145,10 @@ def boards_of(n):
 
 def test_a_board_costs_what_it_holds():
     log = read([boards_of(3)], {})
-    for part in parts(log):
-        assert part.looks.n_items == part.items.size == K
+    for part in by_board(log):
+        assert part.impressions.n_items == part.items.size == K
         assert part.clients.size == 50
-        assert part.looks.item.max() == K - 1
+        assert part.impressions.item.max() == K - 1
         assert {log.items[k] // 100 for k in part.items} == {log.boards[part.board]}
         assert {log.clients[c] // 1000 for c in part.clients} == {log.boards[part.board]}
 
@@ -169,20 +170,20 @@ def test_scales_end_at_numbers_that_are_short(value, end):
 
 def test_a_board_with_nothing_but_a_client_that_stands_out_has_its_place_on_the_page():
     found = sr.audit(boards_of(3))
-    client = Client("a bot", 30, 30, 3.0, 0, 0.999, "clicks")
+    client = SuspectClient("a bot", 30, 30, 3.0, 0, 0.999, "clicks")
     boards = [found.boards[0], dataclasses.replace(found.boards[1], clients=[client], n_clients=1), found.boards[2]]
-    text = page.page(dataclasses.replace(found, boards=boards))
+    text = audit_page.page(dataclasses.replace(found, boards=boards))
     assert "a bot" in text
     assert "1 client stands out." in text
 
 
 def test_a_page_of_many_boards_says_what_it_leaves_out(monkeypatch):
-    monkeypatch.setattr(page, "SHOWN_BOARDS", 2)
+    monkeypatch.setattr(audit_page, "SHOWN_BOARDS", 2)
     found = sr.audit(boards_of(3))
-    assert "The 2 most suspect of 3 boards." in page.page(found)
-    assert "most suspect of" not in page.page(sr.audit(boards_of(1)))
+    assert "The 2 most suspect of 3 boards." in audit_page.page(found)
+    assert "most suspect of" not in audit_page.page(sr.audit(boards_of(1)))
     boards = [dataclasses.replace(board, unseen=n) for board, n in zip(found.boards, (70, 20, 50), strict=True)]
-    text = page.page(dataclasses.replace(found, boards=boards))
+    text = audit_page.page(dataclasses.replace(found, boards=boards))
     assert "in fewer than 20 to 70 impressions, depending on the board, would not have been noticed" in text
 
 

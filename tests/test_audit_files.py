@@ -5,8 +5,8 @@ import gzip
 import polars as pl
 import pytest
 
-from steadyrank.audit import blocks
-from steadyrank.audit.reading import read
+from steadyrank.audit.reading import blocks
+from steadyrank.audit.reading.click_logs import read
 
 ROW = '{"items": ["a", "b"], "clicked": 1}\n'
 
@@ -25,7 +25,7 @@ def log(tmp_path):
 
 def facts(*paths, **options):
     found = read(list(paths), {}, most_broken=1.0, **options)
-    return found.rows, found.broken, found.looks.n, int(found.looks.click.sum())
+    return found.rows, found.broken, found.impressions.n, int(found.impressions.bits.sum())
 
 
 def test_a_line_with_too_few_fields_is_broken_not_a_list_without_a_click(log):
@@ -124,4 +124,4 @@ def test_names_of_a_fixed_set_are_text(kind):
     clicked = pl.Series("clicked", ["3", "1", None], kind)
     found = read([pl.DataFrame([lists, clicked])], {})
     assert found.items == ["3", "2", "1"]
-    assert found.looks.click.tolist() == [False, False, True, True, False, False, False]
+    assert found.impressions.bits.tolist() == [False, False, True, True, False, False, False]

@@ -9,9 +9,10 @@ from hypothesis import strategies as st
 
 import browser
 import steadyrank as sr
-from steadyrank.audit import blocks, files, power
-from steadyrank.audit.page import moment, page
-from steadyrank.audit.reading import read
+from steadyrank.audit.power import experiment
+from steadyrank.audit.reading import blocks, log_files
+from steadyrank.audit.reading.click_logs import read
+from steadyrank.audit.show.audit_page import moment, page
 from steadyrank.cli import main
 
 N, K, D = 3_000, 20, 5
@@ -48,11 +49,11 @@ def shown_items():
 def same(log):
     """Whether the log is the one above."""
     examined = np.where(PLACES < 0, D, PLACES + 1)
-    assert np.diff(log.looks.first).tolist() == examined.tolist()
-    assert [log.items[k] for k in log.looks.item[: D * 2]] == [n for row, e in zip(NAMES, examined, strict=True)
+    assert np.diff(log.impressions.first).tolist() == examined.tolist()
+    assert [log.items[k] for k in log.impressions.item[: D * 2]] == [n for row, e in zip(NAMES, examined, strict=True)
         for n in row[:e]][: D * 2]  # fmt: skip
-    ends = log.looks.first[1:] - 1
-    assert log.looks.click.sum() == log.looks.click[ends].sum() == (PLACES >= 0).sum()
+    ends = log.impressions.first[1:] - 1
+    assert log.impressions.bits.sum() == log.impressions.bits[ends].sum() == (PLACES >= 0).sum()
     return True
 
 
@@ -98,7 +99,7 @@ def write(frame, path):
 @pytest.mark.parametrize(("name", "frame"), [pytest.param(*one, id=one[0]) for one in variants()])
 def test_every_way_to_write_a_log_reads_the_same(tmp_path, monkeypatch, name, frame):
     monkeypatch.setattr(blocks, "BLOCK", 20_000)
-    monkeypatch.setattr(files, "ROWS", 700)
+    monkeypatch.setattr(log_files, "ROWS", 700)
     assert same(read([write(frame, tmp_path / name)], {}))
 
 
@@ -152,7 +153,7 @@ def test_any_names_read_back(tmp_path_factory, rows):
     expected = [(name, p + 1 == c) for items, c in rows for p, name in enumerate(items[: c or len(items)])]
     for kind in ("parquet", "csv", "jsonl"):
         log = read([write(flat, folder / f"log.{kind}")], {}, most_broken=0.0)
-        found = zip([log.items[k] for k in log.looks.item], log.looks.click.tolist(), strict=True)
+        found = zip([log.items[k] for k in log.impressions.item], log.impressions.bits.tolist(), strict=True)
         assert list(found) == expected
 
 
@@ -171,7 +172,7 @@ def test_rows_that_cannot_be_used_are_counted_and_shown(tmp_path, why):
     path = tmp_path / "log.csv"
     path.write_text("\n".join(lines))
     log = read([path], {})
-    assert (log.rows, log.broken, log.looks.n) == (302, 1, 301)
+    assert (log.rows, log.broken, log.impressions.n) == (302, 1, 301)
     assert log.examples[0][:2] == (300, why)
     with pytest.raises(ValueError, match=rf"1 of 302 rows cannot be used.*--most-broken.*row 300: {why}"):
         read([path], {}, most_broken=0.001)
@@ -181,7 +182,7 @@ def test_bytes_that_are_no_utf8_are_not_guessed(tmp_path):
     path = tmp_path / "log.csv"
     path.write_bytes(b"items,clicked\n" + b"a|b,1\n" * 200 + "caf\u00e9|b,1\n".encode("cp1252") + b"a|b,2\n")
     log = read([path], {})
-    assert (log.rows, log.broken, log.looks.n) == (202, 1, 201)
+    assert (log.rows, log.broken, log.impressions.n) == (202, 1, 201)
     assert log.examples[0] == (200, "not in UTF-8: save the file as that", "caf?|b,1")
     path.write_text("items;clicked\na|b;1\n", encoding="utf-16")
     with pytest.raises(ValueError, match=r"log.csv is no text in UTF-8 but perhaps in UTF-16; save it as UTF-8"):
@@ -195,7 +196,7 @@ def test_dates_that_can_be_read_in_two_ways_are_refused(tmp_path):
         ValueError, match="--time time: '03/04/2026 10:20' can be read in two ways; write times as 2026"
     ):
         read([path], {})
-    assert read([path], {"time": ""}).looks.n == 9
+    assert read([path], {"time": ""}).impressions.n == 9
 
 
 def test_rows_that_are_not_in_order_of_time_are_not_told_as_an_interval(tmp_path, capsys):
@@ -238,7 +239,7 @@ def test_lines_that_are_none_are_counted_and_shown(tmp_path):
     )
     for path, why in ((csv, "4 fields, not 2"), (jsonl, "no JSON object")):
         log = read([path], {})
-        assert (log.rows, log.broken, log.looks.n) == (202, 1, 201)
+        assert (log.rows, log.broken, log.impressions.n) == (202, 1, 201)
         assert log.examples[0].row == 200
         assert why in log.examples[0].why
         assert log.row.tolist() == [*range(200), 201]
@@ -382,8 +383,8 @@ def test_an_honest_log_writes_empty_tables(tmp_path, capsys, monkeypatch):
 
 def test_power_draws_the_curve(tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(power, "IMPRESSIONS", 2_000)
-    monkeypatch.setattr(power, "LEARNERS", ("Random",))
+    monkeypatch.setattr(experiment, "IMPRESSIONS", 2_000)
+    monkeypatch.setattr(experiment, "LEARNERS", ("Random",))
     code, out, _ = audit(capsys, "--power", "--seeds", "1")
     assert code == 0
     assert "flip, low attraction" in out

@@ -21,7 +21,7 @@ from steadyrank.lab import cells
 from steadyrank.lab.cells import Cell
 from steadyrank.lab.results import CellStore, with_fields
 from steadyrank.lab.runner import expand
-from steadyrank.report import claims, figures, looks, views
+from steadyrank.report import claims, exhibits, figures, style
 from steadyrank.report.tables import by_rate, text
 from steadyrank.report.writing import load
 from steadyrank.studies import ALL, find, lineup
@@ -124,7 +124,7 @@ def test_any_part_of_a_run_gives_a_report(results, tmp_path, share):
         store.path(job).write_bytes((results / "cells" / store.path(job).name).read_bytes())
     rows = {study.name: load(study, store, seeds=2, quick=True) for study in ALL.values()}
     for study in find([]):
-        views.show(study, rows[study.name], True)
+        exhibits.show(study, rows[study.name], True)
     assert any("not measured" in claim.verdict for claim in claims.scorecard(rows, True))
 
 
@@ -282,12 +282,12 @@ def test_the_turn_of_a_curve():
 
 def test_powers_of_growth():
     frame = pl.DataFrame({"horizon": [100, 200, 400] * 2, "regret": [10.0, 20.0, 40.0] * 2})
-    assert views.exponent(frame, "horizon") == pytest.approx(1.0)
+    assert exhibits.exponent(frame, "horizon") == pytest.approx(1.0)
     attack = pl.DataFrame({"corrupted": [0.0, 1.0, 2.0, 4.0], "regret": [5.0, 6.0, 9.0, 21.0]})  # 5 + C^2
-    assert views.exponent(attack, "corrupted") == pytest.approx(2.0)
+    assert exhibits.exponent(attack, "corrupted") == pytest.approx(2.0)
     for corrupted, regret in (([0.0, 1.0, 2.0], [5.0, 4.0, 3.0]), ([1.0, 2.0, 4.0], [6.0, 7.0, 9.0])):
         part = pl.DataFrame({"corrupted": corrupted, "regret": regret})  # nothing added; C = 0 not finished
-        assert math.isnan(views.exponent(part, "corrupted"))
+        assert math.isnan(exhibits.exponent(part, "corrupted"))
 
 
 def test_ratios_to_the_omniscient_learner():
@@ -296,7 +296,7 @@ def test_ratios_to_the_omniscient_learner():
         Cell("CascadeTS", "lastfm", None, omniscient=True, rate=0.15, horizon=100),
         pl.DataFrame({"seed": [0], "mark": [100], "regret": [20.0], "spent": [0.0]}),
     )
-    found = views.ratios(pl.concat([rows, best]))
+    found = exhibits.ratios(pl.concat([rows, best]))
     assert dict(found.select("who", "ratio").rows()) == {"CascadeTS": 1.5, "FTRL": 3.0}
 
 
@@ -313,12 +313,12 @@ def test_tables_show_mean_and_interval():
 def test_every_learner_has_its_own_look():
     import steadyrank as sr
 
-    seen = {name: looks.look(name, []) for name in sr.learners()}
+    seen = {name: style.line_style(name, []) for name in sr.learners()}
     assert len(set(seen.values())) == len(seen)
-    assert looks.look("Somebody", []).colour == looks.INK
+    assert style.line_style("Somebody", []).colour == style.INK
     variants = ["M2UCBV (alpha=1.0)", "M2UCBV (alpha=2.0)"]
     assert figures.variants([*variants, "FTRL", "CascadeTS", "CascadeTS (omniscient)"]) == [*variants, "CascadeTS"]
-    assert looks.look(variants[0], variants).colour != looks.look(variants[1], variants).colour
+    assert style.line_style(variants[0], variants).colour != style.line_style(variants[1], variants).colour
 
 
 def test_a_figure_is_the_same_bytes_and_follows_the_page():
@@ -326,7 +326,7 @@ def test_a_figure_is_the_same_bytes_and_follows_the_page():
     one, two = (figures.rates("x", rows, "title") for _ in range(2))
     assert one == two
     assert "currentColor" in one
-    assert looks.INK not in one
+    assert style.INK not in one
 
 
 OWN = '''

@@ -12,6 +12,7 @@ import steadyrank as sr
 from steady_reference import Steady
 from steadyrank.contract import NOTE_EXTRA, Problem, Visit, call_rank, call_update, make
 from steadyrank.indices.draws import CLOSE, draw_all, draw_over, draw_top
+from steadyrank.item_evidence import log_predictive
 from steadyrank.kernels import cascade_like, cascade_value
 from steadyrank.parts.evidence import Rule, distinct_evidence, judge, weigh
 from steadyrank.parts.hedge import hedged_list
@@ -28,7 +29,7 @@ from steadyrank.parts.regimes import (
     move,
     rival,
 )
-from steadyrank.populations import fit_prior, log_predictive
+from steadyrank.populations import fit_prior
 
 SteadyRank = sr.learners()["SteadyRank"]
 K, D = 24, 3

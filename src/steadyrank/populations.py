@@ -1,41 +1,11 @@
-"""What the items have in common: Beta predictives, and a prior fitted across items."""
-
-import math
+"""What the items have in common: a prior fitted across items."""
 
 from ._jit import uncounted
 
 FIT_STEPS = 10  # a window; each goes only part of the way where items were seen few times
 FIT_ITEMS = 10  # with fewer items seen there is no population to speak of
 STRENGTH = (1.0, 100.0)  # pseudo-counts of a fitted prior, least and most
-FEW = 8  # looks up to which a product is faster than Beta functions
 EDGE = 0.002  # least distance of its mean from 0 and from 1
-
-
-@uncounted
-def log_beta(a, b):
-    """log B(a, b), for a, b > 0."""
-    return math.lgamma(a) + math.lgamma(b) - math.lgamma(a + b)
-
-
-@uncounted
-def log_predictive(clicks, looks, a, b, most):
-    """Log chance of one order of `clicks` in `looks` at an item whose attraction is Beta(a, b).
-
-    Of a + b pseudo-counts at most `most` count: whatever was learnt, attraction may have moved a little since. An
-    attraction near 0 or 1 keeps half a pseudo-count against it.
-    """
-    total = a + b
-    if total > most:
-        a = max(a * most / total, 0.5)
-        b = max(b * most / total, 0.5)
-    if looks > FEW:
-        return log_beta(a + clicks, b + looks - clicks) - log_beta(a, b)
-    chance = 1.0
-    for i in range(clicks):
-        chance *= (a + i) / (a + b + i)
-    for i in range(looks - clicks):
-        chance *= (b + i) / (a + b + clicks + i)
-    return math.log(chance)
 
 
 @uncounted

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .audits import Audit
+    from .verdicts import Audit
 
 
 def audit(log: Any, **options: Any) -> "Audit":

@@ -114,7 +114,7 @@ def _check_places(page: pathlib.Path | None, folder: pathlib.Path | None = None)
 
 
 def _write_all(found: Any, page: pathlib.Path | None, folder: pathlib.Path | None) -> list[pathlib.Path]:
-    from ..audit.page import page as drawn
+    from ..audit.show.audit_page import page as drawn
 
     if page is not None:
         with replacing(page) as file:
@@ -138,7 +138,7 @@ class _Said:
 
 def _told(found: Any) -> list[str]:
     """What was found, in lines for people."""
-    from ..audit.page import nothing_found, place, surety
+    from ..audit.show.audit_page import nothing_found, place, surety
 
     told = ["read as: " + ", ".join(f"{what}: {name}" for what, name in found.columns.items())]
     if found.broken:
@@ -170,7 +170,8 @@ def _harmless(line: str) -> str:
 
 
 def _power(options: argparse.Namespace) -> int:
-    from ..audit.power import power, power_page, power_table
+    from ..audit.power.experiment import power
+    from ..audit.power.power_page import power_page, power_table
     from ..progress import Progress
     from ..settings import whole
 

@@ -80,7 +80,7 @@ def key(job: Job, source: str) -> str:
 
 @dataclass(frozen=True)
 class Study:
-    """One figure or table: the product of its axes, drawn by the view of that name.
+    """One figure or table: the product of its axes, shown by an exhibit.
 
     An axis lists values of the field it is named after, or dictionaries of several fields (then its name is free).
     """
@@ -88,7 +88,7 @@ class Study:
     name: str
     title: str
     paper: str  # the figure, table or lemma it re-makes, or what it adds
-    view: str
+    exhibit: str  # which kind of them shows it, of those in `report.exhibits`
     question: str
     axes: Mapping[str, Sequence[Any]] = field(default_factory=dict)
     trials: Sequence[Trial] = ()

@@ -1,14 +1,15 @@
 """Which regime recent feedback belongs to: a Bayes factor over all items at once. Ours, no paper's.
 
 The feedback of each span is predicted from the rounds of the current regime before it, from each stored regime, and
-from a new one that may differ in any item. Nothing here reads what came late.
+from a new one that may differ in any item. Nothing here reads what came late. What a single item says is judged as in
+the audit of click logs; where not, `item_evidence` says so.
 """
 
 import math
 from typing import NamedTuple
 
 from .._jit import stack_floats, uncounted
-from ..populations import log_beta, log_predictive
+from ..item_evidence import KNOWN, MOST, SHARE_CHANGED, changed_with, log_beta, log_predictive
 from .regimes import (
     CHANGES,
     CURRENT,
@@ -30,9 +31,9 @@ CALM = 16  # windows in which three changes are too many
 class Rule(NamedTuple):
     """When recent feedback is taken for another regime. Defaults and what they decide: docs/steadyrank.md."""
 
-    known: int = 5  # looks at an item before it can testify
-    most: float = 400.0  # looks at an item that count at most: smaller moves than their error are no change
-    changed: float = 0.1  # share of items that a new regime changes, before anything is seen of it
+    known: int = KNOWN  # looks at an item before it can testify
+    most: float = MOST  # looks at an item that count at most: smaller moves than their error are no change
+    changed: float = SHARE_CHANGED  # of the items in a new regime
     back: float = 10.0  # nats of evidence before a stored regime is taken up again
     open: float = 15.0  # nats of evidence before a new one is opened
 
@@ -72,7 +73,7 @@ def novelty(same, looks, clicks, changed):
     anew = log_beta(1.0 + clicks, 1.0 + looks - clicks) - same
     if anew > 50.0:
         return anew + math.log(changed)  # the item kept adds nothing that a float holds
-    return math.log(1.0 - changed + changed * math.exp(anew))
+    return math.log(changed_with(changed, math.exp(anew)))
 
 
 @uncounted

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 import polars as pl
 
 from ..studies import lineup
+from .exhibits import exponent, growth_rows
 from .tables import finals, number
-from .views import exponent, growth_rows
 
 PAPER = [cell["learner"] for cell in lineup.PAPER]
 _RATES = lineup.RATES[1:]  # those above 0

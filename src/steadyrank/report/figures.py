@@ -15,7 +15,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from ..intervals import half_width
-from .looks import INK, look
+from .style import INK, line_style
 
 _STYLE: dict[Any, Any] = {
     "svg.fonttype": "none",
@@ -75,7 +75,7 @@ def _lines(axes: Axes, rows: pl.DataFrame, by: str, *, scale: float = 1.0, marke
     names = rows["who"].unique(maintain_order=True).to_list()
     for who in names:
         x, mean, half = summary(rows.filter(pl.col("who") == who), by)
-        style = look(who, variants(names))
+        style = line_style(who, variants(names))
         marker = style.marker if markers else ""
         axes.plot(
             scale * x, mean, style.dash, color=style.colour, marker=marker, markersize=4.5, linewidth=1.4, label=who
@@ -133,7 +133,7 @@ def ranks(name: str, rows: pl.DataFrame, title: str, mappings: Sequence[str]) ->
 
     def draw(axes: Axes) -> None:
         for who, values in shares.items():
-            style = look(who, variants(names))
+            style = line_style(who, variants(names))
             axes.plot(
                 range(len(mappings)),
                 values,

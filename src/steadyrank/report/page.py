@@ -7,7 +7,7 @@ import polars as pl
 
 from ..lab.cells import Study
 from .claims import Claim
-from .views import Exhibit
+from .exhibits import Exhibit
 
 _SIGNS = {"holds": ("yes", "✓"), "does not hold": ("no", "✗"), "not measured": ("open", "·")}
 _CSS = """

@@ -12,8 +12,8 @@ from ..lab.cells import Job, Study, Trial
 from ..lab.results import CellStore, read, versions
 from ..studies import ALL
 from .claims import Claim, scorecard
+from .exhibits import show
 from .page import page
-from .views import show
 
 _MARK = ".steadyrank"
 

@@ -8,7 +8,7 @@ STUDY = Study(
     name="corruption",
     title="Final regret against the share of corrupted rounds",
     paper="Figure 1",
-    view="rates",
+    exhibit="rates",
     question="Who has the least regret after 40,000 rounds when the first 0 to 25 % of them are inverted?",
     axes={"profile": DATA_SETS, "mapping": JUDGED, "rate": RATES, "who": PAPER + REFERENCES},
 )

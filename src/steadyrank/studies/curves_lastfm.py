@@ -8,7 +8,7 @@ STUDY = Study(
     name="curves-lastfm",
     title="Regret over the rounds on Last.fm",
     paper="Figure 4",
-    view="curves",
+    exhibit="curves",
     question="When does each learner stop losing at 5, 10, 15 and 20 % corruption?",
     axes={"profile": ["lastfm"], "mapping": JUDGED, "rate": CURVE_RATES, "who": PAPER + REFERENCES},
 )

@@ -8,7 +8,7 @@ STUDY = Study(
     name="curves-movielens",
     title="Regret over the rounds on MovieLens",
     paper="Figure 3",
-    view="curves",
+    exhibit="curves",
     question="When does each learner stop losing at 5, 10, 15 and 20 % corruption?",
     axes={"profile": ["movielens"], "mapping": JUDGED, "rate": CURVE_RATES, "who": PAPER + REFERENCES},
 )

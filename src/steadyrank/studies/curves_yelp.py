@@ -8,7 +8,7 @@ STUDY = Study(
     name="curves-yelp",
     title="Regret over the rounds on Yelp",
     paper="Figure 2",
-    view="curves",
+    exhibit="curves",
     question="When does each learner stop losing at 5, 10, 15 and 20 % corruption?",
     axes={
         "profile": ["yelp-pizza"],

@@ -10,7 +10,7 @@ STUDY = Study(
     name="group-size",
     title="The group size of M2UCB-V",
     paper="the comment on choosing the group size",
-    view="rates",
+    exhibit="rates",
     question="Blocks of log T / 2, log T or 2 log T bits (alpha = 0.5, 1, 2): which is best?",
     axes={"profile": ["yelp-pizza"], "mapping": JUDGED, "rate": RATES, "who": _SIZES + REFERENCES},
 )

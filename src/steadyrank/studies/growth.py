@@ -11,7 +11,7 @@ STUDY = Study(
     name="growth",
     title="Growth of regret in T, K, d and C",
     paper="Table 1",
-    view="growth",
+    exhibit="growth",
     question="By which power does regret grow when one quantity doubles, next to the bound that is stated?",
     blocks=[
         {**_WORLD, "horizon": [5_000, 10_000, 20_000, 40_000, 80_000], "who": _WHO},

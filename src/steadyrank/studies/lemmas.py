@@ -9,7 +9,7 @@ STUDY = Study(
     name="lemmas",
     title="Monte-Carlo checks of Lemmas 1 and 2",
     paper="Lemmas 1 and 2",
-    view="lemmas",
+    exhibit="lemmas",
     question="Does every block keep an honest majority, and is the estimate as near as stated?",
     trials=[
         *(

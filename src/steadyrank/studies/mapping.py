@@ -8,7 +8,7 @@ STUDY = Study(
     name="mapping",
     title="Sensitivity to the mapping from ratings to attraction",
     paper="the sigmoid that the paper does not give",
-    view="ranks",
+    exhibit="ranks",
     question="Does the order of the learners survive another sigmoid?",
     axes={
         "profile": DATA_SETS,

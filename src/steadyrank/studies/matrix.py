@@ -68,7 +68,7 @@ STUDY = Study(
     name="matrix",
     title="Every attack, every schedule",
     paper="beyond the paper",
-    view="matrix",
+    exhibit="matrix",
     question="How many times the regret of a learner that never sees a false click?",
     blocks=[
         {"world": PROFILES, "adversary": ATTACKS, "when": WHEN, "who": _WHO},

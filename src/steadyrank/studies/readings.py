@@ -19,7 +19,7 @@ STUDY = Study(
     name="readings",
     title="Readings of the paper's estimator and model selection",
     paper="sections 3 and 4: where the text allows more than one algorithm",
-    view="rates",
+    exhibit="rates",
     question="How much of the result is the reading? (M2UCBV without settings is the reading of the experiments.)",
     axes={
         "profile": ["yelp-pizza"],

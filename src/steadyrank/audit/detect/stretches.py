@@ -7,11 +7,11 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from ..arrays import Bools, Floats, Ints
-from ..populations import fit_prior
-from .looks import Looks
-from .paths import WAVE, gains, rates_of, suddenness, two_states
-from .weighing import count, count_where, scan, weigh_counts
+from ...arrays import Bools, Floats, Ints
+from ...populations import fit_prior
+from ..impressions import Impressions
+from .bayes_factors import count, count_where, scan, weigh_counts
+from .two_regimes import WAVE, gains, rates_of, suddenness, two_states
 
 Tally: TypeAlias = tuple[Ints, Ints]  # looks and clicks by item
 
@@ -24,6 +24,14 @@ MOST_TRIED = 200  # candidates for one change
 BANDS = (0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.98)  # quantiles of usual attraction between groups of items
 
 
+def rates_by_item(looks: Ints, clicks: Ints) -> Floats:
+    """Each item's click rate, float64[K]: posterior means under the prior that the items have in common."""
+    prior = np.ones(2)
+    fit_prior(looks, clicks, prior)
+    rates: Floats = (prior[0] + clicks) / (prior.sum() + looks)
+    return rates
+
+
 class Stretch:
     """Some impressions in order, and what is usual in them.
 
@@ -34,23 +42,23 @@ class Stretch:
 
     def __init__(
         self,
-        looks: Looks,
+        impressions: Impressions,
         where: Ints,
         usual: Tally | None = None,
         threads: int = 1,
         pulse: Callable[[], None] = lambda: None,
     ) -> None:
-        self.looks, self.where, self.n, self.threads, self.pulse = looks, where, looks.n, threads, pulse
-        seen, wins = usual or self.between(0, self.n)
-        prior = np.ones(2)
-        fit_prior(seen, wins, prior)
-        self.usual: Floats = (prior[0] + wins) / (prior.sum() + seen)
-        edges = np.quantile(self.usual[seen > 0], BANDS) if seen.any() else np.zeros(len(BANDS))
+        self.impressions, self.where, self.n = impressions, where, impressions.n
+        self.threads, self.pulse = threads, pulse
+        looks, clicks = usual or self.between(0, self.n)
+        self.usual = rates_by_item(looks, clicks)
+        edges = np.quantile(self.usual[looks > 0], BANDS) if looks.any() else np.zeros(len(BANDS))
         self.bands: Ints = np.searchsorted(edges, self.usual).astype(np.int64)
 
     def _counts(self, run: Callable[..., None], *which: Any) -> Tally:
-        counts = np.zeros(self.looks.n_items, np.int64), np.zeros(self.looks.n_items, np.int64)
-        run(self.looks.item, self.looks.click, self.looks.first, *which, *counts)
+        shown = self.impressions
+        counts = np.zeros(shown.n_items, np.int64), np.zeros(shown.n_items, np.int64)
+        run(shown.item, shown.bits, shown.first, *which, *counts)
         return counts
 
     def between(self, start: int, end: int) -> Tally:
@@ -70,14 +78,15 @@ class Stretch:
     def rates(self, one: Tally, two: Tally, share: float | None = None) -> tuple[Floats, Floats]:
         """Each item's rate in two regimes; the share of items that differ is what `weigh` says by default."""
         share = self.weigh(one, two)[1] if share is None else share
-        rates = np.empty(self.looks.n_items), np.empty(self.looks.n_items)
+        rates = np.empty(self.impressions.n_items), np.empty(self.impressions.n_items)
         rates_of(*one, *two, self.bands, self.usual, share, *rates)
         return rates
 
     def gains(self, start: int, end: int, one: Floats, two: Floats) -> Floats:
         """How much better rates `two` explain each impression, in nats."""
         out = np.empty(end - start)
-        gains(self.looks.item, self.looks.click, self.looks.first, start, one, two, out)
+        shown = self.impressions
+        gains(shown.item, shown.bits, shown.first, start, one, two, out)
         return out
 
     def sharpen(self, at: int, size: int) -> int:
@@ -102,8 +111,8 @@ class Stretch:
             return 0.0, 0.0
         before, after = self.between(at - size, at), self.between(at, at + size)
         rates = self.rates(before, after)
-        looks = self.looks.item, self.looks.click, self.looks.first
-        step = min(suddenness(*looks, self.where, at, size, *rates, width) for width in WIDTHS)
+        shown = self.impressions.item, self.impressions.bits, self.impressions.first
+        step = min(suddenness(*shown, self.where, at, size, *rates, width) for width in WIDTHS)
         return self.weigh(before, after)[0], step
 
     def candidates(self) -> Iterator[tuple[int, int]]:
@@ -131,8 +140,8 @@ class Stretch:
         size, backward = scale
         half = size // 2
         out = np.empty(self.n // half + 1)
-        looks = self.looks.item, self.looks.click, self.looks.first
-        scan(*looks, size, backward, self.bands, self.usual, out)
+        shown = self.impressions
+        scan(shown.item, shown.bits, shown.first, size, backward, self.bands, self.usual, out)
         excess = out - math.log(2 * out.size) - BAR
         return [
             (float(excess[i]), self.n - i * half if backward else i * half, size)

@@ -1,4 +1,4 @@
-"""How much must be false before an audit finds it: attacks planted in simulated logs, and honest logs."""
+"""Attacks of many sizes in simulated logs, and honest logs: which of them an audit finds, and its false alarms."""
 
 import contextlib
 from collections import defaultdict
@@ -7,13 +7,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .. import workers
-from ..arrays import Floats
-from ..profiles import profile
-from .drawing import curves
-from .page import Html, percent, shell, table
-from .planted import planted
-from .segments import intervals
+from ... import workers
+from ...arrays import Floats
+from ...profiles import profile
+from ..detect.segments import intervals
+from .simulated_logs import simulated_log
 
 IMPRESSIONS, LENGTH, ITEMS = 20_000, 10, 50
 WORLDS = {"low attraction": ("yelp-pizza", "sparse"), "high attraction": ("movielens", "saturated")}
@@ -39,7 +37,7 @@ class Case(NamedTuple):
     seed: int
 
 
-class Outcome(NamedTuple):
+class CaseResult(NamedTuple):
     """What was found of it: the overlap with the truth (both over either), or whether anything was in honest ones."""
 
     case: Case
@@ -71,7 +69,7 @@ def cases(seeds: int, first_seed: int = FIRST_SEED) -> list[Case]:
     return made
 
 
-def play(case: Case, pulse: Callable[[], None]) -> Outcome:
+def play(case: Case, pulse: Callable[[], None]) -> CaseResult:
     """Make one log and audit it."""
     pulse()
     n = IMPRESSIONS
@@ -80,7 +78,7 @@ def play(case: Case, pulse: Callable[[], None]) -> Outcome:
         0 if case.place == "front" else int(np.random.default_rng(case.seed).integers(n // 10, n - n // 10 - length))
     )
     users, settings = HONEST.get(case.attack, HONEST["steady"])
-    looks = planted(
+    impressions = simulated_log(
         attraction_of(case.world),
         n,
         LENGTH,
@@ -92,33 +90,33 @@ def play(case: Case, pulse: Callable[[], None]) -> Outcome:
         users_settings=settings,
         seed=case.seed,
     )
-    found = intervals(looks)
+    found = intervals(impressions)
     flags, truth = np.zeros(n, np.bool_), np.zeros(n, np.bool_)
     truth[start : start + length] = True
     for part in found:
         flags[part.start : part.end] = True
     both, either = np.count_nonzero(flags & truth), np.count_nonzero(flags | truth)
-    return Outcome(case, both / either if either else 1.0, len(found))
+    return CaseResult(case, both / either if either else 1.0, len(found))
 
 
-def power(seeds: int, *, on: str = "local", progress: Callable[[int, int], None] | None = None) -> list[Outcome]:
+def power(seeds: int, *, on: str = "local", progress: Callable[[int, int], None] | None = None) -> list[CaseResult]:
     """Play all cases."""
     jobs = cases(seeds)
     if progress is not None:
         progress(0, len(jobs))
     found = []
     with contextlib.closing(workers.run(play, jobs, on=on)) as ended:
-        for _, outcome in ended:
-            found.append(outcome)
+        for _, result in ended:
+            found.append(result)
             if progress is not None:
                 progress(len(found), len(jobs))
     return sorted(found)
 
 
-def found_by_share(outcomes: list[Outcome]) -> dict[str, list[tuple[float, float]]]:
+def found_by_share(results: list[CaseResult]) -> dict[str, list[tuple[float, float]]]:
     """For each attack and world: shares of false impressions, and of logs in which nine tenths of it overlap."""
     groups: dict[str, dict[float, list[bool]]] = defaultdict(lambda: defaultdict(list))
-    for case, overlap, _ in outcomes:
+    for case, overlap, _ in results:
         if case.share:
             groups[f"{case.attack}, {case.world}"][case.share].append(overlap >= 0.9)
     return {
@@ -127,40 +125,7 @@ def found_by_share(outcomes: list[Outcome]) -> dict[str, list[tuple[float, float
     }
 
 
-def alarms(outcomes: list[Outcome]) -> tuple[int, int]:
+def alarms(results: list[CaseResult]) -> tuple[int, int]:
     """Honest logs with a false alarm, and honest logs."""
-    honest = [outcome for outcome in outcomes if not outcome.case.share]
-    return sum(outcome.alarms > 0 for outcome in honest), len(honest)
-
-
-def power_table(outcomes: list[Outcome]) -> str:
-    """As text: attacks by share of impressions, how often nine tenths of the interval are found."""
-    lines = ["found with an overlap of 90 %, by share of false impressions:"]
-    lines.append(f"{'':<28}" + "".join(f"{percent(share):>9}" for share in SHARES))
-    for name, points in found_by_share(outcomes).items():
-        lines.append(f"{name:<28}" + "".join(f"{100 * hit:>7.0f} %" for _, hit in points))
-    wrong, honest = alarms(outcomes)
-    lines.append(f"false alarms: {wrong} of {honest} honest logs (steady, slow drift, daily cycle)")
-    return "\n".join(lines)
-
-
-def power_page(outcomes: list[Outcome]) -> str:
-    """The curve as one HTML page."""
-    lines = found_by_share(outcomes)
-    rows = [(name, *(f"{100 * hit:.0f} %" for _, hit in points)) for name, points in lines.items()]
-    wrong, honest = alarms(outcomes)
-
-    def figure(world: str) -> str:
-        drawn = {attack: lines[f"{attack}, {world}"] for attack in ATTACKS}
-        words = f"Share of attacks found by their size, {world}"
-        return f"<figure>{curves(drawn, words)}<figcaption>{words}</figcaption></figure>"
-
-    body = (
-        "<p>Attacks planted in simulated logs: the share of logs in which the interval was found with an overlap of "
-        f"at least 90 %, by the share of impressions that were false. {len(outcomes):,} logs of {IMPRESSIONS:,} "
-        f"impressions, {ITEMS} items, lists of {LENGTH} shown by {' and '.join(LEARNERS)}, attacks at the front and "
-        f"as bursts. False alarms: {wrong} of {honest} honest logs.</p>"
-        f"{''.join(map(figure, WORLDS))}"
-        f"{table(['attack', *map(percent, SHARES)], rows)}"
-    )
-    return shell("What an audit finds", "", Html(body))
+    honest = [result for result in results if not result.case.share]
+    return sum(result.alarms > 0 for result in honest), len(honest)

@@ -4,18 +4,18 @@ from typing import Any
 
 import numpy as np
 
-from .._jit import borrowed
-from ..adversaries import ALL as ADVERSARIES
-from ..arrays import Floats
-from ..contract import Dispatcher, Problem, make
-from ..learners import ALL as LEARNERS
-from ..rounds import RoundBuffers, Streams, play_round
-from ..users import ALL as USERS
-from .looks import Looks
+from ..._jit import borrowed
+from ...adversaries import ALL as ADVERSARIES
+from ...arrays import Floats
+from ...contract import Dispatcher, Problem, make
+from ...learners import ALL as LEARNERS
+from ...rounds import RoundBuffers, Streams, play_round
+from ...users import ALL as USERS
+from ..impressions import Impressions
 
 
 @Dispatcher
-def record(learner, users, adversary, buffers, streams, item, click, first):
+def record(learner, users, adversary, buffers, streams, item, bits, first):
     """Play one round an impression and write down what was looked at and clicked; `first`, int64[n + 1]."""
     learner, users, adversary, buffers = borrowed(learner), borrowed(users), borrowed(adversary), borrowed(buffers)
     world, foe, mind, door = borrowed(streams)
@@ -24,12 +24,12 @@ def record(learner, users, adversary, buffers, streams, item, click, first):
         _, _, examined = play_round(learner, users, adversary, t, buffers, False, world, foe, mind, door)
         for p in range(examined):
             item[n] = buffers.ranking[p]
-            click[n] = buffers.clicks[p]
+            bits[n] = buffers.clicks[p]
             n += 1
         first[t] = n
 
 
-def planted(
+def simulated_log(
     attraction: Floats,
     n: int,
     length: int,
@@ -41,7 +41,7 @@ def planted(
     users: str = "Cascade",
     users_settings: dict[str, Any] | None = None,
     seed: int = 0,
-) -> Looks:
+) -> Impressions:
     """A log of n impressions whose lists `learner` shows, attacked from impression `start` to before `end`."""
     problem = Problem(attraction.size, length, n, n, attraction, seed)
     crowd = make(USERS[users], attraction, length, settings=users_settings or {})
@@ -49,10 +49,10 @@ def planted(
     if adversary != "Honest":
         attacker.budget.active[:] = False
         attacker.budget.active[start + 1 : end + 1] = True
-    item, click = np.zeros(n * length, np.int32), np.zeros(n * length, np.bool_)
+    item, bits = np.zeros(n * length, np.int32), np.zeros(n * length, np.bool_)
     first = np.zeros(n + 1, np.int64)
     mind = make(LEARNERS[learner], problem, settings={})
     buffers = RoundBuffers.create(attraction.size, length)
-    record(mind, crowd, attacker, buffers, Streams.create(seed), item, click, first)
+    record(mind, crowd, attacker, buffers, Streams.create(seed), item, bits, first)
     total = int(first[-1])
-    return Looks(item[:total].copy(), click[:total].copy(), first, attraction.size)
+    return Impressions(item[:total].copy(), bits[:total].copy(), first, attraction.size)

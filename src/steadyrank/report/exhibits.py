@@ -44,7 +44,7 @@ class Exhibit:
 
 def show(study: Study, rows: pl.DataFrame, quick: bool) -> list[Exhibit]:
     """All exhibits of a study from what is finished of it; none while nothing is."""
-    return _VIEWS[study.view](study, rows, quick) if not rows.is_empty() else []
+    return _SHOWN_AS[study.exhibit](study, rows, quick) if not rows.is_empty() else []
 
 
 def _command(study: Study, quick: bool, seeds: int = 0) -> str:
@@ -238,7 +238,7 @@ def _matrix(study: Study, rows: pl.DataFrame, quick: bool) -> list[Exhibit]:
     return [Exhibit(study.name, f"{caption} {_command(study, quick)}", table=_short(total)), *out]
 
 
-_VIEWS: dict[str, Callable[[Study, pl.DataFrame, bool], list[Exhibit]]] = {
+_SHOWN_AS: dict[str, Callable[[Study, pl.DataFrame, bool], list[Exhibit]]] = {
     "rates": _rates,
     "curves": _curves,
     "ranks": _ranks,

@@ -1,37 +1,15 @@
 """An audit as one self-contained HTML page."""
 
 import datetime
-from collections.abc import Iterable, Sequence
 from html import escape
 from typing import Any
 
-from .audits import LIMITS, Audit, Board, Interval
+from ..verdicts import LIMITS, Audit, BoardAudit, Interval
 from .drawing import timeline
+from .html import Html, WrittenNumber, percent, shell, table
 
 SHOWN_ITEMS = 20
 SHOWN_BOARDS = 50
-_CSS = """
-:root { color-scheme: light dark; --back: #fdfdfc; --ink: #1c1c1a; --soft: #5d5d58; --line: #d9d9d4; --card: #f4f4f1;
-  --up: #00694d; --down: #a63c00; --mark: #0072b2; --band: #d55e00; }
-@media (prefers-color-scheme: dark) { :root { --back: #141413; --ink: #ecece8; --soft: #a5a59e; --line: #3a3a37;
-  --card: #1f1f1d; --up: #4fd0a5; --down: #ff9a66; --mark: #6cb8e6; --band: #ff9a66; } }
-* { box-sizing: border-box; }
-body { margin: 0; background: var(--back); color: var(--ink); font: 16px/1.5 system-ui, sans-serif; }
-main, header { max-width: 1200px; margin: 0 auto; padding: 0 16px; }
-h1 { font-size: 1.5rem; margin: 20px 0 4px; } h2 { font-size: 1.25rem; margin: 36px 0 4px; }
-h3 { font-size: 1rem; margin: 24px 0 4px; } p, li { max-width: 80ch; }
-.soft, figcaption, caption { color: var(--soft); font-size: .85rem; }
-.verdict { font-size: 1.15rem; padding: 12px 16px; border-left: 4px solid var(--up); background: var(--card); }
-.verdict.found { border-color: var(--band); }
-figure { margin: 12px 0; padding: 8px; border: 1px solid var(--line); border-radius: 6px; }
-figure svg { width: 100%; height: auto; display: block; color: var(--ink); }
-.scroll { overflow-x: auto; margin: 8px 0; } table { border-collapse: collapse; font-size: .9rem; }
-caption { text-align: left; padding: 4px 0; }
-th, td { padding: 3px 14px 3px 0; text-align: left; white-space: nowrap; border-bottom: 1px solid var(--line);
-  font-variant-numeric: tabular-nums; } thead th { border-bottom: 2px solid var(--line); }
-.number { text-align: right; } .up { color: var(--up); } .down { color: var(--down); }
-summary { cursor: pointer; }
-"""
 
 
 def page(audit: Audit) -> str:
@@ -43,31 +21,6 @@ def page(audit: Audit) -> str:
     return shell(
         "Audit of clicks", _verdict(audit), Html(f"{overview}{parts}{_more(named)}{_reading(audit)}{_limits(audit)}")
     )
-
-
-class Html(str):
-    """Text that is HTML already."""
-
-
-class Figure(str):
-    """A number that is written already."""
-
-
-def shell(title: str, head: str, body: Html) -> str:
-    """A whole page around a body; it loads nothing."""
-    rules = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
-    return (
-        '<!doctype html><html lang="en"><head><meta charset="utf-8">'
-        f'<meta http-equiv="Content-Security-Policy" content="{rules}">'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f'<link rel="icon" href="data:,"><title>{escape(title)}</title><style>{_CSS}</style></head>'
-        f"<body><header><h1>{escape(title)}</h1>{head}</header><main>{body}</main></body></html>\n"
-    )
-
-
-def percent(share: float) -> str:
-    """A share in percent, fit to read."""
-    return f"{100 * share:.1f} %" if share >= 0.001 or share == 0.0 else f"{100 * share:.3f} %"
 
 
 def surety(chance: float) -> str:
@@ -100,27 +53,7 @@ def _verdict(audit: Audit) -> str:
     )
 
 
-def table(head: Sequence[str], rows: Iterable[Sequence[Any]], caption: str = "") -> str:
-    """A table; numbers stand on the right, cells of `Html` stand as they are."""
-    rows = list(rows)
-
-    def kind(value: Any) -> str:
-        return ' class="number"' if isinstance(value, (int, float, Figure)) else ""
-
-    def cell(value: Any) -> str:
-        text = "-" if value is None else f"{value:,}" if isinstance(value, int) else str(value)
-        if isinstance(value, float):
-            text = f"{value:.3f}"
-        return f"<td{kind(value)}>{text if isinstance(value, Html) else escape(text)}</td>"
-
-    kinds = map(kind, rows[0] if rows else head)
-    heads = "".join(f'<th scope="col"{of}>{escape(name)}</th>' for name, of in zip(head, kinds, strict=True))
-    body = "".join(f"<tr>{''.join(map(cell, row))}</tr>" for row in rows)
-    words = f"<caption>{escape(caption)}</caption>" if caption else ""
-    return f'<div class="scroll"><table>{words}<thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table></div>'
-
-
-def _boards(boards: list[Board]) -> str:
+def _boards(boards: list[BoardAudit]) -> str:
     rows = [
         (str(b.board), b.impressions, b.clicks, len(b.intervals), " to ".join(map(percent, b.suspect_share)))
         for b in boards
@@ -130,12 +63,12 @@ def _boards(boards: list[Board]) -> str:
     return f"<h2>Boards</h2>{table(head, rows[:SHOWN_BOARDS], note)}"
 
 
-def _more(boards: list[Board]) -> str:
+def _more(boards: list[BoardAudit]) -> str:
     left = len(boards) - SHOWN_BOARDS
     return f'<p class="soft">{left} more boards with findings: see the JSON output.</p>' if left > 0 else ""
 
 
-def _board(board: Board, titled: bool) -> str:
+def _board(board: BoardAudit, titled: bool) -> str:
     title = f"<h2>Board {escape(str(board.board))}</h2>" if titled else "<h2>When</h2>"
     figure = (
         f"<figure>{timeline(board)}<figcaption>Clicks an impression along the log (line), and what users with the "
@@ -184,7 +117,7 @@ def _interval(part: Interval, number: int) -> str:
             ),
             item["looks"],
             item["clicks"],
-            Figure(f"{item['expected_clicks']:,.1f}"),
+            WrittenNumber(f"{item['expected_clicks']:,.1f}"),
             item["rate"],
             item["usual_rate"],
             surety(item["certainty"]),
@@ -203,7 +136,7 @@ def _interval(part: Interval, number: int) -> str:
     )
 
 
-def _rankings(board: Board) -> str:
+def _rankings(board: BoardAudit) -> str:
     if not board.intervals:
         rows: list[tuple[Any, ...]] = [(i, str(item)) for i, item in enumerate(board.ranking[:SHOWN_ITEMS], 1)]
         return f"<h3>The ranking</h3>{table(['', 'item'], rows)}"
@@ -218,7 +151,7 @@ def _rankings(board: Board) -> str:
     return f"<h3>The ranking, without and with the suspect part</h3>{table(head, rows)}"
 
 
-def _clients(board: Board) -> str:
+def _clients(board: BoardAudit) -> str:
     if not board.clients:
         return ""
     why = {"clicks": "clicks unlike others", "time": "comes when clicks are suspect"}
@@ -229,7 +162,7 @@ def _clients(board: Board) -> str:
             c.impressions,
             c.suspect_impressions,
             c.clicks,
-            Figure(f"{c.expected_clicks:,.1f}"),
+            WrittenNumber(f"{c.expected_clicks:,.1f}"),
         )
         for c in board.clients[:SHOWN_ITEMS]
     ]

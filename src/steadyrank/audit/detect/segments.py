@@ -6,11 +6,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..arrays import Bools, Floats, Ints
-from .looks import Looks
-from .paths import two_states
+from ...arrays import Bools, Floats, Ints
+from ..impressions import Impressions
+from .bayes_factors import GROUPED, REFERENCE
 from .stretches import BAR, SHORTEST, TOLL, Stretch, Tally
-from .weighing import GROUPED, REFERENCE
+from .two_regimes import two_states
 
 SUDDEN = 2.5  # nats by which a step must explain a change better than a slower one does
 NEAR = 0.3  # share of an interval's evidence that shows next to one of its edges: that of drift shows far off
@@ -28,20 +28,20 @@ class Segment(NamedTuple):
     evidence: float  # nats, beyond what the number of stretches looked at explains
 
 
-def regimes(looks: Looks, threads: int = 1, pulse: Callable[[], None] = lambda: None) -> Ints:
+def regimes(impressions: Impressions, threads: int = 1, pulse: Callable[[], None] = lambda: None) -> Ints:
     """The number of each impression's regime, int64[n]: 0, 1, ... in the order in which they were told apart.
 
     A log is divided in two by the clearest sudden change, and so are its parts. O(looks log n) a division.
     """
-    label: Ints = np.zeros(looks.n, np.int64)
+    label: Ints = np.zeros(impressions.n, np.int64)
     queue, made = [0], 1
-    cost = math.log(max(looks.n, 2)) + CHANGE
+    cost = math.log(max(impressions.n, 2)) + CHANGE
     while queue and made < MOST_REGIMES:
         regime = queue.pop(0)
         where = np.flatnonzero(label == regime)
         if where.size < 2 * SHORTEST:
             continue
-        part = Stretch(looks if made == 1 else looks.only(where), where, None, threads, pulse)
+        part = Stretch(impressions if made == 1 else impressions.only(where), where, None, threads, pulse)
         for near, size in part.candidates():
             at = part.sharpen(near, size)
             evidence, step = part.change(at, size)
@@ -62,47 +62,49 @@ def runs(flags: Bools) -> list[tuple[int, int]]:
     return list(zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True))
 
 
-def with_shape(looks: Looks) -> Looks:
-    """Looks with one more an impression, at an item that stands for several clicks, if any list has several.
+def with_shape(impressions: Impressions) -> Impressions:
+    """Impressions with one more look each, at an item that stands for several clicks, if any list has several.
 
     Users of a cascade click once. Where some click more often, how often they do is behaviour too.
     """
-    so_far = np.concatenate([[0], np.cumsum(looks.click)])
-    several = np.diff(so_far[looks.first]) > 1
+    so_far = np.concatenate([[0], np.cumsum(impressions.bits)])
+    several = np.diff(so_far[impressions.first]) > 1
     if not several.any():
-        return looks
-    at = looks.first[1:]
-    item = np.insert(looks.item, at, np.int32(looks.n_items))
-    return Looks(item, np.insert(looks.click, at, several), looks.first + np.arange(looks.n + 1), looks.n_items + 1)
+        return impressions
+    at = impressions.first[1:]
+    item = np.insert(impressions.item, at, np.int32(impressions.n_items))
+    bits = np.insert(impressions.bits, at, several)
+    return Impressions(item, bits, impressions.first + np.arange(impressions.n + 1), impressions.n_items + 1)
 
 
-def intervals(looks: Looks, threads: int = 1, pulse: Callable[[], None] = lambda: None) -> list[Segment]:
+def intervals(impressions: Impressions, threads: int = 1, pulse: Callable[[], None] = lambda: None) -> list[Segment]:
     """The intervals in which clicks do not behave as in most of the log, in order; `pulse` is called on the way.
 
     The longest regime is trusted. An interval stands if its evidence does, if much of that shows next to an edge, and
     if its edges are sudden: steps must explain both together better than slower changes do.
     """
-    looks = with_shape(looks)
-    label = regimes(looks, threads, pulse)
+    impressions = with_shape(impressions)
+    label = regimes(impressions, threads, pulse)
     suspect: Bools = label != np.bincount(label).argmax() if label.size else np.zeros(0, np.bool_)
     if not suspect.any():
         return []
-    log = Stretch(looks, np.arange(looks.n), Stretch(looks, np.arange(looks.n)).chosen(~suspect))
+    everywhere = np.arange(impressions.n)
+    log = Stretch(impressions, everywhere, Stretch(impressions, everywhere).chosen(~suspect))
     found = runs(suspect)
     for _ in range(2):
         pulse()
         found = _cut(log, found)
-    if len(found) >= TURNS and sum(end - start for start, end in found) > TURN_SHARE * looks.n:
+    if len(found) >= TURNS and sum(end - start for start, end in found) > TURN_SHARE * impressions.n:
         return []  # two behaviours that take turns at like length are day and night
     ends = [0, *(end for _, end in found)]
-    starts = [*(start for start, _ in found[1:]), looks.n]
+    starts = [*(start for start, _ in found[1:]), impressions.n]
     kept = []
     for (start, end), low, high in zip(found, ends, starts, strict=False):
         before, after = min(REFERENCE * (end - start), start - low), min(REFERENCE * (end - start), high - end)
         sides = log.between(start - before, start), log.between(end, end + after)
         around = sides[0][0] + sides[1][0], sides[0][1] + sides[1][1]
-        evidence = log.weigh(log.between(start, end), around)[0] - math.log(looks.n / (end - start))
-        edges = [(start, before)] * (start > 0) + [(end, after)] * (end < looks.n)
+        evidence = log.weigh(log.between(start, end), around)[0] - math.log(impressions.n / (end - start))
+        edges = [(start, before)] * (start > 0) + [(end, after)] * (end < impressions.n)
         changes = [log.change(at, min(end - start, room)) for at, room in edges]
         near = max((change for change, _ in changes), default=0.0)
         steps = sum(step for _, step in changes)
@@ -192,10 +194,10 @@ def _odd(log: Stretch, usual: Tally, low: int, high: int, at_end: bool) -> int:
     return size if min(log.weigh(half, usual)[0] for half in halves) >= BAR else 0
 
 
-def edge_range(looks: Looks, part: Segment, suspect: Bools, at: int) -> tuple[int, int]:
+def edge_range(impressions: Impressions, part: Segment, suspect: Bools, at: int) -> tuple[int, int]:
     """Where an edge of an interval lies, with a chance of 95 %: its log likelihood at each impression nearby."""
-    log = Stretch(looks, np.arange(looks.n))
-    log = Stretch(looks, log.where, log.chosen(~suspect))
+    log = Stretch(impressions, np.arange(impressions.n))
+    log = Stretch(impressions, log.where, log.chosen(~suspect))
     low, so_far = _tilt(log, suspect, part.start, part.end, at)
     if so_far.size == 0:
         return at, at

@@ -4,28 +4,50 @@ import math
 
 import numpy as np
 
-from .._jit import kernel, uncounted
-from .weighing import EDGE, GROUPED, GROUPS, HOLD, MOST, collect, group_novelty, log_odds, novelty, shifted
+from ..._jit import kernel, uncounted
+from ...item_evidence import MOST
+from .bayes_factors import (
+    CLICKS,
+    EDGE,
+    EXPECTED,
+    GROUP_COLUMNS,
+    GROUPED,
+    GROUPS,
+    HOLD,
+    LOOKS,
+    REF_CLICKS,
+    REF_EXPECTED,
+    REF_LOOKS,
+    collect,
+    group_novelty,
+    log_odds,
+    novelty,
+    shifted,
+)
 
 CLEAR = 2.0  # nats before a group is taken to differ
 SHARES = (0.1, 0.3)  # of items that differ, least and most
+ONE, TWO = range(2)  # columns of a table of shifts: the regimes
 WAVE = 0.0  # in place of a width: half a wave, as the time of day makes it
 
 
 @uncounted
 def group_shifts(group, grouped, shifts):
-    """How far a group's log-odds lie from usual in two regimes: two numbers if they differ clearly, else one."""
-    shifts[0] = log_odds(group[0], group[1]) - log_odds(group[2], group[1])
-    shifts[1] = log_odds(group[3], group[4]) - log_odds(group[5], group[4])
-    if group[4] < group[1]:  # the one looked at less is judged
-        for c in range(3):
-            group[c], group[c + 3] = group[c + 3], group[c]
+    """How far a group's log-odds lie from usual in two regimes: two numbers if they differ clearly, else one.
+
+    `group`: a row of the table of groups, the first regime in place of a stretch and the second of its reference.
+    """
+    shifts[ONE] = log_odds(group[CLICKS], group[LOOKS]) - log_odds(group[EXPECTED], group[LOOKS])
+    shifts[TWO] = log_odds(group[REF_CLICKS], group[REF_LOOKS]) - log_odds(group[REF_EXPECTED], group[REF_LOOKS])
+    if group[REF_LOOKS] < group[LOOKS]:  # the one looked at less is judged
+        for c in range(REF_CLICKS):
+            group[c], group[REF_CLICKS + c] = group[REF_CLICKS + c], group[c]
     if grouped and group_novelty(group, 0.0) > CLEAR:
         return
-    both = log_odds(group[0] + group[3], group[1] + group[4])
-    both -= log_odds(group[2] + group[5], group[1] + group[4])
-    shifts[0] = both
-    shifts[1] = both
+    both = log_odds(group[CLICKS] + group[REF_CLICKS], group[LOOKS] + group[REF_LOOKS])
+    both -= log_odds(group[EXPECTED] + group[REF_EXPECTED], group[LOOKS] + group[REF_LOOKS])
+    shifts[ONE] = both
+    shifts[TWO] = both
 
 
 @uncounted
@@ -59,19 +81,19 @@ def rates_of(looks, clicks, other_looks, other_clicks, bands, usual, share, one,
     """
     grouped = share == GROUPED
     share = min(max(share, SHARES[0]), SHARES[1])
-    groups = np.zeros((GROUPS, 6))
+    groups = np.zeros((GROUPS, GROUP_COLUMNS))
     for k in range(looks.size):
         if looks[k] > 0 and other_looks[k] > 0:
             collect(groups, bands[k], clicks[k], looks[k], usual[k], other_clicks[k], other_looks[k])
     shifts = np.zeros((GROUPS, 2))
     for j in range(GROUPS):
-        if groups[j, 1] > 0.0:
+        if groups[j, LOOKS] > 0.0:
             group_shifts(groups[j], grouped, shifts[j])
     for k in range(looks.size):
         j = bands[k]
-        base = shifted(usual[k], shifts[j, 0])
-        other = shifted(usual[k], shifts[j, 1])
-        gap = shifts[j, 1] - shifts[j, 0]
+        base = shifted(usual[k], shifts[j, ONE])
+        other = shifted(usual[k], shifts[j, TWO])
+        gap = shifts[j, TWO] - shifts[j, ONE]
         x, y = looks[k], other_looks[k]
         if gap == 0.0:
             p = q = (HOLD * base + clicks[k] + other_clicks[k]) / (HOLD + x + y)
@@ -85,14 +107,14 @@ def rates_of(looks, clicks, other_looks, other_clicks, bands, usual, share, one,
 
 
 @kernel
-def gains(item, click, first, start, one, two, out):
+def gains(item, bits, first, start, one, two, out):
     """Write how much better `two` explains each impression from `start` on than `one`, in nats."""
     for i in range(out.size):
         total = 0.0
         for q in range(first[start + i], first[start + i + 1]):
             k = item[q]
             if one[k] != two[k]:
-                if click[q]:
+                if bits[q]:
                     total += math.log(two[k] / one[k])
                 else:
                     total += math.log((1.0 - two[k]) / (1.0 - one[k]))
@@ -125,7 +147,7 @@ def two_states(gain, penalty, toll, path):
 
 
 @kernel
-def suddenness(item, click, first, where, at, size, one, two, width):
+def suddenness(item, bits, first, where, at, size, one, two, width):
     """Log likelihood of a step at impression `at` less that of a slower change, over `size` impressions on each side.
 
     `one` and `two`: rates before and after. The slower change is a line over the middle `width` of the impressions,
@@ -148,5 +170,5 @@ def suddenness(item, click, first, where, at, size, one, two, width):
                 continue
             step = one[k] if before else two[k]
             slow = min(max(0.5 * (one[k] + two[k]) + (two[k] - one[k]) * u, EDGE), 1.0 - EDGE)
-            total += math.log(step / slow) if click[q] else math.log((1.0 - step) / (1.0 - slow))
+            total += math.log(step / slow) if bits[q] else math.log((1.0 - step) / (1.0 - slow))
     return total

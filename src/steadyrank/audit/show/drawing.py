@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 from html import escape
 
-from .audits import Board
+from ..verdicts import BoardAudit
 
 WIDTH, HEIGHT = 1000, 240
 _LEFT, _RIGHT, _TOP, _BOTTOM = 50, 10, 10, 30
@@ -60,16 +60,16 @@ def round_up(value: float) -> float:
     return next(round(step * unit, 12) for step in (1, 1.2, 1.6, 2, 3, 4, 5, 6, 8, 10, 12) if step * unit >= value)
 
 
-def timeline(board: Board) -> str:
+def timeline(board: BoardAudit) -> str:
     """Clicks an impression along the log, expected ones beside them, suspect intervals hatched."""
-    total = max(sum(point[0] for point in board.points), 1)
-    so_far, seen, usual = 0.0, [], []
+    total = max(sum(count for count, _, _ in board.points), 1)
+    so_far, found, usual = 0.0, [], []
     for count, clicks, expected in board.points:
         middle = (so_far + count / 2) / total
-        seen.append((middle, clicks / max(count, 1)))
+        found.append((middle, clicks / max(count, 1)))
         usual.append((middle, expected / max(count, 1)))
         so_far += count
-    top = round_up(max([value for _, value in [*seen, *usual]], default=0.0))
+    top = round_up(max([value for _, value in [*found, *usual]], default=0.0))
     labels = [(0.0, "first impression"), (1.0, f"impression {board.impressions:,}")]
     bands = numbers = ""
     for number, (start, end) in enumerate(board.places, 1):
@@ -81,7 +81,7 @@ def timeline(board: Board) -> str:
             f'stroke="var(--back)" stroke-width="4" paint-order="stroke">{number}</text>'
         )
     words = f"Clicks an impression along {board.impressions:,} impressions; {len(board.places)} suspect intervals"
-    lines = line(usual, top, "var(--soft)", "2 4") + line(seen, top, "var(--mark)")
+    lines = line(usual, top, "var(--soft)", "2 4") + line(found, top, "var(--mark)")
     return f"{_frame(top, labels, words)}{_HATCH}{bands}{lines}{numbers}</svg>"
 
 

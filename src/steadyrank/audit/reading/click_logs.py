@@ -1,4 +1,4 @@
-"""Click logs into looks: rows are checked, items, clients and boards numbered, impressions put in order of time."""
+"""Click logs as a whole: rows are checked, items, clients and boards numbered, impressions put in order of time."""
 
 import pathlib
 from collections.abc import Callable, Iterator, Sequence
@@ -9,53 +9,20 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from ..arrays import Floats, Ints
+from ...arrays import Floats, Ints
+from ..impressions import Impressions, Slots
+from .block_impressions import BlockImpressions
 from .blocks import EXAMPLES, ROW, Block, Broken
-from .columns import Columns, check_roles, understand
-from .files import blocks, kind_of, peek
-from .impressions import Rows, of_impressions, of_items
-from .looks import Looks, Slots
-
-
-class Names:
-    """Values and their numbers, in order of first sight."""
-
-    def __init__(self) -> None:
-        self.values: list[Any] = []
-        self._numbers = pl.DataFrame({"value": [], "number": []}, schema={"value": pl.Null, "number": pl.Int32})
-
-    def numbers(self, values: pl.Series) -> Slots:
-        """The number of each value, new ones given out as they come; -1 for null."""
-        if self.values and values.dtype != self._numbers["value"].dtype:
-            values = self._alike(values)
-        known = values.unique(maintain_order=True).drop_nulls()
-        if self.values:
-            known = known.filter(~known.is_in(self._numbers["value"].implode()))
-        if len(known):
-            fresh = pl.DataFrame({"value": known, "number": range(len(self.values), len(self.values) + len(known))})
-            fresh = fresh.with_columns(pl.col("number").cast(pl.Int32))
-            self._numbers = fresh if not self.values else self._numbers.vstack(fresh)
-            self.values += known.to_list()
-        if not self.values:
-            return np.full(len(values), -1, np.int32)
-        joined = values.alias("value").to_frame().join(self._numbers, on="value", how="left", maintain_order="left")
-        return joined["number"].fill_null(-1).to_numpy().astype(np.int32, copy=False)
-
-    def _alike(self, values: pl.Series) -> pl.Series:
-        """Values of the kind that came first."""
-        kind = self._numbers["value"].dtype
-        alike = values.cast(kind, strict=False)
-        lost = values.filter(~alike.cast(values.dtype, strict=False).eq_missing(values))
-        if len(lost):
-            raise ValueError(
-                f"column {values.name} holds {kind} at first, such as {self.values[0]!r}, and {values.dtype} later, "
-                f"such as {lost[0]!r}"
-            )
-        return alike
+from .columns import Columns
+from .guessing import check_roles, understand
+from .item_rows import of_items
+from .list_rows import of_impressions
+from .log_files import kind_of, peek, read_blocks
+from .numbering import Names
 
 
 @dataclass
-class Log:
+class ClickLog:
     """A click log: impressions in the order of their rows, of one board or of many."""
 
     files: list[str]
@@ -63,7 +30,7 @@ class Log:
     items: list[Any]
     boards: list[Any]  # [None] without a column for them
     clients: list[Any]
-    looks: Looks
+    impressions: Impressions
     row: Ints  # [n] first row of each impression, over all files, from 0
     last_row: Ints  # [n] its last row
     time: Floats | None  # [n] seconds since 1970, or numbers as they are
@@ -97,7 +64,7 @@ def read(
     first_position: int | None = None,
     most_broken: float = 0.01,
     progress: Callable[[int], None] | None = None,
-) -> Log:
+) -> ClickLog:
     """The log in some files or data frames, in the order given.
 
     `told`: columns by role, as far as they are not to be guessed. More than `most_broken` of the rows that cannot be
@@ -130,7 +97,7 @@ def _numbered(
     rows = 0
     for log in logs:
         offset = rows
-        for frame, broken in blocks(log, columns.used()):
+        for frame, broken in read_blocks(log, columns.used()):
             rows += frame.height + len(broken)
             if progress is not None:
                 progress(rows)
@@ -195,7 +162,7 @@ class _Reader:
         self.n_broken += count
         self.broken += broken[: EXAMPLES - len(self.broken)]
 
-    def _keep(self, rows: Rows) -> None:
+    def _keep(self, rows: BlockImpressions) -> None:
         self._note(rows.broken, rows.n_broken)
         self.rest = rows.rest
         if rows.time is not None and rows.time.size:
@@ -204,7 +171,7 @@ class _Reader:
             self.dated = rows.dated
         self.parts.add(
             item=self.items.numbers(rows.item),
-            click=rows.click,
+            bits=rows.bits,
             size=rows.size,
             row=rows.row,
             last_row=rows.last_row,
@@ -218,37 +185,39 @@ class _Reader:
         if rows.board is not None:
             self.parts.add(board=self.boards.numbers(rows.board))
 
-    def log(self, files: list[str]) -> Log:
+    def log(self, files: list[str]) -> ClickLog:
         """All of it, in order of time."""
         parts, columns = self.parts, self.columns
         size = parts.take("size", np.int64)
         first: Ints = np.zeros(size.size + 1, np.int64)
         np.cumsum(size, out=first[1:])
-        looks = Looks(parts.take("item", np.int32), parts.take("click", np.bool_), first, len(self.items.values))
+        impressions = Impressions(
+            parts.take("item", np.int32), parts.take("bits", np.bool_), first, len(self.items.values)
+        )
         row, last_row = parts.take("row", np.int64), parts.take("last_row", np.int64)
         time = parts.take("time", np.float64) if columns.time else None
         client = parts.take("client", np.int32) if columns.client else None
         board = parts.take("board", np.int32) if columns.board else np.zeros(row.size, np.int32)
         if time is not None and np.any(time[1:] < time[:-1]):
             order = np.argsort(time, kind="stable")
-            looks, row, last_row, time = looks.only(order), row[order], last_row[order], time[order]
+            impressions, row, last_row, time = impressions.only(order), row[order], last_row[order], time[order]
             board, client = board[order], None if client is None else client[order]
-        return Log(
-            files,
-            columns,
-            self.items.values,
-            self.boards.values if columns.board else [None],
-            self.clients.values,
-            looks,
-            row,
-            last_row,
-            time,
-            bool(self.dated),
-            client,
-            board,
-            self.n_rows,
-            self.n_broken,
-            self.broken,
+        return ClickLog(
+            files=files,
+            columns=columns,
+            items=self.items.values,
+            boards=self.boards.values if columns.board else [None],
+            clients=self.clients.values,
+            impressions=impressions,
+            row=row,
+            last_row=last_row,
+            time=time,
+            dated=bool(self.dated),
+            client=client,
+            board=board,
+            rows=self.n_rows,
+            broken=self.n_broken,
+            examples=self.broken,
         )
 
 

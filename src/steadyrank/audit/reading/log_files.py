@@ -34,7 +34,7 @@ def kind_of(path: pathlib.Path) -> str:
     return kind
 
 
-def blocks(log: pathlib.Path | pl.DataFrame, columns: list[str] | None = None) -> Iterator[Block]:
+def read_blocks(log: pathlib.Path | pl.DataFrame, columns: list[str] | None = None) -> Iterator[Block]:
     """The rows of a file or a data frame in order, with the column ROW; all columns or some."""
     if isinstance(log, pl.DataFrame):
         frames: Iterator[Block] = iter([Block(_some(log, columns, "a data frame"), [])])
@@ -69,16 +69,16 @@ def _parquet(path: pathlib.Path, columns: list[str] | None) -> Iterator[Block]:
 
 def _jsonl(path: pathlib.Path, columns: list[str] | None) -> Iterator[Block]:
     """Rows may leave out keys, but a key that no row of a file has is another column's."""
-    seen: dict[str, None] = {}
+    found: dict[str, None] = {}
     for text in pieces(path):
         frame, broken = _json_block(text)
-        seen |= dict.fromkeys(frame.columns)
+        found |= dict.fromkeys(frame.columns)
         if columns is not None:
             left_out = [pl.lit(None).alias(name) for name in columns if name not in frame.columns]
             frame = frame.with_columns(left_out).select(columns)
         yield Block(frame, broken)
-    if seen:
-        _some(pl.DataFrame(schema=dict.fromkeys(seen, pl.Null)), columns, str(path))
+    if found:
+        _some(pl.DataFrame(schema=dict.fromkeys(found, pl.Null)), columns, str(path))
 
 
 def _json_block(text: bytes) -> tuple[pl.DataFrame, list[Broken]]:
@@ -103,7 +103,7 @@ def peek(logs: Sequence[pathlib.Path | pl.DataFrame]) -> pl.DataFrame:
     """The first rows that can be read."""
     broken: list[Broken] = []
     for log in logs:
-        for block in blocks(log):
+        for block in read_blocks(log):
             if block.frame.height and block.frame.width > 1:
                 return block.frame.drop(ROW)
             broken += block.broken

@@ -32,7 +32,7 @@ _MARKERS = "ov^sPXdp*h"
 _STRANGER = (INK, ".")
 
 
-class Look(NamedTuple):
+class LineStyle(NamedTuple):
     """How a line is drawn."""
 
     colour: str
@@ -40,17 +40,17 @@ class Look(NamedTuple):
     dash: str
 
 
-def look(who: str, variants: list[str]) -> Look:
-    """The look of a learner; those with settings share its colour, from dark to light in the order of `variants`."""
+def line_style(who: str, variants: list[str]) -> LineStyle:
+    """The style of a learner; those with settings share its colour, from dark to light in the order of `variants`."""
     name, _, marks = who.partition(" (")
     colour, marker = _LEARNERS.get(name, _STRANGER)
     if marks == "omniscient)":
-        return Look(colour, marker, ":")
+        return LineStyle(colour, marker, ":")
     if who in variants and len(variants) > 1:
         place = variants.index(who)
         colour = _shade(colour, 0.32 + 0.40 * place / (len(variants) - 1))
         marker = _MARKERS[place % len(_MARKERS)]
-    return Look(colour, marker, "--" if name in _DASHED else "-")
+    return LineStyle(colour, marker, "--" if name in _DASHED else "-")
 
 
 def _shade(colour: str, lightness: float) -> str:

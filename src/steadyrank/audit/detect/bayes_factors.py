@@ -2,30 +2,35 @@
 
 Ours, no paper's; docs/audit.md says why each part is there. A stretch is held as counts by item: looks and clicks.
 `bands` groups items by their usual attraction, `usual`: an attack on all good items, or an inversion of everything,
-shows in groups long before any single item says so; one on a few items shows in these alone.
+shows in groups long before any single item says so; one on a few items shows in these alone. What a single item says
+is judged as in SteadyRank; where not, `steadyrank.item_evidence` says so.
 """
 
 import math
 
 import numpy as np
 
-from .._jit import kernel, stack_floats, uncounted
-from ..populations import log_beta
+from ..._jit import kernel, stack_floats, uncounted
+from ...item_evidence import FEW, KNOWN, MOST, SHARE_CHANGED, at_least_half, changed_with, log_beta
 
 GROUPS = 8  # of items by usual attraction: what no item shows alone, items of a kind may show together
-KNOWN = 5  # looks at an item in the reference before it can testify
-MOST = 400.0  # looks that count at most: attraction may have moved a little since
-FEW = 8  # looks up to which a product is faster than Beta functions
 HIGH = 1e100  # more than that is as good as certain: products stay within floats
 LOG_PI = math.log(math.pi)
 REFERENCE = 4  # the reference is this many times as long as the stretch that is weighed against it
 LEVEL = 0.3  # a common shift of all log-odds up to this is the time of day, not an attack
-CHANGED = (0.5, 0.1, 0.02)  # share of items that an attack changes: the one that fits best, of these
+CHANGED = (0.5, SHARE_CHANGED, 0.02)  # share of items that an attack changes: the one that fits best, of these
 GROUP_CHANGED = 0.3  # chance that an attack changes a group: one that promotes or demotes changes few kinds of items
 CHOICE = math.log(2.0)  # nats: items or groups
 HOLD = 10.0  # looks that an item's usual attraction is worth in a short stretch
 GROUPED = 0.0  # in place of a share of items: the evidence comes from groups
 EDGE = 1e-3  # least distance of a rate from 0 and 1
+
+# columns of a table of groups, a row each: what was clicked, looked at and expected in a stretch and in its reference
+CLICKS, LOOKS, EXPECTED, REF_CLICKS, REF_LOOKS, REF_EXPECTED = range(6)
+GROUP_COLUMNS = 6
+# places in `weigh`'s sums, each of a product and then of its logarithm: three shares of items, then groups
+MANY_ITEMS, SOME_ITEMS, FEW_ITEMS, ITEM_GROUPS = range(0, 8, 2)
+SUMS = 8
 
 
 @uncounted
@@ -44,8 +49,8 @@ def shifted(rate, shift):
 @uncounted
 def novelty(clicks, looks, rate, strength):
     """Log Bayes factor of a rate of its own, Beta(1/2, 1/2), against one that `strength` looks put at `rate`."""
-    a = max(rate * strength, 0.5)
-    b = max((1.0 - rate) * strength, 0.5)
+    a = at_least_half(rate * strength)
+    b = at_least_half((1.0 - rate) * strength)
     missed = looks - clicks
     anew = log_beta(0.5 + clicks, 0.5 + missed) - LOG_PI  # B(1/2, 1/2) = pi
     return anew - log_beta(a + clicks, b + missed) + log_beta(a, b)
@@ -56,8 +61,8 @@ def factor(clicks, looks, rate, strength):
     """e^novelty, at most HIGH; for few looks as a product, which is faster than Beta functions."""
     if looks > FEW:
         return min(math.exp(min(novelty(clicks, looks, rate, strength), 300.0)), HIGH)
-    a = max(rate * strength, 0.5)
-    b = max((1.0 - rate) * strength, 0.5)
+    a = at_least_half(rate * strength)
+    b = at_least_half((1.0 - rate) * strength)
     ratio = 1.0
     for i in range(clicks):
         ratio *= (0.5 + i) * (a + b + i) / ((1.0 + i) * (a + i))
@@ -70,35 +75,41 @@ def factor(clicks, looks, rate, strength):
 def group_novelty(group, level):
     """Log Bayes factor that a group's rate is not where the reference and a common shift of log-odds put it.
 
-    `group`, float64[6]: clicks, looks and clicks expected of the stretch, then of the reference.
+    `group`: a row of the table of groups.
     """
-    shift = log_odds(group[3], group[4]) - log_odds(group[5], group[4]) + level
-    rate = shifted((group[2] + 0.5) / (group[1] + 1.0), shift)
-    return novelty(group[0], group[1], rate, min(group[4] + 1.0, MOST))
+    shift = log_odds(group[REF_CLICKS], group[REF_LOOKS]) - log_odds(group[REF_EXPECTED], group[REF_LOOKS]) + level
+    rate = shifted((group[EXPECTED] + 0.5) / (group[LOOKS] + 1.0), shift)
+    return novelty(group[CLICKS], group[LOOKS], rate, min(group[REF_LOOKS] + 1.0, MOST))
 
 
 @uncounted
 def collect(groups, j, clicks, looks, usual, ref_clicks, ref_looks):
     """Add an item to its group."""
-    groups[j, 0] += clicks
-    groups[j, 1] += looks
-    groups[j, 2] += looks * usual
-    groups[j, 3] += ref_clicks
-    groups[j, 4] += ref_looks
-    groups[j, 5] += ref_looks * usual
+    groups[j, CLICKS] += clicks
+    groups[j, LOOKS] += looks
+    groups[j, EXPECTED] += looks * usual
+    groups[j, REF_CLICKS] += ref_clicks
+    groups[j, REF_LOOKS] += ref_looks
+    groups[j, REF_EXPECTED] += ref_looks * usual
 
 
 @uncounted
 def mix(sums, i, share, ratio):
-    """Multiply into sums[i] the factor of something that changed with chance `share`: 1 - share + share ratio.
+    """Multiply into sums[i] the factor of something that changed with chance `share`.
 
-    What did not change costs little. sums[i + 1] takes the logarithm whenever the product leaves the range of floats.
+    sums[i + 1] takes the logarithm whenever the product leaves the range of floats.
     """
-    product = sums[i] * (1.0 - share + share * ratio)
+    product = sums[i] * changed_with(share, ratio)
     if product > HIGH or product < 1.0 / HIGH:
         sums[i + 1] += math.log(product)
         product = 1.0
     sums[i] = product
+
+
+@uncounted
+def logarithm(sums, i):
+    """The logarithm of everything that `mix` multiplied into sums[i]."""
+    return math.log(sums[i]) + sums[i + 1]
 
 
 @uncounted
@@ -131,16 +142,16 @@ def common_level(there, n, looks, clicks, ref_looks, ref_clicks, usual):
 def weigh(there, n, looks, clicks, ref_looks, ref_clicks, bands, usual, groups):
     """Nats of evidence that a stretch does not behave as its reference, and which share of items says so.
 
-    `there`, int64[K]: the first n are the items of the stretch. `groups`, float64[GROUPS, 6], is scratch. The
-    evidence is the best of three shares of changed items and of groups; the share is GROUPED for the latter.
+    `there`, int64[K]: the first n are the items of the stretch. `groups`, float64[GROUPS, GROUP_COLUMNS], is scratch.
+    The evidence is the best of three shares of changed items and of groups; the share is GROUPED for the latter.
     """
     level = common_level(there, n, looks, clicks, ref_looks, ref_clicks, usual)
-    sums = stack_floats(8)  # products and logarithms: three shares of items, then groups
-    for i in range(4):
-        sums[2 * i] = 1.0
-        sums[2 * i + 1] = 0.0
+    sums = stack_floats(SUMS)
+    for i in range(0, SUMS, 2):
+        sums[i] = 1.0
+        sums[i + 1] = 0.0
     for j in range(GROUPS):
-        for c in range(6):
+        for c in range(GROUP_COLUMNS):
             groups[j, c] = 0.0
     for i in range(n):
         k = there[i]
@@ -149,16 +160,17 @@ def weigh(there, n, looks, clicks, ref_looks, ref_clicks, bands, usual, groups):
         if ref_looks[k] >= KNOWN:
             rate, strength = reference_rate(ref_looks[k], ref_clicks[k], usual[k])
             ratio = factor(clicks[k], looks[k], shifted(rate, level), min(strength, MOST))
-            for c in range(3):
-                mix(sums, 2 * c, CHANGED[c], ratio)
+            mix(sums, MANY_ITEMS, CHANGED[0], ratio)
+            mix(sums, SOME_ITEMS, CHANGED[1], ratio)
+            mix(sums, FEW_ITEMS, CHANGED[2], ratio)
     for j in range(GROUPS):
-        if groups[j, 1] > 0.0:
+        if groups[j, LOOKS] > 0.0:
             ratio = math.exp(min(group_novelty(groups[j], level), 230.0))
-            mix(sums, 6, GROUP_CHANGED, ratio)
-    many = math.log(sums[0]) + sums[1]
-    some = math.log(sums[2]) + sums[3]
-    few = math.log(sums[4]) + sums[5]
-    grouped = math.log(sums[6]) + sums[7]
+            mix(sums, ITEM_GROUPS, GROUP_CHANGED, ratio)
+    many = logarithm(sums, MANY_ITEMS)
+    some = logarithm(sums, SOME_ITEMS)
+    few = logarithm(sums, FEW_ITEMS)
+    grouped = logarithm(sums, ITEM_GROUPS)
     best = max(many, some, few)
     if grouped > best:
         return grouped - CHOICE, GROUPED
@@ -168,26 +180,26 @@ def weigh(there, n, looks, clicks, ref_looks, ref_clicks, bands, usual, groups):
 
 
 @uncounted
-def add(item, click, first, t, sign, looks, clicks):
+def add(item, bits, first, t, sign, looks, clicks):
     """Add an impression's looks to counts, or take them away."""
     for q in range(first[t], first[t + 1]):
         looks[item[q]] += sign
-        clicks[item[q]] += sign if click[q] else 0
+        clicks[item[q]] += sign if bits[q] else 0
 
 
 @kernel
-def count(item, click, first, start, end, looks, clicks):
+def count(item, bits, first, start, end, looks, clicks):
     """Add impressions from `start` to before `end` to counts."""
     for t in range(start, end):
-        add(item, click, first, t, 1, looks, clicks)
+        add(item, bits, first, t, 1, looks, clicks)
 
 
 @kernel
-def count_where(item, click, first, chosen, looks, clicks):
+def count_where(item, bits, first, chosen, looks, clicks):
     """Add the chosen impressions to counts; chosen: bool[n]."""
     for t in range(chosen.size):
         if chosen[t]:
-            add(item, click, first, t, 1, looks, clicks)
+            add(item, bits, first, t, 1, looks, clicks)
 
 
 @kernel
@@ -199,12 +211,12 @@ def weigh_counts(looks, clicks, ref_looks, ref_clicks, bands, usual):
         if looks[k] > 0:
             there[n] = k
             n += 1
-    groups = np.empty((GROUPS, 6))
+    groups = np.empty((GROUPS, GROUP_COLUMNS))
     return weigh(there, n, looks, clicks, ref_looks, ref_clicks, bands, usual, groups)
 
 
 @kernel
-def scan(item, click, first, size, backward, bands, usual, out):
+def scan(item, bits, first, size, backward, bands, usual, out):
     """Write the evidence that `size` impressions do not behave as the REFERENCE times as many before them.
 
     out[i]: for the stretch that begins after i half sizes; -inf where there is too little of either. `backward`
@@ -218,21 +230,21 @@ def scan(item, click, first, size, backward, bands, usual, out):
     ref_clicks = np.zeros(n_items, np.int64)
     there = np.empty(n_items, np.int64)
     turn = np.zeros(n_items, np.int64)
-    groups = np.empty((GROUPS, 6))
+    groups = np.empty((GROUPS, GROUP_COLUMNS))
     low = mid = high = 0  # the reference is [low, mid), the stretch [mid, high)
     for i in range(out.size):
         start = i * (size // 2)
         end = min(start + size, n)
         while high < end:
-            add(item, click, first, n - 1 - high if backward else high, 1, looks, clicks)
+            add(item, bits, first, n - 1 - high if backward else high, 1, looks, clicks)
             high += 1
         while mid < start:
             t = n - 1 - mid if backward else mid
-            add(item, click, first, t, -1, looks, clicks)
-            add(item, click, first, t, 1, ref_looks, ref_clicks)
+            add(item, bits, first, t, -1, looks, clicks)
+            add(item, bits, first, t, 1, ref_looks, ref_clicks)
             mid += 1
         while low < start - REFERENCE * size:
-            add(item, click, first, n - 1 - low if backward else low, -1, ref_looks, ref_clicks)
+            add(item, bits, first, n - 1 - low if backward else low, -1, ref_looks, ref_clicks)
             low += 1
         out[i] = -np.inf
         if mid - low < size // 2 or end - start < size // 2:
@@ -250,7 +262,7 @@ def scan(item, click, first, size, backward, bands, usual, out):
 
 
 @kernel
-def item_evidence(looks, clicks, rates, strength, out):
+def evidence_by_item(looks, clicks, rates, strength, out):
     """Write the log Bayes factor that each item's rate is its own, not the one that `strength` looks tell of."""
     for k in range(looks.size):
         out[k] = 0.0

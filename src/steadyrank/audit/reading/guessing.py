@@ -1,12 +1,13 @@
 """What the columns of a click log mean: as told, else guessed from their names and first values."""
 
 import re
-from dataclasses import dataclass, fields
+from dataclasses import fields
 
 import polars as pl
 
-from ..settings import closest
-from .lists import clicked_is, first_position, separator_of, split_lists
+from ...settings import closest
+from .columns import ROLES, Columns
+from .list_cells import as_text, split_lists
 
 _NAMES = {
     "items": "items|ranking|list|shown|results|documents|docs|slate|products|item_ids|shown_items",
@@ -22,52 +23,9 @@ _NAMES = {
 _IN_LISTS = (  # in rows of impressions, where `clicked` beside one of them is a flag
     "clicked_position|click_position|click_pos|clicked_pos|position_clicked|clicked_item|clicked_item_id|clicked_items"
 )
+_SEPARATORS = ("|", ";", " ", ",")  # of lists in text, the likeliest first
 _FLAGS = {"true", "false"}
 _FEWEST = 64  # rows a board, on average: with fewer nothing can be found, and a guess that makes such boards is wrong
-
-
-@dataclass(frozen=True)
-class Columns:
-    """Which column says what; None where there is none.
-
-    Either `items` (one row an impression) or `item` with `impression` (one row a shown item).
-    """
-
-    items: str | None = None
-    item: str | None = None
-    clicked: str | None = None
-    impression: str | None = None
-    position: str | None = None
-    time: str | None = None
-    client: str | None = None
-    board: str | None = None
-    separator: str | None = None  # between the items of a list in a column of text; "[" for a JSON list
-    clicked_is: str = ""  # position, item, bits or items in rows of impressions; flag in rows of items
-    first_position: int = 1  # what the top position is called
-
-    def used(self) -> list[str]:
-        """The columns to read."""
-        return list(dict.fromkeys(value for role in _NAMES if (value := getattr(self, role)) is not None))
-
-    def key(self) -> list[str]:
-        """The columns that say which rows of shown items belong together."""
-        return list(dict.fromkeys(name for name in (self.impression, self.board) if name is not None))
-
-    def told(self) -> dict[str, str]:
-        """What is read as what, for people."""
-        known = {role: getattr(self, role) for role in _NAMES if getattr(self, role) is not None}
-        known["rows are"] = "impressions" if self.items else "shown items"
-        known["a click is told by"] = {
-            "position": f"its position, the top being {self.first_position}",
-            "item": "its item",
-            "bits": "a bit a position",
-            "items": "its items",
-            "flag": "a flag a row",
-        }[self.clicked_is]
-        return known
-
-
-ROLES = tuple(_NAMES)
 
 
 def check_roles(told: dict[str, str | None]) -> None:
@@ -116,7 +74,7 @@ def _named(sample: pl.DataFrame, names: str, taken: set[str | None]) -> str | No
 def _listed(values: pl.Series) -> bool:
     """Whether values are lists, or text with several parts that a single name hardly has."""
     return isinstance(values.dtype, pl.List) or (
-        values.dtype == pl.String and separator_of(values) in ("[", "|", ";")
+        values.dtype == pl.String and _separator_of(values) in ("[", "|", ";")
     )
 
 
@@ -128,7 +86,7 @@ def _boards(sample: pl.DataFrame, name: str) -> bool:
 def _single(sample: pl.DataFrame, chosen: dict[str, str | None]) -> bool:
     """Whether what is called a list holds one item a row, with the impression in another column."""
     values = sample[chosen["items"] or ""]
-    listed = isinstance(values.dtype, pl.List) or (values.dtype == pl.String and separator_of(values) is not None)
+    listed = isinstance(values.dtype, pl.List) or (values.dtype == pl.String and _separator_of(values) is not None)
     return chosen["impression"] is not None and not listed
 
 
@@ -154,7 +112,7 @@ def _detail(sample: pl.DataFrame, columns: Columns, told: int | None) -> Columns
         return Columns(**{**known, "clicked_is": "flag"})
     written, clicked = sample[columns.items], sample[columns.clicked or ""]
     if written.dtype == pl.String:
-        known["separator"] = separator_of(written) or ","
+        known["separator"] = _separator_of(written) or ","
     elif not isinstance(written.dtype, pl.List):
         raise ValueError(f"--items {columns.items}: values must be lists, not {written.dtype}; {_found(sample)}")
     if clicked.dtype == pl.Boolean or (
@@ -165,9 +123,9 @@ def _detail(sample: pl.DataFrame, columns: Columns, told: int | None) -> Columns
             f"a position), not whether; {_found(sample)}"
         )
     lists = split_lists(written, known["separator"])
-    known["clicked_is"] = clicked_is(clicked, lists, known["separator"])
+    known["clicked_is"] = _clicked_is(clicked, lists, known["separator"])
     if known["clicked_is"] == "position":
-        known["first_position"] = first_position(clicked, lists) if told is None else told
+        known["first_position"] = _first_position(clicked, lists) if told is None else told
     return Columns(**known)
 
 
@@ -194,3 +152,48 @@ def _refuse_nested(sample: pl.DataFrame, columns: Columns) -> None:
         if inner.is_nested() or inner == pl.Object:
             lists = " or lists of them" if role in ("items", "clicked") else ""
             raise ValueError(f"--{role} {name}: values must be names or numbers{lists}, not {kind}; {_found(sample)}")
+
+
+def _separator_of(values: pl.Series) -> str | None:
+    """What stands between the items of most lists in a column of text; "[" for lists as in JSON."""
+    text = values.drop_nulls().head(1000)
+    text = text.filter(text.str.len_chars() > 0)
+    if text.is_empty():
+        return None
+    if text.str.starts_with("[").sum() > 0.9 * text.len():
+        return "["
+    return next((s for s in _SEPARATORS if text.str.contains(s, literal=True).sum() > 0.5 * text.len()), None)
+
+
+def _clicked_is(clicked: pl.Series, lists: pl.Series, separator: str | None) -> str:
+    """How clicks are told: by position or item, or in lists, by bits or items."""
+    if clicked.dtype == pl.String and separator is not None:
+        mark = "[" if separator == "[" else separator
+        if clicked.str.contains(mark, literal=True).any():
+            return _listed_as(split_lists(clicked, separator).cast(pl.List(pl.String)), lists)
+    if isinstance(clicked.dtype, pl.List):
+        return "items" if clicked.dtype.inner == pl.String else _listed_as(clicked, lists)
+    both = pl.DataFrame({"clicked": as_text(clicked), "list": lists.cast(pl.List(pl.String))})
+    both = both.filter(pl.col("clicked").str.len_chars() > 0).head(1000)
+    shown = both.select(pl.col("list").list.contains(pl.col("clicked"))).to_series().sum()
+    place = pl.col("clicked").cast(pl.Float64, strict=False)
+    places = both.select(place.is_between(0, pl.col("list").list.len()).fill_null(False)).to_series().sum()
+    by_name = shown == places == both.height > 0 and "item" in clicked.name
+    return "item" if shown > places or by_name else "position"
+
+
+def _listed_as(clicked: pl.Series, lists: pl.Series) -> str:
+    """Bits if there is one of them, 0 or 1, for each item of most lists."""
+    both = pl.DataFrame({"clicked": clicked, "list": lists}).filter(pl.col("clicked").list.len() > 0)
+    bit = pl.col("clicked").list.eval(pl.element().cast(pl.Float64, strict=False).is_in([0.0, 1.0])).list.all()
+    alike = pl.col("clicked").list.len() == pl.col("list").list.len()
+    bits = both.select((bit & alike).fill_null(False)).to_series().sum()
+    return "bits" if bits >= 0.5 * both.height else "items"
+
+
+def _first_position(clicked: pl.Series, lists: pl.Series) -> int:
+    """0 or 1: what the top position is called. A log that never says 0, or says it for no click, counts from 1."""
+    numbers = clicked.cast(pl.Float64, strict=False)
+    if not bool((numbers == 0).any()) or bool((numbers >= lists.list.len()).any()):
+        return 1
+    return 0 if bool((numbers < 0).any()) or numbers.null_count() > 0 else 1  # no click is -1, or nothing

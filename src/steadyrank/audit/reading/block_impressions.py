@@ -1,0 +1,85 @@
+"""The impressions of a block of rows, whichever way the rows tell of them."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from ...arrays import Bools, Floats, Ints
+from .blocks import EXAMPLES, ROW, Broken
+from .columns import Columns
+
+
+@dataclass
+class FlatLists:
+    """All lists of a block, one after the other."""
+
+    item: pl.Series  # [place of a list]
+    row: Ints  # [place of a list] which list
+    place: Ints  # [place of a list] from 0
+    size: Ints  # [list]
+    first: Ints  # [list]
+
+    @classmethod
+    def of(cls, item: pl.Series, size: Ints) -> "FlatLists":
+        """Lists of these sizes."""
+        first = np.cumsum(size) - size
+        row = np.repeat(np.arange(size.size), size)
+        return cls(item, row, np.arange(row.size) - first[row], size, first)
+
+    def examined(self, bits: Bools) -> Ints:
+        """How many places of each list were looked at: down to the last click, all without one."""
+        last: Ints = np.zeros(self.size.size, np.int64)
+        np.maximum.at(last, self.row[bits], self.place[bits] + 1)
+        return np.where(last > 0, last, self.size)
+
+
+@dataclass
+class BlockImpressions:
+    """Impressions of a block: the items looked at, from the top, and clicks on them."""
+
+    item: pl.Series  # [look]
+    bits: Bools  # [look] whether it was clicked
+    size: Ints  # [impression] looks
+    row: Ints  # [impression] first row in the file
+    last_row: Ints
+    time: Floats | None
+    dated: bool
+    client: pl.Series | None
+    board: pl.Series | None
+    n_broken: int = 0
+    broken: list[Broken] = field(default_factory=list)
+    rest: pl.DataFrame | None = None  # rows of an impression that may go on in the next block
+    key: npt.NDArray[np.uint64] | None = None  # [impression] a hash of its name, in rows of shown items
+
+
+def seconds(values: pl.Series) -> tuple[Floats, bool]:
+    """Times as numbers, NaN where there is none, and whether they are dates."""
+    if values.dtype == pl.String:
+        numbers = values.cast(pl.Float64, strict=False)
+        if numbers.null_count() == values.null_count():
+            return numbers.to_numpy(), False
+        values = values.str.replace(" ", "T").str.to_datetime(time_unit="us", strict=False, time_zone="UTC")
+    if values.dtype == pl.Date or isinstance(values.dtype, pl.Datetime):
+        micro = values.cast(pl.Datetime("us")).cast(pl.Int64)
+        return (micro.cast(pl.Float64) / 1e6).to_numpy(), True
+    return values.cast(pl.Float64, strict=False).to_numpy(), False
+
+
+def extras(frame: pl.DataFrame, columns: Columns) -> dict[str, Any]:
+    """When, who and where: fields of `BlockImpressions` from the first rows of impressions."""
+    time, dated = (None, False) if columns.time is None else seconds(frame[columns.time])
+    client = None if columns.client is None else frame[columns.client]
+    board = None if columns.board is None else frame[columns.board]
+    return {"time": time, "dated": dated, "client": client, "board": board}
+
+
+def examples(frame: pl.DataFrame, why: pl.Series) -> list[Broken]:
+    """The first rows that cannot be used; `why`: what is wrong with each row, null where nothing is."""
+    chosen = frame.with_columns(why.alias("__why__")).filter(pl.col("__why__").is_not_null()).head(EXAMPLES)
+    return [
+        Broken(row[ROW], row["__why__"], str({k: v for k, v in row.items() if not k.startswith("__")})[:160])
+        for row in chosen.to_dicts()
+    ]

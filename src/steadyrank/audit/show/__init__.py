@@ -1,0 +1,1 @@
+"""What an audit found, for people: one HTML page and its drawings."""

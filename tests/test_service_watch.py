@@ -1,7 +1,5 @@
 """What a page of a board shows, and the time line that it draws."""
 
-import asyncio
-
 import hypothesis.strategies as st
 import msgspec
 import numpy as np
@@ -23,66 +21,55 @@ def url(tmp_path):
     return f"sqlite:///{tmp_path}/store.db"
 
 
-def run(coroutine):
-    return asyncio.run(coroutine)
-
-
-def test_what_a_page_shows(url):
+async def test_what_a_page_shows(url):
     """Two items that are always clicked where they are shown, one that was retired, and lists still open."""
-
-    async def story():
-        async with serving(url) as local:
-            await local.board(items=list("abcdef"), length=3, settle=0)
-            for _ in range(40):
-                shown = await local.rank()
-                local.clocks.pass_time(10)
-                clicked = next((item for item in shown["items"] if item in "ab"), None)
-                await local.answer(shown, clicked=clicked)
-            await local.ask("DELETE", "boards/b/items/b")
-            left = [await local.rank() for _ in range(2)]
-            await local.quiet()
-            watched = await local.ask("GET", "boards/b/watch")
-            state = await local.ask("GET", "boards/b/state")
-            assert watched["board"] == state["board"] == await local.ask("GET", "boards/b")
-            assert watched["event"] == watched["events"] == 1 + 2 * 40 + 1 + 2
-            assert (watched["open"], watched["lag"], watched["stale"]) == (2, 0, False)
-            assert (watched["edge"], watched["first_round"], watched["labels"]) == (1, 1, [])
-            assert watched["view"] == {key: state["view"][key] for key in watched["view"]}
-            assert watched["bands"] == [{"start": 1, "end": 42, "regime": 1, "trusted": True}]
-            items = {i["item"]: i for i in state["items"]}
-            for i in watched["list"]:
-                assert {k: v for k, v in i.items() if k not in ("low", "high")} == items[i["item"]]
-            assert len({i["item"] for i in watched["list"]} - {"b"}) == 3
-            assert watched["list"][0]["item"] == "a"
-            assert all(0.0 <= i["low"] < i["estimate"] < i["high"] <= 1.0 for i in watched["list"])
-            points = watched["timeline"]["points"]
-            assert (watched["timeline"]["size"], len(points)) == (1, 42)
-            assert [p["time"] for p in points] == [1.7e9 + 10 * t for t in range(40)] + [1.7e9 + 400] * 2
-            assert [p["clicks"] for p in points][40:] == [0, 0]
-            assert sum(p["clicks"] for p in points) == state["board"]["clicks"]
-            assert sum(p["examined"] for p in points) == sum(i["looks"] for i in state["items"])
-            again = await local.ask("GET", "boards/b/watch")
-            assert again == watched
-            await local.answer(left[0], clicked=None)
-            assert (await local.ask("GET", "boards/b/watch"))["open"] == 1
-            await local.ask("GET", "boards/none/watch", code=404)
-
-    run(story())
+    async with serving(url) as local:
+        await local.board(items=list("abcdef"), length=3, settle=0)
+        for _ in range(40):
+            shown = await local.rank()
+            local.clocks.pass_time(10)
+            clicked = next((item for item in shown["items"] if item in "ab"), None)
+            await local.answer(shown, clicked=clicked)
+        await local.ask("DELETE", "boards/b/items/b")
+        left = [await local.rank() for _ in range(2)]
+        await local.quiet()
+        watched = await local.ask("GET", "boards/b/watch")
+        state = await local.ask("GET", "boards/b/state")
+        assert watched["board"] == state["board"] == await local.ask("GET", "boards/b")
+        assert watched["event"] == watched["events"] == 1 + 2 * 40 + 1 + 2
+        assert (watched["open"], watched["lag"], watched["stale"]) == (2, 0, False)
+        assert (watched["edge"], watched["first_round"], watched["labels"]) == (1, 1, [])
+        assert watched["view"] == {key: state["view"][key] for key in watched["view"]}
+        assert watched["bands"] == [{"start": 1, "end": 42, "regime": 1, "trusted": True}]
+        items = {i["item"]: i for i in state["items"]}
+        for i in watched["list"]:
+            assert {k: v for k, v in i.items() if k not in ("low", "high")} == items[i["item"]]
+        assert len({i["item"] for i in watched["list"]} - {"b"}) == 3
+        assert watched["list"][0]["item"] == "a"
+        assert all(0.0 <= i["low"] < i["estimate"] < i["high"] <= 1.0 for i in watched["list"])
+        points = watched["timeline"]["points"]
+        assert (watched["timeline"]["size"], len(points)) == (1, 42)
+        assert [p["time"] for p in points] == [1.7e9 + 10 * t for t in range(40)] + [1.7e9 + 400] * 2
+        assert [p["clicks"] for p in points][40:] == [0, 0]
+        assert sum(p["clicks"] for p in points) == state["board"]["clicks"]
+        assert sum(p["examined"] for p in points) == sum(i["looks"] for i in state["items"])
+        again = await local.ask("GET", "boards/b/watch")
+        assert again == watched
+        await local.answer(left[0], clicked=None)
+        assert (await local.ask("GET", "boards/b/watch"))["open"] == 1
+        await local.ask("GET", "boards/none/watch", code=404)
 
 
-def test_a_learner_without_a_view_is_watched_without_estimates(url):
-    async def story():
-        async with serving(url) as local:
-            await local.board(settle=0, learner="CascadeUCB1")
-            for _ in range(20):
-                shown = await local.rank()
-                await local.answer(shown, clicked="item 3" if "item 3" in shown["items"] else None)
-            watched = await local.ask("GET", "boards/b/watch")
-            assert (watched["view"], watched["bands"], watched["diverging"]) == (None, [], [])
-            assert watched["list"][0]["item"] == (await local.rank())["items"][0] == "item 3"
-            assert [(item["estimate"], item["low"], item["high"]) for item in watched["list"]] == [(None,) * 3] * 4
-
-    run(story())
+async def test_a_learner_without_a_view_is_watched_without_estimates(url):
+    async with serving(url) as local:
+        await local.board(settle=0, learner="CascadeUCB1")
+        for _ in range(20):
+            shown = await local.rank()
+            await local.answer(shown, clicked="item 3" if "item 3" in shown["items"] else None)
+        watched = await local.ask("GET", "boards/b/watch")
+        assert (watched["view"], watched["bands"], watched["diverging"]) == (None, [], [])
+        assert watched["list"][0]["item"] == (await local.rank())["items"][0] == "item 3"
+        assert [(item["estimate"], item["low"], item["high"]) for item in watched["list"]] == [(None,) * 3] * 4
 
 
 def test_items_whose_clicks_an_attack_moved_diverge():
@@ -167,32 +154,29 @@ def test_the_interval_is_close_to_that_of_the_beta_distribution():
     assert np.all((low >= 0.0) & (high <= 1.0) & (low < high))
 
 
-def test_a_page_stays_small_with_many_items_and_rounds(url):
-    async def story():
-        async with serving(url) as local:
-            names = [f"a name of some length for item {k}" for k in range(5_000)]
-            await local.board(items=names, length=10, settle=0)
-            rng = np.random.default_rng(0)
-            for batch in range(10):
-                rows = [
-                    {
-                        "items": [names[k] for k in rng.integers(0, 5_000, 10).tolist()],
-                        "clicks": [int(batch < 7)] * 10,
-                    }
-                    for _ in range(1_000)
-                ]
-                rows = [row for row in rows if len(set(row["items"])) == 10]
-                await local.ask("POST", "boards/b/history", {"rows": rows, "batch": f"{batch}"})
-            got = await local.http.get("/v1/boards/b/watch")
-            watched = got.json()
-            assert len(got.content) < 40_000
-            assert (len(watched["list"]), len(watched["diverging"])) == (10, 20)
-            assert watched["timeline"]["size"] == 64
-            assert POINTS / 2 < len(watched["timeline"]["points"]) <= POINTS
-            assert {p["time"] for p in watched["timeline"]["points"]} == {None}
-            assert sum(p["impressions"] for p in watched["timeline"]["points"]) == watched["board"]["rounds"] > 9_000
-
-    run(story())
+async def test_a_page_stays_small_with_many_items_and_rounds(url):
+    async with serving(url) as local:
+        names = [f"a name of some length for item {k}" for k in range(5_000)]
+        await local.board(items=names, length=10, settle=0)
+        rng = np.random.default_rng(0)
+        for batch in range(10):
+            rows = [
+                {
+                    "items": [names[k] for k in rng.integers(0, 5_000, 10).tolist()],
+                    "clicks": [int(batch < 7)] * 10,
+                }
+                for _ in range(1_000)
+            ]
+            rows = [row for row in rows if len(set(row["items"])) == 10]
+            await local.ask("POST", "boards/b/history", {"rows": rows, "batch": f"{batch}"})
+        got = await local.http.get("/v1/boards/b/watch")
+        watched = got.json()
+        assert len(got.content) < 40_000
+        assert (len(watched["list"]), len(watched["diverging"])) == (10, 20)
+        assert watched["timeline"]["size"] == 64
+        assert POINTS / 2 < len(watched["timeline"]["points"]) <= POINTS
+        assert {p["time"] for p in watched["timeline"]["points"]} == {None}
+        assert sum(p["impressions"] for p in watched["timeline"]["points"]) == watched["board"]["rounds"] > 9_000
 
 
 def test_feedback_that_is_impossible_is_in_the_time_line():
@@ -235,18 +219,15 @@ def test_joining_points_keeps_all_counts_and_the_earliest_times(rows):
     assert again.points() == line.points()
 
 
-def test_the_time_line_does_not_depend_on_restarts(url, monkeypatch):
+async def test_the_time_line_does_not_depend_on_restarts(url, monkeypatch):
     monkeypatch.setattr("steadyrank.service.host.SNAPSHOT_EVERY", 50)
 
-    async def story():
-        for seed in range(3):
-            async with serving(url, seed=seed) as local:
-                await local.board(settle=0)
-                for _ in range(120):
-                    await local.answer(await local.rank(), clicked=None)
-                digest = local.digest()
-                timeline = (await local.ask("GET", "boards/b/watch"))["timeline"]
-            assert replayed(url) == digest
-        assert (timeline["size"], [p["impressions"] for p in timeline["points"]]) == (2, [2] * 180)
-
-    run(story())
+    for seed in range(3):
+        async with serving(url, seed=seed) as local:
+            await local.board(settle=0)
+            for _ in range(120):
+                await local.answer(await local.rank(), clicked=None)
+            digest = local.digest()
+            timeline = (await local.ask("GET", "boards/b/watch"))["timeline"]
+        assert replayed(url) == digest
+    assert (timeline["size"], [p["impressions"] for p in timeline["points"]]) == (2, [2] * 180)

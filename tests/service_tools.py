@@ -6,6 +6,7 @@ import os
 import pathlib
 import signal
 import socket
+import sqlite3
 import subprocess
 import sys
 import time
@@ -16,14 +17,13 @@ import httpx
 import numpy as np
 
 from steadyrank.client import Client
-from steadyrank.service import host as hosts
-from steadyrank.service.app import Service
-from steadyrank.service.host import Host
-from steadyrank.service.recovery import rebuild
-from steadyrank.service.sql import Unavailable
-from steadyrank.service.store import Store
+from steadyrank.service.http.app import Service
+from steadyrank.service.storage import Unavailable, open_store
+from steadyrank.service.worker import worker as worker_module
+from steadyrank.service.worker.recovery import rebuild
+from steadyrank.service.worker.worker import Worker
 
-hosts.TICK = 0.01  # seconds: tests wait for ticks, users do not
+worker_module.TICK = 0.01  # seconds: tests wait for ticks, users do not
 ITEMS = [f"item {k}" for k in range(12)]
 
 
@@ -57,8 +57,8 @@ def wait_until(condition, seconds=30.0):
 class Local:
     """A service inside this process."""
 
-    def __init__(self, host, clocks, service):
-        self.host, self.clocks, self.looks = host, clocks, 0
+    def __init__(self, worker, clocks, service):
+        self.worker, self.clocks, self.looks = worker, clocks, 0
         transport = httpx.ASGITransport(app=service.app())
         self.http = httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1")
 
@@ -81,19 +81,19 @@ class Local:
     async def quiet(self):
         """Until the log is applied and the worker, looking at its clock, finds nothing due; or the store is away."""
         applied = None
-        while applied != self.host.applied:
+        while applied != self.worker.applied:
             try:
-                await self.host.catch_up()
-                applied, looks = self.host.applied, self.looks
+                await self.worker.catch_up()
+                applied, looks = self.worker.applied, self.looks
                 await until(lambda: self.looks > looks)  # noqa: B023  (waited for here)
-                await self.host.catch_up()
+                await self.worker.catch_up()
             except Unavailable:
-                if not self.host.journal.available:
+                if not self.worker.log_writer.available:
                     return
                 applied = None
 
     def digest(self, name="b"):
-        return self.host.boards[name].board.digest()
+        return self.worker.boards[name].board.digest()
 
 
 @contextlib.asynccontextmanager
@@ -105,29 +105,35 @@ async def serving(url, clocks=None, seed=0):
         local.looks += 1
         return clocks.since
 
-    host = Host(url, lambda: clocks.wall, look, np.random.default_rng(seed))
-    local = Local(host, clocks, Service(host))
-    await host.start()
+    worker = Worker(url, lambda: clocks.wall, look, np.random.default_rng(seed))
+    local = Local(worker, clocks, Service(worker))
+    await worker.start()
     try:
         yield local
     finally:
         await local.http.aclose()
-        await host.stop()
+        await worker.stop()
 
 
 def replayed(url, name="b"):
     """The digest of a board folded afresh, snapshots left aside."""
-    from steadyrank.service.recovery import from_start
+    from steadyrank.service.worker.recovery import from_start
 
-    store = Store(url)
+    store = open_store(url)
     try:
         number = next(n for n, (called, _) in store.boards().items() if called == name)
-        with store.db.reading():
+        with store.reading():
             afresh = from_start(store, number, name, store.head()).digest()
             assert rebuild(store, number, name, store.head()).digest() == afresh
         return afresh
     finally:
         store.close()
+
+
+def sql(url, statement, *parameters):
+    """The rows of a statement that goes to the database itself, past the store; SQLite only."""
+    with contextlib.closing(sqlite3.connect(url.removeprefix("sqlite:///"), isolation_level=None)) as database:
+        return database.execute(statement, parameters).fetchall()
 
 
 def free_port():

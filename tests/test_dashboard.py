@@ -15,22 +15,22 @@ from playwright.sync_api import TimeoutError as PlaywrightTimeout
 from playwright.sync_api import expect
 
 import browser
-from service_tools import Server, serving
+from service_tools import Server, serving, sql
 from steadyrank import cli
 from steadyrank.service import demo
-from steadyrank.service.door import make_key
-from steadyrank.service.listening import bind, port_of
-from steadyrank.service.moving import compact
-from steadyrank.service.store import Store
+from steadyrank.service.http.auth import make_key
+from steadyrank.service.http.server import bind, port_of
+from steadyrank.service.storage import open_store
+from steadyrank.service.worker.transfer import compact
 
-FILES = sorted(file.name for file in (resources.files("steadyrank.service") / "static").iterdir())
+FILES = sorted(file.name for file in (resources.files("steadyrank.service.http") / "static").iterdir())
 HOSTILE = "<img src=x onerror=document.title='taken'>"
 ODD = ["a/b?c=d&e#f %2e%2e", HOSTILE, "ünï cödé 漢字 \U0001f355", "x" * 500, "  spaces  ", "'\"`${1}"]
 ITEMS = [*ODD, *(f"item {k}" for k in range(14))]
 
 
 def source(name):
-    return (resources.files("steadyrank.service") / "static" / name).read_text()
+    return (resources.files("steadyrank.service.http") / "static" / name).read_text()
 
 
 @pytest.fixture
@@ -461,7 +461,7 @@ def test_a_board_is_exported_and_refusals_are_told(own, tmp_path):
 
 @browser.needed
 def test_keys_open_what_their_scope_says(own):
-    store = Store(own.url)
+    store = open_store(own.url)
     admin, kept = make_key(["admin"], None, 0.0)
     few, few_kept = make_key(["rank"], "shop", 0.0)
     store.add_key(kept)
@@ -565,7 +565,7 @@ def test_a_store_without_boards_says_how_to_begin(tmp_path):
 @browser.needed
 def test_rounds_that_are_no_longer_kept_cannot_be_chosen(own):
     assert own.stop() == 0
-    with contextlib.closing(Store(own.url)) as store:
+    with contextlib.closing(open_store(own.url)) as store:
         assert compact(store, 0.0, 100)["shop"] > 0
     own.start()
     own.wait()
@@ -585,9 +585,8 @@ def test_rounds_that_are_no_longer_kept_cannot_be_chosen(own):
 @browser.needed
 def test_boards_that_cannot_be_read_are_named(own):
     assert own.stop() == 0
-    with contextlib.closing(Store(own.url)) as store, store.db.transaction():
-        store.db.write("DELETE FROM snapshots")
-        store.db.write("UPDATE boards SET edge = 1")
+    sql(own.url, "DELETE FROM snapshots")
+    sql(own.url, "UPDATE boards SET edge = 1")
     own.start()
     own.wait()
     with watched(own, "/", expected=["503"]) as page:
@@ -629,7 +628,7 @@ def test_the_demo_shows_a_change_of_regime_and_leaves_nothing_behind(tmp_path, m
 def test_the_demo_refuses_a_store_with_anything_in_it(tmp_path, capsys, monkeypatch):
     url = f"sqlite:///{tmp_path}/store.db"
     monkeypatch.setenv("STEADYRANK_STORE", url)
-    store = Store(url)
+    store = open_store(url)
     _, kept = make_key(["admin"], None, 0.0)
     store.add_key(kept)
     store.close()

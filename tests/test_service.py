@@ -9,11 +9,14 @@ import numpy as np
 import pytest
 
 import steadyrank as sr
-from service_tools import ITEMS, Clocks, replayed, serving, until
-from steadyrank.service import boards, bodies, events, store, tickets
-from steadyrank.service.bodies import explain
-from steadyrank.service.door import Door, loopback, make_key
-from steadyrank.service.store import Store
+from service_tools import ITEMS, Clocks, replayed, serving, sql, until
+from steadyrank.service.board import events
+from steadyrank.service.board.board import Board
+from steadyrank.service.http import bodies
+from steadyrank.service.http.auth import Auth, loopback, make_key
+from steadyrank.service.http.bodies import explain
+from steadyrank.service.storage import open_store, sql_store
+from steadyrank.service.worker import impression_ids
 
 
 @pytest.fixture
@@ -141,15 +144,15 @@ async def test_answers_enter_in_impression_order_when_their_time_is_over(url):
         assert (await local.answer(shown[4], clicked=shown[4]["items"][0]))["outcome"] == "waiting"
         assert (await local.answer(shown[1], clicked=None))["outcome"] == "waiting"
         await local.quiet()
-        assert local.host.boards["b"].board.fold.looks.sum() == 0
+        assert local.worker.boards["b"].board.learner_state.looks.sum() == 0
         clocks.pass_time(59.0)
         await local.quiet()
-        assert local.host.boards["b"].board.fold.looks.sum() == 0
+        assert local.worker.boards["b"].board.learner_state.looks.sum() == 0
         clocks.pass_time(1.5)
         await local.quiet()
-        board = local.host.boards["b"].board
-        assert board.intake.expired == 4
-        assert board.fold.looks.sum() == 5 * 4 + 1
+        board = local.worker.boards["b"].board
+        assert board.impressions.expired == 4
+        assert board.learner_state.looks.sum() == 5 * 4 + 1
         await local.answer(shown[0], code=410, clicked=None)
         late = await local.rank()
         await local.quiet()
@@ -174,10 +177,10 @@ async def test_a_clock_that_is_set_back_loses_nothing(url):
         await local.quiet()
         clocks.pass_time(21)
         await local.quiet()
-        assert local.host.boards["b"].board.fold.looks.sum() == 4 + 1 + 1
+        assert local.worker.boards["b"].board.learner_state.looks.sum() == 4 + 1 + 1
         clocks.pass_time(40)
         await local.quiet()
-        assert local.host.boards["b"].board.intake.expired == 5
+        assert local.worker.boards["b"].board.impressions.expired == 5
         await local.answer(later[1], code=410, clicked=None)
         digest = local.digest()
     assert replayed(url) == digest
@@ -193,22 +196,22 @@ async def test_answers_after_settling_are_late_and_unanswered_lists_can_be_ignor
         assert (await local.answer(shown[0], clicked=None))["outcome"] == "late"
         local.clocks.pass_time(60)
         await local.quiet()
-        assert local.host.boards["b"].board.fold.looks.sum() == 4
+        assert local.worker.boards["b"].board.learner_state.looks.sum() == 4
 
 
 async def test_an_answer_counts_even_if_its_list_was_never_logged(url):
     """The worker that gave it out died before it wrote it: the id says everything."""
     async with serving(url) as local:
         await local.board(settle=0)
-        held = local.host.boards["b"]
-        generation = held.board.generation
-        ticket = tickets.Ticket(77, 1, 0, generation, local.clocks.wall + 10, 0, [3, 1], [])
-        shown = {"impression": tickets.seal(ticket, held.signer)}
+        session = local.worker.boards["b"]
+        generation = session.board.generation
+        shown_list = impression_ids.ImpressionId(77, 1, 0, generation, local.clocks.wall + 10, 0, [3, 1], [])
+        shown = {"impression": impression_ids.seal(shown_list, session.signer)}
         assert (await local.answer(shown, clicked="item 1"))["outcome"] == "learnt"
         assert (await local.answer(shown, clicked="item 1"))["outcome"] == "duplicate"
-        await local.host.write(held, events.Shown(77, 1, 0, 0, [3, 1], []))  # it was written after all
-        assert held.board.intake.last == 1
-        assert held.board.fold.looks.sum() == 2
+        await local.worker.write(session, events.ListShown(77, 1, 0, 0, [3, 1], []))  # it was written after all
+        assert session.board.impressions.last == 1
+        assert session.board.learner_state.looks.sum() == 2
 
 
 async def test_an_id_that_may_have_been_answered_and_forgotten_is_not_learnt_twice(url):
@@ -220,13 +223,13 @@ async def test_an_id_that_may_have_been_answered_and_forgotten_is_not_learnt_twi
             await local.rank()
         await local.quiet()
         await local.answer(first, code=410, clicked=None)
-        assert local.host.boards["b"].board.answers == 1
+        assert local.worker.boards["b"].board.answers == 1
 
 
 @pytest.mark.parametrize("every", [7, 10**9])
 async def test_a_restart_changes_nothing(url, every, monkeypatch):
     """From snapshots and what came after, or from the log alone; and open impressions can still be answered."""
-    monkeypatch.setattr("steadyrank.service.host.SNAPSHOT_EVERY", every)
+    monkeypatch.setattr("steadyrank.service.worker.worker.SNAPSHOT_EVERY", every)
     async with serving(url) as local:
         await local.board(lifetime=600, settle=30)
         await traffic(local, 60)
@@ -246,7 +249,7 @@ async def test_a_restart_changes_nothing(url, every, monkeypatch):
 
 @pytest.mark.parametrize("damage", ["torn", "changed", "empty", "all"])
 async def test_a_damaged_snapshot_is_left_out(url, damage, monkeypatch, caplog):
-    monkeypatch.setattr("steadyrank.service.host.SNAPSHOT_EVERY", 20)
+    monkeypatch.setattr("steadyrank.service.worker.worker.SNAPSHOT_EVERY", 20)
 
     with caplog.at_level(logging.WARNING):
         async with serving(url) as local:
@@ -254,15 +257,14 @@ async def test_a_damaged_snapshot_is_left_out(url, damage, monkeypatch, caplog):
             await traffic(local, 60)
             await local.quiet()
             before = local.digest()
-        kept = Store(url)
+        kept = open_store(url)
         number = next(iter(kept.boards()))
         found = kept.snapshots(number)
         assert len(found) >= 2
         for seq in found if damage == "all" else found[:1]:
             body = kept.snapshot(number, seq)
             bad = {"torn": body[:1000], "empty": b""}.get(damage, body[:500] + b"\0\1" + body[502:])
-            with kept.db.transaction():
-                kept.db.write("UPDATE snapshots SET body = ? WHERE board = ? AND seq = ?", bad, number, seq)
+            sql(url, "UPDATE snapshots SET body = ? WHERE board = ? AND seq = ?", bad, number, seq)
         kept.close()
         async with serving(url) as local:
             assert local.digest() == before
@@ -278,12 +280,12 @@ async def test_another_learner_is_told_of_the_whole_log(url, tmp_path, change):
         assert changed | change == changed
         await traffic(local, 30, seed=2)
         await local.quiet()
-        looks, digest = local.host.boards["b"].board.fold.looks.tolist(), local.digest()
-        assert not local.host.boards["b"].board.stale
+        looks, digest = local.worker.boards["b"].board.learner_state.looks.tolist(), local.digest()
+        assert not local.worker.boards["b"].board.stale
     assert replayed(url) == digest
     async with serving(url) as local:
         assert local.digest() == digest
-        assert local.host.boards["b"].board.fold.looks.tolist() == looks
+        assert local.worker.boards["b"].board.learner_state.looks.tolist() == looks
         assert sum(looks) > 50
 
 
@@ -291,10 +293,10 @@ async def test_settings_that_concern_the_door_change_without_folding_again(url):
     async with serving(url) as local:
         await local.board(settle=0)
         await traffic(local, 10)
-        held = local.host.boards["b"]
-        board = held.board
+        session = local.worker.boards["b"]
+        board = session.board
         await local.ask("PUT", "boards/b", {"lifetime": 60, "settle": 30, "client_minute": 5})
-        assert held.board is board
+        assert session.board is board
         shown = await local.rank()
         assert shown["expires"] == local.clocks.wall + 60
         assert (await local.answer(shown, clicked=None))["outcome"] == "waiting"
@@ -389,9 +391,9 @@ async def test_a_deleted_board_is_gone_and_its_name_is_free(url):
         await local.answer(shown, code=403, clicked=None)
         await local.ask("DELETE", "boards/b")
         await local.quiet()
-    kept = Store(url)
+    kept = open_store(url)
     for table, count in (("events", 2), ("snapshots", 0), ("clients", 0), ("boards", 0)):
-        rows = kept.db.read(f"SELECT * FROM {table}")
+        rows = sql(url, f"SELECT * FROM {table}")
         assert len(rows) == count, (table, rows)
     kept.close()
 
@@ -410,19 +412,21 @@ async def test_clients_are_hashed_limited_and_forgotten(url):
         assert refused.headers["retry-after"] == "60"
         local.clocks.pass_time(61)
         await local.answer(shown[2], clicked=None)
-        held, other = local.host.boards["b"], local.host.boards["other"]
-        assert held.hash_client("jane@example.org") != other.hash_client("jane@example.org")
-        await until(lambda: not local.host._clients)  # taken by the worker's regular chores
-        rows = await local.host.journal.do(lambda s: s.db.read("SELECT * FROM clients"))
+        session, other = local.worker.boards["b"], local.worker.boards["other"]
+        assert session.hash_client("jane@example.org") != other.hash_client("jane@example.org")
+        await until(lambda: len(sql(url, "SELECT * FROM clients")) == 3)  # written by the worker's regular chores
+        rows = sql(url, "SELECT * FROM clients")
         assert len(rows) == 3
-        assert {row[1] for row in rows} == {held.hash_client("jane@example.org")}
+        assert {row[1] for row in rows} == {session.hash_client("jane@example.org")}
         await local.rank(client="jane@example.org")
         assert (await local.ask("DELETE", "boards/b/clients/jane%40example.org"))["impressions"] == 3
-        await local.host._chores(1)
-        assert await local.host.journal.do(lambda s: s.db.read("SELECT * FROM clients")) == []
-        await local.host.journal.do(lambda s: s.note_clients([(held.number, 1, 1, local.clocks.wall - 31 * 86_400)]))
-        await local.host._chores(600)
-        assert await local.host.journal.do(lambda s: s.db.read("SELECT * FROM clients")) == []
+        await local.worker._chores(1)
+        assert sql(url, "SELECT * FROM clients") == []
+        await local.worker.log_writer.do(
+            lambda s: s.note_clients([(session.number, 1, 1, local.clocks.wall - 31 * 86_400)])
+        )
+        await local.worker._chores(600)
+        assert sql(url, "SELECT * FROM clients") == []
         await local.ask("POST", "boards/b/rank", {"client": ""}, 422)
     for path in url.removeprefix("sqlite:///"), url.removeprefix("sqlite:///") + "-wal":
         if pathlib.Path(path).exists():
@@ -430,7 +434,7 @@ async def test_clients_are_hashed_limited_and_forgotten(url):
 
 
 async def test_keys_open_what_their_scope_says(url):
-    kept = Store(url)
+    kept = open_store(url)
     made = {}
     for name, scopes, board in [
         ("admin", ["admin"], None), ("rank", ["rank"], None), ("answer", ["feedback"], "b"), ("one", ["rank"], "b"),
@@ -480,12 +484,12 @@ async def test_keys_open_what_their_scope_says(url):
 
 
 def test_without_keys_only_this_machine_is_served_and_no_web_page():
-    door = Door(list)
-    door.check({"host": "127.0.0.1:8080"}, "admin", None)
-    door.check({"host": "[::1]:8080", "origin": "http://localhost:8080"}, "admin", None)
+    auth = Auth(list)
+    auth.check({"host": "127.0.0.1:8080"}, "admin", None)
+    auth.check({"host": "[::1]:8080", "origin": "http://localhost:8080"}, "admin", None)
     for headers in ({"host": "evil.example"}, {"host": "localhost", "origin": "https://evil.example"}, {}):
         with pytest.raises(sr.Refused, match="only this machine"):
-            door.check(headers, "admin", None)
+            auth.check(headers, "admin", None)
     assert [loopback(a) for a in ("127.0.0.1", "localhost", "::1", "0.0.0.0", "example.org", "10.0.0.1")] == [
         True, True, True, False, False, False,
     ]  # fmt: skip
@@ -542,10 +546,10 @@ async def test_metrics_and_readiness(url):
         assert 'steadyrank_board_impressions{board="b"} 20.0' in page
         assert 'steadyrank_requests_total{route="POST /v1/boards/{board}/rank",status="200"} 20.0' in page
         assert (await local.http.get("/readyz")).status_code == 200
-        local.host.ready = False
+        local.worker.ready = False
         assert (await local.http.get("/readyz")).status_code == 503
         assert (await local.http.post("/v1/boards/b/rank", json={})).status_code == 503
-        local.host.ready = True
+        local.worker.ready = True
 
 
 async def test_every_route_is_described(url):
@@ -571,42 +575,42 @@ async def test_a_store_of_the_first_format_is_brought_up_to_date(url):
         await traffic(local, 10)
         await local.quiet()
         digest = local.digest()
-    kept = Store(url)
-    with kept.db.transaction():
-        kept.db.write("DROP TABLE clients")
-        kept.db.write("ALTER TABLE boards DROP COLUMN edge")
-        kept.db.write("UPDATE meta SET value = '1'")
+    kept = open_store(url)
+    sql(url, "DROP TABLE clients")
+    sql(url, "ALTER TABLE boards DROP COLUMN edge")
+    sql(url, "UPDATE meta SET value = '1'")
     kept.close()
     async with serving(url) as local:
         assert local.digest() == digest
-    kept = Store(url)
-    assert kept.db.read("SELECT value FROM meta WHERE name = 'format'") == [(str(store.FORMAT),)]
+    kept = open_store(url)
+    assert sql(url, "SELECT value FROM meta WHERE name = 'format'") == [(str(sql_store.FORMAT),)]
     assert kept.forget_client(1, 1) == 0
-    with kept.db.transaction():
-        kept.db.write("UPDATE meta SET value = '99'")
+    sql(url, "UPDATE meta SET value = '99'")
     kept.close()
     with pytest.raises(ValueError, match="format 99, this version knows 2"):
-        Store(url)
+        open_store(url)
 
 
 @pytest.mark.parametrize("bad", ["mysql://x", "sqlite:///", "sqlite:////no/such/folder/x.db", "nothing"])
 def test_a_bad_store_is_named(bad):
     with pytest.raises(ValueError, match="store"):
-        Store(bad)
+        open_store(bad)
 
 
-def test_tickets_say_what_they_were_given():
-    ticket = tickets.Ticket(2**63 - 1, 5, 4, 1, 1.5, 2**62, [0, 7, 4_000_000_000], [(0, 0.25), (13, -1.0)])
-    key = tickets.Signer(b"secret", "impression")
-    text = tickets.seal(ticket, key)
-    assert tickets.open_sealed(text, key) == ticket
+def test_impression_ids_say_what_they_were_given():
+    shown_list = impression_ids.ImpressionId(
+        2**63 - 1, 5, 4, 1, 1.5, 2**62, [0, 7, 4_000_000_000], [(0, 0.25), (13, -1.0)]
+    )
+    key = impression_ids.Signer(b"secret", "impression")
+    text = impression_ids.seal(shown_list, key)
+    assert impression_ids.open_sealed(text, key) == shown_list
     for i in range(0, len(text), 3):
         other = text[:i] + ("A" if text[i] != "A" else "B") + text[i + 1 :]
         with pytest.raises(sr.Refused) as refusal:
-            tickets.open_sealed(other, key)
+            impression_ids.open_sealed(other, key)
         assert refusal.value.code == 403
     with pytest.raises(sr.Refused):
-        tickets.open_sealed(text, tickets.Signer(b"secret", "client"))
+        impression_ids.open_sealed(text, impression_ids.Signer(b"secret", "client"))
 
 
 def test_events_are_read_as_they_were_written():
@@ -614,13 +618,13 @@ def test_events_are_read_as_they_were_written():
     for event in (
         events.Created(config, ["a"]), events.Configured({"lifetime": 60.0}), events.Deleted(), events.Settled(3),
         events.Expired(4),
-        events.Shown(1, 2, 3, 0, [1, 2], [(0, 0.5)]), events.Answered(1, 2, 3, 0, [1, 2], [], [1], 2),
+        events.ListShown(1, 2, 3, 0, [1, 2], [(0, 0.5)]), events.Answered(1, 2, 3, 0, [1, 2], [], [1], 2),
         events.Added(["x"]), events.Retired("x"), events.History([events.Past(["a"], [0], 1)], "b"),
-        events.Labelled(2**63 - 1, 1, 9, "fraud"), events.Unlabelled(1), events.Shown(1, 2, 3, 0, [1], [], 1.5e9),
+        events.Labelled(2**63 - 1, 1, 9, "fraud"), events.Unlabelled(1), events.ListShown(1, 2, 3, 0, [1], [], 1.5e9),
     ):  # fmt: skip
         assert events.decode(events.encode(event)) == event
         if not isinstance(event, events.Created | events.Deleted):
-            board = boards.Board(config, ["x", "y", "z", "w"])
+            board = Board(config, ["x", "y", "z", "w"])
             board.take(event)
             twice = board.digest()
             board.take(event)

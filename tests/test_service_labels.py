@@ -12,13 +12,15 @@ from hypothesis import given
 
 import steadyrank as sr
 from memories import digest_of
-from service_tools import ITEMS, Server, replayed, serving, until, wait_until
-from steadyrank.service import events, recovery
-from steadyrank.service.boards import Board
-from steadyrank.service.labels import Label, Labels, Spans, lay
-from steadyrank.service.moving import bring_in, compact, export
-from steadyrank.service.recovery import rebuild
-from steadyrank.service.store import Store
+from service_tools import ITEMS, Server, replayed, serving, sql, until, wait_until
+from steadyrank.service.board import events
+from steadyrank.service.board.board import Board
+from steadyrank.service.board.labels import Label, Labels, Spans, lay
+from steadyrank.service.storage import open_store
+from steadyrank.service.storage.sql_store import SqlStore
+from steadyrank.service.worker import recovery
+from steadyrank.service.worker.recovery import rebuild
+from steadyrank.service.worker.transfer import bring_in, compact, export
 
 
 @pytest.fixture
@@ -47,12 +49,12 @@ async def unlabel(local, number, code=200, name="b"):
 
 async def steady(local, name="b"):
     """Until the log is folded again."""
-    await until(lambda: local.host.boards[name].refolding is None)
+    await until(lambda: local.worker.boards[name].refolding is None)
 
 
 def memory(local, name="b"):
     """The learner and the items, byte for byte."""
-    return digest_of(local.host.boards[name].board.fold)
+    return digest_of(local.worker.boards[name].board.learner_state)
 
 
 async def test_a_label_is_made_listed_and_taken_back(url):
@@ -113,7 +115,7 @@ class Story:
 
     def fold(self, rows, spans=()):
         board = Board(self.config, ITEMS)
-        board.learning.spans = Spans(spans)
+        board.feedback.spans = Spans(spans)
         for event in rows:
             board.take(event)
         return board
@@ -125,9 +127,9 @@ def test_fraud_is_never_seen_by_the_learner(learner):
     rows = list(story.events(300))
     labelled = story.fold(rows, [(40, 120, "fraud"), (200, 201, "fraud")])
     without = story.fold(e for e in rows if not 40 <= e.round <= 120 and e.round not in (200, 201))
-    assert digest_of(labelled.fold) == digest_of(without.fold)
+    assert digest_of(labelled.learner_state) == digest_of(without.learner_state)
     assert labelled.answers == 300 != without.answers
-    assert digest_of(story.fold(rows).fold) != digest_of(without.fold)
+    assert digest_of(story.fold(rows).learner_state) != digest_of(without.learner_state)
 
 
 def test_an_attack_that_was_honest_after_all_is_one_regime():
@@ -137,10 +139,10 @@ def test_an_attack_that_was_honest_after_all_is_one_regime():
         for t, k in ((t, t) for t in range(1, 2001))
     ]
     story = Story()
-    found = story.fold(rows).fold.view()
+    found = story.fold(rows).learner_state.view()
     assert found.n_changes >= 1
     assert abs(found.changes[0].start - 1001) < 60
-    honest = story.fold(rows, [(found.changes[0].start - 100, 2000, "honest")]).fold.view()
+    honest = story.fold(rows, [(found.changes[0].start - 100, 2000, "honest")]).learner_state.view()
     assert (honest.n_changes, len(honest.regimes), honest.rounds, honest.corrupted) == (0, 1, 2000, 0.0)
     assert sum(honest.regimes[0].looks) == 1000 + 2000
 
@@ -195,7 +197,7 @@ def number_of(kept, name="b"):
 @pytest.mark.parametrize("every", [7, 10**9])
 async def test_labels_survive_a_restart(url, every, monkeypatch):
     """Whether snapshots were made before the labels, after them, or not at all."""
-    monkeypatch.setattr("steadyrank.service.host.SNAPSHOT_EVERY", every)
+    monkeypatch.setattr("steadyrank.service.worker.worker.SNAPSHOT_EVERY", every)
     async with serving(url) as local:
         await local.board(lifetime=600, settle=0)
         await answered(local, 60)
@@ -212,10 +214,10 @@ async def test_labels_survive_a_restart(url, every, monkeypatch):
         await answered(local, 10)
         before = local.digest()
     assert replayed(url) == before
-    kept = Store(url)
-    with kept.db.transaction():  # the snapshots that were made with the labels of the end are lost
-        for seq in kept.snapshots(number_of(kept))[:1]:
-            kept.db.write("DELETE FROM snapshots WHERE seq = ?", seq)
+    kept = open_store(url)
+    # the snapshots that were made with the labels of the end are lost
+    for seq in kept.snapshots(number_of(kept))[:1]:
+        sql(url, "DELETE FROM snapshots WHERE seq = ?", seq)
     kept.close()
     assert replayed(url) == before
     async with serving(url, seed=2) as local:
@@ -234,13 +236,15 @@ async def test_a_label_holds_for_lists_that_are_open_or_settling(url):
         await local.answer(shown[1], clicked=None)
         local.clocks.pass_time(21)
         await local.quiet()
-        assert local.host.boards["b"].board.fold.looks.sum() == 4  # the fourth list; of the others none entered yet
+        assert (
+            local.worker.boards["b"].board.learner_state.looks.sum() == 4
+        )  # the fourth list; of the others none entered yet
         await local.answer(shown[2], clicked=shown[2]["items"][1])
         local.clocks.pass_time(60)
         await local.quiet()
-        board = local.host.boards["b"].board
-        assert board.fold.looks.sum() == 4 + 2 + 4 + 4
-        points = board.learning.timeline.points()
+        board = local.worker.boards["b"].board
+        assert board.learner_state.looks.sum() == 4 + 2 + 4 + 4
+        points = board.feedback.timeline.points()
         assert [p.fraud for p in points] == [1, 1, 0, 0, 0, 0]
         assert [p.examined for p in points] == [1, 4, 2, 4, 4, 4]
         digest = local.digest()
@@ -267,7 +271,7 @@ async def test_a_label_of_what_has_not_been_learnt_needs_no_fold_from_the_start(
         assert not begun
         for shown in open_ones:
             await local.answer(shown, clicked=None)
-        assert [p.fraud for p in local.host.boards["b"].board.learning.timeline.points()][30:] == [1, 1, 0]
+        assert [p.fraud for p in local.worker.boards["b"].board.feedback.timeline.points()][30:] == [1, 1, 0]
         await label(local, 30, 30, "honest")
         assert len(begun) == 1
         digest = local.digest()
@@ -277,12 +281,12 @@ async def test_a_label_of_what_has_not_been_learnt_needs_no_fold_from_the_start(
 async def test_lists_are_given_out_while_the_log_is_folded_again(url, monkeypatch):
     go_on = None
 
-    async def slow(url, held):
+    async def slow(url, session):
         await go_on.wait()
-        return await recovery.fold_again(url, held)
+        return await recovery.fold_again(url, session)
 
     go_on = asyncio.Event()
-    monkeypatch.setattr("steadyrank.service.host.fold_again", slow)
+    monkeypatch.setattr("steadyrank.service.worker.worker.fold_again", slow)
     async with serving(url) as local:
         await local.board(settle=0)
         await answered(local, 20)
@@ -295,7 +299,7 @@ async def test_lists_are_given_out_while_the_log_is_folded_again(url, monkeypatc
         await answered(local, 5)
         await local.ask("POST", "boards/b/labels", {"start": 22, "end": 22, "label": "fraud"})
         change = asyncio.create_task(local.ask("PUT", "boards/b", {"learner": "CascadeTS"}))
-        await until(lambda: local.host.boards["b"].board.latest.learner == "CascadeTS")
+        await until(lambda: local.worker.boards["b"].board.latest.learner == "CascadeTS")
         await answered(local, 5)
         go_on.set()
         await change
@@ -309,17 +313,17 @@ async def test_lists_are_given_out_while_the_log_is_folded_again(url, monkeypatc
 
 
 async def test_a_stop_while_the_log_is_folded_again_forgets_no_label(url, monkeypatch):
-    async def never(url, held):
+    async def never(url, session):
         await asyncio.sleep(60)
 
     with monkeypatch.context() as patched:
-        patched.setattr("steadyrank.service.host.fold_again", never)
+        patched.setattr("steadyrank.service.worker.worker.fold_again", never)
         async with serving(url) as local:
             await local.board(settle=0)
             await answered(local, 20)
             await local.ask("POST", "boards/b/labels", {"start": 1, "end": 15, "label": "fraud"})
     async with serving(url, seed=1) as local:
-        assert local.host.boards["b"].board.fold.looks.sum() == 4 + 1 + 2 + 3 + 4
+        assert local.worker.boards["b"].board.learner_state.looks.sum() == 4 + 1 + 2 + 3 + 4
         digest = local.digest()
     assert replayed(url) == digest
 
@@ -338,13 +342,13 @@ async def test_labels_of_two_workers_at_once_get_numbers_of_their_own(url):
         assert numbers[2] == numbers[3]  # the same, whoever said it first
         assert await other.ask("DELETE", f"boards/b/labels/{numbers[4]}") == {"done": True}
         for local in (one, other):
-            await local.host.catch_up()
+            await local.worker.catch_up()
             await steady(local)
         listed = [await local.ask("GET", "boards/b/labels") for local in (one, other)]
         assert listed[0] == listed[1]
         assert len(listed[0]["labels"]) == 3
         assert one.digest() == other.digest()
-        assert one.host.divergences == other.host.divergences == 0
+        assert one.worker.divergences == other.worker.divergences == 0
         digest = one.digest()
     assert replayed(url) == digest
 
@@ -353,25 +357,25 @@ async def test_an_event_that_comes_twice_does_no_harm(url):
     async with serving(url) as local:
         await local.board(settle=0)
         await answered(local, 20)
-        held = local.host.boards["b"]
+        session = local.worker.boards["b"]
         for event, outcome in [
             (events.Labelled(7, 3, 9, "fraud"), "1"), (events.Labelled(7, 3, 9, "fraud"), "1"),
             (events.Labelled(8, 5, 6, "honest"), "2"), (events.Labelled(7, 3, 9, "fraud"), "1"),
             (events.Unlabelled(1), "done"), (events.Unlabelled(1), "done"), (events.Unlabelled(99), "done"),
             (events.Labelled(7, 3, 9, "fraud"), "1"),
         ]:  # fmt: skip
-            assert await local.host.write(held, event) == outcome
+            assert await local.worker.write(session, event) == outcome
         for bad in (events.Labelled(9, 0, 9, "fraud"), events.Labelled(9, 5, 4, "fraud")):
             with pytest.raises(sr.Refused):
-                await local.host.write(held, bad)
+                await local.worker.write(session, bad)
         await steady(local)
-        assert list(held.board.labels.labels.values()) == [Label(2, 5, 6, "honest")]
+        assert list(session.board.labels.labels.values()) == [Label(2, 5, 6, "honest")]
         digest = local.digest()
     assert replayed(url) == digest
 
 
 async def test_a_board_has_so_many_labels_and_no_more(url, monkeypatch):
-    monkeypatch.setattr("steadyrank.service.labels.MOST", 3)
+    monkeypatch.setattr("steadyrank.service.board.labels.MOST", 3)
     async with serving(url) as local:
         await local.board(settle=0)
         await answered(local, 10)
@@ -394,7 +398,7 @@ async def shortened(url, keep):
         await local.quiet()
     path = url.removeprefix("sqlite:///")
     shutil.copy(path, f"{path}.whole")
-    kept = Store(url)
+    kept = open_store(url)
     assert compact(kept, 0.0, keep)["b"] > 0
     kept.close()
     return f"{url}.whole"
@@ -421,14 +425,14 @@ async def test_after_the_log_was_shortened_what_is_left_can_be_labelled(url):
             await answered(local, 20)
             await unlabel(local, 3)
             await label(local, 110, 115)
-            board = local.host.boards["b"].board
-            ends.append((memory(local), board.labels.spans, board.learning.timeline.points(), board.events))
+            board = local.worker.boards["b"].board
+            ends.append((memory(local), board.labels.spans, board.feedback.timeline.points(), board.events))
             digest = local.digest()
             watched = await local.ask("GET", "boards/b/watch")
-            count = await local.host.journal.do(lambda s: s.db.read("SELECT COUNT(*), MIN(seq) FROM events"))
+            count = sql(place, "SELECT COUNT(*), MIN(seq) FROM events")
             assert watched["events"] == count[0][0]
             assert watched["edge"] == count[0][1]
-            kept = Store(place)
+            kept = open_store(place)
             assert rebuild(kept, number_of(kept), "b", kept.head()).digest() == digest
             kept.close()
     assert ends[0] == ends[1]
@@ -439,11 +443,11 @@ async def test_a_worker_hears_that_the_log_was_shortened(url):
         await local.board(settle=0)
         await answered(local, 60)
         await local.quiet()
-        kept = Store(url)
+        kept = open_store(url)
         assert compact(kept, 0.0, 20)["b"] > 0
         kept.close()
         assert "first round that can be is 51" in (await label(local, 50, 52, code=409))["message"]  # at once
-        await local.host._chores(1)
+        await local.worker._chores(1)
         watched = await local.ask("GET", "boards/b/watch")
         assert (watched["first_round"], watched["events"]) == (51, 20)
         await label(local, 51, 52)
@@ -456,7 +460,7 @@ async def test_a_log_is_not_shortened_by_what_was_changed_meanwhile(url, monkeyp
     real = recovery.rebuild
 
     def meanwhile(*arguments):
-        other = Store(url)
+        other = open_store(url)
         other.append([(number_of(other), events.encode(event))], 1.0)
         other.close()
         return real(*arguments)
@@ -465,9 +469,9 @@ async def test_a_log_is_not_shortened_by_what_was_changed_meanwhile(url, monkeyp
         await local.board(settle=0)
         await answered(local, 60)
         await local.quiet()
-    kept = Store(url)
+    kept = open_store(url)
     with monkeypatch.context() as patched:
-        patched.setattr("steadyrank.service.moving.rebuild", meanwhile)
+        patched.setattr("steadyrank.service.worker.transfer.rebuild", meanwhile)
         assert compact(kept, 0.0, 20) == {"b": 0}
     assert kept.shortened(number_of(kept)) == 0
     digest = replayed(url)
@@ -481,14 +485,14 @@ async def test_a_label_is_not_written_when_the_log_is_shortened_at_that_moment(u
         await local.board(settle=0)
         await answered(local, 60)
         await local.quiet()
-        other, real, head = Store(url), Store.append_if, local.host.applied
+        other, real, head = open_store(url), SqlStore.append_if, local.worker.applied
 
         def meanwhile(self, *arguments):
-            monkeypatch.setattr(Store, "append_if", real)
+            monkeypatch.setattr(SqlStore, "append_if", real)
             assert compact(other, 0.0, 20)["b"] > 0
             return real(self, *arguments)
 
-        monkeypatch.setattr(Store, "append_if", meanwhile)
+        monkeypatch.setattr(SqlStore, "append_if", meanwhile)
         await label(local, 10, 20, code=409)
         assert other.head() == head
         other.close()
@@ -505,7 +509,7 @@ async def test_the_log_may_be_shortened_while_it_is_folded_again(url, monkeypatc
 
     def chunk(store, after, upto, board):
         if not gone:
-            other = Store(url)
+            other = open_store(url)
             gone.append(compact(other, 0.0, 2)["b"])
             other.close()
         return real(store, after, upto, board)
@@ -520,10 +524,10 @@ async def test_the_log_may_be_shortened_while_it_is_folded_again(url, monkeypatc
         grown.set()
         await steady(local)
         assert gone[0] > 60
-        board = local.host.boards["b"].board
-        assert (board.answers, board.fold.looks.sum()) == (40, 73 - 1 - 2 + 23)
+        board = local.worker.boards["b"].board
+        assert (board.answers, board.learner_state.looks.sum()) == (40, 73 - 1 - 2 + 23)
         digest = local.digest()
-    kept = Store(url)
+    kept = open_store(url)
     assert rebuild(kept, number_of(kept), "b", kept.head()).digest() == digest
     kept.close()
 
@@ -545,12 +549,12 @@ async def test_a_board_with_labels_moves(url, tmp_path, short):
         assert int(got.headers["content-length"]) == len(got.content)
         await local.ask("GET", "boards/none/export", code=404)
         listed, digest = await local.ask("GET", "boards/b/labels"), local.digest()
-    kept = Store(url)
+    kept = open_store(url)
     export(kept, "b", tmp_path / "b.jsonl", False, lambda count: None)
     kept.close()
     assert (tmp_path / "b.jsonl").read_bytes() == got.content
     place = f"sqlite:///{tmp_path}/other.db"
-    other = Store(place)
+    other = open_store(place)
     bring_in(other, tmp_path / "b.jsonl", None)
     other.close()
     async with serving(place) as local:
@@ -564,14 +568,14 @@ async def test_a_board_with_labels_moves(url, tmp_path, short):
 async def test_a_label_in_the_log_that_comes_too_late_does_no_harm(url):
     """No worker writes one; it holds for what is after the edge, in every fold alike."""
     await shortened(url, 61)
-    kept = Store(url)
+    kept = open_store(url)
     number = number_of(kept)
     kept.append([(number, events.encode(events.Labelled(1, 50, 90, "fraud")))], 1.0)
     async with serving(url, seed=1) as one, serving(url, seed=2) as other:
         digest = one.digest()
         assert other.digest() == digest
         first = (await one.ask("GET", "boards/b/watch"))["first_round"]
-        points = one.host.boards["b"].board.learning.timeline.points()
+        points = one.worker.boards["b"].board.feedback.timeline.points()
         assert [p.start for p in points if p.fraud] == [*range(20, 31), *range(first, 91)]
         await answered(one, 3)
         digest = one.digest()
@@ -592,7 +596,7 @@ async def test_a_file_is_whole_when_others_are_asked_for_at_once(url):
 async def test_a_board_that_goes_while_others_are_exported_is_not_found(url):
     async with serving(url) as local:
         await local.board()
-        async with local.host.exporting:
+        async with local.worker.exporting:
             asked = asyncio.create_task(local.http.get("/v1/boards/b/export"))
             await asyncio.sleep(0)
             await local.ask("DELETE", "boards/b")
@@ -601,14 +605,14 @@ async def test_a_board_that_goes_while_others_are_exported_is_not_found(url):
 
 def test_old_logs_have_no_times():
     old = events.encode(["shown", 1, 2, 3, 0, [1, 2], [[0, 0.5]]])
-    assert events.decode(old) == events.Shown(1, 2, 3, 0, [1, 2], [(0, 0.5)], 0.0)
+    assert events.decode(old) == events.ListShown(1, 2, 3, 0, [1, 2], [(0, 0.5)], 0.0)
     old = events.encode(["answered", 1, 2, 3, 0, [1, 2], [], [1], 2])
     assert events.decode(old) == events.Answered(1, 2, 3, 0, [1, 2], [], [1], 2, 0.0)
-    assert events.steers(events.encode(events.Labelled(1, 2, 3, "fraud")))
-    assert events.steers(events.encode(events.Unlabelled(1)))
-    assert events.steers(events.encode(events.Configured({})))
-    assert not events.steers(old)
-    assert not events.steers(events.encode(events.Settled(1)))
+    assert events.reconfigures(events.encode(events.Labelled(1, 2, 3, "fraud")))
+    assert events.reconfigures(events.encode(events.Unlabelled(1)))
+    assert events.reconfigures(events.encode(events.Configured({})))
+    assert not events.reconfigures(old)
+    assert not events.reconfigures(events.encode(events.Settled(1)))
 
 
 def test_a_client_labels(url, tmp_path):
@@ -632,6 +636,6 @@ def test_a_client_labels(url, tmp_path):
     assert {path.name for path in tmp_path.glob("*.jsonl*")} == {"b.jsonl"}
     assert not list(tmp_path.glob(".*"))
     assert server.stop() == 0
-    other = Store(f"sqlite:///{tmp_path}/other.db")
+    other = open_store(f"sqlite:///{tmp_path}/other.db")
     assert bring_in(other, tmp_path / "b.jsonl", None)[0] == "b"
     other.close()

@@ -1,18 +1,16 @@
 """What a page of a board shows, and the time line that it draws."""
 
 import hypothesis.strategies as st
-import msgspec
 import numpy as np
 import pytest
 from hypothesis import given
 from scipy.stats import beta
 
 from service_tools import replayed, serving
-from steadyrank.service import events
-from steadyrank.service.boards import Board
-from steadyrank.service.held import Held
-from steadyrank.service.timeline import POINTS, Timeline
-from steadyrank.service.watching import bands, interval, watch
+from steadyrank.service.board import events
+from steadyrank.service.board.board import Board
+from steadyrank.service.board.timeline import POINTS, Timeline
+from steadyrank.service.board.watch_summary import bands, interval, summarize
 from steadyrank.views import Change, View
 
 
@@ -79,14 +77,13 @@ def test_items_whose_clicks_an_attack_moved_diverge():
         k = t % 30
         clicked = (t % 3 == 0) if k not in (1, 2) else (k == 2) == (t <= 1000)
         board.apply(events.Answered(t, t, t - 1, 0, [k], [], [0] if clicked else [], 1))
-    held = Held(1, "b", b"s" * 32, board)
-    watched = watch(held, 0)
-    assert [band.regime for band in watched["bands"]] == [1, 2]
-    assert [band.trusted for band in watched["bands"]] == [False, True]
-    assert abs(watched["bands"][0].end - 1000) < 100
-    assert watched["bands"][1].end == 4000
-    assert {item.item for item in watched["diverging"][:2]} == {"i1", "i2"}
-    for item in watched["diverging"]:
+    watched = summarize(board)
+    assert [band.regime for band in watched.bands] == [1, 2]
+    assert [band.trusted for band in watched.bands] == [False, True]
+    assert abs(watched.bands[0].end - 1000) < 100
+    assert watched.bands[1].end == 4000
+    assert {item.item for item in watched.diverging[:2]} == {"i1", "i2"}
+    for item in watched.diverging:
         assert not item.low <= item.rate <= item.high
 
 
@@ -95,7 +92,7 @@ def attacked():
     board = Board(events.Config(length=4, settle=0), [f"i{k}" for k in range(12)])
     rng = np.random.default_rng(0)
     for t in range(1, 2401):
-        shown, _ = board.fold.rank(t, None, 4, rng)
+        shown, _ = board.learner_state.rank(t, None, 4, rng)
         liked = (1, 2) if t <= 2000 else (3, 4)
         place = next((p for p, k in enumerate(shown.tolist()) if k in liked and rng.random() < 0.7), None)
         clicks, examined = ([], 4) if place is None else ([place], place + 1)
@@ -105,22 +102,24 @@ def attacked():
 
 def test_while_bots_click_their_items_diverge_and_the_list_is_what_users_get():
     board = attacked()
-    watched = watch(Held(1, "b", b"s" * 32, board), 0)
-    assert (watched["view"].current, watched["view"].trusted) == (2, 1)
-    assert {item.item for item in watched["diverging"][:2]} == {"i3", "i4"}
-    assert all(item.rate > item.high for item in watched["diverging"][:2])
-    served = [set(board.fold.rank(2401, None, 4, np.random.default_rng(seed))[0].tolist()) for seed in range(50)]
+    watched = summarize(board)
+    assert (watched.view.current, watched.view.trusted) == (2, 1)
+    assert {item.item for item in watched.diverging[:2]} == {"i3", "i4"}
+    assert all(item.rate > item.high for item in watched.diverging[:2])
+    served = [
+        set(board.learner_state.rank(2401, None, 4, np.random.default_rng(seed))[0].tolist()) for seed in range(50)
+    ]
     often = sorted(range(12), key=lambda k: -sum(k in slots for slots in served))[:4]
-    assert {item.item for item in watched["list"]} == {f"i{k}" for k in often} >= {"i1", "i3"}
-    again = watch(Held(1, "b", b"s" * 32, board), 0)
-    assert again["list"] == watched["list"]
+    assert {item.item for item in watched.shown} == {f"i{k}" for k in often} >= {"i1", "i3"}
+    again = summarize(board)
+    assert again.shown == watched.shown
 
 
 def test_a_board_whose_items_are_all_retired_has_an_empty_list():
     board = Board(events.Config(length=2), ["a", "b"])
     for item in ("a", "b"):
         board.apply(events.Retired(item))
-    assert watch(Held(1, "b", b"s" * 32, board), 0)["list"] == []
+    assert summarize(board).shown == []
 
 
 def test_bands_follow_the_changes_and_leave_no_gap():
@@ -183,9 +182,9 @@ def test_feedback_that_is_impossible_is_in_the_time_line():
     board = Board(events.Config(length=3, settle=0, settings={"reject_impossible": True}), list("abcd"))
     board.apply(events.Answered(1, 1, 0, 0, [0, 1, 2], [], [0, 2], 3, 8.0))
     board.apply(events.Answered(2, 2, 1, 0, [0, 1, 2], [], [2], 3, 7.0))
-    rows = [msgspec.structs.astuple(point) for point in board.learning.timeline.points()]
+    rows = [tuple(point) for point in board.feedback.timeline.points()]
     assert rows == [(1, 8.0, 1, 1, 2, 3, 1, 0), (2, 7.0, 1, 1, 1, 3, 0, 0)]
-    assert board.fold.view().rejected == 1
+    assert board.learner_state.view().rejected == 1
 
 
 rounds = st.one_of(st.integers(1, 300), st.integers(1, 100_000), st.integers(1, 2**60))
@@ -211,7 +210,7 @@ def test_joining_points_keeps_all_counts_and_the_earliest_times(rows):
         times = [row[1] for row in here if len(row) == 2 and row[1]]
         sums = [sum(row[j] for row in told) for j in range(1, 5)]
         expected = (1 + i * size, min(times, default=None), len(here) - len(told), len(told), *sums)
-        assert msgspec.structs.astuple(point) == expected
+        assert tuple(point) == expected
     again = Timeline.restore(line.arrays())
     assert again.points() == points
     for part in (line, again):
@@ -220,7 +219,7 @@ def test_joining_points_keeps_all_counts_and_the_earliest_times(rows):
 
 
 async def test_the_time_line_does_not_depend_on_restarts(url, monkeypatch):
-    monkeypatch.setattr("steadyrank.service.host.SNAPSHOT_EVERY", 50)
+    monkeypatch.setattr("steadyrank.service.worker.worker.SNAPSHOT_EVERY", 50)
 
     for seed in range(3):
         async with serving(url, seed=seed) as local:

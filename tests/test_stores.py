@@ -17,10 +17,10 @@ import pytest
 import steadyrank as sr
 from service_tools import ITEMS, Server, replayed, wait_until
 from steadyrank.client import Client
-from steadyrank.service import events
-from steadyrank.service.moving import compact
-from steadyrank.service.recovery import rebuild
-from steadyrank.service.store import Store
+from steadyrank.service.board import events
+from steadyrank.service.storage import open_store
+from steadyrank.service.worker.recovery import rebuild
+from steadyrank.service.worker.transfer import compact
 
 KILLS = int(os.environ.get("STEADYRANK_KILLS", "5"))
 
@@ -106,7 +106,7 @@ class Crowd:
 
 def counted(url, board="b"):
     """How often the log answers each impression key with effect, and how many answers the board counts."""
-    store = Store(url)
+    store = open_store(url)
     try:
         number = next(n for n, (name, _) in store.boards().items() if name == board)
         keys = {}
@@ -257,7 +257,7 @@ def test_labels_hold_on_every_store_whatever_is_killed(url, tmp_path):
     assert sum(item["looks"] for item in client.state("b")["items"]) == 2 * 280
     assert server.stop() == 0
     digest = replayed(url)
-    store = Store(url)
+    store = open_store(url)
     assert compact(store, 0.0, 200)["b"] > 300
     store.close()
     server.start()
@@ -269,7 +269,7 @@ def test_labels_hold_on_every_store_whatever_is_killed(url, tmp_path):
     assert refusal.value.code == 409
     assert client.watch("b")["events"] == 200
     assert server.stop() == 0
-    store = Store(url)
+    store = open_store(url)
     assert rebuild(store, next(iter(store.boards())), "b", store.head()).digest() == digest
     store.close()
 
@@ -367,7 +367,7 @@ def test_a_shortened_log_goes_on_and_another_learner_is_refused(url, tmp_path):
     digest = replayed(url)
     assert "events became a snapshot" in command("compact", "--keep-events", "1000", url=url)
     assert "nothing to do" in command("compact", "--keep-events", "1000", url=url)
-    store = Store(url)
+    store = open_store(url)
     number = next(iter(store.boards()))
     assert len(list(store.entries(0, store.head(), number))) == 1000
     assert rebuild(store, number, "b", store.head()).digest() == digest
@@ -376,7 +376,7 @@ def test_a_shortened_log_goes_on_and_another_learner_is_refused(url, tmp_path):
     command("export", "b", "--out", str(out), url=url)
     other = f"sqlite:///{tmp_path}/other.db"
     command("import", str(out), url=other)
-    store = Store(other)
+    store = open_store(other)
     assert rebuild(store, next(iter(store.boards())), "b", store.head()).digest() == digest
     store.close()
     server.start()

@@ -1,0 +1,184 @@
+"""What a board's log holds. Each event is stored as MessagePack: its kind, then its fields in the order below.
+
+Every event can come twice, or come when it has no effect any more, without harm: a write whose outcome is unknown is
+simply written again.
+"""
+
+import zlib
+from typing import TypeAlias
+
+import msgspec
+
+Setting: TypeAlias = bool | int | float | str | dict[str, bool | int | float | str] | None
+
+
+class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How a board ranks and learns."""
+
+    length: int = 10
+    learner: str = "SteadyRank"
+    settings: dict[str, bool | int | float | str] = {}
+    seed: int = 0
+    new_share: float = 0.2
+    lifetime: float = 1800.0  # seconds
+    settle: float | None = None  # seconds; None: the lifetime. 0: answers are learnt from at once, in any order
+    count_unanswered: bool = True
+    most_open: int = 100_000
+    public_feedback: bool = True  # a signed impression id is enough to answer it
+    client_minute: int = 60  # answers of one client and minute
+    client_days: float = 30.0  # after which the hash of a client is deleted
+
+    def learning(self) -> bytes:
+        """What decides how the log is learnt from: a change of it folds the log again. 1 and 1.0 differ."""
+        parts = [self.length, self.learner, self.settings, self.seed, self.new_share]
+        return msgspec.json.encode(parts, order="sorted")
+
+    def generation(self) -> int:
+        """32 bits that tell learners apart: the note that one wrote means nothing to another."""
+        return zlib.crc32(self.learning())
+
+    def changed(self, changes: dict[str, Setting]) -> "Config":
+        """These settings with some of them changed."""
+        return msgspec.convert({**msgspec.to_builtins(self), **changes}, Config)
+
+    def learning_as(self, other: "Config") -> "Config":
+        """These settings, but learning as others do."""
+        return msgspec.structs.replace(
+            self,
+            length=other.length,
+            learner=other.learner,
+            settings=other.settings,
+            seed=other.seed,
+            new_share=other.new_share,
+        )
+
+
+class Created(msgspec.Struct, array_like=True, frozen=True, tag="created"):
+    """The board begins."""
+
+    config: Config
+    items: list[str]
+
+
+class Configured(msgspec.Struct, array_like=True, frozen=True, tag="configured"):
+    """Some settings are others from here on; where that changes what is learnt, the log is folded again."""
+
+    changes: dict[str, Setting]
+
+
+class Deleted(msgspec.Struct, array_like=True, frozen=True, tag="deleted"):
+    """The board ends."""
+
+
+class ListShown(msgspec.Struct, array_like=True, frozen=True, tag="shown"):
+    """A list was shown. `base`: the latest impression that the worker knew of; `ranking`: slots of items.
+
+    `time`: when, in seconds since 1970, for people to see; 0 in logs from before there was one.
+    """
+
+    key: int
+    round: int
+    base: int
+    generation: int
+    ranking: list[int]
+    note: list[tuple[int, float]]  # the places that are not 0
+    time: float = 0.0
+
+
+class Answered(msgspec.Struct, array_like=True, frozen=True, tag="answered"):
+    """An impression was answered; it says again what was shown, since `ListShown` is written without waiting."""
+
+    key: int
+    round: int
+    base: int
+    generation: int
+    ranking: list[int]
+    note: list[tuple[int, float]]
+    clicks: list[int]  # positions from 0
+    examined: int
+    time: float = 0.0  # when it was shown
+
+
+class Settled(msgspec.Struct, array_like=True, frozen=True, tag="settled"):
+    """Time enough has passed for answers to impressions up to this number."""
+
+    upto: int
+
+
+class Expired(msgspec.Struct, array_like=True, frozen=True, tag="expired"):
+    """Impressions up to this number can no longer be answered."""
+
+    upto: int
+
+
+class Added(msgspec.Struct, array_like=True, frozen=True, tag="added"):
+    """Items are added, or reinstated."""
+
+    items: list[str]
+
+
+class Retired(msgspec.Struct, array_like=True, frozen=True, tag="retired"):
+    """An item is shown no longer."""
+
+    item: str
+
+
+class Past(msgspec.Struct, array_like=True, frozen=True):
+    """A list shown before the board began: items from the top, positions clicked from 0, how many were looked at."""
+
+    items: list[str]
+    clicks: list[int]
+    examined: int
+
+
+class History(msgspec.Struct, array_like=True, frozen=True, tag="history"):
+    """Clicks from before the board began, a part of them; a `batch` that came before has no effect."""
+
+    rows: list[Past]
+    batch: str
+
+
+class Labelled(msgspec.Struct, array_like=True, frozen=True, tag="labelled"):
+    """A label for the feedback of some rounds, fraud or honest; a `key` that came before has no effect."""
+
+    key: int
+    start: int
+    end: int
+    label: str
+
+
+class Unlabelled(msgspec.Struct, array_like=True, frozen=True, tag="unlabelled"):
+    """A label is taken back, by its number."""
+
+    number: int
+
+
+AnyEvent: TypeAlias = (
+    Created
+    | Configured
+    | Deleted
+    | ListShown
+    | Answered
+    | Settled
+    | Expired
+    | Added
+    | Retired
+    | History
+    | Labelled
+    | Unlabelled
+)
+
+encode = msgspec.msgpack.Encoder().encode
+_decoder = msgspec.msgpack.Decoder(AnyEvent)
+_RECONFIGURING = tuple(encode(tag) for tag in ("configured", "labelled", "unlabelled"))
+
+
+def decode(body: bytes) -> AnyEvent:
+    """The event that `encode` wrote."""
+    event: AnyEvent = _decoder.decode(body)
+    return event
+
+
+def reconfigures(body: bytes) -> bool:
+    """Whether an event, as it is stored, may change how the events before it are learnt from."""
+    return body.startswith(_RECONFIGURING, 1)  # after the byte that begins the list of fields

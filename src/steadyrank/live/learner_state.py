@@ -138,6 +138,10 @@ class LearnerState:
             raise Refused(422, f"unknown item {item!r}")
         return self.slots[item]
 
+    def items_at(self, ranking: Iterable[int]) -> list[str]:
+        """The items in these slots, in order."""
+        return [self.names[slot] for slot in ranking]
+
     def add(self, item: str) -> None:
         """A new item; memory doubles when it is full."""
         slot = self._name(item)

@@ -9,17 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from ..contract import Bools, Ints
 from ..files import replacing
 from ..refusals import Refused
 from ..settings import real, whole
 from ..views import View
-from . import archive, snapshot
+from . import answers, archive, snapshot
 from .delay_queue import DelayQueue
 from .impression_buffer import ImpressionBuffer, Outcome
 from .learner_state import LearnerState, Standing, check_item
-
-_ANY = object()
 
 
 @dataclass(frozen=True)
@@ -88,13 +85,13 @@ class Ranker:
             number = self._impressions.shown(t, ranking, note)
             for delay in self._delays:
                 delay.note(self._clock(), number)
-            return Shown(number, tuple(self._learner_state.names[k] for k in ranking))
+            return Shown(number, tuple(self._learner_state.items_at(ranking)))
 
     def feedback(
         self,
         shown: int,
         *,
-        clicked: Any = _ANY,
+        clicked: Any = answers.LEFT_OUT,
         position: int | None = None,
         clicks: Sequence[bool | int] | None = None,
         examined: int | None = None,
@@ -111,21 +108,11 @@ class Ranker:
                 raise Refused(422, f"an impression's id is a whole number, not {shown!r}")
             place = self._impressions.find(shown)
             ranking = self._impressions.ranking[place, : self._impressions.size[place]]
-            if (clicked is not _ANY) + (position is not None) + (clicks is not None) != 1:
-                raise Refused(422, "an answer is one of clicked=ITEM, clicked=None, position=NUMBER, clicks=[...]")
-            if clicks is None and examined is not None:
-                raise Refused(422, f"examined={examined!r} goes with clicks=[...] only")
-            if clicked is not _ANY and clicked is not None:
-                position = self._position(ranking, clicked)
-            bits, looked = read_answer(ranking.size, position, clicks, examined)
-            return self._impressions.answer(shown, bits, looked)
-
-    def _position(self, ranking: Ints, item: Any) -> int:
-        slot = self._learner_state.slots.get(item, -1) if isinstance(item, str) else -1
-        place = np.flatnonzero(ranking == slot)
-        if place.size == 0:
-            raise Refused(422, f"item {item!r} was not shown")
-        return int(place[0]) + 1
+            items = self._learner_state.items_at(ranking)
+            said = answers.given(
+                answers.IN_PROCESS, clicked=clicked, position=position, clicks=clicks, examined=examined
+            )
+            return self._impressions.answer(shown, *said.to(items))
 
     def add(self, item: str) -> None:
         """Add an item while running: it is shown now and then until it is known."""
@@ -173,14 +160,13 @@ class Ranker:
         refuse_text(items)
         if not 1 <= len(items) <= self._learner_state.length or len(set(items)) < len(items):
             raise ValueError(f"a list has 1 to {self._learner_state.length} different items, not {items!r}")
-        if isinstance(answer, str) and answer not in items:
-            raise Refused(422, f"item {answer!r} was not shown")
-        position = items.index(answer) + 1 if isinstance(answer, str) else None
-        given = None if answer is None or isinstance(answer, str) else answer
-        bits, examined = read_answer(len(items), position, given, None)
+        said = (
+            answers.Given(item=answer) if answer is None or isinstance(answer, str) else answers.Given(clicks=answer)
+        )
+        clicks, examined = said.to(items)
         for item in items:  # all of them before any is added
             check_item(item)
-        self._impressions.past(items, bits, examined)
+        self._impressions.past(items, clicks, examined)
 
     def _pass_time(self) -> None:
         """Expire and settle what is due: first what is over, answered or not, in order."""
@@ -226,38 +212,6 @@ def refuse_text(items: Any) -> None:
     """Refuse a text in place of a list of names: its letters would be taken for items."""
     if isinstance(items, str):
         raise ValueError(f"a list is a sequence of names, not the text {items!r}")
-
-
-def _whole(name: str, value: Any, low: int, high: int) -> int:
-    try:
-        return whole(name, value, low, high)
-    except ValueError as error:
-        raise Refused(422, str(error)) from None
-
-
-def read_answer(
-    size: int, position: int | None, clicks: Sequence[bool | int] | None, examined: int | None
-) -> tuple[Bools, int]:
-    """Bits and the number of places looked at, of a click at a position, of none, or of bits as they are."""
-    bits = np.zeros(size, np.bool_)
-    if clicks is None:
-        if position is None:
-            return bits, size
-        position = _whole("position", position, 1, size)
-        bits[position - 1] = True
-        return bits, position
-    try:
-        clicks = list(clicks)
-        wrong = len(clicks) > size or any(bit not in (0, 1) for bit in clicks)
-    except (TypeError, ValueError):  # no sequence, or one of arrays
-        wrong = True
-    if wrong:
-        raise Refused(422, f"clicks must be at most {size} of 0 and 1, not {clicks!r}")
-    looked = len(clicks) if examined is None else _whole("examined", examined, 0, len(clicks))
-    bits[:looked] = np.array(clicks[:looked], np.bool_)
-    if any(clicks[looked:]):
-        raise Refused(422, f"a click at position {looked + clicks[looked:].index(1) + 1}, but examined is {looked}")
-    return bits, looked
 
 
 def replay(

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..live.answers import Given
 from ..refusals import Refused
 from .board.events import Config
 from .storage import Unavailable, open_store
@@ -164,6 +165,6 @@ async def _visit(worker: Worker, crowd: Crowd, bot: bool) -> None:
         delay, clicked = crowd.delay(), crowd.click(items, bot)
         if math.isfinite(delay):
             await asyncio.sleep(delay)
-            await rank_and_answer.answer(worker, session, impression, clicked=clicked)
+            await rank_and_answer.answer(worker, session, impression, Given(item=clicked))
     except (Refused, Unavailable) as error:  # somebody who plays with the board may delete it
         log.debug("a simulated user was refused", extra={"fields": {"why": str(error)}})

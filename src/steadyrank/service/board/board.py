@@ -8,8 +8,8 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from ...contract import NOTE_EXTRA, Bools, Floats
-from ...live import archive, snapshot
+from ...contract import NOTE_EXTRA, Floats
+from ...live import answers, archive, snapshot
 from ...live.impression_buffer import OPEN, ImpressionBuffer
 from ...live.learner_state import LearnerState
 from ...refusals import Refused
@@ -21,6 +21,7 @@ from .timeline import Timeline
 
 log = logging.getLogger("steadyrank.service")
 _BATCHES = 10_000  # batches of past clicks remembered
+NOT_OURS = "an item was shown that this board does not have"
 BOARD_NAME = "[A-Za-z0-9][A-Za-z0-9._-]{0,63}"
 
 
@@ -150,7 +151,7 @@ class Board:
         if event.base < self.impressions.forgotten:
             raise Refused(410, "the impression has expired")  # it may have been answered
         if not event.ranking or max(event.ranking) >= len(self.learner_state.names):
-            raise Refused(422, "an item was shown that this board does not have")
+            raise Refused(422, NOT_OURS)
         length = self.learner_state.length
         ranking = np.array(event.ranking[:length], np.int64)
         note = self._no_note
@@ -165,13 +166,9 @@ class Board:
 
     def _answered(self, event: events.Answered) -> str:
         number = self._shown(event)
-        size = min(len(event.ranking), self.learner_state.length)
-        clicks: Bools = np.zeros(size, np.bool_)
-        for position in event.clicks:
-            if position < size:
-                clicks[position] = True
+        answer = answers.at(min(len(event.ranking), self.learner_state.length), event.clicks, event.examined)
         try:
-            outcome = self.impressions.answer(number, clicks, min(event.examined, size))
+            outcome = self.impressions.answer(number, *answer)
         except Refused as error:
             words = {409: "the impression was answered otherwise before", 410: "the impression has expired"}
             raise Refused(error.code, words[error.code]) from error
@@ -196,9 +193,7 @@ class Board:
             if len(self.batches) > _BATCHES:
                 del self.batches[next(iter(self.batches))]
         for row in event.rows:
-            clicks: Bools = np.zeros(len(row.items), np.bool_)
-            clicks[row.clicks] = True
-            self.impressions.past(row.items, clicks, row.examined)
+            self.impressions.past(row.items, *answers.at(len(row.items), row.clicks, row.examined))
             self.feedback.timeline.show(self.impressions.rounds, 0.0)
         return "done"
 

@@ -3,9 +3,8 @@
 import asyncio
 
 import msgspec
-import numpy as np
 
-from ...live.ranker import read_answer
+from ...live import answers
 from ...refusals import Refused
 from ..board import events
 from ..storage import Unavailable
@@ -32,21 +31,15 @@ async def rank(call: Call) -> schemas.RankOut:
     return schemas.RankOut(impression=impression, items=items, expires=expires)
 
 
-def _check_form(answer: schemas.AnswerIn) -> None:
-    if (answer.clicked is not msgspec.UNSET) == (answer.clicks is not None):
-        raise Refused(422, "an answer has either clicked (an item or null) or clicks (a bit a place)")
-    if answer.clicks is None and answer.examined is not None:
-        raise Refused(422, f"examined ({answer.examined}) goes with clicks only")
+def _said(answer: schemas.AnswerIn) -> answers.Given:
+    clicked = answers.LEFT_OUT if answer.clicked is msgspec.UNSET else answer.clicked
+    return answers.given(answers.OVER_HTTP, clicked=clicked, clicks=answer.clicks, examined=answer.examined)
 
 
 async def _answer(call: Call, session: BoardSession, body: schemas.FeedbackIn) -> str:
     if not session.board.config.public_feedback:
         call.may_answer(session.name)
-    _check_form(body)
-    clicked = None if body.clicked is msgspec.UNSET else body.clicked
-    return await rank_and_answer.answer(
-        call.worker, session, body.impression, clicked=clicked, clicks=body.clicks, examined=body.examined
-    )
+    return await rank_and_answer.answer(call.worker, session, body.impression, _said(body))
 
 
 async def feedback(call: Call) -> schemas.FeedbackOut:
@@ -102,11 +95,5 @@ def _past(row: schemas.PastIn, length: int) -> events.Past:
     if not 1 <= len(row.items) <= length or len(set(row.items)) < len(row.items):
         raise Refused(422, f"a list has 1 to {length} different items, not {row.items!r:.200}")
     check_items(row.items)
-    _check_form(row)
-    position = None
-    if isinstance(row.clicked, str):
-        if row.clicked not in row.items:
-            raise Refused(422, f"item {row.clicked!r:.80} was not shown")
-        position = row.items.index(row.clicked) + 1
-    bits, examined = read_answer(len(row.items), position, row.clicks, row.examined)
-    return events.Past(row.items, np.flatnonzero(bits).tolist(), examined)
+    found = _said(row).to(row.items)
+    return events.Past(row.items, found.positions, found.examined)

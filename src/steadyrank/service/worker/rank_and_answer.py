@@ -4,9 +4,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ...live.ranker import read_answer
+from ...live.answers import Given
 from ...refusals import Refused
 from ..board import events
+from ..board.board import NOT_OURS
 from ..storage import Unavailable
 from .board_session import BoardSession
 from .impression_ids import ImpressionId, open_sealed, seal
@@ -36,18 +37,10 @@ def rank(
     worker.log_writer.put(session.number, events.ListShown(key, session.round, base, generation, slots, notes, now))
     expires = now + board.config.lifetime
     shown = ImpressionId(key, session.round, base, generation, expires, hashed, slots, notes)
-    return seal(shown, session.signer), [board.learner_state.names[slot] for slot in slots], expires
+    return seal(shown, session.signer), board.learner_state.items_at(slots), expires
 
 
-async def answer(
-    worker: Worker,
-    session: BoardSession,
-    impression: str,
-    *,
-    clicked: str | None = None,
-    clicks: Sequence[int] | None = None,
-    examined: int | None = None,
-) -> str:
+async def answer(worker: Worker, session: BoardSession, impression: str, said: Given) -> str:
     """Answer an impression; the outcome, once it is on the disk."""
     shown = open_sealed(impression, session.signer)
     if shown.expires < worker.clock():
@@ -56,17 +49,10 @@ async def answer(
         session.count_client(shown.client, worker.monotonic())
     if max(shown.ranking) >= len(session.board.learner_state.names):
         await worker.catch_up()  # an item was added at another worker a moment ago
-    positions: list[int] = []
-    looked = len(shown.ranking)
-    if clicks is not None:
-        bits, looked = read_answer(looked, None, clicks, examined)
-        positions = np.flatnonzero(bits).tolist()
-    elif clicked is not None:
-        slot = session.board.learner_state.slots.get(clicked, -1)
-        if slot not in shown.ranking:
-            raise Refused(422, f"item {clicked!r:.80} was not shown")
-        positions = [shown.ranking.index(slot)]
-        looked = positions[0] + 1
+    state = session.board.learner_state
+    if max(shown.ranking) >= len(state.names):
+        raise Refused(422, NOT_OURS)
+    found = said.to(state.items_at(shown.ranking))
     time = shown.expires - session.board.config.lifetime
-    event = events.Answered(*shown[:4], shown.ranking, shown.note, positions, looked, time)
+    event = events.Answered(*shown[:4], shown.ranking, shown.note, found.positions, found.examined, time)
     return session.board.known(event) or await worker.write(session, event)

@@ -144,7 +144,7 @@ def test_links_lead_somewhere():
 
 
 def test_every_route_and_setting_of_the_service_is_explained():
-    from steadyrank.service.board.events import Config
+    from steadyrank.service.board.config import Config
     from steadyrank.service.http.routes import ROUTES
 
     text = (ROOT / "docs" / "service.md").read_text()

@@ -5,6 +5,7 @@ import json
 import logging
 import pathlib
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -12,6 +13,7 @@ import steadyrank as sr
 from service_tools import ITEMS, Clocks, replayed, serving, sql, until
 from steadyrank.service.board import events
 from steadyrank.service.board.board import Board
+from steadyrank.service.board.config import RANGES, Config
 from steadyrank.service.http import bodies
 from steadyrank.service.http.auth import Auth, loopback, make_key
 from steadyrank.service.http.bodies import explain
@@ -133,6 +135,22 @@ async def test_errors_name_the_value_and_what_would_be_right(url):
             assert words in answer["message"], answer
         assert "a letter or digit first" in (await local.ask("PUT", "boards/.b", {"items": ["a"]}, 422))["message"]
         assert (await local.ask("GET", "boards"))["boards"] == []
+
+
+@pytest.mark.parametrize("name", sorted(RANGES))
+async def test_a_setting_outside_of_its_range_is_refused_with_the_range_that_the_description_has(url, name):
+    async with serving(url) as local:
+        described = (await local.http.get("/openapi.json")).json()["components"]["schemas"]
+        found = described["BoardIn"]["properties"][name]
+        found = found["anyOf"][0] if "anyOf" in found else found
+        low = found.get("minimum", found.get("exclusiveMinimum", 1) - 1)
+        assert described["BoardOut"]["properties"][name] == described["BoardIn"]["properties"][name]
+        for value in (low - 1, found["maximum"] + 1):
+            answer = await local.ask("PUT", "boards/b", {"items": ["a"], name: value}, 422)
+            assert answer["message"] == f"{name} must be {RANGES[name]}, not {value}"
+            assert str(found["maximum"]) in RANGES[name]
+        with pytest.raises(msgspec.ValidationError, match="Expected"):
+            Config().changed({name: low - 1})
 
 
 async def test_answers_enter_in_impression_order_when_their_time_is_over(url):
@@ -614,7 +632,7 @@ def test_impression_ids_say_what_they_were_given():
 
 
 def test_events_are_read_as_they_were_written():
-    config = events.Config(length=3, learner="CascadeTS")
+    config = Config(length=3, learner="CascadeTS")
     for event in (
         events.Created(config, ["a"]), events.Configured({"lifetime": 60.0}), events.Deleted(), events.Settled(3),
         events.Expired(4),

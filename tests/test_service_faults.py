@@ -15,6 +15,7 @@ from steadyrank.client import Client
 from steadyrank.live import archive
 from steadyrank.service.board import events
 from steadyrank.service.board.board import Board
+from steadyrank.service.board.config import Config
 from steadyrank.service.http.app import Service
 from steadyrank.service.storage import Unavailable, open_store, sql_store
 from steadyrank.service.storage.sql_store import SqlStore
@@ -235,7 +236,7 @@ async def test_an_impression_once_forgotten_stays_forgotten(url):
 
 
 def test_a_list_logged_after_it_was_answered_and_forgotten_is_not_opened_again():
-    board = Board(events.Config(length=2, settle=0, most_open=2), ["a", "b", "c"])
+    board = Board(Config(length=2, settle=0, most_open=2), ["a", "b", "c"])
     board.apply(events.Answered(7, 1, 0, 0, [0, 1], [], [], 2))
     for key in (8, 9, 10):
         board.apply(events.ListShown(key, 2, 1, 0, [0, 1], []))
@@ -245,7 +246,7 @@ def test_a_list_logged_after_it_was_answered_and_forgotten_is_not_opened_again()
 
 
 def test_a_snapshot_that_is_written_later_holds_no_later_item():
-    board = Board(events.Config(length=2), ["a", "b", "c"])
+    board = Board(Config(length=2), ["a", "b", "c"])
     board.apply(events.Added(["d"]))  # from here on there is room for more
     before, kept = board.digest(), board.keep()
     board.apply(events.Added(["e"]))

@@ -15,6 +15,7 @@ from memories import digest_of
 from service_tools import ITEMS, Server, replayed, serving, sql, until, wait_until
 from steadyrank.service.board import events
 from steadyrank.service.board.board import Board
+from steadyrank.service.board.config import Config
 from steadyrank.service.board.labels import Label, Labels, Spans, lay
 from steadyrank.service.storage import open_store
 from steadyrank.service.storage.sql_store import SqlStore
@@ -102,7 +103,7 @@ class Story:
     """A board told of rounds one after another, some of which another board never hears of."""
 
     def __init__(self, **settings):
-        self.config = events.Config(length=4, settle=0, **settings)
+        self.config = Config(length=4, settle=0, **settings)
 
     def events(self, rounds, seed=0):
         rng = np.random.default_rng(seed)

@@ -11,7 +11,7 @@ import numpy as np
 
 from ..live.answers import Given
 from ..refusals import Refused
-from .board.events import Config
+from .board.config import Config
 from .storage import Unavailable, open_store
 from .worker import rank_and_answer
 from .worker.worker import Worker

@@ -14,7 +14,8 @@ from ...live.impression_buffer import OPEN, ImpressionBuffer
 from ...live.learner_state import LearnerState
 from ...refusals import Refused
 from . import events
-from .events import AnyEvent, Config, Setting
+from .config import Config, Setting
+from .events import AnyEvent
 from .feedback import LabelledFeedback
 from .labels import Labels, Spans
 from .timeline import Timeline
@@ -35,26 +36,7 @@ def check_name(name: str) -> None:
 def check(config: Config, items: Sequence[str]) -> LearnerState:
     """An empty learner state, or a refusal that says what is wrong with the settings."""
     try:
-        if not 0 < config.lifetime <= 30 * 86_400:
-            raise ValueError(f"lifetime must be more than 0 and at most 2592000 seconds, not {config.lifetime!r}")
-        if config.settle is not None and not 0 <= config.settle <= config.lifetime:
-            raise ValueError(f"settle must be from 0 to the lifetime, {config.lifetime:g}, not {config.settle!r}")
-        if not 1 <= config.length <= 1_000:
-            raise ValueError(f"length must be from 1 to 1000, not {config.length!r}")
-        if not 1 <= config.most_open <= 10_000_000 // config.length:
-            most = 10_000_000 // config.length
-            raise ValueError(
-                f"most_open must be from 1 to {most} at length {config.length}, not {config.most_open!r}"
-            )
-        if not 1 <= config.client_minute <= 1_000_000:
-            raise ValueError(f"client_minute must be from 1 to 1000000, not {config.client_minute!r}")
-        if not 0 <= config.seed <= 2**40:
-            raise ValueError(f"seed must be from 0 to {2**40}, not {config.seed!r}")
-        for name, value in config.settings.items():
-            if isinstance(value, int) and abs(value) > 2**53:
-                raise ValueError(f"setting {name} must be at most 2**53, not {value!r}")
-        if not 0 < config.client_days <= 3650:
-            raise ValueError(f"client_days must be more than 0 and at most 3650, not {config.client_days!r}")
+        config.check_together()
         return LearnerState(
             items, config.length, config.learner, dict(config.settings), config.seed, config.new_share
         )

@@ -4,53 +4,11 @@ Every event can come twice, or come when it has no effect any more, without harm
 simply written again.
 """
 
-import zlib
 from typing import TypeAlias
 
 import msgspec
 
-Setting: TypeAlias = bool | int | float | str | dict[str, bool | int | float | str] | None
-
-
-class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How a board ranks and learns."""
-
-    length: int = 10
-    learner: str = "SteadyRank"
-    settings: dict[str, bool | int | float | str] = {}
-    seed: int = 0
-    new_share: float = 0.2
-    lifetime: float = 1800.0  # seconds
-    settle: float | None = None  # seconds; None: the lifetime. 0: answers are learnt from at once, in any order
-    count_unanswered: bool = True
-    most_open: int = 100_000
-    public_feedback: bool = True  # a signed impression id is enough to answer it
-    client_minute: int = 60  # answers of one client and minute
-    client_days: float = 30.0  # after which the hash of a client is deleted
-
-    def learning(self) -> bytes:
-        """What decides how the log is learnt from: a change of it folds the log again. 1 and 1.0 differ."""
-        parts = [self.length, self.learner, self.settings, self.seed, self.new_share]
-        return msgspec.json.encode(parts, order="sorted")
-
-    def generation(self) -> int:
-        """32 bits that tell learners apart: the note that one wrote means nothing to another."""
-        return zlib.crc32(self.learning())
-
-    def changed(self, changes: dict[str, Setting]) -> "Config":
-        """These settings with some of them changed."""
-        return msgspec.convert({**msgspec.to_builtins(self), **changes}, Config)
-
-    def learning_as(self, other: "Config") -> "Config":
-        """These settings, but learning as others do."""
-        return msgspec.structs.replace(
-            self,
-            length=other.length,
-            learner=other.learner,
-            settings=other.settings,
-            seed=other.seed,
-            new_share=other.new_share,
-        )
+from .config import Config, Setting
 
 
 class Created(msgspec.Struct, array_like=True, frozen=True, tag="created"):

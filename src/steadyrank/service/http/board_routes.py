@@ -7,7 +7,7 @@ import msgspec
 from ...refusals import Refused
 from ..board import events
 from ..board.board import check_name
-from ..board.events import Config
+from ..board.config import Config
 from ..worker import reconfigure
 from ..worker.board_session import BoardSession
 from ..worker.worker import Worker

@@ -8,12 +8,14 @@ import msgspec
 from starlette.types import Receive
 
 from ...refusals import Refused
+from ..board.config import RANGES, out_of_range
 
 T = TypeVar("T")
 # bytes of a body at most; those of a batch of answers come without a key
 SMALL, BATCH, LARGE = 1 << 20, 8 << 20, 32 << 20
 
 _AT = re.compile(r" - at `\$(.*)`$")
+_BEYOND = re.compile(r"Expected `\w+` [<>]=? ")  # a number outside of its range
 _STEP = re.compile(r"\.([^.\[\]]+)|\[(\d+)\]")
 
 
@@ -57,4 +59,7 @@ def explain(message: str, body: bytes) -> str:
             value = value[name]
         else:
             return message
+    setting = found.group(1).removeprefix(".")
+    if setting in RANGES and _BEYOND.match(message):
+        return out_of_range(setting, value)
     return f"{message}: {value!r:.80}"

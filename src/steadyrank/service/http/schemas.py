@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from ..board.events import Config
+from ..board.config import ClientDays, ClientMinute, Config, Length, Lifetime, MostOpen, NewShare, Seed, Settle
 
 
 class Schema(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
@@ -16,18 +16,18 @@ class BoardIn(Schema):
     """Settings of a board; on one that is there, what is left out stays. Items that are not there yet are added."""
 
     items: list[str] | UnsetType = UNSET
-    length: int | UnsetType = UNSET
+    length: Length | UnsetType = UNSET
     learner: str | UnsetType = UNSET
     settings: dict[str, bool | int | float | str] | UnsetType = UNSET
-    seed: int | UnsetType = UNSET
-    new_share: float | UnsetType = UNSET
-    lifetime: float | UnsetType = UNSET
-    settle: float | UnsetType | None = UNSET
+    seed: Seed | UnsetType = UNSET
+    new_share: NewShare | UnsetType = UNSET
+    lifetime: Lifetime | UnsetType = UNSET
+    settle: Settle | UnsetType | None = UNSET
     count_unanswered: bool | UnsetType = UNSET
-    most_open: int | UnsetType = UNSET
+    most_open: MostOpen | UnsetType = UNSET
     public_feedback: bool | UnsetType = UNSET
-    client_minute: int | UnsetType = UNSET
-    client_days: float | UnsetType = UNSET
+    client_minute: ClientMinute | UnsetType = UNSET
+    client_days: ClientDays | UnsetType = UNSET
 
     def changes(self) -> dict[str, Any]:
         """The settings that are given."""
@@ -39,18 +39,18 @@ class BoardOut(Schema):
     """A board."""
 
     board: str
-    length: int
+    length: Length
     learner: str
     settings: dict[str, Any]
-    seed: int
-    new_share: float
-    lifetime: float
-    settle: float | None
+    seed: Seed
+    new_share: NewShare
+    lifetime: Lifetime
+    settle: Settle | None
     count_unanswered: bool
-    most_open: int
+    most_open: MostOpen
     public_feedback: bool
-    client_minute: int
-    client_days: float
+    client_minute: ClientMinute
+    client_days: ClientDays
     items: int
     impressions: int
     answers: int

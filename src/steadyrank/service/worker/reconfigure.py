@@ -4,7 +4,8 @@ import asyncio
 
 from ...refusals import Refused
 from ..board import events
-from ..board.events import AnyEvent, Setting
+from ..board.config import Setting
+from ..board.events import AnyEvent
 from ..board.labels import WORDS, Label
 from ..storage import BoardStore
 from .board_session import BoardSession, Edge

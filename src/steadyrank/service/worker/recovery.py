@@ -9,7 +9,8 @@ from typing import Any, NamedTuple, TypeAlias
 from ...live import archive
 from ..board import events
 from ..board.board import Board
-from ..board.events import Config, decode
+from ..board.config import Config
+from ..board.events import decode
 from ..board.labels import Labels
 from ..storage import BoardStore, Key, LogEntry, Unavailable, open_store
 from .board_session import BoardSession, Edge

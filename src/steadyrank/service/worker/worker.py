@@ -13,7 +13,8 @@ import numpy as np
 from ...refusals import Refused
 from ..board import events
 from ..board.board import check
-from ..board.events import AnyEvent, Config
+from ..board.config import Config
+from ..board.events import AnyEvent
 from ..storage import BoardStore, Key, Unavailable
 from .board_session import BoardSession, Edge, begin
 from .log_writer import MOST_BEHIND, Line, LogWriter

@@ -18,8 +18,8 @@ class PlainUCBV(NamedTuple):
     def create(cls, problem):
         return cls(np.zeros(problem.n_items, np.int64), np.zeros(problem.n_items, np.int64))
 
-    def rank(self, t, allowed, ranking, note, rng):
-        lt = math.log(max(t, 2))
+    def rank(self, visit, allowed, ranking, note, rng):
+        lt = math.log(max(visit.t, 2))
         index = np.empty(self.looks.size)
         for k in range(self.looks.size):
             n = self.looks[k]
@@ -28,5 +28,5 @@ class PlainUCBV(NamedTuple):
             index[k] = min(mean + width, 1.0) if n > 0 else np.inf
         top_allowed(index, allowed, ranking, rng)
 
-    def update(self, t, ranking, note, clicks, examined):
+    def update(self, visit, ranking, note, clicks, examined):
         count_bits(self.looks, self.clicks, ranking, clicks, examined)

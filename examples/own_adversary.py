@@ -1,13 +1,14 @@
 """An adversary of your own in one class: python examples/own_adversary.py."""
 
 import argparse
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 import steadyrank as sr
-from steadyrank.schedules import Purse, can_spend, charge
-from steadyrank.targets import choose_targets
+from steadyrank.adversaries.budget import Budget, can_spend, remember, settle
+from steadyrank.adversaries.targets import choose_targets
+from steadyrank.contract import ANYONE
 from steadyrank.testing import check_adversary
 
 
@@ -17,7 +18,8 @@ class Lurker(NamedTuple):
     They hope that a click far down looks more sincere than one at the top. `depth` is the first position they click.
     """
 
-    purse: Purse
+    budget: Budget
+    users: Any
     target: np.ndarray  # [K] items to be pushed
     depth: int
 
@@ -28,19 +30,19 @@ class Lurker(NamedTuple):
         """`targets` and `share` as for `Promote`; `depth`: positions above are never clicked."""
         if not 1 <= depth <= problem.length:
             raise ValueError(f"depth must be from 1 to {problem.length}, not {depth!r}")
-        chosen = choose_targets(targets, share, users.attraction, problem.length)
-        return cls(Purse.create(problem, budget, schedule, n_bursts), chosen, int(depth))
+        chosen = choose_targets(targets, share, problem.attraction, problem.length)
+        return cls(Budget.create(problem, budget, schedule, n_bursts), users, chosen, int(depth))
 
-    def corrupt(self, t, ranking, clicks, examined, rng):
+    def corrupt(self, visit, ranking, clicks, examined, rng):
         """Rewrite the visit, if a target stands low enough."""
-        if can_spend(self.purse, t):
+        if can_spend(self.budget, visit.t):
             for p in range(self.depth - 1, ranking.size):
                 if self.target[ranking[p]]:
-                    clicked = clicks[examined - 1]
+                    remember(self.budget, clicks, ranking.size)
                     clicks[:] = False
                     clicks[p] = True
-                    return charge(self.purse, clicks, ranking.size, examined, clicked)
-        return 0.0, examined
+                    return settle(self.budget, self.users, visit, clicks, ranking.size, examined, ANYONE)
+        return 0.0, examined, visit.client
 
 
 if __name__ == "__main__":

@@ -33,14 +33,14 @@ class Forgetful(NamedTuple):
         zeros = np.zeros(problem.n_items, np.int64)
         return cls(zeros, zeros.copy(), float(memory))
 
-    def rank(self, t, allowed, ranking, note, rng):
+    def rank(self, visit, allowed, ranking, note, rng):
         """Draw from each item's posterior and show the largest."""
         index = np.empty(self.looks.size)
         for k in range(self.looks.size):
             index[k] = rng.beta(1.0 + self.clicks[k], 1.0 + self.looks[k] - self.clicks[k])
         top_allowed(index, allowed, ranking, rng)
 
-    def update(self, t, ranking, note, clicks, examined):
+    def update(self, visit, ranking, note, clicks, examined):
         """Count the looks and the clicks of the examined places."""
         count_bits(self.looks, self.clicks, ranking, clicks, examined)
         for p in range(examined):

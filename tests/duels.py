@@ -3,7 +3,7 @@
 import numpy as np
 
 import steadyrank as sr
-from steadyrank.contract import NOTE_EXTRA, Problem, call_rank, call_update, make
+from steadyrank.contract import NOTE_EXTRA, Problem, Visit, call_rank, call_update, make
 
 K, D, T = 30, 4, 1200
 ATTRACTION = np.random.default_rng(4).uniform(0.0, 0.7, K)
@@ -30,12 +30,12 @@ def duel(name, slow, rounds=T, **settings):
         allowed = np.ones(K, np.bool_) if t % 10 else world.random(K) < 0.7
         allowed[:D] = True
         ranking, note = np.zeros(D, np.int64), np.zeros(D + NOTE_EXTRA)
-        rank = rank or call_rank.bind(learner, t, allowed, ranking, note, mind)
-        rank(learner, t, allowed, ranking, note, mind)
+        rank = rank or call_rank.bind(learner, Visit(t), allowed, ranking, note, mind)
+        rank(learner, Visit(t), allowed, ranking, note, mind)
         assert ranking.tolist() == slow.rank(t, allowed.tolist(), D, mirror), f"round {t}"
         clicks, examined = feedback(ranking, world, t)
-        update = update or call_update.bind(learner, t, ranking, note, clicks, examined)
-        update(learner, t, ranking, note, clicks, examined)
+        update = update or call_update.bind(learner, Visit(t), ranking, note, clicks, examined)
+        update(learner, Visit(t), ranking, note, clicks, examined)
         slow.update(ranking.tolist(), clicks.tolist(), examined)
     assert mind.bit_generator.state == mirror.bit_generator.state
     return learner, slow

@@ -3,9 +3,9 @@
 import pathlib
 import sys
 
-from steadyrank.cells import Study, Trial
-from steadyrank.lab import run_studies
-from steadyrank.results import Store
+from steadyrank.lab.cells import Study, Trial
+from steadyrank.lab.results import CellStore
+from steadyrank.lab.runner import run_studies
 
 STUDY = Study(
     name="small",
@@ -29,7 +29,7 @@ SEEDS = 2
 
 
 def run(folder: pathlib.Path, on: str = "local", workers: int | None = None, **calls) -> int:
-    return run_studies([STUDY], Store(folder), seeds=SEEDS, on=on, n_workers=workers, **calls)
+    return run_studies([STUDY], CellStore(folder), seeds=SEEDS, on=on, n_workers=workers, **calls)
 
 
 def content(folder: pathlib.Path) -> dict[str, bytes]:

@@ -4,9 +4,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import steadyrank as sr
-from steadyrank.contract import Problem, make
-from steadyrank.schedules import SCHEDULES, active_rounds
-from steadyrank.targets import choose_targets
+from steadyrank.adversaries.schedules import SCHEDULES, active_rounds
+from steadyrank.adversaries.targets import choose_targets
+from steadyrank.contract import Problem, Visit, make
 
 ADVERSARIES = sr.adversaries()
 ATTRACTION = np.array([0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1])  # item 0 is best, 8 is worst
@@ -14,15 +14,15 @@ USERS = sr.users()["Cascade"].create(ATTRACTION, 4)
 
 
 def foe_of(name, budget=2, **settings):
-    return make(ADVERSARIES[name], Problem(9, 4, 10), USERS, budget, settings=settings)
+    return make(ADVERSARIES[name], Problem(9, 4, 10, attraction=ATTRACTION), USERS, budget, settings=settings)
 
 
 def visit(foe, t, ranking, bits):
     """One corrupted visit: what was spent, and the bits that the learner sees."""
     clicks = np.array(bits, np.bool_)
     examined = int(np.argmax(clicks)) + 1 if clicks.any() else len(bits)
-    spent, seen = foe.corrupt(t, np.array(ranking), clicks, examined, None)
-    return spent, clicks[:seen].astype(int).tolist()
+    spent, reach, _client = foe.corrupt(Visit(t), np.array(ranking), clicks, examined, None)
+    return spent, clicks[:reach].astype(int).tolist()
 
 
 def test_prefix_flip_by_hand():
@@ -203,7 +203,7 @@ def test_budgets_are_exact(name, schedule, horizon, data, seed):
     """What is spent is what was changed, never more than the budget; the flips always find something to change."""
     budget = data.draw(st.integers(0, horizon))
     schedule = "front" if name == "AttackThenQuit" else schedule
-    problem, length = Problem(9, 4, horizon, seed=seed), data.draw(st.integers(1, 4))
+    problem, length = Problem(9, 4, horizon, attraction=ATTRACTION, seed=seed), data.draw(st.integers(1, 4))
     foe = make(ADVERSARIES[name], problem, USERS, budget, settings={"schedule": schedule})
     rng = np.random.default_rng(seed)
     spent = 0.0
@@ -212,12 +212,12 @@ def test_budgets_are_exact(name, schedule, horizon, data, seed):
         examined = int(np.argmax(bits)) + 1 if bits.any() else length
         before = bits[:examined].tolist()
         ranking = rng.permutation(9)[:length]
-        paid, seen = foe.corrupt(t, ranking, bits, examined, rng)
-        assert 1 <= seen <= length
-        assert paid == float(bits[:seen].tolist() != before)
+        paid, reach, _client = foe.corrupt(Visit(t), ranking, bits, examined, rng)
+        assert 1 <= reach <= length
+        assert paid == float(bits[:reach].tolist() != before)
         if ADVERSARIES[name].cascade:  # nothing after the first click, and no end without one before the last place
-            assert not bits[: seen - 1].any()
-            assert bits[seen - 1] or seen == length
+            assert not bits[: reach - 1].any()
+            assert bits[reach - 1] or reach == length
         spent += paid
     assert spent <= budget
     if name in {"PrefixFlip", "AttractionFlip"}:

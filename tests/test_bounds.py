@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import steadyrank as sr
-from steadyrank.contract import NOTE_EXTRA, Problem, call_rank, call_update, make
+from steadyrank.contract import NOTE_EXTRA, Problem, Visit, call_rank, call_update, make
 from steadyrank.indices.bounds import ALIKE, LAST, POOL, REACH, SURE, Bounds, keep
 from steadyrank.indices.kl_lines import draw_line
 from steadyrank.indices.ranks import hold, rank_by_bounds
@@ -37,8 +37,8 @@ def both(name, attraction, length, rounds, seed, *, allowed=None, silent=0.0, la
     lists, notes = np.zeros((2, length), np.int64), np.zeros((2, length + NOTE_EXTRA))
     rankings = lists
     everything = np.ones(attraction.size, np.bool_)
-    rank = call_rank.bind(quick, 1, everything, rankings[0], notes[0], minds[0])
-    update = call_update.bind(quick, 1, rankings[0], notes[0], np.zeros(length, np.bool_), 1)
+    rank = call_rank.bind(quick, Visit(1), everything, rankings[0], notes[0], minds[0])
+    update = call_update.bind(quick, Visit(1), rankings[0], notes[0], np.zeros(length, np.bool_), 1)
     used = 0
     for t in range(1, rounds + 1):
         mask = everything if allowed is None or world.random() < 0.5 else allowed
@@ -47,7 +47,7 @@ def both(name, attraction, length, rounds, seed, *, allowed=None, silent=0.0, la
         rankings = [row[:size] for row in lists]
         for i, learner in enumerate((quick, plain)):
             notes[i] = 0.0
-            rank(learner, t, mask, rankings[i], notes[i], minds[i])
+            rank(learner, Visit(t), mask, rankings[i], notes[i], minds[i])
         assert rankings[0].tolist() == rankings[1].tolist(), f"round {t}"
         clicks = world.random(size) < attraction[rankings[0]]
         examined = int(np.argmax(clicks)) + 1 if clicks.any() else size
@@ -55,7 +55,7 @@ def both(name, attraction, length, rounds, seed, *, allowed=None, silent=0.0, la
             continue
         when = max(1, t - 40) if world.random() < late else t
         for i, learner in enumerate((quick, plain)):
-            update(learner, when, rankings[i], notes[i], clicks, examined)
+            update(learner, Visit(when), rankings[i], notes[i], clicks, examined)
         plain.bounds.window[..., LAST] = -1
     return used
 

@@ -10,8 +10,10 @@ import numpy as np
 import pytest
 
 import steadyrank as sr
+from steadyrank.contract import Visit
 from steadyrank.kernels import count_bits, top, top_allowed
 from steadyrank.testing import check_adversary, check_learner, check_users
+from steadyrank.views import View
 
 LEARNERS, USERS, ADVERSARIES = sr.learners(), sr.users(), sr.adversaries()
 
@@ -72,17 +74,17 @@ class Sound(NamedTuple):
     def create(cls, problem, *, optimism=1.0):
         return cls(np.zeros(problem.n_items, np.int64), np.zeros(problem.n_items, np.int64))
 
-    def rank(self, t, allowed, ranking, note, rng):
+    def rank(self, visit, allowed, ranking, note, rng):
         top_allowed((1.0 + self.clicks) / (1.0 + self.looks), allowed, ranking, rng)
 
-    def update(self, t, ranking, note, clicks, examined):
+    def update(self, visit, ranking, note, clicks, examined):
         count_bits(self.looks, self.clicks, ranking, clicks, examined)
 
 
 class WritesInRank(Sound):
     __slots__ = ()
 
-    def rank(self, t, allowed, ranking, note, rng):
+    def rank(self, visit, allowed, ranking, note, rng):
         self.looks[0] += 1
         top_allowed(np.zeros(allowed.size), allowed, ranking, rng)
 
@@ -90,21 +92,21 @@ class WritesInRank(Sound):
 class IgnoresAllowed(Sound):
     __slots__ = ()
 
-    def rank(self, t, allowed, ranking, note, rng):
+    def rank(self, visit, allowed, ranking, note, rng):
         top(np.zeros(self.looks.size), ranking, rng)
 
 
 class FavoursLowNumbers(Sound):
     __slots__ = ()
 
-    def rank(self, t, allowed, ranking, note, rng):
+    def rank(self, visit, allowed, ranking, note, rng):
         top_allowed(-1.0 * np.arange(self.looks.size), allowed, ranking, rng)
 
 
 class RepeatsItems(Sound):
     __slots__ = ()
 
-    def rank(self, t, allowed, ranking, note, rng):
+    def rank(self, visit, allowed, ranking, note, rng):
         top_allowed(np.zeros(allowed.size), allowed, ranking, rng)
         ranking[:] = ranking[0]
 
@@ -112,7 +114,7 @@ class RepeatsItems(Sound):
 class TakesTheLiveNote(Sound):
     __slots__ = ()
 
-    def rank(self, t, allowed, ranking, note, rng):
+    def rank(self, visit, allowed, ranking, note, rng):
         top_allowed(np.zeros(allowed.size), allowed, ranking, rng)
         note[-1] = 1.0
 
@@ -120,14 +122,14 @@ class TakesTheLiveNote(Sound):
 class ChangesFeedback(Sound):
     __slots__ = ()
 
-    def update(self, t, ranking, note, clicks, examined):
+    def update(self, visit, ranking, note, clicks, examined):
         clicks[0] = not clicks[0]
 
 
 class OwnChance(Sound):
     __slots__ = ()
 
-    def rank(self, t, allowed, ranking, note, rng):
+    def rank(self, visit, allowed, ranking, note, rng):
         index = np.random.random(allowed.size)  # noqa: NPY002  (the breach)
         top_allowed(index, allowed, ranking, rng)
 
@@ -150,10 +152,10 @@ class Peeks(Sound):
     def create(cls, problem):
         return cls((1000 * problem.attraction).astype(np.int64), np.zeros(problem.n_items, np.int64))
 
-    def rank(self, t, allowed, ranking, note, rng):
+    def rank(self, visit, allowed, ranking, note, rng):
         top_allowed(1.0 * self.looks, allowed, ranking, rng)
 
-    def update(self, t, ranking, note, clicks, examined):
+    def update(self, visit, ranking, note, clicks, examined):
         pass
 
 
@@ -186,17 +188,17 @@ class FreeFlip(ADVERSARIES["PrefixFlip"]):
 
     __slots__ = ()
 
-    def corrupt(self, t, ranking, clicks, examined, rng):
+    def corrupt(self, visit, ranking, clicks, examined, rng):
         clicks[0] = not clicks[0]
-        return 0.0, examined
+        return 0.0, examined, visit.client
 
 
 class MovesItems(ADVERSARIES["PrefixFlip"]):
     __slots__ = ()
 
-    def corrupt(self, t, ranking, clicks, examined, rng):
+    def corrupt(self, visit, ranking, clicks, examined, rng):
         ranking[0] = 0
-        return 0.0, examined
+        return 0.0, examined, visit.client
 
 
 class Lazy(USERS["Cascade"]):
@@ -204,7 +206,7 @@ class Lazy(USERS["Cascade"]):
 
     __slots__ = ()
 
-    def click(self, t, ranking, clicks, rng):
+    def click(self, visit, ranking, clicks, rng):
         clicks[:] = False
         for p in range(ranking.size):
             if rng.random() < self.attraction[ranking[p]]:
@@ -216,12 +218,12 @@ class Lazy(USERS["Cascade"]):
 class IgnoresSchedule(ADVERSARIES["PrefixFlip"]):
     __slots__ = ()
 
-    def corrupt(self, t, ranking, clicks, examined, rng):
-        if self.purse.left[0] == 0:
-            return 0.0, examined
+    def corrupt(self, visit, ranking, clicks, examined, rng):
+        if self.budget.left[0] == 0:
+            return 0.0, examined, visit.client
         clicks[0] = not clicks[0]
-        self.purse.left[0] -= 1
-        return 1.0, examined
+        self.budget.left[0] -= 1
+        return 1.0, examined, visit.client
 
 
 class Narrow(USERS["Cascade"]):
@@ -229,7 +231,7 @@ class Narrow(USERS["Cascade"]):
 
     __slots__ = ()
 
-    def best(self, t, ranking):
+    def best(self, visit, ranking):
         for p in range(ranking.size):
             ranking[p] = self.favourites[0]
 
@@ -261,13 +263,13 @@ class Stubborn(NamedTuple):
     def create(cls, problem, *, first={first}):
         return cls(int(first), np.zeros(problem.n_items))
 
-    def rank(self, t, allowed, ranking, note, rng):
+    def rank(self, visit, allowed, ranking, note, rng):
         index = np.zeros(allowed.size)
         if {obey}:
             index[{first}] = 1.0
         top_allowed(index, allowed, ranking, rng)
 
-    def update(self, t, ranking, note, clicks, examined):
+    def update(self, visit, ranking, note, clicks, examined):
         for k in ranking[:examined]:
             self.shown[k] += 1.0
 """
@@ -328,10 +330,10 @@ def test_a_variant_under_the_name_of_ours_is_not_mistaken_for_it():
         clicks: np.ndarray
         create = classmethod(ours.create.__func__)
 
-        def rank(self, t, allowed, ranking, note, rng):
+        def rank(self, visit, allowed, ranking, note, rng):
             top_allowed(np.arange(allowed.size) * 1.0, allowed, ranking, rng)
 
-        def update(self, t, ranking, note, clicks, examined):
+        def update(self, visit, ranking, note, clicks, examined):
             pass
 
     attraction = np.linspace(0.05, 0.9, 10)
@@ -339,3 +341,196 @@ def test_a_variant_under_the_name_of_ours_is_not_mistaken_for_it():
     first = sr.simulate(ours, attraction, **settings).final[0]
     assert sr.simulate(CascadeTS, attraction, **settings).final[0] == 0.0
     assert sr.simulate(ours, attraction, **settings).final[0] == first > 0.0
+
+
+class EveryPlace(NamedTuple):
+    """Users who look at place p with chance 1 / (p + 1) and click whatever attracts them there, often twice."""
+
+    attraction: np.ndarray
+    order: np.ndarray
+    length: int
+
+    @classmethod
+    def create(cls, attraction, length):
+        return cls(attraction, np.argsort(-attraction, kind="stable"), int(length))
+
+    def arrive(self, t, features, rng):
+        return int(10 * rng.random())
+
+    def click(self, visit, ranking, clicks, rng):
+        for p in range(self.length):
+            u = rng.random()
+            if p < ranking.size:
+                clicks[p] = u < self.attraction[ranking[p]] / (p + 1)
+        return ranking.size
+
+    def reach(self, clicks, size):
+        return size
+
+    def value(self, visit, ranking):
+        total = 0.0
+        for p in range(ranking.size):
+            total += self.attraction[ranking[p]] / (p + 1)
+        return total
+
+    def best(self, visit, ranking):
+        for p in range(ranking.size):
+            ranking[p] = self.order[p]
+
+
+def test_users_who_are_no_cascade_pass():
+    """Values above 1, expected numbers of clicks, are as good as chances of one."""
+    check_users(EveryPlace)
+    eager = EveryPlace.create(np.ones(5), 3)
+    assert eager.value(Visit(1), np.arange(3)) == 1 + 1 / 2 + 1 / 3
+
+
+@pytest.mark.parametrize("name", ADVERSARIES)
+def test_adversaries_are_right_for_users_who_click_twice(name):
+    check_adversary(ADVERSARIES[name], users=EveryPlace)
+
+
+class ReachesTooFar(EveryPlace):
+    __slots__ = ()
+
+    def reach(self, clicks, size):
+        return size if clicks[size - 1] else max(1, size - 1)
+
+
+class WorseThanItSays(EveryPlace):
+    """Its best list is the worst."""
+
+    __slots__ = ()
+
+    def best(self, visit, ranking):
+        for p in range(ranking.size):
+            ranking[p] = self.order[self.order.size - 1 - p]
+
+
+class NoNumber(EveryPlace):
+    __slots__ = ()
+
+    def value(self, visit, ranking):
+        return np.nan
+
+
+class BadClient(EveryPlace):
+    __slots__ = ()
+
+    def arrive(self, t, features, rng):
+        return -2
+
+
+def test_wrong_users_are_noticed_and_refused_by_name():
+    with pytest.raises(AssertionError, match=r"`click` says .*, `reach` .* \(rule 4\)"):
+        check_users(ReachesTooFar)
+    with pytest.raises(AssertionError, match="a client is a number from 0 on, or -1 for anyone, not -2"):
+        check_users(BadClient)
+    world = {"length": 3, "horizon": 50, "seeds": [0]}
+    attraction = np.linspace(0.1, 0.9, 8)
+    with pytest.raises(ValueError, match=r"users WorseThanItSays: a list was worth .* more than the one that `best`"):
+        sr.simulate("Random", attraction, users=WorseThanItSays, **world)
+    with pytest.raises(ValueError, match="users NoNumber: `value` is not finite"):
+        sr.simulate("Random", attraction, users=NoNumber, **world)
+
+
+def test_an_adversary_pays_for_what_it_changed_and_for_nothing_else():
+    """Fake users against users who click many places: one unit a round whose visible bits differ, no more.
+
+    Where no target is shown and nobody clicked, fake and true visit are the same, and cost nothing.
+    """
+    attraction = np.full(40, 0.02)
+    run = sr.simulate(
+        "Random", attraction, length=2, horizon=400, seeds=[3], users=EveryPlace, adversary="FakeUser", budget=400,
+        adversary_settings={"targets": [0]},
+    )  # fmt: skip
+    assert 0 < run.spent[0, -1] <= run.bits_changed[0] < 60
+
+
+class Lists(NamedTuple):
+    """A part with a field that bears a hook's name."""
+
+    best: np.ndarray
+
+
+def learner_with(fields, **methods):
+    """A sound learner with further fields, and with methods in the place of its own."""
+    made = NamedTuple("Made", [("looks", np.ndarray), ("clicks", np.ndarray), *fields])
+    made.create = classmethod(
+        lambda cls, problem: cls(
+            np.zeros(problem.n_items, np.int64),
+            np.zeros(problem.n_items, np.int64),
+            *(Lists(np.zeros(3)) if name == "part" else np.zeros(3) for name, _ in fields),
+        )
+    )
+    for name in ("rank", "update"):
+        setattr(made, name, vars(Sound)[name])
+    for name, method in methods.items():
+        setattr(made, name, method)
+    return made
+
+
+@pytest.mark.parametrize(
+    ("cls", "message"),
+    [
+        (learner_with([("best", np.ndarray)]), "Made has a field 'best', .*; call it .*'favourites'"),
+        (learner_with([("click", np.ndarray)]), "Made has a field 'click', .* such as 'clicked'"),
+        (learner_with([("part", Lists)]), "Lists has a field 'best'"),
+        (learner_with([], value=lambda self, k: 0.0), "Made has a method 'value', .* such as 'worth'"),
+        (
+            learner_with([], rank=lambda self, t, allowed, ranking, note, rng: None),
+            r"Made\.rank takes \(self, t, allowed, .*\); the contract has \(self, visit, allowed,",
+        ),
+        (learner_with([], update=None), "Made is no learner: it lacks update"),
+    ],
+)  # fmt: skip
+def test_names_that_compiled_code_would_mistake_are_refused(cls, message):
+    """By name and before anything is compiled, instead of fifty lines from the compiler."""
+    with pytest.raises(ValueError, match=message):
+        sr.simulate(cls, np.linspace(0.1, 0.9, 8), length=3, horizon=10, seeds=[0])
+
+
+class Remembers(Sound):
+    """Notes which client came last, and what was known of them and of item 1."""
+
+    __slots__ = ()
+
+    @classmethod
+    def create(cls, problem):
+        looks = np.zeros(3, np.int64)
+        looks[2] = int(problem.features[1, 0])
+        return cls(looks, np.zeros(problem.n_items, np.int64))
+
+    def rank(self, visit, allowed, ranking, note, rng):
+        top_allowed(np.zeros(allowed.size), allowed, ranking, rng)
+
+    def update(self, visit, ranking, note, clicks, examined):
+        self.looks[0] = visit.client
+        self.looks[1] = visit.features.size
+
+    def view(self):
+        return View((), 0, 0, int(self.looks[0]), int(self.looks[1]), float(self.looks[2]), 0, ())
+
+
+def test_a_learner_is_told_who_came_and_what_is_known():
+    world = {"length": 3, "horizon": 50, "seeds": range(4)}
+    run = sr.simulate(
+        Remembers, np.linspace(0.1, 0.9, 8), users=EveryPlace, features=np.arange(16).reshape(8, 2), **world
+    )
+    assert {view.rejected for view in run.views} == {2}  # numbers known of each visit
+    assert {view.corrupted for view in run.views} == {2.0}  # the first number of item 1
+    doors = [np.random.default_rng(np.random.SeedSequence(seed).spawn(4)[3]) for seed in range(4)]
+    assert [view.rounds for view in run.views] == [int(10 * door.random(50)[-1]) for door in doors]
+
+
+@pytest.mark.parametrize(
+    ("features", "message"),
+    [
+        (np.zeros((7, 2)), r"one row for each of 8 items; their shape is \(7, 2\)"),
+        (np.full((8, 1), np.inf), "features must be finite; those of item 0"),
+        ("red", "features must be one row of numbers an item, not 'red'"),
+    ],
+)
+def test_features_that_cannot_be(features, message):
+    with pytest.raises(ValueError, match=message):
+        sr.simulate("Random", np.linspace(0.1, 0.9, 8), length=3, horizon=10, features=features)

@@ -9,7 +9,7 @@ import references
 import steadyrank as sr
 from duels import D, K, duel
 from steadyrank import chance
-from steadyrank.contract import NOTE_EXTRA, Problem, call_update, make
+from steadyrank.contract import NOTE_EXTRA, Problem, Visit, call_update, make
 from steadyrank.parts import epochs
 
 
@@ -100,10 +100,10 @@ def test_epochs_end_when_the_schedule_says(n0, ends):
     learner = make(sr.learners()["CascadeCBARBAR"], Problem(500, 10, 40_000), settings={"n0": n0})
     ranking, note, clicks = np.arange(10), np.zeros(10 + NOTE_EXTRA), np.zeros(10, np.bool_)
     note[0] = 500
-    code = call_update.bind(learner, 1, ranking, note, clicks, 10)
+    code = call_update.bind(learner, Visit(1), ranking, note, clicks, 10)
     seen, epoch = [], 1
     for t in range(1, 40_001):
-        code(learner, t, ranking, note, clicks, 10)
+        code(learner, Visit(t), ranking, note, clicks, 10)
         if learner.clock[0] > epoch:
             seen.append(t)
             epoch = learner.clock[0]

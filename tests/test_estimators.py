@@ -8,9 +8,10 @@ from hypothesis import strategies as st
 from scipy import stats
 
 import references
-from steadyrank import calibration, chance, estimators, kernel, partitions
+from steadyrank import chance, kernel
 from steadyrank.contract import memory
-from steadyrank.estimators import Medians, TimeMedians, median_in_time, observe, observe_in_time
+from steadyrank.estimators import calibration, means, partitions
+from steadyrank.estimators.means import Medians, TimeMedians, median_in_time, observe, observe_in_time
 
 PLAIN = {
     "preset": "paper-exp", "reading": None, "partition": "random", "block": None, "alpha": None, "least_blocks": None,
@@ -266,6 +267,6 @@ def test_bad_settings_are_named(settings, message):
 
 def test_memory_of_an_item():
     """At most 200 bytes an item in every reading, none of which stores bits."""
-    for preset, partition in itertools.product(estimators.PRESETS, ("random", "consecutive", "averaged", "fresh")):
+    for preset, partition in itertools.product(means.PRESETS, ("random", "consecutive", "averaged", "fresh")):
         book = medians(1000, preset=preset, partition=partition)
         assert sum(array.nbytes for _, array in memory(book)) / 1000 <= 184  # 16 more for the index

@@ -19,11 +19,12 @@ import pytest
 
 import small_study
 import steadyrank as sr
-from steadyrank import results, workers
+from steadyrank import workers
 from steadyrank._jit import cache_root
-from steadyrank.cells import Cell, Study, Trial, identity, key
-from steadyrank.lab import expand, run_cell, run_job
-from steadyrank.results import Store, Unreadable, read
+from steadyrank.lab import results
+from steadyrank.lab.cells import Cell, Study, Trial, identity, key
+from steadyrank.lab.results import CellStore, UnreadableCell, read
+from steadyrank.lab.runner import expand, run_cell, run_job
 from steadyrank.studies import ALL, find
 from steadyrank.studies.matrix import ATTACKS, HELD_OUT, PROFILES, WHEN
 
@@ -134,7 +135,7 @@ def test_the_number_of_workers_does_not_matter(finished, tmp_path):
 
 def test_a_changed_source_makes_new_cells(finished, tmp_path, monkeypatch):
     small_study.run(tmp_path)
-    monkeypatch.setattr(Store, "__init__", _other_source)
+    monkeypatch.setattr(CellStore, "__init__", _other_source)
     assert small_study.run(tmp_path) == N_JOBS
     both = small_study.content(tmp_path)
     assert len(both) == 2 * N_JOBS
@@ -196,7 +197,7 @@ def test_a_damaged_cell_is_named_and_the_others_stay(finished, tmp_path):
     whole = victim.read_bytes()
     for damage in (whole[: len(whole) // 2], b"", b"PAR1" * 9):
         victim.write_bytes(damage)
-        with pytest.raises(Unreadable, match=rf"{victim.name} is damaged: not as it was written; delete it"):
+        with pytest.raises(UnreadableCell, match=rf"{victim.name} is damaged: not as it was written; delete it"):
             small_study.run(tmp_path)
     victim.unlink()
     assert small_study.run(tmp_path) == 1
@@ -210,7 +211,7 @@ def test_every_flipped_bit_is_noticed(finished, tmp_path):
     for _ in range(300):
         place, bit = draw.randrange(len(whole)), 1 << draw.randrange(8)
         (tmp_path / "x.parquet").write_bytes(whole[:place] + bytes([whole[place] ^ bit]) + whole[place + 1 :])
-        with pytest.raises(Unreadable, match="damaged"):
+        with pytest.raises(UnreadableCell, match="damaged"):
             read(tmp_path / "x.parquet")
 
 
@@ -218,7 +219,7 @@ def test_a_cell_says_what_made_it(finished):
     about, frame = read(next((finished / "cells").glob("CascadeUCBV-a-1*")))
     assert about["settings"] == {"a": 1.0}
     assert about["versions"].keys() == {"steadyrank", "python", "numba", "numpy", "polars"}
-    assert about["source"] == Store(finished).source
+    assert about["source"] == CellStore(finished).source
     assert frame.columns == ["seed", "mark", "regret", "spent", "bits_changed", "best_corrupted"]
     assert frame.height == 2 * 50
 
@@ -249,7 +250,7 @@ def test_parts_of_a_living_process_are_left_alone(tmp_path):
     foreign = [tmp_path / "cells" / name for name in ("notes.part", "a.b.part")]
     for part in (mine, dead, *foreign):
         part.write_text("half")
-    Store(tmp_path).prepare()
+    CellStore(tmp_path).prepare()
     assert sorted((tmp_path / "cells").iterdir()) == sorted([mine, *foreign])
 
 
@@ -259,8 +260,8 @@ def test_any_source_that_decides_numbers_is_in_the_digest(tmp_path, monkeypatch)
     monkeypatch.setattr(results, "_PACKAGE", package)
     before = results.source_digest()
     for name, matters in (
-        ("targets.py", True),
-        ("lab.py", True),
+        ("adversaries/targets.py", True),
+        ("lab/runner.py", True),
         ("profiles/modelled.py", True),
         ("parts/regimes.py", True),
         ("report/page.py", False),

@@ -11,7 +11,7 @@ from scipy import optimize, special
 import references
 import steadyrank as sr
 from duels import ATTRACTION, D, K, T, duel
-from steadyrank.contract import NOTE_EXTRA, Problem, call_rank, call_update, make
+from steadyrank.contract import NOTE_EXTRA, Problem, Visit, call_rank, call_update, make
 from steadyrank.parts import leader
 
 VARIANTS = ["lbinf", "lbinfv", "hybrid"]
@@ -82,13 +82,13 @@ def drive(learner, rounds, flip):
     mind, world = np.random.default_rng(1), np.random.default_rng(2)
     ranking, note = np.zeros(D, np.int64), np.zeros(D + NOTE_EXTRA)
     for t in range(1, rounds + 1):
-        call_rank(learner, t, np.ones(K, np.bool_), ranking, note, mind)
+        call_rank(learner, Visit(t), np.ones(K, np.bool_), ranking, note, mind)
         bits = world.random(D) < ATTRACTION[ranking]
         examined = int(np.argmax(bits)) + 1 if bits.any() else D
         bits[examined:] = False
         if t <= flip:
             bits[:examined] = ~bits[:examined]
-        call_update(learner, t, ranking, note, bits, examined)
+        call_update(learner, Visit(t), ranking, note, bits, examined)
         yield t
 
 
@@ -115,8 +115,8 @@ def test_tsallis_has_its_closed_form():
     learner = make(sr.learners()["FTRL"], Problem(6, 1, 500), settings={"variant": "tsallis"})
     ranking, note, mind = np.zeros(1, np.int64), np.zeros(1 + NOTE_EXTRA), np.random.default_rng(0)
     for t in range(1, 300):
-        call_rank(learner, t, np.ones(6, np.bool_), ranking, note, mind)
-        call_update(learner, t, ranking, note, np.array([bool(ranking[0] == 2)]), 1)
+        call_rank(learner, Visit(t), np.ones(6, np.bool_), ranking, note, mind)
+        call_update(learner, Visit(t), ranking, note, np.array([bool(ranking[0] == 2)]), 1)
         eta = 2 / math.sqrt(t + 1)
         x = 4 / (eta * (learner.losses - learner.price[0])) ** 2
         assert special.expit(learner.logits) == pytest.approx(x, abs=1e-8)

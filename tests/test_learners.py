@@ -10,7 +10,7 @@ from scipy import stats
 import references
 import steadyrank as sr
 from duels import ATTRACTION, D, K, T, duel
-from steadyrank.contract import NOTE_EXTRA, Problem, call_rank, call_update, make, memory
+from steadyrank.contract import NOTE_EXTRA, Problem, Visit, call_rank, call_update, make, memory
 from steadyrank.learners.ts_cascade import sample
 from steadyrank.parts.selection import judge, suspend, threshold
 
@@ -97,7 +97,7 @@ def told(name, bits, **settings):
     """A learner of one item that has seen these bits."""
     learner = make(sr.learners()[name], Problem(1, 1, 100), settings=settings)
     for t, bit in enumerate(bits, start=1):
-        call_update(learner, t, np.array([0]), np.zeros(1 + NOTE_EXTRA), np.array([bool(bit)]), 1)
+        call_update(learner, Visit(t), np.array([0]), np.zeros(1 + NOTE_EXTRA), np.array([bool(bit)]), 1)
     return learner
 
 
@@ -203,11 +203,11 @@ def test_mucbv_rao_blackwell_ranks_like_cascade_ucbv():
     mind, world = np.random.default_rng(0), np.random.default_rng(1)
     allowed, note = np.ones(K, np.bool_), np.zeros(D + NOTE_EXTRA)
     ranking, clicks = np.zeros(D, np.int64), np.zeros(D, np.bool_)
-    rank = call_rank.bind(learner, 1, allowed, ranking, note, mind)
-    update = call_update.bind(learner, 1, ranking, note, clicks, D)
+    rank = call_rank.bind(learner, Visit(1), allowed, ranking, note, mind)
+    update = call_update.bind(learner, Visit(1), ranking, note, clicks, D)
     for t in range(1, 6001):
-        rank(learner, t, allowed, ranking, note, mind)
-        update(learner, t, ranking, note, world.random(D) < 0.3 + ATTRACTION[ranking] / 2, D)
+        rank(learner, Visit(t), allowed, ranking, note, mind)
+        update(learner, Visit(t), ranking, note, world.random(D) < 0.3 + ATTRACTION[ranking] / 2, D)
     book = learner.book
     m = book.looks // 21
     ample = (book.clicks > 44) & (book.looks - book.clicks > 44)
@@ -312,7 +312,7 @@ def test_mucbv_warmup_as_printed(warmup, rounds):
     shown = np.zeros(K, int)
     for t in range(1, rounds + 1):
         ranking = np.zeros(D, np.int64)
-        call_rank(learner, t, allowed, ranking, note, mind)
+        call_rank(learner, Visit(t), allowed, ranking, note, mind)
         if warmup == "literal":
             assert ranking[0] == (t - 1) // 10
             shown[ranking[0]] += 1

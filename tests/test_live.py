@@ -8,7 +8,7 @@ import pytest
 
 import steadyrank as sr
 from memories import digest_of
-from steadyrank.contract import NOTE_EXTRA, Problem, call_rank, call_update, make, memory
+from steadyrank.contract import NOTE_EXTRA, Problem, Visit, call_rank, call_update, make, memory
 from steadyrank.live import archive
 from steadyrank.live.archive import UnreadableSnapshot
 from steadyrank.live.learner_state import LearnerState
@@ -46,11 +46,11 @@ def test_lists_are_those_of_the_learner(name):
     rng, world, allowed = np.random.default_rng(3), np.random.default_rng(5), np.ones(12, np.bool_)
     for t in range(1, 200):
         shown, ranking, note = ranker.rank(), np.zeros(4, np.int64), np.zeros(4 + NOTE_EXTRA)
-        call_rank(learner, t, allowed, ranking, note, rng)
+        call_rank(learner, Visit(t), allowed, ranking, note, rng)
         assert shown.items == tuple(ITEMS[k] for k in ranking)
         bits = world.random(4) < 0.2
         ranker.feedback(shown.id, clicks=bits.tolist(), examined=4)
-        call_update(learner, t, ranking, note, bits, 4)
+        call_update(learner, Visit(t), ranking, note, bits, 4)
 
 
 def test_steadyrank_is_the_default_and_shows_its_view():

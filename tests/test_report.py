@@ -15,14 +15,15 @@ import polars as pl
 import pytest
 
 import browser
-from steadyrank import cells, cli
-from steadyrank.cells import Cell
+from steadyrank import cli
 from steadyrank.cli.compare import learners_in
-from steadyrank.lab import expand
+from steadyrank.lab import cells
+from steadyrank.lab.cells import Cell
+from steadyrank.lab.results import CellStore, with_fields
+from steadyrank.lab.runner import expand
 from steadyrank.report import claims, figures, looks, views
 from steadyrank.report.tables import by_rate, text
 from steadyrank.report.writing import load
-from steadyrank.results import Store, with_fields
 from steadyrank.studies import ALL, find, lineup
 
 SHORT = 400  # rounds where the paper has 40,000
@@ -102,7 +103,7 @@ def test_the_scorecard_names_every_claim(results):
 
 def test_a_report_of_a_part_says_so(results, tmp_path, capsys):
     (tmp_path / "cells").mkdir()
-    store = Store(tmp_path)
+    store = CellStore(tmp_path)
     jobs = ALL["corruption"].jobs(seeds=2, quick=True)
     for job in jobs[:7]:
         store.path(job).write_bytes((results / "cells" / store.path(job).name).read_bytes())
@@ -116,7 +117,7 @@ def test_a_report_of_a_part_says_so(results, tmp_path, capsys):
 
 @pytest.mark.parametrize("share", [0.02, 0.3])
 def test_any_part_of_a_run_gives_a_report(results, tmp_path, share):
-    store = Store(tmp_path)
+    store = CellStore(tmp_path)
     store.folder.mkdir()
     jobs = expand(find([]), seeds=2, quick=True)
     for job in jobs[: round(share * len(jobs))]:

@@ -8,7 +8,7 @@ import pytest
 
 import steadyrank as sr
 from steadyrank import simulate as _function
-from steadyrank.contract import NOTE_EXTRA, Problem, call_rank, call_update, make
+from steadyrank.contract import NOTE_EXTRA, Problem, Visit, call_rank, call_update, make
 
 ATTRACTION = np.random.default_rng(0).uniform(0.0, 0.5, 40)
 BASE = {"length": 4, "horizon": 300, "seeds": range(3)}
@@ -71,7 +71,7 @@ def test_a_seed_gives_the_same_run_whatever_runs_beside_it():
 def test_the_loop_equals_a_loop_written_out():
     """The compiled loop against Python calls of the same methods, with the streams drawn as documented."""
     run = sr.simulate("M2UCBV", ATTRACTION, adversary="PrefixFlip", schedule="bursts", budget=40, **BASE)
-    world, foe, mind = (np.random.default_rng(s) for s in np.random.SeedSequence(1).spawn(3))
+    world, foe, mind, _door = (np.random.default_rng(s) for s in np.random.SeedSequence(1).spawn(4))
     crowd = sr.users()["Cascade"].create(ATTRACTION, 4)
     problem = Problem(40, 4, 300, 40, ATTRACTION, 1)
     learner = make(sr.learners()["M2UCBV"], problem, settings={})
@@ -79,13 +79,13 @@ def test_the_loop_equals_a_loop_written_out():
     ranking, note, clicks = np.zeros(4, np.int64), np.zeros(4 + NOTE_EXTRA), np.zeros(4, np.bool_)
     best, loss = np.zeros(4, np.int64), 0.0
     for t in range(1, 301):
-        call_rank(learner, t, np.ones(40, np.bool_), ranking, note, mind)
-        crowd.best(t, best)
-        loss += crowd.value(t, best) - crowd.value(t, ranking)
-        examined = crowd.click(t, ranking, clicks, world)
-        _, examined = adversary.corrupt(t, ranking, clicks, examined, foe)
+        call_rank(learner, Visit(t), np.ones(40, np.bool_), ranking, note, mind)
+        crowd.best(Visit(t), best)
+        loss += crowd.value(Visit(t), best) - crowd.value(Visit(t), ranking)
+        examined = crowd.click(Visit(t), ranking, clicks, world)
+        _, examined, _client = adversary.corrupt(Visit(t), ranking, clicks, examined, foe)
         clicks[examined:] = False
-        call_update(learner, t, ranking, note, clicks, examined)
+        call_update(learner, Visit(t), ranking, note, clicks, examined)
     assert loss == run.final[1]
 
 
@@ -106,7 +106,7 @@ class Fidgets(sr.adversaries()["Honest"]):
 
     __slots__ = ()
 
-    def corrupt(self, t, ranking, clicks, examined, rng):
+    def corrupt(self, visit, ranking, clicks, examined, rng):
         rng.random()
         return 0.0, examined
 
@@ -124,12 +124,12 @@ class Remembers(sr.learners()["Random"]):
 
     __slots__ = ()
 
-    def rank(self, t, allowed, ranking, note, rng):
+    def rank(self, visit, allowed, ranking, note, rng):
         for p in range(ranking.size):
             ranking[p] = p
         note[0] += 1.0
 
-    def update(self, t, ranking, note, clicks, examined):
+    def update(self, visit, ranking, note, clicks, examined):
         if note[0] > 1.0:
             raise ValueError("leaked")
 

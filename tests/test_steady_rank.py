@@ -10,7 +10,7 @@ from scipy import special, stats
 
 import steadyrank as sr
 from steady_reference import Steady
-from steadyrank.contract import NOTE_EXTRA, Problem, call_rank, call_update, make
+from steadyrank.contract import NOTE_EXTRA, Problem, Visit, call_rank, call_update, make
 from steadyrank.indices.draws import CLOSE, draw_all, draw_over, draw_top
 from steadyrank.kernels import cascade_like, cascade_value
 from steadyrank.parts.evidence import Rule, distinct_evidence, judge, weigh
@@ -83,11 +83,11 @@ def test_equals_its_slow_version(tastes, rounds, opened, options):
         allowed[:D] = True
         size = D if t % 7 else D - 1
         ranking, note = np.zeros(size, np.int64), np.zeros(D + NOTE_EXTRA)
-        call_rank(learner, t, allowed, ranking, note, mind)
+        call_rank(learner, Visit(t), allowed, ranking, note, mind)
         assert ranking.tolist() == slow.rank(t, allowed.tolist(), size, mirror), f"round {t}"
         clicks, examined = world.answer(t, ranking)
         note[-1] = t % 13 == 0
-        told_of = [(t, ranking, note, clicks, examined)]
+        told_of = [(Visit(t), ranking, note, clicks, examined)]
         if t % 13 == 0:  # nothing yet
             waiting.append(told_of.pop())
         if t % 40 == 0:  # all at once, some in other regimes than the current one
@@ -95,7 +95,7 @@ def test_equals_its_slow_version(tastes, rounds, opened, options):
             waiting.clear()
         for event in told_of:
             call_update(learner, *event)
-            slow.update(event[0], event[1].tolist(), event[3].tolist(), event[4], late=event[2][-1] > 0)
+            slow.update(event[0].t, event[1].tolist(), event[3].tolist(), event[4], late=event[2][-1] > 0)
     assert mind.bit_generator.state == mirror.bit_generator.state
     view = learner.view()
     assert [(r.number, r.rounds) for r in view.regimes] == [(r, len(slow.of(r))) for r in sorted(slow.priors)]
@@ -350,11 +350,11 @@ def lived_through(tastes, rounds, n_items, length, allowed=None, seed=0, **optio
     for t in range(1, rounds + 1):
         ranking, note = np.zeros(length, np.int64), np.zeros(length + NOTE_EXTRA)
         may = np.ones(n_items, np.bool_) if allowed is None else allowed(t)
-        call_rank(learner, t, may, ranking, note, mind)
+        call_rank(learner, Visit(t), may, ranking, note, mind)
         bits = world.random(length) < tastes(t)[ranking]
         examined = int(np.argmax(bits)) + 1 if bits.any() else length
         bits[examined:] = False
-        call_update(learner, t, ranking, note, bits, examined)
+        call_update(learner, Visit(t), ranking, note, bits, examined)
     return learner
 
 
@@ -392,7 +392,7 @@ def test_late_answers_go_to_the_regime_of_their_round():
     note = np.zeros(4 + NOTE_EXTRA)
     note[-1] = 1.0
     for t in (900, 1_200):
-        call_update(learner, t, np.arange(4), note, np.zeros(4, np.bool_), 4)
+        call_update(learner, Visit(t), np.arange(4), note, np.zeros(4, np.bool_), 4)
     after = learner.view()
     assert [r.rounds for r in after.regimes] == [r.rounds + 1 for r in view.regimes]
     assert after.rounds == view.rounds + 2
@@ -402,7 +402,7 @@ def told_late(learner, t, items, clicked=-1):
     """Tell of a round's feedback, looked at in full, that came late."""
     note = np.zeros(items.size + NOTE_EXTRA)
     note[-1] = 1.0
-    call_update(learner, t, items, note, np.arange(items.size) == clicked, items.size)
+    call_update(learner, Visit(t), items, note, np.arange(items.size) == clicked, items.size)
 
 
 def test_late_answers_count_for_the_list_and_not_for_the_test():
@@ -414,7 +414,7 @@ def test_late_answers_count_for_the_list_and_not_for_the_test():
         ranking, note = rng.permutation(20)[:4], np.zeros(4 + NOTE_EXTRA)
         bits = rng.random(4) < (taste if t <= 700 or t > 1_300 else taste[::-1])[ranking]
         for learner in (plain, other):
-            call_update(learner, t, ranking, note, bits, 4)
+            call_update(learner, Visit(t), ranking, note, bits, 4)
         if t > 20 and t % 3 == 0:
             told_late(other, t - 20, rng.permutation(20)[:4])
     for name in ("seen", "wins", "test_prior", "span_seen", "span_wins", "span_rounds", "span_start", "log"):
@@ -440,10 +440,10 @@ def test_lists_are_made_of_late_answers_as_well():
     """In time nothing is clicked; late, one item always is: it is shown first."""
     learner, ranking, note = make(SteadyRank, Problem(12, 3), settings={}), np.arange(3), np.zeros(3 + NOTE_EXTRA)
     for t in range(1, 201):
-        call_update(learner, t, (ranking + 3 * t) % 12, note, np.zeros(3, np.bool_), 3)
+        call_update(learner, Visit(t), (ranking + 3 * t) % 12, note, np.zeros(3, np.bool_), 3)
         told_late(learner, t, (np.arange(3) + 3 * t + 2) % 12, clicked=2 if t % 4 == 1 else -1)
     favourite = (3 * 1 + 2 + 2) % 12
-    call_rank(learner, 201, np.ones(12, np.bool_), ranking, note, np.random.default_rng(0))
+    call_rank(learner, Visit(201), np.ones(12, np.bool_), ranking, note, np.random.default_rng(0))
     assert ranking[0] == favourite == np.argmax(learner.view().regime(1).estimate)
 
 
@@ -455,7 +455,7 @@ def test_late_answers_move_with_their_rounds():
     told_late(learner, 990, np.arange(4))
     told_late(learner, 1_010, np.arange(16, 20), clicked=1)
     note, items = np.zeros(4 + NOTE_EXTRA), np.arange(4)
-    call_update(learner, 1_050, items, note, np.zeros(4, np.bool_), 4)
+    call_update(learner, Visit(1_050), items, note, np.zeros(4, np.bool_), 4)
     view = learner.view()
     assert [(c.start, c.noticed) for c in view.changes] == [(1_001, 1_050)]
     assert [r.rounds for r in view.regimes] == [1_001, 51]
@@ -534,7 +534,7 @@ def test_an_attack_is_noticed_where_answers_settle_sooner(seed):
 
 def test_nothing_examined_says_nothing():
     learner = make(SteadyRank, Problem(4, 2), settings={"reject_impossible": True})
-    call_update(learner, 1, np.arange(2), np.zeros(2 + NOTE_EXTRA), np.zeros(2, np.bool_), 0)
+    call_update(learner, Visit(1), np.arange(2), np.zeros(2 + NOTE_EXTRA), np.zeros(2, np.bool_), 0)
     assert (learner.view().rounds, learner.view().rejected) == (0, 0)
 
 
@@ -554,11 +554,11 @@ def test_feedback_in_impression_order_but_3000_rounds_late_opens_no_regime(seed)
     allowed = np.ones(attraction.size, np.bool_)
     for t in range(1, 9_001):
         ranking, note = np.zeros(10, np.int64), np.zeros(10 + NOTE_EXTRA)
-        call_rank(learner, t, allowed, ranking, note, mind)
+        call_rank(learner, Visit(t), allowed, ranking, note, mind)
         bits = world.random(10) < attraction[ranking]
         examined = int(np.argmax(bits)) + 1 if bits.any() else 10
         bits[examined:] = False
-        told_of.append((t, ranking, note, bits, examined))
+        told_of.append((Visit(t), ranking, note, bits, examined))
         if t > 3_000:
             call_update(learner, *told_of[t - 3_001])
     assert len(learner.view().regimes) == 1

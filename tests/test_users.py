@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 
 import steadyrank as sr
+from steadyrank.contract import Visit
 
 CASCADE, DRIFTING = sr.users()["Cascade"], sr.users()["DriftingCascade"]
 
@@ -10,10 +11,10 @@ def test_cascade_by_hand():
     """Attractions 1, 0, 1: shown as items 1, 2, 0 the user skips item 1 and clicks item 2, the second."""
     crowd = CASCADE.create(np.array([1.0, 0.0, 1.0]), 3)
     clicks = np.zeros(3, np.bool_)
-    assert crowd.click(1, np.array([1, 2, 0]), clicks, np.random.default_rng(0)) == 2
+    assert crowd.click(Visit(1), np.array([1, 2, 0]), clicks, np.random.default_rng(0)) == 2
     assert clicks.tolist() == [False, True, True]  # the would-be bit of every position
     nobody = CASCADE.create(np.zeros(3), 2)
-    assert nobody.click(1, np.array([0, 1]), clicks[:2], np.random.default_rng(0)) == 2
+    assert nobody.click(Visit(1), np.array([0, 1]), clicks[:2], np.random.default_rng(0)) == 2
     assert not clicks[:2].any()
 
 
@@ -22,7 +23,7 @@ def test_click_rates_are_the_attractions():
     crowd, rng, clicks = CASCADE.create(np.array([0.3, 0.9]), 1), np.random.default_rng(1), np.zeros(1, np.bool_)
     total = 0
     for t in range(20_000):
-        crowd.click(t, np.array([0]), clicks, rng)
+        crowd.click(Visit(t), np.array([0]), clicks, rng)
         total += clicks[0]
     assert total / 20_000 == pytest.approx(0.3, abs=4 * np.sqrt(0.21 / 20_000))
 
@@ -30,13 +31,13 @@ def test_click_rates_are_the_attractions():
 def test_best_list_and_value():
     crowd = CASCADE.create(np.array([0.1, 0.5, 0.4, 0.2]), 2)
     best = np.zeros(2, np.int64)
-    crowd.best(1, best)
+    crowd.best(Visit(1), best)
     assert best.tolist() == [1, 2]
-    assert crowd.value(1, best) == pytest.approx(1 - 0.5 * 0.6)
+    assert crowd.value(Visit(1), best) == pytest.approx(1 - 0.5 * 0.6)
 
 
 def now(crowd, t, item):
-    return crowd.value(t, np.array([item]))
+    return crowd.value(Visit(t), np.array([item]))
 
 
 def test_slow_drift_moves_each_item_by_up_to_the_amount():
@@ -53,8 +54,8 @@ def test_jump_trades_the_best_items():
     attraction = np.linspace(0.1, 0.9, 30)
     crowd = DRIFTING.create(attraction, 5, pattern="jump", span=100)
     before, after = np.zeros(5, np.int64), np.zeros(5, np.int64)
-    crowd.best(100, before)
-    crowd.best(101, after)
+    crowd.best(Visit(100), before)
+    crowd.best(Visit(101), after)
     assert before.tolist() == [29, 28, 27, 26, 25]
     assert not set(before) & set(after)
     assert sorted(now(crowd, 101, k) for k in range(30)) == pytest.approx(attraction)

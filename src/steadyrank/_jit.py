@@ -53,7 +53,7 @@ def _sources() -> list[pathlib.Path]:
         if (
             record
             or path.name == "_jit.py"
-            or re.search(r"^@(kernel|uncounted|Dispatcher)$", path.read_text(), re.MULTILINE)
+            or re.search(r"^@(kernel|uncounted|inlined|Dispatcher)$", path.read_text(), re.MULTILINE)
         ):
             found.append(path)
     return found
@@ -210,6 +210,14 @@ def uncounted(function: F) -> F:
     one that allocates.
     """
     return _compiled(function, counting=False, kept=True)
+
+
+def inlined(function: F) -> F:
+    """Compile `function` as part of each function that calls it: what it is given is not handed over.
+
+    A record of twenty arrays is a few hundred words, and a loop that hands it over in each round feels it.
+    """
+    return cast(F, numba.njit(inline="always", nogil=True, error_model="numpy")(function))
 
 
 def uncached(function: F) -> F:

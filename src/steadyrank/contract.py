@@ -19,9 +19,23 @@ from ._jit import generator_at, kernel, uncached
 from .arrays import Bools, Counts, Floats, Ints
 from .settings import closest
 
-__all__ = ["NOTE_EXTRA", "Bools", "Counts", "Dispatcher", "Floats", "Ints", "Problem", "discover", "make", "memory"]
+__all__ = [
+    "ANYONE",
+    "NOTE_EXTRA",
+    "Bools",
+    "Counts",
+    "Dispatcher",
+    "Floats",
+    "Ints",
+    "Problem",
+    "Visit",
+    "discover",
+    "make",
+    "memory",
+]
 
 NOTE_EXTRA = 4  # a note has this many places more than the list; its last one belongs to the live side
+ANYONE = -1  # the client of a visit when nobody says who came
 
 
 class Problem(NamedTuple):
@@ -31,25 +45,51 @@ class Problem(NamedTuple):
     length: int
     horizon: int = 0  # 0 = unknown
     budget: int = 0  # read only by learners that know the corruption
-    attraction: Floats = np.zeros(0)  # read only by `Oracle`
+    attraction: Floats = np.zeros(0)  # read by `Oracle` and by adversaries, by no other learner
     seed: int = 0
+    features: Floats = np.zeros((0, 0))  # [K, F] what is known of the items; empty: nothing
 
 
-def _method(name: str, template: Callable[..., Any]) -> None:
-    """Let compiled code call `record.name(...)` with exactly the template's parameters."""
-    overload_method(types.BaseNamedTuple, name)(template)
+class Visit(NamedTuple):
+    """One arrival: which round it is, who came, and what is known of them."""
+
+    t: int  # round, from 1
+    client: int = ANYONE  # a number from 0 on, or ANYONE
+    features: Floats = np.zeros(0)  # [F] empty: nothing is known
 
 
 def _own(record: Any, name: str) -> Any:
     return getattr(record.instance_class, name, None)
 
 
-_method("rank", lambda self, t, allowed, ranking, note, rng: _own(self, "rank"))
-_method("update", lambda self, t, ranking, note, clicks, examined: _own(self, "update"))
-_method("click", lambda self, t, ranking, clicks, rng: _own(self, "click"))
-_method("value", lambda self, t, ranking: _own(self, "value"))
-_method("best", lambda self, t, ranking: _own(self, "best"))
-_method("corrupt", lambda self, t, ranking, clicks, examined, rng: _own(self, "corrupt"))
+# By name, what compiled code calls on records: numba demands exactly these parameters of a class's own method.
+_HOOKS: dict[str, Callable[..., Any]] = {
+    "rank": lambda self, visit, allowed, ranking, note, rng: _own(self, "rank"),
+    "update": lambda self, visit, ranking, note, clicks, examined: _own(self, "update"),
+    "arrive": lambda self, t, features, rng: _own(self, "arrive"),
+    "click": lambda self, visit, ranking, clicks, rng: _own(self, "click"),
+    "reach": lambda self, clicks, size: _own(self, "reach"),
+    "value": lambda self, visit, ranking: _own(self, "value"),
+    "best": lambda self, visit, ranking: _own(self, "best"),
+    "corrupt": lambda self, visit, ranking, clicks, examined, rng: _own(self, "corrupt"),
+}
+_METHODS = {
+    "learner": ("rank", "update"),
+    "users": ("click", "arrive", "reach", "value", "best"),
+    "adversary": ("corrupt",),
+}
+_OTHER_NAMES = {  # for a field or a method that bears a hook's name
+    "rank": "place",
+    "update": "latest",
+    "arrive": "arrival",
+    "click": "clicked",
+    "reach": "reached",
+    "value": "worth",
+    "best": "favourites",
+    "corrupt": "corrupted",
+}
+for _name, _template in _HOOKS.items():
+    overload_method(types.BaseNamedTuple, _name)(_template)
 
 
 class Dispatcher:
@@ -94,15 +134,50 @@ def discover(package: ModuleType, method: str) -> dict[str, type]:
     return dict(sorted(found.items()))
 
 
-def find(kind: str, chosen: str | type, known: dict[str, type], method: str) -> type:
-    """The class meant by a name or given as a class; an unknown name is answered with the closest ones."""
+def find(kind: str, chosen: str | type, known: dict[str, type]) -> type:
+    """The class meant by a name or given as a class; an unknown name is answered with the closest ones.
+
+    `kind` is learner, users or adversary. A class that compiled code could not run is refused here, by name.
+    """
     if isinstance(chosen, type):
-        if not (issubclass(chosen, tuple) and hasattr(chosen, method) and hasattr(chosen, "create")):
-            raise ValueError(f"{chosen!r} is no {kind}: it needs to be a NamedTuple with create and {method}")
+        _check_class(kind, chosen)
         return chosen
     if not isinstance(chosen, str) or chosen not in known:
         raise KeyError(closest(kind, chosen, known))
     return known[chosen]
+
+
+def _check_class(kind: str, cls: type) -> None:
+    """Refuse a class without the methods of its kind, with other parameters, or with a name that is taken."""
+    methods = _METHODS[kind]
+    if not issubclass(cls, tuple) or not hasattr(cls, "_fields"):
+        raise ValueError(f"{cls!r} is no {kind}: it needs to be a NamedTuple with create, {', '.join(methods)}")
+    if missing := [name for name in ("create", *methods) if not callable(getattr(cls, name, None))]:
+        raise ValueError(f"{cls.__name__} is no {kind}: it lacks {', '.join(missing)} (docs/contract.md)")
+    refuse_hook_names(cls)
+    for name in _HOOKS:
+        own = getattr(cls, name, None)
+        if name not in methods and callable(own):
+            raise ValueError(
+                f"{cls.__name__} has a method {name!r}, which compiled code takes for the one of another kind of "
+                f"record; call it something else, such as {_OTHER_NAMES[name]!r}"
+            )
+        if name in methods and (has := _parameters(own)) != (needs := _parameters(_HOOKS[name])):
+            raise ValueError(f"{cls.__name__}.{name} takes ({', '.join(has)}); the contract has ({', '.join(needs)})")
+
+
+def _parameters(function: Any) -> list[str]:
+    return list(inspect.signature(function).parameters)
+
+
+def refuse_hook_names(cls: type) -> None:
+    """Refuse a record class with a field that bears a hook's name: compiled code would call it."""
+    for field in cls._fields:  # type: ignore[attr-defined]
+        if field in _HOOKS:
+            raise ValueError(
+                f"{cls.__name__} has a field {field!r}, which is the name of a method of the contract; "
+                f"call it something else, such as {_OTHER_NAMES[field]!r}"
+            )
 
 
 def settings_of(cls: type) -> dict[str, inspect.Parameter]:
@@ -118,7 +193,18 @@ def make(cls: type, *arguments: Any, settings: dict[str, Any]) -> Any:
         if name not in known:
             has = f"it has {', '.join(known)}" if known else "it has none"
             raise ValueError(f"{cls.__name__} has no setting {name!r}: {has}")
-    return cls.create(*arguments, **settings)  # type: ignore[attr-defined]
+    record = cls.create(*arguments, **settings)  # type: ignore[attr-defined]
+    for part in records_in(record):
+        refuse_hook_names(type(part))
+    return record
+
+
+def records_in(record: Any) -> Iterator[Any]:
+    """A record and the records among its fields, at any depth."""
+    yield record
+    for value in record:
+        if hasattr(value, "_fields"):
+            yield from records_in(value)
 
 
 def view_of(learner: Any) -> Any:
@@ -136,42 +222,54 @@ def memory(record: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
 
 
 @Dispatcher
-def call_rank(learner, t, allowed, ranking, note, rng):  # type: ignore[no-untyped-def]
+def call_rank(learner, visit, allowed, ranking, note, rng):  # type: ignore[no-untyped-def]
     """One compiled `rank`."""
-    learner.rank(t, allowed, ranking, note, rng)
+    learner.rank(visit, allowed, ranking, note, rng)
 
 
 @Dispatcher
-def call_rank_at(learner, t, allowed, ranking, note, places):  # type: ignore[no-untyped-def]
+def call_rank_at(learner, visit, allowed, ranking, note, places):  # type: ignore[no-untyped-def]
     """One compiled `rank` with the generator at these `addresses`; interpreted there is no such thing."""
-    learner.rank(t, allowed, ranking, note, generator_at(places))
+    learner.rank(visit, allowed, ranking, note, generator_at(places))
 
 
 @Dispatcher
-def call_update(learner, t, ranking, note, clicks, examined):  # type: ignore[no-untyped-def]
+def call_update(learner, visit, ranking, note, clicks, examined):  # type: ignore[no-untyped-def]
     """One compiled `update`."""
-    learner.update(t, ranking, note, clicks, examined)
+    learner.update(visit, ranking, note, clicks, examined)
 
 
 @Dispatcher
-def call_click(users, t, ranking, clicks, rng):  # type: ignore[no-untyped-def]
+def call_arrive(users, t, features, rng):  # type: ignore[no-untyped-def]
+    """One compiled `arrive`."""
+    return users.arrive(t, features, rng)
+
+
+@Dispatcher
+def call_click(users, visit, ranking, clicks, rng):  # type: ignore[no-untyped-def]
     """One compiled `click`."""
-    return users.click(t, ranking, clicks, rng)
+    return users.click(visit, ranking, clicks, rng)
 
 
 @Dispatcher
-def call_value(users, t, ranking):  # type: ignore[no-untyped-def]
+def call_reach(users, clicks, size):  # type: ignore[no-untyped-def]
+    """One compiled `reach`."""
+    return users.reach(clicks, size)
+
+
+@Dispatcher
+def call_value(users, visit, ranking):  # type: ignore[no-untyped-def]
     """One compiled `value`."""
-    return users.value(t, ranking)
+    return users.value(visit, ranking)
 
 
 @Dispatcher
-def call_best(users, t, ranking):  # type: ignore[no-untyped-def]
+def call_best(users, visit, ranking):  # type: ignore[no-untyped-def]
     """One compiled `best`."""
-    users.best(t, ranking)
+    users.best(visit, ranking)
 
 
 @Dispatcher
-def call_corrupt(adversary, t, ranking, clicks, examined, rng):  # type: ignore[no-untyped-def]
+def call_corrupt(adversary, visit, ranking, clicks, examined, rng):  # type: ignore[no-untyped-def]
     """One compiled `corrupt`."""
-    return adversary.corrupt(t, ranking, clicks, examined, rng)
+    return adversary.corrupt(visit, ranking, clicks, examined, rng)

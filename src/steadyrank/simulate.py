@@ -4,15 +4,16 @@ import os
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from ._jit import borrowed, kernel
 from .adversaries import ALL as ADVERSARIES
-from .contract import NOTE_EXTRA, Bools, Dispatcher, Floats, Ints, Problem, find, make, view_of
+from .adversaries.schedules import SCHEDULES, Schedule
+from .contract import Dispatcher, Floats, Ints, Problem, find, make, view_of
 from .learners import ALL as LEARNERS
-from .schedules import SCHEDULES, Schedule
+from .rounds import RoundBuffers, Streams, play_round
 from .settings import choice, flag, whole
 from .users import ALL as USERS
 from .views import View
@@ -28,58 +29,36 @@ def count_lies(truth, clicks, examined, ranking, best, lies):
                 lies[1] += 1 if ranking[p] == best[q] else 0
 
 
-class RoundBuffers(NamedTuple):
-    """What a round writes on; made outside of the loop, which only borrows."""
-
-    allowed: Bools  # [K] all
-    ranking: Ints  # [length]
-    best: Ints  # [length]
-    clicks: Bools  # [length]
-    truth: Bools  # [length] what the user did, whatever is reported
-    note: Floats  # [length + NOTE_EXTRA]
-
-    @classmethod
-    def create(cls, n_items: int, length: int) -> "RoundBuffers":
-        """An empty buffers."""
-        lists = np.zeros(length, np.int64), np.zeros(length, np.int64)
-        bits = np.zeros(length, np.bool_), np.zeros(length, np.bool_)
-        return cls(np.ones(n_items, np.bool_), *lists, *bits, np.zeros(length + NOTE_EXTRA))
-
-
 @Dispatcher
-def play(learner, users, adversary, buffers, marks, omniscient, halt, world, foe, mind, regret, spent, lies):
+def play(learner, users, adversary, buffers, best, marks, omniscient, halt, streams, regret, spent, lies, least):
     """Play rounds 1 to marks[-1]; write cumulative regret and spending at each mark.
 
-    `world` drives the users, `foe` the adversary, `mind` the learner. With `omniscient` the learner is not told
-    of corrupted rounds. Setting `halt[0]` from outside stops it within a thousand rounds. `lies` receives the number
-    of false bits that were shown, and how many of them were about items of the round's best list.
+    With `omniscient` the learner is not told of corrupted rounds. Setting `halt[0]` from outside stops it within a
+    thousand rounds. `lies` receives the number of false bits that were shown, and how many of them were about items
+    of the round's best list; `least[0]` the smallest loss of a round.
     """
-    learner, users, adversary = borrowed(learner), borrowed(users), borrowed(adversary)
-    world, foe, mind = borrowed(world), borrowed(foe), borrowed(mind)
-    allowed, ranking, best, clicks, truth, note = borrowed(buffers)
+    learner, users, adversary, buffers = borrowed(learner), borrowed(users), borrowed(adversary), borrowed(buffers)
+    world, foe, mind, door = borrowed(streams)
+    best = borrowed(best)
     loss = cost = 0.0
+    smallest = np.inf
     m = 0
     for t in range(1, marks[-1] + 1):
-        note[:] = 0.0
-        learner.rank(t, allowed, ranking, note, mind)
-        users.best(t, best)
-        loss += users.value(t, best) - users.value(t, ranking)
-        examined = users.click(t, ranking, clicks, world)
-        for p in range(ranking.size):
-            truth[p] = clicks[p]
-        paid, examined = adversary.corrupt(t, ranking, clicks, examined, foe)
+        visit, paid, examined = play_round(learner, users, adversary, t, buffers, omniscient, world, foe, mind, door)
+        users.best(visit, best)
+        lost = users.value(visit, best) - users.value(visit, buffers.ranking)
+        smallest = min(smallest, lost)
+        loss += lost
         cost += paid
         if paid > 0.0:
-            count_lies(truth, clicks, examined, ranking, best, lies)
-        clicks[examined:] = False
-        if not (omniscient and paid > 0.0):
-            learner.update(t, ranking, note, clicks, examined)
+            count_lies(buffers.truth, buffers.clicks, examined, buffers.ranking, best, lies)
         if t == marks[m]:
             regret[m] = loss
             spent[m] = cost
             m += 1
         if t % 1024 == 0 and halt[0]:
             break
+    least[0] = smallest
 
 
 @dataclass(frozen=True)
@@ -118,6 +97,7 @@ def simulate(
     marks: int | Sequence[int] | Ints = 50,
     threads: int | None = None,
     omniscient: bool = False,
+    features: Sequence[Sequence[float]] | Floats | None = None,
     progress: Callable[[], None] | None = None,
 ) -> Run:
     """Run a learner against users and an adversary, once a seed, and return its regret curves.
@@ -125,12 +105,14 @@ def simulate(
     `attraction`: click probability of each item, in [0, 1]. `budget`: rounds the adversary may corrupt, at most
     `horizon`. `marks`: how many evenly spaced rounds to record, or which. `threads`: default one a core; the
     results do not depend on it. `omniscient`: feedback of corrupted rounds is withheld from the learner.
-    `progress` is called after each seed. Learners given the same seed meet the same users.
+    `features`: what learners are told of the items, one row of numbers each. `progress` is called after each seed.
+    Learners given the same seed meet the same users.
     """
-    learner_class = find("learner", learner, LEARNERS, "rank")
-    adversary_class = find("adversary", adversary, ADVERSARIES, "corrupt")
-    users_class = find("users", users, USERS, "click")
+    learner_class = find("learner", learner, LEARNERS)
+    adversary_class = find("adversary", adversary, ADVERSARIES)
+    users_class = find("users", users, USERS)
     attraction = _check_attraction(attraction)
+    known = _check_features(features, attraction.size)
     length = whole("length", length, 1, attraction.size)
     horizon = whole("horizon", horizon, 1)
     budget = whole("budget", budget, 0, horizon)
@@ -146,7 +128,7 @@ def simulate(
         raise ValueError("schedule is an argument of its own, not one of the adversary_settings")
 
     def parts(seed: int) -> tuple[Any, Any, Any]:
-        problem = Problem(attraction.size, length, horizon, budget, attraction, seed)
+        problem = Problem(attraction.size, length, horizon, budget, attraction, seed, known)
         crowd = make(users_class, attraction, length, settings=users_settings or {})
         foe = {"schedule": schedule, **(adversary_settings or {})}
         return (
@@ -158,11 +140,12 @@ def simulate(
     halt = np.zeros(1, np.bool_)
 
     def one(seed: int) -> tuple[Floats, Floats, Ints, View | None]:
-        regret, spent, lies = np.zeros(rounds.size), np.zeros(rounds.size), np.zeros(2, np.int64)
-        streams = [np.random.default_rng(s) for s in np.random.SeedSequence(seed).spawn(3)]
-        buffers = RoundBuffers.create(attraction.size, length)
+        regret, spent, lies, least = np.zeros(rounds.size), np.zeros(rounds.size), np.zeros(2, np.int64), np.zeros(1)
+        buffers, best = RoundBuffers.create(attraction.size, length, known.shape[1]), np.zeros(length, np.int64)
         mind, crowd, foe = parts(seed)
-        play(mind, crowd, foe, buffers, rounds, omniscient, halt, *streams, regret, spent, lies)
+        streams = Streams.create(seed)
+        play(mind, crowd, foe, buffers, best, rounds, omniscient, halt, streams, regret, spent, lies, least)
+        _check_losses(users_class.__name__, regret, float(least[0]))
         return regret, spent, lies, view_of(mind)
 
     parts(chosen[0])  # every setting is refused here or not at all, before anything is compiled
@@ -193,6 +176,32 @@ def _check_attraction(attraction: Sequence[float] | Floats) -> Floats:
     if wrong.size:
         raise ValueError(f"attraction must lie in [0, 1]; that of item {wrong[0]} is {values[wrong[0]]}")
     return values
+
+
+def _check_features(features: Any, n_items: int) -> Floats:
+    if features is None:
+        return np.zeros((n_items, 0))
+    try:
+        values = np.array(features, np.float64, ndmin=2)
+    except (TypeError, ValueError):
+        raise ValueError(f"features must be one row of numbers an item, not {features!r:.80}") from None
+    if values.ndim != 2 or values.shape[0] != n_items:
+        raise ValueError(f"features must have one row for each of {n_items} items; their shape is {values.shape}")
+    if not np.isfinite(values).all():
+        raise ValueError(
+            f"features must be finite; those of item {np.flatnonzero(~np.isfinite(values).all(1))[0]} are not"
+        )
+    return values
+
+
+def _check_losses(users: str, regret: Floats, least: float) -> None:
+    """Refuse what no click model can give: values that are no numbers, or a list worth more than the best one."""
+    if not np.isfinite(regret).all():
+        raise ValueError(f"users {users}: `value` is not finite in some round, so there is no regret to speak of")
+    if least < -1e-9:
+        raise ValueError(
+            f"users {users}: a list was worth {-least:.3g} more than the one that `best` gave; regret would be wrong"
+        )
 
 
 def _check_marks(marks: int | Iterable[int], horizon: int) -> Ints:

@@ -3,18 +3,19 @@
 from typing import Any, NamedTuple
 
 from ..contract import Problem
-from ..kernels import cascade_stop
-from ..schedules import Purse, Schedule, can_spend, spend
+from .budget import Budget, can_spend, spend
+from .schedules import Schedule
 
 
 class AttractionFlip(NamedTuple):
-    """Inverts the attraction of every listed item, then lets a cascade user scan.
+    """Inverts whether each listed item attracts the user, then lets the user look.
 
-    The other reading of "invert all observed rewards" (paper, section 5): the feedback keeps the shape of a
-    cascade, and where attractions are small about one observation a round is corrupted, the first.
+    The other reading of "invert all observed rewards" (paper, section 5): the feedback keeps the shape
+    that users give it, and where attractions are small about one observation a round is corrupted, the first.
     """
 
-    purse: Purse
+    budget: Budget
+    users: Any
 
     cascade = True
 
@@ -22,11 +23,11 @@ class AttractionFlip(NamedTuple):
     def create(
         cls, problem: Problem, users: Any, budget: int, *, schedule: Schedule = "front", n_bursts: int = 5
     ) -> "AttractionFlip":
-        return cls(Purse.create(problem, budget, schedule, n_bursts))
+        return cls(Budget.create(problem, budget, schedule, n_bursts), users)
 
-    def corrupt(self, t, ranking, clicks, examined, rng):
-        if not can_spend(self.purse, t):
-            return 0.0, examined
+    def corrupt(self, visit, ranking, clicks, examined, rng):
+        if not can_spend(self.budget, visit.t):
+            return 0.0, examined, visit.client
         for p in range(ranking.size):
             clicks[p] = not clicks[p]
-        return spend(self.purse), cascade_stop(clicks, ranking.size)
+        return spend(self.budget), self.users.reach(clicks, ranking.size), visit.client

@@ -4,10 +4,11 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from ..contract import Problem
-from ..poison import Poison, hides
-from ..schedules import Purse, Schedule, can_spend, charge
 from ..settings import real
-from ..targets import choose_targets
+from .budget import Budget, can_spend, spend
+from .poison import Poison, hides, watch
+from .schedules import Schedule
+from .targets import choose_targets
 
 
 class CascadeAttack(NamedTuple):
@@ -17,7 +18,8 @@ class CascadeAttack(NamedTuple):
     here one item by default; `margin`, Delta_0, how far below it others are pushed; `delta`, of its bounds.
     """
 
-    purse: Purse
+    budget: Budget
+    users: Any
     book: Poison
 
     cascade = True
@@ -36,13 +38,16 @@ class CascadeAttack(NamedTuple):
         margin: float = 0.1,
         delta: float = 0.05,
     ) -> "CascadeAttack":
-        target = choose_targets(targets, share, users.attraction, problem.length)
+        target = choose_targets(targets, share, problem.attraction, problem.length)
         book = Poison.create(target, real("margin", margin, 0.0), real("delta", delta, 1e-12, 1.0))
-        return cls(Purse.create(problem, budget, schedule, n_bursts), book)
+        return cls(Budget.create(problem, budget, schedule, n_bursts), users, book)
 
-    def corrupt(self, t, ranking, clicks, examined, rng):
-        if not hides(self.book, ranking, clicks, examined, can_spend(self.purse, t)):
-            return 0.0, examined
-        for p in range(examined - 1, ranking.size):
-            clicks[p] = self.book.target[ranking[p]]
-        return charge(self.purse, clicks, ranking.size, examined, True)
+    def corrupt(self, visit, ranking, clicks, examined, rng):
+        watch(self.book, ranking, clicks, examined)
+        if can_spend(self.budget, visit.t):
+            for p in range(examined):
+                if clicks[p] and hides(self.book, ranking[p]):
+                    for q in range(p, ranking.size):
+                        clicks[q] = self.book.target[ranking[q]]
+                    return spend(self.budget), self.users.reach(clicks, ranking.size), visit.client
+        return 0.0, examined, visit.client

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from ..contract import Bools, Problem
-from ..kernels import cascade_stop
-from ..schedules import Purse, Schedule, can_spend, spend
-from ..targets import choose_targets
+from .budget import Budget, can_spend, spend
+from .schedules import Schedule
+from .targets import choose_targets
 
 
 class Demote(NamedTuple):
@@ -15,7 +15,8 @@ class Demote(NamedTuple):
     Settings: `targets`: `best` (the best list), `bottom` (the least attractive `share`), `worst` or item numbers.
     """
 
-    purse: Purse
+    budget: Budget
+    users: Any
     target: Bools  # [K]
 
     cascade = True
@@ -32,12 +33,15 @@ class Demote(NamedTuple):
         targets: str | Sequence[int] = "best",
         share: float = 0.5,
     ) -> "Demote":
-        chosen = choose_targets(targets, share, users.attraction, problem.length)
-        return cls(Purse.create(problem, budget, schedule, n_bursts), chosen)
+        chosen = choose_targets(targets, share, problem.attraction, problem.length)
+        return cls(Budget.create(problem, budget, schedule, n_bursts), users, chosen)
 
-    def corrupt(self, t, ranking, clicks, examined, rng):
-        if not (can_spend(self.purse, t) and clicks[examined - 1] and self.target[ranking[examined - 1]]):
-            return 0.0, examined
+    def corrupt(self, visit, ranking, clicks, examined, rng):
+        hit = False
+        for p in range(examined):
+            hit = hit or (clicks[p] and self.target[ranking[p]])
+        if not (hit and can_spend(self.budget, visit.t)):
+            return 0.0, examined, visit.client
         for p in range(ranking.size):
             clicks[p] = clicks[p] and not self.target[ranking[p]]
-        return spend(self.purse), cascade_stop(clicks, ranking.size)
+        return spend(self.budget), self.users.reach(clicks, ranking.size), visit.client

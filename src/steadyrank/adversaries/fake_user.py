@@ -4,8 +4,9 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from ..contract import Bools, Problem
-from ..schedules import Purse, Schedule, fake_visit
-from ..targets import choose_targets
+from .budget import Budget, fake_visit
+from .schedules import Schedule
+from .targets import choose_targets
 
 
 class FakeUser(NamedTuple):
@@ -15,7 +16,8 @@ class FakeUser(NamedTuple):
     taste. Settings: `targets`: `bottom` (the least attractive `share` of the items), `best`, `worst` or numbers.
     """
 
-    purse: Purse
+    budget: Budget
+    users: Any
     target: Bools  # [K]
 
     cascade = True
@@ -32,8 +34,8 @@ class FakeUser(NamedTuple):
         targets: str | Sequence[int] = "bottom",
         share: float = 0.5,
     ) -> "FakeUser":
-        chosen = choose_targets(targets, share, users.attraction, problem.length)
-        return cls(Purse.create(problem, budget, schedule, n_bursts), chosen)
+        chosen = choose_targets(targets, share, problem.attraction, problem.length)
+        return cls(Budget.create(problem, budget, schedule, n_bursts), users, chosen)
 
-    def corrupt(self, t, ranking, clicks, examined, rng):
-        return fake_visit(self.purse, t, self.target, ranking, clicks, examined)
+    def corrupt(self, visit, ranking, clicks, examined, rng):
+        return fake_visit(self.budget, self.users, visit, self.target, ranking, clicks, examined)

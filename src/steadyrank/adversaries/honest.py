@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..contract import Floats, Problem
-from ..schedules import Schedule
+from .schedules import Schedule
 
 
 class Honest(NamedTuple):
@@ -19,5 +19,5 @@ class Honest(NamedTuple):
     def create(cls, problem: Problem, users: Any, budget: int, *, schedule: Schedule = "front") -> "Honest":
         return cls(np.zeros(1))
 
-    def corrupt(self, t, ranking, clicks, examined, rng):
-        return 0.0, examined
+    def corrupt(self, visit, ranking, clicks, examined, rng):
+        return 0.0, examined, visit.client

@@ -3,7 +3,8 @@
 from typing import Any, NamedTuple
 
 from ..contract import Problem
-from ..schedules import Purse, Schedule, can_spend, spend
+from .budget import Budget, can_spend, spend
+from .schedules import Schedule
 
 
 class PrefixFlip(NamedTuple):
@@ -13,7 +14,7 @@ class PrefixFlip(NamedTuple):
     no cascade user can produce that. Up to `length` corrupted observations for one unit of budget.
     """
 
-    purse: Purse
+    budget: Budget
 
     cascade = False
 
@@ -21,11 +22,11 @@ class PrefixFlip(NamedTuple):
     def create(
         cls, problem: Problem, users: Any, budget: int, *, schedule: Schedule = "front", n_bursts: int = 5
     ) -> "PrefixFlip":
-        return cls(Purse.create(problem, budget, schedule, n_bursts))
+        return cls(Budget.create(problem, budget, schedule, n_bursts))
 
-    def corrupt(self, t, ranking, clicks, examined, rng):
-        if not can_spend(self.purse, t):
-            return 0.0, examined
+    def corrupt(self, visit, ranking, clicks, examined, rng):
+        if not can_spend(self.budget, visit.t):
+            return 0.0, examined, visit.client
         for p in range(examined):
             clicks[p] = not clicks[p]
-        return spend(self.purse), examined
+        return spend(self.budget), examined, visit.client

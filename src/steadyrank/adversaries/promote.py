@@ -4,8 +4,9 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from ..contract import Bools, Problem
-from ..schedules import Purse, Schedule, can_spend, spend
-from ..targets import choose_targets
+from .budget import Budget, can_spend, spend
+from .schedules import Schedule
+from .targets import choose_targets
 
 
 class Promote(NamedTuple):
@@ -14,7 +15,8 @@ class Promote(NamedTuple):
     Settings: `targets`: `bottom` (the least attractive `share` of the items), `best`, `worst` or item numbers.
     """
 
-    purse: Purse
+    budget: Budget
+    users: Any
     target: Bools  # [K]
 
     cascade = True
@@ -31,13 +33,13 @@ class Promote(NamedTuple):
         targets: str | Sequence[int] = "bottom",
         share: float = 0.5,
     ) -> "Promote":
-        chosen = choose_targets(targets, share, users.attraction, problem.length)
-        return cls(Purse.create(problem, budget, schedule, n_bursts), chosen)
+        chosen = choose_targets(targets, share, problem.attraction, problem.length)
+        return cls(Budget.create(problem, budget, schedule, n_bursts), users, chosen)
 
-    def corrupt(self, t, ranking, clicks, examined, rng):
-        if can_spend(self.purse, t):
+    def corrupt(self, visit, ranking, clicks, examined, rng):
+        if can_spend(self.budget, visit.t):
             for p in range(examined):
                 if self.target[ranking[p]] and not clicks[p]:
                     clicks[p] = True
-                    return spend(self.purse), p + 1
-        return 0.0, examined
+                    return spend(self.budget), self.users.reach(clicks, ranking.size), visit.client
+        return 0.0, examined, visit.client

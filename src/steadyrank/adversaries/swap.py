@@ -4,8 +4,9 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from ..contract import Bools, Problem
-from ..schedules import Purse, Schedule, can_spend, charge
-from ..targets import choose_targets
+from .budget import Budget, can_spend, remember, settle
+from .schedules import Schedule
+from .targets import choose_targets
 
 
 class Swap(NamedTuple):
@@ -15,7 +16,8 @@ class Swap(NamedTuple):
     `worst` or item numbers.
     """
 
-    purse: Purse
+    budget: Budget
+    users: Any
     target: Bools  # [K]
     victim: Bools  # [K]
 
@@ -33,18 +35,18 @@ class Swap(NamedTuple):
         targets: str | Sequence[int] = "bottom",
         share: float = 0.5,
     ) -> "Swap":
-        chosen = choose_targets(targets, share, users.attraction, problem.length)
-        best = choose_targets("best", share, users.attraction, problem.length) & ~chosen
-        return cls(Purse.create(problem, budget, schedule, n_bursts), chosen, best)
+        chosen = choose_targets(targets, share, problem.attraction, problem.length)
+        best = choose_targets("best", share, problem.attraction, problem.length) & ~chosen
+        return cls(Budget.create(problem, budget, schedule, n_bursts), users, chosen, best)
 
-    def corrupt(self, t, ranking, clicks, examined, rng):
-        if not can_spend(self.purse, t):
-            return 0.0, examined
-        clicked = clicks[examined - 1]
+    def corrupt(self, visit, ranking, clicks, examined, rng):
+        if not can_spend(self.budget, visit.t):
+            return 0.0, examined, visit.client
+        remember(self.budget, clicks, ranking.size)
         for p in range(ranking.size):
             clicks[p] = clicks[p] and not self.victim[ranking[p]]
         for p in range(ranking.size):
             if self.target[ranking[p]]:
                 clicks[p] = True
                 break
-        return charge(self.purse, clicks, ranking.size, examined, clicked)
+        return settle(self.budget, self.users, visit, clicks, ranking.size, examined, visit.client)

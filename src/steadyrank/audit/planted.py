@@ -9,28 +9,22 @@ from ..adversaries import ALL as ADVERSARIES
 from ..arrays import Floats
 from ..contract import Dispatcher, Problem, make
 from ..learners import ALL as LEARNERS
-from ..simulate import RoundBuffers
+from ..rounds import RoundBuffers, Streams, play_round
 from ..users import ALL as USERS
 from .looks import Looks
 
 
 @Dispatcher
-def record(learner, users, adversary, buffers, world, foe, mind, item, click, first):
+def record(learner, users, adversary, buffers, streams, item, click, first):
     """Play one round an impression and write down what was looked at and clicked; `first`, int64[n + 1]."""
-    learner, users, adversary = borrowed(learner), borrowed(users), borrowed(adversary)
-    world, foe, mind = borrowed(world), borrowed(foe), borrowed(mind)
-    allowed, ranking, _, clicks, _, note = borrowed(buffers)
+    learner, users, adversary, buffers = borrowed(learner), borrowed(users), borrowed(adversary), borrowed(buffers)
+    world, foe, mind, door = borrowed(streams)
     n = 0
     for t in range(1, first.size):
-        note[:] = 0.0
-        learner.rank(t, allowed, ranking, note, mind)
-        examined = users.click(t, ranking, clicks, world)
-        _, examined = adversary.corrupt(t, ranking, clicks, examined, foe)
-        clicks[examined:] = False
-        learner.update(t, ranking, note, clicks, examined)
+        _, _, examined = play_round(learner, users, adversary, t, buffers, False, world, foe, mind, door)
         for p in range(examined):
-            item[n] = ranking[p]
-            click[n] = clicks[p]
+            item[n] = buffers.ranking[p]
+            click[n] = buffers.clicks[p]
             n += 1
         first[t] = n
 
@@ -53,12 +47,12 @@ def planted(
     crowd = make(USERS[users], attraction, length, settings=users_settings or {})
     attacker = make(ADVERSARIES[adversary], problem, crowd, end - start, settings={})
     if adversary != "Honest":
-        attacker.purse.active[:] = False
-        attacker.purse.active[start + 1 : end + 1] = True
-    streams = [np.random.default_rng(s) for s in np.random.SeedSequence(seed).spawn(3)]
+        attacker.budget.active[:] = False
+        attacker.budget.active[start + 1 : end + 1] = True
     item, click = np.zeros(n * length, np.int32), np.zeros(n * length, np.bool_)
     first = np.zeros(n + 1, np.int64)
     mind = make(LEARNERS[learner], problem, settings={})
-    record(mind, crowd, attacker, RoundBuffers.create(attraction.size, length), *streams, item, click, first)
+    buffers = RoundBuffers.create(attraction.size, length)
+    record(mind, crowd, attacker, buffers, Streams.create(seed), item, click, first)
     total = int(first[-1])
     return Looks(item[:total].copy(), click[:total].copy(), first, attraction.size)

@@ -6,7 +6,7 @@ import sys
 from typing import Any
 
 from ..files import replacing
-from .choices import need_report
+from .choices import need_report, parse_choice
 
 
 def add(commands: Any) -> None:
@@ -31,6 +31,7 @@ def add(commands: Any) -> None:
     sub.add_argument("--mapping", default=None, help="from ratings to attraction; `steadyrank profiles` lists them")
     sub.add_argument("--adversary", default="PrefixFlip", help="`steadyrank adversaries` lists them")
     sub.add_argument("--schedule", default="front", help="when it acts: front, spread, late, bursts, ramp")
+    sub.add_argument("--users", default="Cascade", help="NAME or NAME:setting=value,...")
     sub.add_argument("--rates", default="0,10,25", help="corrupted rounds in percent, between commas")
     sub.add_argument("--length", type=int, default=10, help="items a list")
     sub.add_argument("--horizon", type=int, default=40_000, help="rounds")
@@ -78,9 +79,11 @@ def parse_rates(text: str) -> list[float]:
 
 def _run(options: argparse.Namespace) -> None:
     rates = parse_rates(options.rates)
+    users, users_settings = parse_choice(options.users)
     need_report("polars", *(["matplotlib"] if options.figure else []))
     from ..contract import find
-    from ..lab import compare
+    from ..lab.cells import Cell
+    from ..lab.runner import compare
     from ..learners import ALL
     from ..progress import Progress
     from ..report.tables import by_rate, finals, text
@@ -92,7 +95,7 @@ def _run(options: argparse.Namespace) -> None:
     if options.figure is not None and not options.figure.parent.is_dir():
         raise ValueError(f"{options.figure.parent} is not a folder: {options.figure} cannot be written")
     whole("--seeds", options.seeds, 1, 10_000)
-    others = {name: find("learner", name, ALL, "rank") for name in [*options.others, "Random"]}
+    others = {name: find("learner", name, ALL) for name in [*options.others, "Random"]}
     own = {learner.__name__: learner for learner in learners_in(options.file)}
     if taken := sorted(set(own) & set(others)):
         raise ValueError(
@@ -105,21 +108,23 @@ def _run(options: argparse.Namespace) -> None:
             raise ValueError(f"{name} does not keep the contract: {type(error).__name__}: {error}") from None
     both = [*own.values(), *others.values()]
     bar = Progress(len(both) * len(rates) * options.seeds, "comparing", sys.stderr)
-    rows = compare(
-        both,
+    world = Cell(
+        "Random",
         options.profile,
-        mapping=options.mapping,
+        options.mapping,
         adversary=options.adversary,
         schedule=options.schedule,
-        rates=rates,
+        users=users,
+        users_settings=users_settings,
         horizon=options.horizon,
         length=options.length,
         seeds=options.seeds,
-        progress=bar.step,
     )
+    rows = compare(both, world, rates, bar.step)
     bar.close()
     last = finals(rows)
     about = f"{last['profile'][0]}, {last['mapping'][0]}: {options.adversary} {options.schedule}"
+    about += "" if options.users == "Cascade" else f", users {options.users}"
     print(
         f"Regret after {options.horizon:,} rounds on {about}, by share of corrupted rounds:\n\n{text(by_rate(last))}"
     )

@@ -9,6 +9,7 @@ from ..files import replacing
 from .choices import need_report
 
 _SEEDS, _QUICK_SEEDS = 5, 1
+_FILTERS = ("learner", "profile", "mapping", "adversary", "schedule", "users")
 
 
 def add(commands: Any) -> None:
@@ -37,7 +38,7 @@ def add(commands: Any) -> None:
         description="List, filter and export finished cells.",
     )
     results.add_argument("--out", type=pathlib.Path, default=pathlib.Path("results"), help="folder of the results")
-    for name in ("learner", "profile", "mapping", "adversary", "schedule"):
+    for name in _FILTERS:
         results.add_argument(f"--{name}", help=f"only cells with this {name}")
     results.add_argument("--current", action="store_true", help="only cells made by the present source")
     results.add_argument("--export", type=pathlib.Path, help="write all their rows to a .csv or .parquet file")
@@ -70,9 +71,9 @@ def _seeds(options: argparse.Namespace) -> int:
 
 def _reproduce(options: argparse.Namespace) -> None:
     need_report()
-    from ..lab import run_studies
+    from ..lab.results import CellStore
+    from ..lab.runner import run_studies
     from ..progress import Progress
-    from ..results import Store
     from ..settings import whole
 
     studies, seeds = _studies(options), _seeds(options)
@@ -80,7 +81,7 @@ def _reproduce(options: argparse.Namespace) -> None:
         whole("--workers", options.workers, 1, 10_000)
         if options.on != "local":
             raise ValueError(f"--workers has no effect with --on {options.on}: the cluster decides")
-    store = Store(options.out)
+    store = CellStore(options.out)
     bar: list[Progress] = []
 
     def started(total: int, finished: int) -> None:
@@ -109,9 +110,9 @@ def _reproduce(options: argparse.Namespace) -> None:
 
 def _report(options: argparse.Namespace) -> None:
     need_report()
-    from ..results import Store
+    from ..lab.results import CellStore
 
-    seeds, store = _seeds(options), Store(options.out)
+    seeds, store = _seeds(options), CellStore(options.out)
     if not store.folder.is_dir():
         raise ValueError(f"{options.out} holds no results; run `steadyrank reproduce --out {options.out}` first")
     _write(options, store, seeds, [])
@@ -131,13 +132,13 @@ def _results(options: argparse.Namespace) -> None:
     need_report("polars")
     import polars as pl
 
+    from ..lab.results import listing, source_digest
     from ..report.text import aligned
-    from ..results import listing, source_digest
 
     suffix = options.export.suffix if options.export else ".csv"
     if suffix not in (".csv", ".parquet"):
         raise ValueError(f"--export must end in .csv or .parquet, not {str(options.export)!r}")
-    wanted = {name: getattr(options, name) for name in ("learner", "profile", "mapping", "adversary", "schedule")}
+    wanted = {name: getattr(options, name) for name in _FILTERS}
     present = source_digest()
     rows, frames = [], []
     for path, about, frame in listing(options.out):

@@ -58,11 +58,11 @@ def _run(options: argparse.Namespace) -> None:
     chosen = [(text, *parse_choice(text)) for text in options.learner]
     if budget > 0 and adversary == "Honest":
         raise ValueError(f"--budget {options.budget} has no effect on Honest; choose an --adversary")
-    if options.budget is None and find("adversary", adversary, ADVERSARIES, "corrupt").__name__ != "Honest":
+    if options.budget is None and find("adversary", adversary, ADVERSARIES).__name__ != "Honest":
         raise ValueError(f"--adversary {adversary} can do nothing without a --budget such as 10%")
     problem = Problem(world.attraction.size, options.length, options.horizon, budget, world.attraction)
     for _, name, settings in chosen:  # every learner is refused here or not at all, before the first one runs
-        make(find("learner", name, ALL, "rank"), problem, settings=settings)
+        make(find("learner", name, ALL), problem, settings=settings)
     bar = Progress(len(chosen) * options.seeds, "simulating", sys.stderr)
     rows = []
     for text, name, settings in chosen:

@@ -36,7 +36,7 @@ class BatchRank(NamedTuple):
         size[0] = d
         return cls(*items, first, size, stage, math.log(max(known_horizon("BatchRank", problem.horizon), 2)))
 
-    def rank(self, t, allowed, ranking, note, rng):
+    def rank(self, visit, allowed, ranking, note, rng):
         left = allowed.copy()
         filled = 0
         for place in range(self.first.size):
@@ -45,7 +45,7 @@ class BatchRank(NamedTuple):
                     filled = fill(self.batch, self.looks, b, self.size[b], left, ranking, filled, rng)
         fill(self.batch, self.looks, ANY, ranking.size, left, ranking, filled, rng)
 
-    def update(self, t, ranking, note, clicks, examined):
+    def update(self, visit, ranking, note, clicks, examined):
         count_least(self.batch, self.looks, self.clicks, self.first.size, ranking, clicks)
         for b in range(self.first.size):
             if self.size[b] > 0 and complete(self.batch, self.looks, b, stage_length(self.stage[b], self.log_t)):

@@ -76,7 +76,7 @@ class CascadeCBARBAR(NamedTuple):
         begin_epoch(learner.gap, learner.ladder, learner.clock, learner.scale)
         return learner
 
-    def rank(self, t, allowed, ranking, note, rng):
+    def rank(self, visit, allowed, ranking, note, rng):
         arm = draw_arm(self.ladder, rng.random())
         note[0] = arm
         index = np.zeros(self.gap.size)
@@ -86,7 +86,7 @@ class CascadeCBARBAR(NamedTuple):
             index[arm] = math.inf
         top_allowed(index, allowed, ranking, rng)
 
-    def update(self, t, ranking, note, clicks, examined):
+    def update(self, visit, ranking, note, clicks, examined):
         arm = int(note[0])
         for p in range(examined):
             k = ranking[p]

@@ -32,11 +32,11 @@ class CascadeKLUCB(NamedTuple):
         counts = np.zeros(k, np.int64), np.zeros(k, np.int64)
         return cls(*counts, np.zeros(k), np.zeros(k), np.zeros(k), np.zeros(2), Bounds.create(k))
 
-    def rank(self, t, allowed, ranking, note, rng):
+    def rank(self, visit, allowed, ranking, note, rng):
         index = self.looks, self.clicks, self.level, self.root, self.linear, self.epoch
-        note[0] = rank_by_kl(self.bounds, *index, t, allowed, ranking, note, rng)
+        note[0] = rank_by_kl(self.bounds, *index, visit.t, allowed, ranking, note, rng)
 
-    def update(self, t, ranking, note, clicks, examined):
+    def update(self, visit, ranking, note, clicks, examined):
         count_bits(self.looks, self.clicks, ranking, clicks, examined)
         index = self.looks, self.clicks, self.level, self.root, self.linear, self.epoch
-        keep_kl(self.bounds, *index, t, ranking, examined, note[0])
+        keep_kl(self.bounds, *index, visit.t, ranking, examined, note[0])

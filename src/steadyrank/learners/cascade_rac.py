@@ -32,12 +32,12 @@ class CascadeRAC(NamedTuple):
         book = Layers.create(n_layers, problem.n_items, log=log, extra=log, rho=real("rho", rho, 0.0))
         return cls(book, int(problem.length))
 
-    def rank(self, t, allowed, ranking, note, rng):
+    def rank(self, visit, allowed, ranking, note, rng):
         layer = draw_layer(self.book.looks.shape[0], rng.random())
         note[0] = layer
         rank_by_position(self.book, layer, acting_layer(self.book, layer, self.length), allowed, ranking, rng)
 
-    def update(self, t, ranking, note, clicks, examined):
+    def update(self, visit, ranking, note, clicks, examined):
         layer = int(note[0])
         observe_layer(self.book, layer, ranking, clicks, examined)
         bar(self.book, layer)

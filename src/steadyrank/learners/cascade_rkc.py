@@ -31,9 +31,9 @@ class CascadeRKC(NamedTuple):
         log = math.log(4.0 * problem.n_items * horizon / real("delta", delta, 1e-12, 1.0))
         return cls(Layers.create(1, problem.n_items, log=log, extra=c, rho=real("rho", rho, 0.0)))
 
-    def rank(self, t, allowed, ranking, note, rng):
+    def rank(self, visit, allowed, ranking, note, rng):
         rank_by_position(self.book, 0, 0, allowed, ranking, rng)
 
-    def update(self, t, ranking, note, clicks, examined):
+    def update(self, visit, ranking, note, clicks, examined):
         observe_layer(self.book, 0, ranking, clicks, examined)
         bar(self.book, 0)

@@ -23,12 +23,12 @@ class CascadeTS(NamedTuple):
     def create(cls, problem: Problem) -> "CascadeTS":
         return cls(np.zeros(problem.n_items, np.int64), np.zeros(problem.n_items, np.int64))
 
-    def rank(self, t, allowed, ranking, note, rng):
+    def rank(self, visit, allowed, ranking, note, rng):
         index = np.full(self.looks.size, -np.inf)
         for k in range(self.looks.size):
             if allowed[k]:
                 index[k] = rng.beta(1.0 + self.clicks[k], 1.0 + self.looks[k] - self.clicks[k])
         top(index, ranking, rng)
 
-    def update(self, t, ranking, note, clicks, examined):
+    def update(self, visit, ranking, note, clicks, examined):
         count_bits(self.looks, self.clicks, ranking, clicks, examined)

@@ -34,13 +34,25 @@ class CascadeUCB1(NamedTuple):
         counts = np.zeros(k, np.int64), np.zeros(k, np.int64)
         return cls(*counts, np.zeros(k), np.zeros(k), np.zeros(k), Bounds.create(k), real("c", c, 0.0))
 
-    def rank(self, t, allowed, ranking, note, rng):
+    def rank(self, visit, allowed, ranking, note, rng):
         index = self.bounds, self.looks, self.level, self.root, self.linear
-        note[0] = rank_by_bounds(*index, t, 1, np.inf, allowed, ranking, note, rng)
+        note[0] = rank_by_bounds(*index, visit.t, 1, np.inf, allowed, ranking, note, rng)
 
-    def update(self, t, ranking, note, clicks, examined):
+    def update(self, visit, ranking, note, clicks, examined):
         count_bits(self.looks, self.clicks, ranking, clicks, examined)
         for k in ranking[:examined]:
             self.level[k] = self.clicks[k] / self.looks[k]
             self.root[k] = math.sqrt(self.c / self.looks[k])
-        keep(self.bounds, self.looks, self.level, self.root, self.linear, np.inf, 0, t, ranking, examined, note[0])
+        keep(
+            self.bounds,
+            self.looks,
+            self.level,
+            self.root,
+            self.linear,
+            np.inf,
+            0,
+            visit.t,
+            ranking,
+            examined,
+            note[0],
+        )

@@ -45,13 +45,13 @@ class CascadeUCBV(NamedTuple):
             real("b", b, 0.0),
         )
 
-    def rank(self, t, allowed, ranking, note, rng):
+    def rank(self, visit, allowed, ranking, note, rng):
         index = self.bounds, self.looks, self.level, self.root, self.linear
-        note[0] = rank_by_bounds(*index, t, 1, 1.0, allowed, ranking, note, rng)
+        note[0] = rank_by_bounds(*index, visit.t, 1, 1.0, allowed, ranking, note, rng)
 
-    def update(self, t, ranking, note, clicks, examined):
+    def update(self, visit, ranking, note, clicks, examined):
         count_bits(self.looks, self.clicks, ranking, clicks, examined)
         for k in ranking[:examined]:
             mean = self.clicks[k] / self.looks[k]
             mean_index(self.level, self.root, self.linear, k, mean, self.looks[k], self.a, self.b)
-        keep(self.bounds, self.looks, self.level, self.root, self.linear, 1.0, 0, t, ranking, examined, note[0])
+        keep(self.bounds, self.looks, self.level, self.root, self.linear, 1.0, 0, visit.t, ranking, examined, note[0])

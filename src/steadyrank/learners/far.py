@@ -30,7 +30,7 @@ class FAR(NamedTuple):
         log = math.log(max(problem.n_items * known_horizon("FAR", problem.horizon), 2))
         return cls(Layers.create(1, problem.n_items, log=log, extra=f, rho=real("rho", rho, 0.0)))
 
-    def rank(self, t, allowed, ranking, note, rng):
+    def rank(self, visit, allowed, ranking, note, rng):
         low, high = self.book.low[0], self.book.high[0]
         pending = self.book.beaten[0].copy()
         free = allowed.copy()
@@ -48,5 +48,5 @@ class FAR(NamedTuple):
             for k in range(free.size):
                 pending[k] -= 1 if low[j] > high[k] else 0
 
-    def update(self, t, ranking, note, clicks, examined):
+    def update(self, visit, ranking, note, clicks, examined):
         observe_layer(self.book, 0, ranking, clicks, examined)

@@ -36,7 +36,7 @@ class FORC(NamedTuple):
         book = Layers.create(levels, k, log=log, extra=log, rho=real("rho", rho, 0.0))
         return cls(book, np.zeros((k, k), np.int32), np.zeros((levels, k), np.int32))
 
-    def rank(self, t, allowed, ranking, note, rng):
+    def rank(self, visit, allowed, ranking, note, rng):
         level = draw_layer(self.above.shape[0], rng.random())
         note[0] = level
         pending = self.above[level].copy()
@@ -50,7 +50,7 @@ class FORC(NamedTuple):
             free[i] = False
             release(self.edges, pending, level, i)
 
-    def update(self, t, ranking, note, clicks, examined):
+    def update(self, visit, ranking, note, clicks, examined):
         level = int(note[0])
         observe_layer(self.book, level, ranking, clicks, examined)
         add_edges(self.edges, self.above, level, self.book.low[level], self.book.high[level], ranking[:examined])

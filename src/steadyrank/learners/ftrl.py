@@ -79,7 +79,7 @@ class FTRL(NamedTuple):
         lead(code, learner.gamma, learner.c0, learner.losses, learner.guess, learner.weight, 1, d, *learner[3:5])
         return learner
 
-    def rank(self, t, allowed, ranking, note, rng):
+    def rank(self, visit, allowed, ranking, note, rng):
         index = np.empty(self.losses.size)
         for k in range(index.size):
             index[k] = sigmoid(self.logits[k])
@@ -91,7 +91,7 @@ class FTRL(NamedTuple):
         for p in range(ranking.size):
             note[p] = sigmoid(self.logits[ranking[p]])
 
-    def update(self, t, ranking, note, clicks, examined):
+    def update(self, visit, ranking, note, clicks, examined):
         reach = 1.0
         for p in range(1 if self.weights == FIRST_ONLY else examined):
             k = ranking[p]

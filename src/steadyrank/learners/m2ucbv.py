@@ -7,9 +7,9 @@ import numpy as np
 
 from .. import chance
 from ..contract import Bools, Floats, Ints, Problem
-from ..estimators import Calibration, Edge, Medians, Preset
+from ..estimators.means import Calibration, Edge, Medians, Preset
+from ..estimators.partitions import Partition, Reading
 from ..indices.bounds import Bounds
-from ..partitions import Partition, Reading
 from ..parts import gcobe
 from ..parts.bases import learn_from, rank_by_base
 from ..parts.selection import UNKNOWN_HORIZON
@@ -120,8 +120,8 @@ class M2UCBV(NamedTuple):
             real("b", b, 0.0),
         )
 
-    def rank(self, t, allowed, ranking, note, rng):
-        rank_by_base(self, t, allowed, ranking, note, rng)
+    def rank(self, visit, allowed, ranking, note, rng):
+        rank_by_base(self, visit.t, allowed, ranking, note, rng)
 
-    def update(self, t, ranking, note, clicks, examined):
-        learn_from(self, t, ranking, note, clicks, examined)
+    def update(self, visit, ranking, note, clicks, examined):
+        learn_from(self, visit.t, ranking, note, clicks, examined)

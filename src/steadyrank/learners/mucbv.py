@@ -8,11 +8,11 @@ import numpy as np
 from .. import chance
 from .._jit import kernel
 from ..contract import Floats, Ints, Problem
-from ..estimators import Calibration, Edge, Medians, Preset, observe_list
+from ..estimators.means import Calibration, Edge, Medians, Preset, observe_list
+from ..estimators.partitions import Partition, Reading
 from ..indices.bounds import Bounds, keep
 from ..indices.ranks import rank_by_bounds
 from ..kernels import top_allowed
-from ..partitions import Partition, Reading
 from ..settings import choice, real, whole
 
 Warmup: TypeAlias = Literal["capped", "literal", "cycled"]
@@ -112,14 +112,14 @@ class MUCBV(NamedTuple):
             real("b", b, 0.0),
         )
 
-    def rank(self, t, allowed, ranking, note, rng):
-        if t <= self.warmup_rounds:
-            rank_warmup(self.warmup, t, self.repeats, allowed, ranking, rng)
+    def rank(self, visit, allowed, ranking, note, rng):
+        if visit.t <= self.warmup_rounds:
+            rank_warmup(self.warmup, visit.t, self.repeats, allowed, ranking, rng)
         else:
             index = self.bounds, self.book.looks, self.book.estimate, self.root, self.linear
-            note[0] = rank_by_bounds(*index, t, self.least, 1.0, allowed, ranking, note, rng)
+            note[0] = rank_by_bounds(*index, visit.t, self.least, 1.0, allowed, ranking, note, rng)
 
-    def update(self, t, ranking, note, clicks, examined):
+    def update(self, visit, ranking, note, clicks, examined):
         observe_list(self.book, self.root, self.linear, self.a, self.b, ranking, clicks, examined, self.chance)
         index = self.book.looks, self.book.estimate, self.root, self.linear
-        keep(self.bounds, *index, 1.0, 0, t, ranking, examined, note[0])
+        keep(self.bounds, *index, 1.0, 0, visit.t, ranking, examined, note[0])

@@ -26,8 +26,8 @@ class Oracle(NamedTuple):
             )
         return cls(np.array(problem.attraction, np.float64))
 
-    def rank(self, t, allowed, ranking, note, rng):
+    def rank(self, visit, allowed, ranking, note, rng):
         top_allowed(self.attraction, allowed, ranking, rng)
 
-    def update(self, t, ranking, note, clicks, examined):
+    def update(self, visit, ranking, note, clicks, examined):
         pass

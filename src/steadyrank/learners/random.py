@@ -19,8 +19,8 @@ class Random(NamedTuple):
     def create(cls, problem: Problem) -> "Random":
         return cls(int(problem.n_items))
 
-    def rank(self, t, allowed, ranking, note, rng):
+    def rank(self, visit, allowed, ranking, note, rng):
         top_allowed(np.zeros(allowed.size), allowed, ranking, rng)
 
-    def update(self, t, ranking, note, clicks, examined):
+    def update(self, visit, ranking, note, clicks, examined):
         pass

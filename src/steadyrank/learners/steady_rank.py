@@ -46,7 +46,7 @@ class SteadyRank(NamedTuple):
         reject = flag("reject_impossible", reject_impossible)
         return cls(Regimes.create(problem.n_items), np.zeros(1, np.int64), Rule(), caution, window, reject)
 
-    def rank(self, t, allowed, ranking, note, rng):
+    def rank(self, visit, allowed, ranking, note, rng):
         regimes = self.regimes
         current = regimes.tally[CURRENT]
         a, b = regimes.prior[current, 0], regimes.prior[current, 1]
@@ -66,18 +66,18 @@ class SteadyRank(NamedTuple):
         weight = self.caution * (1.0 - (regimes.rounds[current] + self.window) / regimes.rounds[other])
         hedged_list(index, mean, weight, ranking, rng)
 
-    def update(self, t, ranking, note, clicks, examined):
+    def update(self, visit, ranking, note, clicks, examined):
         if examined == 0:
             return  # says nothing
         if self.reject_impossible and not cascade_like(clicks, ranking.size, examined):
             self.rejected[0] += 1
             return
         if note[note.size - 1] > 0.0:
-            count_late(self.regimes, ranking, clicks, examined, t)
+            count_late(self.regimes, ranking, clicks, examined, visit.t)
             return
-        count(self.regimes, ranking, clicks, examined, t)
+        count(self.regimes, ranking, clicks, examined, visit.t)
         if self.regimes.span_rounds[0] >= self.window:
-            close_window(self.regimes, self.rule, self.window, t)
+            close_window(self.regimes, self.rule, self.window, visit.t)
 
     def view(self) -> View:
         """Regimes and what they say of the feedback, with item estimates: a copy."""

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..contract import Floats, Ints, Problem
-from ..estimators import TimeMedians, median_in_time, observe_in_time
+from ..estimators.means import TimeMedians, median_in_time, observe_in_time
 from ..indices.bounds import Bounds, keep
 from ..indices.ranks import rank_by_bounds
 from ..kernels import mean_index
@@ -54,11 +54,11 @@ class TimeBlocks(NamedTuple):
             real("b", b, 0.0),
         )
 
-    def rank(self, t, allowed, ranking, note, rng):
+    def rank(self, visit, allowed, ranking, note, rng):
         index = self.bounds, self.looks, self.level, self.root, self.linear
-        note[0] = rank_by_bounds(*index, t, 1, 1.0, allowed, ranking, note, rng)
+        note[0] = rank_by_bounds(*index, visit.t, 1, 1.0, allowed, ranking, note, rng)
 
-    def update(self, t, ranking, note, clicks, examined):
+    def update(self, visit, ranking, note, clicks, examined):
         for p in range(examined):
             k = ranking[p]
             bit = 1 if clicks[p] else 0
@@ -68,4 +68,4 @@ class TimeBlocks(NamedTuple):
             n = self.looks[k]
             mean = self.clicks[k] / n if n < self.mean_until else median_in_time(self.book, k)
             mean_index(self.level, self.root, self.linear, k, mean, n, self.a, self.b)
-        keep(self.bounds, self.looks, self.level, self.root, self.linear, 1.0, 0, t, ranking, examined, note[0])
+        keep(self.bounds, self.looks, self.level, self.root, self.linear, 1.0, 0, visit.t, ranking, examined, note[0])

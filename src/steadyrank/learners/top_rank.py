@@ -90,10 +90,10 @@ class TopRank(NamedTuple):
         pairs = np.zeros((k, k), np.int32), np.zeros((k, k), np.bool_)
         return cls(*pairs, np.zeros(k, np.int64), int(problem.length), math.log(C * horizon))
 
-    def rank(self, t, allowed, ranking, note, rng):
+    def rank(self, visit, allowed, ranking, note, rng):
         top_allowed(-self.block, allowed, ranking, rng)
 
-    def update(self, t, ranking, note, clicks, examined):
+    def update(self, visit, ranking, note, clicks, examined):
         clicked = np.zeros(self.block.size, np.bool_)
         some = False
         for p in range(examined):

@@ -33,12 +33,12 @@ class TSCascade(NamedTuple):
     def create(cls, problem: Problem) -> "TSCascade":
         return cls(np.zeros(problem.n_items, np.int64), np.zeros(problem.n_items, np.int64))
 
-    def rank(self, t, allowed, ranking, note, rng):
+    def rank(self, visit, allowed, ranking, note, rng):
         z = rng.standard_normal()
         index = np.empty(self.looks.size)
         for k in range(self.looks.size):
-            index[k] = sample(self.looks[k], self.clicks[k], t, z)
+            index[k] = sample(self.looks[k], self.clicks[k], visit.t, z)
         top_allowed(index, allowed, ranking, rng)
 
-    def update(self, t, ranking, note, clicks, examined):
+    def update(self, visit, ranking, note, clicks, examined):
         count_bits(self.looks, self.clicks, ranking, clicks, examined)

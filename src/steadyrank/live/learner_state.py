@@ -13,6 +13,7 @@ from ..contract import (
     Floats,
     Ints,
     Problem,
+    Visit,
     call_rank,
     call_rank_at,
     call_update,
@@ -87,7 +88,7 @@ class LearnerState:
         self.length = whole("length", length, 1, 10_000)
         self.seed = whole("seed", seed, 0)
         self.new_share = real("new_share", new_share, 0.0, 1.0)
-        self.learner_class = find("learner", learner, LEARNERS, "rank")
+        self.learner_class = find("learner", learner, LEARNERS)
         if not getattr(self.learner_class, "live", False):
             known = ", ".join(name for name, cls in LEARNERS.items() if getattr(cls, "live", False))
             name = self.learner_class.__name__
@@ -113,10 +114,10 @@ class LearnerState:
         self.learner = self._make(self.capacity)
         # machine code, looked up once: the types never change
         rng, ranking, note = np.random.default_rng(0), np.zeros(1, np.int64), np.zeros(self.length + NOTE_EXTRA)
-        self._rank = call_rank_at.bind(self.learner, 1, self.active, ranking, note, addresses(rng))
+        self._rank = call_rank_at.bind(self.learner, Visit(1), self.active, ranking, note, addresses(rng))
         self._compiled = self._rank is not call_rank_at.plain
         self._rng: tuple[Any, Any] = (None, None)  # the generator of the last call, and its addresses
-        self._update = call_update.bind(self.learner, 1, ranking, note, self.active, 1)
+        self._update = call_update.bind(self.learner, Visit(1), ranking, note, self.active, 1)
 
     def _name(self, item: Any) -> int:
         check_item(item)
@@ -185,9 +186,9 @@ class LearnerState:
         if self._rng[0] is not rng:
             self._rng = rng, addresses(rng)
         if self._compiled:
-            self._rank(self.learner, t, allowed, ranking, note, self._rng[1])
+            self._rank(self.learner, Visit(t), allowed, ranking, note, self._rng[1])
         else:
-            call_rank.plain(self.learner, t, allowed, ranking, note, rng)
+            call_rank.plain(self.learner, Visit(t), allowed, ranking, note, rng)
         if turn.size and not np.isin(ranking, turn).any():
             ranking[int(rng.random() * size)] = turn[0]
         return ranking, note
@@ -208,7 +209,7 @@ class LearnerState:
         self.clicks[ranking[:examined]] += clicks[:examined]
         told = note.copy()
         told[-1] = float(late)
-        self._update(self.learner, t, ranking, told, clicks, examined)
+        self._update(self.learner, Visit(t), ranking, told, clicks, examined)
 
     @property
     def rejected(self) -> int:

@@ -1,7 +1,7 @@
 """What M2UCB-V does in a round: a base ranks, and the data it may use grow."""
 
 from .._jit import uncounted
-from ..estimators import observe_list, row, wipe
+from ..estimators.means import observe_list, row, wipe
 from ..indices.bounds import bounds_row, forget, keep
 from ..indices.ranks import rank_by_bounds
 from ..kernels import any_click

@@ -5,7 +5,7 @@ from html import escape
 
 import polars as pl
 
-from ..cells import Study
+from ..lab.cells import Study
 from .claims import Claim
 from .views import Exhibit
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
-from .. import cells
-from ..cells import Study
+from ..lab import cells
+from ..lab.cells import Study
 from ..profiles import profile
 from ..studies.matrix import HELD_OUT
 from . import figures

@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 
 import polars as pl
 
-from ..cells import Job, Study, Trial
-from ..results import Store, read, versions
+from ..lab.cells import Job, Study, Trial
+from ..lab.results import CellStore, read, versions
 from ..studies import ALL
 from .claims import Claim, scorecard
 from .page import page
@@ -18,7 +18,7 @@ from .views import show
 _MARK = ".steadyrank"
 
 
-def load(study: Study, store: Store, *, seeds: int, quick: bool) -> pl.DataFrame:
+def load(study: Study, store: CellStore, *, seeds: int, quick: bool) -> pl.DataFrame:
     """The finished rows of a study; a trial's rows carry what was tried."""
     jobs = study.jobs(seeds=seeds, quick=quick)
     if not study.trials:
@@ -33,7 +33,7 @@ def load(study: Study, store: Store, *, seeds: int, quick: bool) -> pl.DataFrame
 
 
 def write_report(
-    store: Store, folder: pathlib.Path, *, seeds: int, quick: bool, asked: Sequence[Study] = ()
+    store: CellStore, folder: pathlib.Path, *, seeds: int, quick: bool, asked: Sequence[Study] = ()
 ) -> tuple[pathlib.Path, list[Claim]]:
     """Make folder/report with report.html, figures and tables from what is finished; returns the page and claims.
 
@@ -68,7 +68,12 @@ def write_report(
 
 
 def _write(
-    new: pathlib.Path, shown: Sequence[Study], rows: Mapping[str, pl.DataFrame], store: Store, seeds: int, quick: bool
+    new: pathlib.Path,
+    shown: Sequence[Study],
+    rows: Mapping[str, pl.DataFrame],
+    store: CellStore,
+    seeds: int,
+    quick: bool,
 ) -> list[Claim]:
     for part in ("figures", "tables"):
         (new / part).mkdir(parents=True)
@@ -96,11 +101,11 @@ def _write(
     return claims
 
 
-def _finished(jobs: Sequence[Job], store: Store) -> bool:
+def _finished(jobs: Sequence[Job], store: CellStore) -> bool:
     return all(store.path(job).exists() for job in jobs)
 
 
-def _state(studies: Sequence[Study], store: Store, seeds: int, quick: bool) -> str:
+def _state(studies: Sequence[Study], store: CellStore, seeds: int, quick: bool) -> str:
     jobs = {store.path(job) for study in studies for job in study.jobs(seeds=seeds, quick=quick)}  # shared ones once
     done = sum(path.exists() for path in jobs)
     words = f"{seeds} seed{'s' * (seeds > 1)} a setting, modelled profiles."

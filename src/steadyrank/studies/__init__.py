@@ -4,7 +4,7 @@ import importlib
 import pkgutil
 from collections.abc import Iterator
 
-from ..cells import Study
+from ..lab.cells import Study
 from ..settings import closest
 
 

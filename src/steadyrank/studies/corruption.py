@@ -1,6 +1,6 @@
 """Figure 1 of the paper."""
 
-from ..cells import Study
+from ..lab.cells import Study
 from .lineup import DATA_SETS, JUDGED, PAPER, RATES, REFERENCES
 
 STUDY = Study(

@@ -1,6 +1,6 @@
 """Figure 4 of the paper."""
 
-from ..cells import Study
+from ..lab.cells import Study
 from .lineup import CURVE_RATES, JUDGED, PAPER, REFERENCES
 
 STUDY = Study(

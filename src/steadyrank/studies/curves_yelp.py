@@ -1,6 +1,6 @@
 """Figure 2 of the paper."""
 
-from ..cells import Study
+from ..lab.cells import Study
 from .lineup import JUDGED, PAPER, REFERENCES
 
 STUDY = Study(

@@ -1,6 +1,6 @@
 """What an attack does to an estimate."""
 
-from ..cells import Study, Trial
+from ..lab.cells import Study, Trial
 
 STUDY = Study(
     place=9,

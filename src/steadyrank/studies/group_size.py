@@ -1,6 +1,6 @@
 """The ablation that the paper describes in a comment of its source."""
 
-from ..cells import Study
+from ..lab.cells import Study
 from .lineup import JUDGED, RATES, REFERENCES
 
 _SIZES = [{"learner": "M2UCBV", "settings": {"alpha": alpha}} for alpha in (0.5, 1.0, 2.0)]

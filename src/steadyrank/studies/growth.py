@@ -1,6 +1,6 @@
 """Table 1 of the paper, as measured growth."""
 
-from ..cells import Study
+from ..lab.cells import Study
 from .lineup import PAPER, REFERENCES
 
 _WORLD = {"profile": ["movielens"], "mapping": ["moderate"]}

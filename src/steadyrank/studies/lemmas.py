@@ -1,6 +1,6 @@
 """The two lemmas about the estimator, tried."""
 
-from ..cells import Study, Trial
+from ..lab.cells import Study, Trial
 
 _LEMMA2 = {"block": 21, "delta": 0.05, "repetitions": 400}
 

@@ -1,6 +1,6 @@
 """How attraction is derived from ratings decides who wins."""
 
-from ..cells import Study
+from ..lab.cells import Study
 from .lineup import DATA_SETS, PAPER, REFERENCES
 
 STUDY = Study(

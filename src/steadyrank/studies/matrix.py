@@ -1,6 +1,6 @@
 """Every attack on every kind of profile."""
 
-from ..cells import Study
+from ..lab.cells import Study
 from .lineup import PAPER, REFERENCES
 
 ATTACKS = ["PrefixFlip", "AttractionFlip", "FakeUser", "Swap"]

@@ -1,6 +1,6 @@
 """What the paper's text supports, side by side."""
 
-from ..cells import Study
+from ..lab.cells import Study
 from .lineup import JUDGED, REFERENCES
 
 _READINGS = [

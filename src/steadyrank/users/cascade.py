@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..contract import Floats, Ints
+from ..contract import ANYONE, Floats, Ints
 from ..kernels import cascade_stop, cascade_value
 
 
@@ -20,16 +20,22 @@ class Cascade(NamedTuple):
         # numpy, not a kernel: nothing is compiled before every setting has been checked
         return cls(attraction, np.argsort(-attraction, kind="stable")[:length].astype(np.int64))
 
-    def click(self, t, ranking, clicks, rng):
+    def arrive(self, t, features, rng):
+        return ANYONE
+
+    def click(self, visit, ranking, clicks, rng):
         for p in range(self.favourites.size):
             u = rng.random()
             if p < ranking.size:
                 clicks[p] = u < self.attraction[ranking[p]]
         return cascade_stop(clicks, ranking.size)
 
-    def value(self, t, ranking):
+    def reach(self, clicks, size):
+        return cascade_stop(clicks, size)
+
+    def value(self, visit, ranking):
         return cascade_value(self.attraction, ranking)
 
-    def best(self, t, ranking):
+    def best(self, visit, ranking):
         for p in range(ranking.size):  # numba compiles a loop in a tenth of the time of a slice
             ranking[p] = self.favourites[p]

@@ -6,7 +6,7 @@ from typing import Literal, NamedTuple, TypeAlias, get_args
 import numpy as np
 
 from .._jit import kernel
-from ..contract import Floats
+from ..contract import ANYONE, Floats
 from ..kernels import cascade_stop, cascade_value, largest
 from ..settings import choice, real, whole
 
@@ -64,8 +64,11 @@ class DriftingCascade(NamedTuple):
             target = np.clip(attraction + amount * rng.uniform(-1.0, 1.0, attraction.size), 0.0, 1.0)
         return cls(attraction, target, int(length), code, float(span))
 
-    def click(self, t, ranking, clicks, rng):
-        x = share(self.pattern, self.span, t)
+    def arrive(self, t, features, rng):
+        return ANYONE
+
+    def click(self, visit, ranking, clicks, rng):
+        x = share(self.pattern, self.span, visit.t)
         for p in range(self.length):
             u = rng.random()
             if p < ranking.size:
@@ -73,10 +76,13 @@ class DriftingCascade(NamedTuple):
                 clicks[p] = u < (1.0 - x) * self.attraction[k] + x * self.target[k]
         return cascade_stop(clicks, ranking.size)
 
-    def value(self, t, ranking):
-        x = share(self.pattern, self.span, t)
+    def reach(self, clicks, size):
+        return cascade_stop(clicks, size)
+
+    def value(self, visit, ranking):
+        x = share(self.pattern, self.span, visit.t)
         return cascade_value((1.0 - x) * self.attraction + x * self.target, ranking)
 
-    def best(self, t, ranking):
-        x = share(self.pattern, self.span, t)
+    def best(self, visit, ranking):
+        x = share(self.pattern, self.span, visit.t)
         largest((1.0 - x) * self.attraction + x * self.target, ranking)

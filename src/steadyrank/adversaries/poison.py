@@ -9,9 +9,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ._jit import kernel
-from .arrays import Bools, Ints
-from .kernels import count_bits
+from .._jit import kernel
+from ..arrays import Bools, Ints
+from ..kernels import count_bits
 
 
 class Poison(NamedTuple):
@@ -47,15 +47,19 @@ def floor_of_targets(book):
 
 
 @kernel
-def hides(book, ranking, clicks, examined, may):
-    """Count the honest visit and decide, if the attacker may act, whether to hide the click that ended it.
+def watch(book, ranking, clicks, examined):
+    """Count the honest visit."""
+    count_bits(book.looks, book.clicks, ranking, clicks, examined)
+
+
+@kernel
+def hides(book, k):
+    """Decide whether to hide a click on item k, and count it if so.
 
     A non-target's click is hidden while its mean, less what was hidden of it, is above the targets' floor: alpha > 0
     in Jun et al.
     """
-    count_bits(book.looks, book.clicks, ranking, clicks, examined)  # the honest ones
-    k = ranking[examined - 1]
-    if not (may and clicks[examined - 1]) or book.target[k]:
+    if book.target[k]:
         return False
     if book.clicks[k] - book.hidden[k] - book.looks[k] * floor_of_targets(book) <= 0.0:
         return False

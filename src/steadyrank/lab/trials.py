@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from . import chance
-from ._jit import kernel
-from .arrays import Floats
-from .calibration import block_majority, calibrate, majority
-from .estimators import Medians, TimeMedians, median_in_time, observe, observe_in_time
+from .. import chance
+from .._jit import kernel
+from ..arrays import Floats
+from ..estimators.calibration import block_majority, calibrate, majority
+from ..estimators.means import Medians, TimeMedians, median_in_time, observe, observe_in_time
 
 Columns = dict[str, list[Any]]
 _TIME_BLOCKS = 21

@@ -8,16 +8,12 @@ from typing import Any
 
 def add(commands: Any) -> None:
     """Add the listing commands."""
-    for kind, one, method in (
-        ("learners", "learner", "rank"),
-        ("adversaries", "adversary", "corrupt"),
-        ("users", "users", "click"),
-    ):
+    for kind, one in (("learners", "learner"), ("adversaries", "adversary"), ("users", "users")):
         sub = commands.add_parser(
             kind, help=f"list the {kind} and their settings", description=f"List the {kind} with what each does."
         )
         sub.add_argument("name", nargs="?", help="show only this one, with its settings explained")
-        sub.set_defaults(run=_list, kind=kind, one=one, method=method)
+        sub.set_defaults(run=_list, kind=kind, one=one)
 
 
 def _list(options: argparse.Namespace) -> None:
@@ -33,7 +29,7 @@ def _list(options: argparse.Namespace) -> None:
             for line in _settings(cls):
                 print(f"{'':<{width}}    {line}")
         return
-    cls = find(options.one, options.name, known, options.method)
+    cls = find(options.one, options.name, known)
     print(f"{cls.__name__}\n\n{inspect.getdoc(cls)}\n")
     for line in _settings(cls):
         print(f"    {line}")

@@ -6,8 +6,8 @@ Ghaffari et al., *Online Learning to Rank under Corruption*, eq. (q) of Appendix
 
 import math
 
-from ._jit import uncounted
-from .chance import log_choose
+from .._jit import uncounted
+from ..chance import log_choose
 
 
 @uncounted

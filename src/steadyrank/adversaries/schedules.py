@@ -1,14 +1,11 @@
-"""Which rounds an adversary may corrupt, and what it has left to spend."""
+"""Which rounds an adversary may corrupt."""
 
-from typing import Literal, NamedTuple, TypeAlias, get_args
+from typing import Literal, TypeAlias, get_args
 
 import numpy as np
 
-from ._jit import kernel
-from .arrays import Bools, Ints
-from .contract import Problem
-from .kernels import cascade_stop
-from .settings import choice, whole
+from ..arrays import Bools
+from ..settings import choice, whole
 
 Schedule: TypeAlias = Literal["front", "spread", "late", "bursts", "ramp"]
 SCHEDULES: tuple[Schedule, ...] = get_args(Schedule)
@@ -46,52 +43,3 @@ def active_rounds(schedule: Schedule, horizon: int, budget: int, seed: int, *, n
             clocks *= np.arange(1, horizon + 1)
         active[1 + np.argpartition(clocks, budget - 1)[:budget] if budget else []] = True
     return active
-
-
-class Purse(NamedTuple):
-    """An adversary's budget and the rounds in which it may spend it."""
-
-    active: Bools  # [horizon + 1]
-    left: Ints  # [1] units
-
-    @classmethod
-    def create(cls, problem: Problem, budget: int, schedule: Schedule, n_bursts: int) -> "Purse":
-        """A full purse for a schedule of `active_rounds`."""
-        active = active_rounds(schedule, problem.horizon, budget, problem.seed, n_bursts=n_bursts)
-        return cls(active, np.array([budget], np.int64))
-
-
-@kernel
-def can_spend(purse, t):
-    """Whether a unit may be spent in round t."""
-    return purse.left[0] > 0 and purse.active[t]
-
-
-@kernel
-def charge(purse, clicks, size, examined, clicked):
-    """Settle a rewritten visit: what it cost and where it stops now; nothing if it shows what the true one showed.
-
-    `examined` and `clicked`, whether it ended in a click, say all there is of the true visit of a cascade user.
-    """
-    now = cascade_stop(clicks, size)
-    if now == examined and clicks[now - 1] == clicked:
-        return 0.0, examined
-    return spend(purse), now
-
-
-@kernel
-def fake_visit(purse, t, target, ranking, clicks, examined):
-    """Replace the visit by that of someone who clicks the first target and nothing else."""
-    if not can_spend(purse, t):
-        return 0.0, examined
-    clicked = clicks[examined - 1]
-    for p in range(ranking.size):
-        clicks[p] = target[ranking[p]]
-    return charge(purse, clicks, ranking.size, examined, clicked)
-
-
-@kernel
-def spend(purse):
-    """Take one unit; returns what was spent."""
-    purse.left[0] -= 1
-    return 1.0

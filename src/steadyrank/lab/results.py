@@ -14,16 +14,16 @@ import numba
 import numpy as np
 import polars as pl
 
-from . import __version__
-from ._jit import surroundings
+from .. import __version__
+from .._jit import surroundings
+from ..files import replacing
 from .cells import Cell, Job, identity, key
-from .files import replacing
 
 FORMAT = "steadyrank-cell-1"
 _META = "steadyrank"
 _EMPTY = b"0" * 64
 _SEAL = re.compile(rb'"digest": "([0-9a-f]{64})"')
-_PACKAGE = pathlib.Path(__file__).parent
+_PACKAGE = pathlib.Path(__file__).parent.parent
 # what cannot change a cell's numbers: everything else is in the digest
 _OUTSIDE = (
     "audit/",
@@ -36,14 +36,14 @@ _OUTSIDE = (
     "studies/",
     "files.py",
     "progress.py",
-    "results.py",
+    "lab/results.py",
     "workers.py",
     "intervals.py",
     "testing.py",
 )
 
 
-class Unreadable(ValueError):
+class UnreadableCell(ValueError):
     """A file that is no cell, or is not as it was written."""
 
 
@@ -68,7 +68,7 @@ def versions() -> dict[str, str]:
     }
 
 
-class Store:
+class CellStore:
     """A folder of finished cells. A file's name says which job and which source made it, so none is overwritten."""
 
     def __init__(self, folder: pathlib.Path) -> None:
@@ -144,6 +144,7 @@ def with_fields(job: Job, rows: pl.DataFrame) -> pl.DataFrame:
         "adversary": job.adversary,
         "schedule": job.schedule,
         "rate": job.rate,
+        "users": job.crowd,
         "n_items": job.n_items or 0,
         "length": job.length,
         "horizon": job.horizon,
@@ -156,10 +157,10 @@ def read(path: pathlib.Path) -> tuple[dict[str, Any], pl.DataFrame]:
     content = path.read_bytes()
     seal = _SEAL.search(content)
     if seal is None or _sealed(content[: seal.start(1)] + _EMPTY + content[seal.end(1) :]) != content:
-        raise Unreadable(f"{path} is damaged: not as it was written; delete it and run again")
+        raise UnreadableCell(f"{path} is damaged: not as it was written; delete it and run again")
     about = json.loads(pl.read_parquet_metadata(io.BytesIO(content))[_META])
     if about["format"] != FORMAT:
-        raise Unreadable(f"{path} has the format {about['format']!r}, not {FORMAT!r}; use another folder")
+        raise UnreadableCell(f"{path} has the format {about['format']!r}, not {FORMAT!r}; use another folder")
     return about, pl.read_parquet(io.BytesIO(content))
 
 

@@ -1,17 +1,19 @@
 """Runs studies: expand into jobs, skip the finished ones, run the others, store each as it ends."""
 
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
+import dataclasses
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 import polars as pl
 
-from . import trials, workers
+from .. import workers
+from ..profiles import profile
+from ..simulate import Run, simulate
+from . import trials
 from .cells import Cell, Job, Study, key
-from .profiles import profile
-from .results import Store, with_fields
-from .simulate import Run, simulate
+from .results import CellStore, with_fields
 
 Columns = dict[str, Any]
 
@@ -24,7 +26,7 @@ def expand(studies: Sequence[Study], *, seeds: int, quick: bool) -> list[Job]:
 
 def run_studies(
     studies: Sequence[Study],
-    store: Store,
+    store: CellStore,
     *,
     seeds: int,
     quick: bool = False,
@@ -59,13 +61,17 @@ def run_job(job: Job, pulse: Callable[[], None] = lambda: None) -> Columns:
 
 def run_cell(cell: Cell, pulse: Callable[[], None] = lambda: None) -> Run:
     """Simulate one cell in this thread."""
+    return _simulate(cell, cell.learner, pulse, threads=1)
+
+
+def _simulate(cell: Cell, learner: str | type, pulse: Callable[[], None], threads: int | None) -> Run:
     attraction = profile(cell.profile, cell.mapping).attraction
     if cell.n_items is not None:  # evenly placed in order of attraction, so the range stays
         places = ((np.arange(cell.n_items) + 0.5) * attraction.size / cell.n_items).astype(np.int64)
         attraction = attraction[np.sort(np.argsort(attraction, kind="stable")[places])]
     budget = round(cell.rate * cell.horizon)
     return simulate(
-        cell.learner,
+        learner,
         attraction,
         length=cell.length,
         horizon=cell.horizon,
@@ -75,8 +81,10 @@ def run_cell(cell: Cell, pulse: Callable[[], None] = lambda: None) -> Run:
         seeds=range(cell.seeds),
         settings=dict(cell.settings),
         omniscient=cell.omniscient,
+        users=cell.users,
+        users_settings=dict(cell.users_settings),
         marks=cell.marks,
-        threads=1,
+        threads=threads,
         progress=pulse,
     )
 
@@ -95,60 +103,20 @@ def _rows(run: Run) -> Columns:
 
 
 def compare(
-    learners: Sequence[str | type],
-    profile_name: str,
-    *,
-    mapping: str | None,
-    adversary: str,
-    schedule: str,
-    rates: Sequence[float],
-    horizon: int,
-    length: int,
-    seeds: int,
-    progress: Callable[[], None],
+    learners: Sequence[str | type], world: Cell, rates: Sequence[float], progress: Callable[[], None]
 ) -> pl.DataFrame:
-    """Regret of each learner, a name or a class, at each corruption rate: rows as `Store.load` gives them.
+    """Regret of each learner, a name or a class, at each corruption rate: rows as `CellStore.load` gives them.
 
-    Nothing is stored: a class from outside may change between two runs. `progress` is called once a seed.
+    `world` is a cell that says all but learner and rate. Nothing is stored: a class from outside may change between
+    two runs. `progress` is called once a seed.
     """
-    world = profile(profile_name, mapping)
-    frames = list(_compared(learners, world, adversary, schedule, rates, horizon, length, seeds, progress))
-    return pl.concat(frames)
-
-
-def _compared(
-    learners: Sequence[str | type],
-    world: Any,
-    adversary: str,
-    schedule: str,
-    rates: Sequence[float],
-    horizon: int,
-    length: int,
-    seeds: int,
-    progress: Callable[[], None],
-) -> Iterator[pl.DataFrame]:
+    found = profile(world.profile, world.mapping)
+    frames = []
     for learner in learners:
         for rate in rates:
-            run = simulate(
-                learner,
-                world.attraction,
-                length=length,
-                horizon=horizon,
-                adversary=adversary if rate else "Honest",
-                schedule=schedule,  # type: ignore[arg-type]
-                budget=round(rate * horizon),
-                seeds=range(seeds),
-                progress=progress,
+            run = _simulate(dataclasses.replace(world, rate=rate), learner, progress, threads=None)
+            cell = dataclasses.replace(
+                world, learner=run.learner, profile=found.name, mapping=found.mapping, rate=rate
             )
-            cell = Cell(
-                run.learner,
-                world.name,
-                world.mapping,
-                adversary=adversary,
-                schedule=schedule,
-                rate=rate,
-                length=length,
-                horizon=horizon,
-                seeds=seeds,
-            )
-            yield with_fields(cell, pl.DataFrame(_rows(run)))
+            frames.append(with_fields(cell, pl.DataFrame(_rows(run))))
+    return pl.concat(frames)

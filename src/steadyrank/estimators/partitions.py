@@ -6,8 +6,8 @@
 import math
 from typing import Literal, TypeAlias
 
-from ._jit import uncounted
-from .chance import hypergeometric, uniform
+from .._jit import uncounted
+from ..chance import hypergeometric, uniform
 
 Reading: TypeAlias = Literal["mean", "A1", "A2", "A3"]
 Partition: TypeAlias = Literal["random", "consecutive", "averaged", "fresh"]

@@ -9,10 +9,11 @@ from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 
 import numpy as np
 
-from ._jit import borrowed, kernel, uncounted
-from .arrays import Counts, Floats, Ints
+from .._jit import borrowed, kernel, uncounted
+from ..arrays import Counts, Floats, Ints
+from ..kernels import mean_index
+from ..settings import choice, odd, real, refuse_unused, whole
 from .calibration import block_majority, block_majority_step, calibrate, calibrate_bisect
-from .kernels import mean_index
 from .partitions import (
     A3,
     AVERAGED,
@@ -28,7 +29,6 @@ from .partitions import (
     odd_below,
     shuffle_in,
 )
-from .settings import choice, odd, real, refuse_unused, whole
 
 Calibration: TypeAlias = Literal["exact", "bisection"]
 Edge: TypeAlias = Literal["literal", "clip", "add-half"]

@@ -26,6 +26,8 @@ class Cell:
     adversary: str = "PrefixFlip"
     schedule: str = "front"
     rate: float = 0.0  # share of the rounds that may be corrupted
+    users: str = "Cascade"
+    users_settings: Mapping[str, Any] = field(default_factory=dict)
     n_items: int | None = None  # that many of the profile's items, evenly placed in their order (None: all)
     length: int = 10
     horizon: int = HORIZON
@@ -35,9 +37,17 @@ class Cell:
     @property
     def who(self) -> str:
         """The learner as figures name it: with the settings given, and omniscience."""
-        chosen = [f"{name}={value}" for name, value in sorted(self.settings.items())]
-        marks = [*chosen, "omniscient"] if self.omniscient else chosen
-        return f"{self.learner} ({', '.join(marks)})" if marks else self.learner
+        return _named(self.learner, self.settings, *(["omniscient"] if self.omniscient else []))
+
+    @property
+    def crowd(self) -> str:
+        """The users as figures name them: with the settings given."""
+        return _named(self.users, self.users_settings)
+
+
+def _named(name: str, settings: Mapping[str, Any], *more: str) -> str:
+    marks = [*(f"{key}={value}" for key, value in sorted(settings.items())), *more]
+    return f"{name} ({', '.join(marks)})" if marks else name
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,1 @@
+"""Studies become cells, cells become results on disk."""

@@ -134,7 +134,7 @@ def test_answers_enter_in_impression_order_once_settled():
     clock = Clock()
     live = sr.Ranker(ITEMS, 4, "SteadyRank", seed=2, lifetime=60.0, clock=clock)
     told = []
-    live._impressions.learn = lambda t, *rest: told.append((t, rest[-1]))
+    live._impressions.learn = lambda visit, *rest: told.append((visit.t, rest[-1]))
     shown = [live.rank() for _ in range(4)]
     assert live.feedback(shown[2].id, position=1) == "waiting"
     assert live.feedback(shown[0].id, position=1) == "waiting"
@@ -151,7 +151,7 @@ def test_answers_after_settling_are_late_and_unanswered_lists_can_be_ignored():
     clock = Clock()
     live = sr.Ranker(ITEMS, 4, lifetime=60.0, settle=10.0, count_unanswered=False, clock=clock)
     told = []
-    live._impressions.learn = lambda t, *rest: told.append((t, rest[-1]))
+    live._impressions.learn = lambda visit, *rest: told.append((visit.t, rest[-1]))
     shown = [live.rank() for _ in range(3)]
     live.feedback(shown[1].id, position=1)
     clock.now += 11.0
@@ -377,7 +377,7 @@ def test_bad_input_is_named(change, error, message):
 def test_a_learner_state_is_told_apart_by_its_digest():
     one, two = (LearnerState(ITEMS, 4, "CascadeTS", {}, 0, 0.2) for _ in range(2))
     assert digest_of(one) == digest_of(two)
-    two.learn(1, np.array([1]), np.zeros(8), np.array([True]), 1, late=False)
+    two.learn(Visit(1), np.array([1]), np.zeros(8), np.array([True]), 1, late=False)
     assert digest_of(one) != digest_of(two)
 
 

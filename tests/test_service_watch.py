@@ -7,6 +7,7 @@ from hypothesis import given
 from scipy.stats import beta
 
 from service_tools import replayed, serving
+from steadyrank.contract import Visit
 from steadyrank.service.board import events
 from steadyrank.service.board.board import Board
 from steadyrank.service.board.config import Config
@@ -93,7 +94,7 @@ def attacked():
     board = Board(Config(length=4, settle=0), [f"i{k}" for k in range(12)])
     rng = np.random.default_rng(0)
     for t in range(1, 2401):
-        shown, _ = board.learner_state.rank(t, None, 4, rng)
+        shown, _ = board.learner_state.rank(Visit(t), None, 4, rng)
         liked = (1, 2) if t <= 2000 else (3, 4)
         place = next((p for p, k in enumerate(shown.tolist()) if k in liked and rng.random() < 0.7), None)
         clicks, examined = ([], 4) if place is None else ([place], place + 1)
@@ -108,7 +109,8 @@ def test_while_bots_click_their_items_diverge_and_the_list_is_what_users_get():
     assert {item.item for item in watched.diverging[:2]} == {"i3", "i4"}
     assert all(item.rate > item.high for item in watched.diverging[:2])
     served = [
-        set(board.learner_state.rank(2401, None, 4, np.random.default_rng(seed))[0].tolist()) for seed in range(50)
+        set(board.learner_state.rank(Visit(2401), None, 4, np.random.default_rng(seed))[0].tolist())
+        for seed in range(50)
     ]
     often = sorted(range(12), key=lambda k: -sum(k in slots for slots in served))[:4]
     assert {item.item for item in watched.shown} == {f"i{k}" for k in often} >= {"i1", "i3"}

@@ -5,7 +5,7 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from ..contract import NOTE_EXTRA, Bools, Floats, Ints
+from ..contract import NOTE_EXTRA, Bools, Floats, Ints, Visit
 from ..refusals import Refused
 from ..settings import flag, whole
 from .learner_state import LearnerState
@@ -29,9 +29,8 @@ class ImpressionBuffer:
 
     def __init__(self, learner_state: LearnerState, in_order: bool, count_unanswered: bool, most: int) -> None:
         self.learner_state = learner_state
-        self.learn: Callable[[int, Ints, Floats, Bools, int, bool], None] = (
-            learner_state.learn
-        )  # who is told of feedback
+        # who is told of feedback
+        self.learn: Callable[[Visit, Ints, Floats, Bools, int, bool], None] = learner_state.learn
         self.in_order = flag("in_order", in_order)
         self.count_unanswered = flag("count_unanswered", count_unanswered)
         self.most = whole("most", most, 1)
@@ -49,6 +48,7 @@ class ImpressionBuffer:
         self.places = n
         self.key: Any = np.zeros(n, np.uint64)
         self.round: Ints = np.zeros(n, np.int64)
+        self.client: Ints = np.zeros(n, np.int64)
         self.size: Ints = np.zeros(n, np.int64)
         self.state: Any = np.zeros(n, np.uint8)
         self.examined: Ints = np.zeros(n, np.int64)
@@ -58,7 +58,7 @@ class ImpressionBuffer:
 
     def arrays(self) -> dict[str, Any]:
         """The ring's arrays by name: the same objects, not copies."""
-        names = ("key", "round", "size", "state", "examined", "ranking", "clicks", "note")
+        names = ("key", "round", "client", "size", "state", "examined", "ranking", "clicks", "note")
         return {f"impressions.{name}": getattr(self, name) for name in names}
 
     def counters(self) -> dict[str, int]:
@@ -84,8 +84,8 @@ class ImpressionBuffer:
         for name, array in self.arrays().items():
             array[numbers % self.places] = old[name][before]
 
-    def shown(self, t: int, ranking: Ints, note: Floats, key: int = 0) -> int:
-        """A list was shown in round `t`; its number. A key that is known already changes nothing."""
+    def shown(self, visit: Visit, ranking: Ints, note: Floats, key: int = 0) -> int:
+        """A list was shown to a visitor; its number. A key that is known already changes nothing."""
         if key and key in self.numbers:
             return self.numbers[key]
         number = self.last + 1
@@ -97,8 +97,9 @@ class ImpressionBuffer:
             self.forgotten = number - self.places
             self.numbers.pop(int(self.key[place]), None)
         self.last = number
-        self.rounds = max(self.rounds, t)
-        self.key[place], self.round[place], self.size[place] = key, t, ranking.size
+        self.rounds = max(self.rounds, visit.t)
+        self.key[place], self.round[place], self.client[place] = key, visit.t, visit.client
+        self.size[place] = ranking.size
         self.state[place] = OPEN
         self.ranking[place, : ranking.size] = ranking
         self.note[place] = note
@@ -116,7 +117,7 @@ class ImpressionBuffer:
         )
         note: Floats = np.zeros(self.learner_state.length + NOTE_EXTRA)
         self.rounds += 1
-        self.learn(self.rounds, ranking, note, clicks[: ranking.size], min(examined, ranking.size), False)
+        self.learn(Visit(self.rounds), ranking, note, clicks[: ranking.size], min(examined, ranking.size), False)
 
     def find(self, number: int) -> int:
         """The place of an impression."""
@@ -169,7 +170,7 @@ class ImpressionBuffer:
         self.state[place] = state
         size = self.size[place]
         self.learn(
-            int(self.round[place]),
+            Visit(int(self.round[place]), int(self.client[place])),
             self.ranking[place, :size],
             self.note[place],
             self.clicks[place, :size],

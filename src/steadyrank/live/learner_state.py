@@ -171,7 +171,7 @@ class LearnerState:
         return chosen & self.active
 
     def rank(
-        self, t: int, candidates: Sequence[str] | None, length: int, rng: np.random.Generator
+        self, visit: Visit, candidates: Sequence[str] | None, length: int, rng: np.random.Generator
     ) -> tuple[Ints, Floats]:
         """A ranking of slots and its note; shorter than `length` when fewer items may be shown."""
         allowed = self.allowed(candidates)
@@ -186,9 +186,9 @@ class LearnerState:
         if self._rng[0] is not rng:
             self._rng = rng, addresses(rng)
         if self._compiled:
-            self._rank(self.learner, Visit(t), allowed, ranking, note, self._rng[1])
+            self._rank(self.learner, visit, allowed, ranking, note, self._rng[1])
         else:
-            call_rank.plain(self.learner, Visit(t), allowed, ranking, note, rng)
+            call_rank.plain(self.learner, visit, allowed, ranking, note, rng)
         if turn.size and not np.isin(ranking, turn).any():
             ranking[int(rng.random() * size)] = turn[0]
         return ranking, note
@@ -203,13 +203,13 @@ class LearnerState:
         allowed[turn] = True
         return turn
 
-    def learn(self, t: int, ranking: Ints, note: Floats, clicks: Bools, examined: int, late: bool) -> None:
+    def learn(self, visit: Visit, ranking: Ints, note: Floats, clicks: Bools, examined: int, late: bool) -> None:
         """Learn from one impression's feedback."""
         self.looks[ranking[:examined]] += 1
         self.clicks[ranking[:examined]] += clicks[:examined]
         told = note.copy()
         told[-1] = float(late)
-        self._update(self.learner, Visit(t), ranking, told, clicks, examined)
+        self._update(self.learner, visit, ranking, told, clicks, examined)
 
     @property
     def rejected(self) -> int:

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from ..contract import ANYONE, Visit
 from ..files import replacing
 from ..refusals import Refused
 from ..settings import real, whole
@@ -73,16 +74,21 @@ class Ranker:
             return ()
         return DelayQueue(self.settle), DelayQueue(self.lifetime)
 
-    def rank(self, candidates: Sequence[str] | None = None, *, length: int | None = None) -> Shown:
-        """A list of the best items, among `candidates` if given; shorter when fewer may be shown."""
-        size = (
-            self._learner_state.length if length is None else whole("length", length, 1, self._learner_state.length)
-        )
+    def rank(
+        self, candidates: Sequence[str] | None = None, *, length: int | None = None, client: int | None = None
+    ) -> Shown:
+        """A list of the best items, among `candidates` if given; shorter when fewer may be shown.
+
+        `client`: who looks, as a small number of your own, where the learner is to know it.
+        """
+        most = self._learner_state.length
+        size = most if length is None else whole("length", length, 1, most)
+        sender = ANYONE if client is None else whole("client", client)
         with self._lock:
             self._pass_time()
-            t = self._impressions.rounds + 1
-            ranking, note = self._learner_state.rank(t, candidates, size, self._rng)
-            number = self._impressions.shown(t, ranking, note)
+            visit = Visit(self._impressions.rounds + 1, sender)
+            ranking, note = self._learner_state.rank(visit, candidates, size, self._rng)
+            number = self._impressions.shown(visit, ranking, note)
             for delay in self._delays:
                 delay.note(self._clock(), number)
             return Shown(number, tuple(self._learner_state.items_at(ranking)))

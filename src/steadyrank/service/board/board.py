@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from ...contract import NOTE_EXTRA, Floats
+from ...contract import NOTE_EXTRA, Floats, Visit
 from ...live import answers, archive, snapshot
 from ...live.impression_buffer import OPEN, ImpressionBuffer
 from ...live.learner_state import LearnerState
@@ -142,7 +142,7 @@ class Board:
             for place, value in event.note:
                 if place < note.size:
                     note[place] = value
-        number = self.impressions.shown(event.round, ranking, note, event.key)
+        number = self.impressions.shown(Visit(event.round), ranking, note, event.key)
         self.feedback.timeline.show(event.round, event.time)
         return number
 

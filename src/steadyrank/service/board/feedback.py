@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from ...contract import Bools, Floats, Ints
+from ...contract import Bools, Floats, Ints, Visit
 from ...live.learner_state import LearnerState
 from .labels import FRAUD, HONEST, Spans
 from .timeline import Timeline
@@ -23,8 +23,9 @@ class LabelledFeedback:
             learner_state.learner, "reject_impossible", False
         )  # a look a time costs too much
 
-    def learn(self, t: int, ranking: Ints, note: Floats, clicks: Bools, examined: int, late: bool) -> None:
+    def learn(self, visit: Visit, ranking: Ints, note: Floats, clicks: Bools, examined: int, late: bool) -> None:
         """Take one impression's feedback, as `LearnerState.learn` does."""
+        t = visit.t
         word = self.spans.word(t) if self.spans else None
         if t > self.reached:
             self.reached = t
@@ -32,7 +33,7 @@ class LabelledFeedback:
             self.timeline.learn(t, int(np.count_nonzero(clicks)), examined, 0, 1)
             return
         before = self.learner_state.rejected if self._rejecting else 0
-        self.learner_state.learn(t, ranking, note, clicks, examined, late or word == HONEST)
+        self.learner_state.learn(visit, ranking, note, clicks, examined, late or word == HONEST)
         rejected = self.learner_state.rejected - before if self._rejecting else 0
         self.timeline.learn(t, int(np.count_nonzero(clicks)), examined, rejected, 0)
 

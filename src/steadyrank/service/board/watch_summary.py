@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...contract import Bools, Floats, Ints
+from ...contract import Bools, Floats, Ints, Visit
 from ...live.impression_buffer import OPEN
 from ...live.learner_state import LearnerState
 from ...views import View
@@ -97,7 +97,7 @@ def typical(board: Board) -> list[int]:
     points: Floats = np.zeros(state.capacity)
     size = min(state.length, int(np.count_nonzero(state.active)))
     for _ in range(min(_DRAWS, 1 + _MOST_DRAWN // state.capacity) if size else 0):
-        ranking, _ = state.rank(board.impressions.rounds + 1, None, size, rng)
+        ranking, _ = state.rank(Visit(board.impressions.rounds + 1), None, size, rng)
         points[ranking] += np.arange(size, 0, -1)
     drawn = np.flatnonzero(points)
     slots: list[int] = drawn[np.argsort(-points[drawn], kind="stable")[:size]].tolist()

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from ...contract import Visit
 from ...live.answers import Given
 from ...refusals import Refused
 from ..board import events
@@ -26,7 +27,7 @@ def rank(
     if not 1 <= size <= board.learner_state.length:
         raise Refused(422, f"length must be from 1 to {board.learner_state.length}, not {length!r}")
     session.round = max(session.round, board.impressions.rounds) + 1
-    ranking, note = board.learner_state.rank(session.round, candidates, size, worker.chance)
+    ranking, note = board.learner_state.rank(Visit(session.round), candidates, size, worker.chance)
     key, slots, notes = worker.next_key(), ranking.tolist(), []
     if np.count_nonzero(note):
         notes = [(int(i), float(note[i])) for i in np.flatnonzero(note)]

@@ -8,7 +8,7 @@ import pytest
 
 import steadyrank as sr
 from memories import digest_of
-from steadyrank.contract import NOTE_EXTRA, Problem, Visit, call_rank, call_update, make, memory
+from steadyrank.contract import ANYONE, NOTE_EXTRA, Problem, Visit, call_rank, call_update, make, memory
 from steadyrank.live import archive
 from steadyrank.live.archive import UnreadableSnapshot
 from steadyrank.live.learner_state import LearnerState
@@ -428,3 +428,16 @@ def test_under_constant_traffic_impressions_expire_on_time_and_little_is_remembe
         ranker.rank()
     assert 1_199 <= 6_000 - ranker._impressions.over <= 1_203  # 60 s of traffic, and 0.2 % of grain
     assert len(ranker._delays[1].moments) <= 1_000
+
+
+def test_the_learner_is_told_who_came_also_after_a_restart(tmp_path):
+    ranker, clients = sr.Ranker(ITEMS, 4, "CascadeUCB1"), []
+    shown = [ranker.rank(client=client) for client in (7, None, 0)]
+    ranker.save(tmp_path / "kept")
+    again = sr.Ranker.load(tmp_path / "kept")
+    again._impressions.learn = lambda visit, *rest: clients.append(visit.client)
+    for s in shown:
+        again.feedback(s.id, clicked=None)
+    assert clients == [7, ANYONE, 0]
+    with pytest.raises(ValueError, match="client must be a whole number of at least 0, not -2"):
+        ranker.rank(client=-2)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import steadyrank as sr
-from service_tools import ITEMS, Clocks, replayed, serving, sql, until
+from service_tools import ITEMS, Clocks, replayed, serving, sql
 from steadyrank.service.board import events
 from steadyrank.service.board.board import Board
 from steadyrank.service.board.config import RANGES, Config
@@ -416,7 +416,7 @@ async def test_a_deleted_board_is_gone_and_its_name_is_free(url):
     kept.close()
 
 
-async def test_clients_are_hashed_limited_and_forgotten(url):
+async def test_answers_of_a_client_are_limited_and_its_name_is_not_kept(url):
     async with serving(url) as local:
         await local.board(settle=0, client_minute=2)
         await local.board("other", settle=0)
@@ -432,19 +432,6 @@ async def test_clients_are_hashed_limited_and_forgotten(url):
         await local.answer(shown[2], clicked=None)
         session, other = local.worker.boards["b"], local.worker.boards["other"]
         assert session.hash_client("jane@example.org") != other.hash_client("jane@example.org")
-        await until(lambda: len(sql(url, "SELECT * FROM clients")) == 3)  # written by the worker's regular chores
-        rows = sql(url, "SELECT * FROM clients")
-        assert len(rows) == 3
-        assert {row[1] for row in rows} == {session.hash_client("jane@example.org")}
-        await local.rank(client="jane@example.org")
-        assert (await local.ask("DELETE", "boards/b/clients/jane%40example.org"))["impressions"] == 3
-        await local.worker._chores(1)
-        assert sql(url, "SELECT * FROM clients") == []
-        await local.worker.log_writer.do(
-            lambda s: s.note_clients([(session.number, 1, 1, local.clocks.wall - 31 * 86_400)])
-        )
-        await local.worker._chores(600)
-        assert sql(url, "SELECT * FROM clients") == []
         await local.ask("POST", "boards/b/rank", {"client": ""}, 422)
     for path in url.removeprefix("sqlite:///"), url.removeprefix("sqlite:///") + "-wal":
         if pathlib.Path(path).exists():
@@ -595,17 +582,18 @@ async def test_a_store_of_the_first_format_is_brought_up_to_date(url):
         digest = local.digest()
     kept = open_store(url)
     sql(url, "DROP TABLE clients")
-    sql(url, "ALTER TABLE boards DROP COLUMN edge")
+    for column in ("edge", "clients", "forgot"):
+        sql(url, f"ALTER TABLE boards DROP COLUMN {column}")
     sql(url, "UPDATE meta SET value = '1'")
     kept.close()
     async with serving(url) as local:
         assert local.digest() == digest
     kept = open_store(url)
     assert sql(url, "SELECT value FROM meta WHERE name = 'format'") == [(str(sql_store.FORMAT),)]
-    assert kept.forget_client(1, 1) == 0
+    assert kept.forget_client(1, 1, 1.0, lambda numbers: b"") == 0
     sql(url, "UPDATE meta SET value = '99'")
     kept.close()
-    with pytest.raises(ValueError, match="format 99, this version knows 2"):
+    with pytest.raises(ValueError, match="format 99, this version knows 3"):
         open_store(url)
 
 
@@ -638,6 +626,8 @@ def test_events_are_read_as_they_were_written():
         events.Expired(4),
         events.ListShown(1, 2, 3, 0, [1, 2], [(0, 0.5)]), events.Answered(1, 2, 3, 0, [1, 2], [], [1], 2),
         events.Added(["x"]), events.Retired("x"), events.History([events.Past(["a"], [0], 1)], "b"),
+        events.ListShown(1, 2, 3, 0, [1], [], 1.5e9, 7),
+        events.Answered(1, 2, 3, 0, [1, 2], [], [1], 2, 1.5e9, 0), events.Forgotten([0, 7]),
         events.Labelled(2**63 - 1, 1, 9, "fraud"), events.Unlabelled(1), events.ListShown(1, 2, 3, 0, [1], [], 1.5e9),
     ):  # fmt: skip
         assert events.decode(events.encode(event)) == event

@@ -17,7 +17,7 @@ from steadyrank.service.board import events
 from steadyrank.service.board.board import Board
 from steadyrank.service.board.config import Config
 from steadyrank.service.http.app import Service
-from steadyrank.service.storage import Unavailable, open_store, sql_store
+from steadyrank.service.storage import NewEntry, Unavailable, open_store, sql_store
 from steadyrank.service.storage.sql_store import SqlStore
 from steadyrank.service.worker import impression_ids, log_writer, recovery
 from steadyrank.service.worker import worker as worker_module
@@ -202,7 +202,7 @@ async def test_an_event_of_a_newer_version_stops_writing_without_filling_the_log
         await local.board(settle=0)
         await local.quiet()
         other = open_store(url)
-        other.append([(number_of(other), b"\x91\xa5novel")], 1.0)
+        other.append([NewEntry(number_of(other), b"\x91\xa5novel")], 1.0)
         for _ in range(20):
             await local.rank()
         await local.quiet()
@@ -367,8 +367,7 @@ async def test_nothing_is_kept_of_the_clients_of_a_deleted_board(url):
         await local.board(settle=0)
         await local.rank(client="somebody")
         await local.ask("DELETE", "boards/b")
-        await local.worker._chores(1)
-        assert sql(url, "SELECT * FROM clients") == []
+        await until(lambda: sql(url, "SELECT * FROM clients") == [])
 
 
 async def test_a_long_log_is_deleted_in_slices_after_the_board(url, monkeypatch):

@@ -17,7 +17,7 @@ from steadyrank.service.board import events
 from steadyrank.service.board.board import Board
 from steadyrank.service.board.config import Config
 from steadyrank.service.board.labels import Label, Labels, Spans, lay
-from steadyrank.service.storage import open_store
+from steadyrank.service.storage import NewEntry, open_store
 from steadyrank.service.storage.sql_store import SqlStore
 from steadyrank.service.worker import recovery
 from steadyrank.service.worker.recovery import rebuild
@@ -462,7 +462,7 @@ async def test_a_log_is_not_shortened_by_what_was_changed_meanwhile(url, monkeyp
 
     def meanwhile(*arguments):
         other = open_store(url)
-        other.append([(number_of(other), events.encode(event))], 1.0)
+        other.append([NewEntry(number_of(other), events.encode(event))], 1.0)
         other.close()
         return real(*arguments)
 
@@ -571,7 +571,7 @@ async def test_a_label_in_the_log_that_comes_too_late_does_no_harm(url):
     await shortened(url, 61)
     kept = open_store(url)
     number = number_of(kept)
-    kept.append([(number, events.encode(events.Labelled(1, 50, 90, "fraud")))], 1.0)
+    kept.append([NewEntry(number, events.encode(events.Labelled(1, 50, 90, "fraud")))], 1.0)
     async with serving(url, seed=1) as one, serving(url, seed=2) as other:
         digest = one.digest()
         assert other.digest() == digest

@@ -419,3 +419,48 @@ def test_keys_from_the_command_line(tmp_path):
     assert key.split(".")[2] not in text
     with contextlib.suppress(FileNotFoundError):
         assert key.split(".")[2].encode() not in (tmp_path / "store.db").read_bytes()
+
+
+def clients_in(url, board="b"):
+    """The numbers of clients in the log, in order, lists alone."""
+    with contextlib.closing(open_store(url)) as store:
+        number = next(n for n, (name, _) in store.boards().items() if name == board)
+        found = [events.decode(entry.body) for entry in store.entries(0, store.head(), number)]
+    return [event.client for event in found if isinstance(event, events.ListShown)]
+
+
+def test_a_client_keeps_its_number_whatever_is_killed_and_gets_another_when_it_was_forgotten(url, tmp_path):
+    """Two workers at once; SQLite serves several of one machine as well."""
+    servers = [Server(url, tmp_path / f"log{i}") for i in range(2)]
+    clients = [server.wait().client() for server in servers]
+    clients[0].put_board("b", items=ITEMS, length=4, settle=0)
+    wait_until(lambda: all(client.boards() for client in clients))
+
+    def visit(names):
+        shown = [(clients[i % 2], clients[i % 2].rank("b", client=name)) for i, name in enumerate(names)]
+        for client, s in shown:
+            assert client.feedback("b", s.impression, clicked=None) == "learnt"
+
+    visit(["ann", "ann", "bob", "bob", "ann"])
+    servers[1].kill()
+    servers[1].start()
+    clients[1] = servers[1].wait().client()
+    visit(["bob", "ann", "cid"])
+    before = clients_in(url)
+    ann, bob = (max(set(n), key=n.count) for n in ([before[0]], [before[2]]))
+    assert sorted(set(before)) == [0, 1, 2]
+    assert {before[i] for i in (0, 1, 4, 6)} == {ann}
+    assert {before[i] for i in (2, 3, 5)} == {bob}
+    assert clients[0].forget_client("b", "ann") == 4
+    servers[0].kill()
+    visit_again = [clients[1].rank("b", client=name) for name in ("ann", "bob", "ann")]
+    for s in visit_again:
+        clients[1].feedback("b", s.impression, clicked=None)
+    assert clients_in(url)[8:] == [3, bob, 3]
+    servers[0].start()
+    clients[0] = servers[0].wait().client()
+    visit(["ann", "bob", "cid", "ann"])
+    assert sorted(set(clients_in(url)[11:])) == sorted({3, bob, before[7]})
+    for server in servers:
+        assert server.stop() == 0
+    assert replayed(url)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-FORMAT = 1
+FORMAT = 2  # 1 did not say who lists were shown to; it was never released
 _MAGIC = b"steadyrank snapshot\n"
 
 
@@ -54,6 +54,9 @@ def unpack(content: bytes, name: str) -> tuple[dict[str, Any], dict[str, Any]]:
     size = int.from_bytes(rest[:8], "little")
     header = json.loads(rest[8 : 8 + size])
     if header.get("format") != FORMAT:
-        raise UnreadableSnapshot(f"{name} has format {header.get('format')}, this version reads {FORMAT}")
+        raise UnreadableSnapshot(
+            f"{name} has format {header.get('format')}, this version reads {FORMAT}: load it with the version that "
+            "wrote it, or learn again from the clicks of the past"
+        )
     with np.load(io.BytesIO(rest[8 + size :]), allow_pickle=False) as archive:
         return header, {key: archive[key] for key in archive.files}

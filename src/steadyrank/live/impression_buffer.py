@@ -127,6 +127,11 @@ class ImpressionBuffer:
             raise Refused(410, f"impression {number} has expired")
         return number % self.places
 
+    def client_of(self, key: int) -> int | None:
+        """Who an impression was shown to, by its key; None if it is not known."""
+        number = self.numbers.get(key)
+        return None if number is None else int(self.client[number % self.places])
+
     def answer(self, number: int, clicks: Bools, examined: int) -> Outcome:
         """An impression was answered; the same answer again changes nothing, another one is refused."""
         place = self.find(number)

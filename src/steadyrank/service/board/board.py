@@ -142,7 +142,7 @@ class Board:
             for place, value in event.note:
                 if place < note.size:
                     note[place] = value
-        number = self.impressions.shown(Visit(event.round), ranking, note, event.key)
+        number = self.impressions.shown(Visit(event.round, event.client), ranking, note, event.key)
         self.feedback.timeline.show(event.round, event.time)
         return number
 

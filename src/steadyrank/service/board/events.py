@@ -8,6 +8,7 @@ from typing import TypeAlias
 
 import msgspec
 
+from ...contract import ANYONE
 from .config import Config, Setting
 
 
@@ -41,6 +42,7 @@ class ListShown(msgspec.Struct, array_like=True, frozen=True, tag="shown"):
     ranking: list[int]
     note: list[tuple[int, float]]  # the places that are not 0
     time: float = 0.0
+    client: int = ANYONE  # the number that the store gave to whom it was shown
 
 
 class Answered(msgspec.Struct, array_like=True, frozen=True, tag="answered"):
@@ -55,6 +57,13 @@ class Answered(msgspec.Struct, array_like=True, frozen=True, tag="answered"):
     clicks: list[int]  # positions from 0
     examined: int
     time: float = 0.0  # when it was shown
+    client: int = ANYONE
+
+
+class Forgotten(msgspec.Struct, array_like=True, frozen=True, tag="forgotten"):
+    """From here on these numbers of clients mean nobody: if one of them comes again, it gets a new number."""
+
+    clients: list[int]
 
 
 class Settled(msgspec.Struct, array_like=True, frozen=True, tag="settled"):
@@ -117,6 +126,7 @@ AnyEvent: TypeAlias = (
     | Deleted
     | ListShown
     | Answered
+    | Forgotten
     | Settled
     | Expired
     | Added
@@ -135,6 +145,11 @@ def decode(body: bytes) -> AnyEvent:
     """The event that `encode` wrote."""
     event: AnyEvent = _decoder.decode(body)
     return event
+
+
+def of_client(event: AnyEvent, number: int) -> AnyEvent:
+    """A list or an answer with the number of its client."""
+    return msgspec.structs.replace(event, client=number)
 
 
 def reconfigures(body: bytes) -> bool:

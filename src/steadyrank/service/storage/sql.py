@@ -5,11 +5,12 @@ import os
 import pathlib
 import sqlite3
 from collections.abc import Iterator, Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from .store import Unavailable
 
 Row = tuple[Any, ...]
+Value = TypeVar("Value")
 _AT_ONCE = 500  # rows in a statement
 
 
@@ -160,13 +161,18 @@ class Postgres:
         self._db.close()
 
 
-def insert(db: Database, table: str, rows: Sequence[Row]) -> None:
+def parts(values: Sequence[Value]) -> Iterator[Sequence[Value]]:
+    """Values in parts that one statement can take."""
+    for start in range(0, len(values), _AT_ONCE):
+        yield values[start : start + _AT_ONCE]
+
+
+def insert(db: Database, table: str, rows: Sequence[Row], conflict: str = "") -> None:
     """Add rows, many in a statement: between statements a thread that writes lets the others go first."""
-    for start in range(0, len(rows), _AT_ONCE):
-        part = rows[start : start + _AT_ONCE]
+    for part in parts(rows):
         places = "(" + ", ".join("?" * len(part[0])) + ")"
         values = [value for row in part for value in row]
-        db.write(f"INSERT INTO {table} VALUES " + ", ".join([places] * len(part)), *values)
+        db.write(f"INSERT INTO {table} VALUES {', '.join([places] * len(part))} {conflict}", *values)
 
 
 def connect(url: str) -> Database:

@@ -1,26 +1,32 @@
 """A store in SQLite or PostgreSQL: one definition of its tables and statements for both."""
 
 import contextlib
+import itertools
 import secrets
 from collections.abc import Callable, Iterator, Sequence
 
+from .client_numbers import forget, number_clients
 from .sql import Database, connect, insert
-from .store import BoardStore, Key, LogEntry
+from .store import BoardStore, Key, LogEntry, NewEntry
 
-FORMAT = 2
+FORMAT = 3
 _SLICE = 20_000  # events deleted at a time
+_CLIENTS_AT_ONCE = 1_000  # forgotten by one event: applying it must not take long
 
-# Format 1 had no table of clients, and no shortened logs.
+# Which number a client has on a board: `hash` is a keyed one of its name, `at` when it was last seen. Nothing else in
+# the store, and no event, leads from a client to a number or back.
 _CLIENTS = """
-CREATE TABLE clients (board WHOLE NOT NULL, client WHOLE NOT NULL, key WHOLE NOT NULL, at REAL NOT NULL);
-CREATE INDEX clients_by_client ON clients (board, client);
-CREATE INDEX clients_by_time ON clients (at)
+CREATE TABLE clients (board WHOLE NOT NULL, hash WHOLE NOT NULL, number WHOLE NOT NULL, visits WHOLE NOT NULL,
+    at REAL NOT NULL, PRIMARY KEY (board, hash));
+CREATE INDEX clients_by_time ON clients (board, at)
 """
+# Of a board: `edge`: up to which event its log became a snapshot. `clients`: how many numbers clients were given.
+# `forgot`: clients were forgotten at this time; what they did before it and is not written yet is nobody's.
 _TABLES = f"""
 CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL);
 CREATE TABLE head (one WHOLE PRIMARY KEY CHECK (one = 1), seq WHOLE NOT NULL);
 CREATE TABLE boards (id WHOLE PRIMARY KEY, name TEXT NOT NULL UNIQUE, secret BYTES NOT NULL,
-    edge WHOLE NOT NULL);
+    edge WHOLE NOT NULL DEFAULT 0, clients WHOLE NOT NULL DEFAULT 0, forgot REAL NOT NULL DEFAULT 0);
 CREATE TABLE events (seq WHOLE PRIMARY KEY, board WHOLE NOT NULL, at REAL NOT NULL, body BYTES NOT NULL);
 CREATE INDEX events_by_board ON events (board, seq);
 CREATE TABLE snapshots (board WHOLE NOT NULL, seq WHOLE NOT NULL, body BYTES NOT NULL, PRIMARY KEY (board, seq));
@@ -29,8 +35,15 @@ CREATE TABLE keys (id TEXT PRIMARY KEY, hash BYTES NOT NULL, scopes TEXT NOT NUL
 {_CLIENTS.strip()};
 INSERT INTO head VALUES (1, 0)
 """
-_EDGE = "ALTER TABLE boards ADD COLUMN edge WHOLE NOT NULL DEFAULT 0"
-_UPGRADES = {1: f"{_CLIENTS};{_EDGE}"}  # from this format to the next
+_UPGRADES = {  # from this format to the next
+    1: "ALTER TABLE boards ADD COLUMN edge WHOLE NOT NULL DEFAULT 0",
+    2: f"""
+DROP TABLE IF EXISTS clients;
+{_CLIENTS.strip()};
+ALTER TABLE boards ADD COLUMN clients WHOLE NOT NULL DEFAULT 0;
+ALTER TABLE boards ADD COLUMN forgot REAL NOT NULL DEFAULT 0
+""",
+}
 
 
 class SqlStore:
@@ -85,12 +98,15 @@ class SqlStore:
     def head(self) -> int:
         return int(self._db.read("SELECT seq FROM head")[0][0])
 
-    def append(self, rows: Sequence[tuple[int, bytes]], at: float) -> int:
+    def append(self, rows: Sequence[NewEntry], at: float) -> tuple[int, list[int]]:
         with self._db.transaction():
             last = int(self._db.write("UPDATE head SET seq = seq + ? RETURNING seq", len(rows))[0][0])
             first = last - len(rows) + 1
-            insert(self._db, "events", [(first + i, board, at, body) for i, (board, body) in enumerate(rows)])
-        return first
+            numbers = number_clients(self._db, rows, at)
+            bodies = (row.body(n) if callable(row.body) else row.body for row, n in zip(rows, numbers, strict=True))
+            events = zip(range(first, last + 1), (row.board for row in rows), itertools.repeat(at), bodies)
+            insert(self._db, "events", list(events))
+        return first, numbers
 
     def append_if(self, board: int, edge: int, event: bytes, at: float) -> bool:
         with self._db.transaction():
@@ -135,19 +151,21 @@ class SqlStore:
             if self._db.read("SELECT 1 FROM boards WHERE name = ?", name):
                 return None
             self._db.write("UPDATE head SET seq = ?", seq)
-            self._db.write("INSERT INTO boards VALUES (?, ?, ?, 0)", seq, name, secrets.token_bytes(32))
+            self._db.write(
+                "INSERT INTO boards (id, name, secret) VALUES (?, ?, ?)", seq, name, secrets.token_bytes(32)
+            )
             self._db.write("INSERT INTO events VALUES (?, ?, ?, ?)", seq, seq, at, event)
         return seq
 
     def bring_in(
-        self, name: str, secret: bytes | None, base: bytes | None, rows: Sequence[tuple[float, bytes]]
+        self, name: str, secret: bytes | None, base: bytes | None, rows: Sequence[tuple[float, bytes]], clients: int
     ) -> int:
         with self._db.transaction():
             extra = 0 if base is None else 1  # the snapshot stands for the beginning
             last = int(self._db.write("UPDATE head SET seq = seq + ? RETURNING seq", len(rows) + extra)[0][0])
             number = last - len(rows) - extra + 1
-            row = number, name, secret or secrets.token_bytes(32), 0 if base is None else number
-            self._db.write("INSERT INTO boards VALUES (?, ?, ?, ?)", *row)
+            row = number, name, secret or secrets.token_bytes(32), 0 if base is None else number, clients
+            self._db.write("INSERT INTO boards (id, name, secret, edge, clients) VALUES (?, ?, ?, ?, ?)", *row)
             if base is not None:
                 self._db.write("INSERT INTO snapshots VALUES (?, ?, ?)", number, number, base)
             events = [(number + extra + i, number, at, body) for i, (at, body) in enumerate(rows)]
@@ -243,19 +261,32 @@ class SqlStore:
                 self._db.write("UPDATE keys SET revoked = ? WHERE id = ? AND revoked IS NULL RETURNING id", at, key)
             )
 
-    def note_clients(self, rows: Sequence[tuple[int, int, int, float]]) -> None:
-        with self._db.transaction():
-            known = self.boards()
-            insert(self._db, "clients", [row for row in rows if row[0] in known])
+    def clients(self, board: int) -> int:
+        rows = self._db.read("SELECT clients FROM boards WHERE id = ?", board)
+        return int(rows[0][0]) if rows else 0
 
-    def forget_client(self, board: int, client: int) -> int:
+    def forget_client(self, board: int, client: int, at: float, event: Callable[[list[int]], bytes]) -> int:
         with self._db.transaction():
-            rows = self._db.write("DELETE FROM clients WHERE board = ? AND client = ? RETURNING key", board, client)
-        return len(rows)
+            self._db.write("UPDATE head SET seq = seq + 0")  # locks it
+            gone = forget(self._db, board, [client], at)
+            self._write_forgotten(board, gone, at, event)
+        return sum(visits for _, visits in gone)
 
-    def forget_clients(self, board: int, before: float) -> None:
-        with self._db.transaction():
-            self._db.write("DELETE FROM clients WHERE board = ? AND at < ?", board, before)
+    def forget_clients(self, board: int, before: float, at: float, event: Callable[[list[int]], bytes]) -> None:
+        old = f"SELECT hash FROM clients WHERE board = ? AND at < ? LIMIT {_CLIENTS_AT_ONCE:d}"
+        while self._db.read(old, board, before):
+            with self._db.transaction():
+                self._db.write("UPDATE head SET seq = seq + 0")  # locks it
+                hashes = [row[0] for row in self._db.read(old, board, before)]
+                self._write_forgotten(board, forget(self._db, board, hashes, before), at, event)
+
+    def _write_forgotten(
+        self, board: int, gone: Sequence[tuple[int, int]], at: float, event: Callable[[list[int]], bytes]
+    ) -> None:
+        if gone and self._db.read("SELECT 1 FROM boards WHERE id = ?", board):
+            seq = int(self._db.write("UPDATE head SET seq = seq + 1 RETURNING seq")[0][0])
+            numbers = sorted(number for number, _ in gone)
+            self._db.write("INSERT INTO events VALUES (?, ?, ?, ?)", seq, board, at, event(numbers))
 
 
 def open_store(url: str) -> BoardStore:

@@ -18,6 +18,22 @@ class LogEntry(NamedTuple):
     body: bytes
 
 
+class Sender(NamedTuple):
+    """The client of an event that is to be written."""
+
+    hash: int  # 63 bits of a keyed hash of its name
+    since: float  # when it came; seconds since 1970
+    visits: int = 1  # 0: an answer, which is no visit of its own
+
+
+class NewEntry(NamedTuple):
+    """An event to be written; of one with a sender, what makes it of the number that the client has on its board."""
+
+    board: int
+    body: bytes | Callable[[int], bytes]
+    sender: Sender | None = None
+
+
 class Key(NamedTuple):
     """An API key as it is stored: only a hash of it."""
 
@@ -41,10 +57,12 @@ class BoardStore(Protocol):
     def head(self) -> int:
         """The number of the latest event."""
 
-    def append(self, rows: Sequence[tuple[int, bytes]], at: float) -> int:
-        """Write (board, event) pairs in one go; the number of the first one. On disk when it returns.
+    def append(self, rows: Sequence[NewEntry], at: float) -> tuple[int, list[int]]:
+        """Write events in one go; the number of the first one, and of each its client's number, -1 without one.
 
-        Numbers are given out in the order in which writes end: who has seen event n has seen all before it.
+        On disk when it returns. Events are numbered in the order in which writes end: who has seen event n has seen
+        all before it. Clients of a board get 0, 1, 2, ... as they come; one that was forgotten gets a new number when
+        it comes again, and events from before that which were not written by then are nobody's.
         """
 
     def append_if(self, board: int, edge: int, event: bytes, at: float) -> bool:
@@ -69,9 +87,12 @@ class BoardStore(Protocol):
         """A new board and its first event; its number, or None if the name is taken."""
 
     def bring_in(
-        self, name: str, secret: bytes | None, base: bytes | None, rows: Sequence[tuple[float, bytes]]
+        self, name: str, secret: bytes | None, base: bytes | None, rows: Sequence[tuple[float, bytes]], clients: int
     ) -> int:
-        """A board from elsewhere, with its log or with a snapshot and what came after; its number."""
+        """A board from elsewhere, with its log or with a snapshot and what came after; its number.
+
+        `clients`: how many numbers were given to clients there; none of them is given to another one.
+        """
 
     def delete(self, board: int, event: bytes, at: float) -> int:
         """End a board; one event stays, for the other workers: its number, up to which `wipe` deletes the log."""
@@ -112,11 +133,11 @@ class BoardStore(Protocol):
     def revoke(self, key: str, at: float) -> bool:
         """End an API key; whether there was one that worked."""
 
-    def note_clients(self, rows: Sequence[tuple[int, int, int, float]]) -> None:
-        """Which client was shown an impression: (board, hash of the client, key of the impression, time)."""
+    def clients(self, board: int) -> int:
+        """How many numbers were given to clients of a board so far."""
 
-    def forget_client(self, board: int, client: int) -> int:
-        """Delete everything kept of a client; how many impressions."""
+    def forget_client(self, board: int, client: int, at: float, event: Callable[[list[int]], bytes]) -> int:
+        """Delete which number a client has; how many visits it had. The event of its number is written with it."""
 
-    def forget_clients(self, board: int, before: float) -> None:
-        """Delete clients last seen before a time."""
+    def forget_clients(self, board: int, before: float, at: float, event: Callable[[list[int]], bytes]) -> None:
+        """Delete which numbers clients have that were last seen before a time; with events of these numbers."""

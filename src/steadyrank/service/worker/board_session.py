@@ -4,12 +4,14 @@ import asyncio
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+from ...contract import ANYONE
 from ...live.delay_queue import DelayQueue
 from ...refusals import Refused
 from ..board import events
 from ..board.board import Board
 from ..board.events import AnyEvent
 from .impression_ids import Signer
+from .log_writer import Line
 
 _MOST_CLIENTS = 100_000
 _AT_ONCE = 2_000  # impressions settled or expired by one event: applying it must not take long
@@ -37,6 +39,7 @@ class BoardSession:
         self._due: dict[str, int] = {}
         self._minute = 0
         self._counts: dict[int, int] = {}
+        self._clients: dict[int, int] = {}  # numbers of clients by hash, as far as this worker has written them
 
     def due(self, now: float) -> Iterator[AnyEvent]:
         """Events that say which impressions are settled or over; delays count from when this worker saw them."""
@@ -59,6 +62,26 @@ class BoardSession:
     def hash_client(self, client: str) -> int:
         """63 bits that stand for a client on this board and mean nothing elsewhere; never 0."""
         return int.from_bytes(self._hasher.sign(client.encode())[:8], "little") >> 1 or 1
+
+    def client_number(self, client: int) -> int:
+        """The number of a client by its hash, as far as it is known here; the store decides which one is logged."""
+        return self._clients.get(client, ANYONE)
+
+    def learn_clients(self, line: Line) -> None:
+        """Keep in mind which number a client got, and which numbers mean nobody from here on, in log order."""
+        if line.client and isinstance(line.event, events.ListShown | events.Answered):
+            if len(self._clients) >= _MOST_CLIENTS:
+                self._clients.clear()
+            if line.event.client != ANYONE:
+                self._clients[line.client] = line.event.client
+        elif isinstance(line.event, events.Forgotten):
+            gone = set(line.event.clients)
+            self._clients = {client: number for client, number in self._clients.items() if number not in gone}
+
+    def forget_client(self, client: int) -> None:
+        """Keep nothing of a client in memory either."""
+        self._counts.pop(client, None)
+        self._clients.pop(client, None)
 
     def count_client(self, client: int, now: float) -> None:
         """Refuse more answers of a client in a minute than the board allows."""

@@ -8,8 +8,8 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
-from ..board.events import AnyEvent, Created, decode, encode
-from ..storage import BoardStore, Unavailable, open_store
+from ..board.events import AnyEvent, Created, decode, encode, of_client
+from ..storage import BoardStore, NewEntry, Sender, Unavailable, open_store
 
 GATHER = 0.001  # seconds from the first event to be written until the commit begins: more of them share it
 POLL = 0.025  # seconds between looks for events of other workers
@@ -30,6 +30,7 @@ class Line(NamedTuple):
     board: int
     event: AnyEvent
     waiting: asyncio.Future[str] | None
+    client: int = 0  # hash of the client, where this worker knows it
 
 
 class Pending(NamedTuple):
@@ -37,8 +38,21 @@ class Pending(NamedTuple):
 
     board: int
     event: AnyEvent
-    body: bytes
+    body: bytes  # without the number of the client, which is not known yet
     waiting: asyncio.Future[str] | None
+    sender: Sender | None
+
+    def entry(self) -> NewEntry:
+        """What the store writes."""
+        if self.sender is None:
+            return NewEntry(self.board, self.body)
+        return NewEntry(self.board, lambda number: encode(of_client(self.event, number)), self.sender)
+
+    def line(self, seq: int, client: int) -> Line:
+        """What was written, by the number of its client."""
+        if self.sender is None:
+            return Line(seq, self.board, self.event, self.waiting)
+        return Line(seq, self.board, of_client(self.event, client), self.waiting, self.sender.hash)
 
 
 class Reader(Protocol):
@@ -75,7 +89,7 @@ class LogWriter:
         self._working = True
         self._beat = time.monotonic()
         self._queue: collections.deque[Pending] = collections.deque()
-        self._own: collections.deque[tuple[int, list[Pending]]] = collections.deque()  # written, not handed over yet
+        self._own: collections.deque[list[Line]] = collections.deque()  # written, not handed over yet
         self._waiting: collections.deque[tuple[float, asyncio.Future[str]]] = collections.deque()
         self._chores: collections.deque[Chore] = collections.deque()
         self._wake = threading.Event()
@@ -94,14 +108,16 @@ class LogWriter:
         """Events that wait to be written."""
         return len(self._queue)
 
-    def put(self, board: int, event: AnyEvent, wait: bool = False) -> asyncio.Future[str] | None:
-        """Write an event soon; with `wait`, a future of its outcome."""
+    def put(
+        self, board: int, event: AnyEvent, wait: bool = False, sender: Sender | None = None
+    ) -> asyncio.Future[str] | None:
+        """Write an event soon, with the number of its sender; with `wait`, a future of its outcome."""
         body = encode(event)
         future = None
         if wait:
             future = self._loop.create_future()
             self._waiting.append((time.monotonic() + PATIENCE, future))
-        self._queue.append(Pending(board, event, body, future))
+        self._queue.append(Pending(board, event, body, future, sender))
         if (wait or len(self._queue) > MOST_AT_ONCE) and not self._wake.is_set():
             self._wake.set()
         return future
@@ -144,9 +160,9 @@ class LogWriter:
             try:
                 store = store or open_store(self.url)
                 if batch:
-                    first = store.append([(x.board, x.body) for x in batch], self._clock())
+                    first, clients = store.append([x.entry() for x in batch], self._clock())
                     self.commits += 1
-                    self._own.append((first, batch))
+                    self._own.append([x.line(first + i, clients[i]) for i, x in enumerate(batch)])
                     batch = []
                 self._hand_over(store)
                 while chores:
@@ -164,23 +180,23 @@ class LogWriter:
 
     def _hand_over(self, store: BoardStore) -> None:
         """Deliver the log up to its head, as of now; own events need not be read."""
-        head = self._own[-1][0] + len(self._own[-1][1]) - 1 if self._own else store.head()
+        head = self._own[-1][-1].seq if self._own else store.head()
         lines: list[Line] = []
         at = self.seen
-        foreign = head - at - sum(len(batch) for _, batch in self._own)
+        foreign = head - at - sum(map(len, self._own))
         if foreign and store.cut_after(at):
             self._loop.call_soon_threadsafe(self._reader.cut_off)
             raise Unavailable("events are gone that this worker has not read")
-        until = self._own[0][0] - 1 if self._own else head
+        until = self._own[0][0].seq - 1 if self._own else head
         if until - at > MOST_READ:  # much to catch up with: a part of it now, soon the next
             self._wait_for_reader()
             self._tell(store, self._read(store, at, at + MOST_READ), at + MOST_READ)
             self._wake.set()
             return
-        for first, batch in self._own:
-            lines += self._read(store, at, first - 1)
-            lines += [Line(first + i, x.board, x.event, x.waiting) for i, x in enumerate(batch)]
-            at = first + len(batch) - 1
+        for batch in self._own:
+            lines += self._read(store, at, batch[0].seq - 1)
+            lines += batch
+            at = batch[-1].seq
         lines += self._read(store, at, head)
         self._tell(store, lines, head)
         self._own.clear()
@@ -224,7 +240,7 @@ class LogWriter:
         for pending in reversed(batch):
             if pending.waiting is None and len(self._queue) < MOST_BEHIND:
                 self._queue.appendleft(pending)
-        told = [x.waiting for x in batch] + [x.waiting for _, own in self._own for x in own] + [f for _, f in chores]
+        told = [x.waiting for x in batch] + [x.waiting for own in self._own for x in own] + [f for _, f in chores]
         for future in told:
             if future is not None:
                 self._loop.call_soon_threadsafe(_settle, future, None, why)

@@ -4,12 +4,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ...contract import Visit
+from ...contract import ANYONE, Visit
 from ...live.answers import Given
 from ...refusals import Refused
 from ..board import events
 from ..board.board import NOT_OURS
-from ..storage import Unavailable
+from ..storage import Sender, Unavailable
 from .board_session import BoardSession
 from .impression_ids import ImpressionId, open_sealed, seal
 from .log_writer import MOST_BEHIND
@@ -27,15 +27,15 @@ def rank(
     if not 1 <= size <= board.learner_state.length:
         raise Refused(422, f"length must be from 1 to {board.learner_state.length}, not {length!r}")
     session.round = max(session.round, board.impressions.rounds) + 1
-    ranking, note = board.learner_state.rank(Visit(session.round), candidates, size, worker.chance)
+    hashed = 0 if client is None else session.hash_client(client)
+    visit = Visit(session.round, session.client_number(hashed))
+    ranking, note = board.learner_state.rank(visit, candidates, size, worker.chance)
     key, slots, notes = worker.next_key(), ranking.tolist(), []
     if np.count_nonzero(note):
         notes = [(int(i), float(note[i])) for i in np.flatnonzero(note)]
-    hashed = 0 if client is None else session.hash_client(client)
-    if hashed:
-        worker.note_client(session.number, hashed, key, now)
     base, generation = board.impressions.last, board.generation
-    worker.log_writer.put(session.number, events.ListShown(key, session.round, base, generation, slots, notes, now))
+    event = events.ListShown(key, session.round, base, generation, slots, notes, now)
+    worker.log_writer.put(session.number, event, sender=Sender(hashed, now) if hashed else None)
     expires = now + board.config.lifetime
     shown = ImpressionId(key, session.round, base, generation, expires, hashed, slots, notes)
     return seal(shown, session.signer), board.learner_state.items_at(slots), expires
@@ -55,5 +55,9 @@ async def answer(worker: Worker, session: BoardSession, impression: str, said: G
         raise Refused(422, NOT_OURS)
     found = said.to(state.items_at(shown.ranking))
     time = shown.expires - session.board.config.lifetime
-    event = events.Answered(*shown[:4], shown.ranking, shown.note, found.positions, found.examined, time)
-    return session.board.known(event) or await worker.write(session, event)
+    client, sender = session.board.impressions.client_of(shown.key), None
+    if client is None and shown.client:  # the list is not in the log yet, or never will be
+        sender = Sender(shown.client, time, visits=0)
+    head = shown.key, shown.round, shown.base, shown.generation, shown.ranking, shown.note
+    event = events.Answered(*head, found.positions, found.examined, time, ANYONE if client is None else client)
+    return session.board.known(event) or await worker.write(session, event, sender)

@@ -57,7 +57,7 @@ def rebuild(store: BoardStore, number: int, name: str, upto: int, until: int = 0
     snapshot made with other labels will do if no feedback in it has another one now; the one at the edge of a
     shortened log, before which there is nothing, will do in any case.
     """
-    until, edge = max(until, upto), store.shortened(number)
+    until, edge, why = max(until, upto), store.shortened(number), ""
     for seq in store.snapshots(number):
         if seq > upto:
             continue
@@ -65,7 +65,8 @@ def rebuild(store: BoardStore, number: int, name: str, upto: int, until: int = 0
             content = store.snapshot(number, seq) or b""
             board = Board.restore(content, f"snapshot {seq} of board {name!r}")
         except (ValueError, KeyError) as error:
-            log.warning("snapshot left out", extra={"fields": {"board": name, "event": seq, "why": str(error)}})
+            why = str(error)
+            log.warning("snapshot left out", extra={"fields": {"board": name, "event": seq, "why": why}})
             continue
         config, labels = config_and_labels(store, number, board.latest, board.labels, seq, until)
         same = config.learning() == board.config.learning()
@@ -73,17 +74,21 @@ def rebuild(store: BoardStore, number: int, name: str, upto: int, until: int = 0
             board.compare()
             take_all(board, store.entries(seq, upto, number))
             return board
-    return from_start(store, number, name, upto, until)
+    return from_start(store, number, name, upto, until, why)
 
 
-def from_start(store: BoardStore, number: int, name: str, upto: int, until: int = 0) -> Board:
-    """A board folded from its first event: it learns by the latest settings and labels, all else as at the time."""
+def from_start(store: BoardStore, number: int, name: str, upto: int, until: int = 0, why: str = "") -> Board:
+    """A board folded from its first event: it learns by the latest settings and labels, all else as at the time.
+
+    `why`: what is wrong with its snapshots, if there is nothing else to read.
+    """
     until = max(until, upto)
     entries = store.entries(0, upto, number)
     first = None if store.shortened(number) else next(entries, None)
     start = None if first is None else decode(first.body)
     if not isinstance(start, events.Created):
-        raise ValueError(f"board {name!r}: no snapshot can be read, and the beginning of its log is no longer kept")
+        words = f"board {name!r}: no snapshot can be read, and the beginning of its log is no longer kept"
+        raise ValueError(f"{words} ({why})" if why else words)
     config, labels = config_and_labels(store, number, start.config, Labels(), number, until)
     board = Board(start.config.learning_as(config), start.items)
     board.latest = start.config

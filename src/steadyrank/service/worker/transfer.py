@@ -1,7 +1,8 @@
 """A board with its log as a file, and back; and the end of a log that is too long.
 
 The file is text, one JSON value a line: a header, one event a line in log order (its time, its kind and fields), and
-a last line with the digest of the board's memory, by which a file that was cut off or changed is known.
+a last line with the digest of the board's memory, by which a file that was cut off or changed is known. The header
+says how many numbers clients were given; who has which is not in the file.
 """
 
 import base64
@@ -20,7 +21,7 @@ from ..board.events import AnyEvent, Created, decode, encode
 from ..storage import BoardStore, open_store
 from .recovery import rebuild, reconfigured
 
-FORMAT = 3  # earlier ones were never released
+FORMAT = 4  # earlier ones were never released
 _read_event = msgspec.json.Decoder(AnyEvent).decode
 
 
@@ -53,6 +54,7 @@ def lines(store: BoardStore, name: str, with_secret: bool) -> Iterator[str]:
         header["secret"] = base64.b64encode(secret).decode()
     with store.reading():
         head, edge = store.head(), store.shortened(number)
+        header["clients"] = store.clients(number)
         if edge:  # the beginning of the log is gone: a snapshot stands for it
             header["snapshot"] = base64.b64encode(store.snapshot(number, edge) or b"").decode()
         first, count = json.dumps(header), 0
@@ -83,7 +85,7 @@ def bring_in(store: BoardStore, path: pathlib.Path, name: str | None) -> tuple[s
     if last != _end(first, len(entries), board):
         raise ValueError(f"{path} is not as it was written: its last line belongs to another board")
     secret = base64.b64decode(header["secret"]) if "secret" in header else None
-    store.bring_in(name, secret, base, [(at, encode(event)) for at, event in entries])
+    store.bring_in(name, secret, base, [(at, encode(event)) for at, event in entries], header["clients"])
     return name, len(entries)
 
 
@@ -98,10 +100,7 @@ def _parse(path: pathlib.Path) -> tuple[str, list[tuple[float, AnyEvent]], dict[
         if not lines:
             raise ValueError("it is empty")
         header, last = json.loads(lines[0]), json.loads(lines[-1])
-        if header.get("steadyrank") != "board" or header.get("format") != FORMAT:
-            raise ValueError(f"it is no board of format {FORMAT}, but {lines[0][:80].decode(errors='replace')!r}")
-        if not isinstance(header.get("board"), str):
-            raise ValueError("it names no board")
+        _check_header(header, lines[0])
         if "digest" not in last:
             raise ValueError("it was cut off: its last line is missing")
         rows = msgspec.json.Decoder(Row)
@@ -111,13 +110,28 @@ def _parse(path: pathlib.Path) -> tuple[str, list[tuple[float, AnyEvent]], dict[
     return lines[0].decode(), entries, last
 
 
+def _check_header(header: Any, line: bytes) -> None:
+    if header.get("steadyrank") != "board":
+        raise ValueError(f"it is no board of format {FORMAT}, but {line[:80].decode(errors='replace')!r}")
+    if header.get("format") != FORMAT:
+        raise ValueError(
+            f"it is a board of format {header.get('format')!r:.80}, this version reads format {FORMAT}: import it "
+            "with the version that wrote it, open that store with this one, which brings it up to date, and export "
+            "it again"
+        )
+    if not isinstance(header.get("board"), str):
+        raise ValueError("it names no board")
+    if not isinstance(header.get("clients"), int) or not 0 <= header["clients"] < 2**63:
+        raise ValueError(f"its clients must be a whole number of at least 0, not {header.get('clients')!r:.80}")
+
+
 def _fold(path: pathlib.Path, base: bytes | None, entries: list[tuple[float, AnyEvent]]) -> Board:
     """The board of a file, by way of a store in memory so that there is one way to fold."""
     if base is None and not (entries and isinstance(entries[0][1], Created)):
         raise ValueError(f"{path} does not begin with the beginning of a board")
     store = open_store("sqlite:///:memory:")
     try:
-        number = store.bring_in("board", None, base, [(at, encode(event)) for at, event in entries])
+        number = store.bring_in("board", None, base, [(at, encode(event)) for at, event in entries], 0)
         return rebuild(store, number, str(path), store.head())
     finally:
         store.close()

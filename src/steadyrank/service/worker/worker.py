@@ -2,6 +2,7 @@
 
 import asyncio
 import collections
+import contextlib
 import gc
 import logging
 import time
@@ -15,9 +16,9 @@ from ..board import events
 from ..board.board import check
 from ..board.config import Config
 from ..board.events import AnyEvent
-from ..storage import BoardStore, Key, Unavailable
+from ..storage import BoardStore, Key, Sender, Unavailable
 from .board_session import BoardSession, Edge, begin
-from .log_writer import MOST_BEHIND, Line, LogWriter
+from .log_writer import Line, LogWriter
 from .recovery import Kept, fold_again, moved_edges, recover, save, wipe
 
 SNAPSHOT_EVERY = 20_000  # events of a board; every worker takes one at the same event
@@ -51,7 +52,6 @@ class Worker:
         self._key = int(self.chance.integers(1, 2**63))
         self._tasks: set[asyncio.Task[Any]] = set()
         self._seen: list[tuple[int, asyncio.Future[None]]] = []
-        self._clients: list[tuple[int, int, int, float]] = []
 
     begin = staticmethod(begin)  # called by the log writer's thread, since a learner may have to be compiled
 
@@ -99,13 +99,9 @@ class Worker:
         self._key = self._key % (2**63 - 1) + 1
         return self._key
 
-    def note_client(self, board: int, client: int, key: int, now: float) -> None:
-        """Remember which client an impression was shown to; written soon."""
-        self._clients.append((board, client, key, now))
-
-    async def write(self, session: BoardSession, event: AnyEvent) -> str:
+    async def write(self, session: BoardSession, event: AnyEvent, sender: Sender | None = None) -> str:
         """Write an event; its outcome once it is on the disk and applied."""
-        future = self.log_writer.put(session.number, event, wait=True)
+        future = self.log_writer.put(session.number, event, wait=True, sender=sender)
         assert future is not None
         return await future
 
@@ -125,10 +121,12 @@ class Worker:
         self._spawn(asyncio.to_thread(wipe, self.url, session.number, seq))  # takes long if the log is
 
     async def forget_client(self, session: BoardSession, client: str) -> int:
-        """Delete what is kept of a client; how many impressions."""
-        hashed = session.hash_client(client)
-        self._clients = [row for row in self._clients if row[:2] != (session.number, hashed)]
-        count: int = await self.log_writer.do(lambda store: store.forget_client(session.number, hashed))
+        """Delete which number a client has, so that what stays in the log is nobody's; how many impressions it had."""
+        hashed, now = session.hash_client(client), self.clock()
+        board = session.number
+        count: int = await self.log_writer.do(lambda store: store.forget_client(board, hashed, now, _forgotten))
+        session.forget_client(hashed)
+        await self.catch_up()
         return count
 
     async def catch_up(self) -> None:
@@ -147,7 +145,6 @@ class Worker:
 
     def _drop(self, number: int) -> None:
         session = self.numbers.pop(number, None)
-        self._clients = [row for row in self._clients if row[0] != number]
         if session is not None and self.boards.get(session.name) is session:
             del self.boards[session.name]
 
@@ -202,6 +199,7 @@ class Worker:
         if session is None:
             raise Refused(404, "the board was deleted")
         session.applied = line.seq
+        session.learn_clients(line)
         try:
             return session.board.apply(line.event)
         finally:
@@ -267,26 +265,21 @@ class Worker:
                 chores = self._spawn(self._chores(rounds))
 
     async def _chores(self, rounds: int) -> None:
-        clients, self._clients = self._clients, []
         limits = [(session.number, session.board.config.client_days) for session in self.numbers.values()]
         edges = {session.number: session.edge.seq for session in self.numbers.values()}
         now = self.clock()
 
         def chore(store: BoardStore) -> tuple[list[Key], dict[int, Edge]]:
-            if clients:
-                store.note_clients(clients)
             if rounds % 600 == 0:
                 for number, days in limits:
-                    store.forget_clients(number, now - 86_400 * days)
+                    store.forget_clients(number, now - 86_400 * days, now, _forgotten)
             return store.api_keys(), moved_edges(store, edges)
 
-        try:
+        with contextlib.suppress(Unavailable):  # the next ones do what these could not
             self.keys, moved = await self.log_writer.do(chore)
             for board, edge in moved.items():
                 if board in self.numbers:
                     self.numbers[board].edge = edge
-        except Unavailable:
-            self._clients = (clients + self._clients)[:MOST_BEHIND]
 
     def _spawn(self, work: Any) -> asyncio.Task[Any]:
         task = asyncio.get_running_loop().create_task(work)
@@ -294,6 +287,10 @@ class Worker:
         task.add_done_callback(self._tasks.discard)
         task.add_done_callback(_report)
         return task
+
+
+def _forgotten(numbers: list[int]) -> bytes:
+    return events.encode(events.Forgotten(numbers))
 
 
 def _report(task: asyncio.Task[Any]) -> None:

@@ -1,7 +1,7 @@
 """Files and stores that earlier versions wrote are read, or refused by name with what to do.
 
-Those in `old_formats` were written by the code of commit 13da9e6: a ranker, a board, and a store with a board whose log is
-whole and one whose log was shortened.
+Those in `old_formats` were written by the code of commit 13da9e6: a ranker, a board, and a store with a board whose
+log is whole and one whose log was shortened.
 """
 
 import gzip

@@ -52,6 +52,7 @@ class Sqlite:
             self._db = sqlite3.connect(path, timeout=wait, isolation_level=None, check_same_thread=False)
             self._db.execute("PRAGMA journal_mode = WAL")
             self._db.execute("PRAGMA synchronous = FULL")
+            self._db.execute("PRAGMA secure_delete = ON")  # what is forgotten is overwritten, too
             self._db.execute("PRAGMA journal_size_limit = 67108864")
         except (sqlite3.Error, OSError) as error:
             raise Unavailable(f"sqlite store {path}: {error}") from error

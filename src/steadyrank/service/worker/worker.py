@@ -121,7 +121,7 @@ class Worker:
         self._spawn(asyncio.to_thread(wipe, self.url, session.number, seq))  # takes long if the log is
 
     async def forget_client(self, session: BoardSession, client: str) -> int:
-        """Delete which number a client has, so that what stays in the log is nobody's; how many impressions it had."""
+        """Delete which number a client has: what stays in the log is nobody's. How many impressions it had."""
         hashed, now = session.hash_client(client), self.clock()
         board = session.number
         count: int = await self.log_writer.do(lambda store: store.forget_client(board, hashed, now, _forgotten))

@@ -16,11 +16,14 @@ import httpx
 import numpy as np
 
 from steadyrank.client import Client
+from steadyrank.service import host as hosts
 from steadyrank.service.app import Service
 from steadyrank.service.host import Host
 from steadyrank.service.recovery import rebuild
+from steadyrank.service.sql import Unavailable
 from steadyrank.service.store import Store
 
+hosts.TICK = 0.01  # seconds: tests wait for ticks, users do not
 ITEMS = [f"item {k}" for k in range(12)]
 
 
@@ -35,11 +38,27 @@ class Clocks:
         self.since += seconds
 
 
+async def until(condition, seconds=120.0):
+    """Wait for what another task or thread is about to bring about."""
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end
+        await asyncio.sleep(0.002)
+
+
+def wait_until(condition, seconds=30.0):
+    """`until`, where nothing else is to be done meanwhile: for services that are processes."""
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.005)
+
+
 class Local:
     """A service inside this process."""
 
     def __init__(self, host, clocks, service):
-        self.host, self.clocks = host, clocks
+        self.host, self.clocks, self.looks = host, clocks, 0
         transport = httpx.ASGITransport(app=service.app())
         self.http = httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1")
 
@@ -60,11 +79,18 @@ class Local:
         return await self.ask("POST", f"boards/{name}/feedback", {"impression": shown["impression"], **body}, code)
 
     async def quiet(self):
-        """Until everything put into the journal is applied, and time that has passed was noticed."""
-        for _ in range(3):
-            await asyncio.sleep(0.12)
-            while self.host.journal.behind:
-                await asyncio.sleep(0.01)
+        """Until the log is applied and the worker, looking at its clock, finds nothing due; or the store is away."""
+        applied = None
+        while applied != self.host.applied:
+            try:
+                await self.host.catch_up()
+                applied, looks = self.host.applied, self.looks
+                await until(lambda: self.looks > looks)  # noqa: B023  (waited for here)
+                await self.host.catch_up()
+            except Unavailable:
+                if not self.host.journal.available:
+                    return
+                applied = None
 
     def digest(self, name="b"):
         return self.host.boards[name].board.digest()
@@ -74,7 +100,12 @@ class Local:
 async def serving(url, clocks=None, seed=0):
     """A service over a store; stopped in good order at the end."""
     clocks = clocks or Clocks()
-    host = Host(url, lambda: clocks.wall, lambda: clocks.since, np.random.default_rng(seed))
+
+    def look():
+        local.looks += 1
+        return clocks.since
+
+    host = Host(url, lambda: clocks.wall, look, np.random.default_rng(seed))
     local = Local(host, clocks, Service(host))
     await host.start()
     try:

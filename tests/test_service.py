@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import steadyrank as sr
-from service_tools import ITEMS, Clocks, replayed, serving
+from service_tools import ITEMS, Clocks, replayed, serving, until
 from steadyrank.service import boards, bodies, events, store, tickets
 from steadyrank.service.bodies import explain
 from steadyrank.service.door import Door, loopback, make_key
@@ -333,6 +333,7 @@ async def test_an_item_added_at_another_worker_can_be_clicked_at_once(url):
         shown = await one.rank(candidates=["new"])
         assert (await other.answer(shown, clicked="new"))["outcome"] == "learnt"
         await one.quiet()
+        await other.quiet()
         assert one.digest() == other.digest()
 
 
@@ -387,11 +388,13 @@ async def test_a_deleted_board_is_gone_and_its_name_is_free(url):
         await local.board(settle=0)
         await local.answer(shown, code=403, clicked=None)
         await local.ask("DELETE", "boards/b")
-        await local.quiet()
-    kept = Store(url)
-    for table, count in (("events", 2), ("snapshots", 0), ("clients", 0), ("boards", 0)):
-        rows = kept.db.read(f"SELECT * FROM {table}")
-        assert len(rows) == count, (table, rows)
+        kept = Store(url)
+
+        def left():
+            return [len(kept.db.read(f"SELECT * FROM {x}")) for x in ("events", "snapshots", "clients", "boards")]
+
+        await until(lambda: left() == [2, 0, 0, 0])  # deleted in a thread
+    assert left() == [2, 0, 0, 0]
     kept.close()
 
 
@@ -411,13 +414,13 @@ async def test_clients_are_hashed_limited_and_forgotten(url):
         await local.answer(shown[2], clicked=None)
         held, other = local.host.boards["b"], local.host.boards["other"]
         assert held.hash_client("jane@example.org") != other.hash_client("jane@example.org")
-        await asyncio.sleep(1.3)
+        await until(lambda: not local.host._clients)  # taken by the worker's regular chores
         rows = await local.host.journal.do(lambda s: s.db.read("SELECT * FROM clients"))
         assert len(rows) == 3
         assert {row[1] for row in rows} == {held.hash_client("jane@example.org")}
         await local.rank(client="jane@example.org")
         assert (await local.ask("DELETE", "boards/b/clients/jane%40example.org"))["impressions"] == 3
-        await asyncio.sleep(1.3)
+        await local.host._chores(1)
         assert await local.host.journal.do(lambda s: s.db.read("SELECT * FROM clients")) == []
         await local.host.journal.do(lambda s: s.note_clients([(held.number, 1, 1, local.clocks.wall - 31 * 86_400)]))
         await local.host._chores(600)

@@ -1,6 +1,7 @@
 """What must not happen: a fault at the wrong moment that loses, doubles or blocks something."""
 
 import asyncio
+import contextlib
 import logging
 import socket
 import sqlite3
@@ -8,7 +9,7 @@ import threading
 
 import pytest
 
-from service_tools import ITEMS, Clocks, Local, replayed, serving
+from service_tools import ITEMS, Clocks, Local, replayed, serving, until
 from steadyrank.cli import main
 from steadyrank.client import Client
 from steadyrank.live import snapshots
@@ -38,6 +39,15 @@ def number_of(kept, name="b"):
     return next(n for n, (called, _) in kept.boards().items() if called == name)
 
 
+@contextlib.contextmanager
+def blind(worker, monkeypatch):
+    """Meanwhile this worker sees nothing that others write."""
+    seen, thread, real = worker.host.journal.seen, worker.host.journal._thread, Store.head
+    with monkeypatch.context() as patched:
+        patched.setattr(Store, "head", lambda kept: seen if threading.current_thread() is thread else real(kept))
+        yield
+
+
 async def test_a_stop_while_the_log_is_folded_again_forgets_no_setting(url, monkeypatch):
     async def slow(url, held):
         await asyncio.sleep(30)
@@ -47,7 +57,7 @@ async def test_a_stop_while_the_log_is_folded_again_forgets_no_setting(url, monk
         await local.board(settle=0)
         await answered(local, 10)
         change = asyncio.create_task(local.http.put("/v1/boards/b", json={"learner": "CascadeTS"}))
-        await local.quiet()
+        await until(lambda: local.host.boards["b"].board.stale)
         change.cancel()
     monkeypatch.undo()
     async with serving(url, seed=1) as local:
@@ -179,8 +189,7 @@ async def test_a_failed_start_is_logged_and_tried_again(url, monkeypatch, caplog
         async with app.router.lifespan_context(app):
             local = Local(host, Clocks(), Service(host))
             await local.ask("GET", "boards", code=503)
-            while not host.ready:
-                await asyncio.sleep(0.05)
+            await until(lambda: host.ready)
             assert (await local.ask("GET", "boards"))["boards"] == []
             await local.http.aclose()
     assert "a bad day" in caplog.text
@@ -298,19 +307,12 @@ async def test_a_worker_that_was_away_while_the_log_was_shortened_reads_it_again
     async with serving(url) as local, serving(url, seed=5) as other:
         await local.board(settle=0)
         await other.quiet()
-        stuck = other.host.journal.seen
-        real = Store.head
-        monkeypatch.setattr(Store, "head", lambda self: stuck)  # the other worker sees nothing new
-        await answered(local, 50)
-        kept = Store(url)
-        monkeypatch.setattr(Store, "head", real)
-        async_compact = compact(kept, 0.0, 10)
-        assert async_compact["b"] > 0
-        kept.close()
-        for _ in range(100):
-            await asyncio.sleep(0.1)
-            if other.host.ready and other.host.boards["b"].board.answers == 50:
-                break
+        with blind(other, monkeypatch):
+            await answered(local, 50)
+            kept = Store(url)
+            assert compact(kept, 0.0, 10)["b"] > 0
+            kept.close()
+        await until(lambda: other.host.ready and other.host.boards["b"].board.answers == 50)
         assert other.digest() == local.digest()
 
 
@@ -325,11 +327,9 @@ async def test_a_long_log_of_others_is_caught_up_with_in_parts(url, monkeypatch)
     async with serving(url) as local, serving(url, seed=5) as other:
         await local.board(settle=0)
         await other.quiet()
-        stuck, head = other.host.journal.seen, Store.head
-        monkeypatch.setattr(Store, "head", lambda self: stuck)  # neither sees anything that others wrote
-        await answered(local, 40)
-        monkeypatch.setattr(Host, "deliver", deliver)
-        monkeypatch.setattr(Store, "head", head)
+        with blind(other, monkeypatch):
+            await answered(local, 40)
+            monkeypatch.setattr(Host, "deliver", deliver)
         shown = await other.rank()
         assert (await other.answer(shown, clicked=None))["outcome"] == "learnt"  # after all of them
         assert other.host.boards["b"].board.answers == 41
@@ -356,10 +356,7 @@ async def test_a_store_that_fails_while_the_log_is_read_loses_no_event(url, monk
         monkeypatch.setattr(Store, name, failing)
         await local.board(settle=0)
         await answered(local, 20)
-        for _ in range(200):
-            if "b" in other.host.boards and other.host.boards["b"].board.answers == 20:
-                break
-            await asyncio.sleep(0.05)
+        await until(lambda: "b" in other.host.boards and other.host.boards["b"].board.answers == 20)
         assert len(failures) == 3
         assert other.digest() == local.digest()
 
@@ -556,8 +553,7 @@ async def test_upkeep_that_fails_is_tried_again_and_a_stop_ends_it(url, caplog):
         host = Host(url)
         app = Service(host, upkeep, every=0.05).app()
         async with app.router.lifespan_context(app):
-            while len(calls) < 2:
-                await asyncio.sleep(0.05)
+            await until(lambda: len(calls) == 2)
     assert caplog.records[0].fields == {"why": "no memory for a process"}
 
 

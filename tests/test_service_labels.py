@@ -4,7 +4,6 @@ import asyncio
 import itertools
 import shutil
 import threading
-import time
 
 import hypothesis.strategies as st
 import numpy as np
@@ -13,7 +12,7 @@ from hypothesis import given
 
 import steadyrank as sr
 from memories import digest_of
-from service_tools import ITEMS, Server, replayed, serving
+from service_tools import ITEMS, Server, replayed, serving, until, wait_until
 from steadyrank.service import events, recovery
 from steadyrank.service.boards import Board
 from steadyrank.service.labels import Label, Labels, Spans, lay
@@ -48,8 +47,7 @@ async def unlabel(local, number, code=200, name="b"):
 
 async def steady(local, name="b"):
     """Until the log is folded again."""
-    while local.host.boards[name].refolding is not None:
-        await asyncio.sleep(0.005)
+    await until(lambda: local.host.boards[name].refolding is None)
 
 
 def memory(local, name="b"):
@@ -297,7 +295,7 @@ async def test_lists_are_given_out_while_the_log_is_folded_again(url, monkeypatc
         await answered(local, 5)
         await local.ask("POST", "boards/b/labels", {"start": 22, "end": 22, "label": "fraud"})
         change = asyncio.create_task(local.ask("PUT", "boards/b", {"learner": "CascadeTS"}))
-        await local.quiet()
+        await until(lambda: local.host.boards["b"].board.latest.learner == "CascadeTS")
         await answered(local, 5)
         go_on.set()
         await change
@@ -621,7 +619,7 @@ def test_a_client_labels(url, tmp_path):
     client.feedback_batch({"board": "b", "impression": s.impression, "clicked": s.items[0]} for s in shown)
     assert client.label("b", 5, 9, "fraud") == 1
     assert client.labels("b") == [{"number": 1, "start": 5, "end": 9, "label": "fraud"}]
-    until(lambda: not client.watch("b")["stale"])
+    wait_until(lambda: not client.watch("b")["stale"])
     assert sum(item["looks"] for item in client.state("b")["items"]) == 15
     size = client.export("b", tmp_path / "b.jsonl")
     assert (tmp_path / "b.jsonl").stat().st_size == size
@@ -637,10 +635,3 @@ def test_a_client_labels(url, tmp_path):
     other = Store(f"sqlite:///{tmp_path}/other.db")
     assert bring_in(other, tmp_path / "b.jsonl", None)[0] == "b"
     other.close()
-
-
-def until(condition, seconds=30.0):
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.005)

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invariant, rule
 from schemathesis.specs.openapi.checks import positive_data_acceptance
 
-from service_tools import Clocks, Server, replayed, serving
+from service_tools import Clocks, Server, replayed, serving, until
 from steadyrank.service import openapi
 from steadyrank.service.tickets import open_sealed
 
@@ -168,8 +168,7 @@ class BoardModel(RuleBasedStateMachine):
 
     async def _steady(self):
         """Until the log is folded again."""
-        while self.held().refolding is not None:
-            await asyncio.sleep(0.005)
+        await until(lambda: self.held().refolding is None)
 
     @invariant()
     def the_counts_agree(self):

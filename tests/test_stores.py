@@ -15,7 +15,7 @@ import psycopg
 import pytest
 
 import steadyrank as sr
-from service_tools import ITEMS, Server, replayed
+from service_tools import ITEMS, Server, replayed, wait_until
 from steadyrank.client import Client
 from steadyrank.service import events
 from steadyrank.service.moving import compact
@@ -204,7 +204,7 @@ def test_workers_on_one_database_agree(database, tmp_path):
         server.wait()
     clients = [server.client() for server in servers]
     clients[0].put_board("b", items=ITEMS, length=4, settle=0)
-    until(lambda: all(client.boards() for client in clients))
+    wait_until(lambda: all(client.boards() for client in clients))
     crowd = Crowd([server.address for server in servers], threads=6)
     time.sleep(4.0)
     clients[1].add_items("b", ["another"])
@@ -212,7 +212,7 @@ def test_workers_on_one_database_agree(database, tmp_path):
     time.sleep(2.0)
     clients[0].retire_item("b", ITEMS[0])
     crowd.end()
-    until(lambda: len({str(client.state("b")) for client in clients}) == 1)
+    wait_until(lambda: len({str(client.state("b")) for client in clients}) == 1)
     state = clients[0].state("b")
     assert state["board"]["answers"] == len(crowd.acknowledged)
     assert state["board"]["learner"] == "CascadeTS"
@@ -223,7 +223,7 @@ def test_workers_on_one_database_agree(database, tmp_path):
         before = clients[(i + 1) % 3].board("b")["answers"]
         clients[i % 3].feedback("b", shown.impression, clicked=None)
         begin = time.monotonic()
-        until(lambda i=i, before=before: clients[(i + 1) % 3].board("b")["answers"] > before)
+        wait_until(lambda i=i, before=before: clients[(i + 1) % 3].board("b")["answers"] > before)
         lags.append(time.monotonic() - begin)
     assert sorted(lags)[-3] < 0.25, lags  # two of twenty may fall into a busy moment of the machine
     for server in servers:
@@ -244,7 +244,7 @@ def test_labels_hold_on_every_store_whatever_is_killed(url, tmp_path):
     server.kill()  # while the log is being folded again, most of the time
     server.start()
     client = server.wait().client()
-    until(lambda: not client.watch("b")["stale"])
+    wait_until(lambda: not client.watch("b")["stale"])
     state = client.state("b")
     assert sum(item["looks"] for item in state["items"]) == 2 * (290 - 100 - 10)
     for s in shown[290:]:  # open when they were labelled
@@ -253,7 +253,7 @@ def test_labels_hold_on_every_store_whatever_is_killed(url, tmp_path):
     assert sum(point["fraud"] for point in watched["timeline"]["points"]) == 100 + 20
     assert [label["number"] for label in watched["labels"]] == [1, 2]
     client.unlabel("b", 1)
-    until(lambda: not client.watch("b")["stale"])
+    wait_until(lambda: not client.watch("b")["stale"])
     assert sum(item["looks"] for item in client.state("b")["items"]) == 2 * 280
     assert server.stop() == 0
     digest = replayed(url)
@@ -279,7 +279,7 @@ def test_workers_on_one_database_agree_on_labels(database, tmp_path):
     servers = [Server(url, tmp_path / f"log{i}") for i in range(2)]
     clients = [server.wait().client() for server in servers]
     clients[0].put_board("b", items=ITEMS, length=4, settle=0)
-    until(lambda: all(client.boards() for client in clients))
+    wait_until(lambda: all(client.boards() for client in clients))
     crowd = Crowd([server.address for server in servers], threads=4)
 
     def ask(i):
@@ -287,32 +287,25 @@ def test_workers_on_one_database_agree_on_labels(database, tmp_path):
             return client.label("b", 10 * i + 1, 10 * i + 15, ("fraud", "honest")[i // 2 % 2])
 
     try:
-        until(lambda: len(crowd.acknowledged) > 200)
+        wait_until(lambda: len(crowd.acknowledged) > 200)
         with concurrent.futures.ThreadPoolExecutor(2) as pool:
             numbers = list(pool.map(ask, range(8), timeout=60))
         clients[1].unlabel("b", numbers[0])
         clients[0].unlabel("b", numbers[5])
         more = len(crowd.acknowledged) + 100
-        until(lambda: len(crowd.acknowledged) > more)
+        wait_until(lambda: len(crowd.acknowledged) > more)
     finally:
         crowd.end()
     assert sorted(numbers) == list(range(1, 9))
     assert not crowd.refused
-    until(lambda: not any(client.watch("b")["stale"] for client in clients))
-    until(lambda: len({str(client.state("b")) for client in clients}) == 1)
+    wait_until(lambda: not any(client.watch("b")["stale"] for client in clients))
+    wait_until(lambda: len({str(client.state("b")) for client in clients}) == 1)
     assert clients[0].labels("b") == clients[1].labels("b")
     assert len(clients[0].labels("b")) == 6
     for server in servers:
         assert server.stop() == 0
     assert replayed(url)
     assert "divergence" not in "".join((tmp_path / f"log{i}").read_text() for i in range(2))
-
-
-def until(condition, seconds=30.0):
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.005)
 
 
 def command(*words, url, code=0):
@@ -420,7 +413,7 @@ def test_keys_from_the_command_line(tmp_path):
             return True
         return False
 
-    until(closed)
+    wait_until(closed)
     assert server.stop() == 0
     text = pathlib.Path(server.log).read_text()
     assert key.split(".")[2] not in text

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import steadyrank as sr
-from service_tools import ITEMS, Clocks, replayed, serving, sql
+from service_tools import ITEMS, Clocks, replayed, serving, sql, until
 from steadyrank.service.board import events
 from steadyrank.service.board.board import Board
 from steadyrank.service.board.config import RANGES, Config

@@ -1,14 +1,11 @@
 """Routes for people who watch a board: labels, what a page shows, the board as a file."""
 
 import asyncio
-import tempfile
-from typing import BinaryIO
 
 from ...refusals import Refused
 from ...views import View
 from ..board.labels import Label
 from ..board.watch_summary import summarize
-from ..storage import open_store
 from ..worker import reconfigure, transfer
 from . import schemas
 from .route import Call, File, describe
@@ -79,21 +76,4 @@ async def export(call: Call) -> File:
     """The board with its log, as a file for `steadyrank import`; without the secret that signs impression ids."""
     async with call.worker.exporting:
         name = call.worker.find(call.board).name
-        return File(f"{name}.jsonl", await asyncio.to_thread(_write_file, call.worker.url, name))
-
-
-def _write_file(url: str, name: str) -> BinaryIO:
-    """A file without a name that holds the board: read at one moment, and gone when it is closed."""
-    store = open_store(url)
-    file = tempfile.TemporaryFile()  # noqa: SIM115
-    try:
-        if not any(called == name for called, _ in store.boards().values()):
-            raise Refused(404, f"no board {name!r}")  # another worker deleted it
-        for line in transfer.lines(store, name, False):
-            file.write(line.encode())
-    except BaseException:
-        file.close()
-        raise
-    finally:
-        store.close()
-    return file
+        return File(f"{name}.jsonl", await asyncio.to_thread(transfer.export_unnamed, call.worker.url, name))

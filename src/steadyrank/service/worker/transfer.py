@@ -9,13 +9,15 @@ import base64
 import hashlib
 import json
 import pathlib
+import tempfile
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, BinaryIO
 
 import msgspec
 
 from ...files import replacing
 from ...live import archive
+from ...refusals import Refused
 from ..board.board import Board, check_name
 from ..board.events import AnyEvent, Created, decode, encode
 from ..storage import BoardStore, open_store
@@ -44,6 +46,23 @@ def export(store: BoardStore, name: str, path: pathlib.Path, with_secret: bool, 
             if count > 0 and count % 1_000 == 0:
                 told(count)
     return count
+
+
+def export_unnamed(url: str, name: str) -> BinaryIO:
+    """A file without a name that holds a board without its secret: read at one moment, gone when it is closed."""
+    store = open_store(url)
+    file = tempfile.TemporaryFile()  # noqa: SIM115
+    try:
+        if not any(called == name for called, _ in store.boards().values()):
+            raise Refused(404, f"no board {name!r}")  # another worker deleted it
+        for line in lines(store, name, False):
+            file.write(line.encode())
+    except BaseException:
+        file.close()
+        raise
+    finally:
+        store.close()
+    return file
 
 
 def lines(store: BoardStore, name: str, with_secret: bool) -> Iterator[str]:

@@ -58,15 +58,17 @@ class Given(NamedTuple):
         """The answer to a list of these items, from the top; refused with 422 where it does not fit them."""
         if self.clicks is not None:
             return _bits(len(items), self.clicks, self.examined)
-        position = self.position
+        if self.item is None and self.position is None:
+            return Answer(np.zeros(len(items), np.bool_), len(items))
         if self.item is not None:
             if not isinstance(self.item, str) or self.item not in items:
                 raise Refused(422, f"item {self.item!r:.80} was not shown")
             position = items.index(self.item) + 1
-        if position is None:
-            return Answer(np.zeros(len(items), np.bool_), len(items))
-        position = _whole("position", position, 1, len(items))
-        return at(len(items), [position - 1], position)
+        else:
+            position = _whole("position", self.position, 1, len(items))
+        clicks: Bools = np.zeros(len(items), np.bool_)
+        clicks[position - 1] = True
+        return Answer(clicks, position)
 
 
 def given(

@@ -91,7 +91,7 @@ class Ranker:
             number = self._impressions.shown(visit, ranking, note)
             for delay in self._delays:
                 delay.note(self._clock(), number)
-            return Shown(number, tuple(self._learner_state.items_at(ranking)))
+            return Shown(number, tuple(self._learner_state.items_at(ranking.tolist())))
 
     def feedback(
         self,
@@ -114,7 +114,7 @@ class Ranker:
                 raise Refused(422, f"an impression's id is a whole number, not {shown!r}")
             place = self._impressions.find(shown)
             ranking = self._impressions.ranking[place, : self._impressions.size[place]]
-            items = self._learner_state.items_at(ranking)
+            items = self._learner_state.items_at(ranking.tolist())
             said = answers.given(
                 answers.IN_PROCESS, clicked=clicked, position=position, clicks=clicks, examined=examined
             )

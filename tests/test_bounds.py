@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 import steadyrank as sr
 from steadyrank.contract import NOTE_EXTRA, Problem, Visit, call_rank, call_update, make
 from steadyrank.indices.bounds import ALIKE, LAST, POOL, REACH, SURE, Bounds, keep
-from steadyrank.indices.kl_lines import draw_line
+from steadyrank.indices.kl_lines import Tangents, draw_line
 from steadyrank.indices.ranks import hold, rank_by_bounds
-from steadyrank.indices.shortlist import at_least, gather
+from steadyrank.indices.shortlist import Candidates, Moment, at_least, gather
 from steadyrank.indices.tied_at_cap import draw_places
-from steadyrank.kernels import kl_upper, rank_by_index
+from steadyrank.kernels import LOG_CLOCK, IndexTable, kl_upper, rank_by_index
 
 INDEX_LEARNERS = {
     "CascadeUCB1": {}, "CascadeKLUCB": {}, "CascadeUCBV": {}, "TimeBlocks": {}, "MUCBV": {"corruption": 0},
@@ -103,25 +103,25 @@ def test_places_are_those_of_a_shuffle(total, uniforms):
     assert places.tolist() == shuffled
 
 
-def table(n_items, seed):
+def table(n_items, seed, cap=1.0):
     rng = np.random.default_rng(seed)
     looks = rng.integers(1, 400, n_items)
     mean = np.round(rng.random(n_items), 1)  # many ties
-    return looks, mean, 2 * np.sqrt(mean * (1 - mean) / looks), 6 / looks
+    return IndexTable(looks, mean, 2 * np.sqrt(mean * (1 - mean) / looks), 6 / looks, cap, LOG_CLOCK)
 
 
 @pytest.mark.parametrize("cap", [0.3, 0.9, 1.0, np.inf])
 @pytest.mark.parametrize("n_items", [7, 500, 3_001])
 def test_lists_at_and_below_the_cap(cap, n_items):
     for seed in range(30):
-        index = table(n_items, seed)
+        index = table(n_items, seed, cap)
         ranking, plain, note = np.arange(5), np.arange(5), np.zeros(5 + NOTE_EXTRA)
         bounds, guess = Bounds.create(n_items), np.random.default_rng(seed).random()
-        keep(bounds, *index, cap, 0, 5_000, ranking, 5, guess)
+        keep(bounds, index, 5_000, ranking, 5, guess)
         allowed = np.ones(n_items, np.bool_)
         for t in (5_001, 5_004, 5_006, 5_012, 4_000):
-            rank_by_bounds(bounds, *index, t, 1, cap, allowed, ranking, note, np.random.default_rng(t))
-            rank_by_index(*index, t, 1, cap, allowed, plain, np.random.default_rng(t))
+            rank_by_bounds(bounds, index, t, 1, allowed, ranking, note, np.random.default_rng(t))
+            rank_by_index(index, t, 1, allowed, plain, np.random.default_rng(t))
             assert ranking.tolist() == plain.tolist()
             assert not note.any()
 
@@ -134,16 +134,16 @@ def test_a_large_tie_below_the_cap_is_counted_not_gathered(cap, better):
     looks = np.full(600, 80)
     mean = np.where(rng.random(600) < 0.6, 0.0, -0.2)  # 360 alike, the others never in sight
     mean[rng.permutation(600)[:better]] = 0.2 + 0.01 * rng.integers(0, 4, better)  # with ties among themselves
-    index = looks, mean, np.full(600, 0.01), 6.0 / looks
+    index = IndexTable(looks, mean, np.full(600, 0.01), 6.0 / looks, cap, LOG_CLOCK)
     ranking, plain, note = np.arange(10), np.arange(10), np.zeros(10 + NOTE_EXTRA)
     bounds, allowed = Bounds.create(600), np.ones(600, np.bool_)
-    keep(bounds, *index, cap, 0, 5_000, ranking, 10, 0.0)
+    keep(bounds, index, 5_000, ranking, 10, 0.0)
     assert bounds.marks[ALIKE] == 1.0
     assert bounds.window[SURE] > 300
     for t in range(5_001, 5_008):
         for mask in (allowed, np.arange(600) % 7 > 0):
-            rank_by_bounds(bounds, *index, t, 1, cap, mask, ranking, note, np.random.default_rng(t))
-            rank_by_index(*index, t, 1, cap, mask, plain, np.random.default_rng(t))
+            rank_by_bounds(bounds, index, t, 1, mask, ranking, note, np.random.default_rng(t))
+            rank_by_index(index, t, 1, mask, plain, np.random.default_rng(t))
             assert ranking.tolist() == plain.tolist()
 
 
@@ -158,36 +158,35 @@ def test_long_lists(length):
     index = table(700, 5)
     ranking, plain, note = np.arange(length), np.arange(length), np.zeros(length + NOTE_EXTRA)
     bounds, allowed = Bounds.create(700), np.ones(700, np.bool_)
-    keep(bounds, *index, 1.0, 0, 5_000, ranking, length, 0.0)
-    rank_by_bounds(bounds, *index, 5_002, 1, 1.0, allowed, ranking, note, np.random.default_rng(0))
-    rank_by_index(*index, 5_002, 1, 1.0, allowed, plain, np.random.default_rng(0))
+    keep(bounds, index, 5_000, ranking, length, 0.0)
+    rank_by_bounds(bounds, index, 5_002, 1, allowed, ranking, note, np.random.default_rng(0))
+    rank_by_index(index, 5_002, 1, allowed, plain, np.random.default_rng(0))
     assert ranking.tolist() == plain.tolist()
 
 
 def test_few_items_are_evaluated():
     """Of 5,000 items a few hundred are in the pool, and a few dozen are compared."""
-    looks, level, root, linear = table(5_000, 1)
-    level = np.random.default_rng(0).random(5_000)
+    index = table(5_000, 1, np.inf)._replace(level=np.random.default_rng(0).random(5_000))
     s, lt = np.sqrt(np.log(9_001)), np.log(9_001)
-    value = level + root * s + linear * lt
+    value = index.level + index.root * s + index.linear * lt
     order = np.argsort(-value)
     bounds = Bounds.create(5_000)
-    keep(bounds, looks, level, root, linear, np.inf, 0, 9_000, order[:10], 10, value[order[20]])
+    keep(bounds, index, 9_000, order[:10], 10, value[order[20]])
     size = bounds.window[POOL]
     assert size < 500
-    items, values = np.zeros(512, np.int64), np.zeros(512)
-    index = level, root, linear, s, lt, 0.0, np.inf
-    everything = np.ones(5_000, np.bool_)
-    found = gather(bounds.pool, size, bounds.marks[REACH], value[order[20]], *index, everything, 10, items, values)
-    assert set(order[:10]) <= set(items[:found])
-    assert found == 21
+    found = Candidates(np.zeros(512, np.int64), np.zeros(512), np.zeros(513, np.int64), np.zeros(512, np.int64))
+    now, everything = Moment(s, lt, 0.0), np.ones(5_000, np.bool_)
+    n = gather(bounds.pool[:size], bounds.marks[REACH], value[order[20]], index, now, everything, 10, found)
+    assert set(order[:10]) <= set(found.items[:n])
+    assert n == 21
 
 
 @given(n=st.integers(1, 10_000), share=st.floats(0.0, 1.0), start=st.floats(0.7, 12.0), growth=st.floats(0.0, 6.0))
 def test_the_kl_index_lies_between_its_tangent_and_the_bound_of_its_bend(n, share, start, growth):
     clicks = round(share * n)
-    level, root, linear = np.zeros(1), np.zeros(1), np.zeros(1)
-    draw_line(n, clicks, level, root, linear, 0, start, kl_upper(clicks / n, n, start))
+    kl = Tangents.create(1)
+    kl.looks[0], kl.clicks[0] = n, clicks
+    draw_line(kl, 0, start, kl_upper(clicks / n, n, start))
     later = kl_upper(clicks / n, n, start + growth)
-    above = level[0] + linear[0] * (start + growth)
-    assert at_least(above, root[0], growth**2 + 1e-300) <= later <= above
+    above = kl.level[0] + kl.linear[0] * (start + growth)
+    assert at_least(above, kl.root[0], growth**2 + 1e-300) <= later <= above

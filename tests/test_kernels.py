@@ -63,12 +63,12 @@ def test_ucbv_index_by_hand():
 
 def test_capped_items_tie_and_least_seen_items_go_first():
     looks = np.array([10, 200, 10, 3])
-    level, root, linear = np.full(4, 0.9), np.zeros(4), 6.0 / looks
+    table = kernels.IndexTable(looks, np.full(4, 0.9), np.zeros(4), 6.0 / looks, 1.0, kernels.LOG_CLOCK)
     allowed = np.ones(4, np.bool_)
     firsts = set()
     for seed in range(40):
         ranking = np.zeros(3, np.int64)
-        kernels.rank_by_index(looks, level, root, linear, 50, 5, 1.0, allowed, ranking, np.random.default_rng(seed))
+        kernels.rank_by_index(table, 50, 5, allowed, ranking, np.random.default_rng(seed))
         assert ranking[0] == 3
         firsts.add(tuple(ranking[1:].tolist()))
     assert {(0, 2), (2, 0)} <= firsts  # both at the cap
@@ -79,7 +79,14 @@ def test_capped_items_tie_and_least_seen_items_go_first():
 def test_the_clock_starts_at_log_2(t):
     ranking = np.zeros(1, np.int64)
     args = np.array([1, 1]), np.array([0.0, 0.1]), np.array([1.0, 0.0]), np.array([0.0, 1.0])
-    kernels.rank_by_index(*args, t, 1, np.inf, np.ones(2, np.bool_), ranking, np.random.default_rng(0))
+    kernels.rank_by_index(
+        kernels.IndexTable(*args, np.inf, kernels.LOG_CLOCK),
+        t,
+        1,
+        np.ones(2, np.bool_),
+        ranking,
+        np.random.default_rng(0),
+    )
     assert ranking[0] == 0  # sqrt(log 2) = 0.8326 beats 0.1 + log 2 = 0.7931
 
 

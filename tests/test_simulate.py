@@ -108,7 +108,7 @@ class Fidgets(sr.adversaries()["Honest"]):
 
     def corrupt(self, visit, ranking, clicks, examined, rng):
         rng.random()
-        return 0.0, examined
+        return 0.0, examined, visit.client
 
 
 def test_users_adversary_and_learner_draw_from_streams_of_their_own():

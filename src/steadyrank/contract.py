@@ -21,6 +21,7 @@ from .settings import closest
 
 __all__ = [
     "ANYONE",
+    "LATE",
     "NOTE_EXTRA",
     "Bools",
     "Counts",
@@ -34,7 +35,8 @@ __all__ = [
     "memory",
 ]
 
-NOTE_EXTRA = 4  # a note has this many places more than the list; its last one belongs to the live side
+NOTE_EXTRA = 4  # a note has this many places more than the list
+LATE = -1  # its last place belongs to the live side: 1 if the answer came late, out of its order
 ANYONE = -1  # the client of a visit when nobody says who came
 
 

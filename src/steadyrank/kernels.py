@@ -1,12 +1,17 @@
 """Shared arithmetic: the best places of an index, counting bits, confidence indices, KL bounds, cascades."""
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 
 from ._jit import kernel, uncounted
+from .arrays import Floats, Ints
 
 __all__ = [
+    "KL_CLOCK",
+    "LOG_CLOCK",
+    "IndexTable",
     "any_click",
     "arrange",
     "cascade_like",
@@ -25,6 +30,8 @@ __all__ = [
     "top_allowed",
     "value_of",
 ]
+
+LOG_CLOCK, KL_CLOCK = range(2)  # sqrt(log t) and log t; 0 and KL-UCB's log t + 3 log log t
 
 
 @uncounted
@@ -123,35 +130,46 @@ def top_allowed(index, allowed, ranking, rng):
     top(masked, ranking, rng)
 
 
+class IndexTable(NamedTuple):
+    """What the items' indices are made of: `min(level + root s + linear l, cap)`, s and l of the round."""
+
+    looks: Ints  # [K]
+    level: Floats  # [K]
+    root: Floats  # [K]
+    linear: Floats  # [K]
+    cap: float  # infinite: none
+    clock: int  # which s and l: LOG_CLOCK or KL_CLOCK
+
+
 @uncounted
-def value_of(level, root, linear, k, s, lt, cap):
-    """Item k's index `min(level + root s + linear lt, cap)`, s = sqrt(lt).
+def value_of(table, k, s, lt):
+    """Item k's index, s = sqrt(lt).
 
     The time part of UCB1 and UCB-V separates this way, so `root` and `linear` change only with an item's own
     feedback. Rounding is monotone: with root and linear at least 0, a larger lt never gives a smaller value.
     """
-    return min(level[k] + root[k] * s + linear[k] * lt, cap)
+    return min(table.level[k] + table.root[k] * s + table.linear[k] * lt, table.cap)
 
 
 @kernel
-def place_index(looks, level, root, linear, lt, least, cap, allowed, ranking, uniforms):
+def place_index(table, lt, least, allowed, ranking, uniforms):
     """Rank by `value_of`; items seen fewer than `least` times go first. O(K)."""
     s = math.sqrt(lt)
-    index = np.empty(looks.size)
-    for k in range(looks.size):
-        v = value_of(level, root, linear, k, s, lt, cap)
-        v = np.inf if looks[k] < least else v
+    index = np.empty(table.looks.size)
+    for k in range(index.size):
+        v = value_of(table, k, s, lt)
+        v = np.inf if table.looks[k] < least else v
         index[k] = v if allowed[k] else -np.inf
     arrange(index, ranking, uniforms)
 
 
 @kernel
-def rank_by_index(looks, level, root, linear, t, least, cap, allowed, ranking, rng):
+def rank_by_index(table, t, least, allowed, ranking, rng):
     """`place_index` at round t with `ranking.size` uniforms from `rng`; the clock is log(max(t, 2))."""
     uniforms = np.empty(ranking.size)
     for p in range(ranking.size):
         uniforms[p] = rng.random()
-    place_index(looks, level, root, linear, math.log(max(t, 2)), least, cap, allowed, ranking, uniforms)
+    place_index(table, math.log(max(t, 2)), least, allowed, ranking, uniforms)
 
 
 @uncounted

@@ -18,15 +18,17 @@ from .settings import choice, flag, whole
 from .users import ALL as USERS
 from .views import View
 
+BITS, ON_BEST = range(2)  # places of `lies`: false bits, and those about items of the best list
+
 
 @kernel
 def count_lies(truth, clicks, examined, ranking, best, lies):
     """Add to `lies` the shown bits that are not what the user would have done, and those on the best items."""
     for p in range(examined):
         if clicks[p] != truth[p]:
-            lies[0] += 1
+            lies[BITS] += 1
             for q in range(best.size):
-                lies[1] += 1 if ranking[p] == best[q] else 0
+                lies[ON_BEST] += 1 if ranking[p] == best[q] else 0
 
 
 @Dispatcher
@@ -162,7 +164,7 @@ def simulate(
             raise
     *curves, views = zip(*(job.result() for job in jobs), strict=True)
     regret, spent, lies = (np.array(part) for part in curves)
-    return Run(learner_class.__name__, chosen, rounds, regret, spent, lies[:, 0], lies[:, 1], views)
+    return Run(learner_class.__name__, chosen, rounds, regret, spent, lies[:, BITS], lies[:, ON_BEST], views)
 
 
 def _check_attraction(attraction: Sequence[float] | Floats) -> Floats:

@@ -16,7 +16,7 @@ import numpy as np
 
 from .._jit import borrowed, uncounted
 from ..arrays import Counts, Floats, Ints
-from ..kernels import value_of
+from ..kernels import KL_CLOCK, value_of
 from .shortlist import MORE, count_reaching
 from .tied_at_cap import ITEMS
 
@@ -64,28 +64,28 @@ def forget(bounds):
 
 @uncounted
 def time_parts(t, clock):
-    """The s and the l of a round: sqrt(log t) and log t, at least log 2 (clock 0), or 0 and KL-UCB's l (clock 1).
+    """The s and the l of a round by a clock of `kernels`; log t is at least log 2.
 
     KL-UCB's is log t + 3 log log t (Garivier and Cappe 2011).
     """
     lt = math.log(max(t, 2))
-    return (0.0, lt + 3.0 * max(math.log(lt), 0.0)) if clock else (math.sqrt(lt), lt)
+    return (0.0, lt + 3.0 * max(math.log(lt), 0.0)) if clock == KL_CLOCK else (math.sqrt(lt), lt)
 
 
 @uncounted
-def look_ahead(level, root, linear, k, cap, marks):
+def look_ahead(table, k, marks):
     """Item k's index at the end of the window, infinite if it belongs to the tie: at the cap already, or alike."""
-    then = value_of(level, root, linear, k, marks[S1], marks[L1], cap)
+    then = value_of(table, k, marks[S1], marks[L1])
     if marks[ALIKE] > 0.0:
-        if level[k] == marks[LEVEL] and root[k] == marks[ROOT] and linear[k] == marks[LINEAR]:
+        if table.level[k] == marks[LEVEL] and table.root[k] == marks[ROOT] and table.linear[k] == marks[LINEAR]:
             return np.inf
-    elif then >= cap and value_of(level, root, linear, k, marks[S0], marks[L0], cap) >= cap:
+    elif then >= table.cap and value_of(table, k, marks[S0], marks[L0]) >= table.cap:
         return np.inf
     return then
 
 
 @uncounted
-def keep(bounds, looks, level, root, linear, cap, clock, t, ranking, examined, guess):
+def keep(bounds, table, t, ranking, examined, guess):
     """After an update at round t that changed the examined items: make the bounds right for the rounds to come.
 
     `guess` is what the rank returned. About O(sqrt(d K)), and O(K) once every thousandth of t.
@@ -93,13 +93,13 @@ def keep(bounds, looks, level, root, linear, cap, clock, t, ranking, examined, g
     ahead, sure, pool, window, marks = bounds
     marks[GUESS] = guess
     if t >= window[LAST]:
-        renew(bounds, looks, level, root, linear, cap, clock, t + 1, ranking.size)
+        renew(bounds, table, t + 1, ranking.size)
         return
     d = ranking.size
     were, gone, outside = counts_tie(bounds), 0, -np.inf
     for p in range(examined):
         k = ranking[p]
-        before, now = ahead[k], look_ahead(level, root, linear, k, cap, marks)
+        before, now = ahead[k], look_ahead(table, k, marks)
         ahead[k] = now
         if (now == np.inf) != (before == np.inf):
             change = 1 if now == np.inf else -1
@@ -114,25 +114,25 @@ def keep(bounds, looks, level, root, linear, cap, clock, t, ranking, examined, g
     marks[REACH] = max(marks[REACH], np.nextafter(outside, np.inf))
     tied = window[SURE] >= d
     if tied != were or (not tied and window[POOL] - window[STALE] < min(d + 3 * MORE, ahead.size)):
-        refill(bounds, level, root, linear, cap, d)
+        refill(bounds, table, d)
     elif window[STALE] > (0 if tied else window[POOL] // _STALE):
         drop(ahead, pool, window, marks)
 
 
 @uncounted
-def renew(bounds, looks, level, root, linear, cap, clock, first, d):
+def renew(bounds, table, first, d):
     """Bound all items from round `first` on."""
     ahead, window, marks = bounds.ahead, bounds.window, bounds.marks
     last = first + first // _WINDOW + _SHORTEST
-    marks[S0], marks[L0] = time_parts(first, clock)
-    marks[S1], marks[L1] = time_parts(last, clock)
+    marks[S0], marks[L0] = time_parts(first, table.clock)
+    marks[S1], marks[L1] = time_parts(last, table.clock)
     marks[ALIKE] = 0.0
-    fewest = looks[0]
+    fewest = table.looks[0]
     for k in range(ahead.size):
-        ahead[k] = look_ahead(level, root, linear, k, cap, marks)
-        fewest = min(fewest, looks[k])
+        ahead[k] = look_ahead(table, k, marks)
+        fewest = min(fewest, table.looks[k])
     window[FIRST], window[LAST], window[FEWEST] = first, last, fewest
-    refill(bounds, level, root, linear, cap, d)
+    refill(bounds, table, d)
 
 
 @uncounted
@@ -187,21 +187,21 @@ def insert(pool, window, k):
 
 
 @uncounted
-def refill(bounds, level, root, linear, cap, d):
+def refill(bounds, table, d):
     """Choose the pool anew: about sqrt(d K) items, or those that may beat the items of a large tie."""
     ahead, pool, window, marks = bounds.ahead, bounds.pool, bounds.window, bounds.marks
     if marks[ALIKE] > 0.0:
         marks[ALIKE] = 0.0
         for k in range(ahead.size):
-            ahead[k] = look_ahead(level, root, linear, k, cap, marks)
+            ahead[k] = look_ahead(table, k, marks)
     count_sure(bounds)
     if window[SURE] >= d:
-        marks[FLOOR], marks[CEILING] = cap, LARGEST
+        marks[FLOOR], marks[CEILING] = table.cap, LARGEST
     else:
         wanted = min(max(d + 2 * MORE, int(0.6 * math.sqrt(d * ahead.size))), ahead.size - window[SURE])
         marks[FLOOR], marks[CEILING] = choose_floor(ahead, marks[FLOOR], wanted), np.inf
         if count_reaching(ahead, marks[FLOOR]) > 4 * wanted:
-            find_tie(bounds, level, root, linear, cap, wanted)
+            find_tie(bounds, table, wanted)
     n, outside = 0, -np.inf
     for k in range(ahead.size):
         pool[n] = k
@@ -212,25 +212,25 @@ def refill(bounds, level, root, linear, cap, d):
 
 
 @uncounted
-def find_tie(bounds, level, root, linear, cap, wanted):
+def find_tie(bounds, table, wanted):
     """Too many bounds reach the floor: count those apart that are alike, if most of them are."""
     ahead, marks = bounds.ahead, bounds.marks
     k = 0
     for i in range(ahead.size):
         if ahead[i] >= marks[FLOOR] and (ahead[k] < marks[FLOOR] or ahead[i] < ahead[k]):
             k = i
-    marks[ALIKE], marks[LEVEL], marks[ROOT], marks[LINEAR] = 1.0, level[k], root[k], linear[k]
-    lowest = value_of(level, root, linear, k, marks[S0], marks[L0], cap)
+    marks[ALIKE], marks[LEVEL], marks[ROOT], marks[LINEAR] = 1.0, table.level[k], table.root[k], table.linear[k]
+    lowest = value_of(table, k, marks[S0], marks[L0])
     alike = others = 0
     for i in range(ahead.size):
-        same = look_ahead(level, root, linear, i, cap, marks) == np.inf
+        same = look_ahead(table, i, marks) == np.inf
         alike += same
         others += (ahead[i] >= lowest) & (not same)
     if alike < 2 * wanted or others > 2 * wanted:
         marks[ALIKE] = 0.0
         return
     for i in range(ahead.size):
-        ahead[i] = look_ahead(level, root, linear, i, cap, marks)
+        ahead[i] = look_ahead(table, i, marks)
     marks[FLOOR], marks[CEILING] = lowest, LARGEST
     count_sure(bounds)
 

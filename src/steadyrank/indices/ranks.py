@@ -3,12 +3,13 @@
 import numpy as np
 
 from .._jit import stack_floats, stack_ints, uncounted
-from ..kernels import place_index, value_of
+from ..kernels import LOG_CLOCK, place_index, value_of
 from .bounds import ALIKE, FEWEST, FIRST, GUESS, LAST, LEVEL, LINEAR, POOL, REACH, ROOT, SURE, counts_tie, time_parts
-from .shortlist import ROOM, gather, name, place
+from .shortlist import ROOM, Candidates, Moment, gather, name, place
 from .tied_at_cap import CHUNK, GROUP, draw_tied
 
 LONGEST = 256  # longer lists gain nothing here
+GUESSED = 0  # place of a note in which learners keep the guess from `rank_by_bounds` for `keep`
 
 
 @uncounted
@@ -18,32 +19,30 @@ def hold(bounds, t, least):
 
 
 @uncounted
-def rank_by_bounds(bounds, looks, level, root, linear, t, least, cap, allowed, ranking, note, rng):
+def rank_by_bounds(bounds, table, t, least, allowed, ranking, note, rng):
     """`rank_by_index` by way of the bounds where they hold: the same ranking and the same draws from `rng`.
 
     Returns the next guess, for `keep`. The front of `note` holds the uniforms meanwhile and is zero again afterwards.
     """
-    pool, window, marks = bounds.pool, bounds.window, bounds.marks
-    d, size, guess = ranking.size, window[POOL], marks[GUESS]
-    s, lt = time_parts(t, 0)
+    d, guess = ranking.size, bounds.marks[GUESS]
+    s, lt = time_parts(t, LOG_CLOCK)
     for p in range(d):
         note[p] = rng.random()
     n = 0
     if d <= LONGEST and hold(bounds, t, least):
         items, values = stack_ints(room(d)), stack_floats(room(d))
-        spare, equals = stack_ints(room(d) + 1), stack_ints(room(d))
+        found = Candidates(items, values, stack_ints(room(d) + 1), stack_ints(room(d)))
+        now = Moment(s, lt, 0.0)
         if counts_tie(bounds):
-            n = rank_tied(
-                bounds, level, root, linear, s, lt, cap, allowed, ranking, note, items, values, spare, equals
-            )
+            n = rank_tied(bounds, table, now, allowed, ranking, note, found)
         else:
-            index = level, root, linear, s, lt, 0.0, cap
-            n = gather(pool, size, marks[REACH], guess, *index, allowed, d, items, values)
+            pool, reach = bounds.pool[: bounds.window[POOL]], bounds.marks[REACH]
+            n = gather(pool, reach, guess, table, now, allowed, d, found)
             if n > 0:
-                guess = place(values, n, ranking, note, spare)
+                guess = place(values, n, ranking, note, found.spare)
                 name(items, ranking)
     if n == 0:
-        place_index(looks, level, root, linear, lt, least, cap, allowed, ranking, note[:d])
+        place_index(table, lt, least, allowed, ranking, note[:d])
     for p in range(d):
         note[p] = 0.0
     return guess
@@ -56,23 +55,25 @@ def room(d):
 
 
 @uncounted
-def rank_tied(bounds, level, root, linear, s, lt, cap, allowed, ranking, note, items, values, spare, equals):
+def rank_tied(bounds, table, now, allowed, ranking, note, found):
     """Rank where a list's worth ties: what beats the tie comes first, then the tie. 0 if that is not enough."""
-    pool, marks, d = bounds.pool, bounds.marks, ranking.size
-    size = bounds.window[POOL]
+    pool, marks, size, d = bounds.pool, bounds.marks, bounds.window[POOL], ranking.size
+    items, values, equals = found.items, found.values, found.equals
     if size > items.size or not all_true(allowed):
         return 0
-    tie = min(marks[LEVEL] + marks[ROOT] * s + marks[LINEAR] * lt, cap) if marks[ALIKE] > 0.0 else cap
+    tie = table.cap
+    if marks[ALIKE] > 0.0:
+        tie = min(marks[LEVEL] + marks[ROOT] * now.s + marks[LINEAR] * now.lt, tie)
     n = n_equal = 0
     for i in range(size):
         k = np.uint64(pool[i])
-        v = value_of(level, root, linear, k, s, lt, cap)
+        v = value_of(table, k, now.s, now.lt)
         items[n], values[n], equals[n_equal] = pool[i], v, pool[i]
         n += v > tie
         n_equal += v == tie
     if n + n_equal + bounds.window[SURE] < d:
         return 0
-    fill_tied(bounds, items, values, n, equals, n_equal, ranking, note, spare)
+    fill_tied(bounds, found, n, n_equal, ranking, note)
     return d
 
 
@@ -86,11 +87,13 @@ def all_true(flags):
 
 
 @uncounted
-def fill_tied(bounds, items, values, n, equals, n_equal, ranking, uniforms, spare):
+def fill_tied(bounds, found, n, n_equal, ranking, uniforms):
     """The list from n candidates that beat the tie, and the tie."""
+    spare = found.spare
     first = min(n, ranking.size)
     if n > 0:
-        place(values, n, ranking[:first], uniforms, spare)
-        name(items, ranking[:first])
+        place(found.values, n, ranking[:first], uniforms, spare)
+        name(found.items, ranking[:first])
     if first < ranking.size:
-        draw_tied(bounds.ahead, bounds.sure, bounds.window[SURE], equals, n_equal, ranking, first, uniforms, spare)
+        n_sure, equals = bounds.window[SURE], found.equals[:n_equal]
+        draw_tied(bounds.ahead, bounds.sure, n_sure, equals, ranking, first, uniforms, spare)

@@ -1,14 +1,34 @@
 """The best of a few candidates, without a branch that a processor could mistake."""
 
+from typing import NamedTuple
+
 import numpy as np
 
 from .._jit import stack_floats, uncounted
+from ..arrays import Floats, Ints
 from ..kernels import deal_ties, largest, value_of
 
 MORE = 4  # candidates wanted beyond the list
 FEW = 64  # candidates that are compared each with each
 ROOM = 512  # candidates at a time
 SLACK = 1e-9  # of an index that is known between bounds only
+
+
+class Moment(NamedTuple):
+    """When indices are compared: s and l of the round, and how far an index may lie below its value."""
+
+    s: float
+    lt: float
+    w: float  # in units of an item's `root`; 0: the value is the index
+
+
+class Candidates(NamedTuple):
+    """Scratch for the items of which the best are wanted."""
+
+    items: Ints  # [room]
+    values: Floats  # [room]
+    spare: Ints  # [room + 1]
+    equals: Ints  # [room] items that tie
 
 
 @uncounted
@@ -27,32 +47,33 @@ def count_reaching(values, floor):
 
 
 @uncounted
-def gather(pool, size, least, guess, level, root, linear, s, lt, w, cap, allowed, d, items, values):
+def gather(pool, least, guess, table, now, allowed, d, found):
     """Collect from the pool every item that may be among the d best, in item order; returns how many, at least d.
 
     An index lies between `at_least` and its value. 0 means that the pool does not tell, or that too many tie.
     """
     for reach in (max(guess, least), least):
-        n = collect(pool, size, level, root, linear, s, lt, w, cap, allowed, d, reach, items, values)
-        enough = count_reaching(values[:n], reach)
-        if w > 0.0:
+        n = collect(pool, table, now, allowed, d, reach, found)
+        enough = count_reaching(found.values[:n], reach)
+        if now.w > 0.0:
             enough = 0
             for i in range(n):
-                enough += at_least(values[i], root[items[i]], w) >= reach
+                enough += at_least(found.values[i], table.root[found.items[i]], now.w) >= reach
         if enough >= d:
             return n
     return 0
 
 
 @uncounted
-def collect(pool, size, level, root, linear, s, lt, w, cap, allowed, d, floor, items, values):
+def collect(pool, table, now, allowed, d, floor, found):
     """Collect the allowed items of the pool whose value reaches the floor, which rises when there is no more room."""
+    items, values, size = found.items, found.values, pool.size
     n = start = 0
     while True:
         stop = min(size, start + items.size - n)
         for i in range(start, stop):
             k = np.uint64(pool[i])  # never negative: numba need not look
-            v = value_of(level, root, linear, k, s, lt, cap)
+            v = value_of(table, k, now.s, now.lt)
             items[n] = pool[i]
             values[n] = v
             n += (v >= floor) & allowed[k]
@@ -60,7 +81,7 @@ def collect(pool, size, level, root, linear, s, lt, w, cap, allowed, d, floor, i
             return n
         start = stop
         if n == items.size:
-            n, floor = thin(items, values, n, d, root, w)
+            n, floor = thin(items, values, n, d, table.root, now.w)
             if n == items.size:
                 return 0
 

@@ -10,13 +10,13 @@ CHUNK = 64  # blocks looked at together
 
 
 @uncounted
-def draw_tied(ahead, sure, n_sure, equals, n_equal, ranking, first, uniforms, spare):
+def draw_tied(ahead, sure, n_sure, equals, ranking, first, uniforms, spare):
     """Fill the places from `first` on with items of the tie: those with an infinite bound, and the few `equals`.
 
     Place p goes to the item at a drawn place of the tied ones in item order, as `arrange` does; the few exchanges of
     its shuffle are remembered instead of made. Then one walk over the blocks finds the items.
     """
-    d = ranking.size - first
+    d, n_equal = ranking.size - first, equals.size
     draw_places(n_sure + n_equal, ranking[first:], spare, uniforms[first:])
     counts, before, e = spare[d:], 0, 0
     for p in range(d):
@@ -32,7 +32,7 @@ def draw_tied(ahead, sure, n_sure, equals, n_equal, ranking, first, uniforms, sp
         for p in range(d):
             if before <= spare[p] < before + inside:
                 j, left = locate(counts, spare[p] - before)
-                ranking[first + p] = pick(ahead, start + j, left, equals, n_equal)
+                ranking[first + p] = pick(ahead, start + j, left, equals)
         before += inside
 
 
@@ -67,12 +67,12 @@ def locate(counts, place):
 
 
 @uncounted
-def pick(ahead, j, left, equals, n_equal):
+def pick(ahead, j, left, equals):
     """The tied item of block j that has `left` others before it there."""
     found, here = j * ITEMS, 0
     for k in range(j * ITEMS, min((j + 1) * ITEMS, ahead.size)):
         tied = ahead[k] == np.inf
-        for e in range(n_equal):
+        for e in range(equals.size):
             tied |= equals[e] == k
         here += tied
         found += here <= left

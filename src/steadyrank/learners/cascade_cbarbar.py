@@ -8,10 +8,12 @@ import numpy as np
 from .. import chance
 from ..contract import Floats, Ints, Problem
 from ..kernels import top_allowed
-from ..parts.epochs import LAMBDAS, begin_epoch, draw_arm, end_epoch
+from ..parts.epochs import GONE, LAMBDAS, LASTS, begin_epoch, draw_arm, end_epoch
 from ..settings import choice, flag, known_horizon, real, refuse_unused
 
 Lambda: TypeAlias = Literal["paper", "log2", "code-1024", "code-64", "code-4", "one"]
+
+ARM = 0  # place of the note: the item drawn, or the number of items for the best list
 
 
 class CascadeCBARBAR(NamedTuple):
@@ -78,7 +80,7 @@ class CascadeCBARBAR(NamedTuple):
 
     def rank(self, visit, allowed, ranking, note, rng):
         arm = draw_arm(self.ladder, rng.random())
-        note[0] = arm
+        note[ARM] = arm
         index = np.zeros(self.gap.size)
         for p in range(self.favourites.size):
             index[self.favourites[p]] = self.favourites.size - p
@@ -87,14 +89,14 @@ class CascadeCBARBAR(NamedTuple):
         top_allowed(index, allowed, ranking, rng)
 
     def update(self, visit, ranking, note, clicks, examined):
-        arm = int(note[0])
+        arm = int(note[ARM])
         for p in range(examined):
             k = ranking[p]
             if self.use_all == 1 or (p == 0 and k == arm):
                 self.draws[k] += 1
                 self.hits[k] += 1 if clicks[p] else 0
-        self.clock[1] += 1
-        if self.clock[1] >= self.clock[2]:
+        self.clock[GONE] += 1
+        if self.clock[GONE] >= self.clock[LASTS]:
             end_epoch(
                 self.gap, self.hits, self.draws, self.favourites, self.clock, self.scale, self.use_all, self.chance
             )

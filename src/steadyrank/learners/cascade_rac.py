@@ -7,6 +7,8 @@ from ..contract import Problem
 from ..parts.layers import Layers, acting_layer, bar, count_layers, draw_layer, observe_layer, rank_by_position
 from ..settings import known_horizon, real
 
+LAYER = 0  # place of the note: the layer that ranked
+
 
 class CascadeRAC(NamedTuple):
     """CascadeRKC in ceil(log2 T) layers, layer l drawn with chance 2^-l (Xie et al. 2025, agnostic algorithm).
@@ -34,10 +36,10 @@ class CascadeRAC(NamedTuple):
 
     def rank(self, visit, allowed, ranking, note, rng):
         layer = draw_layer(self.book.looks.shape[0], rng.random())
-        note[0] = layer
+        note[LAYER] = layer
         rank_by_position(self.book, layer, acting_layer(self.book, layer, self.length), allowed, ranking, rng)
 
     def update(self, visit, ranking, note, clicks, examined):
-        layer = int(note[0])
+        layer = int(note[LAYER])
         observe_layer(self.book, layer, ranking, clicks, examined)
         bar(self.book, layer)

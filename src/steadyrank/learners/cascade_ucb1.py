@@ -7,8 +7,8 @@ import numpy as np
 
 from ..contract import Floats, Ints, Problem
 from ..indices.bounds import Bounds, keep
-from ..indices.ranks import rank_by_bounds
-from ..kernels import count_bits
+from ..indices.ranks import GUESSED, rank_by_bounds
+from ..kernels import LOG_CLOCK, IndexTable, count_bits
 from ..settings import real
 
 
@@ -35,24 +35,13 @@ class CascadeUCB1(NamedTuple):
         return cls(*counts, np.zeros(k), np.zeros(k), np.zeros(k), Bounds.create(k), real("c", c, 0.0))
 
     def rank(self, visit, allowed, ranking, note, rng):
-        index = self.bounds, self.looks, self.level, self.root, self.linear
-        note[0] = rank_by_bounds(*index, visit.t, 1, np.inf, allowed, ranking, note, rng)
+        table = IndexTable(self.looks, self.level, self.root, self.linear, np.inf, LOG_CLOCK)
+        note[GUESSED] = rank_by_bounds(self.bounds, table, visit.t, 1, allowed, ranking, note, rng)
 
     def update(self, visit, ranking, note, clicks, examined):
         count_bits(self.looks, self.clicks, ranking, clicks, examined)
         for k in ranking[:examined]:
             self.level[k] = self.clicks[k] / self.looks[k]
             self.root[k] = math.sqrt(self.c / self.looks[k])
-        keep(
-            self.bounds,
-            self.looks,
-            self.level,
-            self.root,
-            self.linear,
-            np.inf,
-            0,
-            visit.t,
-            ranking,
-            examined,
-            note[0],
-        )
+        table = IndexTable(self.looks, self.level, self.root, self.linear, np.inf, LOG_CLOCK)
+        keep(self.bounds, table, visit.t, ranking, examined, note[GUESSED])

@@ -6,8 +6,8 @@ import numpy as np
 
 from ..contract import Floats, Ints, Problem
 from ..indices.bounds import Bounds, keep
-from ..indices.ranks import rank_by_bounds
-from ..kernels import count_bits, mean_index
+from ..indices.ranks import GUESSED, rank_by_bounds
+from ..kernels import LOG_CLOCK, IndexTable, count_bits, mean_index
 from ..settings import real
 
 
@@ -46,12 +46,13 @@ class CascadeUCBV(NamedTuple):
         )
 
     def rank(self, visit, allowed, ranking, note, rng):
-        index = self.bounds, self.looks, self.level, self.root, self.linear
-        note[0] = rank_by_bounds(*index, visit.t, 1, 1.0, allowed, ranking, note, rng)
+        table = IndexTable(self.looks, self.level, self.root, self.linear, 1.0, LOG_CLOCK)
+        note[GUESSED] = rank_by_bounds(self.bounds, table, visit.t, 1, allowed, ranking, note, rng)
 
     def update(self, visit, ranking, note, clicks, examined):
         count_bits(self.looks, self.clicks, ranking, clicks, examined)
         for k in ranking[:examined]:
             mean = self.clicks[k] / self.looks[k]
             mean_index(self.level, self.root, self.linear, k, mean, self.looks[k], self.a, self.b)
-        keep(self.bounds, self.looks, self.level, self.root, self.linear, 1.0, 0, visit.t, ranking, examined, note[0])
+        table = IndexTable(self.looks, self.level, self.root, self.linear, 1.0, LOG_CLOCK)
+        keep(self.bounds, table, visit.t, ranking, examined, note[GUESSED])

@@ -10,6 +10,8 @@ from ..parts.layers import Layers, count_layers, draw_layer, observe_layer
 from ..parts.relations import add_edges, pick, release
 from ..settings import known_horizon, real
 
+LEVEL = 0  # place of the note: the level that ranked
+
 
 class FORC(NamedTuple):
     """FAR in ceil(log2 T) levels; a level trusts what slower ones proved (Golrezaei et al. 2021, "fake-oblivious").
@@ -38,7 +40,7 @@ class FORC(NamedTuple):
 
     def rank(self, visit, allowed, ranking, note, rng):
         level = draw_layer(self.above.shape[0], rng.random())
-        note[0] = level
+        note[LEVEL] = level
         pending = self.above[level].copy()
         free = allowed.copy()
         for i in range(free.size):
@@ -51,6 +53,6 @@ class FORC(NamedTuple):
             release(self.edges, pending, level, i)
 
     def update(self, visit, ranking, note, clicks, examined):
-        level = int(note[0])
+        level = int(note[LEVEL])
         observe_layer(self.book, level, ranking, clicks, examined)
         add_edges(self.edges, self.above, level, self.book.low[level], self.book.high[level], ranking[:examined])

@@ -11,8 +11,8 @@ from ..contract import Floats, Ints, Problem
 from ..estimators.means import Calibration, Edge, Medians, Preset, observe_list
 from ..estimators.partitions import Partition, Reading
 from ..indices.bounds import Bounds, keep
-from ..indices.ranks import rank_by_bounds
-from ..kernels import top_allowed
+from ..indices.ranks import GUESSED, rank_by_bounds
+from ..kernels import LOG_CLOCK, IndexTable, top_allowed
 from ..settings import choice, real, whole
 
 Warmup: TypeAlias = Literal["capped", "literal", "cycled"]
@@ -116,10 +116,10 @@ class MUCBV(NamedTuple):
         if visit.t <= self.warmup_rounds:
             rank_warmup(self.warmup, visit.t, self.repeats, allowed, ranking, rng)
         else:
-            index = self.bounds, self.book.looks, self.book.estimate, self.root, self.linear
-            note[0] = rank_by_bounds(*index, visit.t, self.least, 1.0, allowed, ranking, note, rng)
+            table = IndexTable(self.book.looks, self.book.estimate, self.root, self.linear, 1.0, LOG_CLOCK)
+            note[GUESSED] = rank_by_bounds(self.bounds, table, visit.t, self.least, allowed, ranking, note, rng)
 
     def update(self, visit, ranking, note, clicks, examined):
         observe_list(self.book, self.root, self.linear, self.a, self.b, ranking, clicks, examined, self.chance)
-        index = self.book.looks, self.book.estimate, self.root, self.linear
-        keep(self.bounds, *index, 1.0, 0, visit.t, ranking, examined, note[0])
+        table = IndexTable(self.book.looks, self.book.estimate, self.root, self.linear, 1.0, LOG_CLOCK)
+        keep(self.bounds, table, visit.t, ranking, examined, note[GUESSED])

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..contract import Ints, Problem
+from ..contract import LATE, Ints, Problem
 from ..indices.draws import draw_all, draw_top
 from ..kernels import cascade_like, top
 from ..parts.evidence import Rule, close_window
@@ -72,7 +72,7 @@ class SteadyRank(NamedTuple):
         if self.reject_impossible and not cascade_like(clicks, ranking.size, examined):
             self.rejected[0] += 1
             return
-        if note[note.size - 1] > 0.0:
+        if note[LATE] > 0.0:
             count_late(self.regimes, ranking, clicks, examined, visit.t)
             return
         count(self.regimes, ranking, clicks, examined, visit.t)

@@ -7,8 +7,8 @@ import numpy as np
 from ..contract import Floats, Ints, Problem
 from ..estimators.means import TimeMedians, median_in_time, observe_in_time
 from ..indices.bounds import Bounds, keep
-from ..indices.ranks import rank_by_bounds
-from ..kernels import mean_index
+from ..indices.ranks import GUESSED, rank_by_bounds
+from ..kernels import LOG_CLOCK, IndexTable, mean_index
 from ..settings import real, whole
 
 
@@ -55,8 +55,8 @@ class TimeBlocks(NamedTuple):
         )
 
     def rank(self, visit, allowed, ranking, note, rng):
-        index = self.bounds, self.looks, self.level, self.root, self.linear
-        note[0] = rank_by_bounds(*index, visit.t, 1, 1.0, allowed, ranking, note, rng)
+        table = IndexTable(self.looks, self.level, self.root, self.linear, 1.0, LOG_CLOCK)
+        note[GUESSED] = rank_by_bounds(self.bounds, table, visit.t, 1, allowed, ranking, note, rng)
 
     def update(self, visit, ranking, note, clicks, examined):
         for p in range(examined):
@@ -68,4 +68,5 @@ class TimeBlocks(NamedTuple):
             n = self.looks[k]
             mean = self.clicks[k] / n if n < self.mean_until else median_in_time(self.book, k)
             mean_index(self.level, self.root, self.linear, k, mean, n, self.a, self.b)
-        keep(self.bounds, self.looks, self.level, self.root, self.linear, 1.0, 0, visit.t, ranking, examined, note[0])
+        table = IndexTable(self.looks, self.level, self.root, self.linear, 1.0, LOG_CLOCK)
+        keep(self.bounds, table, visit.t, ranking, examined, note[GUESSED])

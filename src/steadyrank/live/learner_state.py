@@ -8,6 +8,7 @@ import numpy as np
 
 from .._jit import addresses
 from ..contract import (
+    LATE,
     NOTE_EXTRA,
     Bools,
     Floats,
@@ -208,7 +209,7 @@ class LearnerState:
         self.looks[ranking[:examined]] += 1
         self.clicks[ranking[:examined]] += clicks[:examined]
         told = note.copy()
-        told[-1] = float(late)
+        told[LATE] = float(late)
         self._update(self.learner, visit, ranking, told, clicks, examined)
 
     @property

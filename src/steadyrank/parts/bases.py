@@ -3,10 +3,18 @@
 from .._jit import uncounted
 from ..estimators.means import observe_list, row, wipe
 from ..indices.bounds import bounds_row, forget, keep
-from ..indices.ranks import rank_by_bounds
-from ..kernels import any_click
+from ..indices.ranks import GUESSED, rank_by_bounds
+from ..kernels import LOG_CLOCK, IndexTable, any_click
 from . import gcobe
 from .selection import draw_base, judge, rank_otherwise, rank_stored, threshold
+
+BASE, GENERATION = 1, 2  # further places of the note: which base ranked, and of which generation
+
+
+@uncounted
+def table_of(book, root, linear):
+    """The UCB-V indices of one row of estimates."""
+    return IndexTable(book.looks, book.estimate, root, linear, 1.0, LOG_CLOCK)
 
 
 @uncounted
@@ -22,20 +30,19 @@ def rank_by_base(learner, t, allowed, ranking, note, rng):
         expected = gcobe.theta(learner.plan, i) if learner.exact else learner.guesses[i]
         least = threshold(expected, learner.share, learner.cap)
         when = learner.clock[j] + 1 if private else t
-        index = learner.book.looks[j], learner.book.estimate[j], learner.root[j], learner.linear[j]
-        bounds = bounds_row(learner.bounds, j)
-        note[2] = rank_by_bounds(bounds, *index, when, least, 1.0, allowed, ranking, note, rng)
+        table = table_of(row(learner.book, j), learner.root[j], learner.linear[j])
+        note[GUESSED] = rank_by_bounds(bounds_row(learner.bounds, j), table, when, least, allowed, ranking, note, rng)
         if learner.plan.counts[gcobe.PHASE] == 2:
-            rank_otherwise(learner.plan.favourite, *index, when, least, allowed, ranking, rng)
-    note[0] = i
-    note[1] = learner.plan.counts[gcobe.GENERATION]
+            rank_otherwise(learner.plan.favourite, table, when, least, allowed, ranking, rng)
+    note[BASE] = i
+    note[GENERATION] = learner.plan.counts[gcobe.GENERATION]
 
 
 @uncounted
 def learn_from(learner, t, ranking, note, clicks, examined):
     """Give a round's bits to the base that ranked, or to all, and judge the bases by whether there was a click."""
-    i, gain, generation = int(note[0]), any_click(clicks, examined), learner.plan.counts[gcobe.GENERATION]
-    if note[1] != generation:
+    i, gain, generation = int(note[BASE]), any_click(clicks, examined), learner.plan.counts[gcobe.GENERATION]
+    if note[GENERATION] != generation:
         return  # an answer to instances that are gone
     if i >= 0:
         private = learner.clock.size > 1
@@ -44,7 +51,7 @@ def learn_from(learner, t, ranking, note, clicks, examined):
         observe_list(book, root, linear, learner.a, learner.b, ranking, clicks, examined, learner.chance)
         learner.clock[j] += 1
         when, bounds = learner.clock[j] if private else t, bounds_row(learner.bounds, j)
-        keep(bounds, book.looks, book.estimate, root, linear, 1.0, 0, when, ranking, examined, note[2])
+        keep(bounds, table_of(book, root, linear), when, ranking, examined, note[GUESSED])
     if not learner.exact:
         judge(learner.active, learner.gains, learner.plays, learner.epoch, i, gain)
         return

@@ -12,6 +12,7 @@ from .._jit import kernel
 from ..chance import uniform
 from ..kernels import arrange, cascade_value
 
+EPOCH, GONE, LASTS = range(3)  # places of `clock`: number of the epoch from 1, rounds gone by in it, its length
 _FEW = 30.0  # planned draws below which the actual number is the better divisor (ours)
 
 # lambda by reading: (K, T, delta). The paper prints 1024 log^2((8 K / delta) log^2 T), almost surely log_2 twice; the
@@ -33,10 +34,10 @@ def begin_epoch(gap, ladder, clock, scale):
     for k in range(gap.size):
         total += scale / (gap[k] * gap[k])
         ladder[k] = total
-    ladder[gap.size] = total + scale * gap.size * 2.0 ** (0.5 * (clock[0] - 1))
-    clock[1] = 0
+    ladder[gap.size] = total + scale * gap.size * 2.0 ** (0.5 * (clock[EPOCH] - 1))
+    clock[GONE] = 0
     # an epoch beyond 2^62 rounds never ends
-    clock[2] = math.ceil(min(ladder[gap.size], 4.0e18))
+    clock[LASTS] = math.ceil(min(ladder[gap.size], 4.0e18))
 
 
 @kernel
@@ -78,10 +79,10 @@ def end_epoch(gap, hits, draws, favourites, clock, scale, use_all, chance):
     arrange(pessimistic, favourites, uniforms)
     value = cascade_value(pessimistic, favourites)
     others = cascade_value(pessimistic, favourites[: d - 1])
-    floor = 2.0 ** (-0.25 * clock[0])
+    floor = 2.0 ** (-0.25 * clock[EPOCH])
     own = 1.0 - (1.0 - others) * (1.0 - pessimistic)
     for k in favourites:
         own[k] = value
     for k in range(n_items):
         gap[k] = max(floor, most - own[k], 0.5 * gap[k])
-    clock[0] += 1
+    clock[EPOCH] += 1

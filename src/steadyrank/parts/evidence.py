@@ -14,6 +14,7 @@ from .regimes import (
     CURRENT,
     LOG,
     MOST_REGIMES,
+    NOTICED,
     SPAN_FACTOR,
     SPANS,
     STORED,
@@ -59,7 +60,7 @@ def blend(x, y, share):
 def restless(regimes, window, t):
     """Whether the last three changes came within `CALM` windows: regimes that take turns have missed another one."""
     changes = regimes.tally[CHANGES]
-    return changes >= 3 and t - regimes.log[(changes - 3) % LOG, 1] <= CALM * window
+    return changes >= 3 and t - regimes.log[(changes - 3) % LOG, NOTICED] <= CALM * window
 
 
 @uncounted

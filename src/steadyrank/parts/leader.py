@@ -7,6 +7,7 @@ import numpy as np
 from .._jit import kernel
 
 LBINF, LBINFV, HYBRID, TSALLIS = range(4)
+PRICE, RESIDUAL = range(2)  # places of `price`: that of the constraint, and how well the equations are solved
 _FAR = 600.0  # logits beyond this are not numbers apart from 0 and 1 any more
 
 
@@ -47,18 +48,18 @@ def solve(variant, gamma, c0, losses, factor, d, logits, price):
     """The minimiser of <losses, x> + sum factor_i phi(x_i) over x in (0, 1)^K with sum x = d.
 
     Newton on all logits and the price lambda of the constraint at once: factor_i phi'(x_i) + losses_i = lambda.
-    `logits` and `price[0]` hold the start and receive the answer. Returns the largest residual of those equations
+    `logits` and `price[PRICE]` hold the start and receive the answer. Returns the largest residual of those equations
     and of the sum. O(K) a step, about three steps from the answer of the round before; where twenty do not
     suffice, a bracket around the price.
     """
     k = losses.size
     residual, slope = np.empty(k), np.empty(k)
-    worst, start = np.inf, price[0]
+    worst, start = np.inf, price[PRICE]
     for _ in range(20):
         total = pull = give = worst = 0.0
         for i in range(k):
             x, first, steep = barrier(variant, logits[i], gamma, c0)
-            residual[i] = factor[i] * first + losses[i] - price[0]
+            residual[i] = factor[i] * first + losses[i] - price[PRICE]
             slope[i] = factor[i] * steep
             share = x * (1.0 - x) / slope[i]
             total += x
@@ -71,14 +72,14 @@ def solve(variant, gamma, c0, losses, factor, d, logits, price):
         step = (d - total + pull) / max(give, 1e-300)
         if not abs(step) < 1e12:
             break
-        price[0] += step
+        price[PRICE] += step
         for i in range(k):
             move = (step - residual[i]) / slope[i]
             if abs(move) <= 2.0:
                 logits[i] += move
             else:  # too far for a tangent
-                logits[i] = asymptote(variant, (price[0] - losses[i]) / factor[i], gamma, c0)
-    price[0] = start
+                logits[i] = asymptote(variant, (price[PRICE] - losses[i]) / factor[i], gamma, c0)
+    price[PRICE] = start
     return bracket(variant, gamma, c0, losses, factor, d, logits, price)
 
 
@@ -103,7 +104,7 @@ def bracket(variant, gamma, c0, losses, factor, d, logits, price):
     for _ in range(300):
         total = give = 0.0
         for i in range(losses.size):
-            logits[i] = invert(variant, (price[0] - losses[i]) / factor[i], gamma, c0)
+            logits[i] = invert(variant, (price[PRICE] - losses[i]) / factor[i], gamma, c0)
             x, _first, steep = barrier(variant, logits[i], gamma, c0)
             total += x
             give += x * (1.0 - x) / (factor[i] * steep)
@@ -111,26 +112,26 @@ def bracket(variant, gamma, c0, losses, factor, d, logits, price):
         if abs(gap) < 1e-9:
             break
         if gap > 0.0:
-            high = price[0]
+            high = price[PRICE]
         else:
-            low = price[0]
-        guess = price[0] - gap / give if give > 0.0 else np.inf
+            low = price[PRICE]
+        guess = price[PRICE] - gap / give if give > 0.0 else np.inf
         if math.isinf(low) or math.isinf(high):
-            reach = price[0] - math.copysign(stride, gap)
-            price[0] = guess if abs(guess - price[0]) < stride else reach
+            reach = price[PRICE] - math.copysign(stride, gap)
+            price[PRICE] = guess if abs(guess - price[PRICE]) < stride else reach
             stride *= 2.0
         else:
-            price[0] = guess if low < guess < high else 0.5 * (low + high)
+            price[PRICE] = guess if low < guess < high else 0.5 * (low + high)
     worst = abs(gap)
     for i in range(losses.size):
         _x, first, _steep = barrier(variant, logits[i], gamma, c0)
-        worst = max(worst, abs(factor[i] * first + losses[i] - price[0]))
+        worst = max(worst, abs(factor[i] * first + losses[i] - price[PRICE]))
     return worst
 
 
 @kernel
 def lead(variant, gamma, c0, losses, guess, weight, t, d, logits, price):
-    """Solve for round t's marginals; `price[1]` receives the residual. Nothing to solve when all items are shown."""
+    """Solve for round t's marginals, the residual into `price[RESIDUAL]`; nothing to solve when all are shown."""
     if d >= losses.size:
         return
     goal, factor = np.empty(losses.size), np.empty(losses.size)
@@ -140,7 +141,7 @@ def lead(variant, gamma, c0, losses, guess, weight, t, d, logits, price):
             factor[i] = math.sqrt(weight[i])
         else:  # 1 / eta: 1 / sqrt(t) for hybrid, 2 / sqrt(t) for tsallis
             factor[i] = math.sqrt(t) if variant == HYBRID else 0.5 * math.sqrt(t)
-    price[1] = solve(variant, gamma, c0, goal, factor, d, logits, price)
+    price[RESIDUAL] = solve(variant, gamma, c0, goal, factor, d, logits, price)
 
 
 @kernel

@@ -13,6 +13,7 @@ MOST_REGIMES = 6  # kept at a time: each costs memory for all items
 SPANS = 4  # recent counts are kept for 1, 4, 16 and 64 windows
 SPAN_FACTOR = 4  # from one of them to the next
 LOG = 64  # changes remembered, the latest ones
+STARTED, NOTICED, BEFORE, AFTER = range(4)  # columns of the log of changes
 MOST_SPAN_LATE = 2**15 - 1  # late rounds of a span, each with at most one look at an item: they fit into 16 bits
 MOST_LATE = 2**30  # late looks at an item, so that two such numbers fit into 32 bits together; more say nothing new
 
@@ -72,9 +73,9 @@ def place_of(regimes, t):
     number = regimes.number[regimes.tally[CURRENT]]
     changes = regimes.tally[CHANGES]
     for i in range(changes - 1, max(changes - LOG, 0) - 1, -1):
-        if t >= regimes.log[i % LOG, 0]:
+        if t >= regimes.log[i % LOG, STARTED]:
             break
-        number = regimes.log[i % LOG, 2]
+        number = regimes.log[i % LOG, BEFORE]
     for r in range(regimes.tally[STORED]):
         if regimes.number[r] == number:
             return r
@@ -218,10 +219,10 @@ def move(regimes, to, span, t):
     regimes.late_rounds[to] += late
     regimes.late_rounds[current] -= late
     entry = regimes.tally[CHANGES] % LOG
-    regimes.log[entry, 0] = first
-    regimes.log[entry, 1] = t
-    regimes.log[entry, 2] = regimes.number[current]
-    regimes.log[entry, 3] = regimes.number[to]
+    regimes.log[entry, STARTED] = first
+    regimes.log[entry, NOTICED] = t
+    regimes.log[entry, BEFORE] = regimes.number[current]
+    regimes.log[entry, AFTER] = regimes.number[to]
     regimes.tally[CHANGES] += 1
     regimes.tally[CURRENT] = to
     for j in range(SPANS):

@@ -13,6 +13,7 @@ import numpy as np
 from .._jit import kernel, stack_floats, uncounted
 from ..kernels import rank_by_index, top_allowed
 
+LASTS, GONE = range(2)  # places of `epoch`: its length, and rounds gone by in it
 UNKNOWN_HORIZON = 2**20  # where the grid of guesses ends if the horizon is unknown
 _TEST_EVERY, _LEAST_PLAYS = 100, 50
 _LOG = 10.0  # log(tests / 0.05) for about 1,200 tests a run
@@ -51,7 +52,7 @@ def rank_stored(stored, allowed, ranking, rng):
 
 
 @kernel
-def rank_otherwise(stored, looks, level, root, linear, t, least, allowed, ranking, rng):
+def rank_otherwise(stored, table, t, least, allowed, ranking, rng):
     """Where `ranking` is the stored list in any order, rank again without its last item, if another is left.
 
     A challenger never shows the list that it challenges.
@@ -65,7 +66,7 @@ def rank_otherwise(stored, looks, level, root, linear, t, least, allowed, rankin
     if same == stored.size and free > ranking.size:
         left = allowed.copy()
         left[ranking[-1]] = False
-        rank_by_index(looks, level, root, linear, t, least, 1.0, left, ranking, rng)
+        rank_by_index(table, t, least, left, ranking, rng)
 
 
 @uncounted
@@ -88,18 +89,15 @@ def suspend(active, gains, plays):
 
 @uncounted
 def judge(active, gains, plays, epoch, i, gain):
-    """Count a round of base i; test every 100 rounds; at the epoch's end forget all and double its length.
-
-    `epoch` holds the length and the rounds gone by.
-    """
+    """Count a round of base i; test every 100 rounds; at the epoch's end forget all and double its length."""
     gains[i] += 1 if gain else 0
     plays[i] += 1
-    epoch[1] += 1
-    if epoch[1] % _TEST_EVERY == 0:
+    epoch[GONE] += 1
+    if epoch[GONE] % _TEST_EVERY == 0:
         suspend(active, gains, plays)
-    if epoch[1] == epoch[0]:
-        epoch[0] *= 2
-        epoch[1] = 0
+    if epoch[GONE] == epoch[LASTS]:
+        epoch[LASTS] *= 2
+        epoch[GONE] = 0
         active[:] = True
         gains[:] = 0
         plays[:] = 0

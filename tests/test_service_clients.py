@@ -240,3 +240,20 @@ def test_many_clients_in_one_write_and_one_of_a_board_that_is_gone(url):
         assert store.clients(board) == 1_300
         store.delete(board, b"\x91", 7.0)
         assert store.append(rows[:2], 8.0)[1] == [ANYONE, ANYONE]
+
+
+def test_what_was_not_written_when_its_client_was_forgotten_is_nobodys(url):
+    """Another worker had put it into its queue; it is no reason to know the client again."""
+
+    def at(time, client=9):
+        return NewEntry(board, lambda number: b"%d" % number, Sender(client, time))
+
+    with contextlib.closing(open_store(url)) as store, contextlib.closing(open_store(url)) as other:
+        board = store.create("b", b"\x91", 1.0)
+        assert store.append([at(5.0), at(5.0, client=8)], 5.0)[1] == [0, 1]
+        assert store.forget_client(board, 9, 10.0, lambda numbers: b"gone %d" % numbers[0]) == 1
+        assert other.append([at(9.0), at(9.5)], 11.0)[1] == [ANYONE, ANYONE]
+        assert sql(url, "SELECT hash FROM clients") == [(8,)]
+        assert other.append([at(10.0), at(11.0), at(9.9), at(11.0, client=8)], 11.0)[1] == [2, 2, ANYONE, 1]
+        bodies = [entry.body for entry in store.entries(board, store.head())]
+        assert bodies == [b"0", b"1", b"gone 0", b"-1", b"-1", b"2", b"2", b"-1", b"1"]

@@ -1,4 +1,4 @@
-"""Start the server."""
+"""Start the server: take its sockets, serve until it is told to end, shorten logs in between."""
 
 import asyncio
 import contextlib

@@ -64,8 +64,8 @@ def check_learner(cls: type, **settings: Any) -> None:
     _check_replay(cls, settings, learner, log)
     _check_ties(cls, settings)
     if callable(getattr(cls, "view", None)):
-        assert isinstance(learner.view(), View), f"{cls.__name__}: `view` returns a View (rule 10)"
-        assert _bytes(learner) == _bytes(plain), f"{cls.__name__}: `view` only reads (rule 10)"
+        assert isinstance(learner.view(), View), f"{cls.__name__}: `view` returns a View (rule 12)"
+        assert _bytes(learner) == _bytes(plain), f"{cls.__name__}: `view` only reads (rule 12)"
     if getattr(cls, "live", False):
         try:
             endless = make(cls, _problem(_K)._replace(horizon=0), settings=settings)

@@ -9,8 +9,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..contract import Visit
 from ..live.answers import Given
 from ..refusals import Refused
+from ..users.cascade import Cascade
 from .board.config import Config
 from .storage import Unavailable, open_store
 from .worker import rank_and_answer
@@ -94,14 +96,17 @@ def check_empty(url: str) -> None:
 
 
 class Crowd:
-    """Users who look from the top and click the first item they like, and bots who click what they are paid for."""
+    """People who click the first item they like, and bots who click what they are paid for: two kinds of users."""
 
     def __init__(self, plan: Plan) -> None:
         self._rng = np.random.default_rng(plan.seed)
         chances = self._rng.uniform(0.01, 0.09, len(ITEMS))
         chances[: _FAVOURITES.size] = _FAVOURITES
-        self._chance = dict(zip(ITEMS, self._rng.permutation(chances).tolist(), strict=True))
-        self.targets = sorted(ITEMS, key=self._chance.__getitem__)[:_TARGETS]
+        chances = self._rng.permutation(chances)
+        paid = np.argsort(chances, kind="stable")[:_TARGETS]
+        self.targets = [ITEMS[k] for k in paid]
+        self._people = Cascade.create(chances, _CONFIG.length)
+        self._bots = Cascade.create(np.where(np.isin(np.arange(len(ITEMS)), paid), _ZEAL, 0.0), _CONFIG.length)
 
     def visitors(self, plan: Plan) -> int:
         """How many come in a slice of time."""
@@ -113,8 +118,10 @@ class Crowd:
 
     def click(self, items: list[str], bot: bool) -> str | None:
         """The item that a visitor clicks, if any."""
-        chance = dict.fromkeys(self.targets, _ZEAL) if bot else self._chance
-        return next((item for item in items if self._rng.random() < chance.get(item, 0.0)), None)
+        ranking, clicks = np.array([ITEMS.index(item) for item in items]), np.zeros(len(items), np.bool_)
+        users = self._bots if bot else self._people
+        last = users.click(Visit(1), ranking, clicks, self._rng) - 1
+        return items[last] if clicks[last] else None
 
     def delay(self) -> float:
         """Seconds until an answer comes; infinite for those who leave without one."""

@@ -119,6 +119,60 @@ def test_processes_that_save_at_once_do_not_exchange_code(tmp_path):
         assert [job.communicate()[0] for job in jobs] == ["True\n"] * len(kinds)
 
 
+def start(script, folder):
+    """Start a script with the miniature package and a cache of its own."""
+    environment = {**os.environ, "PYTHONPATH": str(folder), "STEADYRANK_CACHE": str(folder / "cache")}
+    return subprocess.Popen([sys.executable, "-c", script], env=environment, stdout=subprocess.PIPE, text=True)
+
+
+def test_of_processes_that_need_the_same_code_one_compiles_and_the_others_wait(tmp_path):
+    miniature(tmp_path)
+    script = (
+        "import os, sys, time\n"
+        "from steadyrank.simulate import play\n"
+        f"while not os.path.exists({str(tmp_path / 'gate')!r}): time.sleep(0.001)\n"
+        "print(play(4), sum(play.stats.cache_hits.values()))\n"
+    )
+    jobs = [start(script, tmp_path) for _ in range(3)]
+    (tmp_path / "gate").touch()
+    assert sorted(job.communicate()[0] for job in jobs) == ["50 0\n", "50 1\n", "50 1\n"]
+    assert not list((tmp_path / "cache").rglob("*.claim"))
+
+
+def test_nobody_waits_for_a_process_that_was_killed_or_stopped(tmp_path):
+    miniature(tmp_path)
+    claim = (
+        "import numba, time\n"
+        "from steadyrank.simulate import play\n"
+        "assert play._cache.load_overload((numba.int64,), play.targetctx) is None\n"
+        "print('claimed', flush=True)\n"
+        "time.sleep(600)\n"
+    )
+    use = "from steadyrank import _jit, simulate\n_jit._PATIENCE = {}\nprint(simulate.play(4))"
+    holder = start(claim, tmp_path)
+    assert holder.stdout.readline() == "claimed\n"
+    assert start(use.format(0.1), tmp_path).communicate()[0] == "50\n"  # as if it were stopped
+    shutil.rmtree(tmp_path / "cache")
+    again = start(claim, tmp_path)
+    assert again.stdout.readline() == "claimed\n"
+    waiting = start(use.format(600.0), tmp_path)
+    for process in (holder, again):
+        process.kill()
+        process.communicate()
+    assert waiting.communicate()[0] == "50\n"
+
+
+def test_code_that_cannot_be_compiled_is_not_claimed_for_ever(tmp_path):
+    package = miniature(tmp_path)
+    (package / "kernels.py").write_text("from ._jit import kernel\n\n@kernel\ndef step(x):\n    return x.missing\n")
+    script = (
+        "from numba.core.errors import TypingError\n"
+        "from steadyrank.kernels import step\n"
+        "try:\n    step(4)\nexcept TypingError:\n    print(step._cache._claims)\n"
+    )
+    assert start(script, tmp_path).communicate()[0] == "{}\n"
+
+
 def test_a_cache_that_cannot_be_written_warns_and_runs(tmp_path):
     miniature(tmp_path)
     blocked = tmp_path / "file"

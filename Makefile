@@ -37,7 +37,7 @@ reproduce: setup
 	@$(BIN)/steadyrank reproduce
 
 test: setup browser
-	@$(BIN)/pytest -n auto
+	@$(BIN)/pytest -n auto --dist worksteal
 
 browser:
 	@command -v chromium >/dev/null || command -v chromium-browser >/dev/null || \

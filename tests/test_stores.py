@@ -2,13 +2,13 @@
 
 import concurrent.futures
 import contextlib
+import io
 import os
 import pathlib
 import resource
-import subprocess
-import sys
 import threading
 import time
+from unittest import mock
 
 import numpy as np
 import psycopg
@@ -16,6 +16,7 @@ import pytest
 
 import steadyrank as sr
 from service_tools import ITEMS, Server, replayed, wait_until
+from steadyrank.cli import main
 from steadyrank.client import Client
 from steadyrank.service.board import events
 from steadyrank.service.storage import open_store
@@ -309,12 +310,15 @@ def test_workers_on_one_database_agree_on_labels(database, tmp_path):
 
 
 def command(*words, url, code=0):
-    done = subprocess.run(
-        [sys.executable, "-m", "steadyrank.cli", *words], capture_output=True, text=True,
-        env=os.environ | {"STEADYRANK_STORE": url},
-    )  # fmt: skip
-    assert done.returncode == code, done.stderr
-    return done.stdout + done.stderr
+    """What a command says, run in this process."""
+    said, complained = io.StringIO(), io.StringIO()
+    with (
+        mock.patch.dict(os.environ, STEADYRANK_STORE=url),
+        contextlib.redirect_stdout(said),
+        contextlib.redirect_stderr(complained),
+    ):
+        assert main(words) == code, complained.getvalue()
+    return said.getvalue() + complained.getvalue()
 
 
 def test_an_operator_moves_and_shortens_a_board(url, tmp_path):

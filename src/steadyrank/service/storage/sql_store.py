@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from .client_numbers import forget, number_clients
 from .sql import Database, connect, insert
-from .store import BoardStore, Key, LogEntry, NewEntry
+from .store import Key, LogEntry, NewEntry, Store
 
 FORMAT = 3
 _SLICE = 20_000  # events deleted at a time
@@ -47,7 +47,7 @@ ALTER TABLE boards ADD COLUMN forgot REAL NOT NULL DEFAULT 0
 
 
 class SqlStore:
-    """A `BoardStore`; makes its tables, or brings those of an older version up to date.
+    """A `Store`; makes its tables, or brings those of an older version up to date.
 
     Whatever writes events changes the row of `head` first, which locks it until the end of the transaction: so
     writers take turns, and numbers are given out in the order in which transactions end.
@@ -289,6 +289,6 @@ class SqlStore:
             self._db.write("INSERT INTO events VALUES (?, ?, ?, ?)", seq, board, at, event(numbers))
 
 
-def open_store(url: str) -> BoardStore:
+def open_store(url: str) -> Store:
     """The store of `sqlite:///PATH` or `postgresql://...`; its tables are made, or brought up to date."""
     return SqlStore(url)

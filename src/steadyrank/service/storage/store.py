@@ -45,7 +45,7 @@ class Key(NamedTuple):
     revoked: float | None
 
 
-class BoardStore(Protocol):
+class Store(Protocol):
     """A connection to a store, used by one thread at a time; what fails is `Unavailable`."""
 
     def reading(self) -> contextlib.AbstractContextManager[None]:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from ..board.events import AnyEvent, Created, decode, encode, of_client
-from ..storage import BoardStore, NewEntry, Sender, Unavailable, open_store
+from ..storage import NewEntry, Sender, Store, Unavailable, open_store
 
 GATHER = 0.001  # seconds from the first event to be written until the commit begins: more of them share it
 POLL = 0.025  # seconds between looks for events of other workers
@@ -20,7 +20,7 @@ PATIENCE = 15.0  # seconds after which who waits is told that the store is away,
 
 log = logging.getLogger("steadyrank.service")
 
-Chore: TypeAlias = tuple[Callable[[BoardStore], Any], asyncio.Future[Any]]
+Chore: TypeAlias = tuple[Callable[[Store], Any], asyncio.Future[Any]]
 
 
 class Line(NamedTuple):
@@ -122,7 +122,7 @@ class LogWriter:
             self._wake.set()
         return future
 
-    def do(self, chore: Callable[[BoardStore], Any]) -> asyncio.Future[Any]:
+    def do(self, chore: Callable[[Store], Any]) -> asyncio.Future[Any]:
         """Run something else with the thread's connection, after what was put before; a future of its result."""
         future = self._loop.create_future()
         self._waiting.append((time.monotonic() + PATIENCE, future))
@@ -145,7 +145,7 @@ class LogWriter:
             _settle(self._waiting.popleft()[1], None, Unavailable("the store is away"))
 
     def _run(self) -> None:
-        store: BoardStore | None = None
+        store: Store | None = None
         pause = 0.1
         while True:
             if self._wake.wait(POLL) and not self._stop:
@@ -178,7 +178,7 @@ class LogWriter:
         if store is not None:
             store.close()
 
-    def _hand_over(self, store: BoardStore) -> None:
+    def _hand_over(self, store: Store) -> None:
         """Deliver the log up to its head, as of now; own events need not be read."""
         head = self._own[-1][-1].seq if self._own else store.head()
         lines: list[Line] = []
@@ -206,7 +206,7 @@ class LogWriter:
             self._beat = time.monotonic()
             time.sleep(GATHER)
 
-    def _tell(self, store: BoardStore, lines: Sequence[Line], upto: int) -> None:
+    def _tell(self, store: Store, lines: Sequence[Line], upto: int) -> None:
         """Deliver all events up to a number. Whatever fails does so before anything is taken for handed over."""
         created = {line.board: line.event for line in lines if isinstance(line.event, Created)}
         names = store.boards() if created else {}
@@ -217,10 +217,10 @@ class LogWriter:
         if lines:
             self._loop.call_soon_threadsafe(self._reader.deliver, lines, made)
 
-    def _read(self, store: BoardStore, after: int, upto: int) -> list[Line]:
+    def _read(self, store: Store, after: int, upto: int) -> list[Line]:
         return [Line(x.seq, x.board, decode(x.body), None) for x in store.entries(after, upto)]
 
-    def _do(self, store: BoardStore, chore: Callable[[BoardStore], Any], future: asyncio.Future[Any]) -> None:
+    def _do(self, store: Store, chore: Callable[[Store], Any], future: asyncio.Future[Any]) -> None:
         try:
             result, failure = chore(store), None
         except Exception as error:  # handed to who asked
@@ -230,9 +230,7 @@ class LogWriter:
             raise failure
         self._wake.set()  # it may have written events
 
-    def _away(
-        self, store: BoardStore | None, batch: Sequence[Pending], chores: Sequence[Chore], error: Exception
-    ) -> None:
+    def _away(self, store: Store | None, batch: Sequence[Pending], chores: Sequence[Chore], error: Exception) -> None:
         if self._working:
             log.error("store away", extra={"fields": {"why": f"{type(error).__name__}: {error}"}})
         self._working = False

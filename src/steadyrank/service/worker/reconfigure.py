@@ -7,7 +7,7 @@ from ..board import events
 from ..board.config import Setting
 from ..board.events import AnyEvent
 from ..board.labels import WORDS, Label
-from ..storage import BoardStore
+from ..storage import Store
 from .board_session import BoardSession, Edge
 from .recovery import read_edge
 from .worker import Worker
@@ -83,7 +83,7 @@ async def _write(worker: Worker, session: BoardSession, event: AnyEvent, start: 
     """
     body = events.encode(event)
 
-    def write(store: BoardStore) -> Edge | None:
+    def write(store: Store) -> Edge | None:
         while True:
             edge = (
                 session.edge

@@ -12,7 +12,7 @@ from ..board.board import Board
 from ..board.config import Config
 from ..board.events import decode
 from ..board.labels import Labels
-from ..storage import BoardStore, Key, LogEntry, Unavailable, open_store
+from ..storage import Key, LogEntry, Store, Unavailable, open_store
 from .board_session import BoardSession, Edge
 
 log = logging.getLogger("steadyrank.service")
@@ -50,7 +50,7 @@ def recover(url: str) -> Found:
         store.close()
 
 
-def rebuild(store: BoardStore, number: int, name: str, upto: int, until: int = 0) -> Board:
+def rebuild(store: Store, number: int, name: str, upto: int, until: int = 0) -> Board:
     """A board up to an event: from its latest readable snapshot, or from its beginning. Read it at one moment.
 
     It learns by the settings and labels that the log leads to at the event `until`, if that is a later one. A
@@ -77,7 +77,7 @@ def rebuild(store: BoardStore, number: int, name: str, upto: int, until: int = 0
     return from_start(store, number, name, upto, until, why)
 
 
-def from_start(store: BoardStore, number: int, name: str, upto: int, until: int = 0, why: str = "") -> Board:
+def from_start(store: Store, number: int, name: str, upto: int, until: int = 0, why: str = "") -> Board:
     """A board folded from its first event: it learns by the latest settings and labels, all else as at the time.
 
     `why`: what is wrong with its snapshots, if there is nothing else to read.
@@ -99,7 +99,7 @@ def from_start(store: BoardStore, number: int, name: str, upto: int, until: int 
 
 
 def config_and_labels(
-    store: BoardStore, number: int, config: Config, labels: Labels, after: int, upto: int
+    store: Store, number: int, config: Config, labels: Labels, after: int, upto: int
 ) -> tuple[Config, Labels]:
     """The settings and labels that the log leads to from these."""
     board = Board(config, ["any"])
@@ -110,12 +110,12 @@ def config_and_labels(
     return board.latest, board.labels
 
 
-def reconfigured(store: BoardStore, number: int, after: int) -> bool:
+def reconfigured(store: Store, number: int, after: int) -> bool:
     """Whether there are events after this one that change how those before it are learnt from."""
     return any(events.reconfigures(entry.body) for entry in store.entries(after, store.head(), number))
 
 
-def read_edge(store: BoardStore, number: int) -> Edge:
+def read_edge(store: Store, number: int) -> Edge:
     """Where the log of a board begins, or where what can be read of it begins."""
     edge = store.shortened(number)
     if not edge:
@@ -129,7 +129,7 @@ def read_edge(store: BoardStore, number: int) -> Edge:
     raise ValueError(f"board {number}: no snapshot can be read, and the beginning of its log is no longer kept")
 
 
-def moved_edges(store: BoardStore, known: dict[int, int]) -> dict[int, Edge]:
+def moved_edges(store: Store, known: dict[int, int]) -> dict[int, Edge]:
     """Where the logs begin that no longer begin where it is known, by board."""
     found = {}
     for number, edge in store.edges().items():
@@ -165,7 +165,7 @@ async def fold_again(url: str, session: BoardSession) -> Board:
         store.close()
 
 
-def _begin(url: str, number: int, name: str, upto: int) -> tuple[BoardStore, Board]:
+def _begin(url: str, number: int, name: str, upto: int) -> tuple[Store, Board]:
     store = open_store(url)
     try:
         with store.reading():
@@ -175,7 +175,7 @@ def _begin(url: str, number: int, name: str, upto: int) -> tuple[BoardStore, Boa
         raise
 
 
-def _chunk(store: BoardStore, after: int, upto: int, board: int) -> list[LogEntry]:
+def _chunk(store: Store, after: int, upto: int, board: int) -> list[LogEntry]:
     with store.reading():
         if store.shortened(board) > after:
             raise Unavailable("the log was shortened while it was folded again")

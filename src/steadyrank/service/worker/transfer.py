@@ -20,14 +20,14 @@ from ...live import archive
 from ...refusals import Refused
 from ..board.board import Board, check_name
 from ..board.events import AnyEvent, Created, decode, encode
-from ..storage import BoardStore, open_store
+from ..storage import Store, open_store
 from .recovery import rebuild, reconfigured
 
 FORMAT = 4  # earlier ones were never released
 _read_event = msgspec.json.Decoder(AnyEvent).decode
 
 
-def find_board(store: BoardStore, name: str) -> tuple[int, bytes]:
+def find_board(store: Store, name: str) -> tuple[int, bytes]:
     """Number and secret of a board."""
     known = store.boards()
     for number, (called, secret) in known.items():
@@ -36,7 +36,7 @@ def find_board(store: BoardStore, name: str) -> tuple[int, bytes]:
     raise ValueError(f"no board {name!r}; there are: {', '.join(sorted(n for n, _ in known.values())) or 'none'}")
 
 
-def export(store: BoardStore, name: str, path: pathlib.Path, with_secret: bool, told: Callable[[int], None]) -> int:
+def export(store: Store, name: str, path: pathlib.Path, with_secret: bool, told: Callable[[int], None]) -> int:
     """Write a board to a file, whole or not at all; how many events. `told` hears of the progress."""
     count = -2  # neither the first line nor the last one is an event
     with replacing(path, 0o600) as file:  # it may hold a secret
@@ -65,7 +65,7 @@ def export_unnamed(url: str, name: str) -> BinaryIO:
     return file
 
 
-def lines(store: BoardStore, name: str, with_secret: bool) -> Iterator[str]:
+def lines(store: Store, name: str, with_secret: bool) -> Iterator[str]:
     """The file of a board line by line, as of one moment."""
     number, secret = find_board(store, name)
     header: dict[str, Any] = {"steadyrank": "board", "format": FORMAT, "board": name}
@@ -91,7 +91,7 @@ def _end(header: str, count: int, board: Board) -> dict[str, Any]:
     return {"events": count, "header": hashlib.sha256(header.encode()).hexdigest(), "digest": board.digest()}
 
 
-def bring_in(store: BoardStore, path: pathlib.Path, name: str | None) -> tuple[str, int]:
+def bring_in(store: Store, path: pathlib.Path, name: str | None) -> tuple[str, int]:
     """Make a board of a file, under its own name or another one; the name and how many events. Checked as a whole."""
     first, entries, last = _parse(path)
     header = json.loads(first)
@@ -156,7 +156,7 @@ def _fold(path: pathlib.Path, base: bytes | None, entries: list[tuple[float, Any
         store.close()
 
 
-def compact(store: BoardStore, before: float, most: int) -> dict[str, int]:
+def compact(store: Store, before: float, most: int) -> dict[str, int]:
     """Replace events older than a time, or beyond the latest `most`, by a snapshot; how many of each board."""
     gone = {}
     store.sweep(before)
@@ -169,7 +169,7 @@ def compact(store: BoardStore, before: float, most: int) -> dict[str, int]:
     return gone
 
 
-def _shorten(store: BoardStore, number: int, marks: tuple[int, int, int], board: Board) -> int:
+def _shorten(store: Store, number: int, marks: tuple[int, int, int], board: Board) -> int:
     """Put a board in place of its events, unless settings or labels were changed after it was folded."""
     since, edge, head = marks
     seen, body = store.head(), archive.pack(*board.keep())

@@ -16,7 +16,7 @@ from ..board import events
 from ..board.board import check
 from ..board.config import Config
 from ..board.events import AnyEvent
-from ..storage import BoardStore, Key, Sender, Unavailable
+from ..storage import Key, Sender, Store, Unavailable
 from .board_session import BoardSession, Edge, begin
 from .log_writer import Line, LogWriter
 from .recovery import Kept, fold_again, moved_edges, recover, save, wipe
@@ -269,7 +269,7 @@ class Worker:
         edges = {session.number: session.edge.seq for session in self.numbers.values()}
         now = self.clock()
 
-        def chore(store: BoardStore) -> tuple[list[Key], dict[int, Edge]]:
+        def chore(store: Store) -> tuple[list[Key], dict[int, Edge]]:
             if rounds % 600 == 0:
                 for number, days in limits:
                     store.forget_clients(number, now - 86_400 * days, now, _forgotten)

@@ -1,8 +1,8 @@
 """Memories that are told apart."""
 
-from steadyrank.live import snapshots
+from steadyrank.live import archive
 
 
-def digest_of(fold):
+def digest_of(state):
     """Sixteen digits that differ where items or anything learnt differ."""
-    return snapshots.digest({"items": fold.names}, fold.arrays())
+    return archive.digest({"items": state.names}, state.arrays())

@@ -6,6 +6,7 @@ import os
 import pathlib
 import signal
 import socket
+import sqlite3
 import subprocess
 import sys
 import time
@@ -16,11 +17,13 @@ import httpx
 import numpy as np
 
 from steadyrank.client import Client
-from steadyrank.service.app import Service
-from steadyrank.service.host import Host
-from steadyrank.service.recovery import rebuild
-from steadyrank.service.store import Store
+from steadyrank.service.http.app import Service
+from steadyrank.service.storage import Unavailable, open_store
+from steadyrank.service.worker import worker as worker_module
+from steadyrank.service.worker.recovery import rebuild
+from steadyrank.service.worker.worker import Worker
 
+worker_module.TICK = 0.01  # seconds: tests wait for ticks, users do not
 ITEMS = [f"item {k}" for k in range(12)]
 
 
@@ -35,11 +38,27 @@ class Clocks:
         self.since += seconds
 
 
+async def until(condition, seconds=120.0):
+    """Wait for what another task or thread is about to bring about."""
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end
+        await asyncio.sleep(0.002)
+
+
+def wait_until(condition, seconds=30.0):
+    """`until`, where nothing else is to be done meanwhile: for services that are processes."""
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.005)
+
+
 class Local:
     """A service inside this process."""
 
-    def __init__(self, host, clocks, service):
-        self.host, self.clocks = host, clocks
+    def __init__(self, worker, clocks, service):
+        self.worker, self.clocks, self.looks = worker, clocks, 0
         transport = httpx.ASGITransport(app=service.app())
         self.http = httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1")
 
@@ -60,43 +79,61 @@ class Local:
         return await self.ask("POST", f"boards/{name}/feedback", {"impression": shown["impression"], **body}, code)
 
     async def quiet(self):
-        """Until everything put into the journal is applied, and time that has passed was noticed."""
-        for _ in range(3):
-            await asyncio.sleep(0.12)
-            while self.host.journal.behind:
-                await asyncio.sleep(0.01)
+        """Until the log is applied and the worker, looking at its clock, finds nothing due; or the store is away."""
+        applied = None
+        while applied != self.worker.applied:
+            try:
+                await self.worker.catch_up()
+                applied, looks = self.worker.applied, self.looks
+                await until(lambda: self.looks > looks)  # noqa: B023  (waited for here)
+                await self.worker.catch_up()
+            except Unavailable:
+                if not self.worker.log_writer.available:
+                    return
+                applied = None
 
     def digest(self, name="b"):
-        return self.host.boards[name].board.digest()
+        return self.worker.boards[name].board.digest()
 
 
 @contextlib.asynccontextmanager
 async def serving(url, clocks=None, seed=0):
     """A service over a store; stopped in good order at the end."""
     clocks = clocks or Clocks()
-    host = Host(url, lambda: clocks.wall, lambda: clocks.since, np.random.default_rng(seed))
-    local = Local(host, clocks, Service(host))
-    await host.start()
+
+    def look():
+        local.looks += 1
+        return clocks.since
+
+    worker = Worker(url, lambda: clocks.wall, look, np.random.default_rng(seed))
+    local = Local(worker, clocks, Service(worker))
+    await worker.start()
     try:
         yield local
     finally:
         await local.http.aclose()
-        await host.stop()
+        await worker.stop()
 
 
 def replayed(url, name="b"):
     """The digest of a board folded afresh, snapshots left aside."""
-    from steadyrank.service.recovery import from_start
+    from steadyrank.service.worker.recovery import from_start
 
-    store = Store(url)
+    store = open_store(url)
     try:
         number = next(n for n, (called, _) in store.boards().items() if called == name)
-        with store.db.reading():
+        with store.reading():
             afresh = from_start(store, number, name, store.head()).digest()
             assert rebuild(store, number, name, store.head()).digest() == afresh
         return afresh
     finally:
         store.close()
+
+
+def sql(url, statement, *parameters):
+    """The rows of a statement that goes to the database itself, past the store; SQLite only."""
+    with contextlib.closing(sqlite3.connect(url.removeprefix("sqlite:///"), isolation_level=None)) as database:
+        return database.execute(statement, parameters).fetchall()
 
 
 def free_port():

@@ -1,16 +1,19 @@
 """Every class found in its folder obeys the contract, and the public checks notice each breach."""
 
 import importlib
+import itertools
 import pathlib
 import subprocess
 import sys
 from typing import NamedTuple
 
+import numba
 import numpy as np
 import pytest
 
 import steadyrank as sr
-from steadyrank.contract import Visit
+from steadyrank import contract
+from steadyrank.contract import Problem, Visit, make
 from steadyrank.kernels import count_bits, top, top_allowed
 from steadyrank.testing import check_adversary, check_learner, check_users
 from steadyrank.views import View
@@ -307,6 +310,25 @@ def test_a_users_own_learner_outside_the_package(tmp_path, monkeypatch):
     after = sr.simulate(module.Stubborn, attraction, length=1, horizon=200, seeds=[0]).final[0]
     assert before > 50
     assert after == 0.0
+
+
+def test_code_is_looked_up_by_what_decides_the_types():
+    """Values that are told apart by less than their types would be given the code of one another."""
+    whole, frozen = np.zeros((4, 4)), np.zeros(4)
+    frozen.flags.writeable = False
+    values = [
+        0, 7, -1, 2**63 - 1, 2**63, True, 0.5, np.int64(1), np.int32(1), np.float32(0.5), np.bool_(True),
+        np.zeros(3), np.zeros(5), frozen, np.zeros(3, np.float32), np.zeros(3, np.int64), np.zeros(6)[::2],
+        whole, whole.T, whole[:, 1], whole[1], whole[1:, 1:], np.zeros(9, np.uint8)[1:].view(np.float64),
+        np.array([], "datetime64[s]"), np.array([], "datetime64[D]"), np.random.default_rng(0),
+        (), (1, 2), (1, 0.5), (1, (2, 3)), (np.zeros(2), 1), (frozen, 1),
+        *(make(LEARNERS[x], Problem(30, 4, 100), settings={}) for x in ("CascadeTS", "TSCascade", "SteadyRank")),
+        USERS["Cascade"].create(np.zeros(3), 2), tuple(USERS["Cascade"].create(np.zeros(3), 2)),
+    ]  # fmt: skip
+    for one, other in itertools.product(values, values):
+        if contract._shape(one) == contract._shape(other):
+            assert numba.typeof(one) == numba.typeof(other), (one, other)
+    assert contract._shape(np.zeros(3)) == contract._shape(np.ones(5))
 
 
 def test_an_edit_outside_takes_effect_in_the_next_process(tmp_path, monkeypatch):

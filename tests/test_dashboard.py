@@ -1,6 +1,5 @@
 """The dashboard: its pages as files, and in a real browser against a real server."""
 
-import asyncio
 import contextlib
 import json
 import re
@@ -16,22 +15,22 @@ from playwright.sync_api import TimeoutError as PlaywrightTimeout
 from playwright.sync_api import expect
 
 import browser
-from service_tools import Server, serving
+from service_tools import Server, serving, sql
 from steadyrank import cli
 from steadyrank.service import demo
-from steadyrank.service.door import make_key
-from steadyrank.service.listening import bind, port_of
-from steadyrank.service.moving import compact
-from steadyrank.service.store import Store
+from steadyrank.service.http.auth import make_key
+from steadyrank.service.http.server import bind, port_of
+from steadyrank.service.storage import open_store
+from steadyrank.service.worker.transfer import compact
 
-FILES = sorted(file.name for file in (resources.files("steadyrank.service") / "static").iterdir())
+FILES = sorted(file.name for file in (resources.files("steadyrank.service.http") / "static").iterdir())
 HOSTILE = "<img src=x onerror=document.title='taken'>"
 ODD = ["a/b?c=d&e#f %2e%2e", HOSTILE, "ünï cödé 漢字 \U0001f355", "x" * 500, "  spaces  ", "'\"`${1}"]
 ITEMS = [*ODD, *(f"item {k}" for k in range(14))]
 
 
 def source(name):
-    return (resources.files("steadyrank.service") / "static" / name).read_text()
+    return (resources.files("steadyrank.service.http") / "static" / name).read_text()
 
 
 @pytest.fixture
@@ -39,12 +38,9 @@ def url(tmp_path):
     return f"sqlite:///{tmp_path}/store.db"
 
 
-def test_both_pages_are_one_public_shell_under_a_strict_policy(url):
-    async def story():
-        async with serving(url) as local:
-            return await local.http.get("/"), await local.http.get("/boards/any.board")
-
-    first, second = asyncio.run(story())
+async def test_both_pages_are_one_public_shell_under_a_strict_policy(url):
+    async with serving(url) as local:
+        first, second = await local.http.get("/"), await local.http.get("/boards/any.board")
     assert first.status_code == second.status_code == 200
     assert first.content == second.content == source("index.html").encode()
     policy = dict(part.strip().split(" ", 1) for part in first.headers["content-security-policy"].split(";"))
@@ -59,42 +55,36 @@ def test_both_pages_are_one_public_shell_under_a_strict_policy(url):
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_every_file_is_served_with_its_type_and_mark(url, name):
+async def test_every_file_is_served_with_its_type_and_mark(url, name):
     types = {"js": "text/javascript", "css": "text/css", "svg": "image/svg+xml", "html": "text/html"}
 
-    async def story():
-        async with serving(url) as local:
-            whole = await local.http.get(f"/static/{name}")
-            assert whole.status_code == 200
-            assert whole.text == source(name)
-            assert whole.headers["content-type"].startswith(types[name.rpartition(".")[2]])
-            assert whole.headers["cache-control"] == "no-cache"
-            head = await local.http.head(f"/static/{name}")
-            assert (head.content, head.headers["content-length"]) == (b"", str(len(whole.content)))
-            mark = whole.headers["etag"]
-            for known in (mark, f'"other", W/{mark}'):
-                again = await local.http.get(f"/static/{name}", headers={"if-none-match": known})
-                assert (again.status_code, again.content, again.headers["etag"]) == (304, b"", mark)
-            assert (await local.http.get(f"/static/{name}", headers={"if-none-match": '"x"'})).status_code == 200
-
-    asyncio.run(story())
+    async with serving(url) as local:
+        whole = await local.http.get(f"/static/{name}")
+        assert whole.status_code == 200
+        assert whole.text == source(name)
+        assert whole.headers["content-type"].startswith(types[name.rpartition(".")[2]])
+        assert whole.headers["cache-control"] == "no-cache"
+        head = await local.http.head(f"/static/{name}")
+        assert (head.content, head.headers["content-length"]) == (b"", str(len(whole.content)))
+        mark = whole.headers["etag"]
+        for known in (mark, f'"other", W/{mark}'):
+            again = await local.http.get(f"/static/{name}", headers={"if-none-match": known})
+            assert (again.status_code, again.content, again.headers["etag"]) == (304, b"", mark)
+        assert (await local.http.get(f"/static/{name}", headers={"if-none-match": '"x"'})).status_code == 200
 
 
-def test_nothing_else_is_served(url):
-    async def story():
-        async with serving(url) as local:
-            for path in (
-                "/static/nothing.js", "/static/", "/static", "/static/../pages.py", "/static/%2e%2e%2fpages.py",
-                "/static/..%5cpages.py", "/static//etc/passwd", "/static/style.css/", "/boards/", "/boards/a/b",
-                "/index.html", "/static/%00", "/static/__init__.py",
-            ):  # fmt: skip
-                answer = await local.http.get(path)
-                assert answer.status_code == 404, path
-                assert answer.json()["code"] == 404
-            for path in ("/", "/boards/b", "/static/style.css"):
-                assert (await local.http.post(path)).status_code == 405
-
-    asyncio.run(story())
+async def test_nothing_else_is_served(url):
+    async with serving(url) as local:
+        for path in (
+            "/static/nothing.js", "/static/", "/static", "/static/../pages.py", "/static/%2e%2e%2fpages.py",
+            "/static/..%5cpages.py", "/static//etc/passwd", "/static/style.css/", "/boards/", "/boards/a/b",
+            "/index.html", "/static/%00", "/static/__init__.py",
+        ):  # fmt: skip
+            answer = await local.http.get(path)
+            assert answer.status_code == 404, path
+            assert answer.json()["code"] == 404
+        for path in ("/", "/boards/b", "/static/style.css"):
+            assert (await local.http.post(path)).status_code == 405
 
 
 def test_files_refer_to_each_other_and_to_nothing_outside():
@@ -126,45 +116,39 @@ def test_scripts_stay_small():
                 assert function.count("\n") <= 40, function.splitlines()[0]
 
 
-def test_points_count_the_feedback_that_came_to_its_end(url):
-    async def story():
-        async with serving(url) as local:
-            await local.board(lifetime=10)
-            shown = [await local.rank() for _ in range(6)]
-            for each in shown[:2]:
-                await local.answer(each, clicked=each["items"][0])
-            await local.quiet()
-            points = (await local.ask("GET", "boards/b/watch"))["timeline"]["points"]
-            assert [sum(point[name] for point in points) for name in ("impressions", "feedback", "clicks")] == [
-                6,
-                0,
-                0,
-            ]
-            local.clocks.pass_time(11)
-            await local.quiet()
-            points = (await local.ask("GET", "boards/b/watch"))["timeline"]["points"]
-            assert [sum(point[name] for point in points) for name in ("impressions", "feedback", "clicks")] == [
-                6,
-                6,
-                2,
-            ]
-
-    asyncio.run(story())
+async def test_points_count_the_feedback_that_came_to_its_end(url):
+    async with serving(url) as local:
+        await local.board(lifetime=10)
+        shown = [await local.rank() for _ in range(6)]
+        for each in shown[:2]:
+            await local.answer(each, clicked=each["items"][0])
+        await local.quiet()
+        points = (await local.ask("GET", "boards/b/watch"))["timeline"]["points"]
+        assert [sum(point[name] for point in points) for name in ("impressions", "feedback", "clicks")] == [
+            6,
+            0,
+            0,
+        ]
+        local.clocks.pass_time(11)
+        await local.quiet()
+        points = (await local.ask("GET", "boards/b/watch"))["timeline"]["points"]
+        assert [sum(point[name] for point in points) for name in ("impressions", "feedback", "clicks")] == [
+            6,
+            6,
+            2,
+        ]
 
 
-def test_an_item_that_was_never_clicked_does_not_diverge_by_that_alone(url):
-    async def story():
-        async with serving(url) as local:
-            await local.board(settle=0)
-            for t in range(120):
-                shown = await local.rank()
-                liked = next((item for item in shown["items"] if item in ("item 3", "item 5")), None)
-                await local.answer(shown, clicked=liked if t % 3 == 0 else None)
-            watch = await local.ask("GET", "boards/b/watch")
-            assert any(item["looks"] > 10 and item["rate"] < item["low"] for item in watch["list"])
-            assert watch["diverging"] == []
-
-    asyncio.run(story())
+async def test_an_item_that_was_never_clicked_does_not_diverge_by_that_alone(url):
+    async with serving(url) as local:
+        await local.board(settle=0)
+        for t in range(120):
+            shown = await local.rank()
+            liked = next((item for item in shown["items"] if item in ("item 3", "item 5")), None)
+            await local.answer(shown, clicked=liked if t % 3 == 0 else None)
+        watch = await local.ask("GET", "boards/b/watch")
+        assert any(item["looks"] > 10 and item["rate"] < item["low"] for item in watch["list"])
+        assert watch["diverging"] == []
 
 
 def fill(client, name, rounds=400, favourite=None, **settings):
@@ -477,7 +461,7 @@ def test_a_board_is_exported_and_refusals_are_told(own, tmp_path):
 
 @browser.needed
 def test_keys_open_what_their_scope_says(own):
-    store = Store(own.url)
+    store = open_store(own.url)
     admin, kept = make_key(["admin"], None, 0.0)
     few, few_kept = make_key(["rank"], "shop", 0.0)
     store.add_key(kept)
@@ -581,7 +565,7 @@ def test_a_store_without_boards_says_how_to_begin(tmp_path):
 @browser.needed
 def test_rounds_that_are_no_longer_kept_cannot_be_chosen(own):
     assert own.stop() == 0
-    with contextlib.closing(Store(own.url)) as store:
+    with contextlib.closing(open_store(own.url)) as store:
         assert compact(store, 0.0, 100)["shop"] > 0
     own.start()
     own.wait()
@@ -601,9 +585,8 @@ def test_rounds_that_are_no_longer_kept_cannot_be_chosen(own):
 @browser.needed
 def test_boards_that_cannot_be_read_are_named(own):
     assert own.stop() == 0
-    with contextlib.closing(Store(own.url)) as store, store.db.transaction():
-        store.db.write("DELETE FROM snapshots")
-        store.db.write("UPDATE boards SET edge = 1")
+    sql(own.url, "DELETE FROM snapshots")
+    sql(own.url, "UPDATE boards SET edge = 1")
     own.start()
     own.wait()
     with watched(own, "/", expected=["503"]) as page:
@@ -645,7 +628,7 @@ def test_the_demo_shows_a_change_of_regime_and_leaves_nothing_behind(tmp_path, m
 def test_the_demo_refuses_a_store_with_anything_in_it(tmp_path, capsys, monkeypatch):
     url = f"sqlite:///{tmp_path}/store.db"
     monkeypatch.setenv("STEADYRANK_STORE", url)
-    store = Store(url)
+    store = open_store(url)
     _, kept = make_key(["admin"], None, 0.0)
     store.add_key(kept)
     store.close()

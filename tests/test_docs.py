@@ -144,8 +144,8 @@ def test_links_lead_somewhere():
 
 
 def test_every_route_and_setting_of_the_service_is_explained():
-    from steadyrank.service.api import ROUTES
-    from steadyrank.service.events import Config
+    from steadyrank.service.board.config import Config
+    from steadyrank.service.http.routes import ROUTES
 
     text = (ROOT / "docs" / "service.md").read_text()
     for route in ROUTES:
@@ -268,7 +268,8 @@ def test_every_module_is_in_the_layout():
         name = path.stem if path.suffix == ".py" else f"{path.name}/" if path.is_dir() else ""
         if name and name not in ("__pycache__/", "__init__"):
             assert re.search(rf"(?<!\w){re.escape(name)}(?!\w)", text), f"{name} is not in docs/layout.md"
-    for package in ("audit", "indices", "live", "parts", "service"):
+    service = [f"service/{name}" for name in ("http", "worker", "board", "storage")]
+    for package in ("audit", "indices", "live", "parts", "service", *service):
         (row,) = re.findall(rf"^\| `{package}` \|.*", text, re.MULTILINE)
         for path in (ROOT / "src" / "steadyrank" / package).glob("[a-z]*.py"):
             assert f"`{path.stem}`" in row, f"{package}.{path.stem} is not in docs/layout.md"

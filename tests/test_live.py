@@ -8,10 +8,10 @@ import pytest
 
 import steadyrank as sr
 from memories import digest_of
-from steadyrank.contract import NOTE_EXTRA, Problem, Visit, call_rank, call_update, make, memory
-from steadyrank.live import snapshots
-from steadyrank.live.fold import Fold
-from steadyrank.live.snapshots import Unreadable
+from steadyrank.contract import ANYONE, NOTE_EXTRA, Problem, Visit, call_rank, call_update, make, memory
+from steadyrank.live import archive
+from steadyrank.live.archive import UnreadableSnapshot
+from steadyrank.live.learner_state import LearnerState
 
 LIVE = sorted(name for name, cls in sr.learners().items() if cls.live)
 ITEMS = [f"item {k}" for k in range(12)]
@@ -72,7 +72,7 @@ def test_answers_say_the_same_in_every_form():
         rankers[0].feedback(shown[0].id, clicked=shown[0].items[2])
         rankers[1].feedback(shown[1].id, position=3)
         rankers[2].feedback(shown[2].id, clicks=[0, 0, 1, 0], examined=3)
-    assert len({digest_of(ranker._fold) for ranker in rankers}) == 1
+    assert len({digest_of(ranker._learner_state) for ranker in rankers}) == 1
 
 
 @pytest.mark.parametrize(
@@ -97,11 +97,11 @@ def test_answers_say_the_same_in_every_form():
 )
 def test_malformed_answers_change_nothing(answer, message):
     ranker = sr.Ranker(ITEMS, 4)
-    shown, before = ranker.rank(), digest_of(ranker._fold)
+    shown, before = ranker.rank(), digest_of(ranker._learner_state)
     with pytest.raises(sr.Refused, match=message) as refusal:
         ranker.feedback(shown.id, **answer)
     assert refusal.value.code == 422
-    assert digest_of(ranker._fold) == before
+    assert digest_of(ranker._learner_state) == before
     assert ranker.feedback(shown.id, clicked=None) == "learnt"  # the impression is still open
 
 
@@ -109,7 +109,7 @@ def test_an_impression_is_answered_once():
     ranker = sr.Ranker(ITEMS, 4, most_open=10)
     shown = ranker.rank()
     assert ranker.feedback(shown.id, position=2) == "learnt"
-    after = digest_of(ranker._fold)
+    after = digest_of(ranker._learner_state)
     assert ranker.feedback(shown.id, clicked=shown.items[1]) == "duplicate"
     for code, answer in ((409, {"position": 1}), (409, {"clicked": None})):
         with pytest.raises(sr.Refused, match="answered otherwise") as refusal:
@@ -120,7 +120,7 @@ def test_an_impression_is_answered_once():
     assert refusal.value.code == 403
     with pytest.raises(sr.Refused, match="id is a whole number, not '1'"):
         ranker.feedback("1", clicked=None)
-    assert digest_of(ranker._fold) == after
+    assert digest_of(ranker._learner_state) == after
     first = ranker.rank()
     for _ in range(10):
         ranker.rank()
@@ -134,7 +134,7 @@ def test_answers_enter_in_impression_order_once_settled():
     clock = Clock()
     live = sr.Ranker(ITEMS, 4, "SteadyRank", seed=2, lifetime=60.0, clock=clock)
     told = []
-    live._intake.learn = lambda t, *rest: told.append((t, rest[-1]))
+    live._impressions.learn = lambda visit, *rest: told.append((visit.t, rest[-1]))
     shown = [live.rank() for _ in range(4)]
     assert live.feedback(shown[2].id, position=1) == "waiting"
     assert live.feedback(shown[0].id, position=1) == "waiting"
@@ -151,7 +151,7 @@ def test_answers_after_settling_are_late_and_unanswered_lists_can_be_ignored():
     clock = Clock()
     live = sr.Ranker(ITEMS, 4, lifetime=60.0, settle=10.0, count_unanswered=False, clock=clock)
     told = []
-    live._intake.learn = lambda t, *rest: told.append((t, rest[-1]))
+    live._impressions.learn = lambda visit, *rest: told.append((visit.t, rest[-1]))
     shown = [live.rank() for _ in range(3)]
     live.feedback(shown[1].id, position=1)
     clock.now += 11.0
@@ -178,13 +178,13 @@ def test_memory_grows_and_nothing_is_forgotten(name):
     ranker, world = sr.Ranker(ITEMS, 4, name), np.random.default_rng(0)
     visit(ranker, world, 300)
     before = {s.item: s for s in ranker.standings()}
-    arrays = {key: array.copy() for key, array in memory(ranker._fold.learner) if key in ("seen", "wins")}
+    arrays = {key: array.copy() for key, array in memory(ranker._learner_state.learner) if key in ("seen", "wins")}
     for k in range(40):
         ranker.add(f"more {k}")
     for standing in ranker.standings()[:12]:
         assert standing == before[standing.item]
     for key, array in arrays.items():
-        now = dict(memory(ranker._fold.learner))[key]
+        now = dict(memory(ranker._learner_state.learner))[key]
         assert now[:12].tolist() == array.tolist()
         assert not now[12:].any()
     visit(ranker, world, 4_000)
@@ -248,12 +248,12 @@ def test_a_saved_ranker_goes_on_bit_for_bit(name, tmp_path):
     ranker.feedback(answered.id, position=1)
     ranker.save(tmp_path / "ranker")
     again = sr.Ranker.load(tmp_path / "ranker")
-    assert digest_of(again._fold) == digest_of(ranker._fold)
+    assert digest_of(again._learner_state) == digest_of(ranker._learner_state)
     for one in (ranker, again):
         assert one.feedback(answered.id, position=1) == "duplicate"
         one.feedback(waiting.id, position=2)
     assert visit(ranker, np.random.default_rng(2), 100) == visit(again, np.random.default_rng(2), 100)
-    assert digest_of(again._fold) == digest_of(ranker._fold)
+    assert digest_of(again._learner_state) == digest_of(ranker._learner_state)
     ranker.save(tmp_path / "one")
     again.save(tmp_path / "two")
     assert (tmp_path / "one").read_bytes() == (tmp_path / "two").read_bytes()
@@ -277,13 +277,14 @@ def test_saved_waiting_answers_enter_after_loading(tmp_path):
         again.feedback(first.id, position=1)
 
 
-def test_a_snapshot_is_the_same_bytes_with_every_python():
-    """Written down with 3.11.2, 3.11.7, 3.12.1 and 3.13.0: zipfile has changed in between."""
-    content = snapshots.pack({"a": 1}, {"x": np.arange(3, dtype=np.int64), "y": np.zeros((0, 2))})
+def test_a_snapshot_is_the_same_bytes_with_every_python(monkeypatch):
+    """Written down with 3.11.2, 3.11.7, 3.12.1 and 3.13.0, in format 1: zipfile has changed in between."""
+    monkeypatch.setattr(archive, "FORMAT", 1)
+    content = archive.pack({"a": 1}, {"x": np.arange(3, dtype=np.int64), "y": np.zeros((0, 2))})
     assert hashlib.sha256(content).hexdigest()[:16] == "e35207be892f8b87"
-    header, arrays = snapshots.unpack(content, "kept")
+    header, arrays = archive.unpack(content, "kept")
     assert (header, arrays["x"].tolist(), arrays["y"].shape) == ({"a": 1, "format": 1}, [0, 1, 2], (0, 2))
-    assert snapshots.digest({"a": 1}, arrays) != snapshots.digest({"a": 1}, arrays | {"x": arrays["x"][::-1]})
+    assert archive.digest({"a": 1}, arrays) != archive.digest({"a": 1}, arrays | {"x": arrays["x"][::-1]})
 
 
 def test_damaged_and_foreign_files_are_refused(tmp_path):
@@ -296,10 +297,10 @@ def test_damaged_and_foreign_files_are_refused(tmp_path):
         (content[:200] + b"!" + content[201:], "is damaged"),
     ]:  # fmt: skip
         path.write_bytes(wrong)
-        with pytest.raises(Unreadable, match=message):
+        with pytest.raises(UnreadableSnapshot, match=message):
             sr.Ranker.load(path)
     path.write_bytes(content)
-    with pytest.raises(Unreadable, match="holds SteadyRank version 2, not CascadeTS version 1"):
+    with pytest.raises(UnreadableSnapshot, match="holds SteadyRank version 2, not CascadeTS version 1"):
         sr.Ranker.load(path, learner=sr.learners()["CascadeTS"])
     with pytest.raises(FileNotFoundError):
         ranker.save(tmp_path / "nowhere" / "ranker")
@@ -321,10 +322,10 @@ def test_past_clicks_are_learnt_from():
     assert bits.view().rounds == 400
     with pytest.raises(ValueError, match="1 to 4 different items"):
         ranker.learn([(["item 1", "item 1"], None)])
-    before = digest_of(ranker._fold)
+    before = digest_of(ranker._learner_state)
     with pytest.raises(sr.Refused, match="item 'item 9' was not shown"):
         ranker.learn([(["item 1", "unheard of"], "item 9")])
-    assert digest_of(ranker._fold) == before  # the unknown item was not added
+    assert digest_of(ranker._learner_state) == before  # the unknown item was not added
     rankers = sr.replay(log, ["CascadeTS", "SteadyRank"], length=4)
     assert rankers["SteadyRank"].view().rounds == 400
     assert rankers["CascadeTS"].standings()[0].looks == rankers["SteadyRank"].standings()[0].looks
@@ -374,10 +375,10 @@ def test_bad_input_is_named(change, error, message):
         sr.Ranker(**{"items": ITEMS, "length": 4, **change})
 
 
-def test_a_fold_is_told_apart_by_its_digest():
-    one, two = (Fold(ITEMS, 4, "CascadeTS", {}, 0, 0.2) for _ in range(2))
+def test_a_learner_state_is_told_apart_by_its_digest():
+    one, two = (LearnerState(ITEMS, 4, "CascadeTS", {}, 0, 0.2) for _ in range(2))
     assert digest_of(one) == digest_of(two)
-    two.learn(1, np.array([1]), np.zeros(8), np.array([True]), 1, late=False)
+    two.learn(Visit(1), np.array([1]), np.zeros(8), np.array([True]), 1, late=False)
     assert digest_of(one) != digest_of(two)
 
 
@@ -385,16 +386,16 @@ def test_memory_of_impressions_grows_to_its_limit_and_the_oldest_expire():
     ranker = sr.Ranker(ITEMS, 4, most_open=3_000)
     ids = [ranker.rank().id for _ in range(3_000)]
     assert ranker.feedback(ids[0], clicked=None) == "learnt"
-    size = ranker._intake.state.size
+    size = ranker._impressions.state.size
     assert size == 3_000
     more = [ranker.rank().id for _ in range(10)]
-    assert ranker._intake.state.size == size
+    assert ranker._impressions.state.size == size
     for gone in (ids[0], ids[9]):
         with pytest.raises(sr.Refused, match="expired") as refusal:
             ranker.feedback(gone, clicked=None)
         assert refusal.value.code == 410
     assert ranker.feedback(ids[10], clicked=None) == ranker.feedback(more[-1], position=2) == "learnt"
-    assert ranker._intake.expired == 9  # counted as looked at without a click, but for the one answered
+    assert ranker._impressions.expired == 9  # counted as looked at without a click, but for the one answered
     assert sum(s.looks for s in ranker.standings()) == 10 * 4 + 4 + 2
 
 
@@ -426,5 +427,18 @@ def test_under_constant_traffic_impressions_expire_on_time_and_little_is_remembe
     for _ in range(6_000):
         clock.now += 0.05
         ranker.rank()
-    assert 1_199 <= 6_000 - ranker._intake.over <= 1_203  # 60 s of traffic, and 0.2 % of grain
-    assert len(ranker._ages[1].moments) <= 1_000
+    assert 1_199 <= 6_000 - ranker._impressions.over <= 1_203  # 60 s of traffic, and 0.2 % of grain
+    assert len(ranker._delays[1].moments) <= 1_000
+
+
+def test_the_learner_is_told_who_came_also_after_a_restart(tmp_path):
+    ranker, clients = sr.Ranker(ITEMS, 4, "CascadeUCB1"), []
+    shown = [ranker.rank(client=client) for client in (7, None, 0)]
+    ranker.save(tmp_path / "kept")
+    again = sr.Ranker.load(tmp_path / "kept")
+    again._impressions.learn = lambda visit, *rest: clients.append(visit.client)
+    for s in shown:
+        again.feedback(s.id, clicked=None)
+    assert clients == [7, ANYONE, 0]
+    with pytest.raises(ValueError, match="client must be a whole number of at least 0, not -2"):
+        ranker.rank(client=-2)

@@ -5,24 +5,25 @@ import json
 import logging
 import pathlib
 
+import msgspec
 import numpy as np
 import pytest
 
 import steadyrank as sr
-from service_tools import ITEMS, Clocks, replayed, serving
-from steadyrank.service import boards, bodies, events, store, tickets
-from steadyrank.service.bodies import explain
-from steadyrank.service.door import Door, loopback, make_key
-from steadyrank.service.store import Store
+from service_tools import ITEMS, Clocks, replayed, serving, sql, until
+from steadyrank.service.board import events
+from steadyrank.service.board.board import Board
+from steadyrank.service.board.config import RANGES, Config
+from steadyrank.service.http import bodies
+from steadyrank.service.http.auth import Auth, loopback, make_key
+from steadyrank.service.http.bodies import explain
+from steadyrank.service.storage import open_store, sql_store
+from steadyrank.service.worker import impression_ids
 
 
 @pytest.fixture
 def url(tmp_path):
     return f"sqlite:///{tmp_path}/store.db"
-
-
-def run(coroutine):
-    return asyncio.run(coroutine)
 
 
 async def traffic(local, rounds, name="b", seed=0, unanswered=0.2):
@@ -42,462 +43,399 @@ async def traffic(local, rounds, name="b", seed=0, unanswered=0.2):
                 assert (await local.answer(shown, name, clicked=clicked))["outcome"] == "duplicate"
 
 
-def test_a_board_ranks_and_learns(url):
-    async def story():
-        async with serving(url) as local:
-            made = await local.board(settle=0)
-            assert (made["learner"], made["items"], made["impressions"]) == ("SteadyRank", 12, 0)
-            shown = await local.rank()
-            assert len(set(shown["items"])) == 4
-            assert shown["expires"] == local.clocks.wall + 1800
-            assert (await local.answer(shown, clicked=shown["items"][2]))["outcome"] == "learnt"
-            state = await local.ask("GET", "boards/b/state")
-            looks = {item["item"]: (item["looks"], item["clicks"]) for item in state["items"]}
-            assert [looks[item] for item in shown["items"]] == [(1, 0), (1, 0), (1, 1), (0, 0)]
-            assert state["view"]["rounds"] == 1
-            assert state["board"] == await local.ask("GET", "boards/b")
-            assert [b["board"] for b in (await local.ask("GET", "boards"))["boards"]] == ["b"]
-
-    run(story())
+async def test_a_board_ranks_and_learns(url):
+    async with serving(url) as local:
+        made = await local.board(settle=0)
+        assert (made["learner"], made["items"], made["impressions"]) == ("SteadyRank", 12, 0)
+        shown = await local.rank()
+        assert len(set(shown["items"])) == 4
+        assert shown["expires"] == local.clocks.wall + 1800
+        assert (await local.answer(shown, clicked=shown["items"][2]))["outcome"] == "learnt"
+        state = await local.ask("GET", "boards/b/state")
+        looks = {item["item"]: (item["looks"], item["clicks"]) for item in state["items"]}
+        assert [looks[item] for item in shown["items"]] == [(1, 0), (1, 0), (1, 1), (0, 0)]
+        assert state["view"]["rounds"] == 1
+        assert state["board"] == await local.ask("GET", "boards/b")
+        assert [b["board"] for b in (await local.ask("GET", "boards"))["boards"]] == ["b"]
 
 
-def test_an_impression_is_answered_once(url):
-    async def story():
-        async with serving(url) as local:
-            await local.board(settle=0)
-            shown = await local.rank()
-            item = shown["items"][0]
-            assert (await local.answer(shown, clicked=item))["outcome"] == "learnt"
-            assert (await local.answer(shown, clicked=item))["outcome"] == "duplicate"
-            assert (await local.answer(shown, clicks=[1], examined=1))["outcome"] == "duplicate"
-            assert "otherwise" in (await local.answer(shown, code=409, clicked=None))["message"]
-            together = await local.rank()
-            answers = await asyncio.gather(
-                *(local.http.post("/v1/boards/b/feedback", json={"impression": together["impression"], "clicked": x})
-                  for x in [together["items"][1]] * 4 + [None] * 4)
-            )  # fmt: skip
-            outcomes = sorted(a.json().get("outcome", str(a.status_code)) for a in answers)
-            assert outcomes.count("learnt") == 1
-            assert outcomes.count("duplicate") == 3
-            assert outcomes.count("409") == 4
-
-    run(story())
+async def test_an_impression_is_answered_once(url):
+    async with serving(url) as local:
+        await local.board(settle=0)
+        shown = await local.rank()
+        item = shown["items"][0]
+        assert (await local.answer(shown, clicked=item))["outcome"] == "learnt"
+        assert (await local.answer(shown, clicked=item))["outcome"] == "duplicate"
+        assert (await local.answer(shown, clicks=[1], examined=1))["outcome"] == "duplicate"
+        assert "otherwise" in (await local.answer(shown, code=409, clicked=None))["message"]
+        together = await local.rank()
+        answers = await asyncio.gather(
+            *(local.http.post("/v1/boards/b/feedback", json={"impression": together["impression"], "clicked": x})
+              for x in [together["items"][1]] * 4 + [None] * 4)
+        )  # fmt: skip
+        outcomes = sorted(a.json().get("outcome", str(a.status_code)) for a in answers)
+        assert outcomes.count("learnt") == 1
+        assert outcomes.count("duplicate") == 3
+        assert outcomes.count("409") == 4
 
 
-def test_refusals_have_fixed_codes_and_change_nothing(url):
-    async def story():
-        async with serving(url) as local:
-            await local.board(settle=0)
-            await local.board("other", settle=0)
-            shown = await local.rank()
-            foreign = await local.rank("other")
-            id_ = shown["impression"]
-            forged = id_[:20] + ("A" if id_[20] != "A" else "B") + id_[21:]
-            before = local.digest()
-            await local.quiet()
-            before = local.digest()
-            for code, body in [
-                (403, {"impression": forged, "clicked": None}), (403, {"impression": "!", "clicked": None}),
-                (403, {"impression": "", "clicked": None}),
-                (403, {"impression": foreign["impression"], "clicked": None}),
-                (422, {"impression": id_}), (422, {"impression": id_, "clicked": "nothing"}),
-                (422, {"impression": id_, "clicked": "item 1", "clicks": [1]}),
-                (422, {"impression": id_, "clicks": [2]}), (422, {"impression": id_, "clicks": [0] * 5}),
-                (422, {"impression": id_, "clicks": [0, 1], "examined": 1}),
-                (422, {"impression": id_, "clicked": None, "examined": 2}), (422, {"impression": id_, "clicked": 7}),
-                (422, {"clicked": None}), (422, {"impression": id_, "clicked": None, "extra": 1}),
-            ]:  # fmt: skip
-                await local.ask("POST", "boards/b/feedback", body, code)
-            await local.ask("POST", "boards/none/rank", {}, 404)
-            await local.ask("POST", "boards/none/feedback", {"impression": id_, "clicked": None}, 404)
-            await local.ask("POST", "boards/b/rank", {"candidates": ["unheard of"]}, 422)
-            await local.ask("POST", "boards/b/rank", {"length": 5}, 422)
-            await local.ask("POST", "boards/b/rank", {"candidates": []}, 422)
-            bad = await local.http.post("/v1/boards/b/feedback", content=b"{not json")
-            assert bad.status_code == 422
-            assert (await local.http.post("/v1/boards/b/nothing")).status_code == 404
-            assert (await local.http.patch("/v1/boards/b")).status_code == 405
-            await local.quiet()
-            assert local.digest() == before
-
-    run(story())
+async def test_refusals_have_fixed_codes_and_change_nothing(url):
+    async with serving(url) as local:
+        await local.board(settle=0)
+        await local.board("other", settle=0)
+        shown = await local.rank()
+        foreign = await local.rank("other")
+        id_ = shown["impression"]
+        forged = id_[:20] + ("A" if id_[20] != "A" else "B") + id_[21:]
+        before = local.digest()
+        await local.quiet()
+        before = local.digest()
+        for code, body in [
+            (403, {"impression": forged, "clicked": None}), (403, {"impression": "!", "clicked": None}),
+            (403, {"impression": "", "clicked": None}),
+            (403, {"impression": foreign["impression"], "clicked": None}),
+            (422, {"impression": id_}), (422, {"impression": id_, "clicked": "nothing"}),
+            (422, {"impression": id_, "clicked": "item 1", "clicks": [1]}),
+            (422, {"impression": id_, "clicks": [2]}), (422, {"impression": id_, "clicks": [0] * 5}),
+            (422, {"impression": id_, "clicks": [0, 1], "examined": 1}),
+            (422, {"impression": id_, "clicked": None, "examined": 2}), (422, {"impression": id_, "clicked": 7}),
+            (422, {"clicked": None}), (422, {"impression": id_, "clicked": None, "extra": 1}),
+        ]:  # fmt: skip
+            await local.ask("POST", "boards/b/feedback", body, code)
+        await local.ask("POST", "boards/none/rank", {}, 404)
+        await local.ask("POST", "boards/none/feedback", {"impression": id_, "clicked": None}, 404)
+        await local.ask("POST", "boards/b/rank", {"candidates": ["unheard of"]}, 422)
+        await local.ask("POST", "boards/b/rank", {"length": 5}, 422)
+        await local.ask("POST", "boards/b/rank", {"candidates": []}, 422)
+        bad = await local.http.post("/v1/boards/b/feedback", content=b"{not json")
+        assert bad.status_code == 422
+        assert (await local.http.post("/v1/boards/b/nothing")).status_code == 404
+        assert (await local.http.patch("/v1/boards/b")).status_code == 405
+        await local.quiet()
+        assert local.digest() == before
 
 
-def test_errors_name_the_value_and_what_would_be_right(url):
-    async def story():
-        async with serving(url) as local:
-            for body, words in [
-                ({"items": ["a", 3]}, "Expected `str`, got `int` - at `$.items[1]`: 3"),
-                ({"items": ["a"], "length": 0}, "length must be from 1 to 1000, not 0"),
-                ({"items": ["a"], "learner": "SteadyRnk"}, "SteadyRank"),
-                ({"items": ["a"], "learner": "Oracle"}, "not live"),
-                ({"items": ["a"], "lifetime": -1}, "lifetime must be"),
-                ({"items": ["a"], "settle": 9999}, "settle must be from 0 to the lifetime, 1800, not 9999"),
-                ({"items": ["a", "a"]}, "item 'a' is there already"),
-                ({"items": [""]}, "1 to 500 characters"),
-                ({"items": ["a"], "settings": {"caution": 7}}, "caution must be"),
-                ({"items": ["a"], "new_share": 2}, "new_share must be"),
-                ({}, "needs at least one item"),
-                ({"items": ["a"], "colour": "red"}, "colour"),
-            ]:
-                answer = await local.ask("PUT", "boards/b", body, 422)
-                assert words in answer["message"], answer
-            assert (
-                "a letter or digit first" in (await local.ask("PUT", "boards/.b", {"items": ["a"]}, 422))["message"]
-            )
-            assert (await local.ask("GET", "boards"))["boards"] == []
-
-    run(story())
+async def test_errors_name_the_value_and_what_would_be_right(url):
+    async with serving(url) as local:
+        for body, words in [
+            ({"items": ["a", 3]}, "Expected `str`, got `int` - at `$.items[1]`: 3"),
+            ({"items": ["a"], "length": 0}, "length must be from 1 to 1000, not 0"),
+            ({"items": ["a"], "learner": "SteadyRnk"}, "SteadyRank"),
+            ({"items": ["a"], "learner": "Oracle"}, "not live"),
+            ({"items": ["a"], "lifetime": -1}, "lifetime must be"),
+            ({"items": ["a"], "settle": 9999}, "settle must be from 0 to the lifetime, 1800, not 9999"),
+            ({"items": ["a", "a"]}, "item 'a' is there already"),
+            ({"items": [""]}, "1 to 500 characters"),
+            ({"items": ["a"], "settings": {"caution": 7}}, "caution must be"),
+            ({"items": ["a"], "new_share": 2}, "new_share must be"),
+            ({}, "needs at least one item"),
+            ({"items": ["a"], "colour": "red"}, "colour"),
+        ]:
+            answer = await local.ask("PUT", "boards/b", body, 422)
+            assert words in answer["message"], answer
+        assert "a letter or digit first" in (await local.ask("PUT", "boards/.b", {"items": ["a"]}, 422))["message"]
+        assert (await local.ask("GET", "boards"))["boards"] == []
 
 
-def test_answers_enter_in_impression_order_when_their_time_is_over(url):
+@pytest.mark.parametrize("name", sorted(RANGES))
+async def test_a_setting_outside_of_its_range_is_refused_with_the_range_that_the_description_has(url, name):
+    async with serving(url) as local:
+        described = (await local.http.get("/openapi.json")).json()["components"]["schemas"]
+        found = described["BoardIn"]["properties"][name]
+        found = found["anyOf"][0] if "anyOf" in found else found
+        low = found.get("minimum", found.get("exclusiveMinimum", 1) - 1)
+        assert described["BoardOut"]["properties"][name] == described["BoardIn"]["properties"][name]
+        for value in (low - 1, found["maximum"] + 1):
+            answer = await local.ask("PUT", "boards/b", {"items": ["a"], name: value}, 422)
+            assert answer["message"] == f"{name} must be {RANGES[name]}, not {value}"
+            assert str(found["maximum"]) in RANGES[name]
+        with pytest.raises(msgspec.ValidationError, match="Expected"):
+            Config().changed({name: low - 1})
+
+
+async def test_answers_enter_in_impression_order_when_their_time_is_over(url):
     """Clicks come at once and non-clicks never: the learner must be told as one in process is."""
-
-    async def story():
-        clocks = Clocks()
-        async with serving(url, clocks) as local:
-            await local.board(lifetime=60)
-            shown = [await local.rank() for _ in range(6)]
-            assert (await local.answer(shown[4], clicked=shown[4]["items"][0]))["outcome"] == "waiting"
-            assert (await local.answer(shown[1], clicked=None))["outcome"] == "waiting"
-            await local.quiet()
-            assert local.host.boards["b"].board.fold.looks.sum() == 0
-            clocks.pass_time(59.0)
-            await local.quiet()
-            assert local.host.boards["b"].board.fold.looks.sum() == 0
-            clocks.pass_time(1.5)
-            await local.quiet()
-            board = local.host.boards["b"].board
-            assert board.intake.expired == 4
-            assert board.fold.looks.sum() == 5 * 4 + 1
-            await local.answer(shown[0], code=410, clicked=None)
-            late = await local.rank()
-            await local.quiet()
-            clocks.since += 61  # the wall clock stands still or was set back: the log still ends the impression
-            await local.quiet()
-            await local.answer(late, code=410, clicked=None)
-        assert replayed(url) == board.digest()
-
-    run(story())
+    clocks = Clocks()
+    async with serving(url, clocks) as local:
+        await local.board(lifetime=60)
+        shown = [await local.rank() for _ in range(6)]
+        assert (await local.answer(shown[4], clicked=shown[4]["items"][0]))["outcome"] == "waiting"
+        assert (await local.answer(shown[1], clicked=None))["outcome"] == "waiting"
+        await local.quiet()
+        assert local.worker.boards["b"].board.learner_state.looks.sum() == 0
+        clocks.pass_time(59.0)
+        await local.quiet()
+        assert local.worker.boards["b"].board.learner_state.looks.sum() == 0
+        clocks.pass_time(1.5)
+        await local.quiet()
+        board = local.worker.boards["b"].board
+        assert board.impressions.expired == 4
+        assert board.learner_state.looks.sum() == 5 * 4 + 1
+        await local.answer(shown[0], code=410, clicked=None)
+        late = await local.rank()
+        await local.quiet()
+        clocks.since += 61  # the wall clock stands still or was set back: the log still ends the impression
+        await local.quiet()
+        await local.answer(late, code=410, clicked=None)
+    assert replayed(url) == board.digest()
 
 
-def test_a_clock_that_is_set_back_loses_nothing(url):
-    async def story():
-        clocks = Clocks()
-        async with serving(url, clocks) as local:
-            await local.board(lifetime=60, settle=20)
-            shown = [await local.rank() for _ in range(4)]
-            await local.answer(shown[0], clicked=None)
-            await local.quiet()
-            clocks.wall -= 86_400.0
-            later = [await local.rank() for _ in range(4)]
-            for s in (shown[1], later[0]):
-                assert (await local.answer(s, clicked=s["items"][0]))["outcome"] == "waiting"
-            assert (await local.answer(shown[0], clicked=None))["outcome"] == "duplicate"
-            await local.quiet()
-            clocks.pass_time(21)
-            await local.quiet()
-            assert local.host.boards["b"].board.fold.looks.sum() == 4 + 1 + 1
-            clocks.pass_time(40)
-            await local.quiet()
-            assert local.host.boards["b"].board.intake.expired == 5
-            await local.answer(later[1], code=410, clicked=None)
-            digest = local.digest()
-        assert replayed(url) == digest
-
-    run(story())
+async def test_a_clock_that_is_set_back_loses_nothing(url):
+    clocks = Clocks()
+    async with serving(url, clocks) as local:
+        await local.board(lifetime=60, settle=20)
+        shown = [await local.rank() for _ in range(4)]
+        await local.answer(shown[0], clicked=None)
+        await local.quiet()
+        clocks.wall -= 86_400.0
+        later = [await local.rank() for _ in range(4)]
+        for s in (shown[1], later[0]):
+            assert (await local.answer(s, clicked=s["items"][0]))["outcome"] == "waiting"
+        assert (await local.answer(shown[0], clicked=None))["outcome"] == "duplicate"
+        await local.quiet()
+        clocks.pass_time(21)
+        await local.quiet()
+        assert local.worker.boards["b"].board.learner_state.looks.sum() == 4 + 1 + 1
+        clocks.pass_time(40)
+        await local.quiet()
+        assert local.worker.boards["b"].board.impressions.expired == 5
+        await local.answer(later[1], code=410, clicked=None)
+        digest = local.digest()
+    assert replayed(url) == digest
 
 
-def test_answers_after_settling_are_late_and_unanswered_lists_can_be_ignored(url):
-    async def story():
-        async with serving(url) as local:
-            await local.board(lifetime=60, settle=10, count_unanswered=False)
-            shown = [await local.rank() for _ in range(3)]
-            await local.quiet()
-            local.clocks.pass_time(11)
-            await local.quiet()
-            assert (await local.answer(shown[0], clicked=None))["outcome"] == "late"
-            local.clocks.pass_time(60)
-            await local.quiet()
-            assert local.host.boards["b"].board.fold.looks.sum() == 4
-
-    run(story())
+async def test_answers_after_settling_are_late_and_unanswered_lists_can_be_ignored(url):
+    async with serving(url) as local:
+        await local.board(lifetime=60, settle=10, count_unanswered=False)
+        shown = [await local.rank() for _ in range(3)]
+        await local.quiet()
+        local.clocks.pass_time(11)
+        await local.quiet()
+        assert (await local.answer(shown[0], clicked=None))["outcome"] == "late"
+        local.clocks.pass_time(60)
+        await local.quiet()
+        assert local.worker.boards["b"].board.learner_state.looks.sum() == 4
 
 
-def test_an_answer_counts_even_if_its_list_was_never_logged(url):
+async def test_an_answer_counts_even_if_its_list_was_never_logged(url):
     """The worker that gave it out died before it wrote it: the id says everything."""
-
-    async def story():
-        async with serving(url) as local:
-            await local.board(settle=0)
-            held = local.host.boards["b"]
-            generation = held.board.generation
-            ticket = tickets.Ticket(77, 1, 0, generation, local.clocks.wall + 10, 0, [3, 1], [])
-            shown = {"impression": tickets.seal(ticket, held.signer)}
-            assert (await local.answer(shown, clicked="item 1"))["outcome"] == "learnt"
-            assert (await local.answer(shown, clicked="item 1"))["outcome"] == "duplicate"
-            await local.host.write(held, events.Shown(77, 1, 0, 0, [3, 1], []))  # it was written after all
-            assert held.board.intake.last == 1
-            assert held.board.fold.looks.sum() == 2
-
-    run(story())
+    async with serving(url) as local:
+        await local.board(settle=0)
+        session = local.worker.boards["b"]
+        generation = session.board.generation
+        shown_list = impression_ids.ImpressionId(77, 1, 0, generation, local.clocks.wall + 10, 0, [3, 1], [])
+        shown = {"impression": impression_ids.seal(shown_list, session.signer)}
+        assert (await local.answer(shown, clicked="item 1"))["outcome"] == "learnt"
+        assert (await local.answer(shown, clicked="item 1"))["outcome"] == "duplicate"
+        await local.worker.write(session, events.ListShown(77, 1, 0, 0, [3, 1], []))  # it was written after all
+        assert session.board.impressions.last == 1
+        assert session.board.learner_state.looks.sum() == 2
 
 
-def test_an_id_that_may_have_been_answered_and_forgotten_is_not_learnt_twice(url):
-    async def story():
-        async with serving(url) as local:
-            await local.board(settle=0, most_open=3)
-            first = await local.rank()
-            assert (await local.answer(first, clicked=None))["outcome"] == "learnt"
-            for _ in range(4):
-                await local.rank()
-            await local.quiet()
-            await local.answer(first, code=410, clicked=None)
-            assert local.host.boards["b"].board.answers == 1
-
-    run(story())
+async def test_an_id_that_may_have_been_answered_and_forgotten_is_not_learnt_twice(url):
+    async with serving(url) as local:
+        await local.board(settle=0, most_open=3)
+        first = await local.rank()
+        assert (await local.answer(first, clicked=None))["outcome"] == "learnt"
+        for _ in range(4):
+            await local.rank()
+        await local.quiet()
+        await local.answer(first, code=410, clicked=None)
+        assert local.worker.boards["b"].board.answers == 1
 
 
 @pytest.mark.parametrize("every", [7, 10**9])
-def test_a_restart_changes_nothing(url, every, monkeypatch):
+async def test_a_restart_changes_nothing(url, every, monkeypatch):
     """From snapshots and what came after, or from the log alone; and open impressions can still be answered."""
-    monkeypatch.setattr("steadyrank.service.host.SNAPSHOT_EVERY", every)
-
-    async def story():
-        async with serving(url) as local:
-            await local.board(lifetime=600, settle=30)
-            await traffic(local, 60)
-            open_one = await local.rank()
-            await local.quiet()
-            before = local.digest()
-        assert replayed(url) == before
-        async with serving(url, seed=1) as local:
-            assert local.digest() == before
-            assert (await local.answer(open_one, clicked=None))["outcome"] == "waiting"
-            assert (await local.answer(open_one, clicked=None))["outcome"] == "duplicate"
-            await traffic(local, 40, seed=1)
-            await local.quiet()
-            after = local.digest()
-        assert replayed(url) == after != before
-
-    run(story())
+    monkeypatch.setattr("steadyrank.service.worker.worker.SNAPSHOT_EVERY", every)
+    async with serving(url) as local:
+        await local.board(lifetime=600, settle=30)
+        await traffic(local, 60)
+        open_one = await local.rank()
+        await local.quiet()
+        before = local.digest()
+    assert replayed(url) == before
+    async with serving(url, seed=1) as local:
+        assert local.digest() == before
+        assert (await local.answer(open_one, clicked=None))["outcome"] == "waiting"
+        assert (await local.answer(open_one, clicked=None))["outcome"] == "duplicate"
+        await traffic(local, 40, seed=1)
+        await local.quiet()
+        after = local.digest()
+    assert replayed(url) == after != before
 
 
 @pytest.mark.parametrize("damage", ["torn", "changed", "empty", "all"])
-def test_a_damaged_snapshot_is_left_out(url, damage, monkeypatch, caplog):
-    monkeypatch.setattr("steadyrank.service.host.SNAPSHOT_EVERY", 20)
+async def test_a_damaged_snapshot_is_left_out(url, damage, monkeypatch, caplog):
+    monkeypatch.setattr("steadyrank.service.worker.worker.SNAPSHOT_EVERY", 20)
 
-    async def story():
+    with caplog.at_level(logging.WARNING):
         async with serving(url) as local:
             await local.board(settle=0)
             await traffic(local, 60)
             await local.quiet()
             before = local.digest()
-        kept = Store(url)
+        kept = open_store(url)
         number = next(iter(kept.boards()))
         found = kept.snapshots(number)
         assert len(found) >= 2
         for seq in found if damage == "all" else found[:1]:
             body = kept.snapshot(number, seq)
             bad = {"torn": body[:1000], "empty": b""}.get(damage, body[:500] + b"\0\1" + body[502:])
-            with kept.db.transaction():
-                kept.db.write("UPDATE snapshots SET body = ? WHERE board = ? AND seq = ?", bad, number, seq)
+            sql(url, "UPDATE snapshots SET body = ? WHERE board = ? AND seq = ?", bad, number, seq)
         kept.close()
         async with serving(url) as local:
             assert local.digest() == before
-
-    with caplog.at_level(logging.WARNING):
-        run(story())
     assert "snapshot left out" in caplog.text
 
 
 @pytest.mark.parametrize("change", [{"learner": "CascadeUCBV"}, {"settings": {"window": 7}}, {"length": 3}])
-def test_another_learner_is_told_of_the_whole_log(url, tmp_path, change):
-    async def story():
-        async with serving(url) as local:
-            await local.board(settle=0, seed=3)
-            await traffic(local, 80)
-            changed = await local.ask("PUT", "boards/b", change)
-            assert changed | change == changed
-            await traffic(local, 30, seed=2)
-            await local.quiet()
-            looks, digest = local.host.boards["b"].board.fold.looks.tolist(), local.digest()
-            assert not local.host.boards["b"].board.stale
-        assert replayed(url) == digest
-        async with serving(url) as local:
-            assert local.digest() == digest
-            assert local.host.boards["b"].board.fold.looks.tolist() == looks
-            assert sum(looks) > 50
-
-    run(story())
+async def test_another_learner_is_told_of_the_whole_log(url, tmp_path, change):
+    async with serving(url) as local:
+        await local.board(settle=0, seed=3)
+        await traffic(local, 80)
+        changed = await local.ask("PUT", "boards/b", change)
+        assert changed | change == changed
+        await traffic(local, 30, seed=2)
+        await local.quiet()
+        looks, digest = local.worker.boards["b"].board.learner_state.looks.tolist(), local.digest()
+        assert not local.worker.boards["b"].board.stale
+    assert replayed(url) == digest
+    async with serving(url) as local:
+        assert local.digest() == digest
+        assert local.worker.boards["b"].board.learner_state.looks.tolist() == looks
+        assert sum(looks) > 50
 
 
-def test_settings_that_concern_the_door_change_without_folding_again(url):
-    async def story():
-        async with serving(url) as local:
-            await local.board(settle=0)
-            await traffic(local, 10)
-            held = local.host.boards["b"]
-            board = held.board
-            await local.ask("PUT", "boards/b", {"lifetime": 60, "settle": 30, "client_minute": 5})
-            assert held.board is board
-            shown = await local.rank()
-            assert shown["expires"] == local.clocks.wall + 60
-            assert (await local.answer(shown, clicked=None))["outcome"] == "waiting"
-            await local.quiet()
-            digest = local.digest()
-        assert replayed(url) == digest
-
-    run(story())
+async def test_settings_that_concern_the_door_change_without_folding_again(url):
+    async with serving(url) as local:
+        await local.board(settle=0)
+        await traffic(local, 10)
+        session = local.worker.boards["b"]
+        board = session.board
+        await local.ask("PUT", "boards/b", {"lifetime": 60, "settle": 30, "client_minute": 5})
+        assert session.board is board
+        shown = await local.rank()
+        assert shown["expires"] == local.clocks.wall + 60
+        assert (await local.answer(shown, clicked=None))["outcome"] == "waiting"
+        await local.quiet()
+        digest = local.digest()
+    assert replayed(url) == digest
 
 
-def test_items_come_and_go(url):
-    async def story():
-        async with serving(url) as local:
-            await local.board(settle=0)
-            assert (await local.ask("POST", "boards/b/items", {"items": ["new/one", "é"]}))["items"] == 14
-            assert (await local.ask("DELETE", "boards/b/items/new%2Fone"))["items"] == 13
-            await local.ask("DELETE", "boards/b/items/none", code=404)
-            for _ in range(10):
-                assert "new/one" not in (await local.rank())["items"]
-            assert (await local.ask("POST", "boards/b/items", {"items": ["new/one"]}))["items"] == 14
-            assert (await local.rank(candidates=["new/one", "é", "é"]))["items"] in (
-                ["new/one", "é"],
-                ["é", "new/one"],
-            )
-            assert len((await local.rank(length=2))["items"]) == 2
-            await local.ask("POST", "boards/b/items", {"items": []}, 422)
-            await local.ask("POST", "boards/b/items", {"items": [""]}, 422)
-            await local.quiet()
-            digest = local.digest()
-            assert (await local.ask("PUT", "boards/b", {"items": [*ITEMS, "one more"]}))["items"] == 15
-        assert replayed(url) != digest
-
-    run(story())
+async def test_items_come_and_go(url):
+    async with serving(url) as local:
+        await local.board(settle=0)
+        assert (await local.ask("POST", "boards/b/items", {"items": ["new/one", "é"]}))["items"] == 14
+        assert (await local.ask("DELETE", "boards/b/items/new%2Fone"))["items"] == 13
+        await local.ask("DELETE", "boards/b/items/none", code=404)
+        for _ in range(10):
+            assert "new/one" not in (await local.rank())["items"]
+        assert (await local.ask("POST", "boards/b/items", {"items": ["new/one"]}))["items"] == 14
+        assert (await local.rank(candidates=["new/one", "é", "é"]))["items"] in (
+            ["new/one", "é"],
+            ["é", "new/one"],
+        )
+        assert len((await local.rank(length=2))["items"]) == 2
+        await local.ask("POST", "boards/b/items", {"items": []}, 422)
+        await local.ask("POST", "boards/b/items", {"items": [""]}, 422)
+        await local.quiet()
+        digest = local.digest()
+        assert (await local.ask("PUT", "boards/b", {"items": [*ITEMS, "one more"]}))["items"] == 15
+    assert replayed(url) != digest
 
 
-def test_an_item_added_at_another_worker_can_be_clicked_at_once(url):
-    async def story():
-        async with serving(url) as one, serving(url, seed=9) as other:
-            await one.board(settle=0, items=["a"])
-            await other.quiet()
-            await one.ask("POST", "boards/b/items", {"items": ["new"]})
-            shown = await one.rank(candidates=["new"])
-            assert (await other.answer(shown, clicked="new"))["outcome"] == "learnt"
-            await one.quiet()
-            assert one.digest() == other.digest()
-
-    run(story())
+async def test_an_item_added_at_another_worker_can_be_clicked_at_once(url):
+    async with serving(url) as one, serving(url, seed=9) as other:
+        await one.board(settle=0, items=["a"])
+        await other.quiet()
+        await one.ask("POST", "boards/b/items", {"items": ["new"]})
+        shown = await one.rank(candidates=["new"])
+        assert (await other.answer(shown, clicked="new"))["outcome"] == "learnt"
+        await one.quiet()
+        await other.quiet()
+        assert one.digest() == other.digest()
 
 
-def test_past_clicks_are_learnt_as_in_process_and_a_batch_once(url):
+async def test_past_clicks_are_learnt_as_in_process_and_a_batch_once(url):
     log = [(["a", "b"], "b"), (["b", "c"], None), (["c"], [1])]
     rows = [{"items": i} | ({"clicks": c} if isinstance(c, list) else {"clicked": c}) for i, c in log]
 
-    async def story():
-        async with serving(url) as local:
-            await local.board(settle=0, items=["a"])
-            done = await local.ask("POST", "boards/b/history", {"rows": rows, "batch": "june"})
-            assert done == {"rows": 3, "outcome": "done"}
-            assert (await local.ask("POST", "boards/b/history", {"rows": rows, "batch": "june"}))["rows"] == 0
-            for bad, words in [
-                ({"items": ["a", "a"], "clicked": None}, "row 2: a list has 1 to 4 different items"),
-                ({"items": ["a"], "clicked": "b"}, "row 2: item 'b' was not shown"),
-                ({"items": ["a"]}, "row 2: an answer has either"),
-                ({"items": [""], "clicked": None}, "row 2: an item is named"),
-            ]:
-                answer = await local.ask("POST", "boards/b/history", {"rows": [rows[0], bad]}, 422)
-                assert words in answer["message"]
-            ranker = sr.Ranker(["a"], 4)
-            ranker.learn(log)
-            state = await local.ask("GET", "boards/b/state")
-            assert [(s.item, s.looks, s.clicks, s.estimate) for s in ranker.standings()] == [
-                (s["item"], s["looks"], s["clicks"], s["estimate"]) for s in state["items"]
-            ]
-
-    run(story())
+    async with serving(url) as local:
+        await local.board(settle=0, items=["a"])
+        done = await local.ask("POST", "boards/b/history", {"rows": rows, "batch": "june"})
+        assert done == {"rows": 3, "outcome": "done"}
+        assert (await local.ask("POST", "boards/b/history", {"rows": rows, "batch": "june"}))["rows"] == 0
+        for bad, words in [
+            ({"items": ["a", "a"], "clicked": None}, "row 2: a list has 1 to 4 different items"),
+            ({"items": ["a"], "clicked": "b"}, "row 2: item 'b' was not shown"),
+            ({"items": ["a"]}, "row 2: an answer has either"),
+            ({"items": [""], "clicked": None}, "row 2: an item is named"),
+        ]:
+            answer = await local.ask("POST", "boards/b/history", {"rows": [rows[0], bad]}, 422)
+            assert words in answer["message"]
+        ranker = sr.Ranker(["a"], 4)
+        ranker.learn(log)
+        state = await local.ask("GET", "boards/b/state")
+        assert [(s.item, s.looks, s.clicks, s.estimate) for s in ranker.standings()] == [
+            (s["item"], s["looks"], s["clicks"], s["estimate"]) for s in state["items"]
+        ]
 
 
-def test_a_batch_answers_row_by_row(url):
-    async def story():
-        async with serving(url) as local:
-            await local.board(settle=0)
-            one, two = await local.rank(), await local.rank()
-            rows = [
-                {"board": "b", "impression": one["impression"], "clicked": one["items"][1]},
-                {"board": "b", "impression": "x", "clicked": None},
-                {"board": "none", "impression": "x", "clicked": None},
-                {"board": "b", "impression": two["impression"], "clicks": [0, 1, 1], "examined": 3},
-                {"board": "b", "impression": one["impression"], "clicked": one["items"][1]},
-            ]
-            answer = await local.ask("POST", "feedback", {"feedback": rows})
-            assert [row["code"] for row in answer["feedback"]] == [200, 403, 404, 200, 200]
-            assert [row["outcome"] for row in answer["feedback"]] == ["learnt", None, None, "learnt", "duplicate"]
-
-    run(story())
+async def test_a_batch_answers_row_by_row(url):
+    async with serving(url) as local:
+        await local.board(settle=0)
+        one, two = await local.rank(), await local.rank()
+        rows = [
+            {"board": "b", "impression": one["impression"], "clicked": one["items"][1]},
+            {"board": "b", "impression": "x", "clicked": None},
+            {"board": "none", "impression": "x", "clicked": None},
+            {"board": "b", "impression": two["impression"], "clicks": [0, 1, 1], "examined": 3},
+            {"board": "b", "impression": one["impression"], "clicked": one["items"][1]},
+        ]
+        answer = await local.ask("POST", "feedback", {"feedback": rows})
+        assert [row["code"] for row in answer["feedback"]] == [200, 403, 404, 200, 200]
+        assert [row["outcome"] for row in answer["feedback"]] == ["learnt", None, None, "learnt", "duplicate"]
 
 
-def test_a_deleted_board_is_gone_and_its_name_is_free(url):
-    async def story():
-        async with serving(url) as local:
-            await local.board(settle=0)
-            shown = await local.rank(client="somebody")
-            await local.ask("DELETE", "boards/b")
-            await local.ask("GET", "boards/b", code=404)
-            await local.answer(shown, code=404, clicked=None)
-            await local.board(settle=0)
-            await local.answer(shown, code=403, clicked=None)
-            await local.ask("DELETE", "boards/b")
-            await local.quiet()
-        kept = Store(url)
-        for table, count in (("events", 2), ("snapshots", 0), ("clients", 0), ("boards", 0)):
-            rows = kept.db.read(f"SELECT * FROM {table}")
-            assert len(rows) == count, (table, rows)
-        kept.close()
-
-    run(story())
+async def test_a_deleted_board_is_gone_and_its_name_is_free(url):
+    async with serving(url) as local:
+        await local.board(settle=0)
+        shown = await local.rank(client="somebody")
+        await local.ask("DELETE", "boards/b")
+        await local.ask("GET", "boards/b", code=404)
+        await local.answer(shown, code=404, clicked=None)
+        await local.board(settle=0)
+        await local.answer(shown, code=403, clicked=None)
+        await local.ask("DELETE", "boards/b")
+        counts = [f"SELECT COUNT(*) FROM {table}" for table in ("events", "snapshots", "clients", "boards")]
+        await until(lambda: [sql(url, count)[0][0] for count in counts] == [2, 0, 0, 0])  # deleted in a thread
 
 
-def test_clients_are_hashed_limited_and_forgotten(url):
-    async def story():
-        async with serving(url) as local:
-            await local.board(settle=0, client_minute=2)
-            await local.board("other", settle=0)
-            shown = [await local.rank(client="jane@example.org") for _ in range(3)]
-            for s in shown[:2]:
-                await local.answer(s, clicked=None)
-            refused = await local.http.post(
-                "/v1/boards/b/feedback", json={"impression": shown[2]["impression"], "clicked": None}
-            )
-            assert refused.status_code == 429
-            assert refused.headers["retry-after"] == "60"
-            local.clocks.pass_time(61)
-            await local.answer(shown[2], clicked=None)
-            held, other = local.host.boards["b"], local.host.boards["other"]
-            assert held.hash_client("jane@example.org") != other.hash_client("jane@example.org")
-            await asyncio.sleep(1.3)
-            rows = await local.host.journal.do(lambda s: s.db.read("SELECT * FROM clients"))
-            assert len(rows) == 3
-            assert {row[1] for row in rows} == {held.hash_client("jane@example.org")}
-            await local.rank(client="jane@example.org")
-            assert (await local.ask("DELETE", "boards/b/clients/jane%40example.org"))["impressions"] == 3
-            await asyncio.sleep(1.3)
-            assert await local.host.journal.do(lambda s: s.db.read("SELECT * FROM clients")) == []
-            await local.host.journal.do(
-                lambda s: s.note_clients([(held.number, 1, 1, local.clocks.wall - 31 * 86_400)])
-            )
-            await local.host._chores(600)
-            assert await local.host.journal.do(lambda s: s.db.read("SELECT * FROM clients")) == []
-            await local.ask("POST", "boards/b/rank", {"client": ""}, 422)
-        for path in url.removeprefix("sqlite:///"), url.removeprefix("sqlite:///") + "-wal":
-            if pathlib.Path(path).exists():
-                assert b"jane" not in pathlib.Path(path).read_bytes()
-
-    run(story())
+async def test_answers_of_a_client_are_limited_and_its_name_is_not_kept(url):
+    async with serving(url) as local:
+        await local.board(settle=0, client_minute=2)
+        await local.board("other", settle=0)
+        shown = [await local.rank(client="jane@example.org") for _ in range(3)]
+        for s in shown[:2]:
+            await local.answer(s, clicked=None)
+        refused = await local.http.post(
+            "/v1/boards/b/feedback", json={"impression": shown[2]["impression"], "clicked": None}
+        )
+        assert refused.status_code == 429
+        assert refused.headers["retry-after"] == "60"
+        local.clocks.pass_time(61)
+        await local.answer(shown[2], clicked=None)
+        session, other = local.worker.boards["b"], local.worker.boards["other"]
+        assert session.hash_client("jane@example.org") != other.hash_client("jane@example.org")
+        await local.ask("POST", "boards/b/rank", {"client": ""}, 422)
+    for path in url.removeprefix("sqlite:///"), url.removeprefix("sqlite:///") + "-wal":
+        if pathlib.Path(path).exists():
+            assert b"jane" not in pathlib.Path(path).read_bytes()
 
 
-def test_keys_open_what_their_scope_says(url):
-    kept = Store(url)
+async def test_keys_open_what_their_scope_says(url):
+    kept = open_store(url)
     made = {}
     for name, scopes, board in [
         ("admin", ["admin"], None), ("rank", ["rank"], None), ("answer", ["feedback"], "b"), ("one", ["rank"], "b"),
@@ -508,99 +446,88 @@ def test_keys_open_what_their_scope_says(url):
     assert kept.revoke(made["gone"].split(".")[1], 2.0)
     assert not kept.revoke(made["gone"].split(".")[1], 2.0)
 
-    async def story():
-        async with serving(url) as local:
+    async with serving(url) as local:
 
-            async def code(name, method, path, body=None):
-                headers = {} if name is None else {"authorization": f"Bearer {made.get(name, name)}"}
-                return (await local.http.request(method, f"/v1/{path}", json=body, headers=headers)).status_code
+        async def code(name, method, path, body=None):
+            headers = {} if name is None else {"authorization": f"Bearer {made.get(name, name)}"}
+            return (await local.http.request(method, f"/v1/{path}", json=body, headers=headers)).status_code
 
-            board = {"items": ITEMS, "length": 4, "settle": 0}
-            assert await code(None, "PUT", "boards/b", board) == 401
-            assert await code("sr.made.up", "PUT", "boards/b", board) == 401
-            assert await code("gone", "PUT", "boards/b", board) == 401
-            assert await code(made["admin"][:-1], "PUT", "boards/b", board) == 401
-            assert await code("rank", "PUT", "boards/b", board) == 403
-            for name in ("b", "other"):
-                assert await code("admin", "PUT", f"boards/{name}", board) == 200
-            assert await code("rank", "POST", "boards/other/rank", {}) == 200
-            assert await code("one", "POST", "boards/b/rank", {}) == 200
-            assert await code("one", "POST", "boards/other/rank", {}) == 403
-            assert await code("answer", "POST", "boards/b/rank", {}) == 403
-            assert await code("one", "GET", "boards/b/state") == 403
-            seen = await local.http.get("/v1/boards", headers={"authorization": f"Bearer {made['one']}"})
-            assert [b["board"] for b in seen.json()["boards"]] == ["b"]
-            rank = await local.http.post(
-                "/v1/boards/b/rank", json={}, headers={"authorization": f"Bearer {made['one']}"}
-            )
-            answer = {"impression": rank.json()["impression"], "clicked": None}
-            assert await code(None, "POST", "boards/b/feedback", answer) == 200  # a signed id is enough
-            assert await code("admin", "PUT", "boards/b", {"public_feedback": False}) == 200
-            assert await code(None, "POST", "boards/b/feedback", answer) == 401
-            assert await code("rank", "POST", "boards/b/feedback", answer) == 403
-            assert await code("answer", "POST", "boards/b/feedback", answer) == 200
-            batch = {"feedback": [{"board": "b", **answer}]}
-            refused = await local.http.post("/v1/feedback", json=batch)
-            assert refused.json()["feedback"][0]["code"] == 401
-            assert (await local.http.get("/metrics")).status_code == 401
-            assert (await local.http.get("/healthz")).status_code == 200
-
-    run(story())
+        board = {"items": ITEMS, "length": 4, "settle": 0}
+        assert await code(None, "PUT", "boards/b", board) == 401
+        assert await code("sr.made.up", "PUT", "boards/b", board) == 401
+        assert await code("gone", "PUT", "boards/b", board) == 401
+        assert await code(made["admin"][:-1], "PUT", "boards/b", board) == 401
+        assert await code("rank", "PUT", "boards/b", board) == 403
+        for name in ("b", "other"):
+            assert await code("admin", "PUT", f"boards/{name}", board) == 200
+        assert await code("rank", "POST", "boards/other/rank", {}) == 200
+        assert await code("one", "POST", "boards/b/rank", {}) == 200
+        assert await code("one", "POST", "boards/other/rank", {}) == 403
+        assert await code("answer", "POST", "boards/b/rank", {}) == 403
+        assert await code("one", "GET", "boards/b/state") == 403
+        seen = await local.http.get("/v1/boards", headers={"authorization": f"Bearer {made['one']}"})
+        assert [b["board"] for b in seen.json()["boards"]] == ["b"]
+        rank = await local.http.post("/v1/boards/b/rank", json={}, headers={"authorization": f"Bearer {made['one']}"})
+        answer = {"impression": rank.json()["impression"], "clicked": None}
+        assert await code(None, "POST", "boards/b/feedback", answer) == 200  # a signed id is enough
+        assert await code("admin", "PUT", "boards/b", {"public_feedback": False}) == 200
+        assert await code(None, "POST", "boards/b/feedback", answer) == 401
+        assert await code("rank", "POST", "boards/b/feedback", answer) == 403
+        assert await code("answer", "POST", "boards/b/feedback", answer) == 200
+        batch = {"feedback": [{"board": "b", **answer}]}
+        refused = await local.http.post("/v1/feedback", json=batch)
+        assert refused.json()["feedback"][0]["code"] == 401
+        assert (await local.http.get("/metrics")).status_code == 401
+        assert (await local.http.get("/healthz")).status_code == 200
     text = "".join(json.dumps([k.id, k.hash.hex(), k.scopes]) for k in kept.api_keys())
     assert not any(secret.split(".")[2] in text for secret in made.values())
     kept.close()
 
 
 def test_without_keys_only_this_machine_is_served_and_no_web_page():
-    door = Door(list)
-    door.check({"host": "127.0.0.1:8080"}, "admin", None)
-    door.check({"host": "[::1]:8080", "origin": "http://localhost:8080"}, "admin", None)
+    auth = Auth(list)
+    auth.check({"host": "127.0.0.1:8080"}, "admin", None)
+    auth.check({"host": "[::1]:8080", "origin": "http://localhost:8080"}, "admin", None)
     for headers in ({"host": "evil.example"}, {"host": "localhost", "origin": "https://evil.example"}, {}):
         with pytest.raises(sr.Refused, match="only this machine"):
-            door.check(headers, "admin", None)
+            auth.check(headers, "admin", None)
     assert [loopback(a) for a in ("127.0.0.1", "localhost", "::1", "0.0.0.0", "example.org", "10.0.0.1")] == [
         True, True, True, False, False, False,
     ]  # fmt: skip
 
 
-def test_a_browser_may_answer_with_a_beacon(url):
-    async def story():
-        async with serving(url) as local:
-            await local.board(settle=0)
-            shown = await local.rank()
-            asked = await local.http.options("/v1/boards/b/feedback", headers={"origin": "https://shop.example"})
-            assert asked.status_code == 204
-            assert asked.headers["access-control-allow-origin"] == "*"
-            sent = await local.http.post(
-                "/v1/boards/b/feedback", content=json.dumps({"impression": shown["impression"], "clicked": None}),
-                headers={"content-type": "text/plain;charset=UTF-8", "origin": "https://shop.example"},
-            )  # fmt: skip
-            assert sent.json() == {"outcome": "learnt"}
-            assert sent.headers["access-control-allow-origin"] == "*"
-            assert "access-control-allow-origin" not in (await local.http.get("/v1/boards")).headers
-
-    run(story())
+async def test_a_browser_may_answer_with_a_beacon(url):
+    async with serving(url) as local:
+        await local.board(settle=0)
+        shown = await local.rank()
+        asked = await local.http.options("/v1/boards/b/feedback", headers={"origin": "https://shop.example"})
+        assert asked.status_code == 204
+        assert asked.headers["access-control-allow-origin"] == "*"
+        sent = await local.http.post(
+            "/v1/boards/b/feedback", content=json.dumps({"impression": shown["impression"], "clicked": None}),
+            headers={"content-type": "text/plain;charset=UTF-8", "origin": "https://shop.example"},
+        )  # fmt: skip
+        assert sent.json() == {"outcome": "learnt"}
+        assert sent.headers["access-control-allow-origin"] == "*"
+        assert "access-control-allow-origin" not in (await local.http.get("/v1/boards")).headers
 
 
-def test_large_bodies_are_refused_before_they_are_read(url):
-    async def story():
-        async with serving(url) as local:
-            await local.board(settle=0)
-            for body in (b" " * 2_000_000, (b" " * 1000 for _ in range(2000))):
-                content = body if isinstance(body, bytes) else _parts(body)
-                answer = await local.http.post("/v1/boards/b/rank", content=content)
-                assert answer.status_code == 413
-            answer = await local.http.post("/v1/feedback", content=b" " * 9_000_000)  # without a key, less is read
-            assert (answer.status_code, answer.json()["message"]) == (
-                413,
-                "the body has 9000000 bytes, at most 8388608 are read",
-            )
-
+async def test_large_bodies_are_refused_before_they_are_read(url):
     async def _parts(parts):
         for part in parts:
             yield part
 
-    run(story())
+    async with serving(url) as local:
+        await local.board(settle=0)
+        for body in (b" " * 2_000_000, (b" " * 1000 for _ in range(2000))):
+            content = body if isinstance(body, bytes) else _parts(body)
+            answer = await local.http.post("/v1/boards/b/rank", content=content)
+            assert answer.status_code == 413
+        answer = await local.http.post("/v1/feedback", content=b" " * 9_000_000)  # without a key, less is read
+        assert (answer.status_code, answer.json()["message"]) == (
+            413,
+            "the body has 9000000 bytes, at most 8388608 are read",
+        )
 
 
 def test_a_large_body_is_not_read_again_to_say_what_is_wrong_in_it(monkeypatch):
@@ -611,106 +538,97 @@ def test_a_large_body_is_not_read_again_to_say_what_is_wrong_in_it(monkeypatch):
     assert explain("Object missing required field `x`", b"{}") == "Object missing required field `x`"
 
 
-def test_metrics_and_readiness(url):
-    async def story():
-        async with serving(url) as local:
-            await local.board(settle=0)
-            await traffic(local, 20)
-            await local.quiet()
-            page = (await local.http.get("/metrics")).text
-            assert 'steadyrank_board_impressions{board="b"} 20.0' in page
-            assert 'steadyrank_requests_total{route="POST /v1/boards/{board}/rank",status="200"} 20.0' in page
-            assert (await local.http.get("/readyz")).status_code == 200
-            local.host.ready = False
-            assert (await local.http.get("/readyz")).status_code == 503
-            assert (await local.http.post("/v1/boards/b/rank", json={})).status_code == 503
-            local.host.ready = True
-
-    run(story())
+async def test_metrics_and_readiness(url):
+    async with serving(url) as local:
+        await local.board(settle=0)
+        await traffic(local, 20)
+        await local.quiet()
+        page = (await local.http.get("/metrics")).text
+        assert 'steadyrank_board_impressions{board="b"} 20.0' in page
+        assert 'steadyrank_requests_total{route="POST /v1/boards/{board}/rank",status="200"} 20.0' in page
+        assert (await local.http.get("/readyz")).status_code == 200
+        local.worker.ready = False
+        assert (await local.http.get("/readyz")).status_code == 503
+        assert (await local.http.post("/v1/boards/b/rank", json={})).status_code == 503
+        local.worker.ready = True
 
 
-def test_every_route_is_described(url):
-    async def story():
-        async with serving(url) as local:
-            described = (await local.http.get("/openapi.json")).json()
-            assert described["openapi"].startswith("3.1")
-            paths = described["paths"]
-            assert {"put", "get", "delete"} <= set(paths["/v1/boards/{board}"])
-            for path in (
-                "/v1/boards",
-                "/v1/feedback",
-                *(f"/v1/boards/{{board}}/{x}" for x in ("rank", "state", "history", "labels", "watch", "export")),
-            ):
-                assert path in paths
-            assert set(described["components"]["schemas"]["FeedbackIn"]["properties"]) == {
-                "impression", "clicked", "clicks", "examined",
-            }  # fmt: skip
-
-    run(story())
+async def test_every_route_is_described(url):
+    async with serving(url) as local:
+        described = (await local.http.get("/openapi.json")).json()
+        assert described["openapi"].startswith("3.1")
+        paths = described["paths"]
+        assert {"put", "get", "delete"} <= set(paths["/v1/boards/{board}"])
+        for path in (
+            "/v1/boards",
+            "/v1/feedback",
+            *(f"/v1/boards/{{board}}/{x}" for x in ("rank", "state", "history", "labels", "watch", "export")),
+        ):
+            assert path in paths
+        assert set(described["components"]["schemas"]["FeedbackIn"]["properties"]) == {
+            "impression", "clicked", "clicks", "examined",
+        }  # fmt: skip
 
 
-def test_a_store_of_the_first_format_is_brought_up_to_date(url):
-    async def before():
-        async with serving(url) as local:
-            await local.board(settle=0)
-            await traffic(local, 10)
-            await local.quiet()
-            return local.digest()
-
-    async def after():
-        async with serving(url) as local:
-            return local.digest()
-
-    digest = run(before())
-    kept = Store(url)
-    with kept.db.transaction():
-        kept.db.write("DROP TABLE clients")
-        kept.db.write("ALTER TABLE boards DROP COLUMN edge")
-        kept.db.write("UPDATE meta SET value = '1'")
+async def test_a_store_of_the_first_format_is_brought_up_to_date(url):
+    async with serving(url) as local:
+        await local.board(settle=0)
+        await traffic(local, 10)
+        await local.quiet()
+        digest = local.digest()
+    kept = open_store(url)
+    sql(url, "DROP TABLE clients")
+    for column in ("edge", "clients", "forgot"):
+        sql(url, f"ALTER TABLE boards DROP COLUMN {column}")
+    sql(url, "UPDATE meta SET value = '1'")
     kept.close()
-    assert run(after()) == digest
-    kept = Store(url)
-    assert kept.db.read("SELECT value FROM meta WHERE name = 'format'") == [(str(store.FORMAT),)]
-    assert kept.forget_client(1, 1) == 0
-    with kept.db.transaction():
-        kept.db.write("UPDATE meta SET value = '99'")
+    async with serving(url) as local:
+        assert local.digest() == digest
+    kept = open_store(url)
+    assert sql(url, "SELECT value FROM meta WHERE name = 'format'") == [(str(sql_store.FORMAT),)]
+    assert kept.forget_client(1, 1, 1.0, lambda numbers: b"") == 0
+    sql(url, "UPDATE meta SET value = '99'")
     kept.close()
-    with pytest.raises(ValueError, match="format 99, this version knows 2"):
-        Store(url)
+    with pytest.raises(ValueError, match="format 99, this version knows 3"):
+        open_store(url)
 
 
 @pytest.mark.parametrize("bad", ["mysql://x", "sqlite:///", "sqlite:////no/such/folder/x.db", "nothing"])
 def test_a_bad_store_is_named(bad):
     with pytest.raises(ValueError, match="store"):
-        Store(bad)
+        open_store(bad)
 
 
-def test_tickets_say_what_they_were_given():
-    ticket = tickets.Ticket(2**63 - 1, 5, 4, 1, 1.5, 2**62, [0, 7, 4_000_000_000], [(0, 0.25), (13, -1.0)])
-    key = tickets.Signer(b"secret", "impression")
-    text = tickets.seal(ticket, key)
-    assert tickets.open_sealed(text, key) == ticket
+def test_impression_ids_say_what_they_were_given():
+    shown_list = impression_ids.ImpressionId(
+        2**63 - 1, 5, 4, 1, 1.5, 2**62, [0, 7, 4_000_000_000], [(0, 0.25), (13, -1.0)]
+    )
+    key = impression_ids.Signer(b"secret", "impression")
+    text = impression_ids.seal(shown_list, key)
+    assert impression_ids.open_sealed(text, key) == shown_list
     for i in range(0, len(text), 3):
         other = text[:i] + ("A" if text[i] != "A" else "B") + text[i + 1 :]
         with pytest.raises(sr.Refused) as refusal:
-            tickets.open_sealed(other, key)
+            impression_ids.open_sealed(other, key)
         assert refusal.value.code == 403
     with pytest.raises(sr.Refused):
-        tickets.open_sealed(text, tickets.Signer(b"secret", "client"))
+        impression_ids.open_sealed(text, impression_ids.Signer(b"secret", "client"))
 
 
 def test_events_are_read_as_they_were_written():
-    config = events.Config(length=3, learner="CascadeTS")
+    config = Config(length=3, learner="CascadeTS")
     for event in (
         events.Created(config, ["a"]), events.Configured({"lifetime": 60.0}), events.Deleted(), events.Settled(3),
         events.Expired(4),
-        events.Shown(1, 2, 3, 0, [1, 2], [(0, 0.5)]), events.Answered(1, 2, 3, 0, [1, 2], [], [1], 2),
+        events.ListShown(1, 2, 3, 0, [1, 2], [(0, 0.5)]), events.Answered(1, 2, 3, 0, [1, 2], [], [1], 2),
         events.Added(["x"]), events.Retired("x"), events.History([events.Past(["a"], [0], 1)], "b"),
-        events.Labelled(2**63 - 1, 1, 9, "fraud"), events.Unlabelled(1), events.Shown(1, 2, 3, 0, [1], [], 1.5e9),
+        events.ListShown(1, 2, 3, 0, [1], [], 1.5e9, 7),
+        events.Answered(1, 2, 3, 0, [1, 2], [], [1], 2, 1.5e9, 0), events.Forgotten([0, 7]),
+        events.Labelled(2**63 - 1, 1, 9, "fraud"), events.Unlabelled(1), events.ListShown(1, 2, 3, 0, [1], [], 1.5e9),
     ):  # fmt: skip
         assert events.decode(events.encode(event)) == event
         if not isinstance(event, events.Created | events.Deleted):
-            board = boards.Board(config, ["x", "y", "z", "w"])
+            board = Board(config, ["x", "y", "z", "w"])
             board.take(event)
             twice = board.digest()
             board.take(event)

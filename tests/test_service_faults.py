@@ -1,6 +1,7 @@
 """What must not happen: a fault at the wrong moment that loses, doubles or blocks something."""
 
 import asyncio
+import contextlib
 import logging
 import socket
 import sqlite3
@@ -8,27 +9,26 @@ import threading
 
 import pytest
 
-from service_tools import ITEMS, Clocks, Local, replayed, serving
+from service_tools import ITEMS, Clocks, Local, replayed, serving, sql, until
 from steadyrank.cli import main
 from steadyrank.client import Client
-from steadyrank.live import snapshots
-from steadyrank.service import events, host, journal, recovery, store, tickets
-from steadyrank.service.app import Service
-from steadyrank.service.boards import Board
-from steadyrank.service.host import Host
-from steadyrank.service.moving import bring_in, compact, export
-from steadyrank.service.recovery import rebuild
-from steadyrank.service.sql import Unavailable
-from steadyrank.service.store import Store
+from steadyrank.live import archive
+from steadyrank.service.board import events
+from steadyrank.service.board.board import Board
+from steadyrank.service.board.config import Config
+from steadyrank.service.http.app import Service
+from steadyrank.service.storage import NewEntry, Unavailable, open_store, sql_store
+from steadyrank.service.storage.sql_store import SqlStore
+from steadyrank.service.worker import impression_ids, log_writer, recovery
+from steadyrank.service.worker import worker as worker_module
+from steadyrank.service.worker.recovery import rebuild
+from steadyrank.service.worker.transfer import bring_in, compact, export
+from steadyrank.service.worker.worker import Worker
 
 
 @pytest.fixture
 def url(tmp_path):
     return f"sqlite:///{tmp_path}/store.db"
-
-
-def run(coroutine):
-    return asyncio.run(coroutine)
 
 
 async def answered(local, rounds, name="b"):
@@ -42,164 +42,142 @@ def number_of(kept, name="b"):
     return next(n for n, (called, _) in kept.boards().items() if called == name)
 
 
-def test_a_stop_while_the_log_is_folded_again_forgets_no_setting(url, monkeypatch):
-    async def slow(url, held):
+@contextlib.contextmanager
+def blind(worker, monkeypatch):
+    """Meanwhile this worker sees nothing that others write."""
+    seen, thread, real = worker.worker.log_writer.seen, worker.worker.log_writer._thread, SqlStore.head
+    with monkeypatch.context() as patched:
+        patched.setattr(SqlStore, "head", lambda kept: seen if threading.current_thread() is thread else real(kept))
+        yield
+
+
+async def test_a_stop_while_the_log_is_folded_again_forgets_no_setting(url, monkeypatch):
+    async def slow(url, session):
         await asyncio.sleep(30)
 
-    async def story():
-        monkeypatch.setattr("steadyrank.service.host.fold_again", slow)
-        async with serving(url) as local:
-            await local.board(settle=0)
-            await answered(local, 10)
-            change = asyncio.create_task(local.http.put("/v1/boards/b", json={"learner": "CascadeTS"}))
-            await local.quiet()
-            change.cancel()
-        monkeypatch.undo()
-        async with serving(url, seed=1) as local:
-            assert (await local.ask("GET", "boards/b"))["learner"] == "CascadeTS"
-            digest = local.digest()
-        assert replayed(url) == digest
-
-    run(story())
+    monkeypatch.setattr("steadyrank.service.worker.worker.fold_again", slow)
+    async with serving(url) as local:
+        await local.board(settle=0)
+        await answered(local, 10)
+        change = asyncio.create_task(local.http.put("/v1/boards/b", json={"learner": "CascadeTS"}))
+        await until(lambda: local.worker.boards["b"].board.stale)
+        change.cancel()
+    monkeypatch.undo()
+    async with serving(url, seed=1) as local:
+        assert (await local.ask("GET", "boards/b"))["learner"] == "CascadeTS"
+        digest = local.digest()
+    assert replayed(url) == digest
 
 
-def test_folding_again_is_tried_again_and_takes_no_snapshot_meanwhile(url, monkeypatch):
-    monkeypatch.setattr("steadyrank.service.host.SNAPSHOT_EVERY", 5)
+async def test_folding_again_is_tried_again_and_takes_no_snapshot_meanwhile(url, monkeypatch):
+    monkeypatch.setattr("steadyrank.service.worker.worker.SNAPSHOT_EVERY", 5)
     fails = iter([Unavailable("away"), RuntimeError("worse")])
 
-    async def flaky(url, held):
+    async def flaky(url, session):
         failure = next(fails, None)
         if failure is None:
-            return await recovery.fold_again(url, held)
+            return await recovery.fold_again(url, session)
         await answered(local, 5)
         raise failure
 
-    async def story():
-        nonlocal local
-        monkeypatch.setattr("steadyrank.service.host.fold_again", flaky)
-        async with serving(url) as local:
-            await local.board(settle=0)
-            assert (await local.ask("PUT", "boards/b", {"learner": "CascadeTS"}))["learner"] == "CascadeTS"
-            await local.quiet()
-            digest = local.digest()
-        assert replayed(url) == digest
-
-    local = None
-    run(story())
+    monkeypatch.setattr("steadyrank.service.worker.worker.fold_again", flaky)
+    async with serving(url) as local:
+        await local.board(settle=0)
+        assert (await local.ask("PUT", "boards/b", {"learner": "CascadeTS"}))["learner"] == "CascadeTS"
+        await local.quiet()
+        digest = local.digest()
+    assert replayed(url) == digest
 
 
-def test_changes_of_settings_at_the_same_time_are_all_kept(url):
-    async def story():
-        async with serving(url) as local:
-            await local.board(settle=0)
-            await answered(local, 20)
-            changes = [{"learner": "CascadeTS"}, {"client_minute": 5}, {"length": 3}, {"lifetime": 99.0}]
-            await asyncio.gather(*(local.ask("PUT", "boards/b", change) for change in changes))
-            board = await local.ask("GET", "boards/b")
-            assert all(board[key] == value for change in changes for key, value in change.items())
-            await local.quiet()
-            digest = local.digest()
-        assert replayed(url) == digest
-
-    run(story())
+async def test_changes_of_settings_at_the_same_time_are_all_kept(url):
+    async with serving(url) as local:
+        await local.board(settle=0)
+        await answered(local, 20)
+        changes = [{"learner": "CascadeTS"}, {"client_minute": 5}, {"length": 3}, {"lifetime": 99.0}]
+        await asyncio.gather(*(local.ask("PUT", "boards/b", change) for change in changes))
+        board = await local.ask("GET", "boards/b")
+        assert all(board[key] == value for change in changes for key, value in change.items())
+        await local.quiet()
+        digest = local.digest()
+    assert replayed(url) == digest
 
 
-def test_boards_made_at_the_same_time_get_all_items_and_one_set_of_settings(url):
-    async def story():
-        async with serving(url) as local:
-            bodies = [{"items": [f"{i}", "x"], "length": i} for i in range(1, 5)]
-            made = await asyncio.gather(*(local.ask("PUT", "boards/new", body) for body in bodies))
-            board = await local.ask("GET", "boards/new")
-            assert board["items"] == 5
-            assert board["length"] in {body["length"] for body in bodies}
-            assert len({b["board"] for b in made}) == 1
-
-    run(story())
+async def test_boards_made_at_the_same_time_get_all_items_and_one_set_of_settings(url):
+    async with serving(url) as local:
+        bodies = [{"items": [f"{i}", "x"], "length": i} for i in range(1, 5)]
+        made = await asyncio.gather(*(local.ask("PUT", "boards/new", body) for body in bodies))
+        board = await local.ask("GET", "boards/new")
+        assert board["items"] == 5
+        assert board["length"] in {body["length"] for body in bodies}
+        assert len({b["board"] for b in made}) == 1
 
 
 @pytest.mark.parametrize("settings", [{"a": 10**30}, {"a": 2**60}, {"a": -(2**60)}])
-def test_a_setting_beyond_numbers_is_refused_and_the_journal_lives(url, settings):
-    async def story():
-        async with serving(url) as local:
-            await local.board(settle=0, learner="CascadeUCBV")
-            await local.ask("PUT", "boards/b", {"settings": settings}, 422)
-            await local.ask("PUT", "boards/c", {"items": ["x"], "learner": "CascadeUCBV", "settings": settings}, 422)
-            await local.ask("PUT", "boards/b", {"seed": 2**62}, 422)
-            await local.ask("PUT", "boards/b", {"length": 1000, "most_open": 100_000}, 422)
-            await answered(local, 3)
-
-    run(story())
+async def test_a_setting_beyond_numbers_is_refused_and_the_log_writer_lives(url, settings):
+    async with serving(url) as local:
+        await local.board(settle=0, learner="CascadeUCBV")
+        await local.ask("PUT", "boards/b", {"settings": settings}, 422)
+        await local.ask("PUT", "boards/c", {"items": ["x"], "learner": "CascadeUCBV", "settings": settings}, 422)
+        await local.ask("PUT", "boards/b", {"seed": 2**62}, 422)
+        await local.ask("PUT", "boards/b", {"length": 1000, "most_open": 100_000}, 422)
+        await answered(local, 3)
 
 
-def test_settings_that_are_equal_but_written_otherwise_fold_alike(url):
-    async def story():
-        async with serving(url) as local:
-            await local.board(settle=0, settings={"caution": 1})
-            await answered(local, 5)
-            await local.ask("PUT", "boards/b", {"settings": {"caution": 1.0}})
-            await local.quiet()
-            digest = local.digest()
-        assert replayed(url) == digest
-
-    run(story())
+async def test_settings_that_are_equal_but_written_otherwise_fold_alike(url):
+    async with serving(url) as local:
+        await local.board(settle=0, settings={"caution": 1})
+        await answered(local, 5)
+        await local.ask("PUT", "boards/b", {"settings": {"caution": 1.0}})
+        await local.quiet()
+        digest = local.digest()
+    assert replayed(url) == digest
 
 
-def test_an_event_that_cannot_be_applied_stops_nothing(url, caplog):
+async def test_an_event_that_cannot_be_applied_stops_nothing(url, caplog):
     """An id for items that the board does not have, as after a move from an older copy of it."""
-
-    async def story():
+    with caplog.at_level(logging.ERROR):
         async with serving(url) as local:
             await local.board(settle=0)
-            held = local.host.boards["b"]
-            ticket = tickets.Ticket(
-                5, 1, 0, held.board.generation, local.clocks.wall + 9, 0, [400, 401], [(9999, 1.0)]
+            session = local.worker.boards["b"]
+            shown_list = impression_ids.ImpressionId(
+                5, 1, 0, session.board.generation, local.clocks.wall + 9, 0, [400, 401], [(9999, 1.0)]
             )
-            shown = {"impression": tickets.seal(ticket, held.signer)}
+            shown = {"impression": impression_ids.seal(shown_list, session.signer)}
             await local.answer(shown, code=422, clicked=None)
             with pytest.raises(IndexError):
-                await local.host.write(held, events.History([events.Past(["a"], [-99], 1)], ""))
+                await local.worker.write(session, events.History([events.Past(["a"], [-99], 1)], ""))
             await answered(local, 3)
             await local.quiet()
             digest = local.digest()
         assert replayed(url) == digest
         async with serving(url, seed=1) as local:
             await answered(local, 3)
-
-    with caplog.at_level(logging.ERROR):
-        run(story())
     assert "cannot be applied" in caplog.text
 
 
-def test_a_board_that_cannot_be_read_is_left_out_and_the_others_are_served(url, caplog, capsys):
-    async def before():
-        async with serving(url) as local:
-            for name in ("b", "bad"):
-                await local.board(name, settle=0)
-                await answered(local, 3, name)
-
-    async def after():
-        async with serving(url, seed=1) as local:
-            await answered(local, 3)
-            refusal = await local.ask("POST", "boards/bad/rank", {}, 503)
-            assert refusal["message"] == "board 'bad' cannot be read: the server's log says why"
-            seen = await local.ask("GET", "boards")
-            assert ([board["board"] for board in seen["boards"]], seen["broken"]) == (["b"], ["bad"])
-
-    run(before())
-    kept = Store(url)
+async def test_a_board_that_cannot_be_read_is_left_out_and_the_others_are_served(url, caplog, capsys):
+    async with serving(url) as local:
+        for name in ("b", "bad"):
+            await local.board(name, settle=0)
+            await answered(local, 3, name)
+    kept = open_store(url)
     bad = number_of(kept, "bad")
-    with kept.db.transaction():
-        kept.db.write("DELETE FROM snapshots WHERE board = ?", bad)
-        kept.db.write("UPDATE boards SET edge = 1 WHERE id = ?", bad)
+    sql(url, "DELETE FROM snapshots WHERE board = ?", bad)
+    sql(url, "UPDATE boards SET edge = 1 WHERE id = ?", bad)
     kept.close()
-    run(after())
+    async with serving(url, seed=1) as local:
+        await answered(local, 3)
+        refusal = await local.ask("POST", "boards/bad/rank", {}, 503)
+        assert refusal["message"] == "board 'bad' cannot be read: the server's log says why"
+        seen = await local.ask("GET", "boards")
+        assert ([board["board"] for board in seen["boards"]], seen["broken"]) == (["b"], ["bad"])
     assert "board left out" in caplog.text
     assert main(["boards", "--store", url]) == 0
     assert "bad                     cannot be read" in capsys.readouterr().out
 
 
-def test_a_failed_start_is_logged_and_tried_again(url, monkeypatch, caplog):
-    async def story():
+async def test_a_failed_start_is_logged_and_tried_again(url, monkeypatch, caplog):
+    with caplog.at_level(logging.ERROR):
         faults = iter([RuntimeError("a bad day")])
 
         def once(url):
@@ -207,107 +185,94 @@ def test_a_failed_start_is_logged_and_tried_again(url, monkeypatch, caplog):
                 raise fault
             return recovery.recover(url)
 
-        monkeypatch.setattr("steadyrank.service.host.recover", once)
-        host = Host(url)
-        app = Service(host).app()
+        monkeypatch.setattr("steadyrank.service.worker.worker.recover", once)
+        worker = Worker(url)
+        app = Service(worker).app()
         async with app.router.lifespan_context(app):
-            local = Local(host, Clocks(), Service(host))
+            local = Local(worker, Clocks(), Service(worker))
             await local.ask("GET", "boards", code=503)
-            while not host.ready:
-                await asyncio.sleep(0.05)
+            await until(lambda: worker.ready)
             assert (await local.ask("GET", "boards"))["boards"] == []
             await local.http.aclose()
-
-    with caplog.at_level(logging.ERROR):
-        run(story())
     assert "a bad day" in caplog.text
 
 
-def test_an_event_of_a_newer_version_stops_writing_without_filling_the_log(url):
-    async def story():
-        async with serving(url) as local:
-            await local.board(settle=0)
-            await local.quiet()
-            other = Store(url)
-            other.append([(number_of(other), b"\x91\xa5novel")], 1.0)
-            for _ in range(20):
-                await local.rank()
-            await local.quiet()
-            head = other.head()
-            await asyncio.sleep(1.0)
-            assert other.head() == head
-            assert not local.host.journal.available
-            shown = await local.rank()
-            await local.answer(shown, code=503, clicked=None)
-            other.close()
-
-    run(story())
+async def test_an_event_of_a_newer_version_stops_writing_without_filling_the_log(url):
+    async with serving(url) as local:
+        await local.board(settle=0)
+        await local.quiet()
+        other = open_store(url)
+        other.append([NewEntry(number_of(other), b"\x91\xa5novel")], 1.0)
+        for _ in range(20):
+            await local.rank()
+        await local.quiet()
+        head = other.head()
+        await asyncio.sleep(1.0)
+        assert other.head() == head
+        assert not local.worker.log_writer.available
+        shown = await local.rank()
+        await local.answer(shown, code=503, clicked=None)
+        other.close()
 
 
-def test_an_impression_once_forgotten_stays_forgotten(url):
-    async def story():
-        async with serving(url) as local:
-            await local.board(settle=0, most_open=2)
-            first = await local.rank()
-            await local.answer(first, clicked=None)
-            for _ in range(4):
-                await local.rank()
-            await local.quiet()
+async def test_an_impression_once_forgotten_stays_forgotten(url):
+    async with serving(url) as local:
+        await local.board(settle=0, most_open=2)
+        first = await local.rank()
+        await local.answer(first, clicked=None)
+        for _ in range(4):
+            await local.rank()
+        await local.quiet()
+        await local.answer(first, code=410, clicked=None)
+        await local.ask("PUT", "boards/b", {"most_open": 1000})
+        for _ in range(4):
+            await local.rank()
+        await local.quiet()
+        events_before = local.worker.applied
+        for _ in range(5):
             await local.answer(first, code=410, clicked=None)
-            await local.ask("PUT", "boards/b", {"most_open": 1000})
-            for _ in range(4):
-                await local.rank()
-            await local.quiet()
-            events_before = local.host.applied
-            for _ in range(5):
-                await local.answer(first, code=410, clicked=None)
-            assert local.host.applied == events_before
-            assert local.host.boards["b"].board.answers == 1
-
-    run(story())
+        assert local.worker.applied == events_before
+        assert local.worker.boards["b"].board.answers == 1
 
 
 def test_a_list_logged_after_it_was_answered_and_forgotten_is_not_opened_again():
-    board = Board(events.Config(length=2, settle=0, most_open=2), ["a", "b", "c"])
+    board = Board(Config(length=2, settle=0, most_open=2), ["a", "b", "c"])
     board.apply(events.Answered(7, 1, 0, 0, [0, 1], [], [], 2))
     for key in (8, 9, 10):
-        board.apply(events.Shown(key, 2, 1, 0, [0, 1], []))
-    last = board.intake.last
-    board.take(events.Shown(7, 1, 0, 0, [0, 1], []))
-    assert board.intake.last == last
+        board.apply(events.ListShown(key, 2, 1, 0, [0, 1], []))
+    last = board.impressions.last
+    board.take(events.ListShown(7, 1, 0, 0, [0, 1], []))
+    assert board.impressions.last == last
 
 
 def test_a_snapshot_that_is_written_later_holds_no_later_item():
-    board = Board(events.Config(length=2), ["a", "b", "c"])
+    board = Board(Config(length=2), ["a", "b", "c"])
     board.apply(events.Added(["d"]))  # from here on there is room for more
     before, kept = board.digest(), board.keep()
     board.apply(events.Added(["e"]))
-    restored = Board.restore(snapshots.pack(*kept), "it")
+    restored = Board.restore(archive.pack(*kept), "it")
     assert restored.digest() == before
     restored.apply(events.Added(["e"]))
     assert restored.digest() == board.digest()
 
 
-def test_a_log_shortened_before_a_change_of_learner_can_be_read_and_moved(url, tmp_path):
-    async def story():
-        async with serving(url) as local:
-            await local.board(settle=0)
-            await answered(local, 30)
-            await local.ask("PUT", "boards/b", {"learner": "CascadeTS"})
-            await local.ask("PUT", "boards/b", {"learner": "CascadeUCB1", "lifetime": 77})
-            await answered(local, 10)
-            await local.quiet()
-            return local.digest()
-
-    digest = run(story())
-    kept = Store(url)
+async def test_a_log_shortened_before_a_change_of_learner_can_be_read_and_moved(url, tmp_path):
+    async with serving(url) as local:
+        await local.board(settle=0)
+        await answered(local, 30)
+        await local.ask("PUT", "boards/b", {"learner": "CascadeTS"})
+        await local.ask("PUT", "boards/b", {"learner": "CascadeUCB1", "lifetime": 77})
+        await answered(local, 10)
+        await local.quiet()
+        digest = local.digest()
+    kept = open_store(url)
     assert compact(kept, 0.0, 30)["b"] > 0
-    with kept.db.transaction():  # the snapshots after the edge are lost
-        kept.db.write("DELETE FROM snapshots WHERE seq > ?", kept.shortened(number_of(kept)))
+    # the snapshots after the edge are lost
+    sql(url, "DELETE FROM snapshots WHERE seq > ?", kept.shortened(number_of(kept)))
     assert rebuild(kept, number_of(kept), "b", kept.head()).digest() == digest
     export(kept, "b", tmp_path / "b.jsonl", False, lambda count: None)
     kept.close()
-    other = Store(f"sqlite:///{tmp_path}/other.db")
+    other = open_store(f"sqlite:///{tmp_path}/other.db")
     bring_in(other, tmp_path / "b.jsonl", "c")
     assert rebuild(other, number_of(other, "c"), "c", other.head()).digest() == digest
     assert compact(other, 0.0, 10)["c"] > 0
@@ -315,261 +280,208 @@ def test_a_log_shortened_before_a_change_of_learner_can_be_read_and_moved(url, t
     other.close()
 
 
-def test_two_compactions_at_once_and_a_damaged_snapshot_lose_nothing(url, monkeypatch):
-    async def story():
-        async with serving(url) as local:
-            await local.board(settle=0)
-            await answered(local, 60)
-            await local.quiet()
-            return local.digest()
-
-    digest = run(story())
-    one, other = Store(url), Store(url)
+async def test_two_compactions_at_once_and_a_damaged_snapshot_lose_nothing(url, monkeypatch):
+    async with serving(url) as local:
+        await local.board(settle=0)
+        await answered(local, 60)
+        await local.quiet()
+        digest = local.digest()
+    one, other = open_store(url), open_store(url)
     number, real = number_of(one), recovery.rebuild
 
     def meanwhile(*arguments):
         board = real(*arguments)
-        monkeypatch.setattr("steadyrank.service.moving.rebuild", real)
+        monkeypatch.setattr("steadyrank.service.worker.transfer.rebuild", real)
         assert compact(other, 0.0, 20)["b"] > 0
         return board
 
-    with one.db.transaction():
-        edge = one.edge(number, 0.0, 40)
-        one.db.write("INSERT INTO snapshots VALUES (?, ?, ?)", number, edge, b"damaged")
-    monkeypatch.setattr("steadyrank.service.moving.rebuild", meanwhile)
+    edge = one.edge(number, 0.0, 40)
+    sql(url, "INSERT INTO snapshots VALUES (?, ?, ?)", number, edge, b"damaged")
+    monkeypatch.setattr("steadyrank.service.worker.transfer.rebuild", meanwhile)
     assert compact(one, 0.0, 40) == {"b": 0}
     assert rebuild(one, number, "b", one.head()).digest() == digest
     one.close()
     other.close()
 
 
-def test_a_worker_that_was_away_while_the_log_was_shortened_reads_it_again(url, monkeypatch):
-    async def story():
-        async with serving(url) as local, serving(url, seed=5) as other:
-            await local.board(settle=0)
-            await other.quiet()
-            stuck = other.host.journal.seen
-            real = Store.head
-            monkeypatch.setattr(Store, "head", lambda self: stuck)  # the other worker sees nothing new
+async def test_a_worker_that_was_away_while_the_log_was_shortened_reads_it_again(url, monkeypatch):
+    async with serving(url) as local, serving(url, seed=5) as other:
+        await local.board(settle=0)
+        await other.quiet()
+        with blind(other, monkeypatch):
             await answered(local, 50)
-            kept = Store(url)
-            monkeypatch.setattr(Store, "head", real)
-            async_compact = compact(kept, 0.0, 10)
-            assert async_compact["b"] > 0
+            kept = open_store(url)
+            assert compact(kept, 0.0, 10)["b"] > 0
             kept.close()
-            for _ in range(100):
-                await asyncio.sleep(0.1)
-                if other.host.ready and other.host.boards["b"].board.answers == 50:
-                    break
-            assert other.digest() == local.digest()
-
-    run(story())
+        await until(lambda: other.worker.ready and other.worker.boards["b"].board.answers == 50)
+        assert other.digest() == local.digest()
 
 
-def test_a_long_log_of_others_is_caught_up_with_in_parts(url, monkeypatch):
-    monkeypatch.setattr(journal, "MOST_READ", 7)
-    delivered, real = [], Host.deliver
+async def test_a_long_log_of_others_is_caught_up_with_in_parts(url, monkeypatch):
+    monkeypatch.setattr(log_writer, "MOST_READ", 7)
+    delivered, real = [], Worker.deliver
 
     def deliver(self, lines, made):
         delivered.append((self, len(lines), any(line.waiting for line in lines)))
         real(self, lines, made)
 
-    async def story():
-        async with serving(url) as local, serving(url, seed=5) as other:
-            await local.board(settle=0)
-            await other.quiet()
-            stuck, head = other.host.journal.seen, Store.head
-            monkeypatch.setattr(Store, "head", lambda self: stuck)  # neither sees anything that others wrote
+    async with serving(url) as local, serving(url, seed=5) as other:
+        await local.board(settle=0)
+        await other.quiet()
+        with blind(other, monkeypatch):
             await answered(local, 40)
-            monkeypatch.setattr(Host, "deliver", deliver)
-            monkeypatch.setattr(Store, "head", head)
-            shown = await other.rank()
-            assert (await other.answer(shown, clicked=None))["outcome"] == "learnt"  # after all of them
-            assert other.host.boards["b"].board.answers == 41
-            parts = [size for whose, size, own in delivered if whose is other.host and not own]
-            assert len(parts) >= 10
-            assert max(parts) <= 7
-            await local.quiet()
-            assert other.digest() == local.digest()
-
-    run(story())
+            monkeypatch.setattr(Worker, "deliver", deliver)
+        shown = await other.rank()
+        assert (await other.answer(shown, clicked=None))["outcome"] == "learnt"  # after all of them
+        assert other.worker.boards["b"].board.answers == 41
+        parts = [size for whose, size, own in delivered if whose is other.worker and not own]
+        assert len(parts) >= 10
+        assert max(parts) <= 7
+        await local.quiet()
+        assert other.digest() == local.digest()
 
 
 @pytest.mark.parametrize("name", ["boards", "entries"])
-def test_a_store_that_fails_while_the_log_is_read_loses_no_event(url, monkeypatch, name):
+async def test_a_store_that_fails_while_the_log_is_read_loses_no_event(url, monkeypatch, name):
     """Another worker makes a board and answers lists; this one cannot read the log at first, whichever call fails."""
-    monkeypatch.setattr(journal, "MOST_READ", 7)
+    monkeypatch.setattr(log_writer, "MOST_READ", 7)
+    async with serving(url) as local, serving(url, seed=5) as other:
+        real, failures = getattr(SqlStore, name), []
 
-    async def story():
-        async with serving(url) as local, serving(url, seed=5) as other:
-            real, failures = getattr(Store, name), []
+        def failing(self, *arguments):
+            if threading.current_thread() is other.worker.log_writer._thread and len(failures) < 3:
+                failures.append(None)
+                raise Unavailable("gone for a moment")
+            return real(self, *arguments)
 
-            def failing(self, *arguments):
-                if threading.current_thread() is other.host.journal._thread and len(failures) < 3:
-                    failures.append(None)
-                    raise Unavailable("gone for a moment")
-                return real(self, *arguments)
-
-            monkeypatch.setattr(Store, name, failing)
-            await local.board(settle=0)
-            await answered(local, 20)
-            for _ in range(200):
-                if "b" in other.host.boards and other.host.boards["b"].board.answers == 20:
-                    break
-                await asyncio.sleep(0.05)
-            assert len(failures) == 3
-            assert other.digest() == local.digest()
-
-    run(story())
+        monkeypatch.setattr(SqlStore, name, failing)
+        await local.board(settle=0)
+        await answered(local, 20)
+        await until(lambda: "b" in other.worker.boards and other.worker.boards["b"].board.answers == 20)
+        assert len(failures) == 3
+        assert other.digest() == local.digest()
 
 
-def test_nothing_is_kept_of_the_clients_of_a_deleted_board(url):
-    async def story():
-        async with serving(url) as local:
-            await local.board(settle=0)
-            await local.rank(client="somebody")
-            await local.ask("DELETE", "boards/b")
-            await local.host._chores(1)
-            assert await local.host.journal.do(lambda s: s.db.read("SELECT * FROM clients")) == []
-
-    run(story())
+async def test_nothing_is_kept_of_the_clients_of_a_deleted_board(url):
+    async with serving(url) as local:
+        await local.board(settle=0)
+        await local.rank(client="somebody")
+        await local.ask("DELETE", "boards/b")
+        await until(lambda: sql(url, "SELECT * FROM clients") == [])
 
 
-def test_a_long_log_is_deleted_in_slices_after_the_board(url, monkeypatch):
-    monkeypatch.setattr(store, "_SLICE", 7)
-
-    async def story():
-        async with serving(url) as local:
-            await local.board("other", settle=0)
-            await local.board(settle=0)
-            await answered(local, 20)
-            await answered(local, 5, "other")
-            number = local.host.boards["b"].number
-            await local.ask("DELETE", "boards/b")
-            await local.ask("GET", "boards/b", code=404)
-            count = "SELECT COUNT(*) FROM events WHERE board = ?"
-            for _ in range(100):
-                ((left,),) = await local.host.journal.do(lambda s: s.db.read(count, number))
-                if left == 1:
-                    break
-                await asyncio.sleep(0.05)
-            assert left == 1, "the event that says that it was deleted"
-            assert (await local.ask("GET", "boards/other"))["answers"] == 5
-
-    run(story())
+async def test_a_long_log_is_deleted_in_slices_after_the_board(url, monkeypatch):
+    monkeypatch.setattr(sql_store, "_SLICE", 7)
+    async with serving(url) as local:
+        await local.board("other", settle=0)
+        await local.board(settle=0)
+        await answered(local, 20)
+        await answered(local, 5, "other")
+        number = local.worker.boards["b"].number
+        await local.ask("DELETE", "boards/b")
+        await local.ask("GET", "boards/b", code=404)
+        count = "SELECT COUNT(*) FROM events WHERE board = ?"
+        for _ in range(100):
+            ((left,),) = sql(url, count, number)
+            if left == 1:
+                break
+            await asyncio.sleep(0.05)
+        assert left == 1, "the event that says that it was deleted"
+        assert (await local.ask("GET", "boards/other"))["answers"] == 5
 
 
-def test_who_waits_for_a_journal_that_ends_without_its_store_is_told(url, monkeypatch):
-    async def story():
-        async with serving(url) as local:
-            await local.board(settle=0)
-            held = local.host.boards["b"]
+async def test_who_waits_for_a_log_writer_that_ends_without_its_store_is_told(url, monkeypatch):
+    async with serving(url) as local:
+        await local.board(settle=0)
+        session = local.worker.boards["b"]
 
-            def away(self, rows, now):
-                raise Unavailable("gone")
+        def away(self, rows, now):
+            raise Unavailable("gone")
 
-            monkeypatch.setattr(Store, "append", away)
-            futures = [local.host.journal.put(held.number, events.Settled(0), wait=True) for _ in range(3)]
-            await local.host.journal.stop()
-            for future in futures:
-                with pytest.raises(Unavailable):
-                    await asyncio.wait_for(future, 1.0)
-            monkeypatch.undo()
-
-    run(story())
+        monkeypatch.setattr(SqlStore, "append", away)
+        futures = [local.worker.log_writer.put(session.number, events.Settled(0), wait=True) for _ in range(3)]
+        await local.worker.log_writer.stop()
+        for future in futures:
+            with pytest.raises(Unavailable):
+                await asyncio.wait_for(future, 1.0)
+        monkeypatch.undo()
 
 
-def test_a_worker_that_cannot_begin_again_tries_until_it_can(url, monkeypatch, caplog):
-    async def story():
-        async with serving(url) as local:
-            await local.board(settle=0)
-            real, failures = host.recover, [RuntimeError("odd"), Unavailable("away")]
+async def test_a_worker_that_cannot_begin_again_tries_until_it_can(url, monkeypatch, caplog):
+    async with serving(url) as local:
+        await local.board(settle=0)
+        real, failures = worker_module.recover, [RuntimeError("odd"), Unavailable("away")]
 
-            def recover(url):
-                if failures:
-                    raise failures.pop()
-                return real(url)
+        def recover(url):
+            if failures:
+                raise failures.pop()
+            return real(url)
 
-            async def soon(seconds):
-                await sleep(0.001)
+        async def soon(seconds):
+            await sleep(0.001)
 
-            sleep = asyncio.sleep
-            monkeypatch.setattr(host, "recover", recover)
-            monkeypatch.setattr(host.asyncio, "sleep", soon)
-            local.host.cut_off()
-            while not local.host.ready:
-                await sleep(0.01)
-            monkeypatch.undo()
-            await answered(local, 2)
-
-    run(story())
+        sleep = asyncio.sleep
+        monkeypatch.setattr(worker_module, "recover", recover)
+        monkeypatch.setattr(worker_module.asyncio, "sleep", soon)
+        local.worker.cut_off()
+        while not local.worker.ready:
+            await sleep(0.01)
+        monkeypatch.undo()
+        await answered(local, 2)
     assert "RuntimeError: odd" in " ".join(str(getattr(record, "fields", "")) for record in caplog.records)
 
 
-def test_a_store_that_is_stuck_is_told_of_and_waited_for(url, monkeypatch):
-    monkeypatch.setattr(journal, "PATIENCE", 0.6)
-
-    async def story():
-        async with serving(url) as local:
-            await local.board(settle=0)
-            shown = await local.rank()
-            await local.quiet()
-            blocker = sqlite3.connect(url.removeprefix("sqlite:///"), isolation_level=None)
-            blocker.execute("BEGIN IMMEDIATE")
-            answer = asyncio.create_task(local.answer(shown, code=503, clicked=None))
-            await answer
-            assert (await local.http.get("/readyz")).status_code == 503
-            blocker.execute("ROLLBACK")
-            blocker.close()
-            while (await local.http.get("/readyz")).status_code != 200:
-                await asyncio.sleep(0.05)
-            assert (await local.answer(shown, clicked=None))["outcome"] in ("learnt", "duplicate")
-            assert local.host.boards["b"].board.answers == 1
-
-    run(story())
+async def test_a_store_that_is_stuck_is_told_of_and_waited_for(url, monkeypatch):
+    monkeypatch.setattr(log_writer, "PATIENCE", 0.6)
+    async with serving(url) as local:
+        await local.board(settle=0)
+        shown = await local.rank()
+        await local.quiet()
+        blocker = sqlite3.connect(url.removeprefix("sqlite:///"), isolation_level=None)
+        blocker.execute("BEGIN IMMEDIATE")
+        answer = asyncio.create_task(local.answer(shown, code=503, clicked=None))
+        await answer
+        assert (await local.http.get("/readyz")).status_code == 503
+        blocker.execute("ROLLBACK")
+        blocker.close()
+        while (await local.http.get("/readyz")).status_code != 200:
+            await asyncio.sleep(0.05)
+        assert (await local.answer(shown, clicked=None))["outcome"] in ("learnt", "duplicate")
+        assert local.worker.boards["b"].board.answers == 1
 
 
-def test_long_past_and_many_expiries_are_applied_in_parts(url):
-    async def story():
-        async with serving(url) as local:
-            await local.board(lifetime=60)
-            rows = [{"items": ITEMS[:3], "clicked": ITEMS[i % 3]} for i in range(2_500)]
-            before = local.host.applied
-            done = await local.ask("POST", "boards/b/history", {"rows": rows, "batch": "all"})
-            assert done == {"rows": 2_500, "outcome": "done"}
-            assert local.host.applied - before == 3
-            again = await local.ask("POST", "boards/b/history", {"rows": rows, "batch": "all"})
-            assert again == {"rows": 0, "outcome": "duplicate"}
-            for key in range(1, 2_101):
-                local.host.journal.put(number, events.Shown(key, 1, 0, 0, [0, 1], []))
-            await local.quiet()
-            local.clocks.pass_time(61)
-            await local.quiet()
-            await local.quiet()
-            assert local.host.boards["b"].board.intake.expired == 2_100
-
-    async def first():
-        async with serving(url) as local:
-            await local.board(lifetime=60)
-            return local.host.boards["b"].number
-
-    number = run(first())
-    run(story())
+async def test_long_past_and_many_expiries_are_applied_in_parts(url):
+    async with serving(url) as local:
+        await local.board(lifetime=60)
+        number = local.worker.boards["b"].number
+    async with serving(url) as local:
+        await local.board(lifetime=60)
+        rows = [{"items": ITEMS[:3], "clicked": ITEMS[i % 3]} for i in range(2_500)]
+        before = local.worker.applied
+        done = await local.ask("POST", "boards/b/history", {"rows": rows, "batch": "all"})
+        assert done == {"rows": 2_500, "outcome": "done"}
+        assert local.worker.applied - before == 3
+        again = await local.ask("POST", "boards/b/history", {"rows": rows, "batch": "all"})
+        assert again == {"rows": 0, "outcome": "duplicate"}
+        for key in range(1, 2_101):
+            local.worker.log_writer.put(number, events.ListShown(key, 1, 0, 0, [0, 1], []))
+        await local.quiet()
+        local.clocks.pass_time(61)
+        await local.quiet()
+        await local.quiet()
+        assert local.worker.boards["b"].board.impressions.expired == 2_100
 
 
 @pytest.mark.parametrize(
     "body",
     [b"", b"[", b'{"impression":', b'{"impression": 1e999}', b'{"impression": "\\ud800"}', b"[" * 200_000, b"\xff"],
 )
-def test_a_broken_body_is_a_bad_request(url, body):
-    async def story():
-        async with serving(url) as local:
-            await local.board(settle=0)
-            for path in ("boards/b/feedback", "feedback", "boards/b/items", "boards/b/history"):
-                answer = await local.http.post(f"/v1/{path}", content=body)
-                assert answer.status_code == 422, (path, answer.text)
-
-    run(story())
+async def test_a_broken_body_is_a_bad_request(url, body):
+    async with serving(url) as local:
+        await local.board(settle=0)
+        for path in ("boards/b/feedback", "feedback", "boards/b/items", "boards/b/history"):
+            answer = await local.http.post(f"/v1/{path}", content=body)
+            assert answer.status_code == 422, (path, answer.text)
 
 
 def test_a_connection_that_was_closed_while_idle_costs_no_wait():
@@ -605,37 +517,31 @@ def test_a_connection_that_was_closed_while_idle_costs_no_wait():
         assert not thread.is_alive()
 
 
-def test_a_path_that_was_shortened_on_its_way_means_nothing_else(url):
-    async def story():
-        async with serving(url) as local:
-            await local.ask("PUT", "boards/b", {"items": ["..", "x"]}, 422)
-            await local.board(settle=0)
-            await local.ask("POST", "boards/b/items", {"items": ["."]}, 422)
-            for path in ("/v1/boards/b/", "/v1/boards/b/items/", "/v1/boards/b/items/%2e%2e"):
-                assert (await local.http.delete(path)).status_code == 404
-            with pytest.raises(ValueError, match="cannot stand in a path"):
-                Client().retire_item("b", "..")
-            await local.ask("GET", "boards/b")
-
-    run(story())
+async def test_a_path_that_was_shortened_on_its_way_means_nothing_else(url):
+    async with serving(url) as local:
+        await local.ask("PUT", "boards/b", {"items": ["..", "x"]}, 422)
+        await local.board(settle=0)
+        await local.ask("POST", "boards/b/items", {"items": ["."]}, 422)
+        for path in ("/v1/boards/b/", "/v1/boards/b/items/", "/v1/boards/b/items/%2e%2e"):
+            assert (await local.http.delete(path)).status_code == 404
+        with pytest.raises(ValueError, match="cannot stand in a path"):
+            Client().retire_item("b", "..")
+        await local.ask("GET", "boards/b")
 
 
-def test_a_refused_change_changes_nothing(url):
-    async def story():
-        async with serving(url) as local:
-            await local.board(settle=0)
-            await local.ask("PUT", "boards/b", {"length": 2, "items": [""]}, 422)
-            await local.ask("PUT", "boards/b", {"client_minute": 3, "lifetime": -1}, 422)
-            board = await local.ask("GET", "boards/b")
-            assert (board["length"], board["client_minute"]) == (4, 60)
-            past = {"rows": [{"items": ["a"], "clicked": "a", "examined": 7}]}
-            await local.ask("POST", "boards/b/history", past, 422)
-
-    run(story())
+async def test_a_refused_change_changes_nothing(url):
+    async with serving(url) as local:
+        await local.board(settle=0)
+        await local.ask("PUT", "boards/b", {"length": 2, "items": [""]}, 422)
+        await local.ask("PUT", "boards/b", {"client_minute": 3, "lifetime": -1}, 422)
+        board = await local.ask("GET", "boards/b")
+        assert (board["length"], board["client_minute"]) == (4, 60)
+        past = {"rows": [{"items": ["a"], "clicked": "a", "examined": 7}]}
+        await local.ask("POST", "boards/b/history", past, 422)
 
 
-def test_upkeep_that_fails_is_tried_again_and_a_stop_ends_it(url, caplog):
-    async def story():
+async def test_upkeep_that_fails_is_tried_again_and_a_stop_ends_it(url, caplog):
+    with caplog.at_level(logging.ERROR):
         calls = []
 
         async def upkeep():
@@ -644,19 +550,15 @@ def test_upkeep_that_fails_is_tried_again_and_a_stop_ends_it(url, caplog):
                 raise OSError("no memory for a process")
             await asyncio.sleep(3_600)
 
-        host = Host(url)
-        app = Service(host, upkeep, every=0.05).app()
+        worker = Worker(url)
+        app = Service(worker, upkeep, every=0.05).app()
         async with app.router.lifespan_context(app):
-            while len(calls) < 2:
-                await asyncio.sleep(0.05)
-
-    with caplog.at_level(logging.ERROR):
-        run(story())
+            await until(lambda: len(calls) == 2)
     assert caplog.records[0].fields == {"why": "no memory for a process"}
 
 
 def test_the_address_of_a_store_is_not_told():
     for bad in ("bob:secretpw@db/x", "postgresql://bob:sec%zzret@127.0.0.1:1/x"):
         with pytest.raises(ValueError, match="store") as refusal:
-            Store(bad)
+            open_store(bad)
         assert "sec" not in str(refusal.value)

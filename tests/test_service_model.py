@@ -11,9 +11,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invariant, rule
 from schemathesis.specs.openapi.checks import positive_data_acceptance
 
-from service_tools import Clocks, Server, replayed, serving
-from steadyrank.service import openapi
-from steadyrank.service.tickets import open_sealed
+from service_tools import Clocks, Server, replayed, serving, until
+from steadyrank.service.http import openapi
+from steadyrank.service.worker.impression_ids import open_sealed
 
 LENGTH, LIFETIME = 3, 100.0
 FIRST = ["a", "b", "c", "d"]
@@ -65,7 +65,7 @@ class BoardModel(RuleBasedStateMachine):
         assert len(answer["items"]) == min(length or LENGTH, len(possible))
         assert set(answer["items"]) <= possible
         self.impressions[answer["impression"]] = (answer["items"], self.clocks.wall)
-        self.rounds[answer["impression"]] = open_sealed(answer["impression"], self.held().signer).round
+        self.rounds[answer["impression"]] = open_sealed(answer["impression"], self.session().signer).round
         return answer["impression"]
 
     @rule(id_=shown, place=st.integers(0, LENGTH), bits=st.none() | st.lists(st.integers(0, 1), max_size=4))
@@ -93,8 +93,8 @@ class BoardModel(RuleBasedStateMachine):
             self.answers[id_] = meant
             self.learnt.append((self.rounds[id_], items, *meant))
 
-    def held(self):
-        return self.local.host.boards["b"]
+    def session(self):
+        return self.local.worker.boards["b"]
 
     def _word(self, t):
         return next((word for _, (a, b, word) in sorted(self.labels.items(), reverse=True) if a <= t <= b), None)
@@ -110,8 +110,8 @@ class BoardModel(RuleBasedStateMachine):
 
     @rule(start=st.integers(0, 12), size=st.integers(-1, 8), word=st.sampled_from(["fraud", "honest", "both"]))
     def label(self, start, size, word):
-        self.do(self.local.host.catch_up())
-        end, latest = start + size, self.held().board.intake.rounds
+        self.do(self.local.worker.catch_up())
+        end, latest = start + size, self.session().board.impressions.rounds
         good = 1 <= start <= end <= latest and word != "both"
         body = {"start": start, "end": end, "label": word}
         answer = self.do(self.local.ask("POST", "boards/b/labels", body, 200 if good else 422))
@@ -168,8 +168,7 @@ class BoardModel(RuleBasedStateMachine):
 
     async def _steady(self):
         """Until the log is folded again."""
-        while self.held().refolding is not None:
-            await asyncio.sleep(0.005)
+        await until(lambda: self.session().refolding is None)
 
     @invariant()
     def the_counts_agree(self):

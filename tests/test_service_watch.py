@@ -1,20 +1,18 @@
 """What a page of a board shows, and the time line that it draws."""
 
-import asyncio
-
 import hypothesis.strategies as st
-import msgspec
 import numpy as np
 import pytest
 from hypothesis import given
 from scipy.stats import beta
 
 from service_tools import replayed, serving
-from steadyrank.service import events
-from steadyrank.service.boards import Board
-from steadyrank.service.held import Held
-from steadyrank.service.timeline import POINTS, Timeline
-from steadyrank.service.watching import bands, interval, watch
+from steadyrank.contract import Visit
+from steadyrank.service.board import events
+from steadyrank.service.board.board import Board
+from steadyrank.service.board.config import Config
+from steadyrank.service.board.timeline import POINTS, Timeline
+from steadyrank.service.board.watch_summary import bands, interval, summarize
 from steadyrank.views import Change, View
 
 
@@ -23,92 +21,80 @@ def url(tmp_path):
     return f"sqlite:///{tmp_path}/store.db"
 
 
-def run(coroutine):
-    return asyncio.run(coroutine)
-
-
-def test_what_a_page_shows(url):
+async def test_what_a_page_shows(url):
     """Two items that are always clicked where they are shown, one that was retired, and lists still open."""
-
-    async def story():
-        async with serving(url) as local:
-            await local.board(items=list("abcdef"), length=3, settle=0)
-            for _ in range(40):
-                shown = await local.rank()
-                local.clocks.pass_time(10)
-                clicked = next((item for item in shown["items"] if item in "ab"), None)
-                await local.answer(shown, clicked=clicked)
-            await local.ask("DELETE", "boards/b/items/b")
-            left = [await local.rank() for _ in range(2)]
-            await local.quiet()
-            watched = await local.ask("GET", "boards/b/watch")
-            state = await local.ask("GET", "boards/b/state")
-            assert watched["board"] == state["board"] == await local.ask("GET", "boards/b")
-            assert watched["event"] == watched["events"] == 1 + 2 * 40 + 1 + 2
-            assert (watched["open"], watched["lag"], watched["stale"]) == (2, 0, False)
-            assert (watched["edge"], watched["first_round"], watched["labels"]) == (1, 1, [])
-            assert watched["view"] == {key: state["view"][key] for key in watched["view"]}
-            assert watched["bands"] == [{"start": 1, "end": 42, "regime": 1, "trusted": True}]
-            items = {i["item"]: i for i in state["items"]}
-            for i in watched["list"]:
-                assert {k: v for k, v in i.items() if k not in ("low", "high")} == items[i["item"]]
-            assert len({i["item"] for i in watched["list"]} - {"b"}) == 3
-            assert watched["list"][0]["item"] == "a"
-            assert all(0.0 <= i["low"] < i["estimate"] < i["high"] <= 1.0 for i in watched["list"])
-            points = watched["timeline"]["points"]
-            assert (watched["timeline"]["size"], len(points)) == (1, 42)
-            assert [p["time"] for p in points] == [1.7e9 + 10 * t for t in range(40)] + [1.7e9 + 400] * 2
-            assert [p["clicks"] for p in points][40:] == [0, 0]
-            assert sum(p["clicks"] for p in points) == state["board"]["clicks"]
-            assert sum(p["examined"] for p in points) == sum(i["looks"] for i in state["items"])
-            again = await local.ask("GET", "boards/b/watch")
-            assert again == watched
-            await local.answer(left[0], clicked=None)
-            assert (await local.ask("GET", "boards/b/watch"))["open"] == 1
-            await local.ask("GET", "boards/none/watch", code=404)
-
-    run(story())
+    async with serving(url) as local:
+        await local.board(items=list("abcdef"), length=3, settle=0)
+        for _ in range(40):
+            shown = await local.rank()
+            local.clocks.pass_time(10)
+            clicked = next((item for item in shown["items"] if item in "ab"), None)
+            await local.answer(shown, clicked=clicked)
+        await local.ask("DELETE", "boards/b/items/b")
+        left = [await local.rank() for _ in range(2)]
+        await local.quiet()
+        watched = await local.ask("GET", "boards/b/watch")
+        state = await local.ask("GET", "boards/b/state")
+        assert watched["board"] == state["board"] == await local.ask("GET", "boards/b")
+        assert watched["event"] == watched["events"] == 1 + 2 * 40 + 1 + 2
+        assert (watched["open"], watched["lag"], watched["stale"]) == (2, 0, False)
+        assert (watched["edge"], watched["first_round"], watched["labels"]) == (1, 1, [])
+        assert watched["view"] == {key: state["view"][key] for key in watched["view"]}
+        assert watched["bands"] == [{"start": 1, "end": 42, "regime": 1, "trusted": True}]
+        items = {i["item"]: i for i in state["items"]}
+        for i in watched["list"]:
+            assert {k: v for k, v in i.items() if k not in ("low", "high")} == items[i["item"]]
+        assert len({i["item"] for i in watched["list"]} - {"b"}) == 3
+        assert watched["list"][0]["item"] == "a"
+        assert all(0.0 <= i["low"] < i["estimate"] < i["high"] <= 1.0 for i in watched["list"])
+        points = watched["timeline"]["points"]
+        assert (watched["timeline"]["size"], len(points)) == (1, 42)
+        assert [p["time"] for p in points] == [1.7e9 + 10 * t for t in range(40)] + [1.7e9 + 400] * 2
+        assert [p["clicks"] for p in points][40:] == [0, 0]
+        assert sum(p["clicks"] for p in points) == state["board"]["clicks"]
+        assert sum(p["examined"] for p in points) == sum(i["looks"] for i in state["items"])
+        again = await local.ask("GET", "boards/b/watch")
+        assert again == watched
+        await local.answer(left[0], clicked=None)
+        assert (await local.ask("GET", "boards/b/watch"))["open"] == 1
+        await local.ask("GET", "boards/none/watch", code=404)
 
 
-def test_a_learner_without_a_view_is_watched_without_estimates(url):
-    async def story():
-        async with serving(url) as local:
-            await local.board(settle=0, learner="CascadeUCB1")
-            for _ in range(20):
-                shown = await local.rank()
-                await local.answer(shown, clicked="item 3" if "item 3" in shown["items"] else None)
-            watched = await local.ask("GET", "boards/b/watch")
-            assert (watched["view"], watched["bands"], watched["diverging"]) == (None, [], [])
-            assert watched["list"][0]["item"] == (await local.rank())["items"][0] == "item 3"
-            assert [(item["estimate"], item["low"], item["high"]) for item in watched["list"]] == [(None,) * 3] * 4
-
-    run(story())
+async def test_a_learner_without_a_view_is_watched_without_estimates(url):
+    async with serving(url) as local:
+        await local.board(settle=0, learner="CascadeUCB1")
+        for _ in range(20):
+            shown = await local.rank()
+            await local.answer(shown, clicked="item 3" if "item 3" in shown["items"] else None)
+        watched = await local.ask("GET", "boards/b/watch")
+        assert (watched["view"], watched["bands"], watched["diverging"]) == (None, [], [])
+        assert watched["list"][0]["item"] == (await local.rank())["items"][0] == "item 3"
+        assert [(item["estimate"], item["low"], item["high"]) for item in watched["list"]] == [(None,) * 3] * 4
 
 
 def test_items_whose_clicks_an_attack_moved_diverge():
     """For 1,000 rounds nobody clicks item 1 and everybody item 2; then it is the other way round for good."""
-    board = Board(events.Config(length=1, settle=0, settings={"caution": 0.0}), [f"i{k}" for k in range(30)])
+    board = Board(Config(length=1, settle=0, settings={"caution": 0.0}), [f"i{k}" for k in range(30)])
     for t in range(1, 4001):
         k = t % 30
         clicked = (t % 3 == 0) if k not in (1, 2) else (k == 2) == (t <= 1000)
         board.apply(events.Answered(t, t, t - 1, 0, [k], [], [0] if clicked else [], 1))
-    held = Held(1, "b", b"s" * 32, board)
-    watched = watch(held, 0)
-    assert [band.regime for band in watched["bands"]] == [1, 2]
-    assert [band.trusted for band in watched["bands"]] == [False, True]
-    assert abs(watched["bands"][0].end - 1000) < 100
-    assert watched["bands"][1].end == 4000
-    assert {item.item for item in watched["diverging"][:2]} == {"i1", "i2"}
-    for item in watched["diverging"]:
+    watched = summarize(board)
+    assert [band.regime for band in watched.bands] == [1, 2]
+    assert [band.trusted for band in watched.bands] == [False, True]
+    assert abs(watched.bands[0].end - 1000) < 100
+    assert watched.bands[1].end == 4000
+    assert {item.item for item in watched.diverging[:2]} == {"i1", "i2"}
+    for item in watched.diverging:
         assert not item.low <= item.rate <= item.high
 
 
 def attacked():
     """For 2,000 rounds everybody clicks items 1 and 2; then bots click 3 and 4 alone for 400."""
-    board = Board(events.Config(length=4, settle=0), [f"i{k}" for k in range(12)])
+    board = Board(Config(length=4, settle=0), [f"i{k}" for k in range(12)])
     rng = np.random.default_rng(0)
     for t in range(1, 2401):
-        shown, _ = board.fold.rank(t, None, 4, rng)
+        shown, _ = board.learner_state.rank(Visit(t), None, 4, rng)
         liked = (1, 2) if t <= 2000 else (3, 4)
         place = next((p for p, k in enumerate(shown.tolist()) if k in liked and rng.random() < 0.7), None)
         clicks, examined = ([], 4) if place is None else ([place], place + 1)
@@ -118,22 +104,25 @@ def attacked():
 
 def test_while_bots_click_their_items_diverge_and_the_list_is_what_users_get():
     board = attacked()
-    watched = watch(Held(1, "b", b"s" * 32, board), 0)
-    assert (watched["view"].current, watched["view"].trusted) == (2, 1)
-    assert {item.item for item in watched["diverging"][:2]} == {"i3", "i4"}
-    assert all(item.rate > item.high for item in watched["diverging"][:2])
-    served = [set(board.fold.rank(2401, None, 4, np.random.default_rng(seed))[0].tolist()) for seed in range(50)]
+    watched = summarize(board)
+    assert (watched.view.current, watched.view.trusted) == (2, 1)
+    assert {item.item for item in watched.diverging[:2]} == {"i3", "i4"}
+    assert all(item.rate > item.high for item in watched.diverging[:2])
+    served = [
+        set(board.learner_state.rank(Visit(2401), None, 4, np.random.default_rng(seed))[0].tolist())
+        for seed in range(50)
+    ]
     often = sorted(range(12), key=lambda k: -sum(k in slots for slots in served))[:4]
-    assert {item.item for item in watched["list"]} == {f"i{k}" for k in often} >= {"i1", "i3"}
-    again = watch(Held(1, "b", b"s" * 32, board), 0)
-    assert again["list"] == watched["list"]
+    assert {item.item for item in watched.shown} == {f"i{k}" for k in often} >= {"i1", "i3"}
+    again = summarize(board)
+    assert again.shown == watched.shown
 
 
 def test_a_board_whose_items_are_all_retired_has_an_empty_list():
-    board = Board(events.Config(length=2), ["a", "b"])
+    board = Board(Config(length=2), ["a", "b"])
     for item in ("a", "b"):
         board.apply(events.Retired(item))
-    assert watch(Held(1, "b", b"s" * 32, board), 0)["list"] == []
+    assert summarize(board).shown == []
 
 
 def test_bands_follow_the_changes_and_leave_no_gap():
@@ -167,41 +156,38 @@ def test_the_interval_is_close_to_that_of_the_beta_distribution():
     assert np.all((low >= 0.0) & (high <= 1.0) & (low < high))
 
 
-def test_a_page_stays_small_with_many_items_and_rounds(url):
-    async def story():
-        async with serving(url) as local:
-            names = [f"a name of some length for item {k}" for k in range(5_000)]
-            await local.board(items=names, length=10, settle=0)
-            rng = np.random.default_rng(0)
-            for batch in range(10):
-                rows = [
-                    {
-                        "items": [names[k] for k in rng.integers(0, 5_000, 10).tolist()],
-                        "clicks": [int(batch < 7)] * 10,
-                    }
-                    for _ in range(1_000)
-                ]
-                rows = [row for row in rows if len(set(row["items"])) == 10]
-                await local.ask("POST", "boards/b/history", {"rows": rows, "batch": f"{batch}"})
-            got = await local.http.get("/v1/boards/b/watch")
-            watched = got.json()
-            assert len(got.content) < 40_000
-            assert (len(watched["list"]), len(watched["diverging"])) == (10, 20)
-            assert watched["timeline"]["size"] == 64
-            assert POINTS / 2 < len(watched["timeline"]["points"]) <= POINTS
-            assert {p["time"] for p in watched["timeline"]["points"]} == {None}
-            assert sum(p["impressions"] for p in watched["timeline"]["points"]) == watched["board"]["rounds"] > 9_000
-
-    run(story())
+async def test_a_page_stays_small_with_many_items_and_rounds(url):
+    async with serving(url) as local:
+        names = [f"a name of some length for item {k}" for k in range(5_000)]
+        await local.board(items=names, length=10, settle=0)
+        rng = np.random.default_rng(0)
+        for batch in range(10):
+            rows = [
+                {
+                    "items": [names[k] for k in rng.integers(0, 5_000, 10).tolist()],
+                    "clicks": [int(batch < 7)] * 10,
+                }
+                for _ in range(1_000)
+            ]
+            rows = [row for row in rows if len(set(row["items"])) == 10]
+            await local.ask("POST", "boards/b/history", {"rows": rows, "batch": f"{batch}"})
+        got = await local.http.get("/v1/boards/b/watch")
+        watched = got.json()
+        assert len(got.content) < 40_000
+        assert (len(watched["list"]), len(watched["diverging"])) == (10, 20)
+        assert watched["timeline"]["size"] == 64
+        assert POINTS / 2 < len(watched["timeline"]["points"]) <= POINTS
+        assert {p["time"] for p in watched["timeline"]["points"]} == {None}
+        assert sum(p["impressions"] for p in watched["timeline"]["points"]) == watched["board"]["rounds"] > 9_000
 
 
 def test_feedback_that_is_impossible_is_in_the_time_line():
-    board = Board(events.Config(length=3, settle=0, settings={"reject_impossible": True}), list("abcd"))
+    board = Board(Config(length=3, settle=0, settings={"reject_impossible": True}), list("abcd"))
     board.apply(events.Answered(1, 1, 0, 0, [0, 1, 2], [], [0, 2], 3, 8.0))
     board.apply(events.Answered(2, 2, 1, 0, [0, 1, 2], [], [2], 3, 7.0))
-    rows = [msgspec.structs.astuple(point) for point in board.learning.timeline.points()]
+    rows = [tuple(point) for point in board.feedback.timeline.points()]
     assert rows == [(1, 8.0, 1, 1, 2, 3, 1, 0), (2, 7.0, 1, 1, 1, 3, 0, 0)]
-    assert board.fold.view().rejected == 1
+    assert board.learner_state.view().rejected == 1
 
 
 rounds = st.one_of(st.integers(1, 300), st.integers(1, 100_000), st.integers(1, 2**60))
@@ -227,7 +213,7 @@ def test_joining_points_keeps_all_counts_and_the_earliest_times(rows):
         times = [row[1] for row in here if len(row) == 2 and row[1]]
         sums = [sum(row[j] for row in told) for j in range(1, 5)]
         expected = (1 + i * size, min(times, default=None), len(here) - len(told), len(told), *sums)
-        assert msgspec.structs.astuple(point) == expected
+        assert tuple(point) == expected
     again = Timeline.restore(line.arrays())
     assert again.points() == points
     for part in (line, again):
@@ -235,18 +221,15 @@ def test_joining_points_keeps_all_counts_and_the_earliest_times(rows):
     assert again.points() == line.points()
 
 
-def test_the_time_line_does_not_depend_on_restarts(url, monkeypatch):
-    monkeypatch.setattr("steadyrank.service.host.SNAPSHOT_EVERY", 50)
+async def test_the_time_line_does_not_depend_on_restarts(url, monkeypatch):
+    monkeypatch.setattr("steadyrank.service.worker.worker.SNAPSHOT_EVERY", 50)
 
-    async def story():
-        for seed in range(3):
-            async with serving(url, seed=seed) as local:
-                await local.board(settle=0)
-                for _ in range(120):
-                    await local.answer(await local.rank(), clicked=None)
-                digest = local.digest()
-                timeline = (await local.ask("GET", "boards/b/watch"))["timeline"]
-            assert replayed(url) == digest
-        assert (timeline["size"], [p["impressions"] for p in timeline["points"]]) == (2, [2] * 180)
-
-    run(story())
+    for seed in range(3):
+        async with serving(url, seed=seed) as local:
+            await local.board(settle=0)
+            for _ in range(120):
+                await local.answer(await local.rank(), clicked=None)
+            digest = local.digest()
+            timeline = (await local.ask("GET", "boards/b/watch"))["timeline"]
+        assert replayed(url) == digest
+    assert (timeline["size"], [p["impressions"] for p in timeline["points"]]) == (2, [2] * 180)

@@ -2,25 +2,26 @@
 
 import concurrent.futures
 import contextlib
+import io
 import os
 import pathlib
 import resource
-import subprocess
-import sys
 import threading
 import time
+from unittest import mock
 
 import numpy as np
 import psycopg
 import pytest
 
 import steadyrank as sr
-from service_tools import ITEMS, Server, replayed
+from service_tools import ITEMS, Server, replayed, wait_until
+from steadyrank.cli import main
 from steadyrank.client import Client
-from steadyrank.service import events
-from steadyrank.service.moving import compact
-from steadyrank.service.recovery import rebuild
-from steadyrank.service.store import Store
+from steadyrank.service.board import events
+from steadyrank.service.storage import open_store
+from steadyrank.service.worker.recovery import rebuild
+from steadyrank.service.worker.transfer import compact
 
 KILLS = int(os.environ.get("STEADYRANK_KILLS", "5"))
 
@@ -106,7 +107,7 @@ class Crowd:
 
 def counted(url, board="b"):
     """How often the log answers each impression key with effect, and how many answers the board counts."""
-    store = Store(url)
+    store = open_store(url)
     try:
         number = next(n for n, (name, _) in store.boards().items() if name == board)
         keys = {}
@@ -204,7 +205,7 @@ def test_workers_on_one_database_agree(database, tmp_path):
         server.wait()
     clients = [server.client() for server in servers]
     clients[0].put_board("b", items=ITEMS, length=4, settle=0)
-    until(lambda: all(client.boards() for client in clients))
+    wait_until(lambda: all(client.boards() for client in clients))
     crowd = Crowd([server.address for server in servers], threads=6)
     time.sleep(4.0)
     clients[1].add_items("b", ["another"])
@@ -212,7 +213,7 @@ def test_workers_on_one_database_agree(database, tmp_path):
     time.sleep(2.0)
     clients[0].retire_item("b", ITEMS[0])
     crowd.end()
-    until(lambda: len({str(client.state("b")) for client in clients}) == 1)
+    wait_until(lambda: len({str(client.state("b")) for client in clients}) == 1)
     state = clients[0].state("b")
     assert state["board"]["answers"] == len(crowd.acknowledged)
     assert state["board"]["learner"] == "CascadeTS"
@@ -223,7 +224,7 @@ def test_workers_on_one_database_agree(database, tmp_path):
         before = clients[(i + 1) % 3].board("b")["answers"]
         clients[i % 3].feedback("b", shown.impression, clicked=None)
         begin = time.monotonic()
-        until(lambda i=i, before=before: clients[(i + 1) % 3].board("b")["answers"] > before)
+        wait_until(lambda i=i, before=before: clients[(i + 1) % 3].board("b")["answers"] > before)
         lags.append(time.monotonic() - begin)
     assert sorted(lags)[-3] < 0.25, lags  # two of twenty may fall into a busy moment of the machine
     for server in servers:
@@ -244,7 +245,7 @@ def test_labels_hold_on_every_store_whatever_is_killed(url, tmp_path):
     server.kill()  # while the log is being folded again, most of the time
     server.start()
     client = server.wait().client()
-    until(lambda: not client.watch("b")["stale"])
+    wait_until(lambda: not client.watch("b")["stale"])
     state = client.state("b")
     assert sum(item["looks"] for item in state["items"]) == 2 * (290 - 100 - 10)
     for s in shown[290:]:  # open when they were labelled
@@ -253,11 +254,11 @@ def test_labels_hold_on_every_store_whatever_is_killed(url, tmp_path):
     assert sum(point["fraud"] for point in watched["timeline"]["points"]) == 100 + 20
     assert [label["number"] for label in watched["labels"]] == [1, 2]
     client.unlabel("b", 1)
-    until(lambda: not client.watch("b")["stale"])
+    wait_until(lambda: not client.watch("b")["stale"])
     assert sum(item["looks"] for item in client.state("b")["items"]) == 2 * 280
     assert server.stop() == 0
     digest = replayed(url)
-    store = Store(url)
+    store = open_store(url)
     assert compact(store, 0.0, 200)["b"] > 300
     store.close()
     server.start()
@@ -269,7 +270,7 @@ def test_labels_hold_on_every_store_whatever_is_killed(url, tmp_path):
     assert refusal.value.code == 409
     assert client.watch("b")["events"] == 200
     assert server.stop() == 0
-    store = Store(url)
+    store = open_store(url)
     assert rebuild(store, next(iter(store.boards())), "b", store.head()).digest() == digest
     store.close()
 
@@ -279,7 +280,7 @@ def test_workers_on_one_database_agree_on_labels(database, tmp_path):
     servers = [Server(url, tmp_path / f"log{i}") for i in range(2)]
     clients = [server.wait().client() for server in servers]
     clients[0].put_board("b", items=ITEMS, length=4, settle=0)
-    until(lambda: all(client.boards() for client in clients))
+    wait_until(lambda: all(client.boards() for client in clients))
     crowd = Crowd([server.address for server in servers], threads=4)
 
     def ask(i):
@@ -287,19 +288,19 @@ def test_workers_on_one_database_agree_on_labels(database, tmp_path):
             return client.label("b", 10 * i + 1, 10 * i + 15, ("fraud", "honest")[i // 2 % 2])
 
     try:
-        until(lambda: len(crowd.acknowledged) > 200)
+        wait_until(lambda: len(crowd.acknowledged) > 200)
         with concurrent.futures.ThreadPoolExecutor(2) as pool:
             numbers = list(pool.map(ask, range(8), timeout=60))
         clients[1].unlabel("b", numbers[0])
         clients[0].unlabel("b", numbers[5])
         more = len(crowd.acknowledged) + 100
-        until(lambda: len(crowd.acknowledged) > more)
+        wait_until(lambda: len(crowd.acknowledged) > more)
     finally:
         crowd.end()
     assert sorted(numbers) == list(range(1, 9))
     assert not crowd.refused
-    until(lambda: not any(client.watch("b")["stale"] for client in clients))
-    until(lambda: len({str(client.state("b")) for client in clients}) == 1)
+    wait_until(lambda: not any(client.watch("b")["stale"] for client in clients))
+    wait_until(lambda: len({str(client.state("b")) for client in clients}) == 1)
     assert clients[0].labels("b") == clients[1].labels("b")
     assert len(clients[0].labels("b")) == 6
     for server in servers:
@@ -308,20 +309,16 @@ def test_workers_on_one_database_agree_on_labels(database, tmp_path):
     assert "divergence" not in "".join((tmp_path / f"log{i}").read_text() for i in range(2))
 
 
-def until(condition, seconds=30.0):
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.005)
-
-
 def command(*words, url, code=0):
-    done = subprocess.run(
-        [sys.executable, "-m", "steadyrank.cli", *words], capture_output=True, text=True,
-        env=os.environ | {"STEADYRANK_STORE": url},
-    )  # fmt: skip
-    assert done.returncode == code, done.stderr
-    return done.stdout + done.stderr
+    """What a command says, run in this process."""
+    said, complained = io.StringIO(), io.StringIO()
+    with (
+        mock.patch.dict(os.environ, STEADYRANK_STORE=url),
+        contextlib.redirect_stdout(said),
+        contextlib.redirect_stderr(complained),
+    ):
+        assert main(words) == code, complained.getvalue()
+    return said.getvalue() + complained.getvalue()
 
 
 def test_an_operator_moves_and_shortens_a_board(url, tmp_path):
@@ -374,7 +371,7 @@ def test_a_shortened_log_goes_on_and_another_learner_is_refused(url, tmp_path):
     digest = replayed(url)
     assert "events became a snapshot" in command("compact", "--keep-events", "1000", url=url)
     assert "nothing to do" in command("compact", "--keep-events", "1000", url=url)
-    store = Store(url)
+    store = open_store(url)
     number = next(iter(store.boards()))
     assert len(list(store.entries(0, store.head(), number))) == 1000
     assert rebuild(store, number, "b", store.head()).digest() == digest
@@ -383,7 +380,7 @@ def test_a_shortened_log_goes_on_and_another_learner_is_refused(url, tmp_path):
     command("export", "b", "--out", str(out), url=url)
     other = f"sqlite:///{tmp_path}/other.db"
     command("import", str(out), url=other)
-    store = Store(other)
+    store = open_store(other)
     assert rebuild(store, next(iter(store.boards())), "b", store.head()).digest() == digest
     store.close()
     server.start()
@@ -420,9 +417,49 @@ def test_keys_from_the_command_line(tmp_path):
             return True
         return False
 
-    until(closed)
+    wait_until(closed)
     assert server.stop() == 0
     text = pathlib.Path(server.log).read_text()
     assert key.split(".")[2] not in text
     with contextlib.suppress(FileNotFoundError):
         assert key.split(".")[2].encode() not in (tmp_path / "store.db").read_bytes()
+
+
+def clients_in(url, board="b"):
+    """The numbers of clients in the log, in order, lists alone."""
+    with contextlib.closing(open_store(url)) as store:
+        number = next(n for n, (name, _) in store.boards().items() if name == board)
+        found = [events.decode(entry.body) for entry in store.entries(0, store.head(), number)]
+    return [event.client for event in found if isinstance(event, events.ListShown)]
+
+
+def test_a_client_keeps_its_number_whatever_is_killed_and_gets_another_when_it_was_forgotten(url, tmp_path):
+    """Two workers at once; SQLite serves several of one machine as well."""
+    servers = [Server(url, tmp_path / f"log{i}") for i in range(2)]
+    clients = [server.wait().client() for server in servers]
+    clients[0].put_board("b", items=ITEMS, length=4, settle=0)
+    wait_until(lambda: all(client.boards() for client in clients))
+
+    def visit(names):
+        for i, name in enumerate(names):  # an answer is acknowledged when its list is in the log
+            shown = clients[i % 2].rank("b", client=name)
+            assert clients[i % 2].feedback("b", shown.impression, clicked=None) == "learnt"
+
+    visit(["ann", "ann", "bob", "bob", "ann"])
+    servers[1].kill()
+    servers[1].start()
+    clients[1] = servers[1].wait().client()
+    visit(["bob", "ann", "cid"])
+    assert clients_in(url) == [0, 0, 1, 1, 0, 1, 0, 2]
+    assert clients[0].forget_client("b", "ann") == 4
+    servers[0].kill()
+    for name in ("ann", "bob", "ann"):
+        shown = clients[1].rank("b", client=name)
+        assert clients[1].feedback("b", shown.impression, clicked=None) == "learnt"
+    servers[0].start()
+    clients[0] = servers[0].wait().client()
+    visit(["ann", "bob", "cid", "ann"])
+    assert clients_in(url)[8:] == [3, 1, 3, 3, 1, 2, 3]
+    for server in servers:
+        assert server.stop() == 0
+    assert replayed(url)

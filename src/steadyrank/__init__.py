@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from ._jit import kernel as kernel
     from .audit import audit as audit
     from .contract import Problem as Problem
+    from .contract import Visit as Visit
     from .live import Ranker as Ranker
     from .live import replay as replay
     from .profiles import Profile as Profile
@@ -28,6 +29,7 @@ __all__ = [
     "Ranker",
     "Refused",
     "Run",
+    "Visit",
     "adversaries",
     "audit",
     "kernel",
@@ -45,6 +47,7 @@ _HOME = {
     "Ranker": "live",
     "Refused": "refusals",
     "Run": "simulate",
+    "Visit": "contract",
     "audit": "audit",
     "kernel": "_jit",
     "profile": "profiles",

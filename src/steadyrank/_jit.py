@@ -2,7 +2,7 @@
 
 Numba's own disk cache does not see edits made in other files, nor flags such as bounds checking, and two
 processes that save at once can exchange their code. Here the directory is named after a digest of everything
-that decides the machine code, and saving takes a lock.
+that decides the machine code, and saving takes a lock. What one process compiles, others wait for.
 """
 
 import contextlib
@@ -43,6 +43,7 @@ _FLAGS = (
     "USING_SVML",
 )
 _FORGET_AFTER = 30 * 24 * 3600.0  # seconds without use
+_PATIENCE = 120.0  # seconds that a process waits for what another compiles, which may have been stopped
 
 
 def _sources() -> list[pathlib.Path]:
@@ -155,13 +156,57 @@ class _Cache(FunctionCache):
 
     Without the lock two processes may pick the same file for different signatures, and the next process runs the
     wrong one. Code for records from outside this package is neither saved nor loaded: no digest covers them.
+
+    What is missing is claimed before it is compiled: others that need it wait, then load it. Functions are claimed
+    before those that they call, so nobody waits in a circle. Claims end with the process, and are ignored after long.
     """
 
     _impl_class = _Implementation
 
+    def __init__(self, function: Callable[..., Any]) -> None:
+        super().__init__(function)
+        self._claims: dict[Any, Any] = {}
+
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         if _foreign(getattr(sig, "args", sig)):
             return None
+        found = self._load(sig, target_context)
+        return self._load(sig, target_context) if found is None and self._claim(sig) else found
+
+    def _claim(self, sig: Any) -> bool:
+        """Whether this process, perhaps after a wait for another, is the one to compile for these types."""
+        if sig in self._claims:
+            return False
+        name = hashlib.sha256(f"{self._impl.filename_base} {sig}".encode()).hexdigest()[:24]
+        try:
+            claim = open(pathlib.Path(self.cache_path) / f"{name}.claim", "a")  # noqa: SIM115  (held while compiling)
+        except OSError:
+            return False
+        end = time.monotonic() + _PATIENCE
+        while time.monotonic() < end:
+            with contextlib.suppress(OSError):
+                fcntl.flock(claim, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                self._claims[sig] = claim
+                return True
+            time.sleep(0.02)
+        claim.close()
+        return False
+
+    def releasing(self, compile_: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        """A dispatcher's `compile` that ends the claim: the code is there, or could not be made."""
+
+        def compile_once(sig: Any) -> Any:
+            try:
+                return compile_(sig)
+            finally:
+                if claim := self._claims.pop(sig, None):
+                    fcntl.flock(claim, fcntl.LOCK_UN)  # who waits has it open, and will find the code
+                    with contextlib.suppress(OSError), claim:
+                        os.unlink(claim.name)
+
+        return compile_once
+
+    def _load(self, sig: Any, target_context: Any) -> Any:
         try:
             return super().load_overload(sig, target_context)
         except Exception as error:  # a torn or foreign file: any error means that it is of no use
@@ -191,6 +236,7 @@ def _compiled(function: F, counting: bool, kept: bool) -> F:
     compiled: Any = numba.njit(**options)(function)
     if kept and _HOME is not None and function.__module__.partition(".")[0] == __package__:
         compiled._cache = _Cache(function)
+        compiled.compile = compiled._cache.releasing(compiled.compile)
     return cast(F, compiled)
 
 

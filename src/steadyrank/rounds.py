@@ -1,4 +1,4 @@
-"""One round, the same wherever it is played: simulator, simulated logs, demonstration."""
+"""One round, the same wherever it is played: in the simulator and in simulated logs."""
 
 from typing import NamedTuple
 
@@ -46,34 +46,22 @@ class Streams(NamedTuple):
 
 
 @inlined
-def respond(users, adversary, visit, ranking, clicks, truth, world, foe):
-    """What is reported of a visit: the user's bits into `truth`, what the adversary makes of them into `clicks`.
+def play_round(learner, users, adversary, t, buffers, omniscient, world, foe, mind, door):
+    """Somebody arrives, is shown a list and reacts, an adversary rewrites what is reported, the learner is told.
 
-    Returns what the adversary spent, how far the feedback reaches, and whose it is said to be. Bits beyond that
-    are cleared.
+    `truth` of the buffers has what the user did, `clicks` what is reported; bits beyond its reach are cleared. With
+    `omniscient` the learner is not told of a corrupted round. Returns the true visit, what the adversary spent, and
+    how far the feedback reaches. All in one piece: numba hands the records over to what is inlined into it.
     """
+    allowed, ranking, clicks, truth, note, features = buffers
+    visit = Visit(t, users.arrive(t, features, door), features)
+    note[:] = 0.0
+    learner.rank(visit, allowed, ranking, note, mind)
     examined = users.click(visit, ranking, clicks, world)
     for p in range(ranking.size):
         truth[p] = clicks[p]
     paid, examined, client = adversary.corrupt(visit, ranking, clicks, examined, foe)
-    for p in range(examined, ranking.size):
-        clicks[p] = False
-    return paid, examined, client
-
-
-@inlined
-def play_round(learner, users, adversary, t, buffers, omniscient, world, foe, mind, door):
-    """Somebody arrives, is shown a list and reacts, an adversary rewrites what is reported, the learner is told.
-
-    With `omniscient` the learner is not told of a corrupted round. Returns the true visit, what the adversary spent,
-    and how far the feedback reaches.
-    """
-    ranking, clicks, note = buffers.ranking, buffers.clicks, buffers.note
-    visit = Visit(t, users.arrive(t, buffers.features, door), buffers.features)
-    for i in range(note.size):
-        note[i] = 0.0
-    learner.rank(visit, buffers.allowed, ranking, note, mind)
-    paid, examined, client = respond(users, adversary, visit, ranking, clicks, buffers.truth, world, foe)
+    clicks[examined:] = False
     if not (omniscient and paid > 0.0):
-        learner.update(Visit(t, client, buffers.features), ranking, note, clicks, examined)
+        learner.update(Visit(t, client, features), ranking, note, clicks, examined)
     return visit, paid, examined

@@ -41,6 +41,7 @@ def play(learner, users, adversary, buffers, best, marks, omniscient, halt, stre
     """
     learner, users, adversary, buffers = borrowed(learner), borrowed(users), borrowed(adversary), borrowed(buffers)
     world, foe, mind, door = borrowed(streams)
+    _, ranking, clicks, truth, _, _ = buffers
     best = borrowed(best)
     loss = cost = 0.0
     smallest = np.inf
@@ -48,12 +49,12 @@ def play(learner, users, adversary, buffers, best, marks, omniscient, halt, stre
     for t in range(1, marks[-1] + 1):
         visit, paid, examined = play_round(learner, users, adversary, t, buffers, omniscient, world, foe, mind, door)
         users.best(visit, best)
-        lost = users.value(visit, best) - users.value(visit, buffers.ranking)
+        lost = users.value(visit, best) - users.value(visit, ranking)
         smallest = min(smallest, lost)
         loss += lost
         cost += paid
         if paid > 0.0:
-            count_lies(buffers.truth, buffers.clicks, examined, buffers.ranking, best, lies)
+            count_lies(truth, clicks, examined, ranking, best, lies)
         if t == marks[m]:
             regret[m] = loss
             spent[m] = cost

@@ -60,7 +60,7 @@ def _command(commands: Any, name: str, short: str, long: str, run: Any) -> Any:
 def _with_extra(run: Any) -> Any:
     def wrapped(options: argparse.Namespace) -> None:
         try:
-            from ..service.sql import Unavailable
+            from ..service.storage import Unavailable
         except ImportError as error:
             raise ValueError(f"the service needs: pip install 'steadyrank[service]' ({error})") from error
         options.store = os.environ.get(_SET, _STORE) if options.given is None else options.given
@@ -75,7 +75,7 @@ def _with_extra(run: Any) -> Any:
 
 
 def _serve(options: argparse.Namespace) -> None:
-    from ..service.serving import serve
+    from ..service.http.server import serve
 
     if not 0 <= options.port <= 65535:
         raise ValueError(f"a port is from 0 to 65535, not {options.port}")
@@ -91,8 +91,8 @@ def _serve(options: argparse.Namespace) -> None:
 def _demo(options: argparse.Namespace) -> None:
     """Serve simulated users; of stores, only one that was named for this and is empty."""
     from ..service.demo import Plan, check_empty, visits
-    from ..service.door import loopback
-    from ..service.serving import serve
+    from ..service.http.auth import loopback
+    from ..service.http.server import serve
 
     after = Plan().after if options.demo_attack_after is None else options.demo_attack_after
     if not after >= 1:
@@ -119,9 +119,9 @@ def _check_limits(options: argparse.Namespace) -> None:
 
 
 def _keys(options: argparse.Namespace) -> None:
-    from ..service.boards import check_name
-    from ..service.door import make_key
-    from ..service.store import Store
+    from ..service.board.board import check_name
+    from ..service.http.auth import make_key
+    from ..service.storage import open_store
 
     if options.id is not None and options.action != "revoke":
         raise ValueError(f"`keys {options.action}` takes no id; {options.id!r} was given")
@@ -131,7 +131,7 @@ def _keys(options: argparse.Namespace) -> None:
         check_name(options.board)
     if options.action != "create":
         _must_exist(options.store)
-    with contextlib.closing(Store(options.store)) as store:
+    with contextlib.closing(open_store(options.store)) as store:
         if options.action == "create":
             text, key = make_key(options.scope, options.board, time.time())
             store.add_key(key)
@@ -164,11 +164,11 @@ def _day(moment: float) -> str:
 
 
 def _boards(options: argparse.Namespace) -> None:
-    from ..service.recovery import recover
+    from ..service.worker.recovery import recover
 
     _must_exist(options.store)
     found = recover(options.store)
-    rows = [(held.name, held.board.config.learner, held.board.summary()) for held in found.boards]
+    rows = [(session.name, session.board.config.learner, session.board.summary()) for session in found.boards]
     print(f"{'board':<24}{'learner':<16}{'items':>9}{'impressions':>13}{'answers':>11}{'clicks':>10}")
     for name, learner, summary in sorted(rows):
         counts = (summary[key] for key in ("items", "impressions", "answers", "clicks"))
@@ -180,8 +180,8 @@ def _boards(options: argparse.Namespace) -> None:
 
 
 def _export(options: argparse.Namespace) -> None:
-    from ..service.moving import export
-    from ..service.store import Store
+    from ..service.storage import open_store
+    from ..service.worker.transfer import export
 
     _must_exist(options.store)
 
@@ -189,27 +189,27 @@ def _export(options: argparse.Namespace) -> None:
         if sys.stderr.isatty():
             print(f"\r{count:,} events", end="", file=sys.stderr)
 
-    with contextlib.closing(Store(options.store)) as store:
+    with contextlib.closing(open_store(options.store)) as store:
         count = export(store, options.board, options.out, options.with_secret, told)
     print(f"{options.out}: board {options.board} with {count:,} events")
 
 
 def _import(options: argparse.Namespace) -> None:
-    from ..service.moving import bring_in
-    from ..service.store import Store
+    from ..service.storage import open_store
+    from ..service.worker.transfer import bring_in
 
-    with contextlib.closing(Store(options.store)) as store:
+    with contextlib.closing(open_store(options.store)) as store:
         name, count = bring_in(store, options.file, options.name)
     print(f"board {name} with {count:,} events")
 
 
 def _compact(options: argparse.Namespace) -> None:
-    from ..service.moving import compact
-    from ..service.store import Store
+    from ..service.storage import open_store
+    from ..service.worker.transfer import compact
 
     _check_limits(options)
     _must_exist(options.store)
-    with contextlib.closing(Store(options.store)) as store:
+    with contextlib.closing(open_store(options.store)) as store:
         gone = compact(store, time.time() - 86_400 * options.keep_days, options.keep_events)
     for name, count in gone.items():
         print(f"{name}: {count:,} events became a snapshot")

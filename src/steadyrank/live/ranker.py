@@ -9,17 +9,15 @@ from typing import Any
 
 import numpy as np
 
-from ..contract import Bools, Ints
+from ..contract import ANYONE, Visit
 from ..files import replacing
 from ..refusals import Refused
 from ..settings import real, whole
 from ..views import View
-from . import snapshots
-from .fold import Fold, Standing, check_item
-from .intake import Ages, Intake, Outcome
-from .keeping import keep, restore
-
-_ANY = object()
+from . import answers, archive, snapshot
+from .delay_queue import DelayQueue
+from .impression_buffer import ImpressionBuffer, Outcome
+from .learner_state import LearnerState, Standing, check_item
 
 
 @dataclass(frozen=True)
@@ -61,36 +59,45 @@ class Ranker:
             raise ValueError(f"settle={settle!r} needs a lifetime: without one an unanswered list would wait forever")
         self.lifetime = None if lifetime is None else real("lifetime", lifetime, 0.0)
         self.settle = self.lifetime if settle is None else real("settle", settle, 0.0, self.lifetime)
-        self._fold = Fold(items, length, learner, dict(settings or {}), seed, new_share)
-        self._intake = Intake(self._fold, self.lifetime is not None, count_unanswered, most_open)
+        self._learner_state = LearnerState(items, length, learner, dict(settings or {}), seed, new_share)
+        self._impressions = ImpressionBuffer(
+            self._learner_state, self.lifetime is not None, count_unanswered, most_open
+        )
         self._rng = np.random.default_rng(seed)
         self._clock = clock
-        self._ages = self._delays()
+        self._delays = self._make_delays()
         self._lock = threading.RLock()
 
-    def _delays(self) -> tuple[Ages, ...]:
+    def _make_delays(self) -> tuple[DelayQueue, ...]:
         """Until answers are learnt from, and until it is too late for them."""
         if self.lifetime is None or self.settle is None:
             return ()
-        return Ages(self.settle), Ages(self.lifetime)
+        return DelayQueue(self.settle), DelayQueue(self.lifetime)
 
-    def rank(self, candidates: Sequence[str] | None = None, *, length: int | None = None) -> Shown:
-        """A list of the best items, among `candidates` if given; shorter when fewer may be shown."""
-        size = self._fold.length if length is None else whole("length", length, 1, self._fold.length)
+    def rank(
+        self, candidates: Sequence[str] | None = None, *, length: int | None = None, client: int | None = None
+    ) -> Shown:
+        """A list of the best items, among `candidates` if given; shorter when fewer may be shown.
+
+        `client`: who looks, as a small number of your own, where the learner is to know it.
+        """
+        most = self._learner_state.length
+        size = most if length is None else whole("length", length, 1, most)
+        sender = ANYONE if client is None else whole("client", client)
         with self._lock:
             self._pass_time()
-            t = self._intake.rounds + 1
-            ranking, note = self._fold.rank(t, candidates, size, self._rng)
-            number = self._intake.shown(t, ranking, note)
-            for ages in self._ages:
-                ages.note(self._clock(), number)
-            return Shown(number, tuple(self._fold.names[k] for k in ranking))
+            visit = Visit(self._impressions.rounds + 1, sender)
+            ranking, note = self._learner_state.rank(visit, candidates, size, self._rng)
+            number = self._impressions.shown(visit, ranking, note)
+            for delay in self._delays:
+                delay.note(self._clock(), number)
+            return Shown(number, tuple(self._learner_state.items_at(ranking.tolist())))
 
     def feedback(
         self,
         shown: int,
         *,
-        clicked: Any = _ANY,
+        clicked: Any = answers.LEFT_OUT,
         position: int | None = None,
         clicks: Sequence[bool | int] | None = None,
         examined: int | None = None,
@@ -105,48 +112,38 @@ class Ranker:
             self._pass_time()
             if isinstance(shown, bool) or not isinstance(shown, int):
                 raise Refused(422, f"an impression's id is a whole number, not {shown!r}")
-            place = self._intake.find(shown)
-            ranking = self._intake.ranking[place, : self._intake.size[place]]
-            if (clicked is not _ANY) + (position is not None) + (clicks is not None) != 1:
-                raise Refused(422, "an answer is one of clicked=ITEM, clicked=None, position=NUMBER, clicks=[...]")
-            if clicks is None and examined is not None:
-                raise Refused(422, f"examined={examined!r} goes with clicks=[...] only")
-            if clicked is not _ANY and clicked is not None:
-                position = self._position(ranking, clicked)
-            bits, looked = read_answer(ranking.size, position, clicks, examined)
-            return self._intake.answer(shown, bits, looked)
-
-    def _position(self, ranking: Ints, item: Any) -> int:
-        slot = self._fold.slots.get(item, -1) if isinstance(item, str) else -1
-        place = np.flatnonzero(ranking == slot)
-        if place.size == 0:
-            raise Refused(422, f"item {item!r} was not shown")
-        return int(place[0]) + 1
+            place = self._impressions.find(shown)
+            ranking = self._impressions.ranking[place, : self._impressions.size[place]]
+            items = self._learner_state.items_at(ranking.tolist())
+            said = answers.given(
+                answers.IN_PROCESS, clicked=clicked, position=position, clicks=clicks, examined=examined
+            )
+            return self._impressions.answer(shown, *said.to(items))
 
     def add(self, item: str) -> None:
         """Add an item while running: it is shown now and then until it is known."""
         with self._lock:
-            self._fold.add(item)
+            self._learner_state.add(item)
 
     def retire(self, item: str) -> None:
         """Show an item no longer; what was learnt of it is kept."""
         with self._lock:
-            self._fold.switch(item, False)
+            self._learner_state.switch(item, False)
 
     def reinstate(self, item: str) -> None:
         """Show a retired item again."""
         with self._lock:
-            self._fold.switch(item, True)
+            self._learner_state.switch(item, True)
 
     def standings(self) -> list[Standing]:
         """Every item with its plain click rate and the learner's estimate."""
         with self._lock:
-            return self._fold.standings(self._fold.view())
+            return self._learner_state.standings(self._learner_state.view())
 
     def view(self) -> View | None:
         """What the learner makes of the feedback: regimes, changes, how much it distrusts; None if it has no view."""
         with self._lock:
-            return self._fold.view()
+            return self._learner_state.view()
 
     def learn(self, log: Iterable[tuple[Sequence[str], Any]]) -> int:
         """Start from past clicks: pairs of the items shown, in order, and the answer; how many there were.
@@ -167,23 +164,22 @@ class Ranker:
 
     def _learn_one(self, items: Sequence[str], answer: Any) -> None:
         refuse_text(items)
-        if not 1 <= len(items) <= self._fold.length or len(set(items)) < len(items):
-            raise ValueError(f"a list has 1 to {self._fold.length} different items, not {items!r}")
-        if isinstance(answer, str) and answer not in items:
-            raise Refused(422, f"item {answer!r} was not shown")
-        position = items.index(answer) + 1 if isinstance(answer, str) else None
-        given = None if answer is None or isinstance(answer, str) else answer
-        bits, examined = read_answer(len(items), position, given, None)
+        if not 1 <= len(items) <= self._learner_state.length or len(set(items)) < len(items):
+            raise ValueError(f"a list has 1 to {self._learner_state.length} different items, not {items!r}")
+        said = (
+            answers.Given(item=answer) if answer is None or isinstance(answer, str) else answers.Given(clicks=answer)
+        )
+        clicks, examined = said.to(items)
         for item in items:  # all of them before any is added
             check_item(item)
-        self._intake.past(items, bits, examined)
+        self._impressions.past(items, clicks, examined)
 
     def _pass_time(self) -> None:
         """Expire and settle what is due: first what is over, answered or not, in order."""
-        if self._ages:
+        if self._delays:
             now = self._clock()
-            self._intake.expire(self._ages[1].due(now))
-            self._intake.settle(self._ages[0].due(now))
+            self._impressions.expire(self._delays[1].due(now))
+            self._impressions.settle(self._delays[0].due(now))
 
     def save(self, path: str | pathlib.Path) -> None:
         """Write everything that decides what comes next into one file, whole or not at all."""
@@ -193,9 +189,9 @@ class Ranker:
                 "lifetime": self.lifetime,
                 "settle": self.settle,
                 "chance": self._rng.bit_generator.state,
-                "ages": [[[now - then, number] for then, number in ages.moments] for ages in self._ages],
+                "delays": [[[now - then, number] for then, number in delay.moments] for delay in self._delays],
             }
-            content = snapshots.pack(*keep(self._fold, self._intake, extra))
+            content = archive.pack(*snapshot.take(self._learner_state, self._impressions, extra))
         with replacing(pathlib.Path(path)) as file:
             file.write(content)
 
@@ -206,14 +202,14 @@ class Ranker:
         """A ranker as it was saved: it goes on bit for bit. `learner`: the class, if it is not one of ours."""
         content = pathlib.Path(path).read_bytes()
         ranker = cls.__new__(cls)
-        ranker._fold, ranker._intake, header, _ = restore(content, str(path), learner)
+        ranker._learner_state, ranker._impressions, header, _ = snapshot.restore(content, str(path), learner)
         ranker.lifetime, ranker.settle, ranker._clock = header["lifetime"], header["settle"], clock
         ranker._rng = np.random.default_rng()
         ranker._rng.bit_generator.state = header["chance"]
         now = clock()
-        ranker._ages = ranker._delays()
-        for ages, moments in zip(ranker._ages, header["ages"], strict=True):
-            ages.moments.extend((now - age, number) for age, number in moments)
+        ranker._delays = ranker._make_delays()
+        for delay, moments in zip(ranker._delays, header["delays"], strict=True):
+            delay.moments.extend((now - age, number) for age, number in moments)
         ranker._lock = threading.RLock()
         return ranker
 
@@ -222,38 +218,6 @@ def refuse_text(items: Any) -> None:
     """Refuse a text in place of a list of names: its letters would be taken for items."""
     if isinstance(items, str):
         raise ValueError(f"a list is a sequence of names, not the text {items!r}")
-
-
-def _whole(name: str, value: Any, low: int, high: int) -> int:
-    try:
-        return whole(name, value, low, high)
-    except ValueError as error:
-        raise Refused(422, str(error)) from None
-
-
-def read_answer(
-    size: int, position: int | None, clicks: Sequence[bool | int] | None, examined: int | None
-) -> tuple[Bools, int]:
-    """Bits and the number of places looked at, of a click at a position, of none, or of bits as they are."""
-    bits = np.zeros(size, np.bool_)
-    if clicks is None:
-        if position is None:
-            return bits, size
-        position = _whole("position", position, 1, size)
-        bits[position - 1] = True
-        return bits, position
-    try:
-        clicks = list(clicks)
-        wrong = len(clicks) > size or any(bit not in (0, 1) for bit in clicks)
-    except (TypeError, ValueError):  # no sequence, or one of arrays
-        wrong = True
-    if wrong:
-        raise Refused(422, f"clicks must be at most {size} of 0 and 1, not {clicks!r}")
-    looked = len(clicks) if examined is None else _whole("examined", examined, 0, len(clicks))
-    bits[:looked] = np.array(clicks[:looked], np.bool_)
-    if any(clicks[looked:]):
-        raise Refused(422, f"a click at position {looked + clicks[looked:].index(1) + 1}, but examined is {looked}")
-    return bits, looked
 
 
 def replay(

@@ -9,12 +9,14 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..contract import Visit
+from ..live.answers import Given
 from ..refusals import Refused
-from . import lists
-from .events import Config
-from .host import Host
-from .sql import Unavailable
-from .store import Store
+from ..users.cascade import Cascade
+from .board.config import Config
+from .storage import Unavailable, open_store
+from .worker import rank_and_answer
+from .worker.worker import Worker
 
 log = logging.getLogger("steadyrank.service")
 BOARD = "demo"
@@ -83,7 +85,7 @@ class Plan(NamedTuple):
 
 def check_empty(url: str) -> None:
     """Refuse a store in which anything is kept: simulated clicks must not get among real ones."""
-    store = Store(url)
+    store = open_store(url)
     try:
         boards, keys, head = store.boards(), store.api_keys(), store.head()
     finally:
@@ -94,14 +96,17 @@ def check_empty(url: str) -> None:
 
 
 class Crowd:
-    """Users who look from the top and click the first item they like, and bots who click what they are paid for."""
+    """People who click the first item they like, and bots who click what they are paid for: two kinds of users."""
 
     def __init__(self, plan: Plan) -> None:
         self._rng = np.random.default_rng(plan.seed)
         chances = self._rng.uniform(0.01, 0.09, len(ITEMS))
         chances[: _FAVOURITES.size] = _FAVOURITES
-        self._chance = dict(zip(ITEMS, self._rng.permutation(chances).tolist(), strict=True))
-        self.targets = sorted(ITEMS, key=self._chance.__getitem__)[:_TARGETS]
+        chances = self._rng.permutation(chances)
+        paid = np.argsort(chances, kind="stable")[:_TARGETS]
+        self.targets = [ITEMS[k] for k in paid]
+        self._people = Cascade.create(chances, _CONFIG.length)
+        self._bots = Cascade.create(np.where(np.isin(np.arange(len(ITEMS)), paid), _ZEAL, 0.0), _CONFIG.length)
 
     def visitors(self, plan: Plan) -> int:
         """How many come in a slice of time."""
@@ -113,24 +118,26 @@ class Crowd:
 
     def click(self, items: list[str], bot: bool) -> str | None:
         """The item that a visitor clicks, if any."""
-        chance = dict.fromkeys(self.targets, _ZEAL) if bot else self._chance
-        return next((item for item in items if self._rng.random() < chance.get(item, 0.0)), None)
+        ranking, clicks = np.array([ITEMS.index(item) for item in items]), np.zeros(len(items), np.bool_)
+        users = self._bots if bot else self._people
+        last = users.click(Visit(1), ranking, clicks, self._rng) - 1
+        return items[last] if clicks[last] else None
 
     def delay(self) -> float:
         """Seconds until an answer comes; infinite for those who leave without one."""
         return math.inf if self._rng.random() < 0.03 else float(self._rng.uniform(0.1, 0.9))
 
 
-def visits(plan: Plan, told: Callable[[str], None]) -> Callable[[str, Host], Awaitable[None]]:
+def visits(plan: Plan, told: Callable[[str], None]) -> Callable[[str, Worker], Awaitable[None]]:
     """What runs beside the service at an address: makes the board, then sends users to it until it is stopped."""
 
-    async def run(address: str, host: Host) -> None:
+    async def run(address: str, worker: Worker) -> None:
         crowd = Crowd(plan)
-        await host.create(BOARD, _CONFIG, ITEMS)
+        await worker.create(BOARD, _CONFIG, ITEMS)
         told(f"Open {address}/boards/{BOARD} and watch. Ctrl-C ends it.")
         for attacked, seconds in _stretches(plan):
             told(_news(plan, crowd, attacked, seconds))
-            await _send(host, crowd, plan, attacked, seconds)
+            await _send(worker, crowd, plan, attacked, seconds)
 
     return run
 
@@ -148,23 +155,23 @@ def _news(plan: Plan, crowd: Crowd, attacked: bool, seconds: float) -> str:
     return f"honest users for {seconds:.0f} s, then an attack"
 
 
-async def _send(host: Host, crowd: Crowd, plan: Plan, attacked: bool, seconds: float) -> None:
+async def _send(worker: Worker, crowd: Crowd, plan: Plan, attacked: bool, seconds: float) -> None:
     """Visitors for some seconds. Nobody waits for the answer of another, as on the web."""
     async with asyncio.TaskGroup() as group:
         end = time.monotonic() + seconds
         while time.monotonic() < end:
             for _ in range(crowd.visitors(plan)):
-                group.create_task(_visit(host, crowd, attacked and crowd.bot()))
+                group.create_task(_visit(worker, crowd, attacked and crowd.bot()))
             await asyncio.sleep(_SLICE)
 
 
-async def _visit(host: Host, crowd: Crowd, bot: bool) -> None:
+async def _visit(worker: Worker, crowd: Crowd, bot: bool) -> None:
     try:
-        held = host.find(BOARD)
-        impression, items, _ = lists.rank(host, held, None, None, None)
+        session = worker.find(BOARD)
+        impression, items, _ = rank_and_answer.rank(worker, session, None, None, None)
         delay, clicked = crowd.delay(), crowd.click(items, bot)
         if math.isfinite(delay):
             await asyncio.sleep(delay)
-            await lists.answer(host, held, impression, clicked=clicked)
+            await rank_and_answer.answer(worker, session, impression, Given(item=clicked))
     except (Refused, Unavailable) as error:  # somebody who plays with the board may delete it
         log.debug("a simulated user was refused", extra={"fields": {"why": str(error)}})

@@ -1,0 +1,119 @@
+"""What an answer to a list says: which places were clicked, and how many were looked at. It is read here alone.
+
+It is read in two steps, since the list is not always at hand when the answer comes: `given` refuses what has no form,
+`Given.to` what does not fit the list.
+"""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..contract import Bools
+from ..refusals import Refused
+from ..settings import whole
+
+LEFT_OUT: Any = object()  # nothing was said of which item was clicked; None: that there was none
+
+
+class Form(NamedTuple):
+    """What a refusal says that an answer is made of."""
+
+    parts: str
+    examined: str  # what is wrong with an `examined` that stands alone
+
+
+IN_PROCESS = Form(
+    "an answer is one of clicked=ITEM, clicked=None, position=NUMBER, clicks=[...]",
+    "examined={!r} goes with clicks=[...] only",
+)
+OVER_HTTP = Form(
+    "an answer has either clicked (an item or null) or clicks (a bit a place)",
+    "examined ({!r}) goes with clicks only",
+)
+
+
+class Answer(NamedTuple):
+    """A bit a place of a list, and how many places from the top it speaks of."""
+
+    clicks: Bools
+    examined: int
+
+    @property
+    def positions(self) -> list[int]:
+        """The places that were clicked, from 0."""
+        found: list[int] = np.flatnonzero(self.clicks).tolist()
+        return found
+
+
+class Given(NamedTuple):
+    """What was said: the item clicked, or its position from 1, or a bit a place; None and None: no click."""
+
+    item: str | None = None
+    position: int | None = None
+    clicks: Sequence[bool | int] | None = None
+    examined: int | None = None
+
+    def to(self, items: Sequence[str]) -> Answer:
+        """The answer to a list of these items, from the top; refused with 422 where it does not fit them."""
+        if self.clicks is not None:
+            return _bits(len(items), self.clicks, self.examined)
+        if self.item is None and self.position is None:
+            return Answer(np.zeros(len(items), np.bool_), len(items))
+        if self.item is not None:
+            if not isinstance(self.item, str) or self.item not in items:
+                raise Refused(422, f"item {self.item!r:.80} was not shown")
+            position = items.index(self.item) + 1
+        else:
+            position = _whole("position", self.position, 1, len(items))
+        clicks: Bools = np.zeros(len(items), np.bool_)
+        clicks[position - 1] = True
+        return Answer(clicks, position)
+
+
+def given(
+    form: Form,
+    *,
+    clicked: Any = LEFT_OUT,
+    position: int | None = None,
+    clicks: Sequence[bool | int] | None = None,
+    examined: int | None = None,
+) -> Given:
+    """What was said, if it was said in one way; refused with 422 otherwise."""
+    if (clicked is not LEFT_OUT) + (position is not None) + (clicks is not None) != 1:
+        raise Refused(422, form.parts)
+    if clicks is None and examined is not None:
+        raise Refused(422, form.examined.format(examined))
+    return Given(None if clicked is LEFT_OUT else clicked, position, clicks, examined)
+
+
+def at(size: int, positions: Sequence[int], examined: int) -> Answer:
+    """Clicks at positions from 0 of a list that may have been longer: what is beyond its end is left out."""
+    clicks: Bools = np.zeros(size, np.bool_)
+    for position in positions:
+        if position < size:
+            clicks[position] = True
+    return Answer(clicks, min(examined, size))
+
+
+def _whole(name: str, value: Any, low: int, high: int) -> int:
+    try:
+        return whole(name, value, low, high)
+    except ValueError as error:
+        raise Refused(422, str(error)) from None
+
+
+def _bits(size: int, clicks: Sequence[bool | int], examined: int | None) -> Answer:
+    try:
+        clicks = list(clicks)
+        wrong = len(clicks) > size or any(bit not in (0, 1) for bit in clicks)
+    except (TypeError, ValueError):  # no sequence, or one of arrays
+        wrong = True
+    if wrong:
+        raise Refused(422, f"clicks must be at most {size} of 0 and 1, not {clicks!r}")
+    looked = len(clicks) if examined is None else _whole("examined", examined, 0, len(clicks))
+    bits: Bools = np.zeros(size, np.bool_)
+    bits[:looked] = np.array(clicks[:looked], np.bool_)
+    if any(clicks[looked:]):
+        raise Refused(422, f"a click at position {looked + clicks[looked:].index(1) + 1}, but examined is {looked}")
+    return Answer(bits, looked)

@@ -1,0 +1,184 @@
+"""From impressions and answers to what a learner is told, and in which order."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+
+from ..contract import NOTE_EXTRA, Bools, Floats, Ints, Visit
+from ..refusals import Refused
+from ..settings import flag, whole
+from .learner_state import LearnerState
+
+Outcome: TypeAlias = Literal["learnt", "waiting", "late", "duplicate"]
+
+EMPTY, OPEN, WAITING, DONE, LOST = range(5)  # an impression's state; waiting: answered, not yet learnt from
+_FIRST_PLACES = 10_000  # positions of lists
+
+
+class ImpressionBuffer:
+    """The latest impressions of a board. Every method is an event; their order decides everything, no clock does.
+
+    Impressions are numbered from 1 in the order in which they come. `in_order`: answers wait until their impression
+    is settled, and enter the learner in that order. Where clicks come at once and non-clicks only when an
+    impression's time is over, any other order looks like an attack. `count_unanswered`: an impression that expires
+    without an answer was looked at in full, and nothing was clicked. `most`: impressions remembered, so that a late
+    answer can be learnt from and a repeated one is not learnt twice; the oldest go first. Memory is a ring of arrays
+    that grows up to `most` places and then stays.
+    """
+
+    def __init__(self, learner_state: LearnerState, in_order: bool, count_unanswered: bool, most: int) -> None:
+        self.learner_state = learner_state
+        # who is told of feedback
+        self.learn: Callable[[Visit, Ints, Floats, Bools, int, bool], None] = learner_state.learn
+        self.in_order = flag("in_order", in_order)
+        self.count_unanswered = flag("count_unanswered", count_unanswered)
+        self.most = whole("most", most, 1)
+        self.rounds = 0  # the largest round of the learner so far, past clicks included
+        self.last = 0  # number of the latest impression
+        self.settled = 0  # answers to impressions up to this number are late
+        self.over = 0  # up to this number the time is over
+        self.forgotten = 0  # up to this number nothing is remembered; it never goes back
+        self.expired = 0  # impressions that nobody answered
+        self.numbers: dict[int, int] = {}  # by key, where impressions have one
+        self._places(min(self.most, max(_FIRST_PLACES // learner_state.length, 8)))
+
+    def _places(self, n: int) -> None:
+        length = self.learner_state.length
+        self.places = n
+        self.key: Any = np.zeros(n, np.uint64)
+        self.round: Ints = np.zeros(n, np.int64)
+        self.client: Ints = np.zeros(n, np.int64)
+        self.size: Ints = np.zeros(n, np.int64)
+        self.state: Any = np.zeros(n, np.uint8)
+        self.examined: Ints = np.zeros(n, np.int64)
+        self.ranking: Ints = np.zeros((n, length), np.int64)
+        self.clicks: Bools = np.zeros((n, length), np.bool_)
+        self.note: Floats = np.zeros((n, length + NOTE_EXTRA))
+
+    def arrays(self) -> dict[str, Any]:
+        """The ring's arrays by name: the same objects, not copies."""
+        names = ("key", "round", "client", "size", "state", "examined", "ranking", "clicks", "note")
+        return {f"impressions.{name}": getattr(self, name) for name in names}
+
+    def counters(self) -> dict[str, int]:
+        """What is kept beside the arrays."""
+        return {name: getattr(self, name) for name in ("rounds", "last", "settled", "over", "forgotten", "expired")}
+
+    def restore(self, counters: dict[str, int], arrays: dict[str, Any]) -> None:
+        """Take over what `counters` and `arrays` of another buffer gave."""
+        for name in self.counters():
+            setattr(self, name, counters[name])
+        self._places(arrays["impressions.key"].size)
+        for name, array in self.arrays().items():
+            array[...] = arrays[name]
+        self.numbers = {int(self.key[n % self.places]): n for n in self._remembered() if self.key[n % self.places]}
+
+    def _remembered(self) -> range:
+        return range(self.forgotten + 1, self.last + 1)
+
+    def _grow(self) -> None:
+        old, numbers = self.arrays(), np.array(self._remembered())
+        before = numbers % self.places
+        self._places(min(2 * self.places, self.most))
+        for name, array in self.arrays().items():
+            array[numbers % self.places] = old[name][before]
+
+    def shown(self, visit: Visit, ranking: Ints, note: Floats, key: int = 0) -> int:
+        """A list was shown to a visitor; its number. A key that is known already changes nothing."""
+        if key and key in self.numbers:
+            return self.numbers[key]
+        number = self.last + 1
+        if number > self.places and self.places < self.most:
+            self._grow()
+        place = number % self.places
+        if number > self.places:
+            self.expire(number - self.places)
+            self.forgotten = number - self.places
+            self.numbers.pop(int(self.key[place]), None)
+        self.last = number
+        self.rounds = max(self.rounds, visit.t)
+        self.key[place], self.round[place], self.client[place] = key, visit.t, visit.client
+        self.size[place] = ranking.size
+        self.state[place] = OPEN
+        self.ranking[place, : ranking.size] = ranking
+        self.note[place] = note
+        if key:
+            self.numbers[key] = number
+        return number
+
+    def past(self, items: Sequence[str], clicks: Bools, examined: int) -> None:
+        """A list shown before any impression was learnt of: learnt from at once. Items not known yet are added."""
+        for item in items:
+            if item not in self.learner_state.slots:
+                self.learner_state.add(item)
+        ranking: Ints = np.array(
+            [self.learner_state.slots[item] for item in items[: self.learner_state.length]], np.int64
+        )
+        note: Floats = np.zeros(self.learner_state.length + NOTE_EXTRA)
+        self.rounds += 1
+        self.learn(Visit(self.rounds), ranking, note, clicks[: ranking.size], min(examined, ranking.size), False)
+
+    def find(self, number: int) -> int:
+        """The place of an impression."""
+        if not 1 <= number <= self.last:
+            raise Refused(403, f"impression {number} was never shown")
+        if number <= self.forgotten or self.state[number % self.places] == LOST:
+            raise Refused(410, f"impression {number} has expired")
+        return number % self.places
+
+    def client_of(self, key: int) -> int | None:
+        """Who an impression was shown to, by its key; None if it is not known."""
+        number = self.numbers.get(key)
+        return None if number is None else int(self.client[number % self.places])
+
+    def answer(self, number: int, clicks: Bools, examined: int) -> Outcome:
+        """An impression was answered; the same answer again changes nothing, another one is refused."""
+        place = self.find(number)
+        kept = self.clicks[place, : self.size[place]]
+        if self.state[place] != OPEN:
+            if self.examined[place] != examined or not np.array_equal(kept, clicks):
+                raise Refused(409, f"impression {number} was answered otherwise before")
+            return "duplicate"
+        kept[:] = clicks
+        self.examined[place] = examined
+        if self.in_order and number > self.settled:
+            self.state[place] = WAITING
+            return "waiting"
+        self._enter(place, DONE, late=self.in_order)
+        return "late" if self.in_order else "learnt"
+
+    def settle(self, upto: int) -> None:
+        """Time enough has passed for answers to impressions up to this number: those there are enter in order."""
+        for number in range(self.settled + 1, min(upto, self.last) + 1):
+            if self.state[number % self.places] == WAITING:
+                self._enter(number % self.places, DONE, late=False)
+            self.settled = number
+
+    def expire(self, upto: int) -> None:
+        """The time of impressions up to this number is over, answered or not."""
+        for number in range(self.over + 1, min(upto, self.last) + 1):
+            place = number % self.places
+            if self.state[place] == WAITING:
+                self._enter(place, DONE, late=False)
+            elif self.state[place] == OPEN:
+                self.expired += 1
+                self.clicks[place] = False
+                self.examined[place] = self.size[place]
+                if self.count_unanswered:
+                    self._enter(place, LOST, late=self.in_order and number <= self.settled)
+                self.state[place] = LOST
+            self.over = number
+        self.settled = max(self.settled, self.over)
+
+    def _enter(self, place: int, state: int, late: bool) -> None:
+        self.state[place] = state
+        size = self.size[place]
+        self.learn(
+            Visit(int(self.round[place]), int(self.client[place])),
+            self.ranking[place, :size],
+            self.note[place],
+            self.clicks[place, :size],
+            int(self.examined[place]),
+            late,
+        )

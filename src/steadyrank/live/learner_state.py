@@ -1,0 +1,261 @@
+"""A board's items and its learner's memory: a fold over events in their order, which reads no clock."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from .._jit import addresses
+from ..contract import (
+    LATE,
+    NOTE_EXTRA,
+    Bools,
+    Floats,
+    Ints,
+    Problem,
+    Visit,
+    call_rank,
+    call_rank_at,
+    call_update,
+    find,
+    make,
+    memory,
+    view_of,
+)
+from ..indices.bounds import Bounds
+from ..learners import ALL as LEARNERS
+from ..refusals import Refused
+from ..settings import real, whole
+from ..views import View
+
+NEW_LOOKS = 20  # looks after which an added item is no longer new
+MOST_ITEMS = 10_000_000
+_NONE: Ints = np.zeros(0, np.int64)
+
+
+def widen(record: Any, wider: Any, scalars: Any) -> Any:
+    """`wider` with the memory of `record`, made for fewer items, and the scalar settings of a third one.
+
+    Bounds start afresh: they hold nothing that cannot be computed again.
+    """
+    fields = {}
+    for name, value in zip(record._fields, record, strict=True):
+        other = getattr(wider, name)
+        if isinstance(value, np.ndarray):
+            other[tuple(slice(size) for size in value.shape)] = value
+            fields[name] = other
+        elif isinstance(value, tuple):
+            known = isinstance(value, Bounds)
+            fields[name] = other if known else widen(value, other, getattr(scalars, name))
+        else:
+            fields[name] = getattr(scalars, name)
+    return type(record)(**fields)
+
+
+def check_item(item: Any) -> None:
+    """Refuse what cannot name an item."""
+    if not isinstance(item, str) or not item or len(item) > 500:
+        raise ValueError(f"an item is named by text of 1 to 500 characters, not {item!r}")
+
+
+@dataclass(frozen=True)
+class Standing:
+    """How an item stands."""
+
+    item: str
+    active: bool
+    looks: int
+    clicks: int
+    rate: float  # clicks / looks, 0 before the first look
+    estimate: float | None  # attraction as the learner sees it, where it says so
+
+
+class LearnerState:
+    """Items by name, each in a slot of its own for good, and a learner over the slots.
+
+    `new_share`: most places of a list that items added later take while they are new, at least one.
+    """
+
+    def __init__(
+        self,
+        items: Iterable[str],
+        length: int,
+        learner: str | type,
+        settings: dict[str, Any],
+        seed: int,
+        new_share: float,
+    ) -> None:
+        self.length = whole("length", length, 1, 10_000)
+        self.seed = whole("seed", seed, 0)
+        self.new_share = real("new_share", new_share, 0.0, 1.0)
+        self.learner_class = find("learner", learner, LEARNERS)
+        if not getattr(self.learner_class, "live", False):
+            known = ", ".join(name for name, cls in LEARNERS.items() if getattr(cls, "live", False))
+            name = self.learner_class.__name__
+            raise ValueError(f"{name} is not live: it cannot rank items that come and go; these can: {known}")
+        # numbers of numpy as plain ones: a snapshot's header is JSON
+        self.settings = {
+            key: value.item() if isinstance(value, np.generic) else value for key, value in settings.items()
+        }
+        self.names: list[str] = []
+        self.slots: dict[str, int] = {}
+        if isinstance(items, str):  # its letters would be taken for items
+            raise ValueError(f"items must be several names, not the text {items!r}")
+        for item in items:
+            self._name(item)
+        if not self.names:
+            raise ValueError("items must name at least one item")
+        self.capacity = len(self.names)
+        self.sized = self.capacity  # number of items that the learner's constants are for
+        self.active: Bools = np.ones(self.capacity, np.bool_)
+        self.added: Bools = np.zeros(self.capacity, np.bool_)  # after the start
+        self.looks: Ints = np.zeros(self.capacity, np.int64)
+        self.clicks: Ints = np.zeros(self.capacity, np.int64)
+        self.learner = self._make(self.capacity)
+        # machine code, looked up once: the types never change
+        rng, ranking, note = np.random.default_rng(0), np.zeros(1, np.int64), np.zeros(self.length + NOTE_EXTRA)
+        self._rank = call_rank_at.bind(self.learner, Visit(1), self.active, ranking, note, addresses(rng))
+        self._compiled = self._rank is not call_rank_at.plain
+        self._rng: tuple[Any, Any] = (None, None)  # the generator of the last call, and its addresses
+        self._update = call_update.bind(self.learner, Visit(1), ranking, note, self.active, 1)
+
+    def _name(self, item: Any) -> int:
+        check_item(item)
+        if item in self.slots:
+            raise ValueError(f"item {item!r} is there already")
+        if len(self.names) >= MOST_ITEMS:
+            raise ValueError(f"a board has at most {MOST_ITEMS:,} items")
+        self.slots[item] = len(self.names)
+        self.names.append(item)
+        return self.slots[item]
+
+    def _make(self, n_items: int) -> Any:
+        problem = Problem(n_items, self.length, seed=self.seed)
+        return make(self.learner_class, problem, settings=self.settings)
+
+    def slot(self, item: str) -> int:
+        """The slot of an item, retired or not."""
+        if item not in self.slots:
+            raise Refused(422, f"unknown item {item!r}")
+        return self.slots[item]
+
+    def items_at(self, ranking: Iterable[int]) -> list[str]:
+        """The items in these slots, in order."""
+        return [self.names[slot] for slot in ranking]
+
+    def add(self, item: str) -> None:
+        """A new item; memory doubles when it is full."""
+        slot = self._name(item)
+        if slot == self.capacity:
+            self.capacity *= 2
+            more = self.capacity - slot
+            self.active, self.added = (np.pad(array, (0, more)) for array in (self.active, self.added))
+            self.looks, self.clicks = (np.pad(array, (0, more)) for array in (self.looks, self.clicks))
+            self.sized = len(self.names)
+            self.learner = widen(self.learner, self._make(self.capacity), self._make(self.sized))
+        self.active[slot] = self.added[slot] = True
+
+    def switch(self, item: str, active: bool) -> None:
+        """Retire an item, or take it up again."""
+        self.active[self.slot(item)] = active
+
+    def allowed(self, candidates: Sequence[str] | None) -> Bools:
+        """Which slots may be shown: active items, among the candidates if there are any."""
+        if candidates is None:
+            return self.active.copy()
+        if isinstance(candidates, str):
+            raise Refused(422, f"candidates must be several names, not the text {candidates!r}")
+        chosen = np.zeros(self.capacity, np.bool_)
+        for item in candidates:
+            chosen[self.slot(item)] = True
+        return chosen & self.active
+
+    def rank(
+        self, visit: Visit, candidates: Sequence[str] | None, length: int, rng: np.random.Generator
+    ) -> tuple[Ints, Floats]:
+        """A ranking of slots and its note; shorter than `length` when fewer items may be shown."""
+        allowed = self.allowed(candidates)
+        size = min(length, self.length, int(np.count_nonzero(allowed)))
+        if size == 0:
+            raise Refused(422, "no item may be shown: all of them, or all candidates, are retired")
+        waiting = _NONE
+        if np.count_nonzero(self.added):
+            waiting = np.flatnonzero(allowed & self.added & (self.looks < NEW_LOOKS))
+        turn = self._limit_new(allowed, waiting, size, rng) if waiting.size else waiting
+        ranking, note = np.zeros(size, np.int64), np.zeros(self.length + NOTE_EXTRA)
+        if self._rng[0] is not rng:
+            self._rng = rng, addresses(rng)
+        if self._compiled:
+            self._rank(self.learner, visit, allowed, ranking, note, self._rng[1])
+        else:
+            call_rank.plain(self.learner, visit, allowed, ranking, note, rng)
+        if turn.size and not np.isin(ranking, turn).any():
+            ranking[int(rng.random() * size)] = turn[0]
+        return ranking, note
+
+    def _limit_new(self, allowed: Bools, waiting: Ints, size: int, rng: np.random.Generator) -> Ints:
+        """Mask all new items but the few whose turn it is, those looked at least; returns these."""
+        places = max(1, int(self.new_share * size))
+        known = int(allowed.sum()) - waiting.size
+        order = np.lexsort((rng.random(waiting.size), self.looks[waiting]))
+        turn = waiting[order][: max(places, size - known)]
+        allowed[waiting] = False
+        allowed[turn] = True
+        return turn
+
+    def learn(self, visit: Visit, ranking: Ints, note: Floats, clicks: Bools, examined: int, late: bool) -> None:
+        """Learn from one impression's feedback."""
+        self.looks[ranking[:examined]] += 1
+        self.clicks[ranking[:examined]] += clicks[:examined]
+        told = note.copy()
+        told[LATE] = float(late)
+        self._update(self.learner, visit, ranking, told, clicks, examined)
+
+    @property
+    def rejected(self) -> int:
+        """How many answers the learner left out as impossible; 0 where it does not count them."""
+        counter = getattr(self.learner, "rejected", None)
+        return 0 if counter is None else int(counter[0])
+
+    def view(self) -> View | None:
+        """What the learner makes of the feedback, if it says so."""
+        view: View | None = view_of(self.learner)
+        return view
+
+    def standings(self, view: View | None) -> list[Standing]:
+        """Every item with its plain click rate and the learner's estimate, if it has a view."""
+        estimates = None if view is None else view.regime(view.current).estimate
+        return [
+            Standing(
+                name,
+                bool(self.active[k]),
+                int(self.looks[k]),
+                int(self.clicks[k]),
+                float(self.clicks[k] / max(self.looks[k], 1)),
+                None if estimates is None else float(estimates[k]),
+            )
+            for k, name in enumerate(self.names)
+        ]
+
+    def arrays(self) -> dict[str, Any]:
+        """Every array that decides the next ranking, by name: the same objects, not copies."""
+        own = {"active": self.active, "added": self.added, "looks": self.looks, "clicks": self.clicks}
+        return own | {f"learner.{name}": array for name, array in memory(self.learner)}
+
+    def restore(self, names: Sequence[str], sized: int, arrays: Mapping[str, Any]) -> None:
+        """Take over the items and the memory of another one with the same settings."""
+        self.names, self.slots = list(names), {name: k for k, name in enumerate(names)}
+        self.capacity, self.sized = arrays["active"].size, sized
+        self.active, self.added, self.looks, self.clicks = (
+            arrays[name].copy() for name in ("active", "added", "looks", "clicks")
+        )
+        blank = self._make(self.capacity)
+        self.learner = widen(blank, blank, self._make(sized))
+        for name, array in memory(self.learner):
+            saved = arrays[f"learner.{name}"]
+            if saved.shape != array.shape or saved.dtype != array.dtype:
+                raise ValueError(
+                    f"{name} has shape {saved.shape} and type {saved.dtype}, not {array.shape}, {array.dtype}"
+                )
+            array[...] = saved

@@ -1,0 +1,54 @@
+"""A learner's state and the latest impressions as a snapshot, and back."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from . import archive
+from .impression_buffer import ImpressionBuffer
+from .learner_state import LearnerState
+
+
+def take(
+    state: LearnerState, impressions: ImpressionBuffer, extra: Mapping[str, Any]
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Everything that decides what comes next, as a header and arrays to be packed, not copies; `extra` is added."""
+    header = {
+        "learner": state.learner_class.__name__,
+        "version": version(state.learner_class),
+        "settings": state.settings,
+        "length": state.length,
+        "seed": state.seed,
+        "new_share": state.new_share,
+        "sized": state.sized,
+        "items": state.names,
+        "in_order": impressions.in_order,
+        "count_unanswered": impressions.count_unanswered,
+        "most": impressions.most,
+        "impressions": impressions.counters(),
+        **extra,
+    }
+    return header, state.arrays() | impressions.arrays()
+
+
+def version(learner: type) -> int:
+    """The version of a learner's memory: another one cannot be taken over."""
+    return int(getattr(learner, "VERSION", 1))
+
+
+def restore(
+    content: bytes, name: str, learner: str | type | None
+) -> tuple[LearnerState, ImpressionBuffer, dict[str, Any], dict[str, Any]]:
+    """Learner state, impressions, header and arrays; `learner` gives the class of one that is not ours."""
+    header, arrays = archive.unpack(content, name)
+    chosen = header["learner"] if learner is None else learner
+    state = LearnerState(["?"], header["length"], chosen, header["settings"], header["seed"], header["new_share"])
+    known = version(state.learner_class)
+    if state.learner_class.__name__ != header["learner"] or known != header["version"]:
+        raise archive.UnreadableSnapshot(
+            f"{name} holds {header['learner']} version {header['version']}, "
+            f"not {state.learner_class.__name__} version {known}"
+        )
+    state.restore(header["items"], header["sized"], arrays)
+    impressions = ImpressionBuffer(state, header["in_order"], header["count_unanswered"], header["most"])
+    impressions.restore(header["impressions"], arrays)
+    return state, impressions, header, arrays

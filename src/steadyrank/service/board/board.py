@@ -1,0 +1,253 @@
+"""One board: its settings, items, impressions and learner, as a fold over its events."""
+
+import logging
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from ...contract import NOTE_EXTRA, Floats, Visit
+from ...live import answers, archive, snapshot
+from ...live.impression_buffer import OPEN, ImpressionBuffer
+from ...live.learner_state import LearnerState
+from ...refusals import Refused
+from . import events
+from .config import Config, Setting
+from .events import AnyEvent
+from .feedback import LabelledFeedback
+from .labels import Labels, Spans
+from .timeline import Timeline
+
+log = logging.getLogger("steadyrank.service")
+_BATCHES = 10_000  # batches of past clicks remembered
+NOT_OURS = "an item was shown that this board does not have"
+BOARD_NAME = "[A-Za-z0-9][A-Za-z0-9._-]{0,63}"
+
+
+def check_name(name: str) -> None:
+    """Refuse what cannot name a board."""
+    if not re.fullmatch(BOARD_NAME, name):
+        words = "a board's name has 1 to 64 of A-Z a-z 0-9 . _ -, a letter or digit first"
+        raise Refused(422, f"{words}, not {name!r:.80}")
+
+
+def check(config: Config, items: Sequence[str]) -> LearnerState:
+    """An empty learner state, or a refusal that says what is wrong with the settings."""
+    try:
+        config.check_together()
+        return LearnerState(
+            items, config.length, config.learner, dict(config.settings), config.seed, config.new_share
+        )
+    except KeyError as error:
+        raise Refused(422, str(error.args[0])) from error
+    except (ValueError, TypeError) as error:
+        raise Refused(422, str(error)) from error
+
+
+class Board:
+    """Applies events in log order; reads no clock and draws no random number."""
+
+    def __init__(self, config: Config, items: Sequence[str]) -> None:
+        self.learner_state = check(config, items)
+        self.config = self.latest = config  # what it is folded with, and what the log says by now
+        self.labels = Labels()  # what the log says by now
+        self.stale = False  # whether it is folded with other labels, or learns otherwise: another fold is due
+        self.generation = config.generation()
+        self._no_note: Floats = np.zeros(config.length + NOTE_EXTRA)
+        self.impressions = ImpressionBuffer(
+            self.learner_state, config.settle != 0, config.count_unanswered, config.most_open
+        )
+        self.feedback = LabelledFeedback(self.learner_state)
+        self.impressions.learn = self.feedback.learn
+        self.events = 1  # its beginning
+        self.answers = 0
+        self.batches: dict[str, None] = {}
+        self.clicked = 0
+
+    @property
+    def settle(self) -> float:
+        """Seconds until answers enter the learner."""
+        return self.config.lifetime if self.config.settle is None else self.config.settle
+
+    def known(self, event: events.Answered) -> str | None:
+        """The outcome of an answer where it is clear already, so that the log need not grow; it changes nothing."""
+        number = self.impressions.numbers.get(event.key, 0)
+        forgotten = not number and event.base < self.impressions.forgotten
+        if forgotten or (number and self.impressions.state[number % self.impressions.places] != OPEN):
+            return self._answered(event)
+        return None
+
+    def take(self, event: AnyEvent) -> None:
+        """Apply an event of the past, whose outcome was told then."""
+        try:
+            self.apply(event)
+        except Refused:
+            pass
+        except Exception:  # an event that fails must fail alike for every worker, and stop none
+            log.exception("an event cannot be applied", extra={"fields": {"kind": type(event).__name__}})
+
+    def apply(self, event: AnyEvent) -> str:
+        """The outcome of an event; one that is refused changes nothing but the count of events."""
+        self.events += 1
+        try:
+            return self._apply(event)
+        except Refused:
+            raise
+        except (ValueError, KeyError) as error:
+            raise Refused(422, str(error)) from error
+
+    def _apply(self, event: AnyEvent) -> str:
+        match event:
+            case events.Answered():
+                return self._answered(event)
+            case events.ListShown():
+                self._shown(event)
+            case events.Settled():
+                self.impressions.settle(event.upto)
+            case events.Expired():
+                self.impressions.expire(event.upto)
+            case events.Added():
+                return self._added(event.items)
+            case events.Retired():
+                self.learner_state.switch(event.item, False)
+            case events.History():
+                return self._history(event)
+            case events.Configured():
+                self._configured(event.changes)
+            case events.Labelled():
+                number = self.labels.add(event.key, event.start, event.end, event.label)
+                self.compare()
+                return str(number)
+            case events.Unlabelled():
+                self.labels.remove(event.number)
+                self.compare()
+        return "done"
+
+    def _shown(self, event: events.ListShown | events.Answered) -> int:
+        """The number of an impression, a new one if it is not known; one that may have been forgotten is refused."""
+        number = self.impressions.numbers.get(event.key, 0)
+        if number:
+            return number
+        if event.base < self.impressions.forgotten:
+            raise Refused(410, "the impression has expired")  # it may have been answered
+        if not event.ranking or max(event.ranking) >= len(self.learner_state.names):
+            raise Refused(422, NOT_OURS)
+        length = self.learner_state.length
+        ranking = np.array(event.ranking[:length], np.int64)
+        note = self._no_note
+        if event.note and event.generation == self.generation:
+            note = note.copy()
+            for place, value in event.note:
+                if place < note.size:
+                    note[place] = value
+        number = self.impressions.shown(Visit(event.round, event.client), ranking, note, event.key)
+        self.feedback.timeline.show(event.round, event.time)
+        return number
+
+    def _answered(self, event: events.Answered) -> str:
+        number = self._shown(event)
+        answer = answers.at(min(len(event.ranking), self.learner_state.length), event.clicks, event.examined)
+        try:
+            outcome = self.impressions.answer(number, *answer)
+        except Refused as error:
+            words = {409: "the impression was answered otherwise before", 410: "the impression has expired"}
+            raise Refused(error.code, words[error.code]) from error
+        if outcome != "duplicate":
+            self.answers += 1
+            self.clicked += bool(event.clicks)
+        return outcome
+
+    def _added(self, items: Sequence[str]) -> str:
+        for item in items:
+            if item in self.learner_state.slots:
+                self.learner_state.switch(item, True)
+            else:
+                self.learner_state.add(item)
+        return "done"
+
+    def _history(self, event: events.History) -> str:
+        if event.batch and event.batch in self.batches:
+            return "duplicate"
+        if event.batch:
+            self.batches[event.batch] = None
+            if len(self.batches) > _BATCHES:
+                del self.batches[next(iter(self.batches))]
+        for row in event.rows:
+            self.impressions.past(row.items, *answers.at(len(row.items), row.clicks, row.examined))
+            self.feedback.timeline.show(self.impressions.rounds, 0.0)
+        return "done"
+
+    def _configured(self, changes: dict[str, Setting]) -> None:
+        """Settings that concern no past event; what changes the learner waits until the log is folded again."""
+        self.latest = self.after(changes)
+        self.config = config = self.latest.learning_as(self.config)
+        self.compare()
+        self.impressions.in_order = config.settle != 0
+        self.impressions.count_unanswered = config.count_unanswered
+        self.impressions.most = max(config.most_open, self.impressions.places)
+
+    def compare(self) -> None:
+        """See whether what the log says by now is what the board is folded with."""
+        self.stale = self.latest.learning() != self.config.learning() or self.labels.spans != self.feedback.spans
+
+    def after(self, changes: dict[str, Setting]) -> Config:
+        """The settings that the log leads to with some changes; refused where they do not go together."""
+        try:
+            config = self.latest.changed(changes)
+        except msgspec.ValidationError as error:
+            raise Refused(422, str(error)) from error
+        check(config, ["any"])
+        return config
+
+    def keep(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """The board as a header and arrays, copied, which `archive.pack` makes a snapshot of."""
+        extra = {
+            "config": msgspec.to_builtins(self.config),
+            "latest": msgspec.to_builtins(self.latest),
+            "items": list(self.learner_state.names),
+            "events": self.events,
+            "answers": self.answers,
+            "clicked": self.clicked,
+            "batches": list(self.batches),
+            "labels": self.labels.keep(),
+            "spans": self.feedback.spans.spans,
+            "reached": self.feedback.reached,
+        }
+        header, arrays = snapshot.take(self.learner_state, self.impressions, extra)
+        return header, {name: array.copy() for name, array in arrays.items()} | self.feedback.timeline.arrays()
+
+    def digest(self) -> str:
+        """Sixteen digits that tell two boards apart, whatever made them."""
+        return archive.digest(*self.keep())
+
+    @classmethod
+    def restore(cls, content: bytes, name: str) -> "Board":
+        """The board of a snapshot."""
+        board = cls.__new__(cls)
+        board.learner_state, board.impressions, header, arrays = snapshot.restore(content, name, None)
+        board.config, board.latest = (msgspec.convert(header[key], Config) for key in ("config", "latest"))
+        board.feedback = feedback = LabelledFeedback(board.learner_state)
+        board.impressions.learn = feedback.learn
+        board.labels = Labels(header["labels"])
+        feedback.spans, feedback.reached = Spans(header["spans"]), header["reached"]
+        feedback.timeline = Timeline.restore(arrays)
+        board.compare()
+        board.generation, board.events = board.config.generation(), header["events"]
+        board._no_note = np.zeros(board.config.length + NOTE_EXTRA)
+        board.answers, board.clicked = header["answers"], header["clicked"]
+        board.batches = dict.fromkeys(header["batches"])
+        return board
+
+    def summary(self) -> dict[str, Any]:
+        """What a list of boards shows."""
+        return {
+            **msgspec.to_builtins(self.config),
+            "items": int(self.learner_state.active.sum()),
+            "impressions": self.impressions.last,
+            "answers": self.answers,
+            "clicks": self.clicked,
+            "unanswered": self.impressions.expired,
+            "rounds": self.impressions.rounds,
+        }

@@ -1,0 +1,100 @@
+"""How a board ranks and learns: its settings, and what each of them may be."""
+
+import typing
+import zlib
+from collections.abc import Iterator
+from typing import Annotated, Any, TypeAlias
+
+import msgspec
+from msgspec import Meta
+
+Setting: TypeAlias = bool | int | float | str | dict[str, bool | int | float | str] | None
+_MOST_PLACES = 10_000_000  # of all lists that a board remembers
+
+Length: TypeAlias = Annotated[int, Meta(ge=1, le=1_000)]
+Seed: TypeAlias = Annotated[int, Meta(ge=0, le=2**40)]
+NewShare: TypeAlias = Annotated[float, Meta(ge=0, le=1)]
+Lifetime: TypeAlias = Annotated[float, Meta(gt=0, le=30 * 86_400, description="seconds")]
+Settle: TypeAlias = Annotated[float, Meta(ge=0, le=30 * 86_400, description="seconds")]
+MostOpen: TypeAlias = Annotated[int, Meta(ge=1, le=_MOST_PLACES)]
+ClientMinute: TypeAlias = Annotated[int, Meta(ge=1, le=1_000_000)]
+ClientDays: TypeAlias = Annotated[float, Meta(gt=0, le=3_650)]
+
+
+class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The settings of a board. Ranges are checked where settings come in from outside: by msgspec."""
+
+    length: Length = 10
+    learner: str = "SteadyRank"
+    settings: dict[str, bool | int | float | str] = {}
+    seed: Seed = 0
+    new_share: NewShare = 0.2
+    lifetime: Lifetime = 1800.0
+    settle: Settle | None = None  # None: the lifetime. 0: answers are learnt from at once, in any order
+    count_unanswered: bool = True
+    most_open: MostOpen = 100_000
+    public_feedback: bool = True  # a signed impression id is enough to answer it
+    client_minute: ClientMinute = 60  # answers of one client and minute
+    client_days: ClientDays = 30.0  # after which it is no longer known which number a client has
+
+    def learning(self) -> bytes:
+        """What decides how the log is learnt from: a change of it folds the log again. 1 and 1.0 differ."""
+        parts = [self.length, self.learner, self.settings, self.seed, self.new_share]
+        return msgspec.json.encode(parts, order="sorted")
+
+    def generation(self) -> int:
+        """32 bits that tell learners apart: the note that one wrote means nothing to another."""
+        return zlib.crc32(self.learning())
+
+    def changed(self, changes: dict[str, Setting]) -> "Config":
+        """These settings with some of them changed."""
+        return msgspec.convert({**msgspec.to_builtins(self), **changes}, Config)
+
+    def learning_as(self, other: "Config") -> "Config":
+        """These settings, but learning as others do."""
+        return msgspec.structs.replace(
+            self,
+            length=other.length,
+            learner=other.learner,
+            settings=other.settings,
+            seed=other.seed,
+            new_share=other.new_share,
+        )
+
+    def check_together(self) -> None:
+        """Refuse settings of which each may be, but not with the others."""
+        if self.settle is not None and not 0 <= self.settle <= self.lifetime:
+            raise ValueError(f"settle must be from 0 to the lifetime, {self.lifetime:g}, not {self.settle!r}")
+        if self.most_open * self.length > _MOST_PLACES:
+            most = _MOST_PLACES // self.length
+            raise ValueError(f"most_open must be from 1 to {most} at length {self.length}, not {self.most_open!r}")
+        for name, value in self.settings.items():
+            if isinstance(value, int) and abs(value) > 2**53:
+                raise ValueError(f"setting {name} must be at most 2**53, not {value!r}")
+
+
+def out_of_range(name: str, value: Any) -> str:
+    """What is wrong with the value of a setting that is outside of its range."""
+    return f"{name} must be {RANGES[name]}, not {value!r:.80}"
+
+
+def _metas(hint: Any) -> Iterator[Meta]:
+    if typing.get_origin(hint) is Annotated:
+        yield from (extra for extra in hint.__metadata__ if isinstance(extra, Meta))
+    for part in typing.get_args(hint):
+        yield from _metas(part)
+
+
+def _words(meta: Meta) -> str:
+    unit = f" {meta.description}" if meta.description else ""
+    if meta.gt is not None:
+        return f"more than {meta.gt} and at most {meta.le}{unit}"
+    return f"from {meta.ge} to {meta.le}{unit}"
+
+
+# of each setting that has one, in words
+RANGES = {
+    name: _words(meta)
+    for name, hint in typing.get_type_hints(Config, include_extras=True).items()
+    for meta in _metas(hint)
+}

@@ -1,0 +1,157 @@
+"""What a board's log holds. Each event is stored as MessagePack: its kind, then its fields in the order below.
+
+Every event can come twice, or come when it has no effect any more, without harm: a write whose outcome is unknown is
+simply written again.
+"""
+
+from typing import TypeAlias
+
+import msgspec
+
+from ...contract import ANYONE
+from .config import Config, Setting
+
+
+class Created(msgspec.Struct, array_like=True, frozen=True, tag="created"):
+    """The board begins."""
+
+    config: Config
+    items: list[str]
+
+
+class Configured(msgspec.Struct, array_like=True, frozen=True, tag="configured"):
+    """Some settings are others from here on; where that changes what is learnt, the log is folded again."""
+
+    changes: dict[str, Setting]
+
+
+class Deleted(msgspec.Struct, array_like=True, frozen=True, tag="deleted"):
+    """The board ends."""
+
+
+class ListShown(msgspec.Struct, array_like=True, frozen=True, tag="shown"):
+    """A list was shown. `base`: the latest impression that the worker knew of; `ranking`: slots of items.
+
+    `time`: when, in seconds since 1970, for people to see; 0 in logs from before there was one.
+    """
+
+    key: int
+    round: int
+    base: int
+    generation: int
+    ranking: list[int]
+    note: list[tuple[int, float]]  # the places that are not 0
+    time: float = 0.0
+    client: int = ANYONE  # the number that the store gave to whom it was shown
+
+
+class Answered(msgspec.Struct, array_like=True, frozen=True, tag="answered"):
+    """An impression was answered; it says again what was shown, since `ListShown` is written without waiting."""
+
+    key: int
+    round: int
+    base: int
+    generation: int
+    ranking: list[int]
+    note: list[tuple[int, float]]
+    clicks: list[int]  # positions from 0
+    examined: int
+    time: float = 0.0  # when it was shown
+    client: int = ANYONE
+
+
+class Forgotten(msgspec.Struct, array_like=True, frozen=True, tag="forgotten"):
+    """From here on these numbers of clients mean nobody: if one of them comes again, it gets a new number."""
+
+    clients: list[int]
+
+
+class Settled(msgspec.Struct, array_like=True, frozen=True, tag="settled"):
+    """Time enough has passed for answers to impressions up to this number."""
+
+    upto: int
+
+
+class Expired(msgspec.Struct, array_like=True, frozen=True, tag="expired"):
+    """Impressions up to this number can no longer be answered."""
+
+    upto: int
+
+
+class Added(msgspec.Struct, array_like=True, frozen=True, tag="added"):
+    """Items are added, or reinstated."""
+
+    items: list[str]
+
+
+class Retired(msgspec.Struct, array_like=True, frozen=True, tag="retired"):
+    """An item is shown no longer."""
+
+    item: str
+
+
+class Past(msgspec.Struct, array_like=True, frozen=True):
+    """A list shown before the board began: items from the top, positions clicked from 0, how many were looked at."""
+
+    items: list[str]
+    clicks: list[int]
+    examined: int
+
+
+class History(msgspec.Struct, array_like=True, frozen=True, tag="history"):
+    """Clicks from before the board began, a part of them; a `batch` that came before has no effect."""
+
+    rows: list[Past]
+    batch: str
+
+
+class Labelled(msgspec.Struct, array_like=True, frozen=True, tag="labelled"):
+    """A label for the feedback of some rounds, fraud or honest; a `key` that came before has no effect."""
+
+    key: int
+    start: int
+    end: int
+    label: str
+
+
+class Unlabelled(msgspec.Struct, array_like=True, frozen=True, tag="unlabelled"):
+    """A label is taken back, by its number."""
+
+    number: int
+
+
+AnyEvent: TypeAlias = (
+    Created
+    | Configured
+    | Deleted
+    | ListShown
+    | Answered
+    | Forgotten
+    | Settled
+    | Expired
+    | Added
+    | Retired
+    | History
+    | Labelled
+    | Unlabelled
+)
+
+encode = msgspec.msgpack.Encoder().encode
+_decoder = msgspec.msgpack.Decoder(AnyEvent)
+_RECONFIGURING = tuple(encode(tag) for tag in ("configured", "labelled", "unlabelled"))
+
+
+def decode(body: bytes) -> AnyEvent:
+    """The event that `encode` wrote."""
+    event: AnyEvent = _decoder.decode(body)
+    return event
+
+
+def of_client(event: AnyEvent, number: int) -> AnyEvent:
+    """A list or an answer with the number of its client."""
+    return msgspec.structs.replace(event, client=number)
+
+
+def reconfigures(body: bytes) -> bool:
+    """Whether an event, as it is stored, may change how the events before it are learnt from."""
+    return body.startswith(_RECONFIGURING, 1)  # after the byte that begins the list of fields

@@ -1,0 +1,126 @@
+"""Labels: a human's word on an interval of rounds, fraud or honest, and what several of them say together."""
+
+import bisect
+import heapq
+import itertools
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+from ...refusals import Refused
+
+FRAUD, HONEST = WORDS = ("fraud", "honest")
+MOST = 1_000  # labels in force
+_KEYS = 10_000  # keys of labels remembered, so that one that comes twice has no effect
+
+
+class Label(NamedTuple):
+    """A label; rounds count from 1, and both ends belong to it."""
+
+    number: int
+    start: int
+    end: int
+    label: str
+
+    def touches(self, other: "Label") -> bool:
+        """Whether two labels have rounds in common."""
+        return self.start <= other.end and other.start <= self.end
+
+
+class Spans:
+    """Which rounds have which label: intervals in order that do not overlap, neighbours with the same word joined."""
+
+    def __init__(self, spans: Iterable[tuple[int, int, str]] = ()) -> None:
+        self.spans = tuple((int(start), int(end), str(word)) for start, end, word in spans)
+        self._starts = [start for start, _, _ in self.spans]
+
+    def __bool__(self) -> bool:
+        return bool(self.spans)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Spans) and self.spans == other.spans
+
+    def __hash__(self) -> int:
+        return hash(self.spans)
+
+    def word(self, t: int) -> str | None:
+        """The label of a round, if it has one."""
+        place = bisect.bisect_right(self._starts, t) - 1
+        if place >= 0 and t <= self.spans[place][1]:
+            return self.spans[place][2]
+        return None
+
+    def differs_from(self, other: "Spans") -> int | None:
+        """The first round that has another label there; None if there is none."""
+        ends = {t for spans in (self.spans, other.spans) for start, end, _ in spans for t in (start, end + 1)}
+        return next((t for t in sorted(ends) if self.word(t) != other.word(t)), None)
+
+
+def lay(labels: Iterable[Label]) -> Spans:
+    """What labels say together: where they overlap, the one with the larger number counts. O(n log n)."""
+    waiting = sorted(labels, key=lambda label: label.start, reverse=True)
+    bounds = sorted({t for label in waiting for t in (label.start, label.end + 1)})
+    over: list[tuple[int, Label]] = []  # a heap of those that have begun, the largest number first
+    found: list[tuple[int, int, str]] = []
+    for start, after in itertools.pairwise(bounds):
+        while waiting and waiting[-1].start <= start:
+            label = waiting.pop()
+            heapq.heappush(over, (-label.number, label))
+        while over and over[0][1].end < start:
+            heapq.heappop(over)
+        if not over:
+            continue
+        word = over[0][1].label
+        if found and found[-1][1] == start - 1 and found[-1][2] == word:
+            found[-1] = (found[-1][0], after - 1, word)
+        else:
+            found.append((start, after - 1, word))
+    return Spans(found)
+
+
+class Labels:
+    """All labels of a board, as its log leads to; numbers count 1, 2, ... and are never given twice."""
+
+    def __init__(self, kept: dict[str, Any] | None = None) -> None:
+        kept = kept or {"count": 0, "labels": [], "keys": []}
+        self.count: int = kept["count"]
+        self.labels = {row[0]: Label(*row) for row in kept["labels"]}  # in force, by number
+        self.numbers: dict[int, int] = dict(kept["keys"])
+        self.spans = lay(self.labels.values())
+
+    def keep(self) -> dict[str, Any]:
+        """Everything, as JSON has it."""
+        rows = [list(label) for label in self.labels.values()]
+        return {"count": self.count, "labels": rows, "keys": [list(pair) for pair in self.numbers.items()]}
+
+    def add(self, key: int, start: int, end: int, word: str) -> int:
+        """The number of a label: a new one, but one that its key or its content says is there already.
+
+        Content: a label in force with the same rounds and the same word, which none after it touches.
+        """
+        if key in self.numbers:
+            return self.numbers[key]
+        label = Label(self.count + 1, start, end, word)
+        if not 1 <= start <= end or word not in WORDS:
+            raise Refused(422, f"rounds {start} to {end} cannot be labelled {word!r:.80}")
+        above = next((x for x in sorted(self.labels.values(), reverse=True) if x.touches(label)), None)
+        if above is not None and above[1:] == label[1:]:
+            label = above
+        elif len(self.labels) >= MOST:
+            raise Refused(422, f"a board has at most {MOST} labels: take some back")
+        else:
+            self.count = label.number
+            self.labels[label.number] = label
+            self.spans = lay(self.labels.values())
+        self.numbers[key] = label.number
+        if len(self.numbers) > _KEYS:
+            del self.numbers[next(iter(self.numbers))]
+        return label.number
+
+    def after(self, key: int, start: int, end: int, word: str) -> int:
+        """The number that `add` would give, or its refusal; nothing changes."""
+        return Labels(self.keep()).add(key, start, end, word)
+
+    def remove(self, number: int) -> None:
+        """Take a label back; one that is not in force stays so."""
+        if self.labels.pop(number, None) is not None:
+            self.spans = lay(self.labels.values())

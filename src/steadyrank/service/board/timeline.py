@@ -1,0 +1,92 @@
+"""What happened over a board's rounds, in few points: neighbours are joined as the rounds become more."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+POINTS = 200
+_COUNTS = ("impressions", "feedback", "clicks", "examined", "rejected", "fraud")  # rows of a snapshot, in order
+
+
+class Point(NamedTuple):
+    """Some rounds in a row.
+
+    `time`: of the earliest list, seconds since 1970, None in old logs. `impressions`: lists shown. `feedback`: those
+    whose feedback came to its end, learnt from or left out; `clicks` and `examined`: in it. `rejected`: feedback that
+    the learner left out as impossible. `fraud`: feedback left out by a label.
+    """
+
+    start: int
+    time: float | None
+    impressions: int
+    feedback: int
+    clicks: int
+    examined: int
+    rejected: int
+    fraud: int
+
+
+class Timeline:
+    """Counts for at most `POINTS` times `size` rounds in a row from round 1; `size` doubles when they are more."""
+
+    def __init__(self) -> None:
+        self.size = 1
+        self.impressions, self.feedback, self.clicks, self.examined, self.rejected, self.fraud = (
+            [0] * POINTS for _ in range(6)
+        )
+        self.time = [0.0] * POINTS  # 0: not known
+        self.used = 0
+
+    def _place(self, t: int) -> int:
+        place = max(t - 1, 0) // self.size
+        while place >= POINTS:
+            for name in _COUNTS:
+                old = getattr(self, name)
+                setattr(self, name, [*map(sum, zip(old[::2], old[1::2], strict=True)), *[0] * (POINTS // 2)])
+            pairs = zip(self.time[::2], self.time[1::2], strict=True)
+            self.time = [min(filter(None, pair), default=0.0) for pair in pairs] + [0.0] * (POINTS // 2)
+            self.size, self.used, place = 2 * self.size, 0, place // 2  # no place is beyond this one
+        if place >= self.used:
+            self.used = place + 1
+        return place
+
+    def show(self, t: int, time: float) -> None:
+        """A list was shown in round `t`, at a time that is 0 where it is not known."""
+        place = self._place(t)
+        self.impressions[place] += 1
+        if time and (not self.time[place] or time < self.time[place]):
+            self.time[place] = time
+
+    def learn(self, t: int, clicks: int, examined: int, rejected: int, fraud: int) -> None:
+        """Feedback of round `t` came to its end: learnt from, `rejected` by the learner, or left out as `fraud`."""
+        place = self._place(t)
+        self.feedback[place] += 1
+        self.clicks[place] += clicks
+        self.examined[place] += examined
+        self.rejected[place] += rejected
+        self.fraud[place] += fraud
+
+    def points(self) -> list[Point]:
+        """Every point from the first round to the latest."""
+        counts = zip(*(getattr(self, name) for name in _COUNTS), strict=True)
+        rows = zip(range(self.used), self.time, counts, strict=False)
+        return [Point(1 + i * self.size, time or None, *row) for i, time, row in rows]
+
+    def arrays(self) -> dict[str, Any]:
+        """Everything, as arrays by name."""
+        counts = np.array([getattr(self, name) for name in _COUNTS], np.int64)
+        return {
+            "timeline.counts": counts,
+            "timeline.time": np.array(self.time),
+            "timeline.size": np.array([self.size, self.used], np.int64),
+        }
+
+    @classmethod
+    def restore(cls, arrays: dict[str, Any]) -> "Timeline":
+        """The one that `arrays` came from."""
+        line = cls()
+        for name, row in zip(_COUNTS, arrays["timeline.counts"].tolist(), strict=True):
+            setattr(line, name, row)
+        line.time = arrays["timeline.time"].tolist()
+        line.size, line.used = arrays["timeline.size"].tolist()
+        return line

@@ -1,0 +1,164 @@
+"""What a page shows of a board: few numbers, whatever the number of items."""
+
+import itertools
+from typing import NamedTuple
+
+import numpy as np
+
+from ...contract import Bools, Floats, Ints, Visit
+from ...live.impression_buffer import OPEN
+from ...live.learner_state import LearnerState
+from ...views import View
+from .board import Board
+
+MOST_DIVERGING = 20
+_DRAWS = 60  # lists looked at to see what users get
+_MOST_DRAWN = 75_000  # items in all of these: with very many items, one list has to do
+_Z = 1.959963984540054  # 95 % of a normal distribution lie within so many standard deviations
+
+
+class ItemSummary(NamedTuple):
+    """An item: its plain click rate, and its attraction in the trusted regime with a 95 % interval."""
+
+    item: str
+    active: bool
+    looks: int
+    clicks: int
+    rate: float
+    estimate: float | None
+    low: float | None
+    high: float | None
+
+
+class Band(NamedTuple):
+    """Rounds of one regime in a row, both ends included, and whether it is the trusted one."""
+
+    start: int
+    end: int
+    regime: int
+    trusted: bool
+
+
+class WatchSummary(NamedTuple):
+    """What a page shows of a board beside its settings and labels.
+
+    `open`: impressions that can be answered now; `shown`: the list that users get now; `diverging`: items whose
+    click rate is outside of the interval of their estimate.
+    """
+
+    open: int
+    shown: list[ItemSummary]
+    diverging: list[ItemSummary]
+    view: View | None
+    bands: list[Band]
+
+
+def summarize(board: Board) -> WatchSummary:
+    """What a page shows of a board."""
+    view = board.learner_state.view()
+    items = _Items(board.learner_state, view)
+    return WatchSummary(
+        int(np.count_nonzero(board.impressions.state == OPEN)),
+        items.at(typical(board)),
+        items.diverging(),
+        view,
+        [] if view is None else bands(view, board.impressions.rounds),
+    )
+
+
+def bands(view: View, rounds: int) -> list[Band]:
+    """Which regime each round up to the latest belongs to, in order.
+
+    Rounds before the first change that is remembered are taken for the regime that it left. Where feedback comes out
+    of order, a change may be dated before the one that was noticed before it: what was noticed last counts.
+    """
+    starts = [(1, view.changes[0].before if view.changes else view.current)]
+    starts += [(max(change.start, 1), change.after) for change in view.changes]
+    later = itertools.accumulate((start for start, _ in reversed(starts[1:])), min, initial=rounds + 1)
+    found: list[Band] = []
+    for (start, regime), after in zip(starts, reversed(list(later)), strict=True):
+        end = after - 1
+        if end < start:
+            continue
+        if found and found[-1].regime == regime:
+            found[-1] = found[-1]._replace(end=end)
+        else:
+            found.append(Band(start, end, regime, regime == view.trusted))
+    return found
+
+
+def typical(board: Board) -> list[int]:
+    """The slots of the list that users get now, from the top.
+
+    There is chance in a list, and while regimes differ it serves two of them: items go by their places in a few
+    lists, drawn with the same luck at every look.
+    """
+    state, rng = board.learner_state, np.random.default_rng(0)
+    points: Floats = np.zeros(state.capacity)
+    size = min(state.length, int(np.count_nonzero(state.active)))
+    for _ in range(min(_DRAWS, 1 + _MOST_DRAWN // state.capacity) if size else 0):
+        ranking, _ = state.rank(Visit(board.impressions.rounds + 1), None, size, rng)
+        points[ranking] += np.arange(size, 0, -1)
+    drawn = np.flatnonzero(points)
+    slots: list[int] = drawn[np.argsort(-points[drawn], kind="stable")[:size]].tolist()
+    return slots
+
+
+def interval(mean: Floats, weight: Floats) -> tuple[Floats, Floats]:
+    """Wilson's 95 % interval of rates estimated from so many looks, those that a prior stands for among them.
+
+    It stands for the quantiles of the Beta distribution with the same mean and weight.
+    """
+    share = _Z * _Z / weight
+    centre = (mean + share / 2.0) / (1.0 + share)
+    half = _Z / (1.0 + share) * np.sqrt(mean * (1.0 - mean) / weight + share / (4.0 * weight))
+    return np.maximum(centre - half, 0.0), np.minimum(centre + half, 1.0)
+
+
+class _Items:
+    """The items of a learner with their rates, and their estimates and intervals in the trusted regime.
+
+    While bots click, the current regime is theirs: measured by it, what honest users like would seem to be the fraud.
+    """
+
+    def __init__(self, state: LearnerState, view: View | None) -> None:
+        size = len(state.names)
+        self._learner_state = state
+        self._active: Bools = state.active[:size]
+        self._looks: Ints = state.looks[:size]
+        self._rate: Floats = state.clicks[:size] / np.maximum(self._looks, 1)
+        self._estimate: Floats | None = None
+        if view is not None:
+            regime = view.regime(view.trusted)
+            self._estimate = regime.estimate[:size]
+            self._low, self._high = interval(self._estimate, regime.weight[:size])
+
+    def at(self, slots: list[int]) -> list[ItemSummary]:
+        """The items in these slots."""
+        return [self._item(slot) for slot in slots]
+
+    def diverging(self) -> list[ItemSummary]:
+        """Items whose click rate is outside of the interval, the farthest in its own standard deviations first.
+
+        By more than one click: no interval reaches down to 0, and an item never clicked would always be outside.
+        """
+        if self._estimate is None:
+            return []
+        slack = 1.0 / np.maximum(self._looks, 1)
+        beyond = np.maximum(self._low - self._rate, self._rate - self._high) - slack
+        outside = np.flatnonzero((beyond > 0.0) & (self._looks > 0))
+        order = np.argsort(-beyond[outside] * np.sqrt(self._looks[outside]), kind="stable")
+        return self.at(outside[order][:MOST_DIVERGING].tolist())
+
+    def _item(self, slot: int) -> ItemSummary:
+        said: tuple[float | None, float | None, float | None] = (None, None, None)
+        if self._estimate is not None:
+            said = float(self._estimate[slot]), float(self._low[slot]), float(self._high[slot])
+        return ItemSummary(
+            self._learner_state.names[slot],
+            bool(self._active[slot]),
+            int(self._looks[slot]),
+            int(self._learner_state.clicks[slot]),
+            float(self._rate[slot]),
+            *said,
+        )

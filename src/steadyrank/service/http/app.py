@@ -1,0 +1,251 @@
+"""HTTP: requests in, answers out."""
+
+import asyncio
+import contextlib
+import logging
+import os
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+
+import msgspec
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route as Path
+from starlette.types import Receive, Scope, Send
+
+from ...refusals import Refused
+from ..storage import Unavailable
+from ..worker.worker import Worker
+from . import openapi, pages
+from .auth import Auth
+from .bodies import BATCH, LARGE, SMALL, read
+from .metrics import Metrics
+from .openapi import FILE_TYPE
+from .route import AWAY, Call, File, Route
+from .routes import ROUTES
+from .schemas import ErrorOut
+
+log = logging.getLogger("steadyrank.service")
+_PART = 1 << 18  # bytes of a file sent at a time
+_encode = msgspec.json.Encoder().encode
+_ANY_ORIGIN = {"access-control-allow-origin": "*"}  # an impression id proves itself; no cookie and no key is read
+_PREFLIGHT = _ANY_ORIGIN | {
+    "access-control-allow-methods": "POST",
+    "access-control-allow-headers": "content-type, authorization",
+    "access-control-max-age": "86400",
+}
+
+
+def refuse(code: int, message: str, headers: Mapping[str, str]) -> tuple[int, dict[str, str], bytes]:
+    """Code, headers and content of a refusal."""
+    extra = dict(headers)
+    if code in (429, 503):
+        extra["retry-after"] = "60" if code == 429 else "1"
+    if code == 401:
+        extra["www-authenticate"] = "Bearer"
+    return code, extra, _encode(ErrorOut(code=code, message=message))
+
+
+def error(code: int, message: str, headers: Mapping[str, str] | None = None) -> Response:
+    """A refusal as a response."""
+    code, extra, content = refuse(code, message, headers or {})
+    return Response(content, code, extra, "application/json")
+
+
+class Service:
+    """The routes over one worker."""
+
+    def __init__(
+        self,
+        worker: Worker,
+        upkeep: Callable[[], Awaitable[None]] | None = None,
+        every: float = 3_600.0,
+        beside: Callable[[Worker], Awaitable[None]] | None = None,
+    ) -> None:
+        self.worker = worker
+        self._upkeep, self._every, self._beside = upkeep, every, beside
+        self.auth = Auth(lambda: worker.keys)
+        self.metrics = Metrics(worker)
+
+    def app(self) -> "_Front":
+        """An ASGI application; the worker starts with it and reads its log in the background."""
+        paths = [
+            Path(
+                route.path.replace("{item}", "{item:path}").replace("{client}", "{client:path}"),
+                _Endpoint(self, route),
+                methods=[route.method],
+            )
+            for route in ROUTES
+        ]
+        paths += [Path(route.path, _preflight, methods=["OPTIONS"]) for route in ROUTES if route.scope == "public"]
+        paths += [
+            Path("/healthz", _alive),
+            Path("/readyz", self._ready),
+            Path("/metrics", self._metrics),
+            Path("/openapi.json", _description),
+            *pages.paths(),
+        ]
+        app = Starlette(routes=paths, lifespan=self._lifespan, exception_handlers={HTTPException: _unknown})
+        app.router.redirect_slashes = False  # a path that was shortened on its way must not mean something else
+        return _Front(app, self)
+
+    @contextlib.asynccontextmanager
+    async def _lifespan(self, app: Starlette) -> AsyncIterator[None]:
+        tasks = [asyncio.create_task(self._start()), asyncio.create_task(self._maintain())]
+        try:
+            yield
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            if self.worker.ready:
+                await self.worker.stop()
+            log.info("stopped")
+
+    async def _start(self) -> None:
+        while True:
+            try:
+                await self.worker.start()
+            except Exception as failure:
+                known = isinstance(failure, Unavailable)
+                why = {"fields": {"why": f"{type(failure).__name__}: {failure}"}}
+                log.error("not started yet", extra=why, exc_info=None if known else failure)
+                await asyncio.sleep(1.0)
+            else:
+                log.info("ready", extra={"fields": {"boards": len(self.worker.boards), "event": self.worker.applied}})
+                break
+        if self._beside is not None:
+            try:
+                await self._beside(self.worker)
+            except Exception:
+                log.exception("what runs beside the service has failed")
+
+    async def _maintain(self) -> None:
+        while self._upkeep is not None:
+            await asyncio.sleep(self._every)
+            try:
+                await self._upkeep()
+            except OSError as failure:
+                log.error("no upkeep", extra={"fields": {"why": str(failure)}})
+
+    async def _ready(self, request: Request) -> Response:
+        if not self.worker.ready:
+            return error(503, "the log is being read")
+        if not self.worker.log_writer.available:
+            return error(503, "the store is away")
+        return Response("ready\n", media_type="text/plain")
+
+    async def _metrics(self, request: Request) -> Response:
+        if not self.worker.ready:
+            return error(503, "the log is being read")
+        try:
+            self.auth.check(request.headers, "admin", None)
+        except Refused as refusal:
+            return error(refusal.code, str(refusal))
+        return Response(self.metrics.page(), media_type="text/plain; version=0.0.4")
+
+
+class _Front:
+    """Leads to the two routes that are asked all the time without a search; all others go through Starlette."""
+
+    def __init__(self, app: Starlette, service: Service) -> None:
+        self._app, self.router = app, app.router
+        hot = [route for route in ROUTES if route.path in (f"/v1/boards/{{board}}/{x}" for x in ("rank", "feedback"))]
+        self._hot = {route.path.rpartition("/")[2]: _Endpoint(service, route) for route in hot}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http" and scope["method"] == "POST":
+            parts = scope["path"].split("/")
+            if len(parts) == 5 and parts[4] in self._hot and parts[1:3] == ["v1", "boards"]:
+                scope["path_params"] = {"board": parts[3]}
+                await self._hot[parts[4]](scope, receive, send)
+                return
+        await self._app(scope, receive, send)
+
+
+class _Endpoint:
+    """One route as a bare ASGI application: a good half of a request's time would go into objects around it."""
+
+    def __init__(self, service: Service, route: Route) -> None:
+        self._service, self._route = service, route
+        self._name = f"{route.method} {route.path}"
+        self._decoder = None if route.takes is None else msgspec.json.Decoder(route.takes)
+        self._most = SMALL if not route.large else BATCH if route.scope == "public" else LARGE
+        self._anywhere = route.path == "/v1/boards"
+        self._headers = _ANY_ORIGIN if route.scope == "public" else {}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        begin = time.perf_counter()
+        code, extra = 200, self._headers
+        try:
+            if not self._service.worker.ready:
+                raise Unavailable("the log is being read")
+            answer = await self._route.run(await self._call(scope, receive))
+            content = answer if isinstance(answer, File) else _encode(answer)
+        except Refused as refusal:
+            code, extra, content = refuse(refusal.code, str(refusal), self._headers)
+        except Unavailable as away:
+            log.debug("refused", extra={"fields": {"why": str(away)}})
+            code, extra, content = refuse(503, AWAY, self._headers)
+        except Exception:
+            log.exception("a request failed", extra={"fields": {"route": self._route.path}})
+            code, extra, content = refuse(500, "an error of the server; its log says more", self._headers)
+        if isinstance(content, File):
+            await _send_file(send, content)
+        else:
+            headers = [(b"content-type", b"application/json"), (b"content-length", str(len(content)).encode())]
+            headers += [(name.encode(), value.encode()) for name, value in extra.items()]
+            await send({"type": "http.response.start", "status": code, "headers": headers})
+            await send({"type": "http.response.body", "body": content})
+        self._service.metrics.count(self._name, code, time.perf_counter() - begin)
+
+    async def _call(self, scope: Scope, receive: Receive) -> Call:
+        service, route, path = self._service, self._route, scope["path_params"]
+        headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
+        board = path.get("board", "")
+        part = path.get("item", "") or path.get("client", "") or path.get("number", "")
+        if route.scope != "public":
+            service.auth.check(headers, route.scope, board or None, some=self._anywhere)
+        body = None if self._decoder is None else await read(receive, headers, self._decoder, self._most)
+
+        def may_answer(board: str) -> None:
+            service.auth.check(headers, "feedback", board)
+
+        return Call(
+            service.worker, board, part, body, lambda name: service.auth.opens(headers, route.scope, name), may_answer
+        )
+
+
+async def _send_file(send: Send, file: File) -> None:
+    with file.content as content:
+        size = content.seek(0, os.SEEK_END)
+        content.seek(0)
+        headers = {
+            "content-type": FILE_TYPE,
+            "content-length": str(size),
+            "content-disposition": f'attachment; filename="{file.name}"',
+        }
+        raw = [(name.encode(), value.encode()) for name, value in headers.items()]
+        await send({"type": "http.response.start", "status": 200, "headers": raw})
+        while part := await asyncio.to_thread(content.read, _PART):
+            await send({"type": "http.response.body", "body": part, "more_body": True})
+        await send({"type": "http.response.body", "body": b""})
+
+
+async def _alive(request: Request) -> Response:
+    return Response("alive\n", media_type="text/plain")
+
+
+async def _preflight(request: Request) -> Response:
+    return Response(status_code=204, headers=_PREFLIGHT)
+
+
+async def _description(request: Request) -> Response:
+    return Response(_encode(openapi.describe()), media_type="application/json")
+
+
+async def _unknown(request: Request, failure: Exception) -> Response:
+    assert isinstance(failure, HTTPException)
+    return error(failure.status_code, failure.detail, dict(failure.headers or {}))

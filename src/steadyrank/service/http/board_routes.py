@@ -1,0 +1,130 @@
+"""Routes for who runs a board: its settings, its items, what is known of it, and its clients."""
+
+from dataclasses import asdict
+
+import msgspec
+
+from ...refusals import Refused
+from ..board import events
+from ..board.board import check_name
+from ..board.config import Config
+from ..worker import reconfigure
+from ..worker.board_session import BoardSession
+from ..worker.worker import Worker
+from . import schemas
+from .route import Call, describe
+
+_MOST_ITEMS = 1_000_000
+_ITEMS_AT_ONCE = 1_000  # new items of an event: applying one must not take long
+
+
+async def list_boards(call: Call) -> schemas.BoardsOut:
+    """Boards by name."""
+    sessions = sorted(call.worker.boards.items())
+    broken = [name for name in sorted(call.worker.broken) if call.visible(name)]
+    return schemas.BoardsOut(
+        boards=[describe(board) for name, board in sessions if call.visible(name)], broken=broken
+    )
+
+
+async def put_board(call: Call) -> schemas.BoardOut:
+    """Make a board, or change the settings of one that is there."""
+    body: schemas.BoardIn = call.body
+    check_name(call.board)
+    items = [] if body.items is msgspec.UNSET else body.items
+    check_items(items)
+    if call.board not in call.worker.boards:
+        if not items:
+            raise Refused(422, "a new board needs at least one item")
+        if await call.worker.create(call.board, Config().changed(body.changes()), items):
+            return describe(call.worker.find(call.board))
+    session = call.worker.find(call.board)
+    await reconfigure.configure(call.worker, session, body.changes())
+    fresh = [item for item in items if item not in session.board.learner_state.slots]
+    if fresh:
+        await _add(call.worker, session, fresh)
+    return describe(call.worker.find(call.board))
+
+
+async def get_board(call: Call) -> schemas.BoardOut:
+    """A board's settings and counts."""
+    return describe(call.worker.find(call.board))
+
+
+async def delete_board(call: Call) -> schemas.DoneOut:
+    """End a board and delete its log."""
+    await call.worker.delete(call.worker.find(call.board))
+    return schemas.DoneOut()
+
+
+def check_items(items: list[str], there: int = 0) -> None:
+    """Refuse items that cannot be, or are too many beside those there."""
+    if there + len(items) > _MOST_ITEMS:
+        raise Refused(422, f"a board has at most {_MOST_ITEMS} items, not {there + len(items)}")
+    for item in items:
+        if not 1 <= len(item) <= 500 or item in (".", ".."):  # these two cannot stand in a path
+            raise Refused(422, f"an item is named by text of 1 to 500 characters, no . or .., not {item!r:.80}")
+
+
+async def _add(worker: Worker, session: BoardSession, items: list[str]) -> None:
+    check_items(items, len(session.board.learner_state.names))
+    names = list(dict.fromkeys(items))
+    for start in range(0, len(names), _ITEMS_AT_ONCE):
+        await worker.write(session, events.Added(names[start : start + _ITEMS_AT_ONCE]))
+
+
+async def add_items(call: Call) -> schemas.BoardOut:
+    """Add items, or reinstate retired ones."""
+    session = call.worker.find(call.board)
+    if not call.body.items:
+        raise Refused(422, "items must name at least one item")
+    await _add(call.worker, session, call.body.items)
+    return describe(session)
+
+
+async def retire_item(call: Call) -> schemas.BoardOut:
+    """Show an item no longer; what was learnt of it is kept."""
+    session = call.worker.find(call.board)
+    if call.part not in session.board.learner_state.slots:
+        raise Refused(404, f"no item {call.part!r:.80}")
+    await call.worker.write(session, events.Retired(call.part))
+    return describe(session)
+
+
+async def state(call: Call) -> schemas.StateOut:
+    """Items with their click rates and estimates, and the learner's own view."""
+    session = call.worker.find(call.board)
+    view = session.board.learner_state.view()
+    items = [
+        schemas.ItemOut(
+            item=s.item, active=s.active, looks=s.looks, clicks=s.clicks, rate=s.rate, estimate=s.estimate
+        )
+        for s in session.board.learner_state.standings(view)
+    ]
+    shown = None
+    if view is not None:
+        regimes = [
+            schemas.RegimeOut(
+                number=r.number, start=r.start, rounds=r.rounds, estimates=r.estimate[: len(items)].tolist()
+            )
+            for r in view.regimes
+        ]
+        changes = [schemas.ChangeOut(**asdict(change)) for change in view.changes]
+        shown = schemas.ViewOut(
+            current=view.current,
+            trusted=view.trusted,
+            rounds=view.rounds,
+            rejected=view.rejected,
+            corrupted=view.corrupted,
+            n_changes=view.n_changes,
+            regimes=regimes,
+            changes=changes,
+        )
+    return schemas.StateOut(board=describe(session), items=items, view=shown, event=session.applied)
+
+
+async def forget_client(call: Call) -> schemas.ForgottenOut:
+    """Delete what is kept of a client."""
+    session = call.worker.find(call.board)
+    count = await call.worker.forget_client(session, call.part)
+    return schemas.ForgottenOut(impressions=count)

@@ -1,0 +1,87 @@
+"""What a monitoring system reads."""
+
+import bisect
+from collections.abc import Iterator
+
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
+from prometheus_client.registry import Collector
+
+from ..worker.worker import Worker
+
+_BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0)
+
+
+class Metrics:
+    """Counts of requests, and the state of a worker when it is asked.
+
+    Requests are counted in plain numbers: everything happens in one thread, and a counter that several threads may
+    use costs as much as a tenth of a request.
+    """
+
+    def __init__(self, worker: Worker) -> None:
+        self._registry = CollectorRegistry()
+        self._registry.register(_State(worker, self))
+        self.requests: dict[tuple[str, int], int] = {}  # by route and status
+        self.times: dict[str, list[int]] = {}  # by route: how many in each bucket, the last one without end
+        self.seconds: dict[str, float] = {}
+
+    def count(self, route: str, status: int, seconds: float) -> None:
+        """A request was answered."""
+        key = (route, status)
+        self.requests[key] = self.requests.get(key, 0) + 1
+        if route not in self.times:
+            self.times[route], self.seconds[route] = [0] * (len(_BUCKETS) + 1), 0.0
+        self.times[route][bisect.bisect_left(_BUCKETS, seconds)] += 1
+        self.seconds[route] += seconds
+
+    def page(self) -> bytes:
+        """Everything in Prometheus' text format."""
+        return generate_latest(self._registry)
+
+    def families(self) -> Iterator[CounterMetricFamily | HistogramMetricFamily]:
+        """Requests, for the page."""
+        counts = CounterMetricFamily(
+            "steadyrank_requests", "Requests by route and status", labels=["route", "status"]
+        )
+        for (route, status), count in self.requests.items():
+            counts.add_metric([route, str(status)], count)
+        yield counts
+        times = HistogramMetricFamily("steadyrank_request_seconds", "Time to answer", labels=["route"])
+        for route, found in self.times.items():
+            total, buckets = 0, []
+            for bound, count in zip((*map(str, _BUCKETS), "+Inf"), found, strict=True):
+                total += count
+                buckets.append((bound, float(total)))
+            times.add_metric([route], buckets, self.seconds[route])
+        yield times
+
+
+class _State(Collector):
+    def __init__(self, worker: Worker, metrics: Metrics) -> None:
+        self._host, self._metrics = worker, metrics
+
+    def collect(self) -> Iterator[GaugeMetricFamily | CounterMetricFamily | HistogramMetricFamily]:
+        worker = self._host
+        yield from self._metrics.families()
+        yield GaugeMetricFamily("steadyrank_ready", "1 after the log was read", float(worker.ready))
+        if not worker.ready:
+            return
+        log_writer = worker.log_writer
+        yield GaugeMetricFamily("steadyrank_store_available", "1 if the store answers", float(log_writer.available))
+        yield GaugeMetricFamily("steadyrank_events_behind", "Events that wait to be written", log_writer.behind)
+        yield GaugeMetricFamily("steadyrank_event", "The latest event applied", worker.applied)
+        yield CounterMetricFamily("steadyrank_commits", "Commits", log_writer.commits)
+        yield CounterMetricFamily("steadyrank_divergences", "Snapshots unlike another worker's", worker.divergences)
+        board = {
+            name: GaugeMetricFamily(f"steadyrank_board_{name}", f"{name.capitalize()} of a board", labels=["board"])
+            for name in ("items", "impressions", "answers", "clicks", "unanswered", "corrupted")
+        }
+        for name, session in worker.boards.items():
+            summary, view = session.board.summary(), session.board.learner_state.view()
+            for key, family in board.items():
+                if key != "corrupted":
+                    family.add_metric([name], summary[key])
+                elif view is not None:
+                    family.add_metric([name], view.corrupted)
+        yield from board.values()

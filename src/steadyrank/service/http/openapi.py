@@ -1,0 +1,81 @@
+"""The API's description in OpenAPI 3.1, made from the routes."""
+
+from typing import Any
+
+import msgspec
+
+from ... import __version__
+from ..board.board import BOARD_NAME
+from .route import Route
+from .routes import ROUTES
+from .schemas import ErrorOut
+
+_REFUSALS = {
+    "401": "no API key, or an unknown one",
+    "403": "not allowed, or a forged or foreign impression id",
+    "404": "unknown board, item or label",
+    "405": "not a method of this path",
+    "409": "already answered otherwise, or of rounds whose log is no longer kept",
+    "410": "expired",
+    "413": "too large a body",
+    "422": "malformed, or an item that was not shown",
+    "429": "too many answers of a client",
+    "503": "the store is away: try again after Retry-After seconds",
+}
+FILE_TYPE = "application/x-ndjson"
+_NO_BODY_NEEDED = ("rank", "put_board")
+_PARTS = {
+    "board": {"type": "string", "pattern": f"^{BOARD_NAME}$"},
+    "item": {"type": "string", "minLength": 1},
+    "client": {"type": "string", "minLength": 1, "maxLength": 200},
+    "number": {"type": "integer", "minimum": 1},
+}
+
+
+def describe() -> dict[str, Any]:
+    """The whole description."""
+    used = [schema for route in ROUTES for schema in (route.takes, route.gives) if schema is not None]
+    _, components = msgspec.json.schema_components([*used, ErrorOut], ref_template="#/components/schemas/{name}")
+    paths: dict[str, Any] = {}
+    for route in ROUTES:
+        paths.setdefault(route.path, {})[route.method.lower()] = _operation(route)
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "steadyrank",
+            "version": __version__,
+            "description": "Rankings that click fraud cannot move.",
+        },
+        "paths": paths,
+        "components": {
+            "schemas": components,
+            "securitySchemes": {"key": {"type": "http", "scheme": "bearer"}},
+        },
+    }
+
+
+def _operation(route: Route) -> dict[str, Any]:
+    names = [part[1:-1] for part in route.path.split("/") if part.startswith("{")]
+    error = {"application/json": {"schema": _reference(ErrorOut)}}
+    given: dict[str, Any] = {FILE_TYPE: {"schema": {"type": "string"}}}
+    if route.gives is not None:
+        given = {"application/json": {"schema": _reference(route.gives)}}
+    operation: dict[str, Any] = {
+        "operationId": route.run.__name__,
+        "summary": route.summary,
+        "description": (route.run.__doc__ or "").strip(),
+        "parameters": [{"name": name, "in": "path", "required": True, "schema": _PARTS[name]} for name in names],
+        "responses": {
+            "200": {"description": "done", "content": given},
+            **{code: {"description": words, "content": error} for code, words in _REFUSALS.items()},
+        },
+    }
+    if route.takes is not None:
+        body = {"application/json": {"schema": _reference(route.takes)}}
+        operation["requestBody"] = {"required": route.run.__name__ not in _NO_BODY_NEEDED, "content": body}
+    operation["security"] = [{}, {"key": []}]
+    return operation
+
+
+def _reference(schema: type) -> dict[str, str]:
+    return {"$ref": f"#/components/schemas/{schema.__name__}"}

@@ -1,0 +1,99 @@
+"""Routes that are asked all the time: a list, its answer, and past clicks."""
+
+import asyncio
+
+import msgspec
+
+from ...live import answers
+from ...refusals import Refused
+from ..board import events
+from ..storage import Unavailable
+from ..worker import rank_and_answer
+from ..worker.board_session import BoardSession
+from . import schemas
+from .board_routes import check_items
+from .route import AWAY, Call
+
+_MOST_ROWS = 10_000  # of a batch
+_ROWS_AT_ONCE = 1_000  # past clicks of an event: applying one must not take long
+
+
+async def rank(call: Call) -> schemas.RankOut:
+    """A list of items, and an id to answer it with."""
+    body: schemas.RankIn = call.body
+    if body.client is not None and not 1 <= len(body.client) <= 200:
+        raise Refused(422, f"client must be text of 1 to 200 characters, not {body.client!r:.80}")
+    if body.candidates is not None and not body.candidates:
+        raise Refused(422, "candidates must name at least one item, or be left out")
+    impression, items, expires = rank_and_answer.rank(
+        call.worker, call.worker.find(call.board), body.candidates, body.length, body.client
+    )
+    return schemas.RankOut(impression=impression, items=items, expires=expires)
+
+
+def _said(answer: schemas.AnswerIn) -> answers.Given:
+    clicked = answers.LEFT_OUT if answer.clicked is msgspec.UNSET else answer.clicked
+    return answers.given(answers.OVER_HTTP, clicked=clicked, clicks=answer.clicks, examined=answer.examined)
+
+
+async def _answer(call: Call, session: BoardSession, body: schemas.FeedbackIn) -> str:
+    if not session.board.config.public_feedback:
+        call.may_answer(session.name)
+    return await rank_and_answer.answer(call.worker, session, body.impression, _said(body))
+
+
+async def feedback(call: Call) -> schemas.FeedbackOut:
+    """Answer an impression: once; the same answer again is a duplicate, another one is refused."""
+    return schemas.FeedbackOut(outcome=await _answer(call, call.worker.find(call.board), call.body))
+
+
+async def feedback_batch(call: Call) -> schemas.BatchOut:
+    """Answer many impressions, of any boards; an outcome for each."""
+    rows: list[schemas.BatchRow] = call.body.feedback
+    if len(rows) > _MOST_ROWS:
+        raise Refused(422, f"a batch has at most {_MOST_ROWS} answers, not {len(rows)}")
+
+    async def one(row: schemas.BatchRow) -> schemas.BatchRowOut:
+        try:
+            return schemas.BatchRowOut(code=200, outcome=await _answer(call, call.worker.find(row.board), row))
+        except Refused as error:
+            return schemas.BatchRowOut(code=error.code, message=str(error))
+        except Unavailable:
+            return schemas.BatchRowOut(code=503, message=AWAY)
+
+    return schemas.BatchOut(feedback=list(await asyncio.gather(*map(one, rows))))
+
+
+async def history(call: Call) -> schemas.HistoryOut:
+    """Start from past clicks, oldest first; items not known yet are added."""
+    session, body = call.worker.find(call.board), call.body
+    if len(body.rows) > 100_000 or len(body.batch) > 200:
+        raise Refused(422, "a batch of past clicks has at most 100000 rows and a name of at most 200 characters")
+    rows = await asyncio.to_thread(_past_rows, body.rows, session.board.learner_state.length)
+    fresh = {item for row in rows for item in row.items} - session.board.learner_state.slots.keys()
+    check_items(list(fresh), len(session.board.learner_state.names))
+    learnt, outcome = 0, "duplicate"
+    for start in range(0, len(rows), _ROWS_AT_ONCE):
+        part = rows[start : start + _ROWS_AT_ONCE]
+        batch = f"{body.batch}#{start}" if body.batch else ""
+        if await call.worker.write(session, events.History(part, batch)) != "duplicate":
+            learnt, outcome = learnt + len(part), "done"
+    return schemas.HistoryOut(rows=learnt, outcome=outcome if rows else "done")
+
+
+def _past_rows(given: list[schemas.PastIn], length: int) -> list[events.Past]:
+    rows = []
+    for i, row in enumerate(given, 1):
+        try:
+            rows.append(_past(row, length))
+        except Refused as error:
+            raise Refused(error.code, f"row {i}: {error}") from None
+    return rows
+
+
+def _past(row: schemas.PastIn, length: int) -> events.Past:
+    if not 1 <= len(row.items) <= length or len(set(row.items)) < len(row.items):
+        raise Refused(422, f"a list has 1 to {length} different items, not {row.items!r:.200}")
+    check_items(row.items)
+    found = _said(row).to(row.items)
+    return events.Past(row.items, found.positions, found.examined)

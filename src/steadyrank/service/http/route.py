@@ -1,0 +1,48 @@
+"""What a route is, and what a request to it brings."""
+
+from collections.abc import Awaitable, Callable
+from typing import Any, BinaryIO, NamedTuple
+
+from ..worker.board_session import BoardSession
+from ..worker.worker import Worker
+from . import schemas
+
+AWAY = "the store is away or being read: try again"  # what a request is told; the log says why
+
+
+class Call(NamedTuple):
+    """A request to a route."""
+
+    worker: Worker
+    board: str
+    part: str  # the item, client or number in the path
+    body: Any
+    visible: Callable[[str], bool]  # whether the key may see a board
+    may_answer: Callable[
+        [str], None
+    ]  # refuses who may not answer a board's impressions where an impression id is not enough
+
+
+class Route(NamedTuple):
+    """One operation."""
+
+    method: str
+    path: str
+    scope: str  # rank or admin; "public": a signed impression id is enough
+    summary: str
+    takes: type[Any] | None
+    gives: type[Any] | None  # None: a file
+    run: Callable[[Call], Awaitable[Any]]
+    large: bool = False
+
+
+def describe(session: BoardSession) -> schemas.BoardOut:
+    """A board as the API shows it."""
+    return schemas.BoardOut(board=session.name, **session.board.summary())
+
+
+class File(NamedTuple):
+    """An answer that is a file: read from its beginning, and closed."""
+
+    name: str
+    content: BinaryIO

@@ -1,0 +1,54 @@
+"""All routes: who may ask, what goes in and comes out. The API's description is made from this."""
+
+from .board_routes import (
+    add_items,
+    delete_board,
+    forget_client,
+    get_board,
+    list_boards,
+    put_board,
+    retire_item,
+    state,
+)
+from .rank_routes import feedback, feedback_batch, history, rank
+from .route import Route
+from .schemas import (
+    BatchIn,
+    BatchOut,
+    BoardIn,
+    BoardOut,
+    BoardsOut,
+    DoneOut,
+    FeedbackIn,
+    FeedbackOut,
+    ForgottenOut,
+    HistoryIn,
+    HistoryOut,
+    ItemsIn,
+    RankIn,
+    RankOut,
+    StateOut,
+)
+from .watch_routes import export, label, labels, unlabel, watch
+from .watch_schemas import LabelIn, LabelOut, LabelsOut, WatchOut
+
+_BOARD = "/v1/boards/{board}"
+ROUTES = [
+    Route("POST", f"{_BOARD}/rank", "rank", "A list of items", RankIn, RankOut, rank),
+    Route("POST", f"{_BOARD}/feedback", "public", "Answer a list", FeedbackIn, FeedbackOut, feedback),
+    Route("POST", "/v1/feedback", "public", "Answer many lists", BatchIn, BatchOut, feedback_batch, True),
+    Route("GET", "/v1/boards", "rank", "All boards", None, BoardsOut, list_boards),
+    Route("PUT", _BOARD, "admin", "Make or change a board", BoardIn, BoardOut, put_board, True),
+    Route("GET", _BOARD, "rank", "A board", None, BoardOut, get_board),
+    Route("DELETE", _BOARD, "admin", "End a board and delete its log", None, DoneOut, delete_board),
+    Route("POST", f"{_BOARD}/items", "admin", "Add or reinstate items", ItemsIn, BoardOut, add_items, True),
+    Route("DELETE", f"{_BOARD}/items/{{item}}", "admin", "Retire an item", None, BoardOut, retire_item),
+    Route("POST", f"{_BOARD}/history", "admin", "Past clicks", HistoryIn, HistoryOut, history, True),
+    Route("GET", f"{_BOARD}/state", "admin", "What is known", None, StateOut, state),
+    Route("DELETE", f"{_BOARD}/clients/{{client}}", "admin", "Forget a client", None, ForgottenOut, forget_client),
+    Route("GET", f"{_BOARD}/labels", "admin", "All labels", None, LabelsOut, labels),
+    Route("POST", f"{_BOARD}/labels", "admin", "Label rounds", LabelIn, LabelOut, label),
+    Route("DELETE", f"{_BOARD}/labels/{{number}}", "admin", "Take a label back", None, DoneOut, unlabel),
+    Route("GET", f"{_BOARD}/watch", "admin", "What a page shows", None, WatchOut, watch),
+    Route("GET", f"{_BOARD}/export", "admin", "The board as a file", None, None, export),
+]

@@ -1,0 +1,229 @@
+"""What requests and answers look like: checked when they come in, and the source of the API's description."""
+
+from typing import Any
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from ..board.config import ClientDays, ClientMinute, Config, Length, Lifetime, MostOpen, NewShare, Seed, Settle
+
+
+class Schema(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """A JSON object with these members and no others."""
+
+
+class BoardIn(Schema):
+    """Settings of a board; on one that is there, what is left out stays. Items that are not there yet are added."""
+
+    items: list[str] | UnsetType = UNSET
+    length: Length | UnsetType = UNSET
+    learner: str | UnsetType = UNSET
+    settings: dict[str, bool | int | float | str] | UnsetType = UNSET
+    seed: Seed | UnsetType = UNSET
+    new_share: NewShare | UnsetType = UNSET
+    lifetime: Lifetime | UnsetType = UNSET
+    settle: Settle | UnsetType | None = UNSET
+    count_unanswered: bool | UnsetType = UNSET
+    most_open: MostOpen | UnsetType = UNSET
+    public_feedback: bool | UnsetType = UNSET
+    client_minute: ClientMinute | UnsetType = UNSET
+    client_days: ClientDays | UnsetType = UNSET
+
+    def changes(self) -> dict[str, Any]:
+        """The settings that are given."""
+        given = {name: getattr(self, name) for name in Config.__struct_fields__}
+        return {name: value for name, value in given.items() if value is not UNSET}
+
+
+class BoardOut(Schema):
+    """A board."""
+
+    board: str
+    length: Length
+    learner: str
+    settings: dict[str, Any]
+    seed: Seed
+    new_share: NewShare
+    lifetime: Lifetime
+    settle: Settle | None
+    count_unanswered: bool
+    most_open: MostOpen
+    public_feedback: bool
+    client_minute: ClientMinute
+    client_days: ClientDays
+    items: int
+    impressions: int
+    answers: int
+    clicks: int
+    unanswered: int
+    rounds: int
+
+
+class BoardsOut(Schema):
+    """Every board that the key may see; `broken`: the names of those that cannot be read."""
+
+    boards: list[BoardOut]
+    broken: list[str]
+
+
+class ItemsIn(Schema):
+    """Items to add or to reinstate."""
+
+    items: list[str]
+
+
+class RankIn(Schema):
+    """What to rank: all items, or some candidates; a list as long as the board's, or shorter."""
+
+    candidates: list[str] | None = None
+    length: int | None = None
+    client: str | None = None
+
+
+class RankOut(Schema):
+    """A list that was given out; `expires` in seconds since 1970."""
+
+    impression: str
+    items: list[str]
+    expires: float
+
+
+class AnswerIn(Schema, kw_only=True):
+    """What was clicked: an item or null, or a bit a place with how many places were looked at."""
+
+    clicked: str | UnsetType | None = UNSET
+    clicks: list[int] | None = None
+    examined: int | None = None
+
+
+class FeedbackIn(AnswerIn, kw_only=True):
+    """An answer to an impression."""
+
+    impression: str
+
+
+class BatchRow(FeedbackIn, kw_only=True):
+    """An answer with its board."""
+
+    board: str
+
+
+class BatchIn(Schema):
+    """Many answers."""
+
+    feedback: list[BatchRow]
+
+
+class FeedbackOut(Schema):
+    """learnt, waiting (until the impression is settled), late, or duplicate."""
+
+    outcome: str
+
+
+class BatchRowOut(Schema):
+    """An outcome, or why there is none."""
+
+    code: int
+    outcome: str | None = None
+    message: str | None = None
+
+
+class BatchOut(Schema):
+    """One for each row, in order."""
+
+    feedback: list[BatchRowOut]
+
+
+class PastIn(AnswerIn, kw_only=True):
+    """A list shown in the past, and what was clicked."""
+
+    items: list[str]
+
+
+class HistoryIn(Schema):
+    """Past clicks, oldest first. A `batch` that was sent before has no effect: with a name it can be sent again."""
+
+    rows: list[PastIn]
+    batch: str = ""
+
+
+class HistoryOut(Schema):
+    """How many rows were learnt from, or that the batch is a duplicate."""
+
+    rows: int
+    outcome: str
+
+
+class DoneOut(Schema):
+    """It is done."""
+
+    done: bool = True
+
+
+class ForgottenOut(Schema):
+    """How many impressions of a client were forgotten."""
+
+    impressions: int
+
+
+class ItemOut(Schema):
+    """How an item stands: its plain click rate, and its attraction as the learner sees it."""
+
+    item: str
+    active: bool
+    looks: int
+    clicks: int
+    rate: float
+    estimate: float | None
+
+
+class RegimeOut(Schema):
+    """A stretch of rounds with one click behaviour; estimates by item, in the order of `items`."""
+
+    number: int
+    start: int
+    rounds: int
+    estimates: list[float]
+
+
+class ChangeOut(Schema):
+    """From one regime to another: the round it is dated to, and the round in which it was noticed."""
+
+    start: int
+    noticed: int
+    before: int
+    after: int
+
+
+class ShortView(Schema):
+    """What SteadyRank makes of the feedback, in short."""
+
+    current: int
+    trusted: int
+    rounds: int
+    rejected: int
+    corrupted: float
+    n_changes: int
+
+
+class ViewOut(ShortView):
+    """What SteadyRank makes of the feedback."""
+
+    regimes: list[RegimeOut]
+    changes: list[ChangeOut]
+
+
+class StateOut(Schema):
+    """A board, its items, and the learner's own view where it has one."""
+
+    board: BoardOut
+    items: list[ItemOut]
+    view: ViewOut | None
+    event: int
+
+
+class ErrorOut(Schema):
+    """Why a request was refused."""
+
+    code: int
+    message: str

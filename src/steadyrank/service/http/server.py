@@ -1,0 +1,134 @@
+"""Start the server: take its sockets, serve until it is told to end, shorten logs in between."""
+
+import asyncio
+import contextlib
+import functools
+import gc
+import logging
+import os
+import signal
+import socket
+import sys
+from collections.abc import Awaitable, Callable, Iterator
+
+import uvicorn
+
+from ..storage import Unavailable, open_store
+from ..worker.worker import Worker
+from . import logs
+from .app import Service
+from .auth import loopback
+
+log = logging.getLogger("steadyrank.service")
+
+
+def serve(
+    url: str,
+    address: str,
+    port: int,
+    keep_days: float,
+    keep_events: int,
+    beside: Callable[[str, Worker], Awaitable[None]] | None = None,
+) -> None:
+    """Serve a store's boards until interrupted or told to end; refuses to listen to others without API keys.
+
+    `beside(url, worker)` runs in the same process from when the boards are ready, and says itself what goes on.
+    """
+    logs.set_up(logging.INFO if beside is None else logging.WARNING)
+    try:
+        store = open_store(url)
+        keys = [key for key in store.api_keys() if key.revoked is None]
+        store.close()
+    except Unavailable as error:
+        if url.startswith("sqlite") or not loopback(address):
+            raise ValueError(f"the store cannot be opened: {error}") from error
+        keys = []
+    if not loopback(address) and not keys:
+        raise ValueError(
+            f"refusing to listen on {address} without API keys: "
+            "create one with `steadyrank keys create --scope admin`"
+        )
+    bound = bind(address, port)
+    here = url_of(address, bound)
+    log.info("serving", extra={"fields": {"url": here, "store": url.split("://")[0]}})
+    sys.setswitchinterval(0.001)  # seconds; the thread that writes the log should not wait long for its turn
+    gc.set_threshold(10_000, 20, 20)  # requests leave few cycles behind
+    company = None if beside is None else functools.partial(beside, here)
+    service = Service(Worker(url), functools.partial(_compact, url, keep_days, keep_events), beside=company)
+    config = uvicorn.Config(
+        service.app(),
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        timeout_keep_alive=75,  # seconds; longer than proxies keep a connection: none is closed under a request
+        timeout_graceful_shutdown=10,
+        limit_concurrency=10_000,
+        backlog=2_048,
+    )
+    _Server(config).run(bound)
+
+
+class _Server(uvicorn.Server):
+    """Ends with code 0 when it is told to end, and has ended in good order."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Handle the signals that end a service, without raising them again at the end."""
+        before = {number: signal.signal(number, self.handle_exit) for number in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+
+async def _compact(url: str, keep_days: float, keep_events: int) -> None:
+    """Shorten the logs in a process of its own: folding takes time that requests should not wait for."""
+    command = [sys.executable, "-m", "steadyrank.cli", "compact"]
+    command += ["--keep-days", f"{keep_days:g}", "--keep-events", f"{keep_events}"]
+    pipe = asyncio.subprocess.PIPE
+    process = await asyncio.create_subprocess_exec(
+        *command, env=os.environ | {"STEADYRANK_STORE": url}, stdout=pipe, stderr=asyncio.subprocess.STDOUT
+    )
+    try:
+        said, _ = await process.communicate()
+    except asyncio.CancelledError:
+        process.terminate()
+        await process.wait()
+        raise
+    level = logging.INFO if process.returncode == 0 else logging.ERROR
+    log.log(level, "compacted", extra={"fields": {"said": said.decode(errors="replace").strip()}})
+
+
+def bind(address: str, port: int) -> list[socket.socket]:
+    """Sockets bound to each address that a name has, with one port; port 0 takes a free one. None listens yet."""
+    try:
+        found = socket.getaddrinfo(address, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    except OSError as error:
+        raise ValueError(f"--host {address} is no address of this machine: {error.strerror}") from None
+    with contextlib.ExitStack() as undo:
+        bound: list[socket.socket] = []
+        for family, kind, protocol, _, place in dict.fromkeys(found):
+            one = undo.enter_context(socket.socket(family, kind, protocol))
+            one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            if family == socket.AF_INET6:
+                one.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+            try:
+                one.bind((place[0], port_of(bound) if bound else port, *place[2:]))
+            except OSError as error:
+                raise ValueError(f"cannot listen on {address}, port {port}: {error.strerror}; see --port") from None
+            bound.append(one)
+        undo.pop_all()
+        return bound
+
+
+def port_of(bound: list[socket.socket]) -> int:
+    """The port, once it is known."""
+    port: int = bound[0].getsockname()[1]
+    return port
+
+
+def url_of(address: str, bound: list[socket.socket]) -> str:
+    """Where a browser finds it."""
+    return f"http://{f'[{address}]' if ':' in address else address}:{port_of(bound)}"

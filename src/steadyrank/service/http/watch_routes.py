@@ -1,0 +1,79 @@
+"""Routes for people who watch a board: labels, what a page shows, the board as a file."""
+
+import asyncio
+
+from ...refusals import Refused
+from ...views import View
+from ..board.labels import Label
+from ..board.watch_summary import summarize
+from ..worker import reconfigure, transfer
+from . import schemas
+from .route import Call, File, describe
+from .watch_schemas import BandOut, LabelIn, LabelOut, LabelsOut, PointOut, TimelineOut, WatchItem, WatchOut
+
+
+def _out(label: Label) -> LabelOut:
+    return LabelOut(**label._asdict())
+
+
+async def label(call: Call) -> LabelOut:
+    """Label rounds: fraud is not learnt from, honest rounds open no regime. The log is folded again meanwhile."""
+    body: LabelIn = call.body
+    session = call.worker.find(call.board)
+    return _out(await reconfigure.label(call.worker, session, body.start, body.end, body.label))
+
+
+async def unlabel(call: Call) -> schemas.DoneOut:
+    """Take a label back, as if it had never been. The log is folded again meanwhile."""
+    session = call.worker.find(call.board)
+    if not (call.part.isascii() and call.part.isdigit() and len(call.part) < 19):
+        raise Refused(404, f"no label {call.part!r:.80}")
+    await reconfigure.unlabel(call.worker, session, int(call.part))
+    return schemas.DoneOut()
+
+
+async def labels(call: Call) -> LabelsOut:
+    """The labels in force, by number."""
+    session = call.worker.find(call.board)
+    return LabelsOut(labels=[_out(label) for label in session.board.labels.labels.values()])
+
+
+async def watch(call: Call) -> WatchOut:
+    """What a page of a board shows, small at any number of items."""
+    session, worker = call.worker.find(call.board), call.worker
+    board, edge = session.board, session.edge
+    found, timeline = summarize(board), board.feedback.timeline
+    return WatchOut(
+        board=describe(session),
+        event=session.applied,
+        open=found.open,
+        events=board.events - edge.events,
+        edge=edge.seq + 1 if edge.seq else session.number,
+        lag=max(worker.log_writer.seen - worker.applied, 0),
+        stale=board.stale,
+        first_round=edge.first_round,
+        list=[WatchItem(**item._asdict()) for item in found.shown],
+        diverging=[WatchItem(**item._asdict()) for item in found.diverging],
+        view=None if found.view is None else _short(found.view),
+        bands=[BandOut(**band._asdict()) for band in found.bands],
+        timeline=TimelineOut(size=timeline.size, points=[PointOut(**p._asdict()) for p in timeline.points()]),
+        labels=[_out(label) for label in board.labels.labels.values()],
+    )
+
+
+def _short(view: View) -> schemas.ShortView:
+    return schemas.ShortView(
+        current=view.current,
+        trusted=view.trusted,
+        rounds=view.rounds,
+        rejected=view.rejected,
+        corrupted=view.corrupted,
+        n_changes=view.n_changes,
+    )
+
+
+async def export(call: Call) -> File:
+    """The board with its log, as a file for `steadyrank import`; without the secret that signs impression ids."""
+    async with call.worker.exporting:
+        name = call.worker.find(call.board).name
+        return File(f"{name}.jsonl", await asyncio.to_thread(transfer.export_unnamed, call.worker.url, name))

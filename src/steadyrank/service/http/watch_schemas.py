@@ -1,0 +1,102 @@
+"""What requests and answers about labels and about watching a board look like."""
+
+from typing import Annotated, TypeAlias
+
+from msgspec import Meta
+
+from ..board.labels import WORDS
+from .schemas import BoardOut, ItemOut, Schema, ShortView
+
+
+class LabelIn(Schema):
+    """Rounds from `start` to `end`, both included, and what they are: fraud or honest."""
+
+    start: int
+    end: int
+    label: Annotated[str, Meta(extra_json_schema={"enum": list(WORDS)})]
+
+
+class LabelOut(Schema):
+    """A label."""
+
+    number: int
+    start: int
+    end: int
+    label: str
+
+
+class LabelsOut(Schema):
+    """The labels in force, by number; where they overlap, the later one counts."""
+
+    labels: list[LabelOut]
+
+
+class WatchItem(ItemOut):
+    """An item: its plain click rate, and its attraction in the trusted regime with a 95 % interval."""
+
+    low: float | None
+    high: float | None
+
+
+class BandOut(Schema):
+    """Rounds of one regime in a row, both ends included, and whether it is the trusted one."""
+
+    start: int
+    end: int
+    regime: int
+    trusted: bool
+
+
+class PointOut(Schema):
+    """Some rounds in a row.
+
+    `time`: of the earliest list, seconds since 1970, null in old logs. `impressions`: lists shown. `feedback`: those
+    whose feedback came to its end, learnt from or left out; `clicks` and `examined`: in it. `rejected`: feedback that
+    the learner left out as impossible. `fraud`: feedback left out by a label.
+    """
+
+    start: int
+    time: float | None
+    impressions: int
+    feedback: int
+    clicks: int
+    examined: int
+    rejected: int
+    fraud: int
+
+
+class TimelineOut(Schema):
+    """At most 200 points of `size` rounds each, from round 1."""
+
+    size: int
+    points: list[PointOut]
+
+
+_Items: TypeAlias = list[WatchItem]  # `list` is a member of what follows
+_Bands: TypeAlias = list[BandOut]
+_Labels: TypeAlias = list[LabelOut]
+
+
+class WatchOut(Schema):
+    """A board as a page shows it.
+
+    `event`: the latest one applied; `open`: impressions that can be answered now; `events`: how many of this board
+    the log holds, from number `edge` on; `lag`: how many in the store were not applied here yet; `stale`: the log is
+    being folded again; `first_round`: the first one that may be labelled; `list`: what users get now, from the top;
+    `diverging`: items whose click rate is outside of the interval of their estimate, by how far.
+    """
+
+    board: BoardOut
+    event: int
+    open: int
+    events: int
+    edge: int
+    lag: int
+    stale: bool
+    first_round: int
+    list: _Items
+    diverging: _Items
+    view: ShortView | None
+    bands: _Bands
+    timeline: TimelineOut
+    labels: _Labels

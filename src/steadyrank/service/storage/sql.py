@@ -1,0 +1,190 @@
+"""One way to talk to SQLite and to PostgreSQL."""
+
+import contextlib
+import os
+import pathlib
+import sqlite3
+from collections.abc import Iterator, Sequence
+from typing import Any, Protocol, TypeVar
+
+from .store import Unavailable
+
+Row = tuple[Any, ...]
+Value = TypeVar("Value")
+_AT_ONCE = 500  # rows in a statement
+
+
+class Database(Protocol):
+    """A connection, used by one thread at a time; `?` stands for a parameter."""
+
+    kinds: dict[str, str]  # names of column types
+    tables_named: str  # a query for tables of a name
+
+    def read(self, query: str, *parameters: Any) -> list[Row]:
+        """Rows."""
+
+    def write(self, query: str, *parameters: Any) -> list[Row]:
+        """Run a statement inside a transaction; rows where it returns some."""
+
+    def transaction(self) -> contextlib.AbstractContextManager[None]:
+        """All or nothing; writers take turns, and what is written is on the disk at the end."""
+
+    def reading(self) -> contextlib.AbstractContextManager[None]:
+        """All that is read belongs to one moment."""
+
+    def take_turns(self) -> None:
+        """Inside a transaction: wait until no other one makes or changes tables."""
+
+    def close(self) -> None:
+        """End the connection."""
+
+
+class Sqlite:
+    """A file in WAL mode; a commit waits for the disk."""
+
+    kinds: dict[str, str] = {"BYTES": "BLOB", "WHOLE": "INTEGER"}  # noqa: RUF012
+    tables_named = "SELECT 1 FROM sqlite_master WHERE name = ?"
+
+    def __init__(self, path: str, wait: float = 10.0) -> None:
+        try:
+            if path != ":memory:" and not pathlib.Path(path).exists():
+                os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))  # it will hold secrets
+            self._db = sqlite3.connect(path, timeout=wait, isolation_level=None, check_same_thread=False)
+            self._db.execute("PRAGMA journal_mode = WAL")
+            self._db.execute("PRAGMA synchronous = FULL")
+            self._db.execute("PRAGMA secure_delete = ON")  # what is forgotten is overwritten, too
+            self._db.execute("PRAGMA journal_size_limit = 67108864")
+        except (sqlite3.Error, OSError) as error:
+            raise Unavailable(f"sqlite store {path}: {error}") from error
+
+    def read(self, query: str, *parameters: Any) -> list[Row]:
+        """Rows."""
+        try:
+            return self._db.execute(query, parameters).fetchall()
+        except sqlite3.Error as error:
+            raise Unavailable(str(error)) from error
+
+    write = read
+
+    def take_turns(self) -> None:
+        """Every transaction of SQLite that writes does."""
+
+    @contextlib.contextmanager
+    def transaction(self) -> Iterator[None]:
+        """All or nothing."""
+        self.write("BEGIN IMMEDIATE")
+        try:
+            yield
+            self.write("COMMIT")
+        except BaseException:
+            if self._db.in_transaction:
+                with contextlib.suppress(sqlite3.Error):  # the first error is the one to tell of
+                    self._db.execute("ROLLBACK")
+            raise
+
+    @contextlib.contextmanager
+    def reading(self) -> Iterator[None]:
+        """All that is read belongs to one moment."""
+        self.read("BEGIN")
+        try:
+            self.read("SELECT seq FROM head")  # the moment is that of the first read
+            yield
+        finally:
+            with contextlib.suppress(sqlite3.Error):
+                self._db.execute("ROLLBACK")
+
+    def close(self) -> None:
+        """End the connection."""
+        self._db.close()
+
+
+class Postgres:
+    """A server for many workers and machines."""
+
+    kinds: dict[str, str] = {"BYTES": "BYTEA", "WHOLE": "BIGINT", "REAL": "DOUBLE PRECISION"}  # noqa: RUF012
+    tables_named = "SELECT 1 FROM pg_tables WHERE schemaname = current_schema() AND tablename = ?"
+
+    def __init__(self, url: str, wait: float = 10.0) -> None:
+        try:
+            import psycopg
+        except ImportError as error:
+            raise ValueError("a PostgreSQL store needs: pip install 'steadyrank[postgres]'") from error
+        self._error = psycopg.Error
+        try:
+            self._db = psycopg.connect(
+                url,
+                autocommit=True,
+                connect_timeout=max(int(wait), 2),
+                keepalives_idle=5,
+                keepalives_interval=2,
+                keepalives_count=3,
+                tcp_user_timeout=10_000,
+            )
+            self._db.execute("SET statement_timeout = 60000")
+            self._db.execute("SET synchronous_commit = on")
+        except psycopg.ProgrammingError:
+            raise ValueError("the address of the PostgreSQL store cannot be read") from None  # it may hold a password
+        except psycopg.Error as error:
+            raise Unavailable(f"postgresql store: {error}") from error
+
+    def read(self, query: str, *parameters: Any) -> list[Row]:
+        """Rows."""
+        try:
+            cursor = self._db.execute(query.replace("?", "%s").encode(), parameters, binary=True)
+            return cursor.fetchall() if cursor.description else []
+        except self._error as error:
+            raise Unavailable(str(error)) from error
+
+    write = read
+
+    def take_turns(self) -> None:
+        """A lock until the end of the transaction."""
+        self.write("SELECT pg_advisory_xact_lock(7305428)")
+
+    @contextlib.contextmanager
+    def transaction(self) -> Iterator[None]:
+        """All or nothing."""
+        try:
+            with self._db.transaction():
+                yield
+        except self._error as error:
+            raise Unavailable(str(error)) from error
+
+    @contextlib.contextmanager
+    def reading(self) -> Iterator[None]:
+        """All that is read belongs to one moment."""
+        with self.transaction():
+            self.read("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
+            yield
+
+    def close(self) -> None:
+        """End the connection."""
+        self._db.close()
+
+
+def parts(values: Sequence[Value]) -> Iterator[Sequence[Value]]:
+    """Values in parts that one statement can take."""
+    for start in range(0, len(values), _AT_ONCE):
+        yield values[start : start + _AT_ONCE]
+
+
+def insert(db: Database, table: str, rows: Sequence[Row], conflict: str = "") -> None:
+    """Add rows, many in a statement: between statements a thread that writes lets the others go first."""
+    for part in parts(rows):
+        places = "(" + ", ".join("?" * len(part[0])) + ")"
+        values = [value for row in part for value in row]
+        db.write(f"INSERT INTO {table} VALUES {', '.join([places] * len(part))} {conflict}", *values)
+
+
+def connect(url: str) -> Database:
+    """The database of `sqlite:///PATH` or `postgresql://...`."""
+    if url.startswith("sqlite:///"):
+        path = url.removeprefix("sqlite:///")
+        if not path:
+            raise ValueError(f"the store {url!r} names no file: sqlite:///PATH")
+        if path != ":memory:" and not pathlib.Path(path).absolute().parent.is_dir():
+            raise ValueError(f"the store {url!r} is in a folder that does not exist")
+        return Sqlite(path)
+    if url.startswith(("postgresql://", "postgres://")):
+        return Postgres(url)
+    raise ValueError("a store is sqlite:///PATH or postgresql://...")  # what it is instead may hold a password

@@ -1,0 +1,294 @@
+"""A store in SQLite or PostgreSQL: one definition of its tables and statements for both."""
+
+import contextlib
+import itertools
+import secrets
+from collections.abc import Callable, Iterator, Sequence
+
+from .client_numbers import forget, number_clients
+from .sql import Database, connect, insert
+from .store import BoardStore, Key, LogEntry, NewEntry
+
+FORMAT = 3
+_SLICE = 20_000  # events deleted at a time
+_CLIENTS_AT_ONCE = 1_000  # forgotten by one event: applying it must not take long
+
+# Which number a client has on a board: `hash` is a keyed one of its name, `at` when it was last seen. Nothing else in
+# the store, and no event, leads from a client to a number or back.
+_CLIENTS = """
+CREATE TABLE clients (board WHOLE NOT NULL, hash WHOLE NOT NULL, number WHOLE NOT NULL, visits WHOLE NOT NULL,
+    at REAL NOT NULL, PRIMARY KEY (board, hash));
+CREATE INDEX clients_by_time ON clients (board, at)
+"""
+# Of a board: `edge`: up to which event its log became a snapshot. `clients`: how many numbers clients were given.
+# `forgot`: clients were forgotten at this time; what they did before it and is not written yet is nobody's.
+_TABLES = f"""
+CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL);
+CREATE TABLE head (one WHOLE PRIMARY KEY CHECK (one = 1), seq WHOLE NOT NULL);
+CREATE TABLE boards (id WHOLE PRIMARY KEY, name TEXT NOT NULL UNIQUE, secret BYTES NOT NULL,
+    edge WHOLE NOT NULL DEFAULT 0, clients WHOLE NOT NULL DEFAULT 0, forgot REAL NOT NULL DEFAULT 0);
+CREATE TABLE events (seq WHOLE PRIMARY KEY, board WHOLE NOT NULL, at REAL NOT NULL, body BYTES NOT NULL);
+CREATE INDEX events_by_board ON events (board, seq);
+CREATE TABLE snapshots (board WHOLE NOT NULL, seq WHOLE NOT NULL, body BYTES NOT NULL, PRIMARY KEY (board, seq));
+CREATE TABLE keys (id TEXT PRIMARY KEY, hash BYTES NOT NULL, scopes TEXT NOT NULL, board TEXT,
+    created REAL NOT NULL, revoked REAL);
+{_CLIENTS.strip()};
+INSERT INTO head VALUES (1, 0)
+"""
+_UPGRADES = {  # from this format to the next
+    1: "ALTER TABLE boards ADD COLUMN edge WHOLE NOT NULL DEFAULT 0",
+    2: f"""
+DROP TABLE IF EXISTS clients;
+{_CLIENTS.strip()};
+ALTER TABLE boards ADD COLUMN clients WHOLE NOT NULL DEFAULT 0;
+ALTER TABLE boards ADD COLUMN forgot REAL NOT NULL DEFAULT 0
+""",
+}
+
+
+class SqlStore:
+    """A `BoardStore`; makes its tables, or brings those of an older version up to date.
+
+    Whatever writes events changes the row of `head` first, which locks it until the end of the transaction: so
+    writers take turns, and numbers are given out in the order in which transactions end.
+    """
+
+    def __init__(self, url: str) -> None:
+        self._db: Database = connect(url)
+        try:
+            self._prepare()
+        except BaseException:
+            self._db.close()
+            raise
+
+    def _run(self, script: str) -> None:
+        for kind, name in self._db.kinds.items():
+            script = script.replace(kind, name)
+        for statement in script.split(";"):
+            self._db.write(statement)
+
+    def _prepare(self) -> None:
+        format_ = self._format()
+        if format_ == FORMAT:
+            return
+        with self._db.transaction():
+            self._db.take_turns()
+            format_ = self._format()
+            if format_ is None:
+                self._run(_TABLES)
+                self._db.write("INSERT INTO meta VALUES ('format', ?)", str(FORMAT))
+                return
+            if format_ > FORMAT:
+                raise ValueError(f"the store has format {format_}, this version knows {FORMAT}: upgrade steadyrank")
+            for old in range(format_, FORMAT):
+                self._run(_UPGRADES[old])
+            self._db.write("UPDATE meta SET value = ? WHERE name = 'format'", str(FORMAT))
+
+    def _format(self) -> int | None:
+        if not self._db.read(self._db.tables_named, "meta"):
+            return None
+        return int(self._db.read("SELECT value FROM meta WHERE name = 'format'")[0][0])
+
+    def close(self) -> None:
+        self._db.close()
+
+    def reading(self) -> contextlib.AbstractContextManager[None]:
+        return self._db.reading()
+
+    def head(self) -> int:
+        return int(self._db.read("SELECT seq FROM head")[0][0])
+
+    def append(self, rows: Sequence[NewEntry], at: float) -> tuple[int, list[int]]:
+        with self._db.transaction():
+            last = int(self._db.write("UPDATE head SET seq = seq + ? RETURNING seq", len(rows))[0][0])
+            first = last - len(rows) + 1
+            numbers = number_clients(self._db, rows, at)
+            bodies = (row.body(n) if callable(row.body) else row.body for row, n in zip(rows, numbers, strict=True))
+            events = zip(range(first, last + 1), (row.board for row in rows), itertools.repeat(at), bodies)
+            insert(self._db, "events", list(events))
+        return first, numbers
+
+    def append_if(self, board: int, edge: int, event: bytes, at: float) -> bool:
+        with self._db.transaction():
+            seq = int(self._db.write("UPDATE head SET seq = seq + 0 RETURNING seq")[0][0]) + 1  # locks it
+            if not self._db.read("SELECT 1 FROM boards WHERE id = ? AND edge = ?", board, edge):
+                return False
+            self._db.write("UPDATE head SET seq = ?", seq)
+            self._db.write("INSERT INTO events VALUES (?, ?, ?, ?)", seq, board, at, event)
+        return True
+
+    def entries(self, after: int, upto: int, board: int | None = None, most: int = 10_000) -> Iterator[LogEntry]:
+        only = "" if board is None else f"AND board = {board:d} "
+        while after < upto:
+            rows = self._db.read(
+                "SELECT seq, board, at, body FROM events "
+                f"WHERE seq > ? AND seq <= ? {only}ORDER BY seq LIMIT {most:d}",
+                after,
+                upto,
+            )
+            for row in rows:
+                yield LogEntry(*row)
+            if len(rows) < most:
+                return
+            after = rows[-1][0]
+
+    def shortened(self, board: int) -> int:
+        rows = self._db.read("SELECT edge FROM boards WHERE id = ?", board)
+        return int(rows[0][0]) if rows else 0
+
+    def edges(self) -> dict[int, int]:
+        return {row[0]: row[1] for row in self._db.read("SELECT id, edge FROM boards")}
+
+    def cut_after(self, seq: int) -> bool:
+        return bool(self._db.read("SELECT 1 FROM boards WHERE edge > ?", seq))
+
+    def boards(self) -> dict[int, tuple[str, bytes]]:
+        return {row[0]: (row[1], bytes(row[2])) for row in self._db.read("SELECT id, name, secret FROM boards")}
+
+    def create(self, name: str, event: bytes, at: float) -> int | None:
+        with self._db.transaction():
+            seq = int(self._db.write("UPDATE head SET seq = seq + 0 RETURNING seq")[0][0]) + 1  # locks it
+            if self._db.read("SELECT 1 FROM boards WHERE name = ?", name):
+                return None
+            self._db.write("UPDATE head SET seq = ?", seq)
+            self._db.write(
+                "INSERT INTO boards (id, name, secret) VALUES (?, ?, ?)", seq, name, secrets.token_bytes(32)
+            )
+            self._db.write("INSERT INTO events VALUES (?, ?, ?, ?)", seq, seq, at, event)
+        return seq
+
+    def bring_in(
+        self, name: str, secret: bytes | None, base: bytes | None, rows: Sequence[tuple[float, bytes]], clients: int
+    ) -> int:
+        with self._db.transaction():
+            extra = 0 if base is None else 1  # the snapshot stands for the beginning
+            last = int(self._db.write("UPDATE head SET seq = seq + ? RETURNING seq", len(rows) + extra)[0][0])
+            number = last - len(rows) - extra + 1
+            row = number, name, secret or secrets.token_bytes(32), 0 if base is None else number, clients
+            self._db.write("INSERT INTO boards (id, name, secret, edge, clients) VALUES (?, ?, ?, ?, ?)", *row)
+            if base is not None:
+                self._db.write("INSERT INTO snapshots VALUES (?, ?, ?)", number, number, base)
+            events = [(number + extra + i, number, at, body) for i, (at, body) in enumerate(rows)]
+            insert(self._db, "events", events)
+        return number
+
+    def delete(self, board: int, event: bytes, at: float) -> int:
+        with self._db.transaction():
+            seq = int(self._db.write("UPDATE head SET seq = seq + 1 RETURNING seq")[0][0])
+            self._db.write("DELETE FROM boards WHERE id = ?", board)
+            self._db.write("INSERT INTO events VALUES (?, ?, ?, ?)", seq, board, at, event)
+        return seq
+
+    def wipe(self, board: int, seq: int) -> None:
+        self._cut(board, seq - 1)
+        for table in ("snapshots", "clients"):
+            with self._db.transaction():
+                self._db.write(f"DELETE FROM {table} WHERE board = ?", board)
+
+    def snapshots(self, board: int) -> list[int]:
+        return [row[0] for row in self._db.read("SELECT seq FROM snapshots WHERE board = ? ORDER BY seq DESC", board)]
+
+    def snapshot(self, board: int, seq: int) -> bytes | None:
+        rows = self._db.read("SELECT body FROM snapshots WHERE board = ? AND seq = ?", board, seq)
+        return bytes(rows[0][0]) if rows else None
+
+    def save(self, board: int, seq: int, body: bytes, keep: int = 2) -> bytes:
+        with self._db.transaction():
+            if not self._db.read("SELECT 1 FROM boards WHERE id = ?", board):
+                return body  # deleted meanwhile
+            self._db.write("INSERT INTO snapshots VALUES (?, ?, ?) ON CONFLICT DO NOTHING", board, seq, body)
+            for old in self.snapshots(board)[keep:-1]:
+                self._db.write("DELETE FROM snapshots WHERE board = ? AND seq = ?", board, old)
+        return self.snapshot(board, seq) or body
+
+    def replace(self, board: int, seq: int, body: bytes) -> None:
+        with self._db.transaction():
+            self._db.write("UPDATE snapshots SET body = ? WHERE board = ? AND seq = ?", body, board, seq)
+
+    def edge(self, board: int, before: float, most: int) -> int:
+        old = "SELECT COALESCE(MAX(seq), 0) FROM events WHERE board = ? AND at < ?"
+        far = f"SELECT seq FROM events WHERE board = ? ORDER BY seq DESC LIMIT 1 OFFSET {most:d}"
+        return max([0, *(int(row[0]) for row in self._db.read(old, board, before) + self._db.read(far, board))])
+
+    def forget(self, board: int, since: int, edge: int, body: bytes, holds: Callable[[], bool]) -> int:
+        put = "INSERT INTO snapshots VALUES (?, ?, ?) ON CONFLICT (board, seq) DO UPDATE SET body = excluded.body"
+        with self._db.transaction():
+            self._db.write("UPDATE head SET seq = seq + 0")  # locks it
+            moved = holds() and self._db.write(
+                "UPDATE boards SET edge = ? WHERE id = ? AND edge = ? RETURNING id", edge, board, since
+            )
+            if not moved:
+                return 0
+            self._db.write(put, board, edge, body)
+            self._db.write("DELETE FROM snapshots WHERE board = ? AND seq < ?", board, edge)
+        return self._cut(board, edge)
+
+    def _cut(self, board: int, edge: int) -> int:
+        """Delete the events of a board up to an edge, in slices of which none takes long; how many."""
+        gone = 0
+        for last in self._steps(board, edge):
+            with self._db.transaction():
+                gone += len(
+                    self._db.write("DELETE FROM events WHERE board = ? AND seq <= ? RETURNING 1", board, last)
+                )
+        return gone
+
+    def _steps(self, board: int, edge: int) -> Iterator[int]:
+        """Every so manieth event of a board up to an edge, and the edge."""
+        while rows := self._db.read(
+            f"SELECT seq FROM events WHERE board = ? AND seq <= ? ORDER BY seq LIMIT 1 OFFSET {_SLICE:d}", board, edge
+        ):
+            yield int(rows[0][0])
+        yield edge
+
+    def sweep(self, before: float) -> None:
+        with self._db.transaction():
+            self._db.write("DELETE FROM events WHERE at < ? AND board NOT IN (SELECT id FROM boards)", before)
+            for table in ("snapshots", "clients"):
+                self._db.write(f"DELETE FROM {table} WHERE board NOT IN (SELECT id FROM boards)")
+
+    def api_keys(self) -> list[Key]:
+        rows = self._db.read("SELECT id, hash, scopes, board, created, revoked FROM keys ORDER BY created, id")
+        return [Key(row[0], bytes(row[1]), *row[2:]) for row in rows]
+
+    def add_key(self, key: Key) -> None:
+        with self._db.transaction():
+            self._db.write("INSERT INTO keys VALUES (?, ?, ?, ?, ?, ?)", *key)
+
+    def revoke(self, key: str, at: float) -> bool:
+        with self._db.transaction():
+            return bool(
+                self._db.write("UPDATE keys SET revoked = ? WHERE id = ? AND revoked IS NULL RETURNING id", at, key)
+            )
+
+    def clients(self, board: int) -> int:
+        rows = self._db.read("SELECT clients FROM boards WHERE id = ?", board)
+        return int(rows[0][0]) if rows else 0
+
+    def forget_client(self, board: int, client: int, at: float, event: Callable[[list[int]], bytes]) -> int:
+        with self._db.transaction():
+            self._db.write("UPDATE head SET seq = seq + 0")  # locks it
+            gone = forget(self._db, board, [client], at)
+            self._write_forgotten(board, gone, at, event)
+        return sum(visits for _, visits in gone)
+
+    def forget_clients(self, board: int, before: float, at: float, event: Callable[[list[int]], bytes]) -> None:
+        old = f"SELECT hash FROM clients WHERE board = ? AND at < ? LIMIT {_CLIENTS_AT_ONCE:d}"
+        while self._db.read(old, board, before):
+            with self._db.transaction():
+                self._db.write("UPDATE head SET seq = seq + 0")  # locks it
+                hashes = [row[0] for row in self._db.read(old, board, before)]
+                self._write_forgotten(board, forget(self._db, board, hashes, before), at, event)
+
+    def _write_forgotten(
+        self, board: int, gone: Sequence[tuple[int, int]], at: float, event: Callable[[list[int]], bytes]
+    ) -> None:
+        if gone and self._db.read("SELECT 1 FROM boards WHERE id = ?", board):
+            seq = int(self._db.write("UPDATE head SET seq = seq + 1 RETURNING seq")[0][0])
+            numbers = sorted(number for number, _ in gone)
+            self._db.write("INSERT INTO events VALUES (?, ?, ?, ?)", seq, board, at, event(numbers))
+
+
+def open_store(url: str) -> BoardStore:
+    """The store of `sqlite:///PATH` or `postgresql://...`; its tables are made, or brought up to date."""
+    return SqlStore(url)

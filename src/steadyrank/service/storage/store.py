@@ -1,0 +1,143 @@
+"""What is on the disk, whatever keeps it: the log of events, snapshots, boards, API keys and clients."""
+
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple, Protocol
+
+
+class Unavailable(Exception):
+    """The store cannot be reached or cannot write now. Nothing that was acknowledged is lost; try again later."""
+
+
+class LogEntry(NamedTuple):
+    """A row of the log."""
+
+    seq: int
+    board: int
+    at: float  # seconds since 1970, for people and retention; no fold reads it
+    body: bytes
+
+
+class Sender(NamedTuple):
+    """The client of an event that is to be written."""
+
+    hash: int  # 63 bits of a keyed hash of its name
+    since: float  # when it came; seconds since 1970
+    visits: int = 1  # 0: an answer, which is no visit of its own
+
+
+class NewEntry(NamedTuple):
+    """An event to be written; of one with a sender, what makes it of the number that the client has on its board."""
+
+    board: int
+    body: bytes | Callable[[int], bytes]
+    sender: Sender | None = None
+
+
+class Key(NamedTuple):
+    """An API key as it is stored: only a hash of it."""
+
+    id: str
+    hash: bytes
+    scopes: str
+    board: str | None
+    created: float
+    revoked: float | None
+
+
+class BoardStore(Protocol):
+    """A connection to a store, used by one thread at a time; what fails is `Unavailable`."""
+
+    def reading(self) -> contextlib.AbstractContextManager[None]:
+        """All that is read inside belongs to one moment."""
+
+    def close(self) -> None:
+        """End the connection."""
+
+    def head(self) -> int:
+        """The number of the latest event."""
+
+    def append(self, rows: Sequence[NewEntry], at: float) -> tuple[int, list[int]]:
+        """Write events in one go; the number of the first one, and of each its client's number, -1 without one.
+
+        On disk when it returns. Events are numbered in the order in which writes end: who has seen event n has seen
+        all before it. Clients of a board get 0, 1, 2, ... as they come; one that was forgotten gets a new number when
+        it comes again, and events from before that which were not written by then are nobody's.
+        """
+
+    def append_if(self, board: int, edge: int, event: bytes, at: float) -> bool:
+        """Write an event, unless the log of its board was shortened beyond this edge or is gone; whether it did."""
+
+    def entries(self, after: int, upto: int, board: int | None = None, most: int = 10_000) -> Iterator[LogEntry]:
+        """Events after one number and up to another, in order."""
+
+    def shortened(self, board: int) -> int:
+        """Up to which event the log of a board became a snapshot; 0 if it is whole."""
+
+    def edges(self) -> dict[int, int]:
+        """Up to which event the log of each board became a snapshot."""
+
+    def cut_after(self, seq: int) -> bool:
+        """Whether events after this one became a snapshot."""
+
+    def boards(self) -> dict[int, tuple[str, bytes]]:
+        """Name and secret of every board by its number."""
+
+    def create(self, name: str, event: bytes, at: float) -> int | None:
+        """A new board and its first event; its number, or None if the name is taken."""
+
+    def bring_in(
+        self, name: str, secret: bytes | None, base: bytes | None, rows: Sequence[tuple[float, bytes]], clients: int
+    ) -> int:
+        """A board from elsewhere, with its log or with a snapshot and what came after; its number.
+
+        `clients`: how many numbers were given to clients there; none of them is given to another one.
+        """
+
+    def delete(self, board: int, event: bytes, at: float) -> int:
+        """End a board; one event stays, for the other workers: its number, up to which `wipe` deletes the log."""
+
+    def wipe(self, board: int, seq: int) -> None:
+        """Delete the log before an event, the snapshots and clients of a board that was deleted."""
+
+    def snapshots(self, board: int) -> list[int]:
+        """Up to which event each snapshot of a board goes, the latest first."""
+
+    def snapshot(self, board: int, seq: int) -> bytes | None:
+        """A snapshot."""
+
+    def save(self, board: int, seq: int, body: bytes, keep: int = 2) -> bytes:
+        """Keep a snapshot, and of older ones the latest and the oldest; what is kept, the first one of this event."""
+
+    def replace(self, board: int, seq: int, body: bytes) -> None:
+        """Put a snapshot in the place of one that cannot be read."""
+
+    def edge(self, board: int, before: float, most: int) -> int:
+        """The latest event that is older than a time, or has `most` others of its board after it; 0 if none is."""
+
+    def forget(self, board: int, since: int, edge: int, body: bytes, holds: Callable[[], bool]) -> int:
+        """Put a snapshot in place of the events up to an edge; how many those were.
+
+        0 if another was faster, or if what the snapshot was made by no longer `holds`; nothing is written meanwhile.
+        """
+
+    def sweep(self, before: float) -> None:
+        """Delete what is left of boards that were deleted before a time."""
+
+    def api_keys(self) -> list[Key]:
+        """Every API key, revoked ones too."""
+
+    def add_key(self, key: Key) -> None:
+        """Keep an API key."""
+
+    def revoke(self, key: str, at: float) -> bool:
+        """End an API key; whether there was one that worked."""
+
+    def clients(self, board: int) -> int:
+        """How many numbers were given to clients of a board so far."""
+
+    def forget_client(self, board: int, client: int, at: float, event: Callable[[list[int]], bytes]) -> int:
+        """Delete which number a client has; how many visits it had. The event of its number is written with it."""
+
+    def forget_clients(self, board: int, before: float, at: float, event: Callable[[list[int]], bytes]) -> None:
+        """Delete which numbers clients have that were last seen before a time; with events of these numbers."""

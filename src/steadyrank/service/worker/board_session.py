@@ -1,0 +1,101 @@
+"""A board as a worker holds it: its keys, its clocks and its limits beside what the log says."""
+
+import asyncio
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from ...contract import ANYONE
+from ...live.delay_queue import DelayQueue
+from ...refusals import Refused
+from ..board import events
+from ..board.board import Board
+from ..board.events import AnyEvent
+from .impression_ids import Signer
+from .log_writer import Line
+
+_MOST_CLIENTS = 100_000
+_AT_ONCE = 2_000  # impressions settled or expired by one event: applying it must not take long
+
+
+class Edge(NamedTuple):
+    """Where the log of a board begins; what was before it is in a snapshot."""
+
+    seq: int  # the last event that is no longer kept, 0 if all are
+    events: int  # how many are no longer kept
+    first_round: int  # the first one that may be labelled: no feedback of it, or of a later one, is in the snapshot
+
+
+class BoardSession:
+    """A board, and what is not in the log: nothing of it decides what is learnt."""
+
+    def __init__(self, number: int, name: str, secret: bytes, board: Board) -> None:
+        self.number, self.name, self.board = number, name, board
+        self.signer, self._hasher = Signer(secret, "impression"), Signer(secret, "client")
+        self.round = 0  # latest round given out here
+        self.applied = number
+        self.edge = Edge(0, 0, 1)  # as of about a second ago
+        self.refolding: asyncio.Task[Any] | None = None
+        self._delays: dict[str, DelayQueue] = {}
+        self._due: dict[str, int] = {}
+        self._minute = 0
+        self._counts: dict[int, int] = {}
+        self._clients: dict[int, int] = {}  # numbers of clients by hash, as far as this worker has written them
+
+    def due(self, now: float) -> Iterator[AnyEvent]:
+        """Events that say which impressions are settled or over; delays count from when this worker saw them."""
+        impressions, config = self.board.impressions, self.board.config
+        for kind, delay, upto in (
+            ("over", config.lifetime, impressions.over),
+            ("settled", self.board.settle, impressions.settled),
+        ):
+            queue = self._delays.get(kind)
+            if queue is None or queue.delay != delay:
+                queue = self._delays[kind] = DelayQueue(delay)
+            number = self._due[kind] = max(queue.due(now), self._due.get(kind, 0))
+            if not queue.moments or queue.moments[-1][1] < impressions.last:
+                queue.note(now, impressions.last)
+            if number > upto and kind == "over":
+                yield events.Expired(min(number, upto + _AT_ONCE))
+            elif number > upto and 0 < delay < config.lifetime:
+                yield events.Settled(min(number, upto + _AT_ONCE))
+
+    def hash_client(self, client: str) -> int:
+        """63 bits that stand for a client on this board and mean nothing elsewhere; never 0."""
+        return int.from_bytes(self._hasher.sign(client.encode())[:8], "little") >> 1 or 1
+
+    def client_number(self, client: int) -> int:
+        """The number of a client by its hash, as far as it is known here; the store decides which one is logged."""
+        return self._clients.get(client, ANYONE)
+
+    def learn_clients(self, line: Line) -> None:
+        """Keep in mind which number a client got, and which numbers mean nobody from here on, in log order."""
+        if line.client and isinstance(line.event, events.ListShown | events.Answered):
+            if len(self._clients) >= _MOST_CLIENTS:
+                self._clients.clear()
+            if line.event.client != ANYONE:
+                self._clients[line.client] = line.event.client
+        elif isinstance(line.event, events.Forgotten):
+            gone = set(line.event.clients)
+            self._clients = {client: number for client, number in self._clients.items() if number not in gone}
+
+    def forget_client(self, client: int) -> None:
+        """Keep nothing of a client in memory either."""
+        self._counts.pop(client, None)
+        self._clients.pop(client, None)
+
+    def count_client(self, client: int, now: float) -> None:
+        """Refuse more answers of a client in a minute than the board allows."""
+        minute = int(now // 60)
+        if minute != self._minute or len(self._counts) > _MOST_CLIENTS:
+            self._minute, self._counts = minute, {}
+        self._counts[client] = self._counts.get(client, 0) + 1
+        if self._counts[client] > self.board.config.client_minute:
+            raise Refused(429, f"more than {self.board.config.client_minute} answers of this client in a minute")
+
+
+def begin(number: int, name: str, secret: bytes, event: events.Created) -> BoardSession | Exception:
+    """A new board, or why there is none: that is raised when the event's turn comes."""
+    try:
+        return BoardSession(number, name, secret, Board(event.config, event.items))
+    except Exception as error:
+        return error

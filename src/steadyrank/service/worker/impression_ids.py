@@ -1,0 +1,86 @@
+"""Impression ids: signed, so that they need no look-up and cannot be made up."""
+
+import binascii
+import functools
+import hashlib
+import hmac
+import struct
+from typing import NamedTuple
+
+from ...refusals import Refused
+
+_HEAD = struct.Struct("<BQQQIdQHB")
+_NOTE = struct.Struct("<Hd")
+_SEAL = 16  # bytes of HMAC-SHA256: 128 bits
+_VERSION = 1
+_URL, _PLAIN = bytes.maketrans(b"+/", b"-_"), bytes.maketrans(b"-_", b"+/")
+
+
+class ImpressionId(NamedTuple):
+    """What an impression id says: everything that an answer needs."""
+
+    key: int  # of the impression: 63 bits from a worker's random start, not 0
+    round: int
+    base: int  # the latest impression that the worker knew of
+    generation: int  # of the learner that wrote the note
+    expires: float  # seconds since 1970
+    client: int  # 63 bits of a keyed hash, 0 without a client
+    ranking: list[int]  # slots of items
+    note: list[tuple[int, float]]
+
+
+class Signer:
+    """HMAC-SHA256 with a key of its own for each purpose, prepared once.
+
+    `hmac.digest` lets other threads run for every call, and would wait for the one that writes the log.
+    """
+
+    def __init__(self, secret: bytes, purpose: str) -> None:
+        key = hmac.digest(secret, purpose.encode(), "sha256").ljust(64, b"\0")
+        self._inner = hashlib.sha256(bytes(byte ^ 0x36 for byte in key))
+        self._outer = hashlib.sha256(bytes(byte ^ 0x5C for byte in key))
+
+    def sign(self, content: bytes) -> bytes:
+        """The signature of some content, 32 bytes (RFC 2104)."""
+        inner, outer = self._inner.copy(), self._outer.copy()
+        inner.update(content)
+        outer.update(inner.digest())
+        return outer.digest()
+
+
+def seal(shown: ImpressionId, signer: Signer) -> str:
+    """An impression id as text for a URL, signed."""
+    *head, ranking, note = shown
+    body = _shape(len(ranking)).pack(_VERSION, *head, len(ranking), len(note), *ranking)
+    for place, value in note:
+        body += _NOTE.pack(place, value)
+    return binascii.b2a_base64(body + signer.sign(body)[:_SEAL], newline=False).translate(_URL, b"=").decode()
+
+
+@functools.lru_cache(1_000)
+def _slots(size: int) -> struct.Struct:
+    return struct.Struct(f"<{size}I")
+
+
+@functools.lru_cache(1_000)
+def _shape(size: int) -> struct.Struct:
+    return struct.Struct(f"{_HEAD.format}{size}I")
+
+
+def open_sealed(text: str, signer: Signer) -> ImpressionId:
+    """What a text says that was sealed by this signer; anything else is refused."""
+    try:
+        padded = text.encode("ascii").translate(_PLAIN, b"+/=") + b"=" * (-len(text) % 4)
+        raw = binascii.a2b_base64(padded, strict_mode=True)
+    except (binascii.Error, ValueError):
+        raise Refused(403, "the impression id is not one of this board") from None
+    body, mark = raw[:-_SEAL], raw[-_SEAL:]
+    if len(raw) <= _SEAL or not hmac.compare_digest(signer.sign(body)[:_SEAL], mark):
+        raise Refused(403, "the impression id is not one of this board")
+    version, key_, round_, base, generation, expires, client, size, notes = _HEAD.unpack_from(body)
+    if version != _VERSION:
+        raise Refused(410, f"the impression id has format {version}, this server knows {_VERSION}")
+    ranking = list(_slots(size).unpack_from(body, _HEAD.size))
+    start = _HEAD.size + 4 * size
+    note = [_NOTE.unpack_from(body, start + i * _NOTE.size) for i in range(notes)] if notes else []
+    return ImpressionId(key_, round_, base, generation, expires, client, ranking, note)

@@ -1,0 +1,261 @@
+"""The thread that writes the log: many events in one commit, and what other workers wrote in between."""
+
+import asyncio
+import collections
+import logging
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, Protocol, TypeAlias
+
+from ..board.events import AnyEvent, Created, decode, encode, of_client
+from ..storage import BoardStore, NewEntry, Sender, Unavailable, open_store
+
+GATHER = 0.001  # seconds from the first event to be written until the commit begins: more of them share it
+POLL = 0.025  # seconds between looks for events of other workers
+MOST_AT_ONCE = 5_000  # events in a commit
+MOST_READ = 10_000  # events of others handed over at a time, and not applied yet: after an import there may be many
+MOST_BEHIND = 200_000  # events that may wait while the store is away
+PATIENCE = 15.0  # seconds after which who waits is told that the store is away, and the thread is taken for stuck
+
+log = logging.getLogger("steadyrank.service")
+
+Chore: TypeAlias = tuple[Callable[[BoardStore], Any], asyncio.Future[Any]]
+
+
+class Line(NamedTuple):
+    """An event in log order, and who waits for its outcome."""
+
+    seq: int
+    board: int
+    event: AnyEvent
+    waiting: asyncio.Future[str] | None
+    client: int = 0  # hash of the client, where this worker knows it
+
+
+class Pending(NamedTuple):
+    """An event to be written."""
+
+    board: int
+    event: AnyEvent
+    body: bytes  # without the number of the client, which is not known yet
+    waiting: asyncio.Future[str] | None
+    sender: Sender | None
+
+    def entry(self) -> NewEntry:
+        """What the store writes."""
+        if self.sender is None:
+            return NewEntry(self.board, self.body)
+        return NewEntry(self.board, lambda number: encode(of_client(self.event, number)), self.sender)
+
+    def line(self, seq: int, client: int) -> Line:
+        """What was written, by the number of its client."""
+        if self.sender is None:
+            return Line(seq, self.board, self.event, self.waiting)
+        return Line(seq, self.board, of_client(self.event, client), self.waiting, self.sender.hash)
+
+
+class Reader(Protocol):
+    """Who is told of the log, in the event loop's thread."""
+
+    def begin(self, number: int, name: str, secret: bytes, event: Created) -> Any:
+        """What `deliver` needs of a board that was created; called in the log writer's thread."""
+
+    def deliver(self, lines: Sequence[Line], made: dict[int, Any]) -> None:
+        """Events in log order, and what `begin` made of boards that were created."""
+
+    def cut_off(self) -> None:
+        """Events that were not read yet are gone: everything has to be read again."""
+
+    @property
+    def unapplied(self) -> int:
+        """Events delivered and not applied yet; read from the log writer's thread."""
+
+
+class LogWriter:
+    """Writes what is put into it and delivers the whole log from `seen` on, in order, in the event loop's thread.
+
+    An event that somebody waits for is acknowledged by its outcome, after it is on the disk and was applied. If the
+    store is away, those who wait are told so; events that nobody waits for are kept and written when it is back.
+    Whether a failed commit took place is unknown, so an event may come twice in the log: that does no harm.
+    """
+
+    def __init__(self, url: str, seen: int, reader: Reader, clock: Callable[[], float] = time.time) -> None:
+        self.url = url
+        self.seen = seen  # every event up to this number was handed over
+        self.commits = 0
+        self._reader = reader
+        self._clock = clock
+        self._working = True
+        self._beat = time.monotonic()
+        self._queue: collections.deque[Pending] = collections.deque()
+        self._own: collections.deque[list[Line]] = collections.deque()  # written, not handed over yet
+        self._waiting: collections.deque[tuple[float, asyncio.Future[str]]] = collections.deque()
+        self._chores: collections.deque[Chore] = collections.deque()
+        self._wake = threading.Event()
+        self._stop = False
+        self._loop = asyncio.get_running_loop()
+        self._thread = threading.Thread(target=self._run, name="log writer", daemon=True)
+        self._thread.start()
+
+    @property
+    def available(self) -> bool:
+        """Whether the store answers."""
+        return self._working and self._thread.is_alive() and time.monotonic() - self._beat < PATIENCE
+
+    @property
+    def behind(self) -> int:
+        """Events that wait to be written."""
+        return len(self._queue)
+
+    def put(
+        self, board: int, event: AnyEvent, wait: bool = False, sender: Sender | None = None
+    ) -> asyncio.Future[str] | None:
+        """Write an event soon, with the number of its sender; with `wait`, a future of its outcome."""
+        body = encode(event)
+        future = None
+        if wait:
+            future = self._loop.create_future()
+            self._waiting.append((time.monotonic() + PATIENCE, future))
+        self._queue.append(Pending(board, event, body, future, sender))
+        if (wait or len(self._queue) > MOST_AT_ONCE) and not self._wake.is_set():
+            self._wake.set()
+        return future
+
+    def do(self, chore: Callable[[BoardStore], Any]) -> asyncio.Future[Any]:
+        """Run something else with the thread's connection, after what was put before; a future of its result."""
+        future = self._loop.create_future()
+        self._waiting.append((time.monotonic() + PATIENCE, future))
+        self._chores.append((chore, future))
+        self._wake.set()
+        return future
+
+    def give_up(self) -> None:
+        """Tell those who have waited too long that the store is away; to be called now and then."""
+        now = time.monotonic()
+        while self._waiting and (self._waiting[0][1].done() or self._waiting[0][0] < now):
+            _settle(self._waiting.popleft()[1], None, Unavailable("the store takes too long"))
+
+    async def stop(self) -> None:
+        """Write what is left and end the thread."""
+        self._stop = True
+        self._wake.set()
+        await asyncio.to_thread(self._thread.join, 20.0)
+        while self._waiting:  # what a store that is away kept from being written
+            _settle(self._waiting.popleft()[1], None, Unavailable("the store is away"))
+
+    def _run(self) -> None:
+        store: BoardStore | None = None
+        pause = 0.1
+        while True:
+            if self._wake.wait(POLL) and not self._stop:
+                time.sleep(GATHER)
+            self._wake.clear()
+            self._beat = time.monotonic()
+            # chores are taken first: then the batch holds what was put before them
+            chores = [self._chores.popleft() for _ in range(len(self._chores))]
+            batch = [self._queue.popleft() for _ in range(min(len(self._queue), MOST_AT_ONCE))]
+            if self._queue:
+                self._wake.set()
+            try:
+                store = store or open_store(self.url)
+                if batch:
+                    first, clients = store.append([x.entry() for x in batch], self._clock())
+                    self.commits += 1
+                    self._own.append([x.line(first + i, clients[i]) for i, x in enumerate(batch)])
+                    batch = []
+                self._hand_over(store)
+                while chores:
+                    self._do(store, *chores.pop(0))
+                pause = 0.1
+            except Exception as error:
+                self._away(store, batch, chores, error)
+                store = None
+                time.sleep(pause)
+                pause = min(2 * pause, 2.0)
+            if self._stop and (not self._queue or store is None):
+                break
+        if store is not None:
+            store.close()
+
+    def _hand_over(self, store: BoardStore) -> None:
+        """Deliver the log up to its head, as of now; own events need not be read."""
+        head = self._own[-1][-1].seq if self._own else store.head()
+        lines: list[Line] = []
+        at = self.seen
+        foreign = head - at - sum(map(len, self._own))
+        if foreign and store.cut_after(at):
+            self._loop.call_soon_threadsafe(self._reader.cut_off)
+            raise Unavailable("events are gone that this worker has not read")
+        until = self._own[0][0].seq - 1 if self._own else head
+        if until - at > MOST_READ:  # much to catch up with: a part of it now, soon the next
+            self._wait_for_reader()
+            self._tell(store, self._read(store, at, at + MOST_READ), at + MOST_READ)
+            self._wake.set()
+            return
+        for batch in self._own:
+            lines += self._read(store, at, batch[0].seq - 1)
+            lines += batch
+            at = batch[-1].seq
+        lines += self._read(store, at, head)
+        self._tell(store, lines, head)
+        self._own.clear()
+
+    def _wait_for_reader(self) -> None:
+        while self._reader.unapplied > MOST_READ and not self._stop:
+            self._beat = time.monotonic()
+            time.sleep(GATHER)
+
+    def _tell(self, store: BoardStore, lines: Sequence[Line], upto: int) -> None:
+        """Deliver all events up to a number. Whatever fails does so before anything is taken for handed over."""
+        created = {line.board: line.event for line in lines if isinstance(line.event, Created)}
+        names = store.boards() if created else {}
+        made = {n: self._reader.begin(n, *names[n], event) for n, event in created.items() if n in names}
+        if not self._working:
+            log.info("store back", extra={"fields": {"behind": self.behind}})
+        self._working, self.seen = True, upto
+        if lines:
+            self._loop.call_soon_threadsafe(self._reader.deliver, lines, made)
+
+    def _read(self, store: BoardStore, after: int, upto: int) -> list[Line]:
+        return [Line(x.seq, x.board, decode(x.body), None) for x in store.entries(after, upto)]
+
+    def _do(self, store: BoardStore, chore: Callable[[BoardStore], Any], future: asyncio.Future[Any]) -> None:
+        try:
+            result, failure = chore(store), None
+        except Exception as error:  # handed to who asked
+            result, failure = None, error
+        self._loop.call_soon_threadsafe(_settle, future, result, failure)
+        if isinstance(failure, Unavailable):
+            raise failure
+        self._wake.set()  # it may have written events
+
+    def _away(
+        self, store: BoardStore | None, batch: Sequence[Pending], chores: Sequence[Chore], error: Exception
+    ) -> None:
+        if self._working:
+            log.error("store away", extra={"fields": {"why": f"{type(error).__name__}: {error}"}})
+        self._working = False
+        why = Unavailable("the store is away")
+        for pending in reversed(batch):
+            if pending.waiting is None and len(self._queue) < MOST_BEHIND:
+                self._queue.appendleft(pending)
+        told = [x.waiting for x in batch] + [x.waiting for own in self._own for x in own] + [f for _, f in chores]
+        for future in told:
+            if future is not None:
+                self._loop.call_soon_threadsafe(_settle, future, None, why)
+        if store is not None:
+            try:
+                store.close()
+            except Exception as failure:  # a broken connection cannot always be closed
+                log.debug("closing the store", extra={"fields": {"why": str(failure)}})
+
+
+def _settle(future: asyncio.Future[Any], result: Any, failure: BaseException | None) -> None:
+    if future.done():
+        return  # who waited has gone
+    if failure is None:
+        future.set_result(result)
+    else:
+        future.set_exception(failure)
+        future.exception()  # whoever waited may have gone: no warning then

@@ -1,0 +1,102 @@
+"""Changes of a board's settings and labels: those that change what was learnt fold its log again."""
+
+import asyncio
+
+from ...refusals import Refused
+from ..board import events
+from ..board.config import Setting
+from ..board.events import AnyEvent
+from ..board.labels import WORDS, Label
+from ..storage import BoardStore
+from .board_session import BoardSession, Edge
+from .recovery import read_edge
+from .worker import Worker
+
+
+async def configure(worker: Worker, session: BoardSession, changes: dict[str, Setting]) -> None:
+    """Change some of a board's settings; if that changes what is learnt, fold its log again and wait for it."""
+    config = await asyncio.to_thread(session.board.after, changes)  # refuses what is wrong, and compiles the learner
+    if config.learning() != session.board.latest.learning():
+        edge = await _write(worker, session, events.Configured(changes), 0)
+        if edge is not None:
+            raise Refused(
+                409,
+                "the beginning of the board's log is no longer kept, so another learner cannot be told of it: "
+                "make a new board",
+            )
+        await asyncio.to_thread(session.board.after, changes)  # in log order they may not go together with another's
+    elif config != session.board.latest:
+        await worker.write(session, events.Configured(changes))
+    if session.refolding is not None:
+        await asyncio.shield(session.refolding)
+
+
+async def label(worker: Worker, session: BoardSession, start: int, end: int, word: str) -> Label:
+    """Label the feedback of the rounds from `start` to `end`; the log is folded again meanwhile."""
+    if word not in WORDS:
+        raise Refused(422, f"label must be {' or '.join(WORDS)}, not {word!r:.80}")
+    await worker.catch_up()
+    rounds = session.board.impressions.rounds
+    if not 1 <= start <= rounds:
+        raise Refused(422, f"start must be a round from 1 to the latest, {rounds}, not {start}")
+    if not start <= end <= rounds:
+        raise Refused(422, f"end must be a round from start, {start}, to the latest, {rounds}, not {end}")
+    key, labels = worker.next_key(), session.board.labels
+    number = labels.after(key, start, end, word)  # refuses one too many
+    if number > labels.count:
+        edge = await _write(worker, session, events.Labelled(key, start, end, word), start)
+        if edge is not None:
+            raise _kept_no_longer(edge, f"{start} to {end}")
+        number = session.board.labels.numbers.get(key, 0)
+    if not number or session.number not in worker.numbers:
+        raise Refused(409, "the board was deleted, or labelled by others, at the same moment: look again")
+    return Label(number, start, end, word)
+
+
+async def unlabel(worker: Worker, session: BoardSession, number: int) -> None:
+    """Take a label back; one that was taken back before stays so."""
+    await worker.catch_up()
+    labels = session.board.labels
+    if not 1 <= number <= labels.count:
+        raise Refused(404, f"no label {number}")
+    found = labels.labels.get(number)
+    if found is None:
+        return
+    edge = await _write(worker, session, events.Unlabelled(number), found.start)
+    if edge is not None:
+        raise _kept_no_longer(edge, f"{found.start} to {found.end}")
+
+
+def _kept_no_longer(edge: Edge, rounds: str) -> Refused:
+    return Refused(
+        409,
+        f"the beginning of the board's log is no longer kept, so rounds {rounds} cannot be judged otherwise: "
+        f"the first round that can be is {edge.first_round}",
+    )
+
+
+async def _write(worker: Worker, session: BoardSession, event: AnyEvent, start: int) -> Edge | None:
+    """Write and apply an event that changes what was learnt from a round on, 0: of everything.
+
+    Where the log was shortened beyond that round, it is not written, and the edge is the answer. Looking and writing
+    are one transaction: the log cannot be shortened in between.
+    """
+    body = events.encode(event)
+
+    def write(store: BoardStore) -> Edge | None:
+        while True:
+            edge = (
+                session.edge
+                if store.shortened(session.number) == session.edge.seq
+                else read_edge(store, session.number)
+            )
+            if edge.seq and start < edge.first_round:
+                return edge
+            if store.append_if(session.number, edge.seq, body, worker.clock()):
+                return None
+            if session.number not in store.edges():
+                raise Refused(404, "the board was deleted")
+
+    edge: Edge | None = await worker.log_writer.do(write)
+    await worker.catch_up()
+    return edge

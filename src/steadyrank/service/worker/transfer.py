@@ -1,0 +1,178 @@
+"""A board with its log as a file, and back; and the end of a log that is too long.
+
+The file is text, one JSON value a line: a header, one event a line in log order (its time, its kind and fields), and
+a last line with the digest of the board's memory, by which a file that was cut off or changed is known. The header
+says how many numbers clients were given; who has which is not in the file.
+"""
+
+import base64
+import hashlib
+import json
+import pathlib
+import tempfile
+from collections.abc import Callable, Iterator
+from typing import Any, BinaryIO
+
+import msgspec
+
+from ...files import replacing
+from ...live import archive
+from ...refusals import Refused
+from ..board.board import Board, check_name
+from ..board.events import AnyEvent, Created, decode, encode
+from ..storage import BoardStore, open_store
+from .recovery import rebuild, reconfigured
+
+FORMAT = 4  # earlier ones were never released
+_read_event = msgspec.json.Decoder(AnyEvent).decode
+
+
+def find_board(store: BoardStore, name: str) -> tuple[int, bytes]:
+    """Number and secret of a board."""
+    known = store.boards()
+    for number, (called, secret) in known.items():
+        if called == name:
+            return number, secret
+    raise ValueError(f"no board {name!r}; there are: {', '.join(sorted(n for n, _ in known.values())) or 'none'}")
+
+
+def export(store: BoardStore, name: str, path: pathlib.Path, with_secret: bool, told: Callable[[int], None]) -> int:
+    """Write a board to a file, whole or not at all; how many events. `told` hears of the progress."""
+    count = -2  # neither the first line nor the last one is an event
+    with replacing(path, 0o600) as file:  # it may hold a secret
+        for line in lines(store, name, with_secret):
+            file.write(line.encode())
+            count += 1
+            if count > 0 and count % 1_000 == 0:
+                told(count)
+    return count
+
+
+def export_unnamed(url: str, name: str) -> BinaryIO:
+    """A file without a name that holds a board without its secret: read at one moment, gone when it is closed."""
+    store = open_store(url)
+    file = tempfile.TemporaryFile()  # noqa: SIM115
+    try:
+        if not any(called == name for called, _ in store.boards().values()):
+            raise Refused(404, f"no board {name!r}")  # another worker deleted it
+        for line in lines(store, name, False):
+            file.write(line.encode())
+    except BaseException:
+        file.close()
+        raise
+    finally:
+        store.close()
+    return file
+
+
+def lines(store: BoardStore, name: str, with_secret: bool) -> Iterator[str]:
+    """The file of a board line by line, as of one moment."""
+    number, secret = find_board(store, name)
+    header: dict[str, Any] = {"steadyrank": "board", "format": FORMAT, "board": name}
+    if with_secret:
+        header["secret"] = base64.b64encode(secret).decode()
+    with store.reading():
+        head, edge = store.head(), store.shortened(number)
+        header["clients"] = store.clients(number)
+        if edge:  # the beginning of the log is gone: a snapshot stands for it
+            header["snapshot"] = base64.b64encode(store.snapshot(number, edge) or b"").decode()
+        first, count = json.dumps(header), 0
+        yield first + "\n"
+        for entry in store.entries(edge, head, number):
+            event = msgspec.json.encode(decode(entry.body)).decode()
+            yield f'{{"at": {entry.at!r}, "event": {event}}}\n'
+            count += 1
+        board = rebuild(store, number, name, head)
+        yield json.dumps(_end(first, count, board)) + "\n"
+
+
+def _end(header: str, count: int, board: Board) -> dict[str, Any]:
+    """The last line: by it a file that was cut off or changed is known."""
+    return {"events": count, "header": hashlib.sha256(header.encode()).hexdigest(), "digest": board.digest()}
+
+
+def bring_in(store: BoardStore, path: pathlib.Path, name: str | None) -> tuple[str, int]:
+    """Make a board of a file, under its own name or another one; the name and how many events. Checked as a whole."""
+    first, entries, last = _parse(path)
+    header = json.loads(first)
+    name = name or header["board"]
+    check_name(name)
+    if any(called == name for called, _ in store.boards().values()):
+        raise ValueError(f"a board {name!r} is there already: choose another name with --as")
+    base = base64.b64decode(header["snapshot"]) if "snapshot" in header else None
+    board = _fold(path, base, entries)
+    if last != _end(first, len(entries), board):
+        raise ValueError(f"{path} is not as it was written: its last line belongs to another board")
+    secret = base64.b64decode(header["secret"]) if "secret" in header else None
+    store.bring_in(name, secret, base, [(at, encode(event)) for at, event in entries], header["clients"])
+    return name, len(entries)
+
+
+def _parse(path: pathlib.Path) -> tuple[str, list[tuple[float, AnyEvent]], dict[str, Any]]:
+    class Row(msgspec.Struct):
+        at: float
+        event: msgspec.Raw
+
+    try:
+        with open(path, "rb") as file:
+            lines = file.read().splitlines()
+        if not lines:
+            raise ValueError("it is empty")
+        header, last = json.loads(lines[0]), json.loads(lines[-1])
+        _check_header(header, lines[0])
+        if "digest" not in last:
+            raise ValueError("it was cut off: its last line is missing")
+        rows = msgspec.json.Decoder(Row)
+        entries = [(row.at, _read_event(row.event)) for row in map(rows.decode, lines[1:-1])]
+    except (ValueError, IndexError, KeyError, AttributeError, msgspec.MsgspecError) as error:
+        raise ValueError(f"{path} cannot be read: {error}") from error
+    return lines[0].decode(), entries, last
+
+
+def _check_header(header: Any, line: bytes) -> None:
+    if header.get("steadyrank") != "board":
+        raise ValueError(f"it is no board of format {FORMAT}, but {line[:80].decode(errors='replace')!r}")
+    if header.get("format") != FORMAT:
+        raise ValueError(
+            f"it is a board of format {header.get('format')!r:.80}, this version reads format {FORMAT}: import it "
+            "with the version that wrote it, open that store with this one, which brings it up to date, and export "
+            "it again"
+        )
+    if not isinstance(header.get("board"), str):
+        raise ValueError("it names no board")
+    if not isinstance(header.get("clients"), int) or not 0 <= header["clients"] < 2**63:
+        raise ValueError(f"its clients must be a whole number of at least 0, not {header.get('clients')!r:.80}")
+
+
+def _fold(path: pathlib.Path, base: bytes | None, entries: list[tuple[float, AnyEvent]]) -> Board:
+    """The board of a file, by way of a store in memory so that there is one way to fold."""
+    if base is None and not (entries and isinstance(entries[0][1], Created)):
+        raise ValueError(f"{path} does not begin with the beginning of a board")
+    store = open_store("sqlite:///:memory:")
+    try:
+        number = store.bring_in("board", None, base, [(at, encode(event)) for at, event in entries], 0)
+        return rebuild(store, number, str(path), store.head())
+    finally:
+        store.close()
+
+
+def compact(store: BoardStore, before: float, most: int) -> dict[str, int]:
+    """Replace events older than a time, or beyond the latest `most`, by a snapshot; how many of each board."""
+    gone = {}
+    store.sweep(before)
+    for number, (name, _) in store.boards().items():
+        with store.reading():
+            since, edge, head = store.shortened(number), store.edge(number, before, most), store.head()
+            board = rebuild(store, number, name, edge, head) if edge > since else None
+        if board is not None:
+            gone[name] = _shorten(store, number, (since, edge, head), board)
+    return gone
+
+
+def _shorten(store: BoardStore, number: int, marks: tuple[int, int, int], board: Board) -> int:
+    """Put a board in place of its events, unless settings or labels were changed after it was folded."""
+    since, edge, head = marks
+    seen, body = store.head(), archive.pack(*board.keep())
+    if reconfigured(store, number, head):
+        return 0
+    return store.forget(number, since, edge, body, lambda: not reconfigured(store, number, seen))

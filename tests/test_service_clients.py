@@ -1,0 +1,259 @@
+"""Who came, as a number of the board: the same one for a client until it is forgotten, and nobody's after that."""
+
+import asyncio
+import contextlib
+import json
+import pathlib
+
+import pytest
+
+from service_tools import replayed, serving, sql
+from steadyrank.contract import ANYONE
+from steadyrank.service.board import events
+from steadyrank.service.storage import NewEntry, Sender, open_store
+from steadyrank.service.worker import impression_ids
+from steadyrank.service.worker.transfer import bring_in, compact, export
+
+
+@pytest.fixture
+def url(tmp_path):
+    return f"sqlite:///{tmp_path}/store.db"
+
+
+def logged(url, name="b"):
+    """The client of each list and answer in the log."""
+    with contextlib.closing(open_store(url)) as store:
+        number = next(n for n, (called, _) in store.boards().items() if called == name)
+        found = [events.decode(entry.body) for entry in store.entries(0, store.head(), number)]
+    return [event.client for event in found if isinstance(event, events.ListShown | events.Answered)]
+
+
+def told(local, name="b"):
+    """Grows by the client of each visit whose feedback the learner is told of."""
+    impressions, clients = local.worker.boards[name].board.impressions, []
+    learn = impressions.learn
+
+    def note(visit, *rest):
+        clients.append(visit.client)
+        learn(visit, *rest)
+
+    impressions.learn = note
+    return clients
+
+
+async def test_the_learner_is_told_who_came(url):
+    async with serving(url) as local:
+        await local.board(settle=0)
+        await local.board("other", settle=0)
+        clients = told(local)
+        for name in ("ann", "bob", None, "ann", "eve"):
+            shown = await local.rank(client=name)
+            await local.answer(shown, clicked=None)
+        assert clients == [0, 1, ANYONE, 0, 2]
+        await local.rank("other", client="eve")
+        await local.quiet()
+        assert logged(url) == [0, 0, 1, 1, ANYONE, ANYONE, 0, 0, 2, 2]
+        assert logged(url, "other") == [0]
+        digest = local.digest()
+    assert replayed(url) == digest
+    async with serving(url, seed=1) as local:
+        assert local.digest() == digest
+        for name in ("new", "bob"):
+            await local.rank(client=name)
+        await local.quiet()
+        assert logged(url)[-2:] == [3, 1]
+
+
+async def test_lists_are_ranked_for_a_client_that_is_known(url, monkeypatch):
+    async with serving(url) as local:
+        await local.board(settle=0)
+        state, visits = local.worker.boards["b"].board.learner_state, []
+        real = state.rank
+        monkeypatch.setattr(state, "rank", lambda visit, *rest: visits.append(visit.client) or real(visit, *rest))
+        for name in ("ann", "bob", "ann"):
+            await local.rank(client=name)
+            await local.quiet()
+        await local.ask("DELETE", "boards/b/clients/ann")
+        for name in ("bob", "ann"):
+            await local.rank(client=name)
+            await local.quiet()
+        await local.rank(client="ann")
+        assert visits == [ANYONE, ANYONE, 0, 1, ANYONE, 2]  # the first list is given out before there is a number
+
+
+async def test_a_client_that_was_forgotten_gets_a_new_number_at_every_worker(url):
+    async with serving(url) as local, serving(url, seed=5) as other:
+        await local.board(settle=0)
+        await other.quiet()
+        for local_ in (local, other, local):
+            await local_.rank(client="ann")
+            await local_.quiet()
+        await local.rank(client="bob")
+        open_one = await local.rank(client="ann")
+        assert (await local.ask("DELETE", "boards/b/clients/ann"))["impressions"] == 4
+        assert (await local.ask("DELETE", "boards/b/clients/ann"))["impressions"] == 0
+        assert [row[2] for row in sql(url, "SELECT * FROM clients")] == [1]
+        await local.answer(open_one, clicked=None)
+        assert [row[2] for row in sql(url, "SELECT * FROM clients")] == [1]  # an answer brings nobody back
+        for local_ in (other, local):
+            await local_.rank(client="ann")
+            await local_.rank(client="bob")
+            await local_.quiet()
+        assert logged(url) == [0, 0, 0, 1, 0, 0, 2, 1, 2, 1]
+        await other.quiet()
+        assert local.digest() == other.digest() == replayed(url)
+
+
+async def test_nothing_of_the_log_leads_to_a_client_once_it_is_forgotten(url, tmp_path):
+    async with serving(url) as local:
+        await local.board(settle=0)
+        for _ in range(3):
+            await local.answer(await local.rank(client="ann"), clicked=None)
+        await local.quiet()
+        hashed = local.worker.boards["b"].hash_client("ann")
+        assert sql(url, "SELECT hash FROM clients") == [(hashed,)]
+        await local.ask("DELETE", "boards/b/clients/ann")
+        assert sql(url, "SELECT * FROM clients") == []
+        kept = [body for (body,) in sql(url, "SELECT body FROM events UNION ALL SELECT body FROM snapshots")]
+    kept += [body for (body,) in sql(url, "SELECT body FROM snapshots")]
+    with contextlib.closing(open_store(url)) as store:
+        export(store, "b", tmp_path / "b.jsonl", True, lambda count: None)
+    kept.append((tmp_path / "b.jsonl").read_bytes())
+    kept.append(pathlib.Path(url.removeprefix("sqlite:///")).read_bytes())  # space that is free again included
+    for body in kept:
+        for order in ("little", "big"):
+            assert hashed.to_bytes(8, order) not in body
+        assert str(hashed).encode() not in body
+
+
+async def test_an_answer_whose_list_was_never_logged_says_who_sent_it_unless_it_was_forgotten(url):
+    async with serving(url) as local:
+        await local.board(settle=0, lifetime=100)
+        session = local.worker.boards["b"]
+
+        def lost(key):
+            """The id of a list that its worker gave out just before it died."""
+            generation, expires = session.board.generation, local.clocks.wall + 100
+            given = impression_ids.ImpressionId(key, 1, 0, generation, expires, session.hash_client("ann"), [3], [])
+            return {"impression": impression_ids.seal(given, session.signer)}
+
+        first, second = lost(71), lost(72)
+        await local.answer(first, clicked=None)
+        local.clocks.pass_time(1)
+        await local.ask("DELETE", "boards/b/clients/ann")
+        await local.answer(second, clicked=None)
+        assert logged(url) == [0, ANYONE]
+        assert sql(url, "SELECT * FROM clients") == []
+        local.clocks.pass_time(1)
+        await local.answer(lost(73), clicked=None)
+        assert logged(url) == [0, ANYONE, 1]
+
+
+async def test_clients_are_forgotten_after_some_days(url, monkeypatch):
+    monkeypatch.setattr("steadyrank.service.storage.sql_store._CLIENTS_AT_ONCE", 2)
+    async with serving(url) as local:
+        await local.board(settle=0, client_days=2, lifetime=60)
+        for name in ("ann", "bob", "cid", "dan", "eve"):
+            await local.rank(client=name)
+        await local.quiet()
+        local.clocks.pass_time(86_400)
+        await local.rank(client="bob")
+        await local.quiet()
+        local.clocks.pass_time(1.5 * 86_400)
+        await local.worker._chores(600)
+        await local.quiet()
+        assert sql(url, "SELECT number, visits FROM clients") == [(1, 2)]
+        forgotten = [event for event in written(url) if isinstance(event, events.Forgotten)]
+        assert sorted(n for event in forgotten for n in event.clients) == [0, 2, 3, 4]
+        assert max(len(event.clients) for event in forgotten) == 2
+        for name in ("ann", "bob"):
+            await local.rank(client=name)
+        await local.quiet()
+        assert logged(url)[-2:] == [5, 1]
+        digest = local.digest()
+    assert replayed(url) == digest
+
+
+def written(url):
+    with contextlib.closing(open_store(url)) as store:
+        return [events.decode(entry.body) for entry in store.entries(0, store.head())]
+
+
+async def test_workers_at_once_give_a_new_client_one_number(url):
+    async with serving(url) as one, serving(url, seed=5) as other:
+        await one.board(settle=0)
+        await other.quiet()
+        names = [f"client {k % 7}" for k in range(42)]
+        await asyncio.gather(*((one, other)[k % 2].rank(client=name) for k, name in enumerate(names)))
+        for local in (one, other, one):
+            await local.quiet()
+        assert one.digest() == other.digest() == replayed(url)
+        rows = sql(url, "SELECT hash, number, visits FROM clients ORDER BY number")
+        assert [row[1:] for row in rows] == [(k, 6) for k in range(7)]
+        assert sorted(logged(url)) == sorted(list(range(7)) * 6)
+
+
+@pytest.mark.parametrize("shortened", [False, True])
+async def test_a_board_is_moved_with_its_numbers_and_without_its_clients(url, tmp_path, shortened):
+    async with serving(url) as local:
+        await local.board(settle=0)
+        for k in range(30):
+            await local.rank(client=f"client {k % 3}")
+        await local.ask("DELETE", "boards/b/clients/client%202")
+        await local.quiet()
+        digest = local.digest()
+    place, other = tmp_path / "b.jsonl", f"sqlite:///{tmp_path}/other.db"
+    with contextlib.closing(open_store(url)) as store:
+        if shortened:
+            assert compact(store, 0.0, 10)["b"] > 0
+        export(store, "b", place, True, lambda count: None)
+    assert json.loads(place.read_text().splitlines()[0])["clients"] == 3
+    with contextlib.closing(open_store(other)) as store:
+        bring_in(store, place, None)
+    assert sql(other, "SELECT * FROM clients") == []
+    async with serving(other, seed=1) as local:
+        assert local.digest() == digest
+        for name in ("client 0", "new"):
+            await local.rank(client=name)
+        await local.quiet()
+        assert logged(other)[-2:] == [3, 4]  # nobody gets a number that another one had
+
+
+def test_a_file_that_does_not_say_how_many_clients_there_were_is_refused(url, tmp_path):
+    lines = (pathlib.Path(__file__).parent / "old_formats" / "board-format-3.jsonl").read_text().splitlines()
+    header = {**json.loads(lines[0]), "format": 4}
+    for clients in (None, -1, "many"):
+        (tmp_path / "b.jsonl").write_text("\n".join([json.dumps(header | {"clients": clients}), *lines[1:]]))
+        with contextlib.closing(open_store(url)) as store, pytest.raises(ValueError, match=r"its clients must be"):
+            bring_in(store, tmp_path / "b.jsonl", None)
+
+
+def test_many_clients_in_one_write_and_one_of_a_board_that_is_gone(url):
+    with contextlib.closing(open_store(url)) as store:
+        board = store.create("b", b"\x91", 1.0)
+        rows = [NewEntry(board, lambda number: b"%d" % number, Sender(k % 1_300 + 1, 5.0)) for k in range(2_600)]
+        rows += [NewEntry(999, lambda number: b"%d" % number, Sender(1, 5.0)), NewEntry(board, b"plain")]
+        first, numbers = store.append(rows, 6.0)
+        assert numbers == [*range(1_300), *range(1_300), ANYONE, ANYONE]
+        bodies = [entry.body for entry in store.entries(first - 1, store.head())]
+        assert bodies == [*(b"%d" % n for n in numbers[:-1]), b"plain"]
+        assert store.clients(board) == 1_300
+        store.delete(board, b"\x91", 7.0)
+        assert store.append(rows[:2], 8.0)[1] == [ANYONE, ANYONE]
+
+
+def test_what_was_not_written_when_its_client_was_forgotten_is_nobodys(url):
+    """Another worker had put it into its queue; it is no reason to know the client again."""
+
+    def at(time, client=9):
+        return NewEntry(board, lambda number: b"%d" % number, Sender(client, time))
+
+    with contextlib.closing(open_store(url)) as store, contextlib.closing(open_store(url)) as other:
+        board = store.create("b", b"\x91", 1.0)
+        assert store.append([at(5.0), at(5.0, client=8)], 5.0)[1] == [0, 1]
+        assert store.forget_client(board, 9, 10.0, lambda numbers: b"gone %d" % numbers[0]) == 1
+        assert other.append([at(9.0), at(9.5)], 11.0)[1] == [ANYONE, ANYONE]
+        assert sql(url, "SELECT hash FROM clients") == [(8,)]
+        assert other.append([at(10.0), at(11.0), at(9.9), at(11.0, client=8)], 11.0)[1] == [2, 2, ANYONE, 1]
+        bodies = [entry.body for entry in store.entries(board, store.head())]
+        assert bodies == [b"0", b"1", b"gone 0", b"-1", b"-1", b"2", b"2", b"-1", b"1"]

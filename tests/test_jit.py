@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import steadyrank
-from steadyrank import _jit
+from steadyrank import _intrinsics, _jit
 
 SOURCE = pathlib.Path(steadyrank.__file__).parent
 
@@ -279,7 +279,7 @@ print("fine")
 def test_uncounted_code_may_not_allocate_and_borrows_from_the_stack():
     @_jit.uncounted
     def squares(total):
-        scratch, whole = _jit.stack_floats(total.size), _jit.stack_ints(total.size)
+        scratch, whole = _intrinsics.stack_floats(total.size), _intrinsics.stack_ints(total.size)
         for i in range(total.size):
             scratch[i], whole[i] = 0.5 * i, i
         for i in range(total.size):
@@ -299,7 +299,7 @@ def test_uncounted_code_may_not_allocate_and_borrows_from_the_stack():
 def test_what_is_lent_is_the_same_and_its_owner_keeps_it():
     @_jit.kernel
     def add(pair, rng, rounds):
-        pair, rng = _jit.borrowed(pair), _jit.borrowed(rng)
+        pair, rng = _intrinsics.borrowed(pair), _intrinsics.borrowed(rng)
         for _ in range(rounds):
             pair[0][0] += rng.random() < 2.0
         return pair[1]
@@ -315,7 +315,7 @@ def test_what_is_lent_is_the_same_and_its_owner_keeps_it():
 def test_a_generator_found_by_its_address_draws_the_same_numbers():
     @numba.njit
     def draw(places, n):
-        rng, total = _jit.generator_at(places), 0.0
+        rng, total = _intrinsics.generator_at(places), 0.0
         for _ in range(n):
             total += rng.random() + rng.beta(2.0, 3.0) + rng.standard_gamma(0.5) + rng.integers(0, 9)
         return total
@@ -329,7 +329,7 @@ def test_a_generator_found_by_its_address_draws_the_same_numbers():
 
     for bits in (np.random.PCG64, np.random.Philox, np.random.MT19937):
         one, other = (np.random.Generator(bits(7)) for _ in range(2))
-        places = _jit.addresses(one)
+        places = _intrinsics.addresses(one)
         for n in (1, 5, 1_000):
             assert draw(places, n) == plainly(other, n)
         assert one.random() == other.random()

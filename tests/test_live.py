@@ -178,7 +178,7 @@ def test_memory_grows_and_nothing_is_forgotten(name):
     ranker, world = sr.Ranker(ITEMS, 4, name), np.random.default_rng(0)
     visit(ranker, world, 300)
     before = {s.item: s for s in ranker.standings()}
-    arrays = {key: array.copy() for key, array in memory(ranker._learner_state.learner) if key in ("seen", "wins")}
+    arrays = {key: array.copy() for key, array in memory(ranker._learner_state.learner) if key in ("looks", "clicks")}
     for k in range(40):
         ranker.add(f"more {k}")
     for standing in ranker.standings()[:12]:

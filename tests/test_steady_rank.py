@@ -116,7 +116,7 @@ def test_equals_its_slow_version(tastes, rounds, opened, options):
 
 
 @pytest.mark.parametrize(
-    ("wins", "seen", "a", "b", "by_hand"),
+    ("clicks", "looks", "a", "b", "by_hand"),
     [
         (1, 1, 1.0, 1.0, 1 / 2),
         (0, 2, 1.0, 1.0, 1 / 3),  # 1/2 then 2/3
@@ -125,8 +125,8 @@ def test_equals_its_slow_version(tastes, rounds, opened, options):
         (1, 1, 0.5, 3999.5, 0.5 / 400.45),  # but half a click is left: Beta(0.5, 399.95)
     ],
 )
-def test_predictive_by_hand(wins, seen, a, b, by_hand):
-    assert log_predictive(wins, seen, a, b, 400.0) == pytest.approx(math.log(by_hand), abs=1e-9)
+def test_predictive_by_hand(clicks, looks, a, b, by_hand):
+    assert log_predictive(clicks, looks, a, b, 400.0) == pytest.approx(math.log(by_hand), abs=1e-9)
 
 
 def test_fitted_prior_by_hand_and_its_limits():
@@ -418,7 +418,7 @@ def test_late_answers_count_for_the_list_and_not_for_the_test():
             call_update(learner, Visit(t), ranking, note, bits, 4)
         if t > 20 and t % 3 == 0:
             told_late(other, t - 20, rng.permutation(20)[:4])
-    for name in ("seen", "wins", "test_prior", "span_seen", "span_wins", "span_rounds", "span_start", "log"):
+    for name in ("looks", "clicks", "test_prior", "span_looks", "span_clicks", "span_rounds", "span_start", "log"):
         assert np.array_equal(getattr(plain.regimes, name), getattr(other.regimes, name)), name
     nats = np.zeros((2, 7))
     for learner, row in zip((plain, other), nats, strict=True):

@@ -6,7 +6,6 @@ that decides the machine code, and saving takes a lock. What one process compile
 """
 
 import contextlib
-import ctypes
 import fcntl
 import hashlib
 import os
@@ -21,10 +20,8 @@ from typing import Any, TypeVar, cast
 import numba
 import numpy as np
 from numba import types
-from numba.core import cgutils, config
+from numba.core import config
 from numba.core.caching import CompileResultCacheImpl, FunctionCache, UserProvidedCacheLocator
-from numba.extending import intrinsic
-from numba.np.arrayobj import make_array, populate_array
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -269,74 +266,3 @@ def inlined(function: F) -> F:
 def uncached(function: F) -> F:
     """Compile `function` on first call and keep nothing on disk, whoever wrote it."""
     return _compiled(function, counting=True, kept=False)
-
-
-def _borrow(typing_context: Any, value: Any) -> Any:
-    def borrow(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return _without_owner(context, builder, value, arguments[0])
-
-    return value(value), borrow
-
-
-def _without_owner(context: Any, builder: Any, kind: Any, value: Any) -> Any:
-    if isinstance(kind, types.BaseTuple):
-        for place, inner in enumerate(getattr(kind, "types", ())):
-            part = _without_owner(context, builder, inner, builder.extract_value(value, place))
-            value = builder.insert_value(value, part, place)
-        return value
-    if isinstance(kind, types.Array | types.NumPyRandomGeneratorType):
-        view = cgutils.create_struct_proxy(kind)(context, builder, value)
-        view.meminfo = cgutils.get_null_value(view.meminfo.type)
-        return view._getvalue()
-    return value
-
-
-def _on_stack(kind: Any) -> Callable[[Any, Any], Any]:
-    array = types.Array(kind, 1, "C")
-
-    def allocate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        item = context.get_data_type(kind)
-        view = make_array(array)(context, builder)
-        width = context.get_constant(types.intp, context.get_abi_sizeof(item))
-        populate_array(view, builder.alloca(item, arguments[0]), [arguments[0]], [width], width, None)
-        return view._getvalue()
-
-    return lambda typing_context, size: (array(types.intp), allocate)
-
-
-def addresses(rng: np.random.Generator) -> Any:
-    """Where a generator's state and functions are, int64[5]; valid as long as it lives. For `generator_at`."""
-    found: Any = rng.bit_generator.ctypes
-    functions = (found.next_uint64, found.next_uint32, found.next_double)
-    pointers = [ctypes.cast(function, ctypes.c_void_p).value for function in functions]
-    return np.array([found.state_address, found.state.value, *pointers], np.uint64).view(np.int64)
-
-
-def _generator_at(typing_context: Any, places: Any) -> Any:
-    rng, bits = types.NumPyRandomGeneratorType("rng"), types.NumPyRandomBitGeneratorType("bit_generator")
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        array = make_array(places)(context, builder, arguments[0])
-        whole, inner = (cgutils.create_struct_proxy(kind)(context, builder) for kind in (rng, bits))
-        parts = ("state_address", "state", "fnptr_next_uint64", "fnptr_next_uint32", "fnptr_next_double")
-        for i, part in enumerate(parts):
-            setattr(inner, part, builder.load(cgutils.gep(builder, array.data, i)))
-        for struct, name in ((inner, "parent"), (inner, "bit_generator"), (whole, "parent"), (whole, "meminfo")):
-            setattr(struct, name, cgutils.get_null_value(getattr(struct, name).type))
-        whole.bit_generator = inner._getvalue()
-        return whole._getvalue()
-
-    return rng(places), generate
-
-
-# The generator whose `addresses` these are, borrowed. Handing over the generator itself takes six microseconds a
-# call, because numba looks its functions up by name and casts them one by one each time.
-generator_at: Any = intrinsic(_generator_at)
-
-# The same array, generator or record of these, without its reference count, for use while the owner lives: in a loop,
-# each call with an array would otherwise count up and down by locked instructions.
-borrowed: Any = (lambda value: value) if _INTERPRETED else intrinsic(_borrow)
-
-# Like np.empty, at no cost, gone when the function returns: for scratch of a few kilobytes, never inside a loop.
-stack_floats: Any = np.empty if _INTERPRETED else intrinsic(_on_stack(types.float64))
-stack_ints: Any = (lambda size: np.empty(size, np.int64)) if _INTERPRETED else intrinsic(_on_stack(types.int64))

@@ -15,7 +15,8 @@ import numpy as np
 from numba import typeof, types
 from numba.extending import overload_method
 
-from ._jit import generator_at, kernel, uncached
+from ._intrinsics import generator_at
+from ._jit import kernel, uncached
 from .arrays import Bools, Counts, Floats, Ints
 from .settings import closest
 

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from ._jit import borrowed, kernel
+from ._intrinsics import borrowed
+from ._jit import kernel
 from .adversaries import ALL as ADVERSARIES
 from .adversaries.schedules import SCHEDULES, Schedule
 from .contract import Dispatcher, Floats, Ints, Problem, find, make, view_of

@@ -9,7 +9,8 @@ from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 
 import numpy as np
 
-from .._jit import borrowed, kernel, uncounted
+from .._intrinsics import borrowed
+from .._jit import kernel, uncounted
 from ..arrays import Counts, Floats, Ints
 from ..kernels import mean_index
 from ..settings import choice, odd, real, refuse_unused, whole

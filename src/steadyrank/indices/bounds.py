@@ -14,7 +14,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .._jit import borrowed, uncounted
+from .._intrinsics import borrowed
+from .._jit import uncounted
 from ..arrays import Counts, Floats, Ints
 from ..kernels import KL_CLOCK, value_of
 from .shortlist import MORE, count_reaching

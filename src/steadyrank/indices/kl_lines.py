@@ -10,7 +10,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .._jit import kernel, stack_floats, stack_ints, uncounted
+from .._intrinsics import stack_floats, stack_ints
+from .._jit import kernel, uncounted
 from ..arrays import Floats, Ints
 from ..kernels import KL_CLOCK, IndexTable, arrange, kl_upper
 from .bounds import GUESS, LAST, LEVEL, LINEAR, POOL, REACH, ROOT, SURE, counts_tie, keep, renew, time_parts

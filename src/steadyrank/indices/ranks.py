@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from .._jit import stack_floats, stack_ints, uncounted
+from .._intrinsics import stack_floats, stack_ints
+from .._jit import uncounted
 from ..kernels import LOG_CLOCK, place_index, value_of
 from .bounds import ALIKE, FEWEST, FIRST, GUESS, LAST, LEVEL, LINEAR, POOL, REACH, ROOT, SURE, counts_tie, time_parts
 from .shortlist import ROOM, Candidates, Moment, gather, name, place

@@ -4,7 +4,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .._jit import stack_floats, uncounted
+from .._intrinsics import stack_floats
+from .._jit import uncounted
 from ..arrays import Floats, Ints
 from ..kernels import deal_ties, largest, value_of
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from .._jit import addresses
+from .._intrinsics import addresses
 from ..contract import (
     LATE,
     NOTE_EXTRA,

@@ -8,7 +8,8 @@ the audit of click logs; where not, `item_evidence` says so.
 import math
 from typing import NamedTuple
 
-from .._jit import stack_floats, uncounted
+from .._intrinsics import stack_floats
+from .._jit import uncounted
 from ..item_evidence import KNOWN, MOST, SHARE_CHANGED, changed_with, log_beta, log_predictive
 from .regimes import (
     CHANGES,

@@ -10,7 +10,8 @@ import math
 
 import numpy as np
 
-from .._jit import kernel, stack_floats, uncounted
+from .._intrinsics import stack_floats
+from .._jit import kernel, uncounted
 from ..kernels import rank_by_index, top_allowed
 
 LASTS, GONE = range(2)  # places of `epoch`: its length, and rounds gone by in it

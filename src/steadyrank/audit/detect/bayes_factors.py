@@ -10,7 +10,8 @@ import math
 
 import numpy as np
 
-from ..._jit import kernel, stack_floats, uncounted
+from ..._intrinsics import stack_floats
+from ..._jit import kernel, uncounted
 from ...item_evidence import FEW, KNOWN, MOST, SHARE_CHANGED, at_least_half, changed_with, log_beta
 
 GROUPS = 8  # of items by usual attraction: what no item shows alone, items of a kind may show together

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from ..._jit import borrowed
+from ..._intrinsics import borrowed
 from ...adversaries import ALL as ADVERSARIES
 from ...arrays import Floats
 from ...contract import Dispatcher, Problem, make

@@ -104,8 +104,8 @@ class IndexLearner:
             for bits, ok in zip(self.bits, allowed, strict=True)
         ]
 
-    def rank(self, visit: int, allowed: list[bool], size: int, rng: np.random.Generator) -> list[int]:
-        return top(self.indices(visit.t, allowed), size, rng)
+    def rank(self, t: int, allowed: list[bool], size: int, rng: np.random.Generator) -> list[int]:
+        return top(self.indices(t, allowed), size, rng)
 
     def update(self, ranking: list[int], clicks: list[bool], examined: int) -> None:
         for k, bit in list(zip(ranking, clicks, strict=True))[:examined]:

@@ -517,7 +517,7 @@ def test_lists_that_nobody_answers_open_no_regime_where_answers_settle_sooner(se
     view = ranker.view()
     assert (len(view.regimes), view.n_changes, view.corrupted) == (1, 0, 0.0)
     assert view.rounds > 3_300
-    assert 60 < ranker._fold.learner.regimes.late_rounds[0] < 160
+    assert 60 < ranker._learner_state.learner.regimes.late_rounds[0] < 160
     assert sum(s.looks for s in ranker.standings()) == view.regime(1).looks.sum()
     assert len(set(np.argsort(-view.regime(1).estimate)[:7]) & set(np.argsort(-chance)[:7])) >= 6
 

@@ -1,5 +1,6 @@
 """Studies are run, interrupted, resumed, damaged and run elsewhere: the cells are always the same bytes."""
 
+import dataclasses
 import itertools
 import json
 import os
@@ -272,6 +273,25 @@ def test_any_source_that_decides_numbers_is_in_the_digest(tmp_path, monkeypatch)
         assert (results.source_digest() != before) == matters
         (package / name).write_text(text)
     assert results.source_digest() == before
+
+
+def test_a_cell_names_its_users_with_settings():
+    """Both decide its numbers and its file, and stand in its rows."""
+    plain = Cell("CascadeTS", "synthetic-low", horizon=2_000, seeds=1)
+    drift = dataclasses.replace(plain, users="DriftingCascade", users_settings={"pattern": "jump", "span": 500})
+    later = dataclasses.replace(drift, users_settings={"pattern": "jump", "span": 1_500})
+    assert len({key(cell, "") for cell in (plain, drift, later)}) == 3
+    finals = [run_cell(cell).final[0] for cell in (plain, drift, later)]
+    assert len(set(finals)) == 3
+    world = {"length": 10, "horizon": 2_000, "seeds": range(1)}
+    attraction = sr.profile("synthetic-low").attraction
+    settings = {"users": "DriftingCascade", "users_settings": dict(drift.users_settings)}
+    assert finals[1] == sr.simulate("CascadeTS", attraction, **world, **settings).final[0]
+    rows = pl.DataFrame({"regret": [1.0]})
+    assert results.with_fields(plain, rows)["users"].to_list() == ["Cascade"]
+    assert results.with_fields(drift, rows)["users"].to_list() == ["DriftingCascade (pattern=jump, span=500)"]
+    with pytest.raises(KeyError, match="unknown users 'Cascades': did you mean 'Cascade'"):
+        run_cell(dataclasses.replace(plain, users="Cascades"))
 
 
 def test_a_folder_that_cannot_be(tmp_path):

@@ -194,7 +194,7 @@ def _short(table: pl.DataFrame) -> pl.DataFrame:
 
 def ratios(rows: pl.DataFrame) -> pl.DataFrame:
     """Mean final regret of each learner in each scenario divided by the omniscient learner's there."""
-    scenario = ["profile", "mapping", "adversary", "schedule", "rate"]
+    scenario = ["profile", "mapping", "users", "adversary", "schedule", "rate"]
     mean = finals(rows).group_by("who", *scenario, maintain_order=True).agg(pl.col("regret").mean())
     best = mean.filter(pl.col("who") == "CascadeTS (omniscient)").drop("who").rename({"regret": "least"})
     joined = mean.filter(pl.col("who") != "CascadeTS (omniscient)").join(best, on=scenario, maintain_order="left")

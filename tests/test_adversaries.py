@@ -1,3 +1,5 @@
+from typing import NamedTuple
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -52,6 +54,48 @@ def test_promote_by_hand():
     assert visit(foe, 3, [0, 7, 1, 2], [0, 1, 0, 0]) == (0.0, [0, 1])  # clicked anyway
     assert visit(foe, 4, [0, 1, 2, 3], [0, 0, 0, 0]) == (0.0, [0, 0, 0, 0])  # no target shown
     assert visit(foe, 5, [8, 1, 2, 3], [0, 0, 0, 0]) == (1.0, [1])
+
+
+class Everywhere(NamedTuple):
+    """Users who look at every place and may click several."""
+
+    length: int
+
+    def reach(self, clicks, size):
+        return size
+
+
+@pytest.mark.parametrize(
+    ("name", "ranking", "bits", "reported"),
+    [
+        ("Demote", [5, 0, 6, 1], [1, 1, 0, 1], [1, 0, 0, 0]),  # targets 0 to 3: both clicks go, the other stays
+        ("Demote", [5, 0, 6, 1], [1, 0, 0, 0], [1, 0, 0, 0]),
+        ("Promote", [0, 7, 1, 8], [1, 0, 1, 0], [1, 1, 1, 0]),  # targets 5 to 8: the first one not clicked
+        ("Promote", [0, 7, 1, 8], [1, 1, 1, 1], [1, 1, 1, 1]),
+        ("JunAttack", [5, 8, 6, 1], [1, 1, 0, 1], [0, 1, 0, 0]),  # the target, 8, keeps its click
+        ("CascadeAttack", [5, 0, 8, 1], [1, 1, 0, 1], [0, 0, 1, 0]),
+        ("PrefixFlip", [5, 0, 8, 1], [1, 1, 0, 1], [0, 0, 1, 0]),
+        ("AttractionFlip", [5, 0, 8, 1], [1, 1, 0, 1], [0, 0, 1, 0]),
+    ],
+)
+def test_users_who_click_several_places_by_hand(name, ranking, bits, reported):
+    """The whole list is reported before and after; a unit is spent where a bit differs."""
+    foe = make(ADVERSARIES[name], Problem(9, 4, 10, attraction=ATTRACTION), Everywhere(4), 2, settings={})
+    clicks = np.array(bits, np.bool_)
+    spent, reach, client = foe.corrupt(Visit(1, 7), np.array(ranking), clicks, 4, None)
+    assert (clicks.astype(int).tolist(), reach, client) == (reported, 4, 7)
+    assert spent == float(reported != bits)
+    assert foe.budget.left[0] == 2 - spent
+
+
+def test_a_fake_visitor_is_somebody_else():
+    """Whose visit is replaced by another's is not its sender any more; where nothing changes, it still is."""
+    foe = foe_of("FakeUser", targets=[1])
+    for bits, sender in (([0, 0, 1, 0], -1), ([0, 1, 0, 0], 7)):
+        clicks = np.array(bits, np.bool_)
+        examined = bits.index(1) + 1
+        _, reach, client = foe.corrupt(Visit(1, 7), np.array([0, 1, 2, 3]), clicks, examined, None)
+        assert (clicks[:reach].astype(int).tolist(), client) == ([0, 1], sender)
 
 
 def test_demote_by_hand():

@@ -69,7 +69,7 @@ Job = Cell | Trial
 
 def identity(job: Job) -> dict[str, Any]:
     """All that decides a job's numbers, ready for JSON."""
-    return {"job": type(job).__name__, **dataclasses.asdict(job)}
+    return {"job": type(job).__name__, **vars(job)}
 
 
 def key(job: Job, source: str) -> str:

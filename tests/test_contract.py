@@ -504,6 +504,7 @@ def learner_with(fields, **methods):
             r"Made\.rank takes \(self, t, allowed, .*\); the contract has \(self, visit, allowed,",
         ),
         (learner_with([], update=None), "Made is no learner: it lacks update"),
+        (learner_with([], create=classmethod(lambda cls, problem: 3)), r"Made\.create must return a Made, not 3"),
     ],
 )  # fmt: skip
 def test_names_that_compiled_code_would_mistake_are_refused(cls, message):

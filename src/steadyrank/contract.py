@@ -215,6 +215,8 @@ def make(cls: type, *arguments: Any, settings: dict[str, Any]) -> Any:
             has = f"it has {', '.join(known)}" if known else "it has none"
             raise ValueError(f"{cls.__name__} has no setting {name!r}: {has}")
     record = cls.create(*arguments, **settings)  # type: ignore[attr-defined]
+    if not isinstance(record, cls):
+        raise ValueError(f"{cls.__name__}.create must return a {cls.__name__}, not {record!r:.80}")
     for part in records_in(record):
         refuse_hook_names(type(part))
     return record

@@ -25,13 +25,16 @@ def test_mappings_by_hand():
     assert attractions([3.0, 5.0], "saturated") == [0.5, logistic(2)]
     assert attractions([3.0, 5.0], "moderate") == [logistic(-2), 0.5]
     assert attractions([3.0, 5.0], "sparse") == [logistic(-6), 0.5]  # 3 (3 - 4) - 3 and 3 (5 - 4) - 3
-    with pytest.raises(ValueError, match="mapping must be one of 'moderate', 'saturated', 'sparse', not 'dense'"):
+    # mean 4, sd sqrt((1 + 1 + 0) / 3)
+    assert attractions([3.0, 5.0, 4.0], "centred") == pytest.approx([logistic(-(1.5**0.5)), logistic(1.5**0.5), 0.5])
+    assert attractions([4.0, 4.0], "centred") == [0.5, 0.5]
+    with pytest.raises(ValueError, match="mapping must be one of 'centred', 'moderate', 'saturated', 'sparse', not 'dense'"):
         attractions([3.0], "dense")
 
 
 @pytest.mark.parametrize("name", sorted(RATED))
-def test_rated_profiles_have_the_paper_s_arms_and_three_mappings(name):
-    assert mappings(name) == ["moderate", "saturated", "sparse"]
+def test_rated_profiles_have_the_paper_s_arms_and_every_mapping(name):
+    assert mappings(name) == ["moderate", "centred", "saturated", "sparse"]
     found = {mapping: sr.profile(name, mapping=mapping) for mapping in MAPPINGS}
     assert np.array_equal(found["moderate"].attraction, sr.profile(name).attraction)
     for mapping, world in found.items():
@@ -45,8 +48,10 @@ def test_rated_profiles_have_the_paper_s_arms_and_three_mappings(name):
     logit = lambda p: np.log(p / (1 - p))  # noqa: E731
     shift = logit(found["saturated"].attraction) - logit(found["moderate"].attraction)
     assert shift == pytest.approx(np.full(RATED[name], 2.0), abs=1e-8)
-    # the ratings of the sparse mapping are centred
+    # the ratings of the sparse and the centred mapping have mean 0 before they are shifted
     assert np.mean(logit(found["sparse"].attraction)) == pytest.approx(-3.0, abs=1e-6)
+    assert np.mean(logit(found["centred"].attraction)) == pytest.approx(0.0, abs=1e-6)
+    assert np.std(logit(found["centred"].attraction)) == pytest.approx(1.0, abs=1e-6)
 
 
 def test_every_profile_is_the_same_on_every_machine():
@@ -128,7 +133,7 @@ def test_a_built_file_is_a_profile(tmp_path):
     }  # fmt: skip
     path.write_text(json.dumps(content))
     assert sr.profile(str(path)).attraction == pytest.approx([0.119202922022, 0.5], abs=1e-12)
-    assert mappings(str(path)) == ["moderate", "saturated", "sparse", "listeners"]
+    assert mappings(str(path)) == ["moderate", "centred", "saturated", "sparse", "listeners"]
     assert sr.profile(str(path), "listeners").attraction.tolist() == [0.25, 0.75]
     assert sr.profile(str(path), "sparse").title == "mine (sparse: sigmoid(3 (r - mean) - 3))"
     for change, message in (
@@ -151,16 +156,19 @@ def test_a_built_file_is_a_profile(tmp_path):
 
 
 DIGESTS = {
+    "lastfm centred": "1ea1a9ff76a3",
     "lastfm moderate": "9c0c866dab24",
     "lastfm saturated": "e19c93d0f9fb",
     "lastfm sparse": "90b6b616b711",
     "lastfm-listeners listeners": "748545b2abe7",
+    "movielens centred": "004c8faf9a2b",
     "movielens moderate": "cd00fcbf038d",
     "movielens saturated": "3a6109bbfeac",
     "movielens sparse": "ab2777911562",
     "synthetic-low sigmoid(N(-3, 0.8))": "871b1b44ceab",
     "synthetic-mid sigmoid(N(0, 0.5))": "8b20a50f2f41",
     "synthetic-spread sigmoid(N(-2, 1.2))": "bcecdccc77d9",
+    "yelp-pizza centred": "e1bb21871a35",
     "yelp-pizza moderate": "c66800eb26dd",
     "yelp-pizza saturated": "c5c0b84e1b77",
     "yelp-pizza sparse": "d41b32938560",

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from ..settings import choice
 
 MAPPINGS = {
+    "centred": "sigmoid((r - mean) / sd)",
     "moderate": "sigmoid(r - 5)",
     "saturated": "sigmoid(r - 3)",
     "sparse": "sigmoid(3 (r - mean) - 3)",
@@ -35,11 +36,17 @@ def bayesian_averages(ratings: Sequence[float], counts: Sequence[float]) -> list
 
 
 def attractions(averages: Sequence[float], mapping: str) -> list[float]:
-    """Click probabilities of Bayesian averages `r` by the formula `MAPPINGS[mapping]`; mean is the mean of the r."""
+    """Click probabilities of Bayesian averages `r` by the formula `MAPPINGS[mapping]`.
+
+    mean and sd are those of the r, sd over all of them; where all are equal, `centred` gives 1/2 to each.
+    """
     choice("mapping", mapping, MAPPINGS)
     if mapping == "moderate":
         return [sigmoid(r - 5.0) for r in averages]
     if mapping == "saturated":
         return [sigmoid(r - 3.0) for r in averages]
     mean = math.fsum(averages) / len(averages)
-    return [sigmoid(3.0 * (r - mean) - 3.0) for r in averages]
+    if mapping == "sparse":
+        return [sigmoid(3.0 * (r - mean) - 3.0) for r in averages]
+    sd = math.sqrt(math.fsum((r - mean) ** 2 for r in averages) / len(averages))
+    return [sigmoid((r - mean) / sd if sd > 0.0 else 0.0) for r in averages]

@@ -6,8 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import steadyrank as sr
-from steadyrank.adversaries.schedules import SCHEDULES, active_rounds
+from steadyrank.adversaries.schedules import SCHEDULES, active_rounds, flickering_rounds, rising_rounds
 from steadyrank.adversaries.targets import choose_targets
+from steadyrank.adversaries.tastes import attractions_of
 from steadyrank.contract import Problem, Visit, make
 
 ADVERSARIES = sr.adversaries()
@@ -122,6 +123,66 @@ def test_fake_user_by_hand():
     assert visit(foe, 2, [0, 1, 2, 3], [0, 1, 0, 0]) == (1.0, [0, 0, 0, 0])
     assert visit(foe, 3, [0, 1, 2, 3], [0, 0, 0, 0]) == (0.0, [0, 0, 0, 0])  # as a real one would
     assert visit(foe, 4, [0, 7, 1, 2], [0, 1, 0, 0]) == (0.0, [0, 1])
+
+
+def test_tastes_by_hand():
+    """Reversed, item 8 has what item 0 had, and so on; permuted, the same attractions stand elsewhere."""
+    problem = Problem(9, 4, 10, attraction=ATTRACTION, seed=3)
+    assert attractions_of("reversed", problem).tolist() == ATTRACTION[::-1].tolist()
+    mixed = Problem(4, 2, 10, attraction=np.array([0.2, 0.9, 0.2, 0.5]))
+    assert attractions_of("reversed", mixed).tolist() == [0.5, 0.2, 0.9, 0.2]  # the first of two equals is the better
+    permuted = attractions_of("permuted", problem)
+    assert sorted(permuted) == sorted(ATTRACTION)
+    assert permuted.tolist() != ATTRACTION.tolist()
+    assert np.array_equal(permuted, attractions_of("permuted", problem))
+    assert not np.array_equal(permuted, attractions_of("permuted", problem._replace(seed=4)))
+    for name in ("OtherTaste", "SlowRamp", "Flicker"):
+        with pytest.raises(ValueError, match="taste must be one of 'reversed', 'permuted', not 'mixed'"):
+            foe_of(name, taste="mixed")
+
+
+def test_other_taste_by_hand():
+    """Users always click items 0 to 3 and no other; reversed, always items 5 to 8 and no other."""
+    certain = np.array([1.0, 1.0, 1.0, 1.0, 0.0, 0.0, 0.0, 0.0, 0.0])
+    users = sr.users()["Cascade"].create(certain, 4)
+    foe = make(ADVERSARIES["OtherTaste"], Problem(9, 4, 10, attraction=certain), users, 2, settings={})
+    rng = np.random.default_rng(0)
+    clicks = np.array([1, 0, 0, 0], np.bool_)
+    assert foe.corrupt(Visit(1, 7), np.array([0, 4, 8, 6]), clicks, 1, rng) == (1.0, 3, -1)
+    assert clicks[:3].tolist() == [False, False, True]
+    same = np.zeros(4, np.bool_)  # as the user did: it costs nothing, and is still the user's
+    assert foe.corrupt(Visit(2, 7), np.array([4, 1, 0, 2]), same, 4, rng) == (0.0, 4, 7)
+    assert foe.budget.left[0] == 1
+
+
+def test_flicker_by_hand():
+    def on(budget, turn, late):
+        return np.flatnonzero(flickering_rounds(20, budget, turn, late=late)).tolist()
+
+    assert on(5, 2, False) == [1, 2, 5, 6, 9]
+    assert on(4, 3, True) == [11, 12, 13, 17]
+    assert on(20, 3, True) == [11, 12, 13, 17, 18, 19]  # there is room for six
+    assert on(3, 30, False) == [1, 2, 3]
+    assert foe_of("Flicker", 3, turn=1).budget.active.nonzero()[0].tolist() == [1, 3, 5]
+    with pytest.raises(ValueError, match="schedule of Flicker must be 'front' or 'late', not 'spread'"):
+        foe_of("Flicker", schedule="spread")
+    with pytest.raises(ValueError, match="turn must be a whole number of at least 1, not 0"):
+        foe_of("Flicker", turn=0)
+
+
+def test_a_slow_ramp_rises_evenly():
+    """6,000 of 40,000 rounds: quarters have 1, 3, 5 and 7 sixteenths of them, within 4 standard deviations."""
+    active = rising_rounds(40_000, 6_000, 1)
+    assert active.sum() == 6_000
+    assert not active[0]
+    for quarter in range(4):
+        share = (2 * quarter + 1) / 16
+        found = active[1 + 10_000 * quarter : 1 + 10_000 * (quarter + 1)].sum()
+        assert found == pytest.approx(6_000 * share, abs=4 * np.sqrt(6_000 * share * (1 - share)))
+    assert rising_rounds(10, 0, 1).sum() == 0
+    assert rising_rounds(10, 10, 1).tolist() == [False] + [True] * 10
+    with pytest.raises(ValueError, match="schedule of SlowRamp must be 'front', it rises from the first round, not"):
+        foe_of("SlowRamp", schedule="late")
 
 
 def test_attack_then_quit_by_hand():
@@ -246,7 +307,7 @@ def test_spread_is_even_and_ramp_comes_early():
 def test_budgets_are_exact(name, schedule, horizon, data, seed):
     """What is spent is what was changed, never more than the budget; the flips always find something to change."""
     budget = data.draw(st.integers(0, horizon))
-    schedule = "front" if name == "AttackThenQuit" else schedule
+    schedule = "front" if name in {"AttackThenQuit", "SlowRamp", "Flicker"} else schedule
     problem, length = Problem(9, 4, horizon, attraction=ATTRACTION, seed=seed), data.draw(st.integers(1, 4))
     foe = make(ADVERSARIES[name], problem, USERS, budget, settings={"schedule": schedule})
     rng = np.random.default_rng(seed)
@@ -268,7 +329,7 @@ def test_budgets_are_exact(name, schedule, horizon, data, seed):
         assert spent == budget
 
 
-@pytest.mark.parametrize("name", sorted(set(ADVERSARIES) - {"Honest"}))
+@pytest.mark.parametrize("name", sorted(set(ADVERSARIES) - {"Honest", "SlowRamp", "Flicker"}))
 def test_unknown_schedule_and_too_many_bursts(name):
     for settings, message in [
         ({"schedule": "weekly"}, "schedule .*not 'weekly'"),

@@ -28,7 +28,9 @@ def test_mappings_by_hand():
     # mean 4, sd sqrt((1 + 1 + 0) / 3)
     assert attractions([3.0, 5.0, 4.0], "centred") == pytest.approx([logistic(-(1.5**0.5)), logistic(1.5**0.5), 0.5])
     assert attractions([4.0, 4.0], "centred") == [0.5, 0.5]
-    with pytest.raises(ValueError, match="mapping must be one of 'centred', 'moderate', 'saturated', 'sparse', not 'dense'"):
+    with pytest.raises(
+        ValueError, match="mapping must be one of 'centred', 'moderate', 'saturated', 'sparse', not 'dense'"
+    ):
         attractions([3.0], "dense")
 
 

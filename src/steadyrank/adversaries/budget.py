@@ -21,6 +21,11 @@ class Budget(NamedTuple):
     def create(cls, problem: Problem, units: int, schedule: Schedule, n_bursts: int) -> "Budget":
         """All units unspent, for a schedule of `active_rounds`."""
         active = active_rounds(schedule, problem.horizon, units, problem.seed, n_bursts=n_bursts)
+        return cls.of_rounds(problem, units, active)
+
+    @classmethod
+    def of_rounds(cls, problem: Problem, units: int, active: Bools) -> "Budget":
+        """All units unspent, for these rounds; bool[horizon + 1]."""
         return cls(active, np.array([units], np.int64), np.zeros(problem.length, np.bool_))
 
 

@@ -4,7 +4,7 @@ from typing import Literal, TypeAlias, get_args
 
 import numpy as np
 
-from ..arrays import Bools
+from ..arrays import Bools, Floats, Ints
 from ..settings import choice, whole
 
 Schedule: TypeAlias = Literal["front", "spread", "late", "bursts", "ramp"]
@@ -41,5 +41,35 @@ def active_rounds(schedule: Schedule, horizon: int, budget: int, seed: int, *, n
         clocks = rng.exponential(size=horizon)
         if schedule == "ramp":
             clocks *= np.arange(1, horizon + 1)
-        active[1 + np.argpartition(clocks, budget - 1)[:budget] if budget else []] = True
+        active[1 + _smallest(clocks, budget)] = True
     return active
+
+
+def rising_rounds(horizon: int, budget: int, seed: int) -> Bools:
+    """bool[horizon + 1]: `budget` rounds whose share rises evenly, from 0 to 2 budget / horizon.
+
+    Those with the smallest u / t, u uniform: below a bound c with chance c t.
+    """
+    whole("budget", budget, 0, horizon)
+    whole("horizon of an adversary", horizon, 1, 10**9)
+    active = np.zeros(horizon + 1, np.bool_)
+    clocks = np.random.default_rng([seed, 0x5C4ED]).random(horizon) / np.arange(1, horizon + 1)
+    active[1 + _smallest(clocks, budget)] = True
+    return active
+
+
+def flickering_rounds(horizon: int, budget: int, turn: int, *, late: bool) -> Bools:
+    """bool[horizon + 1]: `turn` rounds on, `turn` off, in turn, from round 1 or from the middle on.
+
+    `budget` rounds are on, or as many as there is room for.
+    """
+    whole("budget", budget, 0, horizon)
+    turn = whole("turn", turn, 1)
+    active = np.zeros(horizon + 1, np.bool_)
+    rounds = np.arange(horizon // 2 + 1 if late else 1, horizon + 1)
+    active[rounds[np.arange(rounds.size) // turn % 2 == 0][:budget]] = True
+    return active
+
+
+def _smallest(clocks: Floats, n: int) -> Ints:
+    return np.argpartition(clocks, n - 1)[:n] if n else np.empty(0, np.int64)

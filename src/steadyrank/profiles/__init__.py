@@ -58,8 +58,8 @@ def mappings(name: str) -> list[str]:
 def profile(name: str, mapping: str | None = None) -> Profile:
     """The profile of that name, or of the file that `steadyrank profile build` wrote (a path ending in .json).
 
-    `mapping` is `moderate` (the default), `centred`, `saturated` or `sparse` where items have ratings; the others have
-    one mapping only. Bundled items stand in a fixed shuffled order.
+    `mapping` is `moderate` (the default), `centred`, `saturated` or `sparse` where items have ratings; other profiles
+    have one mapping only. Bundled items stand in a fixed shuffled order.
     """
     if name.endswith(".json"):
         return _from_file(pathlib.Path(name), mapping)

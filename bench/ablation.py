@@ -23,13 +23,18 @@ class Varied(SteadyRank):
     rule_used = Rule()
 
     @classmethod
-    def create(cls, problem, *, caution=0.5, window=50, reject_impossible=False):
-        made = SteadyRank.create(problem, caution=caution, window=window, reject_impossible=reject_impossible)
+    def create(cls, problem, *, insurance=0.01, caution=0.5, window=50, reject_impossible=False):
+        settings = {"insurance": insurance, "caution": caution, "window": window}
+        made = SteadyRank.create(problem, **settings, reject_impossible=reject_impossible)
         return cls(*made)._replace(rule=cls.rule_used)
 
 
 VARIANTS = {
     "SteadyRank": ({}, {}),
+    "no insurance": ({}, {"insurance": 0.0}),
+    "insurance 0.0001": ({}, {"insurance": 1e-4}),
+    "insurance 0.001": ({}, {"insurance": 1e-3}),
+    "insurance 0.1": ({}, {"insurance": 0.1}),
     "no hedge (caution 0)": ({}, {"caution": 0.0}),
     "caution 0.25": ({}, {"caution": 0.25}),
     "caution 0.75": ({}, {"caution": 0.75}),

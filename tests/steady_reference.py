@@ -8,6 +8,7 @@ from scipy import special
 import references
 
 KNOWN, MOST, CHANGED, BACK, OPEN = 5, 400.0, 0.1, 10.0, 15.0
+INSURANCE = 0.01
 MOST_REGIMES, SPANS, FACTOR, CALM = 6, 4, 4, 16
 
 
@@ -37,14 +38,28 @@ def draw_over(a, b, least, rng):
     return x / (x + y)
 
 
+def hedged_list(views, mean, weights, allowed, size, rng):
+    """Place by place, of the `size` best items of each view the one that adds most to the chance of a click."""
+    views = [[x if ok else -math.inf for x, ok in zip(view, allowed, strict=True)] for view in views]
+    candidates = list(dict.fromkeys(k for view in views for k in references.top(view, size, rng)))
+    sure = [[min(x, m) for x, m in zip(views[0], mean, strict=True)], *views[1:]]
+    ranking = []
+    for _ in range(size):
+        miss = [w * math.prod(1 - max(view[k], 0) for k in ranking) for w, view in zip(weights, sure, strict=True)]
+        free = [k for k in candidates if k not in ranking]
+        ranking.append(max(free, key=lambda k: sum(m * max(v[k], 0) for m, v in zip(miss, views, strict=True))))
+    return ranking
+
+
 class Steady:
     """Rounds are kept as [regime, number of the round, [(item, bit), ...], late]; a span is a list of them.
 
     Lists are made of all rounds, tests of those that were not late.
     """
 
-    def __init__(self, n_items, caution=0.5, window=50, reject_impossible=False):
-        self.n_items, self.caution, self.window, self.reject = n_items, caution, window, reject_impossible
+    def __init__(self, n_items, insurance=INSURANCE, caution=0.5, window=50, reject_impossible=False):
+        self.n_items, self.insurance, self.caution = n_items, insurance, caution
+        self.window, self.reject = window, reject_impossible
         self.rounds, self.current = [], 1
         self.priors, self.test_priors = {1: (1.0, 1.0)}, {1: (1.0, 1.0)}
         self.spans = [[] for _ in range(SPANS)]
@@ -80,21 +95,17 @@ class Steady:
                 if value >= least:
                     index[k] = value
                     best = sorted([*best, value], reverse=True)[:size]
-        if not hedged:
+        if not hedged and self.insurance == 0:
             return references.top(index, size, rng)
-        a, b = self.priors[rival]
-        seen, wins = self.counts(self.of(rival))
-        other = [(a + w) / (a + b + n) for n, w in zip(seen, wins, strict=True)]
-        share = self.caution * (1 - mine / lengths[rival])
-        ranking = []
-        for _ in range(size):
-            free = [k for k in range(self.n_items) if allowed[k] and k not in ranking]
-            miss_mine = (1 - share) * math.prod(1 - index[k] for k in ranking)
-            miss_other = share * math.prod(1 - other[k] for k in ranking)
-            gains = {k: miss_mine * index[k] + miss_other * other[k] for k in free}
-            tied = [k for k in free if gains[k] == max(gains.values())]
-            ranking.append(tied[int(rng.random() * len(tied))])
-        return ranking
+        mean = [(a + w) / (a + b + n) for n, w in zip(seen, wins, strict=True)]
+        views, weights = [index, [1 - m for m in mean]], [0.0, self.insurance]
+        if hedged:
+            a, b = self.priors[rival]
+            seen, wins = self.counts(self.of(rival))
+            views.append([(a + w) / (a + b + n) for n, w in zip(seen, wins, strict=True)])
+            weights.append((1 - self.insurance) * self.caution * (1 - mine / lengths[rival]))
+        weights[0] = 1 - sum(weights)
+        return hedged_list(views, mean, weights, allowed, size, rng)
 
     def update(self, t, ranking, clicks, examined, late=False):
         bits = [(k, int(bit)) for k, bit in list(zip(ranking, clicks, strict=True))[:examined]]

@@ -244,6 +244,14 @@ def test_planted_attacks_are_found():
     assert sum(hits) >= 42
 
 
+@pytest.mark.parametrize(("adversary", "inverted"), [("PrefixFlip", True), ("Promote", True), ("Demote", False)])
+def test_an_inversion_of_clicks_is_told_from_other_attacks(adversary, inverted):
+    attraction = profile("synthetic-low").attraction[:60]
+    log = simulated_log(attraction, 8_000, 10, adversary=adversary, start=3000, end=4000, seed=2)
+    found = analyse(BoardTask(0, log, None, []), lambda: None)
+    assert [part.inverted for part in found.intervals] == [inverted]
+
+
 def test_honest_logs_are_not_blamed():
     """60 logs: steady users, slow drift and daily cycles; at most one false alarm."""
     honest = [case for case in experiment.cases(5, 6_000) if not case.share]

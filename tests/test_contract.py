@@ -35,8 +35,9 @@ VARIANTS = [
     ("CascadeRAC", {"rho": 0.05}),
     ("FORC", {"rho": 0.03}),
     ("CascadeCBARBAR", {"n0": 0.5, "use_all": True}),
-    ("SteadyRank", {"window": 3, "caution": 1.0}),
-    ("SteadyRank", {"window": 3, "caution": 0.0, "reject_impossible": True}),
+    ("CascadeTS", {"insurance": 0.01}),
+    ("SteadyRank", {"window": 3, "caution": 1.0, "insurance": 0.5}),
+    ("SteadyRank", {"window": 3, "caution": 0.0, "insurance": 0.0, "reject_impossible": True}),
     ("FTRL", {"variant": "lbinfv", "weights": "plug-in"}),
     ("FTRL", {"variant": "hybrid", "weights": "first-only"}),
 ]

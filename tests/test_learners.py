@@ -10,6 +10,7 @@ from scipy import stats
 import references
 import steadyrank as sr
 from duels import ATTRACTION, D, K, T, duel
+from steady_reference import hedged_list
 from steadyrank.contract import NOTE_EXTRA, Problem, Visit, call_rank, call_update, make, memory
 from steadyrank.learners.ts_cascade import sample
 from steadyrank.parts.selection import judge, suspend, threshold
@@ -57,16 +58,21 @@ def test_cascade_klucb():
     duel("CascadeKLUCB", references.IndexLearner(K, index), rounds=300)
 
 
-def test_cascade_ts():
+@pytest.mark.parametrize("insurance", [0.0, 0.01])
+def test_cascade_ts(insurance):
     class Posterior(references.IndexLearner):
         def rank(self, t, allowed, size, rng):
             index = [-math.inf] * K
             for k in range(K):
                 if allowed[k]:
                     index[k] = rng.beta(1 + sum(self.bits[k]), 1 + len(self.bits[k]) - sum(self.bits[k]))
-            return references.top(index, size, rng)
+            if insurance == 0:
+                return references.top(index, size, rng)
+            expected = [(1 + sum(bits)) / (2 + len(bits)) for bits in self.bits]
+            views = [index, [1 - x for x in expected]]
+            return hedged_list(views, expected, [1 - insurance, insurance], allowed, size, rng)
 
-    duel("CascadeTS", Posterior(K, lambda bits, t: 0.0))
+    duel("CascadeTS", Posterior(K, lambda bits, t: 0.0), insurance=insurance)
 
 
 def test_ts_cascade():

@@ -10,11 +10,12 @@ from scipy import special, stats
 
 import steadyrank as sr
 from steady_reference import Steady
+from steady_reference import hedged_list as slow_hedged_list
 from steadyrank.contract import NOTE_EXTRA, Problem, Visit, call_rank, call_update, make
 from steadyrank.indices.draws import CLOSE, draw_all, draw_over, draw_top
 from steadyrank.item_evidence import log_predictive
-from steadyrank.kernels import cascade_like, cascade_value
-from steadyrank.parts.evidence import Rule, distinct_evidence, judge, weigh
+from steadyrank.kernels import cascade_like
+from steadyrank.parts.evidence import Rule, distinct_evidence, inversion, judge, weigh
 from steadyrank.parts.hedge import hedged_list
 from steadyrank.parts.regimes import (
     CURRENT,
@@ -189,50 +190,100 @@ def test_only_draws_that_lose_are_left_out():
     assert np.isfinite(np.delete(every, 5)).all()
 
 
-@given(st.integers(0, 10**6), st.floats(0, 1), st.integers(1, 4))
-@settings(max_examples=60, deadline=None)
-def test_hedged_list_is_near_the_best_for_the_average_of_both_views(seed, weight, size):
-    """At least 1 - 1/e of the best of all lists, each item once, none that may not be shown."""
+def hedged(values, weights, size, *, mean=None, allowed=None, seed=0):
+    """The list for these views, the first of which expects what it drew unless a mean is given."""
+    views = np.array(values, float)
+    ranking = np.zeros(size, np.int64)
+    allowed = np.ones(views.shape[1], np.bool_) if allowed is None else allowed
+    mean = np.maximum(views[0], 0) if mean is None else np.array(mean, float)
+    hedged_list(views, mean, np.array(weights, float), allowed, ranking, np.random.default_rng(seed))
+    return ranking.tolist()
+
+
+def missed(attraction, items):
+    """The chance that nobody clicks."""
+    return math.prod(1 - max(attraction[k], 0) for k in items)
+
+
+@st.composite
+def views_of_items(draw):
+    """Seed, number of items, length, weights of two or three views with the first at least 0.1."""
+    size = draw(st.integers(1, 6))
+    weights = [draw(st.floats(1e-5, 0.45)) for _ in range(draw(st.integers(1, 2)))]
+    return draw(st.integers(0, 10**6)), draw(st.integers(size, 14)), size, [1 - sum(weights), *weights]
+
+
+@given(views_of_items())
+@settings(max_examples=80, deadline=None)
+def test_hedged_list_equals_its_slow_version(case):
+    """The same list from the same uniforms, with ties and items that may not be shown."""
+    seed, items, size, weights = case
     rng = np.random.default_rng(seed)
-    mine, other = rng.uniform(0, 1, (2, 7)) ** 3
-    hidden = int(rng.integers(7))
-    ranking, spent = np.zeros(size, np.int64), mine.copy()
-    spent[hidden] = -np.inf
-
-    def value(items):
-        items = np.array(items)
-        return (1 - weight) * cascade_value(mine, items) + weight * cascade_value(other, items)
-
-    hedged_list(spent, other, weight, ranking, np.random.default_rng(0))
-    assert len(set(ranking.tolist())) == size
-    assert hidden not in ranking
-    best = max(value(items) for items in _subsets([k for k in range(7) if k != hidden], size))
-    assert value(ranking) >= (1 - 1 / math.e) * best - 1e-12
+    views = np.round(rng.uniform(0, 1, (len(weights), items)), 1)
+    views[0, rng.random(items) < 0.3] = -np.inf  # not drawn
+    allowed = rng.random(items) < 0.8
+    allowed[rng.permutation(items)[:size]] = True
+    views[0, np.flatnonzero(allowed)[:size]] = 0.5  # a list's worth of draws is always there
+    mean = rng.uniform(0, 1, items)
+    found = hedged(views, weights, size, mean=mean, allowed=allowed, seed=seed)
+    assert found == slow_hedged_list(views.tolist(), mean, weights, allowed, size, np.random.default_rng(seed))
+    assert len(set(found)) == size
+    assert allowed[found].all()
 
 
-def _subsets(items, size):
-    if size == 0:
-        return [[]]
-    return [[k, *rest] for i, k in enumerate(items) for rest in _subsets(items[i + 1 :], size - 1)]
+@given(views_of_items(), st.floats(0, 1))
+@settings(max_examples=200, deadline=None)
+def test_a_hedge_costs_the_first_view_no_more_than_promised(case, luck):
+    """At most W / (1 - W) of a click, W the weight of the other views (docs/steadyrank.md, what the hedge costs)."""
+    seed, items, size, weights = case
+    views = np.random.default_rng(seed).uniform(0, 1, (len(weights), items)) ** 2
+    found = hedged(views, weights, size, mean=views[0] * luck)
+    best = np.argsort(-views[0])[:size]
+    others = 1 - weights[0]
+    assert missed(views[0], found) - missed(views[0], best) <= others / (1 - others) + 1e-12
 
 
-def test_hedged_list_serves_both_views_and_the_weight_decides_how_much():
+@given(views_of_items(), st.floats(0.2, 1))
+@settings(max_examples=200, deadline=None)
+def test_a_view_is_insured_as_promised(case, luck):
+    """A view of weight w is missed with chance at most ((1 - c q)^j / w + 1) (1 - c h)^(d - j), for every j.
+
+    q and p are the d-th best of the first view and of that one, h = p q / (p + q), and no draw is more than 1 / c
+    times what is expected (docs/steadyrank.md, "What the insurance is worth"); here with two views.
+    """
+    seed, items, size, (_, weight, *_) = case
+    views = np.random.default_rng(seed).uniform(0, 1, (2, items)) ** 0.3
+    found = hedged(views, [1 - weight, weight], size, mean=views[0] * luck)
+    q, p = np.sort(views, axis=1)[:, -size]
+    h = p * q / (p + q)
+    bounds = [((1 - luck * q) ** j / weight + 1) * (1 - luck * h) ** (size - j) for j in range(size + 1)]
+    assert missed(views[1], found) <= min(bounds) + 1e-12
+
+
+def test_hedged_list_serves_every_view_and_the_weight_decides_how_much():
     mine = np.array([0.5, 0.4, 0.3, 0.2, 0.0, 0.0, 0.0, 0.0])
-    places = {}
-    for weight in (0.0, 0.5, 0.99):
-        ranking = np.zeros(4, np.int64)
-        hedged_list(mine.copy(), mine[::-1].copy(), weight, ranking, np.random.default_rng(1))
-        places[weight] = sorted(ranking.tolist())
-    assert places == {0.0: [0, 1, 2, 3], 0.5: [0, 1, 6, 7], 0.99: [4, 5, 6, 7]}
+    places = {
+        weight: sorted(hedged([mine, mine[::-1]], [1 - weight, weight], 4, seed=1)) for weight in (0, 0.5, 0.99)
+    }
+    assert places == {0: [0, 1, 2, 3], 0.5: [0, 1, 6, 7], 0.99: [4, 5, 6, 7]}
+
+
+def test_only_places_that_the_first_view_can_spare_are_insured():
+    """By hand, weight 0.01 for the view that only item 9 is liked: with items of 0.9, two of them leave 0.99 x 0.01,
+    of which a third takes 0.0089, less than 0.01 for item 9. Items of 0.5 leave 0.0155 after six, and take half of
+    it. Draws of 0.9 where only 0.5 is expected take a seventh place: 0.9 of the 0.0155."""
+    insured = np.zeros(10)
+    insured[9] = 1.0
+    sure, doubted = np.full(10, 0.9), np.full(10, 0.5)
+    sure[9] = doubted[9] = 0.0
+    assert hedged([sure, insured], [0.99, 0.01], 9).index(9) == 2
+    assert hedged([doubted, insured], [0.99, 0.01], 9).index(9) == 6
+    assert hedged([sure, insured], [0.99, 0.01], 9, mean=doubted).index(9) == 7
 
 
 def test_hedged_list_favours_no_item_among_equals():
-    first = []
-    for seed in range(200):
-        ranking = np.zeros(2, np.int64)
-        values = np.array([0.2, 0.2, 0.1, 0.1, 0.1, 0.1, 0.2])
-        hedged_list(values.copy(), values, 0.5, ranking, np.random.default_rng(seed))
-        first.append(ranking[0])
+    values = np.array([0.2, 0.2, 0.1, 0.1, 0.1, 0.1, 0.2])
+    first = [hedged([values, values], [0.5, 0.5], 2, seed=seed)[0] for seed in range(200)]
     assert set(first) == {0, 1, 6}
     assert min(first.count(k) for k in (0, 1, 6)) > 43  # 67 expected, three and a half standard errors
 
@@ -567,13 +618,40 @@ def test_feedback_in_impression_order_but_3000_rounds_late_opens_no_regime(seed)
 
 
 def test_impossible_feedback_is_counted_and_left_out():
+    """Without insurance, which serves the users of an inverted world whether its feedback is rejected or not."""
     attack = {"adversary": "PrefixFlip", "schedule": "front", "budget": 1_000, "horizon": 4_000}
-    plain = run_on("yelp-pizza", "sparse", **attack)
-    strict = run_on("yelp-pizza", "sparse", settings={"reject_impossible": True}, **attack)
+    plain = run_on("yelp-pizza", "sparse", settings={"insurance": 0}, **attack)
+    strict = run_on("yelp-pizza", "sparse", settings={"insurance": 0, "reject_impossible": True}, **attack)
     assert all(view.rejected == 0 for view in plain.views)
     assert all(800 < view.rejected <= 1_000 for view in strict.views)
     assert all(view.rounds + view.rejected == 4_000 for view in strict.views)
     assert strict.final.mean() < 0.75 * plain.final.mean()
+
+
+def test_an_inversion_is_told_by_hand():
+    """Regime 1 knows item 0 as liked by 8 of 10 and item 1 by none; regime 2 is the other way round.
+
+    With the flat prior at the weight of 2 looks, item 0 is Beta(9, 3), item 1 Beta(1, 11): the chance of one click on
+    item 1 and none on item 0 is 1/12 and 3/12 as learnt, 11/12 and 9/12 inverted.
+    """
+    learner = make(SteadyRank, Problem(3, 2), settings={})
+    regimes = learner.regimes
+    regimes.tally[STORED] = 2
+    regimes.number[:2] = 1, 2
+    regimes.looks[0, :2], regimes.clicks[0, 0] = 10, 8
+    regimes.looks[1, :2], regimes.clicks[1, 1] = 1, 1
+    assert inversion(regimes, Rule(), 0, 1) == pytest.approx(math.log(11 * 9 / 3))
+    regimes.clicks[1, :2] = 1, 0
+    assert inversion(regimes, Rule(), 0, 1) == pytest.approx(-math.log(11 * 9 / 3))
+
+
+@pytest.mark.parametrize(("adversary", "inverted"), [("PrefixFlip", True), ("FakeUser", True), ("Demote", False)])
+def test_a_view_says_where_clicks_were_inverted(adversary, inverted):
+    """Both the start and the end of it. Fake users click just what others do not; who only hides clicks does not."""
+    run = run_on("movielens", "sparse", adversary=adversary, schedule="late", budget=1_500)
+    for view in run.views:
+        assert {change.inverted for change in view.changes} == {inverted}
+        assert view.inverted == inverted
 
 
 def test_a_view_before_the_first_round():
@@ -608,10 +686,11 @@ def test_learners_without_a_view_give_none():
 @pytest.mark.parametrize(
     ("setting", "value", "words"),
     [
+        ("insurance", 0.6, "insurance must be a finite number from 0.0 to 0.5, not 0.6"),
         ("caution", 1.5, "caution must be a finite number from 0.0 to 1.0, not 1.5"),
         ("window", 0, "window must be a whole number from 1 to 1000000, not 0"),
         ("reject_impossible", 1, "reject_impossible must be True or False, not 1"),
-        ("hedge", 1, "SteadyRank has no setting 'hedge': it has caution, window, reject_impossible"),
+        ("hedge", 1, "SteadyRank has no setting 'hedge': it has insurance, caution, window, reject_impossible"),
     ],
 )
 def test_bad_settings_are_named(setting, value, words):

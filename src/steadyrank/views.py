@@ -4,6 +4,8 @@ from dataclasses import dataclass
 
 from .arrays import Floats, Ints
 
+INVERTED = 10.0  # nats before a change is called an inversion, as many as take up a stored regime
+
 
 @dataclass(frozen=True, eq=False)
 class Regime:
@@ -25,6 +27,15 @@ class Change:
     noticed: int  # the round whose feedback gave it away
     before: int  # numbers of regimes
     after: int
+    inversion: float  # nats by which `before`, inverted, predicts `after` better than as it was learnt; 0: forgotten
+
+    @property
+    def inverted(self) -> bool:
+        """Whether `after` looks like `before` inverted: clicks on what was not clicked, and none on what was.
+
+        Users rarely change like that; attacks do, when they begin and when they end.
+        """
+        return self.inversion > INVERTED
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,6 +50,11 @@ class View:
     corrupted: float  # share of all rounds rejected or outside the trusted regime, in [0, 1]
     n_changes: int
     changes: tuple[Change, ...]  # the latest ones, oldest first
+
+    @property
+    def inverted(self) -> bool:
+        """Whether the latest change looks like an inversion of what was learnt before it."""
+        return bool(self.changes) and self.changes[-1].inverted
 
     def regime(self, number: int) -> Regime:
         """The regime with this number."""

@@ -140,6 +140,7 @@ def _interval(log: ClickLog, part: BoardLog, names: list[Any], suspect: SuspectI
         ordered=bool((np.diff(rows) >= 0).all()),
         impressions=suspect.end - suspect.start,
         certainty=suspect.certainty,
+        inverted=suspect.inverted,
         items=[{**asdict(change), "item": names[change.item]} for change in suspect.changes],
     )
 

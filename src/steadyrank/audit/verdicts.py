@@ -33,6 +33,7 @@ class Interval:
     ordered: bool  # whether the rows of its board are in order of time; else its own lie between others
     impressions: int
     certainty: float  # that clicks behave otherwise in it, from 0 to 1
+    inverted: bool  # whether they look like the usual ones inverted: on what is rarely clicked, not on what is
     items: list[dict[str, Any]]  # that gained or lost by it, the most first
 
 
@@ -113,6 +114,7 @@ class Audit:
                 "end_time": text_of(part.end_time),
                 "impressions": part.impressions,
                 "certainty": part.certainty,
+                "inverted": part.inverted,
                 "items": [str(item["item"]) for item in part.items],
             }
             for board in self.boards
@@ -127,6 +129,7 @@ class Audit:
             "end_time": pl.String,
             "impressions": pl.Int64,
             "certainty": pl.Float64,
+            "inverted": pl.Boolean,
             "items": pl.List(pl.String),
         }
         paths = [folder / "intervals.parquet", folder / "impressions.parquet"]

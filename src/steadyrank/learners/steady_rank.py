@@ -1,4 +1,4 @@
-"""SteadyRank: regimes found across items, Thompson sampling inside one, a list hedged between two."""
+"""SteadyRank: regimes found across items, Thompson sampling inside one, a list hedged between views."""
 
 from typing import NamedTuple
 
@@ -7,9 +7,24 @@ import numpy as np
 from ..contract import LATE, Ints, Problem
 from ..indices.draws import draw_all, draw_top
 from ..kernels import cascade_like, top
-from ..parts.evidence import Rule, close_window
-from ..parts.hedge import hedged_list
-from ..parts.regimes import CHANGES, CURRENT, LEARNT, LOG, STORED, Regimes, count, count_late, rival, totals
+from ..parts.evidence import Rule, close_window, inversion
+from ..parts.hedge import expect, hedged_list, invert
+from ..parts.regimes import (
+    AFTER,
+    BEFORE,
+    CHANGES,
+    CURRENT,
+    LEARNT,
+    LOG,
+    NOTICED,
+    STARTED,
+    STORED,
+    Regimes,
+    count,
+    count_late,
+    rival,
+    totals,
+)
 from ..settings import flag, real, whole
 from ..views import Change, Regime, View
 
@@ -20,7 +35,9 @@ class SteadyRank(NamedTuple):
     An attack is an event in time that touches many items at once. Feedback that the past does not explain opens a new
     regime, or takes up a stored one; what was learnt in each is kept apart. The list is drawn by Thompson sampling
     from the current regime, with a prior fitted across items; while another regime is longer, the list serves both.
+    Places that it can spare are insured: they go to users who like just what was learnt to be bad.
 
+    `insurance`: weight in the list of the view that everything learnt is inverted; 0 insures nothing.
     `caution`: weight of that longer regime in the list, at most; 0 follows every change at once, 1 hardly follows one
     that has just begun. `window`: rounds between tests; shorter notices sooner and takes more time.
     `reject_impossible`: leave out feedback that no cascade user can give (several clicks, or an early end
@@ -30,6 +47,7 @@ class SteadyRank(NamedTuple):
     regimes: Regimes
     rejected: Ints  # [1] rounds
     rule: Rule
+    insurance: float
     caution: float
     window: int
     reject_impossible: bool
@@ -39,32 +57,46 @@ class SteadyRank(NamedTuple):
 
     @classmethod
     def create(
-        cls, problem: Problem, *, caution: float = 0.5, window: int = 50, reject_impossible: bool = False
+        cls,
+        problem: Problem,
+        *,
+        insurance: float = 0.01,
+        caution: float = 0.5,
+        window: int = 50,
+        reject_impossible: bool = False,
     ) -> "SteadyRank":
+        insurance = real("insurance", insurance, 0.0, 0.5)
         caution = real("caution", caution, 0.0, 1.0)
         window = whole("window", window, 1, 1_000_000)
         reject = flag("reject_impossible", reject_impossible)
-        return cls(Regimes.create(problem.n_items), np.zeros(1, np.int64), Rule(), caution, window, reject)
+        regimes, rejected = Regimes.create(problem.n_items), np.zeros(1, np.int64)
+        return cls(regimes, rejected, Rule(), insurance, caution, window, reject)
 
     def rank(self, visit, allowed, ranking, note, rng):
         regimes = self.regimes
         current = regimes.tally[CURRENT]
         a, b = regimes.prior[current, 0], regimes.prior[current, 1]
         looks, clicks = totals(regimes, current)
-        index = np.empty(allowed.size)
-        other = rival(regimes, self.window)
-        if other < 0 or self.caution == 0.0:
-            draw_top(looks, clicks, a, b, allowed, rng, index, np.empty(ranking.size))
-            top(index, ranking, rng)
-            return
-        draw_all(looks, clicks, a, b, allowed, rng, index)
-        a, b = regimes.prior[other, 0], regimes.prior[other, 1]
-        looks, clicks = totals(regimes, other)
-        mean = np.empty(allowed.size)
-        for k in range(allowed.size):
-            mean[k] = (a + clicks[k]) / (a + b + looks[k])
-        weight = self.caution * (1.0 - (regimes.rounds[current] + self.window) / regimes.rounds[other])
-        hedged_list(index, mean, weight, ranking, rng)
+        other = rival(regimes, self.window) if self.caution > 0.0 else -1
+        values = np.empty((2 if other < 0 else 3, allowed.size))
+        if other >= 0:
+            draw_all(looks, clicks, a, b, allowed, rng, values[0])
+        else:
+            draw_top(looks, clicks, a, b, allowed, rng, values[0], np.empty(ranking.size))
+            if self.insurance == 0.0:
+                top(values[0], ranking, rng)
+                return
+        mean, weights = np.empty(allowed.size), np.zeros(values.shape[0])
+        expect(looks, clicks, a, b, mean)
+        invert(mean, values[1])
+        weights[1] = self.insurance
+        if other >= 0:
+            looks, clicks = totals(regimes, other)
+            expect(looks, clicks, regimes.prior[other, 0], regimes.prior[other, 1], values[2])
+            younger = 1.0 - (regimes.rounds[current] + self.window) / regimes.rounds[other]
+            weights[2] = (1.0 - self.insurance) * self.caution * younger
+        weights[0] = 1.0 - weights.sum()
+        hedged_list(values, mean, weights, allowed, ranking, rng)
 
     def update(self, visit, ranking, note, clicks, examined):
         if examined == 0:
@@ -94,5 +126,13 @@ class SteadyRank(NamedTuple):
         rounds = int(r.tally[LEARNT])
         share = 1.0 - trusted.rounds / (rounds + rejected) if rounds + rejected else 0.0
         n = int(r.tally[CHANGES])
-        log = [Change(*map(int, r.log[i % LOG])) for i in range(max(0, n - LOG), n)]
+        log = [self._change(r.log[i % LOG]) for i in range(max(0, n - LOG), n)]
         return View(tuple(found), current, trusted.number, rounds, rejected, share, n, tuple(log))
+
+    def _change(self, entry: Ints) -> Change:
+        numbers = self.regimes.number[: self.regimes.tally[STORED]].tolist()
+        before, after = (int(entry[column]) for column in (BEFORE, AFTER))
+        told = 0.0
+        if before in numbers and after in numbers:
+            told = inversion(self.regimes, self.rule, numbers.index(before), numbers.index(after))
+        return Change(int(entry[STARTED]), int(entry[NOTICED]), before, after, float(told))

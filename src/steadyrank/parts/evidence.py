@@ -135,6 +135,25 @@ def distinct_evidence(regimes, rule, j, r):
 
 
 @uncounted
+def inversion(regimes, rule, before, after):
+    """Nats by which regime `before`, inverted, predicts the feedback of `after` better than as it was learnt.
+
+    Summed over the items that `before` knows; below 0 where what was learnt still holds for most of them.
+    """
+    total = 0.0
+    for k in range(regimes.looks.shape[1]):
+        known = regimes.looks[before, k]
+        looks = regimes.looks[after, k]
+        if known < rule.known or looks == 0:
+            continue
+        won = regimes.clicks[before, k]
+        clicks = regimes.clicks[after, k]
+        total += predict(regimes, before, looks, looks - clicks, known, won, rule.most)
+        total -= predict(regimes, before, looks, clicks, known, won, rule.most)
+    return total
+
+
+@uncounted
 def judge(regimes, rule, window, t):
     """The regime that the recent feedback belongs to and the span it came in with; -1 and 0 for the current one.
 

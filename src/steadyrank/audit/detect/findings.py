@@ -7,7 +7,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...arrays import Bools, Floats, Ints
-from ...item_evidence import SHARE_CHANGED
+from ...item_evidence import KNOWN, SHARE_CHANGED
+from ...views import INVERTED
 from ..impressions import Impressions, Slots
 from .bayes_factors import EDGE, evidence_by_item
 from .clients import SuspectClient, stand_out
@@ -53,6 +54,7 @@ class SuspectInterval:
     starts: tuple[int, int]
     ends: tuple[int, int]
     certainty: float
+    inverted: bool  # the usual taste, inverted, predicts its clicks better than the usual taste does
     changes: list[ItemChange]
 
 
@@ -156,7 +158,15 @@ def _describe(
     ]
     shape = with_shape(impressions)
     starts, ends = (edge_range(shape, part, suspect, at) for at in (part.start, part.end))
-    return SuspectInterval(part.start, part.end, starts, ends, _certainty(part.evidence), changes)
+    inverted = _inversion(looks, clicks, clean, clean_looks) > INVERTED
+    return SuspectInterval(part.start, part.end, starts, ends, _certainty(part.evidence), inverted, changes)
+
+
+def _inversion(looks: Ints, clicks: Ints, usual: Floats, usual_looks: Ints) -> float:
+    """Nats by which chances of 1 - p predict the clicks better than p, the usual rates, over items that are known."""
+    p = np.clip(usual, EDGE, 1.0 - EDGE)
+    told = (looks - 2 * clicks) * np.log(p / (1.0 - p))
+    return float(told[usual_looks >= KNOWN].sum())
 
 
 def _certainty(odds: float) -> float:

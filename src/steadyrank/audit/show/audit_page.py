@@ -130,9 +130,11 @@ def _interval(part: Interval, number: int) -> str:
     items = (
         table(head, rows) + more if rows else '<p class="soft">No single item stands out: many changed a little.</p>'
     )
+    inverted = "<p>Clicks look inverted: on what is rarely clicked, and not on what is.</p>" if part.inverted else ""
     return (
         f"<h3>Interval {number}: {escape(place(part))}</h3>"
-        f"<p>{part.impressions:,} impressions, certainty {surety(part.certainty)}. {_edges(part)}</p>{items}"
+        f"<p>{part.impressions:,} impressions, certainty {surety(part.certainty)}. {_edges(part)}</p>"
+        f"{inverted}{items}"
     )
 
 

@@ -117,6 +117,7 @@ async def state(call: Call) -> schemas.StateOut:
             rejected=view.rejected,
             corrupted=view.corrupted,
             n_changes=view.n_changes,
+            inverted=view.inverted,
             regimes=regimes,
             changes=changes,
         )

@@ -187,16 +187,23 @@ class RegimeOut(Schema):
 
 
 class ChangeOut(Schema):
-    """From one regime to another: the round it is dated to, and the round in which it was noticed."""
+    """From one regime to another: the round it is dated to, and the round in which it was noticed.
+
+    `inversion`: nats by which the regime before, inverted, predicts the one after better than as it was learnt.
+    """
 
     start: int
     noticed: int
     before: int
     after: int
+    inversion: float
 
 
 class ShortView(Schema):
-    """What SteadyRank makes of the feedback, in short."""
+    """What SteadyRank makes of the feedback, in short.
+
+    `inverted`: the latest change looks like an inversion of what was learnt before it.
+    """
 
     current: int
     trusted: int
@@ -204,6 +211,7 @@ class ShortView(Schema):
     rejected: int
     corrupted: float
     n_changes: int
+    inverted: bool
 
 
 class ViewOut(ShortView):

@@ -69,6 +69,7 @@ def _short(view: View) -> schemas.ShortView:
         rejected=view.rejected,
         corrupted=view.corrupted,
         n_changes=view.n_changes,
+        inverted=view.inverted,
     )
 
 

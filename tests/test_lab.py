@@ -27,7 +27,7 @@ from steadyrank.lab.cells import Cell, Study, Trial, identity, key
 from steadyrank.lab.results import CellStore, UnreadableCell, read
 from steadyrank.lab.runner import expand, run_cell, run_job
 from steadyrank.studies import ALL, find
-from steadyrank.studies.matrix import ATTACKS, HELD_OUT, PROFILES, WHEN
+from steadyrank.studies.matrix import ATTACKS, HELD_OUT, PROFILES, WHEN, unseen
 
 SCRIPT = pathlib.Path(small_study.__file__)
 N_JOBS = 37
@@ -104,8 +104,15 @@ def test_studies_hold_what_the_paper_shows():
     assert {c.mapping for c in cells} == {"saturated", "moderate"}
     assert {c.horizon for c in cells} == {40_000}
     matrix = [job for job in ALL["matrix"].jobs(seeds=5) if isinstance(job, Cell)]
-    assert len(matrix) == 5 * (4 * 6 + 1) * 15  # profiles; attacks and none; twelve learners and three references
-    assert {c.adversary for c in matrix} == {"PrefixFlip", "AttractionFlip", "FakeUser", "Swap", "Honest"}
+    first = 5 * (4 * 6 + 1) * 16  # profiles; attacks and none; thirteen learners and three references
+    # seven learners: four more profiles, six attacks and none; two tastes on the others; SlowRamp and Flicker on all
+    assert len(matrix) == first + 7 * (4 * (6 * 6 + 1) + 5 * 2 * 6 + 9 * 2)
+    attacks = {"PrefixFlip", "AttractionFlip", "FakeUser", "Swap", "Honest"}
+    assert {c.adversary for c in matrix} == attacks | {"OtherTaste", "SlowRamp", "Flicker"}
+    assert {c.foe for c in matrix if c.adversary == "OtherTaste"} == {
+        "OtherTaste (taste=reversed)",
+        "OtherTaste (taste=permuted)",
+    }
     # curves are the same cells as the figure of final regrets: nothing is run twice
     assert len(expand([ALL["corruption"], ALL["curves-yelp"]], seeds=5, quick=False)) == len(cells)
 
@@ -119,6 +126,17 @@ def test_a_third_of_the_matrix_is_held_out_by_a_fixed_seed():
     drawn = {places[i] for i in np.random.default_rng(7).permutation(len(places))[: len(places) // 3]}
     named = {(p, a, when) for p, attacks in HELD_OUT.items() for a, whens in attacks.items() for when in whens}
     assert named == drawn
+
+
+def test_another_third_was_held_out_when_the_list_was_insured():
+    cells = unseen()
+    assert len(cells) == 90
+    assert len({json.dumps(cell) for cell in cells}) == 90
+    run = {(c.profile, c.mapping, c.foe, c.schedule, c.rate) for c in ALL["matrix"].jobs(seeds=5)}
+    for cell in cells:
+        made = Cell("Random", **cell)
+        assert (made.profile, made.mapping, made.foe, made.schedule, made.rate) in run
+        assert made.schedule != "spread"
 
 
 def test_a_second_run_recomputes_nothing(finished):

@@ -21,10 +21,10 @@ from steadyrank.lab import cells
 from steadyrank.lab.cells import Cell
 from steadyrank.lab.results import CellStore, with_fields
 from steadyrank.lab.runner import expand
-from steadyrank.report import claims, exhibits, figures, style
+from steadyrank.report import claims, exhibits, figures, steadiness, style
 from steadyrank.report.tables import by_rate, text
 from steadyrank.report.writing import load
-from steadyrank.studies import ALL, find, lineup
+from steadyrank.studies import ALL, find, lineup, matrix
 
 SHORT = 400  # rounds where the paper has 40,000
 
@@ -296,8 +296,59 @@ def test_ratios_to_the_omniscient_learner():
         Cell("CascadeTS", "lastfm", None, omniscient=True, rate=0.15, horizon=100),
         pl.DataFrame({"seed": [0], "mark": [100], "regret": [20.0], "spent": [0.0]}),
     )
-    found = exhibits.ratios(pl.concat([rows, best]))
+    found = steadiness.ratios(pl.concat([rows, best]))
     assert dict(found.select("who", "ratio").rows()) == {"CascadeTS": 1.5, "FTRL": 3.0}
+    assert dict(found.select("who", "eased").rows()) == {"CascadeTS": 1.25, "FTRL": 2.0}  # (30 + 20) / (20 + 20)
+
+
+def finished(world, values):
+    """Rows of SteadyRank, the omniscient learner and Random with these regrets."""
+    learners = ({"learner": "SteadyRank"}, {"learner": "CascadeTS", "omniscient": True}, {"learner": "Random"})
+    for who, regret in zip(learners, values, strict=True):
+        rows = pl.DataFrame({"seed": [0], "mark": [100], "regret": [regret], "spent": [0.0]})
+        yield with_fields(Cell(horizon=100, **who, **world), rows)
+
+
+def test_the_held_out_third_stands_apart():
+    """One cell that is held out, with a ratio of 60 / 30, and one that is not, with 30 / 30."""
+    held = matrix.unseen()[0]
+    other = next(
+        {**world, "adversary": "PrefixFlip", **when}
+        for world in matrix.PROFILES
+        for when in matrix.WHEN
+        if {**world, "adversary": "PrefixFlip", **when} not in matrix.unseen()
+    )
+    parts = [*finished(held, (40.0, 10.0, 99.0)), *finished(other, (10.0, 10.0, 99.0))]
+    row = steadiness.all_profiles(steadiness.ratios(pl.concat(parts))).filter(pl.col("who") == "SteadyRank")
+    assert row["held-out third"].to_list() == pytest.approx([2.0])
+    assert row["in stretches"].to_list() == pytest.approx([2.0**0.5])
+
+
+def test_the_tables_of_the_matrix_by_hand():
+    """Two learners on two profiles: geometric means of (regret + 20) / (best + 20), and what Random would have."""
+    regrets = [  # of SteadyRank, the omniscient learner, Random
+        (("yelp-pizza", "sparse", "PrefixFlip", {}, "front", 0.05), (80.0, 30.0, 1_000.0)),
+        (("yelp-pizza", "centred", "PrefixFlip", {}, "late", 0.15), (20.0, 0.0, 40.0)),
+        (("yelp-pizza", "centred", "OtherTaste", {"taste": "permuted"}, "spread", 0.15), (40.0, 0.0, 40.0)),
+        (("yelp-pizza", "centred", "SlowRamp", {}, "front", 0.15), (100.0, 20.0, 40.0)),
+        (("yelp-pizza", "sparse", "Honest", {}, "front", 0.0), (5.0, 30.0, 1_000.0)),
+        (("yelp-pizza", "centred", "Honest", {}, "front", 0.0), (7.0, 0.0, 40.0)),
+    ]
+    fields = ("profile", "mapping", "adversary", "adversary_settings", "schedule", "rate")
+    cells = [(dict(zip(fields, world, strict=True)), values) for world, values in regrets]
+    table = steadiness.ratios(pl.concat([row for world, values in cells for row in finished(world, values)]))
+    wide = steadiness.all_profiles(table).filter(pl.col("who") == "SteadyRank").row(0, named=True)
+    assert wide["in stretches"] == pytest.approx(2.0)  # 100 / 50 and 40 / 20; slow and spread ones apart
+    assert wide["from round 1"] == pytest.approx(2.0)
+    assert wide["spread"] == pytest.approx(3.0)
+    assert wide["slow, flickering"] == pytest.approx(3.0)
+    assert wide["honest, five profiles"] == pytest.approx(0.5)  # 25 / 50, without the centred one
+    assert wide["of Random's, at most"] == pytest.approx(2.0)  # 80 / 40
+    five = steadiness.five_profiles(table).filter(pl.col("who") == "SteadyRank").row(0, named=True)
+    assert five["geometric mean"] == pytest.approx(80 / 30)
+    assert five["without attack"] == pytest.approx(5 / 30)
+    assert steadiness.is_served("movielens", "saturated")
+    assert not steadiness.is_served("movielens", "sparse")
 
 
 def test_tables_show_mean_and_interval():

@@ -24,6 +24,7 @@ class Cell:
     settings: Mapping[str, Any] = field(default_factory=dict)
     omniscient: bool = False
     adversary: str = "PrefixFlip"
+    adversary_settings: Mapping[str, Any] = field(default_factory=dict)
     schedule: str = "front"
     rate: float = 0.0  # share of the rounds that may be corrupted
     users: str = "Cascade"
@@ -38,6 +39,11 @@ class Cell:
     def who(self) -> str:
         """The learner as figures name it: with the settings given, and omniscience."""
         return _named(self.learner, self.settings, *(["omniscient"] if self.omniscient else []))
+
+    @property
+    def foe(self) -> str:
+        """The adversary as figures name it: with the settings given."""
+        return _named(self.adversary, self.adversary_settings)
 
     @property
     def crowd(self) -> str:

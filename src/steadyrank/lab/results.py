@@ -141,7 +141,7 @@ def with_fields(job: Job, rows: pl.DataFrame) -> pl.DataFrame:
         "omniscient": job.omniscient,
         "profile": job.profile,
         "mapping": job.mapping or "",
-        "adversary": job.adversary,
+        "adversary": job.foe,
         "schedule": job.schedule,
         "rate": job.rate,
         "users": job.crowd,

@@ -76,6 +76,7 @@ def _simulate(cell: Cell, learner: str | type, pulse: Callable[[], None], thread
         length=cell.length,
         horizon=cell.horizon,
         adversary=cell.adversary if budget else "Honest",
+        adversary_settings=dict(cell.adversary_settings) if budget else {},
         schedule=cell.schedule,  # type: ignore[arg-type]
         budget=budget,
         seeds=range(cell.seeds),

@@ -3,8 +3,7 @@
 from dataclasses import dataclass
 
 from .arrays import Floats, Ints
-
-INVERTED = 10.0  # nats before a change is called an inversion, as many as take up a stored regime
+from .item_evidence import INVERTED
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,17 +7,14 @@ import numpy as np
 from ..contract import LATE, Ints, Problem
 from ..indices.draws import draw_all, draw_top
 from ..kernels import cascade_like, top
-from ..parts.evidence import Rule, close_window, inversion
+from ..parts.evidence import Rule, close_window, inversion_between
 from ..parts.hedge import expect, hedged_list, invert
 from ..parts.regimes import (
-    AFTER,
     BEFORE,
     CHANGES,
     CURRENT,
     LEARNT,
     LOG,
-    NOTICED,
-    STARTED,
     STORED,
     Regimes,
     count,
@@ -126,13 +123,7 @@ class SteadyRank(NamedTuple):
         rounds = int(r.tally[LEARNT])
         share = 1.0 - trusted.rounds / (rounds + rejected) if rounds + rejected else 0.0
         n = int(r.tally[CHANGES])
-        log = [self._change(r.log[i % LOG]) for i in range(max(0, n - LOG), n)]
-        return View(tuple(found), current, trusted.number, rounds, rejected, share, n, tuple(log))
-
-    def _change(self, entry: Ints) -> Change:
-        numbers = self.regimes.number[: self.regimes.tally[STORED]].tolist()
-        before, after = (int(entry[column]) for column in (BEFORE, AFTER))
-        told = 0.0
-        if before in numbers and after in numbers:
-            told = inversion(self.regimes, self.rule, numbers.index(before), numbers.index(after))
-        return Change(int(entry[STARTED]), int(entry[NOTICED]), before, after, float(told))
+        log = [tuple(map(int, r.log[i % LOG])) for i in range(max(0, n - LOG), n)]
+        told = {pair: inversion_between(r, self.rule, *pair) for pair in {entry[BEFORE:] for entry in log}}
+        changes = tuple(Change(*entry, told[entry[BEFORE:]]) for entry in log)
+        return View(tuple(found), current, trusted.number, rounds, rejected, share, n, changes)

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from .._intrinsics import stack_floats
 from .._jit import uncounted
-from ..item_evidence import KNOWN, MOST, SHARE_CHANGED, changed_with, log_beta, log_predictive
+from ..item_evidence import KNOWN, MOST, SHARE_CHANGED, changed_with, inversion, log_beta, log_predictive
 from .regimes import (
     CHANGES,
     CURRENT,
@@ -20,6 +20,7 @@ from .regimes import (
     SPAN_FACTOR,
     SPANS,
     STORED,
+    Regimes,
     clear_span,
     fit_priors,
     move,
@@ -135,25 +136,6 @@ def distinct_evidence(regimes, rule, j, r):
 
 
 @uncounted
-def inversion(regimes, rule, before, after):
-    """Nats by which regime `before`, inverted, predicts the feedback of `after` better than as it was learnt.
-
-    Summed over the items that `before` knows; below 0 where what was learnt still holds for most of them.
-    """
-    total = 0.0
-    for k in range(regimes.looks.shape[1]):
-        known = regimes.looks[before, k]
-        looks = regimes.looks[after, k]
-        if known < rule.known or looks == 0:
-            continue
-        won = regimes.clicks[before, k]
-        clicks = regimes.clicks[after, k]
-        total += predict(regimes, before, looks, looks - clicks, known, won, rule.most)
-        total -= predict(regimes, before, looks, clicks, known, won, rule.most)
-    return total
-
-
-@uncounted
 def judge(regimes, rule, window, t):
     """The regime that the recent feedback belongs to and the span it came in with; -1 and 0 for the current one.
 
@@ -199,3 +181,18 @@ def close_window(regimes, rule, window, t):
             clear_span(regimes, j)
         full *= SPAN_FACTOR
     fit_priors(regimes, regimes.tally[CURRENT])
+
+
+def inversion_between(regimes: Regimes, rule: Rule, before: int, after: int) -> float:
+    """Nats by which the regime numbered `before`, inverted, predicts the feedback of `after` better than as learnt.
+
+    Items that `before` knows testify; 0 if one of the two is forgotten. O(K).
+    """
+    places = {int(n): place for place, n in enumerate(regimes.number[: regimes.tally[STORED]])}
+    if before not in places or after not in places:
+        return 0.0
+    old, new = places[before], places[after]
+    known = regimes.looks[old] >= rule.known
+    a, b = regimes.test_prior[old]
+    rate = (a + regimes.clicks[old, known]) / (a + b + regimes.looks[old, known])
+    return inversion(regimes.looks[new, known], regimes.clicks[new, known], rate)

@@ -7,8 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...arrays import Bools, Floats, Ints
-from ...item_evidence import KNOWN, SHARE_CHANGED
-from ...views import INVERTED
+from ...item_evidence import INVERTED, KNOWN, SHARE_CHANGED, inversion
 from ..impressions import Impressions, Slots
 from .bayes_factors import EDGE, evidence_by_item
 from .clients import SuspectClient, stand_out
@@ -158,15 +157,9 @@ def _describe(
     ]
     shape = with_shape(impressions)
     starts, ends = (edge_range(shape, part, suspect, at) for at in (part.start, part.end))
-    inverted = _inversion(looks, clicks, clean, clean_looks) > INVERTED
-    return SuspectInterval(part.start, part.end, starts, ends, _certainty(part.evidence), inverted, changes)
-
-
-def _inversion(looks: Ints, clicks: Ints, usual: Floats, usual_looks: Ints) -> float:
-    """Nats by which chances of 1 - p predict the clicks better than p, the usual rates, over items that are known."""
-    p = np.clip(usual, EDGE, 1.0 - EDGE)
-    told = (looks - 2 * clicks) * np.log(p / (1.0 - p))
-    return float(told[usual_looks >= KNOWN].sum())
+    known = clean_looks >= KNOWN
+    told = inversion(looks[known], clicks[known], np.clip(clean[known], EDGE, 1.0 - EDGE))
+    return SuspectInterval(part.start, part.end, starts, ends, _certainty(part.evidence), told > INVERTED, changes)
 
 
 def _certainty(odds: float) -> float:

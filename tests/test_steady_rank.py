@@ -631,8 +631,8 @@ def test_impossible_feedback_is_counted_and_left_out():
 def test_an_inversion_is_told_by_hand():
     """Regime 1 knows item 0 as liked by 8 of 10 and item 1 by none; regime 2 is the other way round.
 
-    With the flat prior item 0 attracts with 9/12, item 1 with 1/12: a click on item 1 and none on item 0 have the chance
-    1/12 x 3/12 as learnt, 11/12 x 9/12 inverted. Item 2 is not known.
+    With the flat prior item 0 attracts with 9/12, item 1 with 1/12: a click on item 1 and none on item 0 have
+    a chance of 1/12 x 3/12 as learnt, 11/12 x 9/12 inverted. Item 2 is not known.
     """
     learner = make(SteadyRank, Problem(3, 2), settings={})
     move(learner.regimes, 1, 0, 7)

@@ -351,6 +351,7 @@ def test_a_variant_under_the_name_of_ours_is_not_mistaken_for_it():
     class CascadeTS(NamedTuple):
         looks: np.ndarray
         clicks: np.ndarray
+        insurance: float
         create = classmethod(ours.create.__func__)
 
         def rank(self, visit, allowed, ranking, note, rng):

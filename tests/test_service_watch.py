@@ -127,7 +127,7 @@ def test_a_board_whose_items_are_all_retired_has_an_empty_list():
 
 def test_bands_follow_the_changes_and_leave_no_gap():
     def view(*changes, current=1, trusted=1):
-        return View((), current, trusted, 100, 0, 0.0, len(changes), tuple(Change(*c) for c in changes))
+        return View((), current, trusted, 100, 0, 0.0, len(changes), tuple(Change(*c, 0.0) for c in changes))
 
     def ranges(view, rounds):
         return [(b.start, b.end, b.regime, b.trusted) for b in bands(view, rounds)]

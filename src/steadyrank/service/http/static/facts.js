@@ -12,7 +12,7 @@ export function headlineFacts(watch) {
     facts.push({ name: "corrupted", value: percent(view.corrupted), note: besides(watch), kind: view.corrupted > 0 ? "part" : "" });
     facts.push({ name: "trusted regime", value: String(view.trusted), note: "the longest" });
     facts.push({ name: "current regime", value: String(view.current), note: view.current === view.trusted ? "the trusted one" : "not trusted", kind: view.current === view.trusted ? "" : "no" });
-    facts.push({ name: "changes of regime", value: count(view.n_changes), note: "so far" });
+    facts.push({ name: "changes of regime", value: count(view.n_changes), note: view.inverted ? "the latest inverted" : "so far" });
   }
   facts.push({ name: "impressions", value: count(board.impressions), note: `${count(board.answers)} answered` });
   facts.push({ name: "lists clicked", value: percent(answered === 0 ? null : board.clicks / answered), note: many(board.clicks, "click") });

@@ -76,7 +76,6 @@ function changed(watch, last) {
   const { current, trusted } = watch.view;
   const text =
     `Since ${since(watch, last)} feedback fits regime ${current}, not the trusted regime ${trusted}. ` +
-    (watch.view.inverted ? "It looks like an inversion: what was clicked is not, and the other way round. " : "") +
     "Lists serve both for now.";
   return { kind: "no", sign: "▲", title: "Clicks have changed.", text };
 }

@@ -324,6 +324,21 @@ def test_the_held_out_third_stands_apart():
     assert row["in stretches"].to_list() == pytest.approx([2.0**0.5])
 
 
+def test_a_learner_that_did_not_run_everywhere_is_left_blank():
+    """SteadyRank ran under two attacks, FTRL under one: no number is made up, in the picture or in the table."""
+    world = {"profile": "lastfm-listeners", "rate": 0.15}
+    parts = [*finished({**world, "adversary": "Swap"}, (40.0, 10.0, 99.0))]
+    parts += finished({**world, "adversary": "Flicker"}, (20.0, 10.0, 99.0))
+    rows = pl.DataFrame({"seed": [0], "mark": [100], "regret": [30.0], "spent": [0.0]})
+    parts.append(with_fields(Cell("FTRL", horizon=100, adversary="Swap", **world), rows))
+    shown = exhibits.show(ALL["matrix"], pl.concat(parts), False)
+    table = next(e.table for e in shown if e.name == "matrix-lastfm-listeners" and e.table is not None)
+    assert table["FTRL"].to_list() == ["3", "-"]
+    picture = next(e.svg for e in shown if e.svg)
+    assert "3.00" in picture
+    assert "nan" not in picture
+
+
 def test_the_tables_of_the_matrix_by_hand():
     """Two learners on two profiles: geometric means of (regret + 20) / (best + 20), and what Random would have."""
     regrets = [  # of SteadyRank, the omniscient learner, Random

@@ -79,6 +79,7 @@ def parse_rates(text: str) -> list[float]:
 
 def _run(options: argparse.Namespace) -> None:
     rates = parse_rates(options.rates)
+    adversary, adversary_settings = parse_choice(options.adversary)
     users, users_settings = parse_choice(options.users)
     need_report("polars", *(["matplotlib"] if options.figure else []))
     from ..contract import find
@@ -112,7 +113,8 @@ def _run(options: argparse.Namespace) -> None:
         "Random",
         options.profile,
         options.mapping,
-        adversary=options.adversary,
+        adversary=adversary,
+        adversary_settings=adversary_settings,
         schedule=options.schedule,
         users=users,
         users_settings=users_settings,

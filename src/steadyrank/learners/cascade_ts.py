@@ -29,7 +29,7 @@ class CascadeTS(NamedTuple):
         return cls(np.zeros(problem.n_items, np.int64), np.zeros(problem.n_items, np.int64), insurance)
 
     def rank(self, visit, allowed, ranking, note, rng):
-        values = np.full((2, self.looks.size), -np.inf)
+        values = np.full((1 if self.insurance == 0.0 else 2, self.looks.size), -np.inf)
         for k in range(self.looks.size):
             if allowed[k]:
                 values[0, k] = rng.beta(1.0 + self.clicks[k], 1.0 + self.looks[k] - self.clicks[k])

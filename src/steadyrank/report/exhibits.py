@@ -185,7 +185,7 @@ def _lemmas(study: Study, rows: pl.DataFrame, quick: bool) -> list[Exhibit]:
 
 def _short(table: pl.DataFrame) -> pl.DataFrame:
     return table.with_columns(
-        pl.col(c).map_elements(lambda x: f"{x:.3g}", return_dtype=pl.String)
+        pl.col(c).map_elements(lambda x: f"{x:.3g}", return_dtype=pl.String).fill_null("-")
         for c, kind in table.schema.items()
         if kind == pl.Float64
     )

@@ -198,14 +198,14 @@ def errors(name: str, rows: pl.DataFrame, title: str) -> str:
 
 
 def matrix(name: str, ratios: pl.DataFrame, title: str) -> str:
-    """Ratios as a heat map: a row a scenario, a column a learner."""
+    """Ratios as a heat map: a row a scenario, a column a learner; blank where a learner did not run."""
     learners = [column for column in ratios.columns if column != "scenario"]
-    values = ratios.select(learners).to_numpy()
+    values = ratios.select(learners).cast(pl.Float64).to_numpy()
 
     def draw(axes: Axes) -> None:
         shown = np.log2(np.clip(values, 0.5, 32.0))
         axes.imshow(shown, cmap="cividis_r", vmin=-1, vmax=5, aspect="auto")
-        for i, j in np.ndindex(*values.shape):
+        for i, j in np.argwhere(np.isfinite(values)).tolist():
             axes.text(
                 j,
                 i,

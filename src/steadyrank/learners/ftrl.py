@@ -7,7 +7,7 @@ import numpy as np
 
 from ..contract import Floats, Ints, Problem
 from ..kernels import count_bits, top_allowed
-from ..parts.leader import LBINF, LBINFV, TSALLIS, lead, sigmoid, systematic
+from ..parts.leader import LBINF, LBINFV, TSALLIS, VALUE, lead, systematic, trace
 from ..settings import choice, known_horizon, real, refuse_unused
 
 Variant: TypeAlias = Literal["lbinf", "lbinfv", "hybrid", "tsallis"]
@@ -35,6 +35,7 @@ class FTRL(NamedTuple):
     guess: Floats  # [K] predicted next loss
     weight: Floats  # [K] squared factor of the regulariser
     logits: Floats  # [K] of the marginals
+    curve: Floats  # [3, K] the marginals, and the regulariser's slopes there
     price: Floats  # [2] multiplier of the constraint; residual of the last solution
     looks: Ints  # [K]
     clicks: Ints  # [K]
@@ -66,6 +67,7 @@ class FTRL(NamedTuple):
             np.full(k, guess),
             np.full(k, start),
             np.full(k, math.log(d / (k - d)) if d < k else 40.0),
+            np.zeros((3, k)),
             np.zeros(2),
             np.zeros(k, np.int64),
             np.zeros(k, np.int64),
@@ -76,20 +78,21 @@ class FTRL(NamedTuple):
             gamma,
             (-log_t, 1.0, 0.0, 0.0)[code],
         )
-        lead(code, learner.gamma, learner.c0, learner.losses, learner.guess, learner.weight, 1, d, *learner[3:5])
+        trace(code, learner.gamma, learner.c0, learner.logits, learner.curve)
+        lead(learner, 1)
         return learner
 
     def rank(self, visit, allowed, ranking, note, rng):
         index = np.empty(self.losses.size)
         for k in range(index.size):
-            index[k] = sigmoid(self.logits[k])
+            index[k] = self.curve[VALUE, k]
         chosen = np.empty(self.length, np.int64)
         systematic(index, chosen, rng)
         for k in chosen:  # drawn items first, by marginal or shuffled; others only stand in for items not allowed
             index[k] = 1.0 + (rng.random() if self.weights == FIRST_ONLY else index[k])
         top_allowed(index, allowed, ranking, rng)
         for p in range(ranking.size):
-            note[p] = sigmoid(self.logits[ranking[p]])
+            note[p] = self.curve[VALUE, ranking[p]]
 
     def update(self, visit, ranking, note, clicks, examined):
         reach = 1.0
@@ -114,15 +117,4 @@ class FTRL(NamedTuple):
             elif self.variant == LBINFV:
                 self.guess[k] = (0.5 + self.looks[k] - self.clicks[k]) / (1.0 + self.looks[k])
         self.clock[0] += 1
-        lead(
-            self.variant,
-            self.gamma,
-            self.c0,
-            self.losses,
-            self.guess,
-            self.weight,
-            self.clock[0] + 1,
-            self.length,
-            self.logits,
-            self.price,
-        )
+        lead(self, self.clock[0] + 1)

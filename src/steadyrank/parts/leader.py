@@ -7,6 +7,7 @@ import numpy as np
 from .._jit import kernel
 
 LBINF, LBINFV, HYBRID, TSALLIS = range(4)
+VALUE, FIRST, STEEP = range(3)  # rows of `curve`: x, phi'(x) and its slope against the logit of x
 PRICE, RESIDUAL = range(2)  # places of `price`: that of the constraint, and how well the equations are solved
 _FAR = 600.0  # logits beyond this are not numbers apart from 0 and 1 any more
 
@@ -44,13 +45,13 @@ def asymptote(variant, z, gamma, c0):
 
 
 @kernel
-def solve(variant, gamma, c0, losses, factor, d, logits, price):
+def solve(variant, gamma, c0, losses, factor, d, logits, price, curve):
     """The minimiser of <losses, x> + sum factor_i phi(x_i) over x in (0, 1)^K with sum x = d.
 
     Newton on all logits and the price lambda of the constraint at once: factor_i phi'(x_i) + losses_i = lambda.
-    `logits` and `price[PRICE]` hold the start and receive the answer. Returns the largest residual of those equations
-    and of the sum. O(K) a step, about three steps from the answer of the round before; where twenty do not
-    suffice, a bracket around the price.
+    `logits`, `price[PRICE]` and `curve` ([3, K]: the `barrier` of each logit) hold the start and receive the answer.
+    Returns the largest residual of those equations and of the sum. O(K) a step, about three steps from the answer of
+    the round before, the first of them without a logarithm; where twenty do not suffice, a bracket around the price.
     """
     k = losses.size
     residual, slope = np.empty(k), np.empty(k)
@@ -58,9 +59,9 @@ def solve(variant, gamma, c0, losses, factor, d, logits, price):
     for _ in range(20):
         total = pull = give = worst = 0.0
         for i in range(k):
-            x, first, steep = barrier(variant, logits[i], gamma, c0)
-            residual[i] = factor[i] * first + losses[i] - price[PRICE]
-            slope[i] = factor[i] * steep
+            x = curve[VALUE, i]
+            residual[i] = factor[i] * curve[FIRST, i] + losses[i] - price[PRICE]
+            slope[i] = factor[i] * curve[STEEP, i]
             share = x * (1.0 - x) / slope[i]
             total += x
             pull += share * residual[i]
@@ -79,8 +80,18 @@ def solve(variant, gamma, c0, losses, factor, d, logits, price):
                 logits[i] += move
             else:  # too far for a tangent
                 logits[i] = asymptote(variant, (price[PRICE] - losses[i]) / factor[i], gamma, c0)
+        trace(variant, gamma, c0, logits, curve)
     price[PRICE] = start
-    return bracket(variant, gamma, c0, losses, factor, d, logits, price)
+    worst = bracket(variant, gamma, c0, losses, factor, d, logits, price)
+    trace(variant, gamma, c0, logits, curve)
+    return worst
+
+
+@kernel
+def trace(variant, gamma, c0, logits, curve):
+    """Write the `barrier` of each logit."""
+    for i in range(logits.size):
+        curve[VALUE, i], curve[FIRST, i], curve[STEEP, i] = barrier(variant, logits[i], gamma, c0)
 
 
 @kernel
@@ -130,25 +141,24 @@ def bracket(variant, gamma, c0, losses, factor, d, logits, price):
 
 
 @kernel
-def lead(variant, gamma, c0, losses, guess, weight, t, d, logits, price):
-    """Solve for round t's marginals, the residual into `price[RESIDUAL]`; nothing to solve when all are shown."""
-    if d >= losses.size:
+def lead(learner, t):
+    """Solve for an FTRL learner's marginals of round t, `curve[VALUE]`; nothing to solve when all items are shown.
+
+    `price[RESIDUAL]` receives how well the equations are solved.
+    """
+    variant, gamma, c0, weight = learner.variant, learner.gamma, learner.c0, learner.weight
+    if learner.length >= weight.size:
         return
-    goal, factor = np.empty(losses.size), np.empty(losses.size)
-    for i in range(losses.size):
-        goal[i] = losses[i] + guess[i]
+    goal, factor = np.empty(weight.size), np.empty(weight.size)
+    for i in range(weight.size):
+        goal[i] = learner.losses[i] + learner.guess[i]
         if variant <= LBINFV:
             factor[i] = math.sqrt(weight[i])
         else:  # 1 / eta: 1 / sqrt(t) for hybrid, 2 / sqrt(t) for tsallis
             factor[i] = math.sqrt(t) if variant == HYBRID else 0.5 * math.sqrt(t)
-    price[RESIDUAL] = solve(variant, gamma, c0, goal, factor, d, logits, price)
-
-
-@kernel
-def sigmoid(u):
-    """1 / (1 + exp(-u)) without overflow."""
-    e = math.exp(-abs(u))
-    return 1.0 / (1.0 + e) if u >= 0.0 else e / (1.0 + e)
+    learner.price[RESIDUAL] = solve(
+        variant, gamma, c0, goal, factor, learner.length, learner.logits, learner.price, learner.curve
+    )
 
 
 @kernel

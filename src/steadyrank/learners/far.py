@@ -38,11 +38,11 @@ class FAR(NamedTuple):
             if not free[j]:
                 for k in range(free.size):
                     pending[k] -= 1 if low[j] > high[k] else 0
-        eligible = np.empty(free.size, np.bool_)
+        eligible, tied = np.empty(free.size, np.bool_), np.empty(free.size, np.int64)
         for p in range(ranking.size):
             for k in range(free.size):
                 eligible[k] = free[k] and pending[k] == 0
-            j = pick_least(self.book.looks[0], eligible, rng.random())
+            j = pick_least(self.book.looks[0], eligible, tied, rng.random())
             ranking[p] = j
             free[j] = False
             for k in range(free.size):

@@ -59,8 +59,11 @@ def draw_layer(n_layers, u):
 
 @kernel
 def observe_layer(book, layer, ranking, clicks, examined):
-    """Add a round's bits to a layer and bring intervals and their order up to date. O(d K)."""
+    """Add a round's bits to a layer and bring intervals and their order up to date. O(K), O(d K) once they part."""
     low, high, beaten = book.low[layer], book.high[layer], book.beaten[layer]
+    least, most = np.inf, -np.inf  # while every interval reaches from below this to above that, none beats another
+    for k in range(low.size):
+        least, most = min(least, high[k]), max(most, low[k])
     for p in range(examined):
         k = ranking[p]
         book.looks[layer, k] += 1
@@ -69,6 +72,10 @@ def observe_layer(book, layer, ranking, clicks, examined):
         width = book.rho * (math.sqrt(book.log / n) + book.extra / n)
         was, now = low[k], book.clicks[layer, k] / n - width
         low[k], high[k] = now, book.clicks[layer, k] / n + width
+        if max(was, now, most) <= min(least, high[k]):
+            least, most = min(least, high[k]), max(most, now)
+            continue  # nobody was beaten, nobody is
+        least, most = min(least, high[k]), max(most, now)
         above = 0
         for j in range(low.size):
             if j != k:
@@ -101,37 +108,57 @@ def acting_layer(book, layer, length):
 
 
 @kernel
-def pick_least(looks, eligible, u):
-    """The eligible item seen least, ties by the uniform u; -1 if there is none."""
-    least, tied = 2**62, 0
+def seen_least(looks, eligible, tied):
+    """Write the eligible items that were seen least, in item order; returns how many there are."""
+    least, n = 2**62, 0
     for k in range(looks.size):
-        if eligible[k]:
-            if looks[k] < least:
-                least, tied = looks[k], 0
-            tied += 1 if looks[k] == least else 0
-    wanted = int(u * tied)
-    for k in range(looks.size):
-        if eligible[k] and looks[k] == least:
-            if wanted == 0:
-                return k
-            wanted -= 1
-    return -1
+        if eligible[k] and looks[k] <= least:
+            n = n if looks[k] == least else 0
+            least = looks[k]
+            tied[n] = k
+            n += 1
+    return n
+
+
+@kernel
+def pick_least(looks, eligible, tied, u):
+    """The eligible item seen least, ties by the uniform u; -1 if there is none. `tied` [K] is overwritten."""
+    n = seen_least(looks, eligible, tied)
+    return tied[int(u * n)] if n > 0 else -1
+
+
+@kernel
+def rank_freely(looks, free, tied, ranking, rng):
+    """Fill each place with the item seen least of those free, ties at random: nothing is ruled out. O(K) and a bit."""
+    n = 0
+    for p in range(ranking.size):
+        if n == 0:
+            n = seen_least(looks, free, tied)
+        place = int(rng.random() * n)
+        ranking[p] = tied[place]
+        free[tied[place]] = False
+        n -= 1
+        for i in range(place, n):  # the others stay in item order
+            tied[i] = tied[i + 1]
 
 
 @kernel
 def rank_by_position(book, layer, acting, allowed, ranking, rng):
     """Fill each place with the item seen least in `layer` of those that layer `acting` has not ruled out for it.
 
-    Where none is left, the item of the best mean.
+    Where none is left, the item of the best mean. O(d K), O(K) while nothing is ruled out.
     """
     looks, clicks, barred = book.looks[layer], book.clicks[layer], book.barred[acting]
     free = allowed.copy()
-    eligible = np.empty(free.size, np.bool_)
+    eligible, tied = np.empty(free.size, np.bool_), np.empty(free.size, np.int64)
+    if barred.max() == 0:
+        rank_freely(looks, free, tied, ranking, rng)
+        return
     for p in range(ranking.size):
         for k in range(free.size):
             eligible[k] = free[k] and barred[k] <= p
         u = rng.random()
-        chosen = pick_least(looks, eligible, u)
+        chosen = pick_least(looks, eligible, tied, u)
         if chosen < 0:
             best = -1.0
             for k in range(free.size):
@@ -141,6 +168,6 @@ def rank_by_position(book, layer, acting, allowed, ranking, rng):
             for k in range(free.size):
                 mean = clicks[k] / looks[k] if looks[k] > 0 else 0.0
                 eligible[k] = free[k] and mean == best
-            chosen = pick_least(looks, eligible, u)
+            chosen = pick_least(looks, eligible, tied, u)
         ranking[p] = chosen
         free[chosen] = False

@@ -10,7 +10,7 @@ import pytest
 import real_tables
 import steadyrank as sr
 from steadyrank.profiles import lastfm, mappings
-from steadyrank.profiles.mappings import MAPPINGS, attractions, bayesian_averages
+from steadyrank.profiles.mappings import MAPPINGS, attractions, bayesian_averages, formula
 
 RATED = {"yelp-pizza": 529, "movielens": 500, "lastfm": 500}
 
@@ -28,6 +28,9 @@ def test_mappings_by_hand():
     # mean 4, sd sqrt((1 + 1 + 0) / 3)
     assert attractions([3.0, 5.0, 4.0], "centred") == pytest.approx([logistic(-(1.5**0.5)), logistic(1.5**0.5), 0.5])
     assert attractions([4.0, 4.0], "centred") == [0.5, 0.5]
+    assert attractions([3.0, 5.0], "centred-1") == pytest.approx([logistic(-2.0), 0.5])
+    assert attractions([4.0, 4.0], "centred+0.5") == pytest.approx([logistic(0.5)] * 2)
+    assert formula("centred-1.5") == "sigmoid((r - mean) / sd - 1.5)"
     with pytest.raises(
         ValueError, match="mapping must be one of 'centred', 'moderate', 'saturated', 'sparse', not 'dense'"
     ):

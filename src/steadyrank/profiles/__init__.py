@@ -11,7 +11,7 @@ import numpy as np
 from ..arrays import Floats
 from ..settings import closest
 from . import modelled
-from .mappings import DEFAULT, MAPPINGS, attractions, sigmoid
+from .mappings import DEFAULT, MAPPINGS, attractions, formula, sigmoid
 from .ratings import LISTENERS, Ratings
 
 _SYNTHETIC = {"synthetic-low": (-3.0, 0.8), "synthetic-mid": (0.0, 0.5), "synthetic-spread": (-2.0, 1.2)}
@@ -31,7 +31,7 @@ class Profile:
     @property
     def formula(self) -> str:
         """How attraction follows from what was measured; `r` is an item's Bayesian average rating."""
-        return MAPPINGS.get(self.mapping, self.mapping)
+        return formula(self.mapping)
 
     @property
     def title(self) -> str:
@@ -58,8 +58,9 @@ def mappings(name: str) -> list[str]:
 def profile(name: str, mapping: str | None = None) -> Profile:
     """The profile of that name, or of the file that `steadyrank profile build` wrote (a path ending in .json).
 
-    `mapping` is `moderate` (the default), `centred`, `saturated` or `sparse` where items have ratings; other profiles
-    have one mapping only. Bundled items stand in a fixed shuffled order.
+    `mapping` is `moderate` (the default), `centred`, `saturated` or `sparse` where items have ratings, or `centred`
+    shifted by a number (`centred-1`, `centred+0.5`); other profiles have one mapping only. Bundled items stand in a
+    fixed shuffled order.
     """
     if name.endswith(".json"):
         return _from_file(pathlib.Path(name), mapping)
@@ -68,17 +69,17 @@ def profile(name: str, mapping: str | None = None) -> Profile:
         chosen = mapping or DEFAULT
         return _bundled(name, attractions(averages, chosen), modelled.ORIGINS[name], chosen)
     if name in modelled.SHARED:
-        values, origin, formula = modelled.shares(modelled.SHARED[name]), modelled.ORIGINS[name], LISTENERS
+        values, origin, only = modelled.shares(modelled.SHARED[name]), modelled.ORIGINS[name], LISTENERS
     elif name in _SYNTHETIC:
         mean, sd = _SYNTHETIC[name]
         law = statistics.NormalDist(mean, sd)
         values = [sigmoid(law.inv_cdf((i + 0.5) / _N_SYNTHETIC)) for i in range(_N_SYNTHETIC)]
-        origin, formula = "synthetic: quantiles of a logit-normal law", f"sigmoid(N({mean:g}, {sd:g}))"
+        origin, only = "synthetic: quantiles of a logit-normal law", f"sigmoid(N({mean:g}, {sd:g}))"
     else:
         raise KeyError(closest("profile", name, profiles()))
-    if mapping not in (None, formula):
-        raise ValueError(f"profile {name!r} has the one mapping {formula!r}, not {mapping!r}")
-    return _bundled(name, values, origin, formula)
+    if mapping not in (None, only):
+        raise ValueError(f"profile {name!r} has the one mapping {only!r}, not {mapping!r}")
+    return _bundled(name, values, origin, only)
 
 
 def _bundled(name: str, values: Sequence[float], origin: str, mapping: str) -> Profile:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from ..files import replacing
 from ..settings import choice
-from .mappings import MAPPINGS, attractions, bayesian_averages
+from .mappings import MAPPINGS, attractions, bayesian_averages, is_shifted
 
 FORMAT = "steadyrank-ratings-1"
 LISTENERS = "listeners"  # the mapping that takes the share of raters as attraction
@@ -28,8 +28,7 @@ class Ratings:
 
     def attractions(self, mapping: str) -> list[float]:
         """Click probabilities by a rating mapping, or by `listeners`: the share of all raters who rated the item."""
-        choice("mapping", mapping, [*MAPPINGS, LISTENERS])
-        if mapping != LISTENERS:
+        if is_shifted(mapping) or choice("mapping", mapping, [*MAPPINGS, LISTENERS]) < len(MAPPINGS):
             return attractions(self.averages, mapping)
         if self.raters is None:
             raise ValueError(f"{self.name} does not say how many raters there are, which the mapping listeners needs")

@@ -58,3 +58,12 @@ def test_hypergeometric_stays_within_its_support(n, data, seed):
     ones, size = data.draw(st.integers(0, n)), data.draw(st.integers(0, n))
     drawn = chance.hypergeometric(n, ones, size, chance.start(seed))
     assert max(0, size - (n - ones)) <= drawn <= min(size, ones)
+
+
+@given(st.sampled_from([60, 3_000, 131_071, 200_000]), st.integers(1, 60), st.data())
+def test_the_chance_of_each_count_is_scipys(n, size, data):
+    """By products and by logarithms, on both sides of where these take over; relative error below 1e-9."""
+    ones = data.draw(st.integers(0, n))
+    x = data.draw(st.integers(max(0, size - (n - ones)), min(size, ones)))
+    chances = stats.hypergeom(n, ones, size)
+    assert chance.hypergeometric_at(x, n, ones, size) == pytest.approx(chances.pmf(x), rel=1e-9, abs=1e-290)

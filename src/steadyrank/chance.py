@@ -11,6 +11,7 @@ from ._jit import uncounted
 from .arrays import Ints
 
 _LOW = 0xFFFFFFFF
+_MOST_DRAWN, _MOST_BITS = 41, 1 << 17  # up to these no product of the factors of a chance overflows
 
 
 def start(seed: int) -> Ints:
@@ -51,6 +52,24 @@ def log_choose(n, k):
 
 
 @uncounted
+def hypergeometric_at(x, n, ones, size):
+    """The chance that x of `size` bits, taken without replacement from n bits with `ones` ones, are ones.
+
+    x must be possible. O(size) products, several times quicker than logarithms, where none of them overflows.
+    """
+    if size > _MOST_DRAWN or n >= _MOST_BITS:
+        return math.exp(log_choose(ones, x) + log_choose(n - ones, size - x) - log_choose(n, size))
+    above = below = 1.0
+    for i in range(x):
+        above *= (ones - i) * (size - i)
+        below *= (n - i) * (i + 1)
+    for i in range(size - x):
+        above *= n - ones - i
+        below *= n - x - i
+    return above / below
+
+
+@uncounted
 def hypergeometric(n, ones, size, chance):
     """Draw how many of `size` bits, taken without replacement from n bits with `ones` ones, are ones.
 
@@ -62,7 +81,7 @@ def hypergeometric(n, ones, size, chance):
         return lowest
     mode = ((size + 1) * (ones + 1)) // (n + 2)
     mode = min(max(mode, lowest), highest)
-    p = math.exp(log_choose(ones, mode) + log_choose(n - ones, size - mode) - log_choose(n, size))
+    p = hypergeometric_at(mode, n, ones, size)
     u = uniform(chance) - p
     below = above = mode
     p_below = p_above = p

@@ -19,7 +19,7 @@ ARM = 0  # place of the note: the item drawn, or the number of items for the bes
 class CascadeCBARBAR(NamedTuple):
     """In each epoch plays the best list, or item k on top of it, each with a planned frequency (paper, Appendix C).
 
-    The paper's extension of CBARBAR (Xu, Li 2021) to cascades; claimed bound C + d^2 K / gap, up to logarithms. Its
+    The paper's extension of CBARBAR (Xu, Li 2021) to cascades; claimed bound d C + d^2 K log^2 T / gap. Its
     constants make the first epoch last 2 lambda K d^2 rounds, beyond any horizon, so `practical` replaces
     lambda d^2 by `n0`, the draws of an item in the first epoch: epochs end at 4000, 9657, 17657 and 28971 for
     n0 = 4, 500 items. Where the paper is unclear (docs/algorithms.md): maxima are over estimated lists, item k

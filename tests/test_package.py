@@ -37,7 +37,7 @@ def test_public_names():
     )
     assert {"MUCBV", "M2UCBV", "TimeBlocks"} <= set(sr.learners())
     assert {"Honest", "PrefixFlip", "AttractionFlip"} <= set(sr.adversaries())
-    assert {"Cascade", "DriftingCascade"} <= set(sr.users())
+    assert {"Cascade", "DriftingCascade", "SemiBandit"} <= set(sr.users())
 
 
 def test_profiles_have_the_stated_shape():

@@ -18,6 +18,31 @@ def test_cascade_by_hand():
     assert not clicks[:2].any()
 
 
+def test_semi_bandit_by_hand():
+    """Attractions 1, 0, 1: shown as items 1, 2, 0 both others are clicked and all three reported."""
+    crowd, cascade = (sr.users()[name].create(np.array([1.0, 0.0, 1.0]), 3) for name in ("SemiBandit", "Cascade"))
+    clicks, ranking = np.zeros(3, np.bool_), np.array([1, 2, 0])
+    assert crowd.click(Visit(1), ranking, clicks, np.random.default_rng(0)) == 3
+    assert clicks.tolist() == [False, True, True]
+    assert crowd.reach(clicks, 3) == 3
+    assert crowd.value(Visit(1), ranking[:1]) == cascade.value(Visit(1), ranking[:1]) == 0.0
+
+
+def test_semi_bandit_users_meet_the_luck_of_cascade_users():
+    """The same bits in each round, and the same worth of a list: 1 - 0.6 * 0.9 of items 0.4 and 0.1."""
+    attraction, ranking = np.array([0.4, 0.1, 0.7]), np.array([0, 1])
+    crowds = [sr.users()[name].create(attraction, 2) for name in ("SemiBandit", "Cascade")]
+    rngs, bits = [np.random.default_rng(3) for _ in crowds], np.zeros((2, 2), np.bool_)
+    for t in range(200):
+        reached = [c.click(Visit(t), ranking, bits[i], rngs[i]) for i, c in enumerate(crowds)]
+        assert bits[0].tolist() == bits[1].tolist()
+        assert reached == [2, 1 if bits[0, 0] else 2]
+    assert [c.value(Visit(1), ranking) for c in crowds] == pytest.approx([0.46, 0.46])
+    best = np.zeros(2, np.int64)
+    crowds[0].best(Visit(1), best)
+    assert best.tolist() == [2, 0]
+
+
 def test_click_rates_are_the_attractions():
     """20,000 visits to one item of attraction 0.3: within 4 standard errors."""
     crowd, rng, clicks = CASCADE.create(np.array([0.3, 0.9]), 1), np.random.default_rng(1), np.zeros(1, np.bool_)

@@ -3,6 +3,7 @@
 import math
 import random
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from scipy import special, stats
@@ -20,6 +21,12 @@ def top(index: list[float], size: int, rng: np.random.Generator) -> list[int]:
             places.append(tied[i])
             i += 1
     return places
+
+
+def numbered(index: list[float], size: int, rng: np.random.Generator) -> list[int]:
+    """Best first, equal ones in item order; as many draws as `top` has."""
+    rng.random(size)
+    return sorted(range(len(index)), key=lambda k: (-index[k], k))[:size]
 
 
 def log_t(t: int) -> float:
@@ -94,9 +101,11 @@ def ucbv(mean: float, n: int, t: int, a: float = 2.0, b: float = 6.0) -> float:
 class IndexLearner:
     """Stores every bit of every item; ranks by `index(bits, t)`, unseen items first."""
 
-    def __init__(self, n_items: int, index: Callable[[list[int], int], float], least: int = 1) -> None:
+    def __init__(
+        self, n_items: int, index: Callable[[list[int], int], float], least: int = 1, order: Any = top
+    ) -> None:
         self.bits: list[list[int]] = [[] for _ in range(n_items)]
-        self.index, self.least = index, least
+        self.index, self.least, self.order = index, least, order
 
     def indices(self, t: int, allowed: list[bool]) -> list[float]:
         return [
@@ -105,7 +114,7 @@ class IndexLearner:
         ]
 
     def rank(self, t: int, allowed: list[bool], size: int, rng: np.random.Generator) -> list[int]:
-        return top(self.indices(t, allowed), size, rng)
+        return self.order(self.indices(t, allowed), size, rng)  # type: ignore[no-any-return]
 
     def update(self, ranking: list[int], clicks: list[bool], examined: int) -> None:
         for k, bit in list(zip(ranking, clicks, strict=True))[:examined]:

@@ -20,9 +20,12 @@ INDEX_LEARNERS = {
 }  # fmt: skip
 
 
+NUMBERED = {"CascadeUCBV number": {"ties": "number"}, "CascadeKLUCB number": {"ties": "number"}}
+
+
 def fresh(name, n_items, length, horizon=20_000):
     problem = Problem(n_items, length, horizon, 0, np.full(n_items, 0.5), 3)
-    return make(sr.learners()[name.split()[0]], problem, settings=INDEX_LEARNERS[name])
+    return make(sr.learners()[name.split()[0]], problem, settings={**INDEX_LEARNERS, **NUMBERED}[name])
 
 
 def both(name, attraction, length, rounds, seed, *, allowed=None, silent=0.0, late=0.0, shorter=0.0):
@@ -107,7 +110,7 @@ def table(n_items, seed, cap=1.0):
     rng = np.random.default_rng(seed)
     looks = rng.integers(1, 400, n_items)
     mean = np.round(rng.random(n_items), 1)  # many ties
-    return IndexTable(looks, mean, 2 * np.sqrt(mean * (1 - mean) / looks), 6 / looks, cap, LOG_CLOCK)
+    return IndexTable(looks, mean, 2 * np.sqrt(mean * (1 - mean) / looks), 6 / looks, cap, LOG_CLOCK, 1.0)
 
 
 @pytest.mark.parametrize("cap", [0.3, 0.9, 1.0, np.inf])
@@ -134,7 +137,7 @@ def test_a_large_tie_below_the_cap_is_counted_not_gathered(cap, better):
     looks = np.full(600, 80)
     mean = np.where(rng.random(600) < 0.6, 0.0, -0.2)  # 360 alike, the others never in sight
     mean[rng.permutation(600)[:better]] = 0.2 + 0.01 * rng.integers(0, 4, better)  # with ties among themselves
-    index = IndexTable(looks, mean, np.full(600, 0.01), 6.0 / looks, cap, LOG_CLOCK)
+    index = IndexTable(looks, mean, np.full(600, 0.01), 6.0 / looks, cap, LOG_CLOCK, 1.0)
     ranking, plain, note = np.arange(10), np.arange(10), np.zeros(10 + NOTE_EXTRA)
     bounds, allowed = Bounds.create(600), np.ones(600, np.bool_)
     keep(bounds, index, 5_000, ranking, 10, 0.0)
@@ -147,7 +150,7 @@ def test_a_large_tie_below_the_cap_is_counted_not_gathered(cap, better):
             assert ranking.tolist() == plain.tolist()
 
 
-@pytest.mark.parametrize("name", ["CascadeUCB1", "CascadeKLUCB", "M2UCBV"])
+@pytest.mark.parametrize("name", ["CascadeUCB1", "CascadeKLUCB", "M2UCBV", *NUMBERED])
 def test_the_same_rankings_while_most_items_tie(name):
     both(name, np.full(400, 0.02), 5, 1_500, 1)
     both(name, np.full(400, 0.02), 12, 600, 1, shorter=0.4)

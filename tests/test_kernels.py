@@ -63,7 +63,7 @@ def test_ucbv_index_by_hand():
 
 def test_capped_items_tie_and_least_seen_items_go_first():
     looks = np.array([10, 200, 10, 3])
-    table = kernels.IndexTable(looks, np.full(4, 0.9), np.zeros(4), 6.0 / looks, 1.0, kernels.LOG_CLOCK)
+    table = kernels.IndexTable(looks, np.full(4, 0.9), np.zeros(4), 6.0 / looks, 1.0, kernels.LOG_CLOCK, 1.0)
     allowed = np.ones(4, np.bool_)
     firsts = set()
     for seed in range(40):
@@ -73,6 +73,8 @@ def test_capped_items_tie_and_least_seen_items_go_first():
         firsts.add(tuple(ranking[1:].tolist()))
     assert {(0, 2), (2, 0)} <= firsts  # both at the cap
     assert all(1 in pair or pair in {(0, 2), (2, 0)} for pair in firsts)
+    kernels.rank_by_index(table._replace(luck=0.0), 50, 5, allowed, ranking, np.random.default_rng(0))
+    assert ranking.tolist() == [3, 0, 1]  # 0, 1 and 2 are at the cap: in item order
 
 
 @pytest.mark.parametrize("t", [1, 2])
@@ -80,7 +82,7 @@ def test_the_clock_starts_at_log_2(t):
     ranking = np.zeros(1, np.int64)
     args = np.array([1, 1]), np.array([0.0, 0.1]), np.array([1.0, 0.0]), np.array([0.0, 1.0])
     kernels.rank_by_index(
-        kernels.IndexTable(*args, np.inf, kernels.LOG_CLOCK),
+        kernels.IndexTable(*args, np.inf, kernels.LOG_CLOCK, 1.0),
         t,
         1,
         np.ones(2, np.bool_),

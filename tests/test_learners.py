@@ -43,7 +43,8 @@ def test_cascade_ucbv():
     duel("CascadeUCBV", references.IndexLearner(K, lambda b, t: references.ucbv(mean(b), len(b), t)))
 
 
-def test_cascade_klucb():
+@pytest.mark.parametrize(("ties", "order"), [("random", references.top), ("number", references.numbered)])
+def test_cascade_klucb(ties, order):
     def index(bits, t):
         """Bisection on the printed definition, finer than any difference between two counts here."""
         p, n, lt = min(max(mean(bits), 1e-12), 1 - 1e-12), len(bits), references.log_t(t)
@@ -55,7 +56,7 @@ def test_cascade_klucb():
             low, high = (q, high) if n * kl <= level else (low, q)
         return round(low, 9)
 
-    duel("CascadeKLUCB", references.IndexLearner(K, index), rounds=300)
+    duel("CascadeKLUCB", references.IndexLearner(K, index, order=order), rounds=300, ties=ties)
 
 
 @pytest.mark.parametrize("insurance", [0.0, 0.01])
@@ -97,6 +98,31 @@ def test_ts_cascade_by_hand():
     assert sample(8, 2, 20, 1.0) == pytest.approx(0.58828, abs=1e-5)
     assert sample(99, 50, 20, -2.0) == pytest.approx(0.33058, abs=1e-5)
     assert sample(0, 0, 20, 0.5) == pytest.approx(0.5 * 3.04452, abs=1e-5)
+
+
+def by_ucbv(bits, t):
+    return references.ucbv(mean(bits), len(bits), t)
+
+
+def by_ucb1(bits, t):
+    return mean(bits) + math.sqrt(1.5 * references.log_t(t) / len(bits))
+
+
+@pytest.mark.parametrize(
+    ("name", "index", "settings"),
+    [
+        ("CascadeUCB1", by_ucb1, {}),
+        ("CascadeUCBV", by_ucbv, {}),
+        ("MUCBV", by_ucbv, {"preset": "mean", "corruption": 0}),
+    ],
+)
+def test_ties_by_item_number(name, index, settings):
+    duel(name, references.IndexLearner(K, index, order=references.numbered), ties="number", **settings)
+
+
+def test_unknown_ties_are_refused():
+    with pytest.raises(ValueError, match="ties must be one of 'random', 'number', not 'index'"):
+        make(sr.learners()["CascadeKLUCB"], Problem(3, 1, 10), settings={"ties": "index"})
 
 
 def told(name, bits, **settings):
@@ -224,7 +250,8 @@ def test_mucbv_rao_blackwell_ranks_like_cascade_ucbv():
 class Selection:
     """The practical model selection in plain Python, on consecutive blocks of 5 bits."""
 
-    def __init__(self, private):
+    def __init__(self, private, order=references.top):
+        self.order = order
         self.guesses = [0] + [2**i for i in range(math.ceil(math.log2(T)) + 1)]
         self.least = [max(1, min(math.ceil(10 * c * D / K), 40)) for c in self.guesses]
         self.private, self.length, self.gone = private, 1000, 0
@@ -250,7 +277,7 @@ class Selection:
             else:
                 estimate = references.estimate_consecutive(bits, "A3", 5, 2.0, 1)
                 index.append(round(references.ucbv(estimate, len(bits), clock), 9))
-        return references.top(index, size, rng)
+        return self.order(index, size, rng)
 
     def update(self, ranking, clicks, examined):
         j = self.base if self.private else 0
@@ -278,6 +305,10 @@ class Selection:
 @pytest.mark.parametrize("data", ["shared", "private"])
 def test_m2ucbv(data):
     duel("M2UCBV", Selection(data == "private"), data=data, partition="consecutive", block=5)
+
+
+def test_m2ucbv_with_ties_by_item_number():
+    duel("M2UCBV", Selection(False, references.numbered), partition="consecutive", block=5, ties="number")
 
 
 def test_m2ucbv_suspends_a_base_that_earns_less_and_forgives_it_at_the_epochs_end():

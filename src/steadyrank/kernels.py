@@ -1,17 +1,19 @@
 """Shared arithmetic: the best places of an index, counting bits, confidence indices, KL bounds, cascades."""
 
 import math
-from typing import NamedTuple
+from typing import Literal, NamedTuple, TypeAlias, get_args
 
 import numpy as np
 
 from ._jit import kernel, uncounted
 from .arrays import Floats, Ints
+from .settings import choice
 
 __all__ = [
     "KL_CLOCK",
     "LOG_CLOCK",
     "IndexTable",
+    "Ties",
     "any_click",
     "arrange",
     "cascade_like",
@@ -23,6 +25,7 @@ __all__ = [
     "kl_lower",
     "kl_upper",
     "largest",
+    "luck_of",
     "mean_index",
     "place_index",
     "rank_by_index",
@@ -31,7 +34,13 @@ __all__ = [
     "value_of",
 ]
 
+Ties: TypeAlias = Literal["random", "number"]
 LOG_CLOCK, KL_CLOCK = range(2)  # sqrt(log t) and log t; 0 and KL-UCB's log t + 3 log log t
+
+
+def luck_of(ties: Ties) -> float:
+    """What the uniforms that order equal indices are multiplied by: 1, or 0, which leaves them in item order."""
+    return 1.0 - choice("ties", ties, get_args(Ties))
 
 
 @uncounted
@@ -139,6 +148,7 @@ class IndexTable(NamedTuple):
     linear: Floats  # [K]
     cap: float  # infinite: none
     clock: int  # which s and l: LOG_CLOCK or KL_CLOCK
+    luck: float  # equal indices: 1 by chance, 0 in item order (`luck_of`)
 
 
 @uncounted
@@ -168,7 +178,7 @@ def rank_by_index(table, t, least, allowed, ranking, rng):
     """`place_index` at round t with `ranking.size` uniforms from `rng`; the clock is log(max(t, 2))."""
     uniforms = np.empty(ranking.size)
     for p in range(ranking.size):
-        uniforms[p] = rng.random()
+        uniforms[p] = rng.random() * table.luck
     place_index(table, math.log(max(t, 2)), least, allowed, ranking, uniforms)
 
 

@@ -6,13 +6,15 @@ from ..contract import Problem
 from ..indices.bounds import Bounds
 from ..indices.kl_lines import Tangents, keep_kl, rank_by_kl
 from ..indices.ranks import GUESSED
-from ..kernels import count_bits
+from ..kernels import Ties, count_bits, luck_of
 
 
 class CascadeKLUCB(NamedTuple):
     """Index max{q : n kl(S/n, q) <= log t + 3 log log t} (Kveton et al. 2015, Algorithm 1 with KL-UCB).
 
     No defence. Minimax-optimal on clean feedback up to logarithms (Vial et al. 2022).
+
+    Settings: `ties`, by chance or by item number.
     """
 
     kl: Tangents
@@ -21,8 +23,8 @@ class CascadeKLUCB(NamedTuple):
     live = True
 
     @classmethod
-    def create(cls, problem: Problem) -> "CascadeKLUCB":
-        return cls(Tangents.create(problem.n_items), Bounds.create(problem.n_items))
+    def create(cls, problem: Problem, *, ties: Ties = "random") -> "CascadeKLUCB":
+        return cls(Tangents.create(problem.n_items, luck_of(ties)), Bounds.create(problem.n_items))
 
     def rank(self, visit, allowed, ranking, note, rng):
         note[GUESSED] = rank_by_kl(self.bounds, self.kl, visit.t, allowed, ranking, note, rng)

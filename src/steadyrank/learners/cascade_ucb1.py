@@ -8,14 +8,14 @@ import numpy as np
 from ..contract import Floats, Ints, Problem
 from ..indices.bounds import Bounds, keep
 from ..indices.ranks import GUESSED, rank_by_bounds
-from ..kernels import LOG_CLOCK, IndexTable, count_bits
+from ..kernels import LOG_CLOCK, IndexTable, Ties, count_bits, luck_of
 from ..settings import real
 
 
 class CascadeUCB1(NamedTuple):
     """Index S/n + sqrt(c log t / n), c = 1.5 (Kveton et al. 2015, Algorithm 1 with UCB1); no defence.
 
-    Settings: `c`, width of the confidence interval.
+    Settings: `c`, width of the confidence interval; `ties`, by chance or by item number.
     """
 
     looks: Ints  # [K]
@@ -25,17 +25,19 @@ class CascadeUCB1(NamedTuple):
     linear: Floats  # [K] zero
     bounds: Bounds
     c: float
+    luck: float  # of ties
 
     live = True
 
     @classmethod
-    def create(cls, problem: Problem, *, c: float = 1.5) -> "CascadeUCB1":
+    def create(cls, problem: Problem, *, c: float = 1.5, ties: Ties = "random") -> "CascadeUCB1":
         k = problem.n_items
         counts = np.zeros(k, np.int64), np.zeros(k, np.int64)
-        return cls(*counts, np.zeros(k), np.zeros(k), np.zeros(k), Bounds.create(k), real("c", c, 0.0))
+        index = np.zeros(k), np.zeros(k), np.zeros(k)
+        return cls(*counts, *index, Bounds.create(k), real("c", c, 0.0), luck_of(ties))
 
     def rank(self, visit, allowed, ranking, note, rng):
-        table = IndexTable(self.looks, self.level, self.root, self.linear, np.inf, LOG_CLOCK)
+        table = IndexTable(self.looks, self.level, self.root, self.linear, np.inf, LOG_CLOCK, self.luck)
         note[GUESSED] = rank_by_bounds(self.bounds, table, visit.t, 1, allowed, ranking, note, rng)
 
     def update(self, visit, ranking, note, clicks, examined):
@@ -43,5 +45,5 @@ class CascadeUCB1(NamedTuple):
         for k in ranking[:examined]:
             self.level[k] = self.clicks[k] / self.looks[k]
             self.root[k] = math.sqrt(self.c / self.looks[k])
-        table = IndexTable(self.looks, self.level, self.root, self.linear, np.inf, LOG_CLOCK)
+        table = IndexTable(self.looks, self.level, self.root, self.linear, np.inf, LOG_CLOCK, self.luck)
         keep(self.bounds, table, visit.t, ranking, examined, note[GUESSED])

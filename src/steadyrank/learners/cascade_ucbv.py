@@ -7,7 +7,7 @@ import numpy as np
 from ..contract import Floats, Ints, Problem
 from ..indices.bounds import Bounds, keep
 from ..indices.ranks import GUESSED, rank_by_bounds
-from ..kernels import LOG_CLOCK, IndexTable, count_bits, mean_index
+from ..kernels import LOG_CLOCK, IndexTable, Ties, count_bits, luck_of, mean_index
 from ..settings import real
 
 
@@ -17,7 +17,7 @@ class CascadeUCBV(NamedTuple):
     a = 2 and b = 6 are that paper's sqrt(4) and 6. No defence. Minimax-optimal on clean feedback up to
     logarithms. An item stays at the cap, tied with many, until n > 6 log t.
 
-    Settings: `a`, `b`, widths of the variance and the bias term.
+    Settings: `a`, `b`, widths of the variance and the bias term; `ties`, by chance or by item number.
     """
 
     looks: Ints  # [K]
@@ -28,11 +28,12 @@ class CascadeUCBV(NamedTuple):
     bounds: Bounds
     a: float
     b: float
+    luck: float  # of ties
 
     live = True
 
     @classmethod
-    def create(cls, problem: Problem, *, a: float = 2.0, b: float = 6.0) -> "CascadeUCBV":
+    def create(cls, problem: Problem, *, a: float = 2.0, b: float = 6.0, ties: Ties = "random") -> "CascadeUCBV":
         k = problem.n_items
         counts = np.zeros(k, np.int64), np.zeros(k, np.int64)
         return cls(
@@ -43,10 +44,11 @@ class CascadeUCBV(NamedTuple):
             Bounds.create(k),
             real("a", a, 0.0),
             real("b", b, 0.0),
+            luck_of(ties),
         )
 
     def rank(self, visit, allowed, ranking, note, rng):
-        table = IndexTable(self.looks, self.level, self.root, self.linear, 1.0, LOG_CLOCK)
+        table = IndexTable(self.looks, self.level, self.root, self.linear, 1.0, LOG_CLOCK, self.luck)
         note[GUESSED] = rank_by_bounds(self.bounds, table, visit.t, 1, allowed, ranking, note, rng)
 
     def update(self, visit, ranking, note, clicks, examined):
@@ -54,5 +56,5 @@ class CascadeUCBV(NamedTuple):
         for k in ranking[:examined]:
             mean = self.clicks[k] / self.looks[k]
             mean_index(self.level, self.root, self.linear, k, mean, self.looks[k], self.a, self.b)
-        table = IndexTable(self.looks, self.level, self.root, self.linear, 1.0, LOG_CLOCK)
+        table = IndexTable(self.looks, self.level, self.root, self.linear, 1.0, LOG_CLOCK, self.luck)
         keep(self.bounds, table, visit.t, ranking, examined, note[GUESSED])

@@ -10,6 +10,7 @@ from ..contract import Bools, Floats, Ints, Problem
 from ..estimators.means import Calibration, Edge, Medians, Preset
 from ..estimators.partitions import Partition, Reading
 from ..indices.bounds import Bounds
+from ..kernels import Ties, luck_of
 from ..parts import gcobe
 from ..parts.bases import learn_from, rank_by_base
 from ..parts.selection import UNKNOWN_HORIZON
@@ -48,6 +49,7 @@ class M2UCBV(NamedTuple):
     exact: int
     a: float
     b: float
+    luck: float  # of ties
 
     live = True
 
@@ -72,6 +74,7 @@ class M2UCBV(NamedTuple):
         edge: Edge = "literal",
         a: float = 2.0,
         b: float = 6.0,
+        ties: Ties = "random",
     ) -> "M2UCBV":
         k, d, horizon = problem.n_items, problem.length, problem.horizon
         exact = choice("selection", selection, get_args(Selection))
@@ -118,6 +121,7 @@ class M2UCBV(NamedTuple):
             exact,
             real("a", a, 0.0),
             real("b", b, 0.0),
+            luck_of(ties),
         )
 
     def rank(self, visit, allowed, ranking, note, rng):

@@ -12,7 +12,7 @@ from ..estimators.means import Calibration, Edge, Medians, Preset, observe_list
 from ..estimators.partitions import Partition, Reading
 from ..indices.bounds import Bounds, keep
 from ..indices.ranks import GUESSED, rank_by_bounds
-from ..kernels import LOG_CLOCK, IndexTable, top_allowed
+from ..kernels import LOG_CLOCK, IndexTable, Ties, luck_of, top_allowed
 from ..settings import choice, real, whole
 
 Warmup: TypeAlias = Literal["capped", "literal", "cycled"]
@@ -44,7 +44,7 @@ class MUCBV(NamedTuple):
     `eta`, `edge` treatment of shares 0 and 1. `corruption`: C, by default the true budget. `warmup`: `capped`
     shows items seen fewer than min(ceil(10 C d / K), warmup_cap) times first; `literal` spends 10 C rounds on
     each item, 10 K C in all; `cycled` shows each item 10 C times in 10 C K / d rounds. `a`, `b`: widths; the
-    paper gives none, so they are CascadeUCB-V's.
+    paper gives none, so they are CascadeUCB-V's. `ties` by chance or by item number.
     """
 
     book: Medians
@@ -58,6 +58,7 @@ class MUCBV(NamedTuple):
     warmup_rounds: int
     a: float
     b: float
+    luck: float  # of ties
 
     live = True
 
@@ -80,6 +81,7 @@ class MUCBV(NamedTuple):
         edge: Edge = "literal",
         a: float = 2.0,
         b: float = 6.0,
+        ties: Ties = "random",
     ) -> "MUCBV":
         k, d = problem.n_items, problem.length
         repeats = 10 * whole("corruption", problem.budget if corruption is None else corruption)
@@ -110,16 +112,17 @@ class MUCBV(NamedTuple):
             (0, repeats * k, math.ceil(repeats * k / d))[kind],
             real("a", a, 0.0),
             real("b", b, 0.0),
+            luck_of(ties),
         )
 
     def rank(self, visit, allowed, ranking, note, rng):
         if visit.t <= self.warmup_rounds:
             rank_warmup(self.warmup, visit.t, self.repeats, allowed, ranking, rng)
         else:
-            table = IndexTable(self.book.looks, self.book.estimate, self.root, self.linear, 1.0, LOG_CLOCK)
+            table = IndexTable(self.book.looks, self.book.estimate, self.root, self.linear, 1.0, LOG_CLOCK, self.luck)
             note[GUESSED] = rank_by_bounds(self.bounds, table, visit.t, self.least, allowed, ranking, note, rng)
 
     def update(self, visit, ranking, note, clicks, examined):
         observe_list(self.book, self.root, self.linear, self.a, self.b, ranking, clicks, examined, self.chance)
-        table = IndexTable(self.book.looks, self.book.estimate, self.root, self.linear, 1.0, LOG_CLOCK)
+        table = IndexTable(self.book.looks, self.book.estimate, self.root, self.linear, 1.0, LOG_CLOCK, self.luck)
         keep(self.bounds, table, visit.t, ranking, examined, note[GUESSED])

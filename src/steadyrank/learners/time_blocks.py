@@ -55,7 +55,7 @@ class TimeBlocks(NamedTuple):
         )
 
     def rank(self, visit, allowed, ranking, note, rng):
-        table = IndexTable(self.looks, self.level, self.root, self.linear, 1.0, LOG_CLOCK)
+        table = IndexTable(self.looks, self.level, self.root, self.linear, 1.0, LOG_CLOCK, 1.0)
         note[GUESSED] = rank_by_bounds(self.bounds, table, visit.t, 1, allowed, ranking, note, rng)
 
     def update(self, visit, ranking, note, clicks, examined):
@@ -68,5 +68,5 @@ class TimeBlocks(NamedTuple):
             n = self.looks[k]
             mean = self.clicks[k] / n if n < self.mean_until else median_in_time(self.book, k)
             mean_index(self.level, self.root, self.linear, k, mean, n, self.a, self.b)
-        table = IndexTable(self.looks, self.level, self.root, self.linear, 1.0, LOG_CLOCK)
+        table = IndexTable(self.looks, self.level, self.root, self.linear, 1.0, LOG_CLOCK, 1.0)
         keep(self.bounds, table, visit.t, ranking, examined, note[GUESSED])

@@ -12,9 +12,9 @@ BASE, GENERATION = 1, 2  # further places of the note: which base ranked, and of
 
 
 @uncounted
-def table_of(book, root, linear):
+def table_of(book, root, linear, luck):
     """The UCB-V indices of one row of estimates."""
-    return IndexTable(book.looks, book.estimate, root, linear, 1.0, LOG_CLOCK)
+    return IndexTable(book.looks, book.estimate, root, linear, 1.0, LOG_CLOCK, luck)
 
 
 @uncounted
@@ -30,7 +30,7 @@ def rank_by_base(learner, t, allowed, ranking, note, rng):
         expected = gcobe.theta(learner.plan, i) if learner.exact else learner.guesses[i]
         least = threshold(expected, learner.share, learner.cap)
         when = learner.clock[j] + 1 if private else t
-        table = table_of(row(learner.book, j), learner.root[j], learner.linear[j])
+        table = table_of(row(learner.book, j), learner.root[j], learner.linear[j], learner.luck)
         note[GUESSED] = rank_by_bounds(bounds_row(learner.bounds, j), table, when, least, allowed, ranking, note, rng)
         if learner.plan.counts[gcobe.PHASE] == 2:
             rank_otherwise(learner.plan.favourite, table, when, least, allowed, ranking, rng)
@@ -51,7 +51,7 @@ def learn_from(learner, t, ranking, note, clicks, examined):
         observe_list(book, root, linear, learner.a, learner.b, ranking, clicks, examined, learner.chance)
         learner.clock[j] += 1
         when, bounds = learner.clock[j] if private else t, bounds_row(learner.bounds, j)
-        keep(bounds, table_of(book, root, linear), when, ranking, examined, note[GUESSED])
+        keep(bounds, table_of(book, root, linear, learner.luck), when, ranking, examined, note[GUESSED])
     if not learner.exact:
         judge(learner.active, learner.gains, learner.plays, learner.epoch, i, gain)
         return

@@ -42,9 +42,11 @@ def calibrate(b: int, y: float) -> float:
 
 
 def size_of_blocks(reading: str, n: int, fixed: int, alpha: float) -> int:
-    """A1 has ceil(alpha log n) groups, A2 has blocks of ceil(alpha log n), A3 is fixed; all odd."""
+    """A1 has ceil(alpha log n) groups, A2 has blocks of ceil(alpha log n), A3 is fixed, A4 in number; all odd."""
     if reading == "A3":
         return fixed
+    if reading == "A4":
+        return 2 * (n // (2 * fixed)) + 1
     count = math.ceil(alpha * math.log(max(n, 2)))
     if reading == "A1":
         return 2 * (n // (2 * count)) + 1
@@ -56,7 +58,9 @@ def mean_of_medians(blocks: list[list[int]], b: int) -> float:
     return sum(sorted(block)[b // 2] for block in blocks) / len(blocks)
 
 
-def estimate_consecutive(bits: list[int], reading: str, fixed: int, alpha: float, least: int) -> float:
+def estimate_consecutive(
+    bits: list[int], reading: str, fixed: int, alpha: float, least: int, calibrated: bool = True
+) -> float:
     """Blocks in order of arrival; where b grows, only the current octave of n counts."""
     n = len(bits)
     octave = 2 ** int(math.log2(n))
@@ -65,7 +69,8 @@ def estimate_consecutive(bits: list[int], reading: str, fixed: int, alpha: float
     blocks = [recent[i : i + b] for i in range(0, len(recent) - b + 1, b)]
     if b == 1 or len(blocks) < least:
         return sum(bits) / n
-    return calibrate(b, mean_of_medians(blocks, b))
+    share = mean_of_medians(blocks, b)
+    return calibrate(b, share) if calibrated else share
 
 
 def share_of_ordered(bits: list[int], b: int) -> float:

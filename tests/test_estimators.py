@@ -1,4 +1,5 @@
 import itertools
+import math
 import random
 
 import numpy as np
@@ -75,6 +76,8 @@ SPREAD = [1 if (i * 40) // 107 != ((i - 1) * 40) // 107 else 0 for i in range(10
         ({"block": 5}, 5),
         ({"block": 21}, 21),
         ({"block": 5, "partition": "fresh"}, 5),
+        ({"block": 5, "partition": "every-round"}, 5),
+        ({"reading": "A1", "partition": "every-round"}, 11),
         ({"reading": "A1"}, 11),
         ({"reading": "A2"}, 11),
     ],
@@ -85,6 +88,48 @@ def test_random_partition_without_history_has_the_law_of_shuffled_bits(settings,
     assert (len(bits), sum(bits)) == (107, 40)
     assert references.size_of_blocks(settings.get("reading", "A3"), 107, b, 2.0) == b
     assert same_law(tallies(bits, 4000, **settings), stored_tallies(bits, b, 4000)) > 0.001
+
+
+@kernel
+def redraw_often(book, b, draws, found):
+    partitions.expect_rare(book, 0, b)
+    for i in range(found.size):
+        found[i] = partitions.redraw_tally(book, 0, b, draws)
+
+
+def law_of_tally(n, ones, b):
+    """The chance of each number of majority blocks, block after block, in whole numbers of partitions."""
+    ways = {(0, 0): 1}
+    for i in range(n // b):
+        left, now = n - i * b, {}
+        for (used, tally), count in ways.items():
+            rest = ones - used
+            for x in range(max(0, b - left + rest), min(b, rest) + 1):
+                key = used + x, tally + (2 * x > b)
+                now[key] = now.get(key, 0) + count * math.comb(rest, x) * math.comb(left - rest, b - x)
+        ways = now
+    chances = np.zeros(n // b + 1)
+    for (_, tally), count in ways.items():
+        chances[tally] += count
+    return chances / chances.sum()
+
+
+@pytest.mark.parametrize(
+    ("n", "ones", "b"), [(107, 40, 5), (107, 12, 5), (107, 95, 5), (40, 6, 3), (64, 27, 21), (64, 36, 21)]
+)
+def test_redrawn_tallies_have_the_exact_law(n, ones, b):
+    """60,000 draws, from 0.09 to 5.7 rare blocks expected: chi-square p above 0.001, cells of at least ten."""
+    book = medians(block=b, partition="every-round")
+    book.looks[0], book.clicks[0], book.blocks[0] = n, ones, n // b
+    found = np.zeros(60_000, np.int64)
+    redraw_often(book, b, chance.start(8), found)
+    expected = law_of_tally(n, ones, b) * found.size
+    often = expected >= 10
+    counts = np.bincount(found, minlength=expected.size)
+    table = [[*x[often], x[~often].sum() + 1e-9] for x in (counts, expected)]
+    assert stats.chisquare(*table).pvalue > 0.001
+    rare = np.arange(expected.size) if 2 * ones < n else np.arange(expected.size)[::-1]
+    assert book.chain[0, 0] == pytest.approx((rare * expected).sum() / found.size, rel=1e-9)
 
 
 @pytest.mark.parametrize("settings", [{"block": 5}, {"reading": "A2"}])
@@ -167,12 +212,13 @@ def test_a1_tends_to_0_or_1_away_from_one_half():
 
 
 @given(
-    st.sampled_from(["A1", "A2", "A3"]), st.sampled_from([3, 5, 21]), st.integers(1, 4),
+    st.sampled_from(["A1", "A2", "A3", "A4"]), st.sampled_from([3, 5, 21]), st.integers(1, 4),
     st.lists(st.integers(0, 1), min_size=1, max_size=200),
 )  # fmt: skip
 def test_consecutive_blocks_equal_the_stored_bits(reading, b, least, bits):
     block = {"block": b} if reading == "A3" else {}
     book = medians(reading=reading, partition="consecutive", least_blocks=least, **block)
+    b = book.block if reading == "A4" else b
     draws = chance.start(0)
     for n, bit in enumerate(bits, start=1):
         observe(book, 0, bit, draws)
@@ -211,7 +257,7 @@ def test_edges_by_hand():
         assert book.estimate[0] == pytest.approx(references.calibrate(3, y), abs=1e-12)
 
 
-@pytest.mark.parametrize("partition", ["random", "averaged", "consecutive", "fresh"])
+@pytest.mark.parametrize("partition", ["random", "averaged", "consecutive", "fresh", "every-round"])
 def test_bisection_flag_reproduces_the_artefact(partition):
     assert feed(medians(block=21, calibration="bisection", partition=partition), [0] * 42).estimate[0] == 0.0625
 
@@ -234,6 +280,15 @@ def test_mean_of_medians_by_hand():
     p = book.estimate[0]
     assert 3 * p**2 - 2 * p**3 == pytest.approx(2 / 3, abs=1e-12)
     assert p == pytest.approx(0.6130, abs=1e-4)
+    plain = feed(medians(block=3, partition="consecutive", calibration="none"), [1, 1, 0, 0, 0, 1, 1, 1, 1])
+    assert plain.estimate[0] == 2 / 3
+
+
+def test_without_calibration_the_averaged_share_is_the_hypergeometric_tail():
+    """40 ones of 107, b = 5: 0.2693 by scipy, where S/n is 0.3738."""
+    share = feed(medians(block=5, partition="averaged", calibration="none"), FRONT).estimate[0]
+    assert share == pytest.approx(stats.hypergeom.sf(2, 107, 40, 5), abs=1e-12)
+    assert share == pytest.approx(0.2693, abs=1e-4)
 
 
 def test_presets_and_block_sizes():
@@ -244,6 +299,10 @@ def test_presets_and_block_sizes():
     assert medians(preset="paper-app").alpha == 15.7
     assert [partitions.block_size(partitions.A2, n, 0, 15.0) for n in (100, 1000, 10_000)] == [71, 105, 139]
     assert partitions.block_size(partitions.A1, 44, 0, 2.0) == 5
+    groups = medians(reading="A4", alpha=1.0).block  # ceil(log 40,000)
+    assert groups == 11
+    assert [partitions.block_size(partitions.A4, n, groups, 1.0) for n in (21, 22, 43, 44, 1000)] == [1, 3, 3, 5, 91]
+    assert medians(reading="A4", horizon=100).block == 10  # ceil(2 log 100)
     assert [partitions.odd_below(n) for n in (3, 4, 5, 22)] == [3, 3, 5, 21]
 
 
@@ -252,7 +311,10 @@ def test_presets_and_block_sizes():
     [
         ({"block": 20}, "block must be odd from 1 to 9999, not 20"),
         ({"block": 0}, "block must be a whole number from 1 to 9999, not 0"),
-        ({"reading": "A4"}, "reading must be one of 'mean', 'A1', 'A2', 'A3', not 'A4'"),
+        ({"reading": "A5"}, "reading must be one of 'mean', 'A1', 'A2', 'A3', 'A4', not 'A5'"),
+        ({"reading": "A4", "block": 5}, "block=5 has no effect under reading 'A4'"),
+        ({"calibration": "none", "eta": 0.1}, "eta=0.1 has no effect under calibration='none'"),
+        ({"calibration": "newton"}, "calibration must be one of 'exact', 'bisection', 'none', not 'newton'"),
         ({"preset": "paper"}, "preset must be one of"),
         ({"alpha": -1.0}, "alpha must be a finite number from 0.01 to 1000.0, not -1.0"),
         ({"least_blocks": 0}, "least_blocks must be a whole number from 1"),
@@ -267,6 +329,8 @@ def test_bad_settings_are_named(settings, message):
 
 def test_memory_of_an_item():
     """At most 200 bytes an item in every reading, none of which stores bits."""
-    for preset, partition in itertools.product(means.PRESETS, ("random", "consecutive", "averaged", "fresh")):
+    for preset, partition in itertools.product(
+        means.PRESETS, ("random", "consecutive", "averaged", "fresh", "every-round")
+    ):
         book = medians(1000, preset=preset, partition=partition)
         assert sum(array.nbytes for _, array in memory(book)) / 1000 <= 184  # 16 more for the index

@@ -145,6 +145,9 @@ def test_indices_by_hand():
         assert learner.level[0] == 0.25
         value = learner.level[0] + learner.root[0] * 1.730818 + learner.linear[0] * 2.995732
         assert value == pytest.approx(index, abs=2e-5)
+    plain = told("MUCBV", bits, preset="mean", radius="plain", a=math.sqrt(1.5), b=0.0)
+    assert plain.book.estimate[0] + plain.root[0] * 1.730818 == pytest.approx(0.99947, abs=2e-5)
+    assert told("MUCBV", bits, preset="mean", radius="plain", b=6.0).linear[0] == 6 / 8
 
 
 def test_time_blocks_by_hand():
@@ -174,6 +177,47 @@ def test_mucbv_with_consecutive_blocks(reading):
 
     settings = {"reading": reading, "partition": "consecutive", **({"block": 5} if reading == "A3" else {})}
     duel("MUCBV", references.IndexLearner(K, index, least=40), rounds=700, **settings)
+
+
+def test_median_ucb_of_the_papers_source():
+    """ceil(log 1200) = 8 groups, no calibration, radius sqrt(1.5 log t / n), on blocks in order of arrival."""
+
+    def index(bits, t):
+        estimate = references.estimate_consecutive(bits, "A4", 8, 1.0, 1, calibrated=False)
+        return round(min(estimate + math.sqrt(1.5 * references.log_t(t) / len(bits)), 1.0), 9)
+
+    median_ucb = {
+        "reading": "A4",
+        "alpha": 1.0,
+        "calibration": "none",
+        "radius": "plain",
+        "a": math.sqrt(1.5),
+        "b": 0.0,
+    }
+    duel("MUCBV", references.IndexLearner(K, index), partition="consecutive", corruption=0, **median_ucb)
+
+
+@pytest.mark.parametrize(("reading", "b"), [("A1", 11), ("A2", 11), ("A3", 5)])
+def test_every_round_partitions_anew_the_items_that_were_not_shown(reading, b):
+    """107 bits with 40 ones of item 0, then 3,000 rounds of item 1: real shuffles' law, p above 0.001, no memory."""
+    settings = {"reading": reading, "partition": "every-round", **({"block": b} if reading == "A3" else {})}
+    learner = make(sr.learners()["MUCBV"], Problem(2, 1, 5000), settings=settings)
+    bits, note = [1] * 40 + [0] * 67, np.zeros(1 + NOTE_EXTRA)
+    update = call_update.bind(learner, Visit(1), np.array([0]), note, np.array([True]), 1)
+    for t, bit in enumerate(bits, start=1):
+        update(learner, Visit(t), np.array([0]), note, np.array([bool(bit)]), 1)
+    tallies, rng, m = [], random.Random(2), 107 // b
+    for t in range(108, 3108):
+        update(learner, Visit(t), np.array([1]), note, np.array([False]), 1)
+        tallies.append(int(learner.book.tally[0]))
+        estimate = references.calibrate(b, tallies[-1] / m)
+        assert learner.book.estimate[0] == pytest.approx(estimate, abs=1e-9)
+        assert learner.root[0] == pytest.approx(2 * math.sqrt(estimate * (1 - estimate) / 107), abs=1e-9)
+    shuffled = [round(m * references.share_of_shuffled(bits, b, rng)) for _ in range(3000)]
+    table = np.array([np.bincount(x, minlength=m + 1) for x in (tallies, shuffled)])
+    assert stats.chi2_contingency(table[:, table.sum(axis=0) >= 20]).pvalue > 0.001
+    assert np.mean(np.diff(tallies) != 0) > 0.3
+    assert abs(np.corrcoef(tallies[1:], tallies[:-1])[0, 1]) < 4 / math.sqrt(3000)
 
 
 def test_mucbv_mean_preset_is_cascade_ucbv():

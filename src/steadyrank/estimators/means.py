@@ -12,29 +12,33 @@ import numpy as np
 from .._intrinsics import borrowed
 from .._jit import kernel, uncounted
 from ..arrays import Counts, Floats, Ints
-from ..kernels import mean_index
 from ..settings import choice, odd, real, refuse_unused, whole
 from .calibration import block_majority, block_majority_step, calibrate, calibrate_bisect
 from .partitions import (
     A3,
+    A4,
     AVERAGED,
     CONSECUTIVE,
+    EVERY_ROUND,
     MEAN,
     RANDOM,
     Partition,
     Reading,
     block_size,
     consecutive_in,
+    expect_rare,
     fresh_tally,
     octave,
     odd_below,
+    redraw_tally,
     shuffle_in,
 )
 
-Calibration: TypeAlias = Literal["exact", "bisection"]
+Calibration: TypeAlias = Literal["exact", "bisection", "none"]
 Edge: TypeAlias = Literal["literal", "clip", "add-half"]
 Preset: TypeAlias = Literal["paper-exp", "paper-alg", "paper-app", "small-block", "mean"]
 
+EXACT, BISECTION, NONE = range(3)  # as in Calibration
 LITERAL, CLIP, ADD_HALF = range(3)  # as in Edge
 
 PRESETS: dict[str, dict[str, Any]] = {
@@ -45,7 +49,8 @@ PRESETS: dict[str, dict[str, Any]] = {
     "mean": {"reading": "mean", "alpha": 2.0, "least_blocks": 1},
 }
 _MEMO = 512
-_PAPER_HORIZON = 40_000  # stands in for an unknown horizon in reading A3: blocks of 21 bits
+_ROOM = 1 << 20  # numbers below it fit side by side in a key of the memo
+_PAPER_HORIZON = 40_000  # stands in for an unknown horizon in A3 and A4: blocks of 21 bits, or 22 of them
 
 
 class Medians(NamedTuple):
@@ -53,13 +58,14 @@ class Medians(NamedTuple):
 
     The n bits of an item are split into m = floor(n / b) blocks of b bits, b odd; the share of blocks with a
     majority of ones goes through g_b. Readings of b: `A3` the same for all n, `A2` ceil(alpha log n), `A1` such
-    that there are ceil(alpha log n) blocks (b and the number of blocks share a name in the paper); `mean` is
-    S / n. Partitions: `random`, each new bit shuffled into the partition there is; `fresh`, a new random one
-    whenever an item has a new bit; `consecutive` in time; `averaged` over all random ones (Rao-Blackwell).
+    that there are ceil(alpha log n) blocks (b and the number of blocks share a name in the paper), `A4`
+    ceil(alpha log T) blocks (its earlier MeanOfMedians); `mean` is S / n. Partitions: `random`, each new bit
+    shuffled into the partition there is; `fresh`, a new random one whenever an item has a new bit; `every-round`,
+    of all items in each round (as printed); `consecutive` in time; `averaged` over all random ones (Rao-Blackwell).
 
     `random` and `fresh` have the same law at every n, not from one n to the next. Bits inside a block are
     exchangeable, so `random` needs no more than the histogram of ones per block, and `fresh` no more than
-    (n, S); where b changes with n (A1, A2), `random` is `fresh`. With 21 bits a block: 128 bytes an item.
+    (n, S); where b changes with n (A1, A2, A4), `random` is `fresh`. With 21 bits a block: 128 bytes an item.
     """
 
     looks: Ints  # [K] bits so far, n
@@ -70,14 +76,14 @@ class Medians(NamedTuple):
     open_seen: Counts  # [K] bits in the block being filled
     open_wins: Counts  # [K] ones among them
     histogram: Counts  # [K, b + 1] complete blocks by number of ones (random, A3), else [K, 0]
-    chain: Floats  # [K, 2] Q and f of the recursion (averaged, A3), else [K, 0]
+    chain: Floats  # [K, 2] Q and f (averaged, A3), [K, 1] rare blocks expected (every-round), else [K, 0]
     asked: Ints  # [512] shares whose g_b was computed, as blocks and majorities in one number
     answer: Floats  # [512] their g_b: many items have the same few blocks
     reading: int
     partition: int
-    bisection: int
+    calibration: int
     edge: int
-    block: int
+    block: int  # bits of a block (A3), or number of blocks (A4)
     least_blocks: int
     alpha: float
     eta: float
@@ -113,10 +119,12 @@ class Medians(NamedTuple):
             refuse_unused({"alpha": given["alpha"], "least_blocks": given["least_blocks"]}, named)
         elif code == A3 and block is not None:
             refuse_unused({"alpha": given["alpha"]}, f"{named} with a given block")
-        if calibration == "exact":
-            refuse_unused({"eta": eta}, "calibration='exact'")
-        size = max(3, odd_below(math.ceil(alpha * math.log(horizon or _PAPER_HORIZON))))
-        size = size if block is None else odd("block", block, 1, 9_999)
+        inverse = choice("calibration", calibration, get_args(Calibration))
+        if inverse != BISECTION:
+            refuse_unused({"eta": eta}, f"calibration={calibration!r}")
+        size = max(1, math.ceil(alpha * math.log(horizon or _PAPER_HORIZON)))
+        size = size if code == A4 else max(3, odd_below(size)) if block is None else odd("block", block, 1, 9_999)
+        kept = 2 if (code, how) == (A3, AVERAGED) else int(how == EVERY_ROUND)
         return cls(
             looks=np.zeros(shape, np.int64),
             clicks=np.zeros(shape, np.int64),
@@ -126,12 +134,12 @@ class Medians(NamedTuple):
             open_seen=np.zeros(shape, np.int32),
             open_wins=np.zeros(shape, np.int32),
             histogram=np.zeros((*shape, size + 1 if (code, how) == (A3, RANDOM) else 0), np.int32),
-            chain=np.zeros((*shape, 2 if (code, how) == (A3, AVERAGED) else 0)),
+            chain=np.zeros((*shape, kept)),
             asked=np.zeros(_MEMO, np.int64),
             answer=np.zeros(_MEMO),
             reading=code,
             partition=how,
-            bisection=choice("calibration", calibration, get_args(Calibration)),
+            calibration=inverse,
             edge=choice("edge", edge, get_args(Edge)),
             block=size,
             least_blocks=whole(
@@ -160,7 +168,7 @@ def row(book, j):
             book.answer,
             book.reading,
             book.partition,
-            book.bisection,
+            book.calibration,
             book.edge,
             book.block,
             book.least_blocks,
@@ -177,18 +185,24 @@ def from_share(book, y, m, b):
         y = min(max(y, 0.5 / m), 1.0 - 0.5 / m)
     elif book.edge == ADD_HALF:
         y = (y * m + 0.5) / (m + 1.0)
-    if book.bisection == 1:
+    if book.calibration == BISECTION:
         return calibrate_bisect(b, y, book.eta, 60)
+    if book.calibration == NONE:
+        return y
     return calibrate(b, y)
 
 
 @uncounted
 def from_counts(book, tally, m, b):
-    """`from_share` of `tally` blocks of m, remembered where b never changes."""
-    if book.reading != A3:
-        return from_share(book, tally / m, m, b)
+    """`from_share` of `tally` blocks of m, remembered."""
+    m = np.int64(m)
     asked = (m << 31) + tally
     place = (31 * m + tally) % _MEMO
+    if book.reading != A3:  # b changes: part of the key, where there is room for it
+        if m >= _ROOM or b >= _ROOM:
+            return from_share(book, tally / m, m, b)
+        asked = (((m << 20) + tally) << 20) + b
+        place = (place + 7 * b) % _MEMO
     if book.asked[place] != asked:
         book.asked[place] = asked
         book.answer[place] = from_share(book, tally / m, m, b)
@@ -205,7 +219,7 @@ def averaged_estimate(book, k, bit, b):
         book.chain[k, 1] = f
     else:
         q = block_majority(n, ones, b)
-    if book.bisection == 1 or book.edge != LITERAL:
+    if book.calibration != EXACT or book.edge != LITERAL:
         return from_share(book, min(max(q, 0.0), 1.0), n // b, b)
     if q < 1e-9:  # here g_b needs the relative accuracy of the sum itself
         return calibrate(b, block_majority(n, ones, b))
@@ -238,18 +252,13 @@ def observe(book, k, bit, chance):
     else:
         changed = True
         book.blocks[k] = n // b
-        book.tally[k] = fresh_tally(n, ones, b, n // b, chance)
+        if book.partition == EVERY_ROUND:
+            expect_rare(book, k, b)
+            book.tally[k] = redraw_tally(book, k, b, chance)
+        else:
+            book.tally[k] = fresh_tally(n, ones, b, n // b, chance)
     if b > 1 and book.blocks[k] >= book.least_blocks:
         book.estimate[k] = from_counts(book, book.tally[k], book.blocks[k], b) if changed else last
-
-
-@uncounted
-def observe_list(book, root, linear, a, b, ranking, clicks, examined, chance):
-    """Add a round's bits to `book` and refresh the observed items' UCB-V indices, `book.estimate` their level."""
-    for p in range(examined):
-        k = ranking[p]
-        observe(book, k, 1 if clicks[p] else 0, chance)
-        mean_index(book.estimate, root, linear, k, book.estimate[k], book.looks[k], a, b)
 
 
 @uncounted

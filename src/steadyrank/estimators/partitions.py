@@ -7,13 +7,14 @@ import math
 from typing import Literal, TypeAlias
 
 from .._jit import uncounted
-from ..chance import hypergeometric, uniform
+from ..chance import hypergeometric, hypergeometric_at, uniform
+from .calibration import minority
 
-Reading: TypeAlias = Literal["mean", "A1", "A2", "A3"]
-Partition: TypeAlias = Literal["random", "consecutive", "averaged", "fresh"]
+Reading: TypeAlias = Literal["mean", "A1", "A2", "A3", "A4"]
+Partition: TypeAlias = Literal["random", "consecutive", "averaged", "fresh", "every-round"]
 
-MEAN, A1, A2, A3 = range(4)  # as in Reading
-RANDOM, CONSECUTIVE, AVERAGED, FRESH = range(4)  # as in Partition
+MEAN, A1, A2, A3, A4 = range(5)  # as in Reading
+RANDOM, CONSECUTIVE, AVERAGED, FRESH, EVERY_ROUND = range(5)  # as in Partition
 
 
 def odd_below(size: int) -> int:
@@ -23,9 +24,14 @@ def odd_below(size: int) -> int:
 
 @uncounted
 def block_size(reading, n, fixed, alpha):
-    """The odd block size b of a reading for n bits; A2's logarithm is rounded up to an odd number."""
+    """The odd block size b of a reading for n bits; A2's logarithm is rounded up to an odd number.
+
+    `fixed` is what the horizon decides: the size itself (A3) or the number of blocks (A4).
+    """
     if reading == A3:
         return fixed
+    if reading == A4:
+        return 2 * (n // (2 * fixed)) + 1
     count = math.ceil(alpha * math.log(max(n, 2)))
     if reading == A1:
         return 2 * (n // (2 * count)) + 1
@@ -116,3 +122,43 @@ def fresh_tally(n, ones, b, m, chance):
         n -= b
         ones -= drawn
     return tally
+
+
+@uncounted
+def draw_majority(n, ones, b, u):
+    """Draw how many of b of n bits are ones, given that most are; u is uniform in [0, the chance of that)."""
+    x = (b + 1) // 2
+    p = hypergeometric_at(x, n, ones, b)
+    while u >= p and x < min(b, ones):
+        u -= p
+        p *= (ones - x) * (b - x) / ((x + 1.0) * (n - ones - b + x + 1.0))
+        x += 1
+    return x
+
+
+@uncounted
+def expect_rare(book, k, b):
+    """Keep how many blocks of item k are expected to have a majority of its rarer bit; 0 where nothing is drawn."""
+    n, ones, m = book.looks[k], book.clicks[k], book.blocks[k]
+    drawn = b > 1 and m >= book.least_blocks
+    book.chain[k, 0] = m * minority(n, min(ones, n - ones), b) if drawn else 0.0
+
+
+@uncounted
+def redraw_tally(book, k, b, chance):
+    """`fresh_tally` of item k, by a single uniform where a majority of the rarer bit is rare.
+
+    Let e < 1 be the number of such blocks expected (`expect_rare`) and N their number. With chance e a block is given
+    such a majority, the others are drawn after it, and the result is kept with chance 1 / N; else N = 0. Exact: the
+    block is one of those N with chance N P(N) / e, so N comes up with chance e (N P(N) / e) / N = P(N).
+    O(1 + e m), and O(m) from e = 1 on.
+    """
+    n, ones, m, expected = book.looks[k], book.clicks[k], book.blocks[k], book.chain[k, 0]
+    if expected >= 1.0:
+        return fresh_tally(n, ones, b, m, chance)
+    rare, tally, u = min(ones, n - ones), 0, uniform(chance)
+    if u < expected:
+        drawn = draw_majority(n, rare, b, u / m)
+        tally = 1 + fresh_tally(n - b, rare - drawn, b, m - 1, chance)
+        tally = tally if uniform(chance) * tally < 1.0 else 0
+    return tally if 2 * ones <= n else m - tally

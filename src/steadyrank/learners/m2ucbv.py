@@ -7,6 +7,7 @@ import numpy as np
 
 from .. import chance
 from ..contract import Bools, Floats, Ints, Problem
+from ..estimators.each_round import Radius, Width
 from ..estimators.means import Calibration, Edge, Medians, Preset
 from ..estimators.partitions import Partition, Reading
 from ..indices.bounds import Bounds
@@ -47,8 +48,7 @@ class M2UCBV(NamedTuple):
     share: float  # observations below which an item goes first: min(ceil(10 C share), cap)
     cap: float
     exact: int
-    a: float
-    b: float
+    width: Width
     luck: float  # of ties
 
     live = True
@@ -72,6 +72,7 @@ class M2UCBV(NamedTuple):
         calibration: Calibration = "exact",
         eta: float | None = None,
         edge: Edge = "literal",
+        radius: Radius = "variance",
         a: float = 2.0,
         b: float = 6.0,
         ties: Ties = "random",
@@ -119,8 +120,7 @@ class M2UCBV(NamedTuple):
             d / k if capped else 1.0,
             float(whole("warmup_cap", warmup_cap)) if capped else 2.0**62,
             exact,
-            real("a", a, 0.0),
-            real("b", b, 0.0),
+            Width.create(a, b, radius),
             luck_of(ties),
         )
 

@@ -8,12 +8,13 @@ import numpy as np
 from .. import chance
 from .._jit import kernel
 from ..contract import Floats, Ints, Problem
-from ..estimators.means import Calibration, Edge, Medians, Preset, observe_list
-from ..estimators.partitions import Partition, Reading
+from ..estimators.each_round import Radius, Width, observe_list
+from ..estimators.means import Calibration, Edge, Medians, Preset
+from ..estimators.partitions import EVERY_ROUND, Partition, Reading
 from ..indices.bounds import Bounds, keep
 from ..indices.ranks import GUESSED, rank_by_bounds
 from ..kernels import LOG_CLOCK, IndexTable, Ties, luck_of, top_allowed
-from ..settings import choice, real, whole
+from ..settings import choice, whole
 
 Warmup: TypeAlias = Literal["capped", "literal", "cycled"]
 CAPPED, LITERAL, CYCLED = range(3)  # as in Warmup
@@ -39,12 +40,13 @@ class MUCBV(NamedTuple):
     sample mean plus noise, and for items far from 1/2 it is 0 or 1 (docs/estimators.md).
 
     Settings. `preset` names a reading of the whole estimator, the next ones change parts of it: `reading` of
-    the block size, `partition`, `block` (bits, odd; A3), `alpha` (A1, A2, and A3's ceil(alpha log T)),
-    `least_blocks` below which the mean is used, `calibration` exact or by the paper's bisection with tolerance
-    `eta`, `edge` treatment of shares 0 and 1. `corruption`: C, by default the true budget. `warmup`: `capped`
-    shows items seen fewer than min(ceil(10 C d / K), warmup_cap) times first; `literal` spends 10 C rounds on
-    each item, 10 K C in all; `cycled` shows each item 10 C times in 10 C K / d rounds. `a`, `b`: widths; the
-    paper gives none, so they are CascadeUCB-V's. `ties` by chance or by item number.
+    the block size, `partition`, `block` (bits, odd; A3), `alpha` (A1, A2, and ceil(alpha log T) of A3 and A4),
+    `least_blocks` below which the mean is used, `calibration` exact, by the paper's bisection with tolerance
+    `eta`, or none, `edge` treatment of shares 0 and 1. `corruption`: C, by default the true budget. `warmup`:
+    `capped` shows items seen fewer than min(ceil(10 C d / K), warmup_cap) times first; `literal` spends 10 C
+    rounds on each item, 10 K C in all; `cycled` shows each item 10 C times in 10 C K / d rounds. `radius` with
+    the variance or `plain`; `a`, `b`: its widths; the paper gives none, so they are CascadeUCB-V's. `ties` by
+    chance or by item number.
     """
 
     book: Medians
@@ -56,8 +58,7 @@ class MUCBV(NamedTuple):
     warmup: int
     repeats: int  # 10 C
     warmup_rounds: int
-    a: float
-    b: float
+    width: Width
     luck: float  # of ties
 
     live = True
@@ -79,6 +80,7 @@ class MUCBV(NamedTuple):
         calibration: Calibration = "exact",
         eta: float | None = None,
         edge: Edge = "literal",
+        radius: Radius = "variance",
         a: float = 2.0,
         b: float = 6.0,
         ties: Ties = "random",
@@ -110,8 +112,7 @@ class MUCBV(NamedTuple):
             kind,
             repeats,
             (0, repeats * k, math.ceil(repeats * k / d))[kind],
-            real("a", a, 0.0),
-            real("b", b, 0.0),
+            Width.create(a, b, radius),
             luck_of(ties),
         )
 
@@ -123,6 +124,7 @@ class MUCBV(NamedTuple):
             note[GUESSED] = rank_by_bounds(self.bounds, table, visit.t, self.least, allowed, ranking, note, rng)
 
     def update(self, visit, ranking, note, clicks, examined):
-        observe_list(self.book, self.root, self.linear, self.a, self.b, ranking, clicks, examined, self.chance)
+        observe_list(self.book, self.root, self.linear, self.width, ranking, clicks, examined, self.chance)
         table = IndexTable(self.book.looks, self.book.estimate, self.root, self.linear, 1.0, LOG_CLOCK, self.luck)
-        keep(self.bounds, table, visit.t, ranking, examined, note[GUESSED])
+        if self.book.partition != EVERY_ROUND:  # where all indices change, no bounds ever hold
+            keep(self.bounds, table, visit.t, ranking, examined, note[GUESSED])

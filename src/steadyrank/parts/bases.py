@@ -1,7 +1,9 @@
 """What M2UCB-V does in a round: a base ranks, and the data it may use grow."""
 
 from .._jit import uncounted
-from ..estimators.means import observe_list, row, wipe
+from ..estimators.each_round import observe_list
+from ..estimators.means import row, wipe
+from ..estimators.partitions import EVERY_ROUND
 from ..indices.bounds import bounds_row, forget, keep
 from ..indices.ranks import GUESSED, rank_by_bounds
 from ..kernels import LOG_CLOCK, IndexTable, any_click
@@ -13,7 +15,7 @@ BASE, GENERATION = 1, 2  # further places of the note: which base ranked, and of
 
 @uncounted
 def table_of(book, root, linear, luck):
-    """The UCB-V indices of one row of estimates."""
+    """The indices of one row of estimates."""
     return IndexTable(book.looks, book.estimate, root, linear, 1.0, LOG_CLOCK, luck)
 
 
@@ -48,10 +50,11 @@ def learn_from(learner, t, ranking, note, clicks, examined):
         private = learner.clock.size > 1
         j = i if private else 0
         book, root, linear = row(learner.book, j), learner.root[j], learner.linear[j]
-        observe_list(book, root, linear, learner.a, learner.b, ranking, clicks, examined, learner.chance)
+        observe_list(book, root, linear, learner.width, ranking, clicks, examined, learner.chance)
         learner.clock[j] += 1
         when, bounds = learner.clock[j] if private else t, bounds_row(learner.bounds, j)
-        keep(bounds, table_of(book, root, linear, learner.luck), when, ranking, examined, note[GUESSED])
+        if book.partition != EVERY_ROUND:  # where all indices change, no bounds ever hold
+            keep(bounds, table_of(book, root, linear, learner.luck), when, ranking, examined, note[GUESSED])
     if not learner.exact:
         judge(learner.active, learner.gains, learner.plays, learner.epoch, i, gain)
         return

@@ -30,7 +30,8 @@ def test_public_names():
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         _ = sr.nothing
     assert sr.profiles() == [
-        "lastfm", "lastfm-listeners", "movielens", "synthetic-low", "synthetic-mid", "synthetic-spread", "yelp-pizza",
+        "lastfm", "lastfm-listeners", "movielens", "synthetic-five-items", "synthetic-low", "synthetic-mid",
+        "synthetic-spread", "synthetic-two-levels", "yelp-pizza",
     ]  # fmt: skip
     assert {"Random", "Oracle", "CascadeUCB1", "CascadeKLUCB", "CascadeUCBV", "CascadeTS", "TSCascade"} <= set(
         sr.learners()
@@ -55,6 +56,14 @@ def test_profiles_have_the_stated_shape():
         assert np.array_equal(p.attraction, sr.profile(name).attraction)
         assert p.mapping.startswith("sigmoid(N(")
         assert sr.profile(name, mapping=p.mapping).mapping == p.mapping
+
+
+def test_profiles_of_levels_hold_what_their_mapping_says():
+    world = sr.profile("synthetic-two-levels")
+    assert world.mapping == "5 of 0.9, 495 of 0.1"
+    assert np.sort(world.attraction).tolist() == [0.1] * 495 + [0.9] * 5
+    assert np.flatnonzero(world.attraction == 0.9).tolist() != list(range(5))  # not sorted
+    assert np.sort(sr.profile("synthetic-five-items").attraction).tolist() == [0.1, 0.1, 0.1, 0.8, 0.9]
 
 
 def test_profile_numbers_are_pinned():

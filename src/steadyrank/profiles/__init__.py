@@ -16,6 +16,11 @@ from .ratings import LISTENERS, Ratings
 
 _SYNTHETIC = {"synthetic-low": (-3.0, 0.8), "synthetic-mid": (0.0, 0.5), "synthetic-spread": (-2.0, 1.2)}
 _N_SYNTHETIC = 500
+# how many items of which attraction; docs/rivals.md says what for
+_LEVELS = {
+    "synthetic-two-levels": ((5, 0.9), (495, 0.1)),
+    "synthetic-five-items": ((1, 0.9), (1, 0.8), (3, 0.1)),
+}
 _OTHERS = sorted(set(MAPPINGS) - {DEFAULT})
 
 
@@ -43,7 +48,7 @@ class Profile:
 
 def profiles() -> list[str]:
     """The names that `profile` knows."""
-    return sorted([*_SYNTHETIC, *modelled.RATED, *modelled.SHARED])
+    return sorted([*_SYNTHETIC, *_LEVELS, *modelled.RATED, *modelled.SHARED])
 
 
 def mappings(name: str) -> list[str]:
@@ -75,6 +80,10 @@ def profile(name: str, mapping: str | None = None) -> Profile:
         law = statistics.NormalDist(mean, sd)
         values = [sigmoid(law.inv_cdf((i + 0.5) / _N_SYNTHETIC)) for i in range(_N_SYNTHETIC)]
         origin, only = "synthetic: quantiles of a logit-normal law", f"sigmoid(N({mean:g}, {sd:g}))"
+    elif name in _LEVELS:
+        levels = _LEVELS[name]
+        values = [value for count, value in levels for _ in range(count)]
+        origin, only = "synthetic: a few levels", ", ".join(f"{count} of {value:g}" for count, value in levels)
     else:
         raise KeyError(closest("profile", name, profiles()))
     if mapping not in (None, only):

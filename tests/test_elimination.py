@@ -8,7 +8,10 @@ import pytest
 import references
 import steadyrank as sr
 from duels import D, K, T, duel
+from steadyrank.contract import Problem
+from steadyrank.learners.cascade_rac import CascadeRAC
 from steadyrank.learners.top_rank import split
+from steadyrank.parts.layers import observe_layer
 
 
 def least_seen(eligible, seen, u):
@@ -199,6 +202,21 @@ def test_cascade_rac_is_the_same_at_every_corruption_level():
     ]  # fmt: skip
     assert np.array_equal(runs[0].regret, runs[1].regret)
     assert np.array_equal(runs[0].regret, runs[2].regret)
+
+
+@pytest.mark.parametrize(("rho", "looks"), [(1.0, 200), (0.3, 35), (0.1, 9)])
+def test_cascade_rac_needs_many_looks_for_the_widest_gap(rho, looks):
+    """K = 500, T = 1,000,000: G = log(4 K T 20 / 0.1) = 26.71; 2 rho (sqrt(G / n) + G / n) < 1 first at n = `looks`.
+
+    So at rho = 1 a million rounds of lists of five explore in one of seven at least (docs/rivals.md).
+    """
+    problem = Problem(500, 5, horizon=1_000_000)
+    book = CascadeRAC.create(problem, rho=rho).book
+    pair = np.array([0, 1])
+    for n in range(1, looks + 1):
+        assert book.beaten[0, 1] == 0, n
+        observe_layer(book, 0, pair, np.array([True, False]), 2)  # always clicked, never clicked
+    assert book.beaten[0, 1] == 1
 
 
 class Aware(Layered):

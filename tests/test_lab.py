@@ -117,6 +117,22 @@ def test_studies_hold_what_the_paper_shows():
     assert len(expand([ALL["corruption"], ALL["curves-yelp"]], seeds=5, quick=False)) == len(cells)
 
 
+def test_rivals_meet_one_attack_in_each_of_their_own_settings():
+    """A table of final regrets is one profile: it must not mix attacks, sizes or horizons."""
+    study = ALL["own-settings"]
+    assert not study.default
+    assert list(ALL).index("own-settings") == list(ALL).index("matrix-full") + 1
+    settings: dict[str, set] = {}
+    for c in study.jobs(seeds=5):
+        where = (c.n_items, c.length, c.horizon, *((c.foe, c.schedule) if c.rate else ()))
+        settings.setdefault(c.profile, set()).add(where)
+    assert settings == {
+        "synthetic-two-levels": {(None, 5, 1_000_000), (None, 5, 1_000_000, "Demote", "front")},
+        "synthetic-spread": {(20, 5, 100_000), (20, 5, 100_000, "FakeUser", "front")},
+        "synthetic-five-items": {(None, 2, 100_000), (None, 2, 100_000, "PrefixFlip", "spread")},
+    }
+
+
 def test_a_third_of_the_matrix_is_held_out_by_a_fixed_seed():
     places = [
         (f"{world['profile']} {world.get('mapping', '')}".strip(), attack, f"{when['schedule']} {when['rate']:.0%}")

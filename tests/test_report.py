@@ -457,3 +457,22 @@ def test_a_file_takes_no_other_modules_place(tmp_path):
 def test_fractions_of_a_percent_have_their_own_columns():
     rows = rows_of({("FTRL", "lastfm", "", rate): 10.0 for rate in (0.001, 0.004, 0.025)})
     assert by_rate(rows).columns == ["learner", "0.1%", "0.4%", "2.5%"]
+
+
+def test_rates_of_some_of_a_profiles_items_say_so():
+    world = {"profile": "synthetic-spread", "n_items": 20, "length": 5, "horizon": 100, "adversary": "FakeUser"}
+    rows = pl.concat(
+        with_fields(
+            Cell(learner, rate=rate, **world),
+            pl.DataFrame({"seed": [0, 1], "mark": [100, 100], "regret": [9.0, 11.0], "spent": [0.0, 0.0]}),
+        )
+        for learner in ("FAR", "Random")
+        for rate in (0.0, 0.1)
+    )
+    figure, table = exhibits.show(ALL["own-settings"], rows, False)
+    assert figure.name == table.name == "own-settings-synthetic-spread"  # there is no mapping to name
+    assert figure.caption == table.caption
+    assert figure.caption.startswith(
+        "Final regret, 20 of the items. synthetic-spread (sigmoid(N(-2, 1.2))); FakeUser, front; lists of 5"
+    )
+    assert table.table.columns == ["learner", "0%", "10%"]

@@ -69,12 +69,12 @@ def _caption(study: Study, rows: pl.DataFrame, quick: bool, what: str, varied: s
 def _rates(study: Study, rows: pl.DataFrame, quick: bool) -> list[Exhibit]:
     out = []
     for (name, mapping), part in finals(rows).group_by("profile", "mapping", maintain_order=True):
-        where = f"{study.name}-{name}-{mapping}"
-        title = f"{name}, {mapping}"
-        out.append(
-            Exhibit(where, _caption(study, part, quick, "Final regret."), svg=figures.rates(where, part, title))
-        )
-        out.append(Exhibit(where, _caption(study, part, quick, "Final regret."), table=by_rate(part)))
+        where = f"{study.name}-{name}-{mapping}".rstrip("-")
+        size = part["n_items"][0]
+        caption = _caption(study, part, quick, f"Final regret{f', {size} of the items' if size else ''}.")
+        title = f"{name}, {mapping}" if mapping else str(name)
+        out.append(Exhibit(where, caption, svg=figures.rates(where, part, title)))
+        out.append(Exhibit(where, caption, table=by_rate(part)))
     return out
 
 

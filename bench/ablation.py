@@ -23,7 +23,7 @@ class Varied(SteadyRank):
     rule_used = Rule()
 
     @classmethod
-    def create(cls, problem, *, insurance=0.01, caution=0.5, window=50, reject_impossible=False):
+    def create(cls, problem, *, insurance=0.3, caution=0.5, window=50, reject_impossible=False):
         settings = {"insurance": insurance, "caution": caution, "window": window}
         made = SteadyRank.create(problem, **settings, reject_impossible=reject_impossible)
         return cls(*made)._replace(rule=cls.rule_used)

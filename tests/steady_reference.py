@@ -8,7 +8,7 @@ from scipy import special
 import references
 
 KNOWN, MOST, CHANGED, BACK, OPEN = 5, 400.0, 0.1, 10.0, 15.0
-INSURANCE = 0.01
+INSURANCE = 0.3
 MOST_REGIMES, SPANS, FACTOR, CALM = 6, 4, 4, 16
 
 

@@ -260,6 +260,26 @@ def test_a_view_is_insured_as_promised(case, luck):
     assert missed(views[1], found) <= min(bounds) + 1e-12
 
 
+@given(st.integers(0, 2**32), st.integers(1, 8), st.floats(0.001, 0.499), st.floats(0.05, 1.0))
+@settings(max_examples=200, deadline=None)
+def test_a_place_is_insured_only_when_the_learnt_users_are_better_served(seed, size, weight, most):
+    """With draws as expected: the best free item while (1 - w) prod(1 - m) > w prod(m), else the worst of those free.
+
+    So where no item attracts more than half of the users the insurance never takes a place.
+    """
+    mean = np.random.default_rng(seed).uniform(0, most, 20)
+    found = hedged([mean, 1 - mean], [1 - weight, weight], size)
+    served, inverted, free = 1 - weight, weight, list(np.argsort(-mean))
+    for item in found:
+        if abs(served - inverted) > 1e-12:
+            assert item == free[0 if served > inverted else -1]
+        free.remove(item)
+        served *= 1 - mean[item]
+        inverted *= mean[item]
+    if most <= 0.5:
+        assert found == list(np.argsort(-mean)[:size])
+
+
 def test_hedged_list_serves_every_view_and_the_weight_decides_how_much():
     mine = np.array([0.5, 0.4, 0.3, 0.2, 0.0, 0.0, 0.0, 0.0])
     places = {

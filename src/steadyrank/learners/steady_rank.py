@@ -57,7 +57,7 @@ class SteadyRank(NamedTuple):
         cls,
         problem: Problem,
         *,
-        insurance: float = 0.01,
+        insurance: float = 0.3,
         caution: float = 0.5,
         window: int = 50,
         reject_impossible: bool = False,

@@ -88,11 +88,12 @@ def test_every_study_expands():
                 assert job.learner in sr.learners()
                 assert job.adversary in sr.adversaries()
                 assert job.profile in sr.profiles()
+                assert job.users in sr.users()
         quick = study.jobs(seeds=3, quick=True)
         assert len(quick) == len(jobs)
     names = [study.name for study in find([])]
-    assert names[:4] == ["corruption", "curves-yelp", "curves-movielens", "curves-lastfm"]
-    assert "matrix" not in names
+    assert names[:5] == ["when", "corruption", "curves-yelp", "curves-movielens", "curves-lastfm"]
+    assert not {"matrix", "matrix-full", "readings", "own-settings"} & set(names)
     with pytest.raises(KeyError, match="unknown study 'curves': did you mean"):
         find(["curves"])
 
@@ -101,7 +102,7 @@ def test_studies_hold_what_the_paper_shows():
     cells = [job for job in ALL["corruption"].jobs(seeds=5) if isinstance(job, Cell)]
     assert {c.profile for c in cells} == {"yelp-pizza", "movielens", "lastfm"}
     assert {c.rate for c in cells} == {0.0, 0.05, 0.1, 0.15, 0.2, 0.25}
-    assert {c.mapping for c in cells} == {"saturated", "moderate"}
+    assert {c.mapping for c in cells} == {"saturated", "centred", "moderate", "sparse"}
     assert {c.horizon for c in cells} == {40_000}
     matrix = [job for job in ALL["matrix"].jobs(seeds=5) if isinstance(job, Cell)]
     first = 5 * (4 * 6 + 1) * 16  # profiles; attacks and none; thirteen learners and three references

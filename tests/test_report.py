@@ -1,8 +1,12 @@
 """The report: claims judged by hand-made numbers, and the whole page of a real (short) run in a real browser."""
 
+import contextlib
 import csv
 import fcntl
+import itertools
+import json
 import math
+import pathlib
 import pickle
 import random
 import re
@@ -11,20 +15,24 @@ import subprocess
 import sys
 import time
 
+import numpy as np
 import polars as pl
 import pytest
 
 import browser
+import steadyrank as sr
 from steadyrank import cli
 from steadyrank.cli.compare import learners_in
+from steadyrank.contract import Problem, make
 from steadyrank.lab import cells
 from steadyrank.lab.cells import Cell
-from steadyrank.lab.results import CellStore, with_fields
+from steadyrank.lab.results import CellStore, read, with_fields
 from steadyrank.lab.runner import expand
-from steadyrank.report import claims, exhibits, figures, steadiness, style
+from steadyrank.report import claims, curve_claims, exhibits, figures, finals, steadiness, style
 from steadyrank.report.tables import by_rate, text
+from steadyrank.report.verdicts import Claim, Outcome
 from steadyrank.report.writing import load
-from steadyrank.studies import ALL, find, lineup, matrix
+from steadyrank.studies import ALL, find, lineup, matrix, readings
 
 SHORT = 400  # rounds where the paper has 40,000
 
@@ -38,26 +46,29 @@ def results(tmp_path_factory):
     with (shared / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not (shared / "out" / "report" / "report.html").exists():
-            assert cli.main(["reproduce", "--quick", "--seeds", "2", "--out", str(shared / "out")]) == 0
+            with (shared / "scorecard.json").open("w") as out, contextlib.redirect_stdout(out):
+                assert cli.main(["reproduce", "--quick", "--seeds", "2", "--json", "--out", str(shared / "out")]) == 0
     return shared / "out"
 
 
 def test_the_report_has_every_figure_and_table(results):
     page = (results / "report" / "report.html").read_text()
     for study in find([]):
-        assert f'<section id="{study.name}">' in page
+        assert f'id="{study.name}">' in page
     figures_written = {path.stem for path in (results / "report" / "figures").iterdir()}
-    assert {
-        f"corruption-{p}-{m}" for p in ("yelp-pizza", "movielens", "lastfm") for m in ("saturated", "moderate")
-    } <= (figures_written)
-    assert {f"curves-yelp-{m}-{r}" for m in ("saturated", "moderate") for r in (5, 10, 15, 20)} <= figures_written
-    assert {"growth-T", "growth-K", "growth-d", "growth-C", "estimators-0.1", "mapping-lastfm-15"} <= figures_written
+    assert {f"corruption-{p}-{m}" for p in ("yelp-pizza", "movielens", "lastfm") for m in lineup.JUDGED} <= (
+        figures_written
+    )
+    assert {f"curves-yelp-{m}-{r}" for m in lineup.JUDGED for r in (5, 10, 15, 20)} <= figures_written
+    assert {"when", "growth-T", "growth-K", "growth-d", "growth-C", "estimators-0.1"} <= figures_written
     assert {path.stem for path in (results / "report" / "tables").iterdir()} >= {
         "scorecard",
         "lemma1",
         "lemma2",
+        "lemma3",
+        "variance",
         "growth",
-        "mapping",
+        "when",
     }
     for name in figures_written:
         assert f'<figure id="figure-{name}">' in page
@@ -73,9 +84,17 @@ def test_captions_say_what_made_a_figure(results):
     assert caption
     assert caption[1] == (
         "Final regret. lastfm (moderate: sigmoid(r - 5), modelled); PrefixFlip, front; lists of 10; 400 rounds; "
-        "M2UCBV: preset paper-exp, practical selection; mean and 95 % interval over 2 seeds. "
+        "M2UCBV: preset paper-exp, practical selection; mean over 2 seeds, shaded from the lowest to the highest. "
         "steadyrank reproduce --study corruption --seeds 2 --quick"
     )
+
+
+def test_every_figure_of_regret_shows_our_learner_and_names_the_lines(results):
+    for path in (results / "report" / "figures").iterdir():
+        if path.stem.startswith(("corruption", "curves", "growth", "group-size", "when")):
+            drawn = path.read_text()
+            assert ">SteadyRank<" in drawn, path.name
+            assert ">Random<" in drawn, path.name
 
 
 def test_the_scorecard_names_every_claim(results):
@@ -87,18 +106,61 @@ def test_the_scorecard_names_every_claim(results):
         "97.35%",
         "91.60%",
         "98.41%",
-        "Lemma 1",
-        "Lemma 2",
-        "linearly",
+        "honest majority",
+        "q (1 - q)",
         "2 log T",
         "sharply",
         "worst",
     ):
         assert word in texts
-    assert {row["under"] for row in rows} == {
-        "saturated", "moderate", "blocks by number", "blocks by size", "clean bits", "10 % inverted",
-    }  # fmt: skip
-    assert all(row["holds"] in ("true", "false") for row in rows)
+    assert {row["mapping"] for row in rows} == {"", *lineup.JUDGED}
+    assert all(row["place"] and row["verdict"] for row in rows)
+    assert all(row["holds"] in ("true", "false") or row["verdict"].startswith("cannot") for row in rows)
+    assert len({row["id"] for row in rows}) > 35
+
+
+def test_the_scorecard_as_data(results):
+    found = json.loads((results.parent / "scorecard.json").read_text())
+    assert found["seeds"] == 2
+    assert pathlib.Path(found["report"]).exists()
+    ids = [claim["id"] for claim in found["claims"]]
+    assert len(set(ids)) == len(ids)
+    for claim in found["claims"]:
+        assert claim["text"]
+        assert claim["place"]
+        assert claim["tried"] == sum(reading["holds"] is not None for reading in claim["readings"])
+        kinds = ("holds", "fails", "cannot be tested here, because ")
+        assert claim["verdict"].startswith(kinds)
+        assert (claim["verdict"] == "holds") == (claim["held"] == claim["tried"] > 0)
+
+
+def test_one_stored_number_flips_its_verdict(results, tmp_path):
+    """FTRL is first or not on one data set at 0 %, by the regret of a single cell."""
+    store = CellStore(tmp_path)
+    store.folder.mkdir()
+    jobs = expand([ALL["corruption"]], seeds=2, quick=True)
+    for job in jobs:
+        store.path(job).write_bytes((results / "cells" / store.path(job).name).read_bytes())
+
+    def verdicts():
+        rows = {study.name: load(study, store, seeds=2, quick=True) for study in ALL.values()}
+        (claim,) = (claim for claim in claims.scorecard(rows, True) if claim.id == "ftrl-clean")
+        return {outcome.mapping: outcome.holds for outcome in claim.outcomes}
+
+    def give(regret):
+        for job in jobs:
+            if (job.learner, job.rate, job.mapping) == ("FTRL", 0.0, "sparse"):
+                old = read(store.path(job))[1]
+                store.save(job, old.with_columns(regret=pl.lit(regret if job.profile == "lastfm" else 0.0)))
+
+    give(0.0)
+    before = verdicts()
+    assert before["sparse"] is True
+    give(1e9)
+    after = verdicts()
+    assert after.pop("sparse") is False
+    before.pop("sparse")
+    assert after == before
 
 
 def test_a_report_of_a_part_says_so(results, tmp_path, capsys):
@@ -167,7 +229,7 @@ def test_results_are_listed_filtered_and_exported(results, tmp_path, capsys):
     )
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].split() == ["cell", "profile", "mapping", "attack", "rate", "seeds", "regret", "source"]
-    assert len(lines) == 2 + 2  # the mapping study at 0 and 15 %
+    assert len(lines) == 2 + 6  # the rates of Figure 1
     assert all(line.startswith("FTRL-") for line in lines[2:])
     for name in ("rows.csv", "rows.parquet"):
         out = tmp_path / name
@@ -201,7 +263,9 @@ def test_the_page_in_a_browser(results, width, dark):
         )
         assert letters >= 7, "letters are too small to read"
         top = page.locator("#scorecard").bounding_box()
-        assert top["y"] < 400, "the scorecard is the first thing on the page"
+        lead = page.locator(".lead").bounding_box()
+        assert lead["y"] < 200, "the answer is the first thing on the page"
+        assert top["y"] < 1400, "then the picture and the scorecard"
         back, ink = page.evaluate(
             "[getComputedStyle(document.body).backgroundColor, getComputedStyle(document.querySelector('svg')).color]"
         )
@@ -225,50 +289,127 @@ def rows_of(means: dict[tuple[str, str, str, float], float]) -> pl.DataFrame:
     return pl.concat(frames)
 
 
-def scored(**ranks: float) -> dict[str, claims.Claim]:
-    """The claims when each learner's mean is the given one times a factor by mapping: saturated 1, moderate 1."""
+def scored(**ranks: float) -> dict[str, Claim]:
+    """The claims by id when each learner's mean is the given one in every setting."""
     means = {
         (who, profile, mapping, rate): ranks[who]
-        for who in claims.PAPER
+        for who in finals.PAPER
         for profile in ("yelp-pizza", "movielens", "lastfm")
         for mapping in lineup.JUDGED
         for rate in (0.0, 0.05, 0.1, 0.15, 0.2, 0.25)
     }
+    rows = rows_of(means)
+    appendix = rows.filter(pl.col("who") == "M2UCBV").with_columns(who=pl.lit(finals.APPENDIX))
     empty = {name: pl.DataFrame() for name in ALL}
-    return {claim.text: claim for claim in claims.scorecard({**empty, "corruption": rows_of(means)}, False)}
+    judged = claims.scorecard({**empty, "corruption": pl.concat([rows, appendix])}, False)
+    return {claim.id: claim for claim in judged}
 
 
 def test_claims_follow_the_order():
     found = scored(M2UCBV=10, CascadeUCBV=400, FTRL=2600, CascadeRAC=120, CascadeCBARBAR=650)
-    verdicts = {text: claim.verdict for text, claim in found.items()}
-    assert verdicts["M2UCB-V is best on Yelp and MovieLens at 5 to 25 %"] == "holds"
-    assert verdicts["CascadeRAC is ahead of M2UCB-V on Last.fm at 20 % and more"] == "does not hold"
-    assert verdicts["FTRL is best without corruption"] == "does not hold"
-    assert verdicts["FTRL is worst beyond 5 %"] == "holds"
-    assert verdicts["M2UCB-V improves on FTRL by 99.60%"] == "holds"  # 1 - 10 / 2600 = 99.62 %
-    assert verdicts["M2UCB-V improves on CascadeUCBV by 97.35%"] == "holds"  # 97.50 %
-    assert verdicts["M2UCB-V improves on CascadeRAC by 91.60%"] == "holds"  # 91.67 %
-    assert verdicts["M2UCB-V improves on CascadeCBARBAR by 98.41%"] == "holds"  # 98.46 %
-    assert verdicts["M2UCB-V's regret grows linearly in C"] == "not measured"
-    worse = scored(M2UCBV=11, CascadeUCBV=400, FTRL=2600, CascadeRAC=120, CascadeCBARBAR=650)
-    assert worse["M2UCB-V improves on FTRL by 99.60%"].verdict == "does not hold"
-    assert "at most 99.58%" in worse["M2UCB-V improves on FTRL by 99.60%"].outcomes["moderate"].figures
+    verdicts = {id: claim.verdict for id, claim in found.items()}
+    assert verdicts["best-yelp"] == verdicts["consistent"] == verdicts["beats-cbarbar"] == "holds"
+    assert verdicts["rac-low"] == verdicts["ftrl-worst"] == verdicts["ftrl-robust"] == verdicts["no-cost"] == "holds"
+    assert verdicts["rac-lastfm"] == verdicts["ftrl-clean"] == verdicts["rac-worst"] == "fails"
+    assert verdicts["gain-ftrl"] == "holds"  # 1 - 10 / 2600 = 99.62 %
+    assert verdicts["gain-cascadeucbv"] == "holds"  # 97.50 %
+    assert verdicts["gain-cascaderac"] == "holds"  # 91.67 %
+    assert verdicts["gain-cascadecbarbar"] == "holds"  # 98.46 %
+    assert verdicts["alike"] == "holds"  # the same order everywhere
+    assert verdicts["graceful"] == verdicts["ftrl-steep"] == "fails"  # nothing grows
+    assert verdicts["theorem-c"] == verdicts["turn"] == "not measured"
+    assert verdicts["synthetic"].startswith("cannot be tested here, because")
+    worse = scored(M2UCBV=11, CascadeUCBV=400, FTRL=2600, CascadeRAC=120, CascadeCBARBAR=650)["gain-ftrl"]
+    assert worse.verdict == "fails"
+    assert worse.closest.figures.startswith("claimed 99.60%, found at most 99.58%")
+    assert (worse.held, worse.tried) == (0, 8)  # four mappings, two readings of the blocks
 
 
-def test_a_claim_can_hold_under_one_mapping_only():
-    outcomes = {"saturated": claims.Outcome(True, ""), "moderate": claims.Outcome(False, "")}
-    assert claims.Claim("x", "y", outcomes).verdict == "only under saturated"
-    unknown = {"saturated": claims.Outcome(None, ""), "moderate": claims.Outcome(True, "")}
-    assert claims.Claim("x", "y", unknown).verdict == "holds under moderate; saturated not measured"
-    both = {"saturated": claims.Outcome(True, ""), "moderate": claims.Outcome(True, "")}
-    assert claims.Claim("x", "y", both).verdict == "holds"
+def test_verdicts_say_where_a_claim_holds():
+    def verdict(*outcomes):
+        return Claim("x", "x", "there", "this", "y", [Outcome(h, "", m, r) for m, r, h in outcomes]).verdict
+
+    assert verdict(("saturated", "", True), ("moderate", "", False)) == "holds where saturated"
+    assert verdict(("saturated", "", True), ("saturated", "other", False)) == "holds where saturated (as judged)"
+    assert verdict(("saturated", "", None), ("moderate", "", True)) == "holds; saturated not measured"
+    assert verdict(("saturated", "", True), ("moderate", "", True)) == "holds"
+    assert verdict(("saturated", "", False)) == "fails"
+    assert verdict(("saturated", "", None)) == "not measured"
+    assert verdict(("", "clean", True), ("", "dirty", False)) == "holds where clean"
+    many = [("sparse", str(i), i < 3) for i in range(9)]
+    assert verdict(*many) == "holds where sparse (3 of 9 readings)"
+    assert Claim("x", "x", "there", "this", because="of that").verdict == "cannot be tested here, because of that"
 
 
 def test_a_tie_helps_nobody():
-    verdicts = {name: claim.verdict for name, claim in scored(**dict.fromkeys(claims.PAPER, 5.0)).items()}
-    assert verdicts["FTRL is best without corruption"] == "does not hold"
-    assert verdicts["M2UCB-V is best on Last.fm at 5 to 15 %"] == "does not hold"
-    assert verdicts["FTRL is worst beyond 5 %"] == "does not hold"
+    verdicts = {id: claim.verdict for id, claim in scored(**dict.fromkeys(finals.PAPER, 5.0)).items()}
+    assert verdicts["ftrl-clean"] == verdicts["best-lastfm"] == verdicts["ftrl-worst"] == "fails"
+
+
+def test_a_bound_is_judged_as_a_bound():
+    """Regret that grows more slowly than K C keeps the bound; one that grows faster breaks it."""
+
+    def verdict(added):
+        frames = []
+        for rate in (0.0, 0.025, 0.05, 0.10, 0.20):
+            cell = Cell("CascadeCBARBAR", "movielens", "moderate", rate=rate)
+            regret = 100.0 + added(rate * cell.horizon)
+            rows = {"seed": [0], "mark": [cell.horizon], "regret": [regret], "spent": [0.0]}
+            frames.append(with_fields(cell, pl.DataFrame(rows)))
+        empty = {name: pl.DataFrame() for name in ALL}
+        judged = claims.scorecard({**empty, "growth": pl.concat(frames)}, False)
+        return next(claim.verdict for claim in judged if claim.id == "cbarbar-c")
+
+    assert verdict(math.sqrt) == "holds"
+    assert verdict(lambda c: 9.9 * c) == "holds"
+    assert verdict(lambda c: 10.1 * c) == "fails"  # d = 10 clicks a corrupted round are allowed
+
+
+def test_convergence_of_a_curve():
+    """Random loses 10 a mark; a learner that loses less than 1 a mark from round 700 on has converged there."""
+    frames = []
+    for who, curve in (
+        ("M2UCBV", [5.0 * min(i, 7) + 0.5 * max(i - 7, 0) for i in range(1, 21)]),
+        ("Random", [10.0 * i for i in range(1, 21)]),
+        ("FTRL", [5.0 * i for i in range(1, 21)]),
+    ):
+        cell = Cell(who, "yelp-pizza", "moderate", rate=0.1, horizon=2000)
+        rows = {"seed": [0] * 20, "mark": [100 * i for i in range(1, 21)], "regret": curve, "spent": [0.0] * 20}
+        frames.append(with_fields(cell, pl.DataFrame(rows)))
+    rows = pl.concat(frames)
+    assert curve_claims.converged(rows, "moderate", "M2UCBV", 0.1) == 700.0
+    assert curve_claims.converged(rows, "moderate", "FTRL", 0.1) == math.inf
+    assert curve_claims.converged(rows, "moderate", "CascadeRAC", 0.1) is None
+
+
+def test_a_search_over_readings_is_reported_as_one():
+    """One reading of the widths makes M2UCB-V first under one mapping: the table says so, and so do the claims."""
+    frames = []
+    for reading in readings.READINGS[:1] + [r for r in readings.READINGS if r.name == "A = 1, B = 0"]:
+        for mapping, rate in itertools.product(lineup.JUDGED, readings.RATES):
+            for who in reading.learners():
+                first = who["settings"] and mapping == "sparse"
+                cell = Cell(profile="yelp-pizza", mapping=mapping, rate=rate, horizon=100, **who)
+                regret = 1.0 if first else 50.0 if who["learner"] == "M2UCBV" else 10.0
+                rows = {"seed": [0], "mark": [100], "regret": [regret], "spent": [0.0]}
+                frames.append(with_fields(cell, pl.DataFrame(rows)))
+    rows = pl.concat(frames).unique(["who", "mapping", "rate"], maintain_order=True)
+    (table,) = exhibits.show(ALL["readings"], rows, False)
+    line = table.table.filter(pl.col("reading") == "A = 1, B = 0").row(0, named=True)
+    assert line["sparse 10%"] == "0.1"
+    assert line["moderate 10%"] == "5"
+    assert line["moves"] == "clean holds (sparse); best holds (sparse)"
+    empty = {name: pl.DataFrame() for name in ALL}
+    judged = {claim.id: claim for claim in claims.scorecard({**empty, "readings": rows}, False)}
+    search = [o for o in judged["best-yelp"].outcomes if o.reading == "widths: A = 1, B = 0"]
+    assert {o.mapping: o.holds for o in search} == {m: m == "sparse" for m in lineup.JUDGED}
+
+
+def test_every_reading_can_be_run():
+    """Each cell of the search makes a learner: settings that are refused would only be seen after hours."""
+    for job in ALL["readings"].jobs(seeds=1):
+        problem = Problem(50, 10, 1_000, 100, np.full(50, 0.5), 0)
+        make(sr.learners()[job.learner], problem, settings=dict(job.settings))
 
 
 def test_the_turn_of_a_curve():
@@ -276,7 +417,7 @@ def test_the_turn_of_a_curve():
     curve = [10.0 * min(i, 7) + max(i - 7, 0) for i in range(1, 21)]
     cell = Cell("CascadeCBARBAR", "yelp-pizza", "moderate", rate=0.1, horizon=2000)
     rows = {"seed": [0] * 20, "mark": [100 * i for i in range(1, 21)], "regret": curve, "spent": [0.0] * 20}
-    turn = claims._turning_point(with_fields(cell, pl.DataFrame(rows)), "moderate", "CascadeCBARBAR", 0.1)
+    turn = curve_claims.turning_point(with_fields(cell, pl.DataFrame(rows)), "moderate", "CascadeCBARBAR", 0.1)
     assert turn == (700, pytest.approx(0.1))
 
 
@@ -377,8 +518,6 @@ def test_tables_show_mean_and_interval():
 
 
 def test_every_learner_has_its_own_look():
-    import steadyrank as sr
-
     seen = {name: style.line_style(name, []) for name in sr.learners()}
     assert len(set(seen.values())) == len(seen)
     assert style.line_style("Somebody", []).colour == style.INK

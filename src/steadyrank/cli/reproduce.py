@@ -1,6 +1,7 @@
 """`steadyrank reproduce`, `report` and `results`: run the studies, show them, list what is there."""
 
 import argparse
+import json
 import pathlib
 import sys
 from typing import Any
@@ -8,7 +9,7 @@ from typing import Any
 from ..files import replacing
 from .choices import need_report
 
-_SEEDS, _QUICK_SEEDS = 5, 1
+_SEEDS, _QUICK_SEEDS = 2, 1
 _FILTERS = ("learner", "profile", "mapping", "adversary", "schedule", "users")
 
 
@@ -21,7 +22,7 @@ def add(commands: Any) -> None:
     )
     _add_common(run)
     run.add_argument("--study", action="append", default=[], metavar="NAME", help="only this one (may be repeated)")
-    run.add_argument("--full", action="store_true", help="the full product of attacks, schedules and rates too")
+    run.add_argument("--full", action="store_true", help="the studies that take hours, too")
     run.add_argument("--on", default="local", help="local, ray, or ray://HOST of a Ray cluster (default: local)")
     run.add_argument("--workers", type=int, default=None, help="jobs at once (default: one a core)")
     run.set_defaults(run=_reproduce)
@@ -53,13 +54,15 @@ def _add_common(sub: Any) -> None:
     sub.add_argument(
         "--out", type=pathlib.Path, default=pathlib.Path("results"), help="folder of the results (default: results)"
     )
+    sub.add_argument("--json", action="store_true", help="print the scorecard as JSON")
 
 
 def _studies(options: argparse.Namespace) -> Any:
     from ..studies import ALL, find
 
-    found = find(options.study)
-    return [*found, ALL["matrix-full"]] if options.full and ALL["matrix-full"] not in found else found
+    if options.full and options.study:
+        raise ValueError("--full runs every study; leave --study out")
+    return list(ALL.values()) if options.full else find(options.study)
 
 
 def _seeds(options: argparse.Namespace) -> int:
@@ -122,6 +125,10 @@ def _write(options: argparse.Namespace, store: Any, seeds: int, asked: Any) -> N
     from ..report.writing import write_report
 
     page, claims = write_report(store, options.out, seeds=seeds, quick=options.quick, asked=asked)
+    if options.json:
+        about = {"report": str(page.resolve()), "seeds": seeds, "quick": options.quick}
+        print(json.dumps({**about, "claims": [claim.data() for claim in claims]}, indent=1))
+        return
     width = max(len(claim.text) for claim in claims)
     for claim in claims:
         print(f"{claim.text:<{width}}  {claim.verdict}")
@@ -168,8 +175,6 @@ def _results(options: argparse.Namespace) -> None:
 
 def _fields(path: pathlib.Path, about: dict[str, Any], frame: Any) -> list[tuple[str, Any]]:
     """What a cell says of itself, as columns beside its own; settings as JSON."""
-    import json
-
     plain = {name: json.dumps(value) if isinstance(value, dict) else value for name, value in about.items()}
     plain |= {"cell": path.stem, "rate": float(about.get("rate", 0.0))}
     return [(name, value) for name, value in plain.items() if name not in ("seed", "digest", *frame.columns)]

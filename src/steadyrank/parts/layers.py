@@ -129,7 +129,7 @@ def pick_least(looks, eligible, tied, u):
 
 @kernel
 def rank_freely(looks, free, tied, ranking, rng):
-    """Fill each place with the item seen least of those free, ties at random: nothing is ruled out. O(K) and a bit."""
+    """Fill each place with the item seen least of those free, ties at random: nothing is ruled out. O(K)."""
     n = 0
     for p in range(ranking.size):
         if n == 0:

@@ -1,7 +1,7 @@
 """How each kind of study is shown: figures as SVG, tables as frames, captions that say what made them."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,14 +10,16 @@ import polars as pl
 from ..lab import cells
 from ..lab.cells import Study
 from ..profiles import profile
+from ..studies import lineup, readings
 from . import figures, steadiness
+from .finals import APPENDIX, PAPER, Finals, Lens, place_of
 from .tables import by_rate, finals
 
 _BOUNDS = {  # the paper's Table 1, without and with corruption
     "M2UCBV": ("K log T / gap", "K C + K log T / gap"),
     "CascadeUCBV": ("sum log T / gap", "none stated"),
-    "FTRL": ("not in the table", "not in the table"),
     "CascadeRAC": ("sum d log T log(KT) / gap", "sum d (C K log(KT) + log T) log(KT) / gap"),
+    "FORC": ("sum over pairs log T log(KT) / gap", "sum d (C K log(KT) + log T) log(KT) / gap"),
     "CascadeCBARBAR": ("d^2 K log^2 T / gap", "d C + d^2 K log^2 T / gap"),
 }
 _GROWTH = {
@@ -62,7 +64,7 @@ def _caption(study: Study, rows: pl.DataFrame, quick: bool, what: str, varied: s
     parts += [f"{first['horizon']:,} rounds"] if varied != "horizon" else []
     parts += [_READING] if "M2UCBV" in rows["who"] else []
     counted = f"{seeds} seed{'s' * (seeds > 1)}"
-    parts.append(counted if varied == "attack" else f"mean and 95 % interval over {counted}")
+    parts.append(counted if varied == "attack" else f"mean over {counted}, shaded from the lowest to the highest")
     return f"{what} {'; '.join(parts)}. {_command(study, quick, seeds)}"
 
 
@@ -89,21 +91,74 @@ def _curves(study: Study, rows: pl.DataFrame, quick: bool) -> list[Exhibit]:
     return out
 
 
-def _ranks(study: Study, rows: pl.DataFrame, quick: bool) -> list[Exhibit]:
-    last, out = finals(rows), []
-    mappings = last["mapping"].unique(maintain_order=True).to_list()
-    for (name, rate), part in last.group_by("profile", "rate", maintain_order=True):
-        where = f"{study.name}-{name}-{rate:.0%}".replace("%", "")
-        caption = _caption(study, part, quick, f"Final regret under each mapping, {rate:.0%} corrupted.", "mapping")
-        out.append(Exhibit(where, caption, svg=figures.ranks(where, part, f"{name}, {rate:.0%} corrupted", mappings)))
-    table = last.group_by("who", "profile", "mapping", "rate", maintain_order=True).agg(
-        pl.col("regret").mean().round(1)
+def _shares(study: Study, rows: pl.DataFrame, quick: bool) -> list[Exhibit]:
+    last, lines = finals(rows), []
+    if not {"M2UCBV", "Random"} <= set(last["who"]):
+        return []  # not enough of it is finished
+    for (name, mapping), part in last.group_by("profile", "mapping", maintain_order=True):
+        world = profile(str(name), str(mapping))
+        best = 1.0 - float(np.prod(1.0 - np.sort(world.attraction)[::-1][: part["length"][0]]))
+        means = dict(part.group_by("who").agg(pl.col("regret").mean()).rows())
+        rivals = [means[who] for who in PAPER[1:] if who in means]
+        for who in ("M2UCBV", APPENDIX, "SteadyRank", "Random"):
+            if who in means:
+                against = means[who] / max(min(rivals), 1e-9) if len(rivals) == len(PAPER) - 1 else None
+                lines.append(
+                    {
+                        "mapping": mapping,
+                        "above": 100.0 * float(np.mean(world.attraction > 0.5)),
+                        "who": who,
+                        "ratio": against if who != "Random" else None,
+                        "worth": 100.0 * (1.0 - means[who] / part["horizon"][0] / best),
+                    }
+                )
+    table = pl.DataFrame(lines, schema_overrides={"ratio": pl.Float64}, infer_schema_length=None)
+    rate = f"{last['rate'][0]:.0%}"
+    text = (
+        f"Regret against that of the best of the paper's four rivals, {rate} corrupted, and what lists are worth, "
+        "as the sigmoid moves so that more items attract more than half of the users."
     )
-    wide = table.with_columns(
-        world=pl.format("{} {} {}%", "profile", "mapping", (100 * pl.col("rate")).cast(pl.Int64))
+    caption = _caption(study, last, quick, text, "mapping")
+    svg = figures.shares(study.name, table, f"{last['profile'][0]}, {rate} corrupted")
+    return [Exhibit(study.name, caption, svg=svg), Exhibit(study.name, caption, table=_short(table))]
+
+
+def _search(study: Study, rows: pl.DataFrame, quick: bool) -> list[Exhibit]:
+    """One line a reading: M2UCB-V's regret over that of its best rival, and which claims the reading moves."""
+    found, lines = Finals(rows), []
+    judged: dict[str, dict[str, bool]] = {}
+    for reading in readings.READINGS:
+        line: dict[str, str] = {"part": reading.part, "reading": reading.name}
+        held: dict[str, dict[str, bool]] = {"clean": {}, "best": {}}
+        for mapping in lineup.JUDGED:
+            lens = Lens(found, mapping, reading.names(), "", *reading.where(), readings.RATES)
+            seen = [lens.at("yelp-pizza", rate) for rate in readings.RATES]
+            for rate, means in zip(readings.RATES, seen, strict=True):
+                ratio = means["M2UCBV"] / max(min(means[w] for w in PAPER[1:]), 1e-9) if means else math.nan
+                line[f"{mapping} {rate:.0%}"] = f"{ratio:.3g}" if means else "-"
+            if all(seen):
+                clean, *attacked = (means for means in seen if means)
+                held["clean"][mapping] = place_of("M2UCBV", 2)(clean)
+                held["best"][mapping] = all(place_of("M2UCBV", 1)(means) for means in attacked)
+        judged = judged or held
+        line["moves"] = _moved(judged, held) if reading.part != "none" else "-"
+        lines.append(line)
+    caption = (
+        f"{len(readings.READINGS)} readings on Yelp: M2UCBV's regret as a multiple of its best rival's at 0, 10 and "
+        "25 %, and the claims that come out otherwise than under the reading judged (clean: among the best two at 0 "
+        f"%; best: first at 10 and 25 %). {_command(study, quick)}"
     )
-    pivot = wide.pivot("world", index="who", values="regret", maintain_order=True).rename({"who": "learner"})
-    return [*out, Exhibit(study.name, f"Mean final regret. {_command(study, quick)}", table=pivot)]
+    return [Exhibit(study.name, caption, table=pl.DataFrame(lines))]
+
+
+def _moved(judged: Mapping[str, Mapping[str, bool]], held: Mapping[str, Mapping[str, bool]]) -> str:
+    words = [
+        f"{claim} {'holds' if now else 'fails'} ({mapping})"
+        for claim, by_mapping in held.items()
+        for mapping, now in by_mapping.items()
+        if now != judged[claim].get(mapping, now)
+    ]
+    return "; ".join(words) or "none"
 
 
 def growth_rows(rows: pl.DataFrame, axis: str, quick: bool) -> pl.DataFrame:
@@ -121,7 +176,7 @@ def growth_rows(rows: pl.DataFrame, axis: str, quick: bool) -> pl.DataFrame:
 
 def exponent(part: pl.DataFrame, column: str) -> float:
     """The power by which regret grows: slope of the logarithms; in C, of what an attack adds; nan if unknown."""
-    x, mean, _ = figures.summary(part, column)
+    x, mean, _, _ = figures.summary(part, column)
     if column == "corrupted":
         if x.size == 0 or x[0] != 0:
             return float("nan")
@@ -167,12 +222,17 @@ def _lemmas(study: Study, rows: pl.DataFrame, quick: bool) -> list[Exhibit]:
     columns = {
         "lemma1": ["reading", "samples", "corrupted", "blocks", "size", "tried", "least", "most", "stated"],
         "lemma2": ["bits", "flipped", "p", "bias", "width", "covered", "stated"],
+        "lemma3": ["bits", "flipped", "p", "error", "bound", "covered", "stated"],
+        "variance": ["b", "excess"],
     }
     texts = {
         "lemma1": "Lemma 1: chance that some block has no honest majority. alpha log s is the number of blocks, or "
         "their size; tried in {:,} partitions; the exact value lies between least and most.",
         "lemma2": "Lemma 2 before g_b is applied, where it does not depend on xi: share of {:,} runs in which the "
         "mean of medians is within its width of q_b(p), a share of the bits inverted at random.",
+        "lemma3": "Lemma 3: share of {:,} runs in which the error is within A sqrt(v log t / s) + B log t / s, with "
+        "the A and B of its proof; error and bound in the median.",
+        "variance": "The step q (1 - q) <= p (1 - p) in the proof of Lemma 3: largest excess over {:,} values of p.",
     }
     out = []
     for kind, names in columns.items():
@@ -225,7 +285,8 @@ def _matrix(study: Study, rows: pl.DataFrame, quick: bool) -> list[Exhibit]:
 _SHOWN_AS: dict[str, Callable[[Study, pl.DataFrame, bool], list[Exhibit]]] = {
     "rates": _rates,
     "curves": _curves,
-    "ranks": _ranks,
+    "shares": _shares,
+    "search": _search,
     "growth": _growth,
     "errors": _errors,
     "lemmas": _lemmas,

@@ -3,7 +3,7 @@
 import io
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import matplotlib
@@ -14,7 +14,6 @@ matplotlib.use("Agg")
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from ..intervals import half_width
 from .style import INK, line_style
 
 _STYLE: dict[Any, Any] = {
@@ -35,26 +34,54 @@ _STYLE: dict[Any, Any] = {
     "axes.facecolor": "none",
     "savefig.facecolor": "none",
 }
-_WIDTH = 4.4  # inches: 420 pixels in a browser
+_WIDTH = 5.2  # inches: 500 pixels in a browser
+_HEIGHT = 3.3
+_LEAST = 0.1  # clicks: where a logarithmic axis ends
+_ZERO = "Oracle"  # has no regret, and no place on a logarithmic axis
 
 
-def panel(
-    name: str, draw: Callable[[Axes], None], *, height: float = 3.3, columns: int = 2, width: float = _WIDTH
+def panel(name: str, draw: Callable[[Axes], None], *, height: float = _HEIGHT, width: float = _WIDTH) -> str:
+    """One panel as SVG text; the same input gives the same bytes."""
+    return panels(name, lambda axes: draw(axes[0]), rows=1, height=height, width=width)
+
+
+def panels(
+    name: str, draw: Callable[[Sequence[Axes]], None], *, rows: int, height: float, width: float = _WIDTH
 ) -> str:
-    """One panel as SVG text, its legend below in so many columns (0: none); the same input gives the same bytes."""
+    """Panels one below the other that share their horizontal axis, as one SVG text."""
     with matplotlib.rc_context({**_STYLE, "svg.hashsalt": name}):
         figure = Figure(figsize=(width, height), layout="constrained")
-        axes = figure.subplots()
-        draw(axes)
-        if columns:
-            handles, labels = axes.get_legend_handles_labels()
-            rows = -(-len(labels) // columns)
-            figure.set_size_inches(width, height + 0.17 * rows)
-            figure.legend(handles, labels, loc="outside lower center", ncols=columns, handlelength=2.6)
+        draw(np.atleast_1d(figure.subplots(rows, 1, sharex=True)).tolist())
         out = io.StringIO()
         figure.savefig(out, format="svg", metadata={"Date": None, "Creator": "steadyrank"})
     text = out.getvalue()
     return text[text.index("<svg") :].replace(INK, "currentColor")
+
+
+def name_ends(axes: Axes, ends: Mapping[str, tuple[float, str]], height: float) -> None:
+    """Write each line's name beside its end (a value and a colour), moved apart where they would overlap.
+
+    Call it when the limits are final; `height` is that of the panel in inches.
+    """
+    gap = 0.145 / height
+    to_axes = axes.transData + axes.transAxes.inverted()
+    x = axes.get_xlim()[1]
+    wanted = sorted((float(to_axes.transform((x, value))[1]), who) for who, (value, _) in ends.items())
+    places = [min(max(y, 0.0), 1.0) for y, _ in wanted]
+    for _ in range(200):  # neighbours push each other apart until all have room
+        moved = False
+        for i in range(len(places) - 1):
+            lack = gap - (places[i + 1] - places[i])
+            if lack > 1e-6:
+                places[i] -= lack / 2
+                places[i + 1] += lack / 2
+                moved = True
+        if not moved:
+            break
+    for (y, who), place in zip(wanted, places, strict=True):
+        colour = ends[who][1]
+        axes.plot([1.0, 1.03], [y, place], transform=axes.transAxes, color=colour, linewidth=0.7, clip_on=False)
+        axes.text(1.04, place, who, transform=axes.transAxes, color=colour, fontsize=7, va="center")
 
 
 def variants(names: Sequence[str]) -> list[str]:
@@ -63,51 +90,66 @@ def variants(names: Sequence[str]) -> list[str]:
     return [n for n, p in zip(names, plain, strict=True) if plain.count(p) > 1 and not n.endswith("(omniscient)")]
 
 
-def summary(rows: pl.DataFrame, by: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Values of `by`, the mean regret over seeds at each, and half its 95 % interval (0 for one seed)."""
-    table = rows.group_by(by).agg(pl.col("regret")).sort(by)
-    values = [np.array(regrets) for regrets in table["regret"]]
-    halves = np.nan_to_num([float(half_width(regrets)) for regrets in values])
-    return table[by].to_numpy(), np.array([regrets.mean() for regrets in values]), halves
+def summary(rows: pl.DataFrame, by: str) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Values of `by`, and the mean, the lowest and the highest regret of the seeds at each."""
+    regret = pl.col("regret")
+    table = rows.group_by(by).agg(mean=regret.mean(), low=regret.min(), high=regret.max()).sort(by)
+    return table[by].to_numpy(), table["mean"].to_numpy(), table["low"].to_numpy(), table["high"].to_numpy()
 
 
-def _lines(axes: Axes, rows: pl.DataFrame, by: str, *, scale: float = 1.0, markers: bool = True) -> None:
-    names = rows["who"].unique(maintain_order=True).to_list()
+def _lines(
+    axes: Axes, rows: pl.DataFrame, by: str, *, scale: float = 1.0, markers: bool = True
+) -> dict[str, tuple[float, str]]:
+    """One line a learner; returns where each ends, with its colour."""
+    names, ends = rows["who"].unique(maintain_order=True).to_list(), {}
     for who in names:
-        x, mean, half = summary(rows.filter(pl.col("who") == who), by)
+        if who == _ZERO:
+            continue
+        x, mean, low, high = summary(rows.filter(pl.col("who") == who), by)
         style = line_style(who, variants(names))
         marker = style.marker if markers else ""
-        axes.plot(
-            scale * x, mean, style.dash, color=style.colour, marker=marker, markersize=4.5, linewidth=1.4, label=who
+        mean = np.maximum(mean, _LEAST)
+        axes.plot(scale * x, mean, style.dash, color=style.colour, marker=marker, markersize=4, linewidth=style.width)
+        axes.fill_between(
+            scale * x, np.maximum(low, _LEAST), np.maximum(high, _LEAST), color=style.colour, alpha=0.15, linewidth=0
         )
-        axes.fill_between(scale * x, mean - half, mean + half, color=style.colour, alpha=0.15, linewidth=0)
+        ends[who] = (float(mean[-1]), style.colour)
+    if _ZERO in names:
+        axes.text(0.99, 0.015, f"{_ZERO}: 0", transform=axes.transAxes, ha="right", fontsize=7, color="#8A8A8A")
+    return ends
 
 
-def _from_zero(axes: Axes, values: Sequence[float]) -> None:
-    """Logarithmic, and linear below the smallest of the values, so that 0 has a place."""
-    positive = [value for value in values if value > 1e-9] or [1.0]
-    lowest, highest = math.floor(math.log10(min(positive))), math.floor(math.log10(1.8 * max(positive)))
-    axes.set_yscale("symlog", linthresh=10.0**lowest, linscale=0.5)
-    axes.set_ylim(0, 1.8 * max(positive))
-    axes.set_yticks([0.0, *(10.0**power for power in range(lowest, highest + 1))])
+def log_axis(axes: Axes, values: Sequence[float]) -> None:
+    """Logarithmic, with ticks that are numbers; a regret below a tenth of a click is drawn there."""
+    low, high = 0.75 * max(min(values, default=1.0), _LEAST), 1.35 * max([*values, 10.0 * _LEAST])
+    axes.set_yscale("log")
+    axes.set_ylim(low, high)
+    powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    steps = (1,) if math.log10(high / low) > 2.5 else (1, 2, 5)
+    ticks = [step * 10.0**power for power in powers for step in steps if low <= step * 10.0**power <= high]
+    axes.set_yticks(ticks, labels=[f"{tick:,.10g}" for tick in ticks])
+    axes.set_yticks([], minor=True)
     axes.grid(alpha=0.2)
 
 
-def _regret_axis(axes: Axes, rows: pl.DataFrame, by: Sequence[str] = ("who", "rate")) -> None:
+def _regret_axis(axes: Axes, rows: pl.DataFrame, by: Sequence[str] = ("who", "rate"), early: float = 1.0) -> None:
     last = rows.filter(pl.col("mark") == pl.col("horizon"))
-    _from_zero(axes, last.group_by(by).agg(pl.col("regret").mean())["regret"].to_list())
-    axes.set_ylabel("regret")
+    means = last.filter(pl.col("who") != _ZERO).group_by(by).agg(pl.col("regret").mean())
+    values = means["regret"].to_list()
+    log_axis(axes, [*values, *([early * min(values)] if values else [])])
+    axes.set_ylabel("regret: clicks lost")
 
 
 def rates(name: str, rows: pl.DataFrame, title: str) -> str:
     """Final regret against the share of corrupted rounds."""
 
     def draw(axes: Axes) -> None:
-        _lines(axes, rows, "rate", scale=100)
+        ends = _lines(axes, rows, "rate", scale=100)
         _regret_axis(axes, rows)
         axes.set_title(title, loc="left")
         axes.set_xlabel("corrupted rounds, %")
         axes.set_xticks(sorted(100 * rate for rate in rows["rate"].unique()))
+        name_ends(axes, ends, _HEIGHT)
 
     return panel(name, draw)
 
@@ -116,53 +158,61 @@ def curves(name: str, rows: pl.DataFrame, title: str) -> str:
     """Regret over the rounds; the corrupted ones shaded."""
 
     def draw(axes: Axes) -> None:
-        _lines(axes, rows, "mark", markers=False)
-        _regret_axis(axes, rows)
+        ends = _lines(axes, rows, "mark", markers=False)
+        _regret_axis(axes, rows, early=0.1)
         end = float(rows["rate"][0]) * int(rows["horizon"][0])
         axes.axvspan(0, end, color=INK, alpha=0.08, linewidth=0)
         axes.set_title(title, loc="left")
         axes.set_xlabel("round (shaded: corrupted)")
+        axes.set_xlim(0, int(rows["horizon"][0]))
+        name_ends(axes, ends, _HEIGHT)
 
     return panel(name, draw)
 
 
-def ranks(name: str, rows: pl.DataFrame, title: str, mappings: Sequence[str]) -> str:
-    """Final regret as a share of Random's under each mapping."""
-    names = rows["who"].unique(maintain_order=True).to_list()
-    shares = {who: [_share_of_random(rows.filter(pl.col("mapping") == m), who) for m in mappings] for who in names}
+def shares(name: str, table: pl.DataFrame, title: str) -> str:
+    """When M2UCB-V is ahead: ratios to its best rival, and below what lists are worth, against `above`.
 
-    def draw(axes: Axes) -> None:
-        for who, values in shares.items():
-            style = line_style(who, variants(names))
-            axes.plot(
-                range(len(mappings)),
-                values,
-                style.dash,
-                color=style.colour,
-                marker=style.marker,
-                markersize=5,
-                linewidth=1.4,
-                label=who,
-            )
-        _from_zero(axes, [value for values in shares.values() for value in values])
-        axes.set_ylabel("regret / regret of Random")
-        axes.set_xticks(range(len(mappings)), labels=list(mappings))
-        axes.set_title(title, loc="left")
+    `above`: percent of the items that attract more than half of the users. Columns `ratio` and `worth` by `who`, the
+    latter in percent of the best list's value.
+    """
 
-    return panel(name, draw)
+    def draw(both: Sequence[Axes]) -> None:
+        upper, lower = both
+        for axes, column in ((upper, "ratio"), (lower, "worth")):
+            ends, part = {}, table.drop_nulls(column)
+            names = part["who"].unique(maintain_order=True).to_list()
+            for who in names:
+                line = part.filter(pl.col("who") == who).sort("above")
+                style = line_style(who, variants(names))
+                axes.plot(
+                    line["above"],
+                    line[column],
+                    style.dash,
+                    color=style.colour,
+                    marker=style.marker,
+                    markersize=4.5,
+                    linewidth=style.width,
+                )
+                ends[who] = (float(line[column][-1]), style.colour)
+            if column == "ratio":
+                log_axis(axes, part[column].to_list())
+                axes.axhline(1.0, color=INK, linewidth=0.8)
+            axes.grid(alpha=0.2)
+            name_ends(axes, ends, 2.1)
+        upper.set_ylabel("regret / best rival's")
+        upper.set_title(title, loc="left")
+        lower.set_ylabel("value of its lists,\n% of the best list's")
+        lower.set_xlabel("items that attract more than half of the users, %")
 
-
-def _share_of_random(rows: pl.DataFrame, who: str) -> float:
-    """nan while one of the two is not finished."""
-    mean = {name: rows.filter(pl.col("who") == name)["regret"].mean() for name in (who, "Random")}
-    return float("nan") if None in mean.values() else mean[who] / mean["Random"]  # type: ignore[operator, return-value]
+    return panels(name, draw, rows=2, height=4.9)
 
 
 def growth(name: str, rows: pl.DataFrame, by: str, label: str) -> str:
     """Final regret against one quantity, logarithmic where that is never 0."""
 
     def draw(axes: Axes) -> None:
-        _lines(axes, rows, by)
+        ends = _lines(axes, rows, by)
         _regret_axis(axes, rows, ("who", by))
         ticks = sorted(rows[by].unique())
         if ticks[0] > 0:
@@ -170,6 +220,7 @@ def growth(name: str, rows: pl.DataFrame, by: str, label: str) -> str:
         axes.set_xticks(ticks, labels=[f"{tick:,.0f}" for tick in ticks])
         axes.set_xticks([], minor=True)
         axes.set_title(label, loc="left")
+        name_ends(axes, ends, _HEIGHT)
 
     return panel(name, draw)
 
@@ -193,8 +244,9 @@ def errors(name: str, rows: pl.DataFrame, title: str) -> str:
         axes.set_ylabel("bias (bar: root mean square error)")
         axes.set_title(title, loc="left")
         axes.grid(alpha=0.2, axis="y")
+        axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=1, handlelength=2.6)
 
-    return panel(name, draw, columns=1)
+    return panel(name, draw, height=4.6)
 
 
 def matrix(name: str, ratios: pl.DataFrame, title: str) -> str:
@@ -219,4 +271,4 @@ def matrix(name: str, ratios: pl.DataFrame, title: str) -> str:
         axes.set_yticks(range(values.shape[0]), labels=ratios["scenario"].to_list())
         axes.set_title(title, loc="left")
 
-    return panel(name, draw, height=1.4 + 0.2 * values.shape[0], columns=0, width=2.2 + 0.36 * len(learners))
+    return panel(name, draw, height=1.4 + 0.2 * values.shape[0], width=2.2 + 0.36 * len(learners))

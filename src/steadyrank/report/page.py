@@ -6,10 +6,11 @@ from html import escape
 import polars as pl
 
 from ..lab.cells import Study
-from .claims import Claim
 from .exhibits import Exhibit
+from .verdicts import Claim
 
-_SIGNS = {"holds": ("yes", "✓"), "does not hold": ("no", "✗"), "not measured": ("open", "·")}
+_SIGNS = {"holds": ("yes", "✓"), "fails": ("no", "✗"), "not measured": ("open", "·"), "cannot": ("open", "?")}
+_SHOWN = 4  # figures of a study that are not folded
 _CSS = """
 :root { color-scheme: light dark; --back: #fdfdfc; --ink: #1c1c1a; --soft: #5d5d58; --line: #d9d9d4; --card: #f4f4f1;
   --yes: #00694d; --no: #a63c00; --part: #7a5600; }
@@ -32,6 +33,9 @@ th:first-child, td:first-child { text-align: left; } thead th { border-bottom: 2
 .score td, .score th { white-space: normal; text-align: left; vertical-align: top; min-width: 9em; }
 .score td:first-child { min-width: 14em; } .score summary { cursor: pointer; }
 .score details p { margin: 4px 0; font-size: .8rem; color: var(--soft); }
+.top { display: flex; flex-wrap: wrap; gap: 8px 32px; align-items: start; } .top > * { flex: 1 1 min(100%, 480px); }
+.lead { font-size: 1.05rem; margin: 0; }
+.score small { color: var(--soft); display: block; }
 .yes { color: var(--yes); } .no { color: var(--no); } .part { color: var(--part); } .open { color: var(--soft); }
 @media print { figure { border: none; }
   details::details-content { content-visibility: visible; display: block; } nav { display: none; } }
@@ -42,48 +46,66 @@ def page(
     studies: Sequence[Study],
     exhibits: Mapping[str, Sequence[Exhibit]],
     claims: Sequence[Claim],
+    answer: Sequence[str],
     made: str,
     state: str,
 ) -> str:
-    """The whole page as text; `made` says from which sources and versions, `state` how complete it is."""
-    links = "".join(f'<a href="#{study.name}">{escape(study.title)}</a>' for study in studies)
-    sections = "".join(_section(study, exhibits[study.name]) for study in studies)
+    """The whole page as text.
+
+    `answer`: the result in a few sentences; `made` says from which sources and versions, `state` how complete it is.
+    """
+    first, *others = studies
+    links = "".join(f'<a href="#{study.name}">{escape(study.title)}</a>' for study in others)
+    picture = "".join(_figure(exhibit) for exhibit in exhibits[first.name] if exhibit.svg)
+    sections = "".join(_section(study, exhibits[study.name]) for study in others)
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         '<link rel="icon" href="data:,"><title>steadyrank: the paper, re-run</title>'
         f"<style>{_CSS}</style></head><body><header><h1>Which claims of the paper hold?</h1>"
-        "<p>Online Learning to Rank under Corruption: A Robust Cascading Bandits Approach, its evaluation re-run. "
-        f"{escape(state)}</p></header><main>{_scorecard(claims)}<nav>{links}</nav>{sections}"
+        f'<div class="top"><p class="lead">{" ".join(map(escape, answer))}</p>'
+        f'<div id="{first.name}">{picture}</div></div>'
+        '<p class="soft">F. Ghaffari, S. Sitaraman, X. Liu, X. Wang, M. Hajiesmaili: Online Learning to Rank under '
+        f"Corruption: A Robust Cascading Bandits Approach, its evaluation re-run. {escape(state)}</p></header>"
+        f"<main>{_scorecard(claims)}<nav>{links}</nav>{sections}"
         f'<p class="soft">{escape(made)}</p></main></body></html>\n'
     )
 
 
 def _scorecard(claims: Sequence[Claim]) -> str:
     rows = "".join(
-        f"<tr><td>{escape(claim.text)}</td><td>{_verdict(claim.verdict)}</td><td>{_figures(claim)}</td></tr>"
+        f'<tr id="claim-{claim.id}"><td>{escape(claim.text)}<small>{escape(claim.place)}</small></td>'
+        f"<td>{_verdict(claim)}</td><td>{_figures(claim)}</td></tr>"
         for claim in claims
     )
     return (
-        '<div class="scroll"><table class="score" id="scorecard"><thead><tr><th scope="col">claim</th>'
-        '<th scope="col">verdict</th><th scope="col">figures</th></tr></thead>'
+        '<div class="scroll"><table class="score" id="scorecard"><thead><tr><th scope="col">claim, and where it '
+        'stands</th><th scope="col">verdict</th><th scope="col">what was tested, and what came out</th></tr></thead>'
         f"<tbody>{rows}</tbody></table></div>"
-        '<p class="soft">Judged by mean final regret over the seeds. Mappings from ratings to attraction: saturated '
-        "= sigmoid(r - 3), the plain reading; moderate = sigmoid(r - 5). The paper does not give its own.</p>"
+        '<p class="soft">Regret is judged by its mean over the seeds, among the paper\'s five learners. Mappings '
+        "from ratings to attraction: saturated = sigmoid(r - 3), centred = sigmoid((r - mean) / sd), moderate = "
+        "sigmoid(r - 5), sparse = sigmoid(3 (r - mean) - 3). The paper does not give its own.</p>"
     )
 
 
-def _verdict(verdict: str) -> str:
-    kind, sign = _SIGNS.get(verdict, ("part", "◐"))
-    return f'<span class="{kind}"><span aria-hidden="true">{sign} </span>{escape(verdict)}</span>'
+def _verdict(claim: Claim) -> str:
+    words = claim.verdict
+    kind, sign = _SIGNS.get("cannot" if claim.because else words, ("part", "◐"))
+    text = f'<span class="{kind}"><span aria-hidden="true">{sign} </span>{escape(words)}</span>'
+    return text + (f"<small>{claim.held} of {claim.tried} readings</small>" if claim.tried > 1 else "")
 
 
 def _figures(claim: Claim) -> str:
-    words = {True: "yes", False: "no", None: "open"}
-    short = ", ".join(f"{name}: {words[outcome.holds]}" for name, outcome in claim.outcomes.items())
-    long = "".join(f"<p>{escape(name)}: {escape(outcome.figures)}</p>" for name, outcome in claim.outcomes.items())
-    link = f'<p><a href="#{claim.study}">the study</a></p>'
-    return f"<details><summary>{escape(short)}</summary>{long}{link}</details>"
+    if claim.because:
+        return escape(claim.tested) if claim.tested != "nothing" else ""
+    words = {True: "yes", False: "no", None: "not measured"}
+    near = claim.closest
+    short = escape(claim.tested)
+    if near is not None and not near.holds:
+        short += f"<small>closest: {escape(near.under)}: {escape(near.figures.partition('. ')[0])}</small>"
+    long = "".join(f"<p>{escape(o.under)}: {words[o.holds]}; {escape(o.figures)}</p>" for o in claim.outcomes)
+    link = f'<p><a href="#{claim.study}">the study</a></p>' if claim.study else ""
+    return f"<details><summary>{short}</summary>{long}{link}</details>"
 
 
 def _section(study: Study, exhibits: Sequence[Exhibit]) -> str:
@@ -91,9 +113,14 @@ def _section(study: Study, exhibits: Sequence[Exhibit]) -> str:
     head += f'<span class="soft">({escape(study.paper)})</span></p>'
     if not exhibits:
         return f'{head}<p class="soft">Nothing finished yet: steadyrank reproduce --study {study.name}</p></section>'
-    figures = "".join(_figure(exhibit) for exhibit in exhibits if exhibit.svg)
+    drawn = [_figure(exhibit) for exhibit in exhibits if exhibit.svg]
+    figures, more = "".join(drawn[:_SHOWN]), drawn[_SHOWN:]
     tables = "".join(_table(exhibit) for exhibit in exhibits if exhibit.table is not None)
     grid = f'<div class="grid">{figures}</div>' if figures else ""
+    if more:
+        grid += (
+            f'<details><summary>{len(more)} more figures</summary><div class="grid">{"".join(more)}</div></details>'
+        )
     fold = f"<details><summary>tables</summary>{tables}</details>" if figures else tables
     return f"{head}{grid}{fold if tables else ''}</section>"
 

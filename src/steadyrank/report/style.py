@@ -24,7 +24,7 @@ _LEARNERS = {
     "CascadeRKC": ("#56B4E9", "v"),
     "FAR": ("#CC79A7", "^"),
     "FORC": ("#CC79A7", "D"),
-    "Random": ("#8A8A8A", "x"),
+    "Random": ("#A3A3A3", "x"),
     "Oracle": ("#8A8A8A", "+"),
 }
 _DASHED = {"Random", "Oracle"}
@@ -38,6 +38,7 @@ class LineStyle(NamedTuple):
     colour: str
     marker: str
     dash: str
+    width: float = 1.4
 
 
 def line_style(who: str, variants: list[str]) -> LineStyle:
@@ -48,9 +49,11 @@ def line_style(who: str, variants: list[str]) -> LineStyle:
         return LineStyle(colour, marker, ":")
     if who in variants and len(variants) > 1:
         place = variants.index(who)
-        colour = _shade(colour, 0.32 + 0.40 * place / (len(variants) - 1))
+        colour = _shade(colour, 0.32 + 0.30 * place / (len(variants) - 1))
         marker = _MARKERS[place % len(_MARKERS)]
-    return LineStyle(colour, marker, "--" if name in _DASHED else "-")
+    if name in _DASHED:  # wide and pale: a learner that does no better lies on top of it and can still be seen
+        return LineStyle(colour, marker, "--", 2.6)
+    return LineStyle(colour, marker, "-", 2.0 if name == "SteadyRank" else 1.4)
 
 
 def _shade(colour: str, lightness: float) -> str:

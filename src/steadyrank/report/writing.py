@@ -11,9 +11,11 @@ import polars as pl
 from ..lab.cells import Job, Study, Trial
 from ..lab.results import CellStore, read, versions
 from ..studies import ALL
-from .claims import Claim, scorecard
+from .answer import answer
+from .claims import scorecard
 from .exhibits import show
 from .page import page
+from .verdicts import Claim
 
 _MARK = ".steadyrank"
 
@@ -29,7 +31,7 @@ def load(study: Study, store: CellStore, *, seeds: int, quick: bool) -> pl.DataF
             frame = read(store.path(job))[1]
             tried = {"kind": job.kind, **job.parameters}
             frames.append(frame.with_columns(pl.lit(v).alias(k) for k, v in tried.items() if k not in frame.columns))
-    return pl.concat(frames, how="diagonal") if frames else pl.DataFrame()
+    return pl.concat(frames, how="diagonal_relaxed") if frames else pl.DataFrame()
 
 
 def write_report(
@@ -84,18 +86,16 @@ def _write(
         if exhibit.table is not None:
             exhibit.table.write_csv(new / "tables" / f"{exhibit.name}.csv")
     claims = scorecard(rows, quick)
-    judged = [(claim, under, outcome) for claim in claims for under, outcome in claim.outcomes.items()]
-    table = {
-        "claim": [claim.text for claim, _, _ in judged],
-        "study": [claim.study for claim, _, _ in judged],
-        "under": [under for _, under, _ in judged],
-        "holds": [outcome.holds for _, _, outcome in judged],
-        "figures": [outcome.figures for _, _, outcome in judged],
-    }
-    pl.DataFrame(table, schema_overrides={"holds": pl.Boolean}).write_csv(new / "tables" / "scorecard.csv")
+    lines = [
+        {"id": c.id, "claim": c.text, "place": c.place, "verdict": c.verdict, **reading}
+        for c in claims
+        for reading in c.data()["readings"] or [{}]
+    ]
+    table = pl.DataFrame(lines, schema_overrides={"holds": pl.Boolean}, infer_schema_length=None)
+    table.write_csv(new / "tables" / "scorecard.csv")
     made = ", ".join(f"{name} {version}" for name, version in versions().items())
     state = _state(shown, store, seeds, quick)
-    text = page(shown, exhibits, claims, f"Made by {made}; source {store.source}.", state)
+    text = page(shown, exhibits, claims, answer(rows, claims), f"Made by {made}; source {store.source}.", state)
     (new / "report.html").write_text(text, encoding="utf-8")
     (new / _MARK).write_text("This folder is replaced whenever steadyrank writes a report.\n")
     return claims

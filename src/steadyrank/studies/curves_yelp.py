@@ -1,7 +1,7 @@
 """Figure 2 of the paper."""
 
 from ..lab.cells import Study
-from .lineup import JUDGED, PAPER, REFERENCES
+from .lineup import APPENDIX, BESIDE, CURVE_RATES, JUDGED, PAPER
 
 STUDY = Study(
     place=2,
@@ -13,7 +13,7 @@ STUDY = Study(
     axes={
         "profile": ["yelp-pizza"],
         "mapping": JUDGED,
-        "rate": [0.05, 0.10, 0.15, 0.20],
-        "who": PAPER + REFERENCES,
+        "rate": CURVE_RATES,
+        "who": [*PAPER, APPENDIX, *BESIDE],
     },
 )

@@ -1,4 +1,4 @@
-"""The two lemmas about the estimator, tried."""
+"""The three lemmas about the estimator, tried."""
 
 from ..lab.cells import Study, Trial
 
@@ -7,8 +7,8 @@ _LEMMA2 = {"block": 21, "delta": 0.05, "repetitions": 400}
 STUDY = Study(
     place=10,
     name="lemmas",
-    title="Monte-Carlo checks of Lemmas 1 and 2",
-    paper="Lemmas 1 and 2",
+    title="Monte-Carlo checks of Lemmas 1 to 3",
+    paper="Lemmas 1 to 3",
     exhibit="lemmas",
     question="Does every block keep an honest majority, and is the estimate as near as stated?",
     trials=[
@@ -23,5 +23,14 @@ STUDY = Study(
             for flipped in (0.0, 0.1)
             for p in (0.1, 0.2, 0.3, 0.4, 0.5)
         ),
+        *(
+            Trial(
+                "lemma3",
+                {"p": p, "flipped": flipped, "bits": 2_100, "block": 21, "horizon": 40_000, "repetitions": 400},
+            )
+            for flipped in (0.0, 0.1)
+            for p in (0.1, 0.2, 0.3, 0.4, 0.5)
+        ),
+        Trial("variance", {"most": 301, "repetitions": 9_999}),
     ],
 )

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from ..lab.cells import Study
-from .lineup import PAPER, REFERENCES
+from .lineup import PAPER, TOLD
 
 ATTACKS = ["PrefixFlip", "AttractionFlip", "FakeUser", "Swap"]
 PROFILES = [
@@ -34,7 +34,7 @@ LEARNERS = [
     {"learner": "CascadeTS"},
     {"learner": "TimeBlocks"},
 ]
-_WHO = [*LEARNERS, *REFERENCES]
+_WHO = [*LEARNERS, {"learner": "Random"}, {"learner": "Oracle"}, TOLD]
 
 # Beyond these: profiles where nearly every list is clicked, visitors of another taste, attacks that rise or flicker.
 SERVED = [
@@ -49,7 +49,7 @@ WIDER: list[dict[str, Any]] = [
     {"learner": "SteadyRank"},
     {"learner": "SteadyRank", "settings": {"insurance": 0.0}},
     *({"learner": name} for name in ("CascadeTS", "FTRL", "M2UCBV", "Random")),
-    {"learner": "CascadeTS", "omniscient": True},
+    TOLD,
 ]
 _FOES: list[dict[str, Any]] = [*({"adversary": name} for name in ATTACKS), *TASTES]
 

@@ -1,10 +1,9 @@
 """The robust rivals where their own papers tried them, as far as that is public: docs/rivals.md."""
 
 from ..lab.cells import Study
-from .lineup import REFERENCES
 
 _PLAIN = [{"learner": name} for name in ("CascadeUCB1", "CascadeUCBV", "CascadeTS", "M2UCBV", "SteadyRank")]
-_RANDOM = REFERENCES[:1]
+_RANDOM = [{"learner": "Random"}]
 _LITERAL = [
     {"learner": "CascadeCBARBAR", "settings": {"schedule": "literal", "lam": lam}} for lam in ("code-4", "code-64")
 ]

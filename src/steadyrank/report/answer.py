@@ -1,0 +1,66 @@
+"""The result in a few sentences, made of what was measured."""
+
+import itertools
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import polars as pl
+
+from ..profiles import profile
+from ..studies import lineup
+from .finals import APPENDIX, PAPER, Finals
+from .verdicts import Claim
+
+_HALF = 0.25  # "many items": at least this share of them attracts more than half of the users
+
+
+def answer(rows: Mapping[str, pl.DataFrame], claims: Sequence[Claim]) -> list[str]:
+    """How many claims hold, where M2UCB-V is ahead and what that is worth, and what was not given."""
+    kinds = {
+        kind: sum(claim.verdict.startswith(kind) for claim in claims) for kind in ("holds where", "fails", "cannot")
+    }
+    whole = sum(claim.verdict == "holds" for claim in claims)
+    sentences = [
+        f"Of {len(claims)} measurable claims {whole} hold under every reading tried here, {kinds['holds where']} "
+        f"under some, {kinds['fails']} under none, and {kinds['cannot']} cannot be tested."
+    ]
+    many, few = _places(Finals(rows["corruption"]))
+    if many and few:
+        sentences.append(
+            f"Under attack M2UCB-V has the least regret of the paper's five learners in {_won(many)} of {len(many)} "
+            f"settings where at least a quarter of the items attract more than half of the users, and there a list "
+            f"drawn at random has {_worth(many):.1%} of the best list's value; where fewer do, it has the least in "
+            f"{_won(few)} of {len(few)}, and random lists are worth {_worth(few):.0%}."
+        )
+    tried = sum(claim.tried for claim in claims)
+    sentences.append(
+        "The paper gives neither its sigmoid nor its widths, and its text allows several algorithms: each claim was "
+        f"judged under up to {max((claim.tried for claim in claims), default=0)} readings, {tried} verdicts in all, "
+        "and the table says under which it comes closest."
+    )
+    return sentences
+
+
+def _places(found: Finals) -> tuple[list[tuple[bool, float]], list[tuple[bool, float]]]:
+    """Whether M2UCB-V is first (in the better of its two readings), and what Random's lists are worth, by setting."""
+    many: list[tuple[bool, float]] = []
+    few: list[tuple[bool, float]] = []
+    for name, mapping, rate in itertools.product(lineup.DATA_SETS, lineup.JUDGED, lineup.RATES[1:]):
+        means = {who: found.get(who, name, mapping, rate) for who in [*PAPER, APPENDIX, "Random"]}
+        known = {who: mean for who, mean in means.items() if mean is not None}
+        if len(known) < len(means):
+            continue
+        attraction = profile(name, mapping).attraction
+        best = 1.0 - float(np.prod(1.0 - np.sort(attraction)[::-1][:10]))
+        first = min(known["M2UCBV"], known[APPENDIX]) < min(known[who] for who in PAPER[1:])
+        worth = 1.0 - known["Random"] / found.horizon / best
+        (many if np.mean(attraction > 0.5) >= _HALF else few).append((first, worth))
+    return many, few
+
+
+def _won(places: Sequence[tuple[bool, float]]) -> int:
+    return sum(first for first, _ in places)
+
+
+def _worth(places: Sequence[tuple[bool, float]]) -> float:
+    return sum(worth for _, worth in places) / len(places)

@@ -1,0 +1,118 @@
+"""A claim of the paper, what the results say of it under each reading, and the verdict."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What the results say of a claim under one reading.
+
+    `mapping` from ratings to attraction and `reading` of what else the paper leaves open, empty where none is
+    involved, or as the study `corruption` has it. `holds` is None while it is not measured. `score` says how near it
+    comes: 1 is what is claimed.
+    """
+
+    holds: bool | None
+    figures: str
+    mapping: str = ""
+    reading: str = ""
+    score: float = 0.0
+
+    @property
+    def under(self) -> str:
+        """Mapping and reading as one label."""
+        return ", ".join(part for part in (self.mapping, self.reading) if part) or "as stated"
+
+
+@dataclass(frozen=True)
+class Claim:
+    """One sentence of the paper that can be measured: where it stands, what is tested, and the outcomes."""
+
+    id: str
+    text: str
+    place: str
+    tested: str
+    study: str = ""
+    outcomes: Sequence[Outcome] = ()
+    because: str = ""  # why it cannot be tested here
+
+    @property
+    def verdict(self) -> str:
+        """holds, holds where ..., fails, cannot be tested here, because ..., or not measured."""
+        if self.because:
+            return f"cannot be tested here, because {self.because}"
+        known = [outcome for outcome in self.outcomes if outcome.holds is not None]
+        if not known:
+            return "not measured"
+        if len(known) < len(self.outcomes):
+            missing = sorted({o.mapping or o.reading or "the rest" for o in self.outcomes if o.holds is None})
+            return f"{self._judged(known)}; {' and '.join(missing)} not measured"
+        return self._judged(known)
+
+    @property
+    def tried(self) -> int:
+        """Under how many readings it was judged."""
+        return sum(outcome.holds is not None for outcome in self.outcomes)
+
+    @property
+    def held(self) -> int:
+        """Under how many of them it holds."""
+        return sum(outcome.holds is True for outcome in self.outcomes)
+
+    @property
+    def closest(self) -> Outcome | None:
+        """The reading under which it comes closest, the first of several."""
+        known = [outcome for outcome in self.outcomes if outcome.holds is not None]
+        return max(known, key=lambda outcome: outcome.score) if known else None
+
+    def _judged(self, known: Sequence[Outcome]) -> str:
+        if all(outcome.holds for outcome in known):
+            return "holds"
+        if not any(outcome.holds for outcome in known):
+            return "fails"
+        return f"holds where {_grouped(known)}"
+
+    def data(self) -> dict[str, Any]:
+        """As plain values, for JSON."""
+        return {
+            "id": self.id,
+            "text": self.text,
+            "place": self.place,
+            "tested": self.tested,
+            "study": self.study,
+            "verdict": self.verdict,
+            "tried": self.tried,
+            "held": self.held,
+            "readings": [
+                {
+                    "mapping": outcome.mapping,
+                    "reading": outcome.reading,
+                    "holds": outcome.holds,
+                    "score": outcome.score,
+                    "figures": outcome.figures,
+                }
+                for outcome in self.outcomes
+            ],
+        }
+
+
+def _grouped(known: Sequence[Outcome]) -> str:
+    """Which outcomes hold, in few words: mappings with all of their readings, some, or so many of so many."""
+    parts = []
+    for mapping in dict.fromkeys(outcome.mapping for outcome in known):
+        here = [outcome for outcome in known if outcome.mapping == mapping]
+        held = [outcome for outcome in here if outcome.holds]
+        names = [outcome.reading or "as judged" for outcome in held]
+        if not held:
+            continue
+        if not mapping:
+            parts += names
+        elif len(held) == len(here):
+            parts.append(mapping)
+        elif len(held) <= 2:
+            parts.append(f"{mapping} ({', '.join(names)})")
+        else:
+            parts.append(f"{mapping} ({len(held)} of {len(here)} readings)")
+    return " or ".join(parts)

@@ -7,7 +7,7 @@ import pathlib
 import sys
 
 BENCHES = ["peers", "scaling-us"]
-FIGURES = ["corruption-yelp-pizza-moderate", "corruption-yelp-pizza-saturated", "estimators-0.1"]
+FIGURES = ["corruption-yelp-pizza-moderate", "when", "estimators-0.1"]
 
 
 def main() -> None:

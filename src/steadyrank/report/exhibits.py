@@ -102,7 +102,7 @@ def _shares(study: Study, rows: pl.DataFrame, quick: bool) -> list[Exhibit]:
         rivals = [means[who] for who in PAPER[1:] if who in means]
         for who in ("M2UCBV", APPENDIX, "SteadyRank", "Random"):
             if who in means:
-                against = means[who] / max(min(rivals), 1e-9) if len(rivals) == len(PAPER) - 1 else None
+                against = (means[who] + 1) / (min(rivals) + 1) if len(rivals) == len(PAPER) - 1 else None
                 lines.append(
                     {
                         "mapping": mapping,
@@ -115,8 +115,8 @@ def _shares(study: Study, rows: pl.DataFrame, quick: bool) -> list[Exhibit]:
     table = pl.DataFrame(lines, schema_overrides={"ratio": pl.Float64}, infer_schema_length=None)
     rate = f"{last['rate'][0]:.0%}"
     text = (
-        f"Regret against that of the best of the paper's four rivals, {rate} corrupted, and what lists are worth, "
-        "as the sigmoid moves so that more items attract more than half of the users."
+        f"Regret against that of the best of the paper's four rivals, {rate} corrupted, a click added to both, and "
+        "what lists are worth, as the sigmoid moves so that more items attract more than half of the users."
     )
     caption = _caption(study, last, quick, text, "mapping")
     svg = figures.shares(study.name, table, f"{last['profile'][0]}, {rate} corrupted")

@@ -119,9 +119,9 @@ def _lines(
     return ends
 
 
-def log_axis(axes: Axes, values: Sequence[float]) -> None:
-    """Logarithmic, with ticks that are numbers; a regret below a tenth of a click is drawn there."""
-    low, high = 0.75 * max(min(values, default=1.0), _LEAST), 1.35 * max([*values, 10.0 * _LEAST])
+def log_axis(axes: Axes, values: Sequence[float], least: float = _LEAST) -> None:
+    """Logarithmic, with ticks that are numbers; by default a regret below a tenth of a click is drawn there."""
+    low, high = 0.75 * max(min(values, default=1.0), least), 1.35 * max([*values, 10.0 * least])
     axes.set_yscale("log")
     axes.set_ylim(low, high)
     powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
@@ -165,6 +165,8 @@ def curves(name: str, rows: pl.DataFrame, title: str) -> str:
         axes.set_title(title, loc="left")
         axes.set_xlabel("round (shaded: corrupted)")
         axes.set_xlim(0, int(rows["horizon"][0]))
+        ticks = [int(rows["horizon"][0]) * i // 4 for i in range(5)]
+        axes.set_xticks(ticks, labels=[f"{tick:,}" for tick in ticks])
         name_ends(axes, ends, _HEIGHT)
 
     return panel(name, draw)
@@ -196,11 +198,11 @@ def shares(name: str, table: pl.DataFrame, title: str) -> str:
                 )
                 ends[who] = (float(line[column][-1]), style.colour)
             if column == "ratio":
-                log_axis(axes, part[column].to_list())
+                log_axis(axes, part[column].to_list(), 0.001)
                 axes.axhline(1.0, color=INK, linewidth=0.8)
             axes.grid(alpha=0.2)
             name_ends(axes, ends, 2.1)
-        upper.set_ylabel("regret / best rival's")
+        upper.set_ylabel("(regret + 1) /\n(best rival's + 1)")
         upper.set_title(title, loc="left")
         lower.set_ylabel("value of its lists,\n% of the best list's")
         lower.set_xlabel("items that attract more than half of the users, %")

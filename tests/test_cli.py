@@ -55,7 +55,7 @@ def test_lists_name_everything_and_its_settings(capsys):
     code, out, _ = steadyrank(capsys, "learners", "MUCBV")
     assert code == 0
     assert "preset = paper-exp   (paper-exp | paper-alg | paper-app | small-block | mean)" in out
-    assert "reading = None   (mean | A1 | A2 | A3)" in out
+    assert "reading = None   (mean | A1 | A2 | A3 | A4)" in out
     assert "warmup = capped   (capped | literal | cycled)" in out
     _, out, _ = steadyrank(capsys, "adversaries")
     assert re.search(r"^PrefixFlip .*\[feedback could not come from a cascade user\]$", out, re.MULTILINE)

@@ -29,6 +29,7 @@ from steadyrank.lab.cells import Cell
 from steadyrank.lab.results import CellStore, read, with_fields
 from steadyrank.lab.runner import expand
 from steadyrank.report import claims, curve_claims, exhibits, figures, finals, steadiness, style
+from steadyrank.report.answer import answer
 from steadyrank.report.tables import by_rate, text
 from steadyrank.report.verdicts import Claim, Outcome
 from steadyrank.report.writing import load
@@ -323,6 +324,22 @@ def test_claims_follow_the_order():
     assert worse.verdict == "fails"
     assert worse.closest.figures.startswith("claimed 99.60%, found at most 99.58%")
     assert (worse.held, worse.tried) == (0, 8)  # four mappings, two readings of the blocks
+
+
+def test_the_answer_counts_where_the_paper_s_learner_is_first():
+    """First under `centred` on every data set, by its second reading on `lastfm`; Random loses a tenth of a click."""
+    means = {}
+    for name, mapping, rate in itertools.product(lineup.DATA_SETS, lineup.JUDGED, lineup.RATES):
+        for who in [*finals.PAPER, "Random"]:
+            first = who == "M2UCBV" and mapping == "centred" and name != "lastfm"
+            means[who, name, mapping, rate] = 1.0 if first else 10.0
+    rows = rows_of(means)
+    regret = pl.when((pl.col("mapping") == "centred") & (pl.col("profile") == "lastfm")).then(1.0).otherwise(20.0)
+    appendix = rows.filter(pl.col("who") == "M2UCBV").with_columns(who=pl.lit(finals.APPENDIX), regret=regret)
+    _, second, _ = answer({"corruption": pl.concat([rows, appendix])}, [])
+    assert "in 15 of 30 settings where at least a quarter" in second  # saturated and centred, five rates, three sets
+    assert "it has the least in 0 of 30" in second
+    assert "a list drawn at random has 90.0% of the best list's value" in second  # 10 of 100 rounds' clicks
 
 
 def test_verdicts_say_where_a_claim_holds():

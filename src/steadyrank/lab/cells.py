@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 HORIZON = 40_000  # the paper's
+LENGTH = 10  # of lists, the paper's
 QUICK_HORIZON = 10_000
 _QUICK_REPETITIONS = 10  # a trial is cut to a tenth
 
@@ -30,7 +31,7 @@ class Cell:
     users: str = "Cascade"
     users_settings: Mapping[str, Any] = field(default_factory=dict)
     n_items: int | None = None  # that many of the profile's items, evenly placed in their order (None: all)
-    length: int = 10
+    length: int = LENGTH
     horizon: int = HORIZON
     seeds: int = 5
     marks: int = 50

@@ -178,8 +178,8 @@ def lemma3(seed: int, *, p: float, flipped: float, bits: int, block: int, horizo
     streams = rng.random((repetitions, bits)) < p
     flips = np.argsort(rng.random((repetitions, bits)), axis=1) < round(flipped * bits)
     shares = _majorities(streams, flips, block)
-    error = np.array([abs(calibrate(block, share) - p) for share in shares])
     estimate = np.array([calibrate(block, share) for share in shares])
+    error = np.abs(estimate - p)
     slope = np.abs(shares - majority(block, p)) / np.maximum(error, 1e-300)
     a = math.log(horizon) / bits
     with np.errstate(divide="ignore", over="ignore"):

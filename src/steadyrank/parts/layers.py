@@ -72,10 +72,9 @@ def observe_layer(book, layer, ranking, clicks, examined):
         width = book.rho * (math.sqrt(book.log / n) + book.extra / n)
         was, now = low[k], book.clicks[layer, k] / n - width
         low[k], high[k] = now, book.clicks[layer, k] / n + width
-        if max(was, now, most) <= min(least, high[k]):
-            least, most = min(least, high[k]), max(most, now)
+        least, most = min(least, high[k]), max(most, was, now)
+        if most <= least:
             continue  # nobody was beaten, nobody is
-        least, most = min(least, high[k]), max(most, now)
         above = 0
         for j in range(low.size):
             if j != k:

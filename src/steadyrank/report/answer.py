@@ -6,12 +6,13 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import polars as pl
 
+from ..lab.cells import LENGTH
 from ..profiles import profile
 from ..studies import lineup
-from .finals import APPENDIX, PAPER, Finals
+from .finals import APPENDIX, PAPER, Finals, best_value
 from .verdicts import Claim
 
-_HALF = 0.25  # "many items": at least this share of them attracts more than half of the users
+_MANY = 0.25  # "many items": at least this share of them attracts more than half of the users
 
 
 def answer(rows: Mapping[str, pl.DataFrame], claims: Sequence[Claim]) -> list[str]:
@@ -52,10 +53,9 @@ def _places(found: Finals) -> tuple[list[tuple[bool, float]], list[tuple[bool, f
         if len(known) < len(means):
             continue
         attraction = profile(name, mapping).attraction
-        best = 1.0 - float(np.prod(1.0 - np.sort(attraction)[::-1][:10]))
         first = min(known["M2UCBV"], known[APPENDIX]) < min(known[who] for who in PAPER[1:])
-        worth = 1.0 - known["Random"] / found.horizon / best
-        (many if np.mean(attraction > 0.5) >= _HALF else few).append((first, worth))
+        worth = 1.0 - known["Random"] / found.horizon / best_value(attraction, LENGTH)
+        (many if np.mean(attraction > 0.5) >= _MANY else few).append((first, worth))
     return many, few
 
 

@@ -12,7 +12,7 @@ from ..lab.cells import Study
 from ..profiles import profile
 from ..studies import lineup, readings
 from . import figures, steadiness
-from .finals import APPENDIX, PAPER, Finals, Lens, place_of
+from .finals import APPENDIX, PAPER, Finals, Lens, best_value, place_of
 from .tables import by_rate, finals
 
 _BOUNDS = {  # the paper's Table 1, without and with corruption
@@ -97,7 +97,7 @@ def _shares(study: Study, rows: pl.DataFrame, quick: bool) -> list[Exhibit]:
         return []  # not enough of it is finished
     for (name, mapping), part in last.group_by("profile", "mapping", maintain_order=True):
         world = profile(str(name), str(mapping))
-        best = 1.0 - float(np.prod(1.0 - np.sort(world.attraction)[::-1][: part["length"][0]]))
+        best = best_value(world.attraction, part["length"][0])
         means = dict(part.group_by("who").agg(pl.col("regret").mean()).rows())
         rivals = [means[who] for who in PAPER[1:] if who in means]
         for who in ("M2UCBV", APPENDIX, "SteadyRank", "Random"):

@@ -3,8 +3,10 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import polars as pl
 
+from ..arrays import Floats
 from ..studies import lineup, readings
 from .tables import finals
 
@@ -14,6 +16,11 @@ Setting = tuple[str, float]  # a profile and a share of corrupted rounds
 Means = dict[str, float]  # by learner
 Test = Callable[[Means], bool]
 _KEYS = ["who", "profile", "mapping", "rate", "adversary", "users"]
+
+
+def best_value(attraction: Floats, length: int) -> float:
+    """The chance that a cascade user clicks in the best list of that length."""
+    return 1.0 - float(np.prod(1.0 - np.sort(attraction)[-length:]))
 
 
 def place_of(who: str, place: int) -> Test:

@@ -97,7 +97,7 @@ def _verdict(claim: Claim) -> str:
 
 def _figures(claim: Claim) -> str:
     if claim.because:
-        return escape(claim.tested) if claim.tested != "nothing" else ""
+        return escape(claim.tested)
     words = {True: "yes", False: "no", None: "not measured"}
     near = claim.closest
     short = escape(claim.tested)

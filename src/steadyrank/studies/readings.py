@@ -1,7 +1,6 @@
 """What the paper's text supports, side by side: a search over readings, reported as a search.
 
-Each reading changes one part of what the paper leaves open, everything else as in the study `corruption`. Those that
-the tests of the others do not reach (`constants`, `users`) change every learner that has that part.
+Each reading changes one part of what the paper leaves open; everything else is as in the study `corruption`.
 """
 
 import math

@@ -10,6 +10,8 @@ import tempfile
 import time
 from typing import Any
 
+from ..service.http.limits import MEANINGS, Limits, check
+
 _STORE = "sqlite:///steadyrank.db"
 _SET = "STEADYRANK_STORE"  # a store in the environment keeps its password out of lists of processes
 
@@ -23,6 +25,9 @@ def add(commands: Any) -> None:
     sub.add_argument("--port", type=int, default=8080)
     sub.add_argument("--keep-days", type=float, default=90.0, help="events older than this become a snapshot")
     sub.add_argument("--keep-events", type=int, default=5_000_000, help="events of a board kept at most")
+    for name, default in Limits()._asdict().items():
+        flag, words = f"--{name.replace('_', '-')}", f"{MEANINGS[name][0]} ({default:,})"
+        sub.add_argument(flag, type=type(default), default=default, metavar="MOST", help=words)
     sub.add_argument(
         "--demo", action="store_true", help="a board with simulated users and attacks, in a store that is thrown away"
     )
@@ -80,15 +85,18 @@ def _serve(options: argparse.Namespace) -> None:
     if not 0 <= options.port <= 65535:
         raise ValueError(f"a port is from 0 to 65535, not {options.port}")
     _check_limits(options)
+    limits = Limits(*(getattr(options, name) for name in Limits._fields))
+    check(limits)
     if options.demo:
-        _demo(options)
+        _demo(options, limits)
     elif options.demo_attack_after is not None:
         raise ValueError(f"--demo-attack-after {options.demo_attack_after:g} goes with --demo")
     else:
-        serve(options.store, options.host, options.port, options.keep_days, options.keep_events)
+        kept = options.keep_days, options.keep_events
+        serve(options.store, options.host, options.port, *kept, limits=limits)
 
 
-def _demo(options: argparse.Namespace) -> None:
+def _demo(options: argparse.Namespace, limits: Limits) -> None:
     """Serve simulated users; of stores, only one that was named for this and is empty."""
     from ..service.demo import Plan, check_empty, visits
     from ..service.http.auth import loopback
@@ -108,7 +116,8 @@ def _demo(options: argparse.Namespace) -> None:
         url = options.given or f"sqlite:///{folder}/demo.db"
         check_empty(url)
         print("Starting a board with simulated users.", flush=True)
-        serve(url, options.host, options.port, options.keep_days, options.keep_events, visits(plan, told))
+        kept = options.keep_days, options.keep_events
+        serve(url, options.host, options.port, *kept, visits(plan, told), limits)
 
 
 def _check_limits(options: argparse.Namespace) -> None:

@@ -2,10 +2,12 @@
 
 import asyncio
 import contextlib
+import functools
 import logging
 import os
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from typing import Any
 
 import msgspec
 from starlette.applications import Starlette
@@ -20,7 +22,8 @@ from ..storage import Unavailable
 from ..worker.worker import Worker
 from . import openapi, pages
 from .auth import Auth
-from .bodies import BATCH, LARGE, SMALL, read
+from .bodies import BATCH, LARGE, SMALL, Bodies, decode
+from .limits import Limits
 from .metrics import Metrics
 from .openapi import FILE_TYPE
 from .route import AWAY, Call, File, Route
@@ -28,7 +31,9 @@ from .routes import ROUTES
 from .schemas import ErrorOut
 
 log = logging.getLogger("steadyrank.service")
+_LIMITS = Limits()
 _PART = 1 << 18  # bytes of a file sent at a time
+_LARGE_AT_ONCE = 2  # requests of a route with a body so long that it waited on the disk
 _encode = msgspec.json.Encoder().encode
 _ANY_ORIGIN = {"access-control-allow-origin": "*"}  # an impression id proves itself; no cookie and no key is read
 _PREFLIGHT = _ANY_ORIGIN | {
@@ -63,8 +68,10 @@ class Service:
         upkeep: Callable[[], Awaitable[None]] | None = None,
         every: float = 3_600.0,
         beside: Callable[[Worker], Awaitable[None]] | None = None,
+        limits: Limits = _LIMITS,
     ) -> None:
-        self.worker = worker
+        self.worker, self.limits = worker, limits
+        self.bodies = Bodies(limits.unfinished_bytes)
         self._upkeep, self._every, self._beside = upkeep, every, beside
         self.auth = Auth(lambda: worker.keys)
         self.metrics = Metrics(worker)
@@ -172,7 +179,9 @@ class _Endpoint:
         self._service, self._route = service, route
         self._name = f"{route.method} {route.path}"
         self._decoder = None if route.takes is None else msgspec.json.Decoder(route.takes)
-        self._most = SMALL if not route.large else BATCH if route.scope == "public" else LARGE
+        most = SMALL if not route.large else BATCH if route.scope == "public" else LARGE
+        self._most = min(most, service.limits.body_bytes)
+        self._turn = asyncio.Semaphore(_LARGE_AT_ONCE)
         self._anywhere = route.path == "/v1/boards"
         self._headers = _ANY_ORIGIN if route.scope == "public" else {}
 
@@ -182,7 +191,7 @@ class _Endpoint:
         try:
             if not self._service.worker.ready:
                 raise Unavailable("the log is being read")
-            answer = await self._route.run(await self._call(scope, receive))
+            answer = await self._answer(scope, receive)
             content = answer if isinstance(answer, File) else _encode(answer)
         except Refused as refusal:
             code, extra, content = refuse(refusal.code, str(refusal), self._headers)
@@ -201,21 +210,31 @@ class _Endpoint:
             await send({"type": "http.response.body", "body": content})
         self._service.metrics.count(self._name, code, time.perf_counter() - begin)
 
-    async def _call(self, scope: Scope, receive: Receive) -> Call:
+    async def _answer(self, scope: Scope, receive: Receive) -> Any:
         service, route, path = self._service, self._route, scope["path_params"]
         headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
         board = path.get("board", "")
         part = path.get("item", "") or path.get("client", "") or path.get("number", "")
         if route.scope != "public":
             service.auth.check(headers, route.scope, board or None, some=self._anywhere)
-        body = None if self._decoder is None else await read(receive, headers, self._decoder, self._most)
 
         def may_answer(board: str) -> None:
             service.auth.check(headers, "feedback", board)
 
-        return Call(
-            service.worker, board, part, body, lambda name: service.auth.opens(headers, route.scope, name), may_answer
+        call = Call(
+            service.worker, board, part, None, lambda name: service.auth.opens(headers, route.scope, name), may_answer
         )
+        if self._decoder is None:
+            return await route.run(call)
+        most = self._most
+        if self._most > SMALL and route.scope == "public" and not service.auth.known(headers):
+            most = SMALL
+        body = await service.bodies.receive(receive, headers, most)
+        if isinstance(body, bytes):
+            return await route.run(call._replace(body=decode(body, self._decoder)))
+        with body:
+            async with self._turn:
+                return await route.run(call._replace(body=decode(body.read(), self._decoder)))
 
 
 async def _send_file(send: Send, file: File) -> None:
@@ -243,7 +262,12 @@ async def _preflight(request: Request) -> Response:
 
 
 async def _description(request: Request) -> Response:
-    return Response(_encode(openapi.describe()), media_type="application/json")
+    return Response(_described(), media_type="application/json")
+
+
+@functools.cache
+def _described() -> bytes:
+    return _encode(openapi.describe())
 
 
 async def _unknown(request: Request, failure: Exception) -> Response:

@@ -77,13 +77,17 @@ class Auth:
         if scope not in scopes and "admin" not in scopes:
             raise Refused(403, f"this API key lacks the scope {scope!r}")
 
-    def opens(self, headers: Mapping[str, str], scope: str, board: str) -> bool:
+    def opens(self, headers: Mapping[str, str], scope: str, board: str | None, some: bool = False) -> bool:
         """Whether a request may do this."""
         try:
-            self.check(headers, scope, board)
+            self.check(headers, scope, board, some)
         except Refused:
             return False
         return True
+
+    def known(self, headers: Mapping[str, str]) -> bool:
+        """Whether a request has a key, whatever for."""
+        return any(self.opens(headers, scope, None, some=True) for scope in ("rank", "feedback"))
 
     def _find(self, keys: Sequence[Key], given: str) -> Key:
         prefix, _, rest = given.partition(".")

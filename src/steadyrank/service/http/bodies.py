@@ -1,8 +1,9 @@
 """Requests from bytes to checked values, and refusals with the value that was wrong."""
 
 import re
+import tempfile
 from collections.abc import Mapping
-from typing import Any, TypeVar
+from typing import Any, BinaryIO, TypeVar
 
 import msgspec
 from starlette.types import Receive
@@ -13,28 +14,102 @@ from ..board.config import RANGES, out_of_range
 T = TypeVar("T")
 # bytes of a body at most; those of a batch of answers come without a key
 SMALL, BATCH, LARGE = 1 << 20, 8 << 20, 32 << 20
+_IN_MEMORY = 32 << 10  # bytes of an unfinished body
+_NO_ROOM = "too many large bodies at once: try again"
 
 _AT = re.compile(r" - at `\$(.*)`$")
 _BEYOND = re.compile(r"Expected `\w+` [<>]=? ")  # a number outside of its range
 _STEP = re.compile(r"\.([^.\[\]]+)|\[(\d+)\]")
 
 
-async def read(receive: Receive, headers: Mapping[str, str], decoder: msgspec.json.Decoder[T], most: int) -> T:
-    """The body in the decoder's schema, whatever its content type is; too much of it is refused before it is read."""
-    said = headers.get("content-length", "")
-    if said.isdigit() and int(said) > most:
-        raise Refused(413, f"the body has {said} bytes, at most {most} are read")
-    parts, size, more = [], 0, True
-    while more:
-        message = await receive()
-        if message["type"] == "http.disconnect":
-            raise Refused(422, "the body was cut off")
-        parts.append(message.get("body", b""))
-        size += len(parts[-1])
-        if size > most:
-            raise Refused(413, f"the body has more than {most} bytes")
-        more = message.get("more_body", False)
-    body = b"".join(parts)
+class Bodies:
+    """Bodies being received. What is longer than some 32 KiB waits on the disk, for as long as there is room.
+
+    A client that sends much and never comes to an end costs no memory, and not more of the disk than `most` bytes for
+    all of them together: beyond that, the one that began first is refused.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most, self._used = most, 0
+        self._held: dict[_Held, None] = {}  # by when they began
+
+    async def receive(self, receive: Receive, headers: Mapping[str, str], most: int) -> "bytes | BinaryIO":
+        """A whole body, or the file that holds it, to be closed; too much is refused before it is read."""
+        said = headers.get("content-length", "")
+        if said.isdigit() and int(said) > most:
+            raise Refused(413, f"the body has {said} bytes, at most {most} are read")
+        parts, size, more = [], 0, True
+        held: _Held | None = None
+        try:
+            while more:
+                message = await receive()
+                if message["type"] == "http.disconnect":
+                    raise Refused(422, "the body was cut off")
+                part, more = message.get("body", b""), message.get("more_body", False)
+                size += len(part)
+                if size > most:
+                    raise Refused(413, f"the body has more than {most} bytes")
+                parts.append(part)
+                if held is not None or size > _IN_MEMORY:
+                    held = held or self._begin()
+                    self._write(held, b"".join(parts))
+                    parts.clear()
+                del message, part  # nothing of it stays in memory until the next one comes
+            if held is None:
+                return b"".join(parts) if len(parts) != 1 else parts[0]
+            file, held.file = held.file, None
+            if file is None:
+                raise Refused(503, _NO_ROOM)
+            file.seek(0)
+            return file
+        finally:
+            if held is not None:
+                self._end(held)
+
+    def _begin(self) -> "_Held":
+        held = _Held(_temporary())
+        self._held[held] = None
+        return held
+
+    def _write(self, held: "_Held", part: bytes) -> None:
+        if held.file is None:
+            raise Refused(503, _NO_ROOM)
+        try:
+            held.file.write(part)
+        except OSError as error:
+            raise Refused(503, f"{_NO_ROOM}: {error.strerror}") from None
+        held.size += len(part)
+        self._used += len(part)
+        while self._used > self._most:
+            self._end(next(iter(self._held)))
+
+    def _end(self, held: "_Held") -> None:
+        """Forget a body that was received, or is not to be."""
+        if held in self._held:
+            del self._held[held]
+            self._used -= held.size
+        if held.file is not None:
+            held.file.close()
+            held.file = None
+
+
+class _Held:
+    """A body on the disk, as far as it is there; without a file it was refused."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self.file: BinaryIO | None = file
+        self.size = 0
+
+
+def _temporary() -> BinaryIO:
+    try:
+        return tempfile.TemporaryFile(buffering=0)
+    except OSError as error:
+        raise Refused(503, f"{_NO_ROOM}: {error.strerror}") from None
+
+
+def decode(body: bytes, decoder: msgspec.json.Decoder[T]) -> T:
+    """A body in the decoder's schema, whatever its content type is; an empty one is an empty object."""
     try:
         return decoder.decode(body or b"{}")
     except msgspec.ValidationError as error:

@@ -15,6 +15,9 @@ from .board_routes import check_items
 from .route import AWAY, Call
 
 _MOST_ROWS = 10_000  # of a batch
+_ROWS_IN_FLIGHT = 500  # answers of a batch that wait for a commit
+_ROWS_IN_A_TURN = 20  # answers of a batch between other requests: some milliseconds
+_MESSAGES = 10  # refusals of a batch that say why
 _ROWS_AT_ONCE = 1_000  # past clicks of an event: applying one must not take long
 
 
@@ -48,7 +51,7 @@ async def feedback(call: Call) -> schemas.FeedbackOut:
 
 
 async def feedback_batch(call: Call) -> schemas.BatchOut:
-    """Answer many impressions, of any boards; an outcome for each."""
+    """Answer many impressions, of any boards; a code for each, and the first few messages."""
     rows: list[schemas.BatchRow] = call.body.feedback
     if len(rows) > _MOST_ROWS:
         raise Refused(422, f"a batch has at most {_MOST_ROWS} answers, not {len(rows)}")
@@ -61,7 +64,26 @@ async def feedback_batch(call: Call) -> schemas.BatchOut:
         except Unavailable:
             return schemas.BatchRowOut(code=503, message=AWAY)
 
-    return schemas.BatchOut(feedback=list(await asyncio.gather(*map(one, rows))))
+    done: list[schemas.BatchRowOut] = []
+    for start in range(0, len(rows), _ROWS_IN_FLIGHT):
+        tasks = []
+        for row in rows[start : start + _ROWS_IN_FLIGHT]:
+            tasks.append(asyncio.ensure_future(one(row)))
+            if len(tasks) % _ROWS_IN_A_TURN == 0:
+                await asyncio.sleep(0)  # these begin, and other requests have their turn
+        done += await asyncio.gather(*tasks)
+    return _summed(done)
+
+
+def _summed(rows: list[schemas.BatchRowOut]) -> schemas.BatchOut:
+    """Refusals as numbers, with the messages of the first few: not an echo of what was sent."""
+    refused: dict[str, int] = {}
+    for row in rows:
+        if row.code != 200:
+            refused[str(row.code)] = refused.get(str(row.code), 0) + 1
+            if sum(refused.values()) > _MESSAGES:
+                row.message = msgspec.UNSET
+    return schemas.BatchOut(feedback=rows, refused=refused)
 
 
 async def history(call: Call) -> schemas.HistoryOut:

@@ -121,17 +121,18 @@ class FeedbackOut(Schema):
 
 
 class BatchRowOut(Schema):
-    """An outcome, or why there is none."""
+    """An outcome, or the code of a refusal; the first few of these say why."""
 
     code: int
     outcome: str | None = None
-    message: str | None = None
+    message: str | UnsetType = UNSET
 
 
 class BatchOut(Schema):
-    """One for each row, in order."""
+    """One for each row, in order, and how many were refused with which code."""
 
     feedback: list[BatchRowOut]
+    refused: dict[str, int]
 
 
 class PastIn(AnswerIn, kw_only=True):

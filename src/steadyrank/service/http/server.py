@@ -9,6 +9,7 @@ import os
 import signal
 import socket
 import sys
+import time
 from collections.abc import Awaitable, Callable, Iterator
 
 import uvicorn
@@ -18,8 +19,12 @@ from ..worker.worker import Worker
 from . import logs
 from .app import Service
 from .auth import loopback
+from .connections import Connections, allow_files
+from .limits import Limits
 
 log = logging.getLogger("steadyrank.service")
+_LIMITS = Limits()
+_SWEEP = 3  # ticks of a tenth of a second between looks for connections whose time is over
 
 
 def serve(
@@ -29,6 +34,7 @@ def serve(
     keep_days: float,
     keep_events: int,
     beside: Callable[[str, Worker], Awaitable[None]] | None = None,
+    limits: Limits = _LIMITS,
 ) -> None:
     """Serve a store's boards until interrupted or told to end; refuses to listen to others without API keys.
 
@@ -54,23 +60,37 @@ def serve(
     sys.setswitchinterval(0.001)  # seconds; the thread that writes the log should not wait long for its turn
     gc.set_threshold(10_000, 20, 20)  # requests leave few cycles behind
     company = None if beside is None else functools.partial(beside, here)
-    service = Service(Worker(url), functools.partial(_compact, url, keep_days, keep_events), beside=company)
+    limits = allow_files(limits)
+    upkeep = functools.partial(_compact, url, keep_days, keep_events)
+    service = Service(Worker(url), upkeep, beside=company, limits=limits)
+    connections = Connections(limits)
     config = uvicorn.Config(
         service.app(),
+        http=connections.protocol,  # type: ignore[arg-type]  # uvicorn only calls it
+        ws="none",
         log_config=None,
         access_log=False,
         server_header=False,
         proxy_headers=False,
         timeout_keep_alive=75,  # seconds; longer than proxies keep a connection: none is closed under a request
         timeout_graceful_shutdown=10,
-        limit_concurrency=10_000,
         backlog=2_048,
     )
-    _Server(config).run(bound)
+    _Server(config, connections).run(bound)
 
 
 class _Server(uvicorn.Server):
-    """Ends with code 0 when it is told to end, and has ended in good order."""
+    """Ends connections whose time is over; ends with code 0 when it is told to end, and has ended in good order."""
+
+    def __init__(self, config: uvicorn.Config, connections: Connections) -> None:
+        super().__init__(config)
+        self._connections = connections
+
+    async def on_tick(self, counter: int) -> bool:
+        """Called every tenth of a second."""
+        if counter % _SWEEP == 0:
+            self._connections.sweep(time.monotonic())
+        return await super().on_tick(counter)
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:

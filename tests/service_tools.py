@@ -152,14 +152,18 @@ class Server:
         while cls.running:
             cls.running.pop().kill()
 
-    def __init__(self, url, log, port=None, options=()):
+    def __init__(self, url, log, port=None, options=(), within=""):
+        """`within`: what a shell does before it becomes the server."""
         self.url, self.log, self.port, self.options = url, pathlib.Path(log), port or free_port(), options
+        self.within = within
         self.address = f"http://127.0.0.1:{self.port}"
         self.clients = []
         self.start()
 
     def start(self):
         command = [sys.executable, "-m", "steadyrank.cli", "serve", "--port", str(self.port), *self.options]
+        if self.within:
+            command = ["sh", "-c", f'{self.within} && exec "$@"', "sh", *command]
         with open(self.log, "a") as log:
             env = os.environ | {"STEADYRANK_STORE": self.url}
             self.process = subprocess.Popen(command, stderr=log, stdout=log, env=env)

@@ -3,11 +3,15 @@
 import concurrent.futures
 import contextlib
 import io
+import json
 import os
 import pathlib
 import resource
+import subprocess
 import threading
 import time
+import urllib.error
+import urllib.request
 from unittest import mock
 
 import numpy as np
@@ -196,6 +200,40 @@ def test_a_full_disk_refuses_and_recovers(tmp_path):
     assert client.board("b")["answers"] == 20
     assert server.stop() == 0
     assert replayed(url)
+
+
+def readiness(server):
+    """Code and message of /readyz, None before anybody listens."""
+    try:
+        with urllib.request.urlopen(f"{server.address}/readyz", timeout=5) as answer:
+            return answer.status, ""
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code, json.load(error)["message"]
+    except OSError:
+        return None
+
+
+@pytest.mark.parametrize("fault", ["full", "read-only"])
+def test_a_disk_that_cannot_be_written_is_told_of_before_anything_is_to_be_written(tmp_path, fault):
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    url = f"sqlite:///{folder}/store.db"
+    server = Server(url, tmp_path / "log").wait()
+    server.client().put_board("b", items=ITEMS, length=4)
+    assert server.stop() == 0
+    # as from inside a full disk; and a disk of its own for this process, mounted read-only
+    mount = f"mount --bind {folder} {folder} && mount -o remount,ro,bind {folder}"
+    within = {"full": "ulimit -S -f 8", "read-only": f"""exec unshare -m sh -c '{mount} && exec "$0" "$@"' "$@" """}
+    if fault == "read-only" and subprocess.run(["unshare", "-m", "true"], capture_output=True).returncode:
+        pytest.skip("this user may not mount a disk read-only")
+    server = Server(url, tmp_path / "log", within=within[fault])
+    why = "the store is away, or its disk is full or read-only: the server's log says why"
+    wait_until(lambda: readiness(server) == (503, why))
+    if fault == "full":
+        resource.prlimit(server.process.pid, resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+        server.wait()
+        assert server.client().rank("b").items
 
 
 def test_workers_on_one_database_agree(database, tmp_path):

@@ -18,7 +18,7 @@ from starlette.routing import Route as Path
 from starlette.types import Receive, Scope, Send
 
 from ...refusals import Refused
-from ..storage import Unavailable
+from ..storage import Unavailable, Unwritable
 from ..worker.worker import Worker
 from . import openapi, pages
 from .auth import Auth
@@ -36,6 +36,7 @@ _PART = 1 << 18  # bytes of a file sent at a time
 _LARGE_AT_ONCE = 2  # requests of a route with a body so long that it waited on the disk
 _encode = msgspec.json.Encoder().encode
 _ANY_ORIGIN = {"access-control-allow-origin": "*"}  # an impression id proves itself; no cookie and no key is read
+_NOT_WRITABLE = "the store is away, or its disk is full or read-only: the server's log says why"
 _PREFLIGHT = _ANY_ORIGIN | {
     "access-control-allow-methods": "POST",
     "access-control-allow-headers": "content-type, authorization",
@@ -73,6 +74,7 @@ class Service:
         self.worker, self.limits = worker, limits
         self.bodies = Bodies(limits.unfinished_bytes)
         self._upkeep, self._every, self._beside = upkeep, every, beside
+        self._not_started = ""  # why, once it is known
         self.auth = Auth(lambda: worker.keys)
         self.metrics = Metrics(worker)
 
@@ -117,6 +119,8 @@ class Service:
                 await self.worker.start()
             except Exception as failure:
                 known = isinstance(failure, Unavailable)
+                disk = isinstance(failure, Unwritable)
+                self._not_started = _NOT_WRITABLE if disk else "the store is away: the server's log says why"
                 why = {"fields": {"why": f"{type(failure).__name__}: {failure}"}}
                 log.error("not started yet", extra=why, exc_info=None if known else failure)
                 await asyncio.sleep(1.0)
@@ -139,9 +143,9 @@ class Service:
 
     async def _ready(self, request: Request) -> Response:
         if not self.worker.ready:
-            return error(503, "the log is being read")
+            return error(503, self._not_started or "the log is being read")
         if not self.worker.log_writer.available:
-            return error(503, "the store is away")
+            return error(503, _NOT_WRITABLE)
         return Response("ready\n", media_type="text/plain")
 
     async def _metrics(self, request: Request) -> Response:

@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable, Iterator
 
 import uvicorn
 
-from ..storage import Unavailable, open_store
+from ..storage import Unavailable, Unwritable, open_store
 from ..worker.worker import Worker
 from . import logs
 from .app import Service
@@ -46,7 +46,8 @@ def serve(
         keys = [key for key in store.api_keys() if key.revoked is None]
         store.close()
     except Unavailable as error:
-        if url.startswith("sqlite") or not loopback(address):
+        passing = isinstance(error, Unwritable) or not url.startswith("sqlite")
+        if not passing or not loopback(address):
             raise ValueError(f"the store cannot be opened: {error}") from error
         keys = []
     if not loopback(address) and not keys:

@@ -1,13 +1,14 @@
 """One way to talk to SQLite and to PostgreSQL."""
 
 import contextlib
+import errno
 import os
 import pathlib
 import sqlite3
 from collections.abc import Iterator, Sequence
 from typing import Any, Protocol, TypeVar
 
-from .store import Unavailable
+from .store import Unavailable, Unwritable
 
 Row = tuple[Any, ...]
 Value = TypeVar("Value")
@@ -55,14 +56,14 @@ class Sqlite:
             self._db.execute("PRAGMA secure_delete = ON")  # what is forgotten is overwritten, too
             self._db.execute("PRAGMA journal_size_limit = 67108864")
         except (sqlite3.Error, OSError) as error:
-            raise Unavailable(f"sqlite store {path}: {error}") from error
+            raise _failure(error, f"sqlite store {path}: {error}", pathlib.Path(path).exists()) from error
 
     def read(self, query: str, *parameters: Any) -> list[Row]:
         """Rows."""
         try:
             return self._db.execute(query, parameters).fetchall()
         except sqlite3.Error as error:
-            raise Unavailable(str(error)) from error
+            raise _failure(error, str(error)) from error
 
     write = read
 
@@ -96,6 +97,20 @@ class Sqlite:
     def close(self) -> None:
         """End the connection."""
         self._db.close()
+
+
+def _failure(error: Exception, words: str, there: bool = False) -> Unavailable:
+    """What an error of SQLite means: extended codes have the kind in their lowest byte.
+
+    A file that is `there` and cannot be opened is on a disk where nothing can be written beside it.
+    """
+    disk = [sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_READONLY]
+    disk += [sqlite3.SQLITE_CANTOPEN] if there else []
+    if isinstance(error, sqlite3.Error):
+        on_disk = getattr(error, "sqlite_errorcode", 0) & 0xFF in disk
+    else:
+        on_disk = isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EROFS, errno.EIO, errno.EDQUOT)
+    return Unwritable(words) if on_disk else Unavailable(words)
 
 
 class Postgres:

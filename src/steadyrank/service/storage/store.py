@@ -9,6 +9,10 @@ class Unavailable(Exception):
     """The store cannot be reached or cannot write now. Nothing that was acknowledged is lost; try again later."""
 
 
+class Unwritable(Unavailable):
+    """The store's disk is full or read-only, or failed."""
+
+
 class LogEntry(NamedTuple):
     """A row of the log."""
 
@@ -53,6 +57,9 @@ class Store(Protocol):
 
     def close(self) -> None:
         """End the connection."""
+
+    def try_writing(self) -> None:
+        """See whether something can be written; nothing changes."""
 
     def head(self) -> int:
         """The number of the latest event."""

@@ -86,7 +86,7 @@ class LogWriter:
         self.commits = 0
         self._reader = reader
         self._clock = clock
-        self._working = True
+        self._working: bool | None = None  # not known yet
         self._beat = time.monotonic()
         self._queue: collections.deque[Pending] = collections.deque()
         self._own: collections.deque[list[Line]] = collections.deque()  # written, not handed over yet
@@ -101,7 +101,7 @@ class LogWriter:
     @property
     def available(self) -> bool:
         """Whether the store answers."""
-        return self._working and self._thread.is_alive() and time.monotonic() - self._beat < PATIENCE
+        return bool(self._working) and self._thread.is_alive() and time.monotonic() - self._beat < PATIENCE
 
     @property
     def behind(self) -> int:
@@ -158,7 +158,7 @@ class LogWriter:
             if self._queue:
                 self._wake.set()
             try:
-                store = store or open_store(self.url)
+                store = store or self._open()
                 if batch:
                     first, clients = store.append([x.entry() for x in batch], self._clock())
                     self.commits += 1
@@ -177,6 +177,16 @@ class LogWriter:
                 break
         if store is not None:
             store.close()
+
+    def _open(self) -> Store:
+        """A connection through which something can be written: that it can be read says nothing of a full disk."""
+        store = open_store(self.url)
+        try:
+            store.try_writing()
+        except BaseException:
+            store.close()
+            raise
+        return store
 
     def _hand_over(self, store: Store) -> None:
         """Deliver the log up to its head, as of now; own events need not be read."""
@@ -211,7 +221,7 @@ class LogWriter:
         created = {line.board: line.event for line in lines if isinstance(line.event, Created)}
         names = store.boards() if created else {}
         made = {n: self._reader.begin(n, *names[n], event) for n, event in created.items() if n in names}
-        if not self._working:
+        if self._working is False:
             log.info("store back", extra={"fields": {"behind": self.behind}})
         self._working, self.seen = True, upto
         if lines:
@@ -231,7 +241,7 @@ class LogWriter:
         self._wake.set()  # it may have written events
 
     def _away(self, store: Store | None, batch: Sequence[Pending], chores: Sequence[Chore], error: Exception) -> None:
-        if self._working:
+        if self._working is not False:
             log.error("store away", extra={"fields": {"why": f"{type(error).__name__}: {error}"}})
         self._working = False
         why = Unavailable("the store is away")

@@ -16,6 +16,7 @@ from ..users.cascade import Cascade
 from .board.config import Config
 from .storage import Unavailable, open_store
 from .worker import rank_and_answer
+from .worker.impression_ids import open_sealed
 from .worker.worker import Worker
 
 log = logging.getLogger("steadyrank.service")
@@ -172,6 +173,7 @@ async def _visit(worker: Worker, crowd: Crowd, bot: bool) -> None:
         delay, clicked = crowd.delay(), crowd.click(items, bot)
         if math.isfinite(delay):
             await asyncio.sleep(delay)
-            await rank_and_answer.answer(worker, session, impression, Given(item=clicked))
+            shown = open_sealed(impression, session.signer)
+            await rank_and_answer.answer(worker, session, shown, Given(item=clicked))
     except (Refused, Unavailable) as error:  # somebody who plays with the board may delete it
         log.debug("a simulated user was refused", extra={"fields": {"why": str(error)}})

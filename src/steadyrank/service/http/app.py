@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 from starlette.applications import Starlette
+from starlette.convertors import Convertor, register_url_convertor
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
@@ -26,7 +27,7 @@ from .bodies import BATCH, LARGE, SMALL, Bodies, decode
 from .limits import Limits
 from .metrics import Metrics
 from .openapi import FILE_TYPE
-from .route import AWAY, Call, File, Route
+from .route import AWAY, Call, File, Parts, Route
 from .routes import ROUTES
 from .schemas import ErrorOut
 
@@ -42,6 +43,23 @@ _PREFLIGHT = _ANY_ORIGIN | {
     "access-control-allow-headers": "content-type, authorization",
     "access-control-max-age": "86400",
 }
+
+
+class _Name(Convertor[str]):
+    """A name with any signs, slashes and ends of lines among them, as the rest of a path."""
+
+    regex = r"[\s\S]*"
+
+    def convert(self, value: str) -> str:
+        """As it is."""
+        return value
+
+    def to_string(self, value: str) -> str:
+        """As it is."""
+        return value
+
+
+register_url_convertor("name", _Name())
 
 
 def refuse(code: int, message: str, headers: Mapping[str, str]) -> tuple[int, dict[str, str], bytes]:
@@ -82,7 +100,7 @@ class Service:
         """An ASGI application; the worker starts with it and reads its log in the background."""
         paths = [
             Path(
-                route.path.replace("{item}", "{item:path}").replace("{client}", "{client:path}"),
+                route.path.replace("{item}", "{item:name}").replace("{client}", "{client:name}"),
                 _Endpoint(self, route),
                 methods=[route.method],
             )
@@ -196,7 +214,7 @@ class _Endpoint:
             if not self._service.worker.ready:
                 raise Unavailable("the log is being read")
             answer = await self._answer(scope, receive)
-            content = answer if isinstance(answer, File) else _encode(answer)
+            content = answer if isinstance(answer, File | Parts) else _encode(answer)
         except Refused as refusal:
             code, extra, content = refuse(refusal.code, str(refusal), self._headers)
         except Unavailable as away:
@@ -208,10 +226,14 @@ class _Endpoint:
         if isinstance(content, File):
             await _send_file(send, content)
         else:
-            headers = [(b"content-type", b"application/json"), (b"content-length", str(len(content)).encode())]
+            parts = content.content if isinstance(content, Parts) else [content]
+            size = sum(map(len, parts))
+            headers = [(b"content-type", b"application/json"), (b"content-length", str(size).encode())]
             headers += [(name.encode(), value.encode()) for name, value in extra.items()]
             await send({"type": "http.response.start", "status": code, "headers": headers})
-            await send({"type": "http.response.body", "body": content})
+            for part in parts[:-1]:
+                await send({"type": "http.response.body", "body": part, "more_body": True})
+            await send({"type": "http.response.body", "body": parts[-1]})
         self._service.metrics.count(self._name, code, time.perf_counter() - begin)
 
     async def _answer(self, scope: Scope, receive: Receive) -> Any:
@@ -225,9 +247,14 @@ class _Endpoint:
         def may_answer(board: str) -> None:
             service.auth.check(headers, "feedback", board)
 
-        call = Call(
-            service.worker, board, part, None, lambda name: service.auth.opens(headers, route.scope, name), may_answer
-        )
+        def visible(board: str) -> bool:
+            scopes = ("rank", "feedback") if route.scope == "public" else (route.scope,)
+            return any(service.auth.opens(headers, scope, board) for scope in scopes)
+
+        worker = service.worker
+        if board not in worker.boards and board and route.method != "PUT" and route.scope != "public":
+            await worker.look()  # it may have been made at another worker a moment ago
+        call = Call(worker, board, part, None, visible, may_answer)
         if self._decoder is None:
             return await route.run(call)
         most = self._most

@@ -1,6 +1,4 @@
-"""Routes for who runs a board: its settings, its items, what is known of it, and its clients."""
-
-from dataclasses import asdict
+"""Routes for who runs a board: its settings, its items and its clients."""
 
 import msgspec
 
@@ -89,39 +87,6 @@ async def retire_item(call: Call) -> schemas.BoardOut:
         raise Refused(404, f"no item {call.part!r:.80}")
     await call.worker.write(session, events.Retired(call.part))
     return describe(session)
-
-
-async def state(call: Call) -> schemas.StateOut:
-    """Items with their click rates and estimates, and the learner's own view."""
-    session = call.worker.find(call.board)
-    view = session.board.learner_state.view()
-    items = [
-        schemas.ItemOut(
-            item=s.item, active=s.active, looks=s.looks, clicks=s.clicks, rate=s.rate, estimate=s.estimate
-        )
-        for s in session.board.learner_state.standings(view)
-    ]
-    shown = None
-    if view is not None:
-        regimes = [
-            schemas.RegimeOut(
-                number=r.number, start=r.start, rounds=r.rounds, estimates=r.estimate[: len(items)].tolist()
-            )
-            for r in view.regimes
-        ]
-        changes = [schemas.ChangeOut(**asdict(change)) for change in view.changes]
-        shown = schemas.ViewOut(
-            current=view.current,
-            trusted=view.trusted,
-            rounds=view.rounds,
-            rejected=view.rejected,
-            corrupted=view.corrupted,
-            n_changes=view.n_changes,
-            inverted=view.inverted,
-            regimes=regimes,
-            changes=changes,
-        )
-    return schemas.StateOut(board=describe(session), items=items, view=shown, event=session.applied)
 
 
 async def forget_client(call: Call) -> schemas.ForgottenOut:

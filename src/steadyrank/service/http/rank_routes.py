@@ -9,7 +9,7 @@ from ...refusals import Refused
 from ..board import events
 from ..storage import Unavailable
 from ..worker import rank_and_answer
-from ..worker.board_session import BoardSession
+from ..worker.impression_ids import FORGED, open_sealed
 from . import schemas
 from .board_routes import check_items
 from .route import AWAY, Call
@@ -39,15 +39,38 @@ def _said(answer: schemas.AnswerIn) -> answers.Given:
     return answers.given(answers.OVER_HTTP, clicked=clicked, clicks=answer.clicks, examined=answer.examined)
 
 
-async def _answer(call: Call, session: BoardSession, body: schemas.FeedbackIn) -> str:
+async def _answer(call: Call, name: str, body: schemas.FeedbackIn) -> str:
+    """The outcome of an answer.
+
+    An id that no board recognizes may be of one that was made, or made anew, at another worker a moment ago: so the
+    store is looked at before it is refused. To who has no key a board that is not there is like one that did not sign
+    the id, in words and in time.
+    """
+    try:
+        return await _answer_known(call, name, body)
+    except Refused as refusal:
+        if refusal.code not in (403, 404):
+            raise
+    await call.worker.look()
+    try:
+        return await _answer_known(call, name, body)
+    except Refused as refusal:
+        if refusal.code == 404 and not call.visible(name):
+            raise Refused(403, FORGED) from None
+        raise
+
+
+async def _answer_known(call: Call, name: str, body: schemas.FeedbackIn) -> str:
+    session = call.worker.find(name)
+    shown = open_sealed(body.impression, session.signer)
     if not session.board.config.public_feedback:
         call.may_answer(session.name)
-    return await rank_and_answer.answer(call.worker, session, body.impression, _said(body))
+    return await rank_and_answer.answer(call.worker, session, shown, _said(body))
 
 
 async def feedback(call: Call) -> schemas.FeedbackOut:
     """Answer an impression: once; the same answer again is a duplicate, another one is refused."""
-    return schemas.FeedbackOut(outcome=await _answer(call, call.worker.find(call.board), call.body))
+    return schemas.FeedbackOut(outcome=await _answer(call, call.board, call.body))
 
 
 async def feedback_batch(call: Call) -> schemas.BatchOut:
@@ -58,7 +81,7 @@ async def feedback_batch(call: Call) -> schemas.BatchOut:
 
     async def one(row: schemas.BatchRow) -> schemas.BatchRowOut:
         try:
-            return schemas.BatchRowOut(code=200, outcome=await _answer(call, call.worker.find(row.board), row))
+            return schemas.BatchRowOut(code=200, outcome=await _answer(call, row.board, row))
         except Refused as error:
             return schemas.BatchRowOut(code=error.code, message=str(error))
         except Unavailable:

@@ -41,6 +41,12 @@ def describe(session: BoardSession) -> schemas.BoardOut:
     return schemas.BoardOut(board=session.name, **session.board.summary())
 
 
+class Parts(NamedTuple):
+    """An answer that was encoded a part at a time, since all of it at once would keep others waiting."""
+
+    content: list[bytes]
+
+
 class File(NamedTuple):
     """An answer that is a file: read from its beginning, and closed."""
 

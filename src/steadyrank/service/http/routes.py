@@ -8,7 +8,6 @@ from .board_routes import (
     list_boards,
     put_board,
     retire_item,
-    state,
 )
 from .rank_routes import feedback, feedback_batch, history, rank
 from .route import Route
@@ -29,6 +28,7 @@ from .schemas import (
     RankOut,
     StateOut,
 )
+from .state_route import state
 from .watch_routes import export, label, labels, unlabel, watch
 from .watch_schemas import LabelIn, LabelOut, LabelsOut, WatchOut
 

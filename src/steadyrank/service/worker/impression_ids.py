@@ -13,6 +13,7 @@ _HEAD = struct.Struct("<BQQQIdQHB")
 _NOTE = struct.Struct("<Hd")
 _SEAL = 16  # bytes of HMAC-SHA256: 128 bits
 _VERSION = 1
+FORGED = "the impression id is not one of this board"
 _URL, _PLAIN = bytes.maketrans(b"+/", b"-_"), bytes.maketrans(b"-_", b"+/")
 
 
@@ -73,10 +74,10 @@ def open_sealed(text: str, signer: Signer) -> ImpressionId:
         padded = text.encode("ascii").translate(_PLAIN, b"+/=") + b"=" * (-len(text) % 4)
         raw = binascii.a2b_base64(padded, strict_mode=True)
     except (binascii.Error, ValueError):
-        raise Refused(403, "the impression id is not one of this board") from None
+        raise Refused(403, FORGED) from None
     body, mark = raw[:-_SEAL], raw[-_SEAL:]
     if len(raw) <= _SEAL or not hmac.compare_digest(signer.sign(body)[:_SEAL], mark):
-        raise Refused(403, "the impression id is not one of this board")
+        raise Refused(403, FORGED)
     version, key_, round_, base, generation, expires, client, size, notes = _HEAD.unpack_from(body)
     if version != _VERSION:
         raise Refused(410, f"the impression id has format {version}, this server knows {_VERSION}")

@@ -11,7 +11,7 @@ from ..board import events
 from ..board.board import NOT_OURS
 from ..storage import Sender, Unavailable
 from .board_session import BoardSession
-from .impression_ids import ImpressionId, open_sealed, seal
+from .impression_ids import ImpressionId, seal
 from .log_writer import MOST_BEHIND
 from .worker import Worker
 
@@ -26,24 +26,24 @@ def rank(
     size = board.learner_state.length if length is None else length
     if not 1 <= size <= board.learner_state.length:
         raise Refused(422, f"length must be from 1 to {board.learner_state.length}, not {length!r}")
-    session.round = max(session.round, board.impressions.rounds) + 1
+    round_ = max(session.round, board.impressions.rounds) + 1
     hashed = 0 if client is None else session.hash_client(client)
-    visit = Visit(session.round, session.client_number(hashed))
+    visit = Visit(round_, session.client_number(hashed))
     ranking, note = board.learner_state.rank(visit, candidates, size, worker.chance)
+    session.round = round_  # nothing is refused from here on
     key, slots, notes = worker.next_key(), ranking.tolist(), []
     if np.count_nonzero(note):
         notes = [(int(i), float(note[i])) for i in np.flatnonzero(note)]
     base, generation = board.impressions.last, board.generation
-    event = events.ListShown(key, session.round, base, generation, slots, notes, now)
+    event = events.ListShown(key, round_, base, generation, slots, notes, now)
     worker.log_writer.put(session.number, event, sender=Sender(hashed, now) if hashed else None)
     expires = now + board.config.lifetime
-    shown = ImpressionId(key, session.round, base, generation, expires, hashed, slots, notes)
+    shown = ImpressionId(key, round_, base, generation, expires, hashed, slots, notes)
     return seal(shown, session.signer), board.learner_state.items_at(slots), expires
 
 
-async def answer(worker: Worker, session: BoardSession, impression: str, said: Given) -> str:
+async def answer(worker: Worker, session: BoardSession, shown: ImpressionId, said: Given) -> str:
     """Answer an impression; the outcome, once it is on the disk."""
-    shown = open_sealed(impression, session.signer)
     if shown.expires < worker.clock():
         raise Refused(410, "the impression has expired")
     if shown.client:

@@ -18,7 +18,7 @@ from ..board.config import Config
 from ..board.events import AnyEvent
 from ..storage import Key, Sender, Store, Unavailable
 from .board_session import BoardSession, Edge, begin
-from .log_writer import Line, LogWriter
+from .log_writer import POLL, Line, LogWriter
 from .recovery import Kept, fold_again, moved_edges, recover, save, wipe
 
 SNAPSHOT_EVERY = 20_000  # events of a board; every worker takes one at the same event
@@ -52,6 +52,7 @@ class Worker:
         self._key = int(self.chance.integers(1, 2**63))
         self._tasks: set[asyncio.Task[Any]] = set()
         self._seen: list[tuple[int, asyncio.Future[None]]] = []
+        self._next_look: asyncio.Task[Unavailable | None] | None = None
 
     begin = staticmethod(begin)  # called by the log writer's thread, since a learner may have to be compiled
 
@@ -139,6 +140,24 @@ class Worker:
                 await asyncio.wait_for(future, 20.0)
             except TimeoutError:
                 raise Unavailable("the log cannot be read") from None
+
+    async def look(self) -> None:
+        """Apply what any worker wrote until now. Who asks within a moment shares one look: without a key it costs
+        the store little, however many ask."""
+        if self._next_look is None:
+            self._next_look = self._spawn(self._look())
+        failure = await asyncio.shield(self._next_look)
+        if failure is not None:
+            raise failure
+
+    async def _look(self) -> Unavailable | None:
+        await asyncio.sleep(POLL)
+        self._next_look = None  # who comes from here on is too late for this one
+        try:
+            await self.catch_up()
+        except Unavailable as error:
+            return error
+        return None
 
     def _take_up(self, session: BoardSession) -> None:
         self.boards[session.name] = self.numbers[session.number] = session

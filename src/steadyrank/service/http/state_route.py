@@ -1,0 +1,88 @@
+"""What is known of a board, encoded a part at a time: with 100,000 items it is ten megabytes."""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import asdict
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from ...contract import Floats
+from ...live.learner_state import LearnerState
+from ...views import View
+from . import schemas
+from .route import Call, Parts, describe
+
+_AT_ONCE = 500  # items encoded between other requests: some milliseconds
+_encode = msgspec.json.Encoder().encode
+
+
+async def state(call: Call) -> Parts:
+    """Items with their click rates and estimates, and the learner's own view."""
+    session = call.worker.find(call.board)
+    learner_state, view = session.board.learner_state, session.board.learner_state.view()
+    event, board, size = session.applied, describe(session), len(learner_state.names)
+    items = _items(learner_state, view)  # as of this moment, whatever happens between the parts
+    regimes = [] if view is None else [regime.estimate[:size].copy() for regime in view.regimes]
+    parts = [b'{"board":', _encode(board), b',"items":', *await _in_slices(size, items), b',"view":']
+    parts += [b"null"] if view is None else await _view(view, regimes)
+    return Parts([*parts, b',"event":', _encode(event), b"}"])
+
+
+def _items(state: LearnerState, view: View | None) -> Callable[[int, int], list[schemas.ItemOut]]:
+    """What gives the items of some slots, as they stand now."""
+    size = len(state.names)
+    names, active = state.names[:size], state.active[:size].copy()
+    looks, clicks = state.looks[:size].copy(), state.clicks[:size].copy()
+    estimates = None if view is None else view.regime(view.current).estimate[:size].copy()
+
+    def items(start: int, end: int) -> list[schemas.ItemOut]:
+        said = [None] * (end - start) if estimates is None else estimates[start:end].tolist()
+        rates = (clicks[start:end] / np.maximum(looks[start:end], 1)).tolist()
+        columns = active[start:end].tolist(), looks[start:end].tolist(), clicks[start:end].tolist(), rates, said
+        return [
+            schemas.ItemOut(item=name, active=a, looks=b, clicks=c, rate=d, estimate=e)
+            for name, a, b, c, d, e in zip(names[start:end], *columns, strict=True)
+        ]
+
+    return items
+
+
+async def _view(view: View, regimes: list[Floats]) -> list[bytes]:
+    """The view in JSON, with the estimates of each regime."""
+    shown = schemas.ViewOut(
+        current=view.current,
+        trusted=view.trusted,
+        rounds=view.rounds,
+        rejected=view.rejected,
+        corrupted=view.corrupted,
+        n_changes=view.n_changes,
+        inverted=view.inverted,
+        regimes=[],
+        changes=[schemas.ChangeOut(**asdict(change)) for change in view.changes],
+    )
+    begin, end = _encode(shown).split(b'"regimes":[]')  # there is no text in it: this stands there once
+    parts = [begin, b'"regimes":[']
+    for k, (regime, estimates) in enumerate(zip(view.regimes, regimes, strict=True)):
+        empty = schemas.RegimeOut(number=regime.number, start=regime.start, rounds=regime.rounds, estimates=[])
+        parts += [b"," if k else b"", _encode(empty).removesuffix(b"[]}"), *await _numbers(estimates), b"}"]
+    return [*parts, b"]", end]
+
+
+async def _numbers(values: Floats) -> list[bytes]:
+    def some(start: int, end: int) -> list[float]:
+        found: list[float] = values[start:end].tolist()
+        return found
+
+    return await _in_slices(values.size, some)
+
+
+async def _in_slices(size: int, values: Callable[[int, int], list[Any]]) -> list[bytes]:
+    """A list in JSON, encoded a part at a time with other requests in between."""
+    parts = [b"["]
+    for start in range(0, size, _AT_ONCE):
+        encoded = _encode(values(start, min(start + _AT_ONCE, size)))
+        parts.append((b"," if start else b"") + encoded[1:-1])
+        await asyncio.sleep(0)
+    return [*parts, b"]"]

@@ -7,11 +7,14 @@ import pathlib
 
 import pytest
 
-from service_tools import replayed, serving, sql
+from service_tools import Server, replayed, serving, sql, wait_until
 from steadyrank.contract import ANYONE
 from steadyrank.service.board import events
+from steadyrank.service.board.board import Board
+from steadyrank.service.board.config import Config
 from steadyrank.service.storage import NewEntry, Sender, open_store
 from steadyrank.service.worker import impression_ids
+from steadyrank.service.worker.board_session import BoardSession
 from steadyrank.service.worker.transfer import bring_in, compact, export
 
 
@@ -172,6 +175,64 @@ async def test_clients_are_forgotten_after_some_days(url, monkeypatch):
         assert logged(url)[-2:] == [5, 1]
         digest = local.digest()
     assert replayed(url) == digest
+
+
+async def test_clients_leave_with_the_last_of_their_events(url):
+    async with serving(url) as local:
+        await local.board(settle=0, client_days=900)
+        await local.rank(client="ann")
+        await local.quiet()
+        local.clocks.pass_time(100)
+        for name in ("bob", "cid", "bob"):
+            await local.answer(await local.rank(client=name), clicked=None)
+        await local.quiet()
+        assert len(sql(url, "SELECT * FROM clients")) == 3
+        digest = local.digest()
+    with contextlib.closing(open_store(url)) as store:
+        assert compact(store, 0.0, 6) == {"b": 2}
+        assert sql(url, "SELECT number FROM clients ORDER BY number") == [(1,), (2,)]
+        assert [event.clients for event in written(url) if isinstance(event, events.Forgotten)] == [[0]]
+        compact(store, 0.0, 7)
+    assert len([event for event in written(url) if isinstance(event, events.Forgotten)]) == 1
+    async with serving(url, local.clocks, seed=1) as local:
+        assert local.digest() != digest  # by the event that says who was forgotten
+        await local.rank(client="ann")
+        await local.quiet()
+        assert logged(url)[-1] == 3
+
+
+@pytest.mark.parametrize("name", ["a\nb", "a\r", "\x00", "a\x7f", "\x85", ".", "..", "", "x" * 201])
+async def test_names_that_could_not_be_deleted_again_are_refused(url, name):
+    async with serving(url) as local:
+        await local.board(settle=0)
+        refusal = await local.ask("POST", "boards/b/rank", {"client": name}, 422)
+        assert "no control characters" in refusal["message"]
+
+
+def test_a_client_with_any_name_that_was_ever_stored_is_deleted(url, tmp_path):
+    """Earlier versions took names with ends of lines."""
+    names = ["plain", "a/b", "ünï \u2028 漢字", "%2e", "a?b#c", " ", "'; --", "x" * 200]
+    server = Server(url, tmp_path / "log").wait()
+    client = server.client()
+    client.put_board("b", items=["x", "y"], length=2)
+    for name in names:
+        client.rank("b", client=name)
+    for name in names:
+        wait_until(lambda name=name: client.forget_client("b", name) == 1)
+    assert server.stop() == 0
+    old = ["a\nb", "\n", "a\r\nx: y", "\x00", "tail\n"]
+    with contextlib.closing(open_store(url)) as store:
+        ((number, (_, secret)),) = store.boards().items()
+        session = BoardSession(number, "b", secret, Board(Config(length=2), ["x", "y"]))
+        rows = [
+            NewEntry(number, events.encode(events.Settled(0)), Sender(session.hash_client(name), 9e9)) for name in old
+        ]
+        store.append(rows, 9e9)
+    server.start()
+    client = server.wait().client()
+    assert [client.forget_client("b", name) for name in old] == [1] * len(old)
+    assert sql(url, "SELECT * FROM clients") == []
+    assert server.stop() == 0
 
 
 def written(url):

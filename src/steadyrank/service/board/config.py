@@ -35,7 +35,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     most_open: MostOpen = 100_000
     public_feedback: bool = True  # a signed impression id is enough to answer it
     client_minute: ClientMinute = 60  # answers of one client and minute
-    client_days: ClientDays = 30.0  # after which it is no longer known which number a client has
+    client_days: ClientDays = 1.0  # after which it is no longer known which number a client has
 
     def learning(self) -> bytes:
         """What decides how the log is learnt from: a change of it folds the log again. 1 and 1.0 differ."""

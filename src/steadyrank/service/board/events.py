@@ -152,6 +152,11 @@ def of_client(event: AnyEvent, number: int) -> AnyEvent:
     return msgspec.structs.replace(event, client=number)
 
 
+def forgotten(numbers: list[int]) -> bytes:
+    """The event that says that these numbers of clients mean nobody, as it is stored."""
+    return encode(Forgotten(numbers))
+
+
 def reconfigures(body: bytes) -> bool:
     """Whether an event, as it is stored, may change how the events before it are learnt from."""
     return body.startswith(_RECONFIGURING, 1)  # after the byte that begins the list of fields

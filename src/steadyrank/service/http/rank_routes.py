@@ -1,6 +1,7 @@
 """Routes that are asked all the time: a list, its answer, and past clicks."""
 
 import asyncio
+import re
 
 import msgspec
 
@@ -17,6 +18,7 @@ from .route import AWAY, Call
 _MOST_ROWS = 10_000  # of a batch
 _ROWS_IN_FLIGHT = 500  # answers of a batch that wait for a commit
 _ROWS_IN_A_TURN = 20  # answers of a batch between other requests: some milliseconds
+_CLIENT = re.compile(r"[^\x00-\x1f\x7f-\x9f]{1,200}")  # what can be stored can be written down, and deleted
 _MESSAGES = 10  # refusals of a batch that say why
 _ROWS_AT_ONCE = 1_000  # past clicks of an event: applying one must not take long
 
@@ -24,8 +26,9 @@ _ROWS_AT_ONCE = 1_000  # past clicks of an event: applying one must not take lon
 async def rank(call: Call) -> schemas.RankOut:
     """A list of items, and an id to answer it with."""
     body: schemas.RankIn = call.body
-    if body.client is not None and not 1 <= len(body.client) <= 200:
-        raise Refused(422, f"client must be text of 1 to 200 characters, not {body.client!r:.80}")
+    if body.client is not None and (not _CLIENT.fullmatch(body.client) or body.client in (".", "..")):
+        words = "client must be text of 1 to 200 characters, no control characters among them, no . or .."
+        raise Refused(422, f"{words}, not {body.client!r:.80}")
     if body.candidates is not None and not body.candidates:
         raise Refused(422, "candidates must name at least one item, or be left out")
     impression, items, expires = rank_and_answer.rank(

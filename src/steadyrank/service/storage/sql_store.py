@@ -270,27 +270,41 @@ class SqlStore:
         return int(rows[0][0]) if rows else 0
 
     def forget_client(self, board: int, client: int, at: float, event: Callable[[list[int]], bytes]) -> int:
-        with self._db.transaction():
-            self._db.write("UPDATE head SET seq = seq + 0")  # locks it
-            gone = forget(self._db, board, [client], at)
-            self._write_forgotten(board, gone, at, event)
-        return sum(visits for _, visits in gone)
+        return self._forget(board, lambda: [client], at, at, event)
 
     def forget_clients(self, board: int, before: float, at: float, event: Callable[[list[int]], bytes]) -> None:
         old = f"SELECT hash FROM clients WHERE board = ? AND at < ? LIMIT {_CLIENTS_AT_ONCE:d}"
         while self._db.read(old, board, before):
-            with self._db.transaction():
-                self._db.write("UPDATE head SET seq = seq + 0")  # locks it
-                hashes = [row[0] for row in self._db.read(old, board, before)]
-                self._write_forgotten(board, forget(self._db, board, hashes, before), at, event)
+            self._forget(board, lambda: [row[0] for row in self._db.read(old, board, before)], before, at, event)
 
-    def _write_forgotten(
-        self, board: int, gone: Sequence[tuple[int, int]], at: float, event: Callable[[list[int]], bytes]
-    ) -> None:
-        if gone and self._db.read("SELECT 1 FROM boards WHERE id = ?", board):
-            seq = int(self._db.write("UPDATE head SET seq = seq + 1 RETURNING seq")[0][0])
-            numbers = sorted(number for number, _ in gone)
-            self._db.write("INSERT INTO events VALUES (?, ?, ?, ?)", seq, board, at, event(numbers))
+    def _forget(
+        self,
+        board: int,
+        which: Callable[[], list[int]],
+        since: float,
+        at: float,
+        event: Callable[[list[int]], bytes],
+    ) -> int:
+        """Delete which numbers some clients have, and say so in the log; how many visits they had.
+
+        Whatever ends what is kept of a client goes through here.
+        """
+        with self._db.transaction():
+            self._db.write("UPDATE head SET seq = seq + 0")  # locks it
+            gone = forget(self._db, board, which(), since)
+            if gone and self._db.read("SELECT 1 FROM boards WHERE id = ?", board):
+                seq = int(self._db.write("UPDATE head SET seq = seq + 1 RETURNING seq")[0][0])
+                numbers = sorted(number for number, _ in gone)
+                self._db.write("INSERT INTO events VALUES (?, ?, ?, ?)", seq, board, at, event(numbers))
+        return sum(visits for _, visits in gone)
+
+    def span(self, board: int) -> tuple[float, float]:
+        rows = [
+            self._db.read(f"SELECT at FROM events WHERE board = ? ORDER BY seq {order} LIMIT 1", board)
+            for order in ("ASC", "DESC")
+        ]
+        first, last = (float(found[0][0]) if found else 0.0 for found in rows)
+        return first, last
 
 
 def open_store(url: str) -> Store:

@@ -148,3 +148,6 @@ class Store(Protocol):
 
     def forget_clients(self, board: int, before: float, at: float, event: Callable[[list[int]], bytes]) -> None:
         """Delete which numbers clients have that were last seen before a time; with events of these numbers."""
+
+    def span(self, board: int) -> tuple[float, float]:
+        """When the first and the last event of a board that are kept were written; 0 if none is."""

@@ -19,7 +19,7 @@ from ...files import replacing
 from ...live import archive
 from ...refusals import Refused
 from ..board.board import Board, check_name
-from ..board.events import AnyEvent, Created, decode, encode
+from ..board.events import AnyEvent, Created, decode, encode, forgotten
 from ..storage import Store, open_store
 from .recovery import rebuild, reconfigured
 
@@ -157,7 +157,10 @@ def _fold(path: pathlib.Path, base: bytes | None, entries: list[tuple[float, Any
 
 
 def compact(store: Store, before: float, most: int) -> dict[str, int]:
-    """Replace events older than a time, or beyond the latest `most`, by a snapshot; how many of each board."""
+    """Replace events older than a time, or beyond the latest `most`, by a snapshot; how many of each board.
+
+    Clients of whom no event is kept are forgotten with them.
+    """
     gone = {}
     store.sweep(before)
     for number, (name, _) in store.boards().items():
@@ -166,6 +169,8 @@ def compact(store: Store, before: float, most: int) -> dict[str, int]:
             board = rebuild(store, number, name, edge, head) if edge > since else None
         if board is not None:
             gone[name] = _shorten(store, number, (since, edge, head), board)
+        if store.shortened(number):  # no event is kept of clients who were last here before its first
+            store.forget_clients(number, *store.span(number), forgotten)
     return gone
 
 

@@ -125,7 +125,7 @@ class Worker:
         """Delete which number a client has: what stays in the log is nobody's. How many impressions it had."""
         hashed, now = session.hash_client(client), self.clock()
         board = session.number
-        count: int = await self.log_writer.do(lambda store: store.forget_client(board, hashed, now, _forgotten))
+        count: int = await self.log_writer.do(lambda store: store.forget_client(board, hashed, now, events.forgotten))
         session.forget_client(hashed)
         await self.catch_up()
         return count
@@ -291,7 +291,7 @@ class Worker:
         def chore(store: Store) -> tuple[list[Key], dict[int, Edge]]:
             if rounds % 600 == 0:
                 for number, days in limits:
-                    store.forget_clients(number, now - 86_400 * days, now, _forgotten)
+                    store.forget_clients(number, now - 86_400 * days, now, events.forgotten)
             return store.api_keys(), moved_edges(store, edges)
 
         with contextlib.suppress(Unavailable):  # the next ones do what these could not
@@ -306,10 +306,6 @@ class Worker:
         task.add_done_callback(self._tasks.discard)
         task.add_done_callback(_report)
         return task
-
-
-def _forgotten(numbers: list[int]) -> bytes:
-    return events.encode(events.Forgotten(numbers))
 
 
 def _report(task: asyncio.Task[Any]) -> None:

@@ -137,7 +137,9 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         server = Server(f"sqlite:///{folder}/store.db", options.port)
         try:
-            server.client.put_board("b", items=ITEMS, length=10, learner=options.learner, settle=0)
+            server.client.put_board(
+                "b", items=ITEMS, length=10, learner=options.learner, settle=0, anonymous_minute=10**8
+            )
             load(server, 3 if options.quick else 5, 4_000 if options.quick else 10_000)
             if not options.quick:
                 long_run(server, options.impressions)

@@ -589,7 +589,7 @@ async def test_a_store_of_the_first_format_is_brought_up_to_date(url):
     assert kept.forget_client(1, 1, 1.0, lambda numbers: b"") == 0
     sql(url, "UPDATE meta SET value = '99'")
     kept.close()
-    with pytest.raises(ValueError, match="format 99, this version knows 3"):
+    with pytest.raises(ValueError, match=f"format 99, this version knows {sql_store.FORMAT}"):
         open_store(url)
 
 

@@ -12,7 +12,9 @@ from .learner_state import LearnerState
 
 Outcome: TypeAlias = Literal["learnt", "waiting", "late", "duplicate"]
 
-EMPTY, OPEN, WAITING, DONE, LOST = range(5)  # an impression's state; waiting: answered, not yet learnt from
+# an impression's state; waiting: answered, not yet learnt from; withheld: open, but an answer to it was refused
+EMPTY, OPEN, WAITING, DONE, LOST, WITHHELD = range(6)
+UNANSWERED = (OPEN, WITHHELD)
 _FIRST_PLACES = 10_000  # positions of lists
 
 
@@ -136,7 +138,7 @@ class ImpressionBuffer:
         """An impression was answered; the same answer again changes nothing, another one is refused."""
         place = self.find(number)
         kept = self.clicks[place, : self.size[place]]
-        if self.state[place] != OPEN:
+        if self.state[place] not in UNANSWERED:
             if self.examined[place] != examined or not np.array_equal(kept, clicks):
                 raise Refused(409, f"impression {number} was answered otherwise before")
             return "duplicate"
@@ -147,6 +149,16 @@ class ImpressionBuffer:
             return "waiting"
         self._enter(place, DONE, late=self.in_order)
         return "late" if self.in_order else "learnt"
+
+    def withhold(self, number: int) -> None:
+        """An answer to an impression was refused: if no other one comes, nothing is known of it."""
+        if number > self.forgotten and self.state[number % self.places] == OPEN:
+            self.state[number % self.places] = WITHHELD
+
+    def withheld(self, key: int) -> bool:
+        """Whether that is known of an impression, by its key."""
+        number = self.numbers.get(key)
+        return number is not None and self.state[number % self.places] == WITHHELD
 
     def settle(self, upto: int) -> None:
         """Time enough has passed for answers to impressions up to this number: those there are enter in order."""
@@ -161,11 +173,11 @@ class ImpressionBuffer:
             place = number % self.places
             if self.state[place] == WAITING:
                 self._enter(place, DONE, late=False)
-            elif self.state[place] == OPEN:
+            elif self.state[place] in UNANSWERED:
                 self.expired += 1
                 self.clicks[place] = False
                 self.examined[place] = self.size[place]
-                if self.count_unanswered:
+                if self.count_unanswered and self.state[place] == OPEN:
                     self._enter(place, LOST, late=self.in_order and number <= self.settled)
                 self.state[place] = LOST
             self.over = number

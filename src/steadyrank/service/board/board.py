@@ -10,7 +10,7 @@ import numpy as np
 
 from ...contract import NOTE_EXTRA, Floats, Visit
 from ...live import answers, archive, snapshot
-from ...live.impression_buffer import OPEN, ImpressionBuffer
+from ...live.impression_buffer import UNANSWERED, ImpressionBuffer
 from ...live.learner_state import LearnerState
 from ...refusals import Refused
 from . import events
@@ -75,7 +75,7 @@ class Board:
         """The outcome of an answer where it is clear already, so that the log need not grow; it changes nothing."""
         number = self.impressions.numbers.get(event.key, 0)
         forgotten = not number and event.base < self.impressions.forgotten
-        if forgotten or (number and self.impressions.state[number % self.impressions.places] != OPEN):
+        if forgotten or (number and self.impressions.state[number % self.impressions.places] not in UNANSWERED):
             return self._answered(event)
         return None
 
@@ -104,6 +104,8 @@ class Board:
                 return self._answered(event)
             case events.ListShown():
                 self._shown(event)
+            case events.Withheld():
+                self.impressions.withhold(self._shown(event))
             case events.Settled():
                 self.impressions.settle(event.upto)
             case events.Expired():
@@ -125,7 +127,7 @@ class Board:
                 self.compare()
         return "done"
 
-    def _shown(self, event: events.ListShown | events.Answered) -> int:
+    def _shown(self, event: events.ListShown | events.Answered | events.Withheld) -> int:
         """The number of an impression, a new one if it is not known; one that may have been forgotten is refused."""
         number = self.impressions.numbers.get(event.key, 0)
         if number:

@@ -18,6 +18,7 @@ Lifetime: TypeAlias = Annotated[float, Meta(gt=0, le=30 * 86_400, description="s
 Settle: TypeAlias = Annotated[float, Meta(ge=0, le=30 * 86_400, description="seconds")]
 MostOpen: TypeAlias = Annotated[int, Meta(ge=1, le=_MOST_PLACES)]
 ClientMinute: TypeAlias = Annotated[int, Meta(ge=1, le=1_000_000)]
+AnonymousMinute: TypeAlias = Annotated[int, Meta(ge=1, le=100_000_000)]
 ClientDays: TypeAlias = Annotated[float, Meta(gt=0, le=3_650)]
 
 
@@ -35,6 +36,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     most_open: MostOpen = 100_000
     public_feedback: bool = True  # a signed impression id is enough to answer it
     client_minute: ClientMinute = 60  # answers of one client and minute
+    anonymous_minute: AnonymousMinute = 60_000  # answers to lists without a client, of all together and minute
     client_days: ClientDays = 1.0  # after which it is no longer known which number a client has
 
     def learning(self) -> bytes:

@@ -60,6 +60,20 @@ class Answered(msgspec.Struct, array_like=True, frozen=True, tag="answered"):
     client: int = ANYONE
 
 
+class Withheld(msgspec.Struct, array_like=True, frozen=True, tag="withheld"):
+    """An answer to an impression was refused, since its client had sent too many. It can still be answered; if it is
+    not, it is not taken for one that nobody clicked. It says again what was shown, as `Answered` does."""
+
+    key: int
+    round: int
+    base: int
+    generation: int
+    ranking: list[int]
+    note: list[tuple[int, float]]
+    time: float = 0.0  # when it was shown
+    client: int = ANYONE
+
+
 class Forgotten(msgspec.Struct, array_like=True, frozen=True, tag="forgotten"):
     """From here on these numbers of clients mean nobody: if one of them comes again, it gets a new number."""
 
@@ -126,6 +140,7 @@ AnyEvent: TypeAlias = (
     | Deleted
     | ListShown
     | Answered
+    | Withheld
     | Forgotten
     | Settled
     | Expired
@@ -148,7 +163,7 @@ def decode(body: bytes) -> AnyEvent:
 
 
 def of_client(event: AnyEvent, number: int) -> AnyEvent:
-    """A list or an answer with the number of its client."""
+    """A list or its answer, taken or refused, with the number of its client."""
     return msgspec.structs.replace(event, client=number)
 
 

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ...contract import Bools, Floats, Ints, Visit
-from ...live.impression_buffer import OPEN
+from ...live.impression_buffer import UNANSWERED
 from ...live.learner_state import LearnerState
 from ...views import View
 from .board import Board
@@ -58,7 +58,7 @@ def summarize(board: Board) -> WatchSummary:
     view = board.learner_state.view()
     items = _Items(board.learner_state, view)
     return WatchSummary(
-        int(np.count_nonzero(board.impressions.state == OPEN)),
+        int(np.count_nonzero(np.isin(board.impressions.state, UNANSWERED))),
         items.at(typical(board)),
         items.diverging(),
         view,

@@ -5,7 +5,18 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from ..board.config import ClientDays, ClientMinute, Config, Length, Lifetime, MostOpen, NewShare, Seed, Settle
+from ..board.config import (
+    AnonymousMinute,
+    ClientDays,
+    ClientMinute,
+    Config,
+    Length,
+    Lifetime,
+    MostOpen,
+    NewShare,
+    Seed,
+    Settle,
+)
 
 
 class Schema(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
@@ -27,6 +38,7 @@ class BoardIn(Schema):
     most_open: MostOpen | UnsetType = UNSET
     public_feedback: bool | UnsetType = UNSET
     client_minute: ClientMinute | UnsetType = UNSET
+    anonymous_minute: AnonymousMinute | UnsetType = UNSET
     client_days: ClientDays | UnsetType = UNSET
 
     def changes(self) -> dict[str, Any]:
@@ -50,6 +62,7 @@ class BoardOut(Schema):
     most_open: MostOpen
     public_feedback: bool
     client_minute: ClientMinute
+    anonymous_minute: AnonymousMinute
     client_days: ClientDays
     items: int
     impressions: int

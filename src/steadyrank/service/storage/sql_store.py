@@ -9,7 +9,7 @@ from .client_numbers import forget, number_clients
 from .sql import Database, connect, insert
 from .store import Key, LogEntry, NewEntry, Store
 
-FORMAT = 3
+FORMAT = 4
 _SLICE = 20_000  # events deleted at a time
 _CLIENTS_AT_ONCE = 1_000  # forgotten by one event: applying it must not take long
 
@@ -43,6 +43,7 @@ DROP TABLE IF EXISTS clients;
 ALTER TABLE boards ADD COLUMN clients WHOLE NOT NULL DEFAULT 0;
 ALTER TABLE boards ADD COLUMN forgot REAL NOT NULL DEFAULT 0
 """,
+    3: "",  # there may be events that an older version does not know: refused answers
 }
 
 
@@ -64,7 +65,7 @@ class SqlStore:
     def _run(self, script: str) -> None:
         for kind, name in self._db.kinds.items():
             script = script.replace(kind, name)
-        for statement in script.split(";"):
+        for statement in filter(str.strip, script.split(";")):
             self._db.write(statement)
 
     def _prepare(self) -> None:

@@ -6,10 +6,10 @@ from typing import Any, NamedTuple
 
 from ...contract import ANYONE
 from ...live.delay_queue import DelayQueue
-from ...refusals import Refused
 from ..board import events
 from ..board.board import Board
 from ..board.events import AnyEvent
+from .allowances import Allowances
 from .impression_ids import Signer
 from .log_writer import Line
 
@@ -37,8 +37,8 @@ class BoardSession:
         self.refolding: asyncio.Task[Any] | None = None
         self._delays: dict[str, DelayQueue] = {}
         self._due: dict[str, int] = {}
-        self._minute = 0
-        self._counts: dict[int, int] = {}
+        self.allowances = Allowances()
+        self.answering: dict[int, asyncio.Future[None]] = {}  # by key of the impression, until the log has its answer
         self._clients: dict[int, int] = {}  # numbers of clients by hash, as far as this worker has written them
 
     def due(self, now: float) -> Iterator[AnyEvent]:
@@ -69,7 +69,7 @@ class BoardSession:
 
     def learn_clients(self, line: Line) -> None:
         """Keep in mind which number a client got, and which numbers mean nobody from here on, in log order."""
-        if line.client and isinstance(line.event, events.ListShown | events.Answered):
+        if line.client and isinstance(line.event, events.ListShown | events.Answered | events.Withheld):
             if len(self._clients) >= _MOST_CLIENTS:
                 self._clients.clear()
             if line.event.client != ANYONE:
@@ -80,17 +80,22 @@ class BoardSession:
 
     def forget_client(self, client: int) -> None:
         """Keep nothing of a client in memory either."""
-        self._counts.pop(client, None)
+        self.allowances.forget(client)
         self._clients.pop(client, None)
 
-    def count_client(self, client: int, now: float) -> None:
-        """Refuse more answers of a client in a minute than the board allows."""
-        minute = int(now // 60)
-        if minute != self._minute or len(self._counts) > _MOST_CLIENTS:
-            self._minute, self._counts = minute, {}
-        self._counts[client] = self._counts.get(client, 0) + 1
-        if self._counts[client] > self.board.config.client_minute:
-            raise Refused(429, f"more than {self.board.config.client_minute} answers of this client in a minute")
+    def spend(self, client: int, number: int | None, now: float) -> bool:
+        """Count an answer of a client by its hash, 0 for none; False if it is one too many in this minute."""
+        return self.allowances.spend(client, number, self._minutely(client != 0), now)
+
+    def note_answer(self, line: Line, outcome: str, now: float) -> None:
+        """Count an answer that another worker took."""
+        if line.waiting is None and isinstance(line.event, events.Answered) and outcome != "duplicate":
+            number = line.event.client
+            self.allowances.note(number, self._minutely(number != ANYONE), now)
+
+    def _minutely(self, named: bool) -> int:
+        config = self.board.config
+        return config.client_minute if named else config.anonymous_minute
 
 
 def begin(number: int, name: str, secret: bytes, event: events.Created) -> BoardSession | Exception:

@@ -1,5 +1,6 @@
 """Give out a list, and take its answer."""
 
+import asyncio
 from collections.abc import Sequence
 
 import numpy as np
@@ -14,6 +15,9 @@ from .board_session import BoardSession
 from .impression_ids import ImpressionId, seal
 from .log_writer import MOST_BEHIND
 from .worker import Worker
+
+_TOO_MANY = "more answers of this client in a minute than client_minute"
+_TOO_MANY_UNNAMED = "more answers without a client in a minute than anonymous_minute"
 
 
 def rank(
@@ -43,21 +47,43 @@ def rank(
 
 
 async def answer(worker: Worker, session: BoardSession, shown: ImpressionId, said: Given) -> str:
-    """Answer an impression; the outcome, once it is on the disk."""
+    """Answer an impression; the outcome, once it is on the disk.
+
+    The same impression is answered once at a time: what comes meanwhile waits, and costs nothing of its client's
+    allowance if it is the same answer. An answer beyond the allowance is refused with 429, and the log says that the
+    impression had one: it is not taken for one that nobody clicked.
+    """
     if shown.expires < worker.clock():
         raise Refused(410, "the impression has expired")
-    if shown.client:
-        session.count_client(shown.client, worker.monotonic())
     if max(shown.ranking) >= len(session.board.learner_state.names):
         await worker.catch_up()  # an item was added at another worker a moment ago
     state = session.board.learner_state
     if max(shown.ranking) >= len(state.names):
         raise Refused(422, NOT_OURS)
     found = said.to(state.items_at(shown.ranking))
+    while (before := session.answering.get(shown.key)) is not None:
+        await asyncio.wait([before])
     time = shown.expires - session.board.config.lifetime
     client, sender = session.board.impressions.client_of(shown.key), None
     if client is None and shown.client:  # the list is not in the log yet, or never will be
         sender = Sender(shown.client, time, visits=0)
     head = shown.key, shown.round, shown.base, shown.generation, shown.ranking, shown.note
-    event = events.Answered(*head, found.positions, found.examined, time, ANYONE if client is None else client)
-    return session.board.known(event) or await worker.write(session, event, sender)
+    who = time, ANYONE if client is None else client
+    event = events.Answered(*head, found.positions, found.examined, *who)
+    known = session.board.known(event)
+    if known is not None:
+        return known
+    session.answering[shown.key] = done = asyncio.get_running_loop().create_future()
+    try:
+        if not session.spend(shown.client, client, worker.monotonic()):
+            if not session.board.impressions.withheld(shown.key):
+                await worker.write(session, events.Withheld(*head, *who), sender)
+            raise Refused(429, _TOO_MANY if shown.client else _TOO_MANY_UNNAMED)
+        try:
+            return await worker.write(session, event, sender)
+        except Unavailable:
+            session.allowances.give_back(shown.client)
+            raise
+    finally:
+        del session.answering[shown.key]
+        done.set_result(None)

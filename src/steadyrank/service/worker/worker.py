@@ -220,7 +220,9 @@ class Worker:
         session.applied = line.seq
         session.learn_clients(line)
         try:
-            return session.board.apply(line.event)
+            outcome = session.board.apply(line.event)
+            session.note_answer(line, outcome, self.monotonic())
+            return outcome
         finally:
             if session.board.stale and session.refolding is None:
                 session.refolding = self._spawn(self._refold(session))

@@ -38,7 +38,7 @@ export function limits(watch) {
     ["answers are learnt from after", stretch(board.settle ?? board.lifetime)],
     ["unanswered lists", board.count_unanswered ? `${count(board.unanswered)}, counted as looked at without a click` : `${count(board.unanswered)}, left out`],
     ["open impressions remembered", `${count(board.most_open)} at most`],
-    ["answers of a client", `${count(board.client_minute)} a minute at most; its hash is kept for ${stretch(86400 * board.client_days)}`],
+    ["answers of a client", `${count(board.client_minute)} a minute at most, ${count(board.anonymous_minute)} without a name; its hash is kept for ${stretch(86400 * board.client_days)}`],
   ];
   if (watch.events !== undefined) rows.push(...log(watch));
   return rows.map(([name, value]) => ({ name, value }));

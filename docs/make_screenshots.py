@@ -28,17 +28,19 @@ MOST = 200_000  # bytes of a picture
 
 
 @contextlib.contextmanager
-def demo() -> Iterator[str]:
-    """The address of a demo server."""
+def demo() -> Iterator[tuple[str, str]]:
+    """The address of a demo server, and the query that opens its pages."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     command = [sys.executable, "-m", "steadyrank.cli", "serve", "--demo", "--demo-attack-after", str(HONEST)]
-    with subprocess.Popen([*command, "--port", str(port)], env=os.environ, stderr=subprocess.DEVNULL) as server:
+    quiet = {"env": os.environ, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL, "text": True}
+    with subprocess.Popen([*command, "--port", str(port)], **quiet) as server:
         try:
             address = f"http://127.0.0.1:{port}"
             wait_for(address)
-            yield address
+            lines = iter(server.stdout.readline, "")
+            yield address, next(filter(None, (re.search(r"\?token=[\w-]+", line) for line in lines))).group()
         finally:
             server.send_signal(signal.SIGINT)
 
@@ -102,18 +104,18 @@ def label(page: Page) -> None:
 def main() -> None:
     """Watch a demo until its attack is seen, and take the pictures."""
     program = shutil.which("chromium") or shutil.which("chromium-browser")
-    with demo() as address, sync_playwright() as play:
+    with demo() as (address, token), sync_playwright() as play:
         client = Client(address)
         visit(client, "front-page", 12, 500)
         visit(client, "search", 60, 150, learner="CascadeTS")
         client.close()
         browser = play.chromium.launch(executable_path=program, args=["--no-sandbox"])
-        board = f"{address}/boards/demo"
+        board = f"{address}/boards/demo{token}"
         pages = {
             "board": open_page(browser, board, 1280, 1320),
             "board-dark": open_page(browser, board, 1280, 1000, dark=True),
             "phone": open_page(browser, board, 400, 900),
-            "overview": open_page(browser, address, 1280, 440),
+            "overview": open_page(browser, f"{address}/{token}", 1280, 440),
         }
         first = pages["board"]
         expect(first.locator(".timeline .strip.doubted")).to_have_count(1, timeout=90_000)

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import os
 import pathlib
+import re
 import signal
 import socket
 import sqlite3
@@ -181,6 +182,12 @@ class Server:
             assert time.monotonic() < end, self.log.read_text()[-2000:]
             time.sleep(0.05)
         return self
+
+    @property
+    def token(self):
+        """What the server printed for browsers, if it has no keys."""
+        found = re.findall(r"\?token=([\w-]+)", self.log.read_text())
+        return found[-1] if found else None
 
     def client(self, key=None, **options):
         """A client that is closed with the server."""

@@ -15,7 +15,7 @@ from playwright.sync_api import TimeoutError as PlaywrightTimeout
 from playwright.sync_api import expect
 
 import browser
-from service_tools import Server, serving, sql
+from service_tools import Server, serving, sql, wait_until
 from steadyrank import cli
 from steadyrank.service import demo
 from steadyrank.service.http.auth import make_key
@@ -192,7 +192,10 @@ def watched(server, path, width=1600, dark=False, expected=()):
     with browser.opened("about:blank", width, dark=dark, offline=False) as (page, errors):
         asked = []
         page.on("request", lambda request: asked.append(request.url))
-        page.goto(f"{server.address}{path}")
+        if server.token is None:
+            wait_until(lambda: server.token is not None)  # the demo says it when its board is made
+        page.goto(f"{server.address}{path}?token={server.token}")
+        assert page.url == f"{server.address}{path}"
         yield page
         assert page.title() != "taken"
         outside = [url for url in asked if not url.startswith((server.address, "data:", "blob:", "about:"))]

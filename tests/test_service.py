@@ -485,12 +485,33 @@ async def test_keys_open_what_their_scope_says(url):
 
 
 def test_without_keys_only_this_machine_is_served_and_no_web_page():
-    auth = Auth(list)
+    auth = Auth(list, "token")
     auth.check({"host": "127.0.0.1:8080"}, "admin", None)
-    auth.check({"host": "[::1]:8080", "origin": "http://localhost:8080"}, "admin", None)
-    for headers in ({"host": "evil.example"}, {"host": "localhost", "origin": "https://evil.example"}, {}):
-        with pytest.raises(sr.Refused, match="only this machine"):
+    own = {"host": "[::1]:8080", "origin": "http://[::1]:8080", "sec-fetch-site": "same-origin"}
+    auth.check(own | {"authorization": "Bearer token"}, "admin", None)
+    page = {"host": "localhost:8080", "user-agent": "Mozilla/5.0", "authorization": "Bearer token"}
+    auth.check(page | {"sec-fetch-site": "none"}, "admin", None)
+    for headers in (
+        {"host": "evil.example"}, {}, {"host": "localhost" * 99},
+        page | {"origin": "https://evil.example"}, page | {"origin": "http://localhost:3000"},
+        page | {"origin": "http://127.0.0.1:8080"}, page | {"origin": "null"},
+        page | {"sec-fetch-site": "cross-site"}, page | {"sec-fetch-site": "same-site"},
+        *({"host": "127.0.0.1:8080", name: "10.0.0.9"} for name in (
+            "x-forwarded-for", "forwarded", "x-forwarded-proto", "x-real-ip", "via", "cf-connecting-ip",
+        )),
+    ):  # fmt: skip
+        with pytest.raises(sr.Refused, match="only this machine") as refusal:
             auth.check(headers, "admin", None)
+        assert refusal.value.code == 403
+    for headers in (
+        own, own | {"authorization": "Bearer wrong"}, own | {"authorization": "Bearer "},
+        {"host": "localhost", "sec-fetch-mode": "no-cors"}, {"host": "localhost", "referer": "http://localhost/"},
+        {"host": "localhost", "user-agent": "Mozilla/5.0 (an old one)"},
+    ):  # fmt: skip
+        for each in (auth, Auth(list)):
+            with pytest.raises(sr.Refused, match="token") as refusal:
+                each.check(headers, "admin", None)
+            assert refusal.value.code == 401
     assert [loopback(a) for a in ("127.0.0.1", "localhost", "::1", "0.0.0.0", "example.org", "10.0.0.1")] == [
         True, True, True, False, False, False,
     ]  # fmt: skip

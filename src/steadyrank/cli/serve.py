@@ -93,7 +93,11 @@ def _serve(options: argparse.Namespace) -> None:
         raise ValueError(f"--demo-attack-after {options.demo_attack_after:g} goes with --demo")
     else:
         kept = options.keep_days, options.keep_events
-        serve(options.store, options.host, options.port, *kept, limits=limits)
+        serve(options.store, options.host, options.port, *kept, limits=limits, told=_invite)
+
+
+def _invite(link: str) -> None:
+    print(f"Look at the boards in a browser: {link}", flush=True)
 
 
 def _demo(options: argparse.Namespace, limits: Limits) -> None:

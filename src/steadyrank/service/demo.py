@@ -129,13 +129,16 @@ class Crowd:
         return math.inf if self._rng.random() < 0.03 else float(self._rng.uniform(0.1, 0.9))
 
 
-def visits(plan: Plan, told: Callable[[str], None]) -> Callable[[str, Worker], Awaitable[None]]:
-    """What runs beside the service at an address: makes the board, then sends users to it until it is stopped."""
+def visits(plan: Plan, told: Callable[[str], None]) -> Callable[[Callable[[str], str], Worker], Awaitable[None]]:
+    """What runs beside the service: makes the board, then sends users to it until it is stopped.
 
-    async def run(address: str, worker: Worker) -> None:
+    Its pages are at `link(path)`.
+    """
+
+    async def run(link: Callable[[str], str], worker: Worker) -> None:
         crowd = Crowd(plan)
         await worker.create(BOARD, _CONFIG, ITEMS)
-        told(f"Open {address}/boards/{BOARD} and watch. Ctrl-C ends it.")
+        told(f"Open {link(f'/boards/{BOARD}')} and watch. Ctrl-C ends it.")
         for attacked, seconds in _stretches(plan):
             told(_news(plan, crowd, attacked, seconds))
             await _send(worker, crowd, plan, attacked, seconds)

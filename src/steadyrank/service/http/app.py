@@ -23,7 +23,7 @@ from ..storage import Unavailable, Unwritable
 from ..worker.worker import Worker
 from . import openapi, pages
 from .auth import Auth
-from .bodies import BATCH, LARGE, SMALL, Bodies, decode
+from .bodies import BATCH, LARGE, SMALL, Bodies, check_type, decode
 from .limits import Limits
 from .metrics import Metrics
 from .openapi import FILE_TYPE
@@ -88,12 +88,13 @@ class Service:
         every: float = 3_600.0,
         beside: Callable[[Worker], Awaitable[None]] | None = None,
         limits: Limits = _LIMITS,
+        token: str = "",
     ) -> None:
         self.worker, self.limits = worker, limits
         self.bodies = Bodies(limits.unfinished_bytes)
         self._upkeep, self._every, self._beside = upkeep, every, beside
         self._not_started = ""  # why, once it is known
-        self.auth = Auth(lambda: worker.keys)
+        self.auth = Auth(lambda: worker.keys, token)
         self.metrics = Metrics(worker)
 
     def app(self) -> "_Front":
@@ -257,6 +258,8 @@ class _Endpoint:
         call = Call(worker, board, part, None, visible, may_answer)
         if self._decoder is None:
             return await route.run(call)
+        if route.scope != "public":  # a page answers with a beacon, which is text
+            check_type(headers)
         most = self._most
         if self._most > SMALL and route.scope == "public" and not service.auth.known(headers):
             most = SMALL

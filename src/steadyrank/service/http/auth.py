@@ -13,6 +13,12 @@ from ..storage import Key
 
 SCOPES = ("rank", "feedback", "admin")  # admin may do everything
 _PREFIX = "sr"
+_LONGEST_HOST = 300
+_PROXIES = frozenset(
+    ["forwarded", "via", "x-real-ip", "x-client-ip", "x-cluster-client-ip"]
+    + ["true-client-ip", "cf-connecting-ip", "fastly-client-ip"]
+)
+_PAGES = ("origin", "referer", "sec-fetch-site", "sec-fetch-mode", "sec-fetch-dest")  # only browsers send these
 
 
 def make_key(scopes: Sequence[str], board: str | None, now: float) -> tuple[str, Key]:
@@ -42,21 +48,40 @@ def loopback(host: str) -> bool:
 
 
 @functools.lru_cache(1_000)
-def _at_home(host: str, origin: str | None) -> bool:
-    """Whether a request was sent to this machine by its name or address, and by no page from elsewhere."""
+def _at_home(host: str) -> bool:
+    """Whether a request was sent to this machine by its name or address."""
     try:
-        named = urlsplit(f"//{host}").hostname or ""
-        page = None if origin is None else urlsplit(origin).hostname or ""
+        return len(host) <= _LONGEST_HOST and loopback(urlsplit(f"//{host}").hostname or "")
     except ValueError:
         return False
-    return loopback(named) and (page is None or loopback(page))
+
+
+def _forwarded(headers: Mapping[str, str]) -> bool:
+    """Whether a request came through a proxy, as far as its headers say."""
+    return any(name in _PROXIES or name.startswith("x-forwarded-") for name in headers)
+
+
+def _from_page(headers: Mapping[str, str]) -> bool:
+    """Whether a browser sent a request: those of today say from where, older ones at least that they are one."""
+    return any(name in headers for name in _PAGES) or headers.get("user-agent", "").startswith("Mozilla/")
+
+
+def _own_page(headers: Mapping[str, str]) -> bool:
+    """Whether a browser's request comes from a page of this very server, or from its address bar."""
+    origin, host = headers.get("origin"), headers.get("host", "")
+    if origin is not None and origin.lower() not in (f"http://{host}".lower(), f"https://{host}".lower()):
+        return False
+    return headers.get("sec-fetch-site", "same-origin") in ("same-origin", "none")
 
 
 class Auth:
-    """Lets requests in: with a key that has the scope, or all of them on loopback before there is any key."""
+    """Lets requests in: with a key that has the scope, or all of them on loopback before there is any key.
 
-    def __init__(self, keys: Callable[[], Sequence[Key]]) -> None:
-        self._keys = keys
+    `token`: what a browser sends in place of a key as long as there is none; without one, no browser is let in.
+    """
+
+    def __init__(self, keys: Callable[[], Sequence[Key]], token: str = "") -> None:
+        self._keys, self._token = keys, token
 
     def check(self, headers: Mapping[str, str], scope: str, board: str | None, some: bool = False) -> None:
         """Refuse a request without the right to do this; 401 without a key, 403 with one that is not enough.
@@ -101,8 +126,16 @@ class Auth:
         return found
 
     def _local(self, headers: Mapping[str, str]) -> None:
-        """Open on loopback, but not to web pages: another site's script may reach loopback, under any name."""
-        if not _at_home(headers.get("host", ""), headers.get("origin")):
+        """Open on loopback, but not to what comes from elsewhere by way of this machine: a proxy, or a web page.
+
+        Another site's script may reach loopback, under any name, and so may a page of another program here; so a
+        browser also has to know the token that was printed when the server was started.
+        """
+        if not _at_home(headers.get("host", "")) or _forwarded(headers) or not _own_page(headers):
             raise Refused(
                 403, "without API keys only this machine is served: create one with `steadyrank keys create`"
             )
+        if _from_page(headers):
+            _, _, given = headers.get("authorization", "").partition(" ")
+            if not self._token or not hmac.compare_digest(given.strip().encode(), self._token.encode()):
+                raise Refused(401, "open the address with the token that `steadyrank serve` printed at its start")

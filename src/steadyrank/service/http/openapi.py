@@ -17,9 +17,13 @@ _REFUSALS = {
     "405": "not a method of this path",
     "409": "already answered otherwise, or of rounds whose log is no longer kept",
     "410": "expired",
+    "408": "the request took too long to arrive",
     "413": "too large a body",
+    "414": "too long an address",
+    "415": "a body that is said to be no JSON",
     "422": "malformed, or an item that was not shown",
-    "429": "too many answers of a client",
+    "429": "too many answers of a client, or without one",
+    "431": "too many or too long headers",
     "503": "the store is away: try again after Retry-After seconds",
 }
 FILE_TYPE = "application/x-ndjson"

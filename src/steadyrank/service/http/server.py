@@ -6,6 +6,7 @@ import functools
 import gc
 import logging
 import os
+import secrets
 import signal
 import socket
 import sys
@@ -14,7 +15,7 @@ from collections.abc import Awaitable, Callable, Iterator
 
 import uvicorn
 
-from ..storage import Unavailable, Unwritable, open_store
+from ..storage import Key, Unavailable, Unwritable, open_store
 from ..worker.worker import Worker
 from . import logs
 from .app import Service
@@ -33,23 +34,24 @@ def serve(
     port: int,
     keep_days: float,
     keep_events: int,
-    beside: Callable[[str, Worker], Awaitable[None]] | None = None,
+    beside: Callable[[Callable[[str], str], Worker], Awaitable[None]] | None = None,
     limits: Limits = _LIMITS,
+    told: Callable[[str], None] | None = None,
 ) -> None:
     """Serve a store's boards until interrupted or told to end; refuses to listen to others without API keys.
 
-    `beside(url, worker)` runs in the same process from when the boards are ready, and says itself what goes on.
+    `beside(link, worker)` runs in the same process from when the boards are ready, and says itself what goes on;
+    `link(path)` is what opens a page in a browser. Until there is an API key, that needs a token, and `told` hears
+    the address with it.
     """
     logs.set_up(logging.INFO if beside is None else logging.WARNING)
     try:
-        store = open_store(url)
-        keys = [key for key in store.api_keys() if key.revoked is None]
-        store.close()
+        keys, token = _keys_and_token(url)
     except Unavailable as error:
         passing = isinstance(error, Unwritable) or not url.startswith("sqlite")
         if not passing or not loopback(address):
             raise ValueError(f"the store cannot be opened: {error}") from error
-        keys = []
+        keys, token = [], secrets.token_urlsafe(24)
     if not loopback(address) and not keys:
         raise ValueError(
             f"refusing to listen on {address} without API keys: "
@@ -60,10 +62,13 @@ def serve(
     log.info("serving", extra={"fields": {"url": here, "store": url.split("://")[0]}})
     sys.setswitchinterval(0.001)  # seconds; the thread that writes the log should not wait long for its turn
     gc.set_threshold(10_000, 20, 20)  # requests leave few cycles behind
-    company = None if beside is None else functools.partial(beside, here)
+    link = functools.partial(_link, here, token)
+    company = None if beside is None else functools.partial(beside, link)
+    if told is not None and token:
+        told(link("/"))
     limits = allow_files(limits)
     upkeep = functools.partial(_compact, url, keep_days, keep_events)
-    service = Service(Worker(url), upkeep, beside=company, limits=limits)
+    service = Service(Worker(url), upkeep, beside=company, limits=limits, token=token)
     connections = Connections(limits)
     config = uvicorn.Config(
         service.app(),
@@ -78,6 +83,19 @@ def serve(
         backlog=2_048,
     )
     _Server(config, connections).run(bound)
+
+
+def _keys_and_token(url: str) -> tuple[list[Key], str]:
+    store = open_store(url)
+    try:
+        keys = store.api_keys()
+        return [key for key in keys if key.revoked is None], "" if keys else store.token()
+    finally:
+        store.close()
+
+
+def _link(here: str, token: str, path: str) -> str:
+    return f"{here}{path}?token={token}" if token else f"{here}{path}"
 
 
 class _Server(uvicorn.Server):

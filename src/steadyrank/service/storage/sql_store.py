@@ -266,6 +266,14 @@ class SqlStore:
                 self._db.write("UPDATE keys SET revoked = ? WHERE id = ? AND revoked IS NULL RETURNING id", at, key)
             )
 
+    def token(self) -> str:
+        find = "SELECT value FROM meta WHERE name = 'token'"
+        if not self._db.read(find):
+            with self._db.transaction():
+                made = secrets.token_urlsafe(24)
+                self._db.write("INSERT INTO meta VALUES ('token', ?) ON CONFLICT DO NOTHING", made)
+        return str(self._db.read(find)[0][0])
+
     def clients(self, board: int) -> int:
         rows = self._db.read("SELECT clients FROM boards WHERE id = ?", board)
         return int(rows[0][0]) if rows else 0

@@ -140,6 +140,9 @@ class Store(Protocol):
     def revoke(self, key: str, at: float) -> bool:
         """End an API key; whether there was one that worked."""
 
+    def token(self) -> str:
+        """What opens the pages of a store without API keys in a browser: the same one for all its workers."""
+
     def clients(self, board: int) -> int:
         """How many numbers were given to clients of a board so far."""
 

@@ -29,7 +29,7 @@ function askForKey(message) {
 function refused(error) {
   if (!(error instanceof Refusal)) throw error;
   if (error.code === 401 || error.code === 403) {
-    const first = key() === null && error.code === 401;
+    const first = key() === null && error.code === 401 && !error.message.includes("token");
     askForKey(first ? "This server asks for an API key." : sentence(error.message));
   } else {
     missing(error.code === 404 ? "No such board" : "Refused", sentence(error.message));
@@ -69,6 +69,14 @@ function logOut() {
   location.reload();
 }
 
+/** A token in the address is kept as a key is, and taken out of what is seen there and kept in a history. */
+function takeToken() {
+  const given = new URLSearchParams(location.search).get("token");
+  if (given === null) return;
+  if (/^[\w-]+$/.test(given)) keep(given);
+  history.replaceState(null, "", location.pathname);
+}
+
 /** The board in the address; null for all of them. */
 function boardInAddress() {
   if (!location.pathname.startsWith("/boards/")) return null;
@@ -80,6 +88,7 @@ function boardInAddress() {
   }
 }
 
+takeToken();
 const name = boardInAddress();
 const page = name === null ? new Overview(turnTo) : new BoardPage(name, turnTo, missing, () => live.now());
 const live = new Live(() => page.look(), refused);

@@ -159,6 +159,26 @@ def test_every_route_and_setting_of_the_service_is_explained():
         assert re.search(rf"^\| [^|]*`{name}`", text, re.MULTILINE), f"{name} is not in docs/service.md"
 
 
+def test_every_limit_of_the_server_is_explained_with_its_default():
+    from steadyrank.service.http.limits import Limits
+
+    text = (ROOT / "docs" / "operations.md").read_text()
+    for name, value in Limits()._asdict().items():
+        assert re.search(rf"^\| `--{name.replace('_', '-')}` \| {int(value)} \|", text, re.MULTILINE), name
+
+
+def test_every_line_about_attackers_names_a_test_that_there_is():
+    rows = re.findall(
+        r"^\| can(?:not)? \|.*\| ([^|]+) \|$", (ROOT / "docs" / "security.md").read_text(), re.MULTILINE
+    )
+    assert len(rows) > 20
+    for row in rows:
+        named = re.findall(r"`(test_\w+\.py)::(test_\w+)`", row)
+        assert named, row
+        for file, test in named:
+            assert re.search(rf"def {test}\(", (ROOT / "tests" / file).read_text()), f"{file}::{test}"
+
+
 def test_every_command_is_shown_somewhere():
     from steadyrank.cli import _parser
 

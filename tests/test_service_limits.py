@@ -132,15 +132,15 @@ def test_unfinished_bodies_wait_on_the_disk_within_limits(url, tmp_path):
     client.put_board("b", items=ITEMS, length=4, settle=0)
     shown = [client.rank("b") for _ in range(600)]
     before = memory(server)
-    with connected(server, 50) as connections:
-        head = b"POST /v1/feedback HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-length: 2000000\r\n\r\n"
+    with connected(server, 250) as connections:
+        head = b"POST /v1/feedback HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-length: 310000\r\n\r\n"
         for connection in connections:
-            connection.sendall(head + b" " * 1_900_000)
+            connection.sendall(head + b" " * 300_000)
         assert (memory(server) - before) / len(connections) < HELD
         rows = [{"board": "b", "impression": s.impression, "clicked": None, "clicks": None} for s in shown]
         assert len(json.dumps(rows)) > 3 * 32_768  # it has to wait on the disk as well
         assert [row["outcome"] for row in client.feedback_batch(rows)] == ["learnt"] * 600
-        assert 1 <= waiting_on_disk(server) <= room // 1_900_000
+        assert 1 <= waiting_on_disk(server) <= room // 300_000
         wait_until(lambda: all(map(closed, connections)))
     assert client.board("b")["answers"] == 600
     assert server.stop() == 0
@@ -236,6 +236,10 @@ async def test_a_body_beyond_the_room_ends_the_one_that_began_first():
         await asyncio.sleep(0)
     with await quick as file:
         assert file.read() == b"b" * 60_001
+        third, go_third = await sender(b"c" * 60_000, b"c")
+        go_third.release()
+        with pytest.raises(ValueError, match="too many large bodies"):  # one that is whole keeps its room
+            await held.receive(third, {}, 1 << 20)
     go_first.release()
     with pytest.raises(ValueError, match="too many large bodies"):
         await slow

@@ -23,23 +23,23 @@ _STEP = re.compile(r"\.([^.\[\]]+)|\[(\d+)\]")
 
 
 class Bodies:
-    """Bodies being received. What is longer than some 32 KiB waits on the disk, for as long as there is room.
+    """Bodies that were not dealt with yet. What is longer than some 32 KiB waits on the disk, if there is room.
 
     A client that sends much and never comes to an end costs no memory, and not more of the disk than `most` bytes for
-    all of them together: beyond that, the one that began first is refused.
+    all of them together: beyond that, the unfinished one that began first is refused.
     """
 
     def __init__(self, most: int) -> None:
         self._most, self._used = most, 0
-        self._held: dict[_Held, None] = {}  # by when they began
+        self._held: dict[Held, None] = {}  # by when they began
 
-    async def receive(self, receive: Receive, headers: Mapping[str, str], most: int) -> "bytes | BinaryIO":
-        """A whole body, or the file that holds it, to be closed; too much is refused before it is read."""
+    async def receive(self, receive: Receive, headers: Mapping[str, str], most: int) -> "bytes | Held":
+        """A whole body, or what holds it on the disk, to be closed; too much is refused before it is read."""
         said = headers.get("content-length", "")
         if said.isdigit() and int(said) > most:
             raise Refused(413, f"the body has {said} bytes, at most {most} are read")
         parts, size, more = [], 0, True
-        held: _Held | None = None
+        held: Held | None = None
         try:
             while more:
                 message = await receive()
@@ -55,24 +55,22 @@ class Bodies:
                     self._write(held, b"".join(parts))
                     parts.clear()
                 del message, part  # nothing of it stays in memory until the next one comes
-            if held is None:
-                return b"".join(parts) if len(parts) != 1 else parts[0]
-            file, held.file = held.file, None
-            if file is None:
-                raise Refused(503, _NO_ROOM)
-            file.seek(0)
-            return file
-        finally:
+        except BaseException:
             if held is not None:
-                self._end(held)
+                held.close()
+            raise
+        if held is None:
+            return b"".join(parts) if len(parts) != 1 else parts[0]
+        held.whole = True
+        return held
 
-    def _begin(self) -> "_Held":
-        held = _Held(_temporary())
+    def _begin(self) -> "Held":
+        held = Held(self, _temporary())
         self._held[held] = None
         return held
 
-    def _write(self, held: "_Held", part: bytes) -> None:
-        if held.file is None:
+    def _write(self, held: "Held", part: bytes) -> None:
+        if held not in self._held:
             raise Refused(503, _NO_ROOM)
         try:
             held.file.write(part)
@@ -80,25 +78,40 @@ class Bodies:
             raise Refused(503, f"{_NO_ROOM}: {error.strerror}") from None
         held.size += len(part)
         self._used += len(part)
-        while self._used > self._most:
-            self._end(next(iter(self._held)))
+        if self._used > self._most:
+            next(other for other in self._held if not other.whole).close()
+            if held not in self._held:
+                raise Refused(503, _NO_ROOM)
 
-    def _end(self, held: "_Held") -> None:
-        """Forget a body that was received, or is not to be."""
+    def leave(self, held: "Held") -> None:
+        """A body is dealt with, or is not to be."""
         if held in self._held:
             del self._held[held]
             self._used -= held.size
-        if held.file is not None:
-            held.file.close()
-            held.file = None
 
 
-class _Held:
-    """A body on the disk, as far as it is there; without a file it was refused."""
+class Held:
+    """A body on the disk, as far as it is there; once it is closed, there is none."""
 
-    def __init__(self, file: BinaryIO) -> None:
-        self.file: BinaryIO | None = file
-        self.size = 0
+    def __init__(self, among: Bodies, file: BinaryIO) -> None:
+        self.file, self.size, self.whole = file, 0, False
+        self._among = among
+
+    def read(self) -> bytes:
+        """All of it."""
+        self.file.seek(0)
+        return self.file.read()
+
+    def close(self) -> None:
+        """Give its room to others."""
+        self._among.leave(self)
+        self.file.close()
+
+    def __enter__(self) -> "Held":
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
 
 
 def _temporary() -> BinaryIO:

@@ -255,9 +255,8 @@ class _Endpoint:
         worker = service.worker
         if board not in worker.boards and board and route.method != "PUT" and route.scope != "public":
             await worker.look()  # it may have been made at another worker a moment ago
-        call = Call(worker, board, part, None, visible, may_answer)
         if self._decoder is None:
-            return await route.run(call)
+            return await route.run(Call(worker, board, part, None, visible, may_answer))
         if route.scope != "public":  # a page answers with a beacon, which is text
             check_type(headers)
         most = self._most
@@ -265,10 +264,11 @@ class _Endpoint:
             most = SMALL
         body = await service.bodies.receive(receive, headers, most)
         if isinstance(body, bytes):
-            return await route.run(call._replace(body=decode(body, self._decoder)))
+            return await route.run(Call(worker, board, part, decode(body, self._decoder), visible, may_answer))
         with body:
             async with self._turn:
-                return await route.run(call._replace(body=decode(body.read(), self._decoder)))
+                value = decode(body.read(), self._decoder)
+                return await route.run(Call(worker, board, part, value, visible, may_answer))
 
 
 async def _send_file(send: Send, file: File) -> None:

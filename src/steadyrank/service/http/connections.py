@@ -26,13 +26,12 @@ _SPARE_FILES = 128  # for the store, for bodies on the disk, and for what else i
 
 
 class Connections:
-    """All connections of a server: of those that wait for their clients, the oldest makes room for a new one."""
+    """All connections of a server: of those that wait for their clients, the oldest make room for a new one."""
 
     def __init__(self, limits: Limits) -> None:
         self.limits = limits
         self.all: set[Connection] = set()
-        self._waiting: dict[Connection, None] = {}
-        self._by_address: dict[str, dict[Connection, bool]] = {}  # whether it waits
+        self._by_address: dict[str, set[Connection]] = {}
 
     def protocol(self, **options: Any) -> "Connection":
         """What uvicorn calls for each connection."""
@@ -40,45 +39,32 @@ class Connections:
 
     def enter(self, new: "Connection") -> bool:
         """Take a connection in; False if there is no room for it."""
-        near = self._by_address.setdefault(new.address, {})
-        room = True
+        near, room = self._by_address.get(new.address, set()), True
         if len(near) >= self.limits.address_connections:
-            room = self._close_first(one for one, waits in near.items() if waits)
+            room = self._make_room(near)
         elif len(self.all) >= self.limits.connections:
-            room = self._close_first(self._waiting)
+            room = self._make_room(self.all)
         if room:
             self.all.add(new)
-            near = self._by_address.setdefault(new.address, near)
-            near[new] = True
-            self._waiting[new] = None
+            self._by_address.setdefault(new.address, set()).add(new)
         return room
 
     @staticmethod
-    def _close_first(found: Any) -> bool:
-        oldest = next(iter(found), None)
-        if oldest is not None:
-            oldest.end()
-        return oldest is not None
+    def _make_room(found: "set[Connection]") -> bool:
+        """End those that have waited longest, a sixteenth at once: looking for one at a time would take long."""
+        waiting = sorted((one for one in found if one.waits), key=lambda one: one.since)
+        for one in waiting[: max(len(found) // 16, 1)]:
+            one.end()
+        return bool(waiting)
 
     def leave(self, one: "Connection") -> None:
         """A connection is over."""
         self.all.discard(one)
-        self._waiting.pop(one, None)
-        near = self._by_address.get(one.address, {})
-        near.pop(one, None)
-        if not near:
-            self._by_address.pop(one.address, None)
-
-    def wait(self, one: "Connection", waits: bool) -> None:
-        """A connection waits for its client from now on, or does no longer."""
         near = self._by_address.get(one.address)
-        if near is None or one not in near:
-            return
-        self._waiting.pop(one, None)
-        del near[one]  # so that it is the latest
-        near[one] = waits
-        if waits:
-            self._waiting[one] = None
+        if near is not None:
+            near.discard(one)
+            if not near:
+                del self._by_address[one.address]
 
     def sweep(self, now: float) -> None:
         """End connections whose time is over; to be called now and then."""
@@ -93,6 +79,7 @@ class Connection(HttpToolsProtocol):
         super().__init__(**options)
         self._others, self._limits = others, others.limits
         self.address = ""
+        self.waits, self.since = True, time.monotonic()  # for its client, from when on
         self._head = 0  # bytes of a head that is not complete
         self._named = 0  # bytes of its address and headers that were parsed
         self._between = True  # before the first byte of a request
@@ -105,7 +92,7 @@ class Connection(HttpToolsProtocol):
         """Take it in, or end it at once."""
         super().connection_made(transport)
         self.address = network(self.client[0] if self.client else "")
-        self._deadline = time.monotonic() + self._limits.first_byte_seconds
+        self._deadline = self.since + self._limits.first_byte_seconds
         if not self._others.enter(self):
             self._refuse(HTTPStatus.SERVICE_UNAVAILABLE)
 
@@ -165,7 +152,7 @@ class Connection(HttpToolsProtocol):
         self._head = 0
         if len(self.pipeline) >= _PIPELINED:
             self._stop(HTTPStatus.TOO_MANY_REQUESTS)
-        self._others.wait(self, False)
+        self.waits = False
         super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:
@@ -187,9 +174,9 @@ class Connection(HttpToolsProtocol):
     def _rest(self) -> None:
         """Between two requests the connection waits for its client."""
         if not self._reading and not self.pipeline and self.cycle.response_complete:
-            self._between = True
-            self._deadline = time.monotonic() + self.timeout_keep_alive
-            self._others.wait(self, True)
+            self._between = self.waits = True
+            self.since = time.monotonic()
+            self._deadline = self.since + self.timeout_keep_alive
 
     def pause_writing(self) -> None:
         """The client takes nothing at the moment."""

@@ -18,7 +18,7 @@ class Limits(NamedTuple):
 
 # of each limit: what it bounds, and the least that still serves requests
 MEANINGS: dict[str, tuple[str, float]] = {
-    "connections": ("connections at once; with more, the one that has waited longest is closed", 8),
+    "connections": ("connections at once; with more, those that have waited longest are closed", 8),
     "address_connections": ("connections of one address at once, of an IPv6 network of 64 bits", 1),
     "first_byte_seconds": ("time until a new connection sends its first byte", 0.1),
     "request_seconds": ("time to send a whole request, and to take some of its answer", 0.1),

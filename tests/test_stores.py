@@ -271,6 +271,42 @@ def test_workers_on_one_database_agree(database, tmp_path):
     assert "divergence" not in "".join((tmp_path / f"log{i}").read_text() for i in range(3))
 
 
+def test_workers_find_new_boards_at_once_and_share_the_allowance_of_a_client(database, tmp_path):
+    url = database.fresh()
+    servers = [Server(url, tmp_path / f"log{i}") for i in range(2)]
+    one, other = (server.wait().client(tries=1) for server in servers)
+    for k in range(5):
+        one.put_board(f"b{k}", items=ITEMS, length=4, settle=0)
+        shown = one.rank(f"b{k}")
+        assert other.feedback(f"b{k}", shown.impression, clicked=None) == "learnt"
+    with pytest.raises(sr.Refused, match="no board 'none'") as refusal:
+        other.rank("none")
+    assert refusal.value.code == 404
+    one.put_board("b", items=ITEMS, length=4, settle=0, client_minute=3, lifetime=86_400)
+    shown, taken, codes = [one.rank("b", client="ann") for _ in range(9)], 0, []
+    for k, s in enumerate(shown):
+        try:
+            (one, other)[k % 2].feedback("b", s.impression, clicked=None)
+            taken += 1
+        except sr.Refused as error:
+            codes.append(error.code)
+        wait_until(lambda taken=taken: one.board("b")["answers"] == other.board("b")["answers"] == taken)
+    assert 3 <= taken <= 6  # the minute may end meanwhile
+    assert codes == [429] * (9 - taken)
+    for server in servers:
+        assert server.stop() == 0
+    assert replayed(url)
+    assert "divergence" not in "".join((tmp_path / f"log{i}").read_text() for i in range(2))
+
+
+def test_a_store_from_before_there_were_refused_answers_is_brought_up_to_date(url):
+    with contextlib.closing(open_store(url)) as store:
+        store._db.write("UPDATE meta SET value = '3' WHERE name = 'format'")
+    with contextlib.closing(open_store(url)) as store:
+        assert store._db.read("SELECT value FROM meta WHERE name = 'format'") == [("4",)]
+        assert store.token() == store.token()
+
+
 def test_labels_hold_on_every_store_whatever_is_killed(url, tmp_path):
     server = Server(url, tmp_path / "log").wait()
     client = server.client()

@@ -22,7 +22,7 @@ from ...refusals import Refused
 from ..storage import Unavailable, Unwritable
 from ..worker.worker import Worker
 from . import openapi, pages
-from .auth import Auth
+from .auth import HEADERS, Auth
 from .bodies import BATCH, LARGE, SMALL, Bodies, check_type, decode
 from .limits import Limits
 from .metrics import Metrics
@@ -33,6 +33,8 @@ from .schemas import ErrorOut
 
 log = logging.getLogger("steadyrank.service")
 _LIMITS = Limits()
+_LONGEST_VALUE = 1_000  # characters of a header that are kept; keys and addresses have fewer
+_READ = frozenset(name.encode() for name in (*HEADERS, "content-length", "content-type"))
 _PART = 1 << 18  # bytes of a file sent at a time
 _LARGE_AT_ONCE = 2  # requests of a route with a body so long that it waited on the disk
 _encode = msgspec.json.Encoder().encode
@@ -239,7 +241,7 @@ class _Endpoint:
 
     async def _answer(self, scope: Scope, receive: Receive) -> Any:
         service, route, path = self._service, self._route, scope["path_params"]
-        headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
+        headers = _headers(scope)
         board = path.get("board", "")
         part = path.get("item", "") or path.get("client", "") or path.get("number", "")
         if route.scope != "public":
@@ -269,6 +271,18 @@ class _Endpoint:
             async with self._turn:
                 value = decode(body.read(), self._decoder)
                 return await route.run(Call(worker, board, part, value, visible, may_answer))
+
+
+def _headers(scope: Scope) -> dict[str, str]:
+    """The beginnings of the headers that are read. All else is let go: a body that never ends must not hold it."""
+    found = {}
+    for name, value in scope["headers"]:
+        if name in _READ:
+            found[name.decode("latin-1")] = value[:_LONGEST_VALUE].decode("latin-1")
+        elif name.startswith(b"x-forwarded-"):
+            found["x-forwarded-"] = ""  # that there is one says enough
+    scope["headers"].clear()
+    return found
 
 
 async def _send_file(send: Send, file: File) -> None:

@@ -20,6 +20,8 @@ _PROXIES = frozenset(
 )
 _PAGES = ("origin", "referer", "sec-fetch-site", "sec-fetch-mode", "sec-fetch-dest")  # only browsers send these
 
+HEADERS = frozenset(["authorization", "host", "user-agent", *_PAGES, *_PROXIES])  # looked at here, and x-forwarded-*
+
 
 def make_key(scopes: Sequence[str], board: str | None, now: float) -> tuple[str, Key]:
     """A new key as its owner keeps it, and as it is stored: 256 random bits need no slow hash."""

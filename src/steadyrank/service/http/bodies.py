@@ -14,7 +14,7 @@ from ..board.config import RANGES, out_of_range
 T = TypeVar("T")
 # bytes of a body at most; those of a batch of answers come without a key
 SMALL, BATCH, LARGE = 1 << 20, 8 << 20, 32 << 20
-_IN_MEMORY = 32 << 10  # bytes of an unfinished body
+_IN_MEMORY = 8 << 10  # bytes of an unfinished body
 _NO_ROOM = "too many large bodies at once: try again"
 
 _AT = re.compile(r" - at `\$(.*)`$")
@@ -23,7 +23,7 @@ _STEP = re.compile(r"\.([^.\[\]]+)|\[(\d+)\]")
 
 
 class Bodies:
-    """Bodies that were not dealt with yet. What is longer than some 32 KiB waits on the disk, if there is room.
+    """Bodies that were not dealt with yet. What is longer than some 8 KiB waits on the disk, if there is room.
 
     A client that sends much and never comes to an end costs no memory, and not more of the disk than `most` bytes for
     all of them together: beyond that, the unfinished one that began first is refused.

@@ -20,7 +20,7 @@ from ..worker.worker import Worker
 from . import logs
 from .app import Service
 from .auth import loopback
-from .connections import Connections, allow_files
+from .connections import Connections, allow_files, return_memory
 from .limits import Limits
 
 log = logging.getLogger("steadyrank.service")
@@ -66,6 +66,7 @@ def serve(
     company = None if beside is None else functools.partial(beside, link)
     if told is not None and token:
         told(link("/"))
+    return_memory()
     limits = allow_files(limits)
     upkeep = functools.partial(_compact, url, keep_days, keep_events)
     service = Service(Worker(url), upkeep, beside=company, limits=limits, token=token)

@@ -98,7 +98,7 @@ class Local:
 
 
 @contextlib.asynccontextmanager
-async def serving(url, clocks=None, seed=0):
+async def serving(url, clocks=None, seed=0, most_awake=1_000):
     """A service over a store; stopped in good order at the end."""
     clocks = clocks or Clocks()
 
@@ -106,7 +106,7 @@ async def serving(url, clocks=None, seed=0):
         local.looks += 1
         return clocks.since
 
-    worker = Worker(url, lambda: clocks.wall, look, np.random.default_rng(seed))
+    worker = Worker(url, lambda: clocks.wall, look, np.random.default_rng(seed), most_awake)
     local = Local(worker, clocks, Service(worker))
     await worker.start()
     try:

@@ -17,7 +17,7 @@ from steadyrank.service.board.config import RANGES, Config
 from steadyrank.service.http import bodies
 from steadyrank.service.http.auth import Auth, loopback, make_key
 from steadyrank.service.http.bodies import explain
-from steadyrank.service.storage import open_store, sql_store
+from steadyrank.service.storage import open_store, tables
 from steadyrank.service.worker import impression_ids
 
 
@@ -598,7 +598,8 @@ async def test_a_store_of_the_first_format_is_brought_up_to_date(url):
         await local.quiet()
         digest = local.digest()
     kept = open_store(url)
-    sql(url, "DROP TABLE clients")
+    for thing in ("TABLE clients", "TABLE rests", "INDEX boards_by_edge"):
+        sql(url, f"DROP {thing}")
     for column in ("edge", "clients", "forgot"):
         sql(url, f"ALTER TABLE boards DROP COLUMN {column}")
     sql(url, "UPDATE meta SET value = '1'")
@@ -606,11 +607,11 @@ async def test_a_store_of_the_first_format_is_brought_up_to_date(url):
     async with serving(url) as local:
         assert local.digest() == digest
     kept = open_store(url)
-    assert sql(url, "SELECT value FROM meta WHERE name = 'format'") == [(str(sql_store.FORMAT),)]
+    assert sql(url, "SELECT value FROM meta WHERE name = 'format'") == [(str(tables.FORMAT),)]
     assert kept.forget_client(1, 1, 1.0, lambda numbers: b"") == 0
     sql(url, "UPDATE meta SET value = '99'")
     kept.close()
-    with pytest.raises(ValueError, match=f"format 99, this version knows {sql_store.FORMAT}"):
+    with pytest.raises(ValueError, match=f"format 99, this version knows {tables.FORMAT}"):
         open_store(url)
 
 

@@ -180,10 +180,10 @@ async def test_a_failed_start_is_logged_and_tried_again(url, monkeypatch, caplog
     with caplog.at_level(logging.ERROR):
         faults = iter([RuntimeError("a bad day")])
 
-        def once(url):
+        def once(url, *limits):
             for fault in faults:
                 raise fault
-            return recovery.recover(url)
+            return recovery.recover(url, *limits)
 
         monkeypatch.setattr("steadyrank.service.worker.worker.recover", once)
         worker = Worker(url)
@@ -412,10 +412,10 @@ async def test_a_worker_that_cannot_begin_again_tries_until_it_can(url, monkeypa
         await local.board(settle=0)
         real, failures = worker_module.recover, [RuntimeError("odd"), Unavailable("away")]
 
-        def recover(url):
+        def recover(url, *limits):
             if failures:
                 raise failures.pop()
-            return real(url)
+            return real(url, *limits)
 
         async def soon(seconds):
             await sleep(0.001)

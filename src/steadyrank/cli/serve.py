@@ -25,6 +25,9 @@ def add(commands: Any) -> None:
     sub.add_argument("--port", type=int, default=8080)
     sub.add_argument("--keep-days", type=float, default=90.0, help="events older than this become a snapshot")
     sub.add_argument("--keep-events", type=int, default=5_000_000, help="events of a board kept at most")
+    sub.add_argument(
+        "--awake-boards", type=int, default=1_000, metavar="MOST", help="boards in memory; the least used ones sleep"
+    )
     for name, default in Limits()._asdict().items():
         flag, words = f"--{name.replace('_', '-')}", f"{MEANINGS[name][0]} ({default:,})"
         sub.add_argument(flag, type=type(default), default=default, metavar="MOST", help=words)
@@ -87,13 +90,16 @@ def _serve(options: argparse.Namespace) -> None:
     _check_limits(options)
     limits = Limits(*(getattr(options, name) for name in Limits._fields))
     check(limits)
+    if options.awake_boards < 1:
+        raise ValueError(f"--awake-boards must be at least 1, not {options.awake_boards}")
     if options.demo:
         _demo(options, limits)
     elif options.demo_attack_after is not None:
         raise ValueError(f"--demo-attack-after {options.demo_attack_after:g} goes with --demo")
     else:
         kept = options.keep_days, options.keep_events
-        serve(options.store, options.host, options.port, *kept, limits=limits, told=_invite)
+        rest = {"limits": limits, "told": _invite, "most_awake": options.awake_boards}
+        serve(options.store, options.host, options.port, *kept, **rest)
 
 
 def _invite(link: str) -> None:
@@ -177,19 +183,19 @@ def _day(moment: float) -> str:
 
 
 def _boards(options: argparse.Namespace) -> None:
-    from ..service.worker.recovery import recover
+    from ..service.storage import open_store
+    from ..service.worker.sleepers import summaries
 
     _must_exist(options.store)
-    found = recover(options.store)
-    rows = [(session.name, session.board.config.learner, session.board.summary()) for session in found.boards]
     print(f"{'board':<24}{'learner':<16}{'items':>9}{'impressions':>13}{'answers':>11}{'clicks':>10}")
-    for name, learner, summary in sorted(rows):
-        counts = (summary[key] for key in ("items", "impressions", "answers", "clicks"))
-        print(
-            f"{name:<24}{learner:<16}" + "".join(f"{n:>{w},}" for n, w in zip(counts, (9, 13, 11, 10), strict=True))
-        )
-    for name, why in sorted(found.broken.items()):
-        print(f"{name:<24}cannot be read: {why}")
+    with contextlib.closing(open_store(options.store)) as store:
+        for name, found in summaries(store):
+            if isinstance(found, str):
+                print(f"{name:<24}cannot be read: {found}")
+                continue
+            counts = (found[key] for key in ("items", "impressions", "answers", "clicks"))
+            row = "".join(f"{n:>{w},}" for n, w in zip(counts, (9, 13, 11, 10), strict=True))
+            print(f"{name:<24}{found['learner']:<16}{row}")
 
 
 def _export(options: argparse.Namespace) -> None:

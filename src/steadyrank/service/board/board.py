@@ -62,6 +62,7 @@ class Board:
         self.feedback = LabelledFeedback(self.learner_state)
         self.impressions.learn = self.feedback.learn
         self.events = 1  # its beginning
+        self.events_kept = 0  # of these, in the latest snapshot that is known of
         self.answers = 0
         self.batches: dict[str, None] = {}
         self.clicked = 0
@@ -237,6 +238,7 @@ class Board:
         feedback.timeline = Timeline.restore(arrays)
         board.compare()
         board.generation, board.events = board.config.generation(), header["events"]
+        board.events_kept = board.events
         board._no_note = np.zeros(board.config.length + NOTE_EXTRA)
         board.answers, board.clicked = header["answers"], header["clicked"]
         board.batches = dict.fromkeys(header["batches"])

@@ -146,7 +146,7 @@ class Service:
                 log.error("not started yet", extra=why, exc_info=None if known else failure)
                 await asyncio.sleep(1.0)
             else:
-                log.info("ready", extra={"fields": {"boards": len(self.worker.boards), "event": self.worker.applied}})
+                log.info("ready", extra={"fields": self.worker.count() | {"event": self.worker.applied}})
                 break
         if self._beside is not None:
             try:
@@ -255,10 +255,15 @@ class _Endpoint:
             return any(service.auth.opens(headers, scope, board) for scope in scopes)
 
         worker = service.worker
-        if board not in worker.boards and board and route.method != "PUT" and route.scope != "public":
+        if board and not worker.knows(board) and route.method != "PUT" and route.scope != "public":
             await worker.look()  # it may have been made at another worker a moment ago
+
+        async def run(body: Any) -> Any:
+            async with worker.held(board):
+                return await route.run(Call(worker, board, part, body, visible, may_answer))
+
         if self._decoder is None:
-            return await route.run(Call(worker, board, part, None, visible, may_answer))
+            return await run(None)
         if route.scope != "public":  # a page answers with a beacon, which is text
             check_type(headers)
         most = self._most
@@ -266,11 +271,10 @@ class _Endpoint:
             most = SMALL
         body = await service.bodies.receive(receive, headers, most)
         if isinstance(body, bytes):
-            return await route.run(Call(worker, board, part, decode(body, self._decoder), visible, may_answer))
+            return await run(decode(body, self._decoder))
         with body:
             async with self._turn:
-                value = decode(body.read(), self._decoder)
-                return await route.run(Call(worker, board, part, value, visible, may_answer))
+                return await run(decode(body.read(), self._decoder))
 
 
 def _headers(scope: Scope) -> dict[str, str]:

@@ -1,5 +1,7 @@
 """Routes for who runs a board: its settings, its items and its clients."""
 
+import asyncio
+
 import msgspec
 
 from ...refusals import Refused
@@ -8,21 +10,38 @@ from ..board.board import check_name
 from ..board.config import Config
 from ..worker import reconfigure
 from ..worker.board_session import BoardSession
+from ..worker.sleeper import read_rest
 from ..worker.worker import Worker
 from . import schemas
-from .route import Call, describe
+from .route import Call, Parts, describe
 
+_BOARDS_IN_A_TURN = 100  # of a list of boards, between other requests: some milliseconds
+_encode = msgspec.json.Encoder().encode
 _MOST_ITEMS = 1_000_000
 _ITEMS_AT_ONCE = 1_000  # new items of an event: applying one must not take long
 
 
-async def list_boards(call: Call) -> schemas.BoardsOut:
-    """Boards by name."""
-    sessions = sorted(call.worker.boards.items())
-    broken = [name for name in sorted(call.worker.broken) if call.visible(name)]
-    return schemas.BoardsOut(
-        boards=[describe(board) for name, board in sessions if call.visible(name)], broken=broken
-    )
+async def list_boards(call: Call) -> Parts:
+    """Boards by name, in parts. Those that sleep are shown as they went to sleep here."""
+    worker, parts = call.worker, [b'{"boards":[']
+    for place, name in enumerate(sorted({*worker.boards, *worker.sleepers.by_name})):
+        if place % _BOARDS_IN_A_TURN == 0:
+            await asyncio.sleep(0)
+        found = await _shown(worker, name) if call.visible(name) else None
+        if found is not None:
+            parts += [b"," if len(parts) > 1 else b"", _encode(found)]
+    broken = [name for name in sorted(worker.broken) if call.visible(name)]
+    return Parts([b"".join(parts), b'],"broken":', _encode(broken), b"}"])
+
+
+async def _shown(worker: Worker, name: str) -> schemas.BoardOut | None:
+    sleeper = worker.sleepers.by_name.get(name)
+    rest = None if sleeper is None or sleeper.rest is None else read_rest(sleeper.rest)
+    if rest is not None:
+        return schemas.BoardOut(board=name, **rest.summary)
+    async with worker.held(name):
+        session = worker.boards.get(name)
+        return None if session is None else describe(session)
 
 
 async def put_board(call: Call) -> schemas.BoardOut:
@@ -31,7 +50,7 @@ async def put_board(call: Call) -> schemas.BoardOut:
     check_name(call.board)
     items = [] if body.items is msgspec.UNSET else body.items
     check_items(items)
-    if call.board not in call.worker.boards:
+    if not call.worker.knows(call.board):
         if not items:
             raise Refused(422, "a new board needs at least one item")
         if await call.worker.create(call.board, Config().changed(body.changes()), items):

@@ -73,6 +73,10 @@ class _State(Collector):
         yield GaugeMetricFamily("steadyrank_event", "The latest event applied", worker.applied)
         yield CounterMetricFamily("steadyrank_commits", "Commits", log_writer.commits)
         yield CounterMetricFamily("steadyrank_divergences", "Snapshots unlike another worker's", worker.divergences)
+        boards = GaugeMetricFamily("steadyrank_boards", "Boards, in memory or asleep", labels=["state"])
+        for state, count in worker.count().items():
+            boards.add_metric([state], count)
+        yield boards
         board = {
             name: GaugeMetricFamily(f"steadyrank_board_{name}", f"{name.capitalize()} of a board", labels=["board"])
             for name in ("items", "impressions", "answers", "clicks", "unanswered", "corrupted")

@@ -50,13 +50,15 @@ async def _answer(call: Call, name: str, body: schemas.FeedbackIn) -> str:
     the id, in words and in time.
     """
     try:
-        return await _answer_known(call, name, body)
+        async with call.worker.held(name):
+            return await _answer_known(call, name, body)
     except Refused as refusal:
         if refusal.code not in (403, 404):
             raise
     await call.worker.look()
     try:
-        return await _answer_known(call, name, body)
+        async with call.worker.held(name):
+            return await _answer_known(call, name, body)
     except Refused as refusal:
         if refusal.code == 404 and not call.visible(name):
             raise Refused(403, FORGED) from None

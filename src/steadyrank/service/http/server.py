@@ -16,7 +16,7 @@ from collections.abc import Awaitable, Callable, Iterator
 import uvicorn
 
 from ..storage import Key, Unavailable, Unwritable, open_store
-from ..worker.worker import Worker
+from ..worker.worker import MOST_AWAKE, Worker
 from . import logs
 from .app import Service
 from .auth import loopback
@@ -37,6 +37,7 @@ def serve(
     beside: Callable[[Callable[[str], str], Worker], Awaitable[None]] | None = None,
     limits: Limits = _LIMITS,
     told: Callable[[str], None] | None = None,
+    most_awake: int = MOST_AWAKE,
 ) -> None:
     """Serve a store's boards until interrupted or told to end; refuses to listen to others without API keys.
 
@@ -69,7 +70,7 @@ def serve(
     return_memory()
     limits = allow_files(limits)
     upkeep = functools.partial(_compact, url, keep_days, keep_events)
-    service = Service(Worker(url), upkeep, beside=company, limits=limits, token=token)
+    service = Service(Worker(url, most_awake=most_awake), upkeep, beside=company, limits=limits, token=token)
     connections = Connections(limits)
     config = uvicorn.Config(
         service.app(),

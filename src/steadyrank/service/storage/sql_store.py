@@ -3,48 +3,15 @@
 import contextlib
 import itertools
 import secrets
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from .client_numbers import forget, number_clients
-from .sql import Database, connect, insert
-from .store import Key, LogEntry, NewEntry, Store
+from .sql import Database, Row, connect, insert, parts
+from .store import Key, KnownBoard, LogEntry, NewEntry, Store
+from .tables import prepare
 
-FORMAT = 4
 _SLICE = 20_000  # events deleted at a time
 _CLIENTS_AT_ONCE = 1_000  # forgotten by one event: applying it must not take long
-
-# Which number a client has on a board: `hash` is a keyed one of its name, `at` when it was last seen. Nothing else in
-# the store, and no event, leads from a client to a number or back.
-_CLIENTS = """
-CREATE TABLE clients (board WHOLE NOT NULL, hash WHOLE NOT NULL, number WHOLE NOT NULL, visits WHOLE NOT NULL,
-    at REAL NOT NULL, PRIMARY KEY (board, hash));
-CREATE INDEX clients_by_time ON clients (board, at)
-"""
-# Of a board: `edge`: up to which event its log became a snapshot. `clients`: how many numbers clients were given.
-# `forgot`: clients were forgotten at this time; what they did before it and is not written yet is nobody's.
-_TABLES = f"""
-CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL);
-CREATE TABLE head (one WHOLE PRIMARY KEY CHECK (one = 1), seq WHOLE NOT NULL);
-CREATE TABLE boards (id WHOLE PRIMARY KEY, name TEXT NOT NULL UNIQUE, secret BYTES NOT NULL,
-    edge WHOLE NOT NULL DEFAULT 0, clients WHOLE NOT NULL DEFAULT 0, forgot REAL NOT NULL DEFAULT 0);
-CREATE TABLE events (seq WHOLE PRIMARY KEY, board WHOLE NOT NULL, at REAL NOT NULL, body BYTES NOT NULL);
-CREATE INDEX events_by_board ON events (board, seq);
-CREATE TABLE snapshots (board WHOLE NOT NULL, seq WHOLE NOT NULL, body BYTES NOT NULL, PRIMARY KEY (board, seq));
-CREATE TABLE keys (id TEXT PRIMARY KEY, hash BYTES NOT NULL, scopes TEXT NOT NULL, board TEXT,
-    created REAL NOT NULL, revoked REAL);
-{_CLIENTS.strip()};
-INSERT INTO head VALUES (1, 0)
-"""
-_UPGRADES = {  # from this format to the next
-    1: "ALTER TABLE boards ADD COLUMN edge WHOLE NOT NULL DEFAULT 0",
-    2: f"""
-DROP TABLE IF EXISTS clients;
-{_CLIENTS.strip()};
-ALTER TABLE boards ADD COLUMN clients WHOLE NOT NULL DEFAULT 0;
-ALTER TABLE boards ADD COLUMN forgot REAL NOT NULL DEFAULT 0
-""",
-    3: "",  # there may be events that an older version does not know: refused answers
-}
 
 
 class SqlStore:
@@ -57,38 +24,10 @@ class SqlStore:
     def __init__(self, url: str) -> None:
         self._db: Database = connect(url)
         try:
-            self._prepare()
+            prepare(self._db)
         except BaseException:
             self._db.close()
             raise
-
-    def _run(self, script: str) -> None:
-        for kind, name in self._db.kinds.items():
-            script = script.replace(kind, name)
-        for statement in filter(str.strip, script.split(";")):
-            self._db.write(statement)
-
-    def _prepare(self) -> None:
-        format_ = self._format()
-        if format_ == FORMAT:
-            return
-        with self._db.transaction():
-            self._db.take_turns()
-            format_ = self._format()
-            if format_ is None:
-                self._run(_TABLES)
-                self._db.write("INSERT INTO meta VALUES ('format', ?)", str(FORMAT))
-                return
-            if format_ > FORMAT:
-                raise ValueError(f"the store has format {format_}, this version knows {FORMAT}: upgrade steadyrank")
-            for old in range(format_, FORMAT):
-                self._run(_UPGRADES[old])
-            self._db.write("UPDATE meta SET value = ? WHERE name = 'format'", str(FORMAT))
-
-    def _format(self) -> int | None:
-        if not self._db.read(self._db.tables_named, "meta"):
-            return None
-        return int(self._db.read("SELECT value FROM meta WHERE name = 'format'")[0][0])
 
     def close(self) -> None:
         self._db.close()
@@ -141,14 +80,44 @@ class SqlStore:
         rows = self._db.read("SELECT edge FROM boards WHERE id = ?", board)
         return int(rows[0][0]) if rows else 0
 
-    def edges(self) -> dict[int, int]:
-        return {row[0]: row[1] for row in self._db.read("SELECT id, edge FROM boards")}
+    def edges(self, boards: Sequence[int]) -> dict[int, int]:
+        return {row[0]: row[1] for row in self._boards("id, edge", boards)}
+
+    def _boards(self, columns: str, numbers: Sequence[int]) -> Iterator[Row]:
+        for part in parts(numbers):
+            places = ", ".join("?" * len(part))
+            yield from self._db.read(f"SELECT {columns} FROM boards WHERE id IN ({places})", *part)
 
     def cut_after(self, seq: int) -> bool:
         return bool(self._db.read("SELECT 1 FROM boards WHERE edge > ?", seq))
 
-    def boards(self) -> dict[int, tuple[str, bytes]]:
-        return {row[0]: (row[1], bytes(row[2])) for row in self._db.read("SELECT id, name, secret FROM boards")}
+    def boards(self, numbers: Sequence[int] | None = None) -> dict[int, tuple[str, bytes]]:
+        rows: Iterable[Row]
+        if numbers is None:
+            rows = self._db.read("SELECT id, name, secret FROM boards")
+        else:
+            rows = self._boards("id, name, secret", numbers)
+        return {row[0]: (row[1], bytes(row[2])) for row in rows}
+
+    def known(self) -> list[KnownBoard]:
+        rows = self._db.read(
+            "SELECT boards.id, boards.name, boards.secret, boards.edge, rests.seq, rests.body, "
+            "(SELECT MAX(events.seq) FROM events WHERE events.board = boards.id) "
+            "FROM boards LEFT JOIN rests ON rests.board = boards.id"
+        )
+        found = []
+        for number, name, secret, edge, seq, body, last in rows:
+            latest = max(number, edge, last or 0)
+            rest = None if seq is None or seq < latest else bytes(body)
+            found.append(KnownBoard(number, name, bytes(secret), latest, rest))
+        return sorted(found, key=lambda board: -board.latest)
+
+    def rest(self, rows: Sequence[tuple[int, int, bytes]]) -> None:
+        newer = "ON CONFLICT (board) DO UPDATE SET seq = excluded.seq, body = excluded.body"
+        with self._db.transaction():
+            there = self.edges([board for board, _, _ in rows])
+            here = [row for row in rows if row[0] in there]
+            insert(self._db, "rests", here, f"{newer} WHERE excluded.seq >= rests.seq")
 
     def create(self, name: str, event: bytes, at: float) -> int | None:
         with self._db.transaction():
@@ -186,7 +155,7 @@ class SqlStore:
 
     def wipe(self, board: int, seq: int) -> None:
         self._cut(board, seq - 1)
-        for table in ("snapshots", "clients"):
+        for table in ("snapshots", "clients", "rests"):
             with self._db.transaction():
                 self._db.write(f"DELETE FROM {table} WHERE board = ?", board)
 
@@ -249,7 +218,7 @@ class SqlStore:
     def sweep(self, before: float) -> None:
         with self._db.transaction():
             self._db.write("DELETE FROM events WHERE at < ? AND board NOT IN (SELECT id FROM boards)", before)
-            for table in ("snapshots", "clients"):
+            for table in ("snapshots", "clients", "rests"):
                 self._db.write(f"DELETE FROM {table} WHERE board NOT IN (SELECT id FROM boards)")
 
     def api_keys(self) -> list[Key]:

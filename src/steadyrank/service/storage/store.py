@@ -49,6 +49,16 @@ class Key(NamedTuple):
     revoked: float | None
 
 
+class KnownBoard(NamedTuple):
+    """A board as the store knows it without looking at its events."""
+
+    number: int
+    name: str
+    secret: bytes
+    latest: int  # its latest event
+    rest: bytes | None  # what was kept when it went to sleep; None if there are events after that
+
+
 class Store(Protocol):
     """A connection to a store, used by one thread at a time; what fails is `Unavailable`."""
 
@@ -81,14 +91,20 @@ class Store(Protocol):
     def shortened(self, board: int) -> int:
         """Up to which event the log of a board became a snapshot; 0 if it is whole."""
 
-    def edges(self) -> dict[int, int]:
-        """Up to which event the log of each board became a snapshot."""
+    def edges(self, boards: Sequence[int]) -> dict[int, int]:
+        """Up to which event the log of each of some boards became a snapshot; those that are gone are left out."""
 
     def cut_after(self, seq: int) -> bool:
         """Whether events after this one became a snapshot."""
 
-    def boards(self) -> dict[int, tuple[str, bytes]]:
-        """Name and secret of every board by its number."""
+    def boards(self, numbers: Sequence[int] | None = None) -> dict[int, tuple[str, bytes]]:
+        """Name and secret of every board, or of those with these numbers, by its number."""
+
+    def known(self) -> list[KnownBoard]:
+        """Every board, the one whose latest event is the latest first; some microseconds each."""
+
+    def rest(self, rows: Sequence[tuple[int, int, bytes]]) -> None:
+        """Keep of some boards what is shown of them as of an event: board, event and content; the latest stays."""
 
     def create(self, name: str, event: bytes, at: float) -> int | None:
         """A new board and its first event; its number, or None if the name is taken."""

@@ -35,6 +35,11 @@ class Allowances:
         self._turn(now)
         self._add(_elsewhere(number), most)
 
+    def used(self, now: float) -> int:
+        """Clients counted in this minute."""
+        self._turn(now)
+        return len(self._counts)
+
     def forget(self, client: int) -> None:
         """Keep nothing of a client."""
         self._counts.pop(client, None)

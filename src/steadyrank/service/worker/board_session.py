@@ -5,16 +5,15 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from ...contract import ANYONE
-from ...live.delay_queue import DelayQueue
 from ..board import events
 from ..board.board import Board
 from ..board.events import AnyEvent
 from .allowances import Allowances
+from .due_clock import DueClock, Reached
 from .impression_ids import Signer
 from .log_writer import Line
 
 _MOST_CLIENTS = 100_000
-_AT_ONCE = 2_000  # impressions settled or expired by one event: applying it must not take long
 
 
 class Edge(NamedTuple):
@@ -29,35 +28,27 @@ class BoardSession:
     """A board, and what is not in the log: nothing of it decides what is learnt."""
 
     def __init__(self, number: int, name: str, secret: bytes, board: Board) -> None:
-        self.number, self.name, self.board = number, name, board
+        self.number, self.name, self.secret, self.board = number, name, secret, board
         self.signer, self._hasher = Signer(secret, "impression"), Signer(secret, "client")
         self.round = 0  # latest round given out here
         self.applied = number
         self.edge = Edge(0, 0, 1)  # as of about a second ago
         self.refolding: asyncio.Task[Any] | None = None
-        self._delays: dict[str, DelayQueue] = {}
-        self._due: dict[str, int] = {}
+        self.clock = DueClock()
+        self.users = 0  # requests that hold it: it does not go to sleep under them
+        self.used = 0  # when it was last asked for: the how manieth time of the worker
         self.allowances = Allowances()
         self.answering: dict[int, asyncio.Future[None]] = {}  # by key of the impression, until the log has its answer
         self._clients: dict[int, int] = {}  # numbers of clients by hash, as far as this worker has written them
 
+    def reached(self) -> Reached:
+        """How far its impressions have come."""
+        impressions = self.board.impressions
+        return Reached(impressions.last, impressions.over, impressions.settled)
+
     def due(self, now: float) -> Iterator[AnyEvent]:
-        """Events that say which impressions are settled or over; delays count from when this worker saw them."""
-        impressions, config = self.board.impressions, self.board.config
-        for kind, delay, upto in (
-            ("over", config.lifetime, impressions.over),
-            ("settled", self.board.settle, impressions.settled),
-        ):
-            queue = self._delays.get(kind)
-            if queue is None or queue.delay != delay:
-                queue = self._delays[kind] = DelayQueue(delay)
-            number = self._due[kind] = max(queue.due(now), self._due.get(kind, 0))
-            if not queue.moments or queue.moments[-1][1] < impressions.last:
-                queue.note(now, impressions.last)
-            if number > upto and kind == "over":
-                yield events.Expired(min(number, upto + _AT_ONCE))
-            elif number > upto and 0 < delay < config.lifetime:
-                yield events.Settled(min(number, upto + _AT_ONCE))
+        """Events that say which impressions are settled or over."""
+        return self.clock.due(now, self.reached(), self.board.config.lifetime, self.board.settle)
 
     def hash_client(self, client: str) -> int:
         """63 bits that stand for a client on this board and mean nothing elsewhere; never 0."""

@@ -219,7 +219,7 @@ class LogWriter:
     def _tell(self, store: Store, lines: Sequence[Line], upto: int) -> None:
         """Deliver all events up to a number. Whatever fails does so before anything is taken for handed over."""
         created = {line.board: line.event for line in lines if isinstance(line.event, Created)}
-        names = store.boards() if created else {}
+        names = store.boards(list(created)) if created else {}
         made = {n: self._reader.begin(n, *names[n], event) for n, event in created.items() if n in names}
         if self._working is False:
             log.info("store back", extra={"fields": {"behind": self.behind}})

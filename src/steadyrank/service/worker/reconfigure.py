@@ -94,7 +94,7 @@ async def _write(worker: Worker, session: BoardSession, event: AnyEvent, start: 
                 return edge
             if store.append_if(session.number, edge.seq, body, worker.clock()):
                 return None
-            if session.number not in store.edges():
+            if session.number not in store.edges([session.number]):
                 raise Refused(404, "the board was deleted")
 
     edge: Edge | None = await worker.log_writer.do(write)

@@ -3,6 +3,7 @@
 import asyncio
 import itertools
 import logging
+import time
 from collections.abc import Iterable
 from typing import Any, NamedTuple, TypeAlias
 
@@ -12,7 +13,7 @@ from ..board.board import Board
 from ..board.config import Config
 from ..board.events import decode
 from ..board.labels import Labels
-from ..storage import Key, LogEntry, Store, Unavailable, open_store
+from ..storage import Key, KnownBoard, LogEntry, Store, Unavailable, open_store
 from .board_session import BoardSession, Edge
 
 log = logging.getLogger("steadyrank.service")
@@ -25,29 +26,46 @@ class Found(NamedTuple):
     """What a store holds."""
 
     boards: list[BoardSession]
+    asleep: list[KnownBoard]  # those that were not loaded
     broken: dict[str, str]  # boards that cannot be read, and why
     keys: list[Key]
     head: int
 
 
-def recover(url: str) -> Found:
-    """Every board as the log says at one moment."""
-    store = open_store(url)
+def recover(url: str, most: int, seconds: float) -> Found:
+    """The boards that were used last, as the log says at one moment: so many, and for so many seconds."""
+    store, end = open_store(url), time.monotonic() + seconds
     try:
         with store.reading():
-            head, boards, broken = store.head(), [], {}
-            for number, (name, secret) in store.boards().items():
-                try:
-                    session = BoardSession(number, name, secret, rebuild(store, number, name, head))
-                    session.applied, session.edge = head, read_edge(store, number)
-                except ValueError as error:
-                    log.error("board left out", extra={"fields": {"board": name, "why": str(error)}})
-                    broken[name] = str(error)
+            found = Found([], [], {}, store.api_keys(), store.head())
+            for known in store.known():
+                if len(found.boards) >= most or time.monotonic() > end:
+                    found.asleep.append(known)
                     continue
-                boards.append(session)
-            return Found(boards, broken, store.api_keys(), head)
+                try:
+                    session = open_session(store, known.number, known.name, known.secret, found.head)
+                except ValueError as error:
+                    log.error("board left out", extra={"fields": {"board": known.name, "why": str(error)}})
+                    found.broken[known.name] = str(error)
+                else:
+                    found.boards.append(session)
+            return found
     finally:
         store.close()
+
+
+def open_session(store: Store, number: int, name: str, secret: bytes, head: int) -> BoardSession:
+    """A board as the log says up to its head. Read it at one moment."""
+    session = BoardSession(number, name, secret, rebuild(store, number, name, head))
+    session.applied, session.edge = head, read_edge(store, number)
+    return session
+
+
+def load(store: Store, number: int, name: str, secret: bytes) -> BoardSession | None:
+    """A board that wakes, as the log says now; None if it is no longer there. Read it at one moment."""
+    if number not in store.edges([number]):
+        return None
+    return open_session(store, number, name, secret, store.head())
 
 
 def rebuild(store: Store, number: int, name: str, upto: int, until: int = 0) -> Board:
@@ -132,8 +150,8 @@ def read_edge(store: Store, number: int) -> Edge:
 def moved_edges(store: Store, known: dict[int, int]) -> dict[int, Edge]:
     """Where the logs begin that no longer begin where it is known, by board."""
     found = {}
-    for number, edge in store.edges().items():
-        if known.get(number, edge) != edge:
+    for number, edge in store.edges(list(known)).items():
+        if known[number] != edge:
             try:
                 found[number] = read_edge(store, number)
             except ValueError as error:
@@ -192,18 +210,23 @@ def wipe(url: str, number: int, seq: int) -> None:
 
 
 def save(url: str, number: int, seq: int, kept: Kept) -> bool:
-    """Keep a snapshot; False if another worker's of the same event differs, and can be read."""
-    body = archive.pack(*kept)
+    """`put_snapshot` with a connection of its own."""
     store = open_store(url)
     try:
-        found = store.save(number, seq, body)
-        if found == body:
-            return True
-        try:
-            Board.restore(found, f"snapshot {seq}")
-        except (ValueError, KeyError):
-            store.replace(number, seq, body)
-            return True
-        return False
+        return put_snapshot(store, number, seq, kept)
     finally:
         store.close()
+
+
+def put_snapshot(store: Store, number: int, seq: int, kept: Kept) -> bool:
+    """Keep a snapshot; False if another worker's of the same event differs, and can be read."""
+    body = archive.pack(*kept)
+    found = store.save(number, seq, body)
+    if found == body:
+        return True
+    try:
+        Board.restore(found, f"snapshot {seq}")
+    except (ValueError, KeyError):
+        store.replace(number, seq, body)
+        return True
+    return False

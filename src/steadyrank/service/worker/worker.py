@@ -1,12 +1,12 @@
 """All boards of a worker: ranks from memory, writes what happens to the log, applies the log in order."""
 
 import asyncio
-import collections
 import contextlib
 import gc
+import itertools
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,13 +17,17 @@ from ..board.board import check
 from ..board.config import Config
 from ..board.events import AnyEvent
 from ..storage import Key, Sender, Store, Unavailable
+from . import sleep
 from .board_session import BoardSession, Edge, begin
-from .log_writer import POLL, Line, LogWriter
+from .inbox import Inbox, SharedLook
+from .log_writer import Line, LogWriter
 from .recovery import Kept, fold_again, moved_edges, recover, save, wipe
+from .sleepers import Sleepers
 
 SNAPSHOT_EVERY = 20_000  # events of a board; every worker takes one at the same event
 TICK = 0.1
-_AT_ONCE = 32  # events applied between requests
+MOST_AWAKE = 1_000  # boards in memory
+_LOADING = 3.0  # seconds at the start for boards that were used last; the others load when they are asked for
 
 log = logging.getLogger("steadyrank.service")
 
@@ -37,41 +41,45 @@ class Worker:
         clock: Callable[[], float] = time.time,
         monotonic: Callable[[], float] = time.monotonic,
         chance: np.random.Generator | None = None,
+        most_awake: int = MOST_AWAKE,
     ) -> None:
         self.url, self.clock, self.monotonic = url, clock, monotonic
-        self.boards: dict[str, BoardSession] = {}
+        self.boards: dict[str, BoardSession] = {}  # those in memory
         self.numbers: dict[int, BoardSession] = {}
+        self.most_awake = most_awake
+        self.sleepers = Sleepers(url)
+        self._uses = itertools.count(1)
         self.keys: list[Key] = []
         self.ready = False
         self.broken: dict[str, str] = {}  # boards that cannot be read, and why
         self.divergences = 0
-        self.applied = 0
         self.exporting = asyncio.Lock()  # one board at a time: it takes a thread, and room for its log
         self.chance = np.random.default_rng() if chance is None else chance
-        self._inbox: collections.deque[tuple[Line, dict[int, Any]]] = collections.deque()
+        self._inbox = Inbox(self._apply)
         self._key = int(self.chance.integers(1, 2**63))
         self._tasks: set[asyncio.Task[Any]] = set()
-        self._seen: list[tuple[int, asyncio.Future[None]]] = []
-        self._next_look: asyncio.Task[Unavailable | None] | None = None
+        self.look = SharedLook(self.catch_up, self.spawn)
 
     begin = staticmethod(begin)  # called by the log writer's thread, since a learner may have to be compiled
 
     async def start(self) -> None:
         """Read the store, fold what is there, and begin to write; ready when it returns."""
-        found = await asyncio.to_thread(recover, self.url)
-        self._inbox.clear()
+        found = await asyncio.to_thread(recover, self.url, self.most_awake, _LOADING)
+        self._inbox.begin(found.head)
         self.boards, self.numbers, self.broken = {}, {}, found.broken
         for session in found.boards:
-            self._take_up(session)
-        self.keys, self.applied = found.keys, found.head
+            self.take_up(session)
+        self.sleepers.begin(found.asleep, self.monotonic())
+        self.keys = found.keys
         self.log_writer = LogWriter(self.url, found.head, self, self.clock)
-        self._ticking = self._spawn(self._tick())
+        self._ticking = self.spawn(self._tick())
         gc.collect()
         gc.freeze()  # what is there now stays: looking at it again and again would take a tenth of a second each time
         self.ready = True
+        self.spawn(sleep.wake_unknown(self))
 
     async def stop(self) -> None:
-        """Write what is left, take snapshots, end."""
+        """Write what is left, take snapshots as far as time permits, end."""
         self.ready = False
         for task in self._tasks:
             task.cancel()
@@ -82,8 +90,8 @@ class Worker:
         while self._inbox:
             await asyncio.sleep(0)
         if available:
-            kept = [(session, session.board.keep()) for session in self.numbers.values() if not session.board.stale]
-            await asyncio.gather(*(self._snapshot(session, session.applied, copy) for session, copy in kept))
+            await sleep.leave(self)
+        self.sleepers.close()
 
     def find(self, name: str) -> BoardSession:
         """A board by its name."""
@@ -91,9 +99,35 @@ class Worker:
             raise Unavailable("the log is being read: not ready yet")
         if name in self.broken:
             raise Refused(503, f"board {name!r} cannot be read: the server's log says why")
+        if name in self.sleepers.by_name:
+            raise Unavailable(f"board {name!r} sleeps")  # for who did not hold it
         if name not in self.boards:
             raise Refused(404, f"no board {name!r}")
         return self.boards[name]
+
+    def count(self) -> dict[str, int]:
+        """How many boards are in memory, and how many are not."""
+        return {"awake": len(self.numbers), "asleep": len(self.sleepers)}
+
+    def knows(self, name: str) -> bool:
+        """Whether there is a board of this name, as far as the log was applied."""
+        return name in self.boards or name in self.sleepers.by_name or name in self.broken
+
+    @contextlib.asynccontextmanager
+    async def held(self, name: str) -> AsyncIterator[None]:
+        """Keep a board in memory meanwhile, and wake it first if it sleeps; one that is not there is nothing."""
+        while (sleeper := self.sleepers.by_name.get(name)) is not None:
+            await sleep.wake(self, sleeper)
+        session = self.boards.get(name)
+        if session is None:
+            yield
+            return
+        session.users += 1
+        session.used = next(self._uses)
+        try:
+            yield
+        finally:
+            session.users -= 1
 
     def next_key(self) -> int:
         """A key for an impression: 63 bits, from a random start of this worker's own; never 0."""
@@ -118,8 +152,8 @@ class Worker:
         """End a board; its log is deleted soon after."""
         event = events.encode(events.Deleted())
         seq = await self.log_writer.do(lambda store: store.delete(session.number, event, self.clock()))
-        self._drop(session.number)
-        self._spawn(asyncio.to_thread(wipe, self.url, session.number, seq))  # takes long if the log is
+        self.drop(session.number)
+        self.spawn(asyncio.to_thread(wipe, self.url, session.number, seq))  # takes long if the log is
 
     async def forget_client(self, session: BoardSession, client: str) -> int:
         """Delete which number a client has: what stays in the log is nobody's. How many impressions it had."""
@@ -132,40 +166,23 @@ class Worker:
 
     async def catch_up(self) -> None:
         """Wait until the log is applied as far as it goes now."""
-        seq = await self.log_writer.do(lambda store: store.head())
-        if self.applied < seq:
-            future = asyncio.get_running_loop().create_future()
-            self._seen.append((seq, future))
-            try:
-                await asyncio.wait_for(future, 20.0)
-            except TimeoutError:
-                raise Unavailable("the log cannot be read") from None
+        await self._inbox.reach(await self.log_writer.do(lambda store: store.head()))
 
-    async def look(self) -> None:
-        """Apply what any worker wrote until now. Who asks within a moment shares one look: without a key it costs
-        the store little, however many ask."""
-        if self._next_look is None:
-            self._next_look = self._spawn(self._look())
-        failure = await asyncio.shield(self._next_look)
-        if failure is not None:
-            raise failure
-
-    async def _look(self) -> Unavailable | None:
-        await asyncio.sleep(POLL)
-        self._next_look = None  # who comes from here on is too late for this one
-        try:
-            await self.catch_up()
-        except Unavailable as error:
-            return error
-        return None
-
-    def _take_up(self, session: BoardSession) -> None:
+    def take_up(self, session: BoardSession) -> None:
+        """A board is in memory from now on."""
+        session.used = next(self._uses)
         self.boards[session.name] = self.numbers[session.number] = session
 
-    def _drop(self, number: int) -> None:
+    def drop(self, number: int) -> None:
+        """A board sleeps, or is gone."""
         session = self.numbers.pop(number, None)
         if session is not None and self.boards.get(session.name) is session:
             del self.boards[session.name]
+
+    @property
+    def applied(self) -> int:
+        """The latest event that was applied."""
+        return self._inbox.applied
 
     @property
     def unapplied(self) -> int:
@@ -173,35 +190,8 @@ class Worker:
         return len(self._inbox)
 
     def deliver(self, lines: Sequence[Line], made: dict[int, Any]) -> None:
-        """Apply events in log order, a few at a time so that requests need not wait for all of them."""
-        idle = not self._inbox
-        self._inbox.extend((line, made) for line in lines)
-        if idle:
-            self._drain()
-
-    def _drain(self) -> None:
-        for _ in range(min(len(self._inbox), _AT_ONCE)):
-            line, made = self._inbox[0]
-            try:
-                outcome: str | Exception = self._apply(line, made)
-            except Refused as error:
-                outcome = error
-            except Exception as error:  # as a replay does: this event has failed, the next one is applied
-                log.exception("an event cannot be applied", extra={"fields": {"event": line.seq}})
-                outcome = error
-            self.applied = line.seq
-            if line.waiting is not None and not line.waiting.done():
-                if isinstance(outcome, str):
-                    line.waiting.set_result(outcome)
-                else:
-                    line.waiting.set_exception(outcome)
-            self._inbox.popleft()
-        if self._inbox:
-            asyncio.get_running_loop().call_soon(self._drain)
-        for seq, future in [waiter for waiter in self._seen if waiter[0] <= self.applied]:
-            self._seen.remove((seq, future))
-            if not future.done():
-                future.set_result(None)
+        """Apply events in log order."""
+        self._inbox.deliver(lines, made)
 
     def _apply(self, line: Line, made: dict[int, Any]) -> str:
         if isinstance(line.event, events.Created):
@@ -209,14 +199,21 @@ class Worker:
             if isinstance(begun, Exception):
                 raise begun
             if begun is not None:
-                self._take_up(begun)
+                self.take_up(begun)
             return "done"
         if isinstance(line.event, events.Deleted):
-            self._drop(line.board)
+            self.drop(line.board)
+            self.sleepers.drop(line.board)
             return "done"
         session = self.numbers.get(line.board)
         if session is None:
-            raise Refused(404, "the board was deleted")
+            return sleep.hear(self, line)
+        return self.apply(session, line)
+
+    def apply(self, session: BoardSession, line: Line) -> str:
+        """Apply an event to a board in memory; what it was loaded with is in it already."""
+        if line.seq <= session.applied:
+            return "done"
         session.applied = line.seq
         session.learn_clients(line)
         try:
@@ -225,16 +222,17 @@ class Worker:
             return outcome
         finally:
             if session.board.stale and session.refolding is None:
-                session.refolding = self._spawn(self._refold(session))
+                session.refolding = self.spawn(self._refold(session))
             elif session.board.events % SNAPSHOT_EVERY == 0 and not session.board.stale:
-                self._spawn(self._snapshot(session, line.seq, session.board.keep()))
+                session.board.events_kept = session.board.events
+                self.spawn(self._snapshot(session, line.seq, session.board.keep()))
 
     def cut_off(self) -> None:
         """This worker was away for so long that the log was shortened meanwhile: begin again."""
         if self.ready:
             log.error("the log was shortened before it was read here: reading the store again")
             self.ready = False
-            self._spawn(self._begin_again())
+            self.spawn(self._begin_again())
 
     async def _begin_again(self) -> None:
         self._ticking.cancel()
@@ -273,7 +271,7 @@ class Worker:
 
     async def _tick(self) -> None:
         """Settle and expire what is due, by this worker's own clock; the log decides what that means."""
-        rounds, chores = 0, None
+        rounds, chores, resting = 0, None, None
         while True:
             await asyncio.sleep(TICK)
             self.log_writer.give_up()
@@ -281,19 +279,25 @@ class Worker:
             for session in list(self.numbers.values()):
                 for event in session.due(now):
                     self.log_writer.put(session.number, event)
+            for sleeper in self.sleepers.due(now):
+                self.spawn(sleep.wake_unasked(self, sleeper))
+            if len(self.numbers) > self.most_awake and (resting is None or resting.done()):
+                resting = self.spawn(sleep.rest(self))
             rounds += 1
             if rounds % 10 == 0 and (chores is None or chores.done()):  # never waited for: the store may be stuck
-                chores = self._spawn(self._chores(rounds))
+                chores = self.spawn(self._chores(rounds))
 
     async def _chores(self, rounds: int) -> None:
-        limits = [(session.number, session.board.config.client_days) for session in self.numbers.values()]
+        limits = []
+        if rounds % 600 == 0:
+            limits = [(session.number, session.board.config.client_days) for session in self.numbers.values()]
+            limits += sleep.client_days(self, rounds // 600)
         edges = {session.number: session.edge.seq for session in self.numbers.values()}
         now = self.clock()
 
         def chore(store: Store) -> tuple[list[Key], dict[int, Edge]]:
-            if rounds % 600 == 0:
-                for number, days in limits:
-                    store.forget_clients(number, now - 86_400 * days, now, events.forgotten)
+            for number, days in limits:
+                store.forget_clients(number, now - 86_400 * days, now, events.forgotten)
             return store.api_keys(), moved_edges(store, edges)
 
         with contextlib.suppress(Unavailable):  # the next ones do what these could not
@@ -302,7 +306,8 @@ class Worker:
                 if board in self.numbers:
                     self.numbers[board].edge = edge
 
-    def _spawn(self, work: Any) -> asyncio.Task[Any]:
+    def spawn(self, work: Any) -> asyncio.Task[Any]:
+        """Do something meanwhile; what fails is logged."""
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)

@@ -1,0 +1,101 @@
+"""Events that wait to be applied, in log order, and who waits until they are."""
+
+import asyncio
+import collections
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+from ...refusals import Refused
+from ..storage import Unavailable
+from .log_writer import POLL, Line
+
+_AT_ONCE = 32  # events applied between requests
+_PATIENCE = 20.0  # seconds
+
+log = logging.getLogger("steadyrank.service")
+
+
+class Inbox:
+    """Applies events a few at a time, so that requests need not wait for all of them."""
+
+    def __init__(self, apply: Callable[[Line, dict[int, Any]], str]) -> None:
+        self.applied = 0  # every event up to this number was
+        self._apply = apply
+        self._lines: collections.deque[tuple[Line, dict[int, Any]]] = collections.deque()
+        self._waiting: list[tuple[int, asyncio.Future[None]]] = []
+
+    def __len__(self) -> int:
+        return len(self._lines)
+
+    def begin(self, head: int) -> None:
+        """Everything up to this event is applied, and nothing waits."""
+        self._lines.clear()
+        self.applied = head
+
+    def deliver(self, lines: Sequence[Line], made: dict[int, Any]) -> None:
+        """More events, and what was made of boards that they create."""
+        idle = not self._lines
+        self._lines.extend((line, made) for line in lines)
+        if idle:
+            self._drain()
+
+    def _drain(self) -> None:
+        for _ in range(min(len(self._lines), _AT_ONCE)):
+            line, made = self._lines[0]
+            try:
+                outcome: str | Exception = self._apply(line, made)
+            except Refused as error:
+                outcome = error
+            except Exception as error:  # as a replay does: this event has failed, the next one is applied
+                log.exception("an event cannot be applied", extra={"fields": {"event": line.seq}})
+                outcome = error
+            self.applied = line.seq
+            if line.waiting is not None and not line.waiting.done():
+                if isinstance(outcome, str):
+                    line.waiting.set_result(outcome)
+                else:
+                    line.waiting.set_exception(outcome)
+            self._lines.popleft()
+        if self._lines:
+            asyncio.get_running_loop().call_soon(self._drain)
+        for seq, future in [waiter for waiter in self._waiting if waiter[0] <= self.applied]:
+            self._waiting.remove((seq, future))
+            if not future.done():
+                future.set_result(None)
+
+    async def reach(self, seq: int) -> None:
+        """Wait until the log is applied up to an event."""
+        if self.applied < seq:
+            future = asyncio.get_running_loop().create_future()
+            self._waiting.append((seq, future))
+            try:
+                await asyncio.wait_for(future, _PATIENCE)
+            except TimeoutError:
+                raise Unavailable("the log cannot be read") from None
+
+
+class SharedLook:
+    """Apply what any worker wrote until now. Who asks within a moment shares one look: without a key it costs the
+    store little, however many ask."""
+
+    def __init__(self, catch_up: Callable[[], Awaitable[None]], spawn: Callable[[Any], "asyncio.Task[Any]"]) -> None:
+        self._catch_up, self._spawn = catch_up, spawn
+        self._next: asyncio.Task[Unavailable | None] | None = None
+
+    async def __call__(self) -> None:
+        """Look, and wait for it."""
+        if self._next is None:
+            self._next = self._spawn(self._look())
+        failure = await asyncio.shield(self._next)
+        if failure is not None:
+            raise failure
+
+    async def _look(self) -> Unavailable | None:
+        await asyncio.sleep(POLL)
+        self._next = None  # who comes from here on is too late for this one
+        try:
+            await self._catch_up()
+        except Unavailable as error:
+            return error
+        return None

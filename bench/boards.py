@@ -1,6 +1,7 @@
 """Many boards on one worker: how fast they are made, how much they take asleep, and how long a start and an end take.
 
 python bench/boards.py 1000 10000
+python bench/boards.py --bulk 100000
 """
 
 import argparse
@@ -11,6 +12,7 @@ import os
 import pathlib
 import signal
 import socket
+import sqlite3
 import statistics
 import subprocess
 import sys
@@ -22,48 +24,42 @@ import urllib.request
 ITEMS = [f"item {k}" for k in range(10)]
 
 
+HEAD = (
+    "boards    made/s: first, last tenth   KB asleep   ready s   first list ms: 50 %, 99 %   end s   killed: ready s"
+)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("sizes", nargs="*", type=int, default=[1_000, 10_000])
     parser.add_argument("--awake", type=int, default=1_000, help="boards in memory")
+    parser.add_argument(
+        "--bulk", action="store_true", help="write the boards into the store, rather than ask for them"
+    )
     options = parser.parse_args()
-    print(
-        f"boards of {len(ITEMS)} items on SQLite, {options.awake} of them in memory; a list and an answer of each tenth"
-    )
-    print(
-        "boards    made/s first, last tenth    KB asleep    ready s    first list ms, 50 % and 99 %    end s    killed: ready s"
-    )
+    print(f"boards of {len(ITEMS)} items on SQLite, {options.awake} of them in memory")
+    print(HEAD)
     for size in options.sizes:
         with tempfile.TemporaryDirectory() as folder:
-            row = measure(pathlib.Path(folder), size, options.awake)
+            row = measure(pathlib.Path(folder), size, options)
         print(row, flush=True)
 
 
-def measure(folder, size, awake):
-    server = Service(folder, awake)
-    server.start()
-    ask = Connection(server.port)
-    base, marks = server.resident(), [time.perf_counter()]
-    half = None
-    for k in range(size):
-        ask("PUT", f"/v1/boards/b{k}", {"items": ITEMS, "length": 10})
-        if k % 10 == 0:
-            shown = ask("POST", f"/v1/boards/b{k}/rank", {})
-            body = {"impression": shown["impression"], "clicked": shown["items"][k % 3]}
-            ask("POST", f"/v1/boards/b{k}/feedback", body)
-        if k + 1 in (size // 10, size - size // 10, size):
-            marks.append(time.perf_counter())
-        if k + 1 == max(2 * awake, size // 2):
-            half = k + 1, server.resident()
-    asleep = (
-        "-" if half is None or size <= half[0] else f"{(server.resident() - half[1]) / (size - half[0]) / 1024:.1f}"
-    )
-    tenth = size // 10
-    first, last = tenth / (marks[1] - marks[0]), tenth / (marks[3] - marks[2])
-    end = server.end(signal.SIGTERM)
+def measure(folder, size, options):
+    server = Service(folder, options.awake)
+    if options.bulk:
+        write(folder, options.awake)
+        server.start()
+        before = server.resident()
+        server.end(signal.SIGKILL)
+        write(folder, size)
+        made, asleep, end = "-, -", None, 0.0
+    else:
+        made, asleep, end = make(server, size, options.awake)
     ready = server.start()
-    ask = Connection(server.port)
-    times = []
+    if options.bulk:
+        asleep = (server.resident() - before) / (size - options.awake) / 1024
+    times, ask = [], Connection(server.port)
     for k in range(0, size, max(size // 300, 1)):
         begin = time.perf_counter()
         ask("POST", f"/v1/boards/b{k}/rank", {})
@@ -74,8 +70,52 @@ def measure(folder, size, awake):
     server.end(signal.SIGKILL)
     again = server.start()
     server.end(signal.SIGKILL)
-    places = f"{size:<10}{first:>6.0f}, {last:<14.0f}{asleep:>12}{ready:>11.1f}"
-    return f"{places}{cuts[49]:>14.1f}, {cuts[98]:<14.1f}{end:>9.1f}{again:>18.1f}    (base {base / 2**20:.0f} MB)"
+    kept = "-" if asleep is None else f"{asleep:.1f}"
+    lists = f"{cuts[49]:.1f}, {cuts[98]:.1f}"
+    return f"{size:<10}{made:>26}{kept:>12}{ready:>10.1f}{lists:>28}{end:>8.1f}{again:>18.1f}"
+
+
+def make(server, size, awake):
+    """Ask for boards, and for a list of each tenth, which is answered: how fast, the memory asleep, the end."""
+    server.start()
+    ask, marks, half = Connection(server.port), [time.perf_counter()], None
+    for k in range(size):
+        ask("PUT", f"/v1/boards/b{k}", {"items": ITEMS, "length": 10})
+        if k % 10 == 0:
+            shown = ask("POST", f"/v1/boards/b{k}/rank", {})
+            body = {"impression": shown["impression"], "clicked": shown["items"][k % 3]}
+            ask("POST", f"/v1/boards/b{k}/feedback", body)
+        if k + 1 in (size // 10, size - size // 10, size):
+            marks.append(time.perf_counter())
+        if k + 1 == max(2 * awake, size // 2):
+            half = k + 1, server.resident()
+    asleep = None
+    if half is not None and half[0] < size:
+        asleep = (server.resident() - half[1]) / (size - half[0]) / 1024
+    first, last = (size // 10 / (marks[k + 1] - marks[k]) for k in (0, 2))
+    return f"{first:.0f}, {last:.0f}", asleep, server.end(signal.SIGTERM)
+
+
+def write(folder, size):
+    """A store with boards that were put to sleep in good order after they were made."""
+    from steadyrank.service.board import events
+    from steadyrank.service.board.board import Board
+    from steadyrank.service.board.config import Config
+    from steadyrank.service.storage import open_store
+    from steadyrank.service.worker.sleeper import rest_of
+
+    path = folder / "boards.db"
+    for old in folder.glob("boards.db*"):
+        old.unlink()
+    open_store(f"sqlite:///{path}").close()
+    event, rest = events.encode(events.Created(Config(), ITEMS)), rest_of(Board(Config(), ITEMS))
+    numbers = range(1, size + 1)
+    with contextlib.closing(sqlite3.connect(path)) as db, db:
+        boards = ((n, f"b{n - 1}", n.to_bytes(32)) for n in numbers)
+        db.executemany("INSERT INTO boards (id, name, secret) VALUES (?, ?, ?)", boards)
+        db.executemany("INSERT INTO events VALUES (?, ?, ?, ?)", ((n, n, time.time(), event) for n in numbers))
+        db.executemany("INSERT INTO rests VALUES (?, ?, ?)", ((n, n, rest) for n in numbers))
+        db.execute("UPDATE head SET seq = ?", (size,))
 
 
 class Service:

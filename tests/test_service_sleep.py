@@ -7,14 +7,18 @@ import signal
 import urllib.request
 import weakref
 
+import msgspec
 import pytest
 
 from service_tools import ITEMS, Clocks, Server, replayed, serving, sql, until, wait_until
 from steadyrank.service.board import events
+from steadyrank.service.board.board import Board
+from steadyrank.service.board.config import Config
 from steadyrank.service.storage import open_store
 from steadyrank.service.worker import sleep
 from steadyrank.service.worker.due_clock import DueClock, Reached
 from steadyrank.service.worker.recovery import rebuild
+from steadyrank.service.worker.sleeper import rest_of
 from test_service import traffic
 
 
@@ -280,3 +284,18 @@ def test_boards_survive_a_kill_and_an_end_though_most_of_them_sleep(tmp_path):
     with contextlib.closing(open_store(url)) as store:
         for number, (name, _) in store.boards().items():
             assert rebuild(store, number, name, store.head()).summary()["impressions"] == 2
+
+
+async def test_what_another_version_left_of_a_sleeping_board_is_not_used(url):
+    async with serving(url, most_awake=1) as local:
+        for name in ("a", "b", "c"):
+            await local.board(name, settle=0)
+        before = await local.ask("GET", "boards")
+    for body in (b"", msgspec.msgpack.encode([1, [], 0, 0])):
+        sql(url, "UPDATE rests SET body = ?", body)
+        async with serving(url, most_awake=1) as local:
+            assert await local.ask("GET", "boards") == before
+
+
+def test_a_sleeping_board_takes_few_bytes():
+    assert len(rest_of(Board(Config(), ITEMS))) < 256

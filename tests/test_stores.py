@@ -23,7 +23,7 @@ from service_tools import ITEMS, Server, replayed, wait_until
 from steadyrank.cli import main
 from steadyrank.client import Client
 from steadyrank.service.board import events
-from steadyrank.service.storage import open_store
+from steadyrank.service.storage import NewEntry, open_store
 from steadyrank.service.worker.recovery import rebuild
 from steadyrank.service.worker.transfer import compact
 
@@ -299,11 +299,40 @@ def test_workers_find_new_boards_at_once_and_share_the_allowance_of_a_client(dat
     assert "divergence" not in "".join((tmp_path / f"log{i}").read_text() for i in range(2))
 
 
+def test_workers_agree_though_most_boards_sleep(url, tmp_path):
+    """Lists of one worker are answered at the other; SQLite serves several workers of one machine as well."""
+    servers = [Server(url, tmp_path / f"log{i}", options=["--awake-boards", "2"]).wait() for i in range(2)]
+    clients = [server.client() for server in servers]
+    names = [f"b{k}" for k in range(6)]
+    for name in names:
+        clients[0].put_board(name, items=ITEMS, length=4, settle=0)
+    for turn in range(3):
+        for name in names:
+            shown = clients[turn % 2].rank(name)
+            assert clients[1 - turn % 2].feedback(name, shown.impression, clicked=shown.items[turn]) == "learnt"
+    for name in names:
+        wait_until(lambda: {client.board(name)["answers"] for client in clients} == {3})  # noqa: B023
+        one, other = (client.state(name) for client in clients)
+        assert one["items"] == other["items"]
+        assert one["view"] == other["view"]
+    assert [server.stop() for server in servers] == [0, 0]
+    for name in names:
+        replayed(url, name)
+    with contextlib.closing(open_store(url)) as store:
+        known = store.known()
+        assert {board.name for board in known if board.rest is not None} == set(names)
+        assert [board.latest for board in known] == sorted((board.latest for board in known), reverse=True)
+        store.rest([(known[0].number, 1, b"older")])
+        assert store.known()[0].rest == known[0].rest
+        store.append([NewEntry(known[0].number, events.encode(events.Expired(1)))], 1.0)
+        assert store.known()[0].rest is None
+
+
 def test_a_store_from_before_there_were_refused_answers_is_brought_up_to_date(url):
     with contextlib.closing(open_store(url)) as store:
         store._db.write("UPDATE meta SET value = '3' WHERE name = 'format'")
     with contextlib.closing(open_store(url)) as store:
-        assert store._db.read("SELECT value FROM meta WHERE name = 'format'") == [("4",)]
+        assert store._db.read("SELECT value FROM meta WHERE name = 'format'") == [("5",)]
         assert store.token() == store.token()
 
 

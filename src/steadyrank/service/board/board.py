@@ -22,6 +22,7 @@ from .timeline import Timeline
 
 log = logging.getLogger("steadyrank.service")
 _BATCHES = 10_000  # batches of past clicks remembered
+COUNTS = ("items", "impressions", "answers", "clicks", "unanswered", "rounds")  # of a summary, beside the settings
 NOT_OURS = "an item was shown that this board does not have"
 BOARD_NAME = "[A-Za-z0-9][A-Za-z0-9._-]{0,63}"
 

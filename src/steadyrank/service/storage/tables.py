@@ -13,8 +13,8 @@ CREATE INDEX clients_by_time ON clients (board, at)
 """
 # Of boards that sleep: what is shown of them, as of event `seq`.
 _RESTS = """
-CREATE TABLE rests (board WHOLE PRIMARY KEY, seq WHOLE NOT NULL, body BYTES NOT NULL);
-CREATE INDEX boards_by_edge ON boards (edge)
+CREATE TABLE IF NOT EXISTS rests (board WHOLE PRIMARY KEY, seq WHOLE NOT NULL, body BYTES NOT NULL);
+CREATE INDEX IF NOT EXISTS boards_by_edge ON boards (edge)
 """
 # Of a board: `edge`: up to which event its log became a snapshot. `clients`: how many numbers clients were given.
 # `forgot`: clients were forgotten at this time; what they did before it and is not written yet is nobody's.

@@ -1,18 +1,23 @@
 """A board that is not in memory, and what is known of it all the same."""
 
 import math
+import zlib
 from typing import Any
 
 import msgspec
 
 from ..board import events
-from ..board.board import Board
+from ..board.board import COUNTS, Board
+from ..board.config import Config
 from .allowances import Allowances
 from .board_session import BoardSession
 from .due_clock import DueClock, Reached
 from .log_writer import Line
 
-FORMAT = 1  # of `Rest`; with another one a board is folded once, and put to sleep anew
+# what a list of boards shows: only the values are kept, so that a board takes few bytes
+_SHOWN = (*Config.__struct_fields__, *COUNTS)
+_FORMAT = zlib.crc32(",".join(_SHOWN).encode())  # with another one a board is folded once, and put to sleep anew
+_LAST, *_DELAYS = (_SHOWN.index(name) for name in ("impressions", "lifetime", "settle"))
 _PATIENCE = 1.25  # lifetimes until a worker looks after lists that another one gave out
 _LISTS = events.ListShown | events.Answered | events.Withheld
 
@@ -21,17 +26,22 @@ class Rest(msgspec.Struct, array_like=True, frozen=True):
     """What is shown of a board without waking it."""
 
     format: int
-    summary: dict[str, Any]  # what a list of boards shows, settings among it
+    shown: list[Any]
     over: int
     settled: int
 
+    @property
+    def summary(self) -> dict[str, Any]:
+        """What a list of boards shows, settings among it."""
+        return dict(zip(_SHOWN, self.shown, strict=True))
+
     def reached(self) -> Reached:
         """How far its impressions have come."""
-        return Reached(self.summary["impressions"], self.over, self.settled)
+        return Reached(self.shown[_LAST], self.over, self.settled)
 
     def delays(self) -> tuple[float, float]:
         """Its lifetime and its settling time in seconds."""
-        lifetime, settle = self.summary["lifetime"], self.summary["settle"]
+        lifetime, settle = (self.shown[place] for place in _DELAYS)
         return lifetime, lifetime if settle is None else settle
 
 
@@ -40,7 +50,10 @@ _decoder = msgspec.msgpack.Decoder(Rest)
 
 def rest_of(board: Board) -> bytes:
     """What is kept of a board that goes to sleep, as bytes."""
-    return msgspec.msgpack.encode(Rest(FORMAT, board.summary(), board.impressions.over, board.impressions.settled))
+    summary, impressions = board.summary(), board.impressions
+    return msgspec.msgpack.encode(
+        Rest(_FORMAT, [summary[name] for name in _SHOWN], impressions.over, impressions.settled)
+    )
 
 
 def read_rest(body: bytes) -> Rest | None:
@@ -49,7 +62,7 @@ def read_rest(body: bytes) -> Rest | None:
         rest = _decoder.decode(body)
     except msgspec.MsgspecError:
         return None
-    return rest if rest.format == FORMAT else None
+    return rest if rest.format == _FORMAT and len(rest.shown) == len(_SHOWN) else None
 
 
 class Sleeper:

@@ -23,7 +23,8 @@ from service_tools import ITEMS, Server, replayed, wait_until
 from steadyrank.cli import main
 from steadyrank.client import Client
 from steadyrank.service.board import events
-from steadyrank.service.storage import NewEntry, open_store
+from steadyrank.service.http.auth import make_key
+from steadyrank.service.storage import NewEntry, first_wrong, open_store
 from steadyrank.service.worker.recovery import rebuild
 from steadyrank.service.worker.transfer import compact
 
@@ -330,6 +331,7 @@ def test_workers_agree_though_most_boards_sleep(url, tmp_path):
 
 def test_a_store_from_before_there_were_refused_answers_is_brought_up_to_date(url):
     with contextlib.closing(open_store(url)) as store:
+        store._db.write("ALTER TABLE keys DROP COLUMN expires")
         store._db.write("UPDATE meta SET value = '3' WHERE name = 'format'")
     with contextlib.closing(open_store(url)) as store:
         assert store._db.read("SELECT value FROM meta WHERE name = 'format'") == [("5",)]
@@ -526,6 +528,31 @@ def test_keys_from_the_command_line(tmp_path):
     assert key.split(".")[2] not in text
     with contextlib.suppress(FileNotFoundError):
         assert key.split(".")[2].encode() not in (tmp_path / "store.db").read_bytes()
+
+
+def test_keys_and_the_record_are_the_same_on_every_store(url):
+    with contextlib.closing(open_store(url)) as store:
+        _, old = make_key(["rank"], "b", 10.0, 500.0)
+        _, new = make_key(["rank"], "b", 20.0)
+        _, late = make_key(["rank"], "b", 600.0)
+        store.add_key(old, "ann")
+        assert store.replace_key(old.id, new, 900.0, "bob")  # it ends no later than it would
+        assert not store.replace_key(old.id, late, 900.0, "bob")
+        store.record(30, "ann", "any\0thing", "b", "ünï")
+        assert store.revoke(new.id, 40.0, "ann")
+        assert not store.revoke(new.id, 50.0, "ann")
+        assert store.api_keys() == [old, new._replace(revoked=40.0)]
+        found = store.acts(0)
+        assert [(act.number, act.at, act.who, act.what) for act in found] == [
+            (1, 10.0, "ann", "key made"),
+            (2, 20.0, "bob", "key rotated"),
+            (3, 30.0, "ann", "any\\u0000thing"),
+            (4, 40.0, "ann", "key revoked"),
+        ]
+        assert found[2].detail == "ünï"
+        assert first_wrong(found) == 0
+        assert first_wrong([*found[:2], found[3]]) == 4
+        assert store.acts(2) == store.acts(-1, 2) == found[2:]
 
 
 def clients_in(url, board="b"):

@@ -162,6 +162,12 @@ class Client:
         """Delete what is kept of a client; how many impressions."""
         return int(self._ask("DELETE", f"{_board(board)}/clients/{_part(client)}")["impressions"])
 
+    def record(self, after: int | None = None) -> list[dict[str, Any]]:
+        """Who changed what: the latest rows, or those after a number, at most 500; oldest first."""
+        path = "/v1/record" if after is None else f"/v1/record/{_part(str(after))}"
+        found: list[dict[str, Any]] = self._ask("GET", path)["record"]
+        return found
+
     def close(self) -> None:
         """End this thread's connection."""
         connection = getattr(self._local, "connection", None)

@@ -1,8 +1,8 @@
-"""`steadyrank serve` and what an operator needs beside it: keys, boards, export, import, compact."""
+"""`steadyrank serve` and what an operator needs beside it: boards, export, import, compact."""
 
 import argparse
 import contextlib
-import datetime
+import getpass
 import os
 import pathlib
 import sys
@@ -18,7 +18,7 @@ _SET = "STEADYRANK_STORE"  # a store in the environment keeps its password out o
 
 def add(commands: Any) -> None:
     """Add the commands of the service."""
-    sub = _command(commands, "serve", "rank over HTTP", "Serve the boards of a store over HTTP.", _serve)
+    sub = command(commands, "serve", "rank over HTTP", "Serve the boards of a store over HTTP.", _serve)
     sub.add_argument(
         "--host", default="127.0.0.1", help="address to listen on; others than this machine need API keys"
     )
@@ -37,27 +37,21 @@ def add(commands: Any) -> None:
     sub.add_argument(
         "--demo-attack-after", type=float, metavar="SECONDS", help="honest users before each attack of the demo (60)"
     )
-    sub = _command(commands, "keys", "API keys of the service", "Create, list and revoke API keys.", _keys)
-    sub.add_argument("action", choices=["create", "list", "revoke"])
-    sub.add_argument("id", nargs="?", help="of the key to revoke")
-    sub.add_argument(
-        "--scope", action="append", default=[], help="rank, feedback or admin; may be given several times"
-    )
-    sub.add_argument("--board", help="a board that the key is for; without it, all")
-    _command(commands, "boards", "boards of a store", "List the boards of a store.", _boards)
-    sub = _command(commands, "export", "a board with its log to a file", "Write a board with its log.", _export)
+    command(commands, "boards", "boards of a store", "List the boards of a store.", _boards)
+    sub = command(commands, "export", "a board with its log to a file", "Write a board with its log.", _export)
     sub.add_argument("board")
     sub.add_argument("--out", required=True, type=pathlib.Path, help="file to write")
     sub.add_argument("--with-secret", action="store_true", help="impression ids given out go on being valid")
-    sub = _command(commands, "import", "a board from a file", "Make a board of a file that `export` wrote.", _import)
+    sub = command(commands, "import", "a board from a file", "Make a board of a file that `export` wrote.", _import)
     sub.add_argument("file", type=pathlib.Path)
     sub.add_argument("--as", dest="name", help="name of the board, if not the one it had")
-    sub = _command(commands, "compact", "shorten logs", "Put snapshots in place of the oldest events.", _compact)
+    sub = command(commands, "compact", "shorten logs", "Put snapshots in place of the oldest events.", _compact)
     sub.add_argument("--keep-days", type=float, default=90.0)
     sub.add_argument("--keep-events", type=int, default=5_000_000)
 
 
-def _command(commands: Any, name: str, short: str, long: str, run: Any) -> Any:
+def command(commands: Any, name: str, short: str, long: str, run: Any) -> Any:
+    """A command that works on a store."""
     sub = commands.add_parser(name, help=short, description=long)
     words = f"sqlite:///PATH or postgresql://... (default: what {_SET} says, or {_STORE})"
     sub.add_argument("--store", dest="given", help=words)
@@ -66,18 +60,19 @@ def _command(commands: Any, name: str, short: str, long: str, run: Any) -> Any:
 
 
 def _with_extra(run: Any) -> Any:
-    def wrapped(options: argparse.Namespace) -> None:
+    def wrapped(options: argparse.Namespace) -> int | None:
         try:
             from ..service.storage import Unavailable
         except ImportError as error:
             raise ValueError(f"the service needs: pip install 'steadyrank[service]' ({error})") from error
         options.store = os.environ.get(_SET, _STORE) if options.given is None else options.given
         try:
-            run(options)
+            code: int | None = run(options)
         except Unavailable as error:
             raise ValueError(f"the store cannot be used: {error}") from error
         except ImportError as error:
             raise ValueError(f"the service needs: pip install 'steadyrank[service]' ({error})") from error
+        return code
 
     return wrapped
 
@@ -137,56 +132,26 @@ def _check_limits(options: argparse.Namespace) -> None:
         raise ValueError(f"--keep-events must be at least 1000, not {options.keep_events}")
 
 
-def _keys(options: argparse.Namespace) -> None:
-    from ..service.board.board import check_name
-    from ..service.http.auth import make_key
-    from ..service.storage import open_store
-
-    if options.id is not None and options.action != "revoke":
-        raise ValueError(f"`keys {options.action}` takes no id; {options.id!r} was given")
-    if options.action != "create" and (options.scope or options.board):
-        raise ValueError(f"--scope and --board are for `keys create`, not for `keys {options.action}`")
-    if options.board is not None:
-        check_name(options.board)
-    if options.action != "create":
-        _must_exist(options.store)
-    with contextlib.closing(open_store(options.store)) as store:
-        if options.action == "create":
-            text, key = make_key(options.scope, options.board, time.time())
-            store.add_key(key)
-            print(text)
-            where = options.store if options.store.startswith("sqlite") else "the PostgreSQL store"
-            print(f"A key for {where}. Keep it: it is shown only now.", file=sys.stderr)
-            print("Requests send it as `Authorization: Bearer KEY`.", file=sys.stderr)
-        elif options.action == "revoke":
-            if options.id is None:
-                raise ValueError("name the key to revoke: steadyrank keys revoke ID")
-            if not store.revoke(options.id, time.time()):
-                raise ValueError(f"no key {options.id!r} that is not revoked: see `steadyrank keys list`")
-            print(f"revoked {options.id}")
-        else:
-            for key in store.api_keys():
-                since = _day(key.created)
-                state = "" if key.revoked is None else f"  revoked {_day(key.revoked)}"
-                print(f"{key.id}  {key.scopes:<20}  {key.board or 'all boards':<20}  since {since}{state}")
+def operator() -> str:
+    """Who runs a command, for the record."""
+    try:
+        return f"command line, {getpass.getuser()}"
+    except (KeyError, OSError):  # a user without a name
+        return f"command line, user {os.getuid()}"
 
 
-def _must_exist(store: str) -> None:
+def must_exist(store: str) -> None:
     """Refuse a store that would be made empty, where one is to be read."""
     path = store.removeprefix("sqlite:///")
     if store.startswith("sqlite:///") and not pathlib.Path(path).exists():
         raise ValueError(f"there is no store {store}: name it with --store or {_SET}")
 
 
-def _day(moment: float) -> str:
-    return datetime.datetime.fromtimestamp(moment, datetime.UTC).strftime("%Y-%m-%d %H:%M")
-
-
 def _boards(options: argparse.Namespace) -> None:
     from ..service.storage import open_store
     from ..service.worker.sleepers import summaries
 
-    _must_exist(options.store)
+    must_exist(options.store)
     print(f"{'board':<24}{'learner':<16}{'items':>9}{'impressions':>13}{'answers':>11}{'clicks':>10}")
     with contextlib.closing(open_store(options.store)) as store:
         for name, found in summaries(store):
@@ -202,7 +167,7 @@ def _export(options: argparse.Namespace) -> None:
     from ..service.storage import open_store
     from ..service.worker.transfer import export
 
-    _must_exist(options.store)
+    must_exist(options.store)
 
     def told(count: int) -> None:
         if sys.stderr.isatty():
@@ -210,6 +175,8 @@ def _export(options: argparse.Namespace) -> None:
 
     with contextlib.closing(open_store(options.store)) as store:
         count = export(store, options.board, options.out, options.with_secret, told)
+        if options.with_secret:
+            store.record(time.time(), operator(), "board exported with its secret", options.board, "")
     print(f"{options.out}: board {options.board} with {count:,} events")
 
 
@@ -219,6 +186,7 @@ def _import(options: argparse.Namespace) -> None:
 
     with contextlib.closing(open_store(options.store)) as store:
         name, count = bring_in(store, options.file, options.name)
+        store.record(time.time(), operator(), "board imported", name, f"{count} events")
     print(f"board {name} with {count:,} events")
 
 
@@ -227,7 +195,7 @@ def _compact(options: argparse.Namespace) -> None:
     from ..service.worker.transfer import compact
 
     _check_limits(options)
-    _must_exist(options.store)
+    must_exist(options.store)
     with contextlib.closing(open_store(options.store)) as store:
         gone = compact(store, time.time() - 86_400 * options.keep_days, options.keep_events)
     for name, count in gone.items():

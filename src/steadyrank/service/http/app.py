@@ -22,19 +22,18 @@ from ...refusals import Refused
 from ..storage import Unavailable, Unwritable
 from ..worker.worker import Worker
 from . import openapi, pages
-from .auth import HEADERS, Auth
+from .auth import HERE, Auth, read_headers
 from .bodies import BATCH, LARGE, SMALL, Bodies, check_type, decode
 from .limits import Limits
 from .metrics import Metrics
 from .openapi import FILE_TYPE
+from .record_routes import recorded
 from .route import AWAY, Call, File, Parts, Route
 from .routes import ROUTES
 from .schemas import ErrorOut
 
 log = logging.getLogger("steadyrank.service")
 _LIMITS = Limits()
-_LONGEST_VALUE = 1_000  # characters of a header that are kept; keys and addresses have fewer
-_READ = frozenset(name.encode() for name in (*HEADERS, "content-length", "content-type"))
 _PART = 1 << 18  # bytes of a file sent at a time
 _LARGE_AT_ONCE = 2  # requests of a route with a body so long that it waited on the disk
 _encode = msgspec.json.Encoder().encode
@@ -96,7 +95,7 @@ class Service:
         self.bodies = Bodies(limits.unfinished_bytes)
         self._upkeep, self._every, self._beside = upkeep, every, beside
         self._not_started = ""  # why, once it is known
-        self.auth = Auth(lambda: worker.keys, token)
+        self.auth = Auth(lambda: worker.keys, token, worker.clock)
         self.metrics = Metrics(worker)
 
     def app(self) -> "_Front":
@@ -241,11 +240,12 @@ class _Endpoint:
 
     async def _answer(self, scope: Scope, receive: Receive) -> Any:
         service, route, path = self._service, self._route, scope["path_params"]
-        headers = _headers(scope)
+        headers = read_headers(scope["headers"])
         board = path.get("board", "")
         part = path.get("item", "") or path.get("client", "") or path.get("number", "")
+        who = HERE
         if route.scope != "public":
-            service.auth.check(headers, route.scope, board or None, some=self._anywhere)
+            who = service.auth.check(headers, route.scope, board or None, some=self._anywhere)
 
         def may_answer(board: str) -> None:
             service.auth.check(headers, "feedback", board)
@@ -259,8 +259,9 @@ class _Endpoint:
             await worker.look()  # it may have been made at another worker a moment ago
 
         async def run(body: Any) -> Any:
+            call = Call(worker, board, part, body, visible, may_answer)
             async with worker.held(board):
-                return await route.run(Call(worker, board, part, body, visible, may_answer))
+                return await (route.run(call) if route.act is None else recorded(route, call, who))
 
         if self._decoder is None:
             return await run(None)
@@ -275,18 +276,6 @@ class _Endpoint:
         with body:
             async with self._turn:
                 return await run(decode(body.read(), self._decoder))
-
-
-def _headers(scope: Scope) -> dict[str, str]:
-    """The beginnings of the headers that are read. All else is let go: a body that never ends must not hold it."""
-    found = {}
-    for name, value in scope["headers"]:
-        if name in _READ:
-            found[name.decode("latin-1")] = value[:_LONGEST_VALUE].decode("latin-1")
-        elif name.startswith(b"x-forwarded-"):
-            found["x-forwarded-"] = ""  # that there is one says enough
-    scope["headers"].clear()
-    return found
 
 
 async def _send_file(send: Send, file: File) -> None:

@@ -5,6 +5,7 @@ import hashlib
 import hmac
 import ipaddress
 import secrets
+import time
 from collections.abc import Callable, Mapping, Sequence
 from urllib.parse import urlsplit
 
@@ -13,6 +14,7 @@ from ..storage import Key
 
 SCOPES = ("rank", "feedback", "admin")  # admin may do everything
 _PREFIX = "sr"
+HERE = "this machine"  # who asks before there is a key
 _LONGEST_HOST = 300
 _PROXIES = frozenset(
     ["forwarded", "via", "x-real-ip", "x-client-ip", "x-cluster-client-ip"]
@@ -20,10 +22,26 @@ _PROXIES = frozenset(
 )
 _PAGES = ("origin", "referer", "sec-fetch-site", "sec-fetch-mode", "sec-fetch-dest")  # only browsers send these
 
-HEADERS = frozenset(["authorization", "host", "user-agent", *_PAGES, *_PROXIES])  # looked at here, and x-forwarded-*
+_READ = frozenset(
+    name.encode()
+    for name in ("authorization", "host", "user-agent", *_PAGES, *_PROXIES, "content-length", "content-type")
+)
+_LONGEST_VALUE = 1_000  # characters of a header that are kept; keys and addresses have fewer
 
 
-def make_key(scopes: Sequence[str], board: str | None, now: float) -> tuple[str, Key]:
+def read_headers(headers: list[tuple[bytes, bytes]]) -> dict[str, str]:
+    """The beginnings of the headers that are read. All else is let go: a body that never ends must not hold it."""
+    found = {}
+    for name, value in headers:
+        if name in _READ:
+            found[name.decode("latin-1")] = value[:_LONGEST_VALUE].decode("latin-1")
+        elif name.startswith(b"x-forwarded-"):
+            found["x-forwarded-"] = ""  # that there is one says enough
+    headers.clear()
+    return found
+
+
+def make_key(scopes: Sequence[str], board: str | None, now: float, expires: float | None = None) -> tuple[str, Key]:
     """A new key as its owner keeps it, and as it is stored: 256 random bits need no slow hash."""
     for scope in scopes:
         if scope not in SCOPES:
@@ -31,7 +49,7 @@ def make_key(scopes: Sequence[str], board: str | None, now: float) -> tuple[str,
     if not scopes:
         raise ValueError(f"a key needs at least one scope: {', '.join(SCOPES)}")
     name, secret = secrets.token_hex(6), secrets.token_urlsafe(32)
-    stored = Key(name, _hash(secret), " ".join(sorted(set(scopes))), board, now, None)
+    stored = Key(name, _hash(secret), " ".join(sorted(set(scopes))), board, now, None, expires)
     return f"{_PREFIX}.{name}.{secret}", stored
 
 
@@ -82,18 +100,20 @@ class Auth:
     `token`: what a browser sends in place of a key as long as there is none; without one, no browser is let in.
     """
 
-    def __init__(self, keys: Callable[[], Sequence[Key]], token: str = "") -> None:
-        self._keys, self._token = keys, token
+    def __init__(
+        self, keys: Callable[[], Sequence[Key]], token: str = "", clock: Callable[[], float] = time.time
+    ) -> None:
+        self._keys, self._token, self._clock = keys, token, clock
 
-    def check(self, headers: Mapping[str, str], scope: str, board: str | None, some: bool = False) -> None:
+    def check(self, headers: Mapping[str, str], scope: str, board: str | None, some: bool = False) -> str:
         """Refuse a request without the right to do this; 401 without a key, 403 with one that is not enough.
 
-        `some`: a key for any one board will do.
+        `some`: a key for any one board will do. Who it is that asks: the id of the key.
         """
         keys = self._keys()
         if not keys:
             self._local(headers)
-            return
+            return HERE
         kind, _, given = headers.get("authorization", "").partition(" ")
         if kind.lower() != "bearer" or not given:
             raise Refused(401, "an API key is needed: Authorization: Bearer KEY")
@@ -103,6 +123,7 @@ class Auth:
         scopes = key.scopes.split()
         if scope not in scopes and "admin" not in scopes:
             raise Refused(403, f"this API key lacks the scope {scope!r}")
+        return key.id
 
     def opens(self, headers: Mapping[str, str], scope: str, board: str | None, some: bool = False) -> bool:
         """Whether a request may do this."""
@@ -121,10 +142,10 @@ class Auth:
         name, _, secret = rest.partition(".")
         hashed, found = _hash(secret), None
         for key in keys:
-            if key.id == name and key.revoked is None and hmac.compare_digest(key.hash, hashed) and prefix == _PREFIX:
+            if key.id == name and hmac.compare_digest(key.hash, hashed) and prefix == _PREFIX:
                 found = key
-        if found is None:
-            raise Refused(401, "this API key is unknown or was revoked")
+        if found is None or not found.works(self._clock()):
+            raise Refused(401, "this API key is unknown, was revoked or has expired")
         return found
 
     def _local(self, headers: Mapping[str, str]) -> None:

@@ -32,7 +32,7 @@ _PARTS = {
     "board": {"type": "string", "pattern": f"^{BOARD_NAME}$"},
     "item": {"type": "string", "minLength": 1},
     "client": {"type": "string", "minLength": 1, "maxLength": 200},
-    "number": {"type": "integer", "minimum": 1},
+    "number": {"type": "integer", "minimum": 0},
 }
 
 

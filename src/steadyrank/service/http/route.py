@@ -23,6 +23,18 @@ class Call(NamedTuple):
     ]  # refuses who may not answer a board's impressions where an impression id is not enough
 
 
+def nothing(call: Call) -> str:
+    """No detail: names of clients are in no record."""
+    return ""
+
+
+class Change(NamedTuple):
+    """What a route changes, for the record."""
+
+    what: str
+    detail: Callable[[Call], str] = nothing
+
+
 class Route(NamedTuple):
     """One operation."""
 
@@ -34,6 +46,7 @@ class Route(NamedTuple):
     gives: type[Any] | None  # None: a file
     run: Callable[[Call], Awaitable[Any]]
     large: bool = False
+    act: Change | None = None  # what it changes, if that is to be in the record
 
 
 def describe(session: BoardSession) -> schemas.BoardOut:

@@ -10,7 +10,8 @@ from .board_routes import (
     retire_item,
 )
 from .rank_routes import feedback, feedback_batch, history, rank
-from .route import Route
+from .record_routes import items, part, record, record_after, rounds, rows, settings_and_items
+from .route import Change, Route
 from .schemas import (
     BatchIn,
     BatchOut,
@@ -26,6 +27,7 @@ from .schemas import (
     ItemsIn,
     RankIn,
     RankOut,
+    RecordOut,
     StateOut,
 )
 from .state_route import state
@@ -33,22 +35,44 @@ from .watch_routes import export, label, labels, unlabel, watch
 from .watch_schemas import LabelIn, LabelOut, LabelsOut, WatchOut
 
 _BOARD = "/v1/boards/{board}"
+_PUT = Change("board made or changed", settings_and_items)
+_DELETED = Change("board deleted")
+_ADDED = Change("items added or reinstated", items)
+_RETIRED = Change("item retired", part)
+_PAST = Change("past clicks added", rows)
+_FORGOTTEN = Change("client forgotten")
+_LABELLED = Change("rounds labelled", rounds)
+_UNLABELLED = Change("label taken back", part)
 ROUTES = [
     Route("POST", f"{_BOARD}/rank", "rank", "A list of items", RankIn, RankOut, rank),
     Route("POST", f"{_BOARD}/feedback", "public", "Answer a list", FeedbackIn, FeedbackOut, feedback),
     Route("POST", "/v1/feedback", "public", "Answer many lists", BatchIn, BatchOut, feedback_batch, True),
     Route("GET", "/v1/boards", "rank", "All boards", None, BoardsOut, list_boards),
-    Route("PUT", _BOARD, "admin", "Make or change a board", BoardIn, BoardOut, put_board, True),
+    Route("PUT", _BOARD, "admin", "Make or change a board", BoardIn, BoardOut, put_board, True, _PUT),
     Route("GET", _BOARD, "rank", "A board", None, BoardOut, get_board),
-    Route("DELETE", _BOARD, "admin", "End a board and delete its log", None, DoneOut, delete_board),
-    Route("POST", f"{_BOARD}/items", "admin", "Add or reinstate items", ItemsIn, BoardOut, add_items, True),
-    Route("DELETE", f"{_BOARD}/items/{{item}}", "admin", "Retire an item", None, BoardOut, retire_item),
-    Route("POST", f"{_BOARD}/history", "admin", "Past clicks", HistoryIn, HistoryOut, history, True),
+    Route("DELETE", _BOARD, "admin", "End a board and delete its log", None, DoneOut, delete_board, act=_DELETED),
+    Route("POST", f"{_BOARD}/items", "admin", "Add or reinstate items", ItemsIn, BoardOut, add_items, True, _ADDED),
+    Route("DELETE", f"{_BOARD}/items/{{item}}", "admin", "Retire an item", None, BoardOut, retire_item, act=_RETIRED),
+    Route("POST", f"{_BOARD}/history", "admin", "Past clicks", HistoryIn, HistoryOut, history, True, _PAST),
     Route("GET", f"{_BOARD}/state", "admin", "What is known", None, StateOut, state),
-    Route("DELETE", f"{_BOARD}/clients/{{client}}", "admin", "Forget a client", None, ForgottenOut, forget_client),
+    Route(
+        "DELETE",
+        f"{_BOARD}/clients/{{client}}",
+        "admin",
+        "Forget a client",
+        None,
+        ForgottenOut,
+        forget_client,
+        False,
+        _FORGOTTEN,
+    ),
     Route("GET", f"{_BOARD}/labels", "admin", "All labels", None, LabelsOut, labels),
-    Route("POST", f"{_BOARD}/labels", "admin", "Label rounds", LabelIn, LabelOut, label),
-    Route("DELETE", f"{_BOARD}/labels/{{number}}", "admin", "Take a label back", None, DoneOut, unlabel),
+    Route("POST", f"{_BOARD}/labels", "admin", "Label rounds", LabelIn, LabelOut, label, act=_LABELLED),
+    Route(
+        "DELETE", f"{_BOARD}/labels/{{number}}", "admin", "Take a label back", None, DoneOut, unlabel, act=_UNLABELLED
+    ),
     Route("GET", f"{_BOARD}/watch", "admin", "What a page shows", None, WatchOut, watch),
     Route("GET", f"{_BOARD}/export", "admin", "The board as a file", None, None, export),
+    Route("GET", "/v1/record", "admin", "Who changed what", None, RecordOut, record),
+    Route("GET", "/v1/record/{number}", "admin", "Who changed what since", None, RecordOut, record_after),
 ]

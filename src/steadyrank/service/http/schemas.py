@@ -79,6 +79,24 @@ class BoardsOut(Schema):
     broken: list[str]
 
 
+class ActOut(Schema):
+    """Who changed what; `digest`: of this row and the one before, in hexadecimal."""
+
+    number: int
+    at: float
+    who: str
+    what: str
+    board: str
+    detail: str
+    digest: str
+
+
+class RecordOut(Schema):
+    """Rows of the record, oldest first."""
+
+    record: list[ActOut]
+
+
 class ItemsIn(Schema):
     """Items to add or to reinstate."""
 

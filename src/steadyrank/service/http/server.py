@@ -91,7 +91,7 @@ def _keys_and_token(url: str) -> tuple[list[Key], str]:
     store = open_store(url)
     try:
         keys = store.api_keys()
-        return [key for key in keys if key.revoked is None], "" if keys else store.token()
+        return [key for key in keys if key.works(time.time())], "" if keys else store.token()
     finally:
         store.close()
 

@@ -5,9 +5,10 @@ import itertools
 import secrets
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
+from . import acts, key_rows
 from .client_numbers import forget, number_clients
 from .sql import Database, Row, connect, insert, parts
-from .store import Key, KnownBoard, LogEntry, NewEntry, Store
+from .store import Act, Key, KnownBoard, LogEntry, NewEntry, Store
 from .tables import prepare
 
 _SLICE = 20_000  # events deleted at a time
@@ -222,18 +223,23 @@ class SqlStore:
                 self._db.write(f"DELETE FROM {table} WHERE board NOT IN (SELECT id FROM boards)")
 
     def api_keys(self) -> list[Key]:
-        rows = self._db.read("SELECT id, hash, scopes, board, created, revoked FROM keys ORDER BY created, id")
-        return [Key(row[0], bytes(row[1]), *row[2:]) for row in rows]
+        return key_rows.read(self._db)
 
-    def add_key(self, key: Key) -> None:
-        with self._db.transaction():
-            self._db.write("INSERT INTO keys VALUES (?, ?, ?, ?, ?, ?)", *key)
+    def add_key(self, key: Key, who: str = "") -> None:
+        key_rows.add(self._db, key, who)
 
-    def revoke(self, key: str, at: float) -> bool:
+    def revoke(self, key: str, at: float, who: str = "") -> bool:
+        return key_rows.revoke(self._db, key, at, who)
+
+    def replace_key(self, old: str, new: Key, until: float, who: str = "") -> bool:
+        return key_rows.replace(self._db, old, new, until, who)
+
+    def record(self, at: float, who: str, what: str, board: str, detail: str) -> None:
         with self._db.transaction():
-            return bool(
-                self._db.write("UPDATE keys SET revoked = ? WHERE id = ? AND revoked IS NULL RETURNING id", at, key)
-            )
+            acts.add(self._db, at, who, what, board, detail)
+
+    def acts(self, after: int = -1, most: int = 500) -> list[Act]:
+        return acts.read(self._db, after, most)
 
     def token(self) -> str:
         find = "SELECT value FROM meta WHERE name = 'token'"

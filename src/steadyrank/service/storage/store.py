@@ -47,6 +47,23 @@ class Key(NamedTuple):
     board: str | None
     created: float
     revoked: float | None
+    expires: float | None = None
+
+    def works(self, now: float) -> bool:
+        """Whether it opens anything."""
+        return self.revoked is None and (self.expires is None or now < self.expires)
+
+
+class Act(NamedTuple):
+    """A row of the record: who changed what."""
+
+    number: int  # from 1
+    at: float  # seconds since 1970
+    who: str  # id of an API key, or what else asked for it
+    what: str
+    board: str  # empty where it concerns none, or all
+    detail: str
+    digest: bytes  # of this row and the one before
 
 
 class KnownBoard(NamedTuple):
@@ -150,11 +167,20 @@ class Store(Protocol):
     def api_keys(self) -> list[Key]:
         """Every API key, revoked ones too."""
 
-    def add_key(self, key: Key) -> None:
-        """Keep an API key."""
+    def add_key(self, key: Key, who: str = "") -> None:
+        """Keep an API key; `who` made it, for the record."""
 
-    def revoke(self, key: str, at: float) -> bool:
-        """End an API key; whether there was one that worked."""
+    def revoke(self, key: str, at: float, who: str = "") -> bool:
+        """End an API key; whether there was one that was not revoked."""
+
+    def replace_key(self, old: str, new: Key, until: float, who: str = "") -> bool:
+        """Keep an API key in place of another, which works until a time at most; whether that one worked."""
+
+    def record(self, at: float, who: str, what: str, board: str, detail: str) -> None:
+        """Add to the record who changed what."""
+
+    def acts(self, after: int = -1, most: int = 500) -> list[Act]:
+        """Rows of the record after a number, in order; without a number, the latest."""
 
     def token(self) -> str:
         """What opens the pages of a store without API keys in a browser: the same one for all its workers."""

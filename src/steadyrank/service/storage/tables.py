@@ -16,6 +16,11 @@ _RESTS = """
 CREATE TABLE IF NOT EXISTS rests (board WHOLE PRIMARY KEY, seq WHOLE NOT NULL, body BYTES NOT NULL);
 CREATE INDEX IF NOT EXISTS boards_by_edge ON boards (edge)
 """
+# Who changed what. Rows are added and never changed.
+_ACTS = """
+CREATE TABLE IF NOT EXISTS acts (number WHOLE PRIMARY KEY, at REAL NOT NULL, who TEXT NOT NULL, what TEXT NOT NULL,
+    board TEXT NOT NULL, detail TEXT NOT NULL, digest BYTES NOT NULL)
+"""
 # Of a board: `edge`: up to which event its log became a snapshot. `clients`: how many numbers clients were given.
 # `forgot`: clients were forgotten at this time; what they did before it and is not written yet is nobody's.
 _TABLES = f"""
@@ -27,9 +32,10 @@ CREATE TABLE events (seq WHOLE PRIMARY KEY, board WHOLE NOT NULL, at REAL NOT NU
 CREATE INDEX events_by_board ON events (board, seq);
 CREATE TABLE snapshots (board WHOLE NOT NULL, seq WHOLE NOT NULL, body BYTES NOT NULL, PRIMARY KEY (board, seq));
 CREATE TABLE keys (id TEXT PRIMARY KEY, hash BYTES NOT NULL, scopes TEXT NOT NULL, board TEXT,
-    created REAL NOT NULL, revoked REAL);
+    created REAL NOT NULL, revoked REAL, expires REAL);
 {_CLIENTS.strip()};
 {_RESTS.strip()};
+{_ACTS.strip()};
 INSERT INTO head VALUES (1, 0)
 """
 _UPGRADES = {  # from this format to the next
@@ -41,7 +47,7 @@ ALTER TABLE boards ADD COLUMN clients WHOLE NOT NULL DEFAULT 0;
 ALTER TABLE boards ADD COLUMN forgot REAL NOT NULL DEFAULT 0
 """,
     3: "",  # there may be events that an older version does not know: refused answers
-    4: _RESTS,
+    4: f"{_RESTS};{_ACTS};ALTER TABLE keys ADD COLUMN expires REAL",
 }
 
 

@@ -74,8 +74,18 @@ class Sleeper:
     """
 
     __slots__ = (
-        "allowances", "clock", "due", "held", "name", "number", "rest", "round", "secret", "stirred", "waking",
-    )  # fmt: skip
+        "allowances",
+        "clock",
+        "due",
+        "held",
+        "name",
+        "number",
+        "rest",
+        "round",
+        "secret",
+        "stirred",
+        "waking",
+    )
 
     def __init__(self, number: int, name: str, secret: bytes, rest: bytes | None) -> None:
         self.number, self.name, self.secret, self.rest = number, name, secret, rest

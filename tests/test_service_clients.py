@@ -318,3 +318,26 @@ def test_what_was_not_written_when_its_client_was_forgotten_is_nobodys(url):
         assert other.append([at(10.0), at(11.0), at(9.9), at(11.0, client=8)], 11.0)[1] == [2, 2, ANYONE, 1]
         bodies = [entry.body for entry in store.entries(board, store.head())]
         assert bodies == [b"0", b"1", b"gone 0", b"-1", b"-1", b"2", b"2", b"-1", b"1"]
+
+
+async def test_with_bind_client_a_list_is_answered_by_its_own_client(url):
+    async with serving(url) as local:
+        assert not (await local.board(settle=0))["bind_client"]
+        free = await local.rank(client="ann")
+        await local.answer(free, clicked=None, client="bob")  # it means nothing without the setting
+        await local.ask("PUT", "boards/b", {"bind_client": True})
+        shown, other = await local.rank(client="ann"), await local.rank(client="bob")
+        for wrong in ({}, {"client": "bob"}, {"client": ""}, {"client": None}):
+            refused = await local.answer(shown, code=403, clicked=shown["items"][0], **wrong)
+            assert "another client" in refused["message"]
+        rows = [
+            {"board": "b", "impression": shown["impression"], "clicked": None, "client": "ann"},
+            {"board": "b", "impression": other["impression"], "clicked": None, "client": "ann"},
+        ]
+        batch = await local.ask("POST", "feedback", {"feedback": rows})
+        assert [row["code"] for row in batch["feedback"]] == [200, 403]
+        assert (await local.answer(shown, clicked=None, client="ann"))["outcome"] == "duplicate"
+        assert (await local.answer(other, clicked=None, client="bob"))["outcome"] == "learnt"
+        unnamed = await local.rank()
+        assert (await local.answer(unnamed, clicked=None))["outcome"] == "learnt"
+        assert (await local.ask("GET", "boards/b"))["answers"] == 4

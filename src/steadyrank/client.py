@@ -74,9 +74,15 @@ class Client:
         clicked: str | None = _LEFT_OUT,
         clicks: Sequence[bool | int] | None = None,
         examined: int | None = None,
+        client: str | None = None,
     ) -> str:
-        """Answer an impression: the item clicked or None, or a bit a place; learnt, waiting, late or duplicate."""
+        """Answer an impression: the item clicked or None, or a bit a place; learnt, waiting, late or duplicate.
+
+        `client`: who answers; needed where the board has `bind_client`.
+        """
         body: dict[str, Any] = {"impression": impression}
+        if client is not None:
+            body["client"] = client
         if clicked is not _LEFT_OUT:
             body["clicked"] = clicked
         if clicks is not None:

@@ -70,6 +70,8 @@ async def _answer_known(call: Call, name: str, body: schemas.FeedbackIn) -> str:
     shown = open_sealed(body.impression, session.signer)
     if not session.board.config.public_feedback:
         call.may_answer(session.name)
+    if session.board.config.bind_client and not session.is_client(body.client, shown.client):
+        raise Refused(403, "the list was given to another client: name that one, as when the list was asked for")
     return await rank_and_answer.answer(call.worker, session, shown, _said(body))
 
 

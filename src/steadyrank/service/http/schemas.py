@@ -37,6 +37,7 @@ class BoardIn(Schema):
     count_unanswered: bool | UnsetType = UNSET
     most_open: MostOpen | UnsetType = UNSET
     public_feedback: bool | UnsetType = UNSET
+    bind_client: bool | UnsetType = UNSET
     client_minute: ClientMinute | UnsetType = UNSET
     anonymous_minute: AnonymousMinute | UnsetType = UNSET
     client_days: ClientDays | UnsetType = UNSET
@@ -61,6 +62,7 @@ class BoardOut(Schema):
     count_unanswered: bool
     most_open: MostOpen
     public_feedback: bool
+    bind_client: bool
     client_minute: ClientMinute
     anonymous_minute: AnonymousMinute
     client_days: ClientDays
@@ -128,9 +130,10 @@ class AnswerIn(Schema, kw_only=True):
 
 
 class FeedbackIn(AnswerIn, kw_only=True):
-    """An answer to an impression."""
+    """An answer to an impression; `client`: who answers, where the board has `bind_client`."""
 
     impression: str
+    client: str | None = None
 
 
 class BatchRow(FeedbackIn, kw_only=True):

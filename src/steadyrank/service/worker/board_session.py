@@ -1,6 +1,7 @@
 """A board as a worker holds it: its keys, its clocks and its limits beside what the log says."""
 
 import asyncio
+import hmac
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -53,6 +54,11 @@ class BoardSession:
     def hash_client(self, client: str) -> int:
         """63 bits that stand for a client on this board and mean nothing elsewhere; never 0."""
         return int.from_bytes(self._hasher.sign(client.encode())[:8], "little") >> 1 or 1
+
+    def is_client(self, name: str | None, hashed: int) -> bool:
+        """Whether a name is that of the client with this hash, in the same time for all; 0 is anybody."""
+        given = self.hash_client(name or "")
+        return not hashed or hmac.compare_digest(given.to_bytes(8), hashed.to_bytes(8))
 
     def client_number(self, client: int) -> int:
         """The number of a client by its hash, as far as it is known here; the store decides which one is logged."""

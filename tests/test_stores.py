@@ -553,6 +553,12 @@ def test_keys_and_the_record_are_the_same_on_every_store(url):
         assert first_wrong(found) == 0
         assert first_wrong([*found[:2], found[3]]) == 4
         assert store.acts(2) == store.acts(-1, 2) == found[2:]
+        number = store.create("b", events.encode(events.Deleted()), 1.0)
+        assert store.seals(number) == []
+        for at in (10.0, 20.0, 100.0):
+            assert store.rotate_seal(number, events.encode(events.Resealed()), at, at + 85.0)
+        assert [seal.until for seal in store.seals(number)] == [None, 185.0, 105.0]
+        assert store.head() == number + 3
 
 
 def clients_in(url, board="b"):

@@ -168,6 +168,10 @@ class Client:
         """Delete what is kept of a client; how many impressions."""
         return int(self._ask("DELETE", f"{_board(board)}/clients/{_part(client)}")["impressions"])
 
+    def rotate_secret(self, board: str) -> float:
+        """Sign impression ids by a new secret; until when those given out before are good, in seconds since 1970."""
+        return float(self._ask("POST", f"{_board(board)}/secret")["until"])
+
     def record(self, after: int | None = None) -> list[dict[str, Any]]:
         """Who changed what: the latest rows, or those after a number, at most 500; oldest first."""
         path = "/v1/record" if after is None else f"/v1/record/{_part(str(after))}"

@@ -134,6 +134,10 @@ class Unlabelled(msgspec.Struct, array_like=True, frozen=True, tag="unlabelled")
     number: int
 
 
+class Resealed(msgspec.Struct, array_like=True, frozen=True, tag="resealed"):
+    """Another secret, which the store has, signs impression ids from here on; nothing else changes."""
+
+
 AnyEvent: TypeAlias = (
     Created
     | Configured
@@ -149,6 +153,7 @@ AnyEvent: TypeAlias = (
     | History
     | Labelled
     | Unlabelled
+    | Resealed
 )
 
 encode = msgspec.msgpack.Encoder().encode

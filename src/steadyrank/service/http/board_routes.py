@@ -10,6 +10,7 @@ from ..board.board import check_name
 from ..board.config import Config
 from ..worker import reconfigure
 from ..worker.board_session import BoardSession
+from ..worker.resealing import rotate
 from ..worker.sleeper import read_rest
 from ..worker.worker import Worker
 from . import schemas
@@ -66,6 +67,16 @@ async def put_board(call: Call) -> schemas.BoardOut:
 async def get_board(call: Call) -> schemas.BoardOut:
     """A board's settings and counts."""
     return describe(call.worker.find(call.board))
+
+
+async def rotate_secret(call: Call) -> schemas.SecretOut:
+    """Sign impression ids by a new secret; those given out before stay good until they expire."""
+    worker, session = call.worker, call.worker.find(call.board)
+    until = await rotate(worker.log_writer, session, worker.clock())
+    await worker.catch_up()
+    if session.resealing is not None:
+        await asyncio.shield(session.resealing)
+    return schemas.SecretOut(until=until)
 
 
 async def delete_board(call: Call) -> schemas.DoneOut:

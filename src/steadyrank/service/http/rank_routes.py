@@ -10,7 +10,7 @@ from ...refusals import Refused
 from ..board import events
 from ..storage import Unavailable
 from ..worker import rank_and_answer
-from ..worker.impression_ids import FORGED, open_sealed
+from ..worker.impression_ids import FORGED
 from . import schemas
 from .board_routes import check_items
 from .route import AWAY, Call
@@ -67,7 +67,9 @@ async def _answer(call: Call, name: str, body: schemas.FeedbackIn) -> str:
 
 async def _answer_known(call: Call, name: str, body: schemas.FeedbackIn) -> str:
     session = call.worker.find(name)
-    shown = open_sealed(body.impression, session.signer)
+    if session.resealing is not None and not session.resealing.done():
+        await asyncio.shield(session.resealing)
+    shown = session.open_id(body.impression, call.worker.clock())
     if not session.board.config.public_feedback:
         call.may_answer(session.name)
     if session.board.config.bind_client and not session.is_client(body.client, shown.client):

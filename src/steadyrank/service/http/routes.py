@@ -8,6 +8,7 @@ from .board_routes import (
     list_boards,
     put_board,
     retire_item,
+    rotate_secret,
 )
 from .rank_routes import feedback, feedback_batch, history, rank
 from .record_routes import items, part, record, record_after, rounds, rows, settings_and_items
@@ -28,6 +29,7 @@ from .schemas import (
     RankIn,
     RankOut,
     RecordOut,
+    SecretOut,
     StateOut,
 )
 from .state_route import state
@@ -36,6 +38,7 @@ from .watch_schemas import LabelIn, LabelOut, LabelsOut, WatchOut
 
 _BOARD = "/v1/boards/{board}"
 _PUT = Change("board made or changed", settings_and_items)
+_RESEALED = Change("signing secret rotated")
 _DELETED = Change("board deleted")
 _ADDED = Change("items added or reinstated", items)
 _RETIRED = Change("item retired", part)
@@ -71,6 +74,7 @@ ROUTES = [
     Route(
         "DELETE", f"{_BOARD}/labels/{{number}}", "admin", "Take a label back", None, DoneOut, unlabel, act=_UNLABELLED
     ),
+    Route("POST", f"{_BOARD}/secret", "admin", "Rotate the secret", None, SecretOut, rotate_secret, act=_RESEALED),
     Route("GET", f"{_BOARD}/watch", "admin", "What a page shows", None, WatchOut, watch),
     Route("GET", f"{_BOARD}/export", "admin", "The board as a file", None, None, export),
     Route("GET", "/v1/record", "admin", "Who changed what", None, RecordOut, record),

@@ -99,6 +99,12 @@ class RecordOut(Schema):
     record: list[ActOut]
 
 
+class SecretOut(Schema):
+    """Until when impression ids signed by the secret before are good, in seconds since 1970."""
+
+    until: float
+
+
 class ItemsIn(Schema):
     """Items to add or to reinstate."""
 

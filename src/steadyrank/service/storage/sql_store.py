@@ -6,9 +6,10 @@ import secrets
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from . import acts, key_rows
+from . import seals as seals_
 from .client_numbers import forget, number_clients
 from .sql import Database, Row, connect, insert, parts
-from .store import Act, Key, KnownBoard, LogEntry, NewEntry, Store
+from .store import Act, Key, KnownBoard, LogEntry, NewEntry, Seal, Store
 from .tables import prepare
 
 _SLICE = 20_000  # events deleted at a time
@@ -133,7 +134,13 @@ class SqlStore:
         return seq
 
     def bring_in(
-        self, name: str, secret: bytes | None, base: bytes | None, rows: Sequence[tuple[float, bytes]], clients: int
+        self,
+        name: str,
+        secret: bytes | None,
+        base: bytes | None,
+        rows: Sequence[tuple[float, bytes]],
+        clients: int,
+        seals: Sequence[Seal] = (),
     ) -> int:
         with self._db.transaction():
             extra = 0 if base is None else 1  # the snapshot stands for the beginning
@@ -145,7 +152,20 @@ class SqlStore:
                 self._db.write("INSERT INTO snapshots VALUES (?, ?, ?)", number, number, base)
             events = [(number + extra + i, number, at, body) for i, (at, body) in enumerate(rows)]
             insert(self._db, "events", events)
+            seals_.write(self._db, number, seals)
         return number
+
+    def seals(self, board: int) -> list[Seal]:
+        return seals_.read(self._db, board)
+
+    def rotate_seal(self, board: int, event: bytes, at: float, until: float) -> bool:
+        with self._db.transaction():
+            seq = int(self._db.write("UPDATE head SET seq = seq + 0 RETURNING seq")[0][0]) + 1  # locks it
+            if not seals_.rotate(self._db, board, at, until):
+                return False
+            self._db.write("UPDATE head SET seq = ?", seq)
+            self._db.write("INSERT INTO events VALUES (?, ?, ?, ?)", seq, board, at, event)
+        return True
 
     def delete(self, board: int, event: bytes, at: float) -> int:
         with self._db.transaction():
@@ -156,7 +176,7 @@ class SqlStore:
 
     def wipe(self, board: int, seq: int) -> None:
         self._cut(board, seq - 1)
-        for table in ("snapshots", "clients", "rests"):
+        for table in ("snapshots", "clients", "rests", "seals"):
             with self._db.transaction():
                 self._db.write(f"DELETE FROM {table} WHERE board = ?", board)
 
@@ -219,7 +239,7 @@ class SqlStore:
     def sweep(self, before: float) -> None:
         with self._db.transaction():
             self._db.write("DELETE FROM events WHERE at < ? AND board NOT IN (SELECT id FROM boards)", before)
-            for table in ("snapshots", "clients", "rests"):
+            for table in ("snapshots", "clients", "rests", "seals"):
                 self._db.write(f"DELETE FROM {table} WHERE board NOT IN (SELECT id FROM boards)")
 
     def api_keys(self) -> list[Key]:

@@ -76,6 +76,13 @@ class KnownBoard(NamedTuple):
     rest: bytes | None  # what was kept when it went to sleep; None if there are events after that
 
 
+class Seal(NamedTuple):
+    """A secret by which impression ids of a board are signed."""
+
+    secret: bytes
+    until: float | None  # ids that it signed expire before this time; None: it signs
+
+
 class Store(Protocol):
     """A connection to a store, used by one thread at a time; what fails is `Unavailable`."""
 
@@ -127,11 +134,26 @@ class Store(Protocol):
         """A new board and its first event; its number, or None if the name is taken."""
 
     def bring_in(
-        self, name: str, secret: bytes | None, base: bytes | None, rows: Sequence[tuple[float, bytes]], clients: int
+        self,
+        name: str,
+        secret: bytes | None,
+        base: bytes | None,
+        rows: Sequence[tuple[float, bytes]],
+        clients: int,
+        seals: Sequence[Seal] = (),
     ) -> int:
         """A board from elsewhere, with its log or with a snapshot and what came after; its number.
 
         `clients`: how many numbers were given to clients there; none of them is given to another one.
+        """
+
+    def seals(self, board: int) -> list[Seal]:
+        """The secrets by which ids of a board are signed, the one that signs first; none if it is its first one."""
+
+    def rotate_seal(self, board: int, event: bytes, at: float, until: float) -> bool:
+        """Have another secret sign from now on, and write the event that says so; False if the board is gone.
+
+        Ids that were signed before are good until they expire, which they do before `until`.
         """
 
     def delete(self, board: int, event: bytes, at: float) -> int:

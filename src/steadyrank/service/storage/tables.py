@@ -21,6 +21,11 @@ _ACTS = """
 CREATE TABLE IF NOT EXISTS acts (number WHOLE PRIMARY KEY, at REAL NOT NULL, who TEXT NOT NULL, what TEXT NOT NULL,
     board TEXT NOT NULL, detail TEXT NOT NULL, digest BYTES NOT NULL)
 """
+# Secrets that sign the ids of a board whose secret was rotated; the one with the highest number signs.
+_SEALS = """
+CREATE TABLE IF NOT EXISTS seals (board WHOLE NOT NULL, number WHOLE NOT NULL, secret BYTES NOT NULL, until REAL,
+    PRIMARY KEY (board, number))
+"""
 # Of a board: `edge`: up to which event its log became a snapshot. `clients`: how many numbers clients were given.
 # `forgot`: clients were forgotten at this time; what they did before it and is not written yet is nobody's.
 _TABLES = f"""
@@ -36,6 +41,7 @@ CREATE TABLE keys (id TEXT PRIMARY KEY, hash BYTES NOT NULL, scopes TEXT NOT NUL
 {_CLIENTS.strip()};
 {_RESTS.strip()};
 {_ACTS.strip()};
+{_SEALS.strip()};
 INSERT INTO head VALUES (1, 0)
 """
 _UPGRADES = {  # from this format to the next
@@ -47,7 +53,7 @@ ALTER TABLE boards ADD COLUMN clients WHOLE NOT NULL DEFAULT 0;
 ALTER TABLE boards ADD COLUMN forgot REAL NOT NULL DEFAULT 0
 """,
     3: "",  # there may be events that an older version does not know: refused answers
-    4: f"{_RESTS};{_ACTS};ALTER TABLE keys ADD COLUMN expires REAL",
+    4: f"{_RESTS};{_ACTS};{_SEALS};ALTER TABLE keys ADD COLUMN expires REAL",
 }
 
 

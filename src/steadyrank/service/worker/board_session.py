@@ -1,17 +1,20 @@
 """A board as a worker holds it: its keys, its clocks and its limits beside what the log says."""
 
 import asyncio
+import contextlib
 import hmac
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from ...contract import ANYONE
+from ...refusals import Refused
 from ..board import events
 from ..board.board import Board
 from ..board.events import AnyEvent
+from ..storage import Seal
 from .allowances import Allowances
 from .due_clock import DueClock, Reached
-from .impression_ids import Signer
+from .impression_ids import ImpressionId, Signer, open_sealed
 from .log_writer import Line
 
 _MOST_CLIENTS = 100_000
@@ -31,6 +34,8 @@ class BoardSession:
     def __init__(self, number: int, name: str, secret: bytes, board: Board) -> None:
         self.number, self.name, self.secret, self.board = number, name, secret, board
         self.signer, self._hasher = Signer(secret, "impression"), Signer(secret, "client")
+        self._former: list[tuple[Signer, float]] = []  # that signed before, and until when their ids expire
+        self.resealing: asyncio.Task[Any] | None = None  # what reads which secret signs by now
         self.round = 0  # latest round given out here
         self.applied = number
         self.edge = Edge(0, 0, 1)  # as of about a second ago
@@ -50,6 +55,23 @@ class BoardSession:
     def due(self, now: float) -> Iterator[AnyEvent]:
         """Events that say which impressions are settled or over."""
         return self.clock.due(now, self.reached(), self.board.config.lifetime, self.board.settle)
+
+    def reseal(self, seals: Sequence[Seal]) -> None:
+        """Sign by the first of some secrets, if there are any, and know what the others have signed."""
+        signers = [(Signer(seal.secret, "impression"), seal.until) for seal in seals]
+        if signers:
+            self.signer = signers[0][0]
+            self._former = [(signer, until) for signer, until in signers[1:] if until is not None]
+
+    def open_id(self, text: str, now: float) -> ImpressionId:
+        """What an impression id says; one that was signed by a former secret must expire before that one's end."""
+        for signer, until in self._former:
+            if now < until:
+                with contextlib.suppress(Refused):
+                    shown = open_sealed(text, signer)
+                    if shown.expires <= until:
+                        return shown
+        return open_sealed(text, self.signer)
 
     def hash_client(self, client: str) -> int:
         """63 bits that stand for a client on this board and mean nothing elsewhere; never 0."""

@@ -58,6 +58,7 @@ def open_session(store: Store, number: int, name: str, secret: bytes, head: int)
     """A board as the log says up to its head. Read it at one moment."""
     session = BoardSession(number, name, secret, rebuild(store, number, name, head))
     session.applied, session.edge = head, read_edge(store, number)
+    session.reseal(store.seals(number))
     return session
 
 

@@ -20,7 +20,7 @@ from ...live import archive
 from ...refusals import Refused
 from ..board.board import Board, check_name
 from ..board.events import AnyEvent, Created, decode, encode, forgotten
-from ..storage import Store, open_store
+from ..storage import Seal, Store, open_store
 from .recovery import rebuild, reconfigured
 
 FORMAT = 5  # 4 had no refused answers; earlier ones were never released
@@ -73,6 +73,7 @@ def lines(store: Store, name: str, with_secret: bool) -> Iterator[str]:
     header: dict[str, Any] = {"steadyrank": "board", "format": FORMAT, "board": name}
     if with_secret:
         header["secret"] = base64.b64encode(secret).decode()
+        header["seals"] = [[base64.b64encode(seal.secret).decode(), seal.until] for seal in store.seals(number)]
     with store.reading():
         head, edge = store.head(), store.shortened(number)
         header["clients"] = store.clients(number)
@@ -106,7 +107,9 @@ def bring_in(store: Store, path: pathlib.Path, name: str | None) -> tuple[str, i
     if last != _end(first, len(entries), board):
         raise ValueError(f"{path} is not as it was written: its last line belongs to another board")
     secret = base64.b64decode(header["secret"]) if "secret" in header else None
-    store.bring_in(name, secret, base, [(at, encode(event)) for at, event in entries], header["clients"])
+    seals = [Seal(base64.b64decode(seal), until) for seal, until in header.get("seals", [])]
+    rows = [(at, encode(event)) for at, event in entries]
+    store.bring_in(name, secret, base, rows, header["clients"], seals)
     return name, len(entries)
 
 

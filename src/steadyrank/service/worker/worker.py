@@ -22,6 +22,7 @@ from .board_session import BoardSession, Edge, begin
 from .inbox import Inbox, SharedLook
 from .log_writer import Line, LogWriter
 from .recovery import Kept, fold_again, moved_edges, recover, save, wipe
+from .resealing import reseal
 from .sleepers import Sleepers
 
 SNAPSHOT_EVERY = 20_000  # events of a board; every worker takes one at the same event
@@ -219,6 +220,8 @@ class Worker:
         try:
             outcome = session.board.apply(line.event)
             session.note_answer(line, outcome, self.monotonic())
+            if isinstance(line.event, events.Resealed):
+                session.resealing = self.spawn(reseal(self.log_writer, session))
             return outcome
         finally:
             if session.board.stale and session.refolding is None:

@@ -8,7 +8,7 @@ import pytest
 from service_tools import ITEMS, Server, serving
 from steadyrank.service.http.auth import make_key
 from steadyrank.service.storage import open_store
-from steadyrank.service.worker import worker as worker_module
+from steadyrank.service.worker import inbox
 
 
 @pytest.fixture
@@ -139,7 +139,7 @@ async def test_a_board_made_at_another_worker_is_found_at_once(url, monkeypatch)
         assert (await other.answer(shown, "second", clicked=None))["outcome"] == "learnt"
         await other.ask("POST", "boards/third/rank", {}, 404)
         monkeypatch.undo()
-    assert worker_module.POLL == 0.025
+    assert inbox.POLL == 0.025
 
 
 def test_a_name_with_any_signs_can_stand_in_a_path(url, tmp_path):

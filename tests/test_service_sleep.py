@@ -14,7 +14,7 @@ from service_tools import ITEMS, Clocks, Server, replayed, serving, sql, until, 
 from steadyrank.service.board import events
 from steadyrank.service.board.board import Board
 from steadyrank.service.board.config import Config
-from steadyrank.service.storage import open_store
+from steadyrank.service.storage import Unavailable, open_store
 from steadyrank.service.worker import sleep
 from steadyrank.service.worker.due_clock import DueClock, Reached
 from steadyrank.service.worker.recovery import rebuild
@@ -187,6 +187,21 @@ async def test_what_is_done_to_a_sleeping_board_is_done_to_a_board(url):
         assert (await local.ask("POST", "feedback", answers))["feedback"][0]["outcome"] == "waiting"
 
 
+async def test_nobody_wakes_a_board_with_ids_that_it_did_not_sign(url):
+    async with serving(url, most_awake=1) as local:
+        await local.board("a", settle=0)
+        await local.ask("POST", "boards/a/secret")
+        mine = await local.rank("a")
+        await local.board("b", settle=0)
+        other = await local.rank("b")
+        await asleep(local, "a")
+        await local.answer(other, "a", code=403, clicked=None)
+        await local.answer({"impression": "made up"}, "a", code=403, clicked=None)
+        assert "a" in local.worker.sleepers.by_name
+        assert (await local.answer(mine, "a", clicked=None))["outcome"] == "learnt"
+        assert "a" not in local.worker.sleepers.by_name
+
+
 async def test_a_deletion_elsewhere_is_heard_of_in_sleep(url):
     clocks = Clocks()
     async with serving(url, clocks, 1, most_awake=1) as here, serving(url, clocks, 2) as there:
@@ -210,6 +225,33 @@ async def test_a_board_that_cannot_be_read_when_it_wakes_is_named(url):
         await local.ask("POST", "boards/a/rank", {}, code=503)
         assert (await local.ask("GET", "boards"))["broken"] == ["a"]
         await local.rank("b")
+
+
+async def test_a_board_that_cannot_be_read_now_sleeps_on_and_wakes_later(url, monkeypatch):
+    async with serving(url, most_awake=1) as local:
+        await local.board("a", lifetime=100.0)
+        await local.rank("a")
+        await local.board("b")
+        await asleep(local, "a")
+        tried = []
+
+        def away(address):
+            tried.append(address)
+            raise Unavailable("away")
+
+        for store in local.worker.sleepers._stores:
+            monkeypatch.setattr(store, "reading", lambda: away(url))
+        monkeypatch.setattr("steadyrank.service.worker.sleepers.open_store", away)
+        await local.ask("POST", "boards/a/rank", {}, code=503)
+        await local.rank("b")
+        local.clocks.pass_time(101.0)  # what is due is tried, and tried again
+        count = len(tried)
+        await until(lambda: len(tried) > count)
+        assert "a" in local.worker.sleepers.by_name
+        monkeypatch.undo()
+        local.clocks.pass_time(5.1)
+        await until(lambda: any(isinstance(e, events.Expired) for e in logged(url)))
+        assert (await local.ask("GET", "boards/a"))["unanswered"] == 1
 
 
 async def test_memory_is_given_back(url):

@@ -260,6 +260,8 @@ class _Endpoint:
 
         async def run(body: Any) -> Any:
             call = Call(worker, board, part, body, visible, may_answer)
+            if route.scope == "public":
+                return await route.run(call)  # boards wake for ids that they signed
             async with worker.held(board):
                 return await (route.run(call) if route.act is None else recorded(route, call, who))
 

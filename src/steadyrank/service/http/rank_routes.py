@@ -50,15 +50,13 @@ async def _answer(call: Call, name: str, body: schemas.FeedbackIn) -> str:
     the id, in words and in time.
     """
     try:
-        async with call.worker.held(name):
-            return await _answer_known(call, name, body)
+        return await _answer_known(call, name, body)
     except Refused as refusal:
         if refusal.code not in (403, 404):
             raise
     await call.worker.look()
     try:
-        async with call.worker.held(name):
-            return await _answer_known(call, name, body)
+        return await _answer_known(call, name, body)
     except Refused as refusal:
         if refusal.code == 404 and not call.visible(name):
             raise Refused(403, FORGED) from None
@@ -66,10 +64,18 @@ async def _answer(call: Call, name: str, body: schemas.FeedbackIn) -> str:
 
 
 async def _answer_known(call: Call, name: str, body: schemas.FeedbackIn) -> str:
+    sleeper = call.worker.sleepers.by_name.get(name)
+    if sleeper is not None and sleeper.waking is None:  # it wakes for an id of its own alone
+        sleeper.open_id(body.impression, call.worker.clock())
+    async with call.worker.held(name):
+        return await _answer_held(call, name, body)
+
+
+async def _answer_held(call: Call, name: str, body: schemas.FeedbackIn) -> str:
     session = call.worker.find(name)
     if session.resealing is not None and not session.resealing.done():
         await asyncio.shield(session.resealing)
-    shown = session.open_id(body.impression, call.worker.clock())
+    shown = session.seals.open(body.impression, call.worker.clock())
     if not session.board.config.public_feedback:
         call.may_answer(session.name)
     if session.board.config.bind_client and not session.is_client(body.client, shown.client):

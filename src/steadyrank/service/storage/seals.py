@@ -17,6 +17,14 @@ def read(db: Database, board: int) -> list[Seal]:
     return [Seal(bytes(secret), until) for secret, until in rows]
 
 
+def read_all(db: Database) -> dict[int, list[Seal]]:
+    """The same of every board that has any."""
+    found: dict[int, list[Seal]] = {}
+    for board, secret, until in db.read("SELECT board, secret, until FROM seals ORDER BY number DESC"):
+        found.setdefault(board, []).append(Seal(bytes(secret), until))
+    return found
+
+
 def rotate(db: Database, board: int, at: float, until: float) -> bool:
     """A new secret signs from now on, the one before is good until a time; False if there is no such board.
 

@@ -107,11 +107,11 @@ class SqlStore:
             "(SELECT MAX(events.seq) FROM events WHERE events.board = boards.id) "
             "FROM boards LEFT JOIN rests ON rests.board = boards.id"
         )
-        found = []
+        found, seals = [], seals_.read_all(self._db)
         for number, name, secret, edge, seq, body, last in rows:
             latest = max(number, edge, last or 0)
             rest = None if seq is None or seq < latest else bytes(body)
-            found.append(KnownBoard(number, name, bytes(secret), latest, rest))
+            found.append(KnownBoard(number, name, bytes(secret), latest, rest, seals.get(number, [])))
         return sorted(found, key=lambda board: -board.latest)
 
     def rest(self, rows: Sequence[tuple[int, int, bytes]]) -> None:

@@ -66,6 +66,13 @@ class Act(NamedTuple):
     digest: bytes  # of this row and the one before
 
 
+class Seal(NamedTuple):
+    """A secret by which impression ids of a board are signed."""
+
+    secret: bytes
+    until: float | None  # ids that it signed expire before this time; None: it signs
+
+
 class KnownBoard(NamedTuple):
     """A board as the store knows it without looking at its events."""
 
@@ -74,13 +81,7 @@ class KnownBoard(NamedTuple):
     secret: bytes
     latest: int  # its latest event
     rest: bytes | None  # what was kept when it went to sleep; None if there are events after that
-
-
-class Seal(NamedTuple):
-    """A secret by which impression ids of a board are signed."""
-
-    secret: bytes
-    until: float | None  # ids that it signed expire before this time; None: it signs
+    seals: list[Seal]  # as `Store.seals` says
 
 
 class Store(Protocol):

@@ -1,20 +1,18 @@
 """A board as a worker holds it: its keys, its clocks and its limits beside what the log says."""
 
 import asyncio
-import contextlib
 import hmac
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from ...contract import ANYONE
-from ...refusals import Refused
 from ..board import events
 from ..board.board import Board
 from ..board.events import AnyEvent
 from ..storage import Seal
 from .allowances import Allowances
 from .due_clock import DueClock, Reached
-from .impression_ids import ImpressionId, Signer, open_sealed
+from .impression_ids import Seals, Signer
 from .log_writer import Line
 
 _MOST_CLIENTS = 100_000
@@ -33,8 +31,8 @@ class BoardSession:
 
     def __init__(self, number: int, name: str, secret: bytes, board: Board) -> None:
         self.number, self.name, self.secret, self.board = number, name, secret, board
-        self.signer, self._hasher = Signer(secret, "impression"), Signer(secret, "client")
-        self._former: list[tuple[Signer, float]] = []  # that signed before, and until when their ids expire
+        self._hasher = Signer(secret, "client")
+        self.reseal([])
         self.resealing: asyncio.Task[Any] | None = None  # what reads which secret signs by now
         self.round = 0  # latest round given out here
         self.applied = number
@@ -58,20 +56,8 @@ class BoardSession:
 
     def reseal(self, seals: Sequence[Seal]) -> None:
         """Sign by the first of some secrets, if there are any, and know what the others have signed."""
-        signers = [(Signer(seal.secret, "impression"), seal.until) for seal in seals]
-        if signers:
-            self.signer = signers[0][0]
-            self._former = [(signer, until) for signer, until in signers[1:] if until is not None]
-
-    def open_id(self, text: str, now: float) -> ImpressionId:
-        """What an impression id says; one that was signed by a former secret must expire before that one's end."""
-        for signer, until in self._former:
-            if now < until:
-                with contextlib.suppress(Refused):
-                    shown = open_sealed(text, signer)
-                    if shown.expires <= until:
-                        return shown
-        return open_sealed(text, self.signer)
+        self.seals = Seals(self.secret, seals)
+        self.signer = self.seals.signer
 
     def hash_client(self, client: str) -> int:
         """63 bits that stand for a client on this board and mean nothing elsewhere; never 0."""

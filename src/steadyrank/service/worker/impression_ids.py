@@ -1,13 +1,16 @@
 """Impression ids: signed, so that they need no look-up and cannot be made up."""
 
 import binascii
+import contextlib
 import functools
 import hashlib
 import hmac
 import struct
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from ...refusals import Refused
+from ..storage import Seal
 
 _HEAD = struct.Struct("<BQQQIdQHB")
 _NOTE = struct.Struct("<Hd")
@@ -85,3 +88,23 @@ def open_sealed(text: str, signer: Signer) -> ImpressionId:
     start = _HEAD.size + 4 * size
     note = [_NOTE.unpack_from(body, start + i * _NOTE.size) for i in range(notes)] if notes else []
     return ImpressionId(key_, round_, base, generation, expires, client, ranking, note)
+
+
+class Seals:
+    """The secrets that sign the ids of a board: its first one, or those that came after it."""
+
+    def __init__(self, secret: bytes, seals: Sequence[Seal]) -> None:
+        self.kept = seals
+        now, *former = seals or [Seal(secret, None)]
+        self.signer = Signer(now.secret, "impression")
+        self._former = [(Signer(seal.secret, "impression"), seal.until) for seal in former]
+
+    def open(self, text: str, now: float) -> ImpressionId:
+        """What an impression id says; one that was signed by a former secret must expire before that one's end."""
+        for signer, until in self._former:
+            if until is not None and now < until:
+                with contextlib.suppress(Refused):
+                    shown = open_sealed(text, signer)
+                    if shown.expires <= until:
+                        return shown
+        return open_sealed(text, self.signer)

@@ -58,11 +58,15 @@ class Host(Protocol):
 
 async def wake(host: Host, sleeper: Sleeper) -> None:
     """Bring a board into memory; who asks meanwhile waits for the same."""
-    if sleeper.waking is None:
-        sleeper.waking = host.spawn(_wake(host, sleeper))
+    _begin_waking(host, sleeper)
     failure: Unavailable | None = await asyncio.shield(sleeper.waking)
     if failure is not None:
         raise failure
+
+
+def _begin_waking(host: Host, sleeper: Sleeper) -> None:
+    if sleeper.waking is None:
+        sleeper.waking = host.spawn(_wake(host, sleeper))
 
 
 async def _wake(host: Host, sleeper: Sleeper) -> Unavailable | None:
@@ -102,6 +106,7 @@ def hear(host: Host, line: Line) -> str:
     if sleeper.waking is not None:
         sleeper.held.append(line)
     elif sleeper.hear(line, host.monotonic()):
+        _begin_waking(host, sleeper)
         host.spawn(wake_unasked(host, sleeper))
     else:
         host.sleepers.schedule(sleeper)

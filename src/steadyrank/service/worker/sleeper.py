@@ -2,6 +2,7 @@
 
 import math
 import zlib
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -9,9 +10,11 @@ import msgspec
 from ..board import events
 from ..board.board import COUNTS, Board
 from ..board.config import Config
+from ..storage import Seal
 from .allowances import Allowances
 from .board_session import BoardSession
 from .due_clock import DueClock, Reached
+from .impression_ids import ImpressionId, Seals
 from .log_writer import Line
 
 # what a list of boards shows: only the values are kept, so that a board takes few bytes
@@ -82,13 +85,15 @@ class Sleeper:
         "number",
         "rest",
         "round",
+        "seals",
         "secret",
         "stirred",
         "waking",
     )
 
-    def __init__(self, number: int, name: str, secret: bytes, rest: bytes | None) -> None:
+    def __init__(self, number: int, name: str, secret: bytes, rest: bytes | None, seals: Sequence[Seal] = ()) -> None:
         self.number, self.name, self.secret, self.rest = number, name, secret, rest
+        self.seals = tuple(seals)
         self.round = 0
         self.due = math.inf  # when it has to wake
         self.stirred = math.inf
@@ -100,7 +105,8 @@ class Sleeper:
     @classmethod
     def of(cls, session: BoardSession, now: float) -> "Sleeper":
         """A session goes to sleep; nothing of it may be due."""
-        sleeper = cls(session.number, session.name, session.secret, rest_of(session.board))
+        seals = session.seals.kept
+        sleeper = cls(session.number, session.name, session.secret, rest_of(session.board), seals)
         sleeper.round = session.round
         if session.allowances.used(now):
             sleeper.allowances = session.allowances
@@ -126,7 +132,7 @@ class Sleeper:
 
         Lists of others are theirs to end, and their ends are heard of, too. It wakes only if these stay away.
         """
-        if isinstance(line.event, events.Configured):
+        if isinstance(line.event, events.Configured | events.Resealed):
             return True
         rest = None if self.rest is None else read_rest(self.rest)
         if rest is None:
@@ -141,6 +147,10 @@ class Sleeper:
         own = math.inf if self.clock is None else self.clock.next(rest.reached())
         self.due = min(own, self.stirred + _PATIENCE * lifetime + 1.0)
         return False
+
+    def open_id(self, text: str, now: float) -> ImpressionId:
+        """What an impression id of this board says; any other is refused."""
+        return Seals(self.secret, self.seals).open(text, now)
 
     def woken(self, session: BoardSession) -> None:
         """Give a session back what was kept."""

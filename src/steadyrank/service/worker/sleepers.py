@@ -49,7 +49,7 @@ class Sleepers:
         """Boards of a store that are not loaded when a worker starts."""
         self.by_name, self.by_number, self._due = {}, {}, []
         for board in known:
-            sleeper = Sleeper(board.number, board.name, board.secret, board.rest)
+            sleeper = Sleeper(board.number, board.name, board.secret, board.rest, board.seals)
             sleeper.started(now)
             self.add(sleeper)
 
@@ -150,13 +150,9 @@ class Sleepers:
 
 
 def summaries(store: Store) -> Iterator[tuple[str, dict[str, Any] | str]]:
-    """Of each board by name what a list shows, or why it cannot be read; folded only where the store does not say."""
+    """Of each board by name what a list shows, or why it cannot be read; each is folded to see."""
     with store.reading():
         for known in sorted(store.known(), key=lambda board: board.name):
-            rest = None if known.rest is None else read_rest(known.rest)
-            if rest is not None:
-                yield known.name, rest.summary
-                continue
             try:
                 board = rebuild(store, known.number, known.name, store.head())
             except ValueError as error:

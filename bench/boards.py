@@ -55,7 +55,7 @@ def measure(folder, size, options):
         write(folder, size)
         made, asleep, end = "-, -", None, 0.0
     else:
-        made, asleep, end = make(server, size, options.awake)
+        made, asleep, end = make(server, size, options)
     ready = server.start()
     if options.bulk:
         asleep = (server.resident() - before) / (size - options.awake) / 1024
@@ -75,19 +75,19 @@ def measure(folder, size, options):
     return f"{size:<10}{made:>26}{kept:>12}{ready:>10.1f}{lists:>28}{end:>8.1f}{again:>18.1f}"
 
 
-def make(server, size, awake):
-    """Ask for boards, and for a list of each tenth, which is answered: how fast, the memory asleep, the end."""
+def make(server, size, options):
+    """Ask for boards, and for lists of some, which are answered: how fast, the memory asleep, the end."""
     server.start()
     ask, marks, half = Connection(server.port), [time.perf_counter()], None
     for k in range(size):
         ask("PUT", f"/v1/boards/b{k}", {"items": ITEMS, "length": 10})
-        if k % 10 == 0:
+        if k % options.lists == 0:
             shown = ask("POST", f"/v1/boards/b{k}/rank", {})
             body = {"impression": shown["impression"], "clicked": shown["items"][k % 3]}
             ask("POST", f"/v1/boards/b{k}/feedback", body)
         if k + 1 in (size // 10, size - size // 10, size):
             marks.append(time.perf_counter())
-        if k + 1 == max(2 * awake, size // 2):
+        if k + 1 == max(2 * options.awake, size // 2):
             half = k + 1, server.resident()
     asleep = None
     if half is not None and half[0] < size:

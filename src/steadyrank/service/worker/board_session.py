@@ -45,6 +45,11 @@ class BoardSession:
         self.answering: dict[int, asyncio.Future[None]] = {}  # by key of the impression, until the log has its answer
         self._clients: dict[int, int] = {}  # numbers of clients by hash, as far as this worker has written them
 
+    @property
+    def open(self) -> bool:
+        """Whether any impression is not over: without one nothing is due, and most boards have none."""
+        return self.board.impressions.over < self.board.impressions.last
+
     def reached(self) -> Reached:
         """How far its impressions have come."""
         impressions = self.board.impressions

@@ -20,7 +20,7 @@ from .sleepers import Resting, Sleepers
 
 SNAPSHOT_AFTER = 500  # events of a board since its latest snapshot for which it is worth another before it sleeps
 _SPARE = 20  # one in so many boards more than needed goes to sleep, so that not every moment somebody has to
-_MOST_CLIENTS = 100  # counted in a minute: of a board with more, the minute has to end before it sleeps
+_MOST_CLIENTS = 20  # counted in a minute: of a board with more, the minute has to end before it sleeps
 _AGAIN = 5.0  # seconds until a board that could not be read is tried again
 _LEAVING = 2.0  # seconds for snapshots at the end
 _SLEEPING_HOURS = 60  # minutes between looks for clients of a board that sleeps

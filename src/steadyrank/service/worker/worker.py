@@ -280,8 +280,9 @@ class Worker:
             self.log_writer.give_up()
             now = self.monotonic()
             for session in list(self.numbers.values()):
-                for event in session.due(now):
-                    self.log_writer.put(session.number, event)
+                if session.open:
+                    for event in session.due(now):
+                        self.log_writer.put(session.number, event)
             for sleeper in self.sleepers.due(now):
                 self.spawn(sleep.wake_unasked(self, sleeper))
             if len(self.numbers) > self.most_awake and (resting is None or resting.done()):

@@ -254,6 +254,37 @@ async def test_a_board_that_cannot_be_read_now_sleeps_on_and_wakes_later(url, mo
         assert (await local.ask("GET", "boards/a"))["unanswered"] == 1
 
 
+async def test_settings_changed_elsewhere_are_known_though_the_board_could_not_wake_at_once(url, monkeypatch):
+    clocks = Clocks()
+    async with serving(url, clocks, 1, most_awake=1) as here, serving(url, clocks, 2) as there:
+        await here.board("a")
+        await here.board("b")
+        await asleep(here, "a")
+        await there.worker.catch_up()
+        faults = [RuntimeError("odd"), Unavailable("away")]
+        real = here.worker.sleepers._load
+
+        def load(sleeper):
+            if faults:
+                raise faults.pop()
+            return real(sleeper)
+
+        monkeypatch.setattr(here.worker.sleepers, "_load", load)
+        await there.ask("PUT", "boards/a", {"lifetime": 5.0})
+        await here.worker.catch_up()
+        while faults:
+            await here.quiet()
+            clocks.pass_time(5.1)
+        await here.quiet()
+        clocks.pass_time(5.1)
+        await until(lambda: here.worker.sleepers.by_name.get("a") is None or "a" in slept_with(here, 5.0))
+        assert [board["lifetime"] for board in (await here.ask("GET", "boards"))["boards"]] == [5.0, 1800.0]
+
+
+def slept_with(local, lifetime):
+    return [s.name for s, rest in local.worker.sleepers.rests() if rest.delays()[0] == lifetime]
+
+
 async def test_memory_is_given_back(url):
     async with serving(url, most_awake=1) as local:
         await local.board("a")

@@ -73,16 +73,16 @@ async def _wake(host: Host, sleeper: Sleeper) -> Unavailable | None:
     try:
         session = await host.sleepers.load(sleeper)
     except Unavailable as error:
-        sleeper.waking, sleeper.held = None, []  # what came meanwhile is in the store
-        if sleeper.due < math.inf:
-            sleeper.due = max(sleeper.due, host.monotonic() + _AGAIN)
-            host.sleepers.schedule(sleeper)
+        _sleep_on(host, sleeper)
         return error
     except ValueError as error:
         log.error("board left out", extra={"fields": {"board": sleeper.name, "why": str(error)}})
         host.broken[sleeper.name] = str(error)
         host.sleepers.drop(sleeper.number)
         return None
+    except BaseException:
+        _sleep_on(host, sleeper)
+        raise
     if host.sleepers.by_number.get(sleeper.number) is not sleeper:
         return None  # deleted meanwhile
     host.sleepers.drop(sleeper.number)
@@ -96,6 +96,17 @@ async def _wake(host: Host, sleeper: Sleeper) -> Unavailable | None:
         except Refused:
             continue  # who wrote it was told
     return None
+
+
+def _sleep_on(host: Host, sleeper: Sleeper) -> None:
+    """A board could not be read now: who asks may try again, and what has to wake it will."""
+    held, sleeper.held, sleeper.waking = sleeper.held, [], None
+    now = host.monotonic()
+    for line in held:
+        sleeper.hear(line, now)
+    if sleeper.due < math.inf:
+        sleeper.due = max(sleeper.due, now + _AGAIN)
+        host.sleepers.schedule(sleeper)
 
 
 def hear(host: Host, line: Line) -> str:

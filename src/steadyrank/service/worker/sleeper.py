@@ -133,6 +133,7 @@ class Sleeper:
         Lists of others are theirs to end, and their ends are heard of, too. It wakes only if these stay away.
         """
         if isinstance(line.event, events.Configured | events.Resealed):
+            self.rest, self.due = None, now  # until it has woken, nothing is known of it for sure
             return True
         rest = None if self.rest is None else read_rest(self.rest)
         if rest is None:

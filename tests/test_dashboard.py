@@ -476,7 +476,7 @@ def test_keys_open_what_their_scope_says(own):
         assert page.locator("#key").get_attribute("type") == "password"
         page.keyboard.type("sr.wrong.key")
         page.keyboard.press("Enter")
-        expect(page.locator("#reason")).to_have_text("This API key is unknown or was revoked.")
+        expect(page.locator("#reason")).to_have_text("This API key is unknown, was revoked or has expired.")
         page.locator("#key").fill("sr.…")
         page.keyboard.press("Enter")
         expect(page.locator("#reason")).to_contain_text("This is no API key")
@@ -498,7 +498,7 @@ def test_keys_open_what_their_scope_says(own):
         page.locator("#export").click()
         expect(page.get_by_role("dialog")).to_be_visible()
         assert store.revoke(kept.id, 1.0)
-        expect(page.locator("#reason")).to_have_text("This API key is unknown or was revoked.", timeout=10_000)
+        expect(page.locator("#reason")).to_have_text("This API key is unknown, was revoked or has expired.", timeout=10_000)
         expect(page.get_by_role("dialog")).to_have_count(0)
         expect(page.locator("#key")).to_be_focused()
         page.keyboard.type(few)

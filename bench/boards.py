@@ -32,6 +32,7 @@ HEAD = (
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("sizes", nargs="*", type=int, default=[1_000, 10_000])
+    parser.add_argument("--lists", type=int, default=10, help="a list of each of so many boards, which is answered")
     parser.add_argument("--awake", type=int, default=1_000, help="boards in memory")
     parser.add_argument(
         "--bulk", action="store_true", help="write the boards into the store, rather than ask for them"

@@ -498,7 +498,9 @@ def test_keys_open_what_their_scope_says(own):
         page.locator("#export").click()
         expect(page.get_by_role("dialog")).to_be_visible()
         assert store.revoke(kept.id, 1.0)
-        expect(page.locator("#reason")).to_have_text("This API key is unknown, was revoked or has expired.", timeout=10_000)
+        expect(page.locator("#reason")).to_have_text(
+            "This API key is unknown, was revoked or has expired.", timeout=10_000
+        )
         expect(page.get_by_role("dialog")).to_have_count(0)
         expect(page.locator("#key")).to_be_focused()
         page.keyboard.type(few)

@@ -85,6 +85,7 @@ async def test_what_is_due_wakes_a_board(url, settle):
         local.clocks.pass_time(52.0)
         await until(lambda: "a" not in local.worker.sleepers.by_name)
         await until(lambda: any(isinstance(e, events.Expired) for e in logged(url)))
+        await local.quiet()  # it is applied after it is written
         assert (await local.ask("GET", "boards/a"))["unanswered"] == 1
         await local.answer(second, "a", code=410, clicked=None)
         assert await digest(local, "a") == replayed(url, "a")
@@ -251,6 +252,7 @@ async def test_a_board_that_cannot_be_read_now_sleeps_on_and_wakes_later(url, mo
         monkeypatch.undo()
         local.clocks.pass_time(5.1)
         await until(lambda: any(isinstance(e, events.Expired) for e in logged(url)))
+        await local.quiet()  # it is applied after it is written
         assert (await local.ask("GET", "boards/a"))["unanswered"] == 1
 
 

@@ -6,6 +6,7 @@ import numpy as np
 from scipy import special
 
 import references
+from steadyrank.contract import ANSWER, SILENCE
 
 KNOWN, MOST, CHANGED, BACK, OPEN = 5, 400.0, 0.1, 10.0, 15.0
 INSURANCE = 0.3
@@ -52,9 +53,9 @@ def hedged_list(views, mean, weights, allowed, size, rng):
 
 
 class Steady:
-    """Rounds are kept as [regime, number of the round, [(item, bit), ...], late]; a span is a list of them.
+    """Rounds are kept as [regime, number of the round, [(item, bit), ...], kind]; a span is a list of them.
 
-    Lists are made of all rounds, tests of those that were not late.
+    Lists are made of all rounds, tests of answers; how long a regime is, of all but those that nobody answered.
     """
 
     def __init__(self, n_items, insurance=INSURANCE, caution=0.5, window=50, reject_impossible=False):
@@ -77,14 +78,17 @@ class Steady:
     def of(self, regime):
         return [r for r in self.rounds if r[0] == regime]
 
-    def in_time(self, rounds):
-        return [r for r in rounds if not r[3]]
+    def answered(self, rounds):
+        return [r for r in rounds if r[3] == ANSWER]
+
+    def length(self, regime):
+        return len([r for r in self.of(regime) if r[3] != SILENCE])
 
     def rank(self, t, allowed, size, rng):
         a, b = self.priors[self.current]
         seen, wins = self.counts(self.of(self.current))
-        mine = len(self.of(self.current)) + self.window
-        lengths = {r: len(self.of(r)) for r in self.priors if r != self.current}
+        mine = self.length(self.current) + self.window
+        lengths = {r: self.length(r) for r in self.priors if r != self.current}
         rival = max(lengths, key=lengths.get, default=None)
         hedged = rival is not None and lengths[rival] > mine and self.caution > 0
         index, best = [-math.inf] * self.n_items, []
@@ -107,17 +111,17 @@ class Steady:
         weights[0] = 1 - sum(weights)
         return hedged_list(views, mean, weights, allowed, size, rng)
 
-    def update(self, t, ranking, clicks, examined, late=False):
+    def update(self, t, ranking, clicks, examined, kind=ANSWER):
         bits = [(k, int(bit)) for k, bit in list(zip(ranking, clicks, strict=True))[:examined]]
         hits = [p for p, (_, bit) in enumerate(bits) if bit]
         if self.reject and hits != [examined - 1] and not (not hits and examined == len(ranking)):
             self.rejected += 1
             return
-        self.rounds.append([self.belongs(t) if late else self.current, t, bits, late])
+        self.rounds.append([self.current if kind == ANSWER else self.belongs(t), t, bits, kind])
         for span in self.spans:
-            if not late or (self.rounds[-1][0] == self.current and span and t >= span[0][1]):
+            if kind == ANSWER or (self.rounds[-1][0] == self.current and span and t >= span[0][1]):
                 span.append(self.rounds[-1])
-        if late:
+        if kind != ANSWER:
             return
         self.tested += 1
         if self.tested % self.window == 0:
@@ -135,10 +139,10 @@ class Steady:
         """Nats for each stored regime and for a new one (None) against the current one, in all and after leaving out
         the items that are the same in both."""
         inside = {id(r) for r in recent}
-        before = [r for r in self.in_time(self.of(self.current)) if id(r) not in inside]
-        (seen, wins), (old_seen, old_wins) = self.counts(self.in_time(recent)), self.counts(before)
+        before = [r for r in self.answered(self.of(self.current)) if id(r) not in inside]
+        (seen, wins), (old_seen, old_wins) = self.counts(self.answered(recent)), self.counts(before)
         found = {r: np.zeros(2) for r in [None, *self.priors] if r != self.current}
-        stored = {r: self.counts(self.in_time(self.of(r))) for r in self.priors}
+        stored = {r: self.counts(self.answered(self.of(r))) for r in self.priors}
         for k in range(self.n_items):
             if seen[k] == 0 or old_seen[k] < KNOWN:
                 continue
@@ -162,7 +166,7 @@ class Steady:
         best, to, moved = 0.0, self.current, []
         restless = len(self.changes) >= 3 and t - self.changes[-3][1] <= CALM * self.window
         for j, span in enumerate(self.spans):
-            if len(self.in_time(span)) % (self.window * FACTOR ** max(j - 1, 0)) == 0:
+            if len(self.answered(span)) % (self.window * FACTOR ** max(j - 1, 0)) == 0:
                 for regime, (nats, against) in self.evidence(span).items():
                     bar = OPEN if regime is None else BACK
                     allowed = against > bar and not (restless and regime is not None)
@@ -171,7 +175,7 @@ class Steady:
         if to != self.current:
             self.change(t, to, moved)
         for j, span in enumerate(self.spans):
-            if len(self.in_time(span)) >= self.window * FACTOR**j:
+            if len(self.answered(span)) >= self.window * FACTOR**j:
                 self.spans[j] = []
         self.fit(self.current)
 
@@ -179,7 +183,7 @@ class Steady:
         if to is None:
             if len(self.priors) == MOST_REGIMES:
                 others = [r for r in self.priors if r != self.current]
-                gone = min(others, key=lambda r: len(self.of(r)))
+                gone = min(others, key=self.length)
                 del self.priors[gone]
                 for r in self.of(gone):
                     r[0] = 0  # forgotten
@@ -191,13 +195,13 @@ class Steady:
         self.changes.append((moved[0][1], t, self.current, to))
         self.fit(self.current)
         self.current = to
-        self.spans = [list(min(span, moved, key=lambda x: len(self.in_time(x)))) for span in self.spans]
+        self.spans = [list(min(span, moved, key=lambda x: len(self.answered(x)))) for span in self.spans]
 
     def fit(self, regime):
         rounds = self.of(regime)
-        self.test_priors[regime] = self.fitted(self.in_time(rounds), self.test_priors[regime])
-        some_late = any(r[3] for r in rounds)
-        self.priors[regime] = self.fitted(rounds, self.priors[regime]) if some_late else self.test_priors[regime]
+        self.test_priors[regime] = self.fitted(self.answered(rounds), self.test_priors[regime])
+        some_apart = any(r[3] != ANSWER for r in rounds)
+        self.priors[regime] = self.fitted(rounds, self.priors[regime]) if some_apart else self.test_priors[regime]
 
     def fitted(self, rounds, prior):
         a, b = prior

@@ -8,7 +8,18 @@ import pytest
 
 import steadyrank as sr
 from memories import digest_of
-from steadyrank.contract import ANYONE, NOTE_EXTRA, Problem, Visit, call_rank, call_update, make, memory
+from steadyrank.contract import (
+    ANSWER,
+    ANYONE,
+    NOTE_EXTRA,
+    SILENCE,
+    Problem,
+    Visit,
+    call_rank,
+    call_update,
+    make,
+    memory,
+)
 from steadyrank.live import archive
 from steadyrank.live.archive import UnreadableSnapshot
 from steadyrank.live.learner_state import LearnerState
@@ -130,7 +141,7 @@ def test_an_impression_is_answered_once():
 
 
 def test_answers_enter_in_impression_order_once_settled():
-    """Clicks come at once and non-clicks never: the learner must be told as if each had been answered in turn."""
+    """Clicks come at once and non-clicks never: the learner must be told of each list in turn."""
     clock = Clock()
     live = sr.Ranker(ITEMS, 4, "SteadyRank", seed=2, lifetime=60.0, clock=clock)
     told = []
@@ -142,7 +153,7 @@ def test_answers_enter_in_impression_order_once_settled():
     assert told == []
     clock.now += 61.0
     live.rank()
-    assert told == [(1, False), (2, False), (3, False), (4, False)]
+    assert told == [(1, ANSWER), (2, SILENCE), (3, ANSWER), (4, SILENCE)]
     with pytest.raises(sr.Refused, match="expired"):
         live.feedback(shown[1].id, position=1)
 
@@ -156,10 +167,10 @@ def test_answers_after_settling_are_late_and_unanswered_lists_can_be_ignored():
     live.feedback(shown[1].id, position=1)
     clock.now += 11.0
     assert live.feedback(shown[0].id, position=2) == "late"
-    assert told == [(2, False), (1, True)]
+    assert told == [(2, ANSWER), (1, ANSWER)]
     clock.now += 50.0
     live.rank()
-    assert told == [(2, False), (1, True)]  # the third one is gone
+    assert told == [(2, ANSWER), (1, ANSWER)]  # the third one is gone
     with pytest.raises(sr.Refused, match="expired"):
         live.feedback(shown[2].id, position=1)
 
@@ -300,7 +311,7 @@ def test_damaged_and_foreign_files_are_refused(tmp_path):
         with pytest.raises(UnreadableSnapshot, match=message):
             sr.Ranker.load(path)
     path.write_bytes(content)
-    with pytest.raises(UnreadableSnapshot, match="holds SteadyRank version 2, not CascadeTS version 1"):
+    with pytest.raises(UnreadableSnapshot, match="holds SteadyRank version 3, not CascadeTS version 1"):
         sr.Ranker.load(path, learner=sr.learners()["CascadeTS"])
     with pytest.raises(FileNotFoundError):
         ranker.save(tmp_path / "nowhere" / "ranker")
@@ -378,7 +389,7 @@ def test_bad_input_is_named(change, error, message):
 def test_a_learner_state_is_told_apart_by_its_digest():
     one, two = (LearnerState(ITEMS, 4, "CascadeTS", {}, 0, 0.2) for _ in range(2))
     assert digest_of(one) == digest_of(two)
-    two.learn(Visit(1), np.array([1]), np.zeros(8), np.array([True]), 1, late=False)
+    two.learn(Visit(1), np.array([1]), np.zeros(8), np.array([True]), 1, ANSWER)
     assert digest_of(one) != digest_of(two)
 
 

@@ -282,7 +282,7 @@ async def test_a_board_is_moved_with_its_numbers_and_without_its_clients(url, tm
 
 def test_a_file_that_does_not_say_how_many_clients_there_were_is_refused(url, tmp_path):
     lines = (pathlib.Path(__file__).parent / "old_formats" / "board-format-3.jsonl").read_text().splitlines()
-    header = {**json.loads(lines[0]), "format": 4}
+    header = {**json.loads(lines[0]), "format": 6}
     for clients in (None, -1, "many"):
         (tmp_path / "b.jsonl").write_text("\n".join([json.dumps(header | {"clients": clients}), *lines[1:]]))
         with contextlib.closing(open_store(url)) as store, pytest.raises(ValueError, match=r"its clients must be"):

@@ -11,7 +11,18 @@ from scipy import special, stats
 import steadyrank as sr
 from steady_reference import Steady
 from steady_reference import hedged_list as slow_hedged_list
-from steadyrank.contract import NOTE_EXTRA, Problem, Visit, call_rank, call_update, make
+from steadyrank.contract import (
+    ANSWER,
+    KIND,
+    NOTE_EXTRA,
+    SILENCE,
+    VOUCHED,
+    Problem,
+    Visit,
+    call_rank,
+    call_update,
+    make,
+)
 from steadyrank.indices.draws import CLOSE, draw_all, draw_over, draw_top
 from steadyrank.item_evidence import log_predictive
 from steadyrank.kernels import cascade_like
@@ -19,14 +30,14 @@ from steadyrank.parts.evidence import Rule, distinct_evidence, judge, weigh
 from steadyrank.parts.hedge import hedged_list
 from steadyrank.parts.regimes import (
     CURRENT,
-    MOST_LATE,
-    MOST_SPAN_LATE,
+    MOST_APART,
+    MOST_SPAN_APART,
     SPANS,
     STORED,
     Regimes,
     clear_span,
     count,
-    count_late,
+    count_apart,
     move,
     rival,
 )
@@ -73,7 +84,7 @@ def several(t):
     ],
 )
 def test_equals_its_slow_version(tastes, rounds, opened, options):
-    """The same lists from the same draws, the same regimes and rejections; some answers come late.
+    """The same lists from the same draws, the same regimes and rejections; some feedback is vouched for, some lists are not answered.
 
     At least `opened` regimes: more than there are places in the second case.
     """
@@ -88,7 +99,7 @@ def test_equals_its_slow_version(tastes, rounds, opened, options):
         call_rank(learner, Visit(t), allowed, ranking, note, mind)
         assert ranking.tolist() == slow.rank(t, allowed.tolist(), size, mirror), f"round {t}"
         clicks, examined = world.answer(t, ranking)
-        note[-1] = t % 13 == 0
+        note[KIND] = ANSWER if t % 13 else VOUCHED if t % 2 else SILENCE
         told_of = [(Visit(t), ranking, note, clicks, examined)]
         if t % 13 == 0:  # nothing yet
             waiting.append(told_of.pop())
@@ -97,15 +108,15 @@ def test_equals_its_slow_version(tastes, rounds, opened, options):
             waiting.clear()
         for event in told_of:
             call_update(learner, *event)
-            slow.update(event[0].t, event[1].tolist(), event[3].tolist(), event[4], late=event[2][-1] > 0)
+            slow.update(event[0].t, event[1].tolist(), event[3].tolist(), event[4], event[2][KIND])
     assert mind.bit_generator.state == mirror.bit_generator.state
     view = learner.view()
-    assert [(r.number, r.rounds) for r in view.regimes] == [(r, len(slow.of(r))) for r in sorted(slow.priors)]
+    assert [(r.number, r.rounds) for r in view.regimes] == [(r, slow.length(r)) for r in sorted(slow.priors)]
     assert [(c.start, c.noticed, c.before, c.after) for c in view.changes] == slow.changes[-64:]
-    longest = max(slow.priors, key=lambda r: (len(slow.of(r)), r == slow.current))
+    longest = max(slow.priors, key=lambda r: (slow.length(r), r == slow.current))
     assert view.trusted == longest
-    assert view.rounds == len(slow.rounds)
-    share = 1 - len(slow.of(longest)) / (len(slow.rounds) + slow.rejected)
+    assert view.rounds == len([r for r in slow.rounds if r[3] != SILENCE]) < len(slow.rounds)
+    share = 1 - slow.length(longest) / (view.rounds + slow.rejected)
     assert view.corrupted == pytest.approx(share)
     assert (view.current, view.rejected) == (slow.current, slow.rejected)
     for regime in view.regimes:
@@ -455,31 +466,31 @@ def test_a_new_item_unlike_the_others_is_no_attack(seed):
     assert np.argmax(learner.view().regime(1).estimate) == 100
 
 
-def test_late_answers_go_to_the_regime_of_their_round():
-    """Tastes turn at round 1,001; an answer to round 900 that comes after that belongs to the first regime."""
+def test_feedback_that_is_vouched_for_goes_to_the_regime_of_its_round():
+    """Tastes turn at round 1,001; what a person found honest of round 900 belongs to the first regime."""
     taste = np.where(np.arange(20) < 5, 0.7, 0.02)
     learner = lived_through(lambda t: taste if t <= 1_000 else taste[::-1], 1_300, 20, 4)
     view = learner.view()
     assert [(c.before, c.after) for c in view.changes] == [(1, 2)]
-    note = np.zeros(4 + NOTE_EXTRA)
-    note[-1] = 1.0
     for t in (900, 1_200):
-        call_update(learner, Visit(t), np.arange(4), note, np.zeros(4, np.bool_), 4)
+        told(learner, VOUCHED, t, np.arange(4))
     after = learner.view()
     assert [r.rounds for r in after.regimes] == [r.rounds + 1 for r in view.regimes]
     assert after.rounds == view.rounds + 2
 
 
-def told_late(learner, t, items, clicked=-1):
-    """Tell of a round's feedback, looked at in full, that came late."""
+def told(learner, kind, t, items, clicked=-1):
+    """Tell of a round's feedback of a kind, looked at in full."""
     note = np.zeros(items.size + NOTE_EXTRA)
-    note[-1] = 1.0
+    note[KIND] = kind
     call_update(learner, Visit(t), items, note, np.arange(items.size) == clicked, items.size)
 
 
-def test_late_answers_count_for_the_list_and_not_for_the_test():
+@pytest.mark.parametrize("kind", [VOUCHED, SILENCE])
+def test_what_is_no_answer_counts_for_the_list_and_not_for_the_test(kind):
     """Random lists; tastes turn twice. A learner that is also told of a list without a click in every third round,
-    20 rounds late, ends with the same changes and with every bit that its test reads, but with other estimates."""
+    20 rounds later, ends with the same changes and with every bit that its test reads, but with other estimates.
+    If nobody answered those, the regimes are no longer for them."""
     rng, taste = np.random.default_rng(8), np.where(np.arange(20) < 5, 0.7, 0.02)
     plain, other = (make(SteadyRank, Problem(20, 4), settings={"window": 20}) for _ in range(2))
     for t in range(1, 2_001):
@@ -488,7 +499,7 @@ def test_late_answers_count_for_the_list_and_not_for_the_test():
         for learner in (plain, other):
             call_update(learner, Visit(t), ranking, note, bits, 4)
         if t > 20 and t % 3 == 0:
-            told_late(other, t - 20, rng.permutation(20)[:4])
+            told(other, kind, t - 20, rng.permutation(20)[:4])
     for name in ("looks", "clicks", "test_prior", "span_looks", "span_clicks", "span_rounds", "span_start", "log"):
         assert np.array_equal(getattr(plain.regimes, name), getattr(other.regimes, name)), name
     nats = np.zeros((2, 7))
@@ -499,62 +510,64 @@ def test_late_answers_count_for_the_list_and_not_for_the_test():
     assert np.array_equal(*nats)
     one, two = plain.view(), other.view()
     assert len(one.changes) == 2
-    assert (one.rounds, two.rounds) == (2_000, 2_660)
+    assert (one.rounds, two.rounds) == (2_000, 2_660 if kind == VOUCHED else 2_000)
     for before, after in zip(one.regimes, two.regimes, strict=True):
         extra = after.looks - before.looks
-        assert extra.sum() == 4 * (after.rounds - before.rounds)
+        assert kind == SILENCE or extra.sum() == 4 * (after.rounds - before.rounds)
+        assert kind == VOUCHED or (extra.sum() > 0 and after.rounds == before.rounds)
         assert (after.estimate[extra > 20] < before.estimate[extra > 20]).all()
     np.testing.assert_array_equal(plain.regimes.prior, plain.regimes.test_prior)
     assert other.regimes.prior[0, 0] / other.regimes.prior[0].sum() < 0.9 * one.regimes[0].estimate.mean()
 
 
-def test_lists_are_made_of_late_answers_as_well():
-    """In time nothing is clicked; late, one item always is: it is shown first."""
+def test_lists_are_made_of_what_is_vouched_for_as_well():
+    """In answers nothing is clicked; in what is vouched for, one item always is: it is shown first."""
     learner, ranking, note = make(SteadyRank, Problem(12, 3), settings={}), np.arange(3), np.zeros(3 + NOTE_EXTRA)
     for t in range(1, 201):
         call_update(learner, Visit(t), (ranking + 3 * t) % 12, note, np.zeros(3, np.bool_), 3)
-        told_late(learner, t, (np.arange(3) + 3 * t + 2) % 12, clicked=2 if t % 4 == 1 else -1)
+        told(learner, VOUCHED, t, (np.arange(3) + 3 * t + 2) % 12, clicked=2 if t % 4 == 1 else -1)
     favourite = (3 * 1 + 2 + 2) % 12
     call_rank(learner, Visit(201), np.ones(12, np.bool_), ranking, note, np.random.default_rng(0))
     assert ranking[0] == favourite == np.argmax(learner.view().regime(1).estimate)
 
 
-def test_late_answers_move_with_their_rounds():
-    """Tastes turn at round 1,001. Answers to rounds 990 and 1,010 come late, but before that is noticed."""
+def test_what_is_counted_apart_moves_with_its_rounds():
+    """Tastes turn at round 1,001. Before that is noticed, rounds 990 and 1,010 are vouched for, 1,020 is silent."""
     taste = np.where(np.arange(20) < 5, 0.7, 0.02)
     learner = lived_through(lambda t: taste if t <= 1_000 else taste[::-1], 1_049, 20, 4)
     assert learner.view().n_changes == 0
-    told_late(learner, 990, np.arange(4))
-    told_late(learner, 1_010, np.arange(16, 20), clicked=1)
+    told(learner, VOUCHED, 990, np.arange(4))
+    told(learner, VOUCHED, 1_010, np.arange(16, 20), clicked=1)
+    told(learner, SILENCE, 1_020, np.arange(16, 20))
     note, items = np.zeros(4 + NOTE_EXTRA), np.arange(4)
     call_update(learner, Visit(1_050), items, note, np.zeros(4, np.bool_), 4)
     view = learner.view()
     assert [(c.start, c.noticed) for c in view.changes] == [(1_001, 1_050)]
     assert [r.rounds for r in view.regimes] == [1_001, 51]
-    assert learner.regimes.late_rounds[:3].tolist() == [1, 1, 0]
-    late = [np.flatnonzero(row).tolist() for row in learner.regimes.late_looks[:2]]
-    assert late == [[0, 1, 2, 3], [16, 17, 18, 19]]
-    assert learner.regimes.late_clicks[:2].sum(1).tolist() == [0, 1]
+    assert learner.regimes.apart_rounds[:3].tolist() == [1, 2, 0]
+    apart = [np.flatnonzero(row).tolist() for row in learner.regimes.apart_looks[:2]]
+    assert apart == [[0, 1, 2, 3], [16, 17, 18, 19]]
+    assert learner.regimes.apart_clicks[:2].sum(1).tolist() == [0, 1]
 
 
-def test_a_span_takes_no_more_late_rounds_than_16_bits_hold():
+def test_a_span_takes_no_more_than_16_bits_hold_of_what_is_counted_apart():
     regimes = Regimes.create(2)
     ranking, clicks = np.array([1]), np.array([True])
     count(regimes, ranking, clicks, 1, 1)
-    regimes.span_late_rounds[:] = regimes.span_late_looks[:, 1] = MOST_SPAN_LATE - 1
+    regimes.span_apart_rounds[:] = regimes.span_apart_looks[:, 1] = MOST_SPAN_APART - 1
     for _ in range(3):
-        count_late(regimes, ranking, clicks, 1, 2)
-    assert (regimes.span_late_rounds == MOST_SPAN_LATE).all()
-    assert (regimes.span_late_looks[:, 1] == MOST_SPAN_LATE).all()
-    assert regimes.late_looks[0, 1] == 3
+        count_apart(regimes, ranking, clicks, 1, 2, False)
+    assert (regimes.span_apart_rounds == MOST_SPAN_APART).all()
+    assert (regimes.span_apart_looks[:, 1] == MOST_SPAN_APART).all()
+    assert regimes.apart_looks[0, 1] == 3
 
 
-def test_late_answers_never_overflow():
+def test_what_is_counted_apart_never_overflows():
     regimes = Regimes.create(3)
-    regimes.late_looks[0, 1] = MOST_LATE - 1
+    regimes.apart_looks[0, 1] = MOST_APART - 1
     for _ in range(3):
-        count_late(regimes, np.arange(2), np.array([False, True]), 2, 1)
-    assert (regimes.late_looks[0].tolist(), regimes.late_clicks[0].tolist()) == ([1, MOST_LATE, 0], [0, 1, 0])
+        count_apart(regimes, np.arange(2), np.array([False, True]), 2, 1, False)
+    assert (regimes.apart_looks[0].tolist(), regimes.apart_clicks[0].tolist()) == ([1, MOST_APART, 0], [0, 1, 0])
     assert regimes.rounds[0] == 3
 
 
@@ -588,7 +601,7 @@ def test_lists_that_nobody_answers_open_no_regime_where_answers_settle_sooner(se
     view = ranker.view()
     assert (len(view.regimes), view.n_changes, view.corrupted) == (1, 0, 0.0)
     assert view.rounds > 3_300
-    assert 60 < ranker._learner_state.learner.regimes.late_rounds[0] < 160
+    assert ranker._learner_state.learner.regimes.apart_rounds[0] < 160
     assert sum(s.looks for s in ranker.standings()) == view.regime(1).looks.sum()
     assert len(set(np.argsort(-view.regime(1).estimate)[:7]) & set(np.argsort(-chance)[:7])) >= 6
 

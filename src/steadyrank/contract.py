@@ -21,9 +21,12 @@ from .arrays import Bools, Counts, Floats, Ints
 from .settings import closest
 
 __all__ = [
+    "ANSWER",
     "ANYONE",
-    "LATE",
+    "KIND",
     "NOTE_EXTRA",
+    "SILENCE",
+    "VOUCHED",
     "Bools",
     "Counts",
     "Dispatcher",
@@ -37,7 +40,9 @@ __all__ = [
 ]
 
 NOTE_EXTRA = 4  # a note has this many places more than the list
-LATE = -1  # its last place belongs to the live side: 1 if the answer came late, out of its order
+KIND = -1  # its last place belongs to the live side, and says what the feedback is:
+# an answer, one that a person has found honest, or that nobody answered and the list counts as not clicked
+ANSWER, VOUCHED, SILENCE = 0.0, 1.0, 2.0
 ANYONE = -1  # the client of a visit when nobody says who came
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from .adversaries.schedules import SCHEDULES
 from .contract import (
     ANYONE,
-    LATE,
+    KIND,
     NOTE_EXTRA,
     Bools,
     Floats,
@@ -238,7 +238,7 @@ def _live_through(learner: Any, rank: Callable[..., Any], update: Callable[..., 
         in_range = ranking.min() >= 0 and ranking.max() < _K
         assert in_range, f"{name}: {ranking} is not among {_K} items (round {t})"
         assert allowed[ranking].all(), f"{name}: {ranking} holds an item that is not allowed (rule 8, round {t})"
-        assert note[LATE] == 0.0, f"{name}: the note's last place belongs to the live side (rule 2)"
+        assert note[KIND] == 0.0, f"{name}: the note's last place belongs to the live side (rule 2)"
         once_more, second = np.full(size, -1, np.int64), np.zeros(_D + NOTE_EXTRA)
         rank(learner, visit, allowed, once_more, second, mirror)
         assert np.array_equal(ranking, once_more), f"{name}: chance must come from `rng` alone (rule 3)"

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..contract import LATE, Ints, Problem
+from ..contract import ANSWER, KIND, SILENCE, Ints, Problem
 from ..indices.draws import draw_all, draw_top
 from ..kernels import cascade_like, top
 from ..parts.evidence import Rule, close_window, inversion_between
@@ -18,7 +18,7 @@ from ..parts.regimes import (
     STORED,
     Regimes,
     count,
-    count_late,
+    count_apart,
     rival,
     totals,
 )
@@ -50,7 +50,7 @@ class SteadyRank(NamedTuple):
     reject_impossible: bool
 
     live = True
-    VERSION = 2  # of the memory: since then, what comes late is counted apart
+    VERSION = 3  # of the memory: since then, lists that nobody answered are in no length
 
     @classmethod
     def create(
@@ -101,8 +101,8 @@ class SteadyRank(NamedTuple):
         if self.reject_impossible and not cascade_like(clicks, ranking.size, examined):
             self.rejected[0] += 1
             return
-        if note[LATE] > 0.0:
-            count_late(self.regimes, ranking, clicks, examined, visit.t)
+        if note[KIND] != ANSWER:
+            count_apart(self.regimes, ranking, clicks, examined, visit.t, note[KIND] == SILENCE)
             return
         count(self.regimes, ranking, clicks, examined, visit.t)
         if self.regimes.span_rounds[0] >= self.window:
@@ -114,7 +114,7 @@ class SteadyRank(NamedTuple):
         found = []
         for place in np.argsort(r.number[: r.tally[STORED]]):
             a, b = r.prior[place]
-            looks, clicks = r.looks[place] + r.late_looks[place], r.clicks[place] + r.late_clicks[place]
+            looks, clicks = r.looks[place] + r.apart_looks[place], r.clicks[place] + r.apart_clicks[place]
             estimate = (a + clicks) / (a + b + looks)
             sizes = int(r.number[place]), int(r.start[place]), int(r.rounds[place])
             found.append(Regime(*sizes, estimate, looks, a + b + looks))

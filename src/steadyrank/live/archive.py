@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-FORMAT = 2  # 1 did not say who lists were shown to; it was never released
+FORMAT = 3  # 1 did not say who lists were shown to, 2 what is usually left unanswered; neither was released
 _MAGIC = b"steadyrank snapshot\n"
 
 

@@ -5,10 +5,11 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from ..contract import NOTE_EXTRA, Bools, Floats, Ints, Visit
+from ..contract import ANSWER, NOTE_EXTRA, SILENCE, Bools, Floats, Ints, Visit
 from ..refusals import Refused
 from ..settings import flag, whole
 from .learner_state import LearnerState
+from .silence import Silence
 
 Outcome: TypeAlias = Literal["learnt", "waiting", "late", "duplicate"]
 
@@ -24,7 +25,7 @@ class ImpressionBuffer:
     Impressions are numbered from 1 in the order in which they come. `in_order`: answers wait until their impression
     is settled, and enter the learner in that order. Where clicks come at once and non-clicks only when an
     impression's time is over, any other order looks like an attack. `count_unanswered`: an impression that expires
-    without an answer was looked at in full, and nothing was clicked. `most`: impressions remembered, so that a late
+    without an answer was looked at in full, and nothing was clicked, as far as answers vouch for it. `most`: impressions remembered, so that a late
     answer can be learnt from and a repeated one is not learnt twice; the oldest go first. Memory is a ring of arrays
     that grows up to `most` places and then stays.
     """
@@ -32,7 +33,7 @@ class ImpressionBuffer:
     def __init__(self, learner_state: LearnerState, in_order: bool, count_unanswered: bool, most: int) -> None:
         self.learner_state = learner_state
         # who is told of feedback
-        self.learn: Callable[[Visit, Ints, Floats, Bools, int, bool], None] = learner_state.learn
+        self.learn: Callable[[Visit, Ints, Floats, Bools, int, float], None] = learner_state.learn
         self.in_order = flag("in_order", in_order)
         self.count_unanswered = flag("count_unanswered", count_unanswered)
         self.most = whole("most", most, 1)
@@ -41,7 +42,8 @@ class ImpressionBuffer:
         self.settled = 0  # answers to impressions up to this number are late
         self.over = 0  # up to this number the time is over
         self.forgotten = 0  # up to this number nothing is remembered; it never goes back
-        self.expired = 0  # impressions that nobody answered
+        self.expired = 0  # impressions that nobody answered, or only to say nothing
+        self.silence = Silence()
         self.numbers: dict[int, int] = {}  # by key, where impressions have one
         self._places(min(self.most, max(_FIRST_PLACES // learner_state.length, 8)))
 
@@ -119,7 +121,7 @@ class ImpressionBuffer:
         )
         note: Floats = np.zeros(self.learner_state.length + NOTE_EXTRA)
         self.rounds += 1
-        self.learn(Visit(self.rounds), ranking, note, clicks[: ranking.size], min(examined, ranking.size), False)
+        self.learn(Visit(self.rounds), ranking, note, clicks[: ranking.size], min(examined, ranking.size), ANSWER)
 
     def find(self, number: int) -> int:
         """The place of an impression."""
@@ -147,7 +149,7 @@ class ImpressionBuffer:
         if self.in_order and number > self.settled:
             self.state[place] = WAITING
             return "waiting"
-        self._enter(place, DONE, late=self.in_order)
+        self._enter(place)
         return "late" if self.in_order else "learnt"
 
     def withhold(self, number: int) -> None:
@@ -164,7 +166,7 @@ class ImpressionBuffer:
         """Time enough has passed for answers to impressions up to this number: those there are enter in order."""
         for number in range(self.settled + 1, min(upto, self.last) + 1):
             if self.state[number % self.places] == WAITING:
-                self._enter(number % self.places, DONE, late=False)
+                self._enter(number % self.places)
             self.settled = number
 
     def expire(self, upto: int) -> None:
@@ -172,19 +174,32 @@ class ImpressionBuffer:
         for number in range(self.over + 1, min(upto, self.last) + 1):
             place = number % self.places
             if self.state[place] == WAITING:
-                self._enter(place, DONE, late=False)
+                self._enter(place)
             elif self.state[place] in UNANSWERED:
-                self.expired += 1
-                self.clicks[place] = False
-                self.examined[place] = self.size[place]
-                if self.count_unanswered and self.state[place] == OPEN:
-                    self._enter(place, LOST, late=self.in_order and number <= self.settled)
-                self.state[place] = LOST
+                self._leave(place)
             self.over = number
         self.settled = max(self.settled, self.over)
 
-    def _enter(self, place: int, state: int, late: bool) -> None:
-        self.state[place] = state
+    def _enter(self, place: int) -> None:
+        """An answer is learnt from; one that says nothing is like none."""
+        self.state[place] = DONE
+        if self.examined[place]:
+            self.silence.answer()
+            self._tell(place, ANSWER)
+        else:
+            self.expired += 1
+            self.silence.leave(int(self.round[place]))
+
+    def _leave(self, place: int) -> None:
+        """Nobody answered; if an answer was refused, nothing is known of the impression, and it is nobody's silence."""
+        self.expired += 1
+        self.clicks[place] = False
+        self.examined[place] = self.size[place]
+        if self.state[place] == OPEN and self.silence.leave(int(self.round[place])) and self.count_unanswered:
+            self._tell(place, SILENCE)
+        self.state[place] = LOST
+
+    def _tell(self, place: int, kind: float) -> None:
         size = self.size[place]
         self.learn(
             Visit(int(self.round[place]), int(self.client[place])),
@@ -192,5 +207,5 @@ class ImpressionBuffer:
             self.note[place],
             self.clicks[place, :size],
             int(self.examined[place]),
-            late,
+            kind,
         )

@@ -8,7 +8,7 @@ import numpy as np
 
 from .._intrinsics import addresses
 from ..contract import (
-    LATE,
+    KIND,
     NOTE_EXTRA,
     Bools,
     Floats,
@@ -204,12 +204,12 @@ class LearnerState:
         allowed[turn] = True
         return turn
 
-    def learn(self, visit: Visit, ranking: Ints, note: Floats, clicks: Bools, examined: int, late: bool) -> None:
-        """Learn from one impression's feedback."""
+    def learn(self, visit: Visit, ranking: Ints, note: Floats, clicks: Bools, examined: int, kind: float) -> None:
+        """Learn from one impression's feedback, of a kind that `contract` names."""
         self.looks[ranking[:examined]] += 1
         self.clicks[ranking[:examined]] += clicks[:examined]
         told = note.copy()
-        told[LATE] = float(late)
+        told[KIND] = kind
         self._update(self.learner, visit, ranking, told, clicks, examined)
 
     @property

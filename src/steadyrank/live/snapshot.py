@@ -6,6 +6,7 @@ from typing import Any
 from . import archive
 from .impression_buffer import ImpressionBuffer
 from .learner_state import LearnerState
+from .silence import Silence
 
 
 def take(
@@ -25,6 +26,7 @@ def take(
         "count_unanswered": impressions.count_unanswered,
         "most": impressions.most,
         "impressions": impressions.counters(),
+        "silence": impressions.silence.keep(),
         **extra,
     }
     return header, state.arrays() | impressions.arrays()
@@ -51,4 +53,5 @@ def restore(
     state.restore(header["items"], header["sized"], arrays)
     impressions = ImpressionBuffer(state, header["in_order"], header["count_unanswered"], header["most"])
     impressions.restore(header["impressions"], arrays)
+    impressions.silence = Silence.restore(header["silence"])
     return state, impressions, header, arrays

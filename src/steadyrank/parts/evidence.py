@@ -1,7 +1,7 @@
 """Which regime recent feedback belongs to: a Bayes factor over all items at once. Ours, no paper's.
 
 The feedback of each span is predicted from the rounds of the current regime before it, from each stored regime, and
-from a new one that may differ in any item. Nothing here reads what came late. What a single item says is judged as in
+from a new one that may differ in any item. Nothing here reads what is counted apart. What a single item says is judged as in
 the audit of click logs; where not, `item_evidence` says so.
 """
 

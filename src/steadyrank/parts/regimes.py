@@ -14,8 +14,8 @@ SPANS = 4  # recent counts are kept for 1, 4, 16 and 64 windows
 SPAN_FACTOR = 4  # from one of them to the next
 LOG = 64  # changes remembered, the latest ones
 STARTED, NOTICED, BEFORE, AFTER = range(4)  # columns of the log of changes
-MOST_SPAN_LATE = 2**15 - 1  # late rounds of a span, each with at most one look at an item: they fit into 16 bits
-MOST_LATE = 2**30  # late looks at an item, so that two such numbers fit into 32 bits together; more say nothing new
+MOST_SPAN_APART = 2**15 - 1  # of the lists of a span: each has at most one look at an item, so 16 bits hold them
+MOST_APART = 2**30  # looks at an item, so that two such numbers fit into 32 bits together; more say nothing new
 
 CURRENT, STORED, OPENED, CHANGES, LEARNT = range(5)  # places of Regimes.tally
 
@@ -23,26 +23,27 @@ CURRENT, STORED, OPENED, CHANGES, LEARNT = range(5)  # places of Regimes.tally
 class Regimes(NamedTuple):
     """Counts by regime and item, and those of the most recent rounds; K items.
 
-    Feedback that came late is counted apart. It is mostly of lists that nobody answered, so it would make what was
-    learnt before look unlike what comes in now: lists are made of all feedback, tests of that in time.
+    What is no answer, or was found honest by a person, is counted apart: lists are made of all feedback, tests of
+    the answers. Lists that nobody answered are in no regime's length either, since nobody has to be there for them.
     """
 
-    looks: Ints  # [MOST_REGIMES, K] in time
+    looks: Ints  # [MOST_REGIMES, K] of answers
     clicks: Ints  # [MOST_REGIMES, K]
-    late_looks: Counts  # [MOST_REGIMES, K]
-    late_clicks: Counts  # [MOST_REGIMES, K]
+    apart_looks: Counts  # [MOST_REGIMES, K]
+    apart_clicks: Counts  # [MOST_REGIMES, K]
     prior: Floats  # [MOST_REGIMES, 2] of all feedback
-    test_prior: Floats  # [MOST_REGIMES, 2] of that in time
-    rounds: Ints  # [MOST_REGIMES] all
-    late_rounds: Ints  # [MOST_REGIMES]
+    test_prior: Floats  # [MOST_REGIMES, 2] of answers
+    rounds: Ints  # [MOST_REGIMES] but those that nobody answered
+    apart_rounds: Ints  # [MOST_REGIMES]
     start: Ints  # [MOST_REGIMES] first round
     number: Ints  # [MOST_REGIMES] 1, 2, ... in order of opening; a place may be used again
     span_looks: Counts  # [SPANS, K] part of the current regime's counts; at most 64 windows, which 32 bits hold
     span_clicks: Counts  # [SPANS, K]
-    span_late_looks: Small  # [SPANS, K] late feedback of the same rounds: it goes where they go
-    span_late_clicks: Small  # [SPANS, K]
-    span_rounds: Ints  # [SPANS] in time
-    span_late_rounds: Ints  # [SPANS]
+    span_apart_looks: Small  # [SPANS, K] of the same rounds: it goes where they go
+    span_apart_clicks: Small  # [SPANS, K]
+    span_rounds: Ints  # [SPANS] of answers
+    span_apart_rounds: Ints  # [SPANS]
+    span_silent_rounds: Ints  # [SPANS] of these, those that nobody answered
     span_start: Ints  # [SPANS] first round
     tally: Ints  # [5]
     log: Ints  # [LOG, 4] changes: first round, round noticed, number of the regime before and after
@@ -58,13 +59,13 @@ class Regimes(NamedTuple):
             return np.zeros((rows, n_items), np.int32)
 
         r, k = MOST_REGIMES, n_items
-        stored, late, priors = (zeros(r, k), zeros(r, k)), (small(r), small(r)), (np.ones((r, 2)), np.ones((r, 2)))
+        stored, apart, priors = (zeros(r, k), zeros(r, k)), (small(r), small(r)), (np.ones((r, 2)), np.ones((r, 2)))
         names = zeros(r), zeros(r), np.ones(r, np.int64), zeros(r)
         names[3][0] = 1
-        late_spans = np.zeros((SPANS, k), np.int16), np.zeros((SPANS, k), np.int16)
-        spans, sizes = (small(SPANS), small(SPANS)), (zeros(SPANS), zeros(SPANS))
+        apart_spans = np.zeros((SPANS, k), np.int16), np.zeros((SPANS, k), np.int16)
+        spans, sizes = (small(SPANS), small(SPANS)), (zeros(SPANS), zeros(SPANS), zeros(SPANS))
         tally, log = np.array([0, 1, 1, 0, 0], np.int64), zeros(LOG, 4)
-        return cls(*stored, *late, *priors, *names, *spans, *late_spans, *sizes, zeros(SPANS), tally, log)
+        return cls(*stored, *apart, *priors, *names, *spans, *apart_spans, *sizes, zeros(SPANS), tally, log)
 
 
 @uncounted
@@ -84,7 +85,7 @@ def place_of(regimes, t):
 
 @uncounted
 def count(regimes, ranking, clicks, examined, t):
-    """Add the bits of round t, which came in time, to the current regime and to the recent ones."""
+    """Add the bits of an answer to the list of round t to the current regime and to the recent ones."""
     current = regimes.tally[CURRENT]
     count_bits(regimes.looks[current], regimes.clicks[current], ranking, clicks, examined)
     for j in range(SPANS):
@@ -97,38 +98,44 @@ def count(regimes, ranking, clicks, examined, t):
 
 
 @uncounted
-def count_late(regimes, ranking, clicks, examined, t):
-    """Add the bits of round t, which came late, to the regime that it belongs to and to the spans that it lies in."""
+def count_apart(regimes, ranking, clicks, examined, t, silent):
+    """Add bits that no test reads to the regime that round t belongs to and to the spans that it lies in.
+
+    `silent`: nobody answered, so the regime becomes no longer by it.
+    """
     place = place_of(regimes, t)
-    regimes.rounds[place] += 1
-    regimes.tally[LEARNT] += 1
+    if not silent:
+        regimes.rounds[place] += 1
+        regimes.tally[LEARNT] += 1
     for p in range(examined):
-        if regimes.late_looks[place, ranking[p]] >= MOST_LATE:
+        if regimes.apart_looks[place, ranking[p]] >= MOST_APART:
             return
-    count_bits(regimes.late_looks[place], regimes.late_clicks[place], ranking, clicks, examined)
-    regimes.late_rounds[place] += 1
+    count_bits(regimes.apart_looks[place], regimes.apart_clicks[place], ranking, clicks, examined)
+    regimes.apart_rounds[place] += 1
     if place != regimes.tally[CURRENT]:
         return
     for j in range(SPANS):
-        room = regimes.span_late_rounds[j] < MOST_SPAN_LATE
+        room = regimes.span_apart_rounds[j] < MOST_SPAN_APART
         if room and regimes.span_rounds[j] > 0 and t >= regimes.span_start[j]:
-            count_bits(regimes.span_late_looks[j], regimes.span_late_clicks[j], ranking, clicks, examined)
-            regimes.span_late_rounds[j] += 1
+            count_bits(regimes.span_apart_looks[j], regimes.span_apart_clicks[j], ranking, clicks, examined)
+            regimes.span_apart_rounds[j] += 1
+            if silent:
+                regimes.span_silent_rounds[j] += 1
 
 
 @kernel
 def totals(regimes, r):
-    """Looks at each item of regime r and clicks, in time or late: its own memory where nothing came late."""
-    if regimes.late_rounds[r] == 0:
+    """Looks at each item of regime r and clicks, all of them: its own memory where nothing was counted apart."""
+    if regimes.apart_rounds[r] == 0:
         return regimes.looks[r], regimes.clicks[r]
-    return regimes.looks[r] + regimes.late_looks[r], regimes.clicks[r] + regimes.late_clicks[r]
+    return regimes.looks[r] + regimes.apart_looks[r], regimes.clicks[r] + regimes.apart_clicks[r]
 
 
 @kernel
 def fit_priors(regimes, r):
-    """Fit the priors of regime r. O(K), twice as long where some feedback came late."""
+    """Fit the priors of regime r. O(K), twice as long where some feedback was counted apart."""
     fit_prior(regimes.looks[r], regimes.clicks[r], regimes.test_prior[r])
-    if regimes.late_rounds[r] == 0:
+    if regimes.apart_rounds[r] == 0:
         regimes.prior[r, 0] = regimes.test_prior[r, 0]
         regimes.prior[r, 1] = regimes.test_prior[r, 1]
     else:
@@ -151,10 +158,10 @@ def room(regimes):
     for k in range(regimes.looks.shape[1]):
         regimes.looks[place, k] = 0
         regimes.clicks[place, k] = 0
-        regimes.late_looks[place, k] = 0
-        regimes.late_clicks[place, k] = 0
+        regimes.apart_looks[place, k] = 0
+        regimes.apart_clicks[place, k] = 0
     regimes.rounds[place] = 0
-    regimes.late_rounds[place] = 0
+    regimes.apart_rounds[place] = 0
     for i in range(2):
         regimes.prior[place, i] = 1.0
         regimes.test_prior[place, i] = 1.0
@@ -167,25 +174,27 @@ def room(regimes):
 def copy_span(regimes, source, target):
     """Make a span hold the rounds of another."""
     regimes.span_rounds[target] = regimes.span_rounds[source]
-    regimes.span_late_rounds[target] = regimes.span_late_rounds[source]
+    regimes.span_apart_rounds[target] = regimes.span_apart_rounds[source]
+    regimes.span_silent_rounds[target] = regimes.span_silent_rounds[source]
     regimes.span_start[target] = regimes.span_start[source]
     for k in range(regimes.looks.shape[1]):
         regimes.span_looks[target, k] = regimes.span_looks[source, k]
         regimes.span_clicks[target, k] = regimes.span_clicks[source, k]
-        regimes.span_late_looks[target, k] = regimes.span_late_looks[source, k]
-        regimes.span_late_clicks[target, k] = regimes.span_late_clicks[source, k]
+        regimes.span_apart_looks[target, k] = regimes.span_apart_looks[source, k]
+        regimes.span_apart_clicks[target, k] = regimes.span_apart_clicks[source, k]
 
 
 @uncounted
 def clear_span(regimes, j):
     """Let a span start afresh."""
     regimes.span_rounds[j] = 0
-    regimes.span_late_rounds[j] = 0
+    regimes.span_apart_rounds[j] = 0
+    regimes.span_silent_rounds[j] = 0
     for k in range(regimes.looks.shape[1]):
         regimes.span_looks[j, k] = 0
         regimes.span_clicks[j, k] = 0
-        regimes.span_late_looks[j, k] = 0
-        regimes.span_late_clicks[j, k] = 0
+        regimes.span_apart_looks[j, k] = 0
+        regimes.span_apart_clicks[j, k] = 0
 
 
 @uncounted
@@ -207,17 +216,17 @@ def move(regimes, to, span, t):
     current = regimes.tally[CURRENT]
     hand_over(regimes.looks, regimes.span_looks[span], current, to)
     hand_over(regimes.clicks, regimes.span_clicks[span], current, to)
-    hand_over(regimes.late_looks, regimes.span_late_looks[span], current, to)
-    hand_over(regimes.late_clicks, regimes.span_late_clicks[span], current, to)
+    hand_over(regimes.apart_looks, regimes.span_apart_looks[span], current, to)
+    hand_over(regimes.apart_clicks, regimes.span_apart_clicks[span], current, to)
     first = regimes.span_start[span]
     if regimes.rounds[to] == 0:
         regimes.start[to] = first
-    late = regimes.span_late_rounds[span]
-    moved = regimes.span_rounds[span] + late
+    apart = regimes.span_apart_rounds[span]
+    moved = regimes.span_rounds[span] + apart - regimes.span_silent_rounds[span]
     regimes.rounds[to] += moved
     regimes.rounds[current] -= moved
-    regimes.late_rounds[to] += late
-    regimes.late_rounds[current] -= late
+    regimes.apart_rounds[to] += apart
+    regimes.apart_rounds[current] -= apart
     entry = regimes.tally[CHANGES] % LOG
     regimes.log[entry, STARTED] = first
     regimes.log[entry, NOTICED] = t

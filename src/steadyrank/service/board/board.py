@@ -158,7 +158,7 @@ class Board:
         except Refused as error:
             words = {409: "the impression was answered otherwise before", 410: "the impression has expired"}
             raise Refused(error.code, words[error.code]) from error
-        if outcome != "duplicate":
+        if outcome != "duplicate" and event.examined:
             self.answers += 1
             self.clicked += bool(event.clicks)
         return outcome

@@ -2,16 +2,16 @@
 
 import numpy as np
 
-from ...contract import Bools, Floats, Ints, Visit
+from ...contract import ANSWER, VOUCHED, Bools, Floats, Ints, Visit
 from ...live.learner_state import LearnerState
 from .labels import FRAUD, HONEST, Spans
 from .timeline import Timeline
 
 
 class LabelledFeedback:
-    """A learner that is told of feedback as labels say: nothing of fraud, and of honest rounds as if they came late.
+    """A learner that is told of feedback as labels say: nothing of fraud, and that a person vouches for honest rounds.
 
-    What comes late is learnt from without opening a regime.
+    What a person vouches for is learnt from without opening a regime.
     """
 
     def __init__(self, learner_state: LearnerState) -> None:
@@ -23,7 +23,7 @@ class LabelledFeedback:
             learner_state.learner, "reject_impossible", False
         )  # a look a time costs too much
 
-    def learn(self, visit: Visit, ranking: Ints, note: Floats, clicks: Bools, examined: int, late: bool) -> None:
+    def learn(self, visit: Visit, ranking: Ints, note: Floats, clicks: Bools, examined: int, kind: float) -> None:
         """Take one impression's feedback, as `LearnerState.learn` does."""
         t = visit.t
         word = self.spans.word(t) if self.spans else None
@@ -33,7 +33,9 @@ class LabelledFeedback:
             self.timeline.learn(t, int(np.count_nonzero(clicks)), examined, 0, 1)
             return
         before = self.learner_state.rejected if self._rejecting else 0
-        self.learner_state.learn(visit, ranking, note, clicks, examined, late or word == HONEST)
+        if word == HONEST and kind == ANSWER:
+            kind = VOUCHED
+        self.learner_state.learn(visit, ranking, note, clicks, examined, kind)
         rejected = self.learner_state.rejected - before if self._rejecting else 0
         self.timeline.learn(t, int(np.count_nonzero(clicks)), examined, rejected, 0)
 

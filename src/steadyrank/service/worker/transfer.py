@@ -23,9 +23,7 @@ from ..board.events import AnyEvent, Created, decode, encode, forgotten
 from ..storage import Seal, Store, open_store
 from .recovery import rebuild, reconfigured
 
-FORMAT = 5  # 4 had no refused answers; earlier ones were never released
-_READ = (4, FORMAT)
-_FORMATS = f"format {' or '.join(map(str, _READ))}"
+FORMAT = 6  # earlier ones, never released, lead to other memory: unanswered lists were all counted
 _read_event = msgspec.json.Decoder(AnyEvent).decode
 
 
@@ -136,10 +134,10 @@ def _parse(path: pathlib.Path) -> tuple[str, list[tuple[float, AnyEvent]], dict[
 
 def _check_header(header: Any, line: bytes) -> None:
     if header.get("steadyrank") != "board":
-        raise ValueError(f"it is no board of {_FORMATS}, but {line[:80].decode(errors='replace')!r}")
-    if header.get("format") not in _READ:
+        raise ValueError(f"it is no board of format {FORMAT}, but {line[:80].decode(errors='replace')!r}")
+    if header.get("format") != FORMAT:
         raise ValueError(
-            f"it is a board of format {header.get('format')!r:.80}, this version reads {_FORMATS}: import it "
+            f"it is a board of format {header.get('format')!r:.80}, this version reads format {FORMAT}: import it "
             "with the version that wrote it, open that store with this one, which brings it up to date, and export "
             "it again"
         )

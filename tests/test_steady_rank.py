@@ -84,7 +84,7 @@ def several(t):
     ],
 )
 def test_equals_its_slow_version(tastes, rounds, opened, options):
-    """The same lists from the same draws, the same regimes and rejections; some feedback is vouched for, some lists are not answered.
+    """The same lists from the same draws, the same regimes and rejections; some rounds are vouched for, some silent.
 
     At least `opened` regimes: more than there are places in the second case.
     """
@@ -328,7 +328,7 @@ def test_what_a_cascade_user_can_do(clicks, examined, possible):
     assert cascade_like(np.array([c == "1" for c in clicks]), 3, examined) == possible
 
 
-def told(before, recent):
+def counted(before, recent):
     """Regimes told of (item, clicks, looks), a look a round: some rounds ago, and recently."""
     regimes = Regimes.create(3)
     for rows in (before, recent):
@@ -342,7 +342,7 @@ def told(before, recent):
 
 def test_evidence_by_hand():
     """Item 0: 10 of 20 before, 0 of 10 now. Item 1: 4 looks before, too few to testify."""
-    regimes, evidence = told([(0, 10, 20), (1, 4, 4)], [(0, 0, 10), (1, 0, 10)]), np.zeros(7)
+    regimes, evidence = counted([(0, 10, 20), (1, 4, 4)], [(0, 0, 10), (1, 0, 10)]), np.zeros(7)
     weigh(regimes, Rule(), 0, evidence)
     same = special.betaln(11, 21) - special.betaln(11, 11)
     anew = -math.log(11)
@@ -368,7 +368,7 @@ def test_evidence_by_hand():
 
 
 def test_overwhelming_evidence_does_not_overflow():
-    regimes, evidence = told([(0, 3000, 3000)], [(0, 0, 3000)]), np.zeros(7)
+    regimes, evidence = counted([(0, 3000, 3000)], [(0, 0, 3000)]), np.zeros(7)
     weigh(regimes, Rule(), 3, evidence)
     assert 500 < evidence[1] < np.inf
     assert judge(regimes, Rule(), 50, 3000) == (1, 0)

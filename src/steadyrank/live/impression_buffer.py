@@ -25,9 +25,9 @@ class ImpressionBuffer:
     Impressions are numbered from 1 in the order in which they come. `in_order`: answers wait until their impression
     is settled, and enter the learner in that order. Where clicks come at once and non-clicks only when an
     impression's time is over, any other order looks like an attack. `count_unanswered`: an impression that expires
-    without an answer was looked at in full, and nothing was clicked, as far as answers vouch for it. `most`: impressions remembered, so that a late
-    answer can be learnt from and a repeated one is not learnt twice; the oldest go first. Memory is a ring of arrays
-    that grows up to `most` places and then stays.
+    without an answer was looked at in full, and nothing was clicked, as far as answers vouch for it. `most`:
+    impressions remembered, so that a late answer can be learnt from and a repeated one is not learnt twice; the
+    oldest go first. Memory is a ring of arrays that grows up to `most` places and then stays.
     """
 
     def __init__(self, learner_state: LearnerState, in_order: bool, count_unanswered: bool, most: int) -> None:
@@ -191,7 +191,7 @@ class ImpressionBuffer:
             self.silence.leave(int(self.round[place]))
 
     def _leave(self, place: int) -> None:
-        """Nobody answered; if an answer was refused, nothing is known of the impression, and it is nobody's silence."""
+        """Nobody answered, or an answer was refused: then nothing is known of the impression."""
         self.expired += 1
         self.clicks[place] = False
         self.examined[place] = self.size[place]

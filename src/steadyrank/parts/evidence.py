@@ -1,8 +1,8 @@
 """Which regime recent feedback belongs to: a Bayes factor over all items at once. Ours, no paper's.
 
 The feedback of each span is predicted from the rounds of the current regime before it, from each stored regime, and
-from a new one that may differ in any item. Nothing here reads what is counted apart. What a single item says is judged as in
-the audit of click logs; where not, `item_evidence` says so.
+from a new one that may differ in any item. Nothing here reads what is counted apart. What a single item says is
+judged as in the audit of click logs; where not, `item_evidence` says so.
 """
 
 import math

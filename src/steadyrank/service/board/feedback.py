@@ -9,7 +9,7 @@ from .timeline import Timeline
 
 
 class LabelledFeedback:
-    """A learner that is told of feedback as labels say: nothing of fraud, and that a person vouches for honest rounds.
+    """A learner that is told of feedback as labels say: nothing of fraud; for honest rounds a person vouches.
 
     What a person vouches for is learnt from without opening a regime.
     """

@@ -152,3 +152,41 @@ def test_a_name_with_any_signs_can_stand_in_a_path(url, tmp_path):
         client.retire_item("b", item)
     assert client.board("b")["items"] == 1
     assert server.stop() == 0
+
+
+async def test_boards_are_told_a_page_at_a_time(url):
+    async with serving(url, most_awake=3) as local:
+        for k in range(7):
+            await local.board(f"b{k}")
+        found, after = [], ""
+        for size in (3, 3, 1):
+            page = await local.ask("GET", f"boards?limit=3&after={after}")
+            assert len(page["boards"]) == size
+            found += [board["board"] for board in page["boards"]]
+            after = page["next"]
+        assert after is None
+        assert found == [f"b{k}" for k in range(7)]
+        assert len((await local.ask("GET", "boards"))["boards"]) == 7
+        assert (await local.ask("GET", "boards?limit=7"))["next"] is None
+        assert (await local.ask("GET", "boards?after=b6"))["boards"] == []
+        for limit in ("0", "1001", "x", "-1"):
+            refused = await local.ask("GET", f"boards?limit={limit}", code=422)
+            assert f"limit must be a whole number from 1 to 1000, not '{limit}'" in refused["message"]
+
+
+def test_the_client_asks_for_every_page(url, tmp_path, monkeypatch):
+    server = Server(url, tmp_path / "log").wait()
+    client, asked = server.client(), []
+    for k in range(3):
+        client.put_board(f"b-{k}", items=["x"], length=1)
+    ask = client._ask
+
+    def one_at_a_time(method, path, *rest):
+        asked.append(path)
+        return ask(method, f"{path}&limit=1", *rest)
+
+    monkeypatch.setattr(client, "_ask", one_at_a_time)
+    assert [board["board"] for board in client.boards()] == ["b-0", "b-1", "b-2"]
+    assert asked == [f"/v1/boards?after={name}" for name in ("", "b-0", "b-1")]
+    assert next(client.each_board("b-1"))["board"] == "b-2"
+    server.kill()

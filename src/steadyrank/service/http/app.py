@@ -8,6 +8,7 @@ import os
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from typing import Any
+from urllib.parse import parse_qsl
 
 import msgspec
 from starlette.applications import Starlette
@@ -242,6 +243,7 @@ class _Endpoint:
         service, route, path = self._service, self._route, scope["path_params"]
         headers = read_headers(scope["headers"])
         board = path.get("board", "")
+        query = dict(parse_qsl(scope["query_string"].decode("latin-1"))) if route.query else {}
         part = path.get("item", "") or path.get("client", "") or path.get("number", "")
         who = HERE
         if route.scope != "public":
@@ -259,7 +261,7 @@ class _Endpoint:
             await worker.look()  # it may have been made at another worker a moment ago
 
         async def run(body: Any) -> Any:
-            call = Call(worker, board, part, body, visible, may_answer)
+            call = Call(worker, board, part, body, visible, may_answer, query)
             if route.scope == "public":
                 return await route.run(call)  # boards wake for ids that they signed
             async with worker.held(board):

@@ -16,6 +16,8 @@ from ..worker.worker import Worker
 from . import schemas
 from .route import Call, Parts, describe
 
+MOST_BOARDS = 1_000  # of an answer
+_MOST_BROKEN = 1_000
 _BOARDS_IN_A_TURN = 100  # of a list of boards, between other requests: some milliseconds
 _encode = msgspec.json.Encoder().encode
 _MOST_ITEMS = 1_000_000
@@ -23,16 +25,34 @@ _ITEMS_AT_ONCE = 1_000  # new items of an event: applying one must not take long
 
 
 async def list_boards(call: Call) -> Parts:
-    """Boards by name, in parts. Those that sleep are shown as they went to sleep here."""
-    worker, parts = call.worker, [b'{"boards":[']
-    for place, name in enumerate(sorted({*worker.boards, *worker.sleepers.by_name})):
+    """Boards by name, at most `limit`, those after a name. Those that sleep are shown as they went to sleep here."""
+    limit, after = _limit(call.query.get("limit")), call.query.get("after", "")
+    worker, last, more = call.worker, "", False
+    shown: list[bytes] = []
+    names = sorted(name for name in {*worker.boards, *worker.sleepers.by_name} if name > after)
+    for place, name in enumerate(names):
         if place % _BOARDS_IN_A_TURN == 0:
             await asyncio.sleep(0)
-        found = await _shown(worker, name) if call.visible(name) else None
+        if not call.visible(name):
+            continue
+        if len(shown) == limit:
+            more = True
+            break
+        found = await _shown(worker, name)
         if found is not None:
-            parts += [b"," if len(parts) > 1 else b"", _encode(found)]
-    broken = [name for name in sorted(worker.broken) if call.visible(name)]
-    return Parts([b"".join(parts), b'],"broken":', _encode(broken), b"}"])
+            shown.append(_encode(found))
+            last = name
+    broken = [name for name in sorted(worker.broken) if call.visible(name)][:_MOST_BROKEN]
+    end = [b'],"broken":', _encode(broken), b',"next":', _encode(last if more else None), b"}"]
+    return Parts([b'{"boards":[', b",".join(shown), *end])
+
+
+def _limit(given: str | None) -> int:
+    if given is None:
+        return MOST_BOARDS
+    if not (given.isascii() and given.isdigit() and len(given) < 9 and 1 <= int(given) <= MOST_BOARDS):
+        raise Refused(422, f"limit must be a whole number from 1 to {MOST_BOARDS}, not {given!r:.80}")
+    return int(given)
 
 
 async def _shown(worker: Worker, name: str) -> schemas.BoardOut | None:

@@ -6,6 +6,7 @@ import msgspec
 
 from ... import __version__
 from ..board.board import BOARD_NAME
+from .board_routes import MOST_BOARDS
 from .route import Route
 from .routes import ROUTES
 from .schemas import ErrorOut
@@ -22,12 +23,16 @@ _REFUSALS = {
     "414": "too long an address",
     "415": "a body that is said to be no JSON",
     "422": "malformed, or an item that was not shown",
-    "429": "too many answers of a client, or without one",
+    "429": "too many answers of a client, or without one, or lists for a client",
     "431": "too many or too long headers",
     "503": "the store is away: try again after Retry-After seconds",
 }
 FILE_TYPE = "application/x-ndjson"
 _NO_BODY_NEEDED = ("rank", "put_board")
+_QUERY = {
+    "limit": {"type": "integer", "minimum": 1, "maximum": MOST_BOARDS, "default": MOST_BOARDS},
+    "after": {"type": "string"},
+}
 _PARTS = {
     "board": {"type": "string", "pattern": f"^{BOARD_NAME}$"},
     "item": {"type": "string", "minLength": 1},
@@ -64,11 +69,13 @@ def _operation(route: Route) -> dict[str, Any]:
     given: dict[str, Any] = {FILE_TYPE: {"schema": {"type": "string"}}}
     if route.gives is not None:
         given = {"application/json": {"schema": _reference(route.gives)}}
+    query = [{"name": name, "in": "query", "schema": _QUERY[name]} for name in route.query]
     operation: dict[str, Any] = {
         "operationId": route.run.__name__,
         "summary": route.summary,
         "description": (route.run.__doc__ or "").strip(),
-        "parameters": [{"name": name, "in": "path", "required": True, "schema": _PARTS[name]} for name in names],
+        "parameters": [{"name": name, "in": "path", "required": True, "schema": _PARTS[name]} for name in names]
+        + query,
         "responses": {
             "200": {"description": "done", "content": given},
             **{code: {"description": words, "content": error} for code, words in _REFUSALS.items()},

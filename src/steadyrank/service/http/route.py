@@ -1,6 +1,6 @@
 """What a route is, and what a request to it brings."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, BinaryIO, NamedTuple
 
 from ..worker.board_session import BoardSession
@@ -21,6 +21,7 @@ class Call(NamedTuple):
     may_answer: Callable[
         [str], None
     ]  # refuses who may not answer a board's impressions where an impression id is not enough
+    query: Mapping[str, str] = {}  # what stands behind the question mark, of what the route takes
 
 
 def nothing(call: Call) -> str:
@@ -47,6 +48,7 @@ class Route(NamedTuple):
     run: Callable[[Call], Awaitable[Any]]
     large: bool = False
     act: Change | None = None  # what it changes, if that is to be in the record
+    query: tuple[str, ...] = ()  # what may stand behind a question mark
 
 
 def describe(session: BoardSession) -> schemas.BoardOut:

@@ -50,7 +50,7 @@ ROUTES = [
     Route("POST", f"{_BOARD}/rank", "rank", "A list of items", RankIn, RankOut, rank),
     Route("POST", f"{_BOARD}/feedback", "public", "Answer a list", FeedbackIn, FeedbackOut, feedback),
     Route("POST", "/v1/feedback", "public", "Answer many lists", BatchIn, BatchOut, feedback_batch, True),
-    Route("GET", "/v1/boards", "rank", "All boards", None, BoardsOut, list_boards),
+    Route("GET", "/v1/boards", "rank", "Boards by name", None, BoardsOut, list_boards, query=("limit", "after")),
     Route("PUT", _BOARD, "admin", "Make or change a board", BoardIn, BoardOut, put_board, True, _PUT),
     Route("GET", _BOARD, "rank", "A board", None, BoardOut, get_board),
     Route("DELETE", _BOARD, "admin", "End a board and delete its log", None, DoneOut, delete_board, act=_DELETED),

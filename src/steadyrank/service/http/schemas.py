@@ -75,10 +75,14 @@ class BoardOut(Schema):
 
 
 class BoardsOut(Schema):
-    """Every board that the key may see; `broken`: the names of those that cannot be read."""
+    """Boards that the key may see, by name; `next`: what to give as `after` for more, null if there are none.
+
+    `broken`: the names of those that cannot be read, the first 1,000.
+    """
 
     boards: list[BoardOut]
     broken: list[str]
+    next: str | None
 
 
 class ActOut(Schema):

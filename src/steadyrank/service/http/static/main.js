@@ -53,7 +53,7 @@ async function logIn(event) {
   }
   keep(given);
   try {
-    await ask("GET", "boards");
+    await ask("GET", "boards?limit=1");
   } catch (error) {
     keep(null);
     if (!(error instanceof Refusal || error instanceof Away)) throw error;

@@ -8,23 +8,29 @@ import { count, many, percent, verdict } from "./words.js";
 const AT_ONCE = 4; // boards looked at closely each second
 const FILTER_FROM = 9; // boards
 const RECENT = 5000; // milliseconds
+const PAGE = 200; // boards shown before more are asked for
+const MOST = 1000; // boards that the server tells at once
 
 /** The page of all boards: a card each. */
 export class Overview {
   #turnTo;
   #boards = [];
+  #wanted = PAGE; // boards
+  #more = false; // whether there are others
   #watched = new Map(); // by board: what was seen, at which counts, and when
   #closed = new Set(); // boards that the key does not open for a closer look
 
   constructor(turnTo) {
     this.#turnTo = turnTo;
     byId("board-filter").addEventListener("input", () => this.#show());
+    byId("more-boards").addEventListener("click", () => this.#widen());
   }
 
   /** Ask for all boards, and look closer at a few of those where something happened. */
   async look() {
-    const { boards, broken } = await ask("GET", "boards");
+    const { boards, broken, next } = await ask("GET", `boards?limit=${this.#wanted}`);
     this.#boards = boards;
+    this.#more = next !== null;
     await Promise.all(this.#next().map((board) => this.#watch(board)));
     this.#turnTo("overview");
     this.#show();
@@ -51,13 +57,21 @@ export class Overview {
     }
   }
 
+  async #widen() {
+    this.#wanted = Math.min(this.#wanted + PAGE, MOST);
+    await this.look();
+  }
+
   #show() {
     const wanted = byId("board-filter").value.trim().toLowerCase();
     const shown = this.#boards.filter((board) => board.board.toLowerCase().includes(wanted));
     show(byId("board-filter-row"), this.#boards.length >= FILTER_FROM);
     show(byId("no-boards"), this.#boards.length === 0);
     const some = shown.length === this.#boards.length ? "" : `${count(shown.length)} of `;
-    say(byId("overview-sum"), this.#boards.length === 0 ? "" : `${some}${many(this.#boards.length, "board")}`);
+    const all = this.#more ? `the first ${many(this.#boards.length, "board")}` : many(this.#boards.length, "board");
+    say(byId("overview-sum"), this.#boards.length === 0 ? "" : `${some}${all}`);
+    show(byId("more-boards"), this.#more && this.#wanted < MOST);
+    show(byId("beyond"), this.#more && this.#wanted === MOST);
     match(byId("cards"), shown, (board) => board.board, card, (node, board) => this.#update(node, board));
   }
 

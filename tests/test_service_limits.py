@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import json
 import pathlib
+import resource
 import socket
 import threading
 
@@ -241,6 +242,22 @@ async def test_a_body_beyond_the_room_ends_the_one_that_began_first():
     go_first.release()
     with pytest.raises(ValueError, match="too many large bodies"):
         await slow
+    assert (held._used, held._held) == (0, {})
+
+
+async def test_a_body_that_the_disk_takes_a_part_of_is_refused():
+    """A file may have 20,000 bytes: the first write of more takes just these, and no error says so."""
+
+    async def receive():
+        return {"type": "http.request", "body": b"a" * 60_000, "more_body": True}
+
+    held, limits = bodies.Bodies(100_000), resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, limits[1]))
+    try:
+        with pytest.raises(ValueError, match="too many large bodies at once: try again"):
+            await held.receive(receive, {}, 1 << 20)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     assert (held._used, held._held) == (0, {})
 
 

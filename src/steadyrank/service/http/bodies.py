@@ -73,9 +73,11 @@ class Bodies:
         if held not in self._held:
             raise Refused(503, _NO_ROOM)
         try:
-            held.file.write(part)
+            written = held.file.write(part)
         except OSError as error:
             raise Refused(503, f"{_NO_ROOM}: {error.strerror}") from None
+        if written < len(part):  # the disk is full, which the next write would have said
+            raise Refused(503, _NO_ROOM)
         held.size += len(part)
         self._used += len(part)
         if self._used > self._most:

@@ -14,7 +14,7 @@ help:
 	@echo "make docs       the documentation as a site, in build/site"
 	@echo "make dist       sdist and wheel in dist, tried in an empty environment"
 	@echo "make bench      measure speed, with tables and figures in build/bench"
-	@echo "make soak       kill the service 50 times under load; check bounds in compiled code"
+	@echo "make soak       kill the service 50 times under load; check bounds in compiled code; ten minutes of attacks"
 	@echo "make serve      the ranking service"
 	@echo "make demo       the service with simulated users and attacks"
 	@echo "make clean      remove everything that was made"
@@ -75,6 +75,7 @@ bench: setup
 soak: setup
 	@STEADYRANK_KILLS=50 STEADYRANK_EXAMPLES=300 $(BIN)/pytest -n 2 tests/test_stores.py tests/test_service_model.py
 	@STEADYRANK_KILLS=50 $(BIN)/pytest tests/test_jit.py -k out_of_bounds
+	@$(BIN)/python bench/soak.py
 
 serve: setup
 	@$(BIN)/steadyrank serve

@@ -15,6 +15,7 @@ import socket
 import sys
 import tempfile
 import time
+import typing
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "tests"))
 
@@ -132,8 +133,20 @@ def state(server):
 ATTACKS = {f.__name__: f for f in (batch, url, headers, bodies, half_open, state)}
 
 
-def run(name, folder):
-    server = Server(f"sqlite:///{folder}/{name}.db", folder / f"{name}.log").wait()
+class Found(typing.NamedTuple):
+    """What an attack did."""
+
+    memory: float  # MiB
+    stall: float  # milliseconds
+    said: str
+    held: int  # connections
+    closed: int  # of these, by the server, within a minute
+    seconds: float  # until then
+
+
+def measure(name, folder, options=()):
+    """An attack on a fresh server with some options."""
+    server = Server(f"sqlite:///{folder}/{name}.db", folder / f"{name}.log", options=options).wait()
     client = server.client(timeout=60)
     client.put_board("b", items=["x", "y"], length=2)
     client.rank("b")
@@ -150,15 +163,14 @@ def run(name, folder):
     more = memory(server) - before
     end.set()
     stall = out.get()
-    closed = ""
-    if held:
-        with contextlib.suppress(AssertionError):
-            wait_until(lambda: not left(held), 60.0 - min(50.0, time.monotonic() - begin))
-        closed = f"{len(held) - left(held):,} of {len(held):,} closed after {time.monotonic() - begin:.0f} s"
-    print(f"{name:<12}{more:8.1f} MiB{stall:10.0f} ms   {said}; {closed}", flush=True)
+    user.join()
+    with contextlib.suppress(AssertionError):
+        wait_until(lambda: not left(held), 60.0 - min(50.0, time.monotonic() - begin))
+    found = Found(more, stall, said, len(held), len(held) - left(held), time.monotonic() - begin)
     for connection in held:
         connection.close()
     server.kill()
+    return found
 
 
 def main():
@@ -166,7 +178,9 @@ def main():
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     with tempfile.TemporaryDirectory() as folder:
         for name in sys.argv[1:] or ATTACKS:
-            run(name, pathlib.Path(folder))
+            found = measure(name, pathlib.Path(folder))
+            closed = f"{found.closed:,} of {found.held:,} closed after {found.seconds:.0f} s" if found.held else ""
+            print(f"{name:<12}{found.memory:8.1f} MiB{found.stall:10.0f} ms   {found.said}; {closed}", flush=True)
 
 
 if __name__ == "__main__":

@@ -568,6 +568,34 @@ def test_a_store_without_boards_says_how_to_begin(tmp_path):
 
 
 @browser.needed
+def test_lists_that_nobody_answers_are_shown_with_an_alarm(own):
+    client = own.client()
+    client.put_board("shop", lifetime=1)
+    with watched(own, "/boards/shop") as page:
+        fact = page.locator("#facts > div", has_text="unanswered lately")
+        expect(fact).to_contain_text("0.0 % are usual")
+        expect(page.locator("#silent")).to_be_hidden()
+        for _ in range(40):
+            client.rank("shop")
+        said = "28.6 % of the latest lists were left unanswered, 0.0 % are usual."
+        expect(page.locator("#silent")).to_contain_text(said)
+        expect(fact.locator("dd.no")).to_have_text("28.6 %")
+
+
+@browser.needed
+def test_many_boards_are_shown_a_part_at_a_time(own):
+    client = own.client()
+    for k in range(201):
+        client.put_board(f"b{k}", items=["x"], length=1, learner="Random")
+    with watched(own, "/") as page:
+        expect(page.locator("#overview-sum")).to_have_text("the first 200 boards")
+        expect(page.locator("#cards .card")).to_have_count(200)
+        page.get_by_role("button", name="Show more").press("Enter")
+        expect(page.locator("#overview-sum")).to_have_text("202 boards")
+        expect(page.get_by_role("button", name="Show more")).to_be_hidden()
+
+
+@browser.needed
 def test_rounds_that_are_no_longer_kept_cannot_be_chosen(own):
     assert own.stop() == 0
     with contextlib.closing(open_store(own.url)) as store:

@@ -21,7 +21,7 @@ def url(tmp_path):
 def test_clicks_beyond_the_limit_do_not_become_non_clicks(url, tmp_path):
     server = Server(url, tmp_path / "log").wait()
     client = server.client()
-    client.put_board("b", items=ITEMS, length=4, lifetime=6, client_minute=60)
+    client.put_board("b", items=ITEMS, length=4, lifetime=6, client_minute=60, client_lists=1000)
     shown = [client.rank("b", client="ann") for _ in range(200)]
     rows = [{"board": "b", "impression": s.impression, "clicked": s.items[0]} for s in shown]
     codes = [row["code"] for row in client.feedback_batch(rows)]
@@ -136,6 +136,35 @@ async def test_workers_share_the_allowance(url):
         await one.quiet()
         await other.quiet()
         assert one.digest() == other.digest() == replayed(url)
+
+
+async def test_lists_of_a_client_are_limited_and_a_refused_one_costs_nothing(url):
+    async with serving(url) as local:
+        assert (await local.board(settle=0))["client_lists"] == 120
+        await local.ask("PUT", "boards/b", {"client_lists": 3})
+        await local.ask("POST", "boards/b/rank", {"client": "ann", "candidates": ["no item"]}, 422)
+        for _ in range(3):
+            await local.rank(client="ann")
+        refused = await local.ask("POST", "boards/b/rank", {"client": "ann"}, 429)
+        assert "client_lists" in refused["message"]
+        for who in ({"client": "bob"}, {}, {}, {}, {}):
+            await local.rank(**who)
+        await local.quiet()
+        assert (await local.ask("GET", "boards/b"))["rounds"] == 8
+        local.clocks.pass_time(60)
+        await local.rank(client="ann")
+
+
+async def test_workers_share_the_allowance_of_lists(url):
+    async with serving(url) as one, serving(url, seed=5) as other:
+        await one.board(client_lists=4)
+        await other.quiet()
+        for local in (one, other, one, other):
+            await local.rank(client="ann")
+            await one.quiet()
+            await other.quiet()
+        for local in (one, other):
+            await local.ask("POST", "boards/b/rank", {"client": "ann"}, 429)
 
 
 def test_many_ids_do_not_reset_the_allowance(monkeypatch):

@@ -1,9 +1,9 @@
 """What lists that nobody answered may count for. Ours, no paper's.
 
-Where pages report clicks alone, a list without an answer was looked at and not clicked; but anybody who is given lists
-can leave them unanswered, without ever being seen. So answers vouch for silence: with each of them, as many unanswered
-lists as is usual on this board count as not clicked, and those beyond count for nothing. Whoever is silent, lists are
-drawn alike for all, so silence in a constant proportion lowers all estimates alike and leaves their order.
+Where pages report clicks alone, a list without an answer was looked at and not clicked; but anybody who is given
+lists can leave them unanswered, without ever being seen. So answers vouch for silence: with each of them, as many
+unanswered lists as is usual on this board count as not clicked, and those beyond count for nothing. Lists are drawn
+alike for all, whoever is silent, so silence in a constant proportion lowers all estimates alike, in order.
 """
 
 import math
@@ -78,6 +78,15 @@ class Silence:
     def _lately(self) -> tuple[int, int]:
         latest = self.blocks[-_LATELY:]
         return self.unanswered + sum(latest), self.answers + BLOCK * len(latest)
+
+    def summary(self) -> dict[str, Any]:
+        """What people see of it."""
+        return {
+            "share": self.share,
+            "usual": self.usual_share,
+            "alarming": self.alarming,
+            "alarmed": self.alarmed or None,
+        }
 
     def keep(self) -> dict[str, Any]:
         """Everything, as JSON takes it."""

@@ -22,7 +22,8 @@ from .timeline import Timeline
 
 log = logging.getLogger("steadyrank.service")
 _BATCHES = 10_000  # batches of past clicks remembered
-COUNTS = ("items", "impressions", "answers", "clicks", "unanswered", "rounds")  # of a summary, beside the settings
+# of a summary, beside the settings
+COUNTS = ("items", "impressions", "answers", "clicks", "unanswered", "rounds", "silence")
 NOT_OURS = "an item was shown that this board does not have"
 BOARD_NAME = "[A-Za-z0-9][A-Za-z0-9._-]{0,63}"
 
@@ -255,4 +256,5 @@ class Board:
             "clicks": self.clicked,
             "unanswered": self.impressions.expired,
             "rounds": self.impressions.rounds,
+            "silence": self.impressions.silence.summary(),
         }

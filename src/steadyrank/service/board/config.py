@@ -37,6 +37,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     public_feedback: bool = True  # a signed impression id is enough to answer it
     bind_client: bool = False  # who answers has to name the client that a list was given to
     client_minute: ClientMinute = 60  # answers of one client and minute
+    client_lists: ClientMinute = 120  # lists given to one client in a minute
     anonymous_minute: AnonymousMinute = 60_000  # answers to lists without a client, of all together and minute
     client_days: ClientDays = 1.0  # after which it is no longer known which number a client has
 

@@ -79,13 +79,13 @@ class _State(Collector):
         yield boards
         board = {
             name: GaugeMetricFamily(f"steadyrank_board_{name}", f"{name.capitalize()} of a board", labels=["board"])
-            for name in ("items", "impressions", "answers", "clicks", "unanswered", "corrupted")
+            for name in ("items", "impressions", "answers", "clicks", "unanswered", "corrupted", "silence", "alarm")
         }
         for name, session in worker.boards.items():
-            summary, view = session.board.summary(), session.board.learner_state.view()
+            found, view = session.board.summary(), session.board.learner_state.view()
+            found |= {"silence": found["silence"]["share"], "alarm": float(found["silence"]["alarming"])}
+            found |= {} if view is None else {"corrupted": view.corrupted}
             for key, family in board.items():
-                if key != "corrupted":
-                    family.add_metric([name], summary[key])
-                elif view is not None:
-                    family.add_metric([name], view.corrupted)
+                if key in found:
+                    family.add_metric([name], found[key])
         yield from board.values()

@@ -39,6 +39,7 @@ class BoardIn(Schema):
     public_feedback: bool | UnsetType = UNSET
     bind_client: bool | UnsetType = UNSET
     client_minute: ClientMinute | UnsetType = UNSET
+    client_lists: ClientMinute | UnsetType = UNSET
     anonymous_minute: AnonymousMinute | UnsetType = UNSET
     client_days: ClientDays | UnsetType = UNSET
 
@@ -46,6 +47,19 @@ class BoardIn(Schema):
         """The settings that are given."""
         given = {name: getattr(self, name) for name in Config.__struct_fields__}
         return {name: value for name, value in given.items() if value is not UNSET}
+
+
+class SilenceOut(Schema):
+    """Lists that are over without an answer that says anything, as a share of all that are over.
+
+    `share`: lately, since some 100 answers ago; `usual`: what is usual on this board, null before there were 100
+    answers; `alarming`: the share is much more than usual; `alarmed`: the latest round that was alarming.
+    """
+
+    share: float
+    usual: float | None
+    alarming: bool
+    alarmed: int | None
 
 
 class BoardOut(Schema):
@@ -64,6 +78,7 @@ class BoardOut(Schema):
     public_feedback: bool
     bind_client: bool
     client_minute: ClientMinute
+    client_lists: ClientMinute
     anonymous_minute: AnonymousMinute
     client_days: ClientDays
     items: int
@@ -72,6 +87,7 @@ class BoardOut(Schema):
     clicks: int
     unanswered: int
     rounds: int
+    silence: SilenceOut
 
 
 class BoardsOut(Schema):

@@ -1,4 +1,4 @@
-"""How many answers a client may send in a minute, at all workers together as far as the log tells."""
+"""How many answers or lists a client may have in a minute, at all workers together as far as the log tells."""
 
 from ...contract import ANYONE
 
@@ -6,11 +6,11 @@ _MOST = 100_000  # clients counted
 
 
 class Allowances:
-    """Answers of each client in this minute: a table of bounded size that never forgets who has used up its share.
+    """Uses of each client in this minute: a table of bounded size that never forgets who has used up its share.
 
-    Answers that came here are counted by the hash of their client's name, 0 without a name, when they come; those
-    that came to other workers by the number of their client, when the log brings them. A new minute begins a new
-    table.
+    A use is an answer, or a list. Those here are counted by the hash of their client's name, 0 without a name, when
+    they come; those at other workers by the number of their client, when the log brings them. A new minute begins a
+    new table.
     """
 
     def __init__(self) -> None:
@@ -18,7 +18,7 @@ class Allowances:
         self._counts: dict[int, int] = {}
 
     def spend(self, client: int, number: int | None, most: int, now: float) -> bool:
-        """Count an answer of a client, by its hash and its number if it is known; False if that is one too many."""
+        """Count a use of a client, by its hash and its number if it is known; False if that is one too many."""
         self._turn(now)
         used = self._counts.get(client, 0)
         if client == 0 or (number is not None and number != ANYONE):
@@ -26,12 +26,12 @@ class Allowances:
         return used < most and self._add(client, most)
 
     def give_back(self, client: int) -> None:
-        """An answer was counted that did not come about."""
+        """A use was counted that did not come about."""
         if self._counts.get(client, 0) > 0:
             self._counts[client] -= 1
 
     def note(self, number: int, most: int, now: float) -> None:
-        """Another worker took an answer of the client with this number."""
+        """At another worker there was a use of the client with this number."""
         self._turn(now)
         self._add(_elsewhere(number), most)
 
@@ -56,7 +56,7 @@ class Allowances:
         return True
 
     def _make_room(self, most: int) -> bool:
-        """Forget the half that has sent least, but nobody who may send no more; whether there is room."""
+        """Forget the half with the fewest uses, but nobody whose share is used up; whether there is room."""
         middle = sorted(self._counts.values())[len(self._counts) // 2]
         self._counts = {who: count for who, count in self._counts.items() if count > middle or count >= most}
         return len(self._counts) < _MOST

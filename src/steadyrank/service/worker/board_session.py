@@ -41,7 +41,8 @@ class BoardSession:
         self.clock = DueClock()
         self.users = 0  # requests that hold it: it does not go to sleep under them
         self.used = 0  # when it was last asked for: the how manieth time of the worker
-        self.allowances = Allowances()
+        self.answers = Allowances()  # of each client in this minute
+        self.lists = Allowances()
         self.answering: dict[int, asyncio.Future[None]] = {}  # by key of the impression, until the log has its answer
         self._clients: dict[int, int] = {}  # numbers of clients by hash, as far as this worker has written them
 
@@ -90,18 +91,28 @@ class BoardSession:
 
     def forget_client(self, client: int) -> None:
         """Keep nothing of a client in memory either."""
-        self.allowances.forget(client)
+        self.answers.forget(client)
+        self.lists.forget(client)
         self._clients.pop(client, None)
 
-    def spend(self, client: int, number: int | None, now: float) -> bool:
+    def may_answer(self, client: int, number: int | None, now: float) -> bool:
         """Count an answer of a client by its hash, 0 for none; False if it is one too many in this minute."""
-        return self.allowances.spend(client, number, self._minutely(client != 0), now)
+        return self.answers.spend(client, number, self._minutely(client != 0), now)
 
-    def note_answer(self, line: Line, outcome: str, now: float) -> None:
-        """Count an answer that another worker took."""
-        if line.waiting is None and isinstance(line.event, events.Answered) and outcome != "duplicate":
-            number = line.event.client
-            self.allowances.note(number, self._minutely(number != ANYONE), now)
+    def may_look(self, client: int, now: float) -> bool:
+        """Count a list for a client by its hash; False if it is one too many in this minute."""
+        return self.lists.spend(client, self.client_number(client), self.board.config.client_lists, now)
+
+    def note(self, line: Line, outcome: str, own: bool, now: float) -> None:
+        """Count an answer that another worker took, or a list that it gave out; `own`: this one did."""
+        if own or not isinstance(line.event, events.ListShown | events.Answered):
+            return
+        number = line.event.client
+        if isinstance(line.event, events.ListShown):
+            if number != ANYONE:
+                self.lists.note(number, self.board.config.client_lists, now)
+        elif outcome != "duplicate":
+            self.answers.note(number, self._minutely(number != ANYONE), now)
 
     def _minutely(self, named: bool) -> int:
         config = self.board.config

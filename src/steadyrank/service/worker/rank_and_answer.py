@@ -16,6 +16,7 @@ from .impression_ids import ImpressionId, seal
 from .log_writer import MOST_BEHIND
 from .worker import Worker
 
+_TOO_MANY_LISTS = "more lists for this client in a minute than client_lists"
 _TOO_MANY = "more answers of this client in a minute than client_minute"
 _TOO_MANY_UNNAMED = "more answers without a client in a minute than anonymous_minute"
 
@@ -32,8 +33,14 @@ def rank(
         raise Refused(422, f"length must be from 1 to {board.learner_state.length}, not {length!r}")
     round_ = max(session.round, board.impressions.rounds) + 1
     hashed = 0 if client is None else session.hash_client(client)
+    if hashed and not session.may_look(hashed, worker.monotonic()):
+        raise Refused(429, _TOO_MANY_LISTS)
     visit = Visit(round_, session.client_number(hashed))
-    ranking, note = board.learner_state.rank(visit, candidates, size, worker.chance)
+    try:
+        ranking, note = board.learner_state.rank(visit, candidates, size, worker.chance)
+    except Refused:
+        session.lists.give_back(hashed)
+        raise
     session.round = round_  # nothing is refused from here on
     key, slots, notes = worker.next_key(), ranking.tolist(), []
     if np.count_nonzero(note):
@@ -75,14 +82,14 @@ async def answer(worker: Worker, session: BoardSession, shown: ImpressionId, sai
         return known
     session.answering[shown.key] = done = asyncio.get_running_loop().create_future()
     try:
-        if not session.spend(shown.client, client, worker.monotonic()):
+        if not session.may_answer(shown.client, client, worker.monotonic()):
             if not session.board.impressions.withheld(shown.key):
                 await worker.write(session, events.Withheld(*head, *who), sender)
             raise Refused(429, _TOO_MANY if shown.client else _TOO_MANY_UNNAMED)
         try:
             return await worker.write(session, event, sender)
         except Unavailable:
-            session.allowances.give_back(shown.client)
+            session.answers.give_back(shown.client)
             raise
     finally:
         del session.answering[shown.key]

@@ -147,7 +147,8 @@ async def rest(host: Host) -> None:
 def _idle(session: BoardSession, now: float) -> bool:
     """Whether a board could sleep as far as it knows itself."""
     busy = session.users or session.refolding is not None or session.board.stale or session.answering
-    return not busy and session.allowances.used(now) <= _MOST_CLIENTS and not any(session.due(now))
+    clients = max(session.answers.used(now), session.lists.used(now))
+    return not busy and clients <= _MOST_CLIENTS and not any(session.due(now))
 
 
 def _resting(session: BoardSession) -> Resting:
@@ -160,10 +161,7 @@ async def leave(host: Host) -> None:
     """Write what a worker that ends knows of its boards, so that the next start need not fold their logs."""
     sessions = [session for session in host.numbers.values() if not session.board.stale]
     sessions.sort(key=lambda session: session.board.events_kept - session.board.events)
-    try:
-        host.divergences += len(await host.sleepers.save([_resting(session) for session in sessions], _LEAVING))
-    except Unavailable as error:
-        log.warning("no snapshots", extra={"fields": {"why": str(error)}})
+    host.divergences += len(await host.sleepers.save([_resting(session) for session in sessions], _LEAVING))
 
 
 async def wake_unknown(host: Host) -> None:

@@ -98,7 +98,7 @@ class Sleeper:
         self.due = math.inf  # when it has to wake
         self.stirred = math.inf
         self.clock: DueClock | None = None
-        self.allowances: Allowances | None = None
+        self.allowances: tuple[Allowances, Allowances] | None = None  # of answers and of lists
         self.waking: Any = None  # a task, once somebody asked for it
         self.held: list[Line] = []  # events that came while it was waking
 
@@ -108,8 +108,8 @@ class Sleeper:
         seals = session.seals.kept
         sleeper = cls(session.number, session.name, session.secret, rest_of(session.board), seals)
         sleeper.round = session.round
-        if session.allowances.used(now):
-            sleeper.allowances = session.allowances
+        if session.answers.used(now) or session.lists.used(now):
+            sleeper.allowances = session.answers, session.lists
         due = session.clock.next(session.reached())
         if due < math.inf:
             session.clock.thin()
@@ -157,6 +157,6 @@ class Sleeper:
         """Give a session back what was kept."""
         session.round = self.round
         if self.allowances is not None:
-            session.allowances = self.allowances
+            session.answers, session.lists = self.allowances
         if self.clock is not None:
             session.clock = self.clock

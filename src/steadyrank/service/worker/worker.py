@@ -57,7 +57,7 @@ class Worker:
         self.exporting = asyncio.Lock()  # one board at a time: it takes a thread, and room for its log
         self.chance = np.random.default_rng() if chance is None else chance
         self._inbox = Inbox(self._apply)
-        self._key = int(self.chance.integers(1, 2**63))
+        self._key = self._first_key = int(self.chance.integers(1, 2**63))
         self._tasks: set[asyncio.Task[Any]] = set()
         self.look = SharedLook(self.catch_up, self.spawn)
 
@@ -134,6 +134,11 @@ class Worker:
         """A key for an impression: 63 bits, from a random start of this worker's own; never 0."""
         self._key = self._key % (2**63 - 1) + 1
         return self._key
+
+    def _gave(self, event: AnyEvent) -> bool:
+        """Whether this worker gave out a list: by its key."""
+        given = (self._key - self._first_key) % (2**63 - 1)
+        return isinstance(event, events.ListShown) and 0 < (event.key - self._first_key) % (2**63 - 1) <= given
 
     async def write(self, session: BoardSession, event: AnyEvent, sender: Sender | None = None) -> str:
         """Write an event; its outcome once it is on the disk and applied."""
@@ -219,7 +224,7 @@ class Worker:
         session.learn_clients(line)
         try:
             outcome = session.board.apply(line.event)
-            session.note_answer(line, outcome, self.monotonic())
+            session.note(line, outcome, line.waiting is not None or self._gave(line.event), self.monotonic())
             if isinstance(line.event, events.Resealed):
                 session.resealing = self.spawn(reseal(self.log_writer, session))
             return outcome

@@ -9,7 +9,7 @@ import { byId, make, say, setAll, show } from "./dom.js";
 import { headlineFacts, limits, showFacts, showLimits } from "./facts.js";
 import { ItemTable } from "./items.js";
 import { showBands, showLabels, showPoints } from "./rows.js";
-import { count, many, percent, sentence, verdict } from "./words.js";
+import { count, many, percent, sentence, unanswered, verdict } from "./words.js";
 
 const NO_ADMIN = "Estimates, regimes and actions need a key with the scope admin.";
 
@@ -127,6 +127,8 @@ export class BoardPage {
     say(byId("headline-title"), said.title);
     say(byId("headline-text"), said.text);
     show(byId("stale"), watch.stale);
+    say(byId("silent"), unanswered(watch.board.silence));
+    show(byId("silent"), watch.board.silence.alarming);
     show(byId("headline"), true);
     document.title = `${said.kind === "no" ? "▲ " : ""}${this.#name} – steadyrank`;
   }

@@ -16,9 +16,17 @@ export function headlineFacts(watch) {
   }
   facts.push({ name: "impressions", value: count(board.impressions), note: `${count(board.answers)} answered` });
   facts.push({ name: "lists clicked", value: percent(answered === 0 ? null : board.clicks / answered), note: many(board.clicks, "click") });
+  facts.push(silence(board.silence));
   if (view) facts.push({ name: "rejected", value: count(view.rejected), note: "no user's feedback" });
   if (watch.open !== undefined) facts.push({ name: "open now", value: count(watch.open), note: `of ${count(board.most_open)} at most` });
   return facts;
+}
+
+/** The share of lists that nobody answered, lately. */
+function silence({ share, usual, alarming, alarmed }) {
+  const then = alarmed !== null && !alarming ? `, too many in round ${count(alarmed)}` : "";
+  const note = usual === null ? "too few answers to say more" : `${percent(usual)} are usual${then}`;
+  return { name: "unanswered lately", value: percent(share), note, kind: alarming ? "no" : "" };
 }
 
 /** What the estimated share is of: feedback labelled as fraud is no longer a part of it. */
@@ -36,8 +44,9 @@ export function limits(watch) {
     ["items", `${count(board.items)} active, lists of ${count(board.length)}`],
     ["a list can be answered for", stretch(board.lifetime)],
     ["answers are learnt from after", stretch(board.settle ?? board.lifetime)],
-    ["unanswered lists", board.count_unanswered ? `${count(board.unanswered)}, counted as looked at without a click` : `${count(board.unanswered)}, left out`],
+    ["unanswered lists", board.count_unanswered ? `${count(board.unanswered)}, as many as are usual counted as looked at without a click` : `${count(board.unanswered)}, left out`],
     ["open impressions remembered", `${count(board.most_open)} at most`],
+    ["lists for a client", `${count(board.client_lists)} a minute at most`],
     ["answers of a client", `${count(board.client_minute)} a minute at most, ${count(board.anonymous_minute)} without a name; its hash is kept for ${stretch(86400 * board.client_days)}`],
   ];
   if (watch.events !== undefined) rows.push(...log(watch));

@@ -80,6 +80,11 @@ function changed(watch, last) {
   return { kind: "no", sign: "▲", title: "Clicks have changed.", text };
 }
 
+/** What there is to say when more lists than usual are left unanswered. */
+export function unanswered({ share, usual }) {
+  return `${percent(share)} of the latest lists were left unanswered, ${percent(usual)} are usual. They do not count as not clicked beyond that.`;
+}
+
 function since(watch, band) {
   const time = timeOf(watch.timeline.points, band.start);
   return `round ${count(band.start)}${time === null ? "" : ` (${moment(time)})`}`;

@@ -115,7 +115,7 @@ class Client:
         while following is not None:
             page = self._ask("GET", f"/v1/boards?after={quote(following, safe='')}")
             yield from page["boards"]
-            following = page["next"]
+            following = page.get("next")  # older servers tell all at once
 
     def delete_board(self, board: str) -> None:
         """End a board and delete its log; 404 if there is none, also when the first of several tries ended it."""

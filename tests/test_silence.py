@@ -13,6 +13,12 @@ from steadyrank.live.silence import BLOCK, BLOCKS, FIRST, RISE, Silence
 ITEMS, LENGTH = 100, 10
 
 
+def most_usual(ratio):
+    """The share of unanswered lists where the median block has `ratio` for each answer."""
+    most = ratio + np.log(2) / BLOCK
+    return pytest.approx(most / (1 + most))
+
+
 def spoken(silence, blocks, unanswered, t=1):
     """Blocks of answers, each with some unanswered lists before it; how many of these counted."""
     counted = 0
@@ -27,7 +33,7 @@ def test_answers_vouch_for_as_much_silence_as_is_usual():
     """Two unanswered lists for each answer are usual: a block's credit is 40, and a flood has no more than that."""
     silence = Silence()
     assert spoken(silence, 10, 40) == 400
-    assert (silence.usual, silence.credit, silence.usual_share) == (2.0, 40.0, pytest.approx(2 / 3))
+    assert (silence.usual, silence.credit, silence.usual_share) == (2.0, 40.0, most_usual(2.0))
     assert sum(silence.leave(7) for _ in range(10_000)) == 40
     silence.answer()
     assert [silence.leave(8) for _ in range(3)] == [True, True, False]
@@ -66,13 +72,23 @@ def test_no_more_counts_than_answers_vouch_for(events):
         assert Silence.restore(silence.keep()).keep() == silence.keep()
 
 
+@pytest.mark.parametrize("share", [0.03, 0.3])
+def test_chance_alone_is_no_alarm(share):
+    """100,000 lists of which any is left with the same chance."""
+    silence, rng = Silence(), np.random.default_rng(5)
+    for t, left in enumerate(rng.random(100_000) < share, 1):
+        silence.leave(t) if left else silence.answer()
+    assert silence.alarmed == 0
+    assert silence.usual_share == pytest.approx(share, abs=0.04)
+
+
 def test_the_alarm_says_when_more_is_left_unanswered_than_usual():
-    """One in 21 is usual, 30 for 100 answers are not; the alarm tells which round it was."""
+    """One in 21 is usual, 35 for 100 answers are not; the alarm tells which round it was."""
     silence = Silence()
     spoken(silence, 40, 1, t=1)
     assert (silence.alarming, silence.alarmed) == (False, 0)
-    spoken(silence, 5, 6, t=2)
-    assert silence.share == pytest.approx(30 / 130)
+    spoken(silence, 5, 7, t=2)
+    assert silence.share == pytest.approx(35 / 135)
     assert (silence.alarming, silence.alarmed) == (True, 2)
     spoken(silence, 6, 1, t=3)
     assert (silence.alarming, silence.alarmed) == (False, 3)
@@ -185,13 +201,13 @@ def test_an_answer_that_says_nothing_is_no_answer():
 
 async def test_unanswered_lists_are_told_with_an_alarm(tmp_path):
     """All answered but the last 30: the board, its watch and its metrics say so, and after a restart still do."""
-    url = f"sqlite:///{tmp_path}/store.db"
+    url, none = f"sqlite:///{tmp_path}/store.db", most_usual(0.0)
     async with serving(url) as local:
         await local.board(settle=0, lifetime=60)
         for _ in range(100):
             await local.answer(await local.rank(), clicked=None)
         told = (await local.ask("GET", "boards/b"))["silence"]
-        assert told == {"share": 0.0, "usual": 0.0, "alarming": False, "alarmed": None}
+        assert told == {"share": 0.0, "usual": none, "alarming": False, "alarmed": None}
         nothing = await local.rank()
         assert (await local.answer(nothing, clicks=[0], examined=0))["outcome"] == "learnt"
         for _ in range(29):
@@ -201,7 +217,7 @@ async def test_unanswered_lists_are_told_with_an_alarm(tmp_path):
         await local.quiet()
         board = (await local.ask("GET", "boards/b/watch"))["board"]
         assert (board["answers"], board["unanswered"]) == (100, 30)
-        assert board["silence"] == {"share": 30 / 130, "usual": 0.0, "alarming": True, "alarmed": 130}
+        assert board["silence"] == {"share": 30 / 130, "usual": none, "alarming": True, "alarmed": 130}
         page = (await local.http.get("/metrics")).text
         assert f'steadyrank_board_silence{{board="b"}} {30 / 130!r}' in page
         assert 'steadyrank_board_alarm{board="b"} 1.0' in page

@@ -16,7 +16,8 @@ FIRST = 50.0  # unanswered lists for each answer before the first count: two cli
 RISE = 1.0 / 700.0  # most that the usual number grows in a block, relative: it doubles in some 10,000 answers
 _LATELY = 5  # blocks that an alarm looks at, beside the one that is not complete
 _MARGIN = 0.05  # by which the share has to be more than usual, at least
-_SIGMAS = 4.0
+_SIGMAS = 5.0
+_HIDDEN = math.log(2.0)  # by which a Poisson mean may be above its median, at most (Choi 1994, Proc. AMS 121)
 
 
 class Silence:
@@ -63,12 +64,16 @@ class Silence:
 
     @property
     def usual_share(self) -> float | None:
-        """The share that is usual on this board; None while too few lists were answered to tell."""
-        return self.usual / (1.0 + self.usual) if len(self.blocks) >= _LATELY else None
+        """The share that is usual on this board, at most; None while too few lists were answered to tell.
+
+        A median of small counts hides a part of them: where one in 30 lists is left, most blocks have none.
+        """
+        most = self.usual + _HIDDEN / BLOCK
+        return most / (1.0 + most) if len(self.blocks) >= _LATELY else None
 
     @property
     def alarming(self) -> bool:
-        """Whether more lists than usual are left unanswered: by 5 in 100 lists, and by 4 standard deviations."""
+        """Whether more lists than usual are left unanswered: by 5 in 100 lists, and by 5 standard deviations."""
         usual, lists = self.usual_share, sum(self._lately())
         if usual is None:
             return False

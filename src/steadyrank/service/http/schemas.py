@@ -52,8 +52,8 @@ class BoardIn(Schema):
 class SilenceOut(Schema):
     """Lists that are over without an answer that says anything, as a share of all that are over.
 
-    `share`: lately, since some 100 answers ago; `usual`: what is usual on this board, null before there were 100
-    answers; `alarming`: the share is much more than usual; `alarmed`: the latest round that was alarming.
+    `share`: lately, since some 100 answers ago; `usual`: the most that is usual on this board, null before there
+    were 100 answers; `alarming`: the share is much more than usual; `alarmed`: the latest round that was alarming.
     """
 
     share: float

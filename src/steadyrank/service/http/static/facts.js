@@ -25,7 +25,7 @@ export function headlineFacts(watch) {
 /** The share of lists that nobody answered, lately. */
 function silence({ share, usual, alarming, alarmed }) {
   const then = alarmed !== null && !alarming ? `, too many in round ${count(alarmed)}` : "";
-  const note = usual === null ? "too few answers to say more" : `${percent(usual)} are usual${then}`;
+  const note = usual === null ? "too few answers to say more" : `at most ${percent(usual)} are usual${then}`;
   return { name: "unanswered lately", value: percent(share), note, kind: alarming ? "no" : "" };
 }
 

@@ -82,7 +82,7 @@ function changed(watch, last) {
 
 /** What there is to say when more lists than usual are left unanswered. */
 export function unanswered({ share, usual }) {
-  return `${percent(share)} of the latest lists were left unanswered, ${percent(usual)} are usual. They do not count as not clicked beyond that.`;
+  return `${percent(share)} of the latest lists were left unanswered, at most ${percent(usual)} are usual. They do not count as not clicked beyond that.`;
 }
 
 function since(watch, band) {

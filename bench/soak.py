@@ -141,9 +141,12 @@ def selective(folder, seed, scale):
         return {"clicked": shop.target} if shop.target in shown.items else {"clicks": [0], "examined": 0}
 
     shop.visit(scale.bots, answer)
-    told = shop.client.board("shop")["silence"]
+    told = shop.client.watch("shop")
+    alarm, shown = told["board"]["silence"]["alarmed"], [item["item"] for item in told["list"]]
     shop.end()
-    return Found("alarm", f"alarm {'on' if told['alarmed'] else 'off'}", bool(told["alarmed"]), -told["share"])
+    place = shown.index(shop.target) + 1 if shop.target in shown else 0
+    found = f"alarm {'on' if alarm else 'off'}, {f'place {place}' if place else 'not in the list'}"
+    return Found("alarm", found, bool(alarm), len(ITEMS) - place if place else 0)
 
 
 def refused(folder, seed, scale):

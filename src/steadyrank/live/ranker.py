@@ -36,9 +36,8 @@ class Ranker:
     seconds that answers wait so that they enter the learner in the order in which the lists were shown (default with
     a lifetime: as long as that; without one, answers are learnt from at once). `count_unanswered`: an expired
     impression without an answer counts as looked at in full with no click, as far as answers vouch for it
-    (`silence`). `most_open`: impressions remembered, the
-    latest. `new_share`: most places that added items take while they are new. `clock` gives seconds; only differences
-    count. Randomness comes from `seed` alone.
+    (docs/live.md). `most_open`: impressions remembered, the latest. `new_share`: most places that added items take
+    while they are new. `clock` gives seconds; only differences count. Randomness comes from `seed` alone.
     """
 
     def __init__(

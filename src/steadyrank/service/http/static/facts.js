@@ -14,11 +14,11 @@ export function headlineFacts(watch) {
     facts.push({ name: "current regime", value: String(view.current), note: view.current === view.trusted ? "the trusted one" : "not trusted", kind: view.current === view.trusted ? "" : "no" });
     facts.push({ name: "changes of regime", value: count(view.n_changes), note: view.inverted ? "the latest inverted" : "so far" });
   }
-  facts.push({ name: "impressions", value: count(board.impressions), note: `${count(board.answers)} answered` });
+  const open = watch.open === undefined ? "" : `, ${count(watch.open)} open`;
+  facts.push({ name: "impressions", value: count(board.impressions), note: `${count(board.answers)} answered${open}` });
   facts.push({ name: "lists clicked", value: percent(answered === 0 ? null : board.clicks / answered), note: many(board.clicks, "click") });
   facts.push(silence(board.silence));
   if (view) facts.push({ name: "rejected", value: count(view.rejected), note: "no user's feedback" });
-  if (watch.open !== undefined) facts.push({ name: "open now", value: count(watch.open), note: `of ${count(board.most_open)} at most` });
   return facts;
 }
 

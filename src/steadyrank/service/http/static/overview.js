@@ -23,7 +23,7 @@ export class Overview {
   constructor(turnTo) {
     this.#turnTo = turnTo;
     byId("board-filter").addEventListener("input", () => this.#show());
-    byId("more-boards").addEventListener("click", () => this.#widen());
+    byId("more-boards").addEventListener("click", () => (this.#wanted = Math.min(this.#wanted + PAGE, MOST)));
   }
 
   /** Ask for all boards, and look closer at a few of those where something happened. */
@@ -55,11 +55,6 @@ export class Overview {
       if (!(error instanceof Refusal)) throw error;
       if (error.code === 403) this.#closed.add(board.board);
     }
-  }
-
-  async #widen() {
-    this.#wanted = Math.min(this.#wanted + PAGE, MOST);
-    await this.look();
   }
 
   #show() {

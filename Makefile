@@ -65,6 +65,7 @@ dist: setup
 
 bench: setup
 	@$(BIN)/python bench/speed.py
+	@$(BIN)/python bench/draws.py
 	@$(BIN)/python bench/peers.py
 	@$(BIN)/python bench/scaling.py
 	@$(BIN)/python bench/readers.py

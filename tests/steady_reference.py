@@ -6,6 +6,7 @@ import numpy as np
 from scipy import special
 
 import references
+from slow_draws import Draws
 from steadyrank.contract import ANSWER, SILENCE
 
 KNOWN, MOST, CHANGED, BACK, OPEN = 5, 400.0, 0.1, 10.0, 15.0
@@ -25,30 +26,29 @@ def predictive(wins, seen, won, before, prior):
     return special.betaln(a + wins, b + seen - wins) - special.betaln(a, b)
 
 
-def draw_over(a, b, least, rng):
-    if a >= 1:
-        return rng.beta(a, b)
-    y = rng.standard_gamma(b)
-    bound = least / (1 - least) * y
-    if bound < 0.5615:
-        x = rng.standard_gamma(a)
-        return x / (x + y)
-    x = rng.standard_exponential()
-    if x < bound or rng.random() > x ** (a - 1) / math.gamma(a):
-        return -math.inf
-    return x / (x + y)
-
-
-def hedged_list(views, mean, weights, allowed, size, rng):
+def hedged_list(draws, rival, weights, allowed, size, rng):
     """Place by place, of the `size` best items of each view the one that adds most to the chance of a click."""
-    views = [[x if ok else -math.inf for x, ok in zip(view, allowed, strict=True)] for view in views]
-    candidates = list(dict.fromkeys(k for view in views for k in references.top(view, size, rng)))
-    sure = [[min(x, m) for x, m in zip(views[0], mean, strict=True)], *views[1:]]
+    mean = [a / (a + b) for a, b in draws.posteriors]
+    known = dict(drawn := draws.largest(allowed, size, rng))
+    best = [drawn[i][0] for i in references.top([x for _, x in drawn], size, rng)]
+    others = [[1 - m for m in mean], *([rival] if rival else [])]
+    for view in others:
+        shown = [x if ok else -math.inf for x, ok in zip(view, allowed, strict=True)]
+        best += [k for k in references.top(shown, size, rng) if k not in best]
+    drawn = {k: known[k] for k in best[:size]}
+    for k in best[size:]:  # beside a rival every candidate has its draw
+        drawn[k] = known[k] if rival and k in known else draws.below(k, rng) if rival else 0.0
+    return add_best([drawn, *others], mean, weights, best, size)
+
+
+def add_best(views, mean, weights, candidates, size):
+    """The first view is drawn, and counts as served by no more than its mean."""
+    sure = [{k: min(views[0][k], mean[k]) for k in candidates}, *views[1:]]
     ranking = []
     for _ in range(size):
-        miss = [w * math.prod(1 - max(view[k], 0) for k in ranking) for w, view in zip(weights, sure, strict=True)]
+        miss = [w * math.prod(1 - view[k] for k in ranking) for w, view in zip(weights, sure, strict=True)]
         free = [k for k in candidates if k not in ranking]
-        ranking.append(max(free, key=lambda k: sum(m * max(v[k], 0) for m, v in zip(miss, views, strict=True))))
+        ranking.append(max(free, key=lambda k: sum(m * v[k] for m, v in zip(miss, views, strict=True))))
     return ranking
 
 
@@ -58,7 +58,8 @@ class Steady:
     Lists are made of all rounds, tests of answers; how long a regime is, of all but those that nobody answered.
     """
 
-    def __init__(self, n_items, insurance=INSURANCE, caution=0.5, window=50, reject_impossible=False):
+    def __init__(self, n_items, length, insurance=INSURANCE, caution=0.5, window=50, reject_impossible=False):
+        self.draws = Draws([(1.0, 1.0)] * n_items, length)
         self.n_items, self.insurance, self.caution = n_items, insurance, caution
         self.window, self.reject = window, reject_impossible
         self.rounds, self.current = [], 1
@@ -85,31 +86,25 @@ class Steady:
         return len([r for r in self.of(regime) if r[3] != SILENCE])
 
     def rank(self, t, allowed, size, rng):
-        a, b = self.priors[self.current]
-        seen, wins = self.counts(self.of(self.current))
         mine = self.length(self.current) + self.window
         lengths = {r: self.length(r) for r in self.priors if r != self.current}
-        rival = max(lengths, key=lengths.get, default=None)
-        hedged = rival is not None and lengths[rival] > mine and self.caution > 0
-        index, best = [-math.inf] * self.n_items, []
-        for k in range(self.n_items):
-            if allowed[k]:
-                least = best[size - 1] if len(best) >= size and not hedged else 0.0
-                value = draw_over(a + wins[k], b + seen[k] - wins[k], least, rng)
-                if value >= least:
-                    index[k] = value
-                    best = sorted([*best, value], reverse=True)[:size]
+        longest = max(lengths, key=lengths.get, default=None)
+        hedged = longest is not None and lengths[longest] > mine and self.caution > 0
         if not hedged and self.insurance == 0:
-            return references.top(index, size, rng)
-        mean = [(a + w) / (a + b + n) for n, w in zip(seen, wins, strict=True)]
-        views, weights = [index, [1 - m for m in mean]], [0.0, self.insurance]
+            drawn = self.draws.largest(allowed, size, rng)
+            return [drawn[i][0] for i in references.top([x for _, x in drawn], size, rng)]
+        rival, weights = None, [0.0, self.insurance]
         if hedged:
-            a, b = self.priors[rival]
-            seen, wins = self.counts(self.of(rival))
-            views.append([(a + w) / (a + b + n) for n, w in zip(seen, wins, strict=True)])
-            weights.append((1 - self.insurance) * self.caution * (1 - mine / lengths[rival]))
+            a, b = self.priors[longest]
+            rival = [(a + w) / (a + b + n) for n, w in zip(*self.counts(self.of(longest)), strict=True)]
+            weights.append((1 - self.insurance) * self.caution * (1 - mine / lengths[longest]))
         weights[0] = 1 - sum(weights)
-        return hedged_list(views, mean, weights, allowed, size, rng)
+        return hedged_list(self.draws, rival, weights, allowed, size, rng)
+
+    def learn(self):
+        a, b = self.priors[self.current]
+        seen, wins = self.counts(self.of(self.current))
+        self.draws.set((a + w, b + n - w) for n, w in zip(seen, wins, strict=True))
 
     def update(self, t, ranking, clicks, examined, kind=ANSWER):
         bits = [(k, int(bit)) for k, bit in list(zip(ranking, clicks, strict=True))[:examined]]
@@ -121,11 +116,11 @@ class Steady:
         for span in self.spans:
             if kind == ANSWER or (self.rounds[-1][0] == self.current and span and t >= span[0][1]):
                 span.append(self.rounds[-1])
-        if kind != ANSWER:
-            return
-        self.tested += 1
-        if self.tested % self.window == 0:
-            self.test(t)
+        if kind == ANSWER:
+            self.tested += 1
+            if self.tested % self.window == 0:
+                self.test(t)
+        self.learn()
 
     def belongs(self, t):
         regime = self.current

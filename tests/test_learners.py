@@ -10,6 +10,7 @@ from scipy import stats
 import references
 import steadyrank as sr
 from duels import ATTRACTION, D, K, T, duel
+from slow_draws import Draws
 from steady_reference import hedged_list
 from steadyrank.contract import NOTE_EXTRA, Problem, Visit, call_rank, call_update, make, memory
 from steadyrank.learners.ts_cascade import sample
@@ -62,16 +63,17 @@ def test_cascade_klucb(ties, order):
 @pytest.mark.parametrize("insurance", [0.0, 0.01])
 def test_cascade_ts(insurance):
     class Posterior(references.IndexLearner):
+        draws = Draws([(1, 1)] * K, D)
+
         def rank(self, t, allowed, size, rng):
-            index = [-math.inf] * K
-            for k in range(K):
-                if allowed[k]:
-                    index[k] = rng.beta(1 + sum(self.bits[k]), 1 + len(self.bits[k]) - sum(self.bits[k]))
-            if insurance == 0:
-                return references.top(index, size, rng)
-            expected = [(1 + sum(bits)) / (2 + len(bits)) for bits in self.bits]
-            views = [index, [1 - x for x in expected]]
-            return hedged_list(views, expected, [1 - insurance, insurance], allowed, size, rng)
+            if insurance > 0:
+                return hedged_list(self.draws, None, [1 - insurance, insurance], allowed, size, rng)
+            drawn = self.draws.largest(allowed, size, rng)
+            return [drawn[i][0] for i in references.top([x for _, x in drawn], size, rng)]
+
+        def update(self, ranking, clicks, examined):
+            super().update(ranking, clicks, examined)
+            self.draws.set((1 + sum(bits), 1 + len(bits) - sum(bits)) for bits in self.bits)
 
     duel("CascadeTS", Posterior(K, lambda bits, t: 0.0), insurance=insurance)
 

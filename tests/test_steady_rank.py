@@ -6,10 +6,13 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy import special, stats
+from scipy import special
 
+import references
 import steadyrank as sr
+from slow_draws import Draws
 from steady_reference import Steady
+from steady_reference import add_best as slow_add_best
 from steady_reference import hedged_list as slow_hedged_list
 from steadyrank.contract import (
     ANSWER,
@@ -23,11 +26,11 @@ from steadyrank.contract import (
     call_update,
     make,
 )
-from steadyrank.indices.draws import CLOSE, draw_all, draw_over, draw_top
+from steadyrank.indices.posteriors import Posteriors, raise_bar, set_posterior
 from steadyrank.item_evidence import log_predictive
 from steadyrank.kernels import cascade_like
 from steadyrank.parts.evidence import Rule, distinct_evidence, judge, weigh
-from steadyrank.parts.hedge import hedged_list
+from steadyrank.parts.hedge import add_best, hedged_list
 from steadyrank.parts.regimes import (
     CURRENT,
     MOST_APART,
@@ -88,7 +91,7 @@ def test_equals_its_slow_version(tastes, rounds, opened, options):
 
     At least `opened` regimes: more than there are places in the second case.
     """
-    learner, slow = make(SteadyRank, Problem(K, D), settings=options), Steady(K, **options)
+    learner, slow = make(SteadyRank, Problem(K, D), settings=options), Steady(K, D, **options)
     mind, mirror, world = np.random.default_rng(1), np.random.default_rng(1), World(tastes, 2)
     waiting = []
     for t in range(1, rounds + 1):
@@ -171,44 +174,16 @@ def test_fitted_prior_finds_the_population_whatever_is_shown(a, b):
     assert prior.sum() == pytest.approx(a + b, rel=0.3)
 
 
-@pytest.mark.parametrize(("a", "b", "least"), [(0.3, 8.0, 0.2), (0.9, 20.0, 0.1), (0.5, 0.7, 0.4), (2.5, 4.0, 0.5)])
-def test_draws_above_a_bound_have_the_posterior_of_all_draws(a, b, least):
-    """40,000 draws, Kolmogorov-Smirnov at 1e-4 on those above, and the share of those above within 4 errors."""
-    rng = np.random.default_rng(7)
-    draws = np.array([draw_over(a, b, least, rng) for _ in range(40_000)])
-    above, tail = draws[draws >= least], stats.beta(a, b).sf(least)
-    assert abs(above.size / draws.size - tail) < 4 * math.sqrt(tail * (1 - tail) / draws.size)
-    assert stats.kstest(1 - stats.beta(a, b).sf(above) / tail, "uniform").pvalue > 1e-4
-
-
-def test_bound_of_the_stand_in_draw():
-    """x^(a - 1) <= Gamma(a) for all a in (0, 1) and x at least the bound used."""
-    a = np.linspace(1e-6, 1 - 1e-6, 10_001)
-    assert np.all(CLOSE ** (a - 1) <= special.gamma(a))
-
-
-def test_only_draws_that_lose_are_left_out():
-    seen, wins, allowed = np.full(50, 4), np.zeros(50, np.int64), np.ones(50, np.bool_)
-    wins[:10], allowed[5] = 3, False
-    top, every = np.zeros(50), np.zeros(50)
-    best = np.zeros(4)
-    draw_top(seen, wins, 0.5, 5.0, allowed, np.random.default_rng(0), top, best)
-    draw_all(seen, wins, 0.5, 5.0, allowed, np.random.default_rng(0), every)
-    assert 4 <= np.isfinite(top).sum() < 50
-    assert best.tolist() == sorted(top, reverse=True)[:4]
-    assert np.isneginf(top[5])
-    assert np.isneginf(every[5])
-    assert np.isfinite(np.delete(every, 5)).all()
-
-
-def hedged(values, weights, size, *, mean=None, allowed=None, seed=0):
+def hedged(values, weights, size, *, mean=None, seed=0):
     """The list for these views, the first of which expects what it drew unless a mean is given."""
-    views = np.array(values, float)
-    ranking = np.zeros(size, np.int64)
-    allowed = np.ones(views.shape[1], np.bool_) if allowed is None else allowed
-    mean = np.maximum(views[0], 0) if mean is None else np.array(mean, float)
-    hedged_list(views, mean, np.array(weights, float), allowed, ranking, np.random.default_rng(seed))
-    return ranking.tolist()
+    views, rng = np.array(values, float), np.random.default_rng(seed)
+    mean = views[0] if mean is None else np.array(mean, float)
+    found = list(dict.fromkeys(k for view in views for k in references.top(view.tolist(), size, rng)))
+    places = np.zeros(size, np.int64)
+    add_best(views[:, found], mean[found], np.arange(len(found)), np.array(weights, float), places)
+    ranking = [found[p] for p in places]
+    assert ranking == slow_add_best(views.tolist(), mean.tolist(), weights, found, size)
+    return ranking
 
 
 def missed(attraction, items):
@@ -227,19 +202,28 @@ def views_of_items(draw):
 @given(views_of_items())
 @settings(max_examples=80, deadline=None)
 def test_hedged_list_equals_its_slow_version(case):
-    """The same list from the same uniforms, with ties and items that may not be shown."""
+    """The same list from the same draws, with ties and items that may not be shown."""
     seed, items, size, weights = case
     rng = np.random.default_rng(seed)
-    views = np.round(rng.uniform(0, 1, (len(weights), items)), 1)
-    views[0, rng.random(items) < 0.3] = -np.inf  # not drawn
+    items *= 3
+    counts = [(0.5 + a, 2.0 + b) for a, b in rng.integers(0, 4, (items, 2)).tolist()]
+    posteriors, slow = Posteriors.create(items, size, 1.0, 1.0), Draws([(1.0, 1.0)] * items, size)
+    for k, (a, b) in enumerate(counts):
+        set_posterior(posteriors, k, a, b)
+    raise_bar(posteriors, size)
+    slow.posteriors = counts
+    slow.raise_bar()
     allowed = rng.random(items) < 0.8
     allowed[rng.permutation(items)[:size]] = True
-    views[0, np.flatnonzero(allowed)[:size]] = 0.5  # a list's worth of draws is always there
-    mean = rng.uniform(0, 1, items)
-    found = hedged(views, weights, size, mean=mean, allowed=allowed, seed=seed)
-    assert found == slow_hedged_list(views.tolist(), mean, weights, allowed, size, np.random.default_rng(seed))
-    assert len(set(found)) == size
-    assert allowed[found].all()
+    rival = np.round(rng.uniform(0, 1, items), 1)
+    ranking = np.zeros(size, np.int64)
+    mind, mirror = np.random.default_rng(seed), np.random.default_rng(seed)
+    hedged_list(posteriors, rival, np.array(weights), allowed, ranking, mind)
+    other = rival.tolist() if len(weights) == 3 else None
+    assert ranking.tolist() == slow_hedged_list(slow, other, weights, allowed, size, mirror)
+    assert mind.bit_generator.state == mirror.bit_generator.state
+    assert len(set(ranking.tolist())) == size
+    assert allowed[ranking].all()
 
 
 @given(views_of_items(), st.floats(0, 1))

@@ -5,8 +5,9 @@ from typing import NamedTuple
 import numpy as np
 
 from ..contract import Ints, Problem
-from ..kernels import count_bits, top
-from ..parts.hedge import expect, hedged_list, invert
+from ..indices.posteriors import Posteriors, set_posterior, settle
+from ..kernels import count_bits
+from ..parts.hedge import drawn_list, hedged_list
 from ..settings import real
 
 
@@ -19,27 +20,30 @@ class CascadeTS(NamedTuple):
 
     looks: Ints  # [K]
     clicks: Ints  # [K]
+    posteriors: Posteriors
+    length: int
     insurance: float
 
     live = True
+    VERSION = 2  # of the memory: since then, it has what draws need
 
     @classmethod
     def create(cls, problem: Problem, *, insurance: float = 0.0) -> "CascadeTS":
         insurance = real("insurance", insurance, 0.0, 0.5)
-        return cls(np.zeros(problem.n_items, np.int64), np.zeros(problem.n_items, np.int64), insurance)
+        k, d = problem.n_items, problem.length
+        posteriors = Posteriors.create(k, d, 1.0, 1.0)
+        return cls(np.zeros(k, np.int64), np.zeros(k, np.int64), posteriors, d, insurance)
 
     def rank(self, visit, allowed, ranking, note, rng):
-        values = np.full((1 if self.insurance == 0.0 else 2, self.looks.size), -np.inf)
-        for k in range(self.looks.size):
-            if allowed[k]:
-                values[0, k] = rng.beta(1.0 + self.clicks[k], 1.0 + self.looks[k] - self.clicks[k])
         if self.insurance == 0.0:
-            top(values[0], ranking, rng)
-            return
-        mean, weights = np.empty(allowed.size), np.array([1.0 - self.insurance, self.insurance])
-        expect(self.looks, self.clicks, 1.0, 1.0, mean)
-        invert(mean, values[1])
-        hedged_list(values, mean, weights, allowed, ranking, rng)
+            drawn_list(self.posteriors, allowed, ranking, rng)
+        else:
+            weights = np.array([1.0 - self.insurance, self.insurance])
+            hedged_list(self.posteriors, self.posteriors.miss, weights, allowed, ranking, rng)
 
     def update(self, visit, ranking, note, clicks, examined):
         count_bits(self.looks, self.clicks, ranking, clicks, examined)
+        for p in range(examined):
+            k = ranking[p]
+            set_posterior(self.posteriors, k, 1.0 + self.clicks[k], 1.0 + self.looks[k] - self.clicks[k])
+        settle(self.posteriors, ranking, examined, self.length)

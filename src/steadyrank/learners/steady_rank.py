@@ -5,10 +5,10 @@ from typing import NamedTuple
 import numpy as np
 
 from ..contract import ANSWER, KIND, SILENCE, Ints, Problem
-from ..indices.draws import draw_all, draw_top
-from ..kernels import cascade_like, top
+from ..indices.posteriors import Posteriors
+from ..kernels import cascade_like
 from ..parts.evidence import Rule, close_window, inversion_between
-from ..parts.hedge import expect, hedged_list, invert
+from ..parts.hedge import drawn_list, expect, hedged_list
 from ..parts.regimes import (
     BEFORE,
     CHANGES,
@@ -19,6 +19,8 @@ from ..parts.regimes import (
     Regimes,
     count,
     count_apart,
+    learn_all,
+    learn_items,
     rival,
     totals,
 )
@@ -42,15 +44,17 @@ class SteadyRank(NamedTuple):
     """
 
     regimes: Regimes
+    posteriors: Posteriors  # of the current regime
     rejected: Ints  # [1] rounds
     rule: Rule
     insurance: float
     caution: float
     window: int
     reject_impossible: bool
+    length: int
 
     live = True
-    VERSION = 3  # of the memory: since then, lists that nobody answered are in no length
+    VERSION = 4  # of the memory: since then, it has what draws need
 
     @classmethod
     def create(
@@ -67,33 +71,25 @@ class SteadyRank(NamedTuple):
         window = whole("window", window, 1, 1_000_000)
         reject = flag("reject_impossible", reject_impossible)
         regimes, rejected = Regimes.create(problem.n_items), np.zeros(1, np.int64)
-        return cls(regimes, rejected, Rule(), insurance, caution, window, reject)
+        posteriors = Posteriors.create(problem.n_items, problem.length, 1.0, 1.0)
+        return cls(regimes, posteriors, rejected, Rule(), insurance, caution, window, reject, problem.length)
 
     def rank(self, visit, allowed, ranking, note, rng):
         regimes = self.regimes
-        current = regimes.tally[CURRENT]
-        a, b = regimes.prior[current, 0], regimes.prior[current, 1]
-        looks, clicks = totals(regimes, current)
         other = rival(regimes, self.window) if self.caution > 0.0 else -1
-        values = np.empty((2 if other < 0 else 3, allowed.size))
-        if other >= 0:
-            draw_all(looks, clicks, a, b, allowed, rng, values[0])
-        else:
-            draw_top(looks, clicks, a, b, allowed, rng, values[0], np.empty(ranking.size))
-            if self.insurance == 0.0:
-                top(values[0], ranking, rng)
-                return
-        mean, weights = np.empty(allowed.size), np.zeros(values.shape[0])
-        expect(looks, clicks, a, b, mean)
-        invert(mean, values[1])
+        if other < 0 and self.insurance == 0.0:
+            drawn_list(self.posteriors, allowed, ranking, rng)
+            return
+        longer, weights = self.posteriors.miss, np.zeros(2 if other < 0 else 3)
         weights[1] = self.insurance
         if other >= 0:
+            longer = np.empty(allowed.size)
             looks, clicks = totals(regimes, other)
-            expect(looks, clicks, regimes.prior[other, 0], regimes.prior[other, 1], values[2])
-            younger = 1.0 - (regimes.rounds[current] + self.window) / regimes.rounds[other]
+            expect(looks, clicks, regimes.prior[other, 0], regimes.prior[other, 1], longer)
+            younger = 1.0 - (regimes.rounds[regimes.tally[CURRENT]] + self.window) / regimes.rounds[other]
             weights[2] = (1.0 - self.insurance) * self.caution * younger
         weights[0] = 1.0 - weights.sum()
-        hedged_list(values, mean, weights, allowed, ranking, rng)
+        hedged_list(self.posteriors, longer, weights, allowed, ranking, rng)
 
     def update(self, visit, ranking, note, clicks, examined):
         if examined == 0:
@@ -101,12 +97,15 @@ class SteadyRank(NamedTuple):
         if self.reject_impossible and not cascade_like(clicks, ranking.size, examined):
             self.rejected[0] += 1
             return
-        if note[KIND] != ANSWER:
+        if note[KIND] == ANSWER:
+            count(self.regimes, ranking, clicks, examined, visit.t)
+        else:
             count_apart(self.regimes, ranking, clicks, examined, visit.t, note[KIND] == SILENCE)
-            return
-        count(self.regimes, ranking, clicks, examined, visit.t)
         if self.regimes.span_rounds[0] >= self.window:
             close_window(self.regimes, self.rule, self.window, visit.t)
+            learn_all(self.regimes, self.posteriors, self.length)
+        else:
+            learn_items(self.regimes, self.posteriors, ranking, examined, self.length)
 
     def view(self) -> View:
         """Regimes and what they say of the feedback, with item estimates: a copy."""

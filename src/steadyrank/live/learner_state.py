@@ -24,6 +24,7 @@ from ..contract import (
     view_of,
 )
 from ..indices.bounds import Bounds
+from ..indices.posteriors import Posteriors
 from ..learners import ALL as LEARNERS
 from ..refusals import Refused
 from ..settings import real, whole
@@ -45,9 +46,12 @@ def widen(record: Any, wider: Any, scalars: Any) -> Any:
         if isinstance(value, np.ndarray):
             other[tuple(slice(size) for size in value.shape)] = value
             fields[name] = other
+        elif isinstance(value, Bounds):
+            fields[name] = other
+        elif isinstance(value, Posteriors):
+            fields[name] = value.widened(other)
         elif isinstance(value, tuple):
-            known = isinstance(value, Bounds)
-            fields[name] = other if known else widen(value, other, getattr(scalars, name))
+            fields[name] = widen(value, other, getattr(scalars, name))
         else:
             fields[name] = getattr(scalars, name)
     return type(record)(**fields)

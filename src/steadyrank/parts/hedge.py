@@ -3,7 +3,8 @@
 import numpy as np
 
 from .._jit import kernel, uncounted
-from ..kernels import top
+from ..indices.posteriors import draw_largest, draw_of
+from ..kernels import top, top_allowed
 
 
 @uncounted
@@ -11,13 +12,6 @@ def expect(looks, clicks, a, b, value):
     """Write the view that what was learnt is true: each item's posterior mean, with prior Beta(a, b)."""
     for k in range(value.size):
         value[k] = (a + clicks[k]) / (a + b + looks[k])
-
-
-@uncounted
-def invert(mean, value):
-    """Write the view that all that was learnt is inverted: who liked an item does not, and the other way round."""
-    for k in range(value.size):
-        value[k] = 1.0 - mean[k]
 
 
 @uncounted
@@ -34,48 +28,76 @@ def add_new(found, n, places):
 
 
 @uncounted
-def add_best(values, mean, candidates, n, miss, ranking):
-    """Fill `ranking` from the first n candidates, each place with the one that adds most. Overwrites the rest."""
+def add_best(values, mean, free, miss, ranking):
+    """Fill `ranking` with places of `values`, each time the one that adds most. Overwrites `free` and `miss`.
+
+    `values` [V, n]: attraction of each candidate in each view, the first of which is drawn; `mean` [n]: what that one
+    expects; `free` [n]: 0, 1, ..., n - 1; `miss` [V]: the weights of the views.
+    """
+    n = free.size
     for p in range(ranking.size):
         most = -1.0
         place = 0
         for i in range(n):
             gain = 0.0
             for v in range(miss.size):
-                gain += miss[v] * max(values[v, candidates[i]], 0.0)
+                gain += miss[v] * values[v, free[i]]
             if gain > most:
                 most = gain
                 place = i
-        pick = candidates[place]
+        pick = free[place]
         ranking[p] = pick
-        miss[0] *= 1.0 - max(min(values[0, pick], mean[pick]), 0.0)
+        miss[0] *= 1.0 - min(values[0, pick], mean[pick])
         for v in range(1, miss.size):
-            miss[v] *= 1.0 - max(values[v, pick], 0.0)
+            miss[v] *= 1.0 - values[v, pick]
         n -= 1
         for i in range(place, n):  # the others keep their order, in which `top` has dealt ties
-            candidates[i] = candidates[i + 1]
+            free[i] = free[i + 1]
 
 
 @kernel
-def hedged_list(values, mean, weights, allowed, ranking, rng):
+def drawn_list(posteriors, allowed, ranking, rng):
+    """Fill `ranking` with the items of the largest draws from their posteriors (Thompson sampling)."""
+    items, draws = np.empty(allowed.size, np.int64), np.empty(allowed.size)
+    n = draw_largest(posteriors, allowed, ranking.size, rng, items, draws)
+    top(draws[:n], ranking, rng)
+    for p in range(ranking.size):
+        ranking[p] = items[ranking[p]]
+
+
+@kernel
+def hedged_list(posteriors, rival, weights, allowed, ranking, rng):
     """Fill `ranking` so that a cascade user is likely to click, whichever of several views of the items is true.
 
-    `values` [V, K]: attraction of each item in each view; overwritten with -inf where an item is not allowed. The
-    first view is drawn: -inf marks items that are not among its largest draws, and `mean` [K] is what it expects.
-    `weights` [V] of the views. Items are added one by one, each the one that adds most to the chance of a click,
-    1 - prod(1 - attraction), averaged over the views: once a view is likely to be served, the places left go to the
-    others. A view that is drawn counts as served by no more than it expects: lucky draws are no users. Candidates are
-    the `ranking.size` best of each view, ties broken by `top`; docs/steadyrank.md proves what that is good for.
-    O(V K + V^3 d^2).
+    The views: attractions drawn from the posteriors; everything learnt is inverted, 1 - mean; and, with a third
+    weight, `rival` [K]. Items are added one by one, each the one that adds most to the chance of a click,
+    1 - prod(1 - attraction), averaged over the views by their `weights` [V]: once a view is likely to be served, the
+    places left go to the others. A view that is drawn counts as served by no more than it expects: lucky draws are no
+    users. Candidates are the `ranking.size` best of each view, ties broken by `top`; docs/steadyrank.md proves what
+    that is good for. Beside a rival each has its draw, since both may like it; else, beyond the largest draws, 0.
+    O(K + V^3 d^2), of which O(K) is one comparison an item and view that is not drawn.
     """
-    views, items = values.shape
-    candidates = np.empty(views * ranking.size, np.int64)
-    best = np.empty(ranking.size, np.int64)
-    n = 0
-    for v in range(views):
-        for k in range(items):
-            if not allowed[k]:
-                values[v, k] = -np.inf
-        top(values[v], best, rng)
-        n = add_new(candidates, n, best)
-    add_best(values, mean, candidates, n, weights.copy(), ranking)
+    size, views = ranking.size, weights.size
+    items, draws = np.empty(allowed.size, np.int64), np.empty(allowed.size)
+    drawn = draw_largest(posteriors, allowed, size, rng, items, draws)
+    best, found = np.empty(size, np.int64), np.empty(views * size, np.int64)
+    values, mean = np.zeros((views, views * size)), np.empty(views * size)
+    top(draws[:drawn], best, rng)
+    for p in range(size):
+        found[p] = items[best[p]]
+        values[0, p] = draws[best[p]]
+    top_allowed(posteriors.miss, allowed, best, rng)
+    n = add_new(found, size, best)
+    if views > 2:
+        top_allowed(rival, allowed, best, rng)
+        n = add_new(found, n, best)
+        for i in range(n):
+            values[2, i] = rival[found[i]]
+        for i in range(size, n):
+            values[0, i] = draw_of(posteriors, found[i], items, draws, drawn, rng)
+    for i in range(n):
+        values[1, i] = posteriors.miss[found[i]]
+        mean[i] = 1.0 - values[1, i]
+    add_best(values, mean, np.arange(n), weights.copy(), ranking)
+    for p in range(size):
+        ranking[p] = found[ranking[p]]

@@ -6,6 +6,7 @@ import numpy as np
 
 from .._jit import kernel, uncounted
 from ..arrays import Counts, Floats, Ints, Small
+from ..indices.posteriors import check_bar, put_all, set_posterior, settle
 from ..kernels import count_bits
 from ..populations import fit_prior
 
@@ -27,8 +28,8 @@ class Regimes(NamedTuple):
     the answers. Lists that nobody answered are in no regime's length either, since nobody has to be there for them.
     """
 
-    looks: Ints  # [MOST_REGIMES, K] of answers
-    clicks: Ints  # [MOST_REGIMES, K]
+    looks: Counts  # [MOST_REGIMES, K] of answers
+    clicks: Counts  # [MOST_REGIMES, K]
     apart_looks: Counts  # [MOST_REGIMES, K]
     apart_clicks: Counts  # [MOST_REGIMES, K]
     prior: Floats  # [MOST_REGIMES, 2] of all feedback
@@ -59,7 +60,7 @@ class Regimes(NamedTuple):
             return np.zeros((rows, n_items), np.int32)
 
         r, k = MOST_REGIMES, n_items
-        stored, apart, priors = (zeros(r, k), zeros(r, k)), (small(r), small(r)), (np.ones((r, 2)), np.ones((r, 2)))
+        stored, apart, priors = (small(r), small(r)), (small(r), small(r)), (np.ones((r, 2)), np.ones((r, 2)))
         names = zeros(r), zeros(r), np.ones(r, np.int64), zeros(r)
         names[3][0] = 1
         apart_spans = np.zeros((SPANS, k), np.int16), np.zeros((SPANS, k), np.int16)
@@ -129,6 +130,34 @@ def totals(regimes, r):
     if regimes.apart_rounds[r] == 0:
         return regimes.looks[r], regimes.clicks[r]
     return regimes.looks[r] + regimes.apart_looks[r], regimes.clicks[r] + regimes.apart_clicks[r]
+
+
+@uncounted
+def learn_item(regimes, posteriors, k):
+    """Item k's posterior in the current regime."""
+    r = regimes.tally[CURRENT]
+    looks = regimes.looks[r, k] + regimes.apart_looks[r, k]
+    clicks = regimes.clicks[r, k] + regimes.apart_clicks[r, k]
+    set_posterior(posteriors, k, regimes.prior[r, 0] + clicks, regimes.prior[r, 1] + looks - clicks)
+
+
+@uncounted
+def learn_items(regimes, posteriors, ranking, examined, length):
+    """The posteriors of items that were looked at."""
+    for p in range(examined):
+        learn_item(regimes, posteriors, ranking[p])
+    settle(posteriors, ranking, examined, length)
+
+
+@uncounted
+def learn_all(regimes, posteriors, length):
+    """The posteriors of all items: the prior or the regime has changed. O(K)."""
+    for i in range(2):
+        posteriors.prior[i] = regimes.prior[regimes.tally[CURRENT], i]
+    for k in range(posteriors.alpha.size):
+        learn_item(regimes, posteriors, k)
+    put_all(posteriors)
+    check_bar(posteriors, length)
 
 
 @kernel

@@ -65,13 +65,11 @@ class Posteriors(NamedTuple):
 
     def widened(self, wider: "Posteriors") -> "Posteriors":
         """The same for more items, of which nothing is known; in the memory of `wider`."""
-        n = self.alpha.size
-        for name in ("alpha", "beta", "miss"):
+        n, (a, b) = self.alpha.size, self.prior
+        for name, unknown in (("alpha", a), ("beta", b), ("miss", b / (a + b))):
             getattr(wider, name)[:n] = getattr(self, name)
-        wider.bar[0] = self.bar[0]
-        wider.prior[:] = self.prior
-        for k in range(n, wider.alpha.size):
-            set_posterior(wider, k, *self.prior)
+            getattr(wider, name)[n:] = unknown
+        wider.bar[:], wider.prior[:] = self.bar, self.prior
         put_all(wider)
         return wider
 

@@ -98,12 +98,10 @@ def test_whether_something_was_clicked_is_not_what(clicked):
             "--time time: values must be names or numbers, not",
         ),
         ({"items": LISTS, "clicked": [1] * 3, "client": [{"a": 1}] * 3}, "--client client"),
-        ({"item": ["red shoes", "blue hat"], "clicked": [0, 1]}, "--impression COLUMN"),
         ({"items": [[1.0, math.nan]], "clicked": [1]}, "an item without a name"),
         ({"items": [[1.0, math.inf]], "clicked": [1]}, "an item without a name"),
         ({"items": LISTS, "clicked": [1] * 3, "board": [math.inf] * 3}, "no board"),
         ({"items": LISTS, "clicked": [1] * 3, "time": [0.0, 1.0, math.inf]}, "row 2: a time that cannot be read"),
-        ({"impression": [1] * 3, "item": ["a", "a", "b"], "clicked": [0, 1, 0]}, "row 0: an item twice"),
         (
             {"impression": [1] * 3, "item": ["a", "c", "b"], "clicked": [0, 1, 0], "position": [1.0, math.nan, 2.0]},
             "row 1: the position is no number",
@@ -164,3 +162,76 @@ def test_a_kind_that_cannot_be_read_later_is_said():
     frames = [pl.DataFrame({"items": [["a"]], "clicked": [1]}), pl.DataFrame({"items": [7], "clicked": [1]})]
     with pytest.raises(ValueError, match=r"rows from 1 on are not as those before; they hold items \(Int64\)"):
         read(frames, {})
+
+
+def test_an_item_twice_in_a_list_is_two_looks_and_a_click_by_name_is_on_the_first():
+    lists = [["a", "b", "a"], ["b", "c", "a"]]
+    for clicked in (["a", "c"], [1, 2], [[1, 0, 0], [0, 1, 0]], [["a"], ["c"]]):
+        log = read([pl.DataFrame({"items": lists, "clicked": clicked})], {}, most_broken=0.0)
+        assert log.impressions.bits.tolist() == [True, False, True]
+        assert log.repeats == 1
+    seen = read([pl.DataFrame({"items": lists, "clicked": [3, 2]})], {}, most_broken=0.0)
+    assert [seen.items[k] for k in seen.impressions.item] == ["a", "b", "a", "b", "c"]
+
+
+def test_rows_of_one_look_are_one_look():
+    """A row when an item is shown and another when it is clicked; at another place it is another look."""
+    rows = {"impression": [1, 1, 1, 2], "item": ["a", "b", "a", "a"], "clicked": [0, 0, 1, 0]}
+    log = read([pl.DataFrame(rows)], {}, most_broken=0.0)
+    assert (log.impressions.item.tolist(), log.impressions.bits.tolist()) == ([0, 0], [True, False])
+    assert (log.repeats, log.broken) == (1, 0)
+    apart = read([pl.DataFrame({**rows, "position": [1, 2, 3, 1]})], {}, most_broken=0.0)
+    assert [apart.items[k] for k in apart.impressions.item] == ["a", "b", "a", "a"]
+    assert apart.impressions.bits.tolist() == [False, False, True, False]
+
+
+def test_rows_without_an_impression_are_one_each_and_keep_their_places():
+    frame = pl.DataFrame({"row": [0, 1, 2], "item_id": [7, 8, 7], "position": [1, 3, 2], "click": [0, 1, 0]})
+    log = read([frame], {})
+    assert log.impressions.n == 3
+    assert log.impressions.places().tolist() == [0, 2, 1]
+    assert "each an impression of its own" in log.columns.told()["rows are"]
+    assert log.columns.told()["not used"] == "row"
+
+
+@pytest.mark.parametrize(
+    ("role", "name"),
+    [
+        ("client", "customer_id"), ("client", "user_pseudo_id"), ("time", "event_timestamp"),
+        ("position", "item_list_index"), ("client", "IP Address"), ("item", "sku"),
+    ],
+)  # fmt: skip
+def test_names_that_people_use_are_understood(role, name):
+    columns = {"impression": [1, 1, 2], "item": ["a", "b", "a"], "clicked": [0, 1, 0], name: [1, 2, 3]}
+    if role == "item":
+        del columns["item"]
+    assert getattr(read([pl.DataFrame(columns)], {}).columns, role) == name
+
+
+@pytest.mark.parametrize(
+    ("times", "written", "first"),
+    [
+        (["01.03.2026", "02.03.2026"], "%d.%m.%Y", 1772323200),
+        (["01.03.2026 10:20", "13.03.2026 10:20"], "%d.%m.%Y %H:%M", 1772360400),
+        (["1.3.2026 10:20:30.5"], "%d.%m.%Y %H:%M:%S%.f", 1772360430.5),
+        (["03/01/2026 10:20:30", "03/25/2026 10:20:30"], "%m/%d/%Y %H:%M:%S", 1772360430),
+        (["01/03/26", "25/03/26"], "%d/%m/%y", 1772323200),
+    ],
+)
+def test_dates_as_people_write_them(times, written, first):
+    frame = pl.DataFrame({"items": [["a"]] * len(times), "clicked": [1] * len(times), "time": times})
+    log = read([frame], {})
+    assert log.columns.time_format == written
+    assert log.dated
+    assert log.time[0] == first
+    told = read([frame], {}, time_format=written)
+    assert told.time.tolist() == log.time.tolist()
+
+
+def test_how_dates_are_written_can_be_told():
+    frame = pl.DataFrame({"items": [["a"]] * 2, "clicked": [1] * 2, "time": ["03/04/2026 1:20 PM"] * 2})
+    assert read([frame], {}, time_format="%d/%m/%Y %I:%M %p").time[0] == 1775222400
+    with pytest.raises(ValueError, match="--time-format '%Y' is for a column of times, and there is none"):
+        read([frame.drop("time")], {}, time_format="%Y")
+    with pytest.raises(ValueError, match="'03.04.2026 1:20 PM' cannot be read; say how times are written"):
+        read([frame.with_columns(time=pl.lit("03.04.2026 1:20 PM"))], {})

@@ -73,7 +73,9 @@ def test_fields_of_any_length_are_read(log):
     [
         ("log.csv.gz", b"items,clicked\na|b,1\n", "log.csv.gz cannot be unpacked: Not a gzipped file"),
         ("log.csv", "items,clicked\ra|b,1\rb|a,2\r", "log.csv cannot be read as CSV: new-line character"),
-        ("log.csv", "items,\na|b,1\n", "different column names, not 'items,'"),
+        ("log.csv", "items,\na|b,1\n", "different column names, not 'items,': column 2 has no name"),
+        ("log.csv", "items,clicked,items\na,1,b\n", "different column names.*: two are called 'items'"),
+        ("log.json", "[1, 2]", "log.json must be an array of JSON objects"),
         ("log.jsonl", "hello\nworld\n", "no row can be read; row 0: no JSON object.*'hello'"),
         ("log.jsonl", "{}\n{}\n", "holds no rows"),
         ("log.csv", "", "holds no rows"),
@@ -125,3 +127,23 @@ def test_names_of_a_fixed_set_are_text(kind):
     found = read([pl.DataFrame([lists, clicked])], {})
     assert found.items == ["3", "2", "1"]
     assert found.impressions.bits.tolist() == [False, False, True, True, False, False, False]
+
+
+def test_a_file_without_a_header_loses_no_row(log):
+    path = log("log.csv", "a|b,1,2026-03-01\nb|a,2,2026-03-02\n")
+    with pytest.raises(ValueError, match=r"columns found: column_1 \(String, such as 'a\|b'\), column_2"):
+        read([path], {})
+    found = read([path], {"items": "column_1", "clicked": "column_2", "time": "column_3"})
+    assert (found.rows, found.impressions.n, found.items) == (2, 2, ["a", "b"])
+
+
+def test_the_index_that_pandas_writes_is_no_obstacle(log):
+    assert facts(log("log.csv", ",items,clicked\n0,a|b,1\n1,b|a,2\n")) == (2, 0, 2, 2)
+
+
+@pytest.mark.parametrize(
+    "text", ["[" + ROW.strip() + ",\n" + ROW.strip() + "]", '{"rows": [' + ROW.strip() + "," + ROW + "]}", ROW * 2]
+)
+def test_json_that_is_no_lines_is_read_too(log, text):
+    assert facts(log("log.json", text)) == (2, 0, 2, 2)
+    assert facts(log("broken.json", f"[{ROW}, 7, {ROW}]")) == (3, 1, 2, 2)

@@ -159,7 +159,6 @@ def test_any_names_read_back(tmp_path_factory, rows):
 
 BROKEN = {
     "no items": ("", "1"),
-    "an item twice": ("a|a", "1"),
     "an item without a name": ("a||b", "1"),
     "the click is none of the list": ("a|b", "7"),
 }
@@ -249,7 +248,7 @@ def test_lines_that_are_none_are_counted_and_shown(tmp_path):
     ("frame", "told", "words"),
     [
         ({"a": [1], "b": [2]}, {}, r"--items COLUMN.*--clicked COLUMN.*columns found: a \(Int64\), b \(Int64\)"),
-        ({"item": ["x"], "clicked": [1]}, {}, "--impression COLUMN"),
+        ({"item": ["x"], "shown": [1]}, {}, "--clicked COLUMN"),
         ({"items": [["x"]], "clicked": [1]}, {"items": "lists"}, "--items names 'lists', which is no column"),
         ({"items": [3], "clicked": [1]}, {"items": "items"}, "values must be lists, not Int64"),
         ({"items": [["x"]], "clicked": [1]}, {"time": "when"}, "--time names 'when'"),

@@ -26,6 +26,7 @@ def run(
     log: Source | Sequence[Source],
     *,
     first_position: int | None = None,
+    time_format: str | None = None,
     most_broken: float = 0.01,
     on: str = "local",
     progress: Callable[[str, int, int], None] | None = None,
@@ -34,7 +35,8 @@ def run(
     """Audit logs: Parquet, CSV or JSON lines, or polars frames, oldest rows first unless there are times.
 
     `columns`: `items`, `item`, `clicked`, `impression`, `position`, `time`, `client`, `board`, as far as they are not
-    to be guessed. `first_position`: what the top position is called, 0 or 1. `most_broken`: share of rows that may
+    to be guessed. `first_position`: what the top position is called, 0 or 1. `time_format`: how dates are
+    written, as `strptime` has it, where that is not plain. `most_broken`: share of rows that may
     be unusable. `on`: where boards are audited, "local" or "ray". `progress(step, done, of)` is called now and then;
     `of` is 0 while it is not known.
     """
@@ -48,6 +50,7 @@ def run(
         logs,
         columns,
         first_position=first_position,
+        time_format=time_format,
         most_broken=most_broken,
         progress=lambda rows: say("reading", rows, 0),
     )

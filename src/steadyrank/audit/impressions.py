@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ..arrays import Bools, Ints
+from ..arrays import Bools, Ints, Small
 
 Slots = npt.NDArray[np.int32]
 
@@ -17,6 +17,8 @@ class Impressions(NamedTuple):
     bits: Bools  # [look] whether it was clicked
     first: Ints  # [impression + 1]
     n_items: int
+    shown: Small | None = None  # [impression] places of its list; None where no more is known than was looked at
+    top: Small | None = None  # [impression] place of its first look, 0 the top of the page; None for all 0
 
     @property
     def n(self) -> int:
@@ -29,4 +31,15 @@ class Impressions(NamedTuple):
         first = np.zeros(chosen.size + 1, np.int64)
         np.cumsum(sizes, out=first[1:])
         places = np.repeat(self.first[chosen] - first[:-1], sizes) + np.arange(first[-1])
-        return Impressions(self.item[places], self.bits[places], first, self.n_items)
+        shown, top = (None if of is None else of[chosen] for of in (self.shown, self.top))
+        return Impressions(self.item[places], self.bits[places], first, self.n_items, shown, top)
+
+    def lengths(self) -> Ints:
+        """Places of each list."""
+        return np.diff(self.first) if self.shown is None else self.shown.astype(np.int64)
+
+    def places(self) -> Ints:
+        """The place of each look, 0 the top of the page."""
+        sizes = np.diff(self.first)
+        start = self.first[:-1] if self.top is None else self.first[:-1] - self.top
+        return np.arange(self.item.size) - np.repeat(start, sizes)

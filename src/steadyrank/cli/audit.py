@@ -39,6 +39,9 @@ def add(commands: Any) -> None:
     sub.add_argument(
         "--first-position", type=int, choices=(0, 1), default=None, help="what the top position is called"
     )
+    sub.add_argument(
+        "--time-format", default=None, metavar="FORMAT", help="how dates are written, such as '%%d/%%m/%%Y %%H:%%M'"
+    )
     sub.add_argument("--most-broken", default=None, metavar="SHARE", help="rows that may be unusable (1%%)")
     sub.add_argument("--json", action="store_true", help="print JSON and nothing else")
     sub.add_argument(
@@ -83,6 +86,7 @@ def _run(options: argparse.Namespace) -> int:
     found = audit(
         options.logs,
         first_position=options.first_position,
+        time_format=options.time_format,
         most_broken=broken,
         on=options.on,
         progress=None if options.quiet or options.json else _Said().say,
@@ -178,7 +182,7 @@ def _power(options: argparse.Namespace) -> int:
     seeds = whole("--seeds", 3 if options.seeds is None else options.seeds, 1, 1_000)
     if options.logs:
         raise ValueError(f"--power plants its own logs and draws a page: leave out {options.logs[0]}")
-    for name in ("json", "parquet", "fail_above", "first_position", "most_broken", *_COLUMNS):
+    for name in ("json", "parquet", "fail_above", "first_position", "time_format", "most_broken", *_COLUMNS):
         if (given := getattr(options, name)) is not None and given is not False:
             raise ValueError(f"--power plants its own logs and draws a page: leave out --{name.replace('_', '-')}")
     _check_places(options.page)

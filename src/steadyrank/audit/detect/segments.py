@@ -104,7 +104,7 @@ def intervals(impressions: Impressions, threads: int = 1, pulse: Callable[[], No
         sides = log.between(start - before, start), log.between(end, end + after)
         around = sides[0][0] + sides[1][0], sides[0][1] + sides[1][1]
         evidence = log.weigh(log.between(start, end), around)[0] - math.log(impressions.n / (end - start))
-        edges = [(start, before)] * (start > 0) + [(end, after)] * (end < impressions.n)
+        edges = [(at, room) for at, room in ((start, before), (end, after)) if 0 < at < impressions.n]
         changes = [log.change(at, min(end - start, room)) for at, room in edges]
         near = max((change for change, _ in changes), default=0.0)
         steps = sum(step for _, step in changes)
@@ -162,8 +162,8 @@ def _widened(log: Stretch, suspect: Bools, start: int, end: int) -> tuple[int, i
     A learner that follows an attack soon shows other items: those of its first impressions are not seen later in it.
     """
     others = np.flatnonzero(suspect)
-    low = max([0, *others[others < start][-1:] + 1])
-    high = min([log.n, *others[others >= end][:1]])
+    low = max([0, *(others[others < start][-1:] + 1).tolist()])
+    high = min([log.n, *others[others >= end][:1].tolist()])
     for _ in range(3):
         half = (end - start) // 2
         left, right = max(low, start - half), min(high, end + half)

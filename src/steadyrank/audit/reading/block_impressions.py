@@ -10,6 +10,7 @@ import polars as pl
 from ...arrays import Bools, Floats, Ints
 from .blocks import EXAMPLES, ROW, Broken
 from .columns import Columns
+from .times import seconds
 
 
 @dataclass
@@ -43,6 +44,7 @@ class BlockImpressions:
     item: pl.Series  # [look]
     bits: Bools  # [look] whether it was clicked
     size: Ints  # [impression] looks
+    shown: Ints  # [impression] places of its list
     row: Ints  # [impression] first row in the file
     last_row: Ints
     time: Floats | None
@@ -52,25 +54,14 @@ class BlockImpressions:
     n_broken: int = 0
     broken: list[Broken] = field(default_factory=list)
     rest: pl.DataFrame | None = None  # rows of an impression that may go on in the next block
+    top: Ints | None = None  # [impression] place of its first look, in rows of shown items with a position
+    repeats: int = 0  # impressions that show an item twice
     key: npt.NDArray[np.uint64] | None = None  # [impression] a hash of its name, in rows of shown items
-
-
-def seconds(values: pl.Series) -> tuple[Floats, bool]:
-    """Times as numbers, NaN where there is none, and whether they are dates."""
-    if values.dtype == pl.String:
-        numbers = values.cast(pl.Float64, strict=False)
-        if numbers.null_count() == values.null_count():
-            return numbers.to_numpy(), False
-        values = values.str.replace(" ", "T").str.to_datetime(time_unit="us", strict=False, time_zone="UTC")
-    if values.dtype == pl.Date or isinstance(values.dtype, pl.Datetime):
-        micro = values.cast(pl.Datetime("us")).cast(pl.Int64)
-        return (micro.cast(pl.Float64) / 1e6).to_numpy(), True
-    return values.cast(pl.Float64, strict=False).to_numpy(), False
 
 
 def extras(frame: pl.DataFrame, columns: Columns) -> dict[str, Any]:
     """When, who and where: fields of `BlockImpressions` from the first rows of impressions."""
-    time, dated = (None, False) if columns.time is None else seconds(frame[columns.time])
+    time, dated = (None, False) if columns.time is None else seconds(frame[columns.time], columns.time_format)
     client = None if columns.client is None else frame[columns.client]
     board = None if columns.board is None else frame[columns.board]
     return {"time": time, "dated": dated, "client": client, "board": board}

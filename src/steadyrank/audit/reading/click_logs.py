@@ -21,6 +21,9 @@ from .log_files import kind_of, peek, read_blocks
 from .numbering import Names
 
 
+LONGEST = 32_000  # places of a list that are told apart
+
+
 @dataclass
 class ClickLog:
     """A click log: impressions in the order of their rows, of one board or of many."""
@@ -40,6 +43,7 @@ class ClickLog:
     rows: int
     broken: int
     examples: list[Broken]
+    repeats: int = 0  # impressions that show an item twice
 
 
 class _Parts:
@@ -62,6 +66,7 @@ def read(
     told: dict[str, str | None],
     *,
     first_position: int | None = None,
+    time_format: str | None = None,
     most_broken: float = 0.01,
     progress: Callable[[int], None] | None = None,
 ) -> ClickLog:
@@ -78,12 +83,12 @@ def read(
         kind_of(path)
         if path.resolve() in (other.resolve() for other in paths[:i]):
             raise ValueError(f"{path} is named twice; its impressions would count twice")
-    columns = understand(peek(logs), told, first_position)
+    columns = understand(peek(logs), told, first_position, time_format)
     reader = _Reader(columns)
     for block in _numbered(logs, columns, progress):
         reader.take(block)
     reader.finish()
-    if columns.items is None and reader.scattered():
+    if columns.items is None and columns.impression is not None and reader.scattered():
         reader = _Reader(columns)
         reader.take_together(list(_numbered(logs, columns, None)))
     _refuse_broken(reader.n_broken, reader.n_rows, most_broken, reader.broken)
@@ -121,7 +126,7 @@ class _Reader:
         self.columns = columns
         self.items, self.boards, self.clients, self.parts = Names(), Names(), Names(), _Parts()
         self.broken: list[Broken] = []
-        self.n_broken = self.n_rows = 0
+        self.n_broken = self.n_rows = self.repeats = 0
         self.dated: bool | None = None
         self.rest: pl.DataFrame | None = None
 
@@ -173,11 +178,15 @@ class _Reader:
             item=self.items.numbers(rows.item),
             bits=rows.bits,
             size=rows.size,
+            shown=np.minimum(rows.shown, LONGEST).astype(np.int16),
             row=rows.row,
             last_row=rows.last_row,
         )
+        self.repeats += rows.repeats
         if rows.key is not None:
             self.parts.add(key=rows.key)
+        if rows.top is not None:
+            self.parts.add(top=np.clip(rows.top - self.columns.first_position, 0, LONGEST).astype(np.int16))
         if rows.time is not None:
             self.parts.add(time=rows.time)
         if rows.client is not None:
@@ -192,7 +201,12 @@ class _Reader:
         first: Ints = np.zeros(size.size + 1, np.int64)
         np.cumsum(size, out=first[1:])
         impressions = Impressions(
-            parts.take("item", np.int32), parts.take("bits", np.bool_), first, len(self.items.values)
+            parts.take("item", np.int32),
+            parts.take("bits", np.bool_),
+            first,
+            len(self.items.values),
+            parts.take("shown", np.int16),
+            parts.take("top", np.int16) if columns.items is None and columns.position else None,
         )
         row, last_row = parts.take("row", np.int64), parts.take("last_row", np.int64)
         time = parts.take("time", np.float64) if columns.time else None
@@ -218,6 +232,7 @@ class _Reader:
             rows=self.n_rows,
             broken=self.n_broken,
             examples=self.broken,
+            repeats=self.repeats,
         )
 
 

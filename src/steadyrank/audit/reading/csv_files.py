@@ -11,6 +11,10 @@ import polars as pl
 
 from .blocks import LONGEST, Block, Broken, pieces
 
+UNNAMED = "column_1"  # what a column without a name is called, as the first of a file without a header
+_VALUE = re.compile(  # what stands in rows and in no header: a number, a date, a list
+    r"[-+]?\d*\.?\d+([eE][-+]?\d+)?$|\d{4}-\d\d?-\d\d?|\d\d?[./]\d\d?[./]\d{2,4}|\[.*\]$|[^|]+\|[^|]"
+)
 _FOREIGN = re.compile("[\udc80-\udcff]")  # what stands for bytes that are no UTF-8
 
 
@@ -23,6 +27,9 @@ def csv_blocks(path: pathlib.Path, columns: list[str] | None) -> Iterator[Block]
     line = header.decode("utf-8-sig", "replace").rstrip("\r")
     separator = _separator(path, line)
     names = _names(path, line, separator)
+    if names and _are_values(names):
+        first = header.removeprefix(b"\xef\xbb\xbf") + b"\n" + first
+        names = [f"column_{i}" for i in range(1, len(names) + 1)]
     if lacking := [name for name in columns or [] if names and name not in names]:
         raise ValueError(f"{path} lacks the columns {', '.join(lacking)}; it has {', '.join(names)}")
     if first.strip():
@@ -43,9 +50,21 @@ def _names(path: pathlib.Path, header: str, separator: str) -> list[str]:
         names = [name.strip() for name in next(csv.reader([header], delimiter=separator), [])]
     except csv.Error as error:
         raise ValueError(f"{path} cannot be read as CSV: {error}; it begins with {header[:LONGEST]!r}") from None
-    if len(set(names)) < len(names) or (header and not all(names)):
-        raise ValueError(f"{path} must begin with a line of different column names, not {header[:LONGEST]!r}")
+    if _are_values(names):
+        return names
+    if len(names) > 1 and not names[0]:
+        names[0] = UNNAMED  # the index that pandas writes unless told not to
+    nameless = [i for i, name in enumerate(names, 1) if header and not name]
+    again = [name for i, name in enumerate(names) if name and name in names[:i]]
+    if nameless or again:
+        why = f"column {nameless[0]} has no name" if nameless else f"two are called {again[0]!r}"
+        raise ValueError(f"{path} must begin with a line of different column names, not {header[:LONGEST]!r}: {why}")
     return names
+
+
+def _are_values(names: list[str]) -> bool:
+    """Whether what should be a header is a row: a number, a date or a list is the name of no column."""
+    return any(map(_VALUE.match, names))
 
 
 def _block(text: bytes, names: list[str], separator: str, columns: list[str]) -> Block:

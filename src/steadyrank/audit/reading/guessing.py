@@ -1,24 +1,31 @@
 """What the columns of a click log mean: as told, else guessed from their names and first values."""
 
 import re
-from dataclasses import fields
+from dataclasses import fields, replace
 
 import polars as pl
 
 from ...settings import closest
 from .columns import ROLES, Columns
 from .list_cells import as_text, split_lists
+from .times import written_as
 
 _NAMES = {
-    "items": "items|ranking|list|shown|results|documents|docs|slate|products|item_ids|shown_items",
-    "item": "item|item_id|itemid|doc|doc_id|document|product|product_id|article|article_id|url",
-    "clicked": "clicked|click|clicks|is_click|is_clicked|clicked_position|click_position|click_pos|clicked_pos|"
-    "position_clicked|clicked_item|clicked_item_id",
-    "impression": "impression|impression_id|request|request_id|query_id|search_id|list_id|page_view|pageview_id",
-    "position": "position|pos|rank|slot|place|item_position",
-    "time": "time|timestamp|ts|datetime|date|created_at|event_time",
-    "client": "client|client_id|user|user_id|visitor|visitor_id|ip|cookie|device|device_id|session|session_id",
-    "board": "board|board_id|page|page_id|surface|widget|placement|query",
+    "items": "items|ranking|list|shown|results|documents|docs|slate|products|item_ids|shown_items|item_list",
+    "item": "item|item_id|itemid|doc|doc_id|document|document_id|product|product_id|article|article_id|news_id|movie_id|"
+    "video_id|listing_id|content_id|object_id|ad_id|sku|asin|url",
+    "clicked": "clicked|click|clicks|is_click|is_clicked|was_clicked|has_click|click_flag|clicked_position|"
+    "click_position|click_pos|clicked_pos|position_clicked|clicked_item|clicked_item_id",
+    "impression": "impression|impression_id|request|request_id|query_id|search_id|list_id|page_view|pageview_id|"
+    "recommendation_id|slate_id",
+    "position": "position|pos|rank|slot|place|item_position|item_list_index|list_index|item_index|item_rank|"
+    "result_position|ordinal|index",
+    "time": "time|timestamp|ts|datetime|date|created_at|event_time|event_timestamp|occurred_at|logged_at|server_time|"
+    "request_time|unix_time|unixtime|event_date|day",
+    "client": "client|client_id|user|user_id|userid|uid|customer|customer_id|user_pseudo_id|account|account_id|member_id|"
+    "visitor|visitor_id|anonymous_id|ip|ip_address|client_ip|cookie|cookie_id|fingerprint|device|device_id|session|"
+    "session_id",
+    "board": "board|board_id|page|page_id|surface|widget|placement|item_list_id|item_list_name|query",
 }
 _IN_LISTS = (  # in rows of impressions, where `clicked` beside one of them is a flag
     "clicked_position|click_position|click_pos|clicked_pos|position_clicked|clicked_item|clicked_item_id|clicked_items"
@@ -32,13 +39,17 @@ def check_roles(told: dict[str, str | None]) -> None:
     """Refuse roles that no column can have."""
     for role in told:
         if role not in ROLES:
-            raise ValueError(closest("option", role, [*ROLES, "first_position", "most_broken", "on", "progress"]))
+            raise ValueError(
+                closest("option", role, [*ROLES, "first_position", "time_format", "most_broken", "on", "progress"])
+            )
 
 
-def understand(sample: pl.DataFrame, told: dict[str, str | None], first: int | None) -> Columns:
+def understand(
+    sample: pl.DataFrame, told: dict[str, str | None], first: int | None, written: str | None = None
+) -> Columns:
     """What the columns mean; refused with the columns found and the flags to use where that cannot be told.
 
-    A role told to be "" has no column, whatever their names.
+    A role told to be "" has no column, whatever their names. `written`: how dates are, for `strptime`.
     """
     chosen = {role: told.get(role) or None for role in ROLES}
     for role, name in chosen.items():
@@ -58,11 +69,19 @@ def understand(sample: pl.DataFrame, told: dict[str, str | None], first: int | N
     if told.get("board") is None and chosen["board"] is not None and not _boards(sample, chosen["board"]):
         chosen["board"] = None
     _need(sample, chosen)
-    return _detail(sample, Columns(**chosen), first)  # type: ignore[arg-type]
+    columns = Columns(**chosen)  # type: ignore[arg-type]
+    columns = replace(columns, unused=tuple(name for name in sample.columns if name not in columns.used()))
+    if written is not None and columns.time is None:
+        raise ValueError(f"--time-format {written!r} is for a column of times, and there is none; {_found(sample)}")
+    return _detail(sample, replace(columns, time_format=written), first)
 
 
 def _found(sample: pl.DataFrame) -> str:
-    return "columns found: " + ", ".join(f"{name} ({kind})" for name, kind in sample.schema.items())
+    def shown(name: str, kind: pl.DataType) -> str:
+        nameless = re.fullmatch(r"column_\d+", name) and sample.height
+        return f"{name} ({kind}{f', such as {sample[name][0]!r}' if nameless else ''})"
+
+    return "columns found: " + ", ".join(shown(name, kind) for name, kind in sample.schema.items())
 
 
 def _named(sample: pl.DataFrame, names: str, taken: set[str | None]) -> str | None:
@@ -94,8 +113,6 @@ def _need(sample: pl.DataFrame, chosen: dict[str, str | None]) -> None:
     lacking = []
     if chosen["items"] is None and chosen["item"] is None:
         lacking.append("--items COLUMN (one row an impression) or --item COLUMN (one row a shown item)")
-    if chosen["items"] is None and chosen["item"] is not None and chosen["impression"] is None:
-        lacking.append("--impression COLUMN (which rows were shown together)")
     if chosen["clicked"] is None:
         lacking.append("--clicked COLUMN (the position or item clicked, or a flag a shown item)")
     if lacking:
@@ -105,11 +122,12 @@ def _need(sample: pl.DataFrame, chosen: dict[str, str | None]) -> None:
 def _detail(sample: pl.DataFrame, columns: Columns, told: int | None) -> Columns:
     """How lists and clicks are written."""
     _refuse_nested(sample, columns)
-    if columns.time is not None:
-        _refuse_two_ways(sample, columns.time)
+    if columns.time is not None and columns.time_format is None:
+        columns = replace(columns, time_format=written_as(columns.time, sample[columns.time]))
     known = {field.name: getattr(columns, field.name) for field in fields(columns)}
     if columns.items is None:
-        return Columns(**{**known, "clicked_is": "flag"})
+        top = 1 if columns.position is None else _top(sample[columns.position])
+        return replace(columns, clicked_is="flag", first_position=top if told is None else told)
     written, clicked = sample[columns.items], sample[columns.clicked or ""]
     if written.dtype == pl.String:
         known["separator"] = _separator_of(written) or ","
@@ -127,19 +145,6 @@ def _detail(sample: pl.DataFrame, columns: Columns, told: int | None) -> Columns
     if known["clicked_is"] == "position":
         known["first_position"] = _first_position(clicked, lists) if told is None else told
     return Columns(**known)
-
-
-def _refuse_two_ways(sample: pl.DataFrame, name: str) -> None:
-    """Refuse dates such as 03/04/2026: who wrote them knows whether that is in March or in April."""
-    values = sample[name]
-    if values.dtype != pl.String:
-        return
-    odd = values.filter(values.str.contains(r"^\s*\d{1,2}[./-]\d{1,2}[./-]\d{2,4}").fill_null(False))
-    if odd.len():
-        raise ValueError(
-            f"--time {name}: {odd[0]!r} can be read in two ways; write times as 2026-03-04 10:20:30, or leave them "
-            "out with --time '' if the oldest rows come first"
-        )
 
 
 def _refuse_nested(sample: pl.DataFrame, columns: Columns) -> None:
@@ -189,6 +194,11 @@ def _listed_as(clicked: pl.Series, lists: pl.Series) -> str:
     alike = pl.col("clicked").list.len() == pl.col("list").list.len()
     bits = both.select((bit & alike).fill_null(False)).to_series().sum()
     return "bits" if bits >= 0.5 * both.height else "items"
+
+
+def _top(places: pl.Series) -> int:
+    """What the top position is called in rows of shown items: 0 where that is said, else 1."""
+    return 0 if bool((places.cast(pl.Float64, strict=False) == 0).any()) else 1
 
 
 def _first_position(clicked: pl.Series, lists: pl.Series) -> int:

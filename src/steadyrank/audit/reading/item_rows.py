@@ -3,9 +3,10 @@
 import numpy as np
 import polars as pl
 
-from .block_impressions import BlockImpressions, FlatLists, examples, extras, seconds
+from .block_impressions import BlockImpressions, FlatLists, examples, extras
 from .blocks import ROW
 from .columns import Columns
+from .times import seconds
 
 _YES = ("1", "1.0", "true", "yes", "t", "y")
 _NO = ("0", "0.0", "false", "no", "f", "n", "")
@@ -27,7 +28,8 @@ def of_items(
         going = facts["__turn__"] == facts["__turn__"][-1]
         rest = frame.filter(going)
         frame, facts = frame.filter(~going), facts.filter(~going)
-    good = facts.filter(pl.col("__why__").is_null())
+    n_broken = int(facts["__why__"].is_not_null().sum())
+    good = facts.filter(pl.col("__why__").is_null() & ~pl.col("__again__"))
     if columns.position is not None:
         good = good.sort("__turn__", "__place__", maintain_order=True)
     group = good["__turn__"].to_numpy().astype(np.int64)
@@ -38,11 +40,13 @@ def of_items(
     looked_at = shown.place < examined[shown.row]
     rows = good[ROW].to_numpy().astype(np.int64)
     heads = good[start.astype(np.int64)]
-    n_broken = facts.height - good.height
     return BlockImpressions(
         item=shown.item.filter(pl.Series(looked_at)),
         bits=bits[looked_at],
         size=examined,
+        shown=shown.size,
+        top=None if columns.position is None else heads["__place__"].to_numpy().astype(np.int64),
+        repeats=_repeats(facts, columns),
         row=np.minimum.reduceat(rows, start) if rows.size else rows,
         last_row=np.maximum.reduceat(rows, start) if rows.size else rows,
         n_broken=n_broken,
@@ -54,11 +58,27 @@ def of_items(
 
 
 def _with_turns(facts: pl.DataFrame, columns: Columns) -> pl.DataFrame:
-    """The rows with the number of their impression in turn; all rows of one that shows an item twice are wrong."""
+    """The rows with the number of their impression in turn, and whether each tells of a look told of before.
+
+    Rows of an impression with the same item at the same place (or without places) are one look, clicked if any is.
+    """
     facts = facts.with_columns(pl.struct(columns.key()).rle_id().alias("__turn__"))
-    again = ~pl.struct("__turn__", columns.item or "").is_first_distinct() & pl.col("__why__").is_null()
-    twice = pl.when(again.any().over("__turn__")).then(pl.lit("an item twice"))
-    return facts.with_columns(pl.coalesce("__why__", twice).alias("__why__"))
+    if columns.impression is None:
+        return facts.with_columns(pl.lit(False).alias("__again__"))
+    good = pl.col("__why__").is_null()
+    look = ["__turn__", columns.item or "", "__place__"]
+    click = (pl.col("__click__") & good).any().over(look) | pl.col("__click__")
+    again = good & pl.struct(*look, "__why__").is_duplicated() & ~pl.struct(*look, "__why__").is_first_distinct()
+    facts = facts.with_columns(again.alias("__again__"))
+    return facts.with_columns(click.alias("__click__")) if facts["__again__"].any() else facts
+
+
+def _repeats(facts: pl.DataFrame, columns: Columns) -> int:
+    """How many impressions show an item twice."""
+    if columns.impression is None:
+        return 0
+    looks = facts.filter(pl.col("__why__").is_null()).select("__turn__", columns.item or "")
+    return int(looks.filter(looks.is_duplicated())["__turn__"].n_unique())
 
 
 def _item_facts(frame: pl.DataFrame, columns: Columns) -> pl.DataFrame:
@@ -67,13 +87,13 @@ def _item_facts(frame: pl.DataFrame, columns: Columns) -> pl.DataFrame:
     place = pl.lit(0.0) if columns.position is None else pl.col(columns.position).cast(pl.Float64, strict=False)
     undated = pl.lit(False)
     if columns.time is not None and frame.height:
-        undated = pl.lit(pl.Series(~np.isfinite(seconds(frame[columns.time])[0])))
+        undated = pl.lit(pl.Series(~np.isfinite(seconds(frame[columns.time], columns.time_format)[0])))
     boardless = pl.lit(False) if columns.board is None else pl.col(columns.board).is_null()
     name = pl.col(columns.item or "")
     why = (
         pl.when(name.is_null() | (name.cast(pl.String) == ""))
         .then(pl.lit("no item"))
-        .when(pl.col(columns.impression or "").is_null())
+        .when(pl.col(columns.key()[0]).is_null())
         .then(pl.lit("no impression"))
         .when(~word.is_in([*_YES, *_NO]))
         .then(pl.lit("clicked is neither 0 nor 1"))

@@ -4,10 +4,11 @@ import numpy as np
 import polars as pl
 
 from ...arrays import Bools
-from .block_impressions import BlockImpressions, FlatLists, examples, extras, seconds
+from .block_impressions import BlockImpressions, FlatLists, examples, extras
 from .blocks import ROW
 from .columns import Columns
 from .list_cells import as_text, split_lists
+from .times import seconds
 
 
 def of_impressions(frame: pl.DataFrame, columns: Columns) -> BlockImpressions:
@@ -24,7 +25,9 @@ def of_impressions(frame: pl.DataFrame, columns: Columns) -> BlockImpressions:
     bits, wrong = _CLICKS[columns.clicked_is](clicked, shown, columns)
     why = _else(why, wrong, "the click is none of the list")
     if columns.time is not None:
-        why = _else(why, ~np.isfinite(seconds(frame[columns.time])[0]), "a time that cannot be read")
+        why = _else(
+            why, ~np.isfinite(seconds(frame[columns.time], columns.time_format)[0]), "a time that cannot be read"
+        )
     if columns.board is not None:
         why = _else(why, frame[columns.board].is_null().to_numpy(), "no board")
     good = why.is_null().to_numpy()
@@ -36,8 +39,10 @@ def of_impressions(frame: pl.DataFrame, columns: Columns) -> BlockImpressions:
         item=shown.item.filter(pl.Series(looked_at)),
         bits=bits[looked_at],
         size=examined[good],
+        shown=shown.size[good],
         row=row,
         last_row=row,
+        repeats=_repeats(lists, good),
         n_broken=n_broken,
         broken=examples(frame, why) if n_broken else [],
         **extras(frame.filter(pl.Series(good)), columns),
@@ -58,9 +63,13 @@ def _wrong_list(lists: pl.Series) -> pl.Series:
         .then(pl.lit("no items"))
         .when(holes)
         .then(pl.lit("an item without a name"))
-        .when(pl.col("list").list.n_unique() < size)
-        .then(pl.lit("an item twice"))
     ).to_series()
+
+
+def _repeats(lists: pl.Series, good: Bools) -> int:
+    """How many lists show an item twice: each place of it is a look of its own."""
+    frame = lists.filter(pl.Series(good)).alias("list").to_frame()
+    return int(frame.select((pl.col("list").list.n_unique() < pl.col("list").list.len()).sum()).item())
 
 
 def _by_position(clicked: pl.Series, shown: FlatLists, columns: Columns) -> tuple[Bools, Bools]:
@@ -80,10 +89,20 @@ def _by_position(clicked: pl.Series, shown: FlatLists, columns: Columns) -> tupl
 def _by_item(clicked: pl.Series, shown: FlatLists, columns: Columns) -> tuple[Bools, Bools]:
     given = as_text(clicked).fill_null("")
     given = given if columns.separator is None else given.str.strip_chars()
-    bits = (given.gather(shown.row) == as_text(shown.item)).fill_null(False).to_numpy()
+    named = (given.gather(shown.row) == as_text(shown.item)).fill_null(False).to_numpy()
+    bits = _first_of_each(named, shown)
     found: Bools = np.zeros(shown.size.size, np.bool_)
     found[shown.row[bits]] = True
     return bits, ~given.is_in(["", "-1"]).to_numpy() & ~found
+
+
+def _first_of_each(named: Bools, shown: FlatLists) -> Bools:
+    """Of the places of each list that hold what was clicked, the first: an item shown twice was clicked once."""
+    at = np.flatnonzero(named)
+    row = shown.row[at]
+    bits: Bools = np.zeros(named.size, np.bool_)
+    bits[at[np.concatenate([[True], row[1:] != row[:-1]])[: at.size]]] = True
+    return bits
 
 
 def _by_bits(clicked: pl.Series, shown: FlatLists, columns: Columns) -> tuple[Bools, Bools]:
@@ -108,7 +127,9 @@ def _by_items(clicked: pl.Series, shown: FlatLists, columns: Columns) -> tuple[B
     asked = pl.DataFrame({"row": given.row, "item": as_text(given.item)}).unique()
     there = pl.DataFrame({"row": shown.row, "item": as_text(shown.item)})
     found = there.join(asked.with_columns(hit=True), on=["row", "item"], how="left", maintain_order="left")
-    bits = found["hit"].fill_null(False).to_numpy()
+    bits = (
+        found["hit"].fill_null(False) & there.select(pl.struct("row", "item").is_first_distinct())["row"]
+    ).to_numpy()
     lost = asked.join(there, on=["row", "item"], how="anti")["row"].to_numpy()
     wrong: Bools = np.zeros(shown.size.size, np.bool_)
     wrong[lost] = True

@@ -19,6 +19,7 @@ _KINDS = {
     ".tsv": "csv",
     ".jsonl": "jsonl",
     ".ndjson": "jsonl",
+    ".json": "json",
 }
 
 
@@ -39,7 +40,7 @@ def read_blocks(log: pathlib.Path | pl.DataFrame, columns: list[str] | None = No
     if isinstance(log, pl.DataFrame):
         frames: Iterator[Block] = iter([Block(_some(log, columns, "a data frame"), [])])
     else:
-        frames = {"parquet": _parquet, "csv": csv_blocks, "jsonl": _jsonl}[kind_of(log)](log, columns)
+        frames = {"parquet": _parquet, "csv": csv_blocks, "jsonl": _jsonl, "json": _json}[kind_of(log)](log, columns)
     start = 0
     for frame, broken in frames:
         rows = frame.height + len(broken)
@@ -79,6 +80,32 @@ def _jsonl(path: pathlib.Path, columns: list[str] | None) -> Iterator[Block]:
         yield Block(frame, broken)
     if found:
         _some(pl.DataFrame(schema=dict.fromkeys(found, pl.Null)), columns, str(path))
+
+
+def _json(path: pathlib.Path, columns: list[str] | None) -> Iterator[Block]:
+    """A file that is one JSON array of rows, or an object that holds one; else lines of JSON. O(file) memory."""
+    text = b"".join(pieces(path))
+    try:
+        whole = json.loads(text)
+    except (ValueError, RecursionError):
+        yield from _jsonl(path, columns)
+        return
+    rows = whole
+    if isinstance(whole, dict):  # a single row, or what a download wraps around rows
+        inner = [
+            value for value in whole.values() if isinstance(value, list) and value and isinstance(value[0], dict)
+        ]
+        rows = inner[0] if len(inner) == len(whole) == 1 else [whole]
+    rows = rows if isinstance(rows, list) else []
+    good = [row for row in rows if isinstance(row, dict)]
+    if not good:
+        raise ValueError(f"{path} must be an array of JSON objects, or lines of them, one a row")
+    broken = [
+        Broken(i, f"no JSON object but {type(row).__name__}", json.dumps(row)[:LONGEST])
+        for i, row in enumerate(rows)
+        if not isinstance(row, dict)
+    ]
+    yield Block(_some(pl.DataFrame(good, infer_schema_length=None, strict=False), columns, str(path)), broken)
 
 
 def _json_block(text: bytes) -> tuple[pl.DataFrame, list[Broken]]:

@@ -51,7 +51,15 @@ def timed(command: list[str]) -> tuple[float, str]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--impressions", type=int, default=1_000_000)
+    parser.add_argument("--planted", action="store_true", help="what is found of attacks added to logs, instead")
+    parser.add_argument("--seeds", type=int, default=5, help="with --planted: worlds that are tried")
+    parser.add_argument("--first-seed", type=int, default=0, help="with --planted: the first of them")
     options = parser.parse_args()
+    if options.planted:
+        import audit_planted
+
+        audit_planted.run(options.seeds, options.first_seed)
+        return
     with tempfile.TemporaryDirectory() as folder:
         path = pathlib.Path(folder, "log.parquet")
         write(path, options.impressions)

@@ -260,28 +260,36 @@ def test_honest_logs_are_not_blamed():
     assert wrong <= 1
 
 
-def test_clients_that_click_otherwise_or_come_with_the_attack_stand_out():
+def test_clients_that_click_otherwise_or_as_the_attack_does_stand_out():
     rng = np.random.default_rng(3)
-    rates = np.full(5, 0.3)
     n = 4000
     client = rng.integers(0, 40, n).astype(np.int32)
     bits = rng.random(n) < 0.3
     suspect = np.zeros(n, bool)
     suspect[1000:1200] = True
-    names = list(range(43))
+    names = list(range(44))
 
     def named():
-        return stand_out(impressions_of([[(i % 5, b)] for i, b in enumerate(bits)], 5), client, names, rates, suspect)
+        log = impressions_of([[(i % 5, b)] for i, b in enumerate(bits)], 5)
+        return stand_out(log, client, names, None, suspect, [(1000, 1200)])
 
-    assert named() == (0, [])
+    assert named().named.size == 0
     client[::50] = 41  # clicks whatever it sees
     bits[::50] = True
-    client[1000:1100] = 42  # comes with the attack only
-    count, found = named()
-    assert count == 2
-    assert {(one.client, one.why) for one in found} == {(41, "clicks"), (42, "time")}
+    client[7::50] = 43  # never clicks
+    bits[7::50] = False
+    client[1000:1100:2] = 42  # comes with the attack only, and clicks as it does
+    bits[1000:1200] = np.arange(200) % 5 == 0
+    found = named().listed
+    assert {(one.client, one.why) for one in found} == {(41, "clicks"), (42, "time"), (43, "clicks")}
     bot = next(one for one in found if one.client == 41)
     assert bot.clicks == bot.impressions > 2 * bot.expected_clicks
+    assert bot.effect > 2
+    assert bot.reason.startswith("clicks in 78 of 78 lists, where others click in 2")
+    silent = next(one for one in found if one.client == 43)
+    assert silent.reason.startswith("never clicks: none of 80 lists, where others click in 2")
+    assert silent.effect == 0.0
+    assert all(one.score > 5 and one.certainty > 0.95 for one in found)
 
 
 def test_a_finding_says_what_gained_and_what_the_ranking_is_without_it():
@@ -316,5 +324,5 @@ def test_the_share_of_an_honest_log_is_an_interval_too():
     impressions = simulated_log(profile("movielens", "moderate").attraction[:40], 4_000, 5, seed=9)
     finding = analyse(BoardTask(0, impressions, None, []), lambda: None)
     assert finding.intervals == []
-    assert finding.suspect[0] == 0 < finding.suspect[1] == finding.unseen < 200
+    assert finding.suspect[0] == 0 < finding.suspect[1] == finding.unseen < 800
     assert finding.ranking.tolist() == finding.clean_ranking.tolist()

@@ -233,5 +233,5 @@ def test_how_dates_are_written_can_be_told():
     assert read([frame], {}, time_format="%d/%m/%Y %I:%M %p").time[0] == 1775222400
     with pytest.raises(ValueError, match="--time-format '%Y' is for a column of times, and there is none"):
         read([frame.drop("time")], {}, time_format="%Y")
-    with pytest.raises(ValueError, match="'03.04.2026 1:20 PM' cannot be read; say how times are written"):
+    with pytest.raises(ValueError, match=r"'03.04.2026 1:20 PM' cannot be read; say how times are written"):
         read([frame.with_columns(time=pl.lit("03.04.2026 1:20 PM"))], {})

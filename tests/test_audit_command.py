@@ -109,7 +109,7 @@ def test_names_do_not_command_the_terminal(tmp_path, capsys, monkeypatch):
     code, out, _ = audit(capsys, "log.parquet")
     assert code == 0
     assert "\x1b" not in out
-    assert "\\x1b[2J\\n\\u2028 +" in out
+    assert "\\x1b[2J\\n\\u2028 (" in out
     assert "over 99.9 % sure" in out  # never a round 100
 
 
@@ -182,9 +182,6 @@ def test_a_page_of_many_boards_says_what_it_leaves_out(monkeypatch):
     found = sr.audit(boards_of(3))
     assert "The 2 most suspect of 3 boards." in audit_page.page(found)
     assert "most suspect of" not in audit_page.page(sr.audit(boards_of(1)))
-    boards = [dataclasses.replace(board, unseen=n) for board, n in zip(found.boards, (70, 20, 50), strict=True)]
-    text = audit_page.page(dataclasses.replace(found, boards=boards))
-    assert "in fewer than 20 to 70 impressions, depending on the board, would not have been noticed" in text
 
 
 def test_tables_of_boards_can_be_joined(tmp_path):

@@ -2,18 +2,19 @@
 
 import json
 import pathlib
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import polars as pl
 
 from ..files import replacing
 from .detect.clients import SuspectClient
+from .detect.detectable import Detectable
 
 LIMITS = (
-    "An attack spread thinly over the whole log, or one that began before it and never stops, looks like taste.",
-    "Fake users who click as true ones do, or always alike from first to last, cannot be told from true ones.",
-    "A sudden honest change, such as a new layout, looks like an attack; a slow attack looks like honest drift.",
+    "Fake users who click as true ones do, each of them rarely, cannot be told from true ones.",
+    "False clicks that only double what an item gets, or fewer, look like a promotion of it.",
+    "A sudden change of single items, such as half a price, may look like an attack; a slow attack like drift.",
     "The longest behaviour is taken for the true one: if most of the log is false, the rest is called suspect.",
     "Lists are read as a cascade: everything above the last click was looked at, and all of a list without one.",
 )
@@ -35,6 +36,40 @@ class Interval:
     certainty: float  # that clicks behave otherwise in it, from 0 to 1
     inverted: bool  # whether they look like the usual ones inverted: on what is rarely clicked, not on what is
     items: list[dict[str, Any]]  # that gained or lost by it, the most first
+    clicks: int = 0
+    expected_clicks: float = 0.0  # of users with the usual taste, of the same lists
+
+
+@dataclass(frozen=True)
+class Change:
+    """Rows in which clicks changed in a way that needs no false ones: not suspect, and told all the same."""
+
+    board: Any
+    start_row: int
+    end_row: int
+    start_time: Any
+    end_time: Any
+    impressions: int
+    kind: (
+        str  # level: all items alike; places: places or lengths of lists; items: as promotions do; chance: too little
+    )
+    level: float  # factor of the odds of all items together
+    length: float  # mean length of lists in it
+    usual_length: float
+    items: list[dict[str, Any]]
+
+
+@dataclass(frozen=True)
+class Attack:
+    """Suspect intervals of one or more boards at the same time."""
+
+    boards: list[Any]
+    start_time: Any
+    end_time: Any
+    start_row: int
+    end_row: int
+    impressions: int
+    intervals: list[int]  # places in `Audit.intervals`
 
 
 @dataclass(frozen=True)
@@ -45,15 +80,19 @@ class BoardAudit:
     impressions: int
     clicks: int
     suspect_share: tuple[float, float]
-    unseen: int  # an inversion of all clicks of fewer impressions than this would not have been noticed
+    unseen: int  # impressions of the largest attack, of those in could_have_shown, that could hide here
+    could_have_shown: Detectable
     intervals: list[Interval]
+    changes: list[Change]
     items: list[dict[str, Any]]  # rate and rank with everything and without the suspect part
     ranking: list[Any]
     clean_ranking: list[Any]
     n_clients: int
     clients: list[SuspectClient]
+    client_items: list[dict[str, Any]]  # that those clients click more or less than others do, the most first
     points: list[list[float]]  # along the log: impressions, clicks, clicks expected
     places: list[tuple[int, int]]  # of intervals: first impression of this board, and the one after the last
+    ticks: list[tuple[float, str]] = field(default_factory=list)  # of the time line: share of its width, and when
 
 
 @dataclass(frozen=True)
@@ -68,31 +107,51 @@ class Audit:
     examples: list[tuple[int, str, str]]  # broken rows: number, reason, beginning
     suspect_share: tuple[float, float]  # of impressions, at least and at most
     boards: list[BoardAudit]
-    flagged: pl.DataFrame  # impressions in suspect intervals
+    flagged: pl.DataFrame  # impressions in suspect intervals, or of clients that stand out
+    attacks: list[Attack] = field(default_factory=list)
+    clients: list[SuspectClient] = field(default_factory=list)  # of all boards, each once, the clearest first
+    n_clients: int = 0
+    notes: list[str] = field(default_factory=list)  # what the reader should know of how the log was read
+    summary: str = ""  # in a sentence or two
 
     @property
     def intervals(self) -> list[Interval]:
         """Those of all boards, by their first row."""
         return sorted((part for board in self.boards for part in board.intervals), key=lambda part: part.start_row)
 
+    @property
+    def changes(self) -> list[Change]:
+        """Changes that need no false clicks, of all boards, by their first row."""
+        return sorted((part for board in self.boards for part in board.changes), key=lambda part: part.start_row)
+
     def as_dict(self) -> dict[str, Any]:
         """For machines. With one board its items and rankings stand at the top, too."""
         boards = [
-            {**vars(b), "intervals": list(map(vars, b.intervals)), "clients": list(map(vars, b.clients))}
+            {
+                **vars(b),
+                "could_have_shown": vars(b.could_have_shown),
+                **{name: list(map(vars, getattr(b, name))) for name in ("intervals", "changes", "clients")},
+            }
             for b in self.boards
         ]
-        shared = ("items", "ranking", "clean_ranking", "clients")
+        shared = ("items", "ranking", "clean_ranking", "could_have_shown")
         top = boards[0] if len(boards) == 1 else dict.fromkeys(shared)
         return {
+            "summary": self.summary,
             "suspect_share": self.suspect_share,
+            "attacks": list(map(vars, self.attacks)),
             "intervals": list(map(vars, self.intervals)),
+            "changes": list(map(vars, self.changes)),
             **{key: top[key] for key in shared},
+            "clients": list(map(vars, self.clients)),
+            "n_clients": self.n_clients,
             "files": self.files,
             "columns": self.columns,
             "rows": self.rows,
             "impressions": self.impressions,
             "broken_rows": self.broken,
             "broken_examples": self.examples,
+            "notes": self.notes,
             "cannot_tell": LIMITS,
             "boards": boards,
         }

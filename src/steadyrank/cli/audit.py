@@ -9,6 +9,7 @@ from typing import Any
 from ..files import replacing, writable_through
 from .choices import need_report
 
+CLIENTS = 5  # that are listed on the terminal
 EXCEEDED = 3  # exit code: more is suspect than --fail-above allows
 _COLUMNS = {
     "items": "the list shown (one row an impression)",
@@ -26,9 +27,11 @@ def add(commands: Any) -> None:
     """Add the command."""
     sub = commands.add_parser(
         "audit",
-        help="find false clicks in existing logs",
-        description="Say when clicks in a log were manipulated, on which items, how surely, and what the ranking is "
-        "without them. Columns are guessed from their names, and told in the output.",
+        help="find sudden or odd clicks in existing logs",
+        description="Say when clicks in a log suddenly behaved otherwise, on which items, which clients click unlike "
+        "others, how surely, and what the ranking is without them; changes that all items share, or that lists and "
+        "places explain, are told apart. Who is to blame is for you to find out. Columns are guessed from their "
+        "names and first values, and told in the output.",
         epilog="exit codes: 0, 2 for bad input, 3 when more is suspect than --fail-above allows. "
         "example: steadyrank audit clicks.parquet --page audit.html",
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,
@@ -43,6 +46,10 @@ def add(commands: Any) -> None:
         "--time-format", default=None, metavar="FORMAT", help="how dates are written, such as '%%d/%%m/%%Y %%H:%%M'"
     )
     sub.add_argument("--most-broken", default=None, metavar="SHARE", help="rows that may be unusable (1%%)")
+    sub.add_argument(
+        "--event", nargs=2, action="append", default=None, metavar=("DATE", "NAME"), dest="events",
+        help="a day known to differ, such as 2026-11-27 sale, or days 2026-11-27..2026-11-30: left out",
+    )  # fmt: skip
     sub.add_argument("--json", action="store_true", help="print JSON and nothing else")
     sub.add_argument(
         "--page", type=pathlib.Path, default=None, help="the report, one HTML page; audit.html without --json"
@@ -88,6 +95,7 @@ def _run(options: argparse.Namespace) -> int:
         first_position=options.first_position,
         time_format=options.time_format,
         most_broken=broken,
+        events=options.events or (),
         on=options.on,
         progress=None if options.quiet or options.json else _Said().say,
         **columns,
@@ -142,28 +150,23 @@ class _Said:
 
 def _told(found: Any) -> list[str]:
     """What was found, in lines for people."""
-    from ..audit.show.audit_page import nothing_found, place, surety
+    from ..audit.sentences import change_seen, interval_seen, place, surety
 
     told = ["read as: " + ", ".join(f"{what}: {name}" for what, name in found.columns.items())]
     if found.broken:
         row, why, text = found.examples[0]
         told.append(f"{found.broken:,} of {found.rows:,} rows could not be used; row {row}: {why}: {text}")
-    low, high = found.suspect_share
-    if found.intervals:
-        told.append(f"{found.impressions:,} impressions, {100 * low:.2f} % to {100 * high:.2f} % of them suspect")
-    else:
-        told.append("".join(nothing_found(found)))
+    told += [*found.notes, found.summary]
     for part in found.intervals:
         where = "" if part.board is None else f"board {part.board}, "
-        items = ", ".join(
-            f"{item['item']} {'+' if item['clicks'] > item['expected_clicks'] else '-'}" for item in part.items[:5]
-        )
-        told.append(
-            f"  {where}{place(part)}: {part.impressions:,} impressions, {surety(part.certainty)} sure; {items}"
-        )
-    n_clients = sum(board.n_clients for board in found.boards)
-    if n_clients:
-        told.append("1 client stands out" if n_clients == 1 else f"{n_clients:,} clients stand out")
+        told.append(f"  {where}{place(part)}: {interval_seen(part)}; {surety(part.certainty)} sure")
+    for one in found.clients[:CLIENTS]:
+        told.append(f"  client {one.client}: {one.reason}")
+    if found.n_clients > CLIENTS:
+        told.append(f"  and {found.n_clients - CLIENTS:,} more clients: see the page or --json")
+    for change in found.changes:
+        where = "" if change.board is None else f"board {change.board}, "
+        told.append(f"  not suspect: {where}{place(change)}: {change_seen(change)}")
     return list(map(_harmless, told))
 
 
@@ -182,7 +185,16 @@ def _power(options: argparse.Namespace) -> int:
     seeds = whole("--seeds", 3 if options.seeds is None else options.seeds, 1, 1_000)
     if options.logs:
         raise ValueError(f"--power plants its own logs and draws a page: leave out {options.logs[0]}")
-    for name in ("json", "parquet", "fail_above", "first_position", "time_format", "most_broken", *_COLUMNS):
+    for name in (
+        "json",
+        "parquet",
+        "fail_above",
+        "first_position",
+        "time_format",
+        "most_broken",
+        "events",
+        *_COLUMNS,
+    ):
         if (given := getattr(options, name)) is not None and given is not False:
             raise ValueError(f"--power plants its own logs and draws a page: leave out --{name.replace('_', '-')}")
     _check_places(options.page)

@@ -1,22 +1,44 @@
-"""Clients whose clicks are not those of the others, or come when clicks are suspect."""
+"""Clients whose clicks are not those of the others, or who click as an attack does while it lasts."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from ..._jit import kernel
-from ...arrays import Bools, Floats
+from ...arrays import Bools, Floats, Ints
 from ..impressions import Impressions, Slots
+from .attention import Appeal, counts_of, fit, slots_of
+from .client_tests import (
+    CLICKS,
+    CLIENT_COLUMNS,
+    EXPECTED,
+    FEWEST,
+    LISTS,
+    LISTS_EXPECTED,
+    SHOWN,
+    SUSPECT,
+    TOP,
+    TOP_EXPECTED,
+    Pairs,
+    Scores,
+    calibrated,
+    kinds_of_lists,
+    least_silent,
+    pairs_of,
+    ranks_of_taste,
+    scored,
+    tally,
+    top_shares,
+)
+from .stretches import Stretch
 
-TILTS = (0.25, 0.5, 0.75)  # of the Chernoff bound: the best of a few is nearly as good as the best of all
-SURE = 0.01  # chance that any of the clients named is named by accident
+SURE = 0.05  # share of the clients named that may be honest (Benjamini and Hochberg 1995)
 LISTED = 100  # clients
-
-# columns of a table of clients; from TILTED on one for each of the TILTS
-IMPRESSIONS, CLICKS, EXPECTED, SUSPECT, SURPRISE, TILTED = range(6)
-CLIENT_COLUMNS = TILTED + len(TILTS)
+COMES = 0.5  # share of its impressions that a client has in suspect intervals, to be named for its clicks there
+PASSES = 2  # what is usual is learnt again without those named
+WAYS = ("amount", "place", "taste", "item", "all", "time")  # in which a client may be odd
 
 
 @dataclass(frozen=True)
@@ -28,63 +50,204 @@ class SuspectClient:
     clicks: int
     expected_clicks: float  # of someone with the usual taste who looked at the same items
     suspect_impressions: int  # those in suspect intervals
-    certainty: float
-    why: str  # clicks: not those of the others; time: comes when clicks are suspect
+    certainty: float  # 1 - the share of honest ones among all clients named that are as odd or odder
+    why: str  # clicks: not those of the others; time: as an attack has them, while it lasts
+    score: float = 0.0  # nats: minus the log chance that an honest client is that odd
+    effect: float = 0.0  # what stands out, as a multiple of what is expected
+    reason: str = ""  # in a sentence
 
 
-@kernel
-def tally(item, bits, first, client, rates, suspect, out):
-    """Add to out, float64[client, CLIENT_COLUMNS], what each client did.
+@dataclass(frozen=True)
+class OddClients:
+    """What a log says of its clients."""
 
-    The surprise is minus the log chance of what was seen; tilted, the log of the mean of e^(tilt surprise):
-    log(p^(1 - tilt) + (1 - p)^(1 - tilt)) a look.
-    """
-    for t in range(client.size):
-        c = client[t]
-        if c < 0:
-            continue
-        out[c, IMPRESSIONS] += 1.0
-        out[c, SUSPECT] += 1.0 if suspect[t] else 0.0
-        for q in range(first[t], first[t + 1]):
-            p = rates[item[q]]
-            out[c, CLICKS] += 1.0 if bits[q] else 0.0
-            out[c, EXPECTED] += p
-            out[c, SURPRISE] -= math.log(p) if bits[q] else math.log(1.0 - p)
-            for i in range(len(TILTS)):
-                tilt = TILTS[i]
-                out[c, TILTED + i] += math.log(p ** (1.0 - tilt) + (1.0 - p) ** (1.0 - tilt))
+    named: Ints  # numbers of clients, the clearest first
+    listed: list[SuspectClient]
+    least: int  # impressions without a click before a client could have been named for that; 0 without clients
+
+
+NOBODY = OddClients(np.zeros(0, np.int64), [], 0)
 
 
 def stand_out(
-    impressions: Impressions, client: Slots, names: list[Any], rates: Floats, suspect: Bools
-) -> tuple[int, list[SuspectClient]]:
-    """How many clients stand out, and the clearest of them.
+    impressions: Impressions,
+    client: Slots,
+    names: list[Any],
+    items: list[Any] | None = None,
+    suspect: Bools | None = None,
+    intervals: Sequence[tuple[int, int]] = (),
+    boards: int = 1,
+) -> OddClients:
+    """Which clients stand out, and why: the tests of `client_tests`, and one for each suspect interval.
 
-    By their clicks: the chance that someone with the usual taste surprises that much, bounded after Chernoff 1952
-    with three tilts. By their time: the chance that so many of their impressions fall into suspect intervals,
-    bounded after Hoeffding 1963, theorem 1. Both times the number of clients, so that none is named by accident.
+    In an interval a client's clicks are weighed: how much better do its rates explain them than the usual ones do? Of
+    someone with usual ones the chance of s nats is at most e^-s (Ville 1939). The clients named are those whose scores
+    pass after Benjamini and Hochberg 1995: of all named, at most SURE are honest. `boards`: on how many each client
+    is judged. O(looks log looks).
     """
-    out = np.zeros((len(names), CLIENT_COLUMNS))
-    tally(impressions.item, impressions.bits, impressions.first, client, rates, suspect, out)
-    shown, surprise = out[:, IMPRESSIONS], out[:, SURPRISE]
-    tilted = [out[:, TILTED + i] - tilt * surprise for i, tilt in enumerate(TILTS)]
-    odd = np.min(tilted, axis=0) + math.log(len(TILTS))
-    share = float(np.clip(suspect.mean() if suspect.size else 0.0, 1e-9, 1.0 - 1e-9))
-    part = np.clip(out[:, SUSPECT] / np.maximum(shown, 1.0), 1e-12, 1.0 - 1e-12)
-    gap = part * np.log(part / share) + (1.0 - part) * np.log((1.0 - part) / (1.0 - share))
-    timed = np.where((part > 2.0 * share) & suspect.any(), -shown * gap, 0.0)
-    chance = np.minimum(odd, timed) + math.log(2.0 * max(int(np.count_nonzero(shown)), 1))
-    found = np.flatnonzero(chance < math.log(SURE))
-    order = found[np.argsort(chance[found], kind="stable")]
-    return found.size, [
-        SuspectClient(
+    n = len(names)
+    if not n or not impressions.n:
+        return NOBODY
+    suspect = np.zeros(impressions.n, np.bool_) if suspect is None else suspect
+    log = _Clients(impressions, client, n, suspect, intervals, boards)
+    named: Ints = np.zeros(0, np.int64)
+    for _ in range(PASSES):
+        usual: Bools = ~suspect & ~_among(client, named, n)
+        log.learn(usual if usual.any() else ~suspect)
+        before, named = named, log.named()
+        if np.array_equal(before, named):
+            break
+    share = log.rates_of_honest()
+    listed = [log.told(c, float(share[c]), names, items) for c in named[:LISTED].tolist()]
+    return OddClients(named, listed, log.least_silent())
+
+
+def _among(client: Slots, named: Ints, n: int) -> Bools:
+    flags: Bools = np.zeros(n + 1, np.bool_)  # the last is that of nobody, -1
+    flags[named] = True
+    chosen: Bools = flags[client]
+    return chosen
+
+
+def _shares(chance: Floats, judged: Bools) -> Floats:
+    """Adjusted after Benjamini and Hochberg 1995: for each of those judged, the least rate at which it passes."""
+    shares: Floats = np.ones(chance.size)
+    who = np.flatnonzero(judged)
+    order = who[np.argsort(chance[who], kind="stable")]
+    raw = chance[order] * order.size / np.arange(1, order.size + 1)
+    shares[order] = np.minimum(np.minimum.accumulate(raw[::-1])[::-1], 1.0)
+    return shares
+
+
+class _Clients:
+    """The clients of a log, and how odd each is against what is usual."""
+
+    def __init__(
+        self,
+        impressions: Impressions,
+        client: Slots,
+        n: int,
+        suspect: Bools,
+        intervals: Sequence[tuple[int, int]],
+        boards: int,
+    ) -> None:
+        self.impressions, self.client, self.n, self.suspect = impressions, client, n, suspect
+        self.intervals, self.boards = intervals, boards
+        self.slots = slots_of(impressions)
+        self.out: Floats = np.zeros((n, CLIENT_COLUMNS))
+        self.scores: Floats = np.zeros((len(WAYS), n))
+        self.share = 0.0  # of lists that are clicked
+        self.tests: Scores
+        self.pairs: Pairs
+
+    def learn(self, usual: Bools) -> None:
+        """Score all clients against what the impressions of `usual`, bool[n], show."""
+        shown = self.impressions
+        counts = counts_of(shown, self.slots, usual)
+        appeal: Appeal = fit(counts)
+        rank, mean = ranks_of_taste(counts, appeal)
+        kind, share = kinds_of_lists(shown, self.slots, appeal, usual)
+        self.out[:] = 0.0
+        tally(
+            shown.item, shown.bits, shown.first, *self.slots[:2], self.slots.places, self.client, self.suspect,
+            appeal[:2], kind, share, rank, mean, top_shares(counts, self.slots), self.out,
+        )  # fmt: skip
+        self.pairs = pairs_of(shown, self.slots, self.client, appeal, self.out[:, SHOWN])
+        self.tests = scored(self.out, self.pairs)
+        self.scores[:5] = np.abs(np.stack(self.tests[:5]))
+        self.scores[5] = self._in_intervals(usual)
+        self.share = float(share[kind[usual]].mean()) if usual.any() else 0.0
+
+    def _in_intervals(self, usual: Bools) -> Floats:
+        """Nats by which the rates of a suspect interval explain a client's clicks in it better than the usual do."""
+        best: Floats = np.zeros(self.n)
+        known = self.client >= 0
+        whole = Stretch(self.impressions, np.arange(self.impressions.n)) if self.intervals else None
+        for start, end in self.intervals:
+            assert whole is not None
+            rates = whole.rates(whole.chosen(usual), whole.between(start, end))
+            gain = whole.gains(0, self.impressions.n, *rates)
+            inside: Bools = np.zeros(self.impressions.n, np.bool_)
+            inside[start:end] = True
+            sums = [
+                np.bincount(self.client[which], gain[which], self.n) for which in (known & inside, known & ~inside)
+            ]
+            here = np.bincount(self.client[known & inside], minlength=self.n)
+            there = self.out[:, SHOWN] - here
+            scale = calibrated(np.maximum(sums[1], 0.0), (there >= FEWEST) & (sums[1] > 0.0))
+            ratio = float(np.max(sums[1], initial=0.0) / max(float(np.max(scale, initial=0.0)), 1e-9)) or 1.0
+            best = np.maximum(best, np.where(here > 1, sums[0] / max(ratio, 1.0), 0.0))
+        mostly = self.out[:, SUSPECT] >= COMES * self.out[:, SHOWN]  # others' clicks may have been rewritten
+        return np.where(mostly, best, 0.0)
+
+    def rates_of_honest(self) -> Floats:
+        """For each client, the least share of honest ones at which it would be named with all that are as odd.
+
+        Clients who came while clicks were suspect are a family of their own: among them bots are no surprise.
+        """
+        alone = len(WAYS) * np.exp(-self.scores[:5].max(axis=0))
+        everybody = _shares(alone, self.out[:, SHOWN] > 0)
+        there = _shares(len(WAYS) * np.exp(-self.scores[5]), self.out[:, SUSPECT] > 0)
+        return np.minimum(everybody * self.boards, there)
+
+    def named(self) -> Ints:
+        """The clients that stand out, the clearest first."""
+        share = self.rates_of_honest()
+        found = np.flatnonzero(share <= SURE)
+        return found[np.lexsort((-self.scores[:, found].max(axis=0), share[found]))]
+
+    def least_silent(self) -> int:
+        """Impressions without any click after which a client would be named for that, alone among honest ones."""
+        judged = int(np.count_nonzero(self.out[:, SHOWN] >= FEWEST))
+        if not judged:
+            return 0
+        need = math.log(len(WAYS) * judged * self.boards / SURE)
+        return max(least_silent(self.share, self.tests.spread, need), FEWEST)
+
+    def told(self, c: int, share: float, names: list[Any], items: list[Any] | None) -> SuspectClient:
+        """What is said of a client."""
+        row = self.out[c]
+        way = int(np.argmax(self.scores[:, c]))
+        part = int(np.argmax(self.scores[:3, c])) if WAYS[way] == "all" else way
+        reason, effect = self._reason(c, WAYS[part], items)
+        return SuspectClient(
             client=names[c],
-            impressions=int(shown[c]),
-            clicks=int(out[c, CLICKS]),
-            expected_clicks=round(float(out[c, EXPECTED]), 2),
-            suspect_impressions=int(out[c, SUSPECT]),
-            certainty=float(-np.expm1(chance[c])),
-            why="clicks" if odd[c] <= timed[c] else "time",
+            impressions=int(row[SHOWN]),
+            clicks=int(row[CLICKS]),
+            expected_clicks=round(float(row[EXPECTED]), 2),
+            suspect_impressions=int(row[SUSPECT]),
+            certainty=float(1.0 - share),
+            why="time" if WAYS[way] == "time" else "clicks",
+            score=round(float(self.scores[way, c]), 2),
+            effect=round(float(effect), 3),
+            reason=reason,
         )
-        for c in order[:LISTED].tolist()
-    ]
+
+    def _reason(self, c: int, way: str, items: list[Any] | None) -> tuple[str, float]:
+        row, shown = self.out[c], int(self.out[c, SHOWN])
+        if way == "amount":
+            effect = row[LISTS] / max(row[LISTS_EXPECTED], 1e-9)
+            verb = "never clicks: none" if row[LISTS] == 0 else f"clicks in {int(row[LISTS]):,}"
+            return f"{verb} of {shown:,} lists, where others click in {row[LISTS_EXPECTED]:,.1f}", effect
+        if way == "place":
+            clicks, due = int(row[CLICKS]), row[TOP_EXPECTED]
+            effect = row[TOP] / max(due, 1e-9)
+            return f"{int(row[TOP]):,} of {clicks:,} clicks on the first place, where others have {due:,.1f}", effect
+        if way == "item":
+            mine = np.flatnonzero((self.pairs.client == c) & (self.pairs.item == self.tests.which[c]))[0]
+            looks, clicks = int(self.pairs.looks[mine]), int(self.pairs.clicks[mine])
+            due = float(self.pairs.expected[mine])
+            name = "one item" if items is None else f"item {items[int(self.tests.which[c])]}"
+            return f"{clicks:,} clicks of {looks:,} looks at {name}, where others have {due:,.1f}", clicks / max(
+                due, 1e-9
+            )
+        if way == "time":
+            effect = row[CLICKS] / max(row[EXPECTED], 1e-9)
+            inside = int(row[SUSPECT])
+            return (
+                f"{inside:,} of {shown:,} impressions lie in a suspect interval, with the clicks of the attack",
+                effect,
+            )
+        which = "rarely" if self.tests.taste[c] < 0 else "often"
+        effect = row[CLICKS] / max(row[EXPECTED], 1e-9)
+        return f"clicks what others {which} click, {int(row[CLICKS]):,} times in {shown:,} lists", effect

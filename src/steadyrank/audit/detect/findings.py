@@ -1,7 +1,8 @@
-"""What an audit says of one board: suspect intervals, items that gained or lost, the ranking with and without."""
+"""What an audit says of one board: suspect intervals and clients, other changes, the ranking with and without."""
 
 import math
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -9,16 +10,23 @@ import numpy as np
 from ...arrays import Bools, Floats, Ints
 from ...item_evidence import INVERTED, KNOWN, SHARE_CHANGED, inversion
 from ..impressions import Impressions, Slots
+from .attention import Slots as ListSlots
+from .attention import slots_of
 from .bayes_factors import EDGE, evidence_by_item
-from .clients import SuspectClient, stand_out
+from .certainty import certainty, scale_of_chance
+from .clients import NOBODY, OddClients, SuspectClient, stand_out
+from .detectable import Detectable, detectable
+from .explanations import Explanation, Usual, explain, gathered, looks_of, usual_of
 from .segments import Segment, edge_range, intervals, with_shape
-from .stretches import BAR, SHORTEST, Stretch, rates_by_item
+from .stretches import BAR, Stretch, Tally, rates_by_item
 
 LISTED = 50  # items of an interval
 POINTS = 240  # of the time line
 LEAST = 40  # impressions of a point of it, in logs that have several hundred: fewer are noise
 IMPRESSIONS, CLICKS, EXPECTED = range(3)  # columns of points; clicks are expected of the usual taste
 POINT_COLUMNS = 3
+SURE = 0.99  # least certainty of an interval that is called suspect
+SEED = 27  # of the draws that certainty and power come from: the same log gets the same answer
 
 
 class BoardTask(NamedTuple):
@@ -29,6 +37,9 @@ class BoardTask(NamedTuple):
     client: Slots | None
     clients: list[Any]
     threads: int = 1
+    items: list[Any] | None = None  # their names, for sentences
+    boards: int = 1  # of the log
+    known: Ints | None = None  # numbers of clients that stand out on all boards together
 
 
 @dataclass(frozen=True)
@@ -54,6 +65,23 @@ class SuspectInterval:
     ends: tuple[int, int]
     certainty: float
     inverted: bool  # the usual taste, inverted, predicts its clicks better than the usual taste does
+    clicks: int
+    expected_clicks: float
+    changes: list[ItemChange]
+
+
+@dataclass(frozen=True)
+class OtherChange:
+    """Impressions `start` to before `end`, whose clicks changed in a way that needs no false ones."""
+
+    start: int
+    end: int
+    kind: (
+        str  # level: all items alike; places: places or lengths of lists; items: as promotions do; chance: too little
+    )
+    level: float  # factor of the odds of all items together
+    length: float  # mean length of the lists
+    usual_length: float
     changes: list[ItemChange]
 
 
@@ -64,86 +92,203 @@ class Finding:
     board: int
     impressions: int
     clicks: int
-    unseen: int  # impressions of an inversion of all clicks too short to be noticed
+    detectable: Detectable
     intervals: list[SuspectInterval]
+    others: list[OtherChange]
     looks: Ints  # [K]
     rate: Floats  # [K] with everything
-    clean_rate: Floats  # [K] without the suspect intervals
+    clean_rate: Floats  # [K] without suspect intervals and clients
     ranking: Ints  # items looked at, best first
     clean_ranking: Ints
-    n_clients: int  # that stand out
+    named: Ints  # numbers of the clients that stand out
     clients: list[SuspectClient]
+    client_items: list[ItemChange]  # that those clients click more or less than others do
+    odd: Ints  # numbers of their impressions
     points: Floats  # [point, POINT_COLUMNS] along the log
+    sure: int = field(default=0)  # impressions surely inside of intervals, or of those clients
+    possible: int = field(default=0)  # perhaps
+
+    @property
+    def n_clients(self) -> int:
+        """How many clients stand out."""
+        return int(self.named.size)
+
+    @property
+    def unseen(self) -> int:
+        """Impressions of the largest attack, of those that `detectable` speaks of, that could hide here."""
+        return self.detectable.hidden(self.impressions)
 
     @property
     def suspect(self) -> tuple[int, int]:
         """Impressions that are suspect: at least, and at most."""
-        least = sum(max(0, part.ends[0] - part.starts[1]) for part in self.intervals)
-        most = sum(part.ends[1] - part.starts[0] for part in self.intervals)
-        return least, min(most + self.unseen, self.impressions)
+        return self.sure, min(self.possible + self.unseen, self.impressions)
+
+
+class Judged(NamedTuple):
+    """An interval in which clicks changed."""
+
+    part: Segment
+    kind: str  # clicks, if it is suspect; else as in `OtherChange`
+    sure: float
+    level: float
+
+
+class _Board:
+    """A board while it is looked at."""
+
+    def __init__(self, task: BoardTask) -> None:
+        self.task, self.impressions = task, task.impressions
+        self.slots: ListSlots = slots_of(task.impressions)
+        self.log = Stretch(task.impressions, np.arange(task.impressions.n))
+        self.rng = np.random.default_rng(SEED)
+
+    def marked(self, parts: list[tuple[int, int]]) -> Bools:
+        """Which impressions lie in any of these intervals."""
+        flags: Bools = np.zeros(self.impressions.n, np.bool_)
+        for start, end in parts:
+            flags[start:end] = True
+        return flags
+
+    def explained(self, usual: Usual, part: Segment) -> Explanation:
+        """What made the clicks of an interval change."""
+        inside = np.arange(part.start, part.end)
+        return explain(usual, gathered(*looks_of(self.impressions, self.slots, inside), self.slots.n))
+
+    def judged(self, found: list[Segment], usual: Usual, free: Ints) -> list[Judged]:
+        """Each interval with its kind, its certainty and the shift of all items."""
+        out: list[Judged] = []
+        for part in found:
+            told = self.explained(usual, part)
+            kind, sure = told.kind(BAR), 0.0
+            if kind == "clicks":
+                size = part.end - part.start
+                scale = scale_of_chance(self.impressions, self.slots, usual, free, size, self.rng)
+                sure = min(certainty(told.after_places, scale, 2.0 * self.impressions.n / size), _odds(part.evidence))
+                kind = kind if sure >= SURE else "chance"
+            out.append(Judged(part, kind, sure, told.level))
+        return out
+
+    def found(self, pulse: Callable[[], None]) -> tuple[list[Judged], Usual, Ints]:
+        """Intervals in which clicks changed, each judged; what is usual, and the numbers of usual impressions."""
+        found = intervals(self.impressions, self.task.threads, pulse)
+        pulse()
+        calm = ~self.marked([(part.start, part.end) for part in found])
+        calm = calm if calm.any() else ~calm
+        usual = usual_of(self.impressions, self.slots, calm)
+        free = np.flatnonzero(calm)
+        return self.judged(found, usual, free), usual, free
+
+
+def suspect_intervals(task: BoardTask, pulse: Callable[[], None]) -> list[Segment]:
+    """Only the intervals of a board whose clicks are suspect."""
+    return [one.part for one in _Board(task).found(pulse)[0] if one.kind == "clicks"]
 
 
 def analyse(task: BoardTask, pulse: Any) -> Finding:
     """Everything about one board; `pulse` is called between steps and may end it by raising."""
     pulse()
-    impressions = task.impressions
-    found = intervals(impressions, task.threads, pulse)
+    board, impressions = _Board(task), task.impressions
+    judged, usual, free = board.found(pulse)
     pulse()
-    suspect: Bools = np.zeros(impressions.n, np.bool_)
-    for part in found:
-        suspect[part.start : part.end] = True
-    log = Stretch(impressions, np.arange(impressions.n))
+    blamed = [(one.part, one.sure) for one in judged if one.kind == "clicks"]
+    suspect = board.marked([(part.start, part.end) for part, _ in blamed])
+    people = _people(task, suspect, [(part.start, part.end) for part, _ in blamed])
+    pulse()
+    odd = _theirs(task, people)
+    log = board.log
+    clean = log.chosen(~suspect & ~odd)
     looks, clicks = log.between(0, impressions.n)
-    clean_looks, clean_clicks = log.chosen(~suspect)
-    rate, clean = rates_by_item(looks, clicks), rates_by_item(clean_looks, clean_clicks)
+    rate, clean_rate = rates_by_item(looks, clicks), rates_by_item(*clean)
     known = np.flatnonzero(looks)
-    n_clients = 0
-    clients: list[SuspectClient] = []
-    if task.client is not None:
-        taste = np.clip(clean, EDGE, 1.0 - EDGE)
-        n_clients, clients = stand_out(impressions, task.client, task.clients, taste, suspect)
+    parts = [_describe(impressions, log, part, sure, suspect, clean_rate, clean[0]) for part, sure in blamed]
     return Finding(
         board=task.board,
         impressions=impressions.n,
         clicks=int(impressions.bits.sum()),
-        unseen=_unseen(impressions, clean),
-        intervals=[_describe(impressions, log, part, suspect, clean, clean_looks) for part in found],
+        detectable=detectable(impressions, board.slots, usual, free, people.least, board.rng),
+        intervals=parts,
+        others=[_other(board, one, clean_rate, clean[0]) for one in judged if one.kind != "clicks"],
         looks=looks,
         rate=rate,
-        clean_rate=clean,
+        clean_rate=clean_rate,
         ranking=_order(rate, known),
-        clean_ranking=_order(clean, known),
-        n_clients=n_clients,
-        clients=clients,
-        points=_points(impressions, clean),
+        clean_ranking=_order(clean_rate, known),
+        named=people.named,
+        clients=people.listed,
+        client_items=_changes(log.chosen(odd), clean_rate, clean[0]) if odd.any() else [],
+        odd=np.flatnonzero(odd),
+        points=_points(impressions, clean_rate),
+        sure=int((board.marked([(p.starts[1], p.ends[0]) for p in parts]) | odd).sum()),
+        possible=int((board.marked([(p.starts[0], p.ends[1]) for p in parts]) | odd).sum()),
     )
+
+
+def _people(task: BoardTask, suspect: Bools, parts: list[tuple[int, int]]) -> OddClients:
+    if task.client is None:
+        return NOBODY
+    return stand_out(task.impressions, task.client, task.clients, task.items, suspect, parts, task.boards)
+
+
+def _theirs(task: BoardTask, people: OddClients) -> Bools:
+    """Which impressions are of clients that stand out."""
+    if task.client is None:
+        return np.zeros(task.impressions.n, np.bool_)
+    flags: Bools = np.zeros(len(task.clients) + 1, np.bool_)  # the last is that of nobody, -1
+    flags[people.named] = True
+    flags[task.known if task.known is not None else people.named] = True
+    theirs: Bools = flags[task.client]
+    return theirs
 
 
 def _order(rate: Floats, known: Ints) -> Ints:
     return known[np.argsort(-rate[known], kind="stable")]
 
 
-def _unseen(impressions: Impressions, rate: Floats) -> int:
-    """The longest inversion of all clicks that would not have been noticed, in impressions."""
-    n = impressions.n
-    if n == 0:
-        return 0
-    p = np.clip(rate[impressions.item], EDGE, 1.0 - EDGE)
-    told = float(np.sum((1.0 - 2.0 * p) * np.log((1.0 - p) / p))) / n  # nats an impression
-    need = BAR + math.log(max(n, 2))
-    return min(n, max(SHORTEST // 2, math.ceil(need / max(told, 1e-6))))
-
-
 def _describe(
-    impressions: Impressions, log: Stretch, part: Segment, suspect: Bools, clean: Floats, clean_looks: Ints
+    impressions: Impressions,
+    log: Stretch,
+    part: Segment,
+    sure: float,
+    suspect: Bools,
+    clean: Floats,
+    clean_looks: Ints,
 ) -> SuspectInterval:
-    looks, clicks = log.between(part.start, part.end)
+    looks, clicks = counts = log.between(part.start, part.end)
+    shape = with_shape(impressions)
+    starts, ends = (edge_range(shape, part, suspect, at) for at in (part.start, part.end))
+    known = clean_looks >= KNOWN
+    told = inversion(looks[known], clicks[known], np.clip(clean[known], EDGE, 1.0 - EDGE))
+    return SuspectInterval(
+        start=part.start,
+        end=part.end,
+        starts=starts,
+        ends=ends,
+        certainty=sure,
+        inverted=told > INVERTED,
+        clicks=int(clicks.sum()),
+        expected_clicks=round(float(looks @ clean), 2),
+        changes=_changes(counts, clean, clean_looks),
+    )
+
+
+def _other(board: _Board, one: Judged, clean: Floats, clean_looks: Ints) -> OtherChange:
+    part, kind, _, level = one
+    lengths = board.impressions.lengths()
+    inside = float(lengths[part.start : part.end].mean())
+    outside = (float(lengths.sum()) - inside * (part.end - part.start)) / max(lengths.size - part.end + part.start, 1)
+    changes = _changes(board.log.between(part.start, part.end), clean, clean_looks) if kind == "items" else []
+    return OtherChange(part.start, part.end, kind, round(level, 3), round(inside, 2), round(outside, 2), changes)
+
+
+def _changes(counts: Tally, clean: Floats, clean_looks: Ints) -> list[ItemChange]:
+    """Items whose clicks are not those of the clean rates, the most changed first."""
+    looks, clicks = counts
     evidence = np.zeros(looks.size)
     evidence_by_item(looks, clicks, np.clip(clean, EDGE, 1.0 - EDGE), clean_looks, evidence)
     odds = evidence - math.log((1.0 - SHARE_CHANGED) / SHARE_CHANGED)
     gained = clicks - looks * clean
     order = [k for k in np.argsort(-np.abs(gained), kind="stable").tolist() if odds[k] > 0.0][:LISTED]
-    changes = [
+    return [
         ItemChange(
             item=k,
             looks=int(looks[k]),
@@ -151,18 +296,13 @@ def _describe(
             expected_clicks=round(float(looks[k] * clean[k]), 2),
             rate=float(clicks[k] / looks[k]),
             usual_rate=float(clean[k]),
-            certainty=_certainty(odds[k]),
+            certainty=_odds(odds[k]),
         )
         for k in order
     ]
-    shape = with_shape(impressions)
-    starts, ends = (edge_range(shape, part, suspect, at) for at in (part.start, part.end))
-    known = clean_looks >= KNOWN
-    told = inversion(looks[known], clicks[known], np.clip(clean[known], EDGE, 1.0 - EDGE))
-    return SuspectInterval(part.start, part.end, starts, ends, _certainty(part.evidence), told > INVERTED, changes)
 
 
-def _certainty(odds: float) -> float:
+def _odds(odds: float) -> float:
     return 1.0 / (1.0 + math.exp(-min(float(odds), 700.0)))
 
 

@@ -1,5 +1,6 @@
 """Stretches of a log in which clicks behave otherwise: found at every scale, told from drift, and cut out exactly."""
 
+import itertools
 import math
 from collections.abc import Callable
 from typing import NamedTuple
@@ -80,37 +81,80 @@ def with_shape(impressions: Impressions) -> Impressions:
 def intervals(impressions: Impressions, threads: int = 1, pulse: Callable[[], None] = lambda: None) -> list[Segment]:
     """The intervals in which clicks do not behave as in most of the log, in order; `pulse` is called on the way.
 
-    The longest regime is trusted. An interval stands if its evidence does, if much of that shows next to an edge, and
-    if its edges are sudden: steps must explain both together better than slower changes do.
+    The longest regime is trusted. Where two others touch, each is an interval of its own. An interval stands if its
+    evidence does, if much of that shows next to an edge, and if its edges are sudden: steps must explain both
+    together better than slower changes do.
     """
     impressions = with_shape(impressions)
-    label = regimes(impressions, threads, pulse)
+    label = _settled(regimes(impressions, threads, pulse))
     suspect: Bools = label != np.bincount(label).argmax() if label.size else np.zeros(0, np.bool_)
     if not suspect.any():
         return []
     everywhere = np.arange(impressions.n)
     log = Stretch(impressions, everywhere, Stretch(impressions, everywhere).chosen(~suspect))
-    found = runs(suspect)
+    found = pieces(label, suspect)
     for _ in range(2):
         pulse()
         found = _cut(log, found)
-    if len(found) >= TURNS and sum(end - start for start, end in found) > TURN_SHARE * impressions.n:
+    if len(runs(suspect)) >= TURNS and sum(end - start for start, end in found) > TURN_SHARE * impressions.n:
         return []  # two behaviours that take turns at like length are day and night
-    ends = [0, *(end for _, end in found)]
-    starts = [*(start for start, _ in found[1:]), impressions.n]
+    edges = [0, *(at for part in found for at in part), impressions.n]
     kept = []
-    for (start, end), low, high in zip(found, ends, starts, strict=False):
+    for i, (start, end) in enumerate(found):
+        low, high = _neighbours(edges, found, i)
         before, after = min(REFERENCE * (end - start), start - low), min(REFERENCE * (end - start), high - end)
-        sides = log.between(start - before, start), log.between(end, end + after)
-        around = sides[0][0] + sides[1][0], sides[0][1] + sides[1][1]
+        around = _around(log, found, start, end)
         evidence = log.weigh(log.between(start, end), around)[0] - math.log(impressions.n / (end - start))
-        edges = [(at, room) for at, room in ((start, before), (end, after)) if 0 < at < impressions.n]
-        changes = [log.change(at, min(end - start, room)) for at, room in edges]
+        sides = [(at, room) for at, room in ((start, before), (end, after)) if 0 < at < impressions.n]
+        changes = [log.change(at, min(end - start, room)) for at, room in sides]
         near = max((change for change, _ in changes), default=0.0)
         steps = sum(step for _, step in changes)
         if evidence >= BAR and near >= NEAR * evidence and steps >= SUDDEN:
             kept.append(Segment(start, end, evidence))
     return sorted([*kept, *_alike(log, kept)])
+
+
+def pieces(label: Ints, suspect: Bools) -> list[tuple[int, int]]:
+    """Where stretches of one suspect regime each begin and end."""
+    return [
+        (start + a, start + b)
+        for start, end in runs(suspect)
+        for a, b in itertools.pairwise([0, *(np.flatnonzero(np.diff(label[start:end])) + 1).tolist(), end - start])
+    ]
+
+
+def _settled(label: Ints) -> Ints:
+    """Labels without stretches too short to say anything between two others: they go with the one before."""
+    label = label.copy()
+    edges = [0, *(np.flatnonzero(np.diff(label)) + 1).tolist(), label.size]
+    for start, end in itertools.pairwise(edges):
+        if start > 0 and end - start < SHORTEST and end < label.size:
+            label[start:end] = label[start - 1]
+    return label
+
+
+def _neighbours(edges: list[int], found: list[tuple[int, int]], i: int) -> tuple[int, int]:
+    """How far behaviours reach that begin where an interval ends: usual ones, or another interval's."""
+    start, end = found[i]
+    low, high = edges[2 * i], edges[2 * i + 3]
+    if low == start and i > 0:
+        low = found[i - 1][0]
+    if high == end and i + 1 < len(found):
+        high = found[i + 1][1]
+    return low, high
+
+
+def _around(log: Stretch, found: list[tuple[int, int]], start: int, end: int) -> Tally:
+    """Counts of usual impressions around an interval, REFERENCE times as many on either side as it has."""
+    usual: Bools = np.ones(log.n, np.bool_)
+    for one, two in found:
+        usual[one:two] = False
+    so_far = np.concatenate([[0], np.cumsum(usual)])
+    room = REFERENCE * (end - start)
+    low = int(np.searchsorted(so_far, max(so_far[start] - room, 0), "left"))
+    high = int(np.searchsorted(so_far, so_far[end] + room, "left"))
+    usual[:low] = usual[max(high, end) :] = False
+    return log.chosen(usual)
 
 
 def _alike(log: Stretch, kept: list[Segment]) -> list[Segment]:
@@ -141,12 +185,23 @@ def _cut(log: Stretch, found: list[tuple[int, int]]) -> list[tuple[int, int]]:
     suspect: Bools = np.zeros(log.n, np.bool_)
     for start, end in found:
         suspect[start:end] = True
-    now: Bools = np.zeros(log.n, np.bool_)
+    shared = {end for _, end in found} & {start for start, _ in found}  # those between two intervals stay
+    cut: list[tuple[int, int]] = []
     for start, end in found:
-        edges = [_edge(log, suspect, start, end, at) for at in (start, end)]
+        edges = [at if at in shared else _edge(log, suspect, start, end, at) for at in (start, end)]
         if edges[1] - edges[0] >= 8:
-            now[edges[0] : edges[1]] = True
-    return [_widened(log, now, start, end) for start, end in runs(now)]
+            if cut and edges[0] < cut[-1][1]:
+                edges[0] = cut[-1][1]
+            if edges[1] - edges[0] >= 8:
+                cut.append((edges[0], edges[1]))
+    now: Bools = np.zeros(log.n, np.bool_)
+    for start, end in cut:
+        now[start:end] = True
+    wide: list[tuple[int, int]] = []
+    for start, end in cut:
+        low, high = _widened(log, now, start, end)
+        wide.append((max(low, wide[-1][1]) if wide else low, high))
+    return wide
 
 
 def _edge(log: Stretch, suspect: Bools, start: int, end: int, at: int) -> int:

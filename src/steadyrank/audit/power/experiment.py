@@ -10,7 +10,7 @@ import numpy as np
 from ... import workers
 from ...arrays import Floats
 from ...profiles import profile
-from ..detect.segments import intervals
+from ..detect.findings import BoardTask, suspect_intervals
 from .simulated_logs import simulated_log
 
 IMPRESSIONS, LENGTH, ITEMS = 20_000, 10, 50
@@ -90,7 +90,7 @@ def play(case: Case, pulse: Callable[[], None]) -> CaseResult:
         users_settings=settings,
         seed=case.seed,
     )
-    found = intervals(impressions)
+    found = suspect_intervals(BoardTask(0, impressions, None, []), pulse)
     flags, truth = np.zeros(n, np.bool_), np.zeros(n, np.bool_)
     truth[start : start + length] = True
     for part in found:

@@ -1,7 +1,8 @@
 """What an audit finds, as a table of text and as one HTML page with curves."""
 
+from ..sentences import percent
 from ..show.drawing import curves
-from ..show.html import Html, percent, shell, table
+from ..show.html import Html, shell, table
 from . import experiment
 from .experiment import CaseResult, alarms, found_by_share
 

@@ -20,7 +20,6 @@ from .list_rows import of_impressions
 from .log_files import kind_of, peek, read_blocks
 from .numbering import Names
 
-
 LONGEST = 32_000  # places of a list that are told apart
 
 

@@ -12,8 +12,8 @@ from .times import written_as
 
 _NAMES = {
     "items": "items|ranking|list|shown|results|documents|docs|slate|products|item_ids|shown_items|item_list",
-    "item": "item|item_id|itemid|doc|doc_id|document|document_id|product|product_id|article|article_id|news_id|movie_id|"
-    "video_id|listing_id|content_id|object_id|ad_id|sku|asin|url",
+    "item": "item|item_id|itemid|doc|doc_id|document|document_id|product|product_id|article|article_id|news_id|"
+    "movie_id|video_id|listing_id|content_id|object_id|ad_id|sku|asin|url",
     "clicked": "clicked|click|clicks|is_click|is_clicked|was_clicked|has_click|click_flag|clicked_position|"
     "click_position|click_pos|clicked_pos|position_clicked|clicked_item|clicked_item_id",
     "impression": "impression|impression_id|request|request_id|query_id|search_id|list_id|page_view|pageview_id|"
@@ -22,9 +22,9 @@ _NAMES = {
     "result_position|ordinal|index",
     "time": "time|timestamp|ts|datetime|date|created_at|event_time|event_timestamp|occurred_at|logged_at|server_time|"
     "request_time|unix_time|unixtime|event_date|day",
-    "client": "client|client_id|user|user_id|userid|uid|customer|customer_id|user_pseudo_id|account|account_id|member_id|"
-    "visitor|visitor_id|anonymous_id|ip|ip_address|client_ip|cookie|cookie_id|fingerprint|device|device_id|session|"
-    "session_id",
+    "client": "client|client_id|user|user_id|userid|uid|customer|customer_id|user_pseudo_id|account|account_id|"
+    "member_id|visitor|visitor_id|anonymous_id|ip|ip_address|client_ip|cookie|cookie_id|fingerprint|device|device_id|"
+    "session|session_id",
     "board": "board|board_id|page|page_id|surface|widget|placement|item_list_id|item_list_name|query",
 }
 _IN_LISTS = (  # in rows of impressions, where `clicked` beside one of them is a flag
@@ -40,7 +40,11 @@ def check_roles(told: dict[str, str | None]) -> None:
     for role in told:
         if role not in ROLES:
             raise ValueError(
-                closest("option", role, [*ROLES, "first_position", "time_format", "most_broken", "on", "progress"])
+                closest(
+                    "option",
+                    role,
+                    [*ROLES, "first_position", "time_format", "most_broken", "events", "on", "progress"],
+                )
             )
 
 

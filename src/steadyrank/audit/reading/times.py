@@ -44,13 +44,13 @@ def written_as(name: str, values: pl.Series) -> str | None:
         one=group(_SHORT, 1).cast(pl.Int64), mark=group(_SHORT, 2), two=group(_SHORT, 3).cast(pl.Int64),
         year=group(_SHORT, 4).str.len_chars(), rest=group(_SHORT, 5).fill_null(""),
     )  # fmt: skip
-    mark, year, rest = found["mark"][0], found["year"][0], found["rest"][0]
+    mark, year, rest = str(found["mark"][0]), found["year"][0], str(found["rest"][0])
     first, second = bool((found["one"] > 12).any()), bool((found["two"] > 12).any())
     if first == second and (first or mark != "."):
         raise ValueError(
-            f"--time {name}: {parts['text'][0]!r} can be read in two ways; write times as 2026-03-04 10:20:30, say how "
-            "they are written, for instance --time-format '%d/%m/%Y %H:%M', or leave them out with --time '' if the "
-            "oldest rows come first"
+            f"--time {name}: {parts['text'][0]!r} can be read in two ways; write times as 2026-03-04 10:20:30, say "
+            "how they are written, for instance --time-format '%d/%m/%Y %H:%M', or leave them out with --time '' if "
+            "the oldest rows come first"
         )
     clock = pl.Series([rest]).str.extract_groups(_CLOCK).struct.unnest().row(0)
     day = "%m{0}%d{0}" if second else "%d{0}%m{0}"

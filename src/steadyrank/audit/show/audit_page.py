@@ -1,12 +1,12 @@
-"""An audit as one self-contained HTML page."""
+"""An audit as one self-contained HTML page: the verdict first, then the evidence."""
 
-import datetime
 from html import escape
 from typing import Any
 
+from ..sentences import change_seen, could_have_shown, interval_seen, percent, place, surety
 from ..verdicts import LIMITS, Audit, BoardAudit, Interval
 from .drawing import timeline
-from .html import Html, WrittenNumber, percent, shell, table
+from .html import Html, WrittenNumber, shell, table
 
 SHOWN_ITEMS = 20
 SHOWN_BOARDS = 50
@@ -14,51 +14,55 @@ SHOWN_BOARDS = 50
 
 def page(audit: Audit) -> str:
     """The page as text."""
-    boards = sorted(audit.boards, key=lambda board: -board.suspect_share[1])
-    named = [board for board in boards if board.intervals or board.clients] or boards[:1]
-    parts = "".join(_board(board, len(boards) > 1) for board in named[:SHOWN_BOARDS])
-    overview = _boards(boards) if len(boards) > 1 else ""
-    return shell(
-        "Audit of clicks", _verdict(audit), Html(f"{overview}{parts}{_more(named)}{_reading(audit)}{_limits(audit)}")
-    )
-
-
-def surety(chance: float) -> str:
-    """A certainty in percent, never a round 100."""
-    return "over 99.9 %" if chance > 0.999 else percent(chance)
-
-
-def nothing_found(audit: Audit) -> tuple[str, str]:
-    """What is to be said of a log without suspect intervals: the verdict, and what it is worth."""
-    unseen = max((board.unseen for board in audit.boards), default=0)
-    if all(board.unseen >= board.impressions for board in audit.boards):
-        return "Too few impressions to tell", f": in {audit.impressions:,}, no attack would have been noticed."
-    rest = (
-        f" in {audit.impressions:,} impressions. An inversion of all clicks in fewer than {unseen:,} of them would "
-        "not have been noticed."
-    )
-    return "Nothing suspect found", rest
+    boards = sorted(audit.boards, key=lambda board: (-board.suspect_share[0], -board.suspect_share[1]))
+    named = [board for board in boards if board.intervals or board.clients or board.changes] or boards[:1]
+    several = len(boards) > 1
+    parts = "".join(_board(board, several) for board in named[:SHOWN_BOARDS])
+    overview = _boards(boards) if several else ""
+    people = _clients(audit.clients, audit.n_clients, "h2") if several else ""
+    body = f"{_next(audit)}{overview}{people}{parts}{_more(named)}{_reading(audit)}{_limits(audit)}"
+    return shell("Audit of clicks", _verdict(audit), Html(body))
 
 
 def _verdict(audit: Audit) -> str:
-    low, high = audit.suspect_share
-    count = len(audit.intervals)
-    if not count:
-        verdict, rest = nothing_found(audit)
-        return f'<p class="verdict"><strong>{verdict}</strong>{rest}</p>'
-    which = "interval" if count == 1 else "intervals"
-    return (
-        f'<p class="verdict found"><strong>{percent(low)} to {percent(high)} of {audit.impressions:,} impressions '
-        f"are suspect</strong>: {count} {which} in which clicks suddenly behave otherwise.</p>"
-    )
+    found = audit.intervals or audit.n_clients
+    head, mark, rest = audit.summary.partition(":" if found else ";")
+    kind = "verdict found" if found else "verdict"
+    return f'<p class="{kind}"><strong>{escape(head)}</strong>{mark}{escape(rest)}</p>'
+
+
+def _next(audit: Audit) -> str:
+    """What to do now."""
+    steps = []
+    if audit.intervals:
+        steps.append(
+            "Look at the rows of each interval in your own systems: <code>--parquet FOLDER</code> lists them. Was there "
+            "a release, a campaign or an outage? <code>--event DATE NAME</code> leaves known days out."
+        )
+        steps.append("Compare the two rankings below before you learn from this log again.")
+    if audit.n_clients:
+        steps.append("Check the clients below by what clicks do not show: addresses, agents, payments.")
+    if audit.changes:
+        steps.append("Some changes need no false clicks; they are listed with each board and not counted as suspect.")
+    if not steps:
+        steps.append(f"Nothing, unless an attack smaller than this would matter: {escape(could_have_shown(audit))}")
+    notes = "".join(f"<li>{escape(note)}</li>" for note in audit.notes)
+    return f"<h2>What to do next</h2><ul>{''.join(f'<li>{step}</li>' for step in steps)}{notes}</ul>"
 
 
 def _boards(boards: list[BoardAudit]) -> str:
     rows = [
-        (str(b.board), b.impressions, b.clicks, len(b.intervals), " to ".join(map(percent, b.suspect_share)))
+        (
+            str(b.board),
+            b.impressions,
+            b.clicks,
+            len(b.intervals),
+            b.n_clients,
+            " to ".join(map(percent, b.suspect_share)),
+        )
         for b in boards
     ]
-    head = ["board", "impressions", "clicks", "intervals", "suspect"]
+    head = ["board", "impressions", "clicks", "intervals", "clients", "suspect"]
     note = f"The {SHOWN_BOARDS} most suspect of {len(boards):,} boards." if len(boards) > SHOWN_BOARDS else ""
     return f"<h2>Boards</h2>{table(head, rows[:SHOWN_BOARDS], note)}"
 
@@ -76,25 +80,8 @@ def _board(board: BoardAudit, titled: bool) -> str:
         "</figure>"
     )
     parts = "".join(_interval(part, i) for i, part in enumerate(board.intervals, 1))
-    return f"{title}{figure}{parts}{_rankings(board)}{_clients(board)}"
-
-
-def moment(time: Any) -> str:
-    """A time as people write it; numbers that can only be seconds or milliseconds since 1970 with their date."""
-    if isinstance(time, str):
-        return f"{time[:19].replace('T', ' ')} UTC"
-    for unit in (1.0, 1e3):
-        if isinstance(time, (int, float)) and 1e9 * unit <= time < 4e9 * unit:
-            date = datetime.datetime.fromtimestamp(time / unit, datetime.UTC)
-            return f"{time} ({date:%Y-%m-%d %H:%M:%S} UTC)"
-    return str(time)
-
-
-def place(part: Interval) -> str:
-    """Where an interval lies: its rows if they stand together, and its times if there are any."""
-    rows = f"rows {part.start_row:,} to {part.end_row - 1:,}" if part.ordered else ""
-    times = "" if part.start_time is None else f"{moment(part.start_time)} to {moment(part.end_time)}"
-    return ", ".join(filter(None, (rows, times)))
+    people = _clients(board.clients, board.n_clients, "h3") + _client_items(board)
+    return f"{title}{figure}{parts}{people}{_changes(board)}{_rankings(board)}"
 
 
 def _edges(part: Interval) -> str:
@@ -106,40 +93,42 @@ def _edges(part: Interval) -> str:
     )
 
 
-def _interval(part: Interval, number: int) -> str:
+def _item_table(items: list[dict[str, Any]]) -> str:
+    up, down = '<span class="up">gained</span>', '<span class="down">lost</span>'
     rows = [
         (
             str(item["item"]),
-            Html(
-                '<span class="up">gained</span>'
-                if item["clicks"] > item["expected_clicks"]
-                else '<span class="down">lost</span>'
-            ),
+            Html(up if item["clicks"] > item["expected_clicks"] else down),
             item["looks"],
             item["clicks"],
             WrittenNumber(f"{item['expected_clicks']:,.1f}"),
             item["rate"],
             item["usual_rate"],
+            item["rank"],
+            item["clean_rank"],
             surety(item["certainty"]),
         )
-        for item in part.items[:SHOWN_ITEMS]
+        for item in items[:SHOWN_ITEMS]
     ]
-    head = ["item", "", "looks", "clicks", "expected", "click rate", "usual rate", "certainty"]
-    left = len(part.items) - SHOWN_ITEMS
+    head = ["item", "", "looks", "clicks", "expected", "click rate", "usual rate", "rank", "clean rank", "certainty"]
+    left = len(items) - SHOWN_ITEMS
     more = f'<p class="soft">{left} more items: see the JSON output.</p>' if left > 0 else ""
-    items = (
-        table(head, rows) + more if rows else '<p class="soft">No single item stands out: many changed a little.</p>'
-    )
+    return table(head, rows) + more
+
+
+def _interval(part: Interval, number: int) -> str:
+    items = _item_table(part.items) if part.items else ""
+    many = '<p class="soft">No single item stands out: many changed a little.</p>' if not part.items else ""
     inverted = "<p>Clicks look inverted: on what is rarely clicked, and not on what is.</p>" if part.inverted else ""
     return (
         f"<h3>Interval {number}: {escape(place(part))}</h3>"
-        f"<p>{part.impressions:,} impressions, certainty {surety(part.certainty)}. {_edges(part)}</p>"
-        f"{inverted}{items}"
+        f"<p>{escape(interval_seen(part))}. Certainty {surety(part.certainty)}. {_edges(part)}</p>"
+        f"{inverted}{items}{many}"
     )
 
 
 def _rankings(board: BoardAudit) -> str:
-    if not board.intervals:
+    if board.ranking == board.clean_ranking:
         rows: list[tuple[Any, ...]] = [(i, str(item)) for i, item in enumerate(board.ranking[:SHOWN_ITEMS], 1)]
         return f"<h3>The ranking</h3>{table(['', 'item'], rows)}"
     place = {item: i for i, item in enumerate(board.ranking, 1)}
@@ -153,25 +142,40 @@ def _rankings(board: BoardAudit) -> str:
     return f"<h3>The ranking, without and with the suspect part</h3>{table(head, rows)}"
 
 
-def _clients(board: BoardAudit) -> str:
-    if not board.clients:
+def _clients(clients: list[Any], count: int, level: str) -> str:
+    if not clients:
         return ""
-    why = {"clicks": "clicks unlike others", "time": "comes when clicks are suspect"}
     rows = [
         (
             str(c.client),
-            why[c.why],
+            c.reason or {"clicks": "clicks unlike others", "time": "clicks as the attack does"}[c.why],
+            WrittenNumber(f"{c.score:,.1f}"),
             c.impressions,
             c.suspect_impressions,
             c.clicks,
             WrittenNumber(f"{c.expected_clicks:,.1f}"),
         )
-        for c in board.clients[:SHOWN_ITEMS]
+        for c in clients[:SHOWN_ITEMS]
     ]
-    head = ["client", "why", "impressions", "suspect", "clicks", "expected"]
-    several = f"{board.n_clients:,} clients stand out; the clearest first."
-    note = several if board.n_clients > 1 else "1 client stands out."
-    return f"<h3>Clients that stand out</h3>{table(head, rows, note)}"
+    head = ["client", "why", "score", "impressions", "suspect", "clicks", "expected"]
+    several = (
+        f"{count:,} clients stand out; the clearest first. The score is minus the log chance of an honest client."
+    )
+    note = several if count > 1 else "1 client stands out."
+    return f"<{level}>Clients that stand out</{level}>{table(head, rows, note)}"
+
+
+def _client_items(board: BoardAudit) -> str:
+    if not board.client_items:
+        return ""
+    return f"<h3>What those clients click more, or less, than others</h3>{_item_table(board.client_items)}"
+
+
+def _changes(board: BoardAudit) -> str:
+    if not board.changes:
+        return ""
+    rows = [(place(change), change.impressions, change_seen(change)) for change in board.changes]
+    return f"<h3>Other changes, not suspect</h3>{table(['where', 'impressions', 'what was seen'], rows)}"
 
 
 def _reading(audit: Audit) -> str:
@@ -187,12 +191,19 @@ def _reading(audit: Audit) -> str:
 
 
 def _limits(audit: Audit) -> str:
-    unseen = sorted({board.unseen for board in audit.boards})
-    few = " to ".join(f"{n:,}" for n in (unseen if len(unseen) < 2 else [unseen[0], unseen[-1]]))
-    which = ", depending on the board," if len(unseen) > 1 else ""
-    words = (
-        f"An inversion of all clicks in fewer than {few} impressions{which} would not have been noticed; it counts "
-        "in the upper end of the suspect share."
-    )
-    lines = [*LIMITS, *([words] if unseen else [])]
-    return f"<h2>What this cannot tell</h2><ul>{''.join(f'<li>{escape(text)}</li>' for text in lines)}</ul>"
+    rows = []
+    for board in audit.boards[:SHOWN_BOARDS]:
+        told = board.could_have_shown
+        sizes = ("none" if size is None else f"{size:,}" for size in (told.promote, told.demote, told.silent))
+        rows.append((str(board.board or ""), board.impressions, *map(WrittenNumber, sizes), told.client or "-"))
+    head = [
+        "board",
+        "impressions",
+        "three items promoted",
+        "three best demoted",
+        "nothing clicked",
+        "client silent for",
+    ]
+    note = "Impressions of the smallest attack of each kind that would have been found with a chance of 80 %."
+    lines = "".join(f"<li>{escape(text)}</li>" for text in LIMITS)
+    return f"<h2>What this cannot tell</h2>{table(head, rows, note)}<ul>{lines}</ul>"

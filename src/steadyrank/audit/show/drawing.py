@@ -70,7 +70,7 @@ def timeline(board: BoardAudit) -> str:
         usual.append((middle, expected / max(count, 1)))
         so_far += count
     top = round_up(max([value for _, value in [*found, *usual]], default=0.0))
-    labels = [(0.0, "first impression"), (1.0, f"impression {board.impressions:,}")]
+    labels = board.ticks or [(0.0, "first impression"), (1.0, f"impression {board.impressions:,}")]
     bands = numbers = ""
     for number, (start, end) in enumerate(board.places, 1):
         x, width = _x(start / total), max(_x(end / total) - _x(start / total), 2.0)

@@ -48,11 +48,6 @@ def shell(title: str, head: str, body: Html) -> str:
     )
 
 
-def percent(share: float) -> str:
-    """A share in percent, fit to read."""
-    return f"{100 * share:.1f} %" if share >= 0.001 or share == 0.0 else f"{100 * share:.3f} %"
-
-
 def table(head: Sequence[str], rows: Iterable[Sequence[Any]], caption: str = "") -> str:
     """A table; numbers stand on the right, cells of `Html` stand as they are."""
     rows = list(rows)

@@ -1,0 +1,239 @@
+"""From what was found on each board, in numbers, to what is told of a log: in its own names, rows and times."""
+
+import datetime
+from collections.abc import Sequence
+from dataclasses import asdict, replace
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from .detect.clients import OddClients, SuspectClient
+from .detect.findings import Finding, ItemChange, OtherChange, SuspectInterval
+from .reading.by_board import BoardLog
+from .reading.click_logs import ClickLog
+from .sentences import summary
+from .verdicts import Attack, Audit, BoardAudit, Change, Interval, text_of
+
+MOST_ITEMS = 1_000  # in JSON, those whose rate differs most
+MOST_CLIENTS = 1_000
+TICKS = 6  # of the time line
+OVERLAP = 0.5  # of the shorter of two intervals on different boards that are one attack
+
+
+def assembled(
+    log: ClickLog, parts: list[BoardLog], findings: list[Finding], everywhere: OddClients, notes: list[str]
+) -> Audit:
+    """All that is told of a log. `everywhere`: clients that stand out on all boards together."""
+    boards, flagged = [], []
+    for part, finding in zip(parts, findings, strict=True):
+        boards.append(_board(log, part, finding))
+        flagged += _flags(log, part, finding)
+    least, most = (sum(finding.suspect[i] for finding in findings) for i in (0, 1))
+    total = max(log.impressions.n, 1)
+    empty = pl.DataFrame(schema={"row": pl.Int64, "board": pl.String, "interval": pl.Int64})
+    named = {int(c) for c in everywhere.named} | {
+        int(p.clients[c]) for p, f in zip(parts, findings, strict=True) for c in f.named
+    }
+    told = Audit(
+        files=log.files,
+        columns=log.columns.told(),
+        rows=log.rows,
+        impressions=log.impressions.n,
+        broken=log.broken,
+        examples=[(b.row, b.why, b.text) for b in log.examples],
+        suspect_share=(least / total, most / total),
+        boards=boards,
+        flagged=pl.concat(flagged) if flagged else empty,
+        clients=_clients([everywhere.listed, *(board.clients for board in boards)], len(boards) > 1),
+        n_clients=len(named),
+        notes=notes,
+    )
+    told = replace(told, attacks=_attacks(told.intervals))
+    return replace(told, summary=summary(told))
+
+
+def _flags(log: ClickLog, part: BoardLog, finding: Finding) -> list[pl.DataFrame]:
+    """The rows of suspect impressions; those that only their client makes suspect belong to no interval."""
+    board = pl.lit(text_of(log.boards[part.board]), pl.String).alias("board")
+    left = np.ones(finding.impressions, np.bool_)
+    tables = []
+    for number, suspect in enumerate(finding.intervals, 1):
+        left[suspect.start : suspect.end] = False
+        rows = pl.DataFrame({"row": log.row[part.chosen[suspect.start : suspect.end]]})
+        tables.append(rows.with_columns(board, pl.lit(number, pl.Int64).alias("interval")))
+    alone = finding.odd[left[finding.odd]]
+    if alone.size:
+        rows = pl.DataFrame({"row": log.row[part.chosen[alone]]})
+        tables.append(rows.with_columns(board, pl.lit(None, pl.Int64).alias("interval")))
+    return tables
+
+
+def _clients(groups: Sequence[list[SuspectClient]], several: bool) -> list[SuspectClient]:
+    """Each client once, by what is clearest of it."""
+    best: dict[Any, SuspectClient] = {}
+    for group in groups:
+        for one in group:
+            other = best.get(one.client)
+            if other is None or one.score > other.score:
+                best[one.client] = one
+    found = sorted(best.values(), key=lambda one: -one.score) if several else list(best.values())
+    return found[:MOST_CLIENTS]
+
+
+def _attacks(intervals: list[Interval]) -> list[Attack]:
+    """Intervals that lie at the same time on different boards are one attack."""
+    groups: list[list[int]] = []
+    for i, part in enumerate(intervals):
+        for group in groups:
+            if (
+                all(intervals[j].board != part.board for j in group)
+                and _overlap(intervals[group[0]], part) >= OVERLAP
+            ):
+                group.append(i)
+                break
+        else:
+            groups.append([i])
+    return [_attack(group, [intervals[i] for i in group]) for group in groups]
+
+
+def _span(part: Interval) -> tuple[float, float]:
+    def number(time: Any) -> float:
+        return datetime.datetime.fromisoformat(time).timestamp() if isinstance(time, str) else float(time)
+
+    if part.start_time is None:
+        return float(part.start_row), float(part.end_row)
+    return number(part.start_time), number(part.end_time)
+
+
+def _overlap(one: Interval, two: Interval) -> float:
+    (a, b), (c, d) = _span(one), _span(two)
+    return (min(b, d) - max(a, c)) / max(min(b - a, d - c), 1e-9)
+
+
+def _attack(group: list[int], parts: list[Interval]) -> Attack:
+    first, last = min(parts, key=lambda p: _span(p)[0]), max(parts, key=lambda p: _span(p)[1])
+    return Attack(
+        boards=[part.board for part in parts],
+        start_time=first.start_time,
+        end_time=last.end_time,
+        start_row=min(part.start_row for part in parts),
+        end_row=max(part.end_row for part in parts),
+        impressions=sum(part.impressions for part in parts),
+        intervals=group,
+    )
+
+
+def _board(log: ClickLog, part: BoardLog, finding: Finding) -> BoardAudit:
+    total = max(finding.impressions, 1)
+    names = [log.items[k] for k in part.items.tolist()]
+    ranks = [{int(k): i + 1 for i, k in enumerate(order)} for order in (finding.ranking, finding.clean_ranking)]
+
+    def changed(changes: list[ItemChange]) -> list[dict[str, Any]]:
+        return [
+            {**asdict(one), "item": names[one.item], "rank": ranks[0][one.item], "clean_rank": ranks[1][one.item]}
+            for one in changes
+        ]
+
+    return BoardAudit(
+        board=log.boards[part.board],
+        impressions=finding.impressions,
+        clicks=finding.clicks,
+        suspect_share=(finding.suspect[0] / total, finding.suspect[1] / total),
+        unseen=finding.unseen,
+        could_have_shown=finding.detectable,
+        intervals=[_interval(log, part, suspect, changed(suspect.changes)) for suspect in finding.intervals],
+        changes=[_change(log, part, other, changed(other.changes)) for other in finding.others],
+        items=_items(names, ranks, finding),
+        ranking=[names[k] for k in finding.ranking.tolist()],
+        clean_ranking=[names[k] for k in finding.clean_ranking.tolist()],
+        n_clients=finding.n_clients,
+        clients=finding.clients,
+        client_items=changed(finding.client_items),
+        points=np.round(finding.points, 3).tolist(),
+        places=[(suspect.start, suspect.end) for suspect in finding.intervals],
+        ticks=_ticks(log, part),
+    )
+
+
+def _interval(log: ClickLog, part: BoardLog, suspect: SuspectInterval, items: list[dict[str, Any]]) -> Interval:
+    rows, ends = log.row[part.chosen], log.last_row[part.chosen] + 1
+    inside = slice(suspect.start, suspect.end)
+    last = rows.size - 1
+    starts = sorted(int(rows[min(i, last)]) for i in suspect.starts)
+    stops = sorted(int(ends[max(i, 1) - 1]) for i in suspect.ends)
+    return Interval(
+        board=log.boards[part.board],
+        start_row=int(rows[inside].min()),
+        end_row=int(ends[inside].max()),
+        start_time=_time(log, part.chosen, suspect.start),
+        end_time=_time(log, part.chosen, suspect.end - 1),
+        start_rows=(starts[0], starts[1]),
+        end_rows=(stops[0], stops[1]),
+        ordered=bool((np.diff(rows) >= 0).all()),
+        impressions=suspect.end - suspect.start,
+        certainty=suspect.certainty,
+        inverted=suspect.inverted,
+        items=items,
+        clicks=suspect.clicks,
+        expected_clicks=suspect.expected_clicks,
+    )
+
+
+def _change(log: ClickLog, part: BoardLog, other: OtherChange, items: list[dict[str, Any]]) -> Change:
+    inside = part.chosen[other.start : other.end]
+    return Change(
+        board=log.boards[part.board],
+        start_row=int(log.row[inside].min()),
+        end_row=int(log.last_row[inside].max()) + 1,
+        start_time=_time(log, part.chosen, other.start),
+        end_time=_time(log, part.chosen, other.end - 1),
+        impressions=other.end - other.start,
+        kind=other.kind,
+        level=other.level,
+        length=other.length,
+        usual_length=other.usual_length,
+        items=items,
+    )
+
+
+def _time(log: ClickLog, chosen: Any, i: int) -> Any:
+    if log.time is None:
+        return None
+    value = float(log.time[chosen[i]])
+    if log.dated:
+        return datetime.datetime.fromtimestamp(value, datetime.UTC).isoformat()
+    return int(value) if value.is_integer() else value
+
+
+def _ticks(log: ClickLog, part: BoardLog) -> list[tuple[float, str]]:
+    """Dates along the time line, at places that lie evenly among impressions."""
+    n = part.chosen.size
+    if log.time is None or n < 2:
+        return []
+    at = np.linspace(0, n - 1, TICKS).astype(np.int64)
+    times = log.time[part.chosen[at]]
+    unit = 1.0 if log.dated else next((u for u in (1.0, 1e3, 1e6) if 1e9 * u <= times[0] < 4e9 * u), 0.0)
+    if unit == 0.0:
+        return [(float(i / (n - 1)), f"{time:,.6g}") for i, time in zip(at, times, strict=True)]
+    short = times[-1] - times[0] < 3 * 86_400 * unit
+    dates = [datetime.datetime.fromtimestamp(time / unit, datetime.UTC) for time in times]
+    form = "%m-%d %H:%M" if short else "%Y-%m-%d"
+    return [(float(i / (n - 1)), date.strftime(form)) for i, date in zip(at, dates, strict=True)]
+
+
+def _items(names: list[Any], ranks: list[dict[int, int]], finding: Finding) -> list[dict[str, Any]]:
+    """Items whose rate differs most without the suspect part, all of them if they are few."""
+    gap = np.abs(finding.rate - finding.clean_rate)[finding.ranking]
+    most = finding.ranking[np.argsort(-gap, kind="stable")][:MOST_ITEMS].tolist()
+    return [
+        {
+            "item": names[k],
+            "looks": int(finding.looks[k]),
+            "rate": float(finding.rate[k]),
+            "clean_rate": float(finding.clean_rate[k]),
+            "rank": ranks[0][k],
+            "clean_rank": ranks[1][k],
+        }
+        for k in most
+    ]

@@ -1,0 +1,161 @@
+"""What a list's places do to clicks: an item's appeal told apart from the place it was shown at.
+
+The log-odds of a click are the item's own plus an effect of the slot: the place in lists of a length. Both are
+fitted to the log's margins by iterative scaling (Deming and Stephan 1940, in odds), items with the pseudo-looks of
+the prior that they have in common. It is the examination hypothesis of Richardson, Dominowska and Ragno 2007 with
+odds in place of chances, so that nothing leaves (0, 1).
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..._jit import kernel, uncounted
+from ...arrays import Floats, Ints
+from ...populations import fit_prior
+from ..impressions import Impressions
+
+PLACES = 24  # told apart; those further down are one
+LENGTHS = 4  # of lists, told apart if each has a share of COMMON of all
+COMMON = 0.05
+ITEMS = 400_000  # beyond as many only the first places are told apart: the table of counts stays small
+SWEEPS = 12
+EDGE = 1e-4  # least distance of a rate from 0 and 1
+LOOKS, CLICKS = range(2)
+
+
+class Slots(NamedTuple):
+    """Which slot each look of a log belongs to: base[t] + its place in the list, at most last[t]."""
+
+    base: Ints  # [impression] slot of the first look
+    last: Ints  # [impression] slot of all places from the last told apart on
+    lengths: tuple[int, ...]  # of lists that have slots of their own; all others share the first
+    places: int
+
+    @property
+    def n(self) -> int:
+        """How many slots."""
+        return (1 + len(self.lengths)) * self.places
+
+
+class Appeal(NamedTuple):
+    """The log-odds of a click: item[k] + slot[s]."""
+
+    item: Floats  # [K]
+    slot: Floats  # [slot]
+    middle: float  # effect of the slot that looks are at on average
+
+    def rates(self) -> Floats:
+        """Each item's click rate, had all been shown at places alike."""
+        return _logistic(self.item + self.middle)
+
+
+def slots_of(impressions: Impressions) -> Slots:
+    """The slots of a log's looks. Where lengths of lists are not known, none are told apart: what was looked at of a
+    list depends on its clicks.
+    """
+    lengths = impressions.lengths() if impressions.shown is not None else np.zeros(impressions.n, np.int64)
+    places = PLACES if impressions.n_items * PLACES <= ITEMS * 8 else 3
+    counts = np.bincount(np.minimum(lengths, 10_000)) if lengths.size else np.zeros(1, np.int64)
+    often = np.argsort(-counts, kind="stable")[:LENGTHS]
+    common = tuple(int(size) for size in often if counts[size] >= COMMON * max(lengths.size, 1))
+    common = common if len(common) > 1 else ()
+    group: Ints = np.zeros(lengths.size, np.int64)
+    for i, size in enumerate(common, 1):
+        group[lengths == size] = i
+    top = 0 if impressions.top is None else np.minimum(impressions.top, places - 1)
+    return Slots(group * places + top, (group + 1) * places - 1, common, places)
+
+
+@uncounted
+def slot_at(base, last, offset):
+    """The slot of a look, `offset` places behind the first of its impression."""
+    return min(base + offset, last)
+
+
+@uncounted
+def chance(log_odds):
+    """A chance from log-odds."""
+    return 1.0 / (1.0 + np.exp(-log_odds))
+
+
+def sums(group: Ints, values: Any, n: int) -> Floats:
+    """The sum of the values of each of n groups."""
+    out: Floats = np.bincount(group, values, n).astype(np.float64, copy=False)
+    return out
+
+
+def _logistic(log_odds: Floats) -> Floats:
+    rates: Floats = 1.0 / (1.0 + np.exp(-log_odds))
+    return rates
+
+
+@kernel
+def count_by_slot(item, bits, first, base, last, chosen, out):
+    """Add the looks and clicks of the chosen impressions to out, int64[2, K, slot]; chosen: bool[n]."""
+    for t in range(chosen.size):
+        if chosen[t]:
+            for q in range(first[t], first[t + 1]):
+                s = slot_at(base[t], last[t], q - first[t])
+                out[LOOKS, item[q], s] += 1
+                out[CLICKS, item[q], s] += 1 if bits[q] else 0
+
+
+@kernel
+def scale(counts, pseudo, mean, item, slot, sweeps):
+    """Fit item[K] and slot[S], log-odds, to the margins of counts[2, K, S]; `pseudo` looks at `mean` for each item."""
+    n_items, n_slots = item.size, slot.size
+    seen = np.zeros(n_slots)
+    clicked = np.zeros(n_slots)
+    for k in range(n_items):
+        for s in range(n_slots):
+            seen[s] += counts[LOOKS, k, s]
+            clicked[s] += counts[CLICKS, k, s]
+    usual = np.log(mean / (1.0 - mean))
+    for _ in range(sweeps):
+        expected = np.zeros(n_slots)
+        for k in range(n_items):
+            got = pseudo * mean
+            due = pseudo * chance(item[k])
+            for s in range(n_slots):
+                if counts[LOOKS, k, s] > 0:
+                    got += counts[CLICKS, k, s]
+                    due += counts[LOOKS, k, s] * chance(item[k] + slot[s])
+            item[k] += np.log(got / due)
+            for s in range(n_slots):
+                if counts[LOOKS, k, s] > 0:
+                    expected[s] += counts[LOOKS, k, s] * chance(item[k] + slot[s])
+        level = 0.0
+        total = 0.0
+        for s in range(n_slots):
+            if seen[s] > 0.0:
+                slot[s] += np.log((clicked[s] + 0.5) / (expected[s] + 0.5))
+                slot[s] = min(max(slot[s], -6.0), 6.0)
+                level += seen[s] * slot[s]
+                total += seen[s]
+        if total > 0.0:
+            level /= total
+        for s in range(n_slots):  # what all slots share belongs to the items
+            slot[s] -= level
+        for k in range(n_items):
+            item[k] = min(max(item[k] + level, usual - 12.0), usual + 12.0)
+
+
+def counts_of(impressions: Impressions, slots: Slots, chosen: np.ndarray) -> Ints:
+    """Looks and clicks by item and slot, int64[2, K, slot], of the chosen impressions, bool[n]."""
+    out: Ints = np.zeros((2, impressions.n_items, slots.n), np.int64)
+    count_by_slot(impressions.item, impressions.bits, impressions.first, slots.base, slots.last, chosen, out)
+    return out
+
+
+def fit(counts: Ints) -> Appeal:
+    """What items and slots contribute to clicks. O(items times slots) a sweep."""
+    looks, clicks = counts[LOOKS].sum(axis=1), counts[CLICKS].sum(axis=1)
+    prior = np.ones(2)
+    fit_prior(looks, clicks, prior)
+    mean = float(np.clip(prior[0] / prior.sum(), EDGE, 1.0 - EDGE))
+    item: Floats = np.full(looks.size, np.log(mean / (1.0 - mean)))
+    slot: Floats = np.zeros(counts.shape[2])
+    scale(counts, float(prior.sum()), mean, item, slot, SWEEPS)
+    weight = counts[LOOKS].sum(axis=0)
+    return Appeal(item, slot, float(np.average(slot, weights=weight)) if weight.any() else 0.0)

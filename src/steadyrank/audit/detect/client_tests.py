@@ -1,0 +1,271 @@
+"""How odd each client of a log is, judged by how much its clients differ anyway.
+
+Honest clients are not alike: some click more, some only at the top, some have a taste of their own, and clicks
+within a list hang together. So each test has a spread that is estimated from the log's own clients, and its scores
+are divided by what they exceed their promise by at the 90th percentile. A score is minus the logarithm of the chance
+that an honest client is that odd, or of a bound on it:
+
+- *amount*: lists with a click, of those shown, against what others click of lists whose first item is as sought
+  after: beta-binomial (Skellam 1948), in either direction. Lists, not clicks: those of one list hang together;
+- *place*: clicks on the first place, of all clicks, against the share that others give it; beta-binomial;
+- *taste*: how sought after the clicked items are, as ranks among all clicks, against the mean at their place: z^2 /
+  2, since ranks are uniform and a uniform number is sub-Gaussian with its own variance; n clicks count as n / (1 +
+  spread (n - 1)) independent ones (Kish 1965, design effect);
+- *item*: clicks on one item, of the looks at it, against the chances that all give it; beta-binomial, less the
+  logarithm of how many items the client looked at;
+- *all*: amount, place and taste together: the sum of three exponential scores is Erlang, e^-s (1 + s + s^2 / 2).
+"""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from ..._jit import kernel, uncounted
+from ...arrays import Bools, Floats, Ints
+from ...item_evidence import log_beta
+from ..impressions import Impressions, Slots
+from .attention import CLICKS as CLICKED
+from .attention import Appeal, chance, slot_at, sums
+from .attention import Slots as ListSlots
+
+TRIMMED = 4.6  # nats: clients odder than one in a hundred do not say how much honest ones differ
+ROUNDS = 6  # of estimating a spread without those
+QUANTILE = 0.9  # at which scores are held to their promise: up to a tenth of the clients may be bots
+SPREAD = (0.002, 0.5)  # least and most that clients differ: nobody is exactly like the others
+FEWEST = 5  # impressions before a client is judged at all
+PAIRS = 20_000_000  # looks of clients that are judged by single items; those with most impressions come first
+SUMMED = 64  # terms of a tail that are summed; beyond, the first times their number is a bound
+STRENGTHS = 8  # kinds of lists by how sought after their first item is
+
+# columns of a table of clients
+SHOWN, LISTS, LISTS_EXPECTED, CLICKS, EXPECTED, TOP, TOP_EXPECTED, TASTE, SUSPECT = range(9)
+CLIENT_COLUMNS = 9
+
+
+class Pairs(NamedTuple):
+    """A client and an item it looked at, one of each a row."""
+
+    client: Ints
+    item: Ints
+    looks: Ints
+    clicks: Ints
+    expected: Floats
+
+
+class Scores(NamedTuple):
+    """Nats by which each client is odd, in each way; above 0 for more than expected, below for less."""
+
+    amount: Floats
+    place: Floats
+    taste: Floats
+    item: Floats
+    all: Floats  # amount, place and taste together
+    which: Ints  # the item that `item` speaks of, -1 for none
+    spread: float  # of the amount, among honest clients
+
+
+def ranks_of_taste(counts: Ints, appeal: Appeal) -> tuple[Floats, Floats]:
+    """Each item's rank among all clicks, from 0 to 1 by appeal, and the mean of clicks at each slot."""
+    clicks = counts[CLICKED].sum(axis=1).astype(np.float64)
+    order = np.argsort(appeal.item, kind="stable")
+    so_far = np.cumsum(clicks[order])
+    rank = np.full(clicks.size, 0.5)
+    rank[order] = (so_far - 0.5 * clicks[order]) / max(float(so_far[-1]) if so_far.size else 0.0, 1.0)
+    at_slot = counts[CLICKED].sum(axis=0)
+    mean: Floats = np.where(at_slot > 0, rank @ counts[CLICKED] / np.maximum(at_slot, 1), 0.5)
+    return rank, mean
+
+
+def top_shares(counts: Ints, slots: ListSlots) -> Floats:
+    """For each group of lengths, the share of clicks that its first place gets."""
+    clicks = counts[CLICKED].sum(axis=0).reshape(-1, slots.places)
+    total = clicks.sum(axis=1)
+    share: Floats = np.where(total > 0, clicks[:, 0] / np.maximum(total, 1), 0.5)
+    return share
+
+
+@kernel
+def tally(item, bits, first, base, last, places, client, suspect, appeal, kind, usual, rank, mean, share, out):
+    """Add to out, float64[client, CLIENT_COLUMNS], what each client did.
+
+    `kind`: int64[n], of lists alike; `usual`: the share of each kind that is clicked. O(looks).
+    """
+    log_odds, effect = appeal
+    for t in range(client.size):
+        c = client[t]
+        if c < 0:
+            continue
+        got = 0.0
+        due = 0.0
+        for q in range(first[t], first[t + 1]):
+            s = slot_at(base[t], last[t], q - first[t])
+            due += chance(log_odds[item[q]] + effect[s])
+            if bits[q]:
+                got += 1.0
+                out[c, TOP] += 1.0 if s % places == 0 else 0.0
+                out[c, TASTE] += rank[item[q]] - mean[s]
+        out[c, SHOWN] += 1.0
+        out[c, LISTS] += 1.0 if got > 0.0 else 0.0
+        out[c, LISTS_EXPECTED] += usual[kind[t]]
+        out[c, SUSPECT] += 1.0 if suspect[t] else 0.0
+        out[c, CLICKS] += got
+        out[c, EXPECTED] += due
+        out[c, TOP_EXPECTED] += got * share[last[t] // places]
+
+
+@uncounted
+def log_pmf(k, n, a, b):
+    """Log chance of k of n under a beta-binomial."""
+    ways = math.lgamma(n + 1.0) - math.lgamma(k + 1.0) - math.lgamma(n - k + 1.0)
+    return ways + log_beta(a + k, b + n - k) - log_beta(a, b)
+
+
+@kernel
+def tails(got, n, due, spread, out):
+    """Write signed nats: how unlikely so many of n are, or so few, where `due` are expected of a beta-binomial.
+
+    `spread`: the intraclass correlation. Twice the smaller tail; of long tails a bound. O(SUMMED) each.
+    """
+    for i in range(got.size):
+        out[i] = 0.0
+        if n[i] <= 0.0:
+            continue
+        mean = min(max(due[i] / n[i], 1e-6), 1.0 - 1e-6)
+        strength = (1.0 - spread) / spread
+        a, b = mean * strength, (1.0 - mean) * strength
+        more = got[i] >= mean * n[i]
+        terms = n[i] - got[i] + 1.0 if more else got[i] + 1.0
+        step = 1.0 if more else -1.0
+        top = log_pmf(got[i], n[i], a, b)
+        ending = log_pmf(n[i] if more else 0.0, n[i], a, b)
+        most = max(top, ending)
+        if terms <= SUMMED:
+            total = 0.0
+            for j in range(int(terms)):
+                total += math.exp(log_pmf(got[i] + step * j, n[i], a, b) - most)
+        else:
+            total = terms
+        nats = -(most + math.log(total)) - math.log(2.0)
+        out[i] = max(nats, 0.0) * step
+
+
+def beta_binomial(got: Floats, n: Floats, due: Floats, judged: Bools) -> tuple[Floats, float]:
+    """Signed scores of counts, and the spread that honest ones have: correlation within clients, trimmed moments."""
+    scores, spread = np.zeros(got.size), SPREAD[1]
+    tails(got, n, due, spread, scores)
+    one = due * (1.0 - due / np.maximum(n, 1.0))
+    for _ in range(ROUNDS):
+        kept = judged & (np.abs(scores) < TRIMMED)
+        pairs = float((np.maximum(n - 1.0, 0.0) * one)[kept].sum())
+        spread = float(np.clip(((got - due)[kept] ** 2 - one[kept]).sum() / max(pairs, 1e-9), *SPREAD))
+        tails(got, n, due, spread, scores)
+    return calibrated(scores, judged), spread
+
+
+def alike(squares: Floats, one: Floats, n: Floats, nats: Floats) -> Floats:
+    """Scores `nats` of n alike things, counted as fewer where honest clients' hang together (Kish 1965).
+
+    `squares`: of each client's deviation; `one`: the variance of a single thing. Trimmed moments.
+    """
+    effective = n
+    for _ in range(ROUNDS):
+        scores = nats * effective / np.maximum(n, 1.0)
+        kept = (n > 1) & (scores < TRIMMED)
+        pairs = float((n * (n - 1.0) * one)[kept].sum())
+        within = float((squares - n * one)[kept].sum()) / max(pairs, 1e-9)
+        effective = n / (1.0 + min(max(within, 0.0), 1.0) * np.maximum(n - 1.0, 0.0))
+    return nats * effective / np.maximum(n, 1.0)
+
+
+def calibrated(scores: Floats, judged: Bools) -> Floats:
+    """Scores held to their promise: of one in ten honest clients at most log 10."""
+    size = np.abs(scores[judged & (scores != 0.0)])
+    if size.size < 20:
+        return scores
+    return scores / max(1.0, float(np.quantile(size, QUANTILE)) / math.log(1.0 / (1.0 - QUANTILE)))
+
+
+def pairs_of(impressions: Impressions, slots: ListSlots, client: Slots, appeal: Appeal, shown: Floats) -> Pairs:
+    """Clients and the items they looked at. O(looks log looks) of those clients that have looks enough."""
+    sizes = np.diff(impressions.first)
+    looks = np.bincount(client[client >= 0], sizes[client >= 0], shown.size)
+    order = np.argsort(-shown, kind="stable")
+    kept: Bools = np.zeros(shown.size + 1, np.bool_)
+    kept[order[(np.cumsum(looks[order]) <= PAIRS) & (shown[order] >= FEWEST)]] = True
+    chosen = np.flatnonzero(kept[client])
+    part = impressions.only(chosen)
+    size = np.diff(part.first)
+    offset = np.arange(part.item.size) - np.repeat(part.first[:-1], size)
+    slot = np.minimum(np.repeat(slots.base[chosen], size) + offset, np.repeat(slots.last[chosen], size))
+    p = 1.0 / (1.0 + np.exp(-(appeal.item[part.item] + appeal.slot[slot])))
+    key = np.repeat(client[chosen].astype(np.int64), size) * impressions.n_items + part.item
+    found, where, looks = np.unique(key, return_inverse=True, return_counts=True)
+    clicks = np.bincount(where, part.bits, found.size).astype(np.int64)
+    expected = sums(where, p, found.size)
+    return Pairs(found // impressions.n_items, found % impressions.n_items, looks, clicks, expected)
+
+
+def single_items(pairs: Pairs, n_clients: int, factor: Floats) -> tuple[Floats, Ints]:
+    """Each client's oddest item: signed nats less the logarithm of how many items it looked at, and which.
+
+    `factor`: how much more than others each client clicks anyway.
+    """
+    looks = pairs.looks.astype(np.float64)
+    due = np.minimum(pairs.expected * factor[pairs.client], 0.98 * looks)
+    scores, _ = beta_binomial(pairs.clicks.astype(np.float64), looks, due, pairs.expected > 0.2)
+    looked_at = np.bincount(pairs.client, minlength=n_clients)
+    best: Floats = np.zeros(n_clients)
+    which: Ints = np.full(n_clients, -1, np.int64)
+    order = np.argsort(np.abs(scores), kind="stable")
+    best[pairs.client[order]] = scores[order]
+    which[pairs.client[order]] = pairs.item[order]
+    left = np.maximum(np.abs(best) - np.log(np.maximum(looked_at, 1)), 0.0)
+    return np.sign(best) * left, which
+
+
+def kinds_of_lists(impressions: Impressions, slots: ListSlots, appeal: Appeal, usual: Bools) -> tuple[Ints, Floats]:
+    """The kind of each list, by its length and how sought after its first item is, and the share of each clicked.
+
+    The share is that of the impressions of `usual`, bool[n].
+    """
+    if impressions.n == 0:
+        return np.zeros(0, np.int64), np.zeros(1)
+    head = appeal.item[impressions.item[impressions.first[:-1]]] + appeal.slot[slots.base]
+    edges = np.quantile(head, np.arange(1, STRENGTHS) / STRENGTHS)
+    kind = slots.last // slots.places * STRENGTHS + np.searchsorted(edges, head)
+    so_far = np.concatenate([[0], np.cumsum(impressions.bits)])
+    clicked = np.diff(so_far[impressions.first]) > 0
+    kinds = int(kind.max()) + 1
+    n = np.bincount(kind[usual], minlength=kinds)
+    share: Floats = (np.bincount(kind[usual], clicked[usual], kinds) + 0.5) / (n + 1.0)
+    return kind, share
+
+
+def scored(out: Floats, pairs: Pairs) -> Scores:
+    """The scores of all clients from what they did."""
+    shown, got, due = out[:, SHOWN], out[:, CLICKS], out[:, EXPECTED]
+    judged: Bools = shown >= FEWEST
+    amount, spread = beta_binomial(out[:, LISTS], shown, out[:, LISTS_EXPECTED], judged)
+    place, _ = beta_binomial(out[:, TOP], got, out[:, TOP_EXPECTED], judged & (got > 1))
+    z = np.where(got > 0, 6.0 * out[:, TASTE] ** 2 / np.maximum(got, 1.0), 0.0)
+    taste = alike(out[:, TASTE] ** 2, np.full(got.size, 1.0 / 12.0), got, z)
+    taste = calibrated(np.sign(out[:, TASTE]) * taste, judged)
+    factor = np.clip((got + 2.0) / (due + 2.0), 0.2, 5.0)
+    item, which = single_items(pairs, shown.size, factor)
+    for one in (amount, place, taste, item):
+        one[~judged] = 0.0
+    total = np.abs(amount) + np.abs(place) + np.abs(taste)
+    together = calibrated(total - np.log1p(total + 0.5 * total**2), judged)
+    return Scores(amount, place, taste, item, together, which, spread)
+
+
+def least_silent(share: float, spread: float, need: float) -> int:
+    """Impressions without a click after which the amount has a score of `need` nats; `share`: of lists clicked."""
+    n, score = 1.0, np.zeros(1)
+    while n < 1e9:
+        tails(np.zeros(1), np.array([n]), np.array([n * share]), spread, score)
+        if -score[0] >= need:
+            return math.ceil(n)
+        n *= 1.1
+    return math.ceil(n)

@@ -1,0 +1,89 @@
+"""What a log could have shown: the smallest attacks of some kinds that would have been found in it.
+
+Attacks are planted in the log's own lists, judged as a suspect stretch is, and made larger until four in five would
+be found.
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from ...arrays import Bools, Ints
+from ..impressions import Impressions
+from .attention import Slots
+from .explanations import Usual, explain, gathered, looks_of
+from .stretches import BAR, SHORTEST
+
+CHANCE = 0.8  # that an attack is found
+DRAWS = 10  # attacks of a size
+TARGETS = 3  # items that are promoted, or demoted
+STEP = math.sqrt(2.0)  # from size to size
+LARGEST = 0.25  # share of a log beyond which sizes are not tried
+MOST = 20_000  # impressions of an attack that are tried at most
+KINDS = ("promote", "demote", "silent")
+
+
+@dataclass(frozen=True)
+class Detectable:
+    """Impressions, one after the other, of the smallest attack found with a chance of 80 %; None if none is.
+
+    promote: three items that are clicked less than others are clicked wherever looked at, and nothing else; demote:
+    the three most clicked items never are; silent: nothing is clicked.
+    """
+
+    promote: int | None
+    demote: int | None
+    silent: int | None
+    client: int  # impressions without a click after which a single client would have been named; 0 without clients
+
+    def hidden(self, n: int) -> int:
+        """The largest attack of these that could hide in n impressions."""
+        return min(n, max(n if size is None else size for size in (self.promote, self.demote, self.silent)))
+
+
+def detectable(
+    impressions: Impressions, slots: Slots, usual: Usual, free: Ints, client: int, rng: np.random.Generator
+) -> Detectable:
+    """The smallest attacks that this log could have shown; `free`: the numbers of its usual impressions."""
+    found = {kind: _smallest(kind, impressions, slots, usual, free, rng) for kind in KINDS}
+    return Detectable(**found, client=client)
+
+
+def _smallest(
+    kind: str, impressions: Impressions, slots: Slots, usual: Usual, free: Ints, rng: np.random.Generator
+) -> int | None:
+    target = _targets(kind, usual)
+    size = float(SHORTEST // 2)
+    while size <= min(LARGEST * impressions.n, MOST) and size <= free.size:
+        m = math.ceil(size)
+        hits = 0
+        for draw in range(DRAWS):
+            hits += _found(kind, target, impressions, slots, usual, rng.choice(free, m, replace=False))
+            if hits + DRAWS - 1 - draw < CHANCE * DRAWS:
+                break
+        if hits >= CHANCE * DRAWS:
+            return m
+        size *= STEP
+    return None
+
+
+def _targets(kind: str, usual: Usual) -> Ints:
+    """The items that an attack wants clicked, or not clicked: of those, the ones looked at most."""
+    seen = np.flatnonzero(usual.looks)
+    rate = usual.appeal.item[seen]
+    if kind == "promote":
+        seen = seen[rate <= np.median(rate)] if seen.size else seen
+        worth = usual.looks[seen].astype(np.float64)
+    else:
+        worth = usual.looks[seen] / (1.0 + np.exp(-rate))
+    return seen[np.argsort(-worth, kind="stable")[:TARGETS]]
+
+
+def _found(kind: str, target: Ints, impressions: Impressions, slots: Slots, usual: Usual, chosen: Ints) -> bool:
+    item, slot, bits = looks_of(impressions, slots, np.sort(chosen))
+    hit: Bools = np.isin(item, target)
+    bits = hit if kind == "promote" else bits & ~hit if kind == "demote" else np.zeros(bits.size, np.bool_)
+    told = explain(usual, gathered(item, slot, bits, slots.n))
+    where = math.log(max(impressions.n / chosen.size, 1.0))
+    return told.all >= BAR + where and told.left >= BAR

@@ -1,0 +1,158 @@
+"""What made clicks change: all items alike, places and lengths of lists, or single items beyond what is honest.
+
+A stretch is explained step by step against what is usual. First all items may have shifted together (a weekend, a
+sale). Then every slot may have a shift of its own (another layout, shorter lists; items that a new ranker shows
+elsewhere are expected to be clicked as at that place anyway). Then single items may have moved as far as a promotion
+moves them. What evidence is left after each step says which of them explains the change; what no step explains is
+suspect.
+"""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from ...arrays import Bools, Floats, Ints
+from ..impressions import Impressions
+from .attention import CLICKS, LOOKS, Appeal, Slots, counts_of, fit, sums
+from .bayes_factors import CHANGED, CHOICE, EDGE, GROUP_CHANGED, GROUPS, evidence_by_item
+from .stretches import BANDS
+
+SHIFT = math.log(3.0)  # of log-odds, that honest users make together or at a place; beyond it is suspect
+PROMOTED = 0.18  # points that an honest promotion adds to an item's click rate: 15, and some room
+FADED = 0.5  # share of its clicks that an item whose promotion ends, or that others crowd out, keeps at least
+FEW = (3, 0.05)  # items that are promoted at once: as many, or this share of all
+WIGGLE = 0.2  # of log-odds, that any item honestly moves
+STEPS = 12  # of fitting shifts
+SEEN = 50  # looks at a slot before what is usual there is known
+HIGH = 200.0  # nats: as good as certain
+
+
+class Usual(NamedTuple):
+    """What is usual in a log."""
+
+    appeal: Appeal
+    looks: Ints  # [K]
+    at_slot: Ints  # [slot] looks
+    bands: Ints  # [K] group of items by their appeal
+
+
+class Cells(NamedTuple):
+    """Looks and clicks of a stretch by item and slot, a row for each pair that occurs."""
+
+    item: Ints
+    slot: Ints
+    looks: Floats
+    clicks: Floats
+
+
+class Explanation(NamedTuple):
+    """Nats of evidence for a change: in all, and left when more and more is allowed for."""
+
+    all: float
+    after_level: float  # all items together
+    after_places: float  # and each slot on its own
+    left: float  # and single items as a promotion moves them
+    level: float  # factor of the odds of all items together
+    expected: Floats  # [K] clicks of each item, level and places allowed for
+
+    def kind(self, bar: float) -> str:
+        """What explains the change: level, places, items (honestly); or clicks, if nothing does."""
+        if self.left >= bar:
+            return "clicks"
+        if self.after_places >= bar:
+            return "items"
+        return "places" if self.after_level >= bar else "level"
+
+
+def usual_of(impressions: Impressions, slots: Slots, chosen: Bools) -> Usual:
+    """What is usual in the chosen impressions, bool[n]. O(looks)."""
+    counts = counts_of(impressions, slots, chosen)
+    appeal = fit(counts)
+    looks = counts[LOOKS].sum(axis=1)
+    edges = np.quantile(appeal.item[looks > 0], BANDS) if looks.any() else np.zeros(len(BANDS))
+    return Usual(appeal, looks, counts[LOOKS].sum(axis=0), np.searchsorted(edges, appeal.item).astype(np.int64))
+
+
+def cells_of(counts: Ints) -> Cells:
+    """The pairs of item and slot that occur in counts[2, K, slot]."""
+    item, slot = np.nonzero(counts[LOOKS])
+    looks, clicks = (counts[i, item, slot].astype(np.float64) for i in (LOOKS, CLICKS))
+    return Cells(item, slot, looks, clicks)
+
+
+def explain(usual: Usual, cells: Cells) -> Explanation:
+    """How much of a stretch's clicks is explained by what. O(cells)."""
+    base = usual.appeal.item[cells.item] + usual.appeal.slot[cells.slot]
+    n_slots, n_items = usual.at_slot.size, usual.looks.size
+    looks = sums(cells.item, cells.looks, n_items)
+    clicks = sums(cells.item, cells.clicks, n_items)
+    level = float(_shift(base, cells, np.zeros(cells.item.size, np.int64), 1, np.array([SHIFT]))[0])
+    room = np.where(usual.at_slot >= SEEN, SHIFT, 12.0)
+    places = _shift(base, cells, cells.slot, n_slots, room)
+
+    def due(shift: Floats | float) -> Floats:
+        return sums(cells.item, cells.looks / (1.0 + np.exp(-(base + shift))), n_items)
+
+    expected = due(places[cells.slot])
+    whole, after_level, after_places = (
+        _evidence(usual, looks, clicks, of) for of in (due(0.0), due(level), expected)
+    )
+    left = _evidence(usual, looks, clicks, _allowed(usual, looks, clicks, expected))
+    after_level, after_places = min(after_level, whole), min(after_places, whole)
+    return Explanation(whole, after_level, after_places, min(left, after_places), math.exp(level), expected)
+
+
+def _shift(base: Floats, cells: Cells, group: Ints, n: int, room: Floats) -> Floats:
+    """The shift of log-odds of each group at which it gets its clicks, within `room`; half a click joins both."""
+    shift: Floats = np.zeros(n)
+    got = sums(group, cells.clicks, n) + 0.5
+    for _ in range(STEPS):
+        due = sums(group, cells.looks / (1.0 + np.exp(-(base + shift[group]))), n) + 0.5
+        shift = np.clip(shift + np.log(got / due), -room, room)
+    return shift
+
+
+def _allowed(usual: Usual, looks: Floats, clicks: Floats, expected: Floats) -> Floats:
+    """Expected clicks, moved towards those seen as far as honest items move alone: most a little, few a lot."""
+    rate = np.clip(expected / np.maximum(looks, 1.0), EDGE, 1.0 - EDGE)
+    low, high = (looks / (1.0 + (1.0 - rate) / rate * math.exp(by)) for by in (WIGGLE, -WIGGLE))
+    near = np.clip(clicks, low, high)
+    alone = _novelty(looks, clicks, near, usual.looks)
+    most = max(FEW[0], round(FEW[1] * np.count_nonzero(looks)))
+    moved = np.argsort(-alone, kind="stable")[:most]
+    near[moved] = np.clip(clicks, FADED * expected, expected + PROMOTED * looks)[moved]
+    return near
+
+
+def _evidence(usual: Usual, looks: Floats, clicks: Floats, expected: Floats) -> float:
+    """Nats that items, or groups of them, do not have the clicks expected: as `bayes_factors.weigh` has it."""
+    alone = _novelty(looks, clicks, expected, usual.looks)
+    found = max(float(np.log1p(share * np.expm1(alone)).sum()) for share in CHANGED)
+    kinds = [sums(usual.bands, of, GROUPS) for of in (looks, clicks, expected, usual.looks)]
+    groups = _novelty(kinds[0], kinds[1], kinds[2], kinds[3])
+    return max(found, float(np.log1p(GROUP_CHANGED * np.expm1(groups)).sum())) - CHOICE
+
+
+def _novelty(looks: Floats, clicks: Floats, expected: Floats, strength: Floats | Ints) -> Floats:
+    rates = np.clip(expected / np.maximum(looks, 1.0), EDGE, 1.0 - EDGE)
+    out: Floats = np.zeros(looks.size)
+    n, x = np.rint(looks).astype(np.int64), np.rint(clicks).astype(np.int64)
+    evidence_by_item(n, x, rates, np.rint(strength).astype(np.int64), out)
+    return np.minimum(out, HIGH)
+
+
+def looks_of(impressions: Impressions, slots: Slots, chosen: Ints) -> tuple[Ints, Ints, Bools]:
+    """Item, slot and click of every look in some impressions, named by their numbers. O(looks in them)."""
+    part = impressions.only(chosen)
+    sizes = np.diff(part.first)
+    offset = np.arange(part.item.size) - np.repeat(part.first[:-1], sizes)
+    slot = np.minimum(np.repeat(slots.base[chosen], sizes) + offset, np.repeat(slots.last[chosen], sizes))
+    return part.item.astype(np.int64), slot, part.bits
+
+
+def gathered(item: Ints, slot: Ints, bits: Bools, n_slots: int) -> Cells:
+    """Looks, one a row, as cells."""
+    key, where, looks = np.unique(item * n_slots + slot, return_inverse=True, return_counts=True)
+    clicks = sums(where, bits, key.size)
+    return Cells(key // n_slots, key % n_slots, looks.astype(np.float64), clicks)

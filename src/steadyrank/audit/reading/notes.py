@@ -1,0 +1,52 @@
+"""What a reader should know of how a log was read: what it cannot say because of what it holds."""
+
+import numpy as np
+
+from .click_logs import ClickLog
+
+FEW = 30  # clicks in a log of which anything can be said
+
+
+def notes_of(log: ClickLog) -> list[str]:
+    """Sentences."""
+    told = []
+    shown = log.impressions
+    clicks = int(shown.bits.sum())
+    if shown.n and shown.item.size == clicks and shown.item.size == shown.n and _alone(log):
+        told.append(
+            "Every row is a click, and nothing says what else was shown: how often items were seen and not clicked "
+            "cannot be known, so neither can click rates, clients who never click, or a ranking by rate."
+        )
+    elif clicks == shown.n and shown.n and not _unclicked(log):
+        told.append(
+            "Every list has a click: lists without one seem to be missing. Rates are higher than they were, and who "
+            "never clicks cannot be seen."
+        )
+    elif clicks < FEW:
+        told.append(f"The log has {clicks:,} clicks: too few for anything but a crude attack to show.")
+    if log.repeats:
+        told.append(f"{log.repeats:,} impressions show an item twice: each place of it is a look of its own.")
+    if log.columns.items is None and log.columns.impression is None:
+        told.append(
+            "No column says which rows were shown together, so each is an impression of its own; name it with "
+            "--impression if there is one."
+        )
+    if len(log.boards) > 1:
+        sizes = np.bincount(log.board, minlength=len(log.boards))
+        if np.median(sizes) < FEW:
+            told.append(
+                f"Half of the {len(log.boards):,} boards have fewer than {int(np.median(sizes)) + 1:,} impressions: "
+                "nothing can be found on those alone. --board '' audits all of them as one."
+            )
+    return told
+
+
+def _alone(log: ClickLog) -> bool:
+    """Whether all lists have one place."""
+    return bool((log.impressions.lengths() == 1).all())
+
+
+def _unclicked(log: ClickLog) -> bool:
+    """Whether there is a list without a click."""
+    so_far = np.concatenate([[0], np.cumsum(log.impressions.bits)])
+    return bool((np.diff(so_far[log.impressions.first]) == 0).any())

@@ -1,0 +1,139 @@
+"""What an audit found, in sentences: what was seen and when, never who is to blame."""
+
+import datetime
+from typing import Any
+
+from .verdicts import Attack, Audit, Change, Interval
+
+NAMED = 3  # items in a sentence
+
+
+def percent(share: float) -> str:
+    """A share in percent, fit to read."""
+    return f"{100 * share:.1f} %" if share >= 0.001 or share == 0.0 else f"{100 * share:.3f} %"
+
+
+def surety(chance: float) -> str:
+    """A certainty in percent, never a round 100."""
+    return "over 99.9 %" if chance > 0.999 else percent(chance)
+
+
+def moment(time: Any) -> str:
+    """A time as people write it; numbers that can only be seconds since 1970, or parts of them, with their date."""
+    if isinstance(time, str):
+        return f"{time[:19].replace('T', ' ')} UTC"
+    for unit in (1.0, 1e3, 1e6):
+        if isinstance(time, (int, float)) and 1e9 * unit <= time < 4e9 * unit:
+            date = datetime.datetime.fromtimestamp(time / unit, datetime.UTC)
+            return f"{time} ({date:%Y-%m-%d %H:%M:%S} UTC)"
+    return str(time)
+
+
+def place(part: Interval | Change | Attack, ordered: bool = True) -> str:
+    """Where an interval lies: its rows if they stand together, and its times if there are any."""
+    together = part.ordered if isinstance(part, Interval) else ordered
+    rows = f"rows {part.start_row:,} to {part.end_row - 1:,}" if together else ""
+    times = "" if part.start_time is None else f"{moment(part.start_time)} to {moment(part.end_time)}"
+    return ", ".join(filter(None, (rows, times)))
+
+
+def when(part: Interval | Attack) -> str:
+    """The time of an interval in few words, else its rows."""
+    if part.start_time is None:
+        return f"rows {part.start_row:,} to {part.end_row - 1:,}"
+    one, two = moment(part.start_time).removesuffix(" UTC"), moment(part.end_time).removesuffix(" UTC")
+    if one[:10] == two[:10] and len(one) == len(two) == 19:
+        return f"on {one[:10]} from {one[11:16]} to {two[11:16]} UTC"
+    return f"from {one} to {two}"
+
+
+def items_seen(items: list[dict[str, Any]]) -> str:
+    """Which items gained and which lost, the most first, and how far their ranks moved."""
+    words = []
+    for verb, sign in (("more", 1), ("less", -1)):
+        some = [item for item in items if sign * (item["clicks"] - item["expected_clicks"]) > 0]
+        if some:
+            named = ", ".join(_item(item) for item in some[:NAMED])
+            rest = f" and {len(some) - NAMED:,} others" if len(some) > NAMED else ""
+            words.append(f"{verb} clicks than usual on {named}{rest}")
+    return "; ".join(words)
+
+
+def _item(item: dict[str, Any]) -> str:
+    counts = f"{item['clicks']:,} where {item['expected_clicks']:,.1f} were expected"
+    moved = ""
+    if "rank" in item and item["rank"] != item["clean_rank"]:
+        moved = f", which moved it from rank {item['clean_rank']:,} to {item['rank']:,}"
+    return f"{item['item']} ({counts}{moved})"
+
+
+def interval_seen(part: Interval) -> str:
+    """What was seen in an interval."""
+    clicks = (
+        f"{part.clicks:,} clicks in {part.impressions:,} impressions, where {part.expected_clicks:,.0f} were expected"
+    )
+    return f"{clicks}; {items_seen(part.items)}" if part.items else clicks
+
+
+def change_seen(change: Change) -> str:
+    """What a change that needs no false clicks is."""
+    if change.kind == "level":
+        way = "fell" if change.level < 1.0 else "rose"
+        return f"clicks on all items {way} alike, their odds to {percent(change.level)} of usual"
+    if change.kind == "places":
+        if abs(change.length - change.usual_length) > 0.2 * change.usual_length:
+            return f"lists changed: {change.length:.1f} places on average, where {change.usual_length:.1f} are usual"
+        return "lists changed: clicks moved between places, or items to other places"
+    if change.kind == "items":
+        return f"some items changed as a promotion or its end does it: {items_seen(change.items)}".removesuffix(": ")
+    return "clicks changed no more than they do elsewhere in this log"
+
+
+def nothing_found(audit: Audit) -> tuple[str, str]:
+    """What is to be said of a log without suspect intervals: the verdict, and what it is worth."""
+    if all(board.unseen >= board.impressions for board in audit.boards):
+        return "Too few clicks to tell", f": {audit.impressions:,} impressions, {could_have_shown(audit)}"
+    return "Nothing suspect found", f" in {audit.impressions:,} impressions; {could_have_shown(audit)}"
+
+
+def could_have_shown(audit: Audit) -> str:
+    """Which attacks the log could have shown: of several boards, the one with most impressions speaks."""
+    if not audit.boards:
+        return "no attack could have been seen."
+    board = max(audit.boards, key=lambda one: one.impressions)
+    told = board.could_have_shown
+    sizes = {
+        "promotes three items": told.promote,
+        "never clicks the three best": told.demote,
+        "never clicks": told.silent,
+    }
+    seen = [f"one that {what} from {size:,} impressions on" for what, size in sizes.items() if size is not None]
+    unseen = [f"one that {what}" for what, size in sizes.items() if size is None]
+    where = f" on board {board.board}" if len(audit.boards) > 1 else ""
+    words = (
+        [f"of attacks in one go, it would have shown{where} (with a chance of 80 %) {', '.join(seen)}"]
+        if seen
+        else []
+    )
+    words += [f"it would not have shown {', '.join(unseen)}, whatever its size"] if unseen else []
+    words += [f"a client from {told.client:,} impressions without a click on"] if told.client else []
+    return "; ".join(words) + "."
+
+
+def summary(audit: Audit) -> str:
+    """The verdict, with dates and items, for people and machines alike."""
+    low, high = audit.suspect_share
+    if not audit.intervals and not audit.n_clients:
+        return "".join(nothing_found(audit))
+    share = f"{percent(low)} to {percent(high)} of {audit.impressions:,} impressions are suspect"
+    parts = []
+    if audit.attacks:
+        first = max(audit.attacks, key=lambda attack: attack.impressions)
+        part = max((audit.intervals[i] for i in first.intervals), key=lambda one: one.impressions)
+        many = f"{len(audit.attacks):,} times, the longest " if len(audit.attacks) > 1 else ""
+        boards = f" on {len(first.boards):,} boards" if len(first.boards) > 1 else ""
+        what = items_seen(part.items) or f"{part.clicks:,} clicks where {part.expected_clicks:,.0f} were expected"
+        parts.append(f"clicks suddenly behaved otherwise {many}{when(first)}{boards}: {what}")
+    if audit.n_clients:
+        parts.append("1 client stands out" if audit.n_clients == 1 else f"{audit.n_clients:,} clients stand out")
+    return f"{share}: {'; '.join(parts)}."

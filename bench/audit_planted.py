@@ -67,7 +67,7 @@ def honest_changes(place: World, rng: np.random.Generator) -> Iterator[tuple[str
             honest(place, N, rng, level=lambda t, f=factor: np.where((t - START) // DAY % 7 >= 5, f, 1.0)),
         )
     base = honest(place, N, rng)
-    like = dict(length=place.length, attention=place.attention, clients=place.clients, differ=place.differ)
+    like = {name: getattr(place, name) for name in ("length", "attention", "clients", "differ")}
     yield "another ranker for a day", _changed(base, honest(World(place.attraction, **like, noise=6.0), N, rng), day)
     shorter = World(place.attraction, **{**like, "length": 5})
     yield "lists of 5 from then on", _changed(base, honest(shorter, N, rng), late)

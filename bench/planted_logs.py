@@ -126,6 +126,8 @@ def attacked(log: Log, kind: str, m: int, rng: np.random.Generator, *, spread: s
     what others do not). `spread`: burst (alone in a stretch of time), even, ramp.
     """
     source = rng.integers(0, log.time.size, m)
+    if kind == "promote" and log.lists.shape[1] == 1:  # bots ask until they are shown what they came for
+        source = rng.choice(np.flatnonzero(np.isin(log.lists[:, 0], targets_of(log, kind))), m)
     lists = log.lists[source]
     place = None if log.place is None else log.place[source]
     rate = _rates(log)

@@ -51,7 +51,12 @@ def slow_weigh(looks, clicks, ref_looks, ref_clicks, bands, usual):
 
     known = [k for k in range(len(looks)) if looks[k] and ref_looks[k] >= 5]
     total, got = sum(looks[k] for k in known), sum(clicks[k] for k in known)
-    level = odds(got, total) - odds(sum(looks[k] * reference(k)[0] for k in known), total)
+    due = sum(looks[k] * reference(k)[0] for k in known)
+    level = odds(got, total) - odds(due, total)
+    together = 0.0
+    if abs(level) > math.log(3) and total > 0:
+        most = total * shifted((due + 0.5) / (total + 1), math.copysign(math.log(3), level))
+        together = (most - got + (got * math.log(got / most) if got else 0.0)) / 2 - 0.5 * math.log(1 + total)
     level = min(max(level, -bayes_factors.LEVEL), bayes_factors.LEVEL)
     alone = {}
     for k in known:
@@ -67,7 +72,8 @@ def slow_weigh(looks, clicks, ref_looks, ref_clicks, bands, usual):
             rate = shifted((m + 0.5) / (n + 1), odds(rx, rn) - odds(rm, rn) + level)
             grouped += math.log(0.7 + 0.3 * math.exp(slow_novelty(x, n, rate, min(rn + 1, 400))))
     share, best = max(found.items(), key=lambda pair: pair[1])
-    return (grouped - math.log(2), 0.0) if grouped > best else (best - math.log(2), share)
+    grouped = max(grouped, together)
+    return (grouped - math.log(3), 0.0) if grouped > best else (best - math.log(3), share)
 
 
 @given(st.integers(0, 2**32 - 1))

@@ -103,7 +103,7 @@ def count_by_slot(item, bits, first, base, last, chosen, out):
 
 @kernel
 def scale(counts, pseudo, mean, item, slot, sweeps):
-    """Fit item[K] and slot[S], log-odds, to the margins of counts[2, K, S]; `pseudo` looks at `mean` for each item."""
+    """Fit item[K] and slot[S], log-odds, to the margins of counts[2, K, S], with `pseudo` looks at `mean` an item."""
     n_items, n_slots = item.size, slot.size
     seen = np.zeros(n_slots)
     clicked = np.zeros(n_slots)

@@ -18,10 +18,12 @@ GROUPS = 8  # of items by usual attraction: what no item shows alone, items of a
 HIGH = 1e100  # more than that is as good as certain: products stay within floats
 LOG_PI = math.log(math.pi)
 REFERENCE = 4  # the reference is this many times as long as the stretch that is weighed against it
+BEYOND = math.log(3.0)  # a common shift of all log-odds beyond this is no honest one, whatever items say
+DISPERSED = 2.0  # how much more clicks of lists vary than independent ones: nats of all clicks together count half
 LEVEL = 0.3  # a common shift of all log-odds up to this is the time of day, not an attack
 CHANGED = (0.5, SHARE_CHANGED, 0.02)  # share of items that an attack changes: the one that fits best, of these
 GROUP_CHANGED = 0.3  # chance that an attack changes a group: one that promotes or demotes changes few kinds of items
-CHOICE = math.log(2.0)  # nats: items or groups
+CHOICE = math.log(3.0)  # nats: items, groups, or all together
 HOLD = 10.0  # looks that an item's usual attraction is worth in a short stretch
 GROUPED = 0.0  # in place of a share of items: the evidence comes from groups
 EDGE = 1e-3  # least distance of a rate from 0 and 1
@@ -124,8 +126,19 @@ def reference_rate(looks, clicks, usual):
 
 
 @uncounted
+def beyond(got, total, expected, shift):
+    """Nats that all clicks together shifted by more than BEYOND: a Poisson likelihood ratio, less a rate's price."""
+    if abs(shift) <= BEYOND or total <= 0.0:
+        return 0.0
+    rate = shifted((expected + 0.5) / (total + 1.0), BEYOND if shift > 0.0 else -BEYOND)
+    due = total * rate
+    nats = due - got + (got * math.log(got / due) if got > 0.0 else 0.0)
+    return nats / DISPERSED - 0.5 * math.log(1.0 + total)
+
+
+@uncounted
 def common_level(there, n, looks, clicks, ref_looks, ref_clicks, usual):
-    """The shift of all log-odds together from the reference to the stretch, within LEVEL."""
+    """The shift of all log-odds together from the reference to the stretch, and evidence that it is beyond BEYOND."""
     expected = 0.0
     got = 0.0
     total = 0.0
@@ -136,7 +149,8 @@ def common_level(there, n, looks, clicks, ref_looks, ref_clicks, usual):
             expected += looks[k] * rate
             got += clicks[k]
             total += looks[k]
-    return min(max(log_odds(got, total) - log_odds(expected, total), -LEVEL), LEVEL)
+    shift = log_odds(got, total) - log_odds(expected, total)
+    return min(max(shift, -LEVEL), LEVEL), beyond(got, total, expected, shift)
 
 
 @uncounted
@@ -144,9 +158,10 @@ def weigh(there, n, looks, clicks, ref_looks, ref_clicks, bands, usual, groups):
     """Nats of evidence that a stretch does not behave as its reference, and which share of items says so.
 
     `there`, int64[K]: the first n are the items of the stretch. `groups`, float64[GROUPS, GROUP_COLUMNS], is scratch.
-    The evidence is the best of three shares of changed items and of groups; the share is GROUPED for the latter.
+    The evidence is the best of three shares of changed items, of groups, and of all clicks together; the share is
+    GROUPED for the latter two.
     """
-    level = common_level(there, n, looks, clicks, ref_looks, ref_clicks, usual)
+    level, together = common_level(there, n, looks, clicks, ref_looks, ref_clicks, usual)
     sums = stack_floats(SUMS)
     for i in range(0, SUMS, 2):
         sums[i] = 1.0
@@ -171,7 +186,7 @@ def weigh(there, n, looks, clicks, ref_looks, ref_clicks, bands, usual, groups):
     many = logarithm(sums, MANY_ITEMS)
     some = logarithm(sums, SOME_ITEMS)
     few = logarithm(sums, FEW_ITEMS)
-    grouped = logarithm(sums, ITEM_GROUPS)
+    grouped = max(logarithm(sums, ITEM_GROUPS), together)
     best = max(many, some, few)
     if grouped > best:
         return grouped - CHOICE, GROUPED

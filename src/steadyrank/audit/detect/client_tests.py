@@ -30,7 +30,7 @@ from .attention import Appeal, chance, slot_at, sums
 from .attention import Slots as ListSlots
 
 TRIMMED = 4.6  # nats: clients odder than one in a hundred do not say how much honest ones differ
-ROUNDS = 6  # of estimating a spread without those
+ROUNDS = 10  # of estimating a spread without those
 QUANTILE = 0.9  # at which scores are held to their promise: up to a tenth of the clients may be bots
 SPREAD = (0.002, 0.5)  # least and most that clients differ: nobody is exactly like the others
 FEWEST = 5  # impressions before a client is judged at all
@@ -152,7 +152,7 @@ def tails(got, n, due, spread, out):
 
 def beta_binomial(got: Floats, n: Floats, due: Floats, judged: Bools) -> tuple[Floats, float]:
     """Signed scores of counts, and the spread that honest ones have: correlation within clients, trimmed moments."""
-    scores, spread = np.zeros(got.size), SPREAD[1]
+    scores, spread = np.zeros(got.size), SPREAD[0]  # from below: bots must not hide in a spread of their own
     tails(got, n, due, spread, scores)
     one = due * (1.0 - due / np.maximum(n, 1.0))
     for _ in range(ROUNDS):
@@ -213,7 +213,7 @@ def single_items(pairs: Pairs, n_clients: int, factor: Floats) -> tuple[Floats, 
     """
     looks = pairs.looks.astype(np.float64)
     due = np.minimum(pairs.expected * factor[pairs.client], 0.98 * looks)
-    scores, _ = beta_binomial(pairs.clicks.astype(np.float64), looks, due, pairs.expected > 0.2)
+    scores, _ = beta_binomial(pairs.clicks.astype(np.float64), looks, due, looks > 1.0)
     looked_at = np.bincount(pairs.client, minlength=n_clients)
     best: Floats = np.zeros(n_clients)
     which: Ints = np.full(n_clients, -1, np.int64)

@@ -15,10 +15,10 @@ import numpy as np
 from ...arrays import Bools, Floats, Ints
 from ..impressions import Impressions
 from .attention import CLICKS, LOOKS, Appeal, Slots, counts_of, fit, sums
-from .bayes_factors import CHANGED, CHOICE, EDGE, GROUP_CHANGED, GROUPS, evidence_by_item
+from .bayes_factors import BEYOND, CHANGED, CHOICE, DISPERSED, EDGE, GROUP_CHANGED, GROUPS, evidence_by_item
 from .stretches import BANDS
 
-SHIFT = math.log(3.0)  # of log-odds, that honest users make together or at a place; beyond it is suspect
+SHIFT = BEYOND  # of log-odds, that honest users make together or at a place; beyond it is suspect
 PROMOTED = 0.18  # points that an honest promotion adds to an item's click rate: 15, and some room
 FADED = 0.5  # share of its clicks that an item whose promotion ends, or that others crowd out, keeps at least
 FEW = (3, 0.05)  # items that are promoted at once: as many, or this share of all
@@ -126,12 +126,19 @@ def _allowed(usual: Usual, looks: Floats, clicks: Floats, expected: Floats) -> F
 
 
 def _evidence(usual: Usual, looks: Floats, clicks: Floats, expected: Floats) -> float:
-    """Nats that items, or groups of them, do not have the clicks expected: as `bayes_factors.weigh` has it."""
+    """Nats that items, groups of them, or all together do not have the clicks expected: as `bayes_factors.weigh` has it."""
     alone = _novelty(looks, clicks, expected, usual.looks)
     found = max(float(np.log1p(share * np.expm1(alone)).sum()) for share in CHANGED)
     kinds = [sums(usual.bands, of, GROUPS) for of in (looks, clicks, expected, usual.looks)]
     groups = _novelty(kinds[0], kinds[1], kinds[2], kinds[3])
-    return max(found, float(np.log1p(GROUP_CHANGED * np.expm1(groups)).sum())) - CHOICE
+    together = _together(float(looks.sum()), float(clicks.sum()), float(expected.sum()))
+    return max(found, float(np.log1p(GROUP_CHANGED * np.expm1(groups)).sum()), together) - CHOICE
+
+
+def _together(looks: float, got: float, due: float) -> float:
+    """Nats of all clicks against all expected, as in `bayes_factors.beyond`."""
+    nats = due - got + (got * math.log(got / max(due, EDGE)) if got > 0.0 else 0.0)
+    return nats / DISPERSED - 0.5 * math.log1p(looks)
 
 
 def _novelty(looks: Floats, clicks: Floats, expected: Floats, strength: Floats | Ints) -> Floats:

@@ -103,10 +103,15 @@ def intervals(impressions: Impressions, threads: int = 1, pulse: Callable[[], No
     for i, (start, end) in enumerate(found):
         low, high = _neighbours(edges, found, i)
         before, after = min(REFERENCE * (end - start), start - low), min(REFERENCE * (end - start), high - end)
-        around = _around(log, found, start, end)
+        room = max(REFERENCE * (end - start), log.enough)
+        around = _around(log, found, start, end, room)
         evidence = log.weigh(log.between(start, end), around)[0] - math.log(impressions.n / (end - start))
-        sides = [(at, room) for at, room in ((start, before), (end, after)) if 0 < at < impressions.n]
-        changes = [log.change(at, min(end - start, room)) for at, room in sides]
+        sides = [(at, reach) for at, reach in ((start, before), (end, after)) if 0 < at < impressions.n]
+        usual = (min(room, start - edges[2 * i]), min(room, edges[2 * i + 3] - end))
+        changes = [
+            log.change(at, min(end - start, near), (usual[0], 0) if at == start else (0, usual[1]))
+            for at, near in sides
+        ]
         near = max((change for change, _ in changes), default=0.0)
         steps = sum(step for _, step in changes)
         if evidence >= BAR and near >= NEAR * evidence and steps >= SUDDEN:
@@ -144,13 +149,12 @@ def _neighbours(edges: list[int], found: list[tuple[int, int]], i: int) -> tuple
     return low, high
 
 
-def _around(log: Stretch, found: list[tuple[int, int]], start: int, end: int) -> Tally:
-    """Counts of usual impressions around an interval, REFERENCE times as many on either side as it has."""
+def _around(log: Stretch, found: list[tuple[int, int]], start: int, end: int, room: int) -> Tally:
+    """Counts of usual impressions around an interval, `room` on either side."""
     usual: Bools = np.ones(log.n, np.bool_)
     for one, two in found:
         usual[one:two] = False
     so_far = np.concatenate([[0], np.cumsum(usual)])
-    room = REFERENCE * (end - start)
     low = int(np.searchsorted(so_far, max(so_far[start] - room, 0), "left"))
     high = int(np.searchsorted(so_far, so_far[end] + room, "left"))
     usual[:low] = usual[max(high, end) :] = False

@@ -17,6 +17,7 @@ Tally: TypeAlias = tuple[Ints, Ints]  # looks and clicks by item
 
 SHORTEST = 32  # impressions of a stretch that is looked for, in a log of less than 1.6 million
 FINEST = 50_000  # stretches of a long log: shorter ones are not looked for
+ENOUGH = 20  # looks at an item, on average, in what a stretch is compared with, however short that is
 BAR = 8.0  # nats of evidence, beyond what the number of stretches looked at explains
 WIDTHS = (1.0, 0.5, 0.25, WAVE)  # of slower changes
 TOLL = 0.01  # nats an impression outside of the trusted regime: where nothing is seen, nothing is suspect
@@ -53,6 +54,8 @@ class Stretch:
         looks, clicks = usual or self.between(0, self.n)
         self.usual = rates_by_item(looks, clicks)
         edges = np.quantile(self.usual[looks > 0], BANDS) if looks.any() else np.zeros(len(BANDS))
+        seen = int(np.count_nonzero(looks))
+        self.enough = min(math.ceil(ENOUGH * seen * self.n / max(int(looks.sum()), 1)), self.n // 4)
         self.bands: Ints = np.searchsorted(edges, self.usual).astype(np.int64)
 
     def _counts(self, run: Callable[..., None], *which: Any) -> Tally:
@@ -104,12 +107,16 @@ class Stretch:
             at = best
         return at
 
-    def change(self, at: int, size: int) -> tuple[float, float]:
-        """Evidence of a change at an impression, and by how much a sudden one explains it better than a slow one."""
+    def change(self, at: int, size: int, sides: tuple[int, int] = (0, 0)) -> tuple[float, float]:
+        """Evidence of a change at an impression, and by how much a sudden one explains it better than a slow one.
+
+        `sides`: impressions before and after that are counted, `size` at least: items seen rarely need more.
+        """
         size = min(size, at, self.n - at)
         if size < 8:
             return 0.0, 0.0
-        before, after = self.between(at - size, at), self.between(at, at + size)
+        low, high = max(at - max(size, sides[0]), 0), min(at + max(size, sides[1]), self.n)
+        before, after = self.between(low, at), self.between(at, high)
         rates = self.rates(before, after)
         shown = self.impressions.item, self.impressions.bits, self.impressions.first
         step = min(suddenness(*shown, self.where, at, size, *rates, width) for width in WIDTHS)

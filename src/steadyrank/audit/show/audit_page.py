@@ -36,8 +36,8 @@ def _next(audit: Audit) -> str:
     steps = []
     if audit.intervals:
         steps.append(
-            "Look at the rows of each interval in your own systems: <code>--parquet FOLDER</code> lists them. Was there "
-            "a release, a campaign or an outage? <code>--event DATE NAME</code> leaves known days out."
+            "Look at the rows of each interval in your own systems: <code>--parquet FOLDER</code> lists them. Was "
+            "there a release, a campaign or an outage? <code>--event DATE NAME</code> leaves known days out."
         )
         steps.append("Compare the two rankings below before you learn from this log again.")
     if audit.n_clients:

@@ -28,6 +28,7 @@ def run(
     *,
     first_position: int | None = None,
     time_format: str | None = None,
+    format: str | None = None,
     most_broken: float = 0.01,
     events: Sequence[tuple[str, str]] = (),
     on: str = "local",
@@ -38,10 +39,10 @@ def run(
 
     `columns`: `items`, `item`, `clicked`, `impression`, `position`, `time`, `client`, `board`, as far as they are not
     to be guessed. `first_position`: what the top position is called, 0 or 1. `time_format`: how dates are written, as
-    `strptime` has it, where that is not plain. `most_broken`: share of rows that may be unusable. `events`: days known
-    to differ and what they are, such as ("2026-11-27", "sale"): what was shown then is left out. `on`: where
-    boards are audited, "local" or "ray". `progress(step, done, of)` is called now and then; `of` is 0 while it is
-    not known.
+    `strptime` has it, where that is not plain. `format`: the schema of another system, one of `reading.formats`, or
+    "plain", as far as it is not to be guessed. `most_broken`: share of rows that may be unusable. `events`: days
+    known to differ and what they are, such as ("2026-11-27", "sale"): what was shown then is left out. `on`: where boards
+    are audited, "local" or "ray". `progress(step, done, of)` is called now and then; `of` is 0 while not known.
     """
     logs = _sources(log)
     real("most_broken", most_broken, 0.0, 1.0)
@@ -55,6 +56,7 @@ def run(
         columns,
         first_position=first_position,
         time_format=time_format,
+        format=format,
         most_broken=most_broken,
         progress=lambda rows: say("reading", rows, 0),
     )

@@ -36,7 +36,7 @@ def add(commands: Any) -> None:
         "example: steadyrank audit clicks.parquet --page audit.html",
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
-    sub.add_argument("logs", nargs="*", type=pathlib.Path, metavar="LOG", help="Parquet, CSV, TSV or JSON lines")
+    sub.add_argument("logs", nargs="*", type=pathlib.Path, metavar="LOG", help="Parquet, CSV, TSV or JSON")
     for name, words in _COLUMNS.items():
         sub.add_argument(f"--{name}", metavar="COLUMN", default=None, help=f"column: {words}")
     sub.add_argument(
@@ -44,6 +44,15 @@ def add(commands: Any) -> None:
     )
     sub.add_argument(
         "--time-format", default=None, metavar="FORMAT", help="how dates are written, such as '%%d/%%m/%%Y %%H:%%M'"
+    )
+    sub.add_argument(
+        "--format",
+        default=None,
+        metavar="NAME",
+        help="plain, or ubi, ga4, personalize, dsjson, metarank, sessions, events",
+    )
+    sub.add_argument(
+        "--explain-columns", action="store_true", help="say what would be read as what, from the first rows, and stop"
     )
     sub.add_argument("--most-broken", default=None, metavar="SHARE", help="rows that may be unusable (1%%)")
     sub.add_argument(
@@ -86,6 +95,8 @@ def _run(options: argparse.Namespace) -> int:
         raise ValueError("name a log to audit, for instance: steadyrank audit clicks.parquet")
     if options.seeds is not None:
         raise ValueError(f"--seeds {options.seeds} is for --power: an audit of a log has no chance in it")
+    if options.explain_columns:
+        return _explain(options)
     _check_places(options.page, options.parquet)
     from ..audit import audit
 
@@ -94,6 +105,7 @@ def _run(options: argparse.Namespace) -> int:
         options.logs,
         first_position=options.first_position,
         time_format=options.time_format,
+        format=options.format,
         most_broken=broken,
         events=options.events or (),
         on=options.on,
@@ -107,6 +119,21 @@ def _run(options: argparse.Namespace) -> int:
     if not options.json:
         print("report: " + ", ".join(map(str, written)))
     return EXCEEDED if limit is not None and found.suspect_share[0] > limit else 0
+
+
+def _explain(options: argparse.Namespace) -> int:
+    """Print what would be read as what."""
+    from ..audit.reading.click_logs import explained
+
+    known = explained(
+        options.logs,
+        {name: getattr(options, name) for name in _COLUMNS},
+        first_position=options.first_position,
+        time_format=options.time_format,
+        format=options.format,
+    )
+    print("\n".join(_harmless(f"{what}: {name}") for what, name in known.items()))
+    return 0
 
 
 def _check_places(page: pathlib.Path | None, folder: pathlib.Path | None = None) -> None:

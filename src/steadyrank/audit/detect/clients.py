@@ -82,8 +82,8 @@ def stand_out(
 
     In an interval a client's clicks are weighed: how much better do its rates explain them than the usual ones do?
     Of someone with usual ones the chance of s nats is at most e^-s (Ville 1939). The clients named are those whose
-    scores pass after Benjamini and Hochberg 1995: of all named, at most SURE are honest. `boards`: on how many each client
-    is judged. O(looks log looks).
+    scores pass after Benjamini and Hochberg 1995: of all named, at most SURE are honest. `boards`: on how many each
+    client is judged. O(looks log looks).
     """
     n = len(names)
     if not n or not impressions.n:

@@ -126,7 +126,7 @@ def _allowed(usual: Usual, looks: Floats, clicks: Floats, expected: Floats) -> F
 
 
 def _evidence(usual: Usual, looks: Floats, clicks: Floats, expected: Floats) -> float:
-    """Nats that items, groups of them, or all together do not have the clicks expected: as `bayes_factors.weigh` has it."""
+    """Nats that items, groups, or all together do not have the clicks expected: as `bayes_factors.weigh` has it."""
     alone = _novelty(looks, clicks, expected, usual.looks)
     found = max(float(np.log1p(share * np.expm1(alone)).sum()) for share in CHANGED)
     kinds = [sums(usual.bands, of, GROUPS) for of in (looks, clicks, expected, usual.looks)]

@@ -2,7 +2,7 @@
 
 import pathlib
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,8 @@ from ..impressions import Impressions, Slots
 from .block_impressions import BlockImpressions
 from .blocks import EXAMPLES, ROW, Block, Broken
 from .columns import Columns
+from .converting import chosen_format, converted
+from .formats import Format
 from .guessing import check_roles, understand
 from .item_rows import of_items
 from .list_rows import of_impressions
@@ -43,6 +45,7 @@ class ClickLog:
     broken: int
     examples: list[Broken]
     repeats: int = 0  # impressions that show an item twice
+    notes: list[str] = field(default_factory=list)  # of reading another system's schema
 
 
 class _Parts:
@@ -66,6 +69,7 @@ def read(
     *,
     first_position: int | None = None,
     time_format: str | None = None,
+    format: str | None = None,
     most_broken: float = 0.01,
     progress: Callable[[int], None] | None = None,
 ) -> ClickLog:
@@ -82,7 +86,16 @@ def read(
         kind_of(path)
         if path.resolve() in (other.resolve() for other in paths[:i]):
             raise ValueError(f"{path} is named twice; its impressions would count twice")
-    columns = understand(peek(logs), told, first_position, time_format)
+    logs_read = [str(log) if isinstance(log, pathlib.Path) else "a data frame" for log in logs]
+    sample = peek(logs)
+    schema = format_of(sample, told, first_position, time_format, format)
+    broken: list[Broken] = []
+    rows = 0
+    notes: list[str] = []
+    if schema is not None:
+        frame, broken, rows, notes = converted(logs, schema)
+        logs, sample, told = [frame], frame.drop(ROW), {"items": "items", "clicked": "clicked"}
+    columns = understand(sample, told, first_position, None if schema is not None else time_format)
     reader = _Reader(columns)
     for block in _numbered(logs, columns, progress):
         reader.take(block)
@@ -90,8 +103,42 @@ def read(
     if columns.items is None and columns.impression is not None and reader.scattered():
         reader = _Reader(columns)
         reader.take_together(list(_numbered(logs, columns, None)))
+    if schema is not None:
+        reader.n_rows = rows
+        reader.note(broken, len(broken))
     _refuse_broken(reader.n_broken, reader.n_rows, most_broken, reader.broken)
-    return reader.log([str(log) if isinstance(log, pathlib.Path) else "a data frame" for log in logs])
+    return replace(reader.log(logs_read), notes=notes)
+
+
+def format_of(
+    sample: pl.DataFrame, told: dict[str, str | None], first: int | None, written: str | None, format: str | None
+) -> Format | None:
+    """The schema of another system that a log has; None for a plain one, or one whose columns are told."""
+    if format is None and any(told.get(role) for role in ("items", "item", "clicked")):
+        return None
+    try:
+        understand(sample, told, first, written)
+        plain = True
+    except ValueError:
+        plain = False
+    return chosen_format(sample, format, plain)
+
+
+def explained(
+    logs: Sequence[pathlib.Path | pl.DataFrame],
+    told: dict[str, str | None],
+    *,
+    first_position: int | None = None,
+    time_format: str | None = None,
+    format: str | None = None,
+) -> dict[str, str]:
+    """What would be read as what, from the first rows alone."""
+    check_roles(told)
+    sample = peek(logs)
+    schema = format_of(sample, told, first_position, time_format, format)
+    if schema is not None:
+        return {"format": f"{schema.name}: {schema.words}", "columns found": ", ".join(sample.columns)}
+    return {"format": "plain", **understand(sample, told, first_position, time_format).told()}
 
 
 def _numbered(
@@ -132,7 +179,7 @@ class _Reader:
     def take(self, block: Block) -> None:
         """Add a block."""
         self.n_rows += block.frame.height + len(block.broken)
-        self._note(block.broken, len(block.broken))
+        self.note(block.broken, len(block.broken))
         try:
             if self.columns.items is not None:
                 self._keep(of_impressions(block.frame, self.columns))
@@ -152,7 +199,7 @@ class _Reader:
         """Add blocks whose impressions are scattered: in memory, each impression where its first row stands."""
         for block in all_blocks:
             self.n_rows += block.frame.height + len(block.broken)
-            self._note(block.broken, len(block.broken))
+            self.note(block.broken, len(block.broken))
         frame = pl.concat([block.frame for block in all_blocks], how="vertical_relaxed")
         first = pl.col(ROW).min().over(self.columns.key())
         self._keep(of_items(frame.sort(first, maintain_order=True), self.columns, None, last=True))
@@ -162,12 +209,13 @@ class _Reader:
         keys = np.sort(np.concatenate(self.parts.parts.get("key", [np.zeros(0, np.uint64)])))
         return bool(np.any(keys[1:] == keys[:-1]))
 
-    def _note(self, broken: list[Broken], count: int) -> None:
+    def note(self, broken: list[Broken], count: int) -> None:
+        """Count rows that cannot be used, and keep some to show."""
         self.n_broken += count
         self.broken += broken[: EXAMPLES - len(self.broken)]
 
     def _keep(self, rows: BlockImpressions) -> None:
-        self._note(rows.broken, rows.n_broken)
+        self.note(rows.broken, rows.n_broken)
         self.rest = rows.rest
         if rows.time is not None and rows.time.size:
             if self.dated not in (None, rows.dated):

@@ -43,7 +43,7 @@ def check_roles(told: dict[str, str | None]) -> None:
                 closest(
                     "option",
                     role,
-                    [*ROLES, "first_position", "time_format", "most_broken", "events", "on", "progress"],
+                    [*ROLES, "first_position", "time_format", "format", "most_broken", "events", "on", "progress"],
                 )
             )
 

@@ -37,6 +37,9 @@ def kind_of(path: pathlib.Path) -> str:
 
 def read_blocks(log: pathlib.Path | pl.DataFrame, columns: list[str] | None = None) -> Iterator[Block]:
     """The rows of a file or a data frame in order, with the column ROW; all columns or some."""
+    if isinstance(log, pl.DataFrame) and ROW in log.columns:  # made of another log's rows
+        yield Block(plain(_some(log, None if columns is None else [*columns, ROW], "a data frame")), [])
+        return
     if isinstance(log, pl.DataFrame):
         frames: Iterator[Block] = iter([Block(_some(log, columns, "a data frame"), [])])
     else:

@@ -9,7 +9,7 @@ FEW = 30  # clicks in a log of which anything can be said
 
 def notes_of(log: ClickLog) -> list[str]:
     """Sentences."""
-    told = []
+    told = list(log.notes)
     shown = log.impressions
     clicks = int(shown.bits.sum())
     if shown.n and shown.item.size == clicks and shown.item.size == shown.n and _alone(log):

@@ -129,8 +129,11 @@ def test_flat_files_of_these_schemas_are_read_too(tmp_path):
     path = tmp_path / "interactions.csv"
     pl.DataFrame(PERSONALIZE).write_csv(path)
     assert lists_of(read([path], {}))[0] == [("a", False), ("b", True)]
-    flat = [{"query_id": "q", "action_name": "impression", "event_attributes.object.object_id": name,
-             "event_attributes.position.ordinal": p, "client_id": "u"} for p, name in ((2, "b"), (1, "a"))]  # fmt: skip
+    about = "event_attributes.object.object_id", "event_attributes.position.ordinal"
+    flat = [
+        {"query_id": "q", "action_name": "impression", about[0]: name, about[1]: p, "client_id": "u"}
+        for p, name in ((2, "b"), (1, "a"))
+    ]
     click = {**flat[0], "action_name": "click"}
     pl.DataFrame([*flat, click]).write_csv(path)
     assert lists_of(read([path], {})) == [[("a", False), ("b", True)]]

@@ -41,8 +41,8 @@ def run(
     to be guessed. `first_position`: what the top position is called, 0 or 1. `time_format`: how dates are written, as
     `strptime` has it, where that is not plain. `format`: the schema of another system, one of `reading.formats`, or
     "plain", as far as it is not to be guessed. `most_broken`: share of rows that may be unusable. `events`: days
-    known to differ and what they are, such as ("2026-11-27", "sale"): what was shown then is left out. `on`: where boards
-    are audited, "local" or "ray". `progress(step, done, of)` is called now and then; `of` is 0 while not known.
+    known to differ and what they are, such as ("2026-11-27", "sale"): what was shown then is left out. `on`: where
+    boards are audited, "local" or "ray". `progress(step, done, of)` is called now and then; `of` is 0 while unknown.
     """
     logs = _sources(log)
     real("most_broken", most_broken, 0.0, 1.0)

@@ -50,7 +50,7 @@ def when(part: Interval | Attack) -> str:
 def items_seen(items: list[dict[str, Any]]) -> str:
     """Which items gained and which lost, the most first, and how far their ranks moved."""
     words = []
-    for verb, sign in (("more", 1), ("less", -1)):
+    for verb, sign in (("more", 1), ("fewer", -1)):
         some = [item for item in items if sign * (item["clicks"] - item["expected_clicks"]) > 0]
         if some:
             named = ", ".join(_item(item) for item in some[:NAMED])
@@ -67,12 +67,15 @@ def _item(item: dict[str, Any]) -> str:
     return f"{item['item']} ({counts}{moved})"
 
 
+def counted(part: Interval) -> str:
+    """How many clicks an interval has, and how many were expected."""
+    due = f"where {part.expected_clicks:,.0f} were expected"
+    return f"{part.clicks:,} clicks in {part.impressions:,} impressions, {due}"
+
+
 def interval_seen(part: Interval) -> str:
     """What was seen in an interval."""
-    clicks = (
-        f"{part.clicks:,} clicks in {part.impressions:,} impressions, where {part.expected_clicks:,.0f} were expected"
-    )
-    return f"{clicks}; {items_seen(part.items)}" if part.items else clicks
+    return f"{counted(part)}; {items_seen(part.items)}" if part.items else counted(part)
 
 
 def change_seen(change: Change) -> str:
@@ -86,6 +89,8 @@ def change_seen(change: Change) -> str:
         return "lists changed: clicks moved between places, or items to other places"
     if change.kind == "items":
         return f"some items changed as a promotion or its end does it: {items_seen(change.items)}".removesuffix(": ")
+    if change.kind == "client":
+        return "the clicks of one client alone make the difference; if it is odd, it is named among clients"
     return "clicks changed no more than they do elsewhere in this log"
 
 

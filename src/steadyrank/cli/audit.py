@@ -218,6 +218,8 @@ def _power(options: argparse.Namespace) -> int:
         "fail_above",
         "first_position",
         "time_format",
+        "format",
+        "explain_columns",
         "most_broken",
         "events",
         *_COLUMNS,

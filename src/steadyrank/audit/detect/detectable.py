@@ -18,6 +18,7 @@ from .stretches import BAR, SHORTEST
 CHANCE = 0.8  # that an attack is found
 DRAWS = 10  # attacks of a size
 TARGETS = 3  # items that are promoted, or demoted
+MARGIN = 6.0  # nats that finding the edges of an attack takes, beyond knowing them
 STEP = math.sqrt(2.0)  # from size to size
 LARGEST = 0.25  # share of a log beyond which sizes are not tried
 MOST = 20_000  # impressions of an attack that are tried at most
@@ -85,5 +86,5 @@ def _found(kind: str, target: Ints, impressions: Impressions, slots: Slots, usua
     hit: Bools = np.isin(item, target)
     bits = hit if kind == "promote" else bits & ~hit if kind == "demote" else np.zeros(bits.size, np.bool_)
     told = explain(usual, gathered(item, slot, bits, slots.n))
-    where = math.log(max(impressions.n / chosen.size, 1.0))
-    return told.all >= BAR + where and told.left >= BAR
+    where = math.log(max(4.0 * impressions.n / chosen.size, 1.0))  # stretches of half their length, in two directions
+    return told.all >= BAR + where + MARGIN and told.left >= BAR + MARGIN

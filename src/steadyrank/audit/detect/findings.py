@@ -1,6 +1,5 @@
 """What an audit says of one board: suspect intervals and clients, other changes, the ranking with and without."""
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -8,19 +7,19 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...arrays import Bools, Floats, Ints
-from ...item_evidence import INVERTED, KNOWN, SHARE_CHANGED, inversion
+from ...item_evidence import INVERTED, KNOWN, inversion
 from ..impressions import Impressions, Slots
 from .attention import Slots as ListSlots
 from .attention import slots_of
-from .bayes_factors import EDGE, evidence_by_item
+from .bayes_factors import EDGE
 from .certainty import certainty, scale_of_chance
 from .clients import NOBODY, OddClients, SuspectClient, stand_out
 from .detectable import Detectable, detectable
 from .explanations import Explanation, Usual, explain, gathered, looks_of, usual_of
+from .item_changes import ItemChange, changes_of, sure_of
 from .segments import Segment, edge_range, intervals, with_shape
-from .stretches import BAR, Stretch, Tally, rates_by_item
+from .stretches import BAR, Stretch, rates_by_item
 
-LISTED = 50  # items of an interval
 POINTS = 240  # of the time line
 LEAST = 40  # impressions of a point of it, in logs that have several hundred: fewer are noise
 IMPRESSIONS, CLICKS, EXPECTED = range(3)  # columns of points; clicks are expected of the usual taste
@@ -40,19 +39,6 @@ class BoardTask(NamedTuple):
     items: list[Any] | None = None  # their names, for sentences
     boards: int = 1  # of the log
     known: Ints | None = None  # numbers of clients that stand out on all boards together
-
-
-@dataclass(frozen=True)
-class ItemChange:
-    """An item whose clicks in an interval are not the usual ones."""
-
-    item: int
-    looks: int
-    clicks: int
-    expected_clicks: float
-    rate: float
-    usual_rate: float
-    certainty: float
 
 
 @dataclass(frozen=True)
@@ -149,10 +135,22 @@ class _Board:
             flags[start:end] = True
         return flags
 
-    def explained(self, usual: Usual, part: Segment) -> Explanation:
-        """What made the clicks of an interval change."""
+    def explained(self, usual: Usual, part: Segment, without: int = -1) -> Explanation:
+        """What made the clicks of an interval change; `without`: a client whose impressions are left out."""
         inside = np.arange(part.start, part.end)
+        if without >= 0 and self.task.client is not None:
+            inside = inside[self.task.client[inside] != without]
         return explain(usual, gathered(*looks_of(self.impressions, self.slots, inside), self.slots.n))
+
+    def busiest(self, part: Segment) -> int:
+        """The client with most clicks in an interval, -1 if clients are not known."""
+        if self.task.client is None:
+            return -1
+        client = self.task.client[part.start : part.end]
+        so_far = np.concatenate([[0], np.cumsum(self.impressions.bits)])
+        clicks = np.diff(so_far[self.impressions.first[part.start : part.end + 1]])
+        known = client >= 0
+        return int(np.bincount(client[known], clicks[known]).argmax()) if known.any() else -1
 
     def judged(self, found: list[Segment], usual: Usual, free: Ints) -> list[Judged]:
         """Each interval with its kind, its certainty and the shift of all items."""
@@ -160,10 +158,14 @@ class _Board:
         for part in found:
             told = self.explained(usual, part)
             kind, sure = told.kind(BAR), 0.0
+            if kind == "clicks" and self.explained(usual, part, self.busiest(part)).left < BAR:
+                kind = "client"
             if kind == "clicks":
                 size = part.end - part.start
                 scale = scale_of_chance(self.impressions, self.slots, usual, free, size, self.rng)
-                sure = min(certainty(told.after_places, scale, 2.0 * self.impressions.n / size), _odds(part.evidence))
+                sure = min(
+                    certainty(told.after_places, scale, 2.0 * self.impressions.n / size), sure_of(part.evidence)
+                )
                 kind = kind if sure >= SURE else "chance"
             out.append(Judged(part, kind, sure, told.level))
         return out
@@ -215,7 +217,7 @@ def analyse(task: BoardTask, pulse: Any) -> Finding:
         clean_ranking=_order(clean_rate, known),
         named=people.named,
         clients=people.listed,
-        client_items=_changes(log.chosen(odd), clean_rate, clean[0]) if odd.any() else [],
+        client_items=changes_of(log.chosen(odd), clean_rate, clean[0]) if odd.any() else [],
         odd=np.flatnonzero(odd),
         points=_points(impressions, clean_rate),
         sure=int((board.marked([(p.starts[1], p.ends[0]) for p in parts]) | odd).sum()),
@@ -267,7 +269,7 @@ def _describe(
         inverted=told > INVERTED,
         clicks=int(clicks.sum()),
         expected_clicks=round(float(looks @ clean), 2),
-        changes=_changes(counts, clean, clean_looks),
+        changes=changes_of(counts, clean, clean_looks),
     )
 
 
@@ -276,34 +278,8 @@ def _other(board: _Board, one: Judged, clean: Floats, clean_looks: Ints) -> Othe
     lengths = board.impressions.lengths()
     inside = float(lengths[part.start : part.end].mean())
     outside = (float(lengths.sum()) - inside * (part.end - part.start)) / max(lengths.size - part.end + part.start, 1)
-    changes = _changes(board.log.between(part.start, part.end), clean, clean_looks) if kind == "items" else []
+    changes = changes_of(board.log.between(part.start, part.end), clean, clean_looks) if kind == "items" else []
     return OtherChange(part.start, part.end, kind, round(level, 3), round(inside, 2), round(outside, 2), changes)
-
-
-def _changes(counts: Tally, clean: Floats, clean_looks: Ints) -> list[ItemChange]:
-    """Items whose clicks are not those of the clean rates, the most changed first."""
-    looks, clicks = counts
-    evidence = np.zeros(looks.size)
-    evidence_by_item(looks, clicks, np.clip(clean, EDGE, 1.0 - EDGE), clean_looks, evidence)
-    odds = evidence - math.log((1.0 - SHARE_CHANGED) / SHARE_CHANGED)
-    gained = clicks - looks * clean
-    order = [k for k in np.argsort(-np.abs(gained), kind="stable").tolist() if odds[k] > 0.0][:LISTED]
-    return [
-        ItemChange(
-            item=k,
-            looks=int(looks[k]),
-            clicks=int(clicks[k]),
-            expected_clicks=round(float(looks[k] * clean[k]), 2),
-            rate=float(clicks[k] / looks[k]),
-            usual_rate=float(clean[k]),
-            certainty=_odds(odds[k]),
-        )
-        for k in order
-    ]
-
-
-def _odds(odds: float) -> float:
-    return 1.0 / (1.0 + math.exp(-min(float(odds), 700.0)))
 
 
 def _points(impressions: Impressions, rate: Floats) -> Floats:

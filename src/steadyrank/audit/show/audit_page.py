@@ -3,7 +3,7 @@
 from html import escape
 from typing import Any
 
-from ..sentences import change_seen, could_have_shown, interval_seen, percent, place, surety
+from ..sentences import change_seen, could_have_shown, counted, percent, place, surety
 from ..verdicts import LIMITS, Audit, BoardAudit, Interval
 from .drawing import timeline
 from .html import Html, WrittenNumber, shell, table
@@ -20,7 +20,8 @@ def page(audit: Audit) -> str:
     parts = "".join(_board(board, several) for board in named[:SHOWN_BOARDS])
     overview = _boards(boards) if several else ""
     people = _clients(audit.clients, audit.n_clients, "h2") if several else ""
-    body = f"{_next(audit)}{overview}{people}{parts}{_more(named)}{_reading(audit)}{_limits(audit)}"
+    picture = "" if several else f"<h2>When</h2>{_figure(boards[0])}" if boards else ""
+    body = f"{picture}{_next(audit)}{overview}{people}{parts}{_more(named)}{_reading(audit)}{_limits(audit)}"
     return shell("Audit of clicks", _verdict(audit), Html(body))
 
 
@@ -72,16 +73,19 @@ def _more(boards: list[BoardAudit]) -> str:
     return f'<p class="soft">{left} more boards with findings: see the JSON output.</p>' if left > 0 else ""
 
 
-def _board(board: BoardAudit, titled: bool) -> str:
-    title = f"<h2>Board {escape(str(board.board))}</h2>" if titled else "<h2>When</h2>"
-    figure = (
+def _figure(board: BoardAudit) -> str:
+    return (
         f"<figure>{timeline(board)}<figcaption>Clicks an impression along the log (line), and what users with the "
         "usual taste would have clicked of the same lists (dotted). Suspect intervals are hatched.</figcaption>"
         "</figure>"
     )
+
+
+def _board(board: BoardAudit, several: bool) -> str:
+    title = f"<h2>Board {escape(str(board.board))}</h2>{_figure(board)}" if several else "<h2>The evidence</h2>"
     parts = "".join(_interval(part, i) for i, part in enumerate(board.intervals, 1))
     people = _clients(board.clients, board.n_clients, "h3") + _client_items(board)
-    return f"{title}{figure}{parts}{people}{_changes(board)}{_rankings(board)}"
+    return f"{title}{parts}{people}{_changes(board)}{_rankings(board)}"
 
 
 def _edges(part: Interval) -> str:
@@ -122,7 +126,7 @@ def _interval(part: Interval, number: int) -> str:
     inverted = "<p>Clicks look inverted: on what is rarely clicked, and not on what is.</p>" if part.inverted else ""
     return (
         f"<h3>Interval {number}: {escape(place(part))}</h3>"
-        f"<p>{escape(interval_seen(part))}. Certainty {surety(part.certainty)}. {_edges(part)}</p>"
+        f"<p>{escape(counted(part))}. Certainty {surety(part.certainty)}. {_edges(part)}</p>"
         f"{inverted}{items}{many}"
     )
 

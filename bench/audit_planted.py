@@ -10,6 +10,7 @@ import pathlib
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
+import audit_baselines
 import numpy as np
 from planted_logs import DAY, START, Log, World, attacked, honest, joined, open_bandit, resampled, targets_of, world
 
@@ -32,6 +33,7 @@ class Outcome(NamedTuple):
     honest_named: int
     honest: int
     items: bool  # whether the attack's items were named
+    others: dict[str, tuple[float, int]]  # baselines: share of bots named, or overlap; honest clients named, or blame
 
 
 def judge(group: str, name: str, log: Log, targets: set[int]) -> Outcome:
@@ -49,8 +51,20 @@ def judge(group: str, name: str, log: Log, targets: set[int]) -> Outcome:
     return Outcome(
         group, name, np.count_nonzero(flags & log.false) / either if either else 1.0, bool(found.intervals),
         len(named & bots) / max(len(bots), 1), len(named - bots), len(everybody - bots),
-        bool(targets) and targets <= told,
+        bool(targets) and targets <= told, _others(log, bots),
     )  # fmt: skip
+
+
+def _others(log: Log, bots: set[int]) -> dict[str, tuple[float, int]]:
+    """What the baselines find."""
+    flags = audit_baselines.cusum(log)
+    either = np.count_nonzero(flags | log.false)
+    overlap = np.count_nonzero(flags & log.false) / either if either else 1.0
+    found: dict[str, tuple[float, int]] = {"CUSUM": (float(overlap >= OVERLAP), int(flags.any()))}
+    for name, named in (("rate limit", audit_baselines.rate_limit(log)), ("forest", audit_baselines.forest(log))):
+        if named is not None:
+            found[name] = len(named & bots) / max(len(bots), 1), len(named - bots)
+    return found
 
 
 def _changed(one: Log, two: Log, which: Callable[[Log], Any]) -> Log:
@@ -128,6 +142,25 @@ def _targets(log: Log, kind: str) -> set[int]:
     return set(targets_of(log, kind)) if kind in ("promote", "demote") else set()
 
 
+def _print_others(groups: dict[str, list[Outcome]]) -> None:
+    """A line for each baseline and group."""
+    names = list(next(iter(groups.values()))[0].others)
+    if "forest" not in names:
+        print("isolation forest: left out, scikit-learn is not installed")
+    for group, found in groups.items():
+        for name in names:
+            hits, wrong = np.mean([o.others[name][0] for o in found]), [o.others[name][1] for o in found]
+            if group in ("honest", "shuffled"):
+                what = (
+                    f"blames {sum(wrong)} of {len(found)} logs" if name == "CUSUM" else f"names {sum(wrong)} clients"
+                )
+            else:
+                what = f"finds {hits:.0%}" + (
+                    "" if name == "CUSUM" else f" of the bots, and {sum(wrong)} honest clients"
+                )
+            print(f"    {group}, {name}: {what}")
+
+
 def run(seeds: int, first: int = 0) -> None:
     """Print what was found."""
     groups: dict[str, list[Outcome]] = collections.defaultdict(list)
@@ -155,6 +188,7 @@ def run(seeds: int, first: int = 0) -> None:
             for kind, some in by_kind.items():
                 hits = sum(o.overlap >= OVERLAP for o in some)
                 print(f"    {kind}: intervals {hits} of {len(some)}, bots {np.mean([o.bots for o in some]):.0%}")
+    _print_others(groups)
     every = [o for found in groups.values() for o in found]
     wrong, people = sum(o.honest_named for o in every), sum(o.honest for o in every)
     print(f"honest clients named: {wrong} of {people} ({1000 * wrong / max(people, 1):.2f} in 1,000)")

@@ -9,7 +9,8 @@ import numpy as np
 import polars as pl
 
 from .detect.clients import OddClients, SuspectClient
-from .detect.findings import Finding, ItemChange, OtherChange, SuspectInterval
+from .detect.findings import Finding, OtherChange, SuspectInterval
+from .detect.item_changes import ItemChange
 from .reading.by_board import BoardLog
 from .reading.click_logs import ClickLog
 from .sentences import summary

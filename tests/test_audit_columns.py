@@ -90,7 +90,7 @@ def test_whether_something_was_clicked_is_not_what(clicked):
 @pytest.mark.parametrize(
     ("frame", "words"),
     [
-        ({"items": [[{"id": 1}]], "clicked": [1]}, "--items items: values must be names or numbers or lists of them"),
+        ({"items": [[{"x": 1}]], "clicked": [1]}, "--items items: values must be names or numbers or lists of them"),
         ({"items": [[[1]]], "clicked": [1]}, r"not List\(List\(Int64\)\)"),
         ({"items": LISTS, "clicked": [{"p": 1}] * 3}, "--clicked clicked: values must be names or numbers"),
         (

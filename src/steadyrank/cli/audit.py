@@ -56,9 +56,14 @@ def add(commands: Any) -> None:
     )
     sub.add_argument("--most-broken", default=None, metavar="SHARE", help="rows that may be unusable (1%%)")
     sub.add_argument(
-        "--event", nargs=2, action="append", default=None, metavar=("DATE", "NAME"), dest="events",
+        "--event",
+        nargs=2,
+        action="append",
+        default=None,
+        metavar=("DATE", "NAME"),
+        dest="events",
         help="a day known to differ, such as 2026-11-27 sale, or days 2026-11-27..2026-11-30: left out",
-    )  # fmt: skip
+    )
     sub.add_argument("--json", action="store_true", help="print JSON and nothing else")
     sub.add_argument(
         "--page", type=pathlib.Path, default=None, help="the report, one HTML page; audit.html without --json"

@@ -149,9 +149,21 @@ class _Clients:
         kind, share = kinds_of_lists(shown, self.slots, appeal, usual)
         self.out[:] = 0.0
         tally(
-            shown.item, shown.bits, shown.first, *self.slots[:2], self.slots.places, self.client, self.suspect,
-            appeal[:2], kind, share, rank, mean, top_shares(counts, self.slots), self.out,
-        )  # fmt: skip
+            shown.item,
+            shown.bits,
+            shown.first,
+            *self.slots[:2],
+            self.slots.places,
+            self.client,
+            self.suspect,
+            appeal[:2],
+            kind,
+            share,
+            rank,
+            mean,
+            top_shares(counts, self.slots),
+            self.out,
+        )
         self.pairs = pairs_of(shown, self.slots, self.client, appeal, self.out[:, SHOWN])
         self.tests = scored(self.out, self.pairs)
         self.scores[:5] = np.abs(np.stack(self.tests[:5]))

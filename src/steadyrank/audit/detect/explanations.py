@@ -21,8 +21,8 @@ from .stretches import BANDS
 SHIFT = BEYOND  # of log-odds, that honest users make together or at a place; beyond it is suspect
 PROMOTED = 0.18  # points that an honest promotion adds to an item's click rate: 15, and some room
 FADED = 0.5  # share of its clicks that an item whose promotion ends, or that others crowd out, keeps at least
-FEW = (3, 0.05)  # items that are promoted at once: as many, or this share of all
-WIGGLE = 0.2  # of log-odds, that any item honestly moves
+FEW = 0.06  # share of the items, as many as looks are spread over, that are promoted at once: one at least
+WIGGLE = 0.1  # of log-odds, that any item honestly moves
 STEPS = 12  # of fitting shifts
 SEEN = 50  # looks at a slot before what is usual there is known
 HIGH = 200.0  # nats: as good as certain
@@ -119,7 +119,8 @@ def _allowed(usual: Usual, looks: Floats, clicks: Floats, expected: Floats) -> F
     low, high = (looks / (1.0 + (1.0 - rate) / rate * math.exp(by)) for by in (WIGGLE, -WIGGLE))
     near = np.clip(clicks, low, high)
     alone = _novelty(looks, clicks, near, usual.looks)
-    most = max(FEW[0], round(FEW[1] * np.count_nonzero(looks)))
+    spread = float(looks.sum()) ** 2 / max(float((looks**2).sum()), 1.0)
+    most = max(1, round(FEW * spread))
     moved = np.argsort(-alone, kind="stable")[:most]
     near[moved] = np.clip(clicks, FADED * expected, expected + PROMOTED * looks)[moved]
     return near

@@ -41,9 +41,12 @@ def written_as(name: str, values: pl.Series) -> str | None:
         return None
     group = pl.col("text").str.extract
     found = parts.select(
-        one=group(_SHORT, 1).cast(pl.Int64), mark=group(_SHORT, 2), two=group(_SHORT, 3).cast(pl.Int64),
-        year=group(_SHORT, 4).str.len_chars(), rest=group(_SHORT, 5).fill_null(""),
-    )  # fmt: skip
+        one=group(_SHORT, 1).cast(pl.Int64),
+        mark=group(_SHORT, 2),
+        two=group(_SHORT, 3).cast(pl.Int64),
+        year=group(_SHORT, 4).str.len_chars(),
+        rest=group(_SHORT, 5).fill_null(""),
+    )
     mark, year, rest = str(found["mark"][0]), found["year"][0], str(found["rest"][0])
     first, second = bool((found["one"] > 12).any()), bool((found["two"] > 12).any())
     if first == second and (first or mark != "."):

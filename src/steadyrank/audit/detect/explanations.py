@@ -18,7 +18,8 @@ from .attention import CLICKS, LOOKS, Appeal, Slots, counts_of, fit, sums
 from .bayes_factors import BEYOND, CHANGED, CHOICE, DISPERSED, EDGE, GROUP_CHANGED, GROUPS, evidence_by_item
 from .stretches import BANDS
 
-SHIFT = BEYOND  # of log-odds, that honest users make together or at a place; beyond it is suspect
+SHIFT = BEYOND  # of log-odds, that honest users make together; beyond it is suspect
+MOVED = math.log(6.0)  # of log-odds, that another layout makes at a place
 PROMOTED = 0.18  # points that an honest promotion adds to an item's click rate: 15, and some room
 FADED = 0.5  # share of its clicks that an item whose promotion ends, or that others crowd out, keeps at least
 FEW = 0.06  # share of the items, as many as looks are spread over, that are promoted at once: one at least
@@ -88,8 +89,7 @@ def explain(usual: Usual, cells: Cells) -> Explanation:
     looks = sums(cells.item, cells.looks, n_items)
     clicks = sums(cells.item, cells.clicks, n_items)
     level = float(_shift(base, cells, np.zeros(cells.item.size, np.int64), 1, np.array([SHIFT]))[0])
-    room = np.where(usual.at_slot >= SEEN, SHIFT, 12.0)
-    places = _shift(base, cells, cells.slot, n_slots, room)
+    places = _places(usual, base, cells, n_slots)
 
     def due(shift: Floats | float) -> Floats:
         return sums(cells.item, cells.looks / (1.0 + np.exp(-(base + shift))), n_items)
@@ -101,6 +101,17 @@ def explain(usual: Usual, cells: Cells) -> Explanation:
     left = _evidence(usual, looks, clicks, _allowed(usual, looks, clicks, expected))
     after_level, after_places = min(after_level, whole), min(after_places, whole)
     return Explanation(whole, after_level, after_places, min(left, after_places), math.exp(level), expected)
+
+
+def _places(usual: Usual, base: Floats, cells: Cells, n_slots: int) -> Floats:
+    """The shift of each slot: its own, within MOVED, around one that all share, within SHIFT."""
+    known = usual.at_slot >= SEEN
+    places = _shift(base, cells, cells.slot, n_slots, np.where(known, MOVED, 12.0))
+    weight = sums(cells.slot, cells.looks / (1.0 + np.exp(-base)), n_slots) * known
+    if not weight.any():
+        return places
+    shared = float(np.average(places, weights=weight))
+    return np.where(known, places - shared + float(np.clip(shared, -SHIFT, SHIFT)), places)
 
 
 def _shift(base: Floats, cells: Cells, group: Ints, n: int, room: Floats) -> Floats:

@@ -14,6 +14,7 @@ import pytest
 import steadyrank as sr
 from steadyrank import contract
 from steadyrank.contract import Problem, Visit, make
+from steadyrank.indices.posteriors import Posteriors
 from steadyrank.kernels import count_bits, top, top_allowed
 from steadyrank.testing import check_adversary, check_learner, check_users
 from steadyrank.views import View
@@ -353,6 +354,8 @@ def test_a_variant_under_the_name_of_ours_is_not_mistaken_for_it():
     class CascadeTS(NamedTuple):
         looks: np.ndarray
         clicks: np.ndarray
+        posteriors: Posteriors
+        length: int
         insurance: float
         create = classmethod(ours.create.__func__)
 

@@ -22,10 +22,12 @@ ATTACKS = ["PrefixFlip", "AttractionFlip", "FakeUser", "Swap", "Promote", "Demot
 
 
 def worlds():
-    """Every profile under every mapping, and two whose items lie around 1/2, where regimes are hardest to tell."""
+    """Profiles of 50 items and more under every mapping, and two around 1/2, where regimes are hardest to tell."""
     for name in sr.profiles():
         for mapping in mappings(name) or [None]:
-            yield f"{name} {mapping or ''}".strip(), sr.profile(name, mapping).attraction
+            attraction = sr.profile(name, mapping).attraction
+            if attraction.size >= 50:
+                yield f"{name} {mapping or ''}".strip(), attraction
     for name in ("yelp-pizza", "movielens"):
         odds = np.log(1 / sr.profile(name, "moderate").attraction - 1)
         yield f"{name} sigmoid(r - 4)", 1 / (1 + np.exp(odds - 1))

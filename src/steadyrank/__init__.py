@@ -32,6 +32,7 @@ __all__ = [
     "Visit",
     "adversaries",
     "audit",
+    "guards",
     "kernel",
     "learners",
     "profile",
@@ -70,6 +71,11 @@ def users() -> dict[str, type]:
 def adversaries() -> dict[str, type]:
     """Names and classes of all adversaries."""
     return dict(import_module(".adversaries", __name__).ALL)
+
+
+def guards() -> dict[str, type]:
+    """Names and classes of all guards."""
+    return dict(import_module(".guards", __name__).ALL)
 
 
 def __getattr__(name: str) -> Any:

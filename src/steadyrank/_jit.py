@@ -26,7 +26,7 @@ from numba.core.caching import CompileResultCacheImpl, FunctionCache, UserProvid
 F = TypeVar("F", bound=Callable[..., Any])
 
 _PACKAGE = pathlib.Path(__file__).parent
-_RECORDS = ("adversaries", "learners", "users")
+_RECORDS = ("adversaries", "guards", "learners", "users")
 _FLAGS = (
     "BOUNDSCHECK",
     "CPU_FEATURES",

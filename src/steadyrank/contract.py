@@ -1,4 +1,4 @@
-"""What a learner, users and an adversary answer to, how compiled code calls them, and how they are found.
+"""What a learner, users, an adversary and a guard answer to, how compiled code calls them, and how they are found.
 
 Each is a `typing.NamedTuple`: array fields are memory, scalar fields are settings (a field may itself be such a
 record). Compiled code calls the methods below on any such record; numba picks the record's own class.
@@ -80,12 +80,18 @@ _HOOKS: dict[str, Callable[..., Any]] = {
     "value": lambda self, visit, ranking: _own(self, "value"),
     "best": lambda self, visit, ranking: _own(self, "best"),
     "corrupt": lambda self, visit, ranking, clicks, examined, rng: _own(self, "corrupt"),
+    "admit": lambda self, visit, ranking, note, clicks, examined: _own(self, "admit"),
+    "forget": lambda self, visit, ranking, note, clicks, examined: _own(self, "forget"),
+    "retract": lambda self, ranking, note, clicks: _own(self, "retract"),
+    "group": lambda self, client: _own(self, "group"),
 }
 _METHODS = {
     "learner": ("rank", "update"),
     "users": ("click", "arrive", "reach", "value", "best"),
     "adversary": ("corrupt",),
+    "guard": ("admit",),
 }
+_OPTIONAL = {"forget": "learner", "retract": "guard", "group": "users"}
 _OTHER_NAMES = {  # for a field or a method that bears a hook's name
     "rank": "place",
     "update": "latest",
@@ -95,6 +101,10 @@ _OTHER_NAMES = {  # for a field or a method that bears a hook's name
     "value": "worth",
     "best": "favourites",
     "corrupt": "corrupted",
+    "admit": "admitted",
+    "forget": "forgotten",
+    "retract": "retracted",
+    "group": "groups",
 }
 for _name, _template in _HOOKS.items():
     overload_method(types.BaseNamedTuple, _name)(_template)
@@ -163,7 +173,7 @@ def discover(package: ModuleType, method: str) -> dict[str, type]:
 def find(kind: str, chosen: str | type, known: dict[str, type]) -> type:
     """The class meant by a name or given as a class; an unknown name is answered with the closest ones.
 
-    `kind` is learner, users or adversary. A class that compiled code could not run is refused here, by name.
+    `kind` is learner, users, adversary or guard. A class that compiled code could not run is refused here, by name.
     """
     if isinstance(chosen, type):
         _check_class(kind, chosen)
@@ -183,12 +193,13 @@ def _check_class(kind: str, cls: type) -> None:
     refuse_hook_names(cls)
     for name in _HOOKS:
         own = getattr(cls, name, None)
-        if name not in methods and callable(own):
+        expected = name in methods or (_OPTIONAL.get(name) == kind and own is not None)
+        if not expected and callable(own):
             raise ValueError(
                 f"{cls.__name__} has a method {name!r}, which compiled code takes for the one of another kind of "
                 f"record; call it something else, such as {_OTHER_NAMES[name]!r}"
             )
-        if name in methods and (has := _parameters(own)) != (needs := _parameters(_HOOKS[name])):
+        if expected and (has := _parameters(own)) != (needs := _parameters(_HOOKS[name])):
             raise ValueError(f"{cls.__name__}.{name} takes ({', '.join(has)}); the contract has ({', '.join(needs)})")
 
 
@@ -235,9 +246,9 @@ def records_in(record: Any) -> Iterator[Any]:
             yield from records_in(value)
 
 
-def view_of(learner: Any) -> Any:
-    """What a learner makes of the feedback, a `views.View`, if its class has the method `view`; else None."""
-    return learner.view() if callable(getattr(type(learner), "view", None)) else None
+def view_of(record: Any) -> Any:
+    """What a learner or a guard makes of the feedback, if its class has the method `view`; else None."""
+    return record.view() if callable(getattr(type(record), "view", None)) else None
 
 
 def memory(record: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
@@ -301,3 +312,21 @@ def call_best(users, visit, ranking):  # type: ignore[no-untyped-def]
 def call_corrupt(adversary, visit, ranking, clicks, examined, rng):  # type: ignore[no-untyped-def]
     """One compiled `corrupt`."""
     return adversary.corrupt(visit, ranking, clicks, examined, rng)
+
+
+@Dispatcher
+def call_admit(guard, visit, ranking, note, clicks, examined):  # type: ignore[no-untyped-def]
+    """One compiled `admit`."""
+    return guard.admit(visit, ranking, note, clicks, examined)
+
+
+@Dispatcher
+def call_forget(learner, visit, ranking, note, clicks, examined):  # type: ignore[no-untyped-def]
+    """One compiled `forget`."""
+    learner.forget(visit, ranking, note, clicks, examined)
+
+
+@Dispatcher
+def call_retract(guard, ranking, note, clicks):  # type: ignore[no-untyped-def]
+    """One compiled `retract`."""
+    return guard.retract(ranking, note, clicks)

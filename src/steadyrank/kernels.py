@@ -20,6 +20,7 @@ __all__ = [
     "cascade_stop",
     "cascade_value",
     "count_bits",
+    "counted",
     "deal",
     "deal_ties",
     "kl_lower",
@@ -31,6 +32,7 @@ __all__ = [
     "rank_by_index",
     "top",
     "top_allowed",
+    "uncount_bits",
     "value_of",
 ]
 
@@ -198,6 +200,27 @@ def count_bits(looks, clicks, ranking, bits, examined):
         looks[k] += 1
         if bits[p]:
             clicks[k] += 1
+
+
+@uncounted
+def counted(looks, clicks, ranking, bits, examined):
+    """Whether the items' counts can hold these bits: a look each, a click each or a look without."""
+    for p in range(examined):
+        k = ranking[p]
+        if looks[k] < 1 or (clicks[k] < 1 if bits[p] else clicks[k] >= looks[k]):
+            return False
+    return True
+
+
+@uncounted
+def uncount_bits(looks, clicks, ranking, bits, examined):
+    """Take bits of the examined positions back from the items' counts; nothing at all if these cannot hold them."""
+    if counted(looks, clicks, ranking, bits, examined):
+        for p in range(examined):
+            k = ranking[p]
+            looks[k] -= 1
+            if bits[p]:
+                clicks[k] -= 1
 
 
 @uncounted

@@ -13,11 +13,12 @@ from ._jit import kernel
 from .adversaries import ALL as ADVERSARIES
 from .adversaries.schedules import SCHEDULES, Schedule
 from .contract import Dispatcher, Floats, Ints, Problem, find, make, view_of
+from .guards import ALL as GUARDS
 from .learners import ALL as LEARNERS
-from .rounds import RoundBuffers, Streams, play_round
+from .rounds import FALSE, MADE, MAJORITY, MINORITY, REFUSED, RETRACTED, RoundBuffers, Streams, play_round
 from .settings import choice, flag, whole
 from .users import ALL as USERS
-from .views import View
+from .views import GuardView, View
 
 BITS, ON_BEST = range(2)  # places of `lies`: false bits, and those about items of the best list
 
@@ -33,22 +34,26 @@ def count_lies(truth, clicks, examined, ranking, best, lies):
 
 
 @Dispatcher
-def play(learner, users, adversary, buffers, best, marks, omniscient, halt, streams, regret, spent, lies, least):
+def play(
+    learner, users, adversary, guard, buffers, best, marks, omniscient, halt, streams, regret, spent, lies, least
+):
     """Play rounds 1 to marks[-1]; write cumulative regret and spending at each mark.
 
     With `omniscient` the learner is not told of corrupted rounds. Setting `halt[0]` from outside stops it within a
     thousand rounds. `lies` receives the number of false bits that were shown, and how many of them were about items
     of the round's best list; `least[0]` the smallest loss of a round.
     """
-    learner, users, adversary, buffers = borrowed(learner), borrowed(users), borrowed(adversary), borrowed(buffers)
+    learner, users, adversary, guard = borrowed(learner), borrowed(users), borrowed(adversary), borrowed(guard)
     world, foe, mind, door = borrowed(streams)
-    _, ranking, clicks, truth, _, _ = buffers
-    best = borrowed(best)
+    buffers, best = borrowed(buffers), borrowed(best)
+    _, ranking, clicks, truth, _, _, _, _ = buffers
     loss = cost = 0.0
     smallest = np.inf
     m = 0
     for t in range(1, marks[-1] + 1):
-        visit, paid, examined = play_round(learner, users, adversary, t, buffers, omniscient, world, foe, mind, door)
+        visit, paid, examined = play_round(
+            learner, users, adversary, guard, t, buffers, omniscient, world, foe, mind, door
+        )
         users.best(visit, best)
         lost = users.value(visit, best) - users.value(visit, ranking)
         smallest = min(smallest, lost)
@@ -76,12 +81,35 @@ class Run:
     spent: Floats  # [seed, mark] rounds corrupted so far
     bits_changed: Ints  # [seed] false bits of the feedback; those of an omniscient learner are withheld
     best_corrupted: Ints  # [seed] those of them about items of the best list
+    visits: Ints  # [seed, sort] by sort (honest; honest, of another taste; corrupted), those made
+    refused: Ints  # [seed, sort] those that the guard kept from the learner
+    retracted: Ints  # [seed, sort] those taken back later; corrupted means here: by an identity of the adversary's
     views: tuple[View | None, ...] = ()  # [seed] what the learner made of the feedback at the end, if it says so
+    guard_views: tuple[GuardView | None, ...] = ()  # [seed] what the guard made of the visits, if it says so
 
     @property
     def final(self) -> Floats:
         """Regret at the horizon, [seed]."""
         return self.regret[:, -1]
+
+    @property
+    def honest_refused(self) -> float:
+        """The share of all honest visits that the guard refused, of all seeds; nan without such visits."""
+        return self._share(MAJORITY, MINORITY)
+
+    @property
+    def minority_refused(self) -> float:
+        """The share of the visits of the second honest taste that the guard refused; nan without such visits."""
+        return self._share(MINORITY)
+
+    @property
+    def false_refused(self) -> float:
+        """The share of corrupted visits that the guard refused, of all seeds; nan without such visits."""
+        return self._share(FALSE)
+
+    def _share(self, *sorts: int) -> float:
+        made = int(self.visits[:, sorts].sum())
+        return int(self.refused[:, sorts].sum()) / made if made else float("nan")
 
 
 def simulate(
@@ -101,6 +129,8 @@ def simulate(
     marks: int | Sequence[int] | Ints = 50,
     threads: int | None = None,
     omniscient: bool = False,
+    guard: str | type = "Anyone",
+    guard_settings: dict[str, Any] | None = None,
     features: Sequence[Sequence[float]] | Floats | None = None,
     progress: Callable[[], None] | None = None,
 ) -> Run:
@@ -108,13 +138,15 @@ def simulate(
 
     `attraction`: click probability of each item, in [0, 1]. `budget`: rounds the adversary may corrupt, at most
     `horizon`. `marks`: how many evenly spaced rounds to record, or which. `threads`: default one a core; the
-    results do not depend on it. `omniscient`: feedback of corrupted rounds is withheld from the learner.
+    results do not depend on it. `omniscient`: feedback of corrupted rounds is withheld from guard and learner.
+    `guard` decides whose feedback reaches the learner.
     `features`: what learners are told of the items, one row of numbers each. `progress` is called after each seed.
     Learners given the same seed meet the same users.
     """
     learner_class = find("learner", learner, LEARNERS)
     adversary_class = find("adversary", adversary, ADVERSARIES)
     users_class = find("users", users, USERS)
+    guard_class = find("guard", guard, GUARDS)
     attraction = _check_attraction(attraction)
     known = _check_features(features, attraction.size)
     length = whole("length", length, 1, attraction.size)
@@ -125,13 +157,13 @@ def simulate(
     workers = min(whole("threads", (os.cpu_count() or 1) if threads is None else threads, 1), len(chosen))
     flag("omniscient", omniscient)
     choice("schedule", schedule, SCHEDULES)
-    for value in (settings, adversary_settings, users_settings):
+    for value in (settings, adversary_settings, users_settings, guard_settings):
         if value is not None and not isinstance(value, dict):
             raise ValueError(f"settings must be a dictionary of names and values, not {value!r}")
     if "schedule" in (adversary_settings or {}):
         raise ValueError("schedule is an argument of its own, not one of the adversary_settings")
 
-    def parts(seed: int) -> tuple[Any, Any, Any]:
+    def parts(seed: int) -> tuple[Any, Any, Any, Any]:
         problem = Problem(attraction.size, length, horizon, budget, attraction, seed, known)
         crowd = make(users_class, attraction, length, settings=users_settings or {})
         foe = {"schedule": schedule, **(adversary_settings or {})}
@@ -139,18 +171,19 @@ def simulate(
             make(learner_class, problem, settings=settings or {}),
             crowd,
             make(adversary_class, problem, crowd, budget, settings=foe),
+            make(guard_class, problem, settings=guard_settings or {}),
         )
 
     halt = np.zeros(1, np.bool_)
 
-    def one(seed: int) -> tuple[Floats, Floats, Ints, View | None]:
+    def one(seed: int) -> tuple[Floats, Floats, Ints, Ints, View | None, GuardView | None]:
         regret, spent, lies, least = np.zeros(rounds.size), np.zeros(rounds.size), np.zeros(2, np.int64), np.zeros(1)
         buffers, best = RoundBuffers.create(attraction.size, length, known.shape[1]), np.zeros(length, np.int64)
-        mind, crowd, foe = parts(seed)
+        mind, crowd, foe, gate = parts(seed)
         streams = Streams.create(seed)
-        play(mind, crowd, foe, buffers, best, rounds, omniscient, halt, streams, regret, spent, lies, least)
+        play(mind, crowd, foe, gate, buffers, best, rounds, omniscient, halt, streams, regret, spent, lies, least)
         _check_losses(users_class.__name__, regret, float(least[0]))
-        return regret, spent, lies, view_of(mind)
+        return regret, spent, lies, buffers.visits, view_of(mind), view_of(gate)
 
     parts(chosen[0])  # every setting is refused here or not at all, before anything is compiled
     with ThreadPoolExecutor(workers) as pool:
@@ -164,9 +197,22 @@ def simulate(
             halt[0] = True
             pool.shutdown(wait=False, cancel_futures=True)
             raise
-    *curves, views = zip(*(job.result() for job in jobs), strict=True)
-    regret, spent, lies = (np.array(part) for part in curves)
-    return Run(learner_class.__name__, chosen, rounds, regret, spent, lies[:, BITS], lies[:, ON_BEST], views)
+    *curves, views, guard_views = zip(*(job.result() for job in jobs), strict=True)
+    regret, spent, lies, visits = (np.array(part) for part in curves)
+    return Run(
+        learner_class.__name__,
+        chosen,
+        rounds,
+        regret,
+        spent,
+        lies[:, BITS],
+        lies[:, ON_BEST],
+        visits[:, MADE],
+        visits[:, REFUSED],
+        visits[:, RETRACTED],
+        views,
+        guard_views,
+    )
 
 
 def _check_attraction(attraction: Sequence[float] | Floats) -> Floats:

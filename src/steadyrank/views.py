@@ -61,3 +61,11 @@ class View:
             if regime.number == number:
                 return regime
         raise KeyError(f"no regime {number}: known are {', '.join(str(r.number) for r in self.regimes)}")
+
+
+@dataclass(frozen=True, eq=False)
+class GuardView:
+    """What a guard did with the visits."""
+
+    refused: int  # visits that did not reach the learner
+    retracted: int = 0  # earlier visits taken back

@@ -1,4 +1,4 @@
-"""`steadyrank learners`, `adversaries` and `users`: what there is, with settings."""
+"""`steadyrank learners`, `adversaries`, `users` and `guards`: what there is, with settings."""
 
 import argparse
 import inspect
@@ -8,7 +8,8 @@ from typing import Any
 
 def add(commands: Any) -> None:
     """Add the listing commands."""
-    for kind, one in (("learners", "learner"), ("adversaries", "adversary"), ("users", "users")):
+    kinds = (("learners", "learner"), ("adversaries", "adversary"), ("users", "users"), ("guards", "guard"))
+    for kind, one in kinds:
         sub = commands.add_parser(
             kind, help=f"list the {kind} and their settings", description=f"List the {kind} with what each does."
         )

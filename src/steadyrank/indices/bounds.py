@@ -56,6 +56,13 @@ def bounds_row(bounds, j):
 
 
 @uncounted
+def void(bounds):
+    """The bounds hold no longer: an item's index changed otherwise than by an update."""
+    bounds.window[FIRST] = 0
+    bounds.window[LAST] = -1
+
+
+@uncounted
 def forget(bounds):
     """The bounds, which have rows, hold no longer."""
     for j in range(bounds.window.shape[0]):

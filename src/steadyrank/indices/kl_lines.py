@@ -69,11 +69,18 @@ def keep_kl(bounds, kl, t, ranking, examined, guess):
         bounds.marks[GUESS] = guess
         renew(bounds, lines(kl), first, ranking.size)
     else:
-        for p in range(examined):
-            k = ranking[p]
-            q = kl_upper(kl.clicks[k] / kl.looks[k], kl.looks[k], epoch[L0])
-            draw_line(kl, k, epoch[L0], q)
+        draw_again(kl, ranking, examined)
         keep(bounds, lines(kl), t, ranking, examined, guess)
+
+
+@uncounted
+def draw_again(kl, ranking, examined):
+    """The tangents of the examined items, whose counts have changed, as far as they were seen."""
+    for p in range(examined):
+        k = ranking[p]
+        if kl.looks[k] > 0:
+            q = kl_upper(kl.clicks[k] / kl.looks[k], kl.looks[k], kl.epoch[L0])
+            draw_line(kl, k, kl.epoch[L0], q)
 
 
 @uncounted

@@ -3,10 +3,10 @@
 from typing import NamedTuple
 
 from ..contract import Problem
-from ..indices.bounds import Bounds
-from ..indices.kl_lines import Tangents, keep_kl, rank_by_kl
+from ..indices.bounds import Bounds, void
+from ..indices.kl_lines import Tangents, draw_again, keep_kl, rank_by_kl
 from ..indices.ranks import GUESSED
-from ..kernels import Ties, count_bits, luck_of
+from ..kernels import Ties, count_bits, luck_of, uncount_bits
 
 
 class CascadeKLUCB(NamedTuple):
@@ -32,3 +32,8 @@ class CascadeKLUCB(NamedTuple):
     def update(self, visit, ranking, note, clicks, examined):
         count_bits(self.kl.looks, self.kl.clicks, ranking, clicks, examined)
         keep_kl(self.bounds, self.kl, visit.t, ranking, examined, note[GUESSED])
+
+    def forget(self, visit, ranking, note, clicks, examined):
+        uncount_bits(self.kl.looks, self.kl.clicks, ranking, clicks, examined)
+        draw_again(self.kl, ranking, examined)
+        void(self.bounds)

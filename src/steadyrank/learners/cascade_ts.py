@@ -4,11 +4,21 @@ from typing import NamedTuple
 
 import numpy as np
 
+from .._jit import uncounted
 from ..contract import Ints, Problem
 from ..indices.posteriors import Posteriors, set_posterior, settle
-from ..kernels import count_bits
+from ..kernels import count_bits, uncount_bits
 from ..parts.hedge import drawn_list, hedged_list
 from ..settings import real
+
+
+@uncounted
+def set_posteriors(posteriors, looks, clicks, ranking, examined, length):
+    """The posteriors of items whose counts have changed."""
+    for p in range(examined):
+        k = ranking[p]
+        set_posterior(posteriors, k, 1.0 + clicks[k], 1.0 + looks[k] - clicks[k])
+    settle(posteriors, ranking, examined, length)
 
 
 class CascadeTS(NamedTuple):
@@ -43,7 +53,8 @@ class CascadeTS(NamedTuple):
 
     def update(self, visit, ranking, note, clicks, examined):
         count_bits(self.looks, self.clicks, ranking, clicks, examined)
-        for p in range(examined):
-            k = ranking[p]
-            set_posterior(self.posteriors, k, 1.0 + self.clicks[k], 1.0 + self.looks[k] - self.clicks[k])
-        settle(self.posteriors, ranking, examined, self.length)
+        set_posteriors(self.posteriors, self.looks, self.clicks, ranking, examined, self.length)
+
+    def forget(self, visit, ranking, note, clicks, examined):
+        uncount_bits(self.looks, self.clicks, ranking, clicks, examined)
+        set_posteriors(self.posteriors, self.looks, self.clicks, ranking, examined, self.length)

@@ -6,9 +6,9 @@ from typing import NamedTuple
 import numpy as np
 
 from ..contract import Floats, Ints, Problem
-from ..indices.bounds import Bounds, keep
+from ..indices.bounds import Bounds, keep, void
 from ..indices.ranks import GUESSED, rank_by_bounds
-from ..kernels import LOG_CLOCK, IndexTable, Ties, count_bits, luck_of
+from ..kernels import LOG_CLOCK, IndexTable, Ties, count_bits, luck_of, uncount_bits
 from ..settings import real
 
 
@@ -47,3 +47,11 @@ class CascadeUCB1(NamedTuple):
             self.root[k] = math.sqrt(self.c / self.looks[k])
         table = IndexTable(self.looks, self.level, self.root, self.linear, np.inf, LOG_CLOCK, self.luck)
         keep(self.bounds, table, visit.t, ranking, examined, note[GUESSED])
+
+    def forget(self, visit, ranking, note, clicks, examined):
+        uncount_bits(self.looks, self.clicks, ranking, clicks, examined)
+        for k in ranking[:examined]:
+            seen = self.looks[k] > 0
+            self.level[k] = self.clicks[k] / self.looks[k] if seen else 0.0
+            self.root[k] = math.sqrt(self.c / self.looks[k]) if seen else 0.0
+        void(self.bounds)

@@ -5,9 +5,9 @@ from typing import NamedTuple
 import numpy as np
 
 from ..contract import Floats, Ints, Problem
-from ..indices.bounds import Bounds, keep
+from ..indices.bounds import Bounds, keep, void
 from ..indices.ranks import GUESSED, rank_by_bounds
-from ..kernels import LOG_CLOCK, IndexTable, Ties, count_bits, luck_of, mean_index
+from ..kernels import LOG_CLOCK, IndexTable, Ties, count_bits, luck_of, mean_index, uncount_bits
 from ..settings import real
 
 
@@ -58,3 +58,13 @@ class CascadeUCBV(NamedTuple):
             mean_index(self.level, self.root, self.linear, k, mean, self.looks[k], self.a, self.b)
         table = IndexTable(self.looks, self.level, self.root, self.linear, 1.0, LOG_CLOCK, self.luck)
         keep(self.bounds, table, visit.t, ranking, examined, note[GUESSED])
+
+    def forget(self, visit, ranking, note, clicks, examined):
+        uncount_bits(self.looks, self.clicks, ranking, clicks, examined)
+        for k in ranking[:examined]:
+            if self.looks[k] > 0:
+                mean = self.clicks[k] / self.looks[k]
+                mean_index(self.level, self.root, self.linear, k, mean, self.looks[k], self.a, self.b)
+            else:
+                self.level[k] = self.root[k] = self.linear[k] = 0.0
+        void(self.bounds)

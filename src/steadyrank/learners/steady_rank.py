@@ -8,6 +8,7 @@ from ..contract import ANSWER, KIND, SILENCE, Ints, Problem
 from ..indices.posteriors import Posteriors
 from ..kernels import cascade_like
 from ..parts.evidence import Rule, close_window, inversion_between
+from ..parts.forgetting import uncount, uncount_apart
 from ..parts.hedge import drawn_list, expect, hedged_list
 from ..parts.regimes import (
     BEFORE,
@@ -105,6 +106,14 @@ class SteadyRank(NamedTuple):
             close_window(self.regimes, self.rule, self.window, visit.t)
             learn_all(self.regimes, self.posteriors, self.length)
         else:
+            learn_items(self.regimes, self.posteriors, ranking, examined, self.length)
+
+    def forget(self, visit, ranking, note, clicks, examined):
+        if examined > 0:
+            if note[KIND] == ANSWER:
+                uncount(self.regimes, ranking, clicks, examined, visit.t)
+            else:
+                uncount_apart(self.regimes, ranking, clicks, examined, visit.t, note[KIND] == SILENCE)
             learn_items(self.regimes, self.posteriors, ranking, examined, self.length)
 
     def view(self) -> View:

@@ -7,7 +7,7 @@ import numpy as np
 
 from .._jit import kernel
 from ..contract import Ints, Problem
-from ..kernels import count_bits, top_allowed
+from ..kernels import count_bits, top_allowed, uncount_bits
 
 
 @kernel
@@ -42,3 +42,6 @@ class TSCascade(NamedTuple):
 
     def update(self, visit, ranking, note, clicks, examined):
         count_bits(self.looks, self.clicks, ranking, clicks, examined)
+
+    def forget(self, visit, ranking, note, clicks, examined):
+        uncount_bits(self.looks, self.clicks, ranking, clicks, examined)

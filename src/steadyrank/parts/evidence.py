@@ -152,7 +152,9 @@ def judge(regimes, rule, window, t):
     for j in range(SPANS):
         if j > 1:
             quarter *= SPAN_FACTOR
-        if regimes.span_rounds[j] % quarter > 0 or (j > 0 and regimes.span_rounds[j] == regimes.span_rounds[j - 1]):
+        rounds = regimes.span_rounds[j]
+        grown = rounds // quarter > (rounds - regimes.span_rounds[0]) // quarter  # in this window
+        if not grown or (j > 0 and rounds == regimes.span_rounds[j - 1]):
             continue  # not yet, or the same rounds again
         weigh(regimes, rule, j, evidence)
         for r in range(stored + 1):

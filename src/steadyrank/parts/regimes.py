@@ -70,18 +70,31 @@ class Regimes(NamedTuple):
 
 
 @uncounted
-def place_of(regimes, t):
-    """The place of the regime that round `t` belongs to, the current one if that is forgotten."""
+def number_at(regimes, t):
+    """The number of the regime that round `t` belongs to."""
     number = regimes.number[regimes.tally[CURRENT]]
     changes = regimes.tally[CHANGES]
     for i in range(changes - 1, max(changes - LOG, 0) - 1, -1):
         if t >= regimes.log[i % LOG, STARTED]:
             break
         number = regimes.log[i % LOG, BEFORE]
+    return number
+
+
+@uncounted
+def find_place(regimes, number):
+    """The place of the regime with this number; -1 if it is forgotten."""
     for r in range(regimes.tally[STORED]):
         if regimes.number[r] == number:
             return r
-    return regimes.tally[CURRENT]
+    return -1
+
+
+@uncounted
+def place_of(regimes, t):
+    """The place of the regime that round `t` belongs to, the current one if that is forgotten."""
+    place = find_place(regimes, number_at(regimes, t))
+    return place if place >= 0 else regimes.tally[CURRENT]
 
 
 @uncounted

@@ -8,6 +8,7 @@ from ..._intrinsics import borrowed
 from ...adversaries import ALL as ADVERSARIES
 from ...arrays import Floats
 from ...contract import Dispatcher, Problem, make
+from ...guards import ALL as GUARDS
 from ...learners import ALL as LEARNERS
 from ...rounds import RoundBuffers, Streams, play_round
 from ...users import ALL as USERS
@@ -15,13 +16,14 @@ from ..impressions import Impressions
 
 
 @Dispatcher
-def record(learner, users, adversary, buffers, streams, item, bits, first):
+def record(learner, users, adversary, guard, buffers, streams, item, bits, first):
     """Play one round an impression and write down what was looked at and clicked; `first`, int64[n + 1]."""
     learner, users, adversary, buffers = borrowed(learner), borrowed(users), borrowed(adversary), borrowed(buffers)
+    guard = borrowed(guard)
     world, foe, mind, door = borrowed(streams)
     n = 0
     for t in range(1, first.size):
-        _, _, examined = play_round(learner, users, adversary, t, buffers, False, world, foe, mind, door)
+        _, _, examined = play_round(learner, users, adversary, guard, t, buffers, False, world, foe, mind, door)
         for p in range(examined):
             item[n] = buffers.ranking[p]
             bits[n] = buffers.clicks[p]
@@ -53,6 +55,7 @@ def simulated_log(
     first = np.zeros(n + 1, np.int64)
     mind = make(LEARNERS[learner], problem, settings={})
     buffers = RoundBuffers.create(attraction.size, length)
-    record(mind, crowd, attacker, buffers, Streams.create(seed), item, bits, first)
+    guard = make(GUARDS["Anyone"], problem, settings={})
+    record(mind, crowd, attacker, guard, buffers, Streams.create(seed), item, bits, first)
     total = int(first[-1])
     return Impressions(item[:total].copy(), bits[:total].copy(), first, attraction.size)

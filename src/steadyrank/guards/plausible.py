@@ -1,0 +1,41 @@
+"""Feedback that no user can give is left out."""
+
+from typing import Literal, NamedTuple, TypeAlias, get_args
+
+import numpy as np
+
+from ..contract import Ints, Problem
+from ..kernels import cascade_like
+from ..settings import choice
+from ..views import GuardView
+
+Model: TypeAlias = Literal["cascade", "whole"]
+CASCADE = 0  # as in Model
+
+
+class Plausible(NamedTuple):
+    """Admits only what the users' click model can produce, whoever sends it.
+
+    `model`: of a `cascade` user, no click and the whole list, or one click where the feedback ends; of one who looks at
+    the `whole` list, any clicks as long as they speak of all of it. Feedback that speaks of no place says nothing and
+    passes. Not the default, because real users sometimes click twice or leave early. O(length), no memory.
+    """
+
+    refused: Ints  # [1] visits
+    model: int
+
+    @classmethod
+    def create(cls, problem: Problem, *, model: Model = "cascade") -> "Plausible":
+        return cls(np.zeros(1, np.int64), choice("model", model, get_args(Model)))
+
+    def admit(self, visit, ranking, note, clicks, examined):
+        possible = examined == 0 or examined == ranking.size
+        if self.model == CASCADE and examined > 0:
+            possible = cascade_like(clicks, ranking.size, examined)
+        if not possible:
+            self.refused[0] += 1
+        return possible
+
+    def view(self) -> GuardView:
+        """How many visits were refused."""
+        return GuardView(int(self.refused[0]))

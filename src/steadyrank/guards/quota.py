@@ -1,0 +1,68 @@
+"""So many visits of a client, and no more."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from .._jit import uncounted
+from ..contract import Ints, Problem
+from ..settings import whole
+from ..views import GuardView
+
+MOST_PLACES = 1 << 22
+WAYS = 4  # places that a client may stand in
+
+
+@uncounted
+def spread(client):
+    """A client's number well mixed, at least 0; no product leaves 63 bits, so it is the same interpreted."""
+    return (((client >> 31) ^ client) & 0x7FFFFFFF) * 0x9E3779B1 >> 16
+
+
+class Quota(NamedTuple):
+    """Admits at most `visits` visits of a client in each period of `period` rounds (a plain rate limit, no paper's).
+
+    Periods are the rounds 1 to `period`, and so on. Anonymous visits have no sender to be counted by and are all
+    admitted. `remembered`: clients counted at a time, in 24 bytes each; where more come in a period, the ones seen
+    least recently are forgotten and start again. O(1).
+    """
+
+    client: Ints  # [places] who stands here; -1: nobody
+    seen: Ints  # [places] round of the latest visit
+    count: Ints  # [places] visits in the period of that round
+    refused: Ints  # [1] visits
+    visits: int
+    period: int
+
+    @classmethod
+    def create(cls, problem: Problem, *, visits: int = 30, period: int = 10_000, remembered: int = 65_536) -> "Quota":
+        places = whole("remembered", remembered, WAYS, MOST_PLACES) // WAYS * WAYS
+        most = whole("visits", visits, 1), whole("period", period, 1)
+        counts = np.zeros(places, np.int64), np.zeros(places, np.int64)
+        return cls(np.full(places, -1, np.int64), *counts, np.zeros(1, np.int64), *most)
+
+    def admit(self, visit, ranking, note, clicks, examined):
+        if visit.client < 0:
+            return True
+        first = spread(visit.client) % (self.client.size // WAYS) * WAYS
+        place = first
+        for i in range(first, first + WAYS):
+            if self.client[i] == visit.client:
+                place = i
+                break
+            if self.seen[i] < self.seen[place]:
+                place = i
+        known = self.client[place] == visit.client
+        if not known or (visit.t - 1) // self.period > (self.seen[place] - 1) // self.period:
+            self.count[place] = 0
+        self.client[place] = visit.client
+        self.seen[place] = max(visit.t, self.seen[place]) if known else visit.t
+        if self.count[place] >= self.visits:
+            self.refused[0] += 1
+            return False
+        self.count[place] += 1
+        return True
+
+    def view(self) -> GuardView:
+        """How many visits were refused."""
+        return GuardView(int(self.refused[0]))

@@ -33,11 +33,12 @@ class AttackThenQuit(NamedTuple):
         n_bursts: int = 5,
         targets: str | Sequence[int] = "worst",
         share: float = 0.1,
+        bots: int | None = None,
     ) -> "AttackThenQuit":
         if schedule != "front":
             raise ValueError(f"schedule of AttackThenQuit must be 'front', by definition, not {schedule!r}")
         chosen = choose_targets(targets, share, problem.attraction, problem.length)
-        return cls(Budget.create(problem, budget, schedule, n_bursts), users, chosen)
+        return cls(Budget.create(problem, budget, schedule, n_bursts, bots), users, chosen)
 
     def corrupt(self, visit, ranking, clicks, examined, rng):
         return fake_visit(self.budget, self.users, visit, self.target, ranking, clicks, examined)

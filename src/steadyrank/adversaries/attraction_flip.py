@@ -3,7 +3,7 @@
 from typing import Any, NamedTuple
 
 from ..contract import Problem
-from .budget import Budget, can_spend, spend
+from .budget import Budget, can_spend, sender, spend
 from .schedules import Schedule
 
 
@@ -21,13 +21,20 @@ class AttractionFlip(NamedTuple):
 
     @classmethod
     def create(
-        cls, problem: Problem, users: Any, budget: int, *, schedule: Schedule = "front", n_bursts: int = 5
+        cls,
+        problem: Problem,
+        users: Any,
+        budget: int,
+        *,
+        schedule: Schedule = "front",
+        n_bursts: int = 5,
+        bots: int | None = None,
     ) -> "AttractionFlip":
-        return cls(Budget.create(problem, budget, schedule, n_bursts), users)
+        return cls(Budget.create(problem, budget, schedule, n_bursts, bots), users)
 
     def corrupt(self, visit, ranking, clicks, examined, rng):
         if not can_spend(self.budget, visit.t):
             return 0.0, examined, visit.client
         for p in range(ranking.size):
             clicks[p] = not clicks[p]
-        return spend(self.budget), self.users.reach(clicks, ranking.size), visit.client
+        return spend(self.budget), self.users.reach(clicks, ranking.size), sender(self.budget, visit.t, visit.client)

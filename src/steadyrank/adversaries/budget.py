@@ -6,8 +6,14 @@ import numpy as np
 
 from .._jit import kernel
 from ..arrays import Bools, Ints
+from ..chance import philox
 from ..contract import ANYONE, Problem
+from ..rounds import FIRST_BOT
+from ..settings import whole
 from .schedules import Schedule, active_rounds
+
+NO_BOTS = -1
+_LOW = 0xFFFFFFFF
 
 
 class Budget(NamedTuple):
@@ -16,17 +22,23 @@ class Budget(NamedTuple):
     active: Bools  # [horizon + 1]
     left: Ints  # [1] units
     truth: Bools  # [length] the bits before they were rewritten
+    bots: int  # identities owned; 0: a fresh one for each visit, NO_BOTS: none
+    key: int  # of the draws among them
 
     @classmethod
-    def create(cls, problem: Problem, units: int, schedule: Schedule, n_bursts: int) -> "Budget":
+    def create(
+        cls, problem: Problem, units: int, schedule: Schedule, n_bursts: int, bots: int | None = None
+    ) -> "Budget":
         """All units unspent, for a schedule of `active_rounds`."""
         active = active_rounds(schedule, problem.horizon, units, problem.seed, n_bursts=n_bursts)
-        return cls.of_rounds(problem, units, active)
+        return cls.of_rounds(problem, units, active, bots)
 
     @classmethod
-    def of_rounds(cls, problem: Problem, units: int, active: Bools) -> "Budget":
+    def of_rounds(cls, problem: Problem, units: int, active: Bools, bots: int | None = None) -> "Budget":
         """All units unspent, for these rounds; bool[horizon + 1]."""
-        return cls(active, np.array([units], np.int64), np.zeros(problem.length, np.bool_))
+        owned = NO_BOTS if bots is None else whole("bots", bots, 0, 1 << 31)
+        key = int(np.random.SeedSequence([problem.seed, 0xB075]).generate_state(1)[0])
+        return cls(active, np.array([units], np.int64), np.zeros(problem.length, np.bool_), owned, key)
 
 
 @kernel
@@ -43,6 +55,19 @@ def spend(budget):
 
 
 @kernel
+def sender(budget, t, otherwise):
+    """Whose visit the false one of round t is said to be: an identity drawn from those owned, or a fresh one.
+
+    `otherwise` where it owns none.
+    """
+    if budget.bots < 0:
+        return otherwise
+    if budget.bots == 0:
+        return FIRST_BOT + t
+    return FIRST_BOT + philox(t & _LOW, t >> 32, budget.key)[0] % budget.bots
+
+
+@kernel
 def remember(budget, clicks, size):
     """Keep the bits of a visit that is about to be rewritten, for `settle`."""
     for p in range(size):
@@ -53,15 +78,16 @@ def remember(budget, clicks, size):
 def settle(budget, users, visit, clicks, size, examined, client):
     """What a rewritten visit cost, how far it reaches now and whose it is; `remember` kept the true one.
 
-    `client` is whose it pretends to be. If it shows what the true one showed, it is left alone and costs nothing.
+    `client` is whose it pretends to be, unless the adversary owns identities: then it is one of theirs. If it shows
+    what the true one showed and has no identity of its own, it is left alone and costs nothing.
     """
     now = users.reach(clicks, size)
     same = now == examined
     for p in range(min(now, examined)):
         same = same and clicks[p] == budget.truth[p]
-    if same:
+    if same and budget.bots < 0:
         return 0.0, examined, visit.client
-    return spend(budget), now, client
+    return spend(budget), now, sender(budget, visit.t, client)
 
 
 @kernel

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 from ..contract import Problem
 from ..settings import real
-from .budget import Budget, can_spend, spend
+from .budget import Budget, can_spend, sender, spend
 from .poison import Poison, hides, watch
 from .schedules import Schedule
 from .targets import choose_targets
@@ -37,10 +37,11 @@ class CascadeAttack(NamedTuple):
         share: float = 0.1,
         margin: float = 0.1,
         delta: float = 0.05,
+        bots: int | None = None,
     ) -> "CascadeAttack":
         target = choose_targets(targets, share, problem.attraction, problem.length)
         book = Poison.create(target, real("margin", margin, 0.0), real("delta", delta, 1e-12, 1.0))
-        return cls(Budget.create(problem, budget, schedule, n_bursts), users, book)
+        return cls(Budget.create(problem, budget, schedule, n_bursts, bots), users, book)
 
     def corrupt(self, visit, ranking, clicks, examined, rng):
         watch(self.book, ranking, clicks, examined)
@@ -49,5 +50,9 @@ class CascadeAttack(NamedTuple):
                 if clicks[p] and hides(self.book, ranking[p]):
                     for q in range(p, ranking.size):
                         clicks[q] = self.book.target[ranking[q]]
-                    return spend(self.budget), self.users.reach(clicks, ranking.size), visit.client
+                    return (
+                        spend(self.budget),
+                        self.users.reach(clicks, ranking.size),
+                        sender(self.budget, visit.t, visit.client),
+                    )
         return 0.0, examined, visit.client

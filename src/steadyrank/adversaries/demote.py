@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from ..contract import Bools, Problem
-from .budget import Budget, can_spend, spend
+from .budget import Budget, can_spend, sender, spend
 from .schedules import Schedule
 from .targets import choose_targets
 
@@ -32,9 +32,10 @@ class Demote(NamedTuple):
         n_bursts: int = 5,
         targets: str | Sequence[int] = "best",
         share: float = 0.5,
+        bots: int | None = None,
     ) -> "Demote":
         chosen = choose_targets(targets, share, problem.attraction, problem.length)
-        return cls(Budget.create(problem, budget, schedule, n_bursts), users, chosen)
+        return cls(Budget.create(problem, budget, schedule, n_bursts, bots), users, chosen)
 
     def corrupt(self, visit, ranking, clicks, examined, rng):
         hit = False
@@ -44,4 +45,4 @@ class Demote(NamedTuple):
             return 0.0, examined, visit.client
         for p in range(ranking.size):
             clicks[p] = clicks[p] and not self.target[ranking[p]]
-        return spend(self.budget), self.users.reach(clicks, ranking.size), visit.client
+        return spend(self.budget), self.users.reach(clicks, ranking.size), sender(self.budget, visit.t, visit.client)

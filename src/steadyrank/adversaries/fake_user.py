@@ -33,9 +33,10 @@ class FakeUser(NamedTuple):
         n_bursts: int = 5,
         targets: str | Sequence[int] = "bottom",
         share: float = 0.5,
+        bots: int | None = None,
     ) -> "FakeUser":
         chosen = choose_targets(targets, share, problem.attraction, problem.length)
-        return cls(Budget.create(problem, budget, schedule, n_bursts), users, chosen)
+        return cls(Budget.create(problem, budget, schedule, n_bursts, bots), users, chosen)
 
     def corrupt(self, visit, ranking, clicks, examined, rng):
         return fake_visit(self.budget, self.users, visit, self.target, ranking, clicks, examined)

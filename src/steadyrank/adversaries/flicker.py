@@ -31,11 +31,12 @@ class Flicker(NamedTuple):
         schedule: Schedule = "front",
         turn: int = 30,
         taste: Taste = "reversed",
+        bots: int | None = None,
     ) -> "Flicker":
         if schedule not in ("front", "late"):
             raise ValueError(f"schedule of Flicker must be 'front' or 'late', not {schedule!r}")
         active = flickering_rounds(problem.horizon, budget, turn, late=schedule == "late")
-        return cls(Budget.of_rounds(problem, budget, active), users, attractions_of(taste, problem))
+        return cls(Budget.of_rounds(problem, budget, active, bots), users, attractions_of(taste, problem))
 
     def corrupt(self, visit, ranking, clicks, examined, rng):
         return visit_by_taste(self.budget, self.users, visit, self.attraction, ranking, clicks, examined, rng)

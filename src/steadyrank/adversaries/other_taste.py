@@ -31,9 +31,10 @@ class OtherTaste(NamedTuple):
         schedule: Schedule = "front",
         n_bursts: int = 5,
         taste: Taste = "reversed",
+        bots: int | None = None,
     ) -> "OtherTaste":
         liked = attractions_of(taste, problem)
-        return cls(Budget.create(problem, budget, schedule, n_bursts), users, liked)
+        return cls(Budget.create(problem, budget, schedule, n_bursts, bots), users, liked)
 
     def corrupt(self, visit, ranking, clicks, examined, rng):
         return visit_by_taste(self.budget, self.users, visit, self.attraction, ranking, clicks, examined, rng)

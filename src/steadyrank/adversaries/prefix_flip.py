@@ -3,7 +3,7 @@
 from typing import Any, NamedTuple
 
 from ..contract import Problem
-from .budget import Budget, can_spend, spend
+from .budget import Budget, can_spend, sender, spend
 from .schedules import Schedule
 
 
@@ -20,13 +20,20 @@ class PrefixFlip(NamedTuple):
 
     @classmethod
     def create(
-        cls, problem: Problem, users: Any, budget: int, *, schedule: Schedule = "front", n_bursts: int = 5
+        cls,
+        problem: Problem,
+        users: Any,
+        budget: int,
+        *,
+        schedule: Schedule = "front",
+        n_bursts: int = 5,
+        bots: int | None = None,
     ) -> "PrefixFlip":
-        return cls(Budget.create(problem, budget, schedule, n_bursts))
+        return cls(Budget.create(problem, budget, schedule, n_bursts, bots))
 
     def corrupt(self, visit, ranking, clicks, examined, rng):
         if not can_spend(self.budget, visit.t):
             return 0.0, examined, visit.client
         for p in range(examined):
             clicks[p] = not clicks[p]
-        return spend(self.budget), examined, visit.client
+        return spend(self.budget), examined, sender(self.budget, visit.t, visit.client)

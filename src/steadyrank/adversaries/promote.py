@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from ..contract import Bools, Problem
-from .budget import Budget, can_spend, spend
+from .budget import Budget, can_spend, sender, spend
 from .schedules import Schedule
 from .targets import choose_targets
 
@@ -32,14 +32,19 @@ class Promote(NamedTuple):
         n_bursts: int = 5,
         targets: str | Sequence[int] = "bottom",
         share: float = 0.5,
+        bots: int | None = None,
     ) -> "Promote":
         chosen = choose_targets(targets, share, problem.attraction, problem.length)
-        return cls(Budget.create(problem, budget, schedule, n_bursts), users, chosen)
+        return cls(Budget.create(problem, budget, schedule, n_bursts, bots), users, chosen)
 
     def corrupt(self, visit, ranking, clicks, examined, rng):
         if can_spend(self.budget, visit.t):
             for p in range(examined):
                 if self.target[ranking[p]] and not clicks[p]:
                     clicks[p] = True
-                    return spend(self.budget), self.users.reach(clicks, ranking.size), visit.client
+                    return (
+                        spend(self.budget),
+                        self.users.reach(clicks, ranking.size),
+                        sender(self.budget, visit.t, visit.client),
+                    )
         return 0.0, examined, visit.client

@@ -23,12 +23,19 @@ class SlowRamp(NamedTuple):
 
     @classmethod
     def create(
-        cls, problem: Problem, users: Any, budget: int, *, schedule: Schedule = "front", taste: Taste = "reversed"
+        cls,
+        problem: Problem,
+        users: Any,
+        budget: int,
+        *,
+        schedule: Schedule = "front",
+        taste: Taste = "reversed",
+        bots: int | None = None,
     ) -> "SlowRamp":
         if schedule != "front":
             raise ValueError(f"schedule of SlowRamp must be 'front', it rises from the first round, not {schedule!r}")
         active = rising_rounds(problem.horizon, budget, problem.seed)
-        return cls(Budget.of_rounds(problem, budget, active), users, attractions_of(taste, problem))
+        return cls(Budget.of_rounds(problem, budget, active, bots), users, attractions_of(taste, problem))
 
     def corrupt(self, visit, ranking, clicks, examined, rng):
         return visit_by_taste(self.budget, self.users, visit, self.attraction, ranking, clicks, examined, rng)

@@ -34,10 +34,11 @@ class Swap(NamedTuple):
         n_bursts: int = 5,
         targets: str | Sequence[int] = "bottom",
         share: float = 0.5,
+        bots: int | None = None,
     ) -> "Swap":
         chosen = choose_targets(targets, share, problem.attraction, problem.length)
         best = choose_targets("best", share, problem.attraction, problem.length) & ~chosen
-        return cls(Budget.create(problem, budget, schedule, n_bursts), users, chosen, best)
+        return cls(Budget.create(problem, budget, schedule, n_bursts, bots), users, chosen, best)
 
     def corrupt(self, visit, ranking, clicks, examined, rng):
         if not can_spend(self.budget, visit.t):

@@ -4,37 +4,62 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..contract import ANYONE, Floats, Ints
+from ..contract import Floats, Ints
 from ..kernels import cascade_stop, cascade_value
+from .senders import Senders, draw_client, group_of_client, liked_by, seen_as
 
 
 class Cascade(NamedTuple):
-    """Cascade users with fixed attractions (Craswell et al. 2008; Kveton et al. 2015, section 2)."""
+    """Cascade users with fixed attractions (Craswell et al. 2008; Kveton et al. 2015, section 2).
+
+    Settings: `clients`, how many there are, 0 for anonymous visits; `skew`, how unevenly they come; `taste`, how far
+    each client's logits differ; `tastes`, 2 for a second honest taste, which a share `minority` of the clients has.
+    The value of a list is that to the average visit.
+    """
 
     attraction: Floats
+    average: Floats  # over visits; the same where all clients agree
     favourites: Ints  # the best list, best first
+    senders: Senders
 
     @classmethod
-    def create(cls, attraction: Floats, length: int) -> "Cascade":
+    def create(
+        cls,
+        attraction: Floats,
+        length: int,
+        *,
+        clients: int = 0,
+        skew: float = 0.8,
+        taste: float = 0.0,
+        tastes: int = 1,
+        minority: float = 0.3,
+    ) -> "Cascade":
         attraction = np.ascontiguousarray(attraction, np.float64)
+        senders = Senders.create(attraction.size, clients, skew, taste, tastes, minority)
+        average = senders.average(attraction)
         # numpy, not a kernel: nothing is compiled before every setting has been checked
-        return cls(attraction, np.argsort(-attraction, kind="stable")[:length].astype(np.int64))
+        return cls(attraction, average, np.argsort(-average, kind="stable")[:length].astype(np.int64), senders)
 
     def arrive(self, t, features, rng):
-        return ANYONE
+        return draw_client(self.senders, rng)
+
+    def group(self, client):
+        return group_of_client(self.senders, client)
 
     def click(self, visit, ranking, clicks, rng):
         for p in range(self.favourites.size):
             u = rng.random()
             if p < ranking.size:
-                clicks[p] = u < self.attraction[ranking[p]]
+                k = ranking[p]
+                chance = self.attraction[seen_as(self.senders, visit.client, k)]
+                clicks[p] = u < liked_by(self.senders, visit.client, k, chance)
         return cascade_stop(clicks, ranking.size)
 
     def reach(self, clicks, size):
         return cascade_stop(clicks, size)
 
     def value(self, visit, ranking):
-        return cascade_value(self.attraction, ranking)
+        return cascade_value(self.average, ranking)
 
     def best(self, visit, ranking):
         for p in range(ranking.size):  # numba compiles a loop in a tenth of the time of a slice

@@ -6,9 +6,10 @@ from typing import Literal, NamedTuple, TypeAlias, get_args
 import numpy as np
 
 from .._jit import kernel
-from ..contract import ANYONE, Floats
+from ..contract import Floats
 from ..kernels import cascade_stop, cascade_value, largest
 from ..settings import choice, real, whole
+from .senders import Senders, draw_client, group_of_client, liked_by, seen_as
 
 Pattern: TypeAlias = Literal["slow", "jump", "daily"]
 SLOW, JUMP, DAILY = range(3)  # as in Pattern
@@ -29,11 +30,15 @@ class DriftingCascade(NamedTuple):
 
     `slow`: linearly over the first `span` rounds, each item by up to `amount`. `jump`: after round `span` the
     best list's items trade attractions with items drawn from the rest. `daily`: there and back every `span`
-    rounds, each item by up to `amount`. Regret compares with the best list of the round.
+    rounds, each item by up to `amount`. Regret compares with the best list of the round, by what attracts the average
+    visit at the start and at the target. Settings of clients: those of `Cascade`.
     """
 
     attraction: Floats
     target: Floats
+    average: Floats  # of the attractions over visits
+    average_target: Floats
+    senders: Senders
     length: int
     pattern: int
     span: float
@@ -48,6 +53,11 @@ class DriftingCascade(NamedTuple):
         amount: float = 0.1,
         span: int = 20_000,
         seed: int = 0,
+        clients: int = 0,
+        skew: float = 0.8,
+        taste: float = 0.0,
+        tastes: int = 1,
+        minority: float = 0.3,
     ) -> "DriftingCascade":
         code = choice("pattern", pattern, get_args(Pattern))
         amount = real("amount", amount, 0.0, 1.0)
@@ -62,18 +72,24 @@ class DriftingCascade(NamedTuple):
             target[order[:traded]], target[others] = attraction[others], attraction[order[:traded]]
         else:
             target = np.clip(attraction + amount * rng.uniform(-1.0, 1.0, attraction.size), 0.0, 1.0)
-        return cls(attraction, target, int(length), code, float(span))
+        senders = Senders.create(attraction.size, clients, skew, taste, tastes, minority)
+        averages = senders.average(attraction), senders.average(target)
+        return cls(attraction, target, *averages, senders, int(length), code, float(span))
 
     def arrive(self, t, features, rng):
-        return ANYONE
+        return draw_client(self.senders, rng)
+
+    def group(self, client):
+        return group_of_client(self.senders, client)
 
     def click(self, visit, ranking, clicks, rng):
         x = share(self.pattern, self.span, visit.t)
         for p in range(self.length):
             u = rng.random()
             if p < ranking.size:
-                k = ranking[p]
-                clicks[p] = u < (1.0 - x) * self.attraction[k] + x * self.target[k]
+                k = seen_as(self.senders, visit.client, ranking[p])
+                chance = (1.0 - x) * self.attraction[k] + x * self.target[k]
+                clicks[p] = u < liked_by(self.senders, visit.client, ranking[p], chance)
         return cascade_stop(clicks, ranking.size)
 
     def reach(self, clicks, size):
@@ -81,8 +97,8 @@ class DriftingCascade(NamedTuple):
 
     def value(self, visit, ranking):
         x = share(self.pattern, self.span, visit.t)
-        return cascade_value((1.0 - x) * self.attraction + x * self.target, ranking)
+        return cascade_value((1.0 - x) * self.average + x * self.average_target, ranking)
 
     def best(self, visit, ranking):
         x = share(self.pattern, self.span, visit.t)
-        largest((1.0 - x) * self.attraction + x * self.target, ranking)
+        largest((1.0 - x) * self.average + x * self.average_target, ranking)

@@ -1,0 +1,76 @@
+"""Identities that lie no more than their own record can hide."""
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .._jit import uncounted
+from ..contract import Floats, Problem
+from ..rounds import FIRST_BOT
+from ..settings import real, whole
+from .budget import Budget, can_spend, sender, spend
+from .schedules import Schedule
+from .tastes import Taste, attractions_of
+
+_LEAST = 0.01  # chance of a click or of none, so that no bit is proof
+
+
+@uncounted
+def evidence(false, true, ranking, clicks, examined):
+    """Log-likelihood ratio, in nats, of the bits of a visit: of the false taste against the true one."""
+    total = 0.0
+    for p in range(examined):
+        k = ranking[p]
+        a = min(max(true[k], _LEAST), 1.0 - _LEAST)
+        b = min(max(false[k], _LEAST), 1.0 - _LEAST)
+        total += math.log(b / a) if clicks[p] else math.log((1.0 - b) / (1.0 - a))
+    return total
+
+
+class Chameleon(NamedTuple):
+    """Each identity shows another taste only while its record speaks no more for that taste than for the users'.
+
+    It keeps for each identity what a guard would that knew both tastes: the sum of log-likelihood ratios of its
+    visits. Up to `bar` nats it lies, above it shows what a user did, which brings the sum down: about half of its
+    visits are false, and no test of their likelihood tells it from a client of mixed taste. Honest visits cost units
+    too. Settings: `bots`, how many identities; `bar`; `taste`, as for OtherTaste. From no paper.
+    """
+
+    budget: Budget
+    users: Any
+    attraction: Floats  # [K] of the other taste
+    true: Floats  # [K]
+    record: Floats  # [bots] nats
+    bar: float
+
+    cascade = True
+
+    @classmethod
+    def create(
+        cls,
+        problem: Problem,
+        users: Any,
+        budget: int,
+        *,
+        schedule: Schedule = "front",
+        n_bursts: int = 5,
+        bots: int = 100,
+        bar: float = 0.0,
+        taste: Taste = "reversed",
+    ) -> "Chameleon":
+        record = np.zeros(whole("bots", bots, 1, 10_000_000))
+        owned = Budget.create(problem, budget, schedule, n_bursts, bots)
+        true = np.ascontiguousarray(problem.attraction, np.float64).copy()
+        return cls(owned, users, attractions_of(taste, problem), true, record, real("bar", bar))
+
+    def corrupt(self, visit, ranking, clicks, examined, rng):
+        if not can_spend(self.budget, visit.t):
+            return 0.0, examined, visit.client
+        client = sender(self.budget, visit.t, visit.client)
+        if self.record[client - FIRST_BOT] <= self.bar:
+            for p in range(ranking.size):
+                clicks[p] = rng.random() < self.attraction[ranking[p]]
+        reach = self.users.reach(clicks, ranking.size)
+        self.record[client - FIRST_BOT] += evidence(self.attraction, self.true, ranking, clicks, reach)
+        return spend(self.budget), reach, client

@@ -1,0 +1,56 @@
+"""Identities that earn trust before they use it."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..contract import Floats, Ints, Problem
+from ..rounds import FIRST_BOT
+from ..settings import whole
+from .budget import Budget, can_spend, sender, spend
+from .schedules import Schedule
+from .tastes import Taste, attractions_of
+
+
+class Sleeper(NamedTuple):
+    """Each identity shows what a user did for its first `honest` visits, and another taste from then on.
+
+    It knows that visits are judged by their sender, and that a good name takes time to lose. The honest visits cost
+    units too: they come from identities that do not exist. Settings: `bots`, how many identities; `honest`, visits of
+    each before it turns; `taste`, as for OtherTaste. Made for these studies, from no paper.
+    """
+
+    budget: Budget
+    users: Any
+    attraction: Floats  # [K]
+    made: Ints  # [bots] visits
+    honest: int
+
+    cascade = True
+
+    @classmethod
+    def create(
+        cls,
+        problem: Problem,
+        users: Any,
+        budget: int,
+        *,
+        schedule: Schedule = "front",
+        n_bursts: int = 5,
+        bots: int = 100,
+        honest: int = 20,
+        taste: Taste = "reversed",
+    ) -> "Sleeper":
+        made = np.zeros(whole("bots", bots, 1, 10_000_000), np.int64)
+        owned = Budget.create(problem, budget, schedule, n_bursts, bots)
+        return cls(owned, users, attractions_of(taste, problem), made, whole("honest", honest, 0))
+
+    def corrupt(self, visit, ranking, clicks, examined, rng):
+        if not can_spend(self.budget, visit.t):
+            return 0.0, examined, visit.client
+        client = sender(self.budget, visit.t, visit.client)
+        self.made[client - FIRST_BOT] += 1
+        if self.made[client - FIRST_BOT] > self.honest:
+            for p in range(ranking.size):
+                clicks[p] = rng.random() < self.attraction[ranking[p]]
+        return spend(self.budget), self.users.reach(clicks, ranking.size), client

@@ -1,0 +1,100 @@
+"""Who comes: clients by number, how often each, and what each of them likes."""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from .._jit import uncounted
+from ..chance import philox
+from ..contract import ANYONE, Bools, Floats, Ints
+from ..settings import real, whole
+
+_LOW = 0xFFFFFFFF
+_KEY = 0x5E4DE45  # clients keep their tastes from run to run; luck alone changes with the seed
+_NODES = 32  # of the quadrature over clients' tastes: exact to 1e-9 up to taste 3
+MOST_TASTE = 3.0
+
+
+class Senders(NamedTuple):
+    """The clients 0 to n - 1 of a crowd; none, if everybody is anonymous.
+
+    Client c comes with a chance that falls as (c + 1)^-skew, a Zipf-like law. Its logit for item k is that of the
+    crowd plus `taste` times a standard normal number, made anew from (c, k) each time: no memory grows with items and
+    clients. A client of the second taste likes item k as the first taste likes item `other[k]`.
+    """
+
+    upto: Floats  # [clients] chance of a client of this number or a lower one
+    minor: Bools  # [clients] whether of the second taste
+    other: Ints  # [K]
+    weight: float  # share of visits by clients of the second taste
+    taste: float
+
+    @classmethod
+    def create(cls, n_items: int, clients: int, skew: float, taste: float, tastes: int, minority: float) -> "Senders":
+        """Checks the settings: `clients` from 0 on, `skew` 0 to 4, `taste` 0 to 3, one or two `tastes`."""
+        n = whole("clients", clients, 0, 10_000_000)
+        skew = real("skew", skew, 0.0, 4.0)
+        taste = real("taste", taste, 0.0, MOST_TASTE)
+        second = whole("tastes", tastes, 1, 2) == 2
+        minority = real("minority", minority, 0.0, 0.5)
+        if n == 0 and (taste > 0.0 or second):
+            raise ValueError(f"taste={taste} and tastes={tastes} are of clients: clients must be at least 1, not 0")
+        rng = np.random.default_rng(_KEY)
+        other = rng.permutation(n_items) if second else np.arange(n_items)
+        chance = np.arange(1.0, n + 1.0) ** -skew
+        chance /= chance.sum() if n else 1.0
+        minor = rng.random(n) < minority if second else np.zeros(n, np.bool_)
+        return cls(np.cumsum(chance), minor, other.astype(np.int64), float(chance[minor].sum()), taste)
+
+    def average(self, attraction: Floats) -> Floats:
+        """float64[K]: what an item attracts on average over visits; `attraction` itself where all clients agree."""
+        if self.taste > 0.0:
+            nodes, weights = np.polynomial.hermite_e.hermegauss(_NODES)
+            inner = (attraction > 0.0) & (attraction < 1.0)
+            logit = np.log(attraction[inner] / (1.0 - attraction[inner]))
+            mean = 1.0 / (1.0 + np.exp(-(logit[:, None] + self.taste * nodes))) @ (weights / weights.sum())
+            attraction = attraction.copy()
+            attraction[inner] = mean
+        if self.weight > 0.0:
+            attraction = (1.0 - self.weight) * attraction + self.weight * attraction[self.other]
+        return attraction
+
+
+@uncounted
+def draw_client(senders, rng):
+    """Who comes next; nothing is drawn where everybody is anonymous."""
+    low, high = 0, senders.upto.size - 1
+    if high < 0:
+        return ANYONE
+    u = rng.random()
+    while low < high:
+        middle = (low + high) // 2
+        if u < senders.upto[middle]:
+            high = middle
+        else:
+            low = middle + 1
+    return low
+
+
+@uncounted
+def group_of_client(senders, client):
+    """1 for a client of the second taste, else 0."""
+    return 1 if 0 <= client < senders.minor.size and senders.minor[client] else 0
+
+
+@uncounted
+def seen_as(senders, client, k):
+    """The item that the first taste likes as much as this client's taste likes item k."""
+    return senders.other[k] if group_of_client(senders, client) > 0 else k
+
+
+@uncounted
+def liked_by(senders, client, k, chance):
+    """The chance that item k attracts this client, from that of its taste. One Box-Muller draw from (client, k)."""
+    if senders.taste == 0.0 or client < 0 or not 0.0 < chance < 1.0:
+        return chance
+    low, high = philox(k, client & _LOW, _KEY)
+    z = math.sqrt(-2.0 * math.log((low + 1.0) / 4294967296.0)) * math.cos(2.0 * math.pi * high / 4294967296.0)
+    odds = chance / (1.0 - chance) * math.exp(senders.taste * z)
+    return odds / (1.0 + odds)

@@ -131,12 +131,12 @@ def sort_of(users, client, false):
 
 @inlined
 def play_round(learner, users, adversary, guard, t, buffers, omniscient, world, foe, mind, door):
-    """Somebody arrives, is shown a list and reacts, an adversary rewrites what is reported, a guard lets it in or not,
-    the learner is told.
+    """Somebody arrives, is shown a list and reacts, an adversary rewrites what is reported, the learner is told if a
+    guard lets it in.
 
     `truth` of the buffers has what the user did, `clicks` what is reported; bits beyond its reach are cleared. With
     `omniscient` neither guard nor learner is told of a corrupted round. Returns the true visit, what the adversary
-    spent, and how far the feedback reaches. All in one piece: numba hands the records over to what is inlined into it.
+    spent, how far the feedback reaches. All in one piece: numba hands the records over to what is inlined into it.
     """
     allowed, ranking, clicks, truth, note, features, back, visits = buffers
     visit = Visit(t, users.arrive(t, features, door), features)

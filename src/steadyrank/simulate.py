@@ -183,7 +183,10 @@ def simulate(
         streams = Streams.create(seed)
         play(mind, crowd, foe, gate, buffers, best, rounds, omniscient, halt, streams, regret, spent, lies, least)
         _check_losses(users_class.__name__, regret, float(least[0]))
-        return regret, spent, lies, buffers.visits, view_of(mind), view_of(gate)
+        view: View | None = view_of(mind)
+        if view is not None:
+            view = view.beside(int(buffers.visits[REFUSED].sum()))
+        return regret, spent, lies, buffers.visits, view, view_of(gate)
 
     parts(chosen[0])  # every setting is refused here or not at all, before anything is compiled
     with ThreadPoolExecutor(workers) as pool:

@@ -1,6 +1,6 @@
 """What a learner makes of the feedback, for people to read."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from .arrays import Floats, Ints
 from .item_evidence import INVERTED
@@ -45,7 +45,7 @@ class View:
     current: int  # number of the regime that feedback is added to
     trusted: int  # number of the longest regime; the current one among equals
     rounds: int  # learnt from
-    rejected: int  # rounds of feedback that no cascade user can give, and that were left out
+    rejected: int  # visits that the guard refused: the learner knows of none, `beside` adds them
     corrupted: float  # share of all rounds rejected or outside the trusted regime, in [0, 1]
     n_changes: int
     changes: tuple[Change, ...]  # the latest ones, oldest first
@@ -54,6 +54,12 @@ class View:
     def inverted(self) -> bool:
         """Whether the latest change looks like an inversion of what was learnt before it."""
         return bool(self.changes) and self.changes[-1].inverted
+
+    def beside(self, refused: int) -> "View":
+        """This view, with visits that the guard kept from the learner."""
+        visits = self.rounds + refused
+        share = 1.0 - self.regime(self.trusted).rounds / visits if visits else 0.0
+        return replace(self, rejected=refused, corrupted=share)
 
     def regime(self, number: int) -> Regime:
         """The regime with this number."""

@@ -32,6 +32,7 @@ def add(commands: Any) -> None:
     sub.add_argument("--adversary", default="PrefixFlip", help="`steadyrank adversaries` lists them")
     sub.add_argument("--schedule", default="front", help="when it acts: front, spread, late, bursts, ramp")
     sub.add_argument("--users", default="Cascade", help="NAME or NAME:setting=value,...")
+    sub.add_argument("--guard", default="Anyone", help="NAME or NAME:setting=value,...; `steadyrank guards`")
     sub.add_argument("--rates", default="0,10,25", help="corrupted rounds in percent, between commas")
     sub.add_argument("--length", type=int, default=10, help="items a list")
     sub.add_argument("--horizon", type=int, default=40_000, help="rounds")
@@ -81,6 +82,7 @@ def _run(options: argparse.Namespace) -> None:
     rates = parse_rates(options.rates)
     adversary, adversary_settings = parse_choice(options.adversary)
     users, users_settings = parse_choice(options.users)
+    guard, guard_settings = parse_choice(options.guard)
     need_report("polars", *(["matplotlib"] if options.figure else []))
     from ..contract import find
     from ..lab.cells import Cell
@@ -118,6 +120,8 @@ def _run(options: argparse.Namespace) -> None:
         schedule=options.schedule,
         users=users,
         users_settings=users_settings,
+        guard=guard,
+        guard_settings=guard_settings,
         horizon=options.horizon,
         length=options.length,
         seeds=options.seeds,
@@ -127,6 +131,7 @@ def _run(options: argparse.Namespace) -> None:
     last = finals(rows)
     about = f"{last['profile'][0]}, {last['mapping'][0]}: {options.adversary} {options.schedule}"
     about += "" if options.users == "Cascade" else f", users {options.users}"
+    about += "" if guard == "Anyone" else f", guard {options.guard}"
     print(
         f"Regret after {options.horizon:,} rounds on {about}, by share of corrupted rounds:\n\n{text(by_rate(last))}"
     )

@@ -29,6 +29,7 @@ def add(commands: Any) -> None:
     sub.add_argument("--schedule", default="front", help="when it acts: front, spread, late, bursts, ramp")
     sub.add_argument("--budget", help="rounds it may corrupt: a number, or a share such as 10%%")
     sub.add_argument("--users", default="Cascade", help="NAME or NAME:setting=value,...")
+    sub.add_argument("--guard", default="Anyone", help="NAME or NAME:setting=value,...; `steadyrank guards`")
     sub.add_argument("--length", type=int, default=10, help="items a list")
     sub.add_argument("--horizon", type=int, default=40_000, help="rounds")
     sub.add_argument("--seeds", type=int, default=10, help="how many runs, with seeds 0, 1, ...")
@@ -55,6 +56,7 @@ def _run(options: argparse.Namespace) -> None:
     budget = parse_budget(options.budget or "0", options.horizon)
     adversary, adversary_settings = parse_choice(options.adversary)
     users, users_settings = parse_choice(options.users)
+    guard, guard_settings = parse_choice(options.guard)
     chosen = [(text, *parse_choice(text)) for text in options.learner]
     if budget > 0 and adversary == "Honest":
         raise ValueError(f"--budget {options.budget} has no effect on Honest; choose an --adversary")
@@ -81,21 +83,30 @@ def _run(options: argparse.Namespace) -> None:
             users_settings=users_settings,
             threads=options.threads,
             omniscient=options.omniscient,
+            guard=guard,
+            guard_settings=guard_settings,
             progress=bar.step,
         )
         spread = float(half_width(run.final))
         views = [view for view in run.views if view is not None]
         suspected = sum(view.corrupted * (view.rounds + view.rejected) for view in views) / max(len(views), 1)
         corrupted = f"{run.spent[:, -1].mean():,.0f}"
-        rows.append(
-            [text, f"{run.final.mean():,.1f}", plus_minus(spread, 1), corrupted, f"{suspected:,.0f}" if views else ""]
-        )
+        row = [text, f"{run.final.mean():,.1f}", plus_minus(spread, 1), corrupted]
+        if guard != "Anyone":
+            row += [_percent(run.honest_refused), _percent(run.false_refused)]
+        rows.append([*row, f"{suspected:,.0f}" if views else ""])
     bar.close()
     print(
         f"{world.title}, {world.attraction.size} items, lists of {options.length}, "
         f"{options.horizon:,} rounds, {options.seeds} seeds, users {options.users}, "
         f"{options.adversary} {options.schedule} {budget:,} rounds{', omniscient' if options.omniscient else ''}"
+        f"{'' if guard == 'Anyone' else f', guard {options.guard}'}"
     )
-    titles = ["learner", "regret", "95 %", "corrupted rounds", "suspected"]
+    refused = [] if guard == "Anyone" else ["honest refused", "false refused"]
+    titles = ["learner", "regret", "95 %", "corrupted rounds", *refused, "suspected"]
     shown = len(titles) if any(row[-1] for row in rows) else len(titles) - 1
     print(aligned(titles[:shown], [row[:shown] for row in rows]))
+
+
+def _percent(share: float) -> str:
+    return "" if share != share else f"{share:.1%}"

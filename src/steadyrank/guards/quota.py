@@ -29,7 +29,7 @@ class Quota(NamedTuple):
 
     client: Ints  # [places] who stands here; -1: nobody
     seen: Ints  # [places] round of the latest visit
-    count: Ints  # [places] visits in the period of that round
+    visited: Ints  # [places] visits in the period of that round
     refused: Ints  # [1] visits
     visits: int
     period: int
@@ -54,13 +54,13 @@ class Quota(NamedTuple):
                 place = i
         known = self.client[place] == visit.client
         if not known or (visit.t - 1) // self.period > (self.seen[place] - 1) // self.period:
-            self.count[place] = 0
+            self.visited[place] = 0
         self.client[place] = visit.client
         self.seen[place] = max(visit.t, self.seen[place]) if known else visit.t
-        if self.count[place] >= self.visits:
+        if self.visited[place] >= self.visits:
             self.refused[0] += 1
             return False
-        self.count[place] += 1
+        self.visited[place] += 1
         return True
 
     def view(self) -> GuardView:

@@ -35,11 +35,14 @@ class Cell:
     horizon: int = HORIZON
     seeds: int = 5
     marks: int = 50
+    guard: str = "Anyone"
+    guard_settings: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def who(self) -> str:
-        """The learner as figures name it: with the settings given, and omniscience."""
-        return _named(self.learner, self.settings, *(["omniscient"] if self.omniscient else []))
+        """The learner as figures name it: with the settings given, its guard, and omniscience."""
+        guard = [] if self.guard == "Anyone" else [_named(self.guard, self.guard_settings)]
+        return _named(self.learner, self.settings, *guard, *(["omniscient"] if self.omniscient else []))
 
     @property
     def foe(self) -> str:
@@ -75,8 +78,11 @@ Job = Cell | Trial
 
 
 def identity(job: Job) -> dict[str, Any]:
-    """All that decides a job's numbers, ready for JSON."""
-    return {"job": type(job).__name__, **vars(job)}
+    """All that decides a job's numbers, ready for JSON; without a guard, what it was before there were any."""
+    fields = vars(job)
+    if fields.get("guard") == "Anyone":
+        fields = {name: value for name, value in fields.items() if name not in ("guard", "guard_settings")}
+    return {"job": type(job).__name__, **fields}
 
 
 def key(job: Job, source: str) -> str:

@@ -39,7 +39,7 @@ _OUTSIDE = (
     "lab/results.py",
     "workers.py",
     "intervals.py",
-    "testing.py",
+    "testing/",
 )
 
 

@@ -84,6 +84,8 @@ def _simulate(cell: Cell, learner: str | type, pulse: Callable[[], None], thread
         omniscient=cell.omniscient,
         users=cell.users,
         users_settings=dict(cell.users_settings),
+        guard=cell.guard,
+        guard_settings=dict(cell.guard_settings),
         marks=cell.marks,
         threads=threads,
         progress=pulse,

@@ -4,9 +4,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..contract import ANSWER, KIND, SILENCE, Ints, Problem
+from ..contract import ANSWER, KIND, SILENCE, Problem
 from ..indices.posteriors import Posteriors
-from ..kernels import cascade_like
 from ..parts.evidence import Rule, close_window, inversion_between
 from ..parts.forgetting import uncount, uncount_apart
 from ..parts.hedge import drawn_list, expect, hedged_list
@@ -25,7 +24,7 @@ from ..parts.regimes import (
     rival,
     totals,
 )
-from ..settings import flag, real, whole
+from ..settings import real, whole
 from ..views import Change, Regime, View
 
 
@@ -40,22 +39,18 @@ class SteadyRank(NamedTuple):
     `insurance`: weight in the list of the view that everything learnt is inverted; 0 insures nothing.
     `caution`: weight of that longer regime in the list, at most; 0 follows every change at once, 1 hardly follows one
     that has just begun. `window`: rounds between tests; shorter notices sooner and takes more time.
-    `reject_impossible`: leave out feedback that no cascade user can give (several clicks, or an early end
-    without one); off, because real users sometimes click twice or leave early.
     """
 
     regimes: Regimes
     posteriors: Posteriors  # of the current regime
-    rejected: Ints  # [1] rounds
     rule: Rule
     insurance: float
     caution: float
     window: int
-    reject_impossible: bool
     length: int
 
     live = True
-    VERSION = 4  # of the memory: since then, it has what draws need
+    VERSION = 5  # of the memory: since then, what is left out is counted by a guard
 
     @classmethod
     def create(
@@ -65,15 +60,13 @@ class SteadyRank(NamedTuple):
         insurance: float = 0.3,
         caution: float = 0.5,
         window: int = 50,
-        reject_impossible: bool = False,
     ) -> "SteadyRank":
         insurance = real("insurance", insurance, 0.0, 0.5)
         caution = real("caution", caution, 0.0, 1.0)
         window = whole("window", window, 1, 1_000_000)
-        reject = flag("reject_impossible", reject_impossible)
-        regimes, rejected = Regimes.create(problem.n_items), np.zeros(1, np.int64)
+        regimes = Regimes.create(problem.n_items)
         posteriors = Posteriors.create(problem.n_items, problem.length, 1.0, 1.0)
-        return cls(regimes, posteriors, rejected, Rule(), insurance, caution, window, reject, problem.length)
+        return cls(regimes, posteriors, Rule(), insurance, caution, window, problem.length)
 
     def rank(self, visit, allowed, ranking, note, rng):
         regimes = self.regimes
@@ -95,9 +88,6 @@ class SteadyRank(NamedTuple):
     def update(self, visit, ranking, note, clicks, examined):
         if examined == 0:
             return  # says nothing
-        if self.reject_impossible and not cascade_like(clicks, ranking.size, examined):
-            self.rejected[0] += 1
-            return
         if note[KIND] == ANSWER:
             count(self.regimes, ranking, clicks, examined, visit.t)
         else:
@@ -118,7 +108,7 @@ class SteadyRank(NamedTuple):
 
     def view(self) -> View:
         """Regimes and what they say of the feedback, with item estimates: a copy."""
-        r, rejected = self.regimes, int(self.rejected[0])
+        r = self.regimes
         found = []
         for place in np.argsort(r.number[: r.tally[STORED]]):
             a, b = r.prior[place]
@@ -129,9 +119,9 @@ class SteadyRank(NamedTuple):
         current = int(r.number[r.tally[CURRENT]])
         trusted = max(found, key=lambda regime: (regime.rounds, regime.number == current))
         rounds = int(r.tally[LEARNT])
-        share = 1.0 - trusted.rounds / (rounds + rejected) if rounds + rejected else 0.0
+        share = 1.0 - trusted.rounds / rounds if rounds else 0.0
         n = int(r.tally[CHANGES])
         log = [tuple(map(int, r.log[i % LOG])) for i in range(max(0, n - LOG), n)]
         told = {pair: inversion_between(r, self.rule, *pair) for pair in {entry[BEFORE:] for entry in log}}
         changes = tuple(Change(*entry, told[entry[BEFORE:]]) for entry in log)
-        return View(tuple(found), current, trusted.number, rounds, rejected, share, n, changes)
+        return View(tuple(found), current, trusted.number, rounds, 0, share, n, changes)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-FORMAT = 3  # 1 did not say who lists were shown to, 2 what is usually left unanswered; neither was released
+FORMAT = 4  # 1 did not say who lists were shown to, 2 what is usually left unanswered, 3 the guard; none was released
 _MAGIC = b"steadyrank snapshot\n"
 
 

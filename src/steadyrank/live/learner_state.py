@@ -10,25 +10,31 @@ from .._intrinsics import addresses
 from ..contract import (
     KIND,
     NOTE_EXTRA,
+    SILENCE,
     Bools,
     Floats,
     Ints,
     Problem,
     Visit,
+    call_admit,
+    call_forget,
     call_rank,
     call_rank_at,
+    call_retract,
     call_update,
     find,
     make,
     memory,
     view_of,
 )
+from ..guards import ALL as GUARDS
 from ..indices.bounds import Bounds
 from ..indices.posteriors import Posteriors
 from ..learners import ALL as LEARNERS
 from ..refusals import Refused
-from ..settings import real, whole
-from ..views import View
+from ..rounds import TakenBack, offers
+from ..settings import flag, real, whole
+from ..views import GuardView, View
 
 NEW_LOOKS = 20  # looks after which an added item is no longer new
 MOST_ITEMS = 10_000_000
@@ -57,6 +63,21 @@ def widen(record: Any, wider: Any, scalars: Any) -> Any:
     return type(record)(**fields)
 
 
+def _plain(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings with numbers of numpy as plain ones: a snapshot's header is JSON."""
+    return {key: value.item() if isinstance(value, np.generic) else value for key, value in settings.items()}
+
+
+def with_guard(learner: Any, settings: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
+    """Settings of a learner as boards and snapshots of the past may have them: without those that are a guard by now,
+    and that guard's name.
+    """
+    if learner != "SteadyRank" or "reject_impossible" not in settings:
+        return dict(settings), "Anyone"
+    rest = {key: value for key, value in settings.items() if key != "reject_impossible"}
+    return rest, "Plausible" if flag("reject_impossible", settings["reject_impossible"]) else "Anyone"
+
+
 def check_item(item: Any) -> None:
     """Refuse what cannot name an item."""
     if not isinstance(item, str) or not item or len(item) > 500:
@@ -76,7 +97,7 @@ class Standing:
 
 
 class LearnerState:
-    """Items by name, each in a slot of its own for good, and a learner over the slots.
+    """Items by name, each in a slot of its own for good, a learner over the slots, and a guard in front of it.
 
     `new_share`: most places of a list that items added later take while they are new, at least one.
     """
@@ -89,6 +110,8 @@ class LearnerState:
         settings: dict[str, Any],
         seed: int,
         new_share: float,
+        guard: str | type = "Anyone",
+        guard_settings: dict[str, Any] | None = None,
     ) -> None:
         self.length = whole("length", length, 1, 10_000)
         self.seed = whole("seed", seed, 0)
@@ -98,10 +121,8 @@ class LearnerState:
             known = ", ".join(name for name, cls in LEARNERS.items() if getattr(cls, "live", False))
             name = self.learner_class.__name__
             raise ValueError(f"{name} is not live: it cannot rank items that come and go; these can: {known}")
-        # numbers of numpy as plain ones: a snapshot's header is JSON
-        self.settings = {
-            key: value.item() if isinstance(value, np.generic) else value for key, value in settings.items()
-        }
+        self.guard_class = find("guard", guard, GUARDS)
+        self.settings, self.guard_settings = _plain(settings), _plain(guard_settings or {})
         self.names: list[str] = []
         self.slots: dict[str, int] = {}
         if isinstance(items, str):  # its letters would be taken for items
@@ -116,13 +137,19 @@ class LearnerState:
         self.added: Bools = np.zeros(self.capacity, np.bool_)  # after the start
         self.looks: Ints = np.zeros(self.capacity, np.int64)
         self.clicks: Ints = np.zeros(self.capacity, np.int64)
-        self.learner = self._make(self.capacity)
+        self.refused: Ints = np.zeros(1, np.int64)  # visits that the guard kept from the learner
+        self.learner, self.guard = self._make(self.capacity)
         # machine code, looked up once: the types never change
         rng, ranking, note = np.random.default_rng(0), np.zeros(1, np.int64), np.zeros(self.length + NOTE_EXTRA)
         self._rank = call_rank_at.bind(self.learner, Visit(1), self.active, ranking, note, addresses(rng))
         self._compiled = self._rank is not call_rank_at.plain
         self._rng: tuple[Any, Any] = (None, None)  # the generator of the last call, and its addresses
         self._update = call_update.bind(self.learner, Visit(1), ranking, note, self.active, 1)
+        self.guarded = self.guard_class is not GUARDS["Anyone"]
+        if self.guarded:
+            self._admit = call_admit.bind(self.guard, Visit(1), ranking, note, self.active, 1)
+        self._back = TakenBack.create(self.length)
+        self._forgets = offers(self.learner, "forget") and offers(self.guard, "retract")
 
     def _name(self, item: Any) -> int:
         check_item(item)
@@ -134,9 +161,12 @@ class LearnerState:
         self.names.append(item)
         return self.slots[item]
 
-    def _make(self, n_items: int) -> Any:
+    def _make(self, n_items: int) -> tuple[Any, Any]:
         problem = Problem(n_items, self.length, seed=self.seed)
-        return make(self.learner_class, problem, settings=self.settings)
+        return (
+            make(self.learner_class, problem, settings=self.settings),
+            make(self.guard_class, problem, settings=self.guard_settings),
+        )
 
     def slot(self, item: str) -> int:
         """The slot of an item, retired or not."""
@@ -157,7 +187,9 @@ class LearnerState:
             self.active, self.added = (np.pad(array, (0, more)) for array in (self.active, self.added))
             self.looks, self.clicks = (np.pad(array, (0, more)) for array in (self.looks, self.clicks))
             self.sized = len(self.names)
-            self.learner = widen(self.learner, self._make(self.capacity), self._make(self.sized))
+            wider, scalars = self._make(self.capacity), self._make(self.sized)
+            self.learner = widen(self.learner, wider[0], scalars[0])
+            self.guard = widen(self.guard, wider[1], scalars[1])
         self.active[slot] = self.added[slot] = True
 
     def switch(self, item: str, active: bool) -> None:
@@ -209,22 +241,41 @@ class LearnerState:
         return turn
 
     def learn(self, visit: Visit, ranking: Ints, note: Floats, clicks: Bools, examined: int, kind: float) -> None:
-        """Learn from one impression's feedback, of a kind that `contract` names."""
+        """Learn from one impression's feedback, of a kind that `contract` names, if the guard lets it in.
+
+        Plain rates count it all the same. Silence that the guard keeps out is not counted as refused: it would have
+        made no regime longer either.
+        """
         self.looks[ranking[:examined]] += 1
         self.clicks[ranking[:examined]] += clicks[:examined]
         told = note.copy()
         told[KIND] = kind
+        if self.guarded:
+            admitted = self._admit(self.guard, visit, ranking, told, clicks, examined)
+            if self._forgets:
+                self._take_back()
+            if not admitted:
+                self.refused[0] += kind != SILENCE
+                return
         self._update(self.learner, visit, ranking, told, clicks, examined)
 
-    @property
-    def rejected(self) -> int:
-        """How many answers the learner left out as impossible; 0 where it does not count them."""
-        counter = getattr(self.learner, "rejected", None)
-        return 0 if counter is None else int(counter[0])
+    def _take_back(self) -> None:
+        """Let the learner forget what the guard takes back: `rounds.take_back`, one call at a time."""
+        ranking, clicks, note, features = self._back
+        while True:
+            t, client, size, examined = call_retract(self.guard, ranking, note, clicks)
+            if size == 0:
+                return
+            call_forget(self.learner, Visit(t, client, features), ranking[:size], note, clicks[:size], examined)
 
     def view(self) -> View | None:
-        """What the learner makes of the feedback, if it says so."""
+        """What the learner makes of the feedback, if it says so, and how many visits the guard refused."""
         view: View | None = view_of(self.learner)
+        return None if view is None else view.beside(int(self.refused[0]))
+
+    def guard_view(self) -> GuardView | None:
+        """What the guard makes of the visits, if it says so."""
+        view: GuardView | None = view_of(self.guard)
         return view
 
     def standings(self, view: View | None) -> list[Standing]:
@@ -245,7 +296,9 @@ class LearnerState:
     def arrays(self) -> dict[str, Any]:
         """Every array that decides the next ranking, by name: the same objects, not copies."""
         own = {"active": self.active, "added": self.added, "looks": self.looks, "clicks": self.clicks}
-        return own | {f"learner.{name}": array for name, array in memory(self.learner)}
+        learner = {f"learner.{name}": array for name, array in memory(self.learner)}
+        guard = {f"guard.{name}": array for name, array in memory(self.guard)}
+        return own | {"refused": self.refused} | learner | guard
 
     def restore(self, names: Sequence[str], sized: int, arrays: Mapping[str, Any]) -> None:
         """Take over the items and the memory of another one with the same settings."""
@@ -254,12 +307,14 @@ class LearnerState:
         self.active, self.added, self.looks, self.clicks = (
             arrays[name].copy() for name in ("active", "added", "looks", "clicks")
         )
-        blank = self._make(self.capacity)
-        self.learner = widen(blank, blank, self._make(sized))
-        for name, array in memory(self.learner):
-            saved = arrays[f"learner.{name}"]
-            if saved.shape != array.shape or saved.dtype != array.dtype:
-                raise ValueError(
-                    f"{name} has shape {saved.shape} and type {saved.dtype}, not {array.shape}, {array.dtype}"
-                )
-            array[...] = saved
+        self.refused[...] = arrays["refused"]
+        blank, scalars = self._make(self.capacity), self._make(sized)
+        self.learner, self.guard = (widen(a, a, b) for a, b in zip(blank, scalars, strict=True))
+        for kind, record in (("learner", self.learner), ("guard", self.guard)):
+            for name, array in memory(record):
+                saved = arrays[f"{kind}.{name}"]
+                if saved.shape != array.shape or saved.dtype != array.dtype:
+                    raise ValueError(
+                        f"{name} has shape {saved.shape} and type {saved.dtype}, not {array.shape}, {array.dtype}"
+                    )
+                array[...] = saved

@@ -13,7 +13,7 @@ from ..contract import ANYONE, Visit
 from ..files import replacing
 from ..refusals import Refused
 from ..settings import real, whole
-from ..views import View
+from ..views import GuardView, View
 from . import answers, archive, snapshot
 from .delay_queue import DelayQueue
 from .impression_buffer import ImpressionBuffer, Outcome
@@ -32,7 +32,8 @@ class Ranker:
     """Ranks items, learns from what was clicked, and can be saved and loaded at any moment. Safe for threads.
 
     `items`: their names. `length`: places of a list. `learner`: a name or a class that is `live`; `settings` are its
-    own. `lifetime`: seconds after which an impression can no longer be answered. `settle`:
+    own. `guard`: whose feedback reaches the learner, a name or a class, with its `guard_settings`; it judges by the
+    `client` given to `rank`. `lifetime`: seconds after which an impression can no longer be answered. `settle`:
     seconds that answers wait so that they enter the learner in the order in which the lists were shown (default with
     a lifetime: as long as that; without one, answers are learnt from at once). `count_unanswered`: an expired
     impression without an answer counts as looked at in full with no click, as far as answers vouch for it
@@ -48,6 +49,8 @@ class Ranker:
         *,
         seed: int = 0,
         settings: Mapping[str, Any] | None = None,
+        guard: str | type = "Anyone",
+        guard_settings: Mapping[str, Any] | None = None,
         new_share: float = 0.2,
         lifetime: float | None = None,
         settle: float | None = None,
@@ -59,7 +62,9 @@ class Ranker:
             raise ValueError(f"settle={settle!r} needs a lifetime: without one an unanswered list would wait forever")
         self.lifetime = None if lifetime is None else real("lifetime", lifetime, 0.0)
         self.settle = self.lifetime if settle is None else real("settle", settle, 0.0, self.lifetime)
-        self._learner_state = LearnerState(items, length, learner, dict(settings or {}), seed, new_share)
+        self._learner_state = LearnerState(
+            items, length, learner, dict(settings or {}), seed, new_share, guard, dict(guard_settings or {})
+        )
         self._impressions = ImpressionBuffer(
             self._learner_state, self.lifetime is not None, count_unanswered, most_open
         )
@@ -79,7 +84,7 @@ class Ranker:
     ) -> Shown:
         """A list of the best items, among `candidates` if given; shorter when fewer may be shown.
 
-        `client`: who looks, as a small number of your own, where the learner is to know it.
+        `client`: who looks, as a number of your own from 0 on, where learner or guard are to know it.
         """
         most = self._learner_state.length
         size = most if length is None else whole("length", length, 1, most)
@@ -145,6 +150,11 @@ class Ranker:
         with self._lock:
             return self._learner_state.view()
 
+    def guard_view(self) -> GuardView | None:
+        """What the guard makes of the visits, how many it refused among it; None if it has no view."""
+        with self._lock:
+            return self._learner_state.guard_view()
+
     def learn(self, log: Iterable[tuple[Sequence[str], Any]]) -> int:
         """Start from past clicks: pairs of the items shown, in order, and the answer; how many there were.
 
@@ -197,12 +207,17 @@ class Ranker:
 
     @classmethod
     def load(
-        cls, path: str | pathlib.Path, *, learner: type | None = None, clock: Callable[[], float] = time.monotonic
+        cls,
+        path: str | pathlib.Path,
+        *,
+        learner: type | None = None,
+        guard: type | None = None,
+        clock: Callable[[], float] = time.monotonic,
     ) -> "Ranker":
-        """A ranker as it was saved: it goes on bit for bit. `learner`: the class, if it is not one of ours."""
+        """A ranker as it was saved: it goes on bit for bit. `learner`, `guard`: the class, if it is not ours."""
         content = pathlib.Path(path).read_bytes()
         ranker = cls.__new__(cls)
-        ranker._learner_state, ranker._impressions, header, _ = snapshot.restore(content, str(path), learner)
+        ranker._learner_state, ranker._impressions, header, _ = snapshot.restore(content, str(path), learner, guard)
         ranker.lifetime, ranker.settle, ranker._clock = header["lifetime"], header["settle"], clock
         ranker._rng = np.random.default_rng()
         ranker._rng.bit_generator.state = header["chance"]

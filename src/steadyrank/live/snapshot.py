@@ -17,6 +17,9 @@ def take(
         "learner": state.learner_class.__name__,
         "version": version(state.learner_class),
         "settings": state.settings,
+        "guard": state.guard_class.__name__,
+        "guard_version": version(state.guard_class),
+        "guard_settings": state.guard_settings,
         "length": state.length,
         "seed": state.seed,
         "new_share": state.new_share,
@@ -32,24 +35,34 @@ def take(
     return header, state.arrays() | impressions.arrays()
 
 
-def version(learner: type) -> int:
-    """The version of a learner's memory: another one cannot be taken over."""
-    return int(getattr(learner, "VERSION", 1))
+def version(record: type) -> int:
+    """The version of a learner's or a guard's memory: another one cannot be taken over."""
+    return int(getattr(record, "VERSION", 1))
 
 
 def restore(
-    content: bytes, name: str, learner: str | type | None
+    content: bytes, name: str, learner: str | type | None, guard: type | None = None
 ) -> tuple[LearnerState, ImpressionBuffer, dict[str, Any], dict[str, Any]]:
-    """Learner state, impressions, header and arrays; `learner` gives the class of one that is not ours."""
+    """Learner state, impressions, header and arrays; `learner` and `guard` give classes that are not ours."""
     header, arrays = archive.unpack(content, name)
-    chosen = header["learner"] if learner is None else learner
-    state = LearnerState(["?"], header["length"], chosen, header["settings"], header["seed"], header["new_share"])
-    known = version(state.learner_class)
-    if state.learner_class.__name__ != header["learner"] or known != header["version"]:
-        raise archive.UnreadableSnapshot(
-            f"{name} holds {header['learner']} version {header['version']}, "
-            f"not {state.learner_class.__name__} version {known}"
-        )
+    state = LearnerState(
+        ["?"],
+        header["length"],
+        header["learner"] if learner is None else learner,
+        header["settings"],
+        header["seed"],
+        header["new_share"],
+        header["guard"] if guard is None else guard,
+        header["guard_settings"],
+    )
+    for cls, kind, number in (
+        (state.learner_class, "learner", "version"),
+        (state.guard_class, "guard", "guard_version"),
+    ):
+        if cls.__name__ != header[kind] or version(cls) != header[number]:
+            raise archive.UnreadableSnapshot(
+                f"{name} holds {header[kind]} version {header[number]}, not {cls.__name__} version {version(cls)}"
+            )
     state.restore(header["items"], header["sized"], arrays)
     impressions = ImpressionBuffer(state, header["in_order"], header["count_unanswered"], header["most"])
     impressions.restore(header["impressions"], arrays)

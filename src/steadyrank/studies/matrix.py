@@ -27,7 +27,7 @@ WHEN = [
 _READINGS = [{"learner": "M2UCBV", "settings": {"preset": p}} for p in ("paper-alg", "paper-app", "small-block")]
 LEARNERS = [
     {"learner": "SteadyRank"},
-    {"learner": "SteadyRank", "settings": {"reject_impossible": True}},
+    {"learner": "SteadyRank", "guard": "Plausible"},
     {"learner": "SteadyRank", "settings": {"insurance": 0.0}},
     *PAPER,
     *_READINGS,

@@ -11,7 +11,7 @@ import numpy as np
 from ...contract import NOTE_EXTRA, Floats, Visit
 from ...live import answers, archive, snapshot
 from ...live.impression_buffer import UNANSWERED, ImpressionBuffer
-from ...live.learner_state import LearnerState
+from ...live.learner_state import LearnerState, with_guard
 from ...refusals import Refused
 from . import events
 from .config import Config, Setting
@@ -39,9 +39,8 @@ def check(config: Config, items: Sequence[str]) -> LearnerState:
     """An empty learner state, or a refusal that says what is wrong with the settings."""
     try:
         config.check_together()
-        return LearnerState(
-            items, config.length, config.learner, dict(config.settings), config.seed, config.new_share
-        )
+        settings, guard = with_guard(config.learner, config.settings)
+        return LearnerState(items, config.length, config.learner, settings, config.seed, config.new_share, guard)
     except KeyError as error:
         raise Refused(422, str(error.args[0])) from error
     except (ValueError, TypeError) as error:

@@ -19,9 +19,6 @@ class LabelledFeedback:
         self.spans = Spans()  # the labels that it is folded with
         self.reached = 0  # the largest round whose feedback was learnt from or left out
         self.timeline = Timeline()
-        self._rejecting: bool = getattr(
-            learner_state.learner, "reject_impossible", False
-        )  # a look a time costs too much
 
     def learn(self, visit: Visit, ranking: Ints, note: Floats, clicks: Bools, examined: int, kind: float) -> None:
         """Take one impression's feedback, as `LearnerState.learn` does."""
@@ -32,11 +29,12 @@ class LabelledFeedback:
         if word == FRAUD:
             self.timeline.learn(t, int(np.count_nonzero(clicks)), examined, 0, 1)
             return
-        before = self.learner_state.rejected if self._rejecting else 0
         if word == HONEST and kind == ANSWER:
             kind = VOUCHED
+        guarded = self.learner_state.guarded
+        before = int(self.learner_state.refused[0]) if guarded else 0
         self.learner_state.learn(visit, ranking, note, clicks, examined, kind)
-        rejected = self.learner_state.rejected - before if self._rejecting else 0
+        rejected = int(self.learner_state.refused[0]) - before if guarded else 0
         self.timeline.learn(t, int(np.count_nonzero(clicks)), examined, rejected, 0)
 
     def follow(self, spans: Spans, anyway: bool = False) -> bool:

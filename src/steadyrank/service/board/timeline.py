@@ -13,7 +13,7 @@ class Point(NamedTuple):
 
     `time`: of the earliest list, seconds since 1970, None in old logs. `impressions`: lists shown. `feedback`: those
     whose feedback came to its end, learnt from or left out; `clicks` and `examined`: in it. `rejected`: feedback that
-    the learner left out as impossible. `fraud`: feedback left out by a label.
+    the guard kept from the learner. `fraud`: feedback left out by a label.
     """
 
     start: int
@@ -58,7 +58,7 @@ class Timeline:
             self.time[place] = time
 
     def learn(self, t: int, clicks: int, examined: int, rejected: int, fraud: int) -> None:
-        """Feedback of round `t` came to its end: learnt from, `rejected` by the learner, or left out as `fraud`."""
+        """Feedback of round `t` came to its end: learnt from, `rejected` by the guard, or left out as `fraud`."""
         place = self._place(t)
         self.feedback[place] += 1
         self.clicks[place] += clicks

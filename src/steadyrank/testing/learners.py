@@ -1,0 +1,135 @@
+"""The contract of learners."""
+
+import copy
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from ..contract import ANYONE, KIND, NOTE_EXTRA, Visit, call_forget, call_rank, call_update, find, make
+from ..learners.oracle import Oracle
+from ..rounds import offers
+from ..views import View
+from .samples import D, Event, F, K, T, check_fields, feedback, sample_attraction, sample_problem, state
+
+
+def check_learner(cls: type, **settings: Any) -> None:
+    """Check a learner class with the given settings against every rule of the contract. A few seconds."""
+    find("learner", cls, {})
+    check_fields(cls, lambda n: make(cls, sample_problem(n), settings=settings))
+    learner = make(cls, sample_problem(K), settings=settings)
+    log = _live_through(learner, call_rank, call_update)
+    plain = make(cls, sample_problem(K), settings=settings)
+    plain_log = _live_through(plain, call_rank.plain, call_update.plain)
+    for event, other in zip(log, plain_log, strict=True):
+        same = np.array_equal(event.ranking, other.ranking) and np.array_equal(event.note, other.note)
+        assert same, f"{cls.__name__}: compiled and interpreted `rank` differ in round {event.visit.t}"
+    assert state(learner) == state(plain), f"{cls.__name__}: compiled and interpreted `update` differ"
+    _check_replay(cls, settings, learner, log)
+    _check_ties(cls, settings)
+    if callable(getattr(cls, "view", None)):
+        assert isinstance(learner.view(), View), f"{cls.__name__}: `view` returns a View (rule 12)"
+        assert state(learner) == state(plain), f"{cls.__name__}: `view` only reads (rule 12)"
+    if offers(learner, "forget"):
+        _check_forget(learner, plain)
+    if getattr(cls, "live", False):
+        try:
+            endless = make(cls, sample_problem(K)._replace(horizon=0), settings=settings)
+        except ValueError as error:
+            assert settings, f"{cls.__name__}: a live learner takes an unknown horizon (rule 8): {error}"
+            assert "horizon" in str(error), f"{cls.__name__}: {error}"
+            return  # a setting may need the horizon
+        _live_through(endless, call_rank, call_update)
+
+
+def _live_through(learner: Any, rank: Callable[..., Any], update: Callable[..., Any]) -> list[Event]:
+    """Rounds with changing items, list sizes and late answers; checks each ranking on the way."""
+    name = type(learner).__name__
+    mind, world = np.random.default_rng(1), np.random.default_rng(2)
+    log: list[Event] = []
+    waiting: list[Event] = []
+    for t in range(1, T + 1):
+        steady = t % 5 != 0
+        allowed = np.ones(K, np.bool_) if steady else world.random(K) < 0.5
+        size = D if steady else int(world.integers(1, D + 1))
+        allowed[world.permutation(K)[:size]] = True
+        ranking, note = np.full(size, -1, np.int64), np.zeros(D + NOTE_EXTRA)
+        before, mirror = state(learner), copy.deepcopy(mind)
+        visit = Visit(t, t % 5 - 1, np.zeros(F))
+        rank(learner, visit, allowed, ranking, note, mind)
+        assert state(learner) == before, f"{name}: `rank` reads, only `update` writes (rule 1)"
+        assert len(set(ranking.tolist())) == size, f"{name}: items repeat in {ranking} (round {t})"
+        in_range = ranking.min() >= 0 and ranking.max() < K
+        assert in_range, f"{name}: {ranking} is not among {K} items (round {t})"
+        assert allowed[ranking].all(), f"{name}: {ranking} holds an item that is not allowed (rule 8, round {t})"
+        assert note[KIND] == 0.0, f"{name}: the note's last place belongs to the live side (rule 2)"
+        once_more, second = np.full(size, -1, np.int64), np.zeros(D + NOTE_EXTRA)
+        rank(learner, visit, allowed, once_more, second, mirror)
+        assert np.array_equal(ranking, once_more), f"{name}: chance must come from `rng` alone (rule 3)"
+        clicks, examined = feedback(t, size, world)
+        waiting.append(Event(visit, ranking, note, clicks, examined))
+        for event in _due(waiting, t):
+            kept = event.note.copy(), event.ranking.copy(), event.clicks.copy()
+            update(learner, *event)
+            for was, now in zip(kept, (event.note, event.ranking, event.clicks), strict=True):
+                assert np.array_equal(was, now), f"{name}: `update` writes only its own memory"
+            log.append(event)
+    return log
+
+
+def _due(waiting: list[Event], t: int) -> Iterator[Event]:
+    """Answers arrive at once, except that every thirtieth round the last ones come together, newest first."""
+    if t % 30 < 26:
+        while waiting:
+            yield waiting.pop()
+
+
+def _check_replay(cls: type, settings: dict[str, Any], learner: Any, log: list[Event]) -> None:
+    # told other attractions, which only `Oracle` may read
+    told = (
+        sample_problem(K)
+        if cls is Oracle
+        else sample_problem(K)._replace(attraction=sample_attraction(K)[::-1].copy())
+    )
+    again = make(cls, told, settings=settings)
+    for event in log:
+        call_update(again, *event)
+    allowed, note = np.ones(K, np.bool_), np.zeros(D + NOTE_EXTRA)
+    lists = np.zeros((2, D), np.int64)
+    for record, ranking in zip((learner, again), lists, strict=True):
+        call_rank(record, Visit(T, ANYONE, np.zeros(F)), allowed, ranking, note, np.random.default_rng(4))
+    assert np.array_equal(*lists), f"{cls.__name__}: only Oracle may read the true attractions"
+    assert state(again) == state(learner), f"{cls.__name__}: replaying the log gives other memory (rule 3)"
+
+
+def _check_ties(cls: type, settings: dict[str, Any]) -> None:
+    """With nothing learnt and equal attractions, the first item must not depend on its number (rule 7)."""
+    learner = make(cls, sample_problem(K)._replace(attraction=np.full(K, 0.3)), settings=settings)
+    ranking, note, allowed = np.zeros(D, np.int64), np.zeros(D + NOTE_EXTRA), np.ones(K, np.bool_)
+    leaders = set()
+    for seed in range(60):
+        call_rank(learner, Visit(1), allowed, ranking, note, np.random.default_rng(seed))
+        leaders.add(int(ranking[0]))
+    assert len(leaders) > 10, f"{cls.__name__}: ties must be broken at random (rule 7); first items {sorted(leaders)}"
+
+
+def _check_forget(learner: Any, plain: Any) -> None:
+    """What an update added, `forget` takes back; now and then an update does more than that (rule 15)."""
+    name, world, same = type(learner).__name__, np.random.default_rng(6), 0
+    allowed, note = np.ones(K, np.bool_), np.zeros(D + NOTE_EXTRA)
+    for t in range(T + 1, T + 41):
+        visit = Visit(t, 0, np.zeros(F))
+        ranking, again, unused = np.zeros(D, np.int64), np.zeros(D, np.int64), np.zeros(D + NOTE_EXTRA)
+        note[:] = 0.0
+        call_rank(learner, visit, allowed, ranking, note, np.random.default_rng(t))
+        clicks, examined = feedback(t, D, world)
+        kept = note.copy(), ranking.copy(), clicks.copy()
+        for record, forget in ((learner, call_forget), (plain, call_forget.plain)):
+            call_update(record, visit, ranking, note, clicks, examined)
+            forget(record, visit, ranking, note, clicks, examined)
+        for was, now in zip(kept, (note, ranking, clicks), strict=True):
+            assert np.array_equal(was, now), f"{name}: `forget` writes only its own memory (rule 15)"
+        assert state(learner) == state(plain), f"{name}: compiled and interpreted `forget` differ (rule 15)"
+        call_rank(learner, visit, allowed, again, unused, np.random.default_rng(t))
+        same += np.array_equal(ranking, again)
+    assert same >= 20, f"{name}: after `update` and `forget`, {40 - same} of 40 lists differ (rule 15)"

@@ -23,9 +23,8 @@ class Varied(SteadyRank):
     rule_used = Rule()
 
     @classmethod
-    def create(cls, problem, *, insurance=0.3, caution=0.5, window=50, reject_impossible=False):
-        settings = {"insurance": insurance, "caution": caution, "window": window}
-        made = SteadyRank.create(problem, **settings, reject_impossible=reject_impossible)
+    def create(cls, problem, *, insurance=0.3, caution=0.5, window=50):
+        made = SteadyRank.create(problem, insurance=insurance, caution=caution, window=window)
         return cls(*made)._replace(rule=cls.rule_used)
 
 
@@ -51,7 +50,7 @@ VARIANTS = {
     "twice the evidence (20 and 30 nats)": ({"back": 20.0, "open": 30.0}, {}),
     "window 25": ({}, {"window": 25}),
     "window 200": ({}, {"window": 200}),
-    "impossible feedback rejected": ({}, {"reject_impossible": True}),
+    "impossible feedback rejected": ({}, {"guard": "Plausible"}),
 }
 
 
@@ -71,10 +70,13 @@ def cells(every):
 
 def regret(learner, cell, seeds, settings, omniscient=False):
     world, attack, when = cell
+    settings = dict(settings)
+    guard = settings.pop("guard", "Anyone")
     profile = sr.profile(world["profile"], world.get("mapping"))
     run = sr.simulate(
         learner, profile.attraction, length=10, horizon=40_000, adversary=attack, schedule=when["schedule"],
         budget=int(when["rate"] * 40_000), seeds=range(seeds), settings=settings, marks=1, omniscient=omniscient,
+        guard=guard,
     )  # fmt: skip
     return run.final.mean()
 

@@ -58,15 +58,14 @@ class Steady:
     Lists are made of all rounds, tests of answers; how long a regime is, of all but those that nobody answered.
     """
 
-    def __init__(self, n_items, length, insurance=INSURANCE, caution=0.5, window=50, reject_impossible=False):
+    def __init__(self, n_items, length, insurance=INSURANCE, caution=0.5, window=50):
         self.draws = Draws([(1.0, 1.0)] * n_items, length)
         self.n_items, self.insurance, self.caution = n_items, insurance, caution
-        self.window, self.reject = window, reject_impossible
+        self.window = window
         self.rounds, self.current = [], 1
         self.priors, self.test_priors = {1: (1.0, 1.0)}, {1: (1.0, 1.0)}
-        self.spans = [[] for _ in range(SPANS)]
-        self.tested = 0
-        self.opened, self.rejected, self.changes = 1, 0, []
+        self.spans, self.begun = [[] for _ in range(SPANS)], [0] * SPANS
+        self.opened, self.changes = 1, []
 
     def counts(self, rounds):
         seen, wins = [0] * self.n_items, [0] * self.n_items
@@ -108,18 +107,23 @@ class Steady:
 
     def update(self, t, ranking, clicks, examined, kind=ANSWER):
         bits = [(k, int(bit)) for k, bit in list(zip(ranking, clicks, strict=True))[:examined]]
-        hits = [p for p, (_, bit) in enumerate(bits) if bit]
-        if self.reject and hits != [examined - 1] and not (not hits and examined == len(ranking)):
-            self.rejected += 1
-            return
         self.rounds.append([self.current if kind == ANSWER else self.belongs(t), t, bits, kind])
-        for span in self.spans:
-            if kind == ANSWER or (self.rounds[-1][0] == self.current and span and t >= span[0][1]):
+        for j, span in enumerate(self.spans):
+            if kind == ANSWER and not self.answered(span):
+                self.begun[j] = t
+            inside = self.rounds[-1][0] == self.current and self.answered(span) and t >= self.begun[j]
+            if kind == ANSWER or inside:
                 span.append(self.rounds[-1])
-        if kind == ANSWER:
-            self.tested += 1
-            if self.tested % self.window == 0:
-                self.test(t)
+        if kind == ANSWER and len(self.answered(self.spans[0])) >= self.window:
+            self.test(t)
+        self.learn()
+
+    def forget(self, t):
+        """Leave a round out as if it had never been learnt from; not if its regime is forgotten already."""
+        (gone,) = [r for r in self.rounds if r[1] == t]
+        if gone[0] in self.priors:
+            self.rounds = [r for r in self.rounds if r is not gone]
+            self.spans = [[r for r in span if r is not gone] for span in self.spans]
         self.learn()
 
     def belongs(self, t):
@@ -158,23 +162,24 @@ class Steady:
         return found
 
     def test(self, t):
-        best, to, moved = 0.0, self.current, []
+        best, to, moved, begun = 0.0, self.current, [], 0
         restless = len(self.changes) >= 3 and t - self.changes[-3][1] <= CALM * self.window
         for j, span in enumerate(self.spans):
-            if len(self.answered(span)) % (self.window * FACTOR ** max(j - 1, 0)) == 0:
+            rounds, quarter = len(self.answered(span)), self.window * FACTOR ** max(j - 1, 0)
+            if rounds // quarter > (rounds - len(self.answered(self.spans[0]))) // quarter:
                 for regime, (nats, against) in self.evidence(span).items():
                     bar = OPEN if regime is None else BACK
                     allowed = against > bar and not (restless and regime is not None)
                     if allowed and nats - bar > best + 1e-9:
-                        best, to, moved = nats - bar, regime, span
+                        best, to, moved, begun = nats - bar, regime, span, self.begun[j]
         if to != self.current:
-            self.change(t, to, moved)
+            self.change(t, to, moved, begun)
         for j, span in enumerate(self.spans):
             if len(self.answered(span)) >= self.window * FACTOR**j:
                 self.spans[j] = []
         self.fit(self.current)
 
-    def change(self, t, to, moved):
+    def change(self, t, to, moved, begun):
         if to is None:
             if len(self.priors) == MOST_REGIMES:
                 others = [r for r in self.priors if r != self.current]
@@ -187,10 +192,12 @@ class Steady:
             self.priors[to] = self.test_priors[to] = (1.0, 1.0)
         for r in moved:
             r[0] = to
-        self.changes.append((moved[0][1], t, self.current, to))
+        self.changes.append((begun, t, self.current, to))
         self.fit(self.current)
         self.current = to
-        self.spans = [list(min(span, moved, key=lambda x: len(self.answered(x)))) for span in self.spans]
+        longer = [len(self.answered(span)) > len(self.answered(moved)) for span in self.spans]
+        self.spans = [list(moved) if cut else span for span, cut in zip(self.spans, longer, strict=True)]
+        self.begun = [begun if cut else start for start, cut in zip(self.begun, longer, strict=True)]
 
     def fit(self, regime):
         rounds = self.of(regime)

@@ -16,10 +16,10 @@ from steadyrank import contract
 from steadyrank.contract import Problem, Visit, make
 from steadyrank.indices.posteriors import Posteriors
 from steadyrank.kernels import count_bits, top, top_allowed
-from steadyrank.testing import check_adversary, check_learner, check_users
-from steadyrank.views import View
+from steadyrank.testing import check_adversary, check_guard, check_learner, check_users
+from steadyrank.views import GuardView, View
 
-LEARNERS, USERS, ADVERSARIES = sr.learners(), sr.users(), sr.adversaries()
+LEARNERS, USERS, ADVERSARIES, GUARDS = sr.learners(), sr.users(), sr.adversaries(), sr.guards()
 
 VARIANTS = [
     ("MUCBV", {"preset": "paper-alg"}),
@@ -40,7 +40,7 @@ VARIANTS = [
     ("CascadeCBARBAR", {"n0": 0.5, "use_all": True}),
     ("CascadeTS", {"insurance": 0.01}),
     ("SteadyRank", {"window": 3, "caution": 1.0, "insurance": 0.5}),
-    ("SteadyRank", {"window": 3, "caution": 0.0, "insurance": 0.0, "reject_impossible": True}),
+    ("SteadyRank", {"window": 3, "caution": 0.0, "insurance": 0.0}),
     ("FTRL", {"variant": "lbinfv", "weights": "plug-in"}),
     ("FTRL", {"variant": "hybrid", "weights": "first-only"}),
 ]
@@ -61,6 +61,11 @@ def test_users(name):
     check_users(USERS[name])
 
 
+@pytest.mark.parametrize("name", USERS)
+def test_users_with_senders(name):
+    check_users(USERS[name], clients=40, taste=0.7, tastes=2)
+
+
 @pytest.mark.parametrize("pattern", ["slow", "jump", "daily"])
 def test_drift(pattern):
     check_users(USERS["DriftingCascade"], pattern=pattern, span=50)
@@ -69,6 +74,25 @@ def test_drift(pattern):
 @pytest.mark.parametrize("name", ADVERSARIES)
 def test_adversaries(name):
     check_adversary(ADVERSARIES[name])
+
+
+@pytest.mark.parametrize("name", sorted(set(ADVERSARIES) - {"Honest"}))
+def test_adversaries_with_identities(name):
+    check_adversary(ADVERSARIES[name], bots=3)
+
+
+@pytest.mark.parametrize("name", GUARDS)
+def test_guards(name):
+    check_guard(GUARDS[name])
+
+
+@pytest.mark.parametrize(
+    ("name", "settings"),
+    [("Quota", {"visits": 2, "period": 50, "remembered": 4}), ("Plausible", {"model": "whole"})],
+    ids=str,
+)
+def test_guards_with_settings(name, settings):
+    check_guard(GUARDS[name], **settings)
 
 
 class Sound(NamedTuple):
@@ -254,6 +278,129 @@ def test_breaches_of_adversaries_and_users_are_noticed():
         check_adversary(MovesItems)
     with pytest.raises(AssertionError, match="exactly `length` uniforms"):
         check_users(Lazy)
+
+
+class Watchful(NamedTuple):
+    """A guard that remembers one admitted visit and takes it back 20 rounds later."""
+
+    ranking: np.ndarray
+    note: np.ndarray
+    clicks: np.ndarray
+    about: np.ndarray  # round, client, size, examined
+    due: np.ndarray
+
+    @classmethod
+    def create(cls, problem):
+        sizes = np.zeros(problem.length, np.int64), np.zeros(problem.length + contract.NOTE_EXTRA)
+        return cls(*sizes, np.zeros(problem.length, np.bool_), np.zeros(4, np.int64), np.zeros(1, np.int64))
+
+    def admit(self, visit, ranking, note, clicks, examined):
+        self.due[0] = 1 if visit.t % 20 == 0 and self.about[2] > 0 else 0
+        if visit.t % 20 == 1:
+            self.about[0], self.about[1], self.about[2], self.about[3] = visit.t, visit.client, ranking.size, examined
+            self.note[:] = note
+            for p in range(ranking.size):
+                self.ranking[p], self.clicks[p] = ranking[p], clicks[p]
+        return visit.t % 20 < 10
+
+    def retract(self, ranking, note, clicks):
+        if self.due[0] == 0:
+            return 0, -1, 0, 0
+        self.due[0] = 0
+        ranking[:] = self.ranking
+        note[:] = self.note
+        clicks[:] = self.clicks
+        size, self.about[2] = self.about[2], 0
+        return self.about[0], self.about[1], size, self.about[3]
+
+    def view(self):
+        return GuardView(0)
+
+
+class SaysNothing(Watchful):
+    __slots__ = ()
+
+    def admit(self, visit, ranking, note, clicks, examined):
+        return 1
+
+
+class GuardRewrites(Watchful):
+    __slots__ = ()
+
+    def admit(self, visit, ranking, note, clicks, examined):
+        clicks[0] = not clicks[0]
+        return True
+
+
+class TakesBackTwice(Watchful):
+    __slots__ = ()
+
+    def retract(self, ranking, note, clicks):
+        if self.due[0] == 0 or self.due[0] > 2:
+            return 0, -1, 0, 0
+        self.due[0] += 1
+        ranking[:] = self.ranking
+        note[:] = self.note
+        clicks[:] = self.clicks
+        return self.about[0], self.about[1], self.about[2], self.about[3]
+
+
+class MisremembersTheNote(Watchful):
+    __slots__ = ()
+
+    def retract(self, ranking, note, clicks):
+        if self.due[0] == 0:
+            return 0, -1, 0, 0
+        self.due[0] = 0
+        ranking[:] = self.ranking
+        clicks[:] = self.clicks
+        return self.about[0], self.about[1], self.about[2], self.about[3]
+
+
+class WrongView(Watchful):
+    __slots__ = ()
+
+    def view(self):
+        return 3
+
+
+def test_a_sound_guard_passes_and_breaches_are_noticed():
+    check_guard(Watchful)
+    for cls, words in [
+        (SaysNothing, "`admit` says True or False, not 1"),
+        (GuardRewrites, "`admit` writes only its own memory"),
+        (TakesBackTwice, "takes back round 1, which was not admitted, or a second time"),
+        (MisremembersTheNote, "round 1 is taken back otherwise than it was told"),
+        (WrongView, "`view` returns a GuardView"),
+    ]:
+        with pytest.raises(AssertionError, match=words):
+            check_guard(cls)
+    with pytest.raises(ValueError, match="is no guard: it lacks admit"):
+        check_guard(Sound)
+    with pytest.raises(KeyError, match="unknown guard 'Quote': did you mean 'Quota'"):
+        sr.simulate("Random", [0.1, 0.2], length=1, horizon=10, guard="Quote")
+
+
+class ForgetsTooMuch(Sound):
+    __slots__ = ()
+
+    def forget(self, visit, ranking, note, clicks, examined):
+        self.looks[:] = 0
+        self.clicks[:] = 0
+
+
+class ForgetsByItself(Sound):
+    __slots__ = ()
+
+    def forget(self, visit, ranking, note, clicks, examined):
+        clicks[0] = not clicks[0]
+
+
+def test_a_forget_that_does_not_take_back_is_noticed():
+    with pytest.raises(AssertionError, match=r"after `update` and `forget`, \d+ of 40 lists differ"):
+        check_learner(ForgetsTooMuch)
+    with pytest.raises(AssertionError, match="`forget` writes only its own memory"):
+        check_learner(ForgetsByItself)
 
 
 OWN = """

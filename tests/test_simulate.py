@@ -230,7 +230,7 @@ def test_interruption_does_not_wait_for_the_horizon():
         ({"settings": {"c": 2.0}}, ValueError, "CascadeUCBV has no setting 'c': it has a, b"),
         ({"settings": {"a": "wide"}}, ValueError, "a must be a number of at least 0.0, not 'wide'"),
         ({"settings": [1]}, ValueError, "settings must be a dictionary"),
-        ({"users_settings": {"pattern": "slow"}}, ValueError, "Cascade has no setting 'pattern': it has none"),
+        ({"users_settings": {"pattern": "slow"}}, ValueError, "Cascade has no setting 'pattern': it has clients"),
         ({"learner": "MUCBV", "settings": {"block": 4}}, ValueError, "block must be odd from 1 to 9999, not 4"),
         ({"schedule": "never"}, ValueError, "schedule must be one of"),
     ],

@@ -22,6 +22,7 @@ from steadyrank.contract import (
     VOUCHED,
     Problem,
     Visit,
+    call_forget,
     call_rank,
     call_update,
     make,
@@ -73,27 +74,23 @@ def several(t):
 
 
 @pytest.mark.parametrize(
-    ("tastes", "rounds", "opened", "options"),
+    ("tastes", "rounds", "opened", "forgets", "options"),
     [
-        (lambda t: CALM if t % 700 < 400 else 0.1 * CALM[::-1], 1800, 2, {"window": 10}),
-        (several, 2000, 7, {"window": 7, "caution": 0.9}),
-        (
-            lambda t: CALM if t < 400 else 0.1 * CALM,
-            900,
-            2,
-            {"window": 25, "reject_impossible": True, "caution": 0.0},
-        ),
-        (lambda t: CALM * 0.2, 600, 1, {}),
+        (lambda t: CALM if t % 700 < 400 else 0.1 * CALM[::-1], 1800, 2, 11, {"window": 10}),
+        (several, 2000, 7, 0, {"window": 7, "caution": 0.9}),
+        (lambda t: CALM if t < 400 else 0.1 * CALM, 900, 2, 3, {"window": 25, "caution": 0.0}),
+        (lambda t: CALM * 0.2, 600, 1, 0, {}),
     ],
 )
-def test_equals_its_slow_version(tastes, rounds, opened, options):
-    """The same lists from the same draws, the same regimes and rejections; some rounds are vouched for, some silent.
+def test_equals_its_slow_version(tastes, rounds, opened, forgets, options):
+    """The same lists from the same draws and the same regimes; some rounds are vouched for, some silent, some forgotten.
 
-    At least `opened` regimes: more than there are places in the second case.
+    At least `opened` regimes: more than there are places in the second case. Every so manieth round the one of 30
+    rounds ago is forgotten, and 400 rounds ago, which may lie in another regime.
     """
     learner, slow = make(SteadyRank, Problem(K, D), settings=options), Steady(K, D, **options)
     mind, mirror, world = np.random.default_rng(1), np.random.default_rng(1), World(tastes, 2)
-    waiting = []
+    waiting, learnt = [], {}
     for t in range(1, rounds + 1):
         allowed = np.ones(K, np.bool_) if t % 10 else world.rng.random(K) < 0.7
         allowed[:D] = True
@@ -112,6 +109,11 @@ def test_equals_its_slow_version(tastes, rounds, opened, options):
         for event in told_of:
             call_update(learner, *event)
             slow.update(event[0].t, event[1].tolist(), event[3].tolist(), event[4], event[2][KIND])
+            learnt[event[0].t] = event
+        for back in (t - 30, t - 400) if forgets and t % forgets == 0 else ():
+            if back in learnt:
+                call_forget(learner, *learnt.pop(back))
+                slow.forget(back)
     assert mind.bit_generator.state == mirror.bit_generator.state
     view = learner.view()
     assert [(r.number, r.rounds) for r in view.regimes] == [(r, slow.length(r)) for r in sorted(slow.priors)]
@@ -119,15 +121,14 @@ def test_equals_its_slow_version(tastes, rounds, opened, options):
     longest = max(slow.priors, key=lambda r: (slow.length(r), r == slow.current))
     assert view.trusted == longest
     assert view.rounds == len([r for r in slow.rounds if r[3] != SILENCE]) < len(slow.rounds)
-    share = 1 - slow.length(longest) / (view.rounds + slow.rejected)
-    assert view.corrupted == pytest.approx(share)
-    assert (view.current, view.rejected) == (slow.current, slow.rejected)
+    assert view.corrupted == pytest.approx(1 - slow.length(longest) / view.rounds)
+    assert view.current == slow.current
     for regime in view.regimes:
         a, b = slow.priors[regime.number]
         seen, wins = (np.array(x) for x in slow.counts(slow.of(regime.number)))
         np.testing.assert_allclose(regime.estimate, (a + wins) / (a + b + seen), rtol=1e-9)
     assert slow.opened >= opened
-    assert (slow.rejected > 0) == ("reject_impossible" in options)
+    assert (len(slow.rounds) + len(waiting) < rounds) == (forgets > 0)
 
 
 @pytest.mark.parametrize(
@@ -602,9 +603,9 @@ def test_an_attack_is_noticed_where_answers_settle_sooner(seed):
 
 
 def test_nothing_examined_says_nothing():
-    learner = make(SteadyRank, Problem(4, 2), settings={"reject_impossible": True})
+    learner = make(SteadyRank, Problem(4, 2), settings={})
     call_update(learner, Visit(1), np.arange(2), np.zeros(2 + NOTE_EXTRA), np.zeros(2, np.bool_), 0)
-    assert (learner.view().rounds, learner.view().rejected) == (0, 0)
+    assert learner.view().rounds == 0
 
 
 def test_a_slow_drift_is_no_attack():
@@ -638,7 +639,7 @@ def test_impossible_feedback_is_counted_and_left_out():
     """Without insurance, which serves the users of an inverted world whether its feedback is rejected or not."""
     attack = {"adversary": "PrefixFlip", "schedule": "front", "budget": 1_000, "horizon": 4_000}
     plain = run_on("yelp-pizza", "sparse", settings={"insurance": 0}, **attack)
-    strict = run_on("yelp-pizza", "sparse", settings={"insurance": 0, "reject_impossible": True}, **attack)
+    strict = run_on("yelp-pizza", "sparse", settings={"insurance": 0}, guard="Plausible", **attack)
     assert all(view.rejected == 0 for view in plain.views)
     assert all(800 < view.rejected <= 1_000 for view in strict.views)
     assert all(view.rounds + view.rejected == 4_000 for view in strict.views)
@@ -710,8 +711,7 @@ def test_learners_without_a_view_give_none():
         ("insurance", 0.6, "insurance must be a finite number from 0.0 to 0.5, not 0.6"),
         ("caution", 1.5, "caution must be a finite number from 0.0 to 1.0, not 1.5"),
         ("window", 0, "window must be a whole number from 1 to 1000000, not 0"),
-        ("reject_impossible", 1, "reject_impossible must be True or False, not 1"),
-        ("hedge", 1, "SteadyRank has no setting 'hedge': it has insurance, caution, window, reject_impossible"),
+        ("hedge", 1, "SteadyRank has no setting 'hedge': it has insurance, caution, window"),
     ],
 )
 def test_bad_settings_are_named(setting, value, words):

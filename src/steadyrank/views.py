@@ -57,9 +57,10 @@ class View:
 
     def beside(self, refused: int) -> "View":
         """This view, with visits that the guard kept from the learner."""
-        visits = self.rounds + refused
-        share = 1.0 - self.regime(self.trusted).rounds / visits if visits else 0.0
-        return replace(self, rejected=refused, corrupted=share)
+        if refused == 0:
+            return self
+        trusted = (1.0 - self.corrupted) * self.rounds
+        return replace(self, rejected=refused, corrupted=1.0 - trusted / (self.rounds + refused))
 
     def regime(self, number: int) -> Regime:
         """The regime with this number."""

@@ -117,19 +117,23 @@ def _check_forget(learner: Any, plain: Any) -> None:
     """What an update added, `forget` takes back; now and then an update does more than that (rule 15)."""
     name, world, same = type(learner).__name__, np.random.default_rng(6), 0
     allowed, note = np.ones(K, np.bool_), np.zeros(D + NOTE_EXTRA)
-    for t in range(T + 1, T + 41):
+    shown = np.zeros((2, D), np.int64)
+    for t in range(T + 1, T + 81, 2):
         visit = Visit(t, 0, np.zeros(F))
-        ranking, again, unused = np.zeros(D, np.int64), np.zeros(D, np.int64), np.zeros(D + NOTE_EXTRA)
-        note[:] = 0.0
-        call_rank(learner, visit, allowed, ranking, note, np.random.default_rng(t))
-        clicks, examined = feedback(t, D, world)
-        kept = note.copy(), ranking.copy(), clicks.copy()
+        call_rank(learner, visit, allowed, shown[0], note, np.random.default_rng(t))
+        stays, goes = (Event(visit, shown[0].copy(), note.copy(), *feedback(t, D, world)) for _ in range(2))
+        for record in (learner, plain):
+            call_update(record, *stays)
+        visit = Visit(t + 1, 0, np.zeros(F))
+        call_rank(learner, visit, allowed, shown[0], note, np.random.default_rng(t))
+        goes = goes._replace(visit=visit, ranking=shown[0].copy(), note=note.copy())
         for record, forget in ((learner, call_forget), (plain, call_forget.plain)):
-            call_update(record, visit, ranking, note, clicks, examined)
-            forget(record, visit, ranking, note, clicks, examined)
-        for was, now in zip(kept, (note, ranking, clicks), strict=True):
-            assert np.array_equal(was, now), f"{name}: `forget` writes only its own memory (rule 15)"
+            call_update(record, *goes)
+            kept = goes.note.copy(), goes.ranking.copy(), goes.clicks.copy()
+            forget(record, *goes)
+            for was, now in zip(kept, (goes.note, goes.ranking, goes.clicks), strict=True):
+                assert np.array_equal(was, now), f"{name}: `forget` writes only its own memory (rule 15)"
         assert state(learner) == state(plain), f"{name}: compiled and interpreted `forget` differ (rule 15)"
-        call_rank(learner, visit, allowed, again, unused, np.random.default_rng(t))
-        same += np.array_equal(ranking, again)
+        call_rank(learner, visit, allowed, shown[1], note, np.random.default_rng(t))
+        same += np.array_equal(*shown)
     assert same >= 20, f"{name}: after `update` and `forget`, {40 - same} of 40 lists differ (rule 15)"

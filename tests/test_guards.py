@@ -1,0 +1,223 @@
+"""Guards: who is heard, what is counted of it, and that a learner forgets what a guard takes back."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import steadyrank as sr
+from steadyrank.contract import NOTE_EXTRA, Problem, Visit, call_forget, call_rank, call_update, make, memory
+from steadyrank.lab.cells import Cell, identity
+from steadyrank.lab.runner import run_cell
+from steadyrank.rounds import FALSE, FIRST_BOT, MAJORITY, MINORITY
+from test_contract import Watchful
+
+K, D = 12, 3
+PLAUSIBLE, QUOTA = sr.guards()["Plausible"], sr.guards()["Quota"]
+FORGETFUL = ["CascadeKLUCB", "CascadeTS", "CascadeUCB1", "CascadeUCBV", "SteadyRank", "TSCascade"]
+WORLD = {"length": 5, "horizon": 2_000, "seeds": [1, 2]}
+ATTRACTION = np.linspace(0.05, 0.6, 40)
+
+
+def ask(guard, t, client, bits, examined, size=D):
+    clicks = np.array(bits, np.bool_)
+    return bool(guard.admit(Visit(t, client), np.arange(size), np.zeros(size + NOTE_EXTRA), clicks, examined))
+
+
+@pytest.mark.parametrize(
+    ("bits", "examined", "cascade", "whole"),
+    [
+        ((0, 0, 0), 3, True, True),
+        ((0, 1, 0), 2, True, False),
+        ((0, 0, 1), 3, True, True),
+        ((1, 1, 0), 2, False, False),
+        ((1, 0, 1), 3, False, True),
+        ((0, 0, 0), 2, False, False),  # left early without a click
+        ((0, 0, 0), 0, True, True),  # says nothing
+    ],
+)
+def test_plausible_by_hand(bits, examined, cascade, whole):
+    for model, answer in (("cascade", cascade), ("whole", whole)):
+        guard = make(PLAUSIBLE, Problem(K, D), settings={"model": model})
+        assert ask(guard, 1, 7, bits, examined) is answer
+        assert guard.view().refused == (not answer)
+
+
+def test_quota_by_hand():
+    """Two visits in rounds 1 to 10, two in 11 to 20; anonymous visits are nobody's."""
+    guard = make(QUOTA, Problem(K, D), settings={"visits": 2, "period": 10})
+    said = [ask(guard, t, 4, (0, 0, 0), 3) for t in (1, 5, 10, 11, 20, 20, 21)]
+    assert said == [True, True, False, True, True, False, True]
+    assert all(ask(guard, 30, -1, (0, 0, 0), 3) for _ in range(9))
+    assert [ask(guard, 30, 5, (0, 0, 0), 3) for _ in range(3)] == [True, True, False]
+    assert guard.view().refused == 3
+
+
+def test_quota_forgets_who_came_least_recently():
+    """Room for four, and five come: the first is new again, the last is not."""
+    guard = make(QUOTA, Problem(K, D), settings={"visits": 1, "period": 1_000, "remembered": 4})
+    assert all(ask(guard, t, client, (0, 0, 0), 3) for t, client in enumerate((3, 1, 4, 15, 9), 1))
+    assert not ask(guard, 7, 9, (0, 0, 0), 3)
+    assert ask(guard, 8, 3, (0, 0, 0), 3)
+
+
+@given(st.lists(st.tuples(st.integers(0, 6), st.integers(0, 4)), max_size=60), st.integers(1, 4), st.integers(1, 15))
+@settings(max_examples=60, deadline=None)
+def test_quota_equals_counting(visits, most, period):
+    guard = make(QUOTA, Problem(K, D), settings={"visits": most, "period": period})
+    t, counts = 1, {}
+    for client, later in visits:
+        t += later
+        key = client, (t - 1) // period
+        counts[key] = counts.get(key, 0) + 1
+        assert ask(guard, t, client, (0, 0, 0), 3) == (counts[key] <= most)
+
+
+def test_guards_refuse_what_cannot_be_set():
+    for cls, change, words in [
+        (PLAUSIBLE, {"model": "tree"}, "model must be one of 'cascade', 'whole', not 'tree'"),
+        (QUOTA, {"visits": 0}, "visits must be a whole number of at least 1, not 0"),
+        (QUOTA, {"period": 0.5}, "period must be a whole number of at least 1, not 0.5"),
+        (QUOTA, {"remembered": 3}, "remembered must be a whole number from 4 to 4194304, not 3"),
+    ]:
+        with pytest.raises(ValueError, match=words):
+            make(cls, Problem(K, D), settings=change)
+
+
+def test_refused_visits_are_counted_by_sort():
+    """Feedback that is inverted is impossible, nearly always; what users do never is."""
+    attack = {"adversary": "PrefixFlip", "budget": 300, "schedule": "spread"}
+    run = sr.simulate("CascadeTS", ATTRACTION, guard="Plausible", **attack, **WORLD)
+    assert run.visits.tolist() == [[1_700, 0, 300]] * 2
+    assert run.refused[:, [MAJORITY, MINORITY]].sum() == run.retracted.sum() == 0
+    assert [view.refused for view in run.guard_views] == run.refused[:, FALSE].tolist()
+    assert run.false_refused == run.refused.sum() / 600 > 0.8
+    assert run.honest_refused == 0.0
+    assert np.isnan(run.minority_refused)
+    told = sr.simulate("CascadeTS", ATTRACTION, guard="Plausible", omniscient=True, **attack, **WORLD)
+    assert (told.visits[0, FALSE], told.refused.sum()) == (300, 0)  # neither guard nor learner hears of them
+
+
+def test_whoever_is_admitted_changes_nothing():
+    plain = sr.simulate("SteadyRank", ATTRACTION, **WORLD)
+    assert np.array_equal(sr.simulate("SteadyRank", ATTRACTION, guard="Quota", **WORLD).regret, plain.regret)
+
+
+@pytest.mark.parametrize("name", FORGETFUL)
+def test_what_is_forgotten_was_never_learnt(name):
+    """After rounds of which some are forgotten, counts and lists are those of a learner told of the others alone."""
+    forgetful, other = (make(sr.learners()[name], Problem(K, D), settings={}) for _ in range(2))
+    rng, allowed, told_of = np.random.default_rng(3), np.ones(K, np.bool_), []
+    for t in range(1, 46):  # no window of SteadyRank ends
+        ranking, note = np.zeros(D, np.int64), np.zeros(D + NOTE_EXTRA)
+        call_rank(other, Visit(t), allowed, ranking, note, rng)
+        examined = int(rng.integers(1, D + 1))
+        event = Visit(t), ranking, note, rng.random(D) < 0.4, examined
+        call_update(forgetful, *event)
+        if t % 3:
+            call_update(other, *event)
+        else:
+            told_of.append(event)
+    for event in told_of[::-1]:
+        call_forget(forgetful, *event)
+    left, right = (dict(memory(record)) for record in (forgetful, other))
+    for field in left:
+        if "looks" in field or "clicks" in field or "rounds" in field or field.endswith("tally"):
+            assert np.array_equal(left[field], right[field]), field
+    lists = np.zeros((2, D), np.int64)
+    for seed in range(20):
+        for record, ranking in zip((forgetful, other), lists, strict=True):
+            call_rank(record, Visit(46), allowed, ranking, np.zeros(D + NOTE_EXTRA), np.random.default_rng(seed))
+        assert np.array_equal(*lists)
+
+
+def test_what_was_never_learnt_is_not_forgotten():
+    """Counts never fall below what they can hold: a guard that takes back too much does no harm."""
+    for name in FORGETFUL:
+        learner = make(sr.learners()[name], Problem(K, D), settings={})
+        before = [array.copy() for _, array in memory(learner)]
+        call_forget(learner, Visit(1), np.arange(D), np.zeros(D + NOTE_EXTRA), np.zeros(D, np.bool_), D)
+        assert all(np.array_equal(a, b) for a, (field, b) in zip(before, memory(learner), strict=True)
+                   if "bounds" not in field)  # fmt: skip
+
+
+def test_a_learner_that_cannot_forget_keeps_what_it_learnt():
+    forgets, keeps = (sr.simulate(name, ATTRACTION, guard=Watchful, **WORLD) for name in ("CascadeTS", "Random"))
+    assert forgets.retracted.sum() == 2 * 100
+    assert keeps.retracted.sum() == 0
+    assert forgets.refused.sum() == keeps.refused.sum() == 2_000
+
+
+ITEMS = [f"item {i}" for i in range(8)]
+
+
+def use(ranker, rounds, start=0):
+    lists = []
+    for i in range(start, start + rounds):
+        shown = ranker.rank(client=i % 3)
+        ranker.feedback(shown.id, clicks=[1, 0, 1] if i % 5 == 0 else [0, 0, int(i % 2)])
+        lists.append(shown.items)
+    return lists
+
+
+@pytest.mark.parametrize("guard", ["Plausible", "Quota", Watchful])
+def test_a_saved_guard_goes_on_bit_for_bit(guard, tmp_path):
+    options = {"guard_settings": {"visits": 10, "period": 40}} if guard == "Quota" else {}
+    ranker = sr.Ranker(ITEMS, 3, guard=guard, **options)
+    use(ranker, 60)
+    ranker.add("a new one")
+    ranker.save(tmp_path / "a")
+    again = sr.Ranker.load(tmp_path / "a", guard=guard if guard is Watchful else None)
+    again.save(tmp_path / "b")
+    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
+    assert use(ranker, 60, 60) == use(again, 60, 60)
+    for one in (ranker, again):
+        one.save(tmp_path / ("a" if one is ranker else "b"))
+    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
+    refused = {"Plausible": 24, "Quota": 30, Watchful: 60}[guard]  # of Quota: 40 rounds, three clients, ten each
+    assert ranker.view().rejected == refused
+    assert guard is Watchful or ranker.guard_view().refused == refused
+
+
+def test_a_ranker_saved_before_there_were_guards_goes_on(tmp_path):
+    """Its header names none, and says of SteadyRank what is a guard by now."""
+    from steadyrank.live import archive
+
+    ranker = sr.Ranker(ITEMS, 3, guard="Plausible")
+    use(ranker, 40)
+    ranker.save(tmp_path / "new")
+    header, arrays = archive.unpack((tmp_path / "new").read_bytes(), "new")
+    for name in ("guard", "guard_version", "guard_settings", "format"):
+        del header[name]
+    header["settings"] = {"reject_impossible": True}
+    arrays["learner.rejected"] = arrays.pop("refused")
+    del arrays["guard.refused"]
+    (tmp_path / "old").write_bytes(archive.pack(header, arrays))
+    again = sr.Ranker.load(tmp_path / "old")
+    assert use(ranker, 40, 40) == use(again, 40, 40)
+    assert again.view().rejected == again.guard_view().refused == 16
+
+
+def test_cells_without_a_guard_are_named_as_before():
+    plain, guarded = Cell("CascadeTS", "synthetic-low"), Cell("CascadeTS", "synthetic-low", guard="Plausible")
+    assert not {"guard", "guard_settings"} & set(identity(plain))
+    assert identity(guarded)["guard"] == "Plausible"
+    assert (plain.who, guarded.who) == ("CascadeTS", "CascadeTS (Plausible)")
+    small = {"length": 3, "horizon": 300, "seeds": 1, "marks": 1, "rate": 0.2, "n_items": 20}
+    cell = Cell("CascadeTS", "synthetic-low", guard="Quota", guard_settings={"visits": 5}, **small)
+    assert cell.who == "CascadeTS (Quota (visits=5))"
+    assert run_cell(cell).refused.sum() == 0  # everybody is anonymous
+
+
+def test_identities_of_an_adversary_are_nobody_elses():
+    senders = {"users_settings": {"clients": 50}, "guard": "Quota", "guard_settings": {"visits": 10, "period": 2_000}}
+    attack = {"adversary": "FakeUser", "budget": 400, "schedule": "spread"}
+    few, fresh = (
+        sr.simulate("Random", ATTRACTION, adversary_settings={"bots": bots}, **senders, **attack, **WORLD)
+        for bots in (4, 0)
+    )
+    assert few.visits[:, FALSE].tolist() == few.spent[:, -1].tolist() == [400, 400]
+    assert few.refused[:, FALSE].tolist() == [360, 360]  # ten of each of four
+    assert fresh.refused[:, FALSE].tolist() == [0, 0]
+    assert few.refused[:, MAJORITY].tolist() == fresh.refused[:, MAJORITY].tolist()
+    assert FIRST_BOT > 10_000_000

@@ -1,0 +1,131 @@
+"""Simulated senders: who comes how often, and what each of them likes."""
+
+import numpy as np
+import pytest
+
+import steadyrank as sr
+from steadyrank.contract import Problem, Visit, make
+from steadyrank.rounds import FIRST_BOT, MAJORITY, MINORITY
+from steadyrank.users.senders import Senders, draw_client, group_of_client, liked_by, seen_as
+
+ATTRACTION = np.linspace(0.05, 0.6, 30)
+
+
+def test_clients_come_by_a_zipf_law():
+    """Chances fall as 1, 2^-0.8, 3^-0.8 ...: counts of 20,000 arrivals within five standard errors."""
+    senders, rng = Senders.create(5, 6, 0.8, 0.0, 1, 0.3), np.random.default_rng(1)
+    counts = np.bincount([draw_client(senders, rng) for _ in range(20_000)], minlength=6)
+    chance = np.arange(1, 7) ** -0.8
+    chance /= chance.sum()
+    assert counts.size == 6
+    assert (np.abs(counts - 20_000 * chance) < 5 * np.sqrt(20_000 * chance)).all()
+
+
+def test_anonymous_visits_draw_nothing():
+    senders, rng = Senders.create(5, 0, 0.8, 0.0, 1, 0.3), np.random.default_rng(1)
+    before = rng.bit_generator.state
+    assert draw_client(senders, rng) == -1
+    assert rng.bit_generator.state == before
+
+
+def test_a_clients_taste_is_its_own_and_stays():
+    """Logits of 4,000 clients: the crowd's plus 0.7 times a standard normal number, within four standard errors."""
+    senders = Senders.create(5, 4_000, 0.8, 0.7, 1, 0.3)
+    chances = np.array([[liked_by(senders, c, k, 0.3) for k in (0, 1)] for c in range(4_000)])
+    shifts = (np.log(chances / (1 - chances)) - np.log(0.3 / 0.7)) / 0.7
+    assert np.abs(shifts.mean(0)).max() < 4 / np.sqrt(4_000)
+    assert np.abs(shifts.std(0) - 1).max() < 4 / np.sqrt(8_000)
+    assert abs(np.corrcoef(shifts.T)[0, 1]) < 4 / np.sqrt(4_000)
+    assert liked_by(senders, 3, 1, 0.3) == chances[3, 1]
+    assert [liked_by(senders, 3, 1, chance) for chance in (0.0, 1.0)] == [0.0, 1.0]
+    assert liked_by(senders, -1, 1, 0.3) == 0.3
+    average = senders.average(np.array([0.0, 0.3, 1.0]))
+    assert average[[0, 2]].tolist() == [0.0, 1.0]
+    assert average[1] == pytest.approx(chances.mean(), abs=4 * chances.std() / np.sqrt(8_000))
+
+
+def test_a_second_taste_likes_other_items_as_much():
+    senders = Senders.create(30, 500, 0.8, 0.0, 2, 0.3)
+    minor = [c for c in range(500) if group_of_client(senders, c) == 1]
+    assert 0.2 < len(minor) / 500 < 0.4
+    assert seen_as(senders, minor[0], 7) == senders.other[7]
+    assert [group_of_client(senders, client) for client in (-1, 500, FIRST_BOT)] == [0, 0, 0]
+    average = senders.average(ATTRACTION)
+    assert average == pytest.approx((1 - senders.weight) * ATTRACTION + senders.weight * ATTRACTION[senders.other])
+    crowd = make(sr.users()["Cascade"], ATTRACTION, 3, settings={"clients": 500, "tastes": 2})
+    best = np.zeros(3, np.int64)
+    crowd.best(Visit(1, 0), best)
+    assert best.tolist() == np.argsort(-average, kind="stable")[:3].tolist()
+
+
+@pytest.mark.parametrize("name", sr.users())
+def test_senders_that_agree_change_no_number(name):
+    """The same clicks and regrets as those of anonymous users: arrivals have a stream of their own."""
+    world = {"length": 4, "horizon": 800, "seeds": [3], "users": name}
+    plain, sent = (
+        sr.simulate("CascadeTS", ATTRACTION, users_settings=given, **world) for given in ({}, {"clients": 20})
+    )
+    assert np.array_equal(plain.regret, sent.regret)
+
+
+def test_visits_of_a_minority_are_counted():
+    run = sr.simulate(
+        "Random", ATTRACTION, length=4, horizon=2_000, seeds=[1], users_settings={"clients": 300, "tastes": 2}
+    )
+    crowd = make(sr.users()["Cascade"], ATTRACTION, 4, settings={"clients": 300, "tastes": 2})
+    share = run.visits[0, MINORITY] / run.visits[0, [MAJORITY, MINORITY]].sum()
+    assert share == pytest.approx(crowd.senders.weight, abs=0.05)
+    assert run.minority_refused == 0.0
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"clients": -1}, "clients must be a whole number from 0 to 10000000, not -1"),
+        ({"clients": 5, "skew": 9}, "skew must be a finite number from 0.0 to 4.0, not 9"),
+        ({"clients": 5, "tastes": 3}, "tastes must be a whole number from 1 to 2, not 3"),
+        ({"clients": 5, "tastes": 2, "minority": 0.7}, "minority must be a finite number from 0.0 to 0.5, not 0.7"),
+        ({"taste": 0.7}, "taste=0.7 and tastes=1 are of clients: clients must be at least 1, not 0"),
+    ],
+)
+def test_bad_settings_are_named(change, words):
+    with pytest.raises(ValueError, match=words):
+        make(sr.users()["Cascade"], ATTRACTION, 3, settings=change)
+
+
+PROBLEM = Problem(4, 2, 100, 100, np.array([0.9, 0.6, 0.2, 0.1]))
+
+
+def turn(name, rounds, **settings):
+    """What an adversary reports of visits in which the user clicked the first place of items 0 and 1."""
+    crowd = make(sr.users()["Cascade"], PROBLEM.attraction, 2, settings={})
+    foe = make(sr.adversaries()[name], PROBLEM, crowd, 100, settings=settings)
+    rng, told = np.random.default_rng(2), []
+    for t in range(1, rounds + 1):
+        clicks = np.array([True, False])
+        spent, examined, client = foe.corrupt(Visit(t, 5), np.arange(2), clicks, 1, rng)
+        told.append((spent, client, clicks[:examined].tolist()))
+    return told
+
+
+def test_a_sleeper_is_honest_for_its_first_visits():
+    """One identity: ten visits as the user made them, paid for all the same; then another taste."""
+    told = turn("Sleeper", 60, bots=1, honest=10)
+    assert told[:10] == [(1.0, FIRST_BOT, [True])] * 10
+    assert {client for _, client, _ in told} == {FIRST_BOT}
+    assert sum(bits[0] for _, _, bits in told[10:]) < 15  # of 50: a click with chance 0.1
+
+
+def test_a_chameleon_lies_until_its_record_speaks_against_it():
+    """A visit without a click on items of 0.9 and 0.6, which the other taste gives 0.1 and 0.2, is worth
+    log(0.9 / 0.1) + log(0.8 / 0.4) nats; one with a click on the first, log(0.1 / 0.9)."""
+    told = turn("Chameleon", 100, bots=1)
+    record, lies = 0.0, 0
+    for _, client, bits in told:
+        assert client == FIRST_BOT
+        if record > 0.0:
+            assert bits == [True]  # as the user did
+        lies += bits != [True]
+        record += np.log(1 / 9) if bits[0] else np.log(9) + (np.log(2) if not bits[1] else np.log(0.2 / 0.6))
+        assert record < np.log(18) + 1e-9
+    assert 20 < lies < 60

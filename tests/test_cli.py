@@ -46,8 +46,19 @@ def test_simulate_runs_steadyrank_by_default_and_says_what_it_suspects(capsys):
     assert 500 <= int(row[2]) <= 700
 
 
+def test_simulate_says_whom_a_guard_refused(capsys):
+    """Inverted feedback is what no cascade user gives, nearly always."""
+    options = ["--profile", "synthetic-mid", "--horizon", "400", "--seeds", "2", "--guard", "Plausible:model=cascade"]
+    attack = ["--adversary", "PrefixFlip", "--schedule", "late", "--budget", "10%"]
+    code, out, _ = steadyrank(capsys, "simulate", "CascadeUCBV", *options, *attack)
+    assert code == 0
+    assert "PrefixFlip late 40 rounds, guard Plausible:model=cascade\n" in out
+    row = re.search(r"^CascadeUCBV\s+[\d.,]+\s+± [\d.,]+\s+40\s+0\.0%\s+([\d.]+)%$", out, re.MULTILINE)
+    assert 40 < float(row[1]) <= 100
+
+
 def test_lists_name_everything_and_its_settings(capsys):
-    for kind in ("learners", "adversaries", "users"):
+    for kind in ("learners", "adversaries", "users", "guards"):
         code, out, _ = steadyrank(capsys, kind)
         assert code == 0
         for name in getattr(sr, kind)():
@@ -89,6 +100,12 @@ def test_lists_name_everything_and_its_settings(capsys):
         (["simulate", "CascadeTS", "--budget", "inf%", "--adversary", "PrefixFlip"], "not 'inf%'"),
         (["simulate", "CascadeTS", "--budget", "10%"], "--budget 10% has no effect on Honest"),
         (["simulate", "CascadeTS", "--schedule", "never"], "schedule must be one of"),
+        (["simulate", "CascadeTS", "--guard", "Quotas"], "unknown guard 'Quotas': did you mean 'Quota'"),
+        (
+            ["simulate", "CascadeTS", "--guard", "Quota:visits=0"],
+            "visits must be a whole number of at least 1, not 0",
+        ),
+        (["guards", "Nobody"], "unknown guard 'Nobody'"),
         (
             ["simulate", "CascadeTS", "--adversary", "PrefixFlip"],
             "--adversary PrefixFlip can do nothing without a --budget",

@@ -38,7 +38,12 @@ def test_code_blocks_run(block, capsys, tmp_path, monkeypatch):
 
 @pytest.mark.parametrize(
     ("page", "names"),
-    [("algorithms.md", sr.learners()), ("adversaries.md", sr.adversaries()), ("adversaries.md", sr.users())],
+    [
+        ("algorithms.md", sr.learners()),
+        ("adversaries.md", sr.adversaries()),
+        ("adversaries.md", sr.users()),
+        ("guards.md", sr.guards()),
+    ],
 )
 def test_every_class_has_its_row(page, names):
     rows = re.findall(r"^\| `(\w+)` \|", (ROOT / "docs" / page).read_text(), re.MULTILINE)
@@ -73,6 +78,11 @@ def test_every_setting_is_documented():
     for cls in (*sr.adversaries().values(), *sr.users().values()):
         for setting in settings_of(cls):
             assert f"`{setting}`" in text, f"{cls.__name__}.{setting} is not in docs/adversaries.md"
+    text = (ROOT / "docs" / "guards.md").read_text()
+    for name, cls in sr.guards().items():
+        for setting in settings_of(cls):
+            row = re.search(rf"^\| [^|]*`{setting}`[^|]*\| [^|]*`{name}`", text, re.MULTILINE)
+            assert row, f"{name}.{setting} is not in docs/guards.md"
 
 
 def test_every_parameter_of_a_ranker_and_of_a_simulation_is_explained():
@@ -94,7 +104,7 @@ def test_every_variable_of_the_environment_is_explained():
 
 
 def test_every_class_says_what_it_does_and_whether_it_is_live():
-    for kind in (sr.learners(), sr.users(), sr.adversaries()):
+    for kind in (sr.learners(), sr.users(), sr.adversaries(), sr.guards()):
         for name, cls in kind.items():
             assert cls.__doc__
             assert not cls.__doc__.startswith(f"{name}("), f"{name} has no docstring"
@@ -261,7 +271,8 @@ def test_every_public_name_is_on_the_api_page():
 
     text = (ROOT / "docs" / "api.md").read_text()
     entries = {name.rpartition(".")[2] for name in re.findall(r"^::: (\S+)", text, re.MULTILINE)}
-    entries |= {"learners", "adversaries", "users"} if "### learners, adversaries, users" in text else set()
+    kinds = re.search(r"^### (learners, adversaries, users, guards)$", text, re.MULTILINE)
+    entries |= set(kinds[1].split(", "))
     own = {name for name, thing in vars(client).items() if getattr(thing, "__module__", "") == client.__name__}
     public = {*sr.__all__, *testing.__all__, *(name for name in own if not name.startswith("_"))}
     assert public <= entries, public - entries

@@ -1,0 +1,114 @@
+"""Clients remembered by number, the least recently seen leaving first; 32 bytes each."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from .._jit import uncounted
+from ..arrays import Counts, Ints, Small
+
+NOBODY = -1
+NEWEST, OLDEST, USED = range(3)  # places of Clients.ends
+
+
+class Clients(NamedTuple):
+    """A table of at most C clients: found by a hash with chains, kept in the order in which they were last seen.
+
+    `score` and `carried` are in units of 1 / UNIT nats (`odd_taste`).
+    """
+
+    number: Ints  # [C] who stands here
+    head: Counts  # [C] the first place of each chain; NOBODY: none
+    after: Counts  # [C] the next place of the same chain
+    newer: Counts  # [C] who was seen next after this one
+    older: Counts  # [C]
+    held: Counts  # [C] remembered visits
+    score: Small  # [C] evidence against the client
+    carried: Small  # [C] the part of it from visits no longer remembered
+    ends: Ints  # [3] newest and oldest place, places in use
+
+    @classmethod
+    def create(cls, size: int) -> "Clients":
+        """Nobody yet, room for `size`."""
+
+        def nobody() -> Counts:
+            return np.full(size, NOBODY, np.int32)
+
+        links = nobody(), nobody(), nobody(), nobody()
+        counts = np.zeros(size, np.int32), np.zeros(size, np.int16), np.zeros(size, np.int16)
+        return cls(np.full(size, NOBODY, np.int64), *links, *counts, np.array([NOBODY, NOBODY, 0], np.int64))
+
+
+@uncounted
+def chain_of(clients, number):
+    """Where the chain of a client begins: its number well mixed; no product leaves 63 bits, interpreted or not."""
+    return ((((number >> 31) ^ number) & 0x7FFFFFFF) * 0x9E3779B1 >> 16) % clients.head.size
+
+
+@uncounted
+def place_of_client(clients, number):
+    """The place of a client; NOBODY if it is not remembered."""
+    place = clients.head[chain_of(clients, number)]
+    while place != NOBODY and clients.number[place] != number:
+        place = clients.after[place]
+    return place
+
+
+@uncounted
+def unlink(clients, place):
+    """Take a place out of the order of last sight."""
+    newer, older = clients.newer[place], clients.older[place]
+    if newer == NOBODY:
+        clients.ends[NEWEST] = older
+    else:
+        clients.older[newer] = older
+    if older == NOBODY:
+        clients.ends[OLDEST] = newer
+    else:
+        clients.newer[older] = newer
+
+
+@uncounted
+def vacate(clients):
+    """Forget the client seen least recently; returns its place."""
+    place = clients.ends[OLDEST]
+    unlink(clients, place)
+    chain = chain_of(clients, clients.number[place])
+    if clients.head[chain] == place:
+        clients.head[chain] = clients.after[place]
+    else:
+        before = clients.head[chain]
+        while clients.after[before] != place:
+            before = clients.after[before]
+        clients.after[before] = clients.after[place]
+    return place
+
+
+@uncounted
+def welcome(clients, number):
+    """The place of a client who comes now, a new one if it is not remembered; it is the newest afterwards. O(1)."""
+    place = place_of_client(clients, number)
+    if place != NOBODY:
+        unlink(clients, place)
+    else:
+        if clients.ends[USED] < clients.number.size:
+            place = clients.ends[USED]
+            clients.ends[USED] += 1
+        else:
+            place = vacate(clients)
+        chain = chain_of(clients, number)
+        clients.number[place] = number
+        clients.after[place] = clients.head[chain]
+        clients.head[chain] = place
+        clients.held[place] = 0
+        clients.score[place] = 0
+        clients.carried[place] = 0
+    newest = clients.ends[NEWEST]
+    clients.newer[place] = NOBODY
+    clients.older[place] = newest
+    if newest == NOBODY:
+        clients.ends[OLDEST] = place
+    else:
+        clients.newer[newest] = place
+    clients.ends[NEWEST] = place
+    return place

@@ -1,0 +1,314 @@
+"""Two tastes among clients, fitted to their recent visits: the common one and an odd one. Ours, no paper's.
+
+Each client is of one of the two, so that all visits of a client testify together: expectation-maximization for a
+mixture of two, over clients. Evidence is kept in whole units of 1 / UNIT nats: sums are exact, whatever their order.
+"""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from .._jit import uncounted
+from ..arrays import Counts, Floats, Ints
+from .clients import NEWEST, NOBODY, Clients
+from .recent_visits import HELD, RecentVisits, nth_oldest
+
+UNIT = 256  # of a nat
+NEVER = 1 << 15  # no score is as high
+PRIOR = 4.0  # looks that count for an item's rate among all clients in its rate in either taste
+CLIP = 4 * UNIT  # what one visit says at most
+FLOOR, CEILING = -8 * UNIT, 24 * UNIT  # of a score: what was long ago is forgotten after a few visits
+LEAST = 0.002  # of a rate: no bit is proof
+NEGLIGIBLE = -6 * UNIT  # chances below e^-6 count for nothing
+SIDE = 8 * UNIT
+POWERS = 5
+SURE_CLIENTS, SURE_VISITS = 0.05, 0.25  # of the odd ones, those of clients who are surely odd: one of the two
+FEWEST = 5  # of them: one client is odd by itself, several agree
+LEAST_SHARE = 0.01  # of odd clients, in the bar
+RECHECKS = 3  # of what a fit finds for the first time
+STILL = 0.02  # a share that moves by less has settled
+BAR, TURN = range(2)  # places of OddTaste.rule
+FIRST_SHARE = 0.05  # of odd clients, to begin with
+STEPS = 8  # of the fit at most
+CLIENTS, VISITS, KNOWN = range(3)  # places of OddTaste.share
+
+
+class OddTaste(NamedTuple):
+    """Looks and clicks of all remembered visits and of the odd ones among them; what a bit of an item says; K items."""
+
+    looks: Counts  # [K]
+    clicks: Counts  # [K]
+    odd_looks: Floats  # [K] each visit with the chance that its client is odd
+    odd_clicks: Floats  # [K]
+    evidence: Ints  # [2, K] of a bit 0 and of a bit 1, for the odd taste
+    share: Floats  # [3] odd ones among clients and among visits; how many clients
+    rule: Ints  # [2] the score from which on a client is refused, and the way in which the next fit begins
+
+    @classmethod
+    def create(cls, n_items: int) -> "OddTaste":
+        """Nothing known."""
+        counts = np.zeros(n_items, np.int32), np.zeros(n_items, np.int32)
+        odd = np.zeros(n_items), np.zeros(n_items)
+        return cls(*counts, *odd, np.zeros((2, n_items), np.int64), np.zeros(3), np.array([NEVER, 0], np.int64))
+
+
+@uncounted
+def count_visit(taste, visits, at, sign):
+    """Add a remembered visit to the counts of all of them (sign 1), or take it away (-1)."""
+    for p in range(visits.examined[at]):
+        k = visits.items[at, p]
+        taste.looks[k] += sign
+        if visits.clicks[at, p]:
+            taste.clicks[k] += sign
+
+
+@uncounted
+def testimony(taste, visits, at):
+    """What a visit says for the odd taste, within +-CLIP."""
+    total = 0
+    for p in range(visits.examined[at]):
+        total += taste.evidence[1 if visits.clicks[at, p] else 0, visits.items[at, p]]
+    return min(max(total, -CLIP), CLIP)
+
+
+@uncounted
+def bounded(score):
+    """A score within FLOOR and CEILING."""
+    return min(max(score, FLOOR), CEILING)
+
+
+@uncounted
+def log_ratio(above, below):
+    """Log of a quotient of rates within [LEAST, 1 - LEAST], in units."""
+    above = min(max(above, LEAST), 1.0 - LEAST)
+    below = min(max(below, LEAST), 1.0 - LEAST)
+    return int(round(math.log(above / below) * UNIT))
+
+
+@uncounted
+def pooled_rate(taste, k, mean):
+    """The rate of an item among all clients, drawn towards the `mean` by PRIOR looks."""
+    return (taste.clicks[k] + PRIOR * mean) / (taste.looks[k] + PRIOR)
+
+
+@uncounted
+def mean_rate(taste):
+    """The mean over seen items of their rates, each drawn towards the rate of all looks."""
+    looks = clicks = 0
+    for k in range(taste.looks.size):
+        looks += taste.looks[k]
+        clicks += taste.clicks[k]
+    overall = (clicks + 1.0) / (looks + 2.0)
+    total = 0.0
+    seen = 0
+    for k in range(taste.looks.size):
+        if taste.looks[k] > 0:
+            total += pooled_rate(taste, k, overall)
+            seen += 1
+    return total / seen if seen > 0 else overall
+
+
+@uncounted
+def start_flat(taste, mean):
+    """Evidence for an odd taste that knows no good and no bad items: all at the mean rate."""
+    for k in range(taste.looks.size):
+        rate = pooled_rate(taste, k, mean)
+        taste.evidence[0, k] = log_ratio(1.0 - mean, 1.0 - rate)
+        taste.evidence[1, k] = log_ratio(mean, rate)
+
+
+@uncounted
+def weigh_items(taste, mean):
+    """Evidence from the counts of both tastes; an item's rate in each is drawn towards that among all clients."""
+    for k in range(taste.looks.size):
+        prior = PRIOR * pooled_rate(taste, k, mean)
+        odd = (taste.odd_clicks[k] + prior) / (taste.odd_looks[k] + PRIOR)
+        clicks = taste.clicks[k] - taste.odd_clicks[k]
+        common = (clicks + prior) / (taste.looks[k] - taste.odd_looks[k] + PRIOR)
+        taste.evidence[0, k] = log_ratio(1.0 - odd, 1.0 - common)
+        taste.evidence[1, k] = log_ratio(odd, common)
+
+
+@uncounted
+def reset_scores(clients, carried):
+    """Begin the scores of all clients with remembered visits anew, with what is carried or with nothing."""
+    place = clients.ends[NEWEST]
+    while place != NOBODY and clients.held[place] > 0:
+        clients.score[place] = clients.carried[place] if carried else 0
+        place = clients.older[place]
+
+
+@uncounted
+def score_clients(taste, visits, clients, doubt):
+    """Add up what the remembered visits say of their clients, in order, each less `doubt`."""
+    reset_scores(clients, True)
+    for i in range(visits.tally[HELD]):
+        at = nth_oldest(visits, i)
+        place = visits.place[at]
+        clients.score[place] = bounded(clients.score[place] + testimony(taste, visits, at) - doubt)
+
+
+@uncounted
+def chance_odd(score, odds):
+    """The chance that a client with this score is odd; `odds` are those before its visits, in units."""
+    x = score + odds
+    return 0.0 if x < NEGLIGIBLE else 1.0 / (1.0 + math.exp(-x / UNIT))
+
+
+@uncounted
+def odds_of(share):
+    """Log odds of a share, in units."""
+    return log_ratio(share, 1.0 - share)
+
+
+@uncounted
+def assign(taste, visits, clients):
+    """Count each visit for the odd taste with the chance that its client is odd; returns how the share moved."""
+    odds = odds_of(taste.share[CLIENTS])
+    total = 0.5  # half a client of either taste is always there
+    known = 0
+    place = clients.ends[NEWEST]
+    while place != NOBODY and clients.held[place] > 0:
+        total += chance_odd(clients.score[place], odds)
+        known += 1
+        place = clients.older[place]
+    for k in range(taste.looks.size):
+        taste.odd_looks[k] = 0.0
+        taste.odd_clicks[k] = 0.0
+    part = 0.0
+    for at in range(visits.tally[HELD]):
+        chance = chance_odd(clients.score[visits.place[at]], odds)
+        if chance == 0.0:
+            continue
+        part += chance
+        for p in range(visits.examined[at]):
+            k = visits.items[at, p]
+            taste.odd_looks[k] += chance
+            if visits.clicks[at, p]:
+                taste.odd_clicks[k] += chance
+    before = taste.share[CLIENTS]
+    taste.share[CLIENTS] = total / (known + 1.0)
+    taste.share[VISITS] = part / max(visits.tally[HELD], 1)
+    taste.share[KNOWN] = known
+    return taste.share[CLIENTS] / before
+
+
+@uncounted
+def exchange(taste):
+    """Let the odd taste be the common one, and the other way round."""
+    for k in range(taste.looks.size):
+        taste.odd_looks[k] = taste.looks[k] - taste.odd_looks[k]
+        taste.odd_clicks[k] = taste.clicks[k] - taste.odd_clicks[k]
+    for i in range(2):
+        taste.share[i] = 1.0 - taste.share[i]
+
+
+@uncounted
+def rare(taste, most):
+    """Whether so few share the odd taste that it is no honest one: up to `most` of the clients or of the visits.
+
+    Two standard errors to the safe side.
+    """
+    share = min(taste.share[CLIENTS], taste.share[VISITS])
+    return share + 2.0 * math.sqrt(share * (1.0 - share) / max(taste.share[KNOWN], 1.0)) < most
+
+
+@uncounted
+def start_agreed(taste, visits, clients, mean):
+    """Evidence for what some clients do again and again and others do not: POWERS steps of a power iteration.
+
+    A visit counts by what the *other* visits of its client say, so that chance has no part in it, and a client by no
+    more than SIDE, so that no heavy one decides alone.
+    """
+    for _ in range(POWERS):
+        reset_scores(clients, False)
+        for at in range(visits.tally[HELD]):
+            place = visits.place[at]
+            clients.score[place] = min(max(clients.score[place] + testimony(taste, visits, at), -SIDE), SIDE)
+        for k in range(taste.looks.size):
+            taste.odd_looks[k] = 0.0
+        for at in range(visits.tally[HELD]):
+            others = clients.score[visits.place[at]] - testimony(taste, visits, at)
+            for p in range(visits.examined[at]):
+                k = visits.items[at, p]
+                rate = pooled_rate(taste, k, mean)
+                taste.odd_looks[k] += (1.0 - rate if visits.clicks[at, p] else -rate) * others
+        square = 0.0
+        for k in range(taste.looks.size):
+            rate = pooled_rate(taste, k, mean)
+            square += taste.odd_looks[k] ** 2 * rate * (1.0 - rate) * taste.looks[k]
+        scale = UNIT / math.sqrt(square / max(visits.tally[HELD], 1) + 1e-9)  # a visit says one nat or so
+        for k in range(taste.looks.size):
+            rate = pooled_rate(taste, k, mean)
+            taste.evidence[0, k] = int(round(-rate * taste.odd_looks[k] * scale))
+            taste.evidence[1, k] = int(round((1.0 - rate) * taste.odd_looks[k] * scale))
+
+
+@uncounted
+def turn_round(taste):
+    """Evidence for the opposite: agreement has no sign."""
+    for k in range(taste.looks.size):
+        for bit in range(2):
+            taste.evidence[bit, k] = -taste.evidence[bit, k]
+
+
+@uncounted
+def settle(taste, visits, clients, mean):
+    """Fit the two tastes, beginning with the evidence at hand; the one that fewer clients have is the odd one."""
+    for _ in range(STEPS):
+        score_clients(taste, visits, clients, 0)
+        moved = assign(taste, visits, clients)
+        weigh_items(taste, mean)
+        if 1.0 - STILL < moved < 1.0 + STILL:
+            break
+    if taste.share[CLIENTS] > 0.5:
+        exchange(taste)
+        weigh_items(taste, mean)
+
+
+@uncounted
+def convict(taste, visits, clients, most, certainty, doubt):
+    """Score all clients and set the bar; whether the odd taste is rare and enough clients surely have it."""
+    score_clients(taste, visits, clients, doubt)
+    bar = certainty - odds_of(max(taste.share[CLIENTS], LEAST_SHARE))
+    sure = visited = 0
+    place = clients.ends[NEWEST]
+    while place != NOBODY and clients.held[place] > 0:
+        if clients.score[place] >= bar:
+            sure += 1
+            visited += clients.held[place]
+        place = clients.older[place]
+    enough = sure >= SURE_CLIENTS * taste.share[CLIENTS] * taste.share[KNOWN]
+    enough = enough or visited >= SURE_VISITS * taste.share[VISITS] * visits.tally[HELD]
+    found = enough and sure >= FEWEST and rare(taste, most)
+    taste.rule[BAR] = bar if found else NEVER
+    return found
+
+
+@uncounted
+def fit(taste, visits, clients, most, certainty, doubt):
+    """Fit the two tastes, score all clients, and set the bar. O(remembered visits) a step.
+
+    What was found is followed as long as it is there. Else each fit begins anew, in one of three ways in turn, the
+    flat one twice as often; what it finds must last when the fit goes on.
+    """
+    mean = mean_rate(taste)
+    if taste.rule[BAR] < NEVER:
+        settle(taste, visits, clients, mean)
+        if convict(taste, visits, clients, most, certainty, doubt):
+            return
+    turn = taste.rule[TURN]
+    taste.rule[TURN] = (turn + 1) % 4
+    taste.share[CLIENTS] = FIRST_SHARE
+    start_flat(taste, mean)
+    if turn % 2 == 1:
+        start_agreed(taste, visits, clients, mean)
+    if turn == 3:
+        turn_round(taste)
+    settle(taste, visits, clients, mean)
+    for _ in range(RECHECKS):
+        if not convict(taste, visits, clients, most, certainty, doubt):
+            return
+        settle(taste, visits, clients, mean)
+    convict(taste, visits, clients, most, certainty, doubt)

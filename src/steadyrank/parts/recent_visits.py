@@ -1,0 +1,60 @@
+"""A ring of the most recent visits, so that they can be judged again and taken back."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from .._jit import uncounted
+from ..arrays import Bools, Counts, Ints, Small
+
+NEXT, HELD, SINCE, CURSOR = range(4)  # places of RecentVisits.tally
+DONE = -1  # of the cursor: nothing to look for
+
+
+class RecentVisits(NamedTuple):
+    """The N most recent visits: what was shown, what was clicked, by whom, and whether the learner knows it."""
+
+    items: Counts  # [N, length]
+    clicks: Bools  # [N, length]
+    size: Small  # [N] of the list
+    examined: Small  # [N]
+    late: Bools  # [N] whether it came out of its order
+    learnt: Bools  # [N]
+    place: Counts  # [N] of the client in its table
+    round: Ints  # [N]
+    tally: Ints  # [4] place of the next one, how many are held, how many came since the last fit, cursor
+
+    @classmethod
+    def create(cls, n: int, length: int) -> "RecentVisits":
+        """Room for n visits with lists of at most `length`."""
+        shown = np.zeros((n, length), np.int32), np.zeros((n, length), np.bool_)
+        sizes = np.zeros(n, np.int16), np.zeros(n, np.int16), np.zeros(n, np.bool_), np.zeros(n, np.bool_)
+        who = np.zeros(n, np.int32), np.zeros(n, np.int64)
+        return cls(*shown, *sizes, *who, np.array([0, 0, 0, DONE], np.int64))
+
+
+@uncounted
+def nth_oldest(visits, i):
+    """Where the visit is that came i visits after the oldest one."""
+    n = visits.round.size
+    at = visits.tally[NEXT] + i if visits.tally[HELD] == n else i
+    return at - n if at >= n else at
+
+
+@uncounted
+def write_visit(visits, place, t, late, ranking, clicks, examined):
+    """Remember a visit in place of the oldest one; returns where. Not learnt yet."""
+    at = visits.tally[NEXT]
+    for p in range(ranking.size):
+        visits.items[at, p] = ranking[p]
+        visits.clicks[at, p] = clicks[p]
+    visits.size[at] = ranking.size
+    visits.examined[at] = examined
+    visits.late[at] = late
+    visits.learnt[at] = False
+    visits.place[at] = place
+    visits.round[at] = t
+    visits.tally[NEXT] = at + 1 if at + 1 < visits.round.size else 0
+    visits.tally[HELD] = min(visits.tally[HELD] + 1, visits.round.size)
+    visits.tally[SINCE] += 1
+    return at

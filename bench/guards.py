@@ -90,7 +90,13 @@ def attacked(bench, table, world, seed, taste, part, bots):
             ).final[0]
             open_ = bench.run(world, "SteadyRank", seed, taste, adversary_settings={**settings, "bots": 100}, **foe)
             run = bench.run(
-                world, "SteadyRank", seed, taste, guard=bench.guard, adversary_settings={**settings, "bots": owned}, **foe
+                world,
+                "SteadyRank",
+                seed,
+                taste,
+                guard=bench.guard,
+                adversary_settings={**settings, "bots": owned},
+                **foe,
             )
             who = f"{part} {owned or 'fresh'}"
             table.add(who, run.final[0] / withheld)
@@ -104,7 +110,9 @@ def attacked(bench, table, world, seed, taste, part, bots):
 
 def report(world, seed, taste, what, said, run):
     shares = f"false refused {run.false_refused:.3f} + {run.retracted[0, 2] / max(run.visits[0, 2], 1):.3f} back"
-    honest = f"honest refused {run.honest_refused:.4f} + {run.retracted[0, :2].sum() / run.visits[0, :2].sum():.4f} back"
+    honest = (
+        f"honest refused {run.honest_refused:.4f} + {run.retracted[0, :2].sum() / run.visits[0, :2].sum():.4f} back"
+    )
     print(f"  {world[0]:20} seed {seed} taste {taste}: {what:40} {said}; {shares}; {honest}", flush=True)
 
 

@@ -76,3 +76,29 @@ class GuardView:
 
     refused: int  # visits that did not reach the learner
     retracted: int = 0  # earlier visits taken back
+
+
+@dataclass(frozen=True)
+class Suspect:
+    """A client that a guard does not hear."""
+
+    client: int
+    since: int  # the round of the first of its remembered visits that is not learnt from
+    visits: int  # remembered
+    beyond: float  # nats of evidence beyond what is needed
+
+    @property
+    def why(self) -> str:
+        """One sentence."""
+        return (
+            f"its {self.visits} remembered visits fit a taste that few clients share, "
+            f"{self.beyond:.1f} nats beyond the bar"
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class TrustView(GuardView):
+    """What `ClientTrust` made of the clients."""
+
+    share: float = 0.0  # of clients with the rare taste; 0: none was found
+    suspects: tuple[Suspect, ...] = ()

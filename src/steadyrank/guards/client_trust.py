@@ -1,34 +1,41 @@
-"""Whose visits fit together and against all others: they are refused and taken back."""
+"""Whose visits fit together and against those of all others: they are refused, and taken back."""
 
 from typing import NamedTuple
 
 import numpy as np
 
-from ..contract import LATE, Ints, Problem
+from ..contract import NOTE_EXTRA, Ints, Problem
 from ..parts.clients import Clients, welcome
-from ..parts.odd_taste import BAR, NEVER, UNIT, OddTaste, bounded, count_visit, fit, testimony
-from ..parts.recent_visits import CURSOR, DONE, HELD, NEXT, SINCE, RecentVisits, nth_oldest, write_visit
+from ..parts.odd_taste import BAR, CLIENTS, NEVER, UNIT, OddTaste, bounded, count_visit, fit, said_by
+from ..parts.recent_visits import CURSOR, DONE, HELD, NEXT, SINCE, RecentVisits, nth_oldest, read_visit, write_visit
 from ..settings import real, whole
-from ..views import GuardView
+from ..views import GuardView, Suspect, TrustView
 
 REFUSED, RETRACTED = range(2)  # places of ClientTrust.tally
-FIRST_FIT = 200  # visits
-FITS = 8  # while the memory turns over once
+FIRST_FIT = 200  # visits: a few of several clients
+FITS = 8  # while the memory turns over once: a fit costs as much as this part of it
 
 
 class ClientTrust(NamedTuple):
-    """Refuses clients who share a taste that few others have, and takes their remembered visits back.
+    """Refuses clients who share a taste that few others have, and takes their visits back (ours: docs/guards.md).
 
-    (ours: docs/guards.md.)
+    Two tastes are fitted to the remembered visits, each client having one of them. The one that fewer have is fraud
+    if it is rare and several clients surely have it. Visits without a sender pass.
+
+    `most`: a taste that more than this share of the clients and of the visits has is an honest one. `certainty`: log
+    odds, in nats, from which on a client is refused. `doubt`: what each visit must say beyond chance, in nats: room
+    for honest clients with tastes of their own. `remembered`: visits, 49 bytes and 13 a place of the list each.
+    `known`: clients, 32 bytes each, the least recently seen leaving first; at least as many as visits are remembered.
+    A visit costs O(examined), and a part of the fit, which is O(remembered) each time an eighth of it is new.
     """
 
     clients: Clients
     visits: RecentVisits
     taste: OddTaste
-    tally: Ints  # [2]
+    tally: Ints  # [2] visits
     most: float
-    certainty: int
-    doubt: int
+    certainty: int  # units
+    doubt: int  # units
 
     VERSION = 1
 
@@ -44,39 +51,41 @@ class ClientTrust(NamedTuple):
         known: int = 65_536,
     ) -> "ClientTrust":
         most = real("most", most, 0.0, 0.5)
-        bar, tax = (int(round(x * UNIT)) for x in (real("certainty", certainty, 0.0, 10.0), real("doubt", doubt, 0.0, 4.0)))
+        bar, tax = real("certainty", certainty, 0.0, 10.0), real("doubt", doubt, 0.0, 4.0)
         n = whole("remembered", remembered, 1, 1 << 24)
-        size = whole("known", known, n, 1 << 28)
-        visits = RecentVisits.create(n, problem.length)
-        return cls(Clients.create(size), visits, OddTaste.create(problem.n_items), np.zeros(2, np.int64), most, bar, tax)
+        clients = Clients.create(whole("known", known, n, 1 << 28))
+        visits = RecentVisits.create(n, problem.length, problem.length + NOTE_EXTRA)
+        taste = OddTaste.create(problem.n_items)
+        return cls(clients, visits, taste, np.zeros(2, np.int64), most, round(bar * UNIT), round(tax * UNIT))
 
     def admit(self, visit, ranking, note, clicks, examined):
         if visit.client < 0 or examined == 0:
             return True
         clients, visits, taste = self.clients, self.visits, self.taste
-        if visits.tally[HELD] == visits.round.size:
+        if visits.tally[HELD] == visits.round.size:  # the oldest visit leaves
             at = visits.tally[NEXT]
             gone = visits.place[at]
             if taste.rule[BAR] < NEVER:
-                clients.carried[gone] = bounded(clients.carried[gone] + testimony(taste, visits, at) - self.doubt)
+                clients.carried[gone] = bounded(clients.carried[gone] + said_by(taste, visits, at) - self.doubt)
             clients.held[gone] -= 1
             count_visit(taste, visits, at, -1)
         place = welcome(clients, visit.client)
-        at = write_visit(visits, place, visit.t, note[LATE] > 0.0, ranking, clicks, examined)
+        at = write_visit(visits, place, visit.t, ranking, note, clicks, examined)
         count_visit(taste, visits, at, 1)
         clients.held[place] += 1
         before = clients.score[place]
-        clients.score[place] = bounded(before + testimony(taste, visits, at) - self.doubt)
+        clients.score[place] = bounded(before + said_by(taste, visits, at) - self.doubt)
         if visits.tally[SINCE] >= max(FIRST_FIT, visits.tally[HELD] // FITS):
             visits.tally[SINCE] = 0
             fit(taste, visits, clients, self.most, self.certainty, self.doubt)
             visits.tally[CURSOR] = 0
         elif clients.score[place] >= taste.rule[BAR] > before:
             visits.tally[CURSOR] = 0
-        visits.learnt[at] = clients.score[place] < taste.rule[BAR]
-        if not visits.learnt[at]:
+        heard = clients.score[place] < taste.rule[BAR]
+        visits.learnt[at] = heard
+        if not heard:
             self.tally[REFUSED] += 1
-        return visits.learnt[at]
+        return heard
 
     def retract(self, ranking, note, clicks):
         visits = self.visits
@@ -87,11 +96,7 @@ class ClientTrust(NamedTuple):
             place = visits.place[at]
             if visits.learnt[at] and self.clients.score[place] >= self.taste.rule[BAR]:
                 visits.learnt[at] = False
-                for p in range(visits.size[at]):
-                    ranking[p] = visits.items[at, p]
-                    clicks[p] = visits.clicks[at, p]
-                note[:] = 0.0
-                note[LATE] = 1.0 if visits.late[at] else 0.0
+                read_visit(visits, at, ranking, note, clicks)
                 visits.tally[CURSOR] = i + 1
                 self.tally[RETRACTED] += 1
                 return visits.round[at], self.clients.number[place], visits.size[at], visits.examined[at]
@@ -99,5 +104,15 @@ class ClientTrust(NamedTuple):
         return 0, -1, 0, 0
 
     def view(self) -> GuardView:
-        """How many visits were refused and taken back."""
-        return GuardView(int(self.tally[REFUSED]), int(self.tally[RETRACTED]))
+        """What was refused and taken back, and the clients who are not heard now, with what they had: a copy."""
+        clients, visits, bar = self.clients, self.visits, int(self.taste.rule[BAR])
+        held = slice(0, int(visits.tally[HELD]))
+        place, rounds, learnt = visits.place[held], visits.round[held], visits.learnt[held]
+        found = []
+        for i in np.unique(place[clients.score[place] >= bar]):
+            unheard = rounds[(place == i) & ~learnt]
+            since = int(unheard.min()) if unheard.size else 0
+            nats = (int(clients.score[i]) - bar) / UNIT
+            found.append(Suspect(int(clients.number[i]), since, int(clients.held[i]), nats))
+        share = float(self.taste.share[CLIENTS]) if bar < NEVER else 0.0
+        return TrustView(int(self.tally[REFUSED]), int(self.tally[RETRACTED]), share, tuple(found))

@@ -11,31 +11,31 @@ import numpy as np
 
 from .._jit import uncounted
 from ..arrays import Counts, Floats, Ints
-from .clients import NEWEST, NOBODY, Clients
-from .recent_visits import HELD, RecentVisits, nth_oldest
+from .clients import NEWEST, NOBODY
+from .recent_visits import HELD, nth_oldest
 
 UNIT = 256  # of a nat
 NEVER = 1 << 15  # no score is as high
 PRIOR = 4.0  # looks that count for an item's rate among all clients in its rate in either taste
-CLIP = 4 * UNIT  # what one visit says at most
-FLOOR, CEILING = -8 * UNIT, 24 * UNIT  # of a score: what was long ago is forgotten after a few visits
 LEAST = 0.002  # of a rate: no bit is proof
-NEGLIGIBLE = -6 * UNIT  # chances below e^-6 count for nothing
-SIDE = 8 * UNIT
-POWERS = 5
-SURE_CLIENTS, SURE_VISITS = 0.05, 0.25  # of the odd ones, those of clients who are surely odd: one of the two
-FEWEST = 5  # of them: one client is odd by itself, several agree
-LEAST_SHARE = 0.01  # of odd clients, in the bar
-RECHECKS = 3  # of what a fit finds for the first time
-STILL = 0.02  # a share that moves by less has settled
-BAR, TURN = range(2)  # places of OddTaste.rule
+CLIP = 4 * UNIT  # what one visit says at most: nobody is convicted by a single one
+FLOOR, CEILING = -8 * UNIT, 24 * UNIT  # of a score: whoever turns loses a good name in a few visits, or regains it
+SIDE = 8 * UNIT  # of what a client says in `start_agreed`
+POWERS = 5  # its steps
 FIRST_SHARE = 0.05  # of odd clients, to begin with
-STEPS = 8  # of the fit at most
+STEPS = 8  # of a fit at most
+STILL = 0.02  # a share that moves by less has settled
+RECHECKS = 3  # of what a fit finds for the first time
+NEGLIGIBLE = -6 * UNIT  # chances below e^-6 count for nothing
+LEAST_SHARE = 0.01  # of odd clients, in the bar
+FEWEST = 5  # clients surely odd: one has a taste of its own, several agree
+SURE_CLIENTS, SURE_VISITS = 0.05, 0.25  # shares of the odd ones that are surely odd; one of the two is enough
+BAR, TURN = range(2)  # places of OddTaste.rule
 CLIENTS, VISITS, KNOWN = range(3)  # places of OddTaste.share
 
 
 class OddTaste(NamedTuple):
-    """Looks and clicks of all remembered visits and of the odd ones among them; what a bit of an item says; K items."""
+    """Looks and clicks of all remembered visits, and of the odd ones; what a bit of an item says. K items."""
 
     looks: Counts  # [K]
     clicks: Counts  # [K]
@@ -64,7 +64,7 @@ def count_visit(taste, visits, at, sign):
 
 
 @uncounted
-def testimony(taste, visits, at):
+def said_by(taste, visits, at):
     """What a visit says for the odd taste, within +-CLIP."""
     total = 0
     for p in range(visits.examined[at]):
@@ -83,7 +83,7 @@ def log_ratio(above, below):
     """Log of a quotient of rates within [LEAST, 1 - LEAST], in units."""
     above = min(max(above, LEAST), 1.0 - LEAST)
     below = min(max(below, LEAST), 1.0 - LEAST)
-    return int(round(math.log(above / below) * UNIT))
+    return round(math.log(above / below) * UNIT)
 
 
 @uncounted
@@ -146,7 +146,7 @@ def score_clients(taste, visits, clients, doubt):
     for i in range(visits.tally[HELD]):
         at = nth_oldest(visits, i)
         place = visits.place[at]
-        clients.score[place] = bounded(clients.score[place] + testimony(taste, visits, at) - doubt)
+        clients.score[place] = bounded(clients.score[place] + said_by(taste, visits, at) - doubt)
 
 
 @uncounted
@@ -225,11 +225,11 @@ def start_agreed(taste, visits, clients, mean):
         reset_scores(clients, False)
         for at in range(visits.tally[HELD]):
             place = visits.place[at]
-            clients.score[place] = min(max(clients.score[place] + testimony(taste, visits, at), -SIDE), SIDE)
+            clients.score[place] = min(max(clients.score[place] + said_by(taste, visits, at), -SIDE), SIDE)
         for k in range(taste.looks.size):
             taste.odd_looks[k] = 0.0
         for at in range(visits.tally[HELD]):
-            others = clients.score[visits.place[at]] - testimony(taste, visits, at)
+            others = clients.score[visits.place[at]] - said_by(taste, visits, at)
             for p in range(visits.examined[at]):
                 k = visits.items[at, p]
                 rate = pooled_rate(taste, k, mean)
@@ -241,8 +241,8 @@ def start_agreed(taste, visits, clients, mean):
         scale = UNIT / math.sqrt(square / max(visits.tally[HELD], 1) + 1e-9)  # a visit says one nat or so
         for k in range(taste.looks.size):
             rate = pooled_rate(taste, k, mean)
-            taste.evidence[0, k] = int(round(-rate * taste.odd_looks[k] * scale))
-            taste.evidence[1, k] = int(round((1.0 - rate) * taste.odd_looks[k] * scale))
+            taste.evidence[0, k] = round(-rate * taste.odd_looks[k] * scale)
+            taste.evidence[1, k] = round((1.0 - rate) * taste.odd_looks[k] * scale)
 
 
 @uncounted

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from .._jit import uncounted
-from ..arrays import Bools, Counts, Ints, Small
+from ..arrays import Bools, Counts, Floats, Ints, Small
 
 NEXT, HELD, SINCE, CURSOR = range(4)  # places of RecentVisits.tally
 DONE = -1  # of the cursor: nothing to look for
@@ -18,17 +18,17 @@ class RecentVisits(NamedTuple):
     clicks: Bools  # [N, length]
     size: Small  # [N] of the list
     examined: Small  # [N]
-    late: Bools  # [N] whether it came out of its order
+    note: Floats  # [N, places of a note]
     learnt: Bools  # [N]
     place: Counts  # [N] of the client in its table
     round: Ints  # [N]
     tally: Ints  # [4] place of the next one, how many are held, how many came since the last fit, cursor
 
     @classmethod
-    def create(cls, n: int, length: int) -> "RecentVisits":
-        """Room for n visits with lists of at most `length`."""
+    def create(cls, n: int, length: int, note: int) -> "RecentVisits":
+        """Room for n visits with lists of at most `length` items and notes of `note` places."""
         shown = np.zeros((n, length), np.int32), np.zeros((n, length), np.bool_)
-        sizes = np.zeros(n, np.int16), np.zeros(n, np.int16), np.zeros(n, np.bool_), np.zeros(n, np.bool_)
+        sizes = np.zeros(n, np.int16), np.zeros(n, np.int16), np.zeros((n, note)), np.zeros(n, np.bool_)
         who = np.zeros(n, np.int32), np.zeros(n, np.int64)
         return cls(*shown, *sizes, *who, np.array([0, 0, 0, DONE], np.int64))
 
@@ -42,7 +42,17 @@ def nth_oldest(visits, i):
 
 
 @uncounted
-def write_visit(visits, place, t, late, ranking, clicks, examined):
+def read_visit(visits, at, ranking, note, clicks):
+    """Write a remembered visit into what it was once told by."""
+    for p in range(visits.size[at]):
+        ranking[p] = visits.items[at, p]
+        clicks[p] = visits.clicks[at, p]
+    for i in range(note.size):
+        note[i] = visits.note[at, i]
+
+
+@uncounted
+def write_visit(visits, place, t, ranking, note, clicks, examined):
     """Remember a visit in place of the oldest one; returns where. Not learnt yet."""
     at = visits.tally[NEXT]
     for p in range(ranking.size):
@@ -50,7 +60,8 @@ def write_visit(visits, place, t, late, ranking, clicks, examined):
         visits.clicks[at, p] = clicks[p]
     visits.size[at] = ranking.size
     visits.examined[at] = examined
-    visits.late[at] = late
+    for i in range(note.size):
+        visits.note[at, i] = note[i]
     visits.learnt[at] = False
     visits.place[at] = place
     visits.round[at] = t

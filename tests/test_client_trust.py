@@ -1,0 +1,251 @@
+"""ClientTrust: who is remembered, what visits say of their clients, and whose visits are refused and taken back."""
+
+import math
+from collections import Counter, OrderedDict
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import steadyrank as sr
+from steadyrank.contract import NOTE_EXTRA, Problem, Visit, call_admit, call_retract, make, memory
+from steadyrank.parts.clients import NEWEST, NOBODY, Clients, place_of_client, welcome
+from steadyrank.parts.odd_taste import (
+    BAR,
+    CLIENTS,
+    CLIP,
+    FIRST_SHARE,
+    NEVER,
+    PRIOR,
+    UNIT,
+    VISITS,
+    OddTaste,
+    assign,
+    count_visit,
+    exchange,
+    mean_rate,
+    rare,
+    said_by,
+    score_clients,
+    start_flat,
+    weigh_items,
+)
+from steadyrank.parts.recent_visits import RecentVisits, nth_oldest, write_visit
+
+TRUST = sr.guards()["ClientTrust"]
+D = 3
+
+
+def in_order(clients):
+    """Numbers of the clients, newest first."""
+    place, found = clients.ends[NEWEST], []
+    while place != NOBODY:
+        found.append(int(clients.number[place]))
+        place = clients.older[place]
+    return found
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.integers(0, 12) | st.integers(2**40, 2**40 + 3), max_size=80), st.integers(1, 6))
+def test_clients_leave_in_the_order_in_which_they_were_last_seen(numbers, size):
+    clients, slow = Clients.create(size), OrderedDict()
+    for n, number in enumerate(numbers):
+        place = welcome(clients, number)
+        if number not in slow and len(slow) == size:
+            slow.popitem(last=False)
+        assert clients.score[place] == slow.get(number, 0)
+        clients.score[place] = slow[number] = n
+        slow.move_to_end(number)
+        assert in_order(clients) == list(slow)[::-1]
+        assert all((place_of_client(clients, k) != NOBODY) == (k in slow) for k in {*numbers, 99})
+
+
+def test_a_client_takes_32_bytes():
+    clients = Clients.create(1_000)
+    assert sum(a.nbytes for name, a in memory(clients) if name != "ends") == 32_000
+
+
+def remembered(events, n=64, n_items=4):
+    """Tables after visits, each client, items and bits."""
+    clients, visits, taste = Clients.create(n), RecentVisits.create(n, D, D + NOTE_EXTRA), OddTaste.create(n_items)
+    for t, (client, items, bits) in enumerate(events, 1):
+        place = welcome(clients, client)
+        ranking, clicks = np.array(items, np.int64), np.array(bits, np.bool_)
+        at = write_visit(visits, place, t, ranking, np.zeros(D + NOTE_EXTRA), clicks, len(bits))
+        clients.held[place] += 1
+        count_visit(taste, visits, at, 1)
+    return clients, visits, taste
+
+
+def test_visits_are_kept_from_the_oldest_to_the_newest():
+    visits = RecentVisits.create(4, D, D + NOTE_EXTRA)
+    for t in range(1, 8):
+        write_visit(visits, 0, t, np.arange(D), np.zeros(D + NOTE_EXTRA), np.zeros(D, np.bool_), D)
+        rounds = [int(visits.round[nth_oldest(visits, i)]) for i in range(min(t, 4))]
+        assert rounds == list(range(max(1, t - 3), t + 1))
+
+
+def test_evidence_by_hand():
+    """Item 0: 8 looks of all, 4 clicks; the odd ones looked twice and never clicked."""
+    clients, visits, taste = remembered([(i, [0], [i < 4]) for i in range(8)], n_items=1)
+    mean = mean_rate(taste)
+    overall = 5 / 10
+    assert mean == pytest.approx((4 + 4 * overall) / 12)
+    taste.odd_looks[0] = 2.0
+    weigh_items(taste, mean)
+    odd, common = (0 + PRIOR * 0.5) / (2 + PRIOR), (4 + PRIOR * 0.5) / (6 + PRIOR)  # a third, and 0.6
+    assert taste.evidence[1, 0] == round(UNIT * math.log(odd / common)) == round(256 * math.log(5 / 9))
+    assert taste.evidence[0, 0] == round(UNIT * math.log((1 - odd) / (1 - common))) == round(256 * math.log(5 / 3))
+    score_clients(taste, visits, clients, UNIT // 2)
+    assert clients.score[7] == taste.evidence[0, 0] - UNIT // 2
+    assert clients.score[0] == taste.evidence[1, 0] - UNIT // 2
+    assert said_by(taste, visits, 0) == taste.evidence[1, 0]
+    taste.evidence[:] = 5 * CLIP
+    assert said_by(taste, visits, 0) == CLIP
+    exchange(taste)
+    assert (taste.odd_looks[0], taste.odd_clicks[0]) == (6.0, 4.0)
+
+
+def test_rare_is_two_errors_below_most_in_clients_or_visits():
+    taste = OddTaste.create(1)
+    for share, known, answer in [
+        ((0.15, 0.15), 100, False),  # 0.15 + 2 * 0.0357 = 0.221
+        ((0.15, 0.15), 10_000, True),  # 0.157
+        ((0.30, 0.15), 10_000, True),  # many identities, few visits
+        ((0.02, 0.40), 10_000, True),  # few identities, many visits
+        ((0.30, 0.30), 10_000, False),
+    ]:
+        taste.share[:] = *share, known
+        assert rare(taste, 0.2) is answer
+
+
+VISIT = st.tuples(
+    st.integers(0, 5),
+    st.permutations(range(4)).map(lambda order: order[:D]),
+    st.lists(st.booleans(), min_size=1, max_size=D),
+)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(VISIT, min_size=1, max_size=60))
+def test_a_step_of_the_fit_equals_counting_with_chances(events):
+    """The slow way: every client's chance of being odd by Bayes' rule, every visit with the chance of its client."""
+    clients, visits, taste = remembered(events)
+    mean = mean_rate(taste)
+    start_flat(taste, mean)
+    taste.share[CLIENTS] = FIRST_SHARE
+    score_clients(taste, visits, clients, 0)
+    score = Counter({client: 0 for client, _, _ in events})
+    for client, items, bits in events:
+        said = sum(int(taste.evidence[int(bit), k]) for k, bit in zip(items, bits, strict=False))
+        score[client] = min(max(score[client] + min(max(said, -CLIP), CLIP), -8 * UNIT), 24 * UNIT)
+    assert all(clients.score[place_of_client(clients, c)] == s for c, s in score.items())
+    odds = round(UNIT * math.log(FIRST_SHARE / (1 - FIRST_SHARE)))
+    chance = {c: 1 / (1 + math.exp(-(s + odds) / UNIT)) if s + odds >= -6 * UNIT else 0.0 for c, s in score.items()}
+    looks, clicks = np.zeros(4), np.zeros(4)
+    for client, items, bits in events:
+        for k, bit in zip(items, bits, strict=False):
+            looks[k] += chance[client]
+            clicks[k] += chance[client] * bit
+    assign(taste, visits, clients)
+    np.testing.assert_allclose(taste.odd_looks, looks, rtol=1e-12)
+    np.testing.assert_allclose(taste.odd_clicks, clicks, rtol=1e-12)
+    assert taste.share[CLIENTS] == pytest.approx((0.5 + sum(chance.values())) / (len(chance) + 1))
+    assert taste.share[VISITS] == pytest.approx(sum(chance[c] for c, _, _ in events) / len(events))
+
+
+def crowd(n, bots, seed=0, own=300):
+    """Visits of many clients who click item 0 or 1, and of `bots` who click the others; (client, items, bits)."""
+    rng = np.random.default_rng(seed)
+    rates = np.array([0.6, 0.5, 0.05, 0.05])
+    for _ in range(n):
+        bot = bots > 0 and rng.random() < 0.15
+        client = 1_000 + int(rng.integers(bots)) if bot else int(rng.integers(own))
+        items = rng.permutation(4)[:D]
+        bits = rng.random(D) < (rates[::-1] if bot else rates)[items]
+        reach = int(bits.argmax()) + 1 if bits.any() else D
+        yield client, items, bits[:reach]
+
+
+def attend(guard, events):
+    """What the guard says of each visit, and the rounds that it takes back, with their clients."""
+    said, back = [], []
+    ranking, note, clicks = np.zeros(D, np.int64), np.zeros(D + NOTE_EXTRA), np.zeros(D, np.bool_)
+    for t, (client, items, bits) in enumerate(events, 1):
+        shown = np.zeros(D, np.bool_)
+        shown[: len(bits)] = bits
+        told = np.full(D + NOTE_EXTRA, float(t))
+        said.append(bool(call_admit(guard, Visit(t, client), items.astype(np.int64), told, shown, len(bits))))
+        while True:
+            round_, who, size, _ = call_retract(guard, ranking, note, clicks)
+            if size == 0:
+                break
+            assert note[0] == round_
+            back.append((int(round_), int(who)))
+    return said, back
+
+
+def small(**more):
+    return make(TRUST, Problem(4, D), settings={"remembered": 2_048, "known": 2_048, **more})
+
+
+def test_clients_who_agree_against_all_others_are_refused_and_taken_back():
+    """8 identities with 15 % of the visits; once convicted, no visit of theirs is left in the learner's memory."""
+    guard, events = small(), list(crowd(3_000, 8))
+    said, back = attend(guard, events)
+    false = [client >= 1_000 for client, _, _ in events]
+    assert not any(admitted for admitted, f in list(zip(said, false, strict=True))[1_500:] if f)
+    assert all(admitted for admitted, f in zip(said, false, strict=True) if not f)
+    assert {who for _, who in back} == set(range(1_000, 1_008))
+    learnt = {t for t, admitted in enumerate(said, 1) if admitted} - {t for t, _ in back}
+    assert learnt == {t for t, f in enumerate(false, 1) if not f}
+    view = guard.view()
+    assert (view.refused, view.retracted) == (said.count(False), len(back))
+    assert {suspect.client for suspect in view.suspects} == set(range(1_000, 1_008))
+    assert all(s.beyond >= 0 and 0 < s.since <= 3_000 and str(s.visits) in s.why for s in view.suspects)
+
+
+def test_few_odd_clients_are_left_alone():
+    """Four are fewer than five; an honest third of the clients is no fraud either."""
+    said, back = attend(small(), list(crowd(3_000, 4)))
+    assert all(said)
+    assert not back
+    rng = np.random.default_rng(3)
+    events = list(crowd(3_000, 0))
+    rates = np.array([0.05, 0.05, 0.5, 0.6])
+    events = [(c, i, rng.random(D) < rates[i]) if c % 3 == 0 else (c, i, b) for c, i, b in events]
+    guard = small()
+    said, back = attend(guard, events)
+    assert sum(not s for s in said) + len(back) < 30
+    assert guard.taste.rule[BAR] == NEVER
+
+
+def test_the_same_visits_give_the_same_memory_of_the_same_size():
+    events = list(crowd(2_500, 300, seed=4, own=900))
+    guards = [small(remembered=512, known=600) for _ in range(2)]
+    sizes = [a.nbytes for _, a in memory(guards[0])]
+    assert attend(guards[0], events) == attend(guards[1], events)
+    for (name, a), (_, b) in zip(memory(guards[0]), memory(guards[1]), strict=True):
+        assert np.array_equal(a, b), name
+    assert [a.nbytes for _, a in memory(guards[0])] == sizes
+    held = guards[0].clients.held
+    assert held.sum() == 512
+    assert (held >= 0).all()
+
+
+def test_visits_without_a_sender_pass_and_are_not_remembered():
+    guard = small()
+    said, back = attend(guard, [(-1, i, b) for _, i, b in crowd(400, 8)])
+    assert all(said)
+    assert not back
+    assert guard.visits.tally[1] == 0
+
+
+@pytest.mark.parametrize(
+    ("setting", "value"),
+    [("most", 0.6), ("certainty", -1.0), ("doubt", 5.0), ("remembered", 0), ("known", 2_047)],
+)
+def test_what_cannot_be_set_is_refused(setting, value):
+    with pytest.raises(ValueError, match=setting):
+        small(**{setting: value})

@@ -27,10 +27,17 @@ class RecentVisits(NamedTuple):
     @classmethod
     def create(cls, n: int, length: int, note: int) -> "RecentVisits":
         """Room for n visits with lists of at most `length` items and notes of `note` places."""
-        shown = np.zeros((n, length), np.int32), np.zeros((n, length), np.bool_)
-        sizes = np.zeros(n, np.int16), np.zeros(n, np.int16), np.zeros((n, note)), np.zeros(n, np.bool_)
-        who = np.zeros(n, np.int32), np.zeros(n, np.int64)
-        return cls(*shown, *sizes, *who, np.array([0, 0, 0, DONE], np.int64))
+        return cls(
+            np.zeros((n, length), np.int32),
+            np.zeros((n, length), np.bool_),
+            np.zeros(n, np.int16),
+            np.zeros(n, np.int16),
+            np.zeros((n, note)),
+            np.zeros(n, np.bool_),
+            np.zeros(n, np.int32),
+            np.zeros(n, np.int64),
+            np.array([0, 0, 0, DONE], np.int64),
+        )
 
 
 @uncounted

@@ -148,8 +148,11 @@ class LearnerState:
         self.guarded = self.guard_class is not GUARDS["Anyone"]
         if self.guarded:
             self._admit = call_admit.bind(self.guard, Visit(1), ranking, note, self.active, 1)
-        self._back = TakenBack.create(self.length)
+        self._back = back = TakenBack.create(self.length)
         self._forgets = offers(self.learner, "forget") and offers(self.guard, "retract")
+        if self._forgets:
+            self._retract = call_retract.bind(self.guard, back.ranking, back.note, back.clicks)
+            self._forget = call_forget.bind(self.learner, Visit(1), back.ranking, back.note, back.clicks, 1)
 
     def _name(self, item: Any) -> int:
         check_item(item)
@@ -263,10 +266,10 @@ class LearnerState:
         """Let the learner forget what the guard takes back: `rounds.take_back`, one call at a time."""
         ranking, clicks, note, features = self._back
         while True:
-            t, client, size, examined = call_retract(self.guard, ranking, note, clicks)
+            t, client, size, examined = self._retract(self.guard, ranking, note, clicks)
             if size == 0:
                 return
-            call_forget(self.learner, Visit(t, client, features), ranking[:size], note, clicks[:size], examined)
+            self._forget(self.learner, Visit(t, client, features), ranking[:size], note, clicks[:size], examined)
 
     def view(self) -> View | None:
         """What the learner makes of the feedback, if it says so, and how many visits the guard refused."""

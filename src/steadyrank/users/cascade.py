@@ -51,8 +51,11 @@ class Cascade(NamedTuple):
             u = rng.random()
             if p < ranking.size:
                 k = ranking[p]
-                chance = self.attraction[seen_as(self.senders, visit.client, k)]
-                clicks[p] = u < liked_by(self.senders, visit.client, k, chance)
+                chance = self.attraction[k]
+                if not self.senders.agree:
+                    chance = self.attraction[seen_as(self.senders, visit.client, k)]
+                    chance = liked_by(self.senders, visit.client, k, chance)
+                clicks[p] = u < chance
         return cascade_stop(clicks, ranking.size)
 
     def reach(self, clicks, size):

@@ -87,9 +87,11 @@ class DriftingCascade(NamedTuple):
         for p in range(self.length):
             u = rng.random()
             if p < ranking.size:
-                k = seen_as(self.senders, visit.client, ranking[p])
+                k = ranking[p] if self.senders.agree else seen_as(self.senders, visit.client, ranking[p])
                 chance = (1.0 - x) * self.attraction[k] + x * self.target[k]
-                clicks[p] = u < liked_by(self.senders, visit.client, ranking[p], chance)
+                if not self.senders.agree:
+                    chance = liked_by(self.senders, visit.client, ranking[p], chance)
+                clicks[p] = u < chance
         return cascade_stop(clicks, ranking.size)
 
     def reach(self, clicks, size):

@@ -49,8 +49,11 @@ class SemiBandit(NamedTuple):
             u = rng.random()
             if p < ranking.size:
                 k = ranking[p]
-                chance = self.attraction[seen_as(self.senders, visit.client, k)]
-                clicks[p] = u < liked_by(self.senders, visit.client, k, chance)
+                chance = self.attraction[k]
+                if not self.senders.agree:
+                    chance = self.attraction[seen_as(self.senders, visit.client, k)]
+                    chance = liked_by(self.senders, visit.client, k, chance)
+                clicks[p] = u < chance
         return ranking.size
 
     def reach(self, clicks, size):

@@ -29,6 +29,7 @@ class Senders(NamedTuple):
     other: Ints  # [K]
     weight: float  # share of visits by clients of the second taste
     taste: float
+    agree: bool  # whether all clients like the same
 
     @classmethod
     def create(cls, n_items: int, clients: int, skew: float, taste: float, tastes: int, minority: float) -> "Senders":
@@ -45,7 +46,8 @@ class Senders(NamedTuple):
         chance = np.arange(1.0, n + 1.0) ** -skew
         chance /= chance.sum() if n else 1.0
         minor = rng.random(n) < minority if second else np.zeros(n, np.bool_)
-        return cls(np.cumsum(chance), minor, other.astype(np.int64), float(chance[minor].sum()), taste)
+        weight = float(chance[minor].sum())
+        return cls(np.cumsum(chance), minor, other.astype(np.int64), weight, taste, taste == 0.0 and not second)
 
     def average(self, attraction: Floats) -> Floats:
         """float64[K]: what an item attracts on average over visits; `attraction` itself where all clients agree."""

@@ -106,8 +106,11 @@ _OTHER_NAMES = {  # for a field or a method that bears a hook's name
     "retract": "retracted",
     "group": "groups",
 }
+# What little runs in every round beside the learner becomes part of the loop: handing a record over would cost more.
+_INSIDE = ("arrive", "click", "reach", "value", "best", "group", "corrupt")
 for _name, _template in _HOOKS.items():
-    overload_method(types.BaseNamedTuple, _name)(_template)
+    _options = {"jit_options": {"forceinline": _name in _INSIDE}}
+    overload_method(types.BaseNamedTuple, _name, **_options)(_template)  # type: ignore[arg-type]
 
 
 def _shape(value: Any) -> Any:

@@ -9,7 +9,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import steadyrank as sr
-from steadyrank.contract import NOTE_EXTRA, Problem, Visit, call_admit, call_retract, make, memory
+from steadyrank.contract import (
+    ANSWER,
+    KIND,
+    NOTE_EXTRA,
+    SILENCE,
+    Problem,
+    Visit,
+    call_admit,
+    call_retract,
+    make,
+    memory,
+)
 from steadyrank.parts.clients import NEWEST, NOBODY, Clients, place_of_client, welcome
 from steadyrank.parts.odd_taste import (
     BAR,
@@ -176,6 +187,7 @@ def attend(guard, events):
         shown = np.zeros(D, np.bool_)
         shown[: len(bits)] = bits
         told = np.full(D + NOTE_EXTRA, float(t))
+        told[KIND] = ANSWER
         said.append(bool(call_admit(guard, Visit(t, client), items.astype(np.int64), told, shown, len(bits))))
         while True:
             round_, who, size, _ = call_retract(guard, ranking, note, clicks)
@@ -204,6 +216,18 @@ def test_clients_who_agree_against_all_others_are_refused_and_taken_back():
     assert (view.refused, view.retracted) == (said.count(False), len(back))
     assert {suspect.client for suspect in view.suspects} == set(range(1_000, 1_008))
     assert all(s.beyond >= 0 and 0 < s.since <= 3_000 and str(s.visits) in s.why for s in view.suspects)
+
+
+def test_silence_is_neither_judged_nor_remembered_and_counts_unless_its_client_is_refused():
+    guard = small()
+    attend(guard, list(crowd(3_000, 8)))
+    before = [array.copy() for _, array in memory(guard)]
+    told = np.zeros(D + NOTE_EXTRA)
+    told[KIND] = SILENCE
+    silence = np.arange(D), told, np.zeros(D, np.bool_), D
+    heard = {client: bool(call_admit(guard, Visit(3_001, client), *silence)) for client in (-1, 7, 1_003, 5_000)}
+    assert heard == {-1: True, 7: True, 1_003: False, 5_000: True}  # nobody, honest, convicted, never seen
+    assert all(np.array_equal(a, b) for a, (_, b) in zip(before, memory(guard), strict=True))
 
 
 def test_few_odd_clients_are_left_alone():

@@ -6,9 +6,24 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import steadyrank as sr
-from steadyrank.contract import NOTE_EXTRA, Problem, Visit, call_forget, call_rank, call_update, make, memory
+from steadyrank.contract import (
+    ANSWER,
+    KIND,
+    NOTE_EXTRA,
+    SILENCE,
+    VOUCHED,
+    Problem,
+    Visit,
+    call_forget,
+    call_rank,
+    call_update,
+    make,
+    memory,
+)
+from steadyrank.indices.posteriors import put_all
 from steadyrank.lab.cells import Cell, identity
 from steadyrank.lab.runner import run_cell
+from steadyrank.live import archive
 from steadyrank.rounds import FALSE, FIRST_BOT, MAJORITY, MINORITY
 from test_contract import Watchful
 
@@ -19,9 +34,10 @@ WORLD = {"length": 5, "horizon": 2_000, "seeds": [1, 2]}
 ATTRACTION = np.linspace(0.05, 0.6, 40)
 
 
-def ask(guard, t, client, bits, examined, size=D):
-    clicks = np.array(bits, np.bool_)
-    return bool(guard.admit(Visit(t, client), np.arange(size), np.zeros(size + NOTE_EXTRA), clicks, examined))
+def ask(guard, t, client, bits, examined, size=D, kind=ANSWER):
+    clicks, note = np.array(bits, np.bool_), np.zeros(size + NOTE_EXTRA)
+    note[KIND] = kind
+    return bool(guard.admit(Visit(t, client), np.arange(size), note, clicks, examined))
 
 
 @pytest.mark.parametrize(
@@ -51,6 +67,16 @@ def test_quota_by_hand():
     assert all(ask(guard, 30, -1, (0, 0, 0), 3) for _ in range(9))
     assert [ask(guard, 30, 5, (0, 0, 0), 3) for _ in range(3)] == [True, True, False]
     assert guard.view().refused == 3
+
+
+def test_quota_hears_no_silence_of_whoever_has_used_it_up():
+    """Silence is no visit; who has visits left is silent as one may be."""
+    guard = make(QUOTA, Problem(K, D), settings={"visits": 2, "period": 10})
+    kinds = (SILENCE, ANSWER, SILENCE, SILENCE, VOUCHED, SILENCE, ANSWER)
+    said = [ask(guard, t, 4, (0, 0, 0), 3, kind=kind) for t, kind in enumerate(kinds, 1)]
+    assert said == [True, True, True, True, True, False, False]
+    assert ask(guard, 11, 4, (0, 0, 0), 3, kind=SILENCE)
+    assert guard.view().refused == 1
 
 
 def test_quota_forgets_who_came_least_recently():
@@ -105,13 +131,17 @@ def test_whoever_is_admitted_changes_nothing():
 
 @pytest.mark.parametrize("name", FORGETFUL)
 def test_what_is_forgotten_was_never_learnt(name):
-    """After rounds of which some are forgotten, counts and lists are those of a learner told of the others alone."""
+    """After rounds of which some are forgotten, counts and lists are those of a learner told of the others alone.
+
+    Of each kind of feedback some; with so few items, all are drawn, wherever the bar was in between.
+    """
     forgetful, other = (make(sr.learners()[name], Problem(K, D), settings={}) for _ in range(2))
     rng, allowed, told_of = np.random.default_rng(3), np.ones(K, np.bool_), []
     for t in range(1, 46):  # no window of SteadyRank ends
         ranking, note = np.zeros(D, np.int64), np.zeros(D + NOTE_EXTRA)
         call_rank(other, Visit(t), allowed, ranking, note, rng)
         examined = int(rng.integers(1, D + 1))
+        note[KIND] = (ANSWER, ANSWER, VOUCHED, SILENCE, ANSWER)[t % 5]
         event = Visit(t), ranking, note, rng.random(D) < 0.4, examined
         call_update(forgetful, *event)
         if t % 3:
@@ -122,13 +152,56 @@ def test_what_is_forgotten_was_never_learnt(name):
         call_forget(forgetful, *event)
     left, right = (dict(memory(record)) for record in (forgetful, other))
     for field in left:
-        if "looks" in field or "clicks" in field or "rounds" in field or field.endswith("tally"):
+        name = field.split(".")[-1]
+        counts = "looks" in name or "clicks" in name or "rounds" in name
+        if counts or name in ("tally", "alpha", "beta", "miss"):
             assert np.array_equal(left[field], right[field]), field
     lists = np.zeros((2, D), np.int64)
     for seed in range(20):
         for record, ranking in zip((forgetful, other), lists, strict=True):
             call_rank(record, Visit(46), allowed, ranking, np.zeros(D + NOTE_EXTRA), np.random.default_rng(seed))
         assert np.array_equal(*lists)
+
+
+@pytest.mark.parametrize("name", ["CascadeTS", "SteadyRank"])
+def test_what_draws_need_follows_what_is_forgotten(name):
+    """Of 60 items most have a length on the line: it is that of their posterior, after each step."""
+    learner, rng = make(sr.learners()[name], Problem(60, D), settings={}), np.random.default_rng(5)
+    for t in range(1, 46):
+        ranking = rng.permutation(60)[:D]
+        event = Visit(t), ranking, np.zeros(D + NOTE_EXTRA), rng.random(D) < 0.4, D
+        before = [getattr(learner.posteriors, field).copy() for field in ("alpha", "beta", "miss")]
+        call_update(learner, *event)
+        if t % 2:
+            call_forget(learner, *event)
+            for field, was in zip(("alpha", "beta", "miss"), before, strict=True):
+                assert np.array_equal(getattr(learner.posteriors, field), was), field
+        anew = type(learner.posteriors)(*(array.copy() for array in learner.posteriors))
+        put_all(anew)
+        n = int(anew.size[0])
+        assert 0 < n == learner.posteriors.size[0] < 60 or anew.lengths[:60].any()
+        for field in ("lengths", "is_sure", "size"):
+            assert np.array_equal(getattr(learner.posteriors, field), getattr(anew, field)), field
+        assert np.array_equal(learner.posteriors.sure[:n], anew.sure[:n])
+
+
+def test_a_late_answer_is_forgotten_as_well():
+    """It was counted where it came, after rounds that followed its own: counts are as they were before it."""
+    learner, rng = make(sr.learners()["SteadyRank"], Problem(K, D), settings={"window": 10}), np.random.default_rng(7)
+
+    def tell(t, call=call_update, ranking=None):
+        ranking = rng.permutation(K)[:D] if ranking is None else ranking
+        call(learner, Visit(t), ranking, np.zeros(D + NOTE_EXTRA), np.array([False, True, False]), 2)
+
+    for t in [*range(1, 5), *range(6, 36)]:
+        tell(t)
+    regimes, posteriors = learner.regimes, learner.posteriors
+    fields = regimes.looks, regimes.clicks, regimes.rounds, regimes.tally, posteriors.alpha, posteriors.beta
+    before = [array.copy() for array in fields]
+    tell(5, ranking=np.arange(D))
+    assert regimes.rounds[0] == 35
+    tell(5, call_forget, np.arange(D))
+    assert all(np.array_equal(a, b) for a, b in zip(before, fields, strict=True))
 
 
 def test_what_was_never_learnt_is_not_forgotten():
@@ -179,23 +252,30 @@ def test_a_saved_guard_goes_on_bit_for_bit(guard, tmp_path):
     assert guard is Watchful or ranker.guard_view().refused == refused
 
 
-def test_a_ranker_saved_before_there_were_guards_goes_on(tmp_path):
-    """Its header names none, and says of SteadyRank what is a guard by now."""
-    from steadyrank.live import archive
-
-    ranker = sr.Ranker(ITEMS, 3, guard="Plausible")
-    use(ranker, 40)
+def test_a_ranker_saved_before_there_were_guards_is_refused_by_name(tmp_path):
+    ranker = sr.Ranker(ITEMS, 3)
     ranker.save(tmp_path / "new")
     header, arrays = archive.unpack((tmp_path / "new").read_bytes(), "new")
-    for name in ("guard", "guard_version", "guard_settings", "format"):
-        del header[name]
-    header["settings"] = {"reject_impossible": True}
-    arrays["learner.rejected"] = arrays.pop("refused")
-    del arrays["guard.refused"]
-    (tmp_path / "old").write_bytes(archive.pack(header, arrays))
-    again = sr.Ranker.load(tmp_path / "old")
-    assert use(ranker, 40, 40) == use(again, 40, 40)
-    assert again.view().rejected == again.guard_view().refused == 16
+    (tmp_path / "old").write_bytes(archive.pack(header | {"format": 3}, arrays))
+    with pytest.raises(archive.UnreadableSnapshot, match="old has format 3, this version reads 4: load it"):
+        sr.Ranker.load(tmp_path / "old")
+
+
+def test_silence_of_a_client_who_is_not_heard_is_not_learnt():
+    """Client 0 has used up what Quota admits: its silence counts in plain rates alone, that of client 1 is learnt."""
+    clock = [0.0]
+    options = {"lifetime": 10.0, "count_unanswered": True, "clock": lambda: clock[0]}
+    ranker = sr.Ranker(ITEMS, 3, guard="Quota", guard_settings={"visits": 1}, **options)
+    for client, answered in ((0, True), (0, False), (1, False), (0, True)):
+        shown = ranker.rank(client=client)
+        if answered:
+            ranker.feedback(shown.id, clicks=[0, 1, 0])
+    clock[0] = 20.0
+    ranker.rank()
+    view, regimes = ranker.view(), ranker._learner_state.learner.regimes
+    assert (view.rounds, view.rejected, ranker.guard_view().refused) == (1, 1, 1)
+    assert (regimes.looks.sum(), regimes.apart_looks.sum()) == (3, 3)
+    assert sum(item.looks for item in ranker.standings()) == 4 * 3
 
 
 def test_cells_without_a_guard_are_named_as_before():

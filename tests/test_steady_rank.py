@@ -83,7 +83,7 @@ def several(t):
     ],
 )
 def test_equals_its_slow_version(tastes, rounds, opened, forgets, options):
-    """The same lists from the same draws and the same regimes; some rounds are vouched for, some silent, some forgotten.
+    """The same lists from the same draws and the same regimes; some rounds are vouched for, silent or forgotten.
 
     At least `opened` regimes: more than there are places in the second case. Every so manieth round the one of 30
     rounds ago is forgotten, and 400 rounds ago, which may lie in another regime.

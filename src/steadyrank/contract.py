@@ -20,24 +20,7 @@ from ._jit import kernel, uncached
 from .arrays import Bools, Counts, Floats, Ints
 from .settings import closest
 
-__all__ = [
-    "ANSWER",
-    "ANYONE",
-    "KIND",
-    "NOTE_EXTRA",
-    "SILENCE",
-    "VOUCHED",
-    "Bools",
-    "Counts",
-    "Dispatcher",
-    "Floats",
-    "Ints",
-    "Problem",
-    "Visit",
-    "discover",
-    "make",
-    "memory",
-]
+__all__ = ["Bools", "Counts", "Floats", "Ints"]  # of `arrays`, beside all that is defined here
 
 NOTE_EXTRA = 4  # a note has this many places more than the list
 KIND = -1  # its last place belongs to the live side, and says what the feedback is:

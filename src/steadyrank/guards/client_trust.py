@@ -4,8 +4,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..contract import NOTE_EXTRA, Ints, Problem
-from ..parts.clients import Clients, welcome
+from ..contract import KIND, NOTE_EXTRA, SILENCE, Ints, Problem
+from ..parts.clients import NOBODY, Clients, place_of_client, welcome
 from ..parts.odd_taste import BAR, CLIENTS, NEVER, UNIT, OddTaste, bounded, count_visit, fit, said_by
 from ..parts.recent_visits import CURSOR, DONE, HELD, NEXT, SINCE, RecentVisits, nth_oldest, read_visit, write_visit
 from ..settings import real, whole
@@ -20,7 +20,8 @@ class ClientTrust(NamedTuple):
     """Refuses clients who share a taste that few others have, and takes their visits back (ours: docs/guards.md).
 
     Two tastes are fitted to the remembered visits, each client having one of them. The one that fewer have is fraud
-    if it is rare and several clients surely have it. Visits without a sender pass.
+    if it is rare and several clients surely have it. Visits without a sender pass. Lists that nobody answered
+    say nothing of a taste: they are not remembered, and pass unless their client is refused.
 
     `most`: a taste that more than this share of the clients and of the visits has is an honest one. `certainty`: log
     odds, in nats, from which on a client is refused. `doubt`: what each visit must say beyond chance, in nats: room
@@ -62,6 +63,9 @@ class ClientTrust(NamedTuple):
         if visit.client < 0 or examined == 0:
             return True
         clients, visits, taste = self.clients, self.visits, self.taste
+        if note[KIND] == SILENCE:
+            place = place_of_client(clients, visit.client)
+            return place == NOBODY or clients.score[place] < taste.rule[BAR]
         if visits.tally[HELD] == visits.round.size:  # the oldest visit leaves
             at = visits.tally[NEXT]
             gone = visits.place[at]

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from .._jit import uncounted
-from ..contract import Ints, Problem
+from ..contract import KIND, SILENCE, Ints, Problem
 from ..settings import whole
 from ..views import GuardView
 
@@ -23,7 +23,8 @@ class Quota(NamedTuple):
     """Admits at most `visits` visits of a client in each period of `period` rounds (a plain rate limit, no paper's).
 
     Periods are the rounds 1 to `period`, and so on. Anonymous visits have no sender to be counted by and are all
-    admitted. `remembered`: clients counted at a time, in 24 bytes each; where more come in a period, the ones seen
+    admitted. Lists that nobody answered are no visits, and count for nothing while the client's allowance is spent.
+    `remembered`: clients counted at a time, in 24 bytes each; where more come in a period, the ones seen
     least recently are forgotten and start again. O(1).
     """
 
@@ -53,7 +54,10 @@ class Quota(NamedTuple):
             if self.seen[i] < self.seen[place]:
                 place = i
         known = self.client[place] == visit.client
-        if not known or (visit.t - 1) // self.period > (self.seen[place] - 1) // self.period:
+        fresh = not known or (visit.t - 1) // self.period > (self.seen[place] - 1) // self.period
+        if note[KIND] == SILENCE:
+            return fresh or self.visited[place] < self.visits
+        if fresh:
             self.visited[place] = 0
         self.client[place] = visit.client
         self.seen[place] = max(visit.t, self.seen[place]) if known else visit.t

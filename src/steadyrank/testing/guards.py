@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from ..contract import NOTE_EXTRA, Visit, call_admit, call_retract, find, make
+from ..contract import ANSWER, KIND, NOTE_EXTRA, SILENCE, VOUCHED, Visit, call_admit, call_retract, find, make
 from ..rounds import FIRST_BOT, TakenBack, offers
 from ..views import GuardView
 from .samples import D, Event, F, K, T, check_fields, feedback, sample_attraction, sample_problem, state
@@ -29,7 +29,7 @@ def check_guard(cls: type, **settings: Any) -> None:
 
 
 def _watch(guard: Any, admit: Callable[..., Any], retract: Callable[..., Any]) -> list[Any]:
-    """Visits of everybody, a few heavy clients, fresh ones and impossible feedback; what the guard said of each."""
+    """Visits of heavy clients, fresh and silent ones, and impossible feedback; what the guard said of each."""
     name = type(guard).__name__
     world = np.random.default_rng(2)
     known: dict[int, Event] = {}  # by round, the visits that were admitted and not taken back
@@ -37,9 +37,11 @@ def _watch(guard: Any, admit: Callable[..., Any], retract: Callable[..., Any]) -
     for t in range(1, T + 1):
         size = D if t % 5 else int(world.integers(1, D + 1))
         ranking, note = world.permutation(K)[:size], world.random(D + NOTE_EXTRA)
-        note[-1] = 0.0
+        note[KIND] = (ANSWER, ANSWER, ANSWER, VOUCHED, SILENCE)[int(world.integers(5))]
         clicks, examined = feedback(t, size, world)
         clicks[examined:] = False
+        if note[KIND] == SILENCE:
+            clicks[:], examined = False, size
         client = (-1, t % 3, t % 3, 5, t, FIRST_BOT + t % 2)[int(world.integers(6))]
         event = Event(Visit(t, client, np.zeros(F)), ranking, note, clicks, examined)
         kept = event._replace(ranking=ranking.copy(), note=note.copy(), clicks=clicks.copy())

@@ -6,7 +6,20 @@ from typing import Any
 
 import numpy as np
 
-from ..contract import ANYONE, KIND, NOTE_EXTRA, Visit, call_forget, call_rank, call_update, find, make
+from ..contract import (
+    ANSWER,
+    ANYONE,
+    KIND,
+    NOTE_EXTRA,
+    SILENCE,
+    VOUCHED,
+    Visit,
+    call_forget,
+    call_rank,
+    call_update,
+    find,
+    make,
+)
 from ..learners.oracle import Oracle
 from ..rounds import offers
 from ..views import View
@@ -127,6 +140,7 @@ def _check_forget(learner: Any, plain: Any) -> None:
         visit = Visit(t + 1, 0, np.zeros(F))
         call_rank(learner, visit, allowed, shown[0], note, np.random.default_rng(t))
         goes = goes._replace(visit=visit, ranking=shown[0].copy(), note=note.copy())
+        goes.note[KIND] = (ANSWER, VOUCHED, SILENCE)[t % 3]
         for record, forget in ((learner, call_forget), (plain, call_forget.plain)):
             call_update(record, *goes)
             kept = goes.note.copy(), goes.ranking.copy(), goes.clicks.copy()

@@ -69,8 +69,8 @@ def _plain(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def with_guard(learner: Any, settings: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
-    """Settings of a learner as boards and snapshots of the past may have them: without those that are a guard by now,
-    and that guard's name.
+    """Settings of a learner as boards of the past may have them: without those that are a guard by now, and that
+    guard's name.
     """
     if learner != "SteadyRank" or "reject_impossible" not in settings:
         return dict(settings), "Anyone"

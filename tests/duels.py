@@ -39,3 +39,23 @@ def duel(name, slow, rounds=T, **settings):
         slow.update(ranking.tolist(), clicks.tolist(), examined)
     assert mind.bit_generator.state == mirror.bit_generator.state
     return learner, slow
+
+
+def mean_value(name, attraction, length, rounds, seed):
+    """The chance of a click, on average, with the lists that a learner shows to cascade users."""
+    learner = make(sr.learners()[name], Problem(attraction.size, length, rounds, seed=seed), settings={})
+    mind, world = (np.random.default_rng(s) for s in (seed, seed + 1000))
+    allowed, ranking = np.ones(attraction.size, np.bool_), np.zeros(length, np.int64)
+    note, clicks = np.zeros(length + NOTE_EXTRA), np.zeros(length, np.bool_)
+    rank = call_rank.bind(learner, Visit(1), allowed, ranking, note, mind)
+    update = call_update.bind(learner, Visit(1), ranking, note, clicks, length)
+    total = 0.0
+    for t in range(1, rounds + 1):
+        note[:] = 0.0
+        rank(learner, Visit(t), allowed, ranking, note, mind)
+        total += 1 - np.prod(1 - attraction[ranking])
+        np.less(world.random(length), attraction[ranking], out=clicks)
+        examined = int(np.argmax(clicks)) + 1 if clicks.any() else length
+        clicks[examined:] = False
+        update(learner, Visit(t), ranking, note, clicks, examined)
+    return total / rounds

@@ -243,11 +243,11 @@ def test_two_attacks_that_differ_are_both_found():
 
 
 def test_planted_attacks_are_found():
-    """A seed that chose nothing. Of 48 attacks at least 42 are found, nine tenths of the interval at least."""
-    chosen = [case for case in experiment.cases(1, 5_000) if case.share in (0.05, 0.25)]
+    """A seed that chose nothing. Of 24 attacks at least 20 are found, nine tenths of the interval at least."""
+    chosen = [case for case in experiment.cases(1, 5_000) if case.share == 0.25]
     hits = [experiment.play(case, lambda: None).overlap >= 0.9 for case in chosen]
-    assert len(hits) == 48
-    assert sum(hits) >= 42
+    assert len(hits) == 24
+    assert sum(hits) >= 20
 
 
 @pytest.mark.parametrize(("adversary", "inverted"), [("PrefixFlip", True), ("Promote", True), ("Demote", False)])

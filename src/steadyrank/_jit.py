@@ -7,6 +7,7 @@ that decides the machine code, and saving takes a lock. What one process compile
 
 import contextlib
 import fcntl
+import functools
 import hashlib
 import os
 import pathlib
@@ -148,6 +149,13 @@ def _foreign(kinds: Any) -> bool:
     return False
 
 
+class _InnerImplementation(_Implementation):
+    """Of code that only compiled code calls: kept beside that which Python calls."""
+
+    def get_filename_base(self, fullname: str, abiflags: str) -> str:
+        return f"{super().get_filename_base(fullname, abiflags)}-inner"
+
+
 class _Cache(FunctionCache):
     """Numba's cache of one function, saved by one process at a time.
 
@@ -228,14 +236,32 @@ class _Cache(FunctionCache):
             yield
 
 
+class _InnerCache(_Cache):
+    _impl_class = _InnerImplementation
+
+
 def _compiled(function: F, counting: bool, kept: bool) -> F:
-    # no wrapper for C: nobody takes these functions' addresses, and it is a tenth of the time to compile
+    """Compile `function` twice over: for Python with a wrapper that unpacks records, and without for compiled code.
+
+    Most functions are called by compiled code alone, and the wrapper is a fifth of the time to compile one.
+    """
+    kept = kept and _HOME is not None and function.__module__.partition(".")[0] == __package__
+    # no wrapper for C: nobody takes these functions' addresses
     options: dict[str, Any] = {"nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True, "_nrt": counting}
-    compiled: Any = numba.njit(**options)(function)
-    if kept and _HOME is not None and function.__module__.partition(".")[0] == __package__:
-        compiled._cache = _Cache(function)
-        compiled.compile = compiled._cache.releasing(compiled.compile)
-    return cast(F, compiled)
+
+    def made(cache: type[_Cache], **more: Any) -> Any:
+        compiled: Any = numba.njit(**options, **more)(function)
+        if kept:
+            compiled._cache = cache(function)
+            compiled.compile = compiled._cache.releasing(compiled.compile)
+        return compiled
+
+    outer = made(_Cache)
+    if not _INTERPRETED:
+        inner = functools.cache(lambda: made(_InnerCache, no_cpython_wrapper=True))
+        outer.get_call_template = lambda *arguments: inner().get_call_template(*arguments)
+        outer.get_overload = lambda signature: inner().get_overload(signature)
+    return cast(F, outer)
 
 
 def kernel(function: F) -> F:

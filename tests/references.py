@@ -1,5 +1,6 @@
 """Slow and obvious versions: plain lists, the formulas as printed, real partitions of real stored bits."""
 
+import itertools
 import math
 import random
 from collections.abc import Callable
@@ -124,3 +125,53 @@ class IndexLearner:
     def update(self, ranking: list[int], clicks: list[bool], examined: int) -> None:
         for k, bit in list(zip(ranking, clicks, strict=True))[:examined]:
             self.bits[k].append(int(bit))
+
+
+Outcomes = dict[tuple[tuple[int, ...], bool], float]  # bits as reported and whether the user left satisfied: chance
+
+
+def position_based(attraction: list[float], attention: list[float]) -> Outcomes:
+    """Each place is looked at or not, and attracts or not: the sum over all that may happen."""
+    found: Outcomes = {}
+    for looked in itertools.product((0, 1), repeat=len(attraction)):
+        for liked in itertools.product((0, 1), repeat=len(attraction)):
+            chance = math.prod(a if x else 1 - a for a, x in zip(attention, looked, strict=True))
+            chance *= math.prod(a if x else 1 - a for a, x in zip(attraction, liked, strict=True))
+            bits = tuple(x * y for x, y in zip(looked, liked, strict=True))
+            found[bits, any(bits)] = found.get((bits, any(bits)), 0.0) + chance
+    return found
+
+
+def story(
+    attraction: list[float],
+    look: Callable[[int, int], float],
+    onward: Callable[[int], float],
+    leave: Callable[[int], float],
+    reported: Callable[[tuple[int, ...]], int],
+) -> Outcomes:
+    """A scan from the top: before place p leave; look, given the last click; click; after it go on or not.
+
+    Places count from 1, a last click at 0 means none. `reported` says how far bits are reported.
+    """
+    found: Outcomes = {}
+    size = len(attraction)
+
+    def go(p: int, bits: tuple[int, ...], last: int, here: bool, satisfied: bool, chance: float) -> None:
+        if chance == 0.0:
+            return
+        if p > size:
+            end = bits[: reported(bits)], satisfied
+            found[end] = found.get(end, 0.0) + chance
+        elif not here:
+            go(p + 1, (*bits, 0), last, False, satisfied, chance)
+        else:
+            gone, seen, click = leave(p), look(p, last), attraction[p - 1]
+            go(p, bits, last, False, satisfied, chance * gone)
+            chance *= 1 - gone
+            go(p + 1, (*bits, 0), last, True, satisfied, chance * (1 - seen * click))
+            chance *= seen * click
+            go(p + 1, (*bits, 1), p, True, satisfied, chance * onward(p))
+            go(p + 1, (*bits, 1), p, False, True, chance * (1 - onward(p)))
+
+    go(1, (), 0, True, False, 1.0)
+    return found

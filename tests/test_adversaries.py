@@ -1,3 +1,6 @@
+import os
+import subprocess
+import sys
 from typing import NamedTuple
 
 import numpy as np
@@ -8,7 +11,7 @@ from hypothesis import strategies as st
 import steadyrank as sr
 from steadyrank.adversaries.schedules import SCHEDULES, active_rounds, flickering_rounds, rising_rounds
 from steadyrank.adversaries.targets import choose_targets
-from steadyrank.adversaries.tastes import attractions_of
+from steadyrank.adversaries.tastes import attractions_of, visitors_of
 from steadyrank.contract import Problem, Visit, make
 
 ADVERSARIES = sr.adversaries()
@@ -337,3 +340,74 @@ def test_unknown_schedule_and_too_many_bursts(name):
     ]:
         with pytest.raises(ValueError, match=message):
             foe_of(name, **settings)
+
+
+def test_every_adversary_is_right_for_all_users():
+    """All pairs, interpreted, in a process of its own: compiling them would take minutes.
+
+    Each obeys the contract, and what it reports reaches as far as those users' feedback does, unless by definition
+    no user could have sent it.
+    """
+    script = """
+import numpy as np
+import steadyrank as sr
+from steadyrank.contract import Problem, Visit, make
+
+K, D, T, BUDGET = 12, 3, 60, 40
+attraction = np.random.default_rng(1).uniform(0.1, 0.7, K)
+acted = 0
+for users in sr.users().values():
+    for name, cls in sr.adversaries().items():
+        crowd = make(users, attraction, D, settings={})
+        foe = make(cls, Problem(K, D, T, BUDGET, attraction, 3), crowd, BUDGET, settings={"schedule": "front"})
+        world, items, luck = (np.random.default_rng(seed) for seed in (7, 8, 9))
+        total = 0.0
+        for t in range(1, T + 1):
+            visit, ranking, clicks = Visit(t, t % 5 - 1), items.permutation(K)[:D], np.zeros(D, np.bool_)
+            examined = crowd.click(visit, ranking, clicks, world)
+            honest, shown = clicks[:examined].copy(), ranking.copy()
+            spent, reach, client = foe.corrupt(visit, ranking, clicks, examined, luck)
+            assert np.array_equal(ranking, shown)
+            changed = client != visit.client or not np.array_equal(clicks[:reach], honest)
+            assert spent == float(changed), (users, name, t)
+            clicks[reach:] = False
+            if cls.cascade:
+                assert reach == crowd.reach(clicks, D), (users, name, t)
+            total += spent
+        assert total <= BUDGET, (users, name)
+        acted += total > 0
+print(acted)
+"""
+    answer = subprocess.run(
+        [sys.executable, "-c", script],
+        env={**os.environ, "NUMBA_DISABLE_JIT": "1"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert int(answer.stdout) == len(sr.users()) * (len(ADVERSARIES) - 1)  # all but `Honest`
+
+
+@pytest.mark.parametrize("name", ["OtherTaste", "SlowRamp", "Flicker", "Sleeper", "Chameleon"])
+def test_false_visitors_look_at_places_as_the_users_do(name):
+    """All items attract all: a place that nobody looks at gets no click from a false visitor either."""
+    users = sr.users()["PositionBased"].create(np.ones(6), 3, attention=[1.0, 0.0, 1.0])
+    problem = Problem(6, 3, 30, 30, np.ones(6))
+    settings = {"honest": 0} if name == "Sleeper" else {}
+    foe = make(ADVERSARIES[name], problem, users, 30, settings={"bots": 1, **settings})
+    rng, false = np.random.default_rng(0), 0
+    for t in range(1, 31):
+        clicks = np.array([False, False, False])
+        spent, reach, _ = foe.corrupt(Visit(t), np.arange(3), clicks, 3, rng)
+        assert reach == 3
+        assert not clicks[1]
+        false += int(clicks[0]) * spent
+    assert false > 0
+
+
+def test_visitors_among_users_who_cannot_say_how_they_look():
+    """Users without `liking`: what attracts is clicked, as far as they are reported."""
+    visitors = visitors_of("reversed", Problem(3, 2, 10, attraction=np.array([1.0, 0.5, 0.0])), Everywhere(2))
+    clicks = np.zeros(2, np.bool_)
+    assert visitors.click(Visit(1), np.array([2, 0]), clicks, np.random.default_rng(0)) == 2
+    assert clicks.tolist() == [True, False]

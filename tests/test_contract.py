@@ -267,11 +267,22 @@ class Narrow(USERS["Cascade"]):
             ranking[p] = self.favourites[0]
 
 
+class Unmoved(USERS["Cascade"]):
+    """Its visitors of another taste have the users' own."""
+
+    __slots__ = ()
+
+    def liking(self, attraction):
+        return self
+
+
 def test_breaches_of_adversaries_and_users_are_noticed():
     with pytest.raises(AssertionError, match="under the schedule `late`"):
         check_adversary(IgnoresSchedule)
     with pytest.raises(AssertionError, match="`best` repeats items"):
         check_users(Narrow)
+    with pytest.raises(AssertionError, match="clicks of users whom nothing attracts"):
+        check_users(Unmoved)
     with pytest.raises(AssertionError, match=r"spent 0\.0 in a round with change=True"):
         check_adversary(FreeFlip)
     with pytest.raises(AssertionError, match="touches only the feedback"):
@@ -561,7 +572,9 @@ def test_users_who_are_no_cascade_pass():
     assert eager.value(Visit(1), np.arange(3)) == 1 + 1 / 2 + 1 / 3
 
 
-@pytest.mark.parametrize("name", [name for name, cls in ADVERSARIES.items() if "users" in cls._fields])
+@pytest.mark.parametrize(
+    "name", [name for name, cls in ADVERSARIES.items() if {"users", "visitors"} & {*cls._fields}]
+)
 def test_adversaries_that_ask_the_users_are_right_for_those_who_click_twice(name):
     check_adversary(ADVERSARIES[name], users=EveryPlace)
 

@@ -41,7 +41,7 @@ def test_code_blocks_run(block, capsys, tmp_path, monkeypatch):
     [
         ("algorithms.md", sr.learners()),
         ("adversaries.md", sr.adversaries()),
-        ("adversaries.md", sr.users()),
+        ("users.md", sr.users()),
         ("guards.md", sr.guards()),
     ],
 )
@@ -74,10 +74,17 @@ def test_every_setting_is_documented():
         for setting in settings_of(cls):
             rows = [line for line in table.splitlines() if re.match(rf"\| [^|]*`{setting}`", line)]
             assert any(f"`{name}`" in row for row in rows), f"{name}.{setting} is not in docs/algorithms.md"
-    text = (ROOT / "docs" / "adversaries.md").read_text()
-    for cls in (*sr.adversaries().values(), *sr.users().values()):
-        for setting in settings_of(cls):
-            assert f"`{setting}`" in text, f"{cls.__name__}.{setting} is not in docs/adversaries.md"
+    for page, classes in (("adversaries.md", sr.adversaries()), ("users.md", sr.users())):
+        text = (ROOT / "docs" / page).read_text()
+        for name, cls in classes.items():
+            for setting in settings_of(cls):
+                assert f"`{setting}`" in text, f"{name}.{setting} is not in docs/{page}"
+    text = (ROOT / "docs" / "users.md").read_text()
+    table, senders = text[text.index("## Settings") : text.index("## Senders")], settings_of(sr.users()["Cascade"])
+    for name, cls in sr.users().items():
+        for setting in set(settings_of(cls)) - set(senders):
+            row = re.search(rf"^\| [^|]*`{setting}`[^|]*\| [^|]*`{name}`", table, re.MULTILINE)
+            assert row, f"{name}.{setting} has no row in docs/users.md"
     text = (ROOT / "docs" / "guards.md").read_text()
     for name, cls in sr.guards().items():
         for setting in settings_of(cls):

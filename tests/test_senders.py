@@ -58,14 +58,29 @@ def test_a_second_taste_likes_other_items_as_much():
     assert best.tolist() == np.argsort(-average, kind="stable")[:3].tolist()
 
 
-@pytest.mark.parametrize("name", sr.users())
+@pytest.mark.parametrize("name", ["Cascade", "DriftingCascade"])
 def test_senders_that_agree_change_no_number(name):
-    """The same clicks and regrets as those of anonymous users: arrivals have a stream of their own."""
+    """The same regrets as those of anonymous users: arrivals have a stream of their own."""
     world = {"length": 4, "horizon": 800, "seeds": [3], "users": name}
     plain, sent = (
         sr.simulate("CascadeTS", ATTRACTION, users_settings=given, **world) for given in ({}, {"clients": 20})
     )
     assert np.array_equal(plain.regret, sent.regret)
+
+
+@pytest.mark.parametrize("name", sr.users())
+def test_senders_that_agree_click_as_anonymous_users_do(name):
+    """The same bits, and the same worth of each list, whoever comes."""
+    crowds = [make(sr.users()[name], ATTRACTION, 4, settings=given) for given in ({}, {"clients": 20})]
+    rngs, items, door = [np.random.default_rng(2) for _ in crowds], np.random.default_rng(3), np.random.default_rng(4)
+    for t in range(1, 200):
+        ranking, bits = items.permutation(30)[:4], np.zeros((2, 4), np.bool_)
+        visits = [Visit(t, crowd.arrive(t, np.zeros(0), door)) for crowd in crowds]
+        assert visits[0].client == -1 < visits[1].client < 20
+        reached = [crowds[i].click(visits[i], ranking, bits[i], rngs[i]) for i in range(2)]
+        assert reached[0] == reached[1]
+        assert bits[0].tolist() == bits[1].tolist()
+        assert crowds[0].value(visits[0], ranking) == crowds[1].value(visits[1], ranking)
 
 
 def test_visits_of_a_minority_are_counted():

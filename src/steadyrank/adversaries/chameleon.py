@@ -6,12 +6,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._jit import uncounted
-from ..contract import Floats, Problem
+from ..contract import ANYONE, Floats, Problem, Visit
 from ..rounds import FIRST_BOT
 from ..settings import real, whole
 from .budget import Budget, can_spend, sender, spend
 from .schedules import Schedule
-from .tastes import Taste, attractions_of
+from .tastes import Taste, attractions_of, visitors_of
 
 _LEAST = 0.01  # chance of a click or of none, so that no bit is proof
 
@@ -34,12 +34,13 @@ class Chameleon(NamedTuple):
     It keeps for each identity what a guard would that knew both tastes: the sum of log-likelihood ratios of its
     visits. Up to `bar` nats it lies, above it shows what a user did, which brings the sum down: about half of its
     visits are false, and no test of their likelihood tells it from a client of mixed taste. Honest visits cost units
-    too. Settings: `bots`, how many identities; `bar`; `taste`, as for OtherTaste. From no paper.
+    too. It takes every place that is reported for one that was looked at, as guards do. Settings: `bots`, how many
+    identities; `bar`; `taste`, as for OtherTaste. From no paper.
     """
 
     budget: Budget
-    users: Any
-    attraction: Floats  # [K] of the other taste
+    visitors: Any  # users of the other taste
+    attraction: Floats  # [K] theirs
     true: Floats  # [K]
     record: Floats  # [bots] nats
     bar: float
@@ -62,15 +63,15 @@ class Chameleon(NamedTuple):
         record = np.zeros(whole("bots", bots, 1, 10_000_000))
         owned = Budget.create(problem, budget, schedule, n_bursts, bots)
         true = np.ascontiguousarray(problem.attraction, np.float64).copy()
-        return cls(owned, users, attractions_of(taste, problem), true, record, real("bar", bar))
+        visitors, liked = visitors_of(taste, problem, users), attractions_of(taste, problem)
+        return cls(owned, visitors, liked, true, record, real("bar", bar))
 
     def corrupt(self, visit, ranking, clicks, examined, rng):
         if not can_spend(self.budget, visit.t):
             return 0.0, examined, visit.client
         client = sender(self.budget, visit.t, visit.client)
         if self.record[client - FIRST_BOT] <= self.bar:
-            for p in range(ranking.size):
-                clicks[p] = rng.random() < self.attraction[ranking[p]]
-        reach = self.users.reach(clicks, ranking.size)
+            self.visitors.click(Visit(visit.t, ANYONE, visit.features), ranking, clicks, rng)
+        reach = self.visitors.reach(clicks, ranking.size)
         self.record[client - FIRST_BOT] += evidence(self.attraction, self.true, ranking, clicks, reach)
         return spend(self.budget), reach, client

@@ -2,10 +2,10 @@
 
 from typing import Any, NamedTuple
 
-from ..contract import Floats, Problem
+from ..contract import Problem
 from .budget import Budget
 from .schedules import Schedule, flickering_rounds
-from .tastes import Taste, attractions_of, visit_by_taste
+from .tastes import Taste, visit_by_taste, visitors_of
 
 
 class Flicker(NamedTuple):
@@ -16,8 +16,7 @@ class Flicker(NamedTuple):
     """
 
     budget: Budget
-    users: Any
-    attraction: Floats  # [K]
+    visitors: Any  # users of the other taste
 
     cascade = True
 
@@ -36,7 +35,7 @@ class Flicker(NamedTuple):
         if schedule not in ("front", "late"):
             raise ValueError(f"schedule of Flicker must be 'front' or 'late', not {schedule!r}")
         active = flickering_rounds(problem.horizon, budget, turn, late=schedule == "late")
-        return cls(Budget.of_rounds(problem, budget, active, bots), users, attractions_of(taste, problem))
+        return cls(Budget.of_rounds(problem, budget, active, bots), visitors_of(taste, problem, users))
 
     def corrupt(self, visit, ranking, clicks, examined, rng):
-        return visit_by_taste(self.budget, self.users, visit, self.attraction, ranking, clicks, examined, rng)
+        return visit_by_taste(self.budget, self.visitors, visit, ranking, clicks, examined, rng)

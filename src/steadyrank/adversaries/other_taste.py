@@ -2,10 +2,10 @@
 
 from typing import Any, NamedTuple
 
-from ..contract import Floats, Problem
+from ..contract import Problem
 from .budget import Budget
 from .schedules import Schedule
-from .tastes import Taste, attractions_of, visit_by_taste
+from .tastes import Taste, visit_by_taste, visitors_of
 
 
 class OtherTaste(NamedTuple):
@@ -16,8 +16,7 @@ class OtherTaste(NamedTuple):
     """
 
     budget: Budget
-    users: Any
-    attraction: Floats  # [K]
+    visitors: Any  # users of the other taste
 
     cascade = True
 
@@ -33,8 +32,8 @@ class OtherTaste(NamedTuple):
         taste: Taste = "reversed",
         bots: int | None = None,
     ) -> "OtherTaste":
-        liked = attractions_of(taste, problem)
-        return cls(Budget.create(problem, budget, schedule, n_bursts, bots), users, liked)
+        visitors = visitors_of(taste, problem, users)
+        return cls(Budget.create(problem, budget, schedule, n_bursts, bots), visitors)
 
     def corrupt(self, visit, ranking, clicks, examined, rng):
-        return visit_by_taste(self.budget, self.users, visit, self.attraction, ranking, clicks, examined, rng)
+        return visit_by_taste(self.budget, self.visitors, visit, ranking, clicks, examined, rng)

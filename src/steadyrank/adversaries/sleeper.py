@@ -4,12 +4,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..contract import Floats, Ints, Problem
+from ..contract import ANYONE, Ints, Problem, Visit
 from ..rounds import FIRST_BOT
 from ..settings import whole
 from .budget import Budget, can_spend, sender, spend
 from .schedules import Schedule
-from .tastes import Taste, attractions_of
+from .tastes import Taste, visitors_of
 
 
 class Sleeper(NamedTuple):
@@ -21,8 +21,7 @@ class Sleeper(NamedTuple):
     """
 
     budget: Budget
-    users: Any
-    attraction: Floats  # [K]
+    visitors: Any  # users of the other taste
     made: Ints  # [bots] visits
     honest: int
 
@@ -43,7 +42,7 @@ class Sleeper(NamedTuple):
     ) -> "Sleeper":
         made = np.zeros(whole("bots", bots, 1, 10_000_000), np.int64)
         owned = Budget.create(problem, budget, schedule, n_bursts, bots)
-        return cls(owned, users, attractions_of(taste, problem), made, whole("honest", honest, 0))
+        return cls(owned, visitors_of(taste, problem, users), made, whole("honest", honest, 0))
 
     def corrupt(self, visit, ranking, clicks, examined, rng):
         if not can_spend(self.budget, visit.t):
@@ -51,6 +50,5 @@ class Sleeper(NamedTuple):
         client = sender(self.budget, visit.t, visit.client)
         self.made[client - FIRST_BOT] += 1
         if self.made[client - FIRST_BOT] > self.honest:
-            for p in range(ranking.size):
-                clicks[p] = rng.random() < self.attraction[ranking[p]]
-        return spend(self.budget), self.users.reach(clicks, ranking.size), client
+            self.visitors.click(Visit(visit.t, ANYONE, visit.features), ranking, clicks, rng)
+        return spend(self.budget), self.visitors.reach(clicks, ranking.size), client

@@ -2,10 +2,10 @@
 
 from typing import Any, NamedTuple
 
-from ..contract import Floats, Problem
+from ..contract import Problem
 from .budget import Budget
 from .schedules import Schedule, rising_rounds
-from .tastes import Taste, attractions_of, visit_by_taste
+from .tastes import Taste, visit_by_taste, visitors_of
 
 
 class SlowRamp(NamedTuple):
@@ -16,8 +16,7 @@ class SlowRamp(NamedTuple):
     """
 
     budget: Budget
-    users: Any
-    attraction: Floats  # [K]
+    visitors: Any  # users of the other taste
 
     cascade = True
 
@@ -35,7 +34,7 @@ class SlowRamp(NamedTuple):
         if schedule != "front":
             raise ValueError(f"schedule of SlowRamp must be 'front', it rises from the first round, not {schedule!r}")
         active = rising_rounds(problem.horizon, budget, problem.seed)
-        return cls(Budget.of_rounds(problem, budget, active, bots), users, attractions_of(taste, problem))
+        return cls(Budget.of_rounds(problem, budget, active, bots), visitors_of(taste, problem, users))
 
     def corrupt(self, visit, ranking, clicks, examined, rng):
-        return visit_by_taste(self.budget, self.users, visit, self.attraction, ranking, clicks, examined, rng)
+        return visit_by_taste(self.budget, self.visitors, visit, ranking, clicks, examined, rng)

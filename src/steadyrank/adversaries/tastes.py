@@ -1,12 +1,12 @@
 """What visitors of another taste click."""
 
-from typing import Literal, TypeAlias, get_args
+from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 
 import numpy as np
 
 from .._jit import kernel
 from ..arrays import Floats
-from ..contract import ANYONE, Problem
+from ..contract import ANYONE, Problem, Visit
 from ..settings import choice
 from .budget import can_spend, remember, settle
 
@@ -29,12 +29,36 @@ def attractions_of(taste: Taste, problem: Problem) -> Floats:
     return found
 
 
+class Looking(NamedTuple):
+    """Visitors with these attractions, reported as far as the users are, who cannot tell how they look."""
+
+    users: Any
+    attraction: Floats  # [K]
+
+    def click(self, visit, ranking, clicks, rng):
+        """The bit of every place: whether its item attracts."""
+        for p in range(ranking.size):
+            clicks[p] = rng.random() < self.attraction[ranking[p]]
+        return self.users.reach(clicks, ranking.size)
+
+    def reach(self, clicks, size):
+        """That of the users."""
+        return self.users.reach(clicks, size)
+
+
+def visitors_of(taste: Taste, problem: Problem, users: Any) -> Any:
+    """Users of another taste who look at lists as these users do; it is for them to say how (contract, rule 17)."""
+    liked = attractions_of(taste, problem)
+    liking = getattr(users, "liking", None)
+    found = None if liking is None else liking(liked)
+    return Looking(users, liked) if found is None else found
+
+
 @kernel
-def visit_by_taste(budget, users, visit, attraction, ranking, clicks, examined, rng):
-    """Replace the visit by that of somebody unknown with these attractions, who looks at lists as the users do."""
+def visit_by_taste(budget, visitors, visit, ranking, clicks, examined, rng):
+    """Replace the visit by that of somebody unknown with this taste, who looks at lists as the users do."""
     if not can_spend(budget, visit.t):
         return 0.0, examined, visit.client
     remember(budget, clicks, ranking.size)
-    for p in range(ranking.size):
-        clicks[p] = rng.random() < attraction[ranking[p]]
-    return settle(budget, users, visit, clicks, ranking.size, examined, ANYONE)
+    visitors.click(Visit(visit.t, ANYONE, visit.features), ranking, clicks, rng)
+    return settle(budget, visitors, visit, clicks, ranking.size, examined, ANYONE)

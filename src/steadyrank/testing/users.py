@@ -49,6 +49,7 @@ def check_users(cls: type, **settings: Any) -> None:
         _check_reach(cls, crowd, clicks, examined)
         _check_value(cls, crowd, visit, items.permutation(K)[:D])
     assert state(crowd) == before, f"{cls.__name__}: users keep no memory"
+    _check_liking(cls, crowd)
 
 
 def _check_arrival(cls: type, crowd: Any, t: int, door: np.random.Generator, second: np.random.Generator) -> Visit:
@@ -64,7 +65,7 @@ def _check_arrival(cls: type, crowd: Any, t: int, door: np.random.Generator, sec
 
 
 def _check_reach(cls: type, crowd: Any, clicks: Bools, examined: int) -> None:
-    """How far feedback reaches follows from its bits, and from none behind its end (rule 4)."""
+    """How far feedback reaches follows from its bits: cleared behind its end, it reaches as far (rule 4)."""
     size = clicks.size
     assert 1 <= examined <= size, f"{cls.__name__}: examined {examined} of {size} positions"
     bits = clicks.copy()
@@ -72,8 +73,20 @@ def _check_reach(cls: type, crowd: Any, clicks: Bools, examined: int) -> None:
     assert np.array_equal(bits, clicks), f"{cls.__name__}: `reach` only reads"
     assert reach == call_reach.plain(crowd, bits, size), f"{cls.__name__}: `reach` differs interpreted"
     assert reach == examined, f"{cls.__name__}: `click` says {examined} of {clicks}, `reach` {reach} (rule 4)"
-    bits[examined:] = ~bits[examined:]
+    bits[examined:] = False
     assert call_reach(crowd, bits, size) == examined, f"{cls.__name__}: `reach` looks behind where it ends (rule 4)"
+
+
+def _check_liking(cls: type, crowd: Any) -> None:
+    """Whom nothing attracts clicks nothing, and looks at lists as these users do (rule 17)."""
+    nobody = crowd.liking(np.zeros(K)) if hasattr(cls, "liking") else None
+    if nobody is None:
+        return
+    assert isinstance(nobody, cls), f"{cls.__name__}: `liking` gives a {type(nobody).__name__} (rule 17)"
+    rng, ranking, clicks = np.random.default_rng(7), np.arange(D), np.ones(D, np.bool_)
+    for t in range(1, T + 1):
+        call_click(nobody, Visit(t, ANYONE, np.zeros(F)), ranking, clicks, rng)
+        assert not clicks.any(), f"{cls.__name__}: clicks of users whom nothing attracts (rule 17)"
 
 
 def _check_value(cls: type, crowd: Any, visit: Visit, shown: Ints) -> None:

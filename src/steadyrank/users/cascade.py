@@ -40,6 +40,9 @@ class Cascade(NamedTuple):
         # numpy, not a kernel: nothing is compiled before every setting has been checked
         return cls(attraction, average, np.argsort(-average, kind="stable")[:length].astype(np.int64), senders)
 
+    def liking(self, attraction: Floats) -> "Cascade":
+        return self._replace(attraction=attraction)
+
     def arrive(self, t, features, rng):
         return draw_client(self.senders, rng)
 

@@ -76,6 +76,9 @@ class DriftingCascade(NamedTuple):
         averages = senders.average(attraction), senders.average(target)
         return cls(attraction, target, *averages, senders, int(length), code, float(span))
 
+    def liking(self, attraction: Floats) -> "DriftingCascade":
+        return self._replace(attraction=attraction, target=attraction)
+
     def arrive(self, t, features, rng):
         return draw_client(self.senders, rng)
 

@@ -38,6 +38,9 @@ class SemiBandit(NamedTuple):
         average = senders.average(attraction)
         return cls(attraction, average, np.argsort(-average, kind="stable")[:length].astype(np.int64), senders)
 
+    def liking(self, attraction: Floats) -> "SemiBandit":
+        return self._replace(attraction=attraction)
+
     def arrive(self, t, features, rng):
         return draw_client(self.senders, rng)
 

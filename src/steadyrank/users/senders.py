@@ -100,3 +100,9 @@ def liked_by(senders, client, k, chance):
     z = math.sqrt(-2.0 * math.log((low + 1.0) / 4294967296.0)) * math.cos(2.0 * math.pi * high / 4294967296.0)
     odds = chance / (1.0 - chance) * math.exp(senders.taste * z)
     return odds / (1.0 + odds)
+
+
+@uncounted
+def attracts(senders, attraction, client, k):
+    """The chance that item k attracts this client, of a crowd with these attractions."""
+    return liked_by(senders, client, k, attraction[seen_as(senders, client, k)])

@@ -1,0 +1,91 @@
+"""Cascade users who tire."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from ..contract import Floats, Ints
+from ..kernels import cascade_stop
+from ..places import by_place
+from ..settings import real
+from .senders import Senders, attracts, draw_client, group_of_client
+
+
+class Abandoning(NamedTuple):
+    """Scan from the top and click the first attractive item, but before each next place leave with a chance.
+
+    The cascade of Chapelle and Zhang 2009 (DBN) whose users are satisfied with their click; `leave` is 1 - gamma. The
+    value of a list is the chance of a click. Feedback reaches to the click; without one to the end of what was shown:
+    then nobody says where the user left. Most attractive first is best: of two neighbours a > b, trading places loses
+    (a - b) leave.
+
+    Settings: `leave`, one chance for each place but the first, 0.15 by default, or one a place; those of clients as
+    in `Cascade`.
+    """
+
+    attraction: Floats
+    average: Floats  # over visits; the same where all clients agree
+    stay: Floats  # [length] chance to look at a place, of those who were there before
+    favourites: Ints  # the best list, best first
+    senders: Senders
+
+    @classmethod
+    def create(
+        cls,
+        attraction: Floats,
+        length: int,
+        *,
+        leave: float | Sequence[float] | str = 0.15,
+        clients: int = 0,
+        skew: float = 0.8,
+        taste: float = 0.0,
+        tastes: int = 1,
+        minority: float = 0.3,
+    ) -> "Abandoning":
+        if isinstance(leave, int | float):
+            stay = np.full(length, 1.0 - real("leave", leave, 0.0, 1.0))
+            stay[0] = 1.0
+        else:
+            stay = 1.0 - by_place("leave", leave, length)
+        attraction = np.ascontiguousarray(attraction, np.float64)
+        senders = Senders.create(attraction.size, clients, skew, taste, tastes, minority)
+        average = senders.average(attraction)
+        return cls(attraction, average, stay, np.argsort(-average, kind="stable")[:length].astype(np.int64), senders)
+
+    def liking(self, attraction: Floats) -> "Abandoning":
+        return self._replace(attraction=attraction)
+
+    def arrive(self, t, features, rng):
+        return draw_client(self.senders, rng)
+
+    def group(self, client):
+        return group_of_client(self.senders, client)
+
+    def click(self, visit, ranking, clicks, rng):
+        here = True
+        for p in range(self.stay.size):
+            u = rng.random()
+            if p < ranking.size:
+                chance = self.attraction[ranking[p]]
+                if not self.senders.agree:
+                    chance = attracts(self.senders, self.attraction, visit.client, ranking[p])
+                here = here and u < self.stay[p]
+                # of those who stay, the same number decides about the click
+                clicks[p] = here and u < self.stay[p] * chance
+        return cascade_stop(clicks, ranking.size)
+
+    def reach(self, clicks, size):
+        return cascade_stop(clicks, size)
+
+    def value(self, visit, ranking):
+        here, total = 1.0, 0.0
+        for p in range(ranking.size):
+            here *= self.stay[p]
+            total += here * self.average[ranking[p]]
+            here *= 1.0 - self.average[ranking[p]]
+        return total
+
+    def best(self, visit, ranking):
+        for p in range(ranking.size):
+            ranking[p] = self.favourites[p]

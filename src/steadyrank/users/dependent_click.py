@@ -1,0 +1,86 @@
+"""Users who may go on after a click."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from ..contract import Floats, Ints
+from ..places import by_place, last_stop, order_of_places, put_in_places
+from ..settings import real
+from .senders import Senders, attracts, draw_client, group_of_client
+
+
+class DependentClick(NamedTuple):
+    """Scan from the top, click what attracts, and after a click go on with a chance of its place (Guo et al. 2009).
+
+    The value of a list is the chance that a user leaves satisfied, after some click: 1 - prod(1 - v_p
+    attraction[k_p]), v_p = 1 - onward_p (Katariya et al. 2016, section 3). Feedback reaches to the last click:
+    whether the user went on from there nobody knows. Without a click all places were looked at.
+
+    Settings: `onward`, one chance for all places or one a place, 0.5 by default; those of clients as in `Cascade`.
+    """
+
+    attraction: Floats
+    average: Floats  # over visits; the same where all clients agree
+    onward: Floats  # [length]
+    order: Ints  # [length, length] of places by how often a click there satisfies
+    favourites: Ints  # the best items, best first
+    senders: Senders
+
+    @classmethod
+    def create(
+        cls,
+        attraction: Floats,
+        length: int,
+        *,
+        onward: float | Sequence[float] | str = 0.5,
+        clients: int = 0,
+        skew: float = 0.8,
+        taste: float = 0.0,
+        tastes: int = 1,
+        minority: float = 0.3,
+    ) -> "DependentClick":
+        if isinstance(onward, int | float):
+            chances = np.full(length, real("onward", onward, 0.0, 1.0))
+        else:
+            chances = by_place("onward", onward, length)
+        attraction = np.ascontiguousarray(attraction, np.float64)
+        senders = Senders.create(attraction.size, clients, skew, taste, tastes, minority)
+        average = senders.average(attraction)
+        favourites = np.argsort(-average, kind="stable")[:length].astype(np.int64)
+        return cls(attraction, average, chances, order_of_places(1.0 - chances), favourites, senders)
+
+    def liking(self, attraction: Floats) -> "DependentClick":
+        return self._replace(attraction=attraction)
+
+    def arrive(self, t, features, rng):
+        return draw_client(self.senders, rng)
+
+    def group(self, client):
+        return group_of_client(self.senders, client)
+
+    def click(self, visit, ranking, clicks, rng):
+        here = True
+        for p in range(self.onward.size):
+            u = rng.random()
+            if p < ranking.size:
+                chance = self.attraction[ranking[p]]
+                if not self.senders.agree:
+                    chance = attracts(self.senders, self.attraction, visit.client, ranking[p])
+                clicks[p] = here and u < chance
+                # below the chance of a click the same number is uniform again: it decides about going on
+                here = here and (u >= chance or u < self.onward[p] * chance)
+        return last_stop(clicks, ranking.size)
+
+    def reach(self, clicks, size):
+        return last_stop(clicks, size)
+
+    def value(self, visit, ranking):
+        miss = 1.0
+        for p in range(ranking.size):
+            miss *= 1.0 - (1.0 - self.onward[p]) * self.average[ranking[p]]
+        return 1.0 - miss
+
+    def best(self, visit, ranking):
+        put_in_places(self.order, self.favourites, ranking)

@@ -1,0 +1,80 @@
+"""Users who look at places: each with a chance of its own, whatever stands there."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from ..contract import Floats, Ints
+from ..places import attention_of, order_of_places, put_in_places
+from .senders import Senders, attracts, draw_client, group_of_client
+
+
+class PositionBased(NamedTuple):
+    """Look at place p with chance attention[p], and click what attracts them there (Richardson et al. 2007).
+
+    The value of a list is the expected number of clicks, sum attention[p] attraction[k_p] (Lagree, Vernade, Cappe
+    2016, section 2). All places are reported: a bit says clicked or not, and nobody says what was looked at.
+
+    Settings: `eta`, attention 1 / p^eta, 0.7 by default; or `attention`, the chance of each place. Those of clients
+    as in `Cascade`.
+    """
+
+    attraction: Floats
+    average: Floats  # over visits; the same where all clients agree
+    attention: Floats  # [length]
+    order: Ints  # [length, length] of places by attention
+    favourites: Ints  # the best items, best first
+    senders: Senders
+
+    @classmethod
+    def create(
+        cls,
+        attraction: Floats,
+        length: int,
+        *,
+        eta: float | None = None,
+        attention: Sequence[float] | str | None = None,
+        clients: int = 0,
+        skew: float = 0.8,
+        taste: float = 0.0,
+        tastes: int = 1,
+        minority: float = 0.3,
+    ) -> "PositionBased":
+        looks = attention_of(eta, attention, length)
+        attraction = np.ascontiguousarray(attraction, np.float64)
+        senders = Senders.create(attraction.size, clients, skew, taste, tastes, minority)
+        average = senders.average(attraction)
+        favourites = np.argsort(-average, kind="stable")[:length].astype(np.int64)
+        return cls(attraction, average, looks, order_of_places(looks), favourites, senders)
+
+    def liking(self, attraction: Floats) -> "PositionBased":
+        return self._replace(attraction=attraction)
+
+    def arrive(self, t, features, rng):
+        return draw_client(self.senders, rng)
+
+    def group(self, client):
+        return group_of_client(self.senders, client)
+
+    def click(self, visit, ranking, clicks, rng):
+        for p in range(self.attention.size):
+            u = rng.random()
+            if p < ranking.size:
+                chance = self.attraction[ranking[p]]
+                if not self.senders.agree:
+                    chance = attracts(self.senders, self.attraction, visit.client, ranking[p])
+                clicks[p] = u < self.attention[p] * chance
+        return ranking.size
+
+    def reach(self, clicks, size):
+        return size
+
+    def value(self, visit, ranking):
+        total = 0.0
+        for p in range(ranking.size):
+            total += self.attention[p] * self.average[ranking[p]]
+        return total
+
+    def best(self, visit, ranking):
+        put_in_places(self.order, self.favourites, ranking)

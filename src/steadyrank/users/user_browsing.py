@@ -1,0 +1,130 @@
+"""Users whose attention falls with the place and with the distance from their last click."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from .._intrinsics import stack_floats
+from .._jit import uncounted
+from ..contract import Floats, Ints
+from ..settings import real
+from .senders import Senders, attracts, draw_client, group_of_client
+
+
+@uncounted
+def expected_clicks(attention, average, ranking):
+    """How many clicks a list gets: sums over where the last click before each place was. O(length^2)."""
+    size = ranking.size
+    last = stack_floats(size + 1)  # [0] no click yet; [r] the last one was at place r
+    last[0], total = 1.0, 0.0
+    for p in range(size):
+        clicked = 0.0
+        for r in range(p + 1):
+            chance = last[r] * attention[p, p - r] * average[ranking[p]]
+            last[r] -= chance
+            clicked += chance
+        last[p + 1] = clicked
+        total += clicked
+    return total
+
+
+def falls_fast_enough(attention: Floats, most: float) -> bool:
+    """Whether, for all attractions up to `most`, a list is worth most with the most attractive items first.
+
+    Let V(r) be the clicks expected behind places p and p + 1 if the last one was at r, g and h the attention at p and
+    p + 1 of who clicked at r < p last. Two neighbours a > b in this order instead of the other gain
+    (a - b) (g (1 + V(p) - V(r)) - h (1 + V(p + 1) - V(r))), which is at least 0 if g >= h (1 + D), D the most that
+    V(p + 1) - V(p) can be. Attention must not rise with the distance either: then V(r) rises with r.
+    """
+    n = attention.shape[0]
+    # [q, r, s] the most that who clicked at r last is ahead of who clicked at s < r, from place q on
+    ahead = np.zeros((n + 2, n + 1, n + 1))
+    for q in range(n - 1, -1, -1):
+        for r in range(q + 1):
+            for s in range(r):
+                near, far = attention[q, q - r], attention[q, q - s]
+                if near < far:
+                    return False
+                gain = (near - far) * (1.0 + ahead[q + 1, q + 1, s])
+                ahead[q, r, s] = max(most * gain + (1.0 - most * near) * ahead[q + 1, r, s], ahead[q + 1, r, s])
+    for p in range(n - 1):  # places count from 0 here, and r = 0 means no click
+        for r in range(p + 1):
+            if attention[p, p - r] < attention[p + 1, p + 1 - r] * (1.0 + ahead[p + 2, p + 2, p + 1]):
+                return False
+    return True
+
+
+class UserBrowsing(NamedTuple):
+    """Look at place p, n places after the last click, with chance 1 / (p^eta n^fade) (Dupret, Piwowarski 2008, UBM).
+
+    Without a click before, n = p: attention is then 1 / p^(eta + fade), by default that of `PositionBased`; each
+    click renews it. The value of a list is the expected number of clicks. All places are reported: a bit says
+    clicked or not. Attention that falls so slowly that most attractive first need not be best is refused.
+
+    Settings: `eta` and `fade`, 0.5 and 0.2; those of clients as in `Cascade`. The law is ours, the paper fits a
+    table.
+    """
+
+    attraction: Floats
+    average: Floats  # over visits; the same where all clients agree
+    attention: Floats  # [length, length] by place and places since the last click, less one
+    favourites: Ints  # the best list, best first
+    senders: Senders
+
+    @classmethod
+    def create(
+        cls,
+        attraction: Floats,
+        length: int,
+        *,
+        eta: float = 0.5,
+        fade: float = 0.2,
+        clients: int = 0,
+        skew: float = 0.8,
+        taste: float = 0.0,
+        tastes: int = 1,
+        minority: float = 0.3,
+    ) -> "UserBrowsing":
+        place = np.arange(1.0, length + 1.0)
+        attention = np.outer(place ** -real("eta", eta, 0.0, 10.0), place ** -real("fade", fade, 0.0, 10.0))
+        attraction = np.ascontiguousarray(attraction, np.float64)
+        senders = Senders.create(attraction.size, clients, skew, taste, tastes, minority)
+        average = senders.average(attraction)
+        favourites = np.argsort(-average, kind="stable")[:length].astype(np.int64)
+        if not falls_fast_enough(attention, float(average[favourites[0]])):
+            raise ValueError(
+                f"eta={eta} must be larger for fade={fade}: attention must fall so fast from place to place "
+                "that the most attractive items belong first"
+            )
+        return cls(attraction, average, attention, favourites, senders)
+
+    def liking(self, attraction: Floats) -> "UserBrowsing":
+        return self._replace(attraction=attraction)
+
+    def arrive(self, t, features, rng):
+        return draw_client(self.senders, rng)
+
+    def group(self, client):
+        return group_of_client(self.senders, client)
+
+    def click(self, visit, ranking, clicks, rng):
+        last = 0  # place of the last click, from 1
+        for p in range(self.favourites.size):
+            u = rng.random()
+            if p < ranking.size:
+                chance = self.attraction[ranking[p]]
+                if not self.senders.agree:
+                    chance = attracts(self.senders, self.attraction, visit.client, ranking[p])
+                clicks[p] = u < self.attention[p, p - last] * chance
+                last = p + 1 if clicks[p] else last
+        return ranking.size
+
+    def reach(self, clicks, size):
+        return size
+
+    def value(self, visit, ranking):
+        return expected_clicks(self.attention, self.average, ranking)
+
+    def best(self, visit, ranking):
+        for p in range(ranking.size):
+            ranking[p] = self.favourites[p]

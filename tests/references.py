@@ -127,6 +127,84 @@ class IndexLearner:
             self.bits[k].append(int(bit))
 
 
+def klucb(ones: int, n: int, t: int) -> float:
+    """Bisection on the printed definition, finer than any difference between two counts in the tests."""
+    p, lt = min(max(ones / n, 1e-12), 1 - 1e-12), log_t(t)
+    low, high = p, 1 - 1e-12
+    for _ in range(60):
+        q = (low + high) / 2
+        kl = p * math.log(p / q) + (1 - p) * math.log((1 - p) / (1 - q))
+        low, high = (q, high) if n * kl <= lt + 3 * max(math.log(lt), 0) else (low, q)
+    return round(low, 9)
+
+
+def in_places(best_first: list[int], weight: list[float]) -> list[int]:
+    """The best item to the heaviest place, the next to the next; of equal places the first."""
+    size = len(best_first)
+    places = sorted(range(size), key=lambda p: (-weight[p], p))
+    return [best_first[places.index(p)] for p in range(size)]
+
+
+class PlaceLearner:
+    """Stores every list with its bits; ranks by `index(log of item k, t)`, items never shown first.
+
+    The log of an item has one (place, bit) for each time that it was shown where somebody may look.
+    """
+
+    def __init__(
+        self, n_items: int, attention: list[float], index: Callable[[list[tuple[int, int]], int], float]
+    ) -> None:
+        self.log: list[list[tuple[int, int]]] = [[] for _ in range(n_items)]
+        self.attention, self.index = attention, index
+
+    def indices(self, t: int, allowed: list[bool]) -> list[float]:
+        return [
+            -math.inf if not ok else self.index(log, t) if log else math.inf
+            for log, ok in zip(self.log, allowed, strict=True)
+        ]
+
+    def rank(self, t: int, allowed: list[bool], size: int, rng: np.random.Generator) -> list[int]:
+        return in_places(top(self.indices(t, allowed), size, rng), self.attention)
+
+    def update(self, ranking: list[int], clicks: list[bool], examined: int) -> None:
+        for p in range(examined):
+            if self.attention[p] > 0:
+                self.log[ranking[p]].append((p, int(clicks[p])))
+
+
+def place_sums(log: list[tuple[int, int]], attention: list[float]) -> tuple[int, float, int]:
+    """N, N~ and S of Lagree, Vernade, Cappe 2016."""
+    looked = 0.0
+    for p, a in enumerate(attention):
+        looked += a * sum(place == p for place, _ in log)
+    return len(log), looked, sum(bit for _, bit in log)
+
+
+def place_bound(log: list[tuple[int, int]], attention: list[float], delta: float) -> float:
+    """U = max{q in [q_min, 1] : sum_p N_p kl(S_p / N_p, attention_p q) <= delta}, by bisection."""
+
+    seen = [(a, [bit for place, bit in log if place == p]) for p, a in enumerate(attention)]
+
+    def phi(q: float) -> float:
+        total = 0.0
+        for a, bits in seen:
+            for value, x in ((sum(bits), a * q), (len(bits) - sum(bits), 1 - a * q)):
+                total += value * math.log(value / len(bits) / x) if value else 0.0
+        return total
+
+    low, high = 1e-12, 1 - 1e-12
+    for _ in range(80):  # phi is convex: a third of the interval without its minimum goes
+        a, b = low + (high - low) / 3, high - (high - low) / 3
+        low, high = (low, b) if phi(a) <= phi(b) else (a, high)
+    if phi(low) > delta:
+        return low
+    high = 1 - 1e-12
+    for _ in range(50):
+        q = (low + high) / 2
+        low, high = (q, high) if phi(q) <= delta else (low, q)
+    return low
+
+
 Outcomes = dict[tuple[tuple[int, ...], bool], float]  # bits as reported and whether the user left satisfied: chance
 
 

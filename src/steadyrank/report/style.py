@@ -24,6 +24,10 @@ _LEARNERS = {
     "CascadeRKC": ("#56B4E9", "v"),
     "FAR": ("#CC79A7", "^"),
     "FORC": ("#CC79A7", "D"),
+    "DCMKLUCB": ("#0072B2", "p"),
+    "PBMUCB": ("#0072B2", "*"),
+    "PBMPIE": ("#9A7B2F", "d"),
+    "PBMTS": ("#009E73", "o"),
     "Random": ("#A3A3A3", "x"),
     "Oracle": ("#8A8A8A", "+"),
 }

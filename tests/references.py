@@ -205,6 +205,64 @@ def place_bound(log: list[tuple[int, int]], attention: list[float], delta: float
     return low
 
 
+class Grab:
+    """Rates, bounds and neighbours of Gauthier et al. 2021, from every bit of every item and place."""
+
+    def __init__(self, n_items: int, length: int, level: float) -> None:
+        self.bits: dict[tuple[int, int], list[int]] = {}
+        self.n_items, self.length, self.level = n_items, length, level
+
+    def update(self, ranking: list[int], clicks: list[bool], examined: int) -> None:
+        for p in range(examined):
+            self.bits.setdefault((ranking[p], p), []).append(int(clicks[p]))
+
+    def rate(self, k: int, p: int) -> float:
+        bits = self.bits.get((k, p), [])
+        return sum(bits) / len(bits) if bits else 0.0
+
+    def rates(self, ranking: tuple[int, ...]) -> float:
+        return sum(self.rate(k, p) for p, k in enumerate(ranking))
+
+    def most(self) -> float:
+        return max(self.rates(x) for x in itertools.permutations(range(self.n_items), self.length))
+
+    def bound(self, k: int, p: int) -> float:
+        """The largest q with n kl(rate, q) <= log T, by bisection; 1 where the item was never shown."""
+        n, mean = len(self.bits.get((k, p), [])), self.rate(k, p)
+        low, high = mean, 1.0
+        for _ in range(50):
+            q = (low + high) / 2
+            kl = float(special.rel_entr(mean, q) + special.rel_entr(1 - mean, 1 - q))
+            low, high = (q, high) if n * kl <= self.level else (low, q)
+        return low
+
+    def promise(self, ranking: tuple[int, ...]) -> float:
+        return sum(self.bound(k, p) for p, k in enumerate(ranking))
+
+    def neighbours(self, leader: tuple[int, ...]) -> list[tuple[int, ...]]:
+        """The leader, those that trade places next to one another by its rates, those with another last item."""
+        order = sorted(range(self.length), key=lambda p: (-self.rate(leader[p], p), p))
+        found = [leader]
+        for p, q in itertools.pairwise(order):
+            traded = list(leader)
+            traded[p], traded[q] = leader[q], leader[p]
+            found.append(tuple(traded))
+        for k in set(range(self.n_items)) - set(leader):
+            other = list(leader)
+            other[order[-1]] = k
+            found.append(tuple(other))
+        return found
+
+
+def click_likelihood(shown: Any, clicks: Any, attraction: Any, attention: Any) -> Any:
+    """prod over items and places of (a c)^clicks (1 - a c)^(shown - clicks), for arrays of both."""
+    law: Any = 1.0
+    for k, a in enumerate(attraction):
+        for p, c in enumerate(attention):
+            law = law * (a * c) ** clicks[k, p] * (1 - a * c) ** (shown[k, p] - clicks[k, p])
+    return law
+
+
 Outcomes = dict[tuple[tuple[int, ...], bool], float]  # bits as reported and whether the user left satisfied: chance
 
 

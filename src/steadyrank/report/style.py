@@ -28,6 +28,8 @@ _LEARNERS = {
     "PBMUCB": ("#0072B2", "*"),
     "PBMPIE": ("#9A7B2F", "d"),
     "PBMTS": ("#009E73", "o"),
+    "PBMHB": ("#009E73", "s"),
+    "GRAB": ("#CC79A7", "p"),
     "Random": ("#A3A3A3", "x"),
     "Oracle": ("#8A8A8A", "+"),
 }

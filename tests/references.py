@@ -254,6 +254,60 @@ class Grab:
         return found
 
 
+class UniRank:
+    """Duels by pairs, sets by their definition, the search among neighbours: our reading of Gauthier et al. 2022."""
+
+    def __init__(self, n_items: int, length: int) -> None:
+        self.wins = {(i, j): 0 for i in range(n_items) for j in range(n_items)}
+        self.n_items, self.length = n_items, length
+        self.sets: list[set[int]] = []  # as shown last, with items that were not shown
+
+    def beats(self, i: int, j: int) -> bool:
+        return self.wins[i, j] > self.wins[j, i]
+
+    def leading(self) -> list[set[int]]:
+        left, found = set(range(self.n_items)), []
+        while left and sum(map(len, found)) < self.length:
+            order = sorted(left, key=lambda i: -sum(self.beats(i, j) for j in left))
+            size = next(
+                m for m in range(1, len(order) + 1) if all(self.beats(i, j) for i in order[:m] for j in order[m:])
+            )
+            found.append(set(order[:size]))
+            left -= found[-1]
+        return [*found, left] if left else found
+
+    def share(self, j: int, i: int, t: int) -> float:
+        n = self.wins[j, i] + self.wins[i, j]
+        return klucb(self.wins[j, i], n, t) if n else 1.0
+
+    def rank(self, t: int, allowed: list[bool], size: int, rng: np.random.Generator) -> list[int]:
+        u, rest, shown = rng.random(), [{k for k in part if allowed[k]} for part in self.leading()], 0
+        self.sets = []
+        while shown < size:
+            part, rest = rest[0], rest[1:]
+            follow = rest[0] if rest else set()
+            if part and shown + len(part) <= size:
+                shares = {j: max(self.share(j, i, t) for i in part) for j in sorted(follow)}
+                most = max(shares.values(), default=0.0)
+                if most > 0.5 and shown + len(part) + len(follow) <= size:
+                    part, rest = part | follow, rest[1:]
+                elif most > 0.5:
+                    ties = [j for j in shares if shares[j] == most]
+                    chosen = ties[int(u * len(ties))]
+                    part, rest = part | {chosen}, [follow - {chosen}, *rest[1:]]
+            self.sets.append(part)
+            shown += len(part)
+        number = {k: c for c, part in enumerate(self.sets) for k in part}
+        return top([-number.get(k, math.inf) for k in range(self.n_items)], size, rng)
+
+    def update(self, ranking: list[int], clicks: list[bool], examined: int) -> None:
+        clicked = {ranking[p] for p in range(examined) if clicks[p]}
+        for part in self.sets:
+            for i in part & clicked:
+                for j in part - clicked:
+                    self.wins[i, j] += 1
+
+
 def click_likelihood(shown: Any, clicks: Any, attraction: Any, attention: Any) -> Any:
     """prod over items and places of (a c)^clicks (1 - a c)^(shown - clicks), for arrays of both."""
     law: Any = 1.0

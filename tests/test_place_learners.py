@@ -270,6 +270,44 @@ def test_grab_bounds_by_hand():
     assert learner.led.sum() == 2
 
 
+def test_unirank():
+    """Every item may always be shown: one that may not be would lose duels that the slow version does not count."""
+    learner, slow = make(sr.learners()["UniRank"], Problem(8, 3, 300), settings={}), references.UniRank(8, 3)
+    mind, mirror, world, allowed = *(np.random.default_rng(s) for s in (1, 1, 2)), np.ones(8, np.bool_)
+    attraction, parts = np.linspace(0.02, 0.9, 8)[world.permutation(8)], set()
+    for t in range(1, 301):
+        ranking, note = np.zeros(3, np.int64), np.zeros(3 + NOTE_EXTRA)
+        call_rank(learner, Visit(t), allowed, ranking, note, mind)
+        assert ranking.tolist() == slow.rank(t, allowed.tolist(), 3, mirror), f"round {t}"
+        parts.add(tuple(len(part) for part in slow.sets))
+        bits = world.random(3) < attraction[ranking] * [1.0, 0.6, 0.5]
+        call_update(learner, Visit(t), ranking, note, bits, 3 if t % 9 else 2)
+        slow.update(ranking.tolist(), bits.tolist(), 3 if t % 9 else 2)
+        assert learner.part.tolist() == [
+            next(c for c, part in enumerate(slow.leading()) if k in part) for k in range(8)
+        ]
+    assert len(parts) >= 5
+
+
+def test_unirank_by_hand():
+    """Items 0 and 1 of two, list of one: 0 clicked once without 1 leads, and 1 is tried while log 2 < log t + ...
+
+    After one duel, at t = 1, the level is log 2 + 0 = 0.69315 and kl(0, 1/2) = 0.69315: 1 may not win more than half.
+    At t = 3 it is 1.09861 + 3 log 1.09861 = 1.38076: 1 may.
+    """
+    learner = make(sr.learners()["UniRank"], Problem(2, 1, 100), settings={})
+    note, rng, allowed = np.zeros(1 + NOTE_EXTRA), np.random.default_rng(1), np.ones(2, np.bool_)
+    learner.update(Visit(1), np.array([0]), note, np.array([True]), 1)  # both are of set 0, and 1 was not shown
+    assert learner.part.tolist() == [0, 1]
+    shown = {t: set() for t in (1, 3)}
+    for t, seen in shown.items():
+        for _ in range(40):
+            ranking = np.zeros(1, np.int64)
+            learner.rank(Visit(t), allowed, ranking, note, rng)
+            seen.add(int(ranking[0]))
+    assert shown == {1: {0}, 3: {0, 1}}
+
+
 def test_a_chain_has_the_posterior_as_its_law():
     """Two items, two places, few clicks: means over 20,000 sweeps against integration, within four standard errors.
 

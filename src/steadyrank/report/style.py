@@ -30,6 +30,7 @@ _LEARNERS = {
     "PBMTS": ("#009E73", "o"),
     "PBMHB": ("#009E73", "s"),
     "GRAB": ("#CC79A7", "p"),
+    "UniRank": ("#E69F00", "p"),
     "Random": ("#A3A3A3", "x"),
     "Oracle": ("#8A8A8A", "+"),
 }

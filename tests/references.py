@@ -127,15 +127,22 @@ class IndexLearner:
             self.bits[k].append(int(bit))
 
 
-def klucb(ones: int, n: int, t: int) -> float:
-    """Bisection on the printed definition, finer than any difference between two counts in the tests."""
-    p, lt = min(max(ones / n, 1e-12), 1 - 1e-12), log_t(t)
+def kl_bound(bits: list[int], level: float) -> float:
+    """max{q : n kl(S/n, q) <= level}, by bisection."""
+    n = len(bits)
+    p = min(max(sum(bits) / n, 1e-12), 1 - 1e-12)
     low, high = p, 1 - 1e-12
     for _ in range(60):
         q = (low + high) / 2
         kl = p * math.log(p / q) + (1 - p) * math.log((1 - p) / (1 - q))
-        low, high = (q, high) if n * kl <= lt + 3 * max(math.log(lt), 0) else (low, q)
-    return round(low, 9)
+        low, high = (q, high) if n * kl <= level else (low, q)
+    return low
+
+
+def klucb(ones: int, n: int, t: int) -> float:
+    """KL-UCB's index, coarser than rounding and finer than any difference between two counts in the tests."""
+    lt = log_t(t)
+    return round(kl_bound([1] * ones + [0] * (n - ones), lt + 3 * max(math.log(lt), 0)), 9)
 
 
 def in_places(best_first: list[int], weight: list[float]) -> list[int]:

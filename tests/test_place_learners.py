@@ -142,6 +142,24 @@ def test_pbm_pie(attention):
     duel("PBMPIE", Slow(K, attention, mean), rounds=120, attention=attention)
 
 
+@pytest.mark.parametrize("slot", [1, 3, 4])
+def test_pie(slot):
+    class Slow(references.IndexLearner):
+        def rank(self, t, allowed, size, rng):
+            best = references.top(self.indices(t, allowed), size, rng)
+            coin, pick, last = rng.random(), rng.random(), self.bits[best[-1]]
+            if coin < 0.5 and last:
+                others = [k for k in range(K) if allowed[k] and k not in best]
+                lt = references.log_t(t)
+                level, x = lt + 4 * max(math.log(lt), 0), sum(last) / len(last)
+                found = [k for k in others if references.kl_bound(self.bits[k], level) >= x - 1e-9]
+                if found:
+                    best = [*best[: slot - 1], found[int(pick * len(found))], *best[slot - 1 : -1]]
+            return best
+
+    duel("PIE", Slow(K, lambda bits, t: sum(bits) / len(bits)), rounds=300, slot=slot)
+
+
 def counts_of(shown, clicks, attention):
     counts = PlaceCounts.create(1, np.array(attention))
     counts.shown[0], counts.clicks[0] = shown, clicks
@@ -346,6 +364,7 @@ print((run.regret[0, 1] - run.regret[0, 0]) / 100)
 @pytest.mark.parametrize(
     ("name", "settings", "words"),
     [
+        ("PIE", {"slot": 5}, "slot must be a whole number from 1 to 4, not 5"),
         ("GRAB", {"period": 0}, "period must be a whole number of at least 1, not 0"),
         ("PBMHB", {"c": 0}, "c must be a finite number from 1e-06 to 1000000000.0, not 0"),
         ("PBMHB", {"sweeps": 0}, "sweeps must be a whole number from 1 to 1000, not 0"),

@@ -31,6 +31,7 @@ _LEARNERS = {
     "PBMHB": ("#009E73", "s"),
     "GRAB": ("#CC79A7", "p"),
     "UniRank": ("#E69F00", "p"),
+    "PIE": ("#9A7B2F", "^"),
     "Random": ("#A3A3A3", "x"),
     "Oracle": ("#8A8A8A", "+"),
 }

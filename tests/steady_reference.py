@@ -7,6 +7,7 @@ from scipy import special
 
 import references
 from slow_draws import Draws
+from steadyrank.chance import philox
 from steadyrank.contract import ANSWER, SILENCE
 
 KNOWN, MOST, CHANGED, BACK, OPEN = 5, 400.0, 0.1, 10.0, 15.0
@@ -52,13 +53,54 @@ def add_best(views, mean, weights, candidates, size):
     return ranking
 
 
+class Attention:
+    """Looks at items that are known well enough, by item and place, and the fit of attention times attraction."""
+
+    def __init__(self, length):
+        self.bits, self.chance = {}, np.ones(length)  # of an item: [(place, bit), ...]
+        self.rounds = self.fitted = self.clicked = self.whole = 0
+
+    def watch(self, posteriors, ranking, clicks, examined):
+        for p, k in enumerate(ranking[:examined]):
+            if sum(posteriors[k]) >= 10:
+                self.bits.setdefault(k, []).append((p, int(clicks[p])))
+        last = max((p for p in range(examined) if clicks[p]), default=None)
+        if any(clicks[: min(examined, len(ranking) - 1)]):
+            self.clicked += 1
+            self.whole += examined == len(ranking) > last + 1
+        self.rounds += 1
+
+    def fit(self, bar):
+        """The share of the looks so far that were looks, where all were counted as such; else 1."""
+        if self.rounds < 1.125 * self.fitted:
+            return 1.0
+        self.fitted = self.rounds
+        looks, clicks = (np.zeros((len(self.bits), self.chance.size)) for _ in range(2))
+        for row, bits in enumerate(self.bits.values()):
+            for p, bit in bits:
+                looks[row, p] += 1
+                clicks[row, p] += bit
+        kept = clicks.sum(1) > 0
+        shown = looks.sum(), looks[kept], clicks[kept]
+        chance = self.chance.copy()
+        for _ in range(20):
+            attraction = shown[2].sum(1) / (shown[1] @ chance)
+            promised, won = attraction @ shown[1], shown[2].sum(0)
+            first = (won[0] + 1) / (promised[0] + 1)
+            chance[1:] = np.minimum((won + 1) / (first * promised + 1), 1)[1:]
+        rates = [shown[2].sum(1) / (shown[1] @ c) for c in (chance, np.ones(chance.size))]
+        gain = shown[2].sum(0) @ np.log(chance) + shown[2].sum(1) @ np.log(rates[0] / rates[1])
+        before, self.chance = self.chance, chance if gain > bar else np.ones(chance.size)
+        return looks.sum(0) @ self.chance / shown[0] if before[-1] == 1 and shown[0] else 1.0
+
+
 class Steady:
     """Rounds are kept as [regime, number of the round, [(item, bit), ...], kind]; a span is a list of them.
 
     Lists are made of all rounds, tests of answers; how long a regime is, of all but those that nobody answered.
     """
 
-    def __init__(self, n_items, length, insurance=INSURANCE, caution=0.5, window=50):
+    def __init__(self, n_items, length, insurance=INSURANCE, caution=0.5, window=50, looks="learn"):
         self.draws = Draws([(1.0, 1.0)] * n_items, length)
         self.n_items, self.insurance, self.caution = n_items, insurance, caution
         self.window = window
@@ -66,14 +108,28 @@ class Steady:
         self.priors, self.test_priors = {1: (1.0, 1.0)}, {1: (1.0, 1.0)}
         self.spans, self.begun = [[] for _ in range(SPANS)], [0] * SPANS
         self.opened, self.changes = 1, []
+        self.attention, self.looks, self.notes = Attention(length), looks, {}
+        self.lost = {}  # looks without a click that were none after all: {(regime, item): how many}
 
-    def counts(self, rounds):
+    def counts(self, rounds, regime=None):
+        """Looks and clicks of rounds; of a regime's rounds, less what turned out to be no looks."""
         seen, wins = [0] * self.n_items, [0] * self.n_items
         for _, _, bits, _ in rounds:
             for k, bit in bits:
                 seen[k] += 1
                 wins[k] += bit
+        for kind in {r[3] == ANSWER for r in rounds}:
+            for k in range(self.n_items):
+                seen[k] -= self.lost.get((regime, kind, k), 0)
         return seen, wins
+
+    def recount(self, share):
+        for regime in self.priors:
+            for kind in (True, False):
+                rounds = [r for r in self.of(regime) if (r[3] == ANSWER) == kind]
+                for k, (n, w) in enumerate(zip(*self.counts(rounds, regime), strict=True)):
+                    self.lost[regime, kind, k] = self.lost.get((regime, kind, k), 0) + n - w - round((n - w) * share)
+        self.spans = [[] for _ in range(SPANS)]
 
     def of(self, regime):
         return [r for r in self.rounds if r[0] == regime]
@@ -89,24 +145,38 @@ class Steady:
         lengths = {r: self.length(r) for r in self.priors if r != self.current}
         longest = max(lengths, key=lengths.get, default=None)
         hedged = longest is not None and lengths[longest] > mine and self.caution > 0
-        if not hedged and self.insurance == 0:
+        insurance = 0 if self.attention.whole > self.attention.clicked / 2 else self.insurance
+        if not hedged and insurance == 0:
             drawn = self.draws.largest(allowed, size, rng)
-            return [drawn[i][0] for i in references.top([x for _, x in drawn], size, rng)]
-        rival, weights = None, [0.0, self.insurance]
+            return self.noted(t, [drawn[i][0] for i in references.top([x for _, x in drawn], size, rng)])
+        rival, weights = None, [0.0, insurance]
         if hedged:
             a, b = self.priors[longest]
-            rival = [(a + w) / (a + b + n) for n, w in zip(*self.counts(self.of(longest)), strict=True)]
-            weights.append((1 - self.insurance) * self.caution * (1 - mine / lengths[longest]))
+            rival = [(a + w) / (a + b + n) for n, w in zip(*self.counts(self.of(longest), longest), strict=True)]
+            weights.append((1 - insurance) * self.caution * (1 - mine / lengths[longest]))
         weights[0] = 1 - sum(weights)
-        return hedged_list(self.draws, rival, weights, allowed, size, rng)
+        return self.noted(t, hedged_list(self.draws, rival, weights, allowed, size, rng))
+
+    def noted(self, t, ranking):
+        """Remember, of each place, the chance that it was looked at if it is not clicked."""
+        self.notes[t] = []
+        for c, k in zip(self.attention.chance, ranking, strict=False):
+            a, b = self.draws.posteriors[k]
+            self.notes[t].append(c * b / (a + b) / (1 - c * a / (a + b)) if c < 1 else 1.0)
+        return ranking
+
+    def looked_at(self, t, clicks, p):
+        return clicks[p] or self.notes[t][p] == 1 or philox(t, p, 0x10CA7ED)[0] < self.notes[t][p] * 2**32
 
     def learn(self):
         a, b = self.priors[self.current]
-        seen, wins = self.counts(self.of(self.current))
+        seen, wins = self.counts(self.of(self.current), self.current)
         self.draws.set((a + w, b + n - w) for n, w in zip(seen, wins, strict=True))
 
     def update(self, t, ranking, clicks, examined, kind=ANSWER):
-        bits = [(k, int(bit)) for k, bit in list(zip(ranking, clicks, strict=True))[:examined]]
+        if kind == ANSWER and self.looks != "cascade":
+            self.attention.watch(self.draws.posteriors, ranking, clicks, examined)
+        bits = [(ranking[p], int(clicks[p])) for p in range(examined) if self.looked_at(t, clicks, p)]
         self.rounds.append([self.current if kind == ANSWER else self.belongs(t), t, bits, kind])
         for j, span in enumerate(self.spans):
             if kind == ANSWER and not self.answered(span):
@@ -115,6 +185,9 @@ class Steady:
             if kind == ANSWER or inside:
                 span.append(self.rounds[-1])
         if kind == ANSWER and len(self.answered(self.spans[0])) >= self.window:
+            share = 1.0 if self.looks == "cascade" else self.attention.fit(20.0 if self.looks == "learn" else 0.0)
+            if share < 1:
+                self.recount(share)
             self.test(t)
         self.learn()
 
@@ -139,9 +212,9 @@ class Steady:
         the items that are the same in both."""
         inside = {id(r) for r in recent}
         before = [r for r in self.answered(self.of(self.current)) if id(r) not in inside]
-        (seen, wins), (old_seen, old_wins) = self.counts(self.answered(recent)), self.counts(before)
+        (seen, wins), (old_seen, old_wins) = self.counts(self.answered(recent)), self.counts(before, self.current)
         found = {r: np.zeros(2) for r in [None, *self.priors] if r != self.current}
-        stored = {r: self.counts(self.answered(self.of(r))) for r in self.priors}
+        stored = {r: self.counts(self.answered(self.of(r)), r) for r in self.priors}
         for k in range(self.n_items):
             if seen[k] == 0 or old_seen[k] < KNOWN:
                 continue
@@ -201,13 +274,15 @@ class Steady:
 
     def fit(self, regime):
         rounds = self.of(regime)
-        self.test_priors[regime] = self.fitted(self.answered(rounds), self.test_priors[regime])
+        self.test_priors[regime] = self.fitted(self.answered(rounds), regime, self.test_priors[regime])
         some_apart = any(r[3] != ANSWER for r in rounds)
-        self.priors[regime] = self.fitted(rounds, self.priors[regime]) if some_apart else self.test_priors[regime]
+        self.priors[regime] = (
+            self.fitted(rounds, regime, self.priors[regime]) if some_apart else self.test_priors[regime]
+        )
 
-    def fitted(self, rounds, prior):
+    def fitted(self, rounds, regime, prior):
         a, b = prior
-        seen, wins = (np.array(x) for x in self.counts(rounds))
+        seen, wins = (np.array(x) for x in self.counts(rounds, regime))
         wins, seen = wins[seen > 0], seen[seen > 0]
         if seen.size < 10:
             return prior

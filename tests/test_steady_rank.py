@@ -50,16 +50,19 @@ from steadyrank.populations import fit_prior
 SteadyRank = sr.learners()["SteadyRank"]
 K, D = 24, 3
 CALM = np.random.default_rng(3).uniform(0.02, 0.6, K)
+ATTENTION = np.array([1.0, 0.25, 0.1])
 
 
 class World:
-    """Cascade users, or in some rounds users of another taste, or bits that no cascade user gives."""
+    """Cascade users, or in some rounds users of another taste, or bits that no cascade user gives; or `attention`."""
 
-    def __init__(self, tastes, seed):
-        self.tastes, self.rng = tastes, np.random.default_rng(seed)
+    def __init__(self, tastes, seed, attention=None):
+        self.tastes, self.rng, self.attention = tastes, np.random.default_rng(seed), attention
 
     def answer(self, t, ranking):
         bits = self.rng.random(len(ranking)) < self.tastes(t)[ranking]
+        if self.attention is not None:
+            return bits & (self.rng.random(len(ranking)) < self.attention[: len(ranking)]), len(ranking)
         if t % 11 == 0:
             return bits, len(ranking)
         examined = int(np.argmax(bits)) + 1 if bits.any() else len(ranking)
@@ -76,6 +79,8 @@ def several(t):
 @pytest.mark.parametrize(
     ("tastes", "rounds", "opened", "forgets", "options"),
     [
+        (lambda t: CALM if t % 700 < 400 else 0.1 * CALM[::-1], 1300, 2, 11, {"window": 10, "looks": "learn"}),
+        (lambda t: CALM, 500, 1, 0, {"window": 10, "looks": "positions"}),
         (lambda t: CALM if t % 700 < 400 else 0.1 * CALM[::-1], 1800, 2, 11, {"window": 10}),
         (several, 2000, 7, 0, {"window": 7, "caution": 0.9}),
         (lambda t: CALM if t < 400 else 0.1 * CALM, 900, 2, 3, {"window": 25, "caution": 0.0}),
@@ -89,7 +94,8 @@ def test_equals_its_slow_version(tastes, rounds, opened, forgets, options):
     rounds ago is forgotten, and 400 rounds ago, which may lie in another regime.
     """
     learner, slow = make(SteadyRank, Problem(K, D), settings=options), Steady(K, D, **options)
-    mind, mirror, world = np.random.default_rng(1), np.random.default_rng(1), World(tastes, 2)
+    mind, mirror = np.random.default_rng(1), np.random.default_rng(1)
+    world = World(tastes, 2, ATTENTION if "looks" in options else None)
     waiting, learnt = [], {}
     for t in range(1, rounds + 1):
         allowed = np.ones(K, np.bool_) if t % 10 else world.rng.random(K) < 0.7
@@ -116,6 +122,8 @@ def test_equals_its_slow_version(tastes, rounds, opened, forgets, options):
                 slow.forget(back)
     assert mind.bit_generator.state == mirror.bit_generator.state
     view = learner.view()
+    assert view.attention == pytest.approx(slow.attention.chance)
+    assert (min(view.attention) < 1) == ("looks" in options)
     assert [(r.number, r.rounds) for r in view.regimes] == [(r, slow.length(r)) for r in sorted(slow.priors)]
     assert [(c.start, c.noticed, c.before, c.after) for c in view.changes] == slow.changes[-64:]
     longest = max(slow.priors, key=lambda r: (slow.length(r), r == slow.current))
@@ -125,7 +133,7 @@ def test_equals_its_slow_version(tastes, rounds, opened, forgets, options):
     assert view.current == slow.current
     for regime in view.regimes:
         a, b = slow.priors[regime.number]
-        seen, wins = (np.array(x) for x in slow.counts(slow.of(regime.number)))
+        seen, wins = (np.array(x) for x in slow.counts(slow.of(regime.number), regime.number))
         np.testing.assert_allclose(regime.estimate, (a + wins) / (a + b + seen), rtol=1e-9)
     assert slow.opened >= opened
     assert (len(slow.rounds) + len(waiting) < rounds) == (forgets > 0)

@@ -49,6 +49,7 @@ class View:
     corrupted: float  # share of all rounds rejected or outside the trusted regime, in [0, 1]
     n_changes: int
     changes: tuple[Change, ...]  # the latest ones, oldest first
+    attention: tuple[float, ...] = ()  # the chance that each place is looked at, the first one's being 1
 
     @property
     def inverted(self) -> bool:

@@ -137,6 +137,20 @@ def count_apart(regimes, ranking, clicks, examined, t, silent):
                 regimes.span_silent_rounds[j] += 1
 
 
+@uncounted
+def recount(regimes, share):
+    """Believe only this share of the looks without a click so far, and let spans start afresh: nothing changed."""
+    if share == 1.0:
+        return
+    for r in range(regimes.tally[STORED]):
+        for k in range(regimes.looks.shape[1]):
+            won, apart = regimes.clicks[r, k], regimes.apart_clicks[r, k]
+            regimes.looks[r, k] = won + round((regimes.looks[r, k] - won) * share)
+            regimes.apart_looks[r, k] = apart + round((regimes.apart_looks[r, k] - apart) * share)
+    for j in range(SPANS):
+        clear_span(regimes, j)
+
+
 @kernel
 def totals(regimes, r):
     """Looks at each item of regime r and clicks, all of them: its own memory where nothing was counted apart."""

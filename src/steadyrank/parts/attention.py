@@ -1,0 +1,170 @@
+"""How far down a list people look, learnt from the clicks themselves. Ours, no paper's.
+
+An item at place p is clicked with chance attention[p] times its attraction (Richardson et al. 2007). Items that stood
+at several places tell the two apart: the attention is the maximum-likelihood fit of this product to their clicks by
+place, each item with an attraction of its own, the first place being looked at by everybody. A place where nothing was
+clicked was perhaps not looked at: it counts as looked at with the chance that it was, given that it was not clicked.
+"""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from .._intrinsics import stack_floats
+from .._jit import kernel, uncounted
+from ..arrays import Counts, Floats
+from ..chance import philox
+
+SLOTS = 512  # items whose clicks are kept by place, at most
+NOBODY = -1
+KNOWN = (
+    10.0  # looks at an item, the prior's included, before they are: items dropped after a look or two are no sample
+)
+BAR = 20.0  # nats of evidence against lists that are looked at in full: there are nine places to fit in a list of ten
+STEPS = 20  # of a fit
+GROWN = 1.125  # a fit comes when there are this many times the rounds of the last one
+CLICKED, WHOLE, ROUNDS, FITTED = range(4)  # places of Attention.tally
+LEAST = 1e-9  # in a note: 0 says nothing
+_KEY = 0x10CA7ED  # of the draws that decide what was looked at
+
+
+class Attention(NamedTuple):
+    """Looks and clicks by item and place, and what they say; N is SLOTS or the number of items, if that is less."""
+
+    item: Counts  # [N]
+    looks: Counts  # [N, length]
+    clicks: Counts  # [N, length]
+    chance: Floats  # [length] that a place is looked at, as believed
+    tally: (
+        Floats  # [4] lists with a click before their end, and of these those told of in full; rounds, at the last fit
+    )
+
+    @classmethod
+    def create(cls, n_items: int, length: int, given: Floats | None = None) -> "Attention":
+        """Every place is looked at, and nobody goes on after a click, until clicks say otherwise; or as `given`."""
+        n = min(n_items, SLOTS)
+        counts = np.zeros((n, length), np.int32), np.zeros((n, length), np.int32)
+        chance = np.ones(length) if given is None else given
+        return cls(np.full(n, NOBODY, np.int32), *counts, chance, np.zeros(4))
+
+
+@uncounted
+def note_looks(attention, posteriors, ranking, note):
+    """Write the chance that each place of a list was looked at, if it is not clicked, into its note: Bayes' rule."""
+    for p in range(ranking.size):
+        chance, miss = attention.chance[p], posteriors.miss[ranking[p]]
+        note[p] = max(chance * miss / (1.0 - chance * (1.0 - miss)), LEAST) if chance < 1.0 else 1.0
+
+
+@uncounted
+def was_looked_at(note, clicks, t, p):
+    """Whether place p of round t counts as looked at: drawn from the round and the place, the same when replayed.
+
+    Lists without such a note were looked at in full.
+    """
+    if clicks[p] or not 0.0 < note[p] < 1.0:
+        return True
+    low, _ = philox(t & 0xFFFFFFFF, p, _KEY)
+    return low < note[p] * 4294967296.0
+
+
+@kernel
+def looked_at(ranking, note, clicks, examined, t):
+    """The items of the places of round t that count as looked at, and their bits."""
+    items, bits = np.empty(examined, np.int64), np.empty(examined, np.bool_)
+    n = 0
+    for p in range(examined):
+        if was_looked_at(note, clicks, t, p):
+            items[n] = ranking[p]
+            bits[n] = clicks[p]
+            n += 1
+    return items[:n], bits[:n]
+
+
+@uncounted
+def goes_on(attention):
+    """Whether feedback goes on after clicks: most lists with a click are told of to the end.
+
+    A cascade ends with the click, and every further place of a list is to spare once it is clicked. Here none is.
+    """
+    return attention.tally[WHOLE] > attention.tally[CLICKED] / 2.0
+
+
+@uncounted
+def watch(attention, posteriors, ranking, clicks, examined):
+    """Take the clicks of one list."""
+    clicked = False
+    for p in range(examined):
+        k = ranking[p]
+        clicked = clicked or (clicks[p] and p + 1 < ranking.size)
+        if posteriors.alpha[k] + posteriors.beta[k] >= KNOWN:
+            n = attention.item.size
+            slot = k if k < n else (k * 0x9E3779B1 >> 8) % n
+            if attention.item[slot] == NOBODY:
+                attention.item[slot] = k
+            if attention.item[slot] == k:
+                attention.looks[slot, p] += 1
+                attention.clicks[slot, p] += 1 if clicks[p] else 0
+    attention.tally[ROUNDS] += 1.0
+    if clicked:
+        attention.tally[CLICKED] += 1.0
+        if examined == ranking.size and not clicks[examined - 1]:
+            attention.tally[WHOLE] += 1.0
+
+
+@uncounted
+def promise(attention, chance, promised, clicks):
+    """Write, for each place, the clicks of the items kept and those that they would have if it were looked at.
+
+    An item's attraction is its clicks over its looks, each counted by the `chance` of its place. Returns the evidence
+    for these chances against looks in full, in nats: the difference of the two log likelihoods, Poisson.
+    """
+    gain = 0.0
+    for p in range(chance.size):
+        promised[p] = 0.0
+        clicks[p] = 0.0
+    for slot in range(attention.item.size):
+        shown = looks = 0.0
+        won = 0
+        for p in range(chance.size):
+            shown += attention.looks[slot, p]
+            looks += attention.looks[slot, p] * chance[p]
+            won += attention.clicks[slot, p]
+        if won > 0:
+            gain += won * math.log(shown / looks)
+            for p in range(chance.size):
+                promised[p] += attention.looks[slot, p] * won / looks
+                clicks[p] += attention.clicks[slot, p]
+    for p in range(chance.size):
+        gain += clicks[p] * math.log(chance[p])
+    return gain
+
+
+@uncounted
+def learn_attention(attention, bar):
+    """Fit the attention of each place; in full, unless the evidence against that is above `bar`. O(N length).
+
+    Returns the share of the looks so far that were looks, where they were all counted as looks until now; else 1.
+    """
+    length = attention.chance.size
+    if attention.tally[ROUNDS] < GROWN * attention.tally[FITTED] or length < 2:
+        return 1.0
+    attention.tally[FITTED] = attention.tally[ROUNDS]
+    chance, promised, clicks = stack_floats(length), stack_floats(length), stack_floats(length)
+    for p in range(length):
+        chance[p] = attention.chance[p]
+    for _ in range(STEPS):  # each of the two kinds of factors in turn; one click and one promised say nothing
+        promise(attention, chance, promised, clicks)
+        first = (clicks[0] + 1.0) / (promised[0] + 1.0)
+        for p in range(1, length):
+            chance[p] = min((clicks[p] + 1.0) / (first * promised[p] + 1.0), 1.0)
+    believed = promise(attention, chance, promised, clicks) > bar
+    before = attention.chance[length - 1]
+    shown = looks = 0.0
+    for p in range(length):
+        attention.chance[p] = chance[p] if believed else 1.0
+        for slot in range(attention.item.size):
+            shown += attention.looks[slot, p]
+            looks += attention.looks[slot, p] * attention.chance[p]
+    return looks / shown if before == 1.0 and shown > 0.0 else 1.0

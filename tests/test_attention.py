@@ -1,0 +1,136 @@
+"""How far people look is learnt from clicks, and nothing is changed where they look at everything."""
+
+import numpy as np
+import pytest
+
+import steadyrank as sr
+from steadyrank.contract import NOTE_EXTRA, Problem, Visit, call_rank, make
+from steadyrank.indices.posteriors import Posteriors, set_posterior
+from steadyrank.parts.attention import (
+    BAR,
+    LEAST,
+    SLOTS,
+    Attention,
+    goes_on,
+    learn_attention,
+    looked_at,
+    note_looks,
+    watch,
+)
+
+SteadyRank = sr.learners()["SteadyRank"]
+
+
+def posteriors_of(*pairs):
+    found = Posteriors.create(len(pairs), 2, 1.0, 1.0)
+    for k, (a, b) in enumerate(pairs):
+        set_posterior(found, k, float(a), float(b))
+    return found
+
+
+def test_the_chance_of_a_look_by_hand():
+    """Attention 1/2, attraction 1/4: of 7/8 without a click 3/8 are looks."""
+    attention = Attention.create(3, 3)
+    attention.chance[:] = 1.0, 0.5, 0.0
+    note = np.zeros(3 + NOTE_EXTRA)
+    note_looks(attention, posteriors_of((1, 3), (1, 3), (1, 3)), np.array([0, 1, 2]), note)
+    assert note[:3].tolist() == pytest.approx([1.0, 3 / 7, LEAST])
+
+
+def test_what_counts_as_a_look():
+    """Clicks always; others as often as noted, the same in every replay; lists without a note in full."""
+    ranking, clicks = np.arange(3), np.array([False, True, False])
+    note = np.array([0.3, 0.3, 0.0, *[0.0] * NOTE_EXTRA])
+    found = [looked_at(ranking, note, clicks, 3, t) for t in range(1, 4001)]
+    assert all(items.tolist()[-2:] == [1, 2] and bits.tolist()[-2:] == [True, False] for items, bits in found)
+    share = np.mean([items.size == 3 for items, _ in found])
+    assert abs(share - 0.3) < 4 * np.sqrt(0.3 * 0.7 / 4000)
+    assert [x[0].size for x in found] == [looked_at(ranking, note, clicks, 3, t)[0].size for t in range(1, 4001)]
+
+
+def table(attention, attraction, rounds, seed):
+    """Lists in random order, so that items stand at every place."""
+    rng = np.random.default_rng(seed)
+    found, known = Attention.create(attraction.size, attention.size), posteriors_of(*[(2, 18)] * attraction.size)
+    for _ in range(rounds):
+        ranking = rng.permutation(attraction.size)[: attention.size]
+        clicks = rng.random(attention.size) < attention * attraction[ranking]
+        watch(found, known, ranking, clicks, attention.size)
+    return found
+
+
+def test_the_fit_finds_the_attention_of_places():
+    """20,000 lists of 4 of 12 items: some 1,000 clicks at the last place, so 0.03 is three standard errors."""
+    attention, attraction = np.array([1.0, 0.6, 0.4, 0.2]), np.linspace(0.1, 0.7, 12)
+    found = table(attention, attraction, 20_000, 0)
+    share = learn_attention(found, BAR)
+    assert np.abs(found.chance - attention).max() < 0.03
+    assert share == pytest.approx(found.chance.mean(), abs=1e-3)  # each place had as many looks
+    assert learn_attention(found, BAR) == 1.0  # no new rounds
+    assert goes_on(found)
+
+
+def test_full_attention_is_not_doubted():
+    """In 40 worlds, whatever the numbers say beyond chance is less than the bar."""
+    for seed in range(40):
+        found = table(np.ones(5), np.linspace(0.05, 0.6, 10), 1_500, seed)
+        assert learn_attention(found, BAR) == 1.0
+        assert found.chance.tolist() == [1.0] * 5
+
+
+def test_items_that_are_hardly_known_and_those_without_a_slot_say_nothing():
+    found, hardly = Attention.create(2, 2), posteriors_of((1, 8), (1, 9))
+    watch(found, hardly, np.array([0, 1]), np.array([True, False]), 2)
+    assert found.looks.tolist() == [[0, 0], [0, 1]]
+    many, known = Attention.create(10 * SLOTS, 2), Posteriors.create(10 * SLOTS, 2, 5.0, 5.0)
+    for k in range(0, 10 * SLOTS, 2):
+        watch(many, known, np.array([k, k + 1]), np.array([False, True]), 2)
+    assert many.looks.sum(1).max() == 1
+    assert (many.looks.sum(1) > 0).mean() > 0.95
+
+
+@pytest.mark.parametrize(
+    ("clicks", "examined", "further"),
+    [
+        ([1, 0, 0], 1, False),  # a cascade ends with the click
+        ([1, 1, 0], 2, False),  # as does whoever may go on
+        ([1, 0, 0], 3, True),
+        ([0, 0, 0], 3, False),
+        ([0, 0, 1], 3, False),  # the end of the list and the click fall together
+    ],
+)
+def test_feedback_that_goes_on_after_clicks(clicks, examined, further):
+    found = Attention.create(3, 3)
+    watch(found, posteriors_of(*[(1, 1)] * 3), np.arange(3), np.array(clicks, bool), examined)
+    assert goes_on(found) == further
+
+
+def simulated(looks, users, **options):
+    settings = {"looks": looks, **options}
+    attraction = sr.profile("synthetic-mid").attraction[:120]
+    return sr.simulate(
+        "SteadyRank", attraction, length=6, horizon=8_000, seeds=range(2), users=users, settings=settings
+    )
+
+
+def test_users_who_look_at_places_are_found_out_and_a_cascade_is_left_as_it_is():
+    """Of position-based users attention is known to 0.08 after 8,000 rounds, and lists are better for it."""
+    learnt, told_wrong = (simulated(looks, "PositionBased") for looks in ("learn", "cascade"))
+    for view in learnt.views:
+        assert np.abs(np.array(view.attention) - np.arange(1, 7.0) ** -0.7).max() < 0.08
+    assert learnt.final.mean() < 0.8 * told_wrong.final.mean()
+    same = [simulated(looks, "Cascade") for looks in ("learn", "cascade")]
+    assert same[0].regret.tolist() == same[1].regret.tolist()
+    assert same[0].views[0].attention == (1.0,) * 6
+
+
+def test_attention_may_be_given():
+    learner = make(SteadyRank, Problem(5, 3), settings={"looks": "positions", "attention": "1+0.5+0.25"})
+    note = np.zeros(3 + NOTE_EXTRA)
+    call_rank(learner, Visit(1), np.ones(5, bool), np.zeros(3, np.int64), note, np.random.default_rng(0))
+    assert learner.view().attention == (1.0, 0.5, 0.25)
+    assert note[:3].tolist() == pytest.approx([1.0, 1 / 3, 1 / 7])  # attraction 1/2
+    with pytest.raises(ValueError, match=r"attention is of looks='positions', not of looks='learn'"):
+        make(SteadyRank, Problem(5, 3), settings={"attention": "1+0.5+0.25"})
+    with pytest.raises(ValueError, match="looks must be one of 'cascade', 'positions', 'learn', not 'somehow'"):
+        make(SteadyRank, Problem(5, 3), settings={"looks": "somehow"})

@@ -145,7 +145,7 @@ def test_answers_enter_in_impression_order_once_settled():
     clock = Clock()
     live = sr.Ranker(ITEMS, 4, "SteadyRank", seed=2, lifetime=60.0, clock=clock)
     told = []
-    live._impressions.learn = lambda visit, *rest: told.append((visit.t, rest[-1]))
+    live._impressions.learn = lambda visit, *rest: told.append((visit.t, rest[4])) or True
     shown = [live.rank() for _ in range(4)]
     assert live.feedback(shown[2].id, position=1) == "waiting"
     assert live.feedback(shown[0].id, position=1) == "waiting"
@@ -162,7 +162,7 @@ def test_answers_after_settling_are_late_and_unanswered_lists_can_be_ignored():
     clock = Clock()
     live = sr.Ranker(ITEMS, 4, lifetime=60.0, settle=10.0, count_unanswered=False, clock=clock)
     told = []
-    live._impressions.learn = lambda visit, *rest: told.append((visit.t, rest[-1]))
+    live._impressions.learn = lambda visit, *rest: told.append((visit.t, rest[4])) or True
     shown = [live.rank() for _ in range(3)]
     live.feedback(shown[1].id, position=1)
     clock.now += 11.0

@@ -38,7 +38,7 @@ def told(local, name="b"):
 
     def note(visit, *rest):
         clients.append(visit.client)
-        learn(visit, *rest)
+        return learn(visit, *rest)
 
     impressions.learn = note
     return clients

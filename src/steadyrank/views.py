@@ -86,14 +86,15 @@ class Suspect:
     client: int
     since: int  # the round of the first of its remembered visits that is not learnt from
     visits: int  # remembered
+    clicks: int  # in these
     beyond: float  # nats of evidence beyond what is needed
 
     @property
     def why(self) -> str:
         """One sentence."""
         return (
-            f"its {self.visits} remembered visits fit a taste that few clients share, "
-            f"{self.beyond:.1f} nats beyond the bar"
+            f"its {self.visits} latest visits fit a taste that a few others share and nearly everybody else does not, "
+            f"by {self.beyond:.1f} nats more than it takes to be sure"
         )
 
 

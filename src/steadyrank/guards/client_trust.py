@@ -1,12 +1,13 @@
 """Whose visits fit together and against those of all others: they are refused, and taken back."""
 
+from itertools import starmap
 from typing import NamedTuple
 
 import numpy as np
 
-from ..contract import KIND, NOTE_EXTRA, SILENCE, Ints, Problem
-from ..parts.clients import NOBODY, Clients, place_of_client, welcome
-from ..parts.odd_taste import BAR, CLIENTS, NEVER, UNIT, OddTaste, bounded, count_visit, fit, said_by
+from ..contract import KIND, NOTE_EXTRA, SILENCE, Bools, Ints, Problem
+from ..parts.clients import NOBODY, USED, Clients, place_of_client, welcome
+from ..parts.odd_taste import BAR, CLIENTS, NEVER, UNIT, OddTaste, bounded, count_visit, fit, odd_ones, said_by
 from ..parts.recent_visits import CURSOR, DONE, HELD, NEXT, SINCE, RecentVisits, nth_oldest, read_visit, write_visit
 from ..settings import real, whole
 from ..views import GuardView, Suspect, TrustView
@@ -37,6 +38,8 @@ class ClientTrust(NamedTuple):
     most: float
     certainty: int  # units
     doubt: int  # units
+    remembered: int
+    known: int
 
     VERSION = 1
 
@@ -54,10 +57,12 @@ class ClientTrust(NamedTuple):
         most = real("most", most, 0.0, 0.5)
         bar, tax = real("certainty", certainty, 0.0, 10.0), real("doubt", doubt, 0.0, 4.0)
         n = whole("remembered", remembered, 1, 1 << 24)
-        clients = Clients.create(whole("known", known, n, 1 << 28))
-        visits = RecentVisits.create(n, problem.length, problem.length + NOTE_EXTRA)
-        taste = OddTaste.create(problem.n_items)
-        return cls(clients, visits, taste, np.zeros(2, np.int64), most, round(bar * UNIT), round(tax * UNIT))
+        most_known = whole("known", known, n, 1 << 28)
+        room = problem.horizon or most_known  # each round brings one visit of one client
+        clients = Clients.create(min(most_known, room))
+        visits = RecentVisits.create(min(n, room), problem.length, problem.length + NOTE_EXTRA)
+        taste, tally, bars = OddTaste.create(problem.n_items), np.zeros(2, np.int64), (bar * UNIT, tax * UNIT)
+        return cls(clients, visits, taste, tally, most, *map(round, bars), n, most_known)
 
     def admit(self, visit, ranking, note, clicks, examined):
         if visit.client < 0 or examined == 0:
@@ -107,16 +112,22 @@ class ClientTrust(NamedTuple):
         visits.tally[CURSOR] = DONE
         return 0, -1, 0, 0
 
+    def grown(self) -> "ClientTrust":
+        """This guard with room for one visit more, as far as its settings go: itself, or with twice the room."""
+        clients, visits = self.clients, self.visits
+        if visits.tally[HELD] == visits.round.size < self.remembered:
+            visits = visits.enlarged(min(2 * visits.round.size, self.remembered))
+        if clients.ends[USED] == clients.number.size < self.known:
+            clients = clients.enlarged(min(2 * clients.number.size, self.known))
+        same = visits is self.visits and clients is self.clients
+        return self if same else self._replace(visits=visits, clients=clients)
+
+    def disown(self, t: int, ranking: Ints, clicks: Bools) -> None:
+        """The learner does not know this visit, whatever was said of it: it is not to be taken back."""
+        self.visits.disown(t, ranking, clicks)
+
     def view(self) -> GuardView:
         """What was refused and taken back, and the clients who are not heard now, with what they had: a copy."""
-        clients, visits, bar = self.clients, self.visits, int(self.taste.rule[BAR])
-        held = slice(0, int(visits.tally[HELD]))
-        place, rounds, learnt = visits.place[held], visits.round[held], visits.learnt[held]
-        found = []
-        for i in np.unique(place[clients.score[place] >= bar]):
-            unheard = rounds[(place == i) & ~learnt]
-            since = int(unheard.min()) if unheard.size else 0
-            nats = (int(clients.score[i]) - bar) / UNIT
-            found.append(Suspect(int(clients.number[i]), since, int(clients.held[i]), nats))
-        share = float(self.taste.share[CLIENTS]) if bar < NEVER else 0.0
+        found = starmap(Suspect, odd_ones(self.taste, self.visits, self.clients))
+        share = float(self.taste.share[CLIENTS]) if self.taste.rule[BAR] < NEVER else 0.0
         return TrustView(int(self.tally[REFUSED]), int(self.tally[RETRACTED]), share, tuple(found))

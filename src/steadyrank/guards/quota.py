@@ -4,19 +4,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .._jit import uncounted
 from ..contract import KIND, SILENCE, Ints, Problem
+from ..parts.clients import spread
 from ..settings import whole
 from ..views import GuardView
 
 MOST_PLACES = 1 << 22
 WAYS = 4  # places that a client may stand in
-
-
-@uncounted
-def spread(client):
-    """A client's number well mixed, at least 0; no product leaves 63 bits, so it is the same interpreted."""
-    return (((client >> 31) ^ client) & 0x7FFFFFFF) * 0x9E3779B1 >> 16
 
 
 class Quota(NamedTuple):

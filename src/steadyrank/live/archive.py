@@ -8,7 +8,10 @@ from typing import Any
 
 import numpy as np
 
-FORMAT = 4  # 1 did not say who lists were shown to, 2 what is usually left unanswered, 3 the guard; none was released
+# 1 did not say who lists were shown to, 2 what is usually left unanswered, 3 the guard; none was released. 4 had
+# no cohorts, and one guard at its full size
+FORMAT = 5
+_ALSO = 4  # read as well
 _MAGIC = b"steadyrank snapshot\n"
 
 
@@ -53,7 +56,7 @@ def unpack(content: bytes, name: str) -> tuple[dict[str, Any], dict[str, Any]]:
         raise UnreadableSnapshot(f"{name} is damaged: its content does not match its digest")
     size = int.from_bytes(rest[:8], "little")
     header = json.loads(rest[8 : 8 + size])
-    if header.get("format") != FORMAT:
+    if header.get("format") not in (_ALSO, FORMAT):
         raise UnreadableSnapshot(
             f"{name} has format {header.get('format')}, this version reads {FORMAT}: load it with the version that "
             "wrote it, or learn again from the clicks of the past"

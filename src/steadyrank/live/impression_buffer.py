@@ -1,22 +1,25 @@
 """From impressions and answers to what a learner is told, and in which order."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from ..contract import ANSWER, NOTE_EXTRA, SILENCE, Bools, Floats, Ints, Visit
+from ..contract import ANSWER, ANYONE, NOTE_EXTRA, SILENCE, Bools, Floats, Ints, Visit
 from ..refusals import Refused
 from ..settings import flag, whole
 from .learner_state import LearnerState
 from .silence import Silence
 
 Outcome: TypeAlias = Literal["learnt", "waiting", "late", "duplicate"]
+Learn: TypeAlias = Callable[[Visit, Ints, Floats, Bools, int, float, Sequence[tuple[str, int]]], bool]
 
 # an impression's state; waiting: answered, not yet learnt from; withheld: open, but an answer to it was refused
 EMPTY, OPEN, WAITING, DONE, LOST, WITHHELD = range(6)
 UNANSWERED = (OPEN, WITHHELD)
+MOST_KINDS = 8  # of cohorts on a board
 _FIRST_PLACES = 10_000  # positions of lists
+_NO_COHORTS: Mapping[str, int] = {}
 
 
 class ImpressionBuffer:
@@ -32,8 +35,7 @@ class ImpressionBuffer:
 
     def __init__(self, learner_state: LearnerState, in_order: bool, count_unanswered: bool, most: int) -> None:
         self.learner_state = learner_state
-        # who is told of feedback
-        self.learn: Callable[[Visit, Ints, Floats, Bools, int, float], None] = learner_state.learn
+        self.learn: Learn = learner_state.learn  # who is told of feedback, and whether it was let in
         self.in_order = flag("in_order", in_order)
         self.count_unanswered = flag("count_unanswered", count_unanswered)
         self.most = whole("most", most, 1)
@@ -44,6 +46,7 @@ class ImpressionBuffer:
         self.forgotten = 0  # up to this number nothing is remembered; it never goes back
         self.expired = 0  # impressions that nobody answered, or only to say nothing
         self.silence = Silence()
+        self.kinds: list[str] = []  # of cohorts, in the order in which they came
         self.numbers: dict[int, int] = {}  # by key, where impressions have one
         self._places(min(self.most, max(_FIRST_PLACES // learner_state.length, 8)))
 
@@ -53,6 +56,7 @@ class ImpressionBuffer:
         self.key: Any = np.zeros(n, np.uint64)
         self.round: Ints = np.zeros(n, np.int64)
         self.client: Ints = np.zeros(n, np.int64)
+        self.cohorts: Ints = np.full((n, len(self.kinds)), ANYONE, np.int64)
         self.size: Ints = np.zeros(n, np.int64)
         self.state: Any = np.zeros(n, np.uint8)
         self.examined: Ints = np.zeros(n, np.int64)
@@ -62,20 +66,22 @@ class ImpressionBuffer:
 
     def arrays(self) -> dict[str, Any]:
         """The ring's arrays by name: the same objects, not copies."""
-        names = ("key", "round", "client", "size", "state", "examined", "ranking", "clicks", "note")
+        names = ("key", "round", "client", "cohorts", "size", "state", "examined", "ranking", "clicks", "note")
         return {f"impressions.{name}": getattr(self, name) for name in names}
 
     def counters(self) -> dict[str, int]:
         """What is kept beside the arrays."""
         return {name: getattr(self, name) for name in ("rounds", "last", "settled", "over", "forgotten", "expired")}
 
-    def restore(self, counters: dict[str, int], arrays: dict[str, Any]) -> None:
-        """Take over what `counters` and `arrays` of another buffer gave."""
+    def restore(self, counters: dict[str, int], kinds: Sequence[str], arrays: dict[str, Any]) -> None:
+        """Take over what `counters`, `kinds` and `arrays` of another buffer gave; one of the past has no kinds."""
         for name in self.counters():
             setattr(self, name, counters[name])
+        self.kinds = list(kinds)
         self._places(arrays["impressions.key"].size)
         for name, array in self.arrays().items():
-            array[...] = arrays[name]
+            if array.size:
+                array[...] = arrays[name]
         self.numbers = {int(self.key[n % self.places]): n for n in self._remembered() if self.key[n % self.places]}
 
     def _remembered(self) -> range:
@@ -88,8 +94,13 @@ class ImpressionBuffer:
         for name, array in self.arrays().items():
             array[numbers % self.places] = old[name][before]
 
-    def shown(self, visit: Visit, ranking: Ints, note: Floats, key: int = 0) -> int:
-        """A list was shown to a visitor; its number. A key that is known already changes nothing."""
+    def shown(
+        self, visit: Visit, ranking: Ints, note: Floats, key: int = 0, cohorts: Mapping[str, int] = _NO_COHORTS
+    ) -> int:
+        """A list was shown to a visitor; its number. A key that is known already changes nothing.
+
+        `cohorts`: the number of the one that its client is in, by kind; after MOST_KINDS of them no other is taken.
+        """
         if key and key in self.numbers:
             return self.numbers[key]
         number = self.last + 1
@@ -107,9 +118,18 @@ class ImpressionBuffer:
         self.state[place] = OPEN
         self.ranking[place, : ranking.size] = ranking
         self.note[place] = note
+        self._place_cohorts(place, cohorts)
         if key:
             self.numbers[key] = number
         return number
+
+    def _place_cohorts(self, place: int, cohorts: Mapping[str, int]) -> None:
+        fresh = [kind for kind in cohorts if kind not in self.kinds][: MOST_KINDS - len(self.kinds)]
+        if fresh:
+            self.kinds += fresh
+            self.cohorts = np.pad(self.cohorts, ((0, 0), (0, len(fresh))), constant_values=ANYONE)
+        if self.kinds:
+            self.cohorts[place] = [cohorts.get(kind, ANYONE) for kind in self.kinds]
 
     def past(self, items: Sequence[str], clicks: Bools, examined: int) -> None:
         """A list shown before any impression was learnt of: learnt from at once. Items not known yet are added."""
@@ -121,7 +141,7 @@ class ImpressionBuffer:
         )
         note: Floats = np.zeros(self.learner_state.length + NOTE_EXTRA)
         self.rounds += 1
-        self.learn(Visit(self.rounds), ranking, note, clicks[: ranking.size], min(examined, ranking.size), ANSWER)
+        self.learn(Visit(self.rounds), ranking, note, clicks[: ranking.size], min(examined, ranking.size), ANSWER, ())
 
     def find(self, number: int) -> int:
         """The place of an impression."""
@@ -181,14 +201,13 @@ class ImpressionBuffer:
         self.settled = max(self.settled, self.over)
 
     def _enter(self, place: int) -> None:
-        """An answer is learnt from; one that says nothing is like none."""
+        """An answer is learnt from; one that says nothing is like none, and one that is not let in vouches for none."""
         self.state[place] = DONE
-        if self.examined[place]:
-            self.silence.answer()
-            self._tell(place, ANSWER)
-        else:
+        if not self.examined[place]:
             self.expired += 1
             self.silence.leave(int(self.round[place]))
+        elif self._tell(place, ANSWER):
+            self.silence.answer()
 
     def _leave(self, place: int) -> None:
         """Nobody answered, or an answer was refused: then nothing is known of the impression."""
@@ -199,13 +218,15 @@ class ImpressionBuffer:
             self._tell(place, SILENCE)
         self.state[place] = LOST
 
-    def _tell(self, place: int, kind: float) -> None:
+    def _tell(self, place: int, kind: float) -> bool:
         size = self.size[place]
-        self.learn(
+        cohorts = zip(self.kinds, self.cohorts[place].tolist(), strict=True) if self.kinds else ()
+        return self.learn(
             Visit(int(self.round[place]), int(self.client[place])),
             self.ranking[place, :size],
             self.note[place],
             self.clicks[place, :size],
             int(self.examined[place]),
             kind,
+            tuple(cohorts),
         )

@@ -16,51 +16,24 @@ from ..contract import (
     Ints,
     Problem,
     Visit,
-    call_admit,
-    call_forget,
     call_rank,
     call_rank_at,
-    call_retract,
     call_update,
     find,
     make,
     memory,
     view_of,
 )
-from ..guards import ALL as GUARDS
-from ..indices.bounds import Bounds
-from ..indices.posteriors import Posteriors
 from ..learners import ALL as LEARNERS
 from ..refusals import Refused
-from ..rounds import TakenBack, offers
 from ..settings import flag, real, whole
 from ..views import GuardView, View
+from .gate import Gate
+from .widening import restored, widen
 
 NEW_LOOKS = 20  # looks after which an added item is no longer new
 MOST_ITEMS = 10_000_000
 _NONE: Ints = np.zeros(0, np.int64)
-
-
-def widen(record: Any, wider: Any, scalars: Any) -> Any:
-    """`wider` with the memory of `record`, made for fewer items, and the scalar settings of a third one.
-
-    Bounds start afresh: they hold nothing that cannot be computed again.
-    """
-    fields = {}
-    for name, value in zip(record._fields, record, strict=True):
-        other = getattr(wider, name)
-        if isinstance(value, np.ndarray):
-            other[tuple(slice(size) for size in value.shape)] = value
-            fields[name] = other
-        elif isinstance(value, Bounds):
-            fields[name] = other
-        elif isinstance(value, Posteriors):
-            fields[name] = value.widened(other)
-        elif isinstance(value, tuple):
-            fields[name] = widen(value, other, getattr(scalars, name))
-        else:
-            fields[name] = getattr(scalars, name)
-    return type(record)(**fields)
 
 
 def _plain(settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -112,6 +85,7 @@ class LearnerState:
         new_share: float,
         guard: str | type = "Anyone",
         guard_settings: dict[str, Any] | None = None,
+        shadow: bool = False,
     ) -> None:
         self.length = whole("length", length, 1, 10_000)
         self.seed = whole("seed", seed, 0)
@@ -121,8 +95,7 @@ class LearnerState:
             known = ", ".join(name for name, cls in LEARNERS.items() if getattr(cls, "live", False))
             name = self.learner_class.__name__
             raise ValueError(f"{name} is not live: it cannot rank items that come and go; these can: {known}")
-        self.guard_class = find("guard", guard, GUARDS)
-        self.settings, self.guard_settings = _plain(settings), _plain(guard_settings or {})
+        self.settings = _plain(settings)
         self.names: list[str] = []
         self.slots: dict[str, int] = {}
         if isinstance(items, str):  # its letters would be taken for items
@@ -138,21 +111,19 @@ class LearnerState:
         self.looks: Ints = np.zeros(self.capacity, np.int64)
         self.clicks: Ints = np.zeros(self.capacity, np.int64)
         self.refused: Ints = np.zeros(1, np.int64)  # visits that the guard kept from the learner
-        self.learner, self.guard = self._make(self.capacity)
+        self.learner = self._make(self.capacity)
         # machine code, looked up once: the types never change
         rng, ranking, note = np.random.default_rng(0), np.zeros(1, np.int64), np.zeros(self.length + NOTE_EXTRA)
         self._rank = call_rank_at.bind(self.learner, Visit(1), self.active, ranking, note, addresses(rng))
         self._compiled = self._rank is not call_rank_at.plain
         self._rng: tuple[Any, Any] = (None, None)  # the generator of the last call, and its addresses
         self._update = call_update.bind(self.learner, Visit(1), ranking, note, self.active, 1)
-        self.guarded = self.guard_class is not GUARDS["Anyone"]
-        if self.guarded:
-            self._admit = call_admit.bind(self.guard, Visit(1), ranking, note, self.active, 1)
-        self._back = back = TakenBack.create(self.length)
-        self._forgets = offers(self.learner, "forget") and offers(self.guard, "retract")
-        if self._forgets:
-            self._retract = call_retract.bind(self.guard, back.ranking, back.note, back.clicks)
-            self._forget = call_forget.bind(self.learner, Visit(1), back.ranking, back.note, back.clicks, 1)
+        self.guard_by(guard, guard_settings or {}, shadow)
+
+    def guard_by(self, guard: str | type, settings: dict[str, Any], shadow: bool) -> None:
+        """Another guard from now on, which knows nobody yet."""
+        self.gate = Gate(guard, _plain(settings), shadow, self.length, self.seed)
+        self.gate.begin(self.learner, self.capacity, self.sized)
 
     def _name(self, item: Any) -> int:
         check_item(item)
@@ -164,12 +135,8 @@ class LearnerState:
         self.names.append(item)
         return self.slots[item]
 
-    def _make(self, n_items: int) -> tuple[Any, Any]:
-        problem = Problem(n_items, self.length, seed=self.seed)
-        return (
-            make(self.learner_class, problem, settings=self.settings),
-            make(self.guard_class, problem, settings=self.guard_settings),
-        )
+    def _make(self, n_items: int) -> Any:
+        return make(self.learner_class, Problem(n_items, self.length, seed=self.seed), settings=self.settings)
 
     def slot(self, item: str) -> int:
         """The slot of an item, retired or not."""
@@ -190,9 +157,8 @@ class LearnerState:
             self.active, self.added = (np.pad(array, (0, more)) for array in (self.active, self.added))
             self.looks, self.clicks = (np.pad(array, (0, more)) for array in (self.looks, self.clicks))
             self.sized = len(self.names)
-            wider, scalars = self._make(self.capacity), self._make(self.sized)
-            self.learner = widen(self.learner, wider[0], scalars[0])
-            self.guard = widen(self.guard, wider[1], scalars[1])
+            self.learner = widen(self.learner, self._make(self.capacity), self._make(self.sized))
+            self.gate.widen(self.capacity, self.sized)
         self.active[slot] = self.added[slot] = True
 
     def switch(self, item: str, active: bool) -> None:
@@ -243,33 +209,32 @@ class LearnerState:
         allowed[turn] = True
         return turn
 
-    def learn(self, visit: Visit, ranking: Ints, note: Floats, clicks: Bools, examined: int, kind: float) -> None:
-        """Learn from one impression's feedback, of a kind that `contract` names, if the guard lets it in.
+    def learn(
+        self,
+        visit: Visit,
+        ranking: Ints,
+        note: Floats,
+        clicks: Bools,
+        examined: int,
+        kind: float,
+        cohorts: Sequence[tuple[str, int]] = (),
+        vouched: bool = False,
+    ) -> bool:
+        """Learn from one impression's feedback, of a kind that `contract` names, if it is let in; whether it was.
 
-        Plain rates count it all the same. Silence that the guard keeps out is not counted as refused: it would have
-        made no regime longer either.
+        `cohorts`: kinds and numbers of those that the client is in; `vouched`: no guard is asked. Plain rates count what is kept out all the same.
+        Silence that is kept out is not counted as refused: it would have made no regime longer either.
         """
         self.looks[ranking[:examined]] += 1
         self.clicks[ranking[:examined]] += clicks[:examined]
         told = note.copy()
         told[KIND] = kind
-        if self.guarded:
-            admitted = self._admit(self.guard, visit, ranking, told, clicks, examined)
-            if self._forgets:
-                self._take_back()
-            if not admitted:
-                self.refused[0] += kind != SILENCE
-                return
+        asked = not (self.gate.open or vouched)
+        if asked and not self.gate.admit(self.learner, visit, cohorts, ranking, told, clicks, examined):
+            self.refused[0] += kind != SILENCE
+            return False
         self._update(self.learner, visit, ranking, told, clicks, examined)
-
-    def _take_back(self) -> None:
-        """Let the learner forget what the guard takes back: `rounds.take_back`, one call at a time."""
-        ranking, clicks, note, features = self._back
-        while True:
-            t, client, size, examined = self._retract(self.guard, ranking, note, clicks)
-            if size == 0:
-                return
-            self._forget(self.learner, Visit(t, client, features), ranking[:size], note, clicks[:size], examined)
+        return True
 
     def view(self) -> View | None:
         """What the learner makes of the feedback, if it says so, and how many visits the guard refused."""
@@ -277,9 +242,8 @@ class LearnerState:
         return None if view is None else view.beside(int(self.refused[0]))
 
     def guard_view(self) -> GuardView | None:
-        """What the guard makes of the visits, if it says so."""
-        view: GuardView | None = view_of(self.guard)
-        return view
+        """What the guard makes of clients' visits, if it says so."""
+        return self.gate.client_view()
 
     def standings(self, view: View | None) -> list[Standing]:
         """Every item with its plain click rate and the learner's estimate, if it has a view."""
@@ -300,10 +264,9 @@ class LearnerState:
         """Every array that decides the next ranking, by name: the same objects, not copies."""
         own = {"active": self.active, "added": self.added, "looks": self.looks, "clicks": self.clicks}
         learner = {f"learner.{name}": array for name, array in memory(self.learner)}
-        guard = {f"guard.{name}": array for name, array in memory(self.guard)}
-        return own | {"refused": self.refused} | learner | guard
+        return own | {"refused": self.refused} | learner | self.gate.arrays()
 
-    def restore(self, names: Sequence[str], sized: int, arrays: Mapping[str, Any]) -> None:
+    def restore(self, names: Sequence[str], sized: int, kinds: Sequence[str], arrays: Mapping[str, Any]) -> None:
         """Take over the items and the memory of another one with the same settings."""
         self.names, self.slots = list(names), {name: k for k, name in enumerate(names)}
         self.capacity, self.sized = arrays["active"].size, sized
@@ -311,13 +274,6 @@ class LearnerState:
             arrays[name].copy() for name in ("active", "added", "looks", "clicks")
         )
         self.refused[...] = arrays["refused"]
-        blank, scalars = self._make(self.capacity), self._make(sized)
-        self.learner, self.guard = (widen(a, a, b) for a, b in zip(blank, scalars, strict=True))
-        for kind, record in (("learner", self.learner), ("guard", self.guard)):
-            for name, array in memory(record):
-                saved = arrays[f"{kind}.{name}"]
-                if saved.shape != array.shape or saved.dtype != array.dtype:
-                    raise ValueError(
-                        f"{name} has shape {saved.shape} and type {saved.dtype}, not {array.shape}, {array.dtype}"
-                    )
-                array[...] = saved
+        blank = self._make(self.capacity)
+        self.learner = restored(widen(blank, blank, self._make(sized)), arrays, "learner.", False)
+        self.gate.restore(kinds, arrays, self.capacity, sized)

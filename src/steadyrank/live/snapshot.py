@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from . import archive
+from .gate import CLIENT
 from .impression_buffer import ImpressionBuffer
 from .learner_state import LearnerState
 from .silence import Silence
@@ -17,9 +18,11 @@ def take(
         "learner": state.learner_class.__name__,
         "version": version(state.learner_class),
         "settings": state.settings,
-        "guard": state.guard_class.__name__,
-        "guard_version": version(state.guard_class),
-        "guard_settings": state.guard_settings,
+        "guard": state.gate.guard_class.__name__,
+        "guard_version": version(state.gate.guard_class),
+        "guard_settings": state.gate.settings,
+        "shadow": state.gate.shadow,
+        "kinds": list(state.gate.guards),
         "length": state.length,
         "seed": state.seed,
         "new_share": state.new_share,
@@ -29,6 +32,7 @@ def take(
         "count_unanswered": impressions.count_unanswered,
         "most": impressions.most,
         "impressions": impressions.counters(),
+        "cohorts": list(impressions.kinds),
         "silence": impressions.silence.keep(),
         **extra,
     }
@@ -54,17 +58,19 @@ def restore(
         header["new_share"],
         header["guard"] if guard is None else guard,
         header["guard_settings"],
+        header.get("shadow", False),
     )
     for cls, kind, number in (
         (state.learner_class, "learner", "version"),
-        (state.guard_class, "guard", "guard_version"),
+        (state.gate.guard_class, "guard", "guard_version"),
     ):
         if cls.__name__ != header[kind] or version(cls) != header[number]:
             raise archive.UnreadableSnapshot(
                 f"{name} holds {header[kind]} version {header[number]}, not {cls.__name__} version {version(cls)}"
             )
-    state.restore(header["items"], header["sized"], arrays)
+    kinds = header.get("kinds", [CLIENT] if any(array.startswith("guard.") for array in arrays) else [])
+    state.restore(header["items"], header["sized"], kinds, arrays)
     impressions = ImpressionBuffer(state, header["in_order"], header["count_unanswered"], header["most"])
-    impressions.restore(header["impressions"], arrays)
+    impressions.restore(header["impressions"], header.get("cohorts", []), arrays)
     impressions.silence = Silence.restore(header["silence"])
     return state, impressions, header, arrays

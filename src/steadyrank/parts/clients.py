@@ -1,6 +1,6 @@
 """Clients remembered by number, the least recently seen leaving first; 32 bytes each."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -39,10 +39,33 @@ class Clients(NamedTuple):
         return cls(np.full(size, NOBODY, np.int64), *links, *counts, np.array([NOBODY, NOBODY, 0], np.int64))
 
 
+    def enlarged(self, size: int) -> "Clients":
+        """These clients with room for `size`, at least as much as there is; chains begin anew. O(size)."""
+        more = Clients.create(size)
+        for name, old, new in zip(self._fields, self, more, strict=True):
+            if name not in ("head", "after"):
+                new[: old.size] = old
+        used = int(self.ends[USED])
+        chain = mixed(self.number[:used]) % size
+        order = np.argsort(chain, kind="stable").astype(np.int32)
+        begins = np.append(chain[order][1:] != chain[order][:-1], True)[:used]  # the last of each chain is its head
+        more.head[chain[order][begins]] = order[begins]
+        more.after[order[1:]] = np.where(begins[:-1], NOBODY, order[:-1])
+        return more
+
+
+def mixed(number: Any) -> Any:
+    """A client's number well mixed, at least 0; no product leaves 63 bits, so it is the same interpreted."""
+    return (((number >> 31) ^ number) & 0x7FFFFFFF) * 0x9E3779B1 >> 16
+
+
+spread = uncounted(mixed)
+
+
 @uncounted
 def chain_of(clients, number):
-    """Where the chain of a client begins: its number well mixed; no product leaves 63 bits, interpreted or not."""
-    return ((((number >> 31) ^ number) & 0x7FFFFFFF) * 0x9E3779B1 >> 16) % clients.head.size
+    """Where the chain of a client begins."""
+    return spread(number) % clients.head.size
 
 
 @uncounted

@@ -5,14 +5,15 @@ mixture of two, over clients. Evidence is kept in whole units of 1 / UNIT nats: 
 """
 
 import math
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
 
 from .._jit import uncounted
 from ..arrays import Counts, Floats, Ints
-from .clients import NEWEST, NOBODY
-from .recent_visits import HELD, nth_oldest
+from .clients import NEWEST, NOBODY, Clients
+from .recent_visits import HELD, RecentVisits, nth_oldest
 
 UNIT = 256  # of a nat
 NEVER = 1 << 15  # no score is as high
@@ -284,6 +285,15 @@ def convict(taste, visits, clients, most, certainty, doubt):
     found = enough and sure >= FEWEST and rare(taste, most)
     taste.rule[BAR] = bar if found else NEVER
     return found
+
+
+def odd_ones(taste: OddTaste, visits: RecentVisits, clients: Clients) -> Iterator[tuple[int, int, int, int, float]]:
+    """Clients above the bar: number, first round not learnt from, visits and clicks remembered, nats above it."""
+    bar = int(taste.rule[BAR])
+    chosen = clients.score[visits.place[: visits.tally[HELD]]] >= bar
+    for place, since, clicks in zip(*visits.by_client(chosen), strict=True):
+        over = (int(clients.score[place]) - bar) / UNIT
+        yield int(clients.number[place]), int(since), int(clients.held[place]), int(clicks), over
 
 
 @uncounted

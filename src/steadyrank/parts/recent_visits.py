@@ -39,6 +39,35 @@ class RecentVisits(NamedTuple):
             np.array([0, 0, 0, DONE], np.int64),
         )
 
+    def enlarged(self, n: int) -> "RecentVisits":
+        """These visits, of which none has left yet, with room for n, at least as many as there are. O(n)."""
+        held, (_, length), note = int(self.tally[HELD]), self.items.shape, self.note.shape[1]
+        more = RecentVisits.create(n, length, note)
+        for old, new in zip(self[:-1], more[:-1], strict=True):
+            new[:held] = old[:held]
+        more.tally[:] = self.tally
+        more.tally[NEXT] = held % n
+        return more
+
+    def disown(self, t: int, ranking: Ints, clicks: Bools) -> None:
+        """The learner does not know the newest visit of round t with this list and these clicks. O(remembered)."""
+        n = int(self.tally[HELD])
+        for at in np.flatnonzero((self.round[:n] == t) & self.learnt[:n])[::-1]:
+            size = self.size[at]
+            if np.array_equal(self.items[at, :size], ranking) and np.array_equal(self.clicks[at, :size], clicks):
+                self.learnt[at] = False
+                return
+
+    def by_client(self, chosen: Bools) -> tuple[Ints, Ints, Ints]:
+        """Of the clients of chosen visits: place, the first round not learnt from (0: all are), and clicks."""
+        at, never = np.flatnonzero(chosen), np.iinfo(np.int64).max
+        places, whose = np.unique(self.place[at], return_inverse=True)
+        said = np.arange(self.clicks.shape[1]) < self.examined[at, None]
+        clicks = np.bincount(whose, (self.clicks[at] & said).sum(axis=1), places.size).astype(np.int64)
+        since: Ints = np.full(places.size, never)
+        np.minimum.at(since, whose, np.where(self.learnt[at], never, self.round[at]))
+        return places, np.where(since == never, 0, since), clicks
+
 
 @uncounted
 def nth_oldest(visits, i):

@@ -16,7 +16,7 @@ from ...refusals import Refused
 from . import events
 from .config import Config, Setting
 from .events import AnyEvent
-from .feedback import LabelledFeedback
+from .feedback import LabelledFeedback, LeftOut
 from .labels import Labels, Spans
 from .timeline import Timeline
 
@@ -39,12 +39,22 @@ def check(config: Config, items: Sequence[str]) -> LearnerState:
     """An empty learner state, or a refusal that says what is wrong with the settings."""
     try:
         config.check_together()
-        settings, guard = with_guard(config.learner, config.settings)
-        return LearnerState(items, config.length, config.learner, settings, config.seed, config.new_share, guard)
+        settings, _ = with_guard(config.learner, config.settings)
+        return LearnerState(
+            items, config.length, config.learner, settings, config.seed, config.new_share, *guard_of(config)
+        )
     except KeyError as error:
         raise Refused(422, str(error.args[0])) from error
     except (ValueError, TypeError) as error:
         raise Refused(422, str(error)) from error
+
+
+def guard_of(config: Config) -> tuple[str, dict[str, Any], bool]:
+    """A board's guard, its settings, and whether it only looks on."""
+    _, asked_for = with_guard(config.learner, config.settings)
+    if asked_for != "Anyone":  # by a setting of the past
+        return asked_for, {}, config.shadow
+    return config.guard, dict(config.guard_settings), config.shadow
 
 
 class Board:
@@ -121,7 +131,7 @@ class Board:
             case events.Configured():
                 self._configured(event.changes)
             case events.Labelled():
-                number = self.labels.add(event.key, event.start, event.end, event.label)
+                number = self.labels.add(event.key, event.start, event.end, event.label, event.client, event.kind)
                 self.compare()
                 return str(number)
             case events.Unlabelled():
@@ -146,7 +156,8 @@ class Board:
             for place, value in event.note:
                 if place < note.size:
                     note[place] = value
-        number = self.impressions.shown(Visit(event.round, event.client), ranking, note, event.key)
+        visit = Visit(event.round, event.client)
+        number = self.impressions.shown(visit, ranking, note, event.key, event.cohorts)
         self.feedback.timeline.show(event.round, event.time)
         return number
 
@@ -194,7 +205,25 @@ class Board:
 
     def compare(self) -> None:
         """See whether what the log says by now is what the board is folded with."""
-        self.stale = self.latest.learning() != self.config.learning() or self.labels.spans != self.feedback.spans
+        spoken = self.labels.spans != self.feedback.spans or self.labels.words != self.feedback.words
+        self.stale = spoken or self.latest.learning() != self.config.learning()
+
+    def follow(self, config: Config, labels: Labels, first: bool) -> bool:
+        """Go on as settings and labels say that the log leads to, if what was learnt fits them; whether it does.
+
+        `first`: nothing is kept of what was before. Then it fits unless the learner is another one: another guard
+        begins here, and other labels hold from here on.
+        """
+        if config.learner_part() != self.config.learner_part():
+            return False
+        other = config.learning() != self.config.learning()
+        if (other and not first) or not self.feedback.follow(labels.spans, labels.words, first):
+            return False
+        if other:
+            self.config = self.config.learning_as(config)
+            self.learner_state.guard_by(*guard_of(self.config))
+        self.compare()
+        return True
 
     def after(self, changes: dict[str, Setting]) -> Config:
         """The settings that the log leads to with some changes; refused where they do not go together."""
@@ -217,6 +246,8 @@ class Board:
             "batches": list(self.batches),
             "labels": self.labels.keep(),
             "spans": self.feedback.spans.spans,
+            "words": list(self.feedback.words.items()),
+            "left_out": [[sender, *found] for sender, found in self.feedback.left_out.items()],
             "reached": self.feedback.reached,
         }
         header, arrays = snapshot.take(self.learner_state, self.impressions, extra)
@@ -232,10 +263,14 @@ class Board:
         board = cls.__new__(cls)
         board.learner_state, board.impressions, header, arrays = snapshot.restore(content, name, None)
         board.config, board.latest = (msgspec.convert(header[key], Config) for key in ("config", "latest"))
+        if header["format"] < 5:  # before a board had a guard unless it asked for one
+            board.config = msgspec.structs.replace(board.config, guard="Anyone")
         board.feedback = feedback = LabelledFeedback(board.learner_state)
         board.impressions.learn = feedback.learn
         board.labels = Labels(header["labels"])
         feedback.spans, feedback.reached = Spans(header["spans"]), header["reached"]
+        feedback.words = dict(header.get("words", []))
+        feedback.left_out = {sender: LeftOut(*found) for sender, *found in header.get("left_out", [])}
         feedback.timeline = Timeline.restore(arrays)
         board.compare()
         board.generation, board.events = board.config.generation(), header["events"]

@@ -40,15 +40,23 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     client_lists: ClientMinute = 120  # lists given to one client in a minute
     anonymous_minute: AnonymousMinute = 60_000  # answers to lists without a client, of all together and minute
     client_days: ClientDays = 1.0  # after which it is no longer known which number a client has
+    guard: str = "ClientTrust"  # whose feedback reaches the learner
+    guard_settings: dict[str, bool | int | float | str] = {}
+    shadow: bool = False  # the guard judges, and all are heard
 
-    def learning(self) -> bytes:
-        """What decides how the log is learnt from: a change of it folds the log again. 1 and 1.0 differ."""
+    def learner_part(self) -> bytes:
+        """What decides how the learner learns from what it is told. 1 and 1.0 differ."""
         parts = [self.length, self.learner, self.settings, self.seed, self.new_share]
         return msgspec.json.encode(parts, order="sorted")
 
+    def learning(self) -> bytes:
+        """What decides how the log is learnt from: a change of it folds the log again."""
+        parts = [self.guard, self.guard_settings, self.shadow]
+        return self.learner_part() + msgspec.json.encode(parts, order="sorted")
+
     def generation(self) -> int:
         """32 bits that tell learners apart: the note that one wrote means nothing to another."""
-        return zlib.crc32(self.learning())
+        return zlib.crc32(self.learner_part())
 
     def changed(self, changes: dict[str, Setting]) -> "Config":
         """These settings with some of them changed."""
@@ -63,6 +71,9 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             settings=other.settings,
             seed=other.seed,
             new_share=other.new_share,
+            guard=other.guard,
+            guard_settings=other.guard_settings,
+            shadow=other.shadow,
         )
 
     def check_together(self) -> None:
@@ -72,7 +83,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         if self.most_open * self.length > _MOST_PLACES:
             most = _MOST_PLACES // self.length
             raise ValueError(f"most_open must be from 1 to {most} at length {self.length}, not {self.most_open!r}")
-        for name, value in self.settings.items():
+        for name, value in (self.settings | self.guard_settings).items():
             if isinstance(value, int) and abs(value) > 2**53:
                 raise ValueError(f"setting {name} must be at most 2**53, not {value!r}")
 

@@ -11,6 +11,8 @@ import msgspec
 from ...contract import ANYONE
 from .config import Config, Setting
 
+KIND_NAME = "[A-Za-z0-9_-]{1,32}"  # of cohorts
+
 
 class Created(msgspec.Struct, array_like=True, frozen=True, tag="created"):
     """The board begins."""
@@ -43,6 +45,7 @@ class ListShown(msgspec.Struct, array_like=True, frozen=True, tag="shown"):
     note: list[tuple[int, float]]  # the places that are not 0
     time: float = 0.0
     client: int = ANYONE  # the number that the store gave to whom it was shown
+    cohorts: dict[str, int] = {}  # by kind, the number that the store gave to the cohort that the client is in
 
 
 class Answered(msgspec.Struct, array_like=True, frozen=True, tag="answered"):
@@ -58,6 +61,7 @@ class Answered(msgspec.Struct, array_like=True, frozen=True, tag="answered"):
     examined: int
     time: float = 0.0  # when it was shown
     client: int = ANYONE
+    cohorts: dict[str, int] = {}
 
 
 class Withheld(msgspec.Struct, array_like=True, frozen=True, tag="withheld"):
@@ -72,6 +76,7 @@ class Withheld(msgspec.Struct, array_like=True, frozen=True, tag="withheld"):
     note: list[tuple[int, float]]
     time: float = 0.0  # when it was shown
     client: int = ANYONE
+    cohorts: dict[str, int] = {}
 
 
 class Forgotten(msgspec.Struct, array_like=True, frozen=True, tag="forgotten"):
@@ -120,12 +125,17 @@ class History(msgspec.Struct, array_like=True, frozen=True, tag="history"):
 
 
 class Labelled(msgspec.Struct, array_like=True, frozen=True, tag="labelled"):
-    """A label for the feedback of some rounds, fraud or honest; a `key` that came before has no effect."""
+    """A label for the feedback of some rounds, fraud or honest; a `key` that came before has no effect.
+
+    With a `client`, for that of one, or of the cohort with this number, in all rounds; `kind`: which kind of cohort.
+    """
 
     key: int
     start: int
     end: int
     label: str
+    client: int = ANYONE
+    kind: str = ""
 
 
 class Unlabelled(msgspec.Struct, array_like=True, frozen=True, tag="unlabelled"):

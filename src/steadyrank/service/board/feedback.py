@@ -1,46 +1,88 @@
 """What of the feedback enters a board's learner, and what of it people see over time."""
 
+from collections.abc import Sequence
+from typing import NamedTuple
+
 import numpy as np
 
-from ...contract import ANSWER, VOUCHED, Bools, Floats, Ints, Visit
+from ...contract import ANSWER, SILENCE, VOUCHED, Bools, Floats, Ints, Visit
 from ...live.learner_state import LearnerState
 from .labels import FRAUD, HONEST, Spans
 from .timeline import Timeline
 
 
+class LeftOut(NamedTuple):
+    """What was left out of a sender that a person calls fraud: from which round on, answers, and clicks in them."""
+
+    since: int
+    visits: int
+    clicks: int
+
+
 class LabelledFeedback:
     """A learner that is told of feedback as labels say: nothing of fraud; for honest rounds a person vouches.
 
-    What a person vouches for is learnt from without opening a regime.
+    What a person vouches for is learnt from without opening a regime. A client whom a person calls honest is heard
+    whatever guards say; a cohort, whatever its own guard says. A word on a client goes before one on its cohorts.
     """
 
     def __init__(self, learner_state: LearnerState) -> None:
         self.learner_state = learner_state
-        self.spans = Spans()  # the labels that it is folded with
+        self.spans = Spans()  # the labels of rounds that it is folded with
+        self.words: dict[int, str] = {}  # those of clients and cohorts, by number
+        self.left_out: dict[int, LeftOut] = {}  # by number, of those whose word is fraud
         self.reached = 0  # the largest round whose feedback was learnt from or left out
         self.timeline = Timeline()
 
-    def learn(self, visit: Visit, ranking: Ints, note: Floats, clicks: Bools, examined: int, kind: float) -> None:
-        """Take one impression's feedback, as `LearnerState.learn` does."""
-        t = visit.t
+    def learn(
+        self,
+        visit: Visit,
+        ranking: Ints,
+        note: Floats,
+        clicks: Bools,
+        examined: int,
+        kind: float,
+        cohorts: Sequence[tuple[str, int]],
+    ) -> bool:
+        """Take one impression's feedback, as `LearnerState.learn` does; whether it was learnt from."""
+        t, clicked, vouched = visit.t, int(np.count_nonzero(clicks)), False
         word = self.spans.word(t) if self.spans else None
         if t > self.reached:
             self.reached = t
+        if self.words and word != FRAUD:
+            fraud = self._fraud_of(visit.client, cohorts)
+            if fraud is not None:
+                self._leave_out(fraud, t, clicked, kind)
+                word = FRAUD
+            vouched = self.words.get(visit.client) == HONEST
+            cohorts = [(kind, number) for kind, number in cohorts if self.words.get(number) != HONEST]
         if word == FRAUD:
-            self.timeline.learn(t, int(np.count_nonzero(clicks)), examined, 0, 1)
-            return
-        if word == HONEST and kind == ANSWER:
-            kind = VOUCHED
-        guarded = self.learner_state.guarded
-        before = int(self.learner_state.refused[0]) if guarded else 0
-        self.learner_state.learn(visit, ranking, note, clicks, examined, kind)
-        rejected = int(self.learner_state.refused[0]) - before if guarded else 0
-        self.timeline.learn(t, int(np.count_nonzero(clicks)), examined, rejected, 0)
-
-    def follow(self, spans: Spans, anyway: bool = False) -> bool:
-        """Go on with other labels, if no feedback taken so far has another one, or `anyway`; whether it does."""
-        first = self.spans.differs_from(spans)
-        if first is not None and first <= self.reached and not anyway:
+            self.timeline.learn(t, clicked, examined, 0, 1)
             return False
-        self.spans = spans
+        told = VOUCHED if word == HONEST and kind == ANSWER else kind
+        learnt = self.learner_state.learn(visit, ranking, note, clicks, examined, told, cohorts, vouched)
+        self.timeline.learn(t, clicked, examined, int(not learnt and kind != SILENCE), 0)
+        return learnt
+
+    def _fraud_of(self, client: int, cohorts: Sequence[tuple[str, int]]) -> int | None:
+        """Whose word is fraud, the client's or else that of a cohort; None if nobody's is."""
+        own = self.words.get(client)
+        if own is not None:
+            return client if own == FRAUD else None
+        return next((number for _, number in cohorts if self.words.get(number) == FRAUD), None)
+
+    def _leave_out(self, sender: int, t: int, clicked: int, kind: float) -> None:
+        since, visits, clicks = self.left_out.get(sender, (t, 0, 0))
+        self.left_out[sender] = LeftOut(min(since, t), visits + (kind != SILENCE), clicks + clicked)
+
+    def follow(self, spans: Spans, words: dict[int, str], anyway: bool = False) -> bool:
+        """Go on with other labels, if no feedback taken so far has another one, or `anyway`; whether it does.
+
+        What feedback a client or cohort has in it is not known, so any other word on one concerns it.
+        """
+        first = self.spans.differs_from(spans)
+        if not anyway and (words != self.words or (first is not None and first <= self.reached)):
+            return False
+        self.spans, self.words = spans, words
+        self.left_out = {sender: found for sender, found in self.left_out.items() if words.get(sender) == FRAUD}
         return True

@@ -1,4 +1,4 @@
-"""Labels: a human's word on an interval of rounds, fraud or honest, and what several of them say together."""
+"""Labels: a human's word on an interval of rounds, on a client or on a cohort, and what several of them say together."""
 
 import bisect
 import heapq
@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
+from ...contract import ANYONE
 from ...refusals import Refused
 
 FRAUD, HONEST = WORDS = ("fraud", "honest")
@@ -14,16 +15,18 @@ _KEYS = 10_000  # keys of labels remembered, so that one that comes twice has no
 
 
 class Label(NamedTuple):
-    """A label; rounds count from 1, and both ends belong to it."""
+    """A label; rounds count from 1, and both ends belong to it. One of a sender holds in all rounds."""
 
     number: int
     start: int
     end: int
     label: str
+    client: int = ANYONE  # number of a client or a cohort; ANYONE: the label is of rounds
+    kind: str = ""  # of cohort
 
     def touches(self, other: "Label") -> bool:
-        """Whether two labels have rounds in common."""
-        return self.start <= other.end and other.start <= self.end
+        """Whether two labels have rounds, or their sender, in common."""
+        return self.client == other.client and self.start <= other.end and other.start <= self.end
 
 
 class Spans:
@@ -56,8 +59,8 @@ class Spans:
 
 
 def lay(labels: Iterable[Label]) -> Spans:
-    """What labels say together: where they overlap, the one with the larger number counts. O(n log n)."""
-    waiting = sorted(labels, key=lambda label: label.start, reverse=True)
+    """What labels of rounds say together: where they overlap, the one with the larger number counts. O(n log n)."""
+    waiting = sorted((label for label in labels if label.client == ANYONE), key=lambda label: label.start, reverse=True)
     bounds = sorted({t for label in waiting for t in (label.start, label.end + 1)})
     over: list[tuple[int, Label]] = []  # a heap of those that have begun, the largest number first
     found: list[tuple[int, int, str]] = []
@@ -85,22 +88,27 @@ class Labels:
         self.count: int = kept["count"]
         self.labels = {row[0]: Label(*row) for row in kept["labels"]}  # in force, by number
         self.numbers: dict[int, int] = dict(kept["keys"])
+        self._lay()
+
+    def _lay(self) -> None:
         self.spans = lay(self.labels.values())
+        told = sorted(label for label in self.labels.values() if label.client != ANYONE)
+        self.words = {label.client: label.label for label in told}  # of senders, the latest each
 
     def keep(self) -> dict[str, Any]:
         """Everything, as JSON has it."""
         rows = [list(label) for label in self.labels.values()]
         return {"count": self.count, "labels": rows, "keys": [list(pair) for pair in self.numbers.items()]}
 
-    def add(self, key: int, start: int, end: int, word: str) -> int:
+    def add(self, key: int, start: int, end: int, word: str, client: int = ANYONE, kind: str = "") -> int:
         """The number of a label: a new one, but one that its key or its content says is there already.
 
-        Content: a label in force with the same rounds and the same word, which none after it touches.
+        Content: a label in force with the same rounds, or sender, and the same word, which none after it touches.
         """
         if key in self.numbers:
             return self.numbers[key]
-        label = Label(self.count + 1, start, end, word)
-        if not 1 <= start <= end or word not in WORDS:
+        label = Label(self.count + 1, start, end, word, client, kind)
+        if not (1 <= start <= end or (client != ANYONE and start == end == 0)) or word not in WORDS:
             raise Refused(422, f"rounds {start} to {end} cannot be labelled {word!r:.80}")
         above = next((x for x in sorted(self.labels.values(), reverse=True) if x.touches(label)), None)
         if above is not None and above[1:] == label[1:]:
@@ -110,17 +118,17 @@ class Labels:
         else:
             self.count = label.number
             self.labels[label.number] = label
-            self.spans = lay(self.labels.values())
+            self._lay()
         self.numbers[key] = label.number
         if len(self.numbers) > _KEYS:
             del self.numbers[next(iter(self.numbers))]
         return label.number
 
-    def after(self, key: int, start: int, end: int, word: str) -> int:
+    def after(self, key: int, start: int, end: int, word: str, client: int = ANYONE, kind: str = "") -> int:
         """The number that `add` would give, or its refusal; nothing changes."""
-        return Labels(self.keep()).add(key, start, end, word)
+        return Labels(self.keep()).add(key, start, end, word, client, kind)
 
     def remove(self, number: int) -> None:
         """Take a label back; one that is not in force stays so."""
         if self.labels.pop(number, None) is not None:
-            self.spans = lay(self.labels.values())
+            self._lay()

@@ -66,6 +66,16 @@ class Timeline:
         self.rejected[place] += rejected
         self.fraud[place] += fraud
 
+    def time_of(self, t: int) -> float | None:
+        """When a round was, about: between the earliest lists of its point and of the next; None if it is not known."""
+        place = min(max(t - 1, 0) // self.size, POINTS - 1)
+        here = next((i for i in range(place, -1, -1) if self.time[i]), None)
+        if here is None:
+            return None
+        start, end = self.time[here], self.time[here + 1] if here + 1 < POINTS else 0.0
+        part = min((max(t - 1, 0) - here * self.size) / self.size, 1.0)
+        return start + max(end - start, 0.0) * part if end else start
+
     def points(self) -> list[Point]:
         """Every point from the first round to the latest."""
         counts = zip(*(getattr(self, name) for name in _COUNTS), strict=True)

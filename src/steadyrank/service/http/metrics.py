@@ -7,6 +7,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 from prometheus_client.registry import Collector
 
+from ..board.guard_summary import count_silenced
 from ..worker.worker import Worker
 
 _BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0)
@@ -79,11 +80,12 @@ class _State(Collector):
         yield boards
         board = {
             name: GaugeMetricFamily(f"steadyrank_board_{name}", f"{name.capitalize()} of a board", labels=["board"])
-            for name in ("items", "impressions", "answers", "clicks", "unanswered", "corrupted", "silence", "alarm")
+            for name in ("items", "impressions", "answers", "clicks", "unanswered", "corrupted", "silence", "alarm", "silenced")
         }
         for name, session in worker.boards.items():
             found, view = session.board.summary(), session.board.learner_state.view()
             found |= {"silence": found["silence"]["share"], "alarm": float(found["silence"]["alarming"])}
+            found |= {"silenced": count_silenced(session.board)}
             found |= {} if view is None else {"corrupted": view.corrupted}
             for key, family in board.items():
                 if key in found:

@@ -69,3 +69,8 @@ def rows(call: Call) -> str:
 def rounds(call: Call) -> str:
     """The rounds of a label."""
     return f"{call.body.start} to {call.body.end}: {call.body.label!r:.80}"
+
+
+def sender(call: Call) -> str:
+    """The client or cohort of a label, by its number."""
+    return f"{call.body.kind or 'client'} {call.body.client}: {call.body.label!r:.80}"

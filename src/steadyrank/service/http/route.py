@@ -3,6 +3,7 @@
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, BinaryIO, NamedTuple
 
+from ..board.guard_summary import GuardSummary
 from ..worker.board_session import BoardSession
 from ..worker.worker import Worker
 from . import schemas
@@ -54,6 +55,18 @@ class Route(NamedTuple):
 def describe(session: BoardSession) -> schemas.BoardOut:
     """A board as the API shows it."""
     return schemas.BoardOut(board=session.name, **session.board.summary())
+
+
+def describe_guard(found: GuardSummary, most: int | None = None) -> schemas.GuardOut:
+    """Who is not heard, as the API shows it: all, or so many."""
+    return schemas.GuardOut(
+        guard=found.guard,
+        shadow=found.shadow,
+        refused=found.refused,
+        retracted=found.retracted,
+        count=len(found.silenced),
+        silenced=[schemas.SilencedOut(**one._asdict()) for one in found.silenced[:most]],
+    )
 
 
 class Parts(NamedTuple):

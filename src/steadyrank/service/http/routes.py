@@ -11,7 +11,7 @@ from .board_routes import (
     rotate_secret,
 )
 from .rank_routes import feedback, feedback_batch, history, rank
-from .record_routes import items, part, record, record_after, rounds, rows, settings_and_items
+from .record_routes import items, part, record, record_after, rounds, rows, sender, settings_and_items
 from .route import Change, Route
 from .schemas import (
     BatchIn,
@@ -33,8 +33,8 @@ from .schemas import (
     StateOut,
 )
 from .state_route import state
-from .watch_routes import export, label, labels, unlabel, watch
-from .watch_schemas import LabelIn, LabelOut, LabelsOut, WatchOut
+from .watch_routes import export, label, label_client, labels, unlabel, watch
+from .watch_schemas import ClientLabelIn, ClientLabelOut, LabelIn, LabelOut, LabelsOut, WatchOut
 
 _BOARD = "/v1/boards/{board}"
 _PUT = Change("board made or changed", settings_and_items)
@@ -45,6 +45,7 @@ _RETIRED = Change("item retired", part)
 _PAST = Change("past clicks added", rows)
 _FORGOTTEN = Change("client forgotten")
 _LABELLED = Change("rounds labelled", rounds)
+_CLIENT_LABELLED = Change("client or cohort labelled", sender)
 _UNLABELLED = Change("label taken back", part)
 ROUTES = [
     Route("POST", f"{_BOARD}/rank", "rank", "A list of items", RankIn, RankOut, rank),
@@ -71,6 +72,16 @@ ROUTES = [
     ),
     Route("GET", f"{_BOARD}/labels", "admin", "All labels", None, LabelsOut, labels),
     Route("POST", f"{_BOARD}/labels", "admin", "Label rounds", LabelIn, LabelOut, label, act=_LABELLED),
+    Route(
+        "POST",
+        f"{_BOARD}/client-labels",
+        "admin",
+        "Label a client or a cohort",
+        ClientLabelIn,
+        ClientLabelOut,
+        label_client,
+        act=_CLIENT_LABELLED,
+    ),
     Route(
         "DELETE", f"{_BOARD}/labels/{{number}}", "admin", "Take a label back", None, DoneOut, unlabel, act=_UNLABELLED
     ),

@@ -42,6 +42,9 @@ class BoardIn(Schema):
     client_lists: ClientMinute | UnsetType = UNSET
     anonymous_minute: AnonymousMinute | UnsetType = UNSET
     client_days: ClientDays | UnsetType = UNSET
+    guard: str | UnsetType = UNSET
+    guard_settings: dict[str, bool | int | float | str] | UnsetType = UNSET
+    shadow: bool | UnsetType = UNSET
 
     def changes(self) -> dict[str, Any]:
         """The settings that are given."""
@@ -81,6 +84,9 @@ class BoardOut(Schema):
     client_lists: ClientMinute
     anonymous_minute: AnonymousMinute
     client_days: ClientDays
+    guard: str
+    guard_settings: dict[str, Any]
+    shadow: bool
     items: int
     impressions: int
     answers: int
@@ -282,12 +288,44 @@ class ViewOut(ShortView):
     changes: list[ChangeOut]
 
 
+class SilencedOut(Schema):
+    """A client that is not heard, by its number, or a cohort, with its kind; in shadow: would not be.
+
+    `since`: the first round of it that is not learnt from, as far as it is remembered, and about when that was, in
+    seconds since 1970. `visits`, `clicks`: what it had. `label`: the label that says so, if a person did.
+    """
+
+    client: int
+    kind: str | None
+    since: int | None
+    time: float | None
+    visits: int
+    clicks: int
+    why: str
+    label: int | None
+
+
+class GuardOut(Schema):
+    """Whose feedback does not reach the learner: how many answers were refused and taken back, and who is not heard.
+
+    `count`: how many are not heard; `silenced`: these, or the first of them. With `shadow`: what would have been.
+    """
+
+    guard: str
+    shadow: bool
+    refused: int
+    retracted: int
+    count: int
+    silenced: list[SilencedOut]
+
+
 class StateOut(Schema):
-    """A board, its items, and the learner's own view where it has one."""
+    """A board, its items, the learner's own view where it has one, and who is not heard."""
 
     board: BoardOut
     items: list[ItemOut]
     view: ViewOut | None
+    guard: GuardOut
     event: int
 
 

@@ -2,18 +2,47 @@
 
 import asyncio
 
+from ...contract import ANYONE
 from ...refusals import Refused
 from ...views import View
+from ..board.board import Board
+from ..board.guard_summary import summarize_guard
 from ..board.labels import Label
 from ..board.watch_summary import summarize
 from ..worker import reconfigure, transfer
 from . import schemas
-from .route import Call, File, describe
-from .watch_schemas import BandOut, LabelIn, LabelOut, LabelsOut, PointOut, TimelineOut, WatchItem, WatchOut
+from .route import Call, File, describe, describe_guard
+from .watch_schemas import (
+    BandOut,
+    ClientLabelIn,
+    ClientLabelOut,
+    LabelIn,
+    LabelOut,
+    LabelsOut,
+    PointOut,
+    TimelineOut,
+    WatchItem,
+    WatchOut,
+)
+
+
+_MOST_SILENCED = 50  # shown of those who are not heard
 
 
 def _out(label: Label) -> LabelOut:
-    return LabelOut(**label._asdict())
+    return LabelOut(number=label.number, start=label.start, end=label.end, label=label.label)
+
+
+def _out_client(label: Label) -> ClientLabelOut:
+    return ClientLabelOut(number=label.number, client=label.client, kind=label.kind or None, label=label.label)
+
+
+def _of_rounds(board: Board) -> list[LabelOut]:
+    return [_out(label) for label in board.labels.labels.values() if label.client == ANYONE]
+
+
+def _of_clients(board: Board) -> list[ClientLabelOut]:
+    return [_out_client(label) for label in board.labels.labels.values() if label.client != ANYONE]
 
 
 async def label(call: Call) -> LabelOut:
@@ -21,6 +50,15 @@ async def label(call: Call) -> LabelOut:
     body: LabelIn = call.body
     session = call.worker.find(call.board)
     return _out(await reconfigure.label(call.worker, session, body.start, body.end, body.label))
+
+
+async def label_client(call: Call) -> ClientLabelOut:
+    """Label a client or a cohort: fraud is not learnt from, honest is heard. The log is folded again meanwhile."""
+    body: ClientLabelIn = call.body
+    session = call.worker.find(call.board)
+    return _out_client(
+        await reconfigure.label_client(call.worker, session, body.client, body.kind or "", body.label)
+    )
 
 
 async def unlabel(call: Call) -> schemas.DoneOut:
@@ -35,7 +73,7 @@ async def unlabel(call: Call) -> schemas.DoneOut:
 async def labels(call: Call) -> LabelsOut:
     """The labels in force, by number."""
     session = call.worker.find(call.board)
-    return LabelsOut(labels=[_out(label) for label in session.board.labels.labels.values()])
+    return LabelsOut(labels=_of_rounds(session.board), clients=_of_clients(session.board))
 
 
 async def watch(call: Call) -> WatchOut:
@@ -57,7 +95,9 @@ async def watch(call: Call) -> WatchOut:
         view=None if found.view is None else _short(found.view),
         bands=[BandOut(**band._asdict()) for band in found.bands],
         timeline=TimelineOut(size=timeline.size, points=[PointOut(**p._asdict()) for p in timeline.points()]),
-        labels=[_out(label) for label in board.labels.labels.values()],
+        guard=describe_guard(summarize_guard(board), _MOST_SILENCED),
+        labels=_of_rounds(board),
+        client_labels=_of_clients(board),
     )
 
 

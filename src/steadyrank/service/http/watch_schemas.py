@@ -4,8 +4,9 @@ from typing import Annotated, TypeAlias
 
 from msgspec import Meta
 
+from ..board.events import KIND_NAME
 from ..board.labels import WORDS
-from .schemas import BoardOut, ItemOut, Schema, ShortView
+from .schemas import BoardOut, GuardOut, ItemOut, Schema, ShortView
 
 
 class LabelIn(Schema):
@@ -25,10 +26,31 @@ class LabelOut(Schema):
     label: str
 
 
+class ClientLabelIn(Schema):
+    """A client or a cohort, by the number that `state` and `watch` show, and what it is: fraud or honest.
+
+    `kind`: which kind of cohort it is, for people to read; left out for a client.
+    """
+
+    client: Annotated[int, Meta(ge=0)]
+    label: Annotated[str, Meta(extra_json_schema={"enum": list(WORDS)})]
+    kind: Annotated[str, Meta(pattern=f"^{KIND_NAME}$")] | None = None
+
+
+class ClientLabelOut(Schema):
+    """A label of a client, or of a cohort with its kind."""
+
+    number: int
+    client: int
+    kind: str | None
+    label: str
+
+
 class LabelsOut(Schema):
-    """The labels in force, by number; where they overlap, the later one counts."""
+    """The labels in force, by number; where they overlap, the later one counts. `clients`: those of senders."""
 
     labels: list[LabelOut]
+    clients: list[ClientLabelOut]
 
 
 class WatchItem(ItemOut):
@@ -52,7 +74,7 @@ class PointOut(Schema):
 
     `time`: of the earliest list, seconds since 1970, null in old logs. `impressions`: lists shown. `feedback`: those
     whose feedback came to its end, learnt from or left out; `clicks` and `examined`: in it. `rejected`: feedback that
-    the learner left out as impossible. `fraud`: feedback left out by a label.
+    the guard kept from the learner. `fraud`: feedback left out by a label.
     """
 
     start: int
@@ -75,6 +97,7 @@ class TimelineOut(Schema):
 _Items: TypeAlias = list[WatchItem]  # `list` is a member of what follows
 _Bands: TypeAlias = list[BandOut]
 _Labels: TypeAlias = list[LabelOut]
+_ClientLabels: TypeAlias = list[ClientLabelOut]
 
 
 class WatchOut(Schema):
@@ -83,7 +106,8 @@ class WatchOut(Schema):
     `event`: the latest one applied; `open`: impressions that can be answered now; `events`: how many of this board
     the log holds, from number `edge` on; `lag`: how many in the store were not applied here yet; `stale`: the log is
     being folded again; `first_round`: the first one that may be labelled; `list`: what users get now, from the top;
-    `diverging`: items whose click rate is outside of the interval of their estimate, by how far.
+    `diverging`: items whose click rate is outside of the interval of their estimate, by how far; `guard`: who is not
+    heard, the 50 with the most visits; `labels`: of rounds, and `client_labels`: of clients and cohorts.
     """
 
     board: BoardOut
@@ -99,4 +123,6 @@ class WatchOut(Schema):
     view: ShortView | None
     bands: _Bands
     timeline: TimelineOut
+    guard: GuardOut
     labels: _Labels
+    client_labels: _ClientLabels

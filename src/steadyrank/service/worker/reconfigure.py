@@ -2,6 +2,7 @@
 
 import asyncio
 
+from ...contract import ANYONE
 from ...refusals import Refused
 from ..board import events
 from ..board.config import Setting
@@ -13,11 +14,16 @@ from .recovery import read_edge
 from .worker import Worker
 
 
+_FROM_THE_EDGE = 2**63  # a round after all: what is to be learnt otherwise is so as far as the log is kept
+
+
 async def configure(worker: Worker, session: BoardSession, changes: dict[str, Setting]) -> None:
     """Change some of a board's settings; if that changes what is learnt, fold its log again and wait for it."""
     config = await asyncio.to_thread(session.board.after, changes)  # refuses what is wrong, and compiles the learner
-    if config.learning() != session.board.latest.learning():
-        edge = await _write(worker, session, events.Configured(changes), 0)
+    before = session.board.latest
+    if config.learning() != before.learning():
+        start = 0 if config.learner_part() != before.learner_part() else _FROM_THE_EDGE
+        edge = await _write(worker, session, events.Configured(changes), start)
         if edge is not None:
             raise Refused(
                 409,
@@ -53,6 +59,24 @@ async def label(worker: Worker, session: BoardSession, start: int, end: int, wor
     return Label(number, start, end, word)
 
 
+async def label_client(worker: Worker, session: BoardSession, client: int, kind: str, word: str) -> Label:
+    """Label all feedback of a client or a cohort, by its number; the log is folded again, as far as it is kept."""
+    if word not in WORDS:
+        raise Refused(422, f"label must be {' or '.join(WORDS)}, not {word!r:.80}")
+    known: int = await worker.log_writer.do(lambda store: store.clients(session.number))
+    if not 0 <= client < known:
+        raise Refused(422, f"client must be the number of one who came, from 0 to {known - 1}, not {client}")
+    await worker.catch_up()
+    key, labels = worker.next_key(), session.board.labels
+    number = labels.after(key, 0, 0, word, client, kind)  # refuses one too many
+    if number > labels.count:
+        await _write(worker, session, events.Labelled(key, 0, 0, word, client, kind), _FROM_THE_EDGE)
+        number = session.board.labels.numbers.get(key, 0)
+    if not number or session.number not in worker.numbers:
+        raise Refused(409, "the board was deleted, or labelled by others, at the same moment: look again")
+    return Label(number, 0, 0, word, client, kind)
+
+
 async def unlabel(worker: Worker, session: BoardSession, number: int) -> None:
     """Take a label back; one that was taken back before stays so."""
     await worker.catch_up()
@@ -62,7 +86,8 @@ async def unlabel(worker: Worker, session: BoardSession, number: int) -> None:
     found = labels.labels.get(number)
     if found is None:
         return
-    edge = await _write(worker, session, events.Unlabelled(number), found.start)
+    start = found.start if found.client == ANYONE else _FROM_THE_EDGE
+    edge = await _write(worker, session, events.Unlabelled(number), start)
     if edge is not None:
         raise _kept_no_longer(edge, f"{found.start} to {found.end}")
 

@@ -74,7 +74,7 @@ def rebuild(store: Store, number: int, name: str, upto: int, until: int = 0) -> 
 
     It learns by the settings and labels that the log leads to at the event `until`, if that is a later one. A
     snapshot made with other labels will do if no feedback in it has another one now; the one at the edge of a
-    shortened log, before which there is nothing, will do in any case.
+    shortened log, before which there is nothing, will do in any case, and another guard begins there.
     """
     until, edge, why = max(until, upto), store.shortened(number), ""
     for seq in store.snapshots(number):
@@ -88,9 +88,7 @@ def rebuild(store: Store, number: int, name: str, upto: int, until: int = 0) -> 
             log.warning("snapshot left out", extra={"fields": {"board": name, "event": seq, "why": why}})
             continue
         config, labels = config_and_labels(store, number, board.latest, board.labels, seq, until)
-        same = config.learning() == board.config.learning()
-        if same and board.feedback.follow(labels.spans, anyway=seq == edge):
-            board.compare()
+        if board.follow(config, labels, seq == edge):
             take_all(board, store.entries(seq, upto, number))
             return board
     return from_start(store, number, name, upto, until, why)
@@ -111,7 +109,7 @@ def from_start(store: Store, number: int, name: str, upto: int, until: int = 0, 
     config, labels = config_and_labels(store, number, start.config, Labels(), number, until)
     board = Board(start.config.learning_as(config), start.items)
     board.latest = start.config
-    board.feedback.spans = labels.spans
+    board.feedback.follow(labels.spans, labels.words, anyway=True)
     board.compare()
     take_all(board, entries)
     return board

@@ -2,6 +2,7 @@
 
 import { ask, Away, path, Refusal, send } from "./api.js";
 import { byId, make, say } from "./dom.js";
+import { senderName } from "./silenced.js";
 import { count, many, rounds, sentence } from "./words.js";
 
 const SHOWN = 12_000; // milliseconds
@@ -73,6 +74,29 @@ export async function takeBack(board, { number, start, end, label: word }) {
   const text = `Rounds ${rounds(start, end)} are no longer labelled as ${word}. The log is folded again.`;
   if (!(await confirmed(`Take back label ${number}?`, text, "Take back"))) return false;
   return run(() => ask("DELETE", path(board, "labels", String(number))), () => `Label ${number} was taken back.`);
+}
+
+const MEANING_OF_CLIENT = {
+  fraud: "Nothing that it sent is learnt from, as far back as the log is kept.",
+  honest: "It is heard, whatever the guard says.",
+};
+
+/** Label a client or a cohort as fraud or as honest. */
+export async function labelClient(board, one, word) {
+  const name = senderName(one);
+  const text = `${MEANING_OF_CLIENT[word]} The log is folded again, while lists go on as before. A label can be taken back.`;
+  if (!(await confirmed(`Label ${name} as ${word}?`, text, `Label as ${word}`))) return false;
+  return run(
+    () => ask("POST", path(board, "client-labels"), { client: one.client, kind: one.kind, label: word }),
+    (made) => `Label ${made.number}: ${name} is ${made.label}.`,
+  );
+}
+
+/** Take the label of a client or a cohort back. */
+export async function takeBackClient(board, one) {
+  const text = `${senderName(one)} is judged by the guard again. The log is folded again.`;
+  if (!(await confirmed(`Take back label ${one.number}?`, sentence(text), "Take back"))) return false;
+  return run(() => ask("DELETE", path(board, "labels", String(one.number))), () => `Label ${one.number} was taken back.`);
 }
 
 /** Retire an item. */

@@ -8,6 +8,7 @@ import { Choosing } from "./choosing.js";
 import { byId, make, say, setAll, show } from "./dom.js";
 import { headlineFacts, limits, showFacts, showLimits } from "./facts.js";
 import { ItemTable } from "./items.js";
+import { showSilenced, unheard } from "./silenced.js";
 import { showBands, showLabels, showPoints } from "./rows.js";
 import { count, many, percent, sentence, unanswered, verdict } from "./words.js";
 
@@ -117,6 +118,11 @@ export class BoardPage {
     showBands(watch, (band) => this.#choosing.fill(Math.max(band.start, this.#watch.first_round), band.end));
     showLabels(watch, (label) => this.#do(actions.takeBack(this.#name, label)));
     showPoints(watch);
+    showSilenced(
+      watch,
+      (one, word) => this.#do(actions.labelClient(this.#name, one, word)),
+      (one) => this.#do(actions.takeBackClient(this.#name, one)),
+    );
     this.#showItems(watch);
   }
 
@@ -129,6 +135,8 @@ export class BoardPage {
     show(byId("stale"), watch.stale);
     say(byId("silent"), unanswered(watch.board.silence));
     show(byId("silent"), watch.board.silence.alarming);
+    say(byId("unheard"), unheard(watch));
+    show(byId("unheard"), watch.guard.count > 0);
     show(byId("headline"), true);
     document.title = `${said.kind === "no" ? "▲ " : ""}${this.#name} – steadyrank`;
   }

@@ -18,7 +18,8 @@ export function headlineFacts(watch) {
   facts.push({ name: "impressions", value: count(board.impressions), note: `${count(board.answers)} answered${open}` });
   facts.push({ name: "lists clicked", value: percent(answered === 0 ? null : board.clicks / answered), note: many(board.clicks, "click") });
   facts.push(silence(board.silence));
-  if (view) facts.push({ name: "rejected", value: count(view.rejected), note: "no user's feedback" });
+  if (view) facts.push({ name: "rejected", value: count(view.rejected), note: "kept from the learner" });
+  if (watch.guard?.count) facts.push({ name: "not heard", value: count(watch.guard.count), note: watch.guard.shadow ? "in shadow" : "clients or cohorts", kind: "part" });
   return facts;
 }
 
@@ -39,8 +40,10 @@ function besides({ timeline }) {
 export function limits(watch) {
   const { board } = watch;
   const settings = Object.entries(board.settings).map(([name, value]) => `${name} ${value}`);
+  const guarded = Object.entries(board.guard_settings).map(([name, value]) => `${name} ${value}`);
   const rows = [
     ["learner", [board.learner, ...settings].join(", ")],
+    ["guard", [board.guard, ...guarded, ...(board.shadow ? ["in shadow"] : [])].join(", ")],
     ["items", `${count(board.items)} active, lists of ${count(board.length)}`],
     ["a list can be answered for", stretch(board.lifetime)],
     ["answers are learnt from after", stretch(board.settle ?? board.lifetime)],

@@ -1,0 +1,55 @@
+"""The memory of a record in one made for more."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from ..indices.bounds import Bounds
+from ..indices.posteriors import Posteriors
+
+
+def widen(record: Any, wider: Any, scalars: Any) -> Any:
+    """`wider` with the memory of `record`, made for fewer items, and the scalar settings of a third one.
+
+    Bounds start afresh: they hold nothing that cannot be computed again. An array that has grown beyond what it is
+    made with stays as it is.
+    """
+    fields = {}
+    for name, value in zip(record._fields, record, strict=True):
+        other = getattr(wider, name)
+        if isinstance(value, np.ndarray):
+            if all(new >= old for new, old in zip(other.shape, value.shape, strict=True)):
+                other[tuple(slice(size) for size in value.shape)] = value
+                fields[name] = other
+            else:
+                fields[name] = value
+        elif isinstance(value, Bounds):
+            fields[name] = other
+        elif isinstance(value, Posteriors):
+            fields[name] = value.widened(other)
+        elif isinstance(value, tuple):
+            fields[name] = widen(value, other, getattr(scalars, name))
+        else:
+            fields[name] = getattr(scalars, name)
+    return type(record)(**fields)
+
+
+def restored(record: Any, arrays: Mapping[str, Any], prefix: str, grows: bool) -> Any:
+    """A record with arrays that were saved under the names of its own; a size may differ only if it `grows`."""
+    fields = {}
+    for name, value in zip(record._fields, record, strict=True):
+        if isinstance(value, np.ndarray):
+            saved = arrays[prefix + name]
+            same = saved.ndim == value.ndim if grows else saved.shape == value.shape
+            if saved.dtype != value.dtype or not same:
+                raise ValueError(
+                    f"{prefix}{name} has shape {saved.shape} and type {saved.dtype}, not {value.shape}, {value.dtype}"
+                )
+            fields[name] = value if saved.shape == value.shape else np.empty(saved.shape, saved.dtype)
+            fields[name][...] = saved
+        elif isinstance(value, tuple):
+            fields[name] = restored(value, arrays, f"{prefix}{name}.", grows)
+        else:
+            fields[name] = value
+    return type(record)(**fields)

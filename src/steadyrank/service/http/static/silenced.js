@@ -1,0 +1,74 @@
+/** Clients and cohorts that are not heard, and those that a person vouches for. */
+
+import { byId, make, match, say, setAll, show } from "./dom.js";
+import { count, many, moment, sentence } from "./words.js";
+
+/** A client by its number, or a cohort by its kind and number. */
+export function senderName({ client, kind }) {
+  return `${kind ?? "client"} ${client}`;
+}
+
+/** Everybody who is not heard, and labels that say who is; buttons label one, or take its label back. */
+export function showSilenced(watch, label, takeBack) {
+  const { guard, client_labels: labels } = watch;
+  const rows = [...guard.silenced, ...labels.filter((each) => each.label === "honest").map(vouched)];
+  say(byId("silenced-say"), said(guard));
+  show(byId("silenced-box"), rows.length > 0);
+  match(byId("silenced-rows"), rows, (one) => one.client, () => senderRow(label, takeBack), (row, one) => {
+    row.about = one;
+    const [name, since, had, why, act] = row.children;
+    say(name, senderName(one));
+    say(since.firstChild, one.since === null ? "–" : `round ${count(one.since)}`);
+    say(since.lastChild, one.time === null ? "" : moment(one.time));
+    say(had, one.visits === null ? "–" : `${many(one.visits, "visit")}, ${many(one.clicks, "click")}`);
+    say(why, sentence(one.why));
+    const [fraud, honest, back] = act.children;
+    show(fraud, one.label === null);
+    show(honest, one.label === null);
+    show(back, one.label !== null);
+    setAll(fraud, { "aria-label": `Label ${senderName(one)} as fraud` });
+    setAll(honest, { "aria-label": `Label ${senderName(one)} as honest` });
+    setAll(back, { "aria-label": `Take back label ${one.label} of ${senderName(one)}` });
+  });
+}
+
+function vouched({ number, client, kind }) {
+  const why = `heard whatever the guard says: a person labelled it as honest (label ${number})`;
+  return { client, kind, since: null, time: null, visits: null, clicks: null, why, label: number };
+}
+
+function said(guard) {
+  if (guard.guard === "Anyone") return "This board has no guard: everybody is heard, but for labels.";
+  const shadow = guard.shadow ? " It looks on only: all are heard." : "";
+  const done = guard.shadow
+    ? `would have refused ${many(guard.refused, "answer")} and taken back ${count(guard.retracted)}`
+    : `refused ${many(guard.refused, "answer")} and took back ${count(guard.retracted)}`;
+  const more = guard.count > guard.silenced.length ? ` The ${count(guard.silenced.length)} with the most visits are shown.` : "";
+  return `${many(guard.count, "client")} or cohorts not heard. ${guard.guard} ${done}.${shadow}${more} Clients are numbers: no name is kept.`;
+}
+
+/** One line for the top of the page; empty while everybody is heard. */
+export function unheard({ guard }) {
+  if (guard.count === 0) return "";
+  const first = guard.silenced[0];
+  const who = guard.count === 1 ? senderName(first) : `${count(guard.count)} clients or cohorts`;
+  return `${who} ${guard.count === 1 ? "is" : "are"} ${guard.shadow ? "judged as false, in shadow: heard all the same" : "not heard"}. Not heard, below, says since when and why.`;
+}
+
+function senderRow(label, takeBack) {
+  const button = (word, act) => {
+    const made = make("button", { type: "button", class: "small" }, word);
+    made.addEventListener("click", () => act(row.about));
+    return made;
+  };
+  const acts = make(
+    "td",
+    {},
+    button("Fraud…", (one) => label(one, "fraud")),
+    button("Honest…", (one) => label(one, "honest")),
+    button("Take back…", (one) => takeBack({ number: one.label, client: one.client, kind: one.kind })),
+  );
+  const since = make("td", {}, make("span"), make("small"));
+  const row = make("tr", {}, make("th", { scope: "row" }), since, make("td"), make("td", { class: "words" }), acts);
+  return row;
+}

@@ -1,0 +1,299 @@
+"""Guards of boards: who is heard, who is told of it, and that the fold is the same however it comes about."""
+
+import json
+import urllib.request
+
+import numpy as np
+import pytest
+
+from service_tools import ITEMS, Clocks, Server, replayed, serving, until
+from steadyrank.contract import ANYONE, memory
+from steadyrank.live import archive
+from steadyrank.service.board import events
+from steadyrank.service.board.board import Board
+from steadyrank.service.board.config import Config
+from steadyrank.service.board.guard_summary import count_silenced, summarize_guard
+from steadyrank.service.storage import open_store
+from steadyrank.service.worker.recovery import rebuild
+from steadyrank.service.worker.transfer import compact
+
+LENGTH = 4
+LIKED = np.array([0.5] * 4 + [0.04] * 8)  # of each item, by honest users; bots like it the other way round
+FIRST_BOT = 900
+
+
+def crowd(n, bots=8, own=300, seed=0, share=0.15):
+    """Visits in order: client, slots shown, slot clicked or None."""
+    rng = np.random.default_rng(seed)
+    for _ in range(n):
+        bot = rng.random() < share
+        client = FIRST_BOT + int(rng.integers(bots)) if bot else int(rng.integers(own))
+        ranking = rng.permutation(len(ITEMS))[:LENGTH].tolist()
+        yield client, ranking, choose(ranking, LIKED[::-1] if bot else LIKED, rng)
+
+
+def choose(ranking, liked, rng):
+    return next((k for k in ranking if rng.random() < liked[k]), None)
+
+
+def told(visits, cohorts=lambda client: {}):
+    """Events of visits; each answers its list."""
+    for t, (client, ranking, clicked) in enumerate(visits, 1):
+        place = LENGTH if clicked is None else ranking.index(clicked)
+        said = ([], LENGTH) if clicked is None else ([place], place + 1)
+        yield events.Answered(t, t, t - 1, 0, ranking, [], *said, 1e9 + t, client, cohorts(client))
+
+
+def fold(rows, **settings):
+    board = Board(Config(length=LENGTH, settle=0.0, **settings), ITEMS)
+    for event in rows:
+        board.apply(event)
+    return board
+
+
+def learnt(board):
+    return {name: array.tolist() for name, array in memory(board.learner_state.learner)}
+
+
+def test_a_board_without_clients_has_no_guard_in_memory():
+    rows = [events.Answered(t, t, t - 1, 0, [1, 2], [], [0], 1) for t in range(1, 50)]
+    board = fold(rows)
+    assert not [name for name in board.keep()[1] if name.startswith(("guard", "cohort"))]
+    assert (board.config.guard, board.learner_state.gate.guards) == ("ClientTrust", {})
+    board.apply(events.Answered(99, 99, 98, 0, [1, 2], [], [0], 1, 0.0, 7))
+    sizes = [array.nbytes for name, array in board.keep()[1].items() if name.startswith("guard")]
+    assert 0 < sum(sizes) < 20_000
+
+
+def test_a_ring_of_bots_is_not_learnt_from_whatever_it_sent():
+    """Eight identities with 15 % of the visits: the learner is as if they had never come, and a person can read why."""
+    visits = list(crowd(3_000))
+    board = fold(told(visits), learner="CascadeTS")
+    honest = fold((e for e in told(visits) if e.client < FIRST_BOT), learner="CascadeTS")
+    assert learnt(board) == learnt(honest)
+    found = summarize_guard(board)
+    bots = {client for client, _, _ in visits if client >= FIRST_BOT}
+    assert {one.client for one in found.silenced} == bots
+    assert count_silenced(board) == len(bots) == 8
+    assert found.refused + found.retracted == sum(client in bots for client, _, _ in visits)
+    assert found.refused == board.learner_state.refused[0] > 0
+    for one in found.silenced:
+        own = [(t, clicked) for t, (client, _, clicked) in enumerate(visits, 1) if client == one.client]
+        assert (one.since, one.visits) == (own[0][0], len(own))
+        assert one.clicks == sum(clicked is not None for _, clicked in own)
+        assert one.time == pytest.approx(1e9 + one.since, abs=2 * board.feedback.timeline.size)
+        assert f"its {len(own)} latest visits fit a taste that a few others share" in one.why
+        assert (one.kind, one.label) == (None, None)
+
+
+def test_a_board_goes_on_from_a_snapshot_as_if_there_had_been_none():
+    rows = list(told(crowd(1_500)))
+    whole = fold(rows)
+    for k in (1, 63, 64, 65, 700):
+        part = fold(rows[:k])
+        again = Board.restore(archive.pack(*part.keep()), "it")
+        assert again.digest() == part.digest()
+        for event in rows[k:]:
+            again.apply(event)
+        assert again.digest() == whole.digest()
+    assert whole.learner_state.gate.guards[""].visits.round.size == 2_048
+    assert summarize_guard(whole).silenced
+
+
+def test_an_item_that_is_added_keeps_what_the_guard_knows():
+    rows = list(told(crowd(1_500)))
+    board = fold(rows)
+    before = summarize_guard(board).silenced
+    for k in range(30):
+        board.apply(events.Added([f"new {k}"]))
+    assert summarize_guard(board).silenced == before
+    assert Board.restore(archive.pack(*board.keep()), "it").digest() == board.digest()
+
+
+def test_in_shadow_the_guard_judges_and_changes_nothing():
+    rows = list(told(crowd(1_500)))
+    watching, without = fold(rows, shadow=True), fold(rows, guard="Anyone")
+    acting = fold(rows)
+    assert learnt(watching) == learnt(without) != learnt(acting)
+    assert watching.impressions.silence.keep() == without.impressions.silence.keep()
+    rng = [np.random.default_rng(5) for _ in range(2)]
+    for _ in range(20):
+        one, other = (
+            board.learner_state.rank(visit_of(board), None, LENGTH, r)
+            for board, r in zip((watching, without), rng, strict=True)
+        )
+        assert one[0].tobytes() == other[0].tobytes()
+    seen, done = summarize_guard(watching), summarize_guard(acting)
+    assert seen.shadow
+    assert (seen.refused, seen.retracted) == (done.refused, done.retracted)
+    assert seen.silenced == done.silenced != []
+    assert watching.learner_state.refused[0] == 0
+
+
+def visit_of(board):
+    from steadyrank.contract import Visit
+
+    return Visit(board.impressions.rounds + 1)
+
+
+def test_refused_answers_vouch_for_no_silence():
+    """Two answers of one client, of which Quota admits one: the lists that nobody answered have one to vouch for them."""
+    settings = {"guard": "Quota", "guard_settings": {"visits": 1}}
+    rows = [events.Answered(t, t, t - 1, 0, [1, 2], [], [0], 1, 0.0, 7) for t in (1, 2)]
+    both, heard = fold(rows, **settings).impressions.silence, fold(rows[:1], **settings).impressions.silence
+    assert both.keep() == heard.keep()
+    assert both.answers == 1
+
+
+def labelled(word, client, rows, number=1, kind=""):
+    return [*rows, events.Labelled(10**6 + number, 0, 0, word, client, kind)]
+
+
+def refold(rows, **settings):
+    """As the log leads to: folded with the labels that it ends with."""
+    end = fold(rows, **settings)
+    board = Board(Config(length=LENGTH, settle=0.0, **settings), ITEMS)
+    board.feedback.follow(end.labels.spans, end.labels.words, anyway=True)
+    for event in rows:
+        board.apply(event)
+    assert not board.stale
+    return board
+
+
+def test_a_client_labelled_as_fraud_was_never_there():
+    rows = list(told(crowd(600, share=0.0)))
+    board = refold(labelled("fraud", 5, rows))
+    without = refold([e for e in rows if e.client != 5])
+    assert learnt(board) == learnt(without)
+    assert board.learner_state.looks.tolist() == without.learner_state.looks.tolist()
+    (one,) = summarize_guard(board).silenced
+    own = [e for e in rows if e.client == 5]
+    assert (one.client, one.since, one.visits, one.label) == (5, own[0].round, len(own), 1)
+    assert one.clicks == sum(len(e.clicks) for e in own)
+    assert one.why == "a person labelled it as fraud (label 1)"
+    taken_back = refold([*labelled("fraud", 5, rows), events.Unlabelled(1)])
+    assert learnt(taken_back) == learnt(refold(rows))
+    assert summarize_guard(taken_back).silenced == []
+
+
+def test_a_client_labelled_as_honest_is_heard():
+    rows = list(told(crowd(1_500)))
+    board = refold(labelled("honest", FIRST_BOT, rows))
+    silenced = {one.client for one in summarize_guard(board).silenced}
+    assert silenced == {FIRST_BOT + k for k in range(1, 8)}
+    assert sum(e.client == FIRST_BOT for e in rows) > 0
+    heard = [e for e in rows if e.client <= FIRST_BOT]
+    assert learnt(refold(labelled("honest", FIRST_BOT, rows), learner="CascadeTS")) == learnt(
+        fold(heard, learner="CascadeTS")
+    )
+
+
+async def attack(local, visits, name="b", **more):
+    """Send visits through HTTP: honest users and bots click what they like of what they are shown. The lists."""
+    rng, lists = np.random.default_rng(1), []
+    for client, _, _ in visits:
+        shown = await local.rank(name, client=f"client {client}", **more)
+        slots = [ITEMS.index(item) for item in shown["items"]]
+        clicked = choose(slots, LIKED[::-1] if client >= FIRST_BOT else LIKED, rng)
+        await local.answer(shown, name, clicked=None if clicked is None else ITEMS[clicked])
+        lists.append(shown["items"])
+    return lists
+
+
+@pytest.fixture
+def url(tmp_path):
+    return f"sqlite:///{tmp_path}/store.db"
+
+
+async def test_lists_in_shadow_are_those_without_a_guard(tmp_path):
+    visits, lists = list(crowd(450)), []
+    for name, settings in (("shadow", {"shadow": True}), ("none", {"guard": "Anyone"})):
+        async with serving(f"sqlite:///{tmp_path}/{name}.db", seed=4) as local:
+            await local.board(settle=0, **settings)
+            lists.append(await attack(local, visits))
+            guard = (await local.ask("GET", "boards/b/state"))["guard"]
+            assert (guard["shadow"], guard["count"] > 0) == (name == "shadow", name == "shadow")
+    assert lists[0] == lists[1]
+
+
+async def test_a_guard_is_changed_labels_are_given_and_all_of_it_survives(url):
+    clocks = Clocks()
+    async with serving(url, clocks, seed=4) as local:
+        made = await local.board(settle=0)
+        assert (made["guard"], made["guard_settings"], made["shadow"]) == ("ClientTrust", {}, False)
+        await local.ask("PUT", "boards/b", {"guard": "Nobody"}, 422)
+        await local.ask("PUT", "boards/b", {"guard_settings": {"most": 0.7}}, 422)
+        await local.ask("PUT", "boards/b", {"guard_settings": {"visits": 3}}, 422)
+        visits = list(crowd(450))
+        await attack(local, visits)
+        guard = (await local.ask("GET", "boards/b/state"))["guard"]
+        came = list(dict.fromkeys(client for client, _, _ in visits))
+        found = guard["count"]
+        assert found == len(guard["silenced"]) >= 5
+        assert all(came[one["client"]] >= FIRST_BOT for one in guard["silenced"])
+        assert guard["refused"] > 0
+        first = guard["silenced"][0]
+        assert first["time"] == pytest.approx(clocks.wall, abs=5)
+        watched = await local.ask("GET", "boards/b/watch")
+        assert watched["guard"] == guard
+        assert b'steadyrank_board_silenced{board="b"} %d.0' % found in (await local.http.get("/metrics")).content
+        assert replayed(url) == local.digest()
+
+        body = {"client": first["client"], "label": "honest"}
+        label = await local.ask("POST", "boards/b/client-labels", body)
+        assert label == {"number": 1, "client": first["client"], "kind": None, "label": "honest"}
+        assert await local.ask("POST", "boards/b/client-labels", body) == label  # there already
+        await until(lambda: not local.worker.boards["b"].board.stale)
+        now = (await local.ask("GET", "boards/b/state"))["guard"]
+        assert first["client"] not in [one["client"] for one in now["silenced"]]
+        assert (await local.ask("GET", "boards/b/labels"))["clients"] == [label]
+        record = (await local.ask("GET", "record"))["record"]
+        assert [row["detail"] for row in record if row["what"] == "client or cohort labelled"] == [
+            f"client {first['client']}: 'honest'"
+        ] * 2
+        await local.ask("POST", "boards/b/client-labels", {"client": 10**6, "label": "fraud"}, 422)
+        await local.ask("POST", "boards/b/client-labels", {"client": 1, "label": "odd"}, 422)
+        assert replayed(url) == local.digest()
+        digest = local.digest()
+    async with serving(url, clocks, seed=5) as local:
+        assert local.digest() == digest
+        assert (await local.ask("GET", "boards/b/labels"))["clients"] == [label]
+        await local.ask("DELETE", "boards/b/labels/1")
+        await until(lambda: not local.worker.boards["b"].board.stale)
+        assert (await local.ask("GET", "boards/b/state"))["guard"]["silenced"] == guard["silenced"]
+        await local.ask("PUT", "boards/b", {"guard": "Anyone"})
+        state = await local.ask("GET", "boards/b/state")
+        assert (state["guard"]["guard"], state["guard"]["count"], state["guard"]["refused"]) == ("Anyone", 0, 0)
+        await local.ask("PUT", "boards/b", {"guard": "ClientTrust", "shadow": True})
+        assert (await local.ask("GET", "boards/b/state"))["guard"]["count"] >= found
+        assert replayed(url) == local.digest()
+
+
+async def test_where_the_log_was_shortened_a_guard_begins_at_its_edge(url):
+    """What is before the edge stays as it was judged; a word on a client, and another guard, hold from there on."""
+    async with serving(url, seed=4) as local:
+        await local.board(settle=0)
+        await attack(local, crowd(240, share=0.0))
+    store = open_store(url)
+    assert compact(store, 0.0, 200) == {"b": 281}
+    store.close()
+    async with serving(url, seed=5) as local:
+        await local.ask("PUT", "boards/b", {"learner": "CascadeTS"}, 409)
+        looks = sum(item["looks"] for item in (await local.ask("GET", "boards/b/state"))["items"])
+        label = await local.ask("POST", "boards/b/client-labels", {"client": 3, "label": "fraud"})
+        await until(lambda: not local.worker.boards["b"].board.stale)
+        state = await local.ask("GET", "boards/b/state")
+        assert sum(item["looks"] for item in state["items"]) <= looks
+        assert [one["label"] for one in state["guard"]["silenced"]] == [label["number"]]
+        await local.ask("PUT", "boards/b", {"guard": "Quota", "guard_settings": {"visits": 1}})
+        state = await local.ask("GET", "boards/b/state")
+        assert state["guard"]["guard"] == "Quota"
+        assert state["guard"]["refused"] > 0
+        await local.ask("DELETE", "boards/b/labels/1")
+        await until(lambda: not local.worker.boards["b"].board.stale)
+        digest = local.digest()
+    store = open_store(url)
+    with store.reading():
+        number = next(iter(store.boards()))
+        assert rebuild(store, number, "b", store.head()).digest() == digest
+    store.close()

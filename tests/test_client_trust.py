@@ -179,11 +179,18 @@ def crowd(n, bots, seed=0, own=300):
         yield client, items, bits[:reach]
 
 
-def attend(guard, events):
-    """What the guard says of each visit, and the rounds that it takes back, with their clients."""
+def attend(guard, events, grown=None):
+    """What the guard says of each visit, and the rounds that it takes back, with their clients.
+
+    `grown`: a list that becomes the guards that it grows to.
+    """
     said, back = [], []
     ranking, note, clicks = np.zeros(D, np.int64), np.zeros(D + NOTE_EXTRA), np.zeros(D, np.bool_)
     for t, (client, items, bits) in enumerate(events, 1):
+        if grown is not None:
+            if guard.grown() is not guard:
+                grown.append(guard := guard.grown())
+            assert guard.grown() is guard
         shown = np.zeros(D, np.bool_)
         shown[: len(bits)] = bits
         told = np.full(D + NOTE_EXTRA, float(t))
@@ -256,6 +263,47 @@ def test_the_same_visits_give_the_same_memory_of_the_same_size():
     held = guards[0].clients.held
     assert held.sum() == 512
     assert (held >= 0).all()
+
+
+@pytest.mark.parametrize(("bots", "own"), [(8, 300), (300, 900)])
+def test_a_guard_that_grows_is_the_one_at_full_size(bots, own):
+    """All but the order inside chains, which nothing depends on; 512 visits and 600 clients are exceeded."""
+    settings, events = {"remembered": 512, "known": 600}, list(crowd(2_500, bots, seed=4, own=own))
+    full, little, grown = small(**settings), make(TRUST, Problem(4, D, horizon=16), settings=settings), []
+    assert attend(full, events) == attend(little, events, grown)
+    assert [guard.visits.round.size for guard in grown][:2] == [32, 64]
+    last = grown[-1]
+    for (name, a), (_, b) in zip(memory(full), memory(last), strict=True):
+        if name not in ("clients.head", "clients.after"):
+            size = min(len(a), len(b))  # of 308 clients at most, a table of 512 has room
+            assert np.array_equal(a[:size], b[:size]), name
+    numbers = {client for client, _, _ in events}
+    assert {n: place_of_client(full.clients, n) for n in numbers} == {
+        n: place_of_client(last.clients, n) for n in numbers
+    }
+    assert full.view().suspects == last.view().suspects
+
+
+def test_a_guard_needs_no_more_room_than_the_horizon():
+    guard = make(TRUST, Problem(4, D, horizon=100), settings={})
+    assert (guard.visits.round.size, guard.clients.number.size) == (100, 100)
+    assert (guard.remembered, guard.known) == (16_384, 65_536)
+
+
+def test_what_the_learner_does_not_know_is_not_taken_back():
+    """Round 1 was refused by another guard; of two alike in round 2 the newer one was: either is as good."""
+    visits = RecentVisits.create(4, 2, 6)
+    shown, note, clicks = np.array([1, 0]), np.zeros(6), np.array([False, True])
+    for t, place in ((1, 0), (2, 0), (2, 1)):
+        at = write_visit(visits, place, t, shown, note, clicks, 2)
+        visits.learnt[at] = True
+    visits.disown(1, shown, np.array([True, False]))
+    visits.disown(1, shown[:1], clicks[:1])
+    visits.disown(3, shown, clicks)
+    assert visits.learnt.tolist() == [True, True, True, False]
+    visits.disown(1, shown, clicks)
+    visits.disown(2, shown, clicks)
+    assert visits.learnt.tolist() == [False, True, False, False]
 
 
 def test_visits_without_a_sender_pass_and_are_not_remembered():

@@ -423,6 +423,59 @@ def test_labels_are_given_and_taken_back_with_the_keyboard_alone(own):
         expect(page.locator("#cards .state")).to_contain_text("No feedback yet", timeout=10_000)
 
 
+def besiege(client, name, visits=3_000, bots=100, share=0.18):
+    """Honest users, who like the first items, and among them a ring of bots that like the last ones."""
+    client.put_board(name, items=ITEMS, length=4, settle=0)
+    rng, answers = np.random.default_rng(6), []
+    for _ in range(visits):
+        bot = rng.random() < share
+        who = f"bot {rng.integers(bots)}" if bot else f"user {rng.integers(600)}"
+        liked = ITEMS[-4:] if bot else ITEMS[:4]
+        shown = client.rank(name, client=who)
+        clicked = next((item for item in shown.items if rng.random() < (0.5 if item in liked else 0.04)), None)
+        answers.append({"board": name, "impression": shown.impression, "clicked": clicked})
+        if len(answers) == 250:
+            assert {row["code"] for row in client.feedback_batch(answers)} == {200}
+            answers = []
+
+
+@browser.needed
+def test_a_ring_of_a_hundred_identities_is_not_heard_and_a_person_can_say_otherwise(tmp_path):
+    """Through a real server: the ring is named by numbers, since when and why; labels go both ways."""
+    server = Server(f"sqlite:///{tmp_path}/store.db", tmp_path / "log").wait()
+    client = server.client()
+    besiege(client, "shop")
+    guard = client.state("shop")["guard"]
+    assert guard["count"] == len(guard["silenced"]) >= 50
+    assert guard["refused"] > 0
+    assert guard["retracted"] > 0
+    numbers = {row[0] for row in sql(server.url, "SELECT number FROM clients")}
+    assert {one["client"] for one in guard["silenced"]} <= numbers
+    assert {item["item"] for item in client.watch("shop")["list"]} == set(ITEMS[:4])
+    first = guard["silenced"][0]
+    with watched(server, "/boards/shop") as page:
+        expect(page.locator("#unheard")).to_contain_text(f"{guard['count']} clients or cohorts are not heard")
+        rows = page.locator("#silenced-rows tr")
+        expect(rows).to_have_count(50)
+        expect(rows.first).to_contain_text(f"client {first['client']}")
+        expect(rows.first).to_contain_text(f"round {first['since']:,}")
+        expect(rows.first).to_contain_text(f"{first['visits']} visits, {first['clicks']} click")
+        expect(rows.first).to_contain_text("fit a taste that a few others share")
+        page.get_by_role("button", name=f"Label client {first['client']} as honest").click()
+        page.locator("#ask-yes").click()
+        expect(page.locator("#said")).to_have_text(f"Label 1: client {first['client']} is honest.")
+        back = page.get_by_role("button", name=f"Take back label 1 of client {first['client']}")
+        expect(back).to_be_visible()
+        back.click()
+        page.locator("#ask-yes").click()
+        expect(page.locator("#said")).to_have_text("Label 1 was taken back.")
+        expect(rows.first).to_contain_text(f"client {first['client']}")
+        client.put_board("shop", shadow=True)
+        expect(page.locator("#unheard")).to_contain_text("in shadow: heard all the same")
+        expect(page.locator("#limits")).to_contain_text("ClientTrust, in shadow")
+    assert server.stop() == 0
+
+
 @browser.needed
 def test_items_with_any_name_are_retired_and_reinstated(own):
     with watched(own, "/boards/shop") as page:

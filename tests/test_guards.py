@@ -67,6 +67,8 @@ def test_quota_by_hand():
     assert all(ask(guard, 30, -1, (0, 0, 0), 3) for _ in range(9))
     assert [ask(guard, 30, 5, (0, 0, 0), 3) for _ in range(3)] == [True, True, False]
     assert guard.view().refused == 3
+    (spent,) = guard.view().suspects
+    assert (spent.client, spent.visits, spent.why) == (5, 2, "it had its 2 visits of the rounds up to 30")
 
 
 def test_quota_hears_no_silence_of_whoever_has_used_it_up():

@@ -53,6 +53,9 @@ def test_a_cell_is_what_simulate_gives():
     assert rows["mark"].to_list() == [100, 200, 300, 400] * 2
     assert rows["seed"].to_list() == [0] * 4 + [1] * 4
     assert rows["bits_changed"].to_list() == [run.bits_changed[0]] * 4 + [run.bits_changed[1]] * 4
+    for what, counts in (("visits", run.visits), ("refused", run.refused), ("retracted", run.retracted)):
+        for place, sort in enumerate(("honest", "minority", "false")):
+            assert rows[f"{what}_{sort}"].to_list() == np.repeat(counts[:, place], 4).tolist()
 
 
 def test_fewer_items_keep_the_range():
@@ -256,7 +259,11 @@ def test_a_cell_says_what_made_it(finished):
     assert about["settings"] == {"a": 1.0}
     assert about["versions"].keys() == {"steadyrank", "python", "numba", "numpy", "polars"}
     assert about["source"] == CellStore(finished).source
-    assert frame.columns == ["seed", "mark", "regret", "spent", "bits_changed", "best_corrupted"]
+    assert frame.columns[:6] == ["seed", "mark", "regret", "spent", "bits_changed", "best_corrupted"]
+    sorts = [
+        f"{what}_{sort}" for what in ("visits", "refused", "retracted") for sort in ("honest", "minority", "false")
+    ]
+    assert frame.columns[6:] == sorts
     assert frame.height == 2 * 50
 
 

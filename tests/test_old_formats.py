@@ -7,12 +7,19 @@ log is whole and one whose log was shortened.
 import gzip
 import pathlib
 
+import msgspec
 import pytest
 
 import steadyrank as sr
 from service_tools import replayed, serving, sql
 from steadyrank.cli import main
+from steadyrank.live import archive
 from steadyrank.live.archive import UnreadableSnapshot
+from steadyrank.service.board import events
+from steadyrank.service.board.board import Board
+from steadyrank.service.board.config import Config
+from steadyrank.service.storage import NewEntry, open_store
+from steadyrank.service.worker.recovery import rebuild
 
 OLD = pathlib.Path(__file__).parent / "old_formats"
 
@@ -28,7 +35,7 @@ def test_a_board_of_the_third_format_is_refused_by_name(tmp_path, capsys):
     url = f"sqlite:///{tmp_path}/store.db"
     assert main(["import", str(OLD / "board-format-3.jsonl"), "--store", url]) == 2
     said = capsys.readouterr().err
-    assert "board-format-3.jsonl cannot be read: it is a board of format 3, this version reads format 6" in said
+    assert "board-format-3.jsonl cannot be read: it is a board of format 3, this version reads format 7" in said
     assert "open that store with this one" in said
     assert sql(url, "SELECT * FROM boards") == []
 
@@ -53,3 +60,49 @@ async def test_a_store_of_the_second_format_is_brought_up_to_date(tmp_path):
     assert main(["export", "old", "--out", str(tmp_path / "old.jsonl"), "--store", url]) == 0
     assert main(["import", str(tmp_path / "old.jsonl"), "--store", other]) == 0
     assert replayed(other, "old") == digest
+
+
+CONFIG = {"length": 2, "settle": 0.0}
+ROWS = [["answered", t, t, t - 1, 0, [t % 3, 3], [], [t % 2], t % 2 + 1, 0.0, t % 5] for t in range(1, 41)]
+ITEMS = ["a", "b", "c", "d"]
+
+
+def without_guards(config):
+    return {name: value for name, value in config.items() if name not in ("guard", "guard_settings", "shadow")}
+
+
+def fourth(board):
+    """A snapshot as it was written before boards had guards, cohorts and labels on clients."""
+    header, arrays = board.keep()
+    new = ("kinds", "shadow", "cohorts", "words", "left_out")
+    header = {name: value for name, value in header.items() if name not in new}
+    header |= {name: without_guards(header[name]) for name in ("config", "latest")}
+    arrays = {name: array for name, array in arrays.items() if name != "impressions.cohorts"}
+    return archive.pack(header | {"format": 4}, arrays)
+
+
+@pytest.mark.parametrize("shortened", [False, True])
+def test_a_board_from_before_there_were_guards_gets_one(tmp_path, shortened):
+    """From its log, whole; from a snapshot where the log was shortened: there it knows nobody yet."""
+    store = open_store(f"sqlite:///{tmp_path}/store.db")
+    start = msgspec.msgpack.encode(["created", CONFIG, ITEMS])
+    number = store.create("b", start, 1.0)
+    store.append([NewEntry(number, msgspec.msgpack.encode(row)) for row in ROWS], 1.0)
+    old = Board(Config(guard="Anyone", **CONFIG), ITEMS)
+    for row in ROWS[:20]:
+        old.apply(events.decode(msgspec.msgpack.encode(row)))
+    if shortened:
+        assert store.forget(number, 0, number + 20, fourth(old), lambda: True) == 21
+    else:
+        store.save(number, number + 20, fourth(old))
+    with store.reading():
+        board = rebuild(store, number, "b", store.head())
+    store.close()
+    assert board.config.guard == board.latest.guard == "ClientTrust"
+    assert not board.stale
+    assert board.learner_state.gate.guards[""].visits.tally[1] == (20 if shortened else 40)
+    whole = Board(Config(**CONFIG), ITEMS)
+    for row in ROWS:
+        whole.apply(events.decode(msgspec.msgpack.encode(row)))
+    assert board.learner_state.looks.tolist() == whole.learner_state.looks.tolist()
+    assert (board.digest() == whole.digest()) == (not shortened)

@@ -1,12 +1,12 @@
 """Guards of boards: who is heard, who is told of it, and that the fold is the same however it comes about."""
 
 import json
-import urllib.request
+import pathlib
 
 import numpy as np
 import pytest
 
-from service_tools import ITEMS, Clocks, Server, replayed, serving, until
+from service_tools import ITEMS, Clocks, replayed, serving, sql, until
 from steadyrank.contract import ANYONE, memory
 from steadyrank.live import archive
 from steadyrank.service.board import events
@@ -14,6 +14,7 @@ from steadyrank.service.board.board import Board
 from steadyrank.service.board.config import Config
 from steadyrank.service.board.guard_summary import count_silenced, summarize_guard
 from steadyrank.service.storage import open_store
+from steadyrank.service.worker.impression_ids import ImpressionId, open_sealed, seal
 from steadyrank.service.worker.recovery import rebuild
 from steadyrank.service.worker.transfer import compact
 
@@ -66,7 +67,7 @@ def test_a_board_without_clients_has_no_guard_in_memory():
 
 
 def test_a_ring_of_bots_is_not_learnt_from_whatever_it_sent():
-    """Eight identities with 15 % of the visits: the learner is as if they had never come, and a person can read why."""
+    """Eight identities with 15 % of the visits: the learner is as if they had never come, and says why."""
     visits = list(crowd(3_000))
     board = fold(told(visits), learner="CascadeTS")
     honest = fold((e for e in told(visits) if e.client < FIRST_BOT), learner="CascadeTS")
@@ -137,7 +138,7 @@ def visit_of(board):
 
 
 def test_refused_answers_vouch_for_no_silence():
-    """Two answers of one client, of which Quota admits one: the lists that nobody answered have one to vouch for them."""
+    """Two answers of one client, of which Quota admits one: one vouches for lists without an answer."""
     settings = {"guard": "Quota", "guard_settings": {"visits": 1}}
     rows = [events.Answered(t, t, t - 1, 0, [1, 2], [], [0], 1, 0.0, 7) for t in (1, 2)]
     both, heard = fold(rows, **settings).impressions.silence, fold(rows[:1], **settings).impressions.silence
@@ -186,6 +187,57 @@ def test_a_client_labelled_as_honest_is_heard():
     assert learnt(refold(labelled("honest", FIRST_BOT, rows), learner="CascadeTS")) == learnt(
         fold(heard, learner="CascadeTS")
     )
+
+
+def networks(client):
+    """Bots share eight networks, others have some of their own."""
+    return {"network": 5_000 + client % 8 if client >= FIRST_BOT else 2_000 + client % 250}
+
+
+@pytest.mark.parametrize("bots", [8, 100_000])
+def test_what_clients_and_cohorts_take_back_is_forgotten_once(bots):
+    """Eight identities in eight networks, or a fresh one for each visit: whoever convicts, or both, the learner is as
+    if no bot had come; and it goes on from a snapshot."""
+    visits = list(crowd(2_500, bots))
+    rows = list(told(visits, networks))
+    board = fold(rows, learner="CascadeTS")
+    assert learnt(board) == learnt(fold((e for e in rows if e.client < FIRST_BOT), learner="CascadeTS"))
+    found = summarize_guard(board).silenced
+    assert {one.client for one in found if one.kind == "network"} == {5_000 + k for k in range(8)}
+    assert {one.client for one in found if one.kind is None} == set(
+        range(FIRST_BOT, FIRST_BOT + 8) if bots == 8 else ()
+    )
+    for k in (500, 1_200):
+        again = Board.restore(archive.pack(*fold(rows[:k], learner="CascadeTS").keep()), "it")
+        for event in rows[k:]:
+            again.apply(event)
+        assert again.digest() == board.digest()
+
+
+def test_words_on_clients_go_before_words_on_cohorts():
+    """Network 5,000 is fraud, but one of its clients is honest; network 5,001 is honest, so nobody judges it."""
+    rows = list(told(crowd(1_500), networks))
+    one = FIRST_BOT + (-FIRST_BOT) % 8
+    words = [("fraud", 5_000, "network"), ("honest", one, ""), ("honest", 5_001, "network")]
+    labels = [events.Labelled(10**6 + k, 0, 0, word, who, kind) for k, (word, who, kind) in enumerate(words)]
+    board = refold([*rows, *labels])
+    assert networks(one)["network"] == 5_000
+    found = {(one.kind, one.client): one for one in summarize_guard(board).silenced}
+    assert (None, one) not in found
+    assert ("network", 5_001) not in found
+    assert found["network", 5_000].label == 1
+    left = [e for e in rows if e.cohorts["network"] == 5_000 and e.client != one]
+    assert found["network", 5_000].visits == len(left)
+
+
+def test_a_ninth_kind_of_cohort_is_not_taken():
+    kinds = [f"kind-{k}" for k in range(10)]
+    head = [(t, t, t - 1, 0, [1], [], [], 1, 0.0, 0) for t in range(1, 11)]
+    rows = [events.Answered(*row, {kinds[row[0] - 1]: row[0], "kind-0": 50}) for row in head]
+    board = fold(rows)
+    assert board.impressions.kinds == kinds[:8]
+    assert set(board.learner_state.gate.guards) == {"", *kinds[:8]}
+    assert Board.restore(archive.pack(*board.keep()), "it").digest() == board.digest()
 
 
 async def attack(local, visits, name="b", **more):
@@ -253,6 +305,11 @@ async def test_a_guard_is_changed_labels_are_given_and_all_of_it_survives(url):
         ] * 2
         await local.ask("POST", "boards/b/client-labels", {"client": 10**6, "label": "fraud"}, 422)
         await local.ask("POST", "boards/b/client-labels", {"client": 1, "label": "odd"}, 422)
+        await local.ask("POST", "boards/b/client-labels", {"client": "who?", "label": "fraud"}, 422)
+        name = f"client {came[first['client']]}"
+        assert await local.ask("POST", "boards/b/client-labels", {"client": name, "label": "honest"}) == label
+        await local.ask("POST", "boards/b/client-labels", {"client": name, "kind": "agent", "label": "honest"}, 422)
+        assert name not in json.dumps(await local.ask("GET", "record"))
         assert replayed(url) == local.digest()
         digest = local.digest()
     async with serving(url, clocks, seed=5) as local:
@@ -297,3 +354,68 @@ async def test_where_the_log_was_shortened_a_guard_begins_at_its_edge(url):
         number = next(iter(store.boards()))
         assert rebuild(store, number, "b", store.head()).digest() == digest
     store.close()
+
+
+def events_of(url):
+    store = open_store(url)
+    found = [events.decode(entry.body) for entry in store.entries(0, store.head())]
+    store.close()
+    return found
+
+
+async def test_cohorts_are_numbers_in_the_log_and_can_be_deleted(url):
+    cohort = {"network": "10.1.0.0/16", "agent": "Mozilla/5.0 (X11)"}
+    async with serving(url) as local:
+        await local.board(settle=0)
+        for client, some in (("ann", cohort), ("bob", {"network": cohort["network"]}), (None, cohort)):
+            shown = await local.rank(client=client, cohort=some)
+            await local.answer(shown, clicked=None)
+        lists = [event for event in events_of(url) if isinstance(event, events.ListShown)]
+        assert [event.client for event in lists] == [0, 3, ANYONE]
+        both = {"network": 1, "agent": 2}
+        assert [event.cohorts for event in lists] == [both, {"network": 1}, both]
+        assert sorted(row[0] for row in sql(url, "SELECT number FROM clients")) == [0, 1, 2, 3]
+        assert not [text for text in cohort.values() if text.encode() in pathlib_bytes(url)]
+        path = "boards/b/clients/10.1.0.0%2F16"
+        assert (await local.ask("DELETE", path))["impressions"] == 0  # no client of this name
+        assert (await local.ask("DELETE", f"{path}?cohort=network"))["impressions"] == 3
+        await local.ask("DELETE", f"{path}?cohort=net+work", code=422)
+        await local.rank(client="ann", cohort=cohort)
+        await local.quiet()
+        assert events_of(url)[-1].cohorts == {"network": 4, "agent": 2}
+        assert replayed(url) == local.digest()
+
+
+def pathlib_bytes(url):
+    return pathlib.Path(url.removeprefix("sqlite:///")).read_bytes()
+
+
+async def test_an_answer_says_the_cohorts_of_a_list_that_never_came_into_the_log(url):
+    async with serving(url) as local:
+        await local.board(settle=0)
+        session = local.worker.boards["b"]
+        hashes = {"network": session.hash_cohort("network", "x"), "agent": session.hash_cohort("agent", "x")}
+        assert len({*hashes.values(), session.hash_client("x"), session.hash_cohort("agent", "y")}) == 4
+        lost = ImpressionId(77, 1, 0, session.board.generation, local.clocks.wall + 10, 0, [3, 1], [(0, 0.5)], hashes)
+        text = seal(lost, session.signer)
+        assert open_sealed(text, session.signer) == lost
+        await local.answer({"impression": text}, clicked=ITEMS[3])
+        (event,) = [event for event in events_of(url) if isinstance(event, events.Answered)]
+        assert (event.client, event.cohorts) == (ANYONE, {"network": 0, "agent": 1})
+        assert set(session.board.learner_state.gate.guards) == {"network", "agent"}
+        assert replayed(url) == local.digest()
+
+
+async def test_cohorts_that_cannot_be_are_refused(url):
+    async with serving(url) as local:
+        await local.board(settle=0)
+        for wrong in ({"net work": "x"}, {"": "x"}, {"k" * 33: "x"}, {"network": ""}, {"network": "a\x00"}, {"a": 1}):
+            await local.ask("POST", "boards/b/rank", {"cohort": wrong}, 422)
+        many = {f"kind-{k}": "x" for k in range(9)}
+        said = await local.ask("POST", "boards/b/rank", {"cohort": many}, 422)
+        assert said["message"] == "a board has at most 8 kinds of cohorts: not 9"
+        await local.rank(cohort={f"kind-{k}": "x" for k in range(8)})
+        await local.quiet()
+        said = await local.ask("POST", "boards/b/rank", {"cohort": {"network": "x"}}, 422)
+        assert "this board has kind-0, kind-1" in said["message"]
+        assert (await local.ask("GET", "boards/b"))["impressions"] == 1

@@ -31,14 +31,15 @@ class BoardModel(RuleBasedStateMachine):
         self.loop = asyncio.new_event_loop()
         self.clocks, self.starts = Clocks(), 0
         self.active, self.items = set(FIRST), list(FIRST)
-        self.learnt = []  # (round, items, bits, examined)
+        self.learnt = []  # (round, items, bits, examined, client)
         self.labels, self.made = {}, 0  # (start, end, label) by number, and how many there ever were
+        self.words, self.clients = {}, {}  # (client, label) by number; numbers of clients and cohorts as they came
         self.answers, self.impressions, self.rounds = (
             {},
             {},
             {},
         )  # by id: (bits, examined); (items, when shown); round
-        self.expired = set()
+        self.expired, self.senders = set(), {}  # senders by id: client and network
         self._open()
         self.do(
             self.local.ask("PUT", "boards/b", {"items": FIRST, "length": LENGTH, "lifetime": LIFETIME, "settle": 0})
@@ -53,18 +54,28 @@ class BoardModel(RuleBasedStateMachine):
         self.started = self.clocks.wall
         self.local = self.do(self.stack.enter_async_context(serving(self.url, self.clocks, self.starts)))
 
-    @rule(target=shown, some=st.sets(st.sampled_from([*FIRST, "e", "f"])), length=st.none() | st.integers(0, 4))
-    def rank(self, some, length):
+    @rule(
+        target=shown,
+        some=st.sets(st.sampled_from([*FIRST, "e", "f"])),
+        length=st.none() | st.integers(0, 4),
+        client=st.sampled_from([None, "ann", "bob"]),
+        network=st.sampled_from([None, "x"]),
+    )
+    def rank(self, some, length, client, network):
         candidates = sorted(some) or None
         possible = self.active if candidates is None else self.active & some
         good = (candidates is None or set(candidates) <= set(self.items)) and length in (None, 1, 2, 3) and possible
-        body = {"candidates": candidates, "length": length}
+        body = {"candidates": candidates, "length": length, "client": client}
+        body |= {"cohort": {"network": network}} if network else {}
         answer = self.do(self.local.ask("POST", "boards/b/rank", body, 200 if good else 422))
         if not good:
             return "none"
         assert len(answer["items"]) == min(length or LENGTH, len(possible))
         assert set(answer["items"]) <= possible
         self.impressions[answer["impression"]] = (answer["items"], self.clocks.wall)
+        for name in filter(None, (client, network)):
+            self.clients.setdefault(name, len(self.clients))
+        self.senders[answer["impression"]] = client, network
         self.rounds[answer["impression"]] = open_sealed(answer["impression"], self.session().signer).round
         return answer["impression"]
 
@@ -91,7 +102,7 @@ class BoardModel(RuleBasedStateMachine):
             assert answer["outcome"] == ("duplicate" if id_ in self.answers else "learnt")
         if code == 200 and id_ not in self.answers:
             self.answers[id_] = meant
-            self.learnt.append((self.rounds[id_], items, *meant))
+            self.learnt.append((self.rounds[id_], items, *meant, self.senders[id_]))
 
     def session(self):
         return self.local.worker.boards["b"]
@@ -99,12 +110,18 @@ class BoardModel(RuleBasedStateMachine):
     def _word(self, t):
         return next((word for _, (a, b, word) in sorted(self.labels.items(), reverse=True) if a <= t <= b), None)
 
+    def _left_out(self, t, senders):
+        """Whether feedback is fraud: its rounds, or its client, or else the network that its client is in."""
+        of = {name: word for _, (name, word) in sorted(self.words.items())}
+        client, network = senders
+        return self._word(t) == "fraud" or of.get(client, of.get(network)) == "fraud"
+
     def _counts(self):
         """Looks and clicks by item, without what was labelled as fraud."""
         counts = dict.fromkeys(self.items, (0, 0))
-        for t, items, bits, examined in self.learnt:
+        for t, items, bits, examined, senders in self.learnt:
             for item, bit in list(zip(items, bits, strict=False))[:examined]:
-                if self._word(t) != "fraud":
+                if not self._left_out(t, senders):
                     counts[item] = (counts[item][0] + 1, counts[item][1] + bit)
         return counts
 
@@ -122,11 +139,30 @@ class BoardModel(RuleBasedStateMachine):
                 self.labels[over] = (start, end, word)
             assert answer["number"] == over
 
+    @rule(name=st.sampled_from(["ann", "bob", "x"]), word=st.sampled_from(["fraud", "honest"]))
+    def label_client(self, name, word):
+        client = self.clients.get(name, 99)
+        body = {"client": client, "kind": "network" if name == "x" else None, "label": word}
+        code = 200 if name in self.clients else 422
+        answer = self.do(self.local.ask("POST", "boards/b/client-labels", body, code))
+        if code == 200:
+            over = max((n for n, (known, _) in self.words.items() if known == name), default=0)
+            if self.words.get(over) != (name, word):  # else it is there already
+                self.made = over = self.made + 1
+                self.words[over] = (name, word)
+            assert answer["number"] == over
+
+    @rule(guard=st.sampled_from(["ClientTrust", "Quota", "Anyone"]), shadow=st.booleans())
+    def guard(self, guard, shadow):
+        settings = {"visits": 1} if guard == "Quota" else {}
+        self.do(self.local.ask("PUT", "boards/b", {"guard": guard, "guard_settings": settings, "shadow": shadow}))
+
     @rule(number=st.integers(0, 4))
     def unlabel(self, number):
         code = 200 if 1 <= number <= self.made else 404
         self.do(self.local.ask("DELETE", f"boards/b/labels/{number}", code=code))
         self.labels.pop(number, None)
+        self.words.pop(number, None)
 
     @rule(item=st.sampled_from(["a", "e", "f"]))
     def add(self, item):
@@ -148,7 +184,7 @@ class BoardModel(RuleBasedStateMachine):
         for id_, (items, when) in self.impressions.items():
             over = self.clocks.wall - max(when, self.started) >= LIFETIME  # a start begins the time anew
             if over and id_ not in self.answers and id_ not in self.expired:
-                self.learnt.append((self.rounds[id_], items, [0] * len(items), len(items)))
+                self.learnt.append((self.rounds[id_], items, [0] * len(items), len(items), self.senders[id_]))
             if over:
                 self.expired.add(id_)
 
@@ -184,8 +220,10 @@ class BoardModel(RuleBasedStateMachine):
         for t, point in points.items():
             told = [row for row in self.learnt if row[0] == t]
             assert point["examined"] == sum(row[3] for row in told)
-            assert point["fraud"] == (len(told) if self._word(t) == "fraud" else 0)
+            assert point["fraud"] == sum(self._left_out(t, row[4]) for row in told)
         assert {x["number"]: (x["start"], x["end"], x["label"]) for x in watched["labels"]} == self.labels
+        words = {n: (self.clients[name], word) for n, (name, word) in self.words.items()}
+        assert {x["number"]: (x["client"], x["label"]) for x in watched["client_labels"]} == words
 
     def teardown(self):
         if hasattr(self, "local"):

@@ -59,10 +59,16 @@ class Client:
         *,
         length: int | None = None,
         client: str | None = None,
+        cohort: Mapping[str, str] | None = None,
     ) -> Ranking:
-        """A list of the best items, among some if given."""
+        """A list of the best items, among some if given.
+
+        `client`: who looks; `cohort`: what it has in common with others, by kind, such as network or agent.
+        """
         some = None if candidates is None else _names("candidates", candidates)
-        body = {"candidates": some, "length": length, "client": client}
+        body: dict[str, Any] = {"candidates": some, "length": length, "client": client}
+        if cohort:
+            body["cohort"] = dict(cohort)
         got = self._ask("POST", f"{_board(board)}/rank", body)
         return Ranking(got["impression"], tuple(got["items"]), got["expires"])
 
@@ -155,6 +161,11 @@ class Client:
         found: list[dict[str, Any]] = self._ask("GET", f"{_board(board)}/labels")["labels"]
         return found
 
+    def client_labels(self, board: str) -> list[dict[str, Any]]:
+        """The labels of clients and cohorts in force, by number."""
+        found: list[dict[str, Any]] = self._ask("GET", f"{_board(board)}/labels")["clients"]
+        return found
+
     def watch(self, board: str) -> dict[str, Any]:
         """What a page of a board shows: list, diverging items, regimes, time line, labels."""
         return self._ask("GET", f"{_board(board)}/watch")
@@ -171,9 +182,18 @@ class Client:
             self._ask("GET", f"{_board(board)}/export", into=file)
             return file.tell()
 
-    def forget_client(self, board: str, client: str) -> int:
-        """Delete what is kept of a client; how many impressions."""
-        return int(self._ask("DELETE", f"{_board(board)}/clients/{_part(client)}")["impressions"])
+    def forget_client(self, board: str, client: str, cohort: str | None = None) -> int:
+        """Delete what is kept of a client, or of a cohort of that kind; how many impressions."""
+        which = "" if cohort is None else f"?cohort={quote(cohort, safe='')}"
+        return int(self._ask("DELETE", f"{_board(board)}/clients/{_part(client)}{which}")["impressions"])
+
+    def label_client(self, board: str, client: int | str, label: str, kind: str | None = None) -> int:
+        """Label a client, or a cohort of a `kind`, as "fraud" or "honest"; the number of the label.
+
+        `client`: its number in `state`, or its name as `rank` was given it.
+        """
+        body = {"client": client, "label": label, "kind": kind}
+        return int(self._ask("POST", f"{_board(board)}/client-labels", body)["number"])
 
     def rotate_secret(self, board: str) -> float:
         """Sign impression ids by a new secret; until when those given out before are good, in seconds since 1970."""

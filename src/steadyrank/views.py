@@ -71,14 +71,6 @@ class View:
         raise KeyError(f"no regime {number}: known are {', '.join(str(r.number) for r in self.regimes)}")
 
 
-@dataclass(frozen=True, eq=False)
-class GuardView:
-    """What a guard did with the visits."""
-
-    refused: int  # visits that did not reach the learner
-    retracted: int = 0  # earlier visits taken back
-
-
 @dataclass(frozen=True)
 class Suspect:
     """A client that a guard does not hear."""
@@ -93,9 +85,34 @@ class Suspect:
     def why(self) -> str:
         """One sentence."""
         return (
-            f"its {self.visits} latest visits fit a taste that a few others share and nearly everybody else does not, "
+            f"its {self.visits} latest visits fit a taste that a few others share and most do not, "
             f"by {self.beyond:.1f} nats more than it takes to be sure"
         )
+
+
+@dataclass(frozen=True)
+class SpentAllowance:
+    """A client that a guard does not hear for a while, since it came often enough."""
+
+    client: int
+    visits: int  # heard in the period
+    until: int  # the last round of the period
+    since: int = 0  # it is not remembered when that was
+    clicks: int | None = None  # nor what was clicked
+
+    @property
+    def why(self) -> str:
+        """One sentence."""
+        return f"it had its {self.visits} visits of the rounds up to {self.until}"
+
+
+@dataclass(frozen=True, eq=False)
+class GuardView:
+    """What a guard did with the visits."""
+
+    refused: int  # visits that did not reach the learner
+    retracted: int = 0  # earlier visits taken back
+    suspects: tuple[Suspect | SpentAllowance, ...] = ()  # clients who are not heard now
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,4 +120,3 @@ class TrustView(GuardView):
     """What `ClientTrust` made of the clients."""
 
     share: float = 0.0  # of clients with the rare taste; 0: none was found
-    suspects: tuple[Suspect, ...] = ()

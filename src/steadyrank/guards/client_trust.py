@@ -130,4 +130,4 @@ class ClientTrust(NamedTuple):
         """What was refused and taken back, and the clients who are not heard now, with what they had: a copy."""
         found = starmap(Suspect, odd_ones(self.taste, self.visits, self.clients))
         share = float(self.taste.share[CLIENTS]) if self.taste.rule[BAR] < NEVER else 0.0
-        return TrustView(int(self.tally[REFUSED]), int(self.tally[RETRACTED]), share, tuple(found))
+        return TrustView(int(self.tally[REFUSED]), int(self.tally[RETRACTED]), tuple(found), share)

@@ -7,7 +7,7 @@ import numpy as np
 from ..contract import KIND, SILENCE, Ints, Problem
 from ..parts.clients import spread
 from ..settings import whole
-from ..views import GuardView
+from ..views import GuardView, SpentAllowance
 
 MOST_PLACES = 1 << 22
 WAYS = 4  # places that a client may stand in
@@ -62,5 +62,9 @@ class Quota(NamedTuple):
         return True
 
     def view(self) -> GuardView:
-        """How many visits were refused."""
-        return GuardView(int(self.refused[0]))
+        """How many visits were refused, and whose allowance of the period of the latest visit is spent."""
+        period = (self.seen - 1) // self.period
+        spent = np.flatnonzero((self.client >= 0) & (self.visited >= self.visits) & (period == period.max()))
+        until = (int(period.max()) + 1) * self.period
+        found = (SpentAllowance(client, self.visits, until) for client in self.client[spent].tolist())
+        return GuardView(int(self.refused[0]), 0, tuple(found))

@@ -93,8 +93,13 @@ def _simulate(cell: Cell, learner: str | type, pulse: Callable[[], None], thread
 
 
 def _rows(run: Run) -> Columns:
-    """One row a seed and mark."""
+    """One row a seed and mark; what the guard did with visits of each sort, as of the end."""
     n_seeds, n_marks = run.regret.shape
+    guarded = {
+        f"{what}_{sort}": np.repeat(counts[:, place], n_marks)
+        for what, counts in (("visits", run.visits), ("refused", run.refused), ("retracted", run.retracted))
+        for place, sort in enumerate(("honest", "minority", "false"))
+    }
     return {
         "seed": np.repeat(run.seeds, n_marks),
         "mark": np.tile(run.marks, n_seeds),
@@ -102,6 +107,7 @@ def _rows(run: Run) -> Columns:
         "spent": run.spent.ravel(),
         "bits_changed": np.repeat(run.bits_changed, n_marks),
         "best_corrupted": np.repeat(run.best_corrupted, n_marks),
+        **guarded,
     }
 
 

@@ -3,7 +3,7 @@
 Guards that can grow begin with the first answer of a sender, and with little room.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -62,11 +62,11 @@ class Gate:
     def begin(self, learner: Any, capacity: int, sized: int) -> None:
         """Have room for so many items; what is wrong with the settings is refused, and machine code looked up."""
         self._sizes = capacity, sized
-        guard = self._make(sized)
+        guard = self._make(1) if self._grows else self._made()
         if self.open:
             return
         if not self._grows:
-            self.guards[CLIENT] = self._made()
+            self.guards[CLIENT] = guard
         back, flags = self._back, np.zeros(1, np.bool_)
         ranking, note = np.zeros(1, np.int64), np.zeros(self._length + NOTE_EXTRA)
         self._admit = call_admit.bind(guard, Visit(1), ranking, note, flags, 1)
@@ -78,7 +78,9 @@ class Gate:
     def _make(self, n_items: int) -> Any:
         """A guard that knows nobody; one that grows has room for its first visits."""
         horizon = _FIRST_ROOM if self._grows else 0
-        return make(self.guard_class, Problem(n_items, self._length, horizon, seed=self._seed), settings=self.settings)
+        return make(
+            self.guard_class, Problem(n_items, self._length, horizon, seed=self._seed), settings=self.settings
+        )
 
     def _made(self) -> Any:
         capacity, sized = self._sizes
@@ -94,13 +96,15 @@ class Gate:
         self,
         learner: Any,
         visit: Visit,
-        cohorts: Iterable[tuple[str, int]],
+        cohorts: Sequence[tuple[str, int]],
         ranking: Ints,
         note: Floats,
         clicks: Bools,
         examined: int,
     ) -> bool:
         """Whether the learner is to hear of a visit. `cohorts`: kinds and numbers of those that its client is in."""
+        if self._grows and visit.client < 0 and not cohorts:
+            return True
         refused, heard = False, []
         for kind, number in ((CLIENT, visit.client), *cohorts):
             guard = self._guard_of(kind, number, note[KIND] == SILENCE)

@@ -118,7 +118,8 @@ class ImpressionBuffer:
         self.state[place] = OPEN
         self.ranking[place, : ranking.size] = ranking
         self.note[place] = note
-        self._place_cohorts(place, cohorts)
+        if cohorts or self.kinds:
+            self._place_cohorts(place, cohorts)
         if key:
             self.numbers[key] = number
         return number
@@ -128,8 +129,7 @@ class ImpressionBuffer:
         if fresh:
             self.kinds += fresh
             self.cohorts = np.pad(self.cohorts, ((0, 0), (0, len(fresh))), constant_values=ANYONE)
-        if self.kinds:
-            self.cohorts[place] = [cohorts.get(kind, ANYONE) for kind in self.kinds]
+        self.cohorts[place] = [cohorts.get(kind, ANYONE) for kind in self.kinds]
 
     def past(self, items: Sequence[str], clicks: Bools, examined: int) -> None:
         """A list shown before any impression was learnt of: learnt from at once. Items not known yet are added."""
@@ -201,7 +201,7 @@ class ImpressionBuffer:
         self.settled = max(self.settled, self.over)
 
     def _enter(self, place: int) -> None:
-        """An answer is learnt from; one that says nothing is like none, and one that is not let in vouches for none."""
+        """An answer is learnt from; one that says nothing is like none, one that is not let in vouches for none."""
         self.state[place] = DONE
         if not self.examined[place]:
             self.expired += 1

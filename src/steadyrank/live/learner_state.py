@@ -222,8 +222,9 @@ class LearnerState:
     ) -> bool:
         """Learn from one impression's feedback, of a kind that `contract` names, if it is let in; whether it was.
 
-        `cohorts`: kinds and numbers of those that the client is in; `vouched`: no guard is asked. Plain rates count what is kept out all the same.
-        Silence that is kept out is not counted as refused: it would have made no regime longer either.
+        `cohorts`: kinds and numbers of those that the client is in; `vouched`: no guard is asked. Plain
+        rates count what is kept out all the same. Silence that is kept out is not counted as refused: it would have
+        made no regime longer either.
         """
         self.looks[ranking[:examined]] += 1
         self.clicks[ranking[:examined]] += clicks[:examined]

@@ -38,11 +38,11 @@ class Clients(NamedTuple):
         counts = np.zeros(size, np.int32), np.zeros(size, np.int16), np.zeros(size, np.int16)
         return cls(np.full(size, NOBODY, np.int64), *links, *counts, np.array([NOBODY, NOBODY, 0], np.int64))
 
-
     def enlarged(self, size: int) -> "Clients":
         """These clients with room for `size`, at least as much as there is; chains begin anew. O(size)."""
         more = Clients.create(size)
-        for name, old, new in zip(self._fields, self, more, strict=True):
+        arrays: list[tuple[str, Any, Any]] = list(zip(self._fields, self, more, strict=True))
+        for name, old, new in arrays:
             if name not in ("head", "after"):
                 new[: old.size] = old
         used = int(self.ends[USED])

@@ -1,6 +1,6 @@
 """A ring of the most recent visits, so that they can be judged again and taken back."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -43,7 +43,8 @@ class RecentVisits(NamedTuple):
         """These visits, of which none has left yet, with room for n, at least as many as there are. O(n)."""
         held, (_, length), note = int(self.tally[HELD]), self.items.shape, self.note.shape[1]
         more = RecentVisits.create(n, length, note)
-        for old, new in zip(self[:-1], more[:-1], strict=True):
+        arrays: list[tuple[Any, Any]] = list(zip(self[:-1], more[:-1], strict=True))
+        for old, new in arrays:
             new[:held] = old[:held]
         more.tally[:] = self.tally
         more.tally[NEXT] = held % n
@@ -58,7 +59,7 @@ class RecentVisits(NamedTuple):
                 self.learnt[at] = False
                 return
 
-    def by_client(self, chosen: Bools) -> tuple[Ints, Ints, Ints]:
+    def by_client(self, chosen: Bools) -> tuple[Counts, Ints, Ints]:
         """Of the clients of chosen visits: place, the first round not learnt from (0: all are), and clicks."""
         at, never = np.flatnonzero(chosen), np.iinfo(np.int64).max
         places, whose = np.unique(self.place[at], return_inverse=True)

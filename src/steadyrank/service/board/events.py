@@ -177,9 +177,13 @@ def decode(body: bytes) -> AnyEvent:
     return event
 
 
-def of_client(event: AnyEvent, number: int) -> AnyEvent:
-    """A list or its answer, taken or refused, with the number of its client."""
-    return msgspec.structs.replace(event, client=number)
+def of_sender(event: AnyEvent, numbers: tuple[int, ...]) -> AnyEvent:
+    """A list or its answer, taken or refused, with the number of its client and those of its cohorts in order."""
+    assert isinstance(event, ListShown | Answered | Withheld)
+    client, *others = numbers
+    pairs = zip(event.cohorts, others, strict=True)
+    cohorts = {kind: number for kind, number in pairs if number != ANYONE} if others else {}
+    return msgspec.structs.replace(event, client=client, cohorts=cohorts)
 
 
 def forgotten(numbers: list[int]) -> bytes:

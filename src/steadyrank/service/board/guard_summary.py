@@ -3,7 +3,6 @@
 from typing import NamedTuple
 
 from ...live.gate import CLIENT
-from ...views import TrustView
 from .board import Board
 from .labels import FRAUD
 
@@ -20,7 +19,7 @@ class Silenced(NamedTuple):
     since: int | None
     time: float | None
     visits: int
-    clicks: int
+    clicks: int | None
     why: str
     label: int | None
 
@@ -68,7 +67,6 @@ def _by_guard(board: Board) -> list[Silenced]:
             None,
         )
         for kind, view in board.learner_state.gate.views()
-        if isinstance(view, TrustView)
         for one in view.suspects
         if one.client not in words
     ]

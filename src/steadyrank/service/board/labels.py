@@ -1,4 +1,4 @@
-"""Labels: a human's word on an interval of rounds, on a client or on a cohort, and what several of them say together."""
+"""Labels: a human's word on an interval of rounds, a client or a cohort, and what several of them say together."""
 
 import bisect
 import heapq
@@ -60,7 +60,9 @@ class Spans:
 
 def lay(labels: Iterable[Label]) -> Spans:
     """What labels of rounds say together: where they overlap, the one with the larger number counts. O(n log n)."""
-    waiting = sorted((label for label in labels if label.client == ANYONE), key=lambda label: label.start, reverse=True)
+    waiting = sorted(
+        (label for label in labels if label.client == ANYONE), key=lambda label: label.start, reverse=True
+    )
     bounds = sorted({t for label in waiting for t in (label.start, label.end + 1)})
     over: list[tuple[int, Label]] = []  # a heap of those that have begun, the largest number first
     found: list[tuple[int, int, str]] = []

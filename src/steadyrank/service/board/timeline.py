@@ -67,7 +67,7 @@ class Timeline:
         self.fraud[place] += fraud
 
     def time_of(self, t: int) -> float | None:
-        """When a round was, about: between the earliest lists of its point and of the next; None if it is not known."""
+        """About when a round was: between the earliest lists of its point and of the next; None if not known."""
         place = min(max(t - 1, 0) // self.size, POINTS - 1)
         here = next((i for i in range(place, -1, -1) if self.time[i]), None)
         if here is None:

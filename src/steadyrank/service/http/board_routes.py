@@ -1,6 +1,7 @@
 """Routes for who runs a board: its settings, its items and its clients."""
 
 import asyncio
+import re
 
 import msgspec
 
@@ -19,6 +20,7 @@ from .route import Call, Parts, describe
 MOST_BOARDS = 1_000  # of an answer
 _MOST_BROKEN = 1_000
 _BOARDS_IN_A_TURN = 100  # of a list of boards, between other requests: some milliseconds
+_KIND = re.compile(events.KIND_NAME)
 _encode = msgspec.json.Encoder().encode
 _MOST_ITEMS = 1_000_000
 _ITEMS_AT_ONCE = 1_000  # new items of an event: applying one must not take long
@@ -105,6 +107,12 @@ async def delete_board(call: Call) -> schemas.DoneOut:
     return schemas.DoneOut()
 
 
+def check_kind(kind: str) -> None:
+    """Refuse what cannot name a kind of cohort."""
+    if not _KIND.fullmatch(kind):
+        raise Refused(422, f"a kind of cohort is named by 1 to 32 of A-Z a-z 0-9 _ -, not {kind!r:.80}")
+
+
 def check_items(items: list[str], there: int = 0) -> None:
     """Refuse items that cannot be, or are too many beside those there."""
     if there + len(items) > _MOST_ITEMS:
@@ -140,7 +148,9 @@ async def retire_item(call: Call) -> schemas.BoardOut:
 
 
 async def forget_client(call: Call) -> schemas.ForgottenOut:
-    """Delete what is kept of a client."""
-    session = call.worker.find(call.board)
-    count = await call.worker.forget_client(session, call.part)
+    """Delete what is kept of a client, or of a cohort of a kind."""
+    session, kind = call.worker.find(call.board), call.query.get("cohort")
+    if kind is not None:
+        check_kind(kind)
+    count = await call.worker.forget_client(session, call.part, kind)
     return schemas.ForgottenOut(impressions=count)

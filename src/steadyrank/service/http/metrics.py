@@ -80,7 +80,17 @@ class _State(Collector):
         yield boards
         board = {
             name: GaugeMetricFamily(f"steadyrank_board_{name}", f"{name.capitalize()} of a board", labels=["board"])
-            for name in ("items", "impressions", "answers", "clicks", "unanswered", "corrupted", "silence", "alarm", "silenced")
+            for name in (
+                "items",
+                "impressions",
+                "answers",
+                "clicks",
+                "unanswered",
+                "corrupted",
+                "silence",
+                "alarm",
+                "silenced",
+            )
         }
         for name, session in worker.boards.items():
             found, view = session.board.summary(), session.board.learner_state.view()

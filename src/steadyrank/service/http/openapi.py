@@ -6,6 +6,7 @@ import msgspec
 
 from ... import __version__
 from ..board.board import BOARD_NAME
+from ..board.events import KIND_NAME
 from .board_routes import MOST_BOARDS
 from .route import Route
 from .routes import ROUTES
@@ -32,6 +33,7 @@ _NO_BODY_NEEDED = ("rank", "put_board")
 _QUERY = {
     "limit": {"type": "integer", "minimum": 1, "maximum": MOST_BOARDS, "default": MOST_BOARDS},
     "after": {"type": "string"},
+    "cohort": {"type": "string", "pattern": f"^{KIND_NAME}$"},
 }
 _PARTS = {
     "board": {"type": "string", "pattern": f"^{BOARD_NAME}$"},

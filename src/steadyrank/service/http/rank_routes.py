@@ -12,7 +12,7 @@ from ..storage import Unavailable
 from ..worker import rank_and_answer
 from ..worker.impression_ids import FORGED
 from . import schemas
-from .board_routes import check_items
+from .board_routes import check_items, check_kind
 from .route import AWAY, Call
 
 _MOST_ROWS = 10_000  # of a batch
@@ -26,15 +26,24 @@ _ROWS_AT_ONCE = 1_000  # past clicks of an event: applying one must not take lon
 async def rank(call: Call) -> schemas.RankOut:
     """A list of items, and an id to answer it with."""
     body: schemas.RankIn = call.body
-    if body.client is not None and (not _CLIENT.fullmatch(body.client) or body.client in (".", "..")):
-        words = "client must be text of 1 to 200 characters, no control characters among them, no . or .."
-        raise Refused(422, f"{words}, not {body.client!r:.80}")
+    if body.client is not None:
+        _check_name("client", body.client)
+    for kind, name in (body.cohort or {}).items():
+        check_kind(kind)
+        _check_name(f"cohort {kind}", name)
     if body.candidates is not None and not body.candidates:
         raise Refused(422, "candidates must name at least one item, or be left out")
     impression, items, expires = rank_and_answer.rank(
-        call.worker, call.worker.find(call.board), body.candidates, body.length, body.client
+        call.worker, call.worker.find(call.board), body.candidates, body.length, body.client, body.cohort
     )
     return schemas.RankOut(impression=impression, items=items, expires=expires)
+
+
+def _check_name(what: str, name: str) -> None:
+    """Refuse what cannot name a client or a cohort."""
+    if not _CLIENT.fullmatch(name) or name in (".", ".."):
+        words = f"{what} must be text of 1 to 200 characters, no control characters among them, no . or .."
+        raise Refused(422, f"{words}, not {name!r:.80}")
 
 
 def _said(answer: schemas.AnswerIn) -> answers.Given:

@@ -72,5 +72,6 @@ def rounds(call: Call) -> str:
 
 
 def sender(call: Call) -> str:
-    """The client or cohort of a label, by its number."""
-    return f"{call.body.kind or 'client'} {call.body.client}: {call.body.label!r:.80}"
+    """The client or cohort of a label, by its number; names of clients are in no record."""
+    which = call.body.client if isinstance(call.body.client, int) else "by name"
+    return f"{call.body.kind or 'client'} {which}: {call.body.label!r:.80}"

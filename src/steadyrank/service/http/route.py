@@ -7,6 +7,7 @@ from ..board.guard_summary import GuardSummary
 from ..worker.board_session import BoardSession
 from ..worker.worker import Worker
 from . import schemas
+from .state_schemas import GuardOut, SilencedOut
 
 AWAY = "the store is away or being read: try again"  # what a request is told; the log says why
 
@@ -57,15 +58,15 @@ def describe(session: BoardSession) -> schemas.BoardOut:
     return schemas.BoardOut(board=session.name, **session.board.summary())
 
 
-def describe_guard(found: GuardSummary, most: int | None = None) -> schemas.GuardOut:
+def describe_guard(found: GuardSummary, most: int | None = None) -> GuardOut:
     """Who is not heard, as the API shows it: all, or so many."""
-    return schemas.GuardOut(
+    return GuardOut(
         guard=found.guard,
         shadow=found.shadow,
         refused=found.refused,
         retracted=found.retracted,
         count=len(found.silenced),
-        silenced=[schemas.SilencedOut(**one._asdict()) for one in found.silenced[:most]],
+        silenced=[SilencedOut(**one._asdict()) for one in found.silenced[:most]],
     )
 
 

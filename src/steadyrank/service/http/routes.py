@@ -30,9 +30,9 @@ from .schemas import (
     RankOut,
     RecordOut,
     SecretOut,
-    StateOut,
 )
 from .state_route import state
+from .state_schemas import StateOut
 from .watch_routes import export, label, label_client, labels, unlabel, watch
 from .watch_schemas import ClientLabelIn, ClientLabelOut, LabelIn, LabelOut, LabelsOut, WatchOut
 
@@ -69,6 +69,7 @@ ROUTES = [
         forget_client,
         False,
         _FORGOTTEN,
+        ("cohort",),
     ),
     Route("GET", f"{_BOARD}/labels", "admin", "All labels", None, LabelsOut, labels),
     Route("POST", f"{_BOARD}/labels", "admin", "Label rounds", LabelIn, LabelOut, label, act=_LABELLED),

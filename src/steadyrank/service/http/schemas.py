@@ -138,11 +138,15 @@ class ItemsIn(Schema):
 
 
 class RankIn(Schema):
-    """What to rank: all items, or some candidates; a list as long as the board's, or shorter."""
+    """What to rank: all items, or some candidates; a list as long as the board's, or shorter.
+
+    `client`: who looks; `cohort`: what it has in common with others, at most eight kinds, such as network or agent.
+    """
 
     candidates: list[str] | None = None
     length: int | None = None
     client: str | None = None
+    cohort: dict[str, str] | None = None
 
 
 class RankOut(Schema):
@@ -286,47 +290,6 @@ class ViewOut(ShortView):
 
     regimes: list[RegimeOut]
     changes: list[ChangeOut]
-
-
-class SilencedOut(Schema):
-    """A client that is not heard, by its number, or a cohort, with its kind; in shadow: would not be.
-
-    `since`: the first round of it that is not learnt from, as far as it is remembered, and about when that was, in
-    seconds since 1970. `visits`, `clicks`: what it had. `label`: the label that says so, if a person did.
-    """
-
-    client: int
-    kind: str | None
-    since: int | None
-    time: float | None
-    visits: int
-    clicks: int
-    why: str
-    label: int | None
-
-
-class GuardOut(Schema):
-    """Whose feedback does not reach the learner: how many answers were refused and taken back, and who is not heard.
-
-    `count`: how many are not heard; `silenced`: these, or the first of them. With `shadow`: what would have been.
-    """
-
-    guard: str
-    shadow: bool
-    refused: int
-    retracted: int
-    count: int
-    silenced: list[SilencedOut]
-
-
-class StateOut(Schema):
-    """A board, its items, the learner's own view where it has one, and who is not heard."""
-
-    board: BoardOut
-    items: list[ItemOut]
-    view: ViewOut | None
-    guard: GuardOut
-    event: int
 
 
 class ErrorOut(Schema):

@@ -25,7 +25,6 @@ from .watch_schemas import (
     WatchOut,
 )
 
-
 _MOST_SILENCED = 50  # shown of those who are not heard
 
 
@@ -56,9 +55,7 @@ async def label_client(call: Call) -> ClientLabelOut:
     """Label a client or a cohort: fraud is not learnt from, honest is heard. The log is folded again meanwhile."""
     body: ClientLabelIn = call.body
     session = call.worker.find(call.board)
-    return _out_client(
-        await reconfigure.label_client(call.worker, session, body.client, body.kind or "", body.label)
-    )
+    return _out_client(await reconfigure.label_client(call.worker, session, body.client, body.kind, body.label))
 
 
 async def unlabel(call: Call) -> schemas.DoneOut:

@@ -6,7 +6,8 @@ from msgspec import Meta
 
 from ..board.events import KIND_NAME
 from ..board.labels import WORDS
-from .schemas import BoardOut, GuardOut, ItemOut, Schema, ShortView
+from .schemas import BoardOut, ItemOut, Schema, ShortView
+from .state_schemas import GuardOut
 
 
 class LabelIn(Schema):
@@ -27,12 +28,13 @@ class LabelOut(Schema):
 
 
 class ClientLabelIn(Schema):
-    """A client or a cohort, by the number that `state` and `watch` show, and what it is: fraud or honest.
+    """A client or a cohort, and what it is: fraud or honest.
 
-    `kind`: which kind of cohort it is, for people to read; left out for a client.
+    `client`: the number that `state` and `watch` show, or the name that lists were asked for with. `kind`: which kind
+    of cohort it is; left out for a client.
     """
 
-    client: Annotated[int, Meta(ge=0)]
+    client: Annotated[int, Meta(ge=0)] | Annotated[str, Meta(min_length=1, max_length=200)]
     label: Annotated[str, Meta(extra_json_schema={"enum": list(WORDS)})]
     kind: Annotated[str, Meta(pattern=f"^{KIND_NAME}$")] | None = None
 

@@ -2,7 +2,7 @@
 
 from .acts import first_wrong
 from .sql_store import open_store
-from .store import Act, Key, KnownBoard, LogEntry, NewEntry, Seal, Sender, Store, Unavailable, Unwritable
+from .store import Act, Key, KnownBoard, LogEntry, NewEntry, Numbers, Seal, Sender, Store, Unavailable, Unwritable
 
 __all__ = [
     "Act",
@@ -10,6 +10,7 @@ __all__ = [
     "KnownBoard",
     "LogEntry",
     "NewEntry",
+    "Numbers",
     "Seal",
     "Sender",
     "Store",

@@ -1,18 +1,18 @@
-"""Which number a client has on a board: given out as clients come, in the transaction that writes the event."""
+"""Which number a client or a cohort has on a board: given out in the transaction that writes the event."""
 
 import collections
 import itertools
 from collections.abc import Iterable, Sequence
 
 from .sql import Database, insert, parts
-from .store import NewEntry
+from .store import NewEntry, Numbers
 
 NOBODY = -1
 _SEEN = "ON CONFLICT (board, hash) DO UPDATE SET visits = clients.visits + excluded.visits, at = excluded.at"
 
 
-def number_clients(db: Database, rows: Sequence[NewEntry], at: float) -> list[int]:
-    """The number of each row's client, a new one if it has none yet; `NOBODY` without a client.
+def number_clients(db: Database, rows: Sequence[NewEntry], at: float) -> list[Numbers]:
+    """The numbers of each row's client and cohorts, new ones if they have none yet; `NOBODY` without a client.
 
     To be called while no other transaction writes events. Nothing is remembered between calls: a client that another
     worker has forgotten meanwhile would come back under its old number.
@@ -21,28 +21,33 @@ def number_clients(db: Database, rows: Sequence[NewEntry], at: float) -> list[in
     for place, row in enumerate(rows):
         if row.sender is not None:
             boards.setdefault(row.board, []).append(place)
-    numbers = [NOBODY] * len(rows)
+    numbers: list[Numbers] = [()] * len(rows)
     for board, places in boards.items():
         for place, number in zip(places, _of_board(db, board, [rows[i] for i in places], at), strict=True):
             numbers[place] = number
     return numbers
 
 
-def _of_board(db: Database, board: int, rows: Sequence[NewEntry], at: float) -> Iterable[int]:
+def _of_board(db: Database, board: int, rows: Sequence[NewEntry], at: float) -> Iterable[Numbers]:
     found = db.read("SELECT clients, forgot FROM boards WHERE id = ?", board)
     given, forgot = found[0] if found else (0, float("inf"))  # a board that is gone has no clients
     senders = [row.sender for row in rows if row.sender is not None]
     visits: collections.Counter[int] = collections.Counter()
     for sender in senders:
         if sender.since >= forgot:
-            visits[sender.hash] += sender.visits
+            for who in filter(None, sender.hashes):
+                visits[who] += sender.visits
     known = _known(db, board, list(visits))
     fresh = [client for client in visits if client not in known]
     known |= zip(fresh, itertools.count(int(given)), strict=False)
     insert(db, "clients", [(board, client, known[client], n, at) for client, n in visits.items()], _SEEN)
     if fresh:
         db.write("UPDATE boards SET clients = ? WHERE id = ?", int(given) + len(fresh), board)
-    return [known[sender.hash] if sender.since >= forgot else NOBODY for sender in senders]
+    nobody: dict[int, int] = {}
+    return (
+        tuple((known if sender.since >= forgot else nobody).get(who, NOBODY) for who in sender.hashes)
+        for sender in senders
+    )
 
 
 def _known(db: Database, board: int, clients: Sequence[int]) -> dict[int, int]:

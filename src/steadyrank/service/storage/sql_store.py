@@ -9,7 +9,7 @@ from . import acts, key_rows
 from . import seals as seals_
 from .client_numbers import forget, number_clients
 from .sql import Database, Row, connect, insert, parts
-from .store import Act, Key, KnownBoard, LogEntry, NewEntry, Seal, Store
+from .store import Act, Key, KnownBoard, LogEntry, NewEntry, Numbers, Seal, Store
 from .tables import prepare
 
 _SLICE = 20_000  # events deleted at a time
@@ -44,7 +44,7 @@ class SqlStore:
     def head(self) -> int:
         return int(self._db.read("SELECT seq FROM head")[0][0])
 
-    def append(self, rows: Sequence[NewEntry], at: float) -> tuple[int, list[int]]:
+    def append(self, rows: Sequence[NewEntry], at: float) -> tuple[int, list[Numbers]]:
         with self._db.transaction():
             last = int(self._db.write("UPDATE head SET seq = seq + ? RETURNING seq", len(rows))[0][0])
             first = last - len(rows) + 1
@@ -272,6 +272,10 @@ class SqlStore:
     def clients(self, board: int) -> int:
         rows = self._db.read("SELECT clients FROM boards WHERE id = ?", board)
         return int(rows[0][0]) if rows else 0
+
+    def client_number(self, board: int, client: int) -> int | None:
+        rows = self._db.read("SELECT number FROM clients WHERE board = ? AND hash = ?", board, client)
+        return int(rows[0][0]) if rows else None
 
     def forget_client(self, board: int, client: int, at: float, event: Callable[[list[int]], bytes]) -> int:
         return self._forget(board, lambda: [client], at, at, event)

@@ -2,7 +2,7 @@
 
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, TypeAlias
 
 
 class Unavailable(Exception):
@@ -25,16 +25,26 @@ class LogEntry(NamedTuple):
 class Sender(NamedTuple):
     """The client of an event that is to be written."""
 
-    hash: int  # 63 bits of a keyed hash of its name
+    hash: int  # 63 bits of a keyed hash of its name; 0: it has none
     since: float  # when it came; seconds since 1970
     visits: int = 1  # 0: an answer, which is no visit of its own
+    cohorts: tuple[int, ...] = ()  # such hashes of the cohorts that it is in
+
+    @property
+    def hashes(self) -> tuple[int, ...]:
+        """Its own, and those of its cohorts."""
+        return (self.hash, *self.cohorts)
+
+
+# of the client of an event, and of its cohorts, on its board; none without a sender
+Numbers: TypeAlias = tuple[int, ...]
 
 
 class NewEntry(NamedTuple):
-    """An event to be written; of one with a sender, what makes it of the number that the client has on its board."""
+    """An event to be written; of one with a sender, what makes it of the numbers that the store gives."""
 
     board: int
-    body: bytes | Callable[[int], bytes]
+    body: bytes | Callable[[Numbers], bytes]
     sender: Sender | None = None
 
 
@@ -99,12 +109,12 @@ class Store(Protocol):
     def head(self) -> int:
         """The number of the latest event."""
 
-    def append(self, rows: Sequence[NewEntry], at: float) -> tuple[int, list[int]]:
-        """Write events in one go; the number of the first one, and of each its client's number, -1 without one.
+    def append(self, rows: Sequence[NewEntry], at: float) -> tuple[int, list[Numbers]]:
+        """Write events in one go; the number of the first one, and of each the numbers of its client and cohorts.
 
         On disk when it returns. Events are numbered in the order in which writes end: who has seen event n has seen
-        all before it. Clients of a board get 0, 1, 2, ... as they come; one that was forgotten gets a new number when
-        it comes again, and events from before that which were not written by then are nobody's.
+        all before it. Clients and cohorts of a board get 0, 1, 2, ... as they come; one that was forgotten gets a new
+        number when it comes again, and events from before that which were not written by then are nobody's: -1.
         """
 
     def append_if(self, board: int, edge: int, event: bytes, at: float) -> bool:
@@ -210,6 +220,9 @@ class Store(Protocol):
 
     def clients(self, board: int) -> int:
         """How many numbers were given to clients of a board so far."""
+
+    def client_number(self, board: int, client: int) -> int | None:
+        """Which number a client or a cohort has, by its hash; None if it has none."""
 
     def forget_client(self, board: int, client: int, at: float, event: Callable[[list[int]], bytes]) -> int:
         """Delete which number a client has; how many visits it had. The event of its number is written with it."""

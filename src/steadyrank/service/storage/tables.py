@@ -2,10 +2,10 @@
 
 from .sql import Database
 
-FORMAT = 5
+FORMAT = 6
 
-# Which number a client has on a board: `hash` is a keyed one of its name, `at` when it was last seen. Nothing else in
-# the store, and no event, leads from a client to a number or back.
+# Which number a client or a cohort has on a board: `hash` is a keyed one of its name, `at` when it was last seen.
+# Nothing else in the store, and no event, leads from a client to a number or back.
 _CLIENTS = """
 CREATE TABLE clients (board WHOLE NOT NULL, hash WHOLE NOT NULL, number WHOLE NOT NULL, visits WHOLE NOT NULL,
     at REAL NOT NULL, PRIMARY KEY (board, hash));
@@ -54,6 +54,7 @@ ALTER TABLE boards ADD COLUMN forgot REAL NOT NULL DEFAULT 0
 """,
     3: "",  # there may be events that an older version does not know: refused answers
     4: f"{_RESTS};{_ACTS};{_SEALS};ALTER TABLE keys ADD COLUMN expires REAL",
+    5: "",  # lists may be of cohorts, and labels of clients
 }
 
 

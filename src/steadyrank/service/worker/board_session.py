@@ -69,6 +69,10 @@ class BoardSession:
         """63 bits that stand for a client on this board and mean nothing elsewhere; never 0."""
         return int.from_bytes(self._hasher.sign(client.encode())[:8], "little") >> 1 or 1
 
+    def hash_cohort(self, kind: str, name: str) -> int:
+        """As much for a cohort: no client's name begins with what stands before its kind."""
+        return self.hash_client(f"\0{kind}\0{name}")
+
     def is_client(self, name: str | None, hashed: int) -> bool:
         """Whether a name is that of the client with this hash, in the same time for all; 0 is anybody."""
         given = self.hash_client(name or "")

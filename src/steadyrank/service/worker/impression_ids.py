@@ -6,7 +6,7 @@ import functools
 import hashlib
 import hmac
 import struct
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from ...refusals import Refused
@@ -15,7 +15,8 @@ from ..storage import Seal
 _HEAD = struct.Struct("<BQQQIdQHB")
 _NOTE = struct.Struct("<Hd")
 _SEAL = 16  # bytes of HMAC-SHA256: 128 bits
-_VERSION = 1
+_VERSION, _WITH_COHORTS = 1, 2
+_HASH = struct.Struct("<Q")
 FORGED = "the impression id is not one of this board"
 _URL, _PLAIN = bytes.maketrans(b"+/", b"-_"), bytes.maketrans(b"-_", b"+/")
 
@@ -31,6 +32,7 @@ class ImpressionId(NamedTuple):
     client: int  # 63 bits of a keyed hash, 0 without a client
     ranking: list[int]  # slots of items
     note: list[tuple[int, float]]
+    cohorts: Mapping[str, int] = {}  # by kind, 63 bits of a keyed hash
 
 
 class Signer:
@@ -54,10 +56,13 @@ class Signer:
 
 def seal(shown: ImpressionId, signer: Signer) -> str:
     """An impression id as text for a URL, signed."""
-    *head, ranking, note = shown
-    body = _shape(len(ranking)).pack(_VERSION, *head, len(ranking), len(note), *ranking)
+    *head, ranking, note, cohorts = shown
+    version = _WITH_COHORTS if cohorts else _VERSION
+    body = _shape(len(ranking)).pack(version, *head, len(ranking), len(note), *ranking)
     for place, value in note:
         body += _NOTE.pack(place, value)
+    for kind, hashed in cohorts.items():
+        body += bytes([len(kind)]) + kind.encode("ascii") + _HASH.pack(hashed)
     return binascii.b2a_base64(body + signer.sign(body)[:_SEAL], newline=False).translate(_URL, b"=").decode()
 
 
@@ -82,12 +87,25 @@ def open_sealed(text: str, signer: Signer) -> ImpressionId:
     if len(raw) <= _SEAL or not hmac.compare_digest(signer.sign(body)[:_SEAL], mark):
         raise Refused(403, FORGED)
     version, key_, round_, base, generation, expires, client, size, notes = _HEAD.unpack_from(body)
-    if version != _VERSION:
-        raise Refused(410, f"the impression id has format {version}, this server knows {_VERSION}")
+    if version not in (_VERSION, _WITH_COHORTS):
+        raise Refused(
+            410, f"the impression id has format {version}, this server knows {_VERSION} and {_WITH_COHORTS}"
+        )
     ranking = list(_slots(size).unpack_from(body, _HEAD.size))
     start = _HEAD.size + 4 * size
     note = [_NOTE.unpack_from(body, start + i * _NOTE.size) for i in range(notes)] if notes else []
-    return ImpressionId(key_, round_, base, generation, expires, client, ranking, note)
+    cohorts = _cohorts(body[start + notes * _NOTE.size :]) if version == _WITH_COHORTS else {}
+    return ImpressionId(key_, round_, base, generation, expires, client, ranking, note, cohorts)
+
+
+def _cohorts(rest: bytes) -> dict[str, int]:
+    """What `seal` wrote of cohorts: of each the length of its kind, that, and its hash."""
+    found = {}
+    while rest:
+        end = 1 + rest[0]
+        found[rest[1:end].decode("ascii")] = _HASH.unpack_from(rest, end)[0]
+        rest = rest[end + _HASH.size :]
+    return found
 
 
 class Seals:

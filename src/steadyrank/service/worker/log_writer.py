@@ -8,8 +8,8 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
-from ..board.events import AnyEvent, Created, decode, encode, of_client
-from ..storage import NewEntry, Sender, Store, Unavailable, open_store
+from ..board.events import AnyEvent, Created, decode, encode, of_sender
+from ..storage import NewEntry, Numbers, Sender, Store, Unavailable, open_store
 
 GATHER = 0.001  # seconds from the first event to be written until the commit begins: more of them share it
 POLL = 0.025  # seconds between looks for events of other workers
@@ -38,7 +38,7 @@ class Pending(NamedTuple):
 
     board: int
     event: AnyEvent
-    body: bytes  # without the number of the client, which is not known yet
+    body: bytes  # without the numbers of client and cohorts, which are not known yet
     waiting: asyncio.Future[str] | None
     sender: Sender | None
 
@@ -46,13 +46,13 @@ class Pending(NamedTuple):
         """What the store writes."""
         if self.sender is None:
             return NewEntry(self.board, self.body)
-        return NewEntry(self.board, lambda number: encode(of_client(self.event, number)), self.sender)
+        return NewEntry(self.board, lambda numbers: encode(of_sender(self.event, numbers)), self.sender)
 
-    def line(self, seq: int, client: int) -> Line:
-        """What was written, by the number of its client."""
+    def line(self, seq: int, numbers: Numbers) -> Line:
+        """What was written, by the numbers of its client and cohorts."""
         if self.sender is None:
             return Line(seq, self.board, self.event, self.waiting)
-        return Line(seq, self.board, of_client(self.event, client), self.waiting, self.sender.hash)
+        return Line(seq, self.board, of_sender(self.event, numbers), self.waiting, self.sender.hash)
 
 
 class Reader(Protocol):
@@ -160,9 +160,9 @@ class LogWriter:
             try:
                 store = store or self._open()
                 if batch:
-                    first, clients = store.append([x.entry() for x in batch], self._clock())
+                    first, numbers = store.append([x.entry() for x in batch], self._clock())
                     self.commits += 1
-                    self._own.append([x.line(first + i, clients[i]) for i, x in enumerate(batch)])
+                    self._own.append([x.line(first + i, numbers[i]) for i, x in enumerate(batch)])
                     batch = []
                 self._hand_over(store)
                 while chores:

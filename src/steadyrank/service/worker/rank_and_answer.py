@@ -1,12 +1,13 @@
 """Give out a list, and take its answer."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
 from ...contract import ANYONE, Visit
 from ...live.answers import Given
+from ...live.impression_buffer import MOST_KINDS
 from ...refusals import Refused
 from ..board import events
 from ..board.board import NOT_OURS
@@ -22,9 +23,17 @@ _TOO_MANY_UNNAMED = "more answers without a client in a minute than anonymous_mi
 
 
 def rank(
-    worker: Worker, session: BoardSession, candidates: Sequence[str] | None, length: int | None, client: str | None
+    worker: Worker,
+    session: BoardSession,
+    candidates: Sequence[str] | None,
+    length: int | None,
+    client: str | None,
+    cohort: Mapping[str, str] | None = None,
 ) -> tuple[str, list[str], float]:
-    """Impression id, items from the top, and when the id expires. Logged without waiting for the disk."""
+    """Impression id, items from the top, and when the id expires. Logged without waiting for the disk.
+
+    `client`: the name of who looks; `cohort`: by kind, the names of what it has in common with others.
+    """
     if worker.log_writer.behind >= MOST_BEHIND:
         raise Unavailable("too many impressions wait to be written")
     board, now = session.board, worker.clock()
@@ -33,6 +42,8 @@ def rank(
         raise Refused(422, f"length must be from 1 to {board.learner_state.length}, not {length!r}")
     round_ = max(session.round, board.impressions.rounds) + 1
     hashed = 0 if client is None else session.hash_client(client)
+    cohorts = {kind: session.hash_cohort(kind, name) for kind, name in (cohort or {}).items()}
+    _check_kinds(cohorts, board.impressions.kinds)
     if hashed and not session.may_look(hashed, worker.monotonic()):
         raise Refused(429, _TOO_MANY_LISTS)
     visit = Visit(round_, session.client_number(hashed))
@@ -46,11 +57,19 @@ def rank(
     if np.count_nonzero(note):
         notes = [(int(i), float(note[i])) for i in np.flatnonzero(note)]
     base, generation = board.impressions.last, board.generation
-    event = events.ListShown(key, round_, base, generation, slots, notes, now)
-    worker.log_writer.put(session.number, event, sender=Sender(hashed, now) if hashed else None)
+    event = events.ListShown(key, round_, base, generation, slots, notes, now, ANYONE, dict.fromkeys(cohorts, ANYONE))
+    sender = Sender(hashed, now, cohorts=tuple(cohorts.values())) if hashed or cohorts else None
+    worker.log_writer.put(session.number, event, sender=sender)
     expires = now + board.config.lifetime
-    shown = ImpressionId(key, round_, base, generation, expires, hashed, slots, notes)
+    shown = ImpressionId(key, round_, base, generation, expires, hashed, slots, notes, cohorts)
     return seal(shown, session.signer), board.learner_state.items_at(slots), expires
+
+
+def _check_kinds(given: Iterable[str], known: Sequence[str]) -> None:
+    """Refuse more kinds of cohorts than a board may have, as far as those it has are known here."""
+    if len({*given, *known}) > MOST_KINDS:
+        has = f"this board has {', '.join(known)}" if known else f"not {len(list(given))}"
+        raise Refused(422, f"a board has at most {MOST_KINDS} kinds of cohorts: {has}")
 
 
 async def answer(worker: Worker, session: BoardSession, shown: ImpressionId, said: Given) -> str:
@@ -72,10 +91,10 @@ async def answer(worker: Worker, session: BoardSession, shown: ImpressionId, sai
         await asyncio.wait([before])
     time = shown.expires - session.board.config.lifetime
     client, sender = session.board.impressions.client_of(shown.key), None
-    if client is None and shown.client:  # the list is not in the log yet, or never will be
-        sender = Sender(shown.client, time, visits=0)
+    if client is None and (shown.client or shown.cohorts):  # the list is not in the log yet, or never will be
+        sender = Sender(shown.client, time, visits=0, cohorts=tuple(shown.cohorts.values()))
     head = shown.key, shown.round, shown.base, shown.generation, shown.ranking, shown.note
-    who = time, ANYONE if client is None else client
+    who = time, ANYONE if client is None else client, dict.fromkeys(shown.cohorts, ANYONE) if sender else {}
     event = events.Answered(*head, found.positions, found.examined, *who)
     known = session.board.known(event)
     if known is not None:

@@ -13,7 +13,6 @@ from .board_session import BoardSession, Edge
 from .recovery import read_edge
 from .worker import Worker
 
-
 _FROM_THE_EDGE = 2**63  # a round after all: what is to be learnt otherwise is so as far as the log is kept
 
 
@@ -59,13 +58,13 @@ async def label(worker: Worker, session: BoardSession, start: int, end: int, wor
     return Label(number, start, end, word)
 
 
-async def label_client(worker: Worker, session: BoardSession, client: int, kind: str, word: str) -> Label:
-    """Label all feedback of a client or a cohort, by its number; the log is folded again, as far as it is kept."""
+async def label_client(
+    worker: Worker, session: BoardSession, client: int | str, cohort: str | None, word: str
+) -> Label:
+    """Label all feedback of a client or a cohort, by number or name; folds the log again, as far as it is kept."""
     if word not in WORDS:
         raise Refused(422, f"label must be {' or '.join(WORDS)}, not {word!r:.80}")
-    known: int = await worker.log_writer.do(lambda store: store.clients(session.number))
-    if not 0 <= client < known:
-        raise Refused(422, f"client must be the number of one who came, from 0 to {known - 1}, not {client}")
+    kind, client = cohort or "", await _number_of(worker, session, client, cohort)
     await worker.catch_up()
     key, labels = worker.next_key(), session.board.labels
     number = labels.after(key, 0, 0, word, client, kind)  # refuses one too many
@@ -75,6 +74,20 @@ async def label_client(worker: Worker, session: BoardSession, client: int, kind:
     if not number or session.number not in worker.numbers:
         raise Refused(409, "the board was deleted, or labelled by others, at the same moment: look again")
     return Label(number, 0, 0, word, client, kind)
+
+
+async def _number_of(worker: Worker, session: BoardSession, client: int | str, kind: str | None) -> int:
+    """The number of a client or a cohort who came, given itself or by name."""
+    if isinstance(client, str):
+        hashed = session.hash_client(client) if kind is None else session.hash_cohort(kind, client)
+        found: int | None = await worker.log_writer.do(lambda store: store.client_number(session.number, hashed))
+        if found is None:
+            raise Refused(422, f"nobody of this name came, or it is no longer known which number {client!r:.80} has")
+        return found
+    known: int = await worker.log_writer.do(lambda store: store.clients(session.number))
+    if not 0 <= client < known:
+        raise Refused(422, f"client must be the number of one who came, less than {known}, or a name, not {client}")
+    return client
 
 
 async def unlabel(worker: Worker, session: BoardSession, number: int) -> None:

@@ -23,7 +23,7 @@ from ..board.events import AnyEvent, Created, decode, encode, forgotten
 from ..storage import Seal, Store, open_store
 from .recovery import rebuild, reconfigured
 
-FORMAT = 6  # earlier ones, never released, lead to other memory: unanswered lists were all counted
+FORMAT = 7  # earlier ones, never released, lead to other memory: they had no guard
 _read_event = msgspec.json.Decoder(AnyEvent).decode
 
 

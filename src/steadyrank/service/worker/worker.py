@@ -161,9 +161,10 @@ class Worker:
         self.drop(session.number)
         self.spawn(asyncio.to_thread(wipe, self.url, session.number, seq))  # takes long if the log is
 
-    async def forget_client(self, session: BoardSession, client: str) -> int:
-        """Delete which number a client has: what stays in the log is nobody's. How many impressions it had."""
-        hashed, now = session.hash_client(client), self.clock()
+    async def forget_client(self, session: BoardSession, client: str, kind: str | None = None) -> int:
+        """Delete which number a client has, or a cohort: what stays in the log is nobody's. How many impressions."""
+        hashed = session.hash_client(client) if kind is None else session.hash_cohort(kind, client)
+        now = self.clock()
         board = session.number
         count: int = await self.log_writer.do(lambda store: store.forget_client(board, hashed, now, events.forgotten))
         session.forget_client(hashed)

@@ -20,7 +20,8 @@ export function showSilenced(watch, label, takeBack) {
     say(name, senderName(one));
     say(since.firstChild, one.since === null ? "–" : `round ${count(one.since)}`);
     say(since.lastChild, one.time === null ? "" : moment(one.time));
-    say(had, one.visits === null ? "–" : `${many(one.visits, "visit")}, ${many(one.clicks, "click")}`);
+    const clicks = one.clicks === null ? "" : `, ${many(one.clicks, "click")}`;
+    say(had, one.visits === null ? "–" : `${many(one.visits, "visit")}${clicks}`);
     say(why, sentence(one.why));
     const [fraud, honest, back] = act.children;
     show(fraud, one.label === null);

@@ -1,0 +1,45 @@
+"""What answers about the state of a board look like: its items, its learner, and who is not heard."""
+
+from .schemas import BoardOut, ItemOut, Schema, ViewOut
+
+
+class SilencedOut(Schema):
+    """A client that is not heard, by its number, or a cohort, with its kind; in shadow: would not be.
+
+    `since`: the first round of it that is not learnt from, as far as it is remembered, and about when that was, in
+    seconds since 1970. `visits`, `clicks`: what it had, as far as it is remembered. `label`: the label that says so,
+    if a person did.
+    """
+
+    client: int
+    kind: str | None
+    since: int | None
+    time: float | None
+    visits: int
+    clicks: int | None
+    why: str
+    label: int | None
+
+
+class GuardOut(Schema):
+    """Whose feedback does not reach the learner: how many answers were refused and taken back, and who is not heard.
+
+    `count`: how many are not heard; `silenced`: these, or the first of them. With `shadow`: what would have been.
+    """
+
+    guard: str
+    shadow: bool
+    refused: int
+    retracted: int
+    count: int
+    silenced: list[SilencedOut]
+
+
+class StateOut(Schema):
+    """A board, its items, the learner's own view where it has one, and who is not heard."""
+
+    board: BoardOut
+    items: list[ItemOut]
+    view: ViewOut | None
+    guard: GuardOut
+    event: int

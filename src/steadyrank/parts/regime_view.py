@@ -5,7 +5,7 @@ import numpy as np
 from ..views import Change, Regime, View
 from .attention import Attention
 from .evidence import Rule, inversion_between
-from .regimes import BEFORE, CHANGES, CURRENT, LEARNT, LOG, STORED, Regimes
+from .regimes import CHANGES, CURRENT, LEARNT, LOG, STORED, Regimes
 
 
 def view_of(regimes: Regimes, rule: Rule, attention: Attention) -> View:
@@ -23,8 +23,8 @@ def view_of(regimes: Regimes, rule: Rule, attention: Attention) -> View:
     rounds = int(r.tally[LEARNT])
     share = 1.0 - trusted.rounds / rounds if rounds else 0.0
     n = int(r.tally[CHANGES])
-    log = [tuple(map(int, r.log[i % LOG])) for i in range(max(0, n - LOG), n)]
-    told = {pair: inversion_between(r, rule, *pair) for pair in {entry[BEFORE:] for entry in log}}
-    changes = tuple(Change(*entry, told[entry[BEFORE:]]) for entry in log)
+    log: list[list[int]] = [r.log[i % LOG].tolist() for i in range(max(0, n - LOG), n)]
+    told = {pair: inversion_between(r, rule, *pair) for pair in {(before, after) for _, _, before, after in log}}
+    changes = tuple(Change(start, noticed, x, y, told[x, y]) for start, noticed, x, y in log)
     seen = tuple(map(float, attention.chance))
     return View(tuple(found), current, trusted.number, rounds, 0, share, n, changes, seen)

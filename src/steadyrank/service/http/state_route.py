@@ -54,13 +54,7 @@ def _items(state: LearnerState, view: View | None) -> Callable[[int, int], list[
 async def _view(view: View, regimes: list[Floats]) -> list[bytes]:
     """The view in JSON, with the estimates of each regime."""
     shown = schemas.ViewOut(
-        current=view.current,
-        trusted=view.trusted,
-        rounds=view.rounds,
-        rejected=view.rejected,
-        corrupted=view.corrupted,
-        n_changes=view.n_changes,
-        inverted=view.inverted,
+        **schemas.in_short(view),
         regimes=[],
         changes=[schemas.ChangeOut(**asdict(change)) for change in view.changes],
     )

@@ -4,7 +4,6 @@ import asyncio
 
 from ...contract import ANYONE
 from ...refusals import Refused
-from ...views import View
 from ..board.board import Board
 from ..board.guard_summary import summarize_guard
 from ..board.labels import Label
@@ -89,24 +88,12 @@ async def watch(call: Call) -> WatchOut:
         first_round=edge.first_round,
         list=[WatchItem(**item._asdict()) for item in found.shown],
         diverging=[WatchItem(**item._asdict()) for item in found.diverging],
-        view=None if found.view is None else _short(found.view),
+        view=None if found.view is None else schemas.ShortView(**schemas.in_short(found.view)),
         bands=[BandOut(**band._asdict()) for band in found.bands],
         timeline=TimelineOut(size=timeline.size, points=[PointOut(**p._asdict()) for p in timeline.points()]),
         guard=describe_guard(summarize_guard(board), _MOST_SILENCED),
         labels=_of_rounds(board),
         client_labels=_of_clients(board),
-    )
-
-
-def _short(view: View) -> schemas.ShortView:
-    return schemas.ShortView(
-        current=view.current,
-        trusted=view.trusted,
-        rounds=view.rounds,
-        rejected=view.rejected,
-        corrupted=view.corrupted,
-        n_changes=view.n_changes,
-        inverted=view.inverted,
     )
 
 

@@ -52,8 +52,15 @@ export function limits(watch) {
     ["lists for a client", `${count(board.client_lists)} a minute at most`],
     ["answers of a client", `${count(board.client_minute)} a minute at most, ${count(board.anonymous_minute)} without a name; its hash is kept for ${stretch(86400 * board.client_days)}`],
   ];
+  if (watch.view?.attention.length) rows.push(["places are looked at", attention(watch.view.attention)]);
   if (watch.events !== undefined) rows.push(...log(watch));
   return rows.map(([name, value]) => ({ name, value }));
+}
+
+/** How far down lists people look, as learnt from their clicks. */
+function attention(chances) {
+  if (chances.every((chance) => chance === 1)) return "all, up to a click";
+  return `${chances.map(percent).join(", ")} of the time, from the top, as far as clicks tell`;
 }
 
 function log(watch) {

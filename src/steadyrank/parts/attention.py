@@ -2,8 +2,9 @@
 
 An item at place p is clicked with chance attention[p] times its attraction (Richardson et al. 2007). Items that stood
 at several places tell the two apart: the attention is the maximum-likelihood fit of this product to their clicks by
-place, each item with an attraction of its own, the first place being looked at by everybody. A place where nothing was
-clicked was perhaps not looked at: it counts as looked at with the chance that it was, given that it was not clicked.
+place, each item with an attraction of its own, the first place being looked at by everybody. A place where nothing
+was clicked was perhaps not looked at: it counts as looked at with the chance that it was, given that it was not
+clicked.
 """
 
 import math

@@ -30,6 +30,7 @@ class Varied(SteadyRank):
 
 VARIANTS = {
     "SteadyRank": ({}, {}),
+    "looks as a cascade": ({}, {"looks": "cascade"}),
     "no insurance": ({}, {"insurance": 0.0}),
     "insurance 0.0001": ({}, {"insurance": 1e-4}),
     "insurance 0.001": ({}, {"insurance": 1e-3}),
@@ -94,6 +95,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", type=int, default=2)
     parser.add_argument("--every", type=int, default=3)
+    parser.add_argument("--only", nargs="*", default=[], help="these variants alone")
     options = parser.parse_args()
     chosen = cells(options.every)
     least = [regret("CascadeTS", cell, options.seeds, {}, omniscient=True) for cell in chosen]
@@ -107,6 +109,8 @@ def main():
     print(f"{len(chosen)} cells, {options.seeds} seeds\n{'':<40}{'attacked':>10}{'worst':>8}{'honest':>8}")
     show("CascadeTS", [regret("CascadeTS", cell, options.seeds, {}) for cell in chosen])
     for name, (rule, settings) in VARIANTS.items():
+        if options.only and name not in options.only:
+            continue
         Varied.rule_used = Rule()._replace(**rule)
         show(name, [regret(Varied, cell, options.seeds, settings) for cell in chosen])
     write_table("ablation", rows)

@@ -34,7 +34,7 @@ def test_the_chance_of_a_look_by_hand():
     attention.chance[:] = 1.0, 0.5, 0.0
     note = np.zeros(3 + NOTE_EXTRA)
     note_looks(attention, posteriors_of((1, 3), (1, 3), (1, 3)), np.array([0, 1, 2]), note)
-    assert note[:3].tolist() == pytest.approx([1.0, 3 / 7, LEAST])
+    assert note[:3].tolist() == pytest.approx([0.0, 3 / 7, LEAST])  # nothing of the first place
 
 
 def test_what_counts_as_a_look():
@@ -129,7 +129,7 @@ def test_attention_may_be_given():
     note = np.zeros(3 + NOTE_EXTRA)
     call_rank(learner, Visit(1), np.ones(5, bool), np.zeros(3, np.int64), note, np.random.default_rng(0))
     assert learner.view().attention == (1.0, 0.5, 0.25)
-    assert note[:3].tolist() == pytest.approx([1.0, 1 / 3, 1 / 7])  # attraction 1/2
+    assert note[:3].tolist() == pytest.approx([0.0, 1 / 3, 1 / 7])  # attraction 1/2
     with pytest.raises(ValueError, match=r"attention is of looks='positions', not of looks='learn'"):
         make(SteadyRank, Problem(5, 3), settings={"attention": "1+0.5+0.25"})
     with pytest.raises(ValueError, match="looks must be one of 'cascade', 'positions', 'learn', not 'somehow'"):

@@ -52,10 +52,14 @@ class Attention(NamedTuple):
 
 @uncounted
 def note_looks(attention, posteriors, ranking, note):
-    """Write the chance that each place of a list was looked at, if it is not clicked, into its note: Bayes' rule."""
+    """Write the chance that each place of a list was looked at, if it is not clicked, into its note: Bayes' rule.
+
+    Nothing of a place that is always looked at: notes are stored with lists.
+    """
     for p in range(ranking.size):
         chance, miss = attention.chance[p], posteriors.miss[ranking[p]]
-        note[p] = max(chance * miss / (1.0 - chance * (1.0 - miss)), LEAST) if chance < 1.0 else 1.0
+        if chance < 1.0:
+            note[p] = max(chance * miss / (1.0 - chance * (1.0 - miss)), LEAST)
 
 
 @uncounted

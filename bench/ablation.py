@@ -23,8 +23,8 @@ class Varied(SteadyRank):
     rule_used = Rule()
 
     @classmethod
-    def create(cls, problem, *, insurance=0.3, caution=0.5, window=50):
-        made = SteadyRank.create(problem, insurance=insurance, caution=caution, window=window)
+    def create(cls, problem, *, insurance=0.3, caution=0.5, window=50, looks="learn"):
+        made = SteadyRank.create(problem, insurance=insurance, caution=caution, window=window, looks=looks)
         return cls(*made)._replace(rule=cls.rule_used)
 
 

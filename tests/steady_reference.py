@@ -72,7 +72,7 @@ class Attention:
 
     def fit(self, bar):
         """The share of the looks so far that were looks, where all were counted as such; else 1."""
-        if self.rounds < 1.125 * self.fitted:
+        if self.rounds < max(1.125 * self.fitted, 500):
             return 1.0
         self.fitted = self.rounds
         looks, clicks = (np.zeros((len(self.bits), self.chance.size)) for _ in range(2))
@@ -247,6 +247,7 @@ class Steady:
                         best, to, moved, begun = nats - bar, regime, span, self.begun[j]
         if to != self.current:
             self.change(t, to, moved, begun)
+            self.attention.bits, self.attention.rounds, self.attention.fitted = {}, 0, 0
         for j, span in enumerate(self.spans):
             if len(self.answered(span)) >= self.window * FACTOR**j:
                 self.spans[j] = []

@@ -79,8 +79,8 @@ def several(t):
 @pytest.mark.parametrize(
     ("tastes", "rounds", "opened", "forgets", "options"),
     [
-        (lambda t: CALM if t % 700 < 400 else 0.1 * CALM[::-1], 1300, 2, 11, {"window": 10, "looks": "learn"}),
-        (lambda t: CALM, 500, 1, 0, {"window": 10, "looks": "positions"}),
+        (lambda t: CALM if t < 1000 else 0.1 * CALM[::-1], 1400, 2, 11, {"window": 10, "looks": "learn"}),
+        (lambda t: CALM, 700, 1, 0, {"window": 10, "looks": "positions"}),
         (lambda t: CALM if t % 700 < 400 else 0.1 * CALM[::-1], 1800, 2, 11, {"window": 10}),
         (several, 2000, 7, 0, {"window": 7, "caution": 0.9}),
         (lambda t: CALM if t < 400 else 0.1 * CALM, 900, 2, 3, {"window": 25, "caution": 0.0}),

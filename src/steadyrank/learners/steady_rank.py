@@ -7,22 +7,12 @@ import numpy as np
 
 from ..contract import ANSWER, KIND, SILENCE, Problem
 from ..indices.posteriors import Posteriors
-from ..parts.attention import BAR, WHOLE, Attention, goes_on, learn_attention, looked_at, note_looks, watch
+from ..parts.attention import BAR, Attention, goes_on, learn_attention, looked_at, note_looks, rewatch, watch
 from ..parts.evidence import Rule, close_window
 from ..parts.forgetting import uncount, uncount_apart
 from ..parts.hedge import drawn_list, expect, hedged_list
 from ..parts.regime_view import view_of
-from ..parts.regimes import (
-    CURRENT,
-    Regimes,
-    count,
-    count_apart,
-    learn_all,
-    learn_items,
-    recount,
-    rival,
-    totals,
-)
+from ..parts.regimes import CURRENT, Regimes, count, count_apart, learn_all, learn_items, recount, rival, totals
 from ..places import by_place
 from ..settings import choice, real, whole
 from ..views import View
@@ -76,13 +66,12 @@ class SteadyRank(NamedTuple):
         window = whole("window", window, 1, 1_000_000)
         regimes = Regimes.create(problem.n_items)
         posteriors = Posteriors.create(problem.n_items, problem.length, 1.0, 1.0)
-        mode = choice("looks", looks, get_args(Looks))
-        places = Attention.create(problem.n_items, problem.length)
+        mode, given = choice("looks", looks, get_args(Looks)), None
         if attention is not None:
             if mode != POSITIONS:
                 raise ValueError(f"attention is of looks='positions', not of looks={looks!r}")
-            places.chance[:], mode = by_place("attention", attention, problem.length), CASCADE
-            places.tally[WHOLE] = 1.0
+            mode, given = CASCADE, by_place("attention", attention, problem.length)
+        places = Attention.create(problem.n_items, problem.length, given)
         return cls(regimes, posteriors, places, Rule(), insurance, caution, window, problem.length, mode)
 
     def rank(self, visit, allowed, ranking, note, rng):
@@ -118,7 +107,8 @@ class SteadyRank(NamedTuple):
         if self.regimes.span_rounds[0] >= self.window:
             if self.looks != CASCADE:
                 recount(self.regimes, learn_attention(self.attention, BAR if self.looks == LEARN else 0.0))
-            close_window(self.regimes, self.rule, self.window, visit.t)
+            if close_window(self.regimes, self.rule, self.window, visit.t):
+                rewatch(self.attention)
             learn_all(self.regimes, self.posteriors, self.length)
         else:
             learn_items(self.regimes, self.posteriors, ranking, examined, self.length)

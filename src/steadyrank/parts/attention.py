@@ -24,7 +24,8 @@ KNOWN = (
 )
 BAR = 20.0  # nats of evidence against lists that are looked at in full: there are nine places to fit in a list of ten
 STEPS = 20  # of a fit
-GROWN = 1.125  # a fit comes when there are this many times the rounds of the last one
+FIRST = 500.0  # rounds before a fit
+GROWN = 1.125  # a further fit comes when there are this many times the rounds of the last one
 CLICKED, WHOLE, ROUNDS, FITTED = range(4)  # places of Attention.tally
 LEAST = 1e-9  # in a note: 0 says nothing
 _KEY = 0x10CA7ED  # of the draws that decide what was looked at
@@ -46,8 +47,10 @@ class Attention(NamedTuple):
         """Every place is looked at, and nobody goes on after a click, until clicks say otherwise; or as `given`."""
         n = min(n_items, SLOTS)
         counts = np.zeros((n, length), np.int32), np.zeros((n, length), np.int32)
-        chance = np.ones(length) if given is None else given
-        return cls(np.full(n, NOBODY, np.int32), *counts, chance, np.zeros(4))
+        chance, tally = np.ones(length), np.zeros(4)
+        if given is not None:
+            chance[:], tally[WHOLE] = given, 1.0
+        return cls(np.full(n, NOBODY, np.int32), *counts, chance, tally)
 
 
 @uncounted
@@ -119,6 +122,18 @@ def watch(attention, posteriors, ranking, clicks, examined):
 
 
 @uncounted
+def rewatch(attention):
+    """Items are liked otherwise from now on: their clicks at different places no longer compare. O(N length)."""
+    attention.tally[ROUNDS] = 0.0
+    attention.tally[FITTED] = 0.0
+    for slot in range(attention.item.size):
+        attention.item[slot] = NOBODY
+        for p in range(attention.chance.size):
+            attention.looks[slot, p] = 0
+            attention.clicks[slot, p] = 0
+
+
+@uncounted
 def promise(attention, chance, promised, clicks):
     """Write, for each place, the clicks of the items kept and those that they would have if it were looked at.
 
@@ -153,7 +168,7 @@ def learn_attention(attention, bar):
     Returns the share of the looks so far that were looks, where they were all counted as looks until now; else 1.
     """
     length = attention.chance.size
-    if attention.tally[ROUNDS] < GROWN * attention.tally[FITTED] or length < 2:
+    if attention.tally[ROUNDS] < max(GROWN * attention.tally[FITTED], FIRST) or length < 2:
         return 1.0
     attention.tally[FITTED] = attention.tally[ROUNDS]
     chance, promised, clicks = stack_floats(length), stack_floats(length), stack_floats(length)

@@ -171,7 +171,10 @@ def judge(regimes, rule, window, t):
 
 @uncounted
 def close_window(regimes, rule, window, t):
-    """Test the recent feedback after a window, change the regime if it says so, and fit the current one's priors."""
+    """Test the recent feedback after a window, change the regime if it says so, and fit the current one's priors.
+
+    Returns whether it was changed.
+    """
     to, span = judge(regimes, rule, window, t)
     if to == regimes.tally[STORED]:
         to = room(regimes)
@@ -183,6 +186,7 @@ def close_window(regimes, rule, window, t):
             clear_span(regimes, j)
         full *= SPAN_FACTOR
     fit_priors(regimes, regimes.tally[CURRENT])
+    return to >= 0
 
 
 def inversion_between(regimes: Regimes, rule: Rule, before: int, after: int) -> float:

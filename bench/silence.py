@@ -1,8 +1,11 @@
-"""What it costs that only clicks are reported, and that somebody is silent: python bench/silence.py [--seeds 8].
+"""What it costs that only clicks are reported, and that somebody is silent: python bench/silence.py [PART].
 
 6,000 visitors of a ranker with 100 items. Worth: the mean chance of a click on a list, over that on the best one.
 `answered`: non-clicks are reported as well; `clicks alone`: they are not; `and silence`: after 2,000 visitors, 2,500
 lists that nobody answers, whose worth is not counted.
+
+Part `selective`: of 8,000 visits 15 % are of bots with 100 identities, who answer if their target is shown, with a
+click on it, and are silent if not: where the target stands at the end, with and without a guard.
 """
 
 import argparse
@@ -44,10 +47,52 @@ def run(world, seed, clicks_alone, silent):
     return np.mean(worth), ranker.view().n_changes
 
 
+def selective(seed, guard, bots=100, visits=8_000):
+    """The target's place by estimated attraction, 1 the best, and the worth of the last 2,000 lists."""
+    rng, now = np.random.default_rng(seed), [0.0]
+    liked = attraction("many clicks", rng)
+    target = int(np.argsort(liked)[ITEMS // 4])
+    options = {"seed": seed, "lifetime": 50.0, "guard": guard, "clock": lambda: now[0]}
+    ranker = sr.Ranker(map(str, range(liked.size)), LENGTH, **options)
+    best, worth = 1 - np.prod(1 - np.sort(liked)[-LENGTH:]), []
+    for _ in range(visits):
+        now[0] += 1.0
+        bot = rng.random() < 0.15
+        client = 10_000 + int(rng.integers(bots)) if bot else int(rng.integers(1_500))
+        shown = ranker.rank(client=client)
+        items = [int(item) for item in shown.items]
+        if bot:
+            if target in items:
+                ranker.feedback(shown.id, position=items.index(target) + 1)
+            continue
+        clicks = rng.random(LENGTH) < liked[items]
+        worth.append((1 - np.prod(1 - liked[items])) / best)
+        ranker.feedback(shown.id, **({"position": int(np.argmax(clicks)) + 1} if clicks.any() else {"clicked": None}))
+    view = ranker.view()
+    estimate = view.regime(view.current).estimate
+    return 1 + int(np.sum(estimate > estimate[target])), float(np.mean(worth[-2_000:]))
+
+
+def compare_selective(seeds):
+    print(f"{'bots who answer if their target is shown':<42}{'place of the target':>30}{'worth':>8}")
+    for guard in ("Anyone", "ClientTrust"):
+        found = [selective(seed, guard) for seed in seeds]
+        places = ", ".join(str(place) for place, _ in found)
+        print(f"{guard:<42}{places:>30}{np.mean([worth for _, worth in found]):>8.3f}", flush=True)
+
+
 def main():
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("part", nargs="?", choices=["unanswered", "selective"])
     parser.add_argument("--seeds", type=int, default=8)
-    seeds = range(parser.parse_args().seeds)
+    options = parser.parse_args()
+    if options.part != "selective":
+        compare_unanswered(range(options.seeds))
+    if options.part != "unanswered":
+        compare_selective(range(options.seeds))
+
+
+def compare_unanswered(seeds):
     print(f"{'world':<18}{'reported':<26}{'worth':>8}{'error':>8}{'changes of regime':>20}")
     for world in ("few clicks", "many clicks", "lastfm-listeners"):
         for words, clicks_alone, silent in (

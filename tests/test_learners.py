@@ -427,9 +427,9 @@ SLOW = {"BatchRank": 8_000, "CascadeRAC": 40_000, "CascadeRKC": 8_000, "FAR": 8_
 
 @pytest.mark.parametrize("name", sorted(set(sr.learners()) - {"Random", "Oracle"}))
 def test_each_learner_beats_random_on_an_easy_clean_instance(name):
-    """Four items at 0.8, sixteen at 0.1, 3 seeds: less than half of Random's regret, within the rounds it needs."""
+    """Four items at 0.8, sixteen at 0.1: less than half of Random's regret in the rounds it needs; 3 seeds, or 1."""
     attraction, horizon = np.array([0.8] * 4 + [0.1] * 16), SLOW.get(name, 1_500)
-    values = [duels.mean_value(name, attraction, 2, horizon, seed) for seed in range(3)]
+    values = [duels.mean_value(name, attraction, 2, horizon, seed) for seed in range(1 if name in SLOW else 3)]
     best, shuffled = 1 - 0.2**2, (6 * 0.96 + 64 * 0.82 + 120 * 0.19) / 190  # pairs of good, mixed and bad items
     assert best - np.mean(values) < (best - shuffled) / 2
 

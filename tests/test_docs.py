@@ -274,7 +274,7 @@ def test_every_public_name_is_on_the_api_page():
     import dataclasses
 
     from steadyrank import client, testing
-    from steadyrank.simulate import Run
+    from steadyrank.runs import Run
 
     text = (ROOT / "docs" / "api.md").read_text()
     entries = {name.rpartition(".")[2] for name in re.findall(r"^::: (\S+)", text, re.MULTILINE)}

@@ -31,6 +31,40 @@ def test_oracle_has_no_regret_and_random_has_its_expected_regret():
     assert run.final.mean() == pytest.approx(2000 * (best - value), rel=0.05)
 
 
+def hand_made_run(regret, marks=(10, 20)):
+    """A run with these regrets, [seed, mark], and nothing else of interest."""
+    regret = np.array(regret)
+    n, none = len(regret), np.zeros((len(regret), 3), np.int64)
+    spent = np.tile([1.0, 2.0], (n, 1))
+    return sr.Run("Random", tuple(range(n)), np.array(marks), regret, spent, none[:, 0], none[:, 0], none, none, none)
+
+
+def test_a_run_tells_itself_in_one_line():
+    """Regrets 4 and 8 at the end: mean 6, half a 95 % interval 12.7062 * 2.828 / sqrt(2) = 25.4."""
+    run = hand_made_run([[1.0, 4.0], [3.0, 8.0]], marks=(10, 2000))
+    assert repr(run) == "<Run of Random: 2 seeds, 2,000 rounds, final regret 6.0 ± 25.4>"
+    assert repr(hand_made_run([[1.0, 4.0]])) == "<Run of Random: 1 seed, 20 rounds, final regret 4.0>"
+
+
+def test_a_run_becomes_a_frame():
+    frame = hand_made_run([[1.0, 4.0], [3.0, 8.0]]).to_polars()
+    assert frame.columns == ["learner", "seed", "round", "regret", "spent"]
+    rows = [(0, 10, 1.0, 1.0), (0, 20, 4.0, 2.0), (1, 10, 3.0, 1.0), (1, 20, 8.0, 2.0)]
+    assert frame.rows() == [("Random", *row) for row in rows]
+
+
+def test_a_run_draws_itself_into_given_axes():
+    from matplotlib.figure import Figure
+
+    axes = Figure().subplots()
+    assert hand_made_run([[1.0, 4.0], [3.0, 8.0]]).plot(axes, linewidth=3) is axes
+    assert hand_made_run([[1.0, 4.0]]).plot(axes, label="one seed") is axes
+    many, one = axes.lines
+    assert (many.get_label(), one.get_label(), many.get_linewidth()) == ("Random", "one seed", 3)
+    assert many.get_xydata().tolist() == [[0, 0], [10, 2], [20, 6]]
+    assert len(axes.collections) == 1  # the interval: one seed has none
+
+
 def test_shapes_marks_and_monotone_curves():
     run = sr.simulate("CascadeTS", ATTRACTION, adversary="PrefixFlip", budget=60, **BASE)
     assert run.regret.shape == run.spent.shape == (3, 50)
@@ -200,6 +234,11 @@ def test_interruption_does_not_wait_for_the_horizon():
         ({"horizon": 0}, ValueError, "horizon must be a whole number of at least 1, not 0"),
         ({"budget": -1}, ValueError, "budget must be a whole number from 0 to 300, not -1"),
         ({"budget": 301}, ValueError, "budget must be a whole number from 0 to 300, not 301"),
+        (
+            {"adversary": "Swap", "budget": None},
+            ValueError,
+            "Swap can do nothing without a budget: the rounds it may .* 0 to 300",
+        ),
         ({"seeds": []}, ValueError, "seeds must hold at least one seed"),
         ({"seeds": 5}, ValueError, "seeds must be whole numbers"),
         ({"seeds": [-1]}, ValueError, "seeds must be a whole number of at least 0, not -1"),
@@ -242,6 +281,13 @@ def test_bad_input_is_named_before_anything_is_compiled(change, error, message, 
 
     monkeypatch.setattr(sys.modules["steadyrank.simulate"], "play", compiled)
     monkeypatch.setattr("numba.core.dispatcher.Dispatcher.compile", compiled)
-    arguments = {"learner": "CascadeUCBV", "attraction": ATTRACTION, "adversary": "PrefixFlip", **BASE, **change}
+    arguments = {
+        "learner": "CascadeUCBV",
+        "attraction": ATTRACTION,
+        "adversary": "PrefixFlip",
+        "budget": 30,
+        **BASE,
+        **change,
+    }
     with pytest.raises(error, match=message):
         sr.simulate(arguments.pop("learner"), arguments.pop("attraction"), **arguments)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from .profiles import profile as profile
     from .profiles import profiles as profiles
     from .refusals import Refused as Refused
-    from .simulate import Run as Run
+    from .runs import Run as Run
     from .simulate import simulate as simulate
 
 __version__ = "0.1.0"
@@ -47,7 +47,7 @@ _HOME = {
     "Profile": "profiles",
     "Ranker": "live",
     "Refused": "refusals",
-    "Run": "simulate",
+    "Run": "runs",
     "Visit": "contract",
     "audit": "audit",
     "kernel": "_jit",

@@ -3,7 +3,6 @@
 import os
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,7 +14,8 @@ from .adversaries.schedules import SCHEDULES, Schedule
 from .contract import Dispatcher, Floats, Ints, Problem, find, make, view_of
 from .guards import ALL as GUARDS
 from .learners import ALL as LEARNERS
-from .rounds import FALSE, MADE, MAJORITY, MINORITY, REFUSED, RETRACTED, RoundBuffers, Streams, play_round
+from .rounds import MADE, REFUSED, RETRACTED, RoundBuffers, Streams, play_round
+from .runs import Run
 from .settings import choice, flag, whole
 from .users import ALL as USERS
 from .views import GuardView, View
@@ -70,48 +70,6 @@ def play(
     least[0] = smallest
 
 
-@dataclass(frozen=True)
-class Run:
-    """What `simulate` gives back: curves over marks, one row a seed."""
-
-    learner: str
-    seeds: tuple[int, ...]
-    marks: Ints  # [mark] rounds; the last one is the horizon
-    regret: Floats  # [seed, mark] cumulative regret, measured with the true attractions
-    spent: Floats  # [seed, mark] rounds corrupted so far
-    bits_changed: Ints  # [seed] false bits of the feedback; those of an omniscient learner are withheld
-    best_corrupted: Ints  # [seed] those of them about items of the best list
-    visits: Ints  # [seed, sort] by sort (honest; honest, of another taste; corrupted), those made
-    refused: Ints  # [seed, sort] those that the guard kept from the learner
-    retracted: Ints  # [seed, sort] those taken back later; corrupted means here: by an identity of the adversary's
-    views: tuple[View | None, ...] = ()  # [seed] what the learner made of the feedback at the end, if it says so
-    guard_views: tuple[GuardView | None, ...] = ()  # [seed] what the guard made of the visits, if it says so
-
-    @property
-    def final(self) -> Floats:
-        """Regret at the horizon, [seed]."""
-        return self.regret[:, -1]
-
-    @property
-    def honest_refused(self) -> float:
-        """The share of all honest visits that the guard refused, of all seeds; nan without such visits."""
-        return self._share(MAJORITY, MINORITY)
-
-    @property
-    def minority_refused(self) -> float:
-        """The share of the visits of the second honest taste that the guard refused; nan without such visits."""
-        return self._share(MINORITY)
-
-    @property
-    def false_refused(self) -> float:
-        """The share of corrupted visits that the guard refused, of all seeds; nan without such visits."""
-        return self._share(FALSE)
-
-    def _share(self, *sorts: int) -> float:
-        made = int(self.visits[:, sorts].sum())
-        return int(self.refused[:, sorts].sum()) / made if made else float("nan")
-
-
 def simulate(
     learner: str | type,
     attraction: Sequence[float] | Floats,
@@ -120,7 +78,7 @@ def simulate(
     horizon: int,
     adversary: str | type = "Honest",
     schedule: Schedule = "front",
-    budget: int = 0,
+    budget: int | None = None,
     seeds: Iterable[int] = range(10),
     settings: dict[str, Any] | None = None,
     adversary_settings: dict[str, Any] | None = None,
@@ -137,7 +95,8 @@ def simulate(
     """Run a learner against users and an adversary, once a seed, and return its regret curves.
 
     `attraction`: click probability of each item, in [0, 1]. `budget`: rounds the adversary may corrupt, at most
-    `horizon`. `marks`: how many evenly spaced rounds to record, or which. `threads`: default one a core; the
+    `horizon`; every adversary but `Honest` needs one.
+    `marks`: how many evenly spaced rounds to record, or which. `threads`: default one a core; the
     results do not depend on it. `omniscient`: feedback of corrupted rounds is withheld from guard and learner.
     `guard` decides whose feedback reaches the learner.
     `features`: what learners are told of the items, one row of numbers each. `progress` is called after each seed.
@@ -151,7 +110,12 @@ def simulate(
     known = _check_features(features, attraction.size)
     length = whole("length", length, 1, attraction.size)
     horizon = whole("horizon", horizon, 1)
-    budget = whole("budget", budget, 0, horizon)
+    if budget is None and adversary_class.__name__ != "Honest":
+        raise ValueError(
+            f"{adversary_class.__name__} can do nothing without a budget: "
+            f"the rounds it may corrupt, from 0 to {horizon}"
+        )
+    budget = whole("budget", budget or 0, 0, horizon)
     rounds = _check_marks(marks, horizon)
     chosen = _check_seeds(seeds)
     workers = min(whole("threads", (os.cpu_count() or 1) if threads is None else threads, 1), len(chosen))

@@ -10,7 +10,8 @@ import polars as pl
 
 from .. import workers
 from ..profiles import profile
-from ..simulate import Run, simulate
+from ..runs import Run
+from ..simulate import simulate
 from . import trials
 from .cells import Cell, Job, Study, key
 from .results import CellStore, with_fields

@@ -217,6 +217,68 @@ def test_progress_tells_the_remaining_time(terminal):
     assert ("\r" in stream.sent) == terminal
 
 
+def test_progress_says_that_it_compiles_and_leaves_that_out_of_the_remaining_time():
+    """A minute of compiling, one function in another, then 10 s a job: 20 s are left for two, not 93."""
+    now, stream = [0.0], Terminal(True)
+    bar = Progress(3, "testing", stream, clock=lambda: now[0])
+    for begins, took in ((True, 20.0), (True, 20.0), (False, 20.0), (False, 10.0)):
+        bar.compiling(begins)
+        now[0] += took
+    assert "0/3  compiling, once: 40 s so far" in stream.sent
+    bar.step()
+    assert "1/3  20 s left" in stream.sent
+    bar.step(2)
+    bar.close()
+    assert "3/3 in 1 min 10 s, 1 min 0 s of it for compiling" in stream.sent
+
+
+def test_the_compiler_is_heard_of_when_it_works_and_not_when_code_is_there():
+    from steadyrank._jit import told_of_compiling, uncached
+
+    @uncached
+    def half(x):
+        return x / 2
+
+    heard = []
+    with told_of_compiling(heard.append):
+        assert half(3) == 1.5
+        half(5)
+    half(3.0)
+    assert heard == [True, False]
+
+
+def test_own_adversaries_are_known_by_name(capsys, tmp_path):
+    """The example's adversary, from a shell."""
+    from pathlib import Path
+
+    own = Path(__file__).parent.parent / "examples" / "own_adversary.py"
+    arguments = ["simulate", "Random", "--horizon", "50", "--seeds", "1", "--adversary", "Lurker:depth=1"]
+    code, _, err = steadyrank(capsys, *arguments, "--budget", "10%")
+    assert (code, "unknown adversary 'Lurker'" in err) == (2, True)
+    code, out, err = steadyrank(capsys, *arguments, "--budget", "10%", "--own", str(own))
+    assert code == 0, err
+    assert "Lurker:depth=1 front 5 rounds" in out
+    code, _, err = steadyrank(capsys, *arguments, "--own", str(tmp_path / "none.py"))
+    assert (code, "none.py' is not a file" in err) == (2, True)
+
+
+def test_what_is_warmed_is_not_compiled_again(tmp_path, monkeypatch, capfd):
+    monkeypatch.setenv("STEADYRANK_CACHE", str(tmp_path))
+    assert cli.main(["warm", "Random", "--adversary", "Honest"]) == 0
+    assert f"compiled code is kept in {tmp_path}" in capfd.readouterr().out
+    script = (
+        "import steadyrank as sr; from steadyrank._jit import told_of_compiling; heard = []\n"
+        "with told_of_compiling(heard.append):\n"
+        "    sr.simulate('Random', [0.1, 0.2, 0.3], length=2, horizon=10, seeds=[0])\n"
+        "    ranker = sr.Ranker(list('abc'), 2, learner='Random'); ranker.feedback(ranker.rank().id, clicked=None)\n"
+        "assert not heard, heard\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    code, _, err = cli.main(["warm", "Randon"]), *capfd.readouterr()
+    assert (code, "did you mean 'Random'" in err) == (2, True)
+
+
 def test_simulating_needs_no_extra():
     """A base install has neither polars nor matplotlib: what needs them says so, the rest works."""
     script = (

@@ -659,6 +659,10 @@ def learner_with(fields, **methods):
     return made
 
 
+def adds_to_a_field(self, visit, ranking, note, clicks, examined):
+    self.n += 1
+
+
 @pytest.mark.parametrize(
     ("cls", "message"),
     [
@@ -670,6 +674,7 @@ def learner_with(fields, **methods):
             learner_with([], rank=lambda self, t, allowed, ranking, note, rng: None),
             r"Made\.rank takes \(self, t, allowed, .*\); the contract has \(self, visit, allowed,",
         ),
+        (learner_with([("n", int)], update=adds_to_a_field), r"adds_to_a_field assigns to self\.n, .*self\.n\[0\]"),
         (learner_with([], update=None), "Made is no learner: it lacks update"),
         (learner_with([], create=classmethod(lambda cls, problem: 3)), r"Made\.create must return a Made, not 3"),
     ],

@@ -22,7 +22,7 @@ import pytest
 import browser
 import steadyrank as sr
 from steadyrank import cli
-from steadyrank.cli.compare import learners_in
+from steadyrank.cli.own_file import learners_in
 from steadyrank.contract import Problem, make
 from steadyrank.lab import cells
 from steadyrank.lab.cells import Cell

@@ -10,7 +10,7 @@ from steadyrank.service.board import events
 from steadyrank.service.storage import open_store
 from steadyrank.service.worker import allowances
 from steadyrank.service.worker.allowances import Allowances
-from steadyrank.service.worker.transfer import bring_in, export
+from steadyrank.service.worker.transfer import bring_in, export, read_board
 
 
 @pytest.fixture
@@ -208,5 +208,5 @@ async def test_refused_answers_are_in_the_file_of_a_board(url, tmp_path):
         export(store, "b", place, False, lambda count: None)
         found = [events.decode(entry.body) for entry in store.entries(0, store.head())]
         assert sum(isinstance(event, events.Withheld) for event in found) == 1
-        assert bring_in(store, place, "copy")[0] == "copy"
+        assert bring_in(store, read_board(place), "copy")[0] == "copy"
     assert replayed(url, "copy") == digest

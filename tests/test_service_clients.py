@@ -15,7 +15,7 @@ from steadyrank.service.board.config import Config
 from steadyrank.service.storage import NewEntry, Sender, open_store
 from steadyrank.service.worker import impression_ids
 from steadyrank.service.worker.board_session import BoardSession
-from steadyrank.service.worker.transfer import bring_in, compact, export
+from steadyrank.service.worker.transfer import bring_in, compact, export, read_board
 
 
 @pytest.fixture
@@ -270,7 +270,7 @@ async def test_a_board_is_moved_with_its_numbers_and_without_its_clients(url, tm
         export(store, "b", place, True, lambda count: None)
     assert json.loads(place.read_text().splitlines()[0])["clients"] == 3
     with contextlib.closing(open_store(other)) as store:
-        bring_in(store, place, None)
+        bring_in(store, read_board(place), None)
     assert sql(other, "SELECT * FROM clients") == []
     async with serving(other, seed=1) as local:
         assert local.digest() == digest
@@ -286,7 +286,7 @@ def test_a_file_that_does_not_say_how_many_clients_there_were_is_refused(url, tm
     for clients in (None, -1, "many"):
         (tmp_path / "b.jsonl").write_text("\n".join([json.dumps(header | {"clients": clients}), *lines[1:]]))
         with contextlib.closing(open_store(url)) as store, pytest.raises(ValueError, match=r"its clients must be"):
-            bring_in(store, tmp_path / "b.jsonl", None)
+            bring_in(store, read_board(tmp_path / "b.jsonl"), None)
 
 
 def test_many_clients_in_one_write_and_one_of_a_board_that_is_gone(url):

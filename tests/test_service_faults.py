@@ -22,7 +22,7 @@ from steadyrank.service.storage.sql_store import SqlStore
 from steadyrank.service.worker import impression_ids, log_writer, recovery
 from steadyrank.service.worker import worker as worker_module
 from steadyrank.service.worker.recovery import rebuild
-from steadyrank.service.worker.transfer import bring_in, compact, export
+from steadyrank.service.worker.transfer import bring_in, compact, export, read_board
 from steadyrank.service.worker.worker import Worker
 
 
@@ -273,7 +273,7 @@ async def test_a_log_shortened_before_a_change_of_learner_can_be_read_and_moved(
     export(kept, "b", tmp_path / "b.jsonl", False, lambda count: None)
     kept.close()
     other = open_store(f"sqlite:///{tmp_path}/other.db")
-    bring_in(other, tmp_path / "b.jsonl", "c")
+    bring_in(other, read_board(tmp_path / "b.jsonl"), "c")
     assert rebuild(other, number_of(other, "c"), "c", other.head()).digest() == digest
     assert compact(other, 0.0, 10)["c"] > 0
     assert rebuild(other, number_of(other, "c"), "c", other.head()).digest() == digest

@@ -21,7 +21,7 @@ from steadyrank.service.storage import NewEntry, open_store
 from steadyrank.service.storage.sql_store import SqlStore
 from steadyrank.service.worker import recovery
 from steadyrank.service.worker.recovery import rebuild
-from steadyrank.service.worker.transfer import bring_in, compact, export
+from steadyrank.service.worker.transfer import bring_in, compact, export, read_board
 
 
 @pytest.fixture
@@ -557,7 +557,7 @@ async def test_a_board_with_labels_moves(url, tmp_path, short):
     assert (tmp_path / "b.jsonl").read_bytes() == got.content
     place = f"sqlite:///{tmp_path}/other.db"
     other = open_store(place)
-    bring_in(other, tmp_path / "b.jsonl", None)
+    bring_in(other, read_board(tmp_path / "b.jsonl"), None)
     other.close()
     async with serving(place) as local:
         assert await local.ask("GET", "boards/b/labels") == listed
@@ -639,5 +639,5 @@ def test_a_client_labels(url, tmp_path):
     assert not list(tmp_path.glob(".*"))
     assert server.stop() == 0
     other = open_store(f"sqlite:///{tmp_path}/other.db")
-    assert bring_in(other, tmp_path / "b.jsonl", None)[0] == "b"
+    assert bring_in(other, read_board(tmp_path / "b.jsonl"), None)[0] == "b"
     other.close()

@@ -456,6 +456,8 @@ def test_an_operator_moves_and_shortens_a_board(url, tmp_path):
         told = command("import", str(tmp_path / name), "--as", "x", url=other, code=2)
         assert name in told
         assert why in told
+        command("import", str(tmp_path / name), url=f"sqlite:///{tmp_path}/new.db", code=2)
+    assert not (tmp_path / "new.db").exists()  # a file that is refused leaves no empty store behind
     moved = Server(other, tmp_path / "log2").wait()
     elsewhere = moved.client()
     assert elsewhere.feedback("b", shown[0].impression, clicked=shown[0].items[1]) == "duplicate"
@@ -500,7 +502,9 @@ def test_a_shortened_log_goes_on_and_another_learner_is_refused(url, tmp_path):
 
 def test_keys_from_the_command_line(tmp_path):
     url = f"sqlite:///{tmp_path}/store.db"
-    assert "refusing to listen on 0.0.0.0 without API keys" in command("serve", "--host", "0.0.0.0", url=url, code=2)
+    told = command("serve", "--host", "0.0.0.0", url=url, code=2)
+    assert "refusing to listen on 0.0.0.0 without API keys" in told
+    assert told.rstrip().endswith(f"--store {url}`")
     assert "at least one scope" in command("keys", "create", url=url, code=2)
     assert "not 'root'" in command("keys", "create", "--scope", "root", url=url, code=2)
     key = command("keys", "create", "--scope", "admin", url=url).splitlines()[0]

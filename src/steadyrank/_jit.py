@@ -21,7 +21,7 @@ from typing import Any, TypeVar, cast
 import numba
 import numpy as np
 from numba import types
-from numba.core import config
+from numba.core import config, event
 from numba.core.caching import CompileResultCacheImpl, FunctionCache, UserProvidedCacheLocator
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -262,6 +262,24 @@ def _compiled(function: F, counting: bool, kept: bool) -> F:
         outer.get_call_template = lambda *arguments: inner().get_call_template(*arguments)
         outer.get_overload = lambda signature: inner().get_overload(signature)
     return cast(F, outer)
+
+
+class _Told(event.Listener):
+    """Passes on when a function begins and ends to be compiled."""
+
+    def __init__(self, tell: Callable[[bool], None]) -> None:
+        self.tell = tell
+
+    def on_start(self, event: Any) -> None:
+        self.tell(True)
+
+    def on_end(self, event: Any) -> None:
+        self.tell(False)
+
+
+def told_of_compiling(tell: Callable[[bool], None]) -> contextlib.AbstractContextManager[None]:
+    """While open, call `tell(True)` before and `tell(False)` after each function that is compiled and not loaded."""
+    return cast(contextlib.AbstractContextManager[None], event.install_listener("numba:compile", _Told(tell)))
 
 
 def kernel(function: F) -> F:

@@ -4,6 +4,7 @@ Each is a `typing.NamedTuple`: array fields are memory, scalar fields are settin
 record). Compiled code calls the methods below on any such record; numba picks the record's own class.
 """
 
+import dis
 import inspect
 import pathlib
 from collections.abc import Callable, Iterator
@@ -177,6 +178,8 @@ def _check_class(kind: str, cls: type) -> None:
     if missing := [name for name in ("create", *methods) if not callable(getattr(cls, name, None))]:
         raise ValueError(f"{cls.__name__} is no {kind}: it lacks {', '.join(missing)} (docs/contract.md)")
     refuse_hook_names(cls)
+    for name in methods:
+        _refuse_assignment(cls, getattr(cls, name))
     for name in _HOOKS:
         own = getattr(cls, name, None)
         expected = name in methods or (_OPTIONAL.get(name) == kind and own is not None)
@@ -187,6 +190,15 @@ def _check_class(kind: str, cls: type) -> None:
             )
         if expected and (has := _parameters(own)) != (needs := _parameters(_HOOKS[name])):
             raise ValueError(f"{cls.__name__}.{name} takes ({', '.join(has)}); the contract has ({', '.join(needs)})")
+
+
+def _refuse_assignment(cls: type, method: Any) -> None:
+    """Refuse a method that assigns to a field, which a NamedTuple cannot: the compiler's own words do not help."""
+    for step in dis.get_instructions(method):
+        if step.opname == "STORE_ATTR" and step.argval in cls._fields:  # type: ignore[attr-defined]
+            what = f"{cls.__name__}.{method.__name__} assigns to self.{step.argval}"
+            cure = f"make it an array, np.zeros(1) in create, and write self.{step.argval}[0]"
+            raise ValueError(f"{what}, and fields of a NamedTuple cannot change; {cure} (docs/contract.md)")
 
 
 def _parameters(function: Any) -> list[str]:

@@ -1,12 +1,13 @@
 """A progress bar with the remaining time, on a terminal; a line now and then elsewhere."""
 
+import threading
 import time
 from collections.abc import Callable
 from typing import TextIO
 
 
 class Progress:
-    """Counts finished jobs of `total` and shows how far it is on `stream`."""
+    """Counts finished jobs of `total` and shows how far it is on `stream`; threads may use it together."""
 
     def __init__(self, total: int, label: str, stream: TextIO, clock: Callable[[], float] = time.monotonic) -> None:
         self.total, self.label, self.stream, self.clock = total, label, stream, clock
@@ -14,24 +15,53 @@ class Progress:
         self.started = clock()
         self._terminal = stream.isatty()
         self._next = 0.0
+        self._lock = threading.Lock()
+        self._depth = 0
+        self._since = self._compiled = 0.0
 
     def step(self, amount: int = 1) -> None:
         """Count `amount` more jobs."""
-        self.done += amount
+        with self._lock:
+            self.done += amount
+            self._show(self._remaining())
+
+    def compiling(self, begins: bool) -> None:
+        """Take note that the compiler begins, or ends, with a function, perhaps within another one.
+
+        What it takes is not counted on for the jobs that are left: it happens once.
+        """
+        with self._lock:
+            now = self.clock()
+            if self._depth == 0:
+                self._since = now
+            self._depth += 1 if begins else -1
+            if self._depth == 0:
+                self._compiled += now - self._since
+            else:
+                self._show(f"compiling, once: {_span(self._compiled + now - self._since)} so far")
+
+    def _remaining(self) -> str:
+        now = self.clock()
+        compiled = self._compiled + (now - self._since if self._depth else 0.0)
+        spent = max(0.0, now - self.started - compiled)
+        return f"{_span(spent / max(self.done, 1) * (self.total - self.done))} left"
+
+    def _show(self, words: str) -> None:
         elapsed = self.clock() - self.started
         if elapsed < self._next and self.done < self.total:
             return
         self._next = elapsed + (0.1 if self._terminal else 10.0)
-        left = elapsed / max(self.done, 1) * (self.total - self.done)
         filled = 24 * self.done // self.total
         bar = "█" * filled + "·" * (24 - filled)
-        text = f"{self.label:<24.24} {bar} {self.done}/{self.total}  {_span(left)} left"
+        text = f"{self.label:<24.24} {bar} {self.done}/{self.total}  {words}"
         self.stream.write(f"\r{text}\x1b[K" if self._terminal else f"{text}\n")
         self.stream.flush()
 
     def close(self) -> None:
         """Leave a line that says how long it took."""
         took = f"{self.label:<24.24} {self.done}/{self.total} in {_span(self.clock() - self.started)}"
+        if self._compiled:
+            took += f", {_span(self._compiled)} of it for compiling"
         self.stream.write(f"\r{took}\x1b[K\n" if self._terminal else f"{took}\n")
         self.stream.flush()
 

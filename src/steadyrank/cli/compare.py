@@ -7,6 +7,7 @@ from typing import Any
 
 from ..files import replacing
 from .choices import need_report, parse_choice
+from .own_file import learners_in
 
 
 def add(commands: Any) -> None:
@@ -41,32 +42,6 @@ def add(commands: Any) -> None:
     sub.set_defaults(run=_run)
 
 
-def learners_in(path: pathlib.Path) -> list[type]:
-    """The learners that a Python file defines, checked against the contract."""
-    import importlib.util
-
-    if not path.is_file():
-        raise ValueError(f"{str(path)!r} is not a file")
-    name = f"compared_{path.stem}"  # a name of its own: a file called random.py must not take the place of another
-    spec = importlib.util.spec_from_file_location(name, path)
-    if spec is None or spec.loader is None:
-        raise ValueError(f"{str(path)!r} is not a Python file: its name must end in .py")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
-    try:
-        spec.loader.exec_module(module)
-    except Exception as error:
-        del sys.modules[name]
-        raise ValueError(f"{path} cannot be imported: {type(error).__name__}: {error}") from None
-    own = [thing for thing in vars(module).values() if getattr(thing, "__module__", "") == name]
-    found = [
-        thing for thing in own if isinstance(thing, type) and hasattr(thing, "rank") and hasattr(thing, "update")
-    ]
-    if not found:
-        raise ValueError(f"{path} defines no learner: a NamedTuple with create, rank and update")
-    return found
-
-
 def parse_rates(text: str) -> list[float]:
     """Percentages between commas as shares, lowest first."""
     try:
@@ -84,6 +59,7 @@ def _run(options: argparse.Namespace) -> None:
     users, users_settings = parse_choice(options.users)
     guard, guard_settings = parse_choice(options.guard)
     need_report("polars", *(["matplotlib"] if options.figure else []))
+    from .._jit import told_of_compiling
     from ..contract import find
     from ..lab.cells import Cell
     from ..lab.runner import compare
@@ -126,7 +102,8 @@ def _run(options: argparse.Namespace) -> None:
         length=options.length,
         seeds=options.seeds,
     )
-    rows = compare(both, world, rates, bar.step)
+    with told_of_compiling(bar.compiling):
+        rows = compare(both, world, rates, bar.step)
     bar.close()
     last = finals(rows)
     about = f"{last['profile'][0]}, {last['mapping'][0]}: {options.adversary} {options.schedule}"

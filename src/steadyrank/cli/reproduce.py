@@ -74,6 +74,7 @@ def _seeds(options: argparse.Namespace) -> int:
 
 def _reproduce(options: argparse.Namespace) -> None:
     need_report()
+    from .._jit import told_of_compiling
     from ..lab.results import CellStore
     from ..lab.runner import run_studies
     from ..progress import Progress
@@ -92,16 +93,17 @@ def _reproduce(options: argparse.Namespace) -> None:
         bar.append(Progress(total - finished, "simulating", sys.stderr))
 
     try:
-        n_run = run_studies(
-            studies,
-            store,
-            seeds=seeds,
-            quick=options.quick,
-            on=options.on,
-            n_workers=options.workers,
-            started=started,
-            finished=lambda: bar[0].step(),
-        )
+        with told_of_compiling(lambda begins: bar[0].compiling(begins) if bar else None):
+            n_run = run_studies(
+                studies,
+                store,
+                seeds=seeds,
+                quick=options.quick,
+                on=options.on,
+                n_workers=options.workers,
+                started=started,
+                finished=lambda: bar[0].step(),
+            )
     except KeyboardInterrupt:
         print("\ninterrupted: finished cells are kept, the report shows them", file=sys.stderr)
         _write(options, store, seeds, studies)

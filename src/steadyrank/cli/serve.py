@@ -182,10 +182,11 @@ def _export(options: argparse.Namespace) -> None:
 
 def _import(options: argparse.Namespace) -> None:
     from ..service.storage import open_store
-    from ..service.worker.transfer import bring_in
+    from ..service.worker.transfer import bring_in, read_board
 
+    carried = read_board(options.file)  # before a store is made, which a refused file would leave behind empty
     with contextlib.closing(open_store(options.store)) as store:
-        name, count = bring_in(store, options.file, options.name)
+        name, count = bring_in(store, carried, options.name)
         store.record(time.time(), operator(), "board imported", name, f"{count} events")
     print(f"board {name} with {count:,} events")
 

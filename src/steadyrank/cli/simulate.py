@@ -1,10 +1,12 @@
 """`steadyrank simulate`: learners against users and an adversary."""
 
 import argparse
+import pathlib
 import sys
 from typing import Any
 
 from .choices import parse_budget, parse_choice
+from .own_file import classes_in
 
 
 def add(commands: Any) -> None:
@@ -30,6 +32,13 @@ def add(commands: Any) -> None:
     sub.add_argument("--budget", help="rounds it may corrupt: a number, or a share such as 10%%")
     sub.add_argument("--users", default="Cascade", help="NAME or NAME:setting=value,...")
     sub.add_argument("--guard", default="Anyone", help="NAME or NAME:setting=value,...; `steadyrank guards`")
+    sub.add_argument(
+        "--own",
+        type=pathlib.Path,
+        default=None,
+        metavar="FILE",
+        help="a Python file; learners, users, adversaries and guards that it defines are known by their names",
+    )
     sub.add_argument("--length", type=int, default=10, help="items a list")
     sub.add_argument("--horizon", type=int, default=40_000, help="rounds")
     sub.add_argument("--seeds", type=int, default=10, help="how many runs, with seeds 0, 1, ...")
@@ -39,6 +48,7 @@ def add(commands: Any) -> None:
 
 
 def _run(options: argparse.Namespace) -> None:
+    from .._jit import told_of_compiling
     from ..adversaries import ALL as ADVERSARIES
     from ..contract import Problem, find, make
     from ..intervals import half_width
@@ -57,36 +67,38 @@ def _run(options: argparse.Namespace) -> None:
     adversary, adversary_settings = parse_choice(options.adversary)
     users, users_settings = parse_choice(options.users)
     guard, guard_settings = parse_choice(options.guard)
+    own = {cls.__name__: cls for cls in classes_in(options.own)} if options.own else {}
     chosen = [(text, *parse_choice(text)) for text in options.learner]
     if budget > 0 and adversary == "Honest":
         raise ValueError(f"--budget {options.budget} has no effect on Honest; choose an --adversary")
-    if options.budget is None and find("adversary", adversary, ADVERSARIES).__name__ != "Honest":
+    if options.budget is None and find("adversary", own.get(adversary, adversary), ADVERSARIES).__name__ != "Honest":
         raise ValueError(f"--adversary {adversary} can do nothing without a --budget such as 10%")
     problem = Problem(world.attraction.size, options.length, options.horizon, budget, world.attraction)
     for _, name, settings in chosen:  # every learner is refused here or not at all, before the first one runs
-        make(find("learner", name, ALL), problem, settings=settings)
+        make(find("learner", own.get(name, name), ALL), problem, settings=settings)
     bar = Progress(len(chosen) * options.seeds, "simulating", sys.stderr)
     rows = []
     for text, name, settings in chosen:
-        run = simulate(
-            name,
-            world.attraction,
-            length=options.length,
-            horizon=options.horizon,
-            adversary=adversary,
-            schedule=options.schedule,
-            budget=budget,
-            seeds=range(options.seeds),
-            settings=settings,
-            adversary_settings=adversary_settings,
-            users=users,
-            users_settings=users_settings,
-            threads=options.threads,
-            omniscient=options.omniscient,
-            guard=guard,
-            guard_settings=guard_settings,
-            progress=bar.step,
-        )
+        with told_of_compiling(bar.compiling):
+            run = simulate(
+                own.get(name, name),
+                world.attraction,
+                length=options.length,
+                horizon=options.horizon,
+                adversary=own.get(adversary, adversary),
+                schedule=options.schedule,
+                budget=budget,
+                seeds=range(options.seeds),
+                settings=settings,
+                adversary_settings=adversary_settings,
+                users=own.get(users, users),
+                users_settings=users_settings,
+                threads=options.threads,
+                omniscient=options.omniscient,
+                guard=own.get(guard, guard),
+                guard_settings=guard_settings,
+                progress=bar.step,
+            )
         spread = float(half_width(run.final))
         views = [view for view in run.views if view is not None]
         suspected = sum(view.corrupted * (view.rounds + view.rejected) for view in views) / max(len(views), 1)

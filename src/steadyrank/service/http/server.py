@@ -54,9 +54,10 @@ def serve(
             raise ValueError(f"the store cannot be opened: {error}") from error
         keys, token = [], secrets.token_urlsafe(24)
     if not loopback(address) and not keys:
+        store = url if url.startswith("sqlite") else "postgresql://..."  # which may hold a password
         raise ValueError(
             f"refusing to listen on {address} without API keys: "
-            "create one with `steadyrank keys create --scope admin`"
+            f"create one with `steadyrank keys create --scope admin --store {store}`"
         )
     bound = bind(address, port)
     here = url_of(address, bound)

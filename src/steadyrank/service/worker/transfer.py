@@ -11,7 +11,7 @@ import json
 import pathlib
 import tempfile
 from collections.abc import Callable, Iterator
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, NamedTuple
 
 import msgspec
 
@@ -92,18 +92,32 @@ def _end(header: str, count: int, board: Board) -> dict[str, Any]:
     return {"events": count, "header": hashlib.sha256(header.encode()).hexdigest(), "digest": board.digest()}
 
 
-def bring_in(store: Store, path: pathlib.Path, name: str | None) -> tuple[str, int]:
-    """Make a board of a file, under its own name or another one; the name and how many events. Checked as a whole."""
+class Carried(NamedTuple):
+    """What a file holds that `export` wrote."""
+
+    header: dict[str, Any]
+    base: bytes | None  # the snapshot that the events follow
+    entries: list[tuple[float, AnyEvent]]
+
+
+def read_board(path: pathlib.Path) -> Carried:
+    """A board from a file, checked as a whole."""
     first, entries, last = _parse(path)
     header = json.loads(first)
-    name = name or header["board"]
-    check_name(name)
-    if any(called == name for called, _ in store.boards().values()):
-        raise ValueError(f"a board {name!r} is there already: choose another name with --as")
     base = base64.b64decode(header["snapshot"]) if "snapshot" in header else None
     board = _fold(path, base, entries)
     if last != _end(first, len(entries), board):
         raise ValueError(f"{path} is not as it was written: its last line belongs to another board")
+    return Carried(header, base, entries)
+
+
+def bring_in(store: Store, carried: Carried, name: str | None) -> tuple[str, int]:
+    """Make a board of what was read, under its own name or another one; the name and how many events."""
+    header, base, entries = carried
+    name = name or header["board"]
+    check_name(name)
+    if any(called == name for called, _ in store.boards().values()):
+        raise ValueError(f"a board {name!r} is there already: choose another name with --as")
     secret = base64.b64decode(header["secret"]) if "secret" in header else None
     seals = [Seal(base64.b64decode(seal), until) for seal, until in header.get("seals", [])]
     rows = [(at, encode(event)) for at, event in entries]

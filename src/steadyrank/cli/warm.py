@@ -1,0 +1,84 @@
+"""`steadyrank warm`: compile ahead of need, side by side."""
+
+import argparse
+import sys
+from typing import Any
+
+_USUAL = ["SteadyRank", "CascadeTS", "M2UCBV", "Random"]
+_SIMULATED, _LIVE = "simulated", "live"
+
+
+def add(commands: Any) -> None:
+    """Add the command."""
+    sub = commands.add_parser(
+        "warm",
+        help="compile learners ahead of need",
+        description="Compile learners, for simulation and for live ranking, and keep the code for later processes. "
+        "It takes half a minute to a minute a learner; what is there already is not made again.",
+        epilog="example: steadyrank warm SteadyRank --adversary FakeUser --guard ClientTrust",
+        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+    )
+    sub.add_argument("learner", nargs="*", default=_USUAL, help="names; `steadyrank learners` lists them")
+    sub.add_argument(
+        "--adversary", nargs="+", default=["Honest", "PrefixFlip"], metavar="NAME", help="in simulations"
+    )
+    sub.add_argument("--users", default="Cascade", help="in simulations")
+    sub.add_argument("--guard", default="Anyone", help="in simulations")
+    sub.add_argument("--workers", type=int, default=None, help="processes (default: one a core)")
+    sub.set_defaults(run=_run)
+
+
+def _run(options: argparse.Namespace) -> None:
+    import os
+    from concurrent.futures import ProcessPoolExecutor, as_completed
+    from multiprocessing import get_context
+
+    from .. import adversaries, guards, learners, users
+    from .._jit import cache_root
+    from ..contract import find
+    from ..progress import Progress
+    from ..settings import whole
+
+    workers = whole("--workers", options.workers or os.cpu_count() or 1, 1, 1_000)
+    kinds = (("learner", options.learner, learners()), ("adversary", options.adversary, adversaries()))
+    others = (("users", [options.users], users()), ("guard", [options.guard], guards()))
+    for kind, names, known in (*kinds, *others):
+        for name in names:
+            find(kind, name, known)
+    jobs = [(_LIVE, name, "", "", "") for name in options.learner if getattr(learners()[name], "live", False)]
+    jobs += [
+        (_SIMULATED, name, adversary, options.users, options.guard)
+        for name in options.learner
+        for adversary in options.adversary
+    ]
+    bar = Progress(len(jobs), "compiling", sys.stderr)
+    # processes, because one process compiles one function at a time; new ones, so that no thread is copied
+    with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
+        for ended in as_completed([pool.submit(_compile, *job) for job in jobs]):
+            ended.result()
+            bar.step()
+    bar.close()
+    print(f"compiled code is kept in {cache_root()}")
+
+
+def _compile(what: str, learner: str, adversary: str, users: str, guard: str) -> None:
+    """Play the shortest game that reaches every function."""
+    from ..live import Ranker
+    from ..simulate import simulate
+
+    if what == _LIVE:
+        ranker = Ranker(["a", "b", "c"], 2, learner=learner)
+        ranker.feedback(ranker.rank().id, clicked=None)
+    else:
+        budget = 0 if adversary == "Honest" else 1
+        simulate(
+            learner,
+            [0.1, 0.2, 0.3],
+            length=2,
+            horizon=1,
+            seeds=[0],
+            adversary=adversary,
+            budget=budget,
+            users=users,
+            guard=guard,
+        )

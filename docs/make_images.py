@@ -1,28 +1,73 @@
 """The pictures of README and docs: python docs/make_images.py [results].
 
-From a finished report, and from what `make bench` left in build/bench.
+From a finished report, from what `make bench` left in build/bench, and from three learners under one attack.
 """
 
 import pathlib
 import sys
 
+from matplotlib.axes import Axes
+
+import steadyrank as sr
+from steadyrank.report.figures import name_ends, panel
+from steadyrank.report.style import line_style
+
 BENCHES = ["peers", "scaling-us"]
 FIGURES = ["corruption-yelp-pizza-moderate", "when", "estimators-0.1"]
+HEIGHT, WIDTH = 2.9, 6.6  # inches
+HORIZON, FALSE = 40_000, 6_000
+
+
+def attack() -> str:
+    """Clicks lost by three learners, while each visit of 6,000 is inverted from round 20,000 on."""
+    world = sr.profile("yelp-pizza", mapping="sparse")
+    runs = [
+        sr.simulate(
+            name,
+            world.attraction,
+            length=10,
+            horizon=HORIZON,
+            adversary="PrefixFlip",
+            schedule="late",
+            budget=FALSE,
+            seeds=range(5),
+            marks=200,
+        )
+        for name in ("SteadyRank", "CascadeTS", "M2UCBV")
+    ]
+    begin, end = HORIZON // 2, HORIZON // 2 + FALSE
+
+    def draw(axes: Axes) -> None:
+        for run in runs:
+            style = line_style(run.learner, [])
+            run.plot(axes, color=style.colour, linestyle=style.dash, linewidth=style.width)
+        axes.axvspan(begin, end, alpha=0.15, linewidth=0, color="tab:red")
+        axes.set_xlim(0, HORIZON)
+        axes.set_ylim(0)
+        axes.text((begin + end) / 2, axes.get_ylim()[1], "every click\nis false", ha="center", va="top")
+        axes.set_xlabel("visits")
+        axes.set_ylabel("clicks lost so far")
+        ends = {run.learner: (float(run.final.mean()), line_style(run.learner, []).colour) for run in runs}
+        name_ends(axes, ends, HEIGHT)
+
+    return panel("attack", draw, height=HEIGHT, width=WIDTH)
 
 
 def main() -> None:
-    """Copy each figure with a light background of its own."""
+    """Write each figure with a light background of its own."""
     results = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else "results")
     sources = {name: results / "report" / "figures" / f"{name}.svg" for name in FIGURES}
     sources |= {name: pathlib.Path("build", "bench", f"{name}.svg") for name in BENCHES}
+    pictures = {"attack": attack()}
     for name, source in sources.items():
-        if not source.exists():
+        if source.exists():
+            pictures[name] = source.read_text()
+        else:
             sys.stderr.write(f"{source} is missing: {name}.svg stays as it is\n")
-            continue
-        svg = source.read_text()
+    folder = pathlib.Path(__file__).parent / "images"
+    folder.mkdir(exist_ok=True)
+    for name, svg in pictures.items():
         light = svg.replace("<svg ", '<svg style="background: #fdfdfc; color: #1c1c1a" ', 1)  # on any page
-        folder = pathlib.Path(__file__).parent / "images"
-        folder.mkdir(exist_ok=True)
         (folder / f"{name}.svg").write_text(light)
 
 

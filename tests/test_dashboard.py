@@ -701,12 +701,17 @@ def test_the_demo_shows_a_change_of_regime_and_leaves_nothing_behind(tmp_path, m
         expect(page.locator(".timeline .strip.doubted")).to_have_count(1, timeout=15_000)
         expect(page.locator("#headline-title")).to_have_text("Clicks have changed.")
         expect(page.locator("#headline-text")).to_contain_text("not the trusted regime 1")
+        expect(page.locator("#headline-text")).to_contain_text("Clicked more than it makes likely: ", timeout=15_000)
+        page.locator("#headline-act").click()
+        expect(page.locator("#as-fraud")).to_be_focused()
+        expect(page.locator("#as-fraud")).to_be_enabled()
         expect(page.locator("#band-rows tr").first).to_contain_text("2 not trusted")
     server.process.send_signal(signal.SIGINT)
     assert server.process.wait(30) == 0
     said = server.log.read_text()
     assert f"Open {server.address}/boards/demo" in said
-    assert re.search(r"honest users for 12 s, then an attack\n\[ *1\d s\] attack for 8 s: bots click (\w+, )+", said)
+    assert re.search(r"honest users for 12 s, then an attack\n\[ *\d+ s\] attack for 8 s: bots click (\w+, )+", said)
+    assert re.search(r"Clicks of people lost so far: \d+ here, \d+ on the board 'plain'", said)
     assert "Traceback" not in said
     assert not real.exists(), "the demo keeps away from the store of the environment"
     assert list(folder.glob("steadyrank-demo-*")) == []
@@ -776,3 +781,18 @@ def test_the_crowd_of_the_demo_is_the_same_each_time_and_its_bots_are_not_its_us
     assert {crowd.click(demo.ITEMS, True) for _ in range(100)} <= {*crowd.targets, None}
     honest = [crowd.click(demo.ITEMS, False) for _ in range(2_000)]
     assert sum(item in crowd.targets for item in honest) < 100
+
+
+def test_the_demo_counts_what_lists_cost_people():
+    """The six best items cost nothing; with the seven favourites' chances 0.42, 0.39, ... the seventh in place of the
+    first gives up prod(1 - 0.39, ..., 1 - 0.27) * (0.42 - 0.24) = 0.61 * 0.64 * 0.67 * 0.70 * 0.73 * 0.18 clicks.
+    """
+    crowd = demo.Crowd(demo.Plan())
+    chances = [np.mean([crowd.click([item], False) is not None for _ in range(200)]) for item in demo.ITEMS]
+    favourites = [demo.ITEMS[k] for k in np.argsort(chances)[::-1][:7]]
+    worth = {item: crowd._worth(np.array([demo.ITEMS.index(item)])) for item in favourites}
+    first, *others, seventh = sorted(favourites, key=worth.__getitem__, reverse=True)
+    crowd.count(demo.BOARD, [first, *others])
+    assert crowd.lost == {demo.BOARD: pytest.approx(0.0, abs=1e-12), demo.PLAIN: 0.0}
+    crowd.count(demo.PLAIN, [seventh, *others])
+    assert crowd.lost[demo.PLAIN] == pytest.approx(0.61 * 0.64 * 0.67 * 0.70 * 0.73 * 0.18)

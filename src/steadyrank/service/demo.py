@@ -1,4 +1,7 @@
-"""A board to look at: simulated users, and now and then an attack. They go the way that requests go."""
+"""A board to look at, and one that counts every click beside it: simulated users, and now and then an attack.
+
+They go the way that requests go, each visitor to both boards.
+"""
 
 import asyncio
 import logging
@@ -9,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..contract import Visit
+from ..contract import Ints, Visit
 from ..live.answers import Given
 from ..refusals import Refused
 from ..users.cascade import Cascade
@@ -20,7 +23,7 @@ from .worker.impression_ids import open_sealed
 from .worker.worker import Worker
 
 log = logging.getLogger("steadyrank.service")
-BOARD = "demo"
+BOARD, PLAIN = "demo", "plain"
 ITEMS = [
     "Margherita",
     "Diavola",
@@ -66,6 +69,7 @@ ITEMS = [
 _FAVOURITES = np.linspace(0.42, 0.24, 7)  # chances of a click, of the items that people like
 _TARGETS = 3  # items that the attack promotes; nobody likes them
 _CONFIG = Config(length=6, lifetime=2.0)  # seconds; so long until a list nobody answered is learnt from
+_CONFIGS = {BOARD: _CONFIG, PLAIN: Config(learner="CascadeTS", length=6, lifetime=2.0)}
 _SLICE = 0.05  # seconds between two groups of users
 _BOTS = 0.9  # share of the visits while an attack lasts
 _ZEAL = 0.6  # chance that a bot clicks a target it looks at: less than 1, so as to look human
@@ -107,6 +111,8 @@ class Crowd:
         paid = np.argsort(chances, kind="stable")[:_TARGETS]
         self.targets = [ITEMS[k] for k in paid]
         self._people = Cascade.create(chances, _CONFIG.length)
+        self._best = self._worth(np.argsort(-chances)[: _CONFIG.length])
+        self.lost = dict.fromkeys(_CONFIGS, 0.0)  # by board: clicks that people would have made on the best list
         self._bots = Cascade.create(np.where(np.isin(np.arange(len(ITEMS)), paid), _ZEAL, 0.0), _CONFIG.length)
 
     def visitors(self, plan: Plan) -> int:
@@ -124,6 +130,13 @@ class Crowd:
         last = users.click(Visit(1), ranking, clicks, self._rng) - 1
         return items[last] if clicks[last] else None
 
+    def count(self, board: str, items: list[str]) -> None:
+        """Count what a list costs a person, as a chance of a click: the truth, which no learner is told."""
+        self.lost[board] += self._best - self._worth(np.array([ITEMS.index(item) for item in items]))
+
+    def _worth(self, ranking: Ints) -> float:
+        return float(self._people.value(Visit(1), ranking))
+
     def delay(self) -> float:
         """Seconds until an answer comes; infinite for those who leave without one."""
         return math.inf if self._rng.random() < 0.03 else float(self._rng.uniform(0.1, 0.9))
@@ -137,10 +150,11 @@ def visits(plan: Plan, told: Callable[[str], None]) -> Callable[[Callable[[str],
 
     async def run(link: Callable[[str], str], worker: Worker) -> None:
         crowd = Crowd(plan)
-        await worker.create(BOARD, _CONFIG, ITEMS)
+        for board, config in _CONFIGS.items():
+            await worker.create(board, config, ITEMS)
         told(f"Open {link(f'/boards/{BOARD}')} and watch. Ctrl-C ends it.")
         for attacked, seconds in _stretches(plan):
-            told(_news(plan, crowd, attacked, seconds))
+            told(_news(crowd, attacked, seconds))
             await _send(worker, crowd, plan, attacked, seconds)
 
     return run
@@ -153,10 +167,16 @@ def _stretches(plan: Plan) -> Iterator[tuple[bool, float]]:
         yield True, plan.lasts
 
 
-def _news(plan: Plan, crowd: Crowd, attacked: bool, seconds: float) -> str:
+def _news(crowd: Crowd, attacked: bool, seconds: float) -> str:
     if attacked:
-        return f"attack for {seconds:.0f} s: bots click {', '.join(crowd.targets)}, and nothing else"
-    return f"honest users for {seconds:.0f} s, then an attack"
+        news = f"attack for {seconds:.0f} s: bots click {', '.join(crowd.targets)}, and nothing else"
+    else:
+        news = f"honest users for {seconds:.0f} s, then an attack"
+    if not any(crowd.lost.values()):
+        return news
+    ours, plain = (f"{crowd.lost[board]:,.0f}" for board in (BOARD, PLAIN))
+    beside = f"{plain} on the board {PLAIN!r}, which believes every click"
+    return f"{news}. Clicks of people lost so far: {ours} here, {beside}"
 
 
 async def _send(worker: Worker, crowd: Crowd, plan: Plan, attacked: bool, seconds: float) -> None:
@@ -165,14 +185,18 @@ async def _send(worker: Worker, crowd: Crowd, plan: Plan, attacked: bool, second
         end = time.monotonic() + seconds
         while time.monotonic() < end:
             for _ in range(crowd.visitors(plan)):
-                group.create_task(_visit(worker, crowd, attacked and crowd.bot()))
+                bot = attacked and crowd.bot()
+                for board in _CONFIGS:
+                    group.create_task(_visit(worker, crowd, board, bot))
             await asyncio.sleep(_SLICE)
 
 
-async def _visit(worker: Worker, crowd: Crowd, bot: bool) -> None:
+async def _visit(worker: Worker, crowd: Crowd, board: str, bot: bool) -> None:
     try:
-        session = worker.find(BOARD)
+        session = worker.find(board)
         impression, items, _ = rank_and_answer.rank(worker, session, None, None, None)
+        if not bot:
+            crowd.count(board, items)
         delay, clicked = crowd.delay(), crowd.click(items, bot)
         if math.isfinite(delay):
             await asyncio.sleep(delay)

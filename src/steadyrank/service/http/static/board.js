@@ -49,8 +49,17 @@ export class BoardPage {
     for (const word of ["fraud", "honest"]) {
       byId(`as-${word}`).addEventListener("click", () => this.#label(word));
     }
+    byId("headline-act").addEventListener("click", () => this.#chooseLatest());
     byId("export").addEventListener("click", () => this.#do(actions.save(this.#name, this.#watch.events)));
     byId("points").addEventListener("toggle", () => this.#watch && showPoints(this.#watch));
+  }
+
+  /** Choose the rounds that the line at the top speaks of, and go to where they are labelled. */
+  #chooseLatest() {
+    const { bands, first_round: first, board } = this.#watch;
+    this.#choosing.fill(Math.max(bands.at(-1).start, first), board.rounds);
+    byId("labels-title").scrollIntoView({ block: "center" });
+    byId("as-fraud").focus({ preventScroll: true });
   }
 
   async #label(word) {
@@ -132,6 +141,7 @@ export class BoardPage {
     say(byId("headline-sign"), said.sign);
     say(byId("headline-title"), said.title);
     say(byId("headline-text"), said.text);
+    show(byId("headline-act"), said.kind === "no");
     show(byId("stale"), watch.stale);
     say(byId("silent"), unanswered(watch.board.silence));
     show(byId("silent"), watch.board.silence.alarming);

@@ -9,14 +9,14 @@ export function showBands(watch, choose) {
   show(byId("regimes-box"), bands.length > 0 && view !== null);
   say(byId("regimes-say"), said(watch));
   const rows = view === null ? [] : bands.toReversed();
-  match(byId("band-rows"), rows, (band) => band.start, () => buttonRow("Choose", choose), (row, band) => {
+  match(byId("band-rows"), rows, (band) => band.start, () => buttonRow("Choose to label", choose), (row, band) => {
     row.about = band;
     const [name, range, last] = row.children;
     say(name, `${band.regime} ${band.trusted ? "trusted" : "not trusted"}`);
     name.className = band.trusted ? "yes" : "no";
     say(range.firstChild, rounds(band.start, band.end));
     say(range.lastChild, `from ${moment(timeOf(timeline.points, band.start))}`);
-    setAll(last.firstChild, { "aria-label": `Choose rounds ${rounds(band.start, band.end)} of regime ${band.regime}` });
+    setAll(last.firstChild, { "aria-label": `Choose to label: rounds ${rounds(band.start, band.end)} of regime ${band.regime}` });
   });
 }
 

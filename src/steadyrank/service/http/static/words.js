@@ -76,8 +76,17 @@ function changed(watch, last) {
   const { current, trusted } = watch.view;
   const text =
     `Since ${since(watch, last)} feedback fits regime ${current}, not the trusted regime ${trusted}. ` +
-    "Lists serve both for now.";
+    `${pushed(watch)}Lists serve both for now.`;
   return { kind: "no", sign: "▲", title: "Clicks have changed.", text };
+}
+
+/** The items that are clicked far more than the trusted regime makes likely, three at most, as a sentence. */
+function pushed({ diverging }) {
+  const names = diverging.filter((item) => item.rate > item.high).map((item) => item.item);
+  if (names.length === 0) return "";
+  const shown = names.slice(0, 3);
+  const others = names.length > 3 ? ` and ${many(names.length - 3, "other")}` : "";
+  return `Clicked more than it makes likely: ${shown.join(", ")}${others}. `;
 }
 
 /** What there is to say when more lists than usual are left unanswered. */

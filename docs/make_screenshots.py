@@ -1,6 +1,6 @@
 """The pictures of the dashboard: python docs/make_screenshots.py. Takes two minutes and needs Chromium.
 
-From a real server, `steadyrank serve --demo`, with two more boards beside the one of the demo.
+From a real server, `steadyrank serve --demo`, with one more board beside those of the demo.
 """
 
 import contextlib
@@ -107,7 +107,6 @@ def main() -> None:
     with demo() as (address, token), sync_playwright() as play:
         client = Client(address)
         visit(client, "front-page", 12, 500)
-        visit(client, "search", 60, 150, learner="CascadeTS")
         client.close()
         browser = play.chromium.launch(executable_path=program, args=["--no-sandbox"])
         board = f"{address}/boards/demo{token}"

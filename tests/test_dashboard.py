@@ -701,7 +701,7 @@ def test_the_demo_shows_a_change_of_regime_and_leaves_nothing_behind(tmp_path, m
         expect(page.locator(".timeline .strip.doubted")).to_have_count(1, timeout=15_000)
         expect(page.locator("#headline-title")).to_have_text("Clicks have changed.")
         expect(page.locator("#headline-text")).to_contain_text("not the trusted regime 1")
-        expect(page.locator("#headline-text")).to_contain_text("Clicked more than it makes likely: ", timeout=15_000)
+        expect(page.locator("#headline-text")).to_contain_text("Clicked more than expected: ", timeout=15_000)
         page.locator("#headline-act").click()
         expect(page.locator("#as-fraud")).to_be_focused()
         expect(page.locator("#as-fraud")).to_be_enabled()

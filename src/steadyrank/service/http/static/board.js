@@ -49,15 +49,14 @@ export class BoardPage {
     for (const word of ["fraud", "honest"]) {
       byId(`as-${word}`).addEventListener("click", () => this.#label(word));
     }
-    byId("headline-act").addEventListener("click", () => this.#chooseLatest());
+    byId("headline-act").addEventListener("click", () => this.#choose(this.#watch.bands.at(-1)));
     byId("export").addEventListener("click", () => this.#do(actions.save(this.#name, this.#watch.events)));
     byId("points").addEventListener("toggle", () => this.#watch && showPoints(this.#watch));
   }
 
-  /** Choose the rounds that the line at the top speaks of, and go to where they are labelled. */
-  #chooseLatest() {
-    const { bands, first_round: first, board } = this.#watch;
-    this.#choosing.fill(Math.max(bands.at(-1).start, first), board.rounds);
+  /** Choose the rounds of a regime, and go to where they are labelled. */
+  #choose({ start, end }) {
+    this.#choosing.fill(Math.max(start, this.#watch.first_round), end);
     byId("labels-title").scrollIntoView({ block: "center" });
     byId("as-fraud").focus({ preventScroll: true });
   }
@@ -124,7 +123,7 @@ export class BoardPage {
     show(byId("chart-box"), !empty);
     this.#chart.update(watch);
     this.#choosing.update(watch);
-    showBands(watch, (band) => this.#choosing.fill(Math.max(band.start, this.#watch.first_round), band.end));
+    showBands(watch, (band) => this.#choose(band));
     showLabels(watch, (label) => this.#do(actions.takeBack(this.#name, label)));
     showPoints(watch);
     showSilenced(

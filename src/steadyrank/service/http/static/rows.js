@@ -3,20 +3,20 @@
 import { byId, make, match, say, setAll, show } from "./dom.js";
 import { count, moment, rounds, timeOf } from "./words.js";
 
-/** Regimes with their rounds, the latest first; a button chooses its rounds. */
+/** Regimes with their rounds, the latest first; a button chooses its rounds for a label. */
 export function showBands(watch, choose) {
   const { bands, view, timeline } = watch;
   show(byId("regimes-box"), bands.length > 0 && view !== null);
   say(byId("regimes-say"), said(watch));
   const rows = view === null ? [] : bands.toReversed();
-  match(byId("band-rows"), rows, (band) => band.start, () => buttonRow("Choose to label", choose), (row, band) => {
+  match(byId("band-rows"), rows, (band) => band.start, () => buttonRow("Label…", choose), (row, band) => {
     row.about = band;
     const [name, range, last] = row.children;
     say(name, `${band.regime} ${band.trusted ? "trusted" : "not trusted"}`);
     name.className = band.trusted ? "yes" : "no";
     say(range.firstChild, rounds(band.start, band.end));
     say(range.lastChild, `from ${moment(timeOf(timeline.points, band.start))}`);
-    setAll(last.firstChild, { "aria-label": `Choose to label: rounds ${rounds(band.start, band.end)} of regime ${band.regime}` });
+    setAll(last.firstChild, { "aria-label": `Label rounds ${rounds(band.start, band.end)} of regime ${band.regime}` });
   });
 }
 

@@ -86,7 +86,7 @@ function pushed({ diverging }) {
   if (names.length === 0) return "";
   const shown = names.slice(0, 3);
   const others = names.length > 3 ? ` and ${many(names.length - 3, "other")}` : "";
-  return `Clicked more than it makes likely: ${shown.join(", ")}${others}. `;
+  return `Clicked more than expected: ${shown.join(", ")}${others}. `;
 }
 
 /** What there is to say when more lists than usual are left unanswered. */

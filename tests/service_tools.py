@@ -86,7 +86,7 @@ class Local:
             try:
                 await self.worker.catch_up()
                 applied, looks = self.worker.applied, self.looks
-                # two looks: the tick of the first may have read the time before the test moved it
+                # two looks: one may be for an event that was applied, and not a tick's
                 await until(lambda: self.looks > looks + 1)  # noqa: B023  (waited for here)
                 await self.worker.catch_up()
             except Unavailable:

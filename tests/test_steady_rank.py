@@ -122,7 +122,7 @@ def test_equals_its_slow_version(tastes, rounds, opened, forgets, options):
                 slow.forget(back)
     assert mind.bit_generator.state == mirror.bit_generator.state
     view = learner.view()
-    assert view.attention == pytest.approx(slow.attention.chance)
+    assert view.attention == pytest.approx(slow.attention.chance.tolist(), abs=1e-4)
     assert (min(view.attention) < 1) == ("looks" in options)
     assert [(r.number, r.rounds) for r in view.regimes] == [(r, slow.length(r)) for r in sorted(slow.priors)]
     assert [(c.start, c.noticed, c.before, c.after) for c in view.changes] == slow.changes[-64:]

@@ -48,7 +48,7 @@ class SteadyRank(NamedTuple):
     looks: int  # CASCADE: nothing of it is learnt
 
     live = True
-    VERSION = 6  # of the memory: since then, it has how far people look
+    VERSION = 7  # of the memory: since then, clicks by place are those of the first items shown
 
     @classmethod
     def create(
@@ -98,7 +98,7 @@ class SteadyRank(NamedTuple):
         if examined == 0:
             return  # says nothing
         if note[KIND] == ANSWER and self.looks != CASCADE:
-            watch(self.attention, self.posteriors, ranking, clicks, examined)
+            watch(self.attention, ranking, clicks, examined)
         items, bits = looked_at(ranking, note, clicks, examined, visit.t)
         if note[KIND] == ANSWER:
             count(self.regimes, items, bits, items.size, visit.t)
@@ -106,7 +106,8 @@ class SteadyRank(NamedTuple):
             count_apart(self.regimes, items, bits, items.size, visit.t, note[KIND] == SILENCE)
         if self.regimes.span_rounds[0] >= self.window:
             if self.looks != CASCADE:
-                recount(self.regimes, learn_attention(self.attention, BAR if self.looks == LEARN else 0.0))
+                bar = BAR if self.looks == LEARN else 0.0
+                recount(self.regimes, learn_attention(self.attention, self.posteriors.prior[0], bar))
             if close_window(self.regimes, self.rule, self.window, visit.t):
                 rewatch(self.attention)
             learn_all(self.regimes, self.posteriors, self.length)

@@ -1,29 +1,24 @@
 """How far down a list people look, learnt from the clicks themselves. Ours, no paper's.
 
 An item at place p is clicked with chance attention[p] times its attraction (Richardson et al. 2007). Items that stood
-at several places tell the two apart: the attention is the maximum-likelihood fit of this product to their clicks by
-place, each item with an attraction of its own, the first place being looked at by everybody. A place where nothing
-was clicked was perhaps not looked at: it counts as looked at with the chance that it was, given that it was not
-clicked.
+at several places tell the two apart: the attention is fitted to their clicks by place (`attention_fit`), the first
+place being looked at by everybody. A place where nothing was clicked was perhaps not looked at: it counts as looked
+at with the chance that it was, given that it was not clicked.
 """
 
-import math
 from typing import NamedTuple
 
 import numpy as np
 
-from .._intrinsics import stack_floats
 from .._jit import kernel, uncounted
 from ..arrays import Counts, Floats
 from ..chance import philox
+from .attention_fit import fit_attention
 
-SLOTS = 512  # items whose clicks are kept by place, at most
+SLOTS = 512  # items whose clicks are kept by place, at most: the first ones that are shown
 NOBODY = -1
-KNOWN = (
-    10.0  # looks at an item, the prior's included, before they are: items dropped after a look or two are no sample
-)
+LEAST_SHAPE = 0.05  # of the law of attractions: below, a handful of items would have all the clicks
 BAR = 20.0  # nats of evidence against lists that are looked at in full: there are nine places to fit in a list of ten
-STEPS = 20  # of a fit
 FIRST = 500.0  # rounds before a fit
 GROWN = 1.125  # a further fit comes when there are this many times the rounds of the last one
 CLICKED, WHOLE, ROUNDS, FITTED = range(4)  # places of Attention.tally
@@ -100,20 +95,19 @@ def goes_on(attention):
 
 
 @uncounted
-def watch(attention, posteriors, ranking, clicks, examined):
+def watch(attention, ranking, clicks, examined):
     """Take the clicks of one list."""
     clicked = False
     for p in range(examined):
         k = ranking[p]
         clicked = clicked or (clicks[p] and p + 1 < ranking.size)
-        if posteriors.alpha[k] + posteriors.beta[k] >= KNOWN:
-            n = attention.item.size
-            slot = k if k < n else (k * 0x9E3779B1 >> 8) % n
-            if attention.item[slot] == NOBODY:
-                attention.item[slot] = k
-            if attention.item[slot] == k:
-                attention.looks[slot, p] += 1
-                attention.clicks[slot, p] += 1 if clicks[p] else 0
+        n = attention.item.size
+        slot = k if k < n else (k * 0x9E3779B1 >> 8) % n
+        if attention.item[slot] == NOBODY:
+            attention.item[slot] = k
+        if attention.item[slot] == k:
+            attention.looks[slot, p] += 1
+            attention.clicks[slot, p] += 1 if clicks[p] else 0
     attention.tally[ROUNDS] += 1.0
     if clicked:
         attention.tally[CLICKED] += 1.0
@@ -133,58 +127,23 @@ def rewatch(attention):
             attention.clicks[slot, p] = 0
 
 
-@uncounted
-def promise(attention, chance, promised, clicks):
-    """Write, for each place, the clicks of the items kept and those that they would have if it were looked at.
+@kernel
+def learn_attention(attention, shape, bar):
+    """Fit the attention of each place; in full, unless the evidence against that is above `bar`. O(N length^2).
 
-    An item's attraction is its clicks over its looks, each counted by the `chance` of its place. Returns the evidence
-    for these chances against looks in full, in nats: the difference of the two log likelihoods, Poisson.
-    """
-    gain = 0.0
-    for p in range(chance.size):
-        promised[p] = 0.0
-        clicks[p] = 0.0
-    for slot in range(attention.item.size):
-        shown = looks = 0.0
-        won = 0
-        for p in range(chance.size):
-            shown += attention.looks[slot, p]
-            looks += attention.looks[slot, p] * chance[p]
-            won += attention.clicks[slot, p]
-        if won > 0:
-            gain += won * math.log(shown / looks)
-            for p in range(chance.size):
-                promised[p] += attention.looks[slot, p] * won / looks
-                clicks[p] += attention.clicks[slot, p]
-    for p in range(chance.size):
-        gain += clicks[p] * math.log(chance[p])
-    return gain
-
-
-@uncounted
-def learn_attention(attention, bar):
-    """Fit the attention of each place; in full, unless the evidence against that is above `bar`. O(N length).
-
-    Returns the share of the looks so far that were looks, where they were all counted as looks until now; else 1.
+    `shape`: of the law of attractions, the prior's. Returns the share of the looks so far that were looks, where they
+    were all counted as looks until now; else 1.
     """
     length = attention.chance.size
     if attention.tally[ROUNDS] < max(GROWN * attention.tally[FITTED], FIRST) or length < 2:
         return 1.0
     attention.tally[FITTED] = attention.tally[ROUNDS]
-    chance, promised, clicks = stack_floats(length), stack_floats(length), stack_floats(length)
-    for p in range(length):
-        chance[p] = attention.chance[p]
-    for _ in range(STEPS):  # each of the two kinds of factors in turn; one click and one promised say nothing
-        promise(attention, chance, promised, clicks)
-        first = (clicks[0] + 1.0) / (promised[0] + 1.0)
-        for p in range(1, length):
-            chance[p] = min((clicks[p] + 1.0) / (first * promised[p] + 1.0), 1.0)
-    believed = promise(attention, chance, promised, clicks) > bar
     before = attention.chance[length - 1]
+    if fit_attention(attention.looks, attention.clicks, max(shape, LEAST_SHAPE), attention.chance) <= bar:
+        attention.chance[:] = 1.0
     shown = looks = 0.0
-    for p in range(length):
-        attention.chance[p] = chance[p] if believed else 1.0
-        for slot in range(attention.item.size):
+    for slot in range(attention.item.size):
+        for p in range(length):
             shown += attention.looks[slot, p]
             looks += attention.looks[slot, p] * attention.chance[p]
     return looks / shown if before == 1.0 and shown > 0.0 else 1.0

@@ -48,11 +48,13 @@ class Lurker(NamedTuple):
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--horizon", type=int, default=10_000, help="rounds")
-    horizon = parser.parse_args().horizon
+    parser.add_argument("--learners", nargs="+", default=["SteadyRank", "CascadeTS"], help="who meets it")
+    options = parser.parse_args()
+    horizon = options.horizon
     check_adversary(Lurker)
     check_adversary(Lurker, depth=1, targets="worst")
     world = sr.profile("yelp-pizza", mapping="sparse")
-    for learner in ("SteadyRank", "CascadeTS"):
+    for learner in options.learners:
         for depth in (1, 5):
             run = sr.simulate(
                 learner, world.attraction, length=10, horizon=horizon, seeds=range(4), adversary=Lurker,

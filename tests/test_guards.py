@@ -127,8 +127,8 @@ def test_refused_visits_are_counted_by_sort():
 
 
 def test_whoever_is_admitted_changes_nothing():
-    plain = sr.simulate("SteadyRank", ATTRACTION, **WORLD)
-    assert np.array_equal(sr.simulate("SteadyRank", ATTRACTION, guard="Quota", **WORLD).regret, plain.regret)
+    plain = sr.simulate("CascadeTS", ATTRACTION, **WORLD)
+    assert np.array_equal(sr.simulate("CascadeTS", ATTRACTION, guard="Quota", **WORLD).regret, plain.regret)
 
 
 @pytest.mark.parametrize("name", FORGETFUL)

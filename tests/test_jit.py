@@ -248,7 +248,7 @@ def test_interpreted_and_compiled_processes_agree():
 import numpy as np
 import steadyrank as sr
 attraction = np.random.default_rng(0).uniform(0, 0.6, 20)
-for name in ("CascadeTS", "CascadeUCBV", "SteadyRank"):
+for name in ("CascadeTS", "CascadeUCBV"):
     foe = {"adversary": "PrefixFlip", "budget": 20} if name == "CascadeTS" else {}
     run = sr.simulate(name, attraction, length=3, horizon=150, seeds=[0], **foe)
     print(name, run.final[0].hex())

@@ -86,7 +86,7 @@ def test_shapes_marks_and_monotone_curves():
 def test_results_do_not_depend_on_threads(name):
     runs = [
         sr.simulate(
-            name, ATTRACTION, length=4, horizon=500, seeds=range(6), adversary="AttractionFlip", schedule="spread",
+            name, ATTRACTION, length=4, horizon=500, seeds=range(6), adversary="PrefixFlip", schedule="spread",
             budget=50, threads=threads,
         )
         for threads in (1, 2, 5)

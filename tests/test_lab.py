@@ -96,7 +96,7 @@ def test_every_study_expands():
         assert len(quick) == len(jobs)
     names = [study.name for study in find([])]
     assert names[:5] == ["when", "corruption", "curves-yelp", "curves-movielens", "curves-lastfm"]
-    assert not {"matrix", "matrix-full", "readings", "own-settings"} & set(names)
+    assert not {"matrix", "matrix-full", "readings", "own-settings", "click-models"} & set(names)
     with pytest.raises(KeyError, match="unknown study 'curves': did you mean"):
         find(["curves"])
 
@@ -119,6 +119,21 @@ def test_studies_hold_what_the_paper_shows():
     }
     # curves are the same cells as the figure of final regrets: nothing is run twice
     assert len(expand([ALL["corruption"], ALL["curves-yelp"]], seeds=5, quick=False)) == len(cells)
+
+
+def test_every_way_of_looking_meets_every_learner_and_attack():
+    """Nothing is told to a learner that is not so of PositionBased users: their defaults agree."""
+    cells = ALL["click-models"].jobs(seeds=2)
+    learners = {c.learner for c in cells}
+    assert len(cells) == len(learners) * 2 * 6 * 3
+    assert {c.users for c in cells} == set(sr.users()) - {"SemiBandit", "DriftingCascade"}
+    assert {(c.adversary, c.schedule, c.rate) for c in cells} == {
+        ("Honest", "front", 0.0),
+        ("FakeUser", "late", 0.15),
+        ("FakeUser", "spread", 0.15),
+    }
+    assert {name for name in sr.learners() if name.startswith(("PBM", "DCM"))} | {"SteadyRank", "Random"} <= learners
+    assert not any(c.settings or c.users_settings for c in cells)
 
 
 def test_rivals_meet_one_attack_in_each_of_their_own_settings():

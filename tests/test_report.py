@@ -28,12 +28,12 @@ from steadyrank.lab import cells
 from steadyrank.lab.cells import Cell
 from steadyrank.lab.results import CellStore, read, with_fields
 from steadyrank.lab.runner import expand
-from steadyrank.report import claims, curve_claims, exhibits, figures, finals, steadiness, style
+from steadyrank.report import claims, curve_claims, exhibits, figures, finals, looking, steadiness, style
 from steadyrank.report.answer import answer
 from steadyrank.report.tables import by_rate, text
 from steadyrank.report.verdicts import Claim, Outcome
 from steadyrank.report.writing import load
-from steadyrank.studies import ALL, find, lineup, matrix, readings
+from steadyrank.studies import ALL, click_models, find, lineup, matrix, readings
 
 SHORT = 400  # rounds where the paper has 40,000
 
@@ -522,6 +522,70 @@ def test_the_tables_of_the_matrix_by_hand():
     assert five["without attack"] == pytest.approx(5 / 30)
     assert steadiness.is_served("movielens", "saturated")
     assert not steadiness.is_served("movielens", "sparse")
+
+
+def looked(regrets):
+    """Rows of the study click-models by learner, profile, users and attack."""
+    frames = []
+    for (learner, profile, users, attack), regret in regrets.items():
+        world = {"profile": profile, "users": users, **click_models.ATTACKS[attack]}
+        rows = pl.DataFrame({"seed": [0], "mark": [100], "regret": [regret], "spent": [0.0]})
+        frames.append(with_fields(Cell(learner, horizon=100, **world), rows))
+    return pl.concat(frames)
+
+
+def test_whom_to_take_by_hand():
+    """Two profiles: multiples of the least with honest clicks, 10 and 5; geometric means over the profiles."""
+    honest, _, spread = click_models.ATTACKS
+    rows = looked(
+        {
+            ("CascadeTS", "lastfm", "Cascade", honest): 10.0,
+            ("CascadeTS", "movielens", "Cascade", honest): 20.0,
+            ("PBMTS", "lastfm", "Cascade", honest): 40.0,
+            ("PBMTS", "movielens", "Cascade", honest): 5.0,
+            ("CascadeTS", "lastfm", "Cascade", spread): 90.0,
+            ("PBMTS", "lastfm", "Cascade", spread): 30.0,
+            ("CascadeTS", "lastfm", "PositionBased", honest): 8.0,
+            ("CascadeTS", "lastfm", "PositionBased", spread): 8.0,
+            ("PBMTS", "lastfm", "Noisy", spread): 7.0,  # nobody honest there: no multiple of anything
+        }
+    )
+    table = looking.multiples(rows)
+    clean = looking.by_users(table, honest)
+    assert clean.columns == ["who", "Cascade", "PositionBased", looking.ALL]
+    assert clean.row(0) == ("CascadeTS", pytest.approx(2.0), pytest.approx(1.0), pytest.approx(2.0**0.5))
+    assert clean.row(1) == ("PBMTS", pytest.approx(2.0), None, None)  # of 4 and 1; it did not run everywhere
+    attacked = looking.by_users(table, spread)
+    assert attacked.row(0) == ("CascadeTS", pytest.approx(9.0), pytest.approx(1.0), pytest.approx(3.0))
+    assert attacked.row(1) == ("PBMTS", pytest.approx(3.0), None, None)
+    assert looking.by_users(table, "15 % false visits in one stretch").is_empty()
+    chosen = looking.choices(table).filter(pl.col("clicks") == spread).row(0, named=True)
+    assert chosen["people"] == "click once, then stop (Cascade)"
+    assert chosen["least regret"] == "PBMTS 3.00"
+    assert chosen["least, of those told nothing"] == "CascadeTS 9.00"
+    assert chosen["SteadyRank"] == "-"
+
+
+def test_the_picture_of_looking_says_what_people_do():
+    honest, stretch, _ = click_models.ATTACKS
+    rows = looked(
+        {
+            ("CascadeTS", "lastfm", "Cascade", honest): 10.0,
+            ("PBMTS", "lastfm", "Cascade", honest): 123.0,
+            ("PBMTS", "lastfm", "PositionBased", honest): 10.0,
+            ("PBMTS", "lastfm", "Cascade", stretch): 15.0,
+        }
+    )
+    shown = exhibits.show(ALL["click-models"], rows, False)
+    assert [e.name for e in shown] == ["click-models", "click-models-0", "click-models-1", "click-models-regret"]
+    assert "lastfm (modelled); lists of 10; 100 rounds. steadyrank reproduce --study click-models" in shown[1].caption
+    for words in ("honest clicks", "click once, then stop", "look at places", "PBMTS *", ">12<", ">CascadeTS<"):
+        assert words in shown[1].svg
+    assert "nan" not in shown[1].svg
+    assert "1.50" in shown[2].svg
+    assert shown[3].table.row(0) == ("lastfm", "", "Cascade", honest, "10", "123")
+    unfinished = exhibits.show(ALL["click-models"], rows.filter(pl.col("rate") > 0), False)
+    assert [e.name for e in unfinished] == ["click-models-regret"]
 
 
 def test_tables_show_mean_and_interval():

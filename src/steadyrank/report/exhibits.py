@@ -10,8 +10,8 @@ import polars as pl
 from ..lab import cells
 from ..lab.cells import Study
 from ..profiles import profile
-from ..studies import lineup, readings
-from . import figures, steadiness
+from ..studies import click_models, lineup, readings
+from . import figures, looking, steadiness
 from .finals import APPENDIX, PAPER, Finals, Lens, best_value, place_of
 from .tables import by_rate, finals
 
@@ -282,6 +282,26 @@ def _matrix(study: Study, rows: pl.DataFrame, quick: bool) -> list[Exhibit]:
     return [*tables, *out]
 
 
+def _looking(study: Study, rows: pl.DataFrame, quick: bool) -> list[Exhibit]:
+    table, out = looking.multiples(rows), []
+    worlds = " and ".join(
+        " ".join(world).strip() for world in rows.select("profile", "mapping").unique().sort("*").rows()
+    )
+    made = f"{worlds} (modelled); lists of {rows['length'][0]}; {rows['horizon'][0]:,} rounds. "
+    made += _command(study, quick, rows["seed"].n_unique())
+    what = "clicks lost, as a multiple of the least that any learner here loses with honest clicks"
+    columns = "Columns: what people do with a list; * is told how places are looked at, as 'look at places' do."
+    for place, attack in enumerate(click_models.ATTACKS):
+        wide = looking.by_users(table, attack)
+        if not wide.is_empty():
+            name, head = f"{study.name}-{place}", f"{attack[0].upper()}{attack[1:]}: {what}."
+            text = f"{head} 1 is best; the least of a column is framed. {columns} {made}"
+            out.append(Exhibit(name, text, svg=looking.picture(name, wide, attack), table=_short(wide)))
+    if out:
+        out.insert(0, Exhibit(study.name, f"Whom to take: {what}. {made}", table=looking.choices(table)))
+    return [*out, Exhibit(f"{study.name}-regret", f"Regret in clicks. {made}", table=looking.regrets(table))]
+
+
 _SHOWN_AS: dict[str, Callable[[Study, pl.DataFrame, bool], list[Exhibit]]] = {
     "rates": _rates,
     "curves": _curves,
@@ -291,4 +311,5 @@ _SHOWN_AS: dict[str, Callable[[Study, pl.DataFrame, bool], list[Exhibit]]] = {
     "errors": _errors,
     "lemmas": _lemmas,
     "matrix": _matrix,
+    "looking": _looking,
 }

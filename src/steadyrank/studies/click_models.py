@@ -1,0 +1,43 @@
+"""Which learner for which way of looking at a list, with honest clicks and with false ones."""
+
+from typing import Any
+
+from ..lab.cells import Study
+
+PROFILES = [{"profile": "yelp-pizza", "mapping": "sparse"}, {"profile": "movielens", "mapping": "moderate"}]
+# in words: what people do with a list
+USERS = {
+    "Cascade": "click once, then stop",
+    "DependentClick": "may go on after a click",
+    "Abandoning": "click once, or tire",
+    "PositionBased": "look at places",
+    "UserBrowsing": "look near the last click",
+    "Noisy": "as the first; some at random",
+}
+ATTACKS: dict[str, dict[str, Any]] = {
+    "honest clicks": {"adversary": "Honest"},
+    "15 % false visits in one stretch": {"adversary": "FakeUser", "schedule": "late", "rate": 0.15},
+    "15 % false visits, spread": {"adversary": "FakeUser", "schedule": "spread", "rate": 0.15},
+}
+# Told how places are looked at: attention 1 / p^0.7, which is true of PositionBased alone.
+TOLD = ["PBMTS", "PBMUCB", "PBMPIE"]
+NOT_TOLD = ["SteadyRank", "PBMHB", "GRAB", "UniRank", "TopRank"]
+FOR_CASCADES = ["CascadeTS", "CascadeKLUCB", "DCMKLUCB", "PIE", "FTRL", "M2UCBV"]
+
+STUDY = Study(
+    place=23,
+    name="click-models",
+    title="Which learner for which way of looking",
+    paper="beyond the paper",
+    exhibit="looking",
+    question="Whom to take when it is known, or not known, how people look at lists?",
+    blocks=[
+        {
+            "world": PROFILES,
+            "users": list(USERS),
+            "when": list(ATTACKS.values()),
+            "learner": [*NOT_TOLD, *TOLD, *FOR_CASCADES, "Random"],
+        }
+    ],
+    default=False,
+)

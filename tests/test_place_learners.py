@@ -367,6 +367,7 @@ print((run.regret[0, 1] - run.regret[0, 0]) / 100)
         ("PIE", {"slot": 5}, "slot must be a whole number from 1 to 4, not 5"),
         ("GRAB", {"period": 0}, "period must be a whole number of at least 1, not 0"),
         ("PBMHB", {"c": 0}, "c must be a finite number from 1e-06 to 1000000000.0, not 0"),
+        ("PBMFTRL", {"rate": 0}, "rate must be a finite number from 0.001 to 1000.0, not 0"),
         ("PBMHB", {"sweeps": 0}, "sweeps must be a whole number from 1 to 1000, not 0"),
         ("PBMUCB", {"epsilon": -1}, "epsilon must be a finite number of at least 0.0, not -1"),
         ("DCMKLUCB", {"onward": [0.1]}, "onward must be 4 numbers from 0 to 1, one a place"),

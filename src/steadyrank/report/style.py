@@ -32,6 +32,7 @@ _LEARNERS = {
     "GRAB": ("#CC79A7", "p"),
     "UniRank": ("#E69F00", "p"),
     "PIE": ("#9A7B2F", "^"),
+    "PBMFTRL": ("#E69F00", "v"),
     "Random": ("#A3A3A3", "x"),
     "Oracle": ("#8A8A8A", "+"),
 }

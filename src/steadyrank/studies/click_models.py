@@ -21,7 +21,7 @@ ATTACKS: dict[str, dict[str, Any]] = {
 }
 # Told how places are looked at: attention 1 / p^0.7, which is true of PositionBased alone.
 TOLD = ["PBMTS", "PBMUCB", "PBMPIE"]
-NOT_TOLD = ["SteadyRank", "PBMHB", "GRAB", "UniRank", "TopRank"]
+NOT_TOLD = ["SteadyRank", "PBMHB", "GRAB", "UniRank", "TopRank", "PBMFTRL"]
 FOR_CASCADES = ["CascadeTS", "CascadeKLUCB", "DCMKLUCB", "PIE", "FTRL", "M2UCBV"]
 
 STUDY = Study(

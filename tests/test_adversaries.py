@@ -19,6 +19,18 @@ ATTRACTION = np.array([0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1])  # item 0 i
 USERS = sr.users()["Cascade"].create(ATTRACTION, 4)
 
 
+def interpreted(script):
+    """The words that a script prints in a process that compiles nothing."""
+    answer = subprocess.run(
+        [sys.executable, "-c", script],
+        env={**os.environ, "NUMBA_DISABLE_JIT": "1"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return answer.stdout.split()
+
+
 def foe_of(name, budget=2, **settings):
     return make(ADVERSARIES[name], Problem(9, 4, 10, attraction=ATTRACTION), USERS, budget, settings=settings)
 
@@ -198,6 +210,41 @@ def test_attack_then_quit_by_hand():
         foe_of("AttackThenQuit", schedule="late")
 
 
+def test_observation_free_by_hand():
+    """Four rounds, two of them quiet, targets 5 to 8: no click at all, then clicks on targets alone."""
+    foe = foe_of("ObservationFree", 4)
+    assert foe.target.tolist() == [False] * 5 + [True] * 4
+    assert visit(foe, 1, [0, 8, 1, 2], [1, 0, 0, 0]) == (1.0, [0, 0, 0, 0])
+    assert visit(foe, 2, [0, 1, 2, 3], [0, 0, 0, 0]) == (0.0, [0, 0, 0, 0])  # nothing to hide, and no unit saved
+    assert visit(foe, 3, [0, 8, 1, 7], [1, 0, 0, 0]) == (1.0, [0, 1])
+    assert visit(foe, 4, [0, 1, 2, 3], [0, 0, 1, 0]) == (1.0, [0, 0, 0, 0])
+    assert visit(foe, 5, [0, 8, 1, 2], [0, 0, 1, 0]) == (0.0, [0, 0, 1])
+    assert foe_of("ObservationFree", 4, quiet=0.0, targets="worst").target.sum() == 1
+    for settings, words in (
+        ({"schedule": "late"}, "schedule of ObservationFree must be 'front', by definition, not 'late'"),
+        ({"quiet": 1.5}, "quiet must be a finite number from 0.0 to 1.0, not 1.5"),
+        ({"targets": "first"}, "targets must be 'bottom', 'best', 'worst' or item numbers"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            foe_of("ObservationFree", **settings)
+
+
+def test_a_short_attack_misleads_for_long():
+    """PBM-UCB, eight items, lists of two, 150 of 1,500 rounds: afterwards it loses more than twice as much."""
+    script = """
+import numpy as np
+import steadyrank as sr
+for budget in (0, 150):
+    run = sr.simulate(
+        "PBMUCB", np.linspace(0.05, 0.6, 8), length=2, horizon=1_500, users="PositionBased", seeds=[0],
+        adversary="ObservationFree", schedule="front", budget=budget, marks=[150, 1_500],
+    )
+    print(run.regret[0, 1] - run.regret[0, 0])
+"""
+    honest, attacked = (float(word) for word in interpreted(script))
+    assert attacked > 2 * honest
+
+
 def test_jun_attack_by_hand():
     """The target, item 8, was never seen, so its bound is 0: each click of another item is hidden once it counts.
 
@@ -310,7 +357,7 @@ def test_spread_is_even_and_ramp_comes_early():
 def test_budgets_are_exact(name, schedule, horizon, data, seed):
     """What is spent is what was changed, never more than the budget; the flips always find something to change."""
     budget = data.draw(st.integers(0, horizon))
-    schedule = "front" if name in {"AttackThenQuit", "SlowRamp", "Flicker"} else schedule
+    schedule = "front" if name in {"AttackThenQuit", "ObservationFree", "SlowRamp", "Flicker"} else schedule
     problem, length = Problem(9, 4, horizon, attraction=ATTRACTION, seed=seed), data.draw(st.integers(1, 4))
     foe = make(ADVERSARIES[name], problem, USERS, budget, settings={"schedule": schedule})
     rng = np.random.default_rng(seed)
@@ -332,7 +379,7 @@ def test_budgets_are_exact(name, schedule, horizon, data, seed):
         assert spent == budget
 
 
-@pytest.mark.parametrize("name", sorted(set(ADVERSARIES) - {"Honest", "SlowRamp", "Flicker"}))
+@pytest.mark.parametrize("name", sorted(set(ADVERSARIES) - {"Honest", "ObservationFree", "SlowRamp", "Flicker"}))
 def test_unknown_schedule_and_too_many_bursts(name):
     for settings, message in [
         ({"schedule": "weekly"}, "schedule .*not 'weekly'"),
@@ -345,8 +392,8 @@ def test_unknown_schedule_and_too_many_bursts(name):
 def test_every_adversary_is_right_for_all_users():
     """All pairs, interpreted, in a process of its own: compiling them would take minutes.
 
-    Each obeys the contract, and what it reports reaches as far as those users' feedback does, unless by definition
-    no user could have sent it.
+    Each obeys the contract, and what it reports is what such users also report, and reaches as far as their feedback
+    does, unless by definition no user could have sent it.
     """
     script = """
 import numpy as np
@@ -357,6 +404,10 @@ K, D, T, BUDGET = 12, 3, 60, 40
 attraction = np.random.default_rng(1).uniform(0.1, 0.7, K)
 acted = 0
 for users in sr.users().values():
+    crowd, seen, luck = make(users, attraction, D, settings={}), set(), np.random.default_rng(5)
+    for t in range(1, 4_001):  # what they report, by trying: with three places, at most eight answers
+        clicks = np.zeros(D, np.bool_)
+        seen.add(tuple(clicks[: crowd.click(Visit(t), luck.permutation(K)[:D], clicks, luck)].tolist()))
     for name, cls in sr.adversaries().items():
         crowd = make(users, attraction, D, settings={})
         foe = make(cls, Problem(K, D, T, BUDGET, attraction, 3), crowd, BUDGET, settings={"schedule": "front"})
@@ -373,19 +424,13 @@ for users in sr.users().values():
             clicks[reach:] = False
             if cls.cascade:
                 assert reach == crowd.reach(clicks, D), (users, name, t)
+                assert tuple(clicks[:reach].tolist()) in seen, (users, name, t)
             total += spent
         assert total <= BUDGET, (users, name)
         acted += total > 0
 print(acted)
 """
-    answer = subprocess.run(
-        [sys.executable, "-c", script],
-        env={**os.environ, "NUMBA_DISABLE_JIT": "1"},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert int(answer.stdout) == len(sr.users()) * (len(ADVERSARIES) - 1)  # all but `Honest`
+    assert int(*interpreted(script)) == len(sr.users()) * (len(ADVERSARIES) - 1)  # all but `Honest`
 
 
 @pytest.mark.parametrize("name", ["OtherTaste", "SlowRamp", "Flicker", "Sleeper", "Chameleon"])

@@ -51,7 +51,7 @@ class ObservationFree(NamedTuple):
         first = round(real("quiet", quiet, 0.0, 1.0) * budget)
         active = np.arange(problem.horizon + 1) <= budget
         active[0] = False
-        last = np.argsort(-problem.attraction, kind="stable")[-problem.length :]
+        last = np.argsort(-problem.attraction, kind="stable")[-problem.length :].tolist()
         named = last if isinstance(targets, str) and targets == "last" else targets
         chosen = choose_targets(named, share, problem.attraction, problem.length)
         return cls(Budget.of_rounds(problem, budget, active, bots), users, chosen, first)

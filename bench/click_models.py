@@ -77,7 +77,9 @@ def main():
                     f"{attack:7} {users:15} {name:20} {ratio:5.2f}  SteadyRank {own.final.mean():,.0f}  {seen}",
                     flush=True,
                 )
-                rows.append({"attack": attack, "users": users, "profile": name, "ratio": ratio, **others, **also})
+                world = {"attack": attack, "users": users, "profile": name}
+                every = {"SteadyRank": own.final.mean(), **others, **also}
+                rows += [{**world, "learner": n, "regret": r, "told": n in others} for n, r in every.items()]
                 if users == "PositionBased" and attack == "honest":
                     true = np.arange(1, LENGTH + 1.0) ** -ETA
                     worst = max(np.abs(np.array(view.attention) - true).max() for view in own.views)

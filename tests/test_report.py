@@ -27,12 +27,12 @@ from steadyrank.contract import Problem, make
 from steadyrank.lab import cells
 from steadyrank.lab.cells import Cell
 from steadyrank.lab.results import CellStore, read, with_fields
-from steadyrank.lab.runner import expand
+from steadyrank.lab.runner import expand, run_job
 from steadyrank.report import claims, curve_claims, exhibits, figures, finals, looking, steadiness, style
 from steadyrank.report.answer import answer
 from steadyrank.report.tables import by_rate, text
 from steadyrank.report.verdicts import Claim, Outcome
-from steadyrank.report.writing import load
+from steadyrank.report.writing import load, write_report
 from steadyrank.studies import ALL, click_models, find, lineup, matrix, readings
 
 SHORT = 400  # rounds where the paper has 40,000
@@ -586,6 +586,31 @@ def test_the_picture_of_looking_says_what_people_do():
     assert shown[3].table.row(0) == ("lastfm", "", "Cascade", honest, "10", "123")
     unfinished = exhibits.show(ALL["click-models"], rows.filter(pl.col("rate") > 0), False)
     assert [e.name for e in unfinished] == ["click-models-regret"]
+
+
+def test_a_part_of_the_study_of_looking_in_a_report(tmp_path, monkeypatch):
+    """Cells of the study itself, cut to 200 rounds and to what other tests compile: two pictures, and what lacks."""
+    monkeypatch.setattr(cells, "QUICK_HORIZON", 200)
+    study, store = ALL["click-models"], CellStore(tmp_path)
+    store.prepare()
+    wanted = {("Random", "Cascade", "Honest"), ("Random", "Cascade", "FakeUser"), ("CascadeTS", "Cascade", "Honest")}
+    jobs = study.jobs(seeds=1, quick=True)
+    chosen = [job for job in jobs if (job.learner, job.users, job.adversary) in wanted]
+    assert {job.horizon for job in chosen} == {200}
+    for job in chosen:
+        store.save(job, run_job(job))
+    page, _claims = write_report(store, tmp_path, seeds=1, quick=True, asked=[study])
+    assert sorted(path.stem for path in (page.parent / "figures").iterdir()) == [
+        f"click-models-{place}" for place in range(3)
+    ]
+    section = page.read_text().split('<section id="click-models">')[1].split("</section>")[0]
+    assert "Which learner for which way of looking" in section
+    assert section.count("<svg ") == 3
+    with (page.parent / "tables" / "click-models.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert {row["people"] for row in rows} == {"click once, then stop (Cascade)"}
+    assert [row["least regret"].split()[0] for row in rows[1:]] == ["Random", "Random"]
+    assert float(rows[1]["Random"]) == pytest.approx(float(rows[0]["Random"]), abs=0.02)  # it does not learn
 
 
 def test_tables_show_mean_and_interval():

@@ -4,6 +4,7 @@ import contextlib
 import os
 import pathlib
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -12,6 +13,7 @@ import polars as pl
 from .. import workers
 from ..settings import real
 from .assembly import assembled
+from .clean import check_clean, weights, write_clean
 from .detect.clients import NOBODY, OddClients, stand_out
 from .detect.findings import BoardTask, Finding, analyse
 from .reading.by_board import BoardLog, by_board
@@ -31,6 +33,7 @@ def run(
     format: str | None = None,
     most_broken: float = 0.01,
     events: Sequence[tuple[str, str]] = (),
+    clean: str | pathlib.Path | None = None,
     on: str = "local",
     progress: Callable[[str, int, int], None] | None = None,
     **columns: str | None,
@@ -41,14 +44,17 @@ def run(
     to be guessed. `first_position`: what the top position is called, 0 or 1. `time_format`: how dates are written, as
     `strptime` has it, where that is not plain. `format`: the schema of another system, one of `reading.formats`, or
     "plain", as far as it is not to be guessed. `most_broken`: share of rows that may be unusable. `events`: days
-    known to differ and what they are, such as ("2026-11-27", "sale"): what was shown then is left out. `on`: where
-    boards are audited, "local" or "ray". `progress(step, done, of)` is called now and then; `of` is 0 while unknown.
+    known to differ and what they are, such as ("2026-11-27", "sale"): what was shown then is left out. `clean`: a
+    Parquet file to write, the log without what is suspect. `on`: where boards are audited, "local" or "ray".
+    `progress(step, done, of)` is called now and then; `of` is 0 while unknown.
     """
     logs = _sources(log)
     real("most_broken", most_broken, 0.0, 1.0)
     workers.check_place(on)
     if first_position not in (None, 0, 1):
         raise ValueError(f"first_position must be 0 or 1, not {first_position!r}")
+    if clean is not None:
+        check_clean(pathlib.Path(clean), logs)
     known = [event(*one) for one in events]
     say = progress or (lambda step, done, of: None)
     told = read(
@@ -70,7 +76,12 @@ def run(
         for task, finding in ended:
             found[task.board] = finding
             say("auditing", len(found), len(tasks))
-    return assembled(told, boards, [found[task.board] for task in tasks], everywhere, [*notes_of(told), *gone])
+    findings = [found[task.board] for task in tasks]
+    whole = assembled(told, boards, findings, everywhere, [*notes_of(told), *gone])
+    if clean is None:
+        return whole
+    say("writing", 0, 0)
+    return replace(whole, clean=write_clean(pathlib.Path(clean), told, weights(boards, findings, told)))
 
 
 def _sources(log: Source | Sequence[Source]) -> list[pathlib.Path | pl.DataFrame]:

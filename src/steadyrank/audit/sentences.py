@@ -3,9 +3,10 @@
 import datetime
 from typing import Any
 
-from .verdicts import Attack, Audit, Change, Interval
+from .verdicts import Attack, Audit, BoardAudit, Change, CleanLog, Interval
 
 NAMED = 3  # items in a sentence
+RANKED = 10  # of a ranking
 
 
 def percent(share: float) -> str:
@@ -123,6 +124,25 @@ def could_have_shown(audit: Audit) -> str:
     words += [f"it would not have shown {', '.join(unseen)}, whatever its size"] if unseen else []
     words += [f"a client from {told.client:,} impressions without a click on"] if told.client else []
     return "; ".join(words) + "."
+
+
+def clean_seen(clean: CleanLog, audit: Audit) -> str:
+    """What is left of the log."""
+    less = clean.impressions - clean.weight
+    words = f", of which {less:,.1f} are doubtful (their weights)" if less >= 0.05 else ""
+    return f"{clean.path}: {clean.impressions:,} of {audit.impressions:,} impressions are not suspect{words}"
+
+
+def rankings(board: BoardAudit) -> list[str]:
+    """The first items of the ranking both ways, or once if it is the same."""
+    orders = {"with everything": board.ranking, "without what is suspect": board.clean_ranking}
+    if board.ranking == board.clean_ranking:
+        orders = {"with and without what is suspect": board.ranking}
+    told = []
+    for words, order in orders.items():
+        more = f" and {len(order) - RANKED:,} more" if len(order) > RANKED else ""
+        told.append(f"ranking {words}: {', '.join(map(str, order[:RANKED]))}{more}")
+    return told
 
 
 def summary(audit: Audit) -> str:

@@ -96,6 +96,16 @@ class BoardAudit:
 
 
 @dataclass(frozen=True)
+class CleanLog:
+    """The log without what is suspect, as it was written."""
+
+    path: str
+    impressions: int
+    weight: float  # of all of them
+    rows_are: str  # impressions, or shown items
+
+
+@dataclass(frozen=True)
 class Audit:
     """What a log shows."""
 
@@ -113,6 +123,7 @@ class Audit:
     n_clients: int = 0
     notes: list[str] = field(default_factory=list)  # what the reader should know of how the log was read
     summary: str = ""  # in a sentence or two
+    clean: CleanLog | None = None  # if it was asked for
 
     @property
     def intervals(self) -> list[Interval]:
@@ -153,6 +164,7 @@ class Audit:
             "broken_examples": self.examples,
             "notes": self.notes,
             "cannot_tell": LIMITS,
+            "clean": None if self.clean is None else vars(self.clean),
             "boards": boards,
         }
 

@@ -10,6 +10,7 @@ from ..files import replacing, writable_through
 from .choices import need_report
 
 CLIENTS = 5  # that are listed on the terminal
+BOARDS = 5  # whose rankings are
 EXCEEDED = 3  # exit code: more is suspect than --fail-above allows
 _COLUMNS = {
     "items": "the list shown (one row an impression)",
@@ -69,6 +70,9 @@ def add(commands: Any) -> None:
         "--page", type=pathlib.Path, default=None, help="the report, one HTML page; audit.html without --json"
     )
     sub.add_argument("--parquet", type=pathlib.Path, default=None, metavar="FOLDER", help="write flagged rows there")
+    sub.add_argument(
+        "--clean", type=pathlib.Path, default=None, metavar="FILE", help="write the log without what is suspect"
+    )
     sub.add_argument("--fail-above", default=None, metavar="SHARE", help="exit code 3 if surely more is suspect")
     sub.add_argument("--on", default="local", help="where boards are audited: local, ray or ray://HOST")
     sub.add_argument("--power", action="store_true", help="no log: which planted attacks are found, as a curve")
@@ -102,7 +106,7 @@ def _run(options: argparse.Namespace) -> int:
         raise ValueError(f"--seeds {options.seeds} is for --power: an audit of a log has no chance in it")
     if options.explain_columns:
         return _explain(options)
-    _check_places(options.page, options.parquet)
+    _check_places(options.page, options.parquet, options.clean)
     from ..audit import audit
 
     columns = {name: getattr(options, name) for name in _COLUMNS}
@@ -113,6 +117,7 @@ def _run(options: argparse.Namespace) -> int:
         format=options.format,
         most_broken=broken,
         events=options.events or (),
+        clean=options.clean,
         on=options.on,
         progress=None if options.quiet or options.json else _Said().say,
         **columns,
@@ -141,9 +146,11 @@ def _explain(options: argparse.Namespace) -> int:
     return 0
 
 
-def _check_places(page: pathlib.Path | None, folder: pathlib.Path | None = None) -> None:
+def _check_places(
+    page: pathlib.Path | None, folder: pathlib.Path | None = None, clean: pathlib.Path | None = None
+) -> None:
     """Refuse to begin where the end could not be written."""
-    for path in (page, folder):
+    for path in (page, folder, clean):
         if path is None or writable_through(path):
             continue
         place = path if path is folder and path.is_dir() else path.parent
@@ -182,7 +189,7 @@ class _Said:
 
 def _told(found: Any) -> list[str]:
     """What was found, in lines for people."""
-    from ..audit.sentences import change_seen, interval_seen, place, surety
+    from ..audit.sentences import change_seen, clean_seen, interval_seen, place, rankings, surety
 
     told = ["read as: " + ", ".join(f"{what}: {name}" for what, name in found.columns.items())]
     if found.broken:
@@ -199,6 +206,11 @@ def _told(found: Any) -> list[str]:
     for change in found.changes:
         where = "" if change.board is None else f"board {change.board}, "
         told.append(f"  not suspect: {where}{place(change)}: {change_seen(change)}")
+    if found.clean is not None:
+        told.append(clean_seen(found.clean, found))
+        for board in found.boards[:BOARDS]:
+            where = "" if board.board is None else f"board {board.board}, "
+            told += [f"  {where}{line}" for line in rankings(board)]
     return list(map(_harmless, told))
 
 
@@ -227,6 +239,7 @@ def _power(options: argparse.Namespace) -> int:
         "explain_columns",
         "most_broken",
         "events",
+        "clean",
         *_COLUMNS,
     ):
         if (given := getattr(options, name)) is not None and given is not False:

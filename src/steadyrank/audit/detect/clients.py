@@ -64,9 +64,10 @@ class OddClients:
     named: Ints  # numbers of clients, the clearest first
     listed: list[SuspectClient]
     least: int  # impressions without a click before a client could have been named for that; 0 without clients
+    honest: Floats  # [client] share of honest ones among those as odd or odder
 
 
-NOBODY = OddClients(np.zeros(0, np.int64), [], 0)
+NOBODY = OddClients(np.zeros(0, np.int64), [], 0, np.zeros(0))
 
 
 def stand_out(
@@ -99,7 +100,7 @@ def stand_out(
             break
     share = log.rates_of_honest()
     listed = [log.told(c, float(share[c]), names, items) for c in named[:LISTED].tolist()]
-    return OddClients(named, listed, log.least_silent())
+    return OddClients(named, listed, log.least_silent(), np.minimum(share, 1.0))
 
 
 def _among(client: Slots, named: Ints, n: int) -> Bools:

@@ -90,6 +90,7 @@ class Finding:
     clients: list[SuspectClient]
     client_items: list[ItemChange]  # that those clients click more or less than others do
     odd: Ints  # numbers of their impressions
+    honest: Floats  # [client] share of honest ones among those as odd or odder; empty where clients are not known
     points: Floats  # [point, POINT_COLUMNS] along the log
     sure: int = field(default=0)  # impressions surely inside of intervals, or of those clients
     possible: int = field(default=0)  # perhaps
@@ -219,6 +220,7 @@ def analyse(task: BoardTask, pulse: Any) -> Finding:
         clients=people.listed,
         client_items=changes_of(log.chosen(odd), clean_rate, clean[0]) if odd.any() else [],
         odd=np.flatnonzero(odd),
+        honest=people.honest,
         points=_points(impressions, clean_rate),
         sure=int((board.marked([(p.starts[1], p.ends[0]) for p in parts]) | odd).sum()),
         possible=int((board.marked([(p.starts[0], p.ends[1]) for p in parts]) | odd).sum()),

@@ -39,11 +39,11 @@ class FlatLists:
 
 @dataclass
 class BlockImpressions:
-    """Impressions of a block: the items looked at, from the top, and clicks on them."""
+    """Impressions of a block: their lists, from the top, how far they were looked at, and clicks."""
 
-    item: pl.Series  # [look]
-    bits: Bools  # [look] whether it was clicked
-    size: Ints  # [impression] looks
+    item: pl.Series  # [place of a list]
+    bits: Bools  # [place of a list] whether it was clicked
+    size: Ints  # [impression] places looked at
     shown: Ints  # [impression] places of its list
     row: Ints  # [impression] first row in the file
     last_row: Ints
@@ -57,6 +57,14 @@ class BlockImpressions:
     top: Ints | None = None  # [impression] place of its first look, in rows of shown items with a position
     repeats: int = 0  # impressions that show an item twice
     key: npt.NDArray[np.uint64] | None = None  # [impression] a hash of its name, in rows of shown items
+    rows: int = 0  # of the log that were read for it
+
+    def looked_at(self) -> Bools:
+        """Which places of the lists were looked at."""
+        first = np.cumsum(self.shown) - self.shown
+        place = np.arange(self.bits.size) - np.repeat(first, self.shown)
+        looked: Bools = place < np.repeat(self.size, self.shown)
+        return looked
 
 
 def extras(frame: pl.DataFrame, columns: Columns) -> dict[str, Any]:

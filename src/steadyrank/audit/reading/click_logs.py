@@ -1,7 +1,7 @@
 """Click logs as a whole: rows are checked, items, clients and boards numbered, impressions put in order of time."""
 
 import pathlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -12,14 +12,13 @@ import polars as pl
 from ...arrays import Floats, Ints
 from ..impressions import Impressions, Slots
 from .block_impressions import BlockImpressions
-from .blocks import EXAMPLES, ROW, Block, Broken
+from .blocks import EXAMPLES, ROW, Broken
 from .columns import Columns
 from .converting import chosen_format, converted
 from .formats import Format
 from .guessing import check_roles, understand
-from .item_rows import of_items
-from .list_rows import of_impressions
-from .log_files import kind_of, peek, read_blocks
+from .impression_blocks import impression_blocks
+from .log_files import kind_of, peek
 from .numbering import Names
 
 LONGEST = 32_000  # places of a list that are told apart
@@ -46,6 +45,8 @@ class ClickLog:
     examples: list[Broken]
     repeats: int = 0  # impressions that show an item twice
     notes: list[str] = field(default_factory=list)  # of reading another system's schema
+    sources: list[pathlib.Path | pl.DataFrame] = field(default_factory=list)  # what `impression_blocks` reads again
+    scattered: bool = False  # whether rows of an impression stand apart in them
 
 
 class _Parts:
@@ -97,17 +98,18 @@ def read(
         logs, sample, told = [frame], frame.drop(ROW), {"items": "items", "clicked": "clicked"}
     columns = understand(sample, told, first_position, None if schema is not None else time_format)
     reader = _Reader(columns)
-    for block in _numbered(logs, columns, progress):
-        reader.take(block)
-    reader.finish()
-    if columns.items is None and columns.impression is not None and reader.scattered():
+    for part in impression_blocks(logs, columns, progress):
+        reader.take(part)
+    scattered = columns.items is None and columns.impression is not None and reader.scattered()
+    if scattered:
         reader = _Reader(columns)
-        reader.take_together(list(_numbered(logs, columns, None)))
+        for part in impression_blocks(logs, columns, together=True):
+            reader.take(part)
     if schema is not None:
         reader.n_rows = rows
         reader.note(broken, len(broken))
     _refuse_broken(reader.n_broken, reader.n_rows, most_broken, reader.broken)
-    return replace(reader.log(logs_read), notes=notes)
+    return replace(reader.log(logs_read), notes=notes, sources=list(logs), scattered=scattered)
 
 
 def format_of(
@@ -141,32 +143,8 @@ def explained(
     return {"format": "plain", **understand(sample, told, first_position, time_format).told()}
 
 
-def _numbered(
-    logs: Sequence[pathlib.Path | pl.DataFrame], columns: Columns, progress: Callable[[int], None] | None
-) -> Iterator[Block]:
-    """The blocks of all files, their rows numbered on from file to file."""
-    rows = 0
-    for log in logs:
-        offset = rows
-        for frame, broken in read_blocks(log, columns.used()):
-            rows += frame.height + len(broken)
-            if progress is not None:
-                progress(rows)
-            yield Block(
-                _named(frame, columns).with_columns(pl.col(ROW) + offset),
-                [Broken(offset + row, why, text) for row, why, text in broken],
-            )
-
-
-def _named(frame: pl.DataFrame, columns: Columns) -> pl.DataFrame:
-    """The rows with null in place of names that are infinite: these cannot be told in JSON."""
-    roles = {columns.item, columns.client, columns.board} - {None}
-    names = [name for name, kind in frame.schema.items() if name in roles and kind.is_float()]
-    return frame.with_columns(pl.when(pl.col(name).is_finite()).then(pl.col(name)) for name in names)
-
-
 class _Reader:
-    """Takes blocks of rows and gives a log."""
+    """Takes the impressions of blocks and gives a log."""
 
     def __init__(self, columns: Columns) -> None:
         self.columns = columns
@@ -174,35 +152,6 @@ class _Reader:
         self.broken: list[Broken] = []
         self.n_broken = self.n_rows = self.repeats = 0
         self.dated: bool | None = None
-        self.rest: pl.DataFrame | None = None
-
-    def take(self, block: Block) -> None:
-        """Add a block."""
-        self.n_rows += block.frame.height + len(block.broken)
-        self.note(block.broken, len(block.broken))
-        try:
-            if self.columns.items is not None:
-                self._keep(of_impressions(block.frame, self.columns))
-            else:
-                self._keep(of_items(block.frame, self.columns, self.rest))
-        except pl.exceptions.PolarsError as error:
-            kinds = ", ".join(f"{name} ({kind})" for name, kind in block.frame.drop(ROW).schema.items())
-            first, why = block.frame[ROW][0], str(error).splitlines()[0]
-            raise ValueError(f"rows from {first} on are not as those before; they hold {kinds}: {why}") from None
-
-    def finish(self) -> None:
-        """Add the rows that waited for the next block."""
-        if self.rest is not None and self.rest.height:
-            self._keep(of_items(self.rest.clear(), self.columns, self.rest, last=True))
-
-    def take_together(self, all_blocks: list[Block]) -> None:
-        """Add blocks whose impressions are scattered: in memory, each impression where its first row stands."""
-        for block in all_blocks:
-            self.n_rows += block.frame.height + len(block.broken)
-            self.note(block.broken, len(block.broken))
-        frame = pl.concat([block.frame for block in all_blocks], how="vertical_relaxed")
-        first = pl.col(ROW).min().over(self.columns.key())
-        self._keep(of_items(frame.sort(first, maintain_order=True), self.columns, None, last=True))
 
     def scattered(self) -> bool:
         """Whether rows of an impression stand apart."""
@@ -214,16 +163,18 @@ class _Reader:
         self.n_broken += count
         self.broken += broken[: EXAMPLES - len(self.broken)]
 
-    def _keep(self, rows: BlockImpressions) -> None:
+    def take(self, rows: BlockImpressions) -> None:
+        """Add the impressions of a block."""
+        self.n_rows += rows.rows
         self.note(rows.broken, rows.n_broken)
-        self.rest = rows.rest
         if rows.time is not None and rows.time.size:
             if self.dated not in (None, rows.dated):
                 raise ValueError(f"column {self.columns.time} holds dates in some rows and numbers in others")
             self.dated = rows.dated
+        looked_at = rows.looked_at()
         self.parts.add(
-            item=self.items.numbers(rows.item),
-            bits=rows.bits,
+            item=self.items.numbers(rows.item.filter(pl.Series(looked_at))),
+            bits=rows.bits[looked_at],
             size=rows.size,
             shown=np.minimum(rows.shown, LONGEST).astype(np.int16),
             row=rows.row,

@@ -30,6 +30,7 @@ _NAMES = {
 _IN_LISTS = (  # in rows of impressions, where `clicked` beside one of them is a flag
     "clicked_position|click_position|click_pos|clicked_pos|position_clicked|clicked_item|clicked_item_id|clicked_items"
 )
+OPTIONS = ("first_position", "time_format", "format", "most_broken", "events", "clean", "on", "progress")
 _SEPARATORS = ("|", ";", " ", ",")  # of lists in text, the likeliest first
 _FLAGS = {"true", "false"}
 _FEWEST = 64  # rows a board, on average: with fewer nothing can be found, and a guess that makes such boards is wrong
@@ -43,7 +44,7 @@ def check_roles(told: dict[str, str | None]) -> None:
                 closest(
                     "option",
                     role,
-                    [*ROLES, "first_position", "time_format", "format", "most_broken", "events", "on", "progress"],
+                    [*ROLES, *OPTIONS],
                 )
             )
 

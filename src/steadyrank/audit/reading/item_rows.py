@@ -37,12 +37,11 @@ def of_items(
     shown = FlatLists.of(good[columns.item or ""], size.astype(np.int64))
     bits = good["__click__"].to_numpy().astype(np.bool_)
     examined = shown.examined(bits)
-    looked_at = shown.place < examined[shown.row]
     rows = good[ROW].to_numpy().astype(np.int64)
     heads = good[start.astype(np.int64)]
     return BlockImpressions(
-        item=shown.item.filter(pl.Series(looked_at)),
-        bits=bits[looked_at],
+        item=shown.item,
+        bits=bits,
         size=examined,
         shown=shown.size,
         top=None if columns.position is None else heads["__place__"].to_numpy().astype(np.int64),

@@ -32,12 +32,12 @@ def of_impressions(frame: pl.DataFrame, columns: Columns) -> BlockImpressions:
         why = _else(why, frame[columns.board].is_null().to_numpy(), "no board")
     good = why.is_null().to_numpy()
     examined = shown.examined(bits)
-    looked_at = good[shown.row] & (shown.place < examined[shown.row])
+    there = good[shown.row]
     row = frame[ROW].to_numpy().astype(np.int64)[good]
     n_broken = int((~good).sum())
     return BlockImpressions(
-        item=shown.item.filter(pl.Series(looked_at)),
-        bits=bits[looked_at],
+        item=shown.item.filter(pl.Series(there)),
+        bits=bits[there],
         size=examined[good],
         shown=shown.size[good],
         row=row,

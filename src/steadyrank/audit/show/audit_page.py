@@ -40,7 +40,10 @@ def _next(audit: Audit) -> str:
             "Look at the rows of each interval in your own systems: <code>--parquet FOLDER</code> lists them. Was "
             "there a release, a campaign or an outage? <code>--event DATE NAME</code> leaves known days out."
         )
-        steps.append("Compare the two rankings below before you learn from this log again.")
+        steps.append(
+            "Compare the two rankings below before you learn from this log again; <code>--clean FILE</code> writes "
+            "it without what is suspect."
+        )
     if audit.n_clients:
         steps.append("Check the clients below by what clicks do not show: addresses, agents, payments.")
     if audit.changes:

@@ -17,8 +17,10 @@ from .sentences import summary
 from .verdicts import Attack, Audit, BoardAudit, Change, Interval, text_of
 
 MOST_ITEMS = 1_000  # in JSON, those whose rate differs most
+FIRST = 50  # of each ranking, in JSON whatever their rate does
 MOST_CLIENTS = 1_000
 TICKS = 6  # of the time line
+SPREAD = 1.96  # standard errors of a place's attention: 95 %
 OVERLAP = 0.5  # of the shorter of two intervals on different boards that are one attack
 
 
@@ -154,6 +156,10 @@ def _board(log: ClickLog, part: BoardLog, finding: Finding) -> BoardAudit:
         points=np.round(finding.points, 3).tolist(),
         places=[(suspect.start, suspect.end) for suspect in finding.intervals],
         ticks=_ticks(log, part),
+        attention=_attention(finding),
+        attention_from=finding.by_place.source,
+        attention_note=finding.by_place.note,
+        corrected_ranking=[names[k] for k in _corrected(finding)],
     )
 
 
@@ -223,10 +229,44 @@ def _ticks(log: ClickLog, part: BoardLog) -> list[tuple[float, str]]:
     return [(float(i / (n - 1)), date.strftime(form)) for i, date in zip(at, dates, strict=True)]
 
 
+def _corrected(finding: Finding) -> list[int]:
+    """Items by the rate that they would have at the first place, best first, as far as it is known."""
+    if finding.by_place.source == "none":
+        return []
+    rate = finding.by_place.rate
+    known = np.flatnonzero(np.isfinite(rate))
+    order: list[int] = known[np.argsort(-rate[known], kind="stable")].tolist()
+    return order
+
+
+def _attention(finding: Finding) -> list[dict[str, Any]]:
+    """Each place that was looked at, from the top."""
+    told = finding.by_place
+    places = []
+    for p in np.flatnonzero(told.looks).tolist():
+        known = bool(np.isfinite(told.attention[p])) and told.source != "none"
+        value = float(told.attention[p]) if known else None
+        wide = float(np.exp(SPREAD * told.error[p])) if known else 1.0
+        places.append(
+            {
+                "place": p + 1,
+                "attention": value,
+                "low": None if value is None else value / wide,
+                "high": None if value is None else value * wide,
+                "looks": int(told.looks[p]),
+                "clicks": int(told.clicks[p]),
+            }
+        )
+    return places
+
+
 def _items(names: list[Any], ranks: list[dict[int, int]], finding: Finding) -> list[dict[str, Any]]:
-    """Items whose rate differs most without the suspect part, all of them if they are few."""
+    """Items whose rate differs most without the suspect part, all of them if they are few; and first ones."""
     gap = np.abs(finding.rate - finding.clean_rate)[finding.ranking]
     most = finding.ranking[np.argsort(-gap, kind="stable")][:MOST_ITEMS].tolist()
+    heads = (finding.ranking[:FIRST].tolist(), finding.clean_ranking[:FIRST].tolist(), _corrected(finding)[:FIRST])
+    most = list(dict.fromkeys([*most, *(k for head in heads for k in head)]))
+    corrected = {k: i for i, k in enumerate(_corrected(finding), 1)}
     return [
         {
             "item": names[k],
@@ -235,6 +275,8 @@ def _items(names: list[Any], ranks: list[dict[int, int]], finding: Finding) -> l
             "clean_rate": float(finding.clean_rate[k]),
             "rank": ranks[0][k],
             "clean_rank": ranks[1][k],
+            "corrected_rate": float(finding.by_place.rate[k]) if k in corrected else None,
+            "corrected_rank": corrected.get(k),
         }
         for k in most
     ]

@@ -11,6 +11,7 @@ import numpy as np
 import polars as pl
 
 from .. import workers
+from ..arrays import Floats
 from ..settings import real
 from .assembly import assembled
 from .clean import check_clean, weights, write_clean
@@ -33,6 +34,7 @@ def run(
     format: str | None = None,
     most_broken: float = 0.01,
     events: Sequence[tuple[str, str]] = (),
+    propensities: Sequence[float] | None = None,
     clean: str | pathlib.Path | None = None,
     on: str = "local",
     progress: Callable[[str, int, int], None] | None = None,
@@ -44,9 +46,10 @@ def run(
     to be guessed. `first_position`: what the top position is called, 0 or 1. `time_format`: how dates are written, as
     `strptime` has it, where that is not plain. `format`: the schema of another system, one of `reading.formats`, or
     "plain", as far as it is not to be guessed. `most_broken`: share of rows that may be unusable. `events`: days
-    known to differ and what they are, such as ("2026-11-27", "sale"): what was shown then is left out. `clean`: a
-    Parquet file to write, the log without what is suspect. `on`: where boards are audited, "local" or "ray".
-    `progress(step, done, of)` is called now and then; `of` is 0 while unknown.
+    known to differ and what they are, such as ("2026-11-27", "sale"): what was shown then is left out.
+    `propensities`: the chance that each place is looked at, from the top, the last for all below; it is estimated
+    from the log otherwise. `clean`: a Parquet file to write, the log without what is suspect. `on`: where boards are
+    audited, "local" or "ray". `progress(step, done, of)` is called now and then; `of` is 0 while unknown.
     """
     logs = _sources(log)
     real("most_broken", most_broken, 0.0, 1.0)
@@ -55,6 +58,7 @@ def run(
         raise ValueError(f"first_position must be 0 or 1, not {first_position!r}")
     if clean is not None:
         check_clean(pathlib.Path(clean), logs)
+    looks = None if propensities is None else _chances(propensities)
     known = [event(*one) for one in events]
     say = progress or (lambda step, done, of: None)
     told = read(
@@ -69,7 +73,7 @@ def run(
     told, gone = without_events(told, known)
     boards = by_board(told)
     everywhere = _on_all_boards(told, boards)
-    tasks = _tasks(told, boards, everywhere)
+    tasks = _tasks(told, boards, everywhere, looks)
     found: dict[int, Finding] = {}
     say("auditing", 0, len(tasks))
     with contextlib.closing(workers.run(analyse, tasks, on=on)) as ended:
@@ -106,7 +110,16 @@ def _on_all_boards(log: ClickLog, boards: list[BoardLog]) -> OddClients:
     return stand_out(shown, log.client, log.clients, names)
 
 
-def _tasks(log: ClickLog, boards: list[BoardLog], everywhere: OddClients) -> list[BoardTask]:
+def _chances(given: Sequence[float]) -> Floats:
+    """Propensities as an array."""
+    if not len(given):
+        raise ValueError("propensities must be chances from the first place on, such as 1,0.6,0.4: there are none")
+    return np.array([real("propensities", value, 1e-6, 1.0) for value in given])
+
+
+def _tasks(
+    log: ClickLog, boards: list[BoardLog], everywhere: OddClients, looks: Floats | None = None
+) -> list[BoardTask]:
     threads = max(1, (os.cpu_count() or 1) // len(boards))
     tasks = []
     for part in boards:
@@ -114,6 +127,6 @@ def _tasks(log: ClickLog, boards: list[BoardLog], everywhere: OddClients) -> lis
         items = [log.items[k] for k in part.items.tolist()]
         known = np.flatnonzero(np.isin(part.clients, everywhere.named))
         tasks.append(
-            BoardTask(part.board, part.impressions, part.client, clients, threads, items, len(boards), known)
+            BoardTask(part.board, part.impressions, part.client, clients, threads, items, len(boards), known, looks)
         )
     return tasks

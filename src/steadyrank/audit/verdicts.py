@@ -93,6 +93,10 @@ class BoardAudit:
     points: list[list[float]]  # along the log: impressions, clicks, clicks expected
     places: list[tuple[int, int]]  # of intervals: first impression of this board, and the one after the last
     ticks: list[tuple[float, str]] = field(default_factory=list)  # of the time line: share of its width, and when
+    attention: list[dict[str, Any]] = field(default_factory=list)  # of each place, against the first
+    attention_from: str = "none"  # log, given, or none: it cannot be known
+    attention_note: str = ""  # what of it cannot be known
+    corrected_ranking: list[Any] = field(default_factory=list)  # clean, had all stood at the first place
 
 
 @dataclass(frozen=True)
@@ -145,7 +149,7 @@ class Audit:
             }
             for b in self.boards
         ]
-        shared = ("items", "ranking", "clean_ranking", "could_have_shown")
+        shared = ("items", "ranking", "clean_ranking", "corrected_ranking", "attention", "could_have_shown")
         top = boards[0] if len(boards) == 1 else dict.fromkeys(shared)
         return {
             "summary": self.summary,

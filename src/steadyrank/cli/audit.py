@@ -65,6 +65,12 @@ def add(commands: Any) -> None:
         dest="events",
         help="a day known to differ, such as 2026-11-27 sale, or days 2026-11-27..2026-11-30: left out",
     )
+    sub.add_argument(
+        "--propensities",
+        default=None,
+        metavar="CHANCES",
+        help="the chance that each place is looked at, from the top, such as 1,0.6,0.4 (estimated from the log)",
+    )
     sub.add_argument("--json", action="store_true", help="print JSON and nothing else")
     sub.add_argument(
         "--page", type=pathlib.Path, default=None, help="the report, one HTML page; audit.html without --json"
@@ -92,9 +98,18 @@ def share(name: str, text: str) -> float:
     return value
 
 
+def chances(text: str) -> list[float]:
+    """Propensities such as 1,0.6,0.4."""
+    try:
+        return [float(part) for part in text.split(",")]
+    except ValueError:
+        raise ValueError(f"--propensities must be chances such as 1,0.6,0.4, not {text!r}") from None
+
+
 def _run(options: argparse.Namespace) -> int:
     limit = None if options.fail_above is None else share("--fail-above", options.fail_above)
     broken = share("--most-broken", options.most_broken or "1%")
+    looks = None if options.propensities is None else chances(options.propensities)
     if options.page is None and not options.json:
         options.page = pathlib.Path("power.html" if options.power else "audit.html")
     need_report("polars")
@@ -117,6 +132,7 @@ def _run(options: argparse.Namespace) -> int:
         format=options.format,
         most_broken=broken,
         events=options.events or (),
+        propensities=looks,
         clean=options.clean,
         on=options.on,
         progress=None if options.quiet or options.json else _Said().say,
@@ -240,6 +256,7 @@ def _power(options: argparse.Namespace) -> int:
         "most_broken",
         "events",
         "clean",
+        "propensities",
         *_COLUMNS,
     ):
         if (given := getattr(options, name)) is not None and given is not False:

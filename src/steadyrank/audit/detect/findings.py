@@ -17,6 +17,7 @@ from .clients import NOBODY, OddClients, SuspectClient, stand_out
 from .detectable import Detectable, detectable
 from .explanations import Explanation, Usual, explain, gathered, looks_of, usual_of
 from .item_changes import ItemChange, changes_of, sure_of
+from .place_rates import PlaceRates, place_rates
 from .segments import Segment, edge_range, intervals, with_shape
 from .stretches import BAR, Stretch, rates_by_item
 
@@ -39,6 +40,7 @@ class BoardTask(NamedTuple):
     items: list[Any] | None = None  # their names, for sentences
     boards: int = 1  # of the log
     known: Ints | None = None  # numbers of clients that stand out on all boards together
+    propensities: Floats | None = None  # attention of places, where it is given
 
 
 @dataclass(frozen=True)
@@ -92,6 +94,7 @@ class Finding:
     odd: Ints  # numbers of their impressions
     honest: Floats  # [client] share of honest ones among those as odd or odder; empty where clients are not known
     points: Floats  # [point, POINT_COLUMNS] along the log
+    by_place: PlaceRates  # without suspect intervals and clients
     sure: int = field(default=0)  # impressions surely inside of intervals, or of those clients
     possible: int = field(default=0)  # perhaps
 
@@ -222,6 +225,7 @@ def analyse(task: BoardTask, pulse: Any) -> Finding:
         odd=np.flatnonzero(odd),
         honest=people.honest,
         points=_points(impressions, clean_rate),
+        by_place=place_rates(impressions, ~suspect & ~odd, task.propensities),
         sure=int((board.marked([(p.starts[1], p.ends[0]) for p in parts]) | odd).sum()),
         possible=int((board.marked([(p.starts[0], p.ends[1]) for p in parts]) | odd).sum()),
     )

@@ -30,7 +30,17 @@ _NAMES = {
 _IN_LISTS = (  # in rows of impressions, where `clicked` beside one of them is a flag
     "clicked_position|click_position|click_pos|clicked_pos|position_clicked|clicked_item|clicked_item_id|clicked_items"
 )
-OPTIONS = ("first_position", "time_format", "format", "most_broken", "events", "clean", "on", "progress")
+OPTIONS = (
+    "first_position",
+    "time_format",
+    "format",
+    "most_broken",
+    "events",
+    "propensities",
+    "clean",
+    "on",
+    "progress",
+)
 _SEPARATORS = ("|", ";", " ", ",")  # of lists in text, the likeliest first
 _FLAGS = {"true", "false"}
 _FEWEST = 64  # rows a board, on average: with fewer nothing can be found, and a guess that makes such boards is wrong

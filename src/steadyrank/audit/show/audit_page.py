@@ -135,18 +135,44 @@ def _interval(part: Interval, number: int) -> str:
 
 
 def _rankings(board: BoardAudit) -> str:
-    if board.ranking == board.clean_ranking:
-        rows: list[tuple[Any, ...]] = [(i, str(item)) for i, item in enumerate(board.ranking[:SHOWN_ITEMS], 1)]
-        return f"<h3>The ranking</h3>{table(['', 'item'], rows)}"
+    """Items by their rate: without the suspect part, with everything, and had all stood at the first place."""
+    told = {item["item"]: item for item in board.items}
     place = {item: i for i, item in enumerate(board.ranking, 1)}
+    same, corrected = board.ranking == board.clean_ranking, bool(board.corrected_ranking)
+    head = ["", "item" if same else "without the suspect part", "click rate"]
+    head += ["rate at first place", "rank by it"] if corrected else []
+    head += [] if same else ["", "with everything", "click rate"]
     rows = []
     for i, item in enumerate(board.clean_ranking[:SHOWN_ITEMS], 1):
-        moved = place[item] - i
-        words = f"up {moved}" if moved > 0 else f"down {-moved}" if moved else ""
-        kind = "up" if moved > 0 else "down"
-        rows.append((i, str(item), Html(f'<span class="{kind}">{words}</span>'), str(board.ranking[i - 1])))
-    head = ["", "without the suspect part", "", "with everything"]
-    return f"<h3>The ranking, without and with the suspect part</h3>{table(head, rows)}"
+        facts, other = told.get(item, {}), board.ranking[i - 1]
+        row = [i, str(item), facts.get("clean_rate")]
+        row += [facts.get("corrected_rate"), facts.get("corrected_rank")] if corrected else []
+        row += [] if same else [_moved(place[item] - i), str(other), told.get(other, {}).get("rate")]
+        rows.append(row)
+    title = "The ranking" if same else "The ranking, without and with the suspect part"
+    return f"<h3>{title}</h3>{table(head, rows)}{_attention(board)}"
+
+
+def _moved(by: int) -> Html:
+    """How far an item moves up."""
+    words = f"up {by}" if by > 0 else f"down {-by}" if by else ""
+    return Html(f'<span class="{"up" if by > 0 else "down"}">{words}</span>')
+
+
+def _attention(board: BoardAudit) -> str:
+    """How far down people look."""
+    note = f"<p>{escape(board.attention_note)}</p>" if board.attention_note else ""
+    if board.attention_from == "none":
+        return f'<h3>How far down people look</h3><p class="soft">{escape(board.attention_note)}</p>'
+    rows = []
+    for one in board.attention:
+        known = one["attention"] is not None
+        sure = WrittenNumber(f"{one['low']:.3f} to {one['high']:.3f}" if known else "-")
+        rows.append((one["place"], one["attention"], sure, one["looks"], one["clicks"]))
+    whence = "as given" if board.attention_from == "given" else "by items that were shown at several places"
+    words = f"The chance that a place is looked at, against the first, {whence}; lists down to their first click."
+    head = ["place", "attention", "95 %", "looks", "clicks"]
+    return f"<h3>How far down people look</h3>{note}{table(head, rows, words)}"
 
 
 def _clients(clients: list[Any], count: int, level: str) -> str:

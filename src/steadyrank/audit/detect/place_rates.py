@@ -1,0 +1,162 @@
+"""Click rates had all items been shown at the first place: what places do, told apart from what items do.
+
+The model is that of `steadyrank.parts.attention`, and so is its fit: an item at place p is clicked with chance
+attention[p] times its attraction (Richardson, Dominowska and Ragno 2007), everybody looks at the first place, and
+only items that stood at several places tell the two apart. Counted are lists down to their first click, all of those
+without one: whether a list is followed further depends on nothing below, so each place counted has the chance of the
+model, whether people go on after a click or not. Down to the last click, as an audit reads lists elsewhere, places
+that were not clicked would be left out more often than those that were.
+"""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from ..._jit import kernel
+from ...arrays import Bools, Counts, Floats, Ints
+from ...parts.attention import BAR, FIRST, KNOWN, ROUNDS, Attention, learn_attention, promise
+from ..impressions import Impressions
+from .attention import ITEMS, PLACES
+from .stretches import rates_by_item
+
+FITS = 20  # of twenty steps each, at most
+STILL = 1e-4  # change of a place's attention in a fit after which it stands
+ENOUGH = 10.0  # clicks, as far as they compare a place with others, before its attention is told
+
+
+class PlaceRates(NamedTuple):
+    """Attention of the places told apart, the last of them with all below, and rates without its effect."""
+
+    source: str  # log, if it is fitted; given; none, if it cannot be known
+    note: str  # what of it cannot be known, or ""
+    attention: Floats  # [place] NaN where it cannot be known
+    error: Floats  # [place] standard error of its logarithm; 0 where it is given or by definition 1
+    looks: Ints  # [place]
+    clicks: Ints  # [place]
+    rate: Floats  # [K] NaN where it cannot be known
+
+
+@kernel
+def count_by_place(item, bits, first, top, chosen, looks, clicks):
+    """Add the chosen impressions, bool[n], down to their first click; looks, clicks: int32[K, place].
+
+    `top`: int64[n], the place of the first look.
+    """
+    last = looks.shape[1] - 1
+    for t in range(chosen.size):
+        if chosen[t]:
+            for q in range(first[t], first[t + 1]):
+                p = min(top[t] + q - first[t], last)
+                looks[item[q], p] += 1
+                if bits[q]:
+                    clicks[item[q], p] += 1
+                    break
+
+
+def place_rates(impressions: Impressions, chosen: Bools, given: Floats | None = None) -> PlaceRates:
+    """Rates by the chosen impressions, bool[n]. O(looks), and O(items times places) a step.
+
+    `given`: the attention of places from the top, the last for all below.
+    """
+    looks, clicks = _counts(impressions, chosen)
+    n_places = looks.shape[1]
+    at_place = looks.sum(axis=0, dtype=np.int64), clicks.sum(axis=0, dtype=np.int64)
+    unknown: Floats = np.full(n_places, np.nan)
+    if given is not None:
+        attention = np.append(given, np.full(n_places, given[-1]))[:n_places]
+        return PlaceRates("given", "", attention, np.zeros(n_places), *at_place, _rates(looks, clicks, attention))
+    if n_places < 2:
+        rate = np.full(looks.shape[0], np.nan)
+        return PlaceRates("none", "The log tells of one place alone.", unknown, unknown, *at_place, rate)
+    attention, error, seen = fitted(looks, clicks, int(chosen.sum()))
+    return PlaceRates(
+        "log" if np.isfinite(attention[1:]).any() else "none",
+        _note(attention, at_place[0], seen),
+        attention,
+        error,
+        *at_place,
+        _rates(looks, clicks, attention),
+    )
+
+
+def _counts(impressions: Impressions, chosen: Bools) -> tuple[Counts, Counts]:
+    """Looks and clicks by item and place."""
+    n = impressions.n_items
+    top: Ints = np.zeros(impressions.n, np.int64) if impressions.top is None else impressions.top.astype(np.int64)
+    longest = int((top + np.diff(impressions.first)).max(initial=1))
+    places = min(longest, PLACES if n * PLACES <= ITEMS * 8 else 3)
+    looks, clicks = np.zeros((n, places), np.int32), np.zeros((n, places), np.int32)
+    count_by_place(impressions.item, impressions.bits, impressions.first, top, chosen, looks, clicks)
+    return looks, clicks
+
+
+def fitted(looks: Counts, clicks: Counts, rounds: int) -> tuple[Floats, Floats, float]:
+    """Attention by place, 1 at the first; the standard error of its logarithm; nats against looks in full.
+
+    NaN where items do not compare a place with the first, directly or by way of other places, in ENOUGH clicks. Looks
+    in full unless the evidence against them is above the bar of SteadyRank. The error is that of a Poisson count
+    whose mean is a product of two factors, one for each item, each estimated from the same counts.
+    """
+    n_places = looks.shape[1]
+    telling = (looks.sum(axis=1) >= KNOWN) & (clicks.sum(axis=1) > 0)
+    looks, clicks = np.ascontiguousarray(looks[telling]), np.ascontiguousarray(clicks[telling])
+    chance, tally = np.ones(n_places), np.array([0.0, 0.0, max(float(rounds), FIRST), 0.0])
+    model = Attention(np.arange(looks.shape[0], dtype=np.int32), looks, clicks, chance, tally)
+    for _ in range(FITS):
+        before = chance.copy()
+        learn_attention(model, -math.inf)
+        tally[ROUNDS] *= 2.0  # a further fit is for further rounds
+        if np.abs(chance - before).max() < STILL:
+            break
+    nats = float(promise(model, chance, np.zeros(n_places), np.zeros(n_places)))
+    if nats <= BAR:
+        chance[:] = 1.0
+    spread = looks * chance
+    due = spread * (clicks.sum(axis=1) / np.maximum(spread.sum(axis=1), 1e-9))[:, None]
+    compared = (due * (1.0 - due / np.maximum(due.sum(axis=1), 1e-9)[:, None])).sum(axis=0)
+    known = _connected(looks) & (compared >= ENOUGH)
+    known[0] = True
+    error = np.where(known, 1.0 / np.sqrt(np.maximum(compared, 1e-9)), np.nan)
+    error[0] = 0.0
+    return np.where(known, chance, np.nan), error, nats
+
+
+def _connected(looks: Counts) -> Bools:
+    """Which places items compare with the first: some item stood at both, or at one that is compared."""
+    there = looks > 0
+    known: Bools = np.zeros(looks.shape[1], np.bool_)
+    known[0] = True
+    while True:
+        items = there[:, known].any(axis=1)
+        more = known | there[items].any(axis=0)
+        if np.array_equal(more, known):
+            return known
+        known = more
+
+
+def _rates(looks: Counts, clicks: Counts, attention: Floats) -> Floats:
+    """Each item's rate had everybody looked, under the prior that items have in common; NaN if nothing says it."""
+    weight = np.nan_to_num(attention, nan=0.0)
+    known = np.isfinite(attention)
+    seen = (looks * weight).sum(axis=1)
+    won = clicks[:, known].sum(axis=1, dtype=np.int64)
+    rate = rates_by_item(np.maximum(np.rint(seen).astype(np.int64), won), won)
+    return np.where(looks[:, known].any(axis=1), rate, np.nan)
+
+
+def _note(attention: Floats, looks: Ints, nats: float) -> str:
+    """What cannot be known of the attention of places, or what else is to be said of it."""
+    lacking = np.flatnonzero(np.isnan(attention) & (looks > 0)) + 1
+    if lacking.size and lacking.size == np.count_nonzero(looks[1:]):
+        return (
+            "What places do cannot be told from what items do: too few clicks on items that were shown at several "
+            "places."
+        )
+    words = []
+    if lacking.size:
+        named = ", ".join(map(str, lacking.tolist()))
+        words.append(f"Places {named} cannot be compared: too few clicks on items that were shown elsewhere, too.")
+    if nats <= BAR:
+        words.append("Nothing says that places below the first are looked at less.")
+    return " ".join(words)

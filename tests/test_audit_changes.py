@@ -8,7 +8,7 @@ import pytest
 
 import real_tables
 import steadyrank as sr
-from steadyrank.audit.detect import client_tests
+from steadyrank.audit.detect import client_tests, clients
 from steadyrank.audit.detect.certainty import certainty
 from steadyrank.audit.detect.findings import BoardTask, analyse
 from steadyrank.audit.detect.segments import intervals
@@ -155,6 +155,38 @@ def test_honest_clients_who_differ_are_not_named():
     assert named <= 1
 
 
+def test_silent_bots_are_named_among_clients_who_differ():
+    """Ten bots with 60 lists each and no click, where the clicks of 400 honest ones differ by a gamma factor."""
+    rng = np.random.default_rng(13)
+    client = rng.choice(400, N, p=rng.dirichlet(np.full(400, 0.7)))
+    lists, bits = shown(113, level=rng.gamma(3.0, 1.0 / 3.0, 400)[client])
+    rows = np.sort(rng.choice(N, N // 20, replace=False))
+    client[rows] = 1_000 + np.arange(rows.size) % 10
+    bits[rows] = False
+    found = sr.audit(frame(lists, bits, client=client))
+    named = {one.client for one in found.clients}
+    assert {c for c in named if c >= 1_000} == set(range(1_000, 1_010))
+    assert len(named) <= 11
+    assert sum("never clicks: none of" in one.reason for one in found.clients) >= 10
+
+
+def test_few_who_click_everything_are_no_measure_of_what_is_usual():
+    """Of 100 clients with 30 lists each, 97 click in one of them, three in all: 88 % of the clicks are theirs."""
+    lists, seen = np.ones(100), np.full(100, 30.0)
+    lists[:3] = 30.0
+    assert client_tests.too_active(lists, seen, 10.0).tolist() == [0, 1, 2]
+    assert client_tests.too_active(np.ones(100), seen, 1.0).tolist() == []
+    assert client_tests.too_active(np.zeros(3), np.ones(3), 1.0).tolist() == []
+
+
+def test_clients_who_could_not_be_told_to_be_silent_are_not_counted():
+    """Those of whom one in 200 honest ones, or more, would be silent as well."""
+    people = clients._Clients(cascade(*shown(14, 100)), np.zeros(100, np.int32), 6, np.zeros(100, np.bool_), (), 1)
+    least = np.array([0.001, 0.0049, 0.0051, 0.01, 0.3, 0.5])
+    people.tests = client_tests.Scores(*[np.zeros(6)] * 5, np.zeros(6, np.int64), 0.1, 1.0, -np.log(2.0 * least))
+    assert people._could_be_quiet().tolist() == [True, True, False, False, False, False]
+
+
 def test_clients_are_counted_once_and_an_attack_on_two_boards_is_one():
     lists, bits = shown(10)
     client = bots(lists, bits, np.arange(6_000, 6_600), 6, lambda some: some < 3)
@@ -255,3 +287,21 @@ def test_a_real_log_is_not_blamed_and_a_burst_in_it_is_found(name):
     (part,) = sr.audit(false).intervals
     assert abs(part.start_row - 4_001) <= 40 >= abs(part.end_row - 4_101)  # hardly anything is clicked around it
     assert part.items[0]["item"] == item
+
+
+@pytest.mark.skipif(not OBD.is_dir(), reason=real_tables.MISSING)
+@pytest.mark.parametrize("name", ["random_all", "bts_all"])
+def test_bots_that_come_all_the_time_in_a_real_log_are_named_with_their_items(name):
+    """Ten bots, 5 % of the log, click three items wherever they stand: most clicks of the log are theirs."""
+    rng = np.random.default_rng(15)
+    log = pl.read_csv(OBD / f"{name}.csv", try_parse_dates=True).select("timestamp", "item_id", "position", "click")
+    log = log.with_columns(user_id=pl.Series(rng.integers(0, 300, log.height)))
+    aims = log["item_id"].value_counts(sort=True)["item_id"][10:13].to_list()
+    wanted = log.filter(pl.col("item_id").is_in(aims)).sample(log.height // 20, with_replacement=True, seed=1)
+    times = log["timestamp"].sample(wanted.height, seed=2)
+    false = wanted.with_columns(
+        timestamp=times, click=pl.lit(1, pl.Int64), user_id=pl.Series(1_000 + np.arange(wanted.height) % 10)
+    )
+    found = sr.audit(pl.concat([log, false]).sort("timestamp"))
+    assert {one.client for one in found.clients} == set(range(1_000, 1_010))
+    assert {item["item"] for item in found.boards[0].client_items[:3]} == set(aims)

@@ -63,6 +63,8 @@ class Scores(NamedTuple):
     all: Floats  # amount, place and taste together
     which: Ints  # the item that `item` speaks of, -1 for none
     spread: float  # of the amount, among honest clients
+    excess: float  # what its scores were divided by
+    silence: Floats  # nats that each client would have below 0 in the amount, had it never clicked
 
 
 def ranks_of_taste(counts: Ints, appeal: Appeal) -> tuple[Floats, Floats]:
@@ -150,8 +152,11 @@ def tails(got, n, due, spread, out):
         out[i] = max(nats, 0.0) * step
 
 
-def beta_binomial(got: Floats, n: Floats, due: Floats, judged: Bools) -> tuple[Floats, float]:
-    """Signed scores of counts, and the spread that honest ones have: correlation within clients, trimmed moments."""
+def beta_binomial(got: Floats, n: Floats, due: Floats, judged: Bools) -> tuple[Floats, float, float]:
+    """Signed scores of counts, the spread that honest ones have, and by what scores were divided.
+
+    The spread is the correlation within clients, by trimmed moments.
+    """
     scores, spread = np.zeros(got.size), SPREAD[0]  # from below: bots must not hide in a spread of their own
     tails(got, n, due, spread, scores)
     one = due * (1.0 - due / np.maximum(n, 1.0))
@@ -160,7 +165,8 @@ def beta_binomial(got: Floats, n: Floats, due: Floats, judged: Bools) -> tuple[F
         pairs = float((np.maximum(n - 1.0, 0.0) * one)[kept].sum())
         spread = float(np.clip(((got - due)[kept] ** 2 - one[kept]).sum() / max(pairs, 1e-9), *SPREAD))
         tails(got, n, due, spread, scores)
-    return calibrated(scores, judged), spread
+    by = excess(scores, judged)
+    return scores / by, spread, by
 
 
 def alike(squares: Floats, one: Floats, n: Floats, nats: Floats) -> Floats:
@@ -178,12 +184,17 @@ def alike(squares: Floats, one: Floats, n: Floats, nats: Floats) -> Floats:
     return nats * effective / np.maximum(n, 1.0)
 
 
-def calibrated(scores: Floats, judged: Bools) -> Floats:
-    """Scores held to their promise: of one in ten honest clients at most log 10."""
-    size = np.abs(scores[judged & (scores != 0.0)])
+def excess(scores: Floats, judged: Bools) -> float:
+    """By how much scores exceed their promise, at least 1: of one in ten honest clients they are at most log 10."""
+    size = np.abs(scores[judged])
     if size.size < 20:
-        return scores
-    return scores / max(1.0, float(np.quantile(size, QUANTILE)) / math.log(1.0 / (1.0 - QUANTILE)))
+        return 1.0
+    return max(1.0, float(np.quantile(size, QUANTILE)) / math.log(1.0 / (1.0 - QUANTILE)))
+
+
+def calibrated(scores: Floats, judged: Bools) -> Floats:
+    """Scores held to their promise."""
+    return scores / excess(scores, judged)
 
 
 def pairs_of(impressions: Impressions, slots: ListSlots, client: Slots, appeal: Appeal, shown: Floats) -> Pairs:
@@ -213,7 +224,7 @@ def single_items(pairs: Pairs, n_clients: int, factor: Floats) -> tuple[Floats, 
     """
     looks = pairs.looks.astype(np.float64)
     due = np.minimum(pairs.expected * factor[pairs.client], 0.98 * looks)
-    scores, _ = beta_binomial(pairs.clicks.astype(np.float64), looks, due, looks > 1.0)
+    scores, _, _ = beta_binomial(pairs.clicks.astype(np.float64), looks, due, looks > 1.0)
     looked_at = np.bincount(pairs.client, minlength=n_clients)
     best: Floats = np.zeros(n_clients)
     which: Ints = np.full(n_clients, -1, np.int64)
@@ -246,18 +257,34 @@ def scored(out: Floats, pairs: Pairs) -> Scores:
     """The scores of all clients from what they did."""
     shown, got, due = out[:, SHOWN], out[:, CLICKS], out[:, EXPECTED]
     judged: Bools = shown >= FEWEST
-    amount, spread = beta_binomial(out[:, LISTS], shown, out[:, LISTS_EXPECTED], judged)
-    place, _ = beta_binomial(out[:, TOP], got, out[:, TOP_EXPECTED], judged & (got > 1))
+    amount, spread, by = beta_binomial(out[:, LISTS], shown, out[:, LISTS_EXPECTED], judged)
+    silence = np.zeros(shown.size)
+    tails(np.zeros(shown.size), shown, out[:, LISTS_EXPECTED], spread, silence)
+    place, _, _ = beta_binomial(out[:, TOP], got, out[:, TOP_EXPECTED], judged & (got > 1))
     z = np.where(got > 0, 6.0 * out[:, TASTE] ** 2 / np.maximum(got, 1.0), 0.0)
     taste = alike(out[:, TASTE] ** 2, np.full(got.size, 1.0 / 12.0), got, z)
-    taste = calibrated(np.sign(out[:, TASTE]) * taste, judged)
+    taste = calibrated(np.sign(out[:, TASTE]) * taste, judged & (got > 0))
     factor = np.clip((got + 2.0) / (due + 2.0), 0.2, 5.0)
     item, which = single_items(pairs, shown.size, factor)
-    for one in (amount, place, taste, item):
+    for one in (amount, place, taste, item, silence):
         one[~judged] = 0.0
     total = np.abs(amount) + np.abs(place) + np.abs(taste)
     together = calibrated(total - np.log1p(total + 0.5 * total**2), judged)
-    return Scores(amount, place, taste, item, together, which, spread)
+    return Scores(amount, place, taste, item, together, which, spread, by, -silence / by)
+
+
+def too_active(lists: Floats, shown: Floats, need: float) -> Ints:
+    """Numbers of clients who click in so many lists, whatever these hold, that they are no measure of what is usual.
+
+    Their score is `need` nats at least, against the rate of the nine tenths that click least. Where hardly anything
+    is clicked, a few bots make most of the clicks, and their items would seem to be liked by all.
+    """
+    judged: Bools = shown >= FEWEST
+    each = lists / np.maximum(shown, 1.0)
+    calm = judged & (each <= np.quantile(each[judged], QUANTILE)) if judged.any() else judged
+    rate = (float(lists[calm].sum()) + 0.5) / (float(shown[calm].sum()) + 1.0)
+    scores, _, _ = beta_binomial(lists, shown, shown * rate, judged)
+    return np.flatnonzero(judged & (scores >= need))
 
 
 def least_silent(share: float, spread: float, need: float) -> int:

@@ -30,6 +30,7 @@ from .client_tests import (
     ranks_of_taste,
     scored,
     tally,
+    too_active,
     top_shares,
 )
 from .stretches import Stretch
@@ -37,6 +38,8 @@ from .stretches import Stretch
 SURE = 0.05  # share of the clients named that may be honest (Benjamini and Hochberg 1995)
 LISTED = 100  # clients
 COMES = 0.5  # share of its impressions that a client has in suspect intervals, to be named for its clicks there
+TELLING = 0.005  # chance that an honest client is silent, below which silence is asked about at all
+QUIET = 0.1  # share of the lists expected that a silent client clicks at most
 PASSES = 2  # what is usual is learnt again without those named
 WAYS = ("amount", "place", "taste", "item", "all", "time")  # in which a client may be odd
 
@@ -91,7 +94,7 @@ def stand_out(
         return NOBODY
     suspect = np.zeros(impressions.n, np.bool_) if suspect is None else suspect
     log = _Clients(impressions, client, n, suspect, intervals, boards)
-    named: Ints = np.zeros(0, np.int64)
+    named = log.too_active()
     for _ in range(PASSES):
         usual: Bools = ~suspect & ~_among(client, named, n)
         log.learn(usual if usual.any() else ~suspect)
@@ -171,6 +174,15 @@ class _Clients:
         self.scores[5] = self._in_intervals(usual)
         self.share = float(share[kind[usual]].mean()) if usual.any() else 0.0
 
+    def too_active(self) -> Ints:
+        """Clients whose clicks are left out when it is learnt for the first time what is usual."""
+        shown, known = self.impressions, self.client >= 0
+        so_far = np.concatenate([[0], np.cumsum(shown.bits)])
+        clicked = np.diff(so_far[shown.first]) > 0
+        lists, count = (np.bincount(self.client[which], minlength=self.n) for which in (known & clicked, known))
+        judged = max(int(np.count_nonzero(count >= FEWEST)), 1)
+        return too_active(lists.astype(np.float64), count.astype(np.float64), math.log(len(WAYS) * judged / SURE))
+
     def _in_intervals(self, usual: Bools) -> Floats:
         """Nats by which the rates of a suspect interval explain a client's clicks in it better than the usual do."""
         best: Floats = np.zeros(self.n)
@@ -196,12 +208,26 @@ class _Clients:
     def rates_of_honest(self) -> Floats:
         """For each client, the least share of honest ones at which it would be named with all that are as odd.
 
-        Clients who came while clicks were suspect are a family of their own: among them bots are no surprise.
+        Clients who came while clicks were suspect are a family of their own: among them bots are no surprise. So are
+        those shown so much that silence could be told.
         """
         alone = len(WAYS) * np.exp(-self.scores[:5].max(axis=0))
         everybody = _shares(alone, self.out[:, SHOWN] > 0)
         there = _shares(len(WAYS) * np.exp(-self.scores[5]), self.out[:, SUSPECT] > 0)
-        return np.minimum(everybody * self.boards, there)
+        quiet_enough = self.out[:, LISTS] <= QUIET * self.out[:, LISTS_EXPECTED]
+        few = np.where(quiet_enough, np.exp(-np.maximum(-self.tests.amount, 0.0)) / 2.0, 1.0)  # one-sided
+        quiet = _shares(few, self._could_be_quiet())
+        shares: Floats = np.minimum(np.minimum(everybody, quiet) * self.boards, there)
+        return shares
+
+    def _could_be_quiet(self) -> Bools:
+        """The clients whom silence could make stand out: what they were shown decides, not what they clicked.
+
+        Most are shown far too little for that: they need not be allowed for (Bourgon, Gentleman and Huber 2010,
+        independent filtering).
+        """
+        able: Bools = np.exp(-self.tests.silence) / 2.0 <= TELLING
+        return able
 
     def named(self) -> Ints:
         """The clients that stand out, the clearest first."""
@@ -214,7 +240,8 @@ class _Clients:
         judged = int(np.count_nonzero(self.out[:, SHOWN] >= FEWEST))
         if not judged:
             return 0
-        need = math.log(len(WAYS) * judged * self.boards / SURE)
+        rivals = min(len(WAYS) * judged, (int(np.count_nonzero(self._could_be_quiet())) + 1) / 2.0)
+        need = math.log(rivals * self.boards / SURE) * self.tests.excess
         return max(least_silent(self.share, self.tests.spread, need), FEWEST)
 
     def told(self, c: int, share: float, names: list[Any], items: list[Any] | None) -> SuspectClient:

@@ -35,7 +35,7 @@ def test_a_board_of_the_third_format_is_refused_by_name(tmp_path, capsys):
     url = f"sqlite:///{tmp_path}/store.db"
     assert main(["import", str(OLD / "board-format-3.jsonl"), "--store", url]) == 2
     said = capsys.readouterr().err
-    assert "board-format-3.jsonl cannot be read: it is a board of format 3, this version reads format 7" in said
+    assert "board-format-3.jsonl cannot be read: it is a board of format 3, this version reads format 8" in said
     assert "open that store with this one" in said
     assert sql(url, "SELECT * FROM boards") == []
 

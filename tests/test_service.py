@@ -644,6 +644,8 @@ def test_events_are_read_as_they_were_written():
         events.Created(config, ["a"]), events.Configured({"lifetime": 60.0}), events.Deleted(), events.Settled(3),
         events.Expired(4),
         events.ListShown(1, 2, 3, 0, [1, 2], [(0, 0.5)]), events.Answered(1, 2, 3, 0, [1, 2], [], [1], 2),
+        events.Observed(5, 2, 1, [1, 2], [1], 2, 1.5e9, [0], [0.5, 1.0], [0.5, 0.25], 3, {"network": 4}),
+        events.Observed(5, 2, 1, [1, 2], None, 0, 1.5e9),
         events.Added(["x"]), events.Retired("x"), events.History([events.Past(["a"], [0], 1)], "b"),
         events.ListShown(1, 2, 3, 0, [1], [], 1.5e9, 7),
         events.Answered(1, 2, 3, 0, [1, 2], [], [1], 2, 1.5e9, 0), events.Forgotten([0, 7]),

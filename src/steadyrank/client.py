@@ -27,6 +27,16 @@ class Ranking:
     expires: float  # seconds since 1970
 
 
+@dataclass(frozen=True)
+class Observed:
+    """What became of a list that another ranker showed."""
+
+    outcome: str  # shown (not answered yet), learnt, waiting, late or duplicate
+    impression: str  # to answer it with
+    expires: float  # seconds since 1970
+    ours: tuple[str, ...]  # what the board would have shown
+
+
 class Client:
     """Talks to one server; safe for threads, each of which keeps a connection of its own.
 
@@ -89,11 +99,28 @@ class Client:
         body: dict[str, Any] = {"impression": impression}
         if client is not None:
             body["client"] = client
-        if clicked is not _LEFT_OUT:
-            body["clicked"] = clicked
-        if clicks is not None:
-            body |= {"clicks": [int(bit) for bit in clicks], "examined": examined}
+        body |= _answer(clicked, clicks, examined)
         return str(self._ask("POST", f"{_board(board)}/feedback", body)["outcome"])
+
+    def observe(
+        self,
+        board: str,
+        id: str,
+        items: Sequence[str],
+        *,
+        clicked: str | None = _LEFT_OUT,
+        clicks: Sequence[bool | int] | None = None,
+        examined: int | None = None,
+        **more: Any,
+    ) -> Observed:
+        """Learn from a list that another ranker showed, and its answer if there is one by now; once for each `id`.
+
+        `more`: `client` and `cohort` as for `rank`; `time`, `propensities`, `marginals`, `candidates`: docs/shadow.md
+        """
+        body: dict[str, Any] = {"id": id, "items": _names("items", items), **more}
+        body |= _answer(clicked, clicks, examined)
+        got = self._ask("POST", f"{_board(board)}/observe", body)
+        return Observed(got["outcome"], got["impression"], got["expires"], tuple(got["ours"]))
 
     def feedback_batch(self, answers: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
         """Answer many impressions: rows with board, impression and clicked or clicks; a row with code for each."""
@@ -260,6 +287,13 @@ class Client:
         except ValueError:
             content = {"message": raw[:200].decode(errors="replace")}
         return answer.status, float(wait) if wait.isdigit() else 1.0, content
+
+
+def _answer(clicked: Any, clicks: Sequence[bool | int] | None, examined: int | None) -> dict[str, Any]:
+    answer: dict[str, Any] = {} if clicked is _LEFT_OUT else {"clicked": clicked}
+    if clicks is not None:
+        answer |= {"clicks": [int(bit) for bit in clicks], "examined": examined}
+    return answer
 
 
 def _names(what: str, names: Iterable[str]) -> list[str]:

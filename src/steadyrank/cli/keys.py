@@ -25,7 +25,7 @@ def add(commands: Any) -> None:
     sub.add_argument("action", choices=["create", "list", "rotate", "revoke"])
     sub.add_argument("id", nargs="?", help="of the key to rotate or to revoke")
     sub.add_argument(
-        "--scope", action="append", default=[], help="rank, feedback or admin; may be given several times"
+        "--scope", action="append", default=[], help="rank, feedback, observe or admin; may be given several times"
     )
     sub.add_argument("--board", help="a board that the key is for; without it, all")
     sub.add_argument("--expires", metavar="TIME", help="how long the new key works, such as 90d or 12h; else always")

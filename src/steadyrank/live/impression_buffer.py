@@ -156,6 +156,10 @@ class ImpressionBuffer:
         number = self.numbers.get(key)
         return None if number is None else int(self.client[number % self.places])
 
+    def round_of(self, number: int) -> int:
+        """The round of an impression that is remembered; 0 if it is not."""
+        return int(self.round[number % self.places]) if self.forgotten < number <= self.last else 0
+
     def answer(self, number: int, clicks: Bools, examined: int) -> Outcome:
         """An impression was answered; the same answer again changes nothing, another one is refused."""
         place = self.find(number)

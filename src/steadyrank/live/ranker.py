@@ -5,11 +5,11 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
-from ..contract import ANYONE, Visit
+from ..contract import ANYONE, NOTE_EXTRA, Floats, Ints, Visit
 from ..files import replacing
 from ..refusals import Refused
 from ..settings import real, whole
@@ -26,6 +26,15 @@ class Shown:
 
     id: int
     items: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Observed:
+    """A list that another ranker showed, what became of it, and what this one would have shown in its place."""
+
+    id: int
+    ours: tuple[str, ...]
+    outcome: Outcome | Literal["shown"]  # shown: it has no answer yet
 
 
 class Ranker:
@@ -93,10 +102,50 @@ class Ranker:
             self._pass_time()
             visit = Visit(self._impressions.rounds + 1, sender)
             ranking, note = self._learner_state.rank(visit, candidates, size, self._rng)
-            number = self._impressions.shown(visit, ranking, note)
-            for delay in self._delays:
-                delay.note(self._clock(), number)
+            number = self._show(visit, ranking, note)
             return Shown(number, tuple(self._learner_state.items_at(ranking.tolist())))
+
+    def _show(self, visit: Visit, ranking: Ints, note: Floats) -> int:
+        number = self._impressions.shown(visit, ranking, note)
+        for delay in self._delays:
+            delay.note(self._clock(), number)
+        return number
+
+    def observe(
+        self,
+        items: Sequence[str],
+        *,
+        clicked: Any = answers.LEFT_OUT,
+        position: int | None = None,
+        clicks: Sequence[bool | int] | None = None,
+        examined: int | None = None,
+        client: int | None = None,
+        candidates: Sequence[str] | None = None,
+    ) -> Observed:
+        """Learn from a list that another ranker showed, from the top, as from one of ours.
+
+        The answer as for `feedback`; without one, `feedback` answers it by its id later. Items not known yet are
+        added. `candidates`: what the other ranker chose from, for what this one would have shown.
+        """
+        self._check_list(items)
+        left_out = clicked is answers.LEFT_OUT and position is None and clicks is None and examined is None
+        said = None
+        if not left_out:
+            form = answers.IN_PROCESS
+            said = answers.given(form, clicked=clicked, position=position, clicks=clicks, examined=examined).to(items)
+        sender = ANYONE if client is None else whole("client", client)
+        state = self._learner_state
+        with self._lock:
+            self._pass_time()
+            visit = Visit(self._impressions.rounds + 1, sender)
+            ours, _ = state.rank(visit, candidates, len(items), self._rng)
+            for item in items:
+                if item not in state.slots:
+                    state.add(item)
+            note: Floats = np.zeros(state.length + NOTE_EXTRA)
+            number = self._show(visit, np.array([state.slots[item] for item in items], np.int64), note)
+            outcome = "shown" if said is None else self._impressions.answer(number, *said)
+            return Observed(number, tuple(state.items_at(ours.tolist())), outcome)
 
     def feedback(
         self,
@@ -173,16 +222,20 @@ class Ranker:
         return count
 
     def _learn_one(self, items: Sequence[str], answer: Any) -> None:
-        refuse_text(items)
-        if not 1 <= len(items) <= self._learner_state.length or len(set(items)) < len(items):
-            raise ValueError(f"a list has 1 to {self._learner_state.length} different items, not {items!r}")
+        self._check_list(items)
         said = (
             answers.Given(item=answer) if answer is None or isinstance(answer, str) else answers.Given(clicks=answer)
         )
         clicks, examined = said.to(items)
-        for item in items:  # all of them before any is added
-            check_item(item)
         self._impressions.past(items, clicks, examined)
+
+    def _check_list(self, items: Sequence[str]) -> None:
+        """Refuse what no list can be, before any of its items is added."""
+        refuse_text(items)
+        if not 1 <= len(items) <= self._learner_state.length or len(set(items)) < len(items):
+            raise ValueError(f"a list has 1 to {self._learner_state.length} different items, not {items!r}")
+        for item in items:
+            check_item(item)
 
     def _pass_time(self) -> None:
         """Expire and settle what is due: first what is over, answered or not, in order."""

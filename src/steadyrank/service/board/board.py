@@ -2,7 +2,7 @@
 
 import logging
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -18,6 +18,7 @@ from .config import Config, Setting
 from .events import AnyEvent
 from .feedback import LabelledFeedback, LeftOut
 from .labels import Labels, Spans
+from .reported import Reported
 from .timeline import Timeline
 
 log = logging.getLogger("steadyrank.service")
@@ -57,6 +58,10 @@ def guard_of(config: Config) -> tuple[str, dict[str, Any], bool]:
     return config.guard, dict(config.guard_settings), config.shadow
 
 
+def _copied(arrays: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: array.copy() for name, array in arrays.items()}
+
+
 class Board:
     """Applies events in log order; reads no clock and draws no random number."""
 
@@ -72,20 +77,22 @@ class Board:
         )
         self.feedback = LabelledFeedback(self.learner_state)
         self.impressions.learn = self.feedback.learn
-        self.events = 1  # its beginning
-        self.events_kept = 0  # of these, in the latest snapshot that is known of
-        self.answers = 0
+        self.events, self.events_kept = 1, 0  # its beginning; in the latest snapshot that is known of
+        self.answers, self.clicked = 0, 0
         self.batches: dict[str, None] = {}
-        self.clicked = 0
+        self.reported = Reported()  # lists of another ranker
 
     @property
     def settle(self) -> float:
         """Seconds until answers enter the learner."""
         return self.config.lifetime if self.config.settle is None else self.config.settle
 
-    def known(self, event: events.Answered) -> str | None:
+    def known(self, event: events.Answered | events.Observed) -> str | None:
         """The outcome of an answer where it is clear already, so that the log need not grow; it changes nothing."""
         number = self.impressions.numbers.get(event.key, 0)
+        if isinstance(event, events.Observed):
+            done = number and self.impressions.state[number % self.impressions.places] not in UNANSWERED
+            return self._observed(event) if number and (done or event.clicks is None) else None
         forgotten = not number and event.base < self.impressions.forgotten
         if forgotten or (number and self.impressions.state[number % self.impressions.places] not in UNANSWERED):
             return self._answered(event)
@@ -116,6 +123,8 @@ class Board:
                 return self._answered(event)
             case events.ListShown():
                 self._shown(event)
+            case events.Observed():
+                return self._observed(event)
             case events.Withheld():
                 self.impressions.withhold(self._shown(event))
             case events.Settled():
@@ -139,7 +148,7 @@ class Board:
                 self.compare()
         return "done"
 
-    def _shown(self, event: events.ListShown | events.Answered | events.Withheld) -> int:
+    def _shown(self, event: events.OfVisitor) -> int:
         """The number of an impression, a new one if it is not known; one that may have been forgotten is refused."""
         number = self.impressions.numbers.get(event.key, 0)
         if number:
@@ -161,9 +170,34 @@ class Board:
         self.feedback.timeline.show(event.round, event.time)
         return number
 
-    def _answered(self, event: events.Answered) -> str:
+    def _observed(self, event: events.Observed) -> str:
+        """A list that another ranker showed, and its answer if there is one; a key means the same list for good."""
+        number = self.impressions.numbers.get(event.key, 0)
+        if number:
+            place = number % self.impressions.places
+            if (
+                self.impressions.ranking[place, : self.impressions.size[place]].tolist()
+                != event.ranking[: self.length]
+            ):
+                raise Refused(409, "a list of other items was reported with this id before")
+        elif self.reported.may_be_known(event.key, event.time):
+            raise Refused(410, "the list has expired: one with this id may have been learnt from before")
+        else:
+            self._shown(event)
+            self.reported.add(event.key, event.time, self.impressions.numbers)
+        if event.clicks is None:
+            return "duplicate" if number else "shown"
+        return self._answered(event)
+
+    @property
+    def length(self) -> int:
+        """Places of a list."""
+        return self.learner_state.length
+
+    def _answered(self, event: events.Answered | events.Observed) -> str:
         number = self._shown(event)
-        answer = answers.at(min(len(event.ranking), self.learner_state.length), event.clicks, event.examined)
+        clicks = event.clicks or []
+        answer = answers.at(min(len(event.ranking), self.length), clicks, event.examined)
         try:
             outcome = self.impressions.answer(number, *answer)
         except Refused as error:
@@ -171,7 +205,7 @@ class Board:
             raise Refused(error.code, words[error.code]) from error
         if outcome != "duplicate" and event.examined:
             self.answers += 1
-            self.clicked += bool(event.clicks)
+            self.clicked += bool(clicks)
         return outcome
 
     def _added(self, items: Sequence[str]) -> str:
@@ -251,7 +285,7 @@ class Board:
             "reached": self.feedback.reached,
         }
         header, arrays = snapshot.take(self.learner_state, self.impressions, extra)
-        return header, {name: array.copy() for name, array in arrays.items()} | self.feedback.timeline.arrays()
+        return header, _copied(arrays) | self.feedback.timeline.arrays() | self.reported.arrays()
 
     def digest(self) -> str:
         """Sixteen digits that tell two boards apart, whatever made them."""
@@ -278,6 +312,7 @@ class Board:
         board._no_note = np.zeros(board.config.length + NOTE_EXTRA)
         board.answers, board.clicked = header["answers"], header["clicked"]
         board.batches = dict.fromkeys(header["batches"])
+        board.reported = Reported.restore(arrays)
         return board
 
     def summary(self) -> dict[str, Any]:

@@ -4,7 +4,7 @@ Every event can come twice, or come when it has no effect any more, without harm
 simply written again.
 """
 
-from typing import TypeAlias
+from typing import ClassVar, TypeAlias
 
 import msgspec
 
@@ -75,6 +75,30 @@ class Withheld(msgspec.Struct, array_like=True, frozen=True, tag="withheld"):
     ranking: list[int]
     note: list[tuple[int, float]]
     time: float = 0.0  # when it was shown
+    client: int = ANYONE
+    cohorts: dict[str, int] = {}
+
+
+class Observed(msgspec.Struct, array_like=True, frozen=True, tag="observed"):
+    """Another ranker showed a list, and what is known of its clicks. `key`: made of the id that the caller gave.
+
+    `ours`: what this board would have shown to the same visitor, by what it knew then. Nothing is learnt from that or
+    from the chances below: they are for comparing the two rankers.
+    """
+
+    generation: ClassVar[int] = 0  # no learner of ours has made it
+    note: ClassVar[list[tuple[int, float]]] = []
+
+    key: int
+    round: int
+    base: int
+    ranking: list[int]
+    clicks: list[int] | None  # positions from 0; None: not answered yet
+    examined: int
+    time: float  # when it was shown
+    ours: list[int] = []
+    propensities: list[float] = []  # of the item at each place, given those above it; empty: not known
+    marginals: list[float] = []  # of the item at each place, whatever is above it; empty: not known
     client: int = ANYONE
     cohorts: dict[str, int] = {}
 
@@ -155,6 +179,7 @@ AnyEvent: TypeAlias = (
     | ListShown
     | Answered
     | Withheld
+    | Observed
     | Forgotten
     | Settled
     | Expired
@@ -165,6 +190,8 @@ AnyEvent: TypeAlias = (
     | Unlabelled
     | Resealed
 )
+
+OfVisitor: TypeAlias = ListShown | Answered | Withheld | Observed
 
 encode = msgspec.msgpack.Encoder().encode
 _decoder = msgspec.msgpack.Decoder(AnyEvent)
@@ -179,7 +206,7 @@ def decode(body: bytes) -> AnyEvent:
 
 def of_sender(event: AnyEvent, numbers: tuple[int, ...]) -> AnyEvent:
     """A list or its answer, taken or refused, with the number of its client and those of its cohorts in order."""
-    assert isinstance(event, ListShown | Answered | Withheld)
+    assert isinstance(event, OfVisitor)
     client, *others = numbers
     pairs = zip(event.cohorts, others, strict=True)
     cohorts = {kind: number for kind, number in pairs if number != ANYONE} if others else {}

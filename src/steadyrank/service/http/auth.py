@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 from ...refusals import Refused
 from ..storage import Key
 
-SCOPES = ("rank", "feedback", "admin")  # admin may do everything
+SCOPES = ("rank", "feedback", "observe", "admin")  # admin may do everything
 _PREFIX = "sr"
 HERE = "this machine"  # who asks before there is a key
 _LONGEST_HOST = 300

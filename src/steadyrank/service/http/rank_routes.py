@@ -2,6 +2,7 @@
 
 import asyncio
 import re
+from collections.abc import Mapping
 
 import msgspec
 
@@ -26,17 +27,22 @@ _ROWS_AT_ONCE = 1_000  # past clicks of an event: applying one must not take lon
 async def rank(call: Call) -> schemas.RankOut:
     """A list of items, and an id to answer it with."""
     body: schemas.RankIn = call.body
-    if body.client is not None:
-        _check_name("client", body.client)
-    for kind, name in (body.cohort or {}).items():
-        check_kind(kind)
-        _check_name(f"cohort {kind}", name)
+    check_sender(body.client, body.cohort)
     if body.candidates is not None and not body.candidates:
         raise Refused(422, "candidates must name at least one item, or be left out")
     impression, items, expires = rank_and_answer.rank(
         call.worker, call.worker.find(call.board), body.candidates, body.length, body.client, body.cohort
     )
     return schemas.RankOut(impression=impression, items=items, expires=expires)
+
+
+def check_sender(client: str | None, cohort: Mapping[str, str] | None) -> None:
+    """Refuse what cannot name who looks, or what it has in common with others."""
+    if client is not None:
+        _check_name("client", client)
+    for kind, name in (cohort or {}).items():
+        check_kind(kind)
+        _check_name(f"cohort {kind}", name)
 
 
 def _check_name(what: str, name: str) -> None:
@@ -46,7 +52,8 @@ def _check_name(what: str, name: str) -> None:
         raise Refused(422, f"{words}, not {name!r:.80}")
 
 
-def _said(answer: schemas.AnswerIn) -> answers.Given:
+def said(answer: schemas.AnswerIn) -> answers.Given:
+    """What an answer says, if it says it in one way."""
     clicked = answers.LEFT_OUT if answer.clicked is msgspec.UNSET else answer.clicked
     return answers.given(answers.OVER_HTTP, clicked=clicked, clicks=answer.clicks, examined=answer.examined)
 
@@ -89,7 +96,7 @@ async def _answer_held(call: Call, name: str, body: schemas.FeedbackIn) -> str:
         call.may_answer(session.name)
     if session.board.config.bind_client and not session.is_client(body.client, shown.client):
         raise Refused(403, "the list was given to another client: name that one, as when the list was asked for")
-    return await rank_and_answer.answer(call.worker, session, shown, _said(body))
+    return await rank_and_answer.answer(call.worker, session, shown, said(body))
 
 
 async def feedback(call: Call) -> schemas.FeedbackOut:
@@ -164,5 +171,5 @@ def _past(row: schemas.PastIn, length: int) -> events.Past:
     if not 1 <= len(row.items) <= length or len(set(row.items)) < len(row.items):
         raise Refused(422, f"a list has 1 to {length} different items, not {row.items!r:.200}")
     check_items(row.items)
-    found = _said(row).to(row.items)
+    found = said(row).to(row.items)
     return events.Past(row.items, found.positions, found.examined)

@@ -10,6 +10,8 @@ from .board_routes import (
     retire_item,
     rotate_secret,
 )
+from .observe_routes import observe
+from .observe_schemas import ObserveIn, ObserveOut
 from .rank_routes import feedback, feedback_batch, history, rank
 from .record_routes import items, part, record, record_after, rounds, rows, sender, settings_and_items
 from .route import Change, Route
@@ -51,6 +53,7 @@ ROUTES = [
     Route("POST", f"{_BOARD}/rank", "rank", "A list of items", RankIn, RankOut, rank),
     Route("POST", f"{_BOARD}/feedback", "public", "Answer a list", FeedbackIn, FeedbackOut, feedback),
     Route("POST", "/v1/feedback", "public", "Answer many lists", BatchIn, BatchOut, feedback_batch, True),
+    Route("POST", f"{_BOARD}/observe", "observe", "A list of another ranker", ObserveIn, ObserveOut, observe),
     Route("GET", "/v1/boards", "rank", "Boards by name", None, BoardsOut, list_boards, query=("limit", "after")),
     Route("PUT", _BOARD, "admin", "Make or change a board", BoardIn, BoardOut, put_board, True, _PUT),
     Route("GET", _BOARD, "rank", "A board", None, BoardOut, get_board),

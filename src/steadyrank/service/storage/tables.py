@@ -2,7 +2,7 @@
 
 from .sql import Database
 
-FORMAT = 6
+FORMAT = 7
 
 # Which number a client or a cohort has on a board: `hash` is a keyed one of its name, `at` when it was last seen.
 # Nothing else in the store, and no event, leads from a client to a number or back.
@@ -55,6 +55,7 @@ ALTER TABLE boards ADD COLUMN forgot REAL NOT NULL DEFAULT 0
     3: "",  # there may be events that an older version does not know: refused answers
     4: f"{_RESTS};{_ACTS};{_SEALS};ALTER TABLE keys ADD COLUMN expires REAL",
     5: "",  # lists may be of cohorts, and labels of clients
+    6: "",  # there may be lists that another ranker showed
 }
 
 

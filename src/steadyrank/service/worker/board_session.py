@@ -1,8 +1,9 @@
 """A board as a worker holds it: its keys, its clocks and its limits beside what the log says."""
 
 import asyncio
+import contextlib
 import hmac
-from collections.abc import Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from ...contract import ANYONE
@@ -73,6 +74,22 @@ class BoardSession:
         """As much for a cohort: no client's name begins with what stands before its kind."""
         return self.hash_client(f"\0{kind}\0{name}")
 
+    def hash_report(self, id_: str) -> int:
+        """The key of a list that another ranker showed, by the id that the caller gave it."""
+        return self.hash_client(f"\1{id_}")
+
+    @contextlib.asynccontextmanager
+    async def alone(self, key: int) -> AsyncIterator[None]:
+        """One answer to an impression at a time: what comes meanwhile waits, and finds what the log says by then."""
+        while (before := self.answering.get(key)) is not None:
+            await asyncio.wait([before])
+        self.answering[key] = done = asyncio.get_running_loop().create_future()
+        try:
+            yield
+        finally:
+            del self.answering[key]
+            done.set_result(None)
+
     def is_client(self, name: str | None, hashed: int) -> bool:
         """Whether a name is that of the client with this hash, in the same time for all; 0 is anybody."""
         given = self.hash_client(name or "")
@@ -84,7 +101,7 @@ class BoardSession:
 
     def learn_clients(self, line: Line) -> None:
         """Keep in mind which number a client got, and which numbers mean nobody from here on, in log order."""
-        if line.client and isinstance(line.event, events.ListShown | events.Answered | events.Withheld):
+        if line.client and isinstance(line.event, events.OfVisitor):
             if len(self._clients) >= _MOST_CLIENTS:
                 self._clients.clear()
             if line.event.client != ANYONE:
@@ -109,10 +126,10 @@ class BoardSession:
 
     def note(self, line: Line, outcome: str, own: bool, now: float) -> None:
         """Count an answer that another worker took, or a list that it gave out; `own`: this one did."""
-        if own or not isinstance(line.event, events.ListShown | events.Answered):
+        if own or not isinstance(line.event, events.ListShown | events.Answered | events.Observed):
             return
         number = line.event.client
-        if isinstance(line.event, events.ListShown):
+        if isinstance(line.event, events.ListShown) or line.event.clicks is None:
             if number != ANYONE:
                 self.lists.note(number, self.board.config.client_lists, now)
         elif outcome != "duplicate":

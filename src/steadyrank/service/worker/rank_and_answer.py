@@ -1,12 +1,11 @@
 """Give out a list, and take its answer."""
 
-import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
 from ...contract import ANYONE, Visit
-from ...live.answers import Given
+from ...live.answers import Answer, Given
 from ...live.impression_buffer import MOST_KINDS
 from ...refusals import Refused
 from ..board import events
@@ -17,9 +16,9 @@ from .impression_ids import ImpressionId, seal
 from .log_writer import MOST_BEHIND
 from .worker import Worker
 
-_TOO_MANY_LISTS = "more lists for this client in a minute than client_lists"
-_TOO_MANY = "more answers of this client in a minute than client_minute"
-_TOO_MANY_UNNAMED = "more answers without a client in a minute than anonymous_minute"
+TOO_MANY_LISTS = "more lists for this client in a minute than client_lists"
+TOO_MANY = "more answers of this client in a minute than client_minute"
+TOO_MANY_UNNAMED = "more answers without a client in a minute than anonymous_minute"
 
 
 def rank(
@@ -43,9 +42,9 @@ def rank(
     round_ = max(session.round, board.impressions.rounds) + 1
     hashed = 0 if client is None else session.hash_client(client)
     cohorts = {kind: session.hash_cohort(kind, name) for kind, name in (cohort or {}).items()}
-    _check_kinds(cohorts, board.impressions.kinds)
+    check_kinds(cohorts, board.impressions.kinds)
     if hashed and not session.may_look(hashed, worker.monotonic()):
-        raise Refused(429, _TOO_MANY_LISTS)
+        raise Refused(429, TOO_MANY_LISTS)
     visit = Visit(round_, session.client_number(hashed))
     try:
         ranking, note = board.learner_state.rank(visit, candidates, size, worker.chance)
@@ -65,7 +64,7 @@ def rank(
     return seal(shown, session.signer), board.learner_state.items_at(slots), expires
 
 
-def _check_kinds(given: Iterable[str], known: Sequence[str]) -> None:
+def check_kinds(given: Iterable[str], known: Sequence[str]) -> None:
     """Refuse more kinds of cohorts than a board may have, as far as those it has are known here."""
     if len({*given, *known}) > MOST_KINDS:
         has = f"this board has {', '.join(known)}" if known else f"not {len(list(given))}"
@@ -87,8 +86,11 @@ async def answer(worker: Worker, session: BoardSession, shown: ImpressionId, sai
     if max(shown.ranking) >= len(state.names):
         raise Refused(422, NOT_OURS)
     found = said.to(state.items_at(shown.ranking))
-    while (before := session.answering.get(shown.key)) is not None:
-        await asyncio.wait([before])
+    async with session.alone(shown.key):
+        return await _answer(worker, session, shown, found)
+
+
+async def _answer(worker: Worker, session: BoardSession, shown: ImpressionId, found: Answer) -> str:
     time = shown.expires - session.board.config.lifetime
     client, sender = session.board.impressions.client_of(shown.key), None
     if client is None and (shown.client or shown.cohorts):  # the list is not in the log yet, or never will be
@@ -99,17 +101,12 @@ async def answer(worker: Worker, session: BoardSession, shown: ImpressionId, sai
     known = session.board.known(event)
     if known is not None:
         return known
-    session.answering[shown.key] = done = asyncio.get_running_loop().create_future()
+    if not session.may_answer(shown.client, client, worker.monotonic()):
+        if not session.board.impressions.withheld(shown.key):
+            await worker.write(session, events.Withheld(*head, *who), sender)
+        raise Refused(429, TOO_MANY if shown.client else TOO_MANY_UNNAMED)
     try:
-        if not session.may_answer(shown.client, client, worker.monotonic()):
-            if not session.board.impressions.withheld(shown.key):
-                await worker.write(session, events.Withheld(*head, *who), sender)
-            raise Refused(429, _TOO_MANY if shown.client else _TOO_MANY_UNNAMED)
-        try:
-            return await worker.write(session, event, sender)
-        except Unavailable:
-            session.answers.give_back(shown.client)
-            raise
-    finally:
-        del session.answering[shown.key]
-        done.set_result(None)
+        return await worker.write(session, event, sender)
+    except Unavailable:
+        session.answers.give_back(shown.client)
+        raise

@@ -22,7 +22,6 @@ _SHOWN = (*Config.__struct_fields__, *COUNTS)
 _FORMAT = zlib.crc32(",".join(_SHOWN).encode())  # with another one a board is folded once, and put to sleep anew
 _LAST, *_DELAYS = (_SHOWN.index(name) for name in ("impressions", "lifetime", "settle"))
 _PATIENCE = 1.25  # lifetimes until a worker looks after lists that another one gave out
-_LISTS = events.ListShown | events.Answered | events.Withheld
 
 
 class Rest(msgspec.Struct, array_like=True, frozen=True):
@@ -139,7 +138,7 @@ class Sleeper:
         if rest is None:
             return False
         lifetime, _ = rest.delays()
-        if isinstance(line.event, _LISTS):
+        if isinstance(line.event, events.OfVisitor):
             self.stirred = min(self.stirred, now)
         elif isinstance(line.event, events.Expired) and self.stirred < math.inf:
             self.stirred = max(self.stirred, now - lifetime)

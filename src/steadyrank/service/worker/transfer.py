@@ -23,7 +23,8 @@ from ..board.events import AnyEvent, Created, decode, encode, forgotten
 from ..storage import Seal, Store, open_store
 from .recovery import rebuild, reconfigured
 
-FORMAT = 7  # earlier ones, never released, lead to other memory: they had no guard
+FORMAT = 8
+_ALSO = 7  # read as well: it had no lists of other rankers. Earlier ones lead to other memory: they had no guard
 _read_event = msgspec.json.Decoder(AnyEvent).decode
 
 
@@ -149,7 +150,7 @@ def _parse(path: pathlib.Path) -> tuple[str, list[tuple[float, AnyEvent]], dict[
 def _check_header(header: Any, line: bytes) -> None:
     if header.get("steadyrank") != "board":
         raise ValueError(f"it is no board of format {FORMAT}, but {line[:80].decode(errors='replace')!r}")
-    if header.get("format") != FORMAT:
+    if header.get("format") not in (_ALSO, FORMAT):
         raise ValueError(
             f"it is a board of format {header.get('format')!r:.80}, this version reads format {FORMAT}: import it "
             "with the version that wrote it, open that store with this one, which brings it up to date, and export "

@@ -1,0 +1,121 @@
+"""Take lists that another ranker showed: learnt from as if they were ours."""
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import msgspec
+
+from ...contract import ANYONE, Visit
+from ...live.answers import Given
+from ...refusals import Refused
+from ..board import events
+from ..storage import Sender, Unavailable
+from .board_session import BoardSession
+from .impression_ids import ImpressionId, seal
+from .rank_and_answer import TOO_MANY, TOO_MANY_LISTS, TOO_MANY_UNNAMED, check_kinds
+from .worker import Worker
+
+_AHEAD = 60.0  # seconds by which the clock of who reports may be fast
+
+
+class Report(NamedTuple):
+    """A list as it was reported; `said` is None where nobody has answered it yet."""
+
+    id: str
+    items: Sequence[str]
+    said: Given | None
+    time: float | None
+    client: str | None
+    cohort: Mapping[str, str]
+    candidates: Sequence[str] | None
+    propensities: Sequence[float]
+    marginals: Sequence[float]
+
+
+class Taken(NamedTuple):
+    """What became of it: an id to answer it with, until when, the outcome, and what ours would have been."""
+
+    impression: str
+    expires: float
+    outcome: str
+    ours: list[str]
+
+
+async def observe(worker: Worker, session: BoardSession, report: Report) -> Taken:
+    """Learn from a list of another ranker; the outcome, once it is on the disk. Items not known yet are added."""
+    board, now = session.board, worker.clock()
+    time = now if report.time is None else report.time
+    expires = time + board.config.lifetime
+    if time > now + _AHEAD:
+        raise Refused(422, f"time must be in the past, in seconds since 1970: now is {now:.0f}, not {time!r}")
+    if expires < now:
+        raise Refused(410, "the list has expired: past clicks are taken by history")
+    cohorts = {kind: session.hash_cohort(kind, name) for kind, name in report.cohort.items()}
+    check_kinds(cohorts, board.impressions.kinds)
+    found = None if report.said is None else report.said.to(report.items)
+    fresh = [item for item in report.items if item not in board.learner_state.slots]
+    if fresh:
+        await worker.write(session, events.Added(fresh))
+    key = session.hash_report(report.id)
+    async with session.alone(key):
+        state, impressions = session.board.learner_state, session.board.impressions
+        number = impressions.numbers.get(key, impressions.last + 1)
+        event = events.Observed(
+            key,
+            impressions.round_of(number) or max(session.round, impressions.rounds) + 1,
+            number - 1,  # an id made of it can be answered for no longer than this very list is remembered
+            [state.slots[item] for item in report.items],
+            None if found is None else found.positions,
+            0 if found is None else found.examined,
+            time,
+            _ours(worker, session, report),
+            list(report.propensities),
+            list(report.marginals),
+            ANYONE,
+            dict.fromkeys(cohorts, ANYONE),
+        )
+        hashed = 0 if report.client is None else session.hash_client(report.client)
+        sender = Sender(hashed, time, cohorts=tuple(cohorts.values())) if hashed or cohorts else None
+        outcome = await _write(worker, session, event, sender)
+    head = key, event.round, event.base, event.generation, expires
+    impression = seal(ImpressionId(*head, hashed, event.ranking, event.note, cohorts), session.signer)
+    return Taken(impression, expires, outcome, session.board.learner_state.items_at(event.ours))
+
+
+def _ours(worker: Worker, session: BoardSession, report: Report) -> list[int]:
+    """The list that this board would show now: of candidates, those that it knows; none if it may show nothing."""
+    state, size = session.board.learner_state, len(report.items)
+    some = None if report.candidates is None else [item for item in report.candidates if item in state.slots]
+    hashed = 0 if report.client is None else session.hash_client(report.client)
+    visit = Visit(session.board.impressions.rounds + 1, session.client_number(hashed))
+    try:
+        ranking, _ = state.rank(visit, some, size, worker.chance)
+    except Refused:
+        return []
+    slots: list[int] = ranking.tolist()
+    return slots
+
+
+async def _write(worker: Worker, session: BoardSession, event: events.Observed, sender: Sender | None) -> str:
+    """Write what was reported, if its client may send so much, and if it is not known already."""
+    known = session.board.known(event)
+    if known is not None:
+        return known
+    hashed, now = 0 if sender is None else sender.hash, worker.monotonic()
+    client = session.board.impressions.client_of(event.key)
+    if client is not None:  # the list is in the log, without an answer
+        sender, event = None, msgspec.structs.replace(event, client=client, cohorts={})
+    if event.clicks is None:
+        if hashed and not session.may_look(hashed, now):
+            raise Refused(429, TOO_MANY_LISTS)
+    elif not session.may_answer(hashed, session.client_number(hashed) if client is None else client, now):
+        if client is not None and not session.board.impressions.withheld(event.key):
+            head = event.key, event.round, event.base, event.generation, event.ranking, event.note
+            await worker.write(session, events.Withheld(*head, event.time, client))
+        raise Refused(429, TOO_MANY if hashed else TOO_MANY_UNNAMED)
+    session.round = max(session.round, event.round)
+    try:
+        return await worker.write(session, event, sender)
+    except Unavailable:
+        (session.lists if event.clicks is None else session.answers).give_back(hashed)
+        raise

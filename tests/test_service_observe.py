@@ -5,7 +5,7 @@ import contextlib
 import pytest
 
 import steadyrank as sr
-from service_tools import ITEMS, Server, replayed, serving
+from service_tools import ITEMS, Server, replayed, serving, until
 from steadyrank.contract import ANYONE
 from steadyrank.service.board import events
 from steadyrank.service.board.board import Board
@@ -302,3 +302,46 @@ def test_what_observe_takes_in_process():
         with pytest.raises(ValueError, match=words):
             ranker.observe(items, **said)
     assert [standing.item for standing in ranker.standings()] == ["a", "b", "new"]
+
+
+async def test_the_log_says_what_ours_would_have_got(url):
+    async with serving(url) as local:
+        await local.board(settle=0, lifetime=100)
+        assert "two are needed" in (await local.ask("GET", "boards/b/comparison", code=409))["message"]
+        for n in range(40):
+            items = [ITEMS[(n + k) % 12] for k in range(3)]
+            body = {"items": items, "client": f"c{n % 8}", "time": local.clocks.wall - 40 + n}
+            body |= {"propensities": [1 / 12, 1 / 11, 1 / 10], "marginals": [1 / 12] * 3}
+            if n % 4 == 3:
+                shown = await report(local, f"list {n}", **body)
+                if n % 8 == 3:
+                    await local.answer(shown, clicked=items[0])
+            else:
+                await report(local, f"list {n}", clicked=items[1] if n % 2 else None, **body)
+        await local.rank()  # lists of ours are no part of it
+        found = await local.ask("GET", "boards/b/comparison")
+        assert (found["whole"]["lists"], found["unanswered"], found["suspect"]) == (35, 5, 0)
+        assert found["whole"]["theirs"]["value"] == pytest.approx((10 + 5) / 35)
+        assert (found["since"], found["until"]) == (local.clocks.wall - 40, local.clocks.wall - 2)
+        assert [(e["model"], e["method"], e["given"]) for e in found["whole"]["estimates"]] == [
+            (model, method, True)
+            for model in ("cascade", "position")
+            for method in ("inverse propensities", "doubly robust")
+        ]
+        assert found["trusted"] is None
+        ours = [event.ours for event in observed(url)]
+        alike = sum(a == b for event in observed(url) if event.clicks is not None or event.round % 8 == 4
+                    for a, b in zip(event.ranking, event.ours, strict=True))  # fmt: skip
+        assert found["whole"]["alike"] == pytest.approx(alike / 105)
+        assert len(ours) == 40
+        await local.ask("POST", "boards/b/labels", {"start": 1, "end": 8, "label": "fraud"})
+        await local.ask("POST", "boards/b/client-labels", {"client": "c0", "label": "fraud"})
+        await until(lambda: local.worker.boards["b"].refolding is None)
+        found = await local.ask("GET", "boards/b/comparison")
+        assert found["suspect"] == 7 + 4
+        assert found["trusted"]["lists"] == 35 - 11
+        local.clocks.pass_time(150)  # what nobody answered was not clicked
+        await local.quiet()
+        found = await local.ask("GET", "boards/b/comparison")
+        assert (found["whole"]["lists"], found["unanswered"]) == (40, 5)
+        assert found["whole"]["theirs"]["value"] == pytest.approx(15 / 40)

@@ -197,6 +197,10 @@ class Client:
         """What a page of a board shows: list, diverging items, regimes, time line, labels."""
         return self._ask("GET", f"{_board(board)}/watch")
 
+    def comparison(self, board: str) -> dict[str, Any]:
+        """What our lists would have got in place of the lists that `observe` reported, with 95 % intervals."""
+        return self._ask("GET", f"{_board(board)}/comparison")
+
     def export(self, board: str, path: str | pathlib.Path) -> int:
         """Write the board with its log to a file, whole or not at all; how many bytes.
 

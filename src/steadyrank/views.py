@@ -1,6 +1,8 @@
 """What a learner makes of the feedback, for people to read."""
 
+import itertools
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from .arrays import Floats, Ints
 from .item_evidence import INVERTED
@@ -69,6 +71,36 @@ class View:
             if regime.number == number:
                 return regime
         raise KeyError(f"no regime {number}: known are {', '.join(str(r.number) for r in self.regimes)}")
+
+
+class Band(NamedTuple):
+    """Rounds of one regime in a row, both ends included, and whether it is the trusted one."""
+
+    start: int
+    end: int
+    regime: int
+    trusted: bool
+
+
+def bands(view: View, rounds: int) -> list[Band]:
+    """Which regime each round up to the latest belongs to, in order.
+
+    Rounds before the first change that is remembered are taken for the regime that it left. Where feedback comes out
+    of order, a change may be dated before the one that was noticed before it: what was noticed last counts.
+    """
+    starts = [(1, view.changes[0].before if view.changes else view.current)]
+    starts += [(max(change.start, 1), change.after) for change in view.changes]
+    later = itertools.accumulate((start for start, _ in reversed(starts[1:])), min, initial=rounds + 1)
+    found: list[Band] = []
+    for (start, regime), after in zip(starts, reversed(list(later)), strict=True):
+        end = after - 1
+        if end < start:
+            continue
+        if found and found[-1].regime == regime:
+            found[-1] = found[-1]._replace(end=end)
+        else:
+            found.append(Band(start, end, regime, regime == view.trusted))
+    return found
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,5 @@
 """What a page shows of a board: few numbers, whatever the number of items."""
 
-import itertools
 from typing import NamedTuple
 
 import numpy as np
@@ -8,7 +7,7 @@ import numpy as np
 from ...contract import Bools, Floats, Ints, Visit
 from ...live.impression_buffer import UNANSWERED
 from ...live.learner_state import LearnerState
-from ...views import View
+from ...views import Band, View, bands
 from .board import Board
 
 MOST_DIVERGING = 20
@@ -28,15 +27,6 @@ class ItemSummary(NamedTuple):
     estimate: float | None
     low: float | None
     high: float | None
-
-
-class Band(NamedTuple):
-    """Rounds of one regime in a row, both ends included, and whether it is the trusted one."""
-
-    start: int
-    end: int
-    regime: int
-    trusted: bool
 
 
 class WatchSummary(NamedTuple):
@@ -64,27 +54,6 @@ def summarize(board: Board) -> WatchSummary:
         view,
         [] if view is None else bands(view, board.impressions.rounds),
     )
-
-
-def bands(view: View, rounds: int) -> list[Band]:
-    """Which regime each round up to the latest belongs to, in order.
-
-    Rounds before the first change that is remembered are taken for the regime that it left. Where feedback comes out
-    of order, a change may be dated before the one that was noticed before it: what was noticed last counts.
-    """
-    starts = [(1, view.changes[0].before if view.changes else view.current)]
-    starts += [(max(change.start, 1), change.after) for change in view.changes]
-    later = itertools.accumulate((start for start, _ in reversed(starts[1:])), min, initial=rounds + 1)
-    found: list[Band] = []
-    for (start, regime), after in zip(starts, reversed(list(later)), strict=True):
-        end = after - 1
-        if end < start:
-            continue
-        if found and found[-1].regime == regime:
-            found[-1] = found[-1]._replace(end=end)
-        else:
-            found.append(Band(start, end, regime, regime == view.trusted))
-    return found
 
 
 def typical(board: Board) -> list[int]:

@@ -1,11 +1,16 @@
 """Routes for who runs another ranker today: its lists come in, and ours are compared with them."""
 
+import asyncio
+import math
+
 import msgspec
 
+from ...off_policy import Interval
+from ...ranker_comparison import Part
 from ...refusals import Refused
-from ..worker import observing
+from ..worker import comparing, observing
 from .board_routes import check_items
-from .observe_schemas import ObserveIn, ObserveOut
+from .observe_schemas import ComparisonOut, EstimateOut, IntervalOut, ObserveIn, ObserveOut, PartOut
 from .rank_routes import check_sender, said
 from .route import Call
 
@@ -38,3 +43,47 @@ async def observe(call: Call) -> ObserveOut:
     )
     taken = await observing.observe(call.worker, session, report)
     return ObserveOut(outcome=taken.outcome, impression=taken.impression, expires=taken.expires, ours=taken.ours)
+
+
+async def comparison(call: Call) -> ComparisonOut:
+    """What our lists would have got in place of another ranker's, with 95 % intervals; read from the log."""
+    worker, session = call.worker, call.worker.find(call.board)
+    async with worker.exporting:
+        reported = await asyncio.to_thread(comparing.read, worker.url, session.number)
+        board = session.board
+        over = worker.clock() - board.config.lifetime if board.config.count_unanswered else None
+        names, suspect = list(board.learner_state.names), comparing.suspicious(board)
+        done = await asyncio.to_thread(comparing.compared, reported, names, suspect, over)
+    found = done.found
+    return ComparisonOut(
+        whole=_part(found.whole),
+        trusted=None if found.trusted is None else _part(found.trusted),
+        suspect=found.suspect,
+        unanswered=done.unanswered,
+        since=done.since,
+        until=done.until,
+        theirs=found.theirs,
+        ours=found.ours,
+        says=found.says,
+    )
+
+
+def _part(part: Part) -> PartOut:
+    rows = [
+        EstimateOut(
+            model=one.model,
+            method=one.method,
+            given=one.given,
+            covered=one.spread.covered,
+            effective=one.spread.effective,
+            ours=_interval(one.ours),
+            gain=_interval(one.gain),
+        )
+        for one in part.estimates
+    ]
+    return PartOut(lists=part.lists, theirs=_interval(part.theirs), alike=part.alike, estimates=rows)
+
+
+def _interval(found: Interval) -> IntervalOut:
+    value, low, high = (None if math.isnan(x) else x for x in found)
+    return IntervalOut(value=value, low=low, high=high)

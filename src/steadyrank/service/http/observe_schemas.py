@@ -37,3 +37,53 @@ class ObserveOut(Schema):
     impression: str
     expires: float
     ours: list[str]
+
+
+class IntervalOut(Schema):
+    """A mean with its 95 % interval; null where there is too little."""
+
+    value: float | None
+    low: float | None
+    high: float | None
+
+
+class EstimateOut(Schema):
+    """Clicks on a list of ours, by a model of users and a method; `gain`: how much more than on theirs.
+
+    `given`: whether propensities were given; `covered`: the mean weight, about 1 where the other ranker may show all
+    that ours does; `effective`: how many lists of ours theirs are worth.
+    """
+
+    model: str
+    method: str
+    given: bool
+    covered: float
+    effective: float
+    ours: IntervalOut
+    gain: IntervalOut
+
+
+class PartOut(Schema):
+    """Over some lists: clicks on a list of theirs, the share of places where both show the same, and estimates."""
+
+    lists: int
+    theirs: IntervalOut
+    alike: float
+    estimates: list[EstimateOut]
+
+
+class ComparisonOut(Schema):
+    """The other ranker and ours on its lists: all of them, and without those that are suspect.
+
+    `theirs` and `ours`: at each place the item that was there most often, and would have been.
+    """
+
+    whole: PartOut
+    trusted: PartOut | None
+    suspect: int
+    unanswered: int
+    since: float
+    until: float
+    theirs: list[str]
+    ours: list[str]
+    says: list[str]

@@ -1,0 +1,127 @@
+"""How often 95 % intervals of `steadyrank.off_policy` hold the truth: simulated logs of another ranker, NumPy alone.
+
+    python bench/evaluation.py [--logs 400] [--lists 10000]
+
+The other ranker draws lists by Plackett and Luce's law; ours is the best list by the clicks of earlier lists, or in
+one of five lists a random one. The truth is the mean value of the lists that ours drew. False clicks: 15 % of the
+lists are of 40 bots that click the two worst items wherever they are. "Left out": without the clients that a guard
+finds; the guard is taken to find all bots, or 95 % of them. What the real guards find is in docs/guards.md.
+"""
+
+import argparse
+import itertools
+import pathlib
+import sys
+
+import numpy as np
+
+sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "src"))
+
+from steadyrank import off_policy
+
+ITEMS, LENGTH, BOTS = 6, 3, 40
+ATTRACTION = np.array([0.30, 0.24, 0.18, 0.12, 0.07, 0.04])
+LOOKS = np.array([1.0, 0.7, 0.5])
+LISTS = np.array(list(itertools.permutations(range(ITEMS), LENGTH)))
+SCORES = np.exp(0.5 * np.cos(np.arange(ITEMS)))  # what the other ranker thinks of the items: little that is right
+
+WORLDS = [("none", 0.0, 0.0), ("15 %", 0.15, 0.0), ("15 %, left out", 0.15, 1.0), ("15 %, most left out", 0.15, 0.95)]
+
+
+def their_law():
+    """Of each list, the chances of its items given those above; and of each item at each place."""
+    given = np.ones(LISTS.shape)
+    left = np.full(len(LISTS), SCORES.sum())
+    for k in range(LENGTH):
+        given[:, k] = SCORES[LISTS[:, k]] / left
+        left = left - SCORES[LISTS[:, k]]
+    law, marginals = given.prod(axis=1), np.zeros((ITEMS, LENGTH))
+    for k in range(LENGTH):
+        np.add.at(marginals[:, k], LISTS[:, k], law)
+    return law, given, marginals
+
+
+def click(users, lists, bots, rng):
+    """Clicks and places looked at."""
+    want = np.where(bots[:, None], lists >= ITEMS - 2, rng.random(lists.shape) < ATTRACTION[lists])
+    if users == "position":
+        return want & (bots[:, None] | (rng.random(lists.shape) < LOOKS)), np.full(len(lists), LENGTH)
+    first = want & (np.cumsum(want, axis=1) == 1)
+    return first, np.where(want.any(axis=1), want.argmax(axis=1) + 1, LENGTH)
+
+
+def value(users, lists):
+    """The true value of lists, of honest users."""
+    if users == "position":
+        return (ATTRACTION[lists] * LOOKS).sum(axis=1)
+    return 1.0 - (1.0 - ATTRACTION[lists]).prod(axis=1)
+
+
+def our_lists(shown, clicks, examined, rng):
+    """The best list by what was clicked in the lists before each block of 100, or a random one."""
+    ours, looks, wins = np.zeros_like(shown), np.ones(ITEMS), np.full(ITEMS, 0.1)
+    for start in range(0, len(shown), 100):
+        rows = slice(start, start + 100)
+        size = len(shown[rows])
+        ours[rows] = np.argsort(-wins / looks, kind="stable")[:LENGTH]
+        some = rng.random(size) < 0.2
+        ours[rows][some] = LISTS[rng.integers(len(LISTS), size=np.count_nonzero(some))]
+        seen = np.arange(LENGTH) < examined[rows, None]
+        np.add.at(looks, shown[rows][seen], 1)
+        np.add.at(wins, shown[rows][seen & clicks[rows]], 1)
+    return ours
+
+
+def one_log(users, false, n, rng):
+    """A log, the truth of each list of ours, and the chance of each list of theirs."""
+    law, given, marginals = their_law()
+    drawn = rng.choice(len(LISTS), n, p=law)
+    bots = rng.random(n) < false
+    sender = np.where(bots, rng.integers(BOTS, size=n), BOTS + rng.integers(n // 2, size=n))
+    shown = LISTS[drawn]
+    clicks, examined = click(users, shown, bots, rng)
+    ours = our_lists(shown, clicks, examined, rng)
+    lists = off_policy.Lists(
+        shown, ours, clicks, examined, given[drawn], marginals[shown, np.arange(LENGTH)], sender.astype(np.int64)
+    )
+    return lists, value(users, ours), law[drawn]
+
+
+def plain(lists, law):
+    """Inverse propensities of whole lists: what one would do without a model of users."""
+    same = (lists.shown == lists.ours).all(axis=1)
+    values = np.where(same, off_policy.clicks_of(lists) / law, 0.0)
+    return off_policy.mean(values, off_policy.clusters(lists.sender))
+
+
+def measure(users, false, found, logs, n):
+    """By estimator: how often the truth is inside, the mean width, and the mean error."""
+    rows = {}
+    for seed in range(logs):
+        rng = np.random.default_rng([seed, users == "position", int(100 * false)])
+        lists, truth, law = one_log(users, false, n, rng)
+        known = np.isin(lists.sender, np.arange(round(found * BOTS)))
+        lists, truth, law = lists.only(~known), truth[~known].mean(), law[~known]
+        said = [(e.method, e.ours) for e in off_policy.estimates(lists, ITEMS) if e.model == users]
+        blind = lists._replace(propensities=lists.propensities * np.nan, marginals=lists.marginals * np.nan)
+        said += [(f"{e.method}, estimated", e.ours) for e in off_policy.estimates(blind, ITEMS) if e.model == users]
+        for name, got in [*said, ("whole lists", plain(lists, law))]:
+            rows.setdefault(name, []).append((got.low <= truth <= got.high, got.high - got.low, got.value - truth))
+    return {name: np.mean(values, axis=0) for name, values in rows.items()}
+
+
+def main():
+    """Print a table."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--logs", type=int, default=400)
+    parser.add_argument("--lists", type=int, default=10_000)
+    options = parser.parse_args()
+    print("| users | false clicks | estimator | holds the truth | width | mean error |\n|---|---|---|---|---|---|")
+    for users in ("cascade", "position"):
+        for words, false, found in WORLDS:
+            for name, (inside, width, error) in measure(users, false, found, options.logs, options.lists).items():
+                print(f"| {users} | {words} | {name} | {inside:.1%} | {width:.3f} | {error:+.4f} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,177 @@
+"""`steadyrank compare-rankers`: what ours would have got on the lists that another ranker showed."""
+
+import argparse
+import json
+import pathlib
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from .choices import parse_choice
+
+if TYPE_CHECKING:
+    from ..live import Ranker
+    from ..off_policy import Interval
+    from ..ranker_comparison import Comparison, Part, Row
+
+_MEMBERS = ("items", "clicked", "clicks", "examined", "client", "candidates", "propensities", "marginals")
+_IGNORED = ("id", "time", "cohort")
+
+
+def add(commands: Any) -> None:
+    """Add the command."""
+    sub = commands.add_parser(
+        "compare-rankers",
+        help="what ours would have got on another ranker's lists",
+        description="Run the lists that another ranker showed through a learner, in order, and estimate how many "
+        "clicks its own lists would have got, with 95 % intervals: each list by what was known before it.",
+        epilog="LOG has one JSON object a line, oldest first, with items and clicked (or clicks and examined), and "
+        "client, candidates, propensities and marginals where they are known: docs/shadow.md.",
+        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+    )
+    sub.add_argument("log", type=pathlib.Path, metavar="LOG", help="lists as `POST .../observe` takes them, in lines")
+    sub.add_argument("--learner", default="SteadyRank", help="NAME or NAME:setting=value,...; a live one")
+    sub.add_argument("--guard", default="ClientTrust", help="NAME or NAME:setting=value,...; `steadyrank guards`")
+    sub.add_argument("--seed", type=int, default=0, help="of the learner's chance")
+    sub.add_argument("--json", action="store_true", help="print JSON and nothing else")
+    sub.set_defaults(run=_run)
+
+
+def _run(options: argparse.Namespace) -> None:
+    from ..live import Ranker
+    from ..ranker_comparison import compare, lists_of
+
+    learner, settings = parse_choice(options.learner)
+    guard, guard_settings = parse_choice(options.guard)
+    rows = list(_read(options.log))
+    if len(rows) < 2:
+        raise ValueError(f"{options.log} has {len(rows)} lists: two are needed at least")
+    names = list(dict.fromkeys(item for row in rows for item in row["items"]))
+    length = max(len(row["items"]) for row in rows)
+    ranker = Ranker(
+        names,
+        length,
+        learner,
+        seed=options.seed,
+        settings=settings,
+        guard=guard,
+        guard_settings=guard_settings,
+        most_open=1_000,
+    )
+    observed = _observed(ranker, rows, {name: k for k, name in enumerate(names)})
+    found = compare(lists_of(observed), _suspect(ranker, observed), names)
+    print(json.dumps(_plain(found), indent=2) if options.json else _text(found))
+
+
+def _read(path: pathlib.Path) -> Iterator[dict[str, Any]]:
+    with open(path, encoding="utf-8") as file:
+        for number, line in enumerate(file, 1):
+            if not line.strip():
+                continue
+            try:
+                row = json.loads(line)
+                _check(row)
+            except ValueError as error:
+                raise ValueError(f"{path}, line {number}: {error}") from None
+            yield row
+
+
+def _check(row: Any) -> None:
+    if not isinstance(row, dict) or not isinstance(row.get("items"), list):
+        raise ValueError(f'a line is an object with "items", a list of names, not {row!r:.80}')
+    if not all(isinstance(item, str) and item for item in row["items"]) or not row["items"]:
+        raise ValueError(f"items must be names, at least one, not {row['items']!r:.80}")
+    if unknown := sorted(row.keys() - {*_MEMBERS, *_IGNORED}):
+        raise ValueError(f"{unknown[0]!r} is not known here: {', '.join(_MEMBERS)}")
+    if "clicked" not in row and "clicks" not in row:
+        raise ValueError("a list needs its answer: clicked (an item or null) or clicks (a bit a place)")
+    for name in ("propensities", "marginals"):
+        chances = row.get(name)
+        if chances is not None and not _chances(chances, len(row["items"])):
+            raise ValueError(f"{name} must be one for each item, above 0 and at most 1, not {chances!r:.80}")
+
+
+def _chances(given: Any, size: int) -> bool:
+    numbers = isinstance(given, list) and len(given) == size
+    return numbers and all(isinstance(x, int | float) and not isinstance(x, bool) and 0 < x <= 1 for x in given)
+
+
+def _observed(ranker: "Ranker", rows: Sequence[dict[str, Any]], slots: dict[str, int]) -> "list[Row]":
+    """Each list with what the ranker would have shown in its place, before it learnt from it."""
+    from ..live import answers
+    from ..ranker_comparison import Row
+
+    clients: dict[Any, int] = {}
+    found = []
+    for number, row in enumerate(rows, 1):
+        client = row.get("client")
+        sender = -1 if client is None else clients.setdefault(client, len(clients))
+        some = row.get("candidates")
+        said = {name: row[name] for name in ("clicked", "clicks", "examined") if row.get(name) is not None}
+        said |= {"clicked": None} if "clicks" not in said and "clicked" not in said else {}
+        try:
+            answer = answers.given(answers.IN_PROCESS, **said).to(row["items"])
+            one = ranker.observe(
+                row["items"],
+                **said,
+                client=None if sender < 0 else sender,
+                candidates=None if some is None else [item for item in some if item in slots],
+            )
+        except ValueError as error:
+            raise ValueError(f"list {number}: {error}") from None
+        ours = [slots[item] for item in one.ours]
+        shown = [slots[item] for item in row["items"]]
+        chances = row.get("propensities") or (), row.get("marginals") or ()
+        found.append(Row(shown, ours, answer.positions, answer.examined, *chances, sender))
+    return found
+
+
+def _suspect(ranker: "Ranker", rows: "Sequence[Row]") -> Any:
+    """Which lists are of clients who are not heard by now, or of rounds outside of the trusted regime."""
+    import numpy as np
+
+    from ..views import bands
+
+    judged, view = ranker.guard_view(), ranker.view()
+    silenced = set() if judged is None else {one.client for one in judged.suspects}
+    found = np.array([row.sender in silenced for row in rows], np.bool_)
+    for band in [] if view is None else bands(view, len(rows)):
+        if not band.trusted:
+            found[band.start - 1 : band.end] = True
+    return found
+
+
+def _plain(found: "Comparison") -> dict[str, Any]:
+    def part(one: "Part | None") -> dict[str, Any] | None:
+        if one is None:
+            return None
+        rows = [
+            {**row._asdict(), "spread": row.spread._asdict(), "ours": _numbers(row.ours), "gain": _numbers(row.gain)}
+            for row in one.estimates
+        ]
+        return {"lists": one.lists, "theirs": _numbers(one.theirs), "alike": one.alike, "estimates": rows}
+
+    return {**found._asdict(), "whole": part(found.whole), "trusted": part(found.trusted)}
+
+
+def _numbers(found: "Interval") -> dict[str, float | None]:
+    return {name: None if value != value else value for name, value in found._asdict().items()}  # nan is no JSON
+
+
+def _text(found: "Comparison") -> str:
+    lines = [f"theirs, most often: {', '.join(found.theirs)}", f"ours, most often:   {', '.join(found.ours)}"]
+    for title, part in (("all lists", found.whole), ("without suspect lists", found.trusted)):
+        if part is None:
+            continue
+        lines += ["", f"{title}: {part.lists:,}; the same item at the same place: {part.alike:.0%}"]
+        lines.append(f"  clicks on a list of theirs {_words(part.theirs)}")
+        for one in part.estimates:
+            chances = "" if one.given else ", shares for propensities"
+            lines.append(
+                f"  ours, {one.model}, {one.method}{chances}: {_words(one.ours)}; gain {_words(one.gain)}; "
+                f"covered {one.spread.covered:.0%}, worth {one.spread.effective:,.0f} lists"
+            )
+    return "\n".join([*lines, "", *found.says]).rstrip()
+
+
+def _words(found: "Interval") -> str:
+    return f"{found.value:.3f} ({found.low:.3f} to {found.high:.3f})"

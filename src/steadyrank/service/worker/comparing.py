@@ -1,0 +1,94 @@
+"""What the log says of another ranker's lists, and of ours in their place."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from ...arrays import Bools
+from ...contract import ANYONE
+from ...ranker_comparison import Comparison, Row, compare, lists_of
+from ...refusals import Refused
+from ...views import bands
+from ..board import events
+from ..board.board import Board
+from ..board.guard_summary import summarize_guard
+from ..board.labels import FRAUD
+from ..storage import open_store
+
+MOST_EVENTS = 500_000  # of the log, the latest
+
+
+class Reported(NamedTuple):
+    """A list of another ranker as the log has it, and its answer, if it has one."""
+
+    event: events.Observed
+    clicks: list[int] | None
+    examined: int
+
+
+class Compared(NamedTuple):
+    """A comparison, when the first and the last of its lists were shown, and how many lists are not answered yet."""
+
+    found: Comparison
+    since: float
+    until: float
+    unanswered: int
+
+
+def suspicious(board: Board) -> Callable[[events.Observed], bool]:
+    """What tells whether a list is suspect, by what the board knows now: copied, so that another thread may ask."""
+    silenced = {one.client for one in summarize_guard(board).silenced}
+    spans, view = board.feedback.spans, board.learner_state.view()
+    rounds = [] if view is None else [band for band in bands(view, board.impressions.rounds) if not band.trusted]
+
+    def suspect(event: events.Observed) -> bool:
+        if event.client in silenced or not silenced.isdisjoint(event.cohorts.values()):
+            return True
+        return spans.word(event.round) == FRAUD or any(band.start <= event.round <= band.end for band in rounds)
+
+    return suspect
+
+
+def read(url: str, number: int) -> list[Reported]:
+    """The lists of another ranker that are in the log of a board, of its latest events, in order."""
+    found: dict[int, Reported] = {}
+    store = open_store(url)
+    try:
+        with store.reading():
+            start = max(store.edge(number, 0.0, MOST_EVENTS), store.shortened(number))
+            for entry in store.entries(start, store.head(), number):
+                event = events.decode(entry.body)
+                if isinstance(event, events.Observed):
+                    found.setdefault(event.key, Reported(event, None, 0))
+                if isinstance(event, events.Answered | events.Observed) and event.clicks is not None:
+                    before = found.get(event.key)
+                    if before is not None and before.clicks is None:
+                        found[event.key] = before._replace(clicks=event.clicks, examined=event.examined)
+    finally:
+        store.close()
+    return list(found.values())
+
+
+def compared(
+    reported: list[Reported], names: list[str], suspect: Callable[[events.Observed], bool], over: float | None
+) -> Compared:
+    """Compare the rankers. `over`: lists shown before this time without an answer were looked at and not clicked."""
+    rows, odd, chosen = [], [], []
+    for one in reported:
+        event, examined = one.event, one.examined
+        if one.clicks is None:
+            if over is None or event.time >= over:
+                continue
+            examined = len(event.ranking)
+        if event.ours and examined:
+            sender = event.client if event.client != ANYONE else -1
+            chances = event.propensities, event.marginals
+            rows.append(Row(event.ranking, event.ours, one.clicks or [], examined, *chances, sender))
+            odd.append(suspect(event))
+            chosen.append(event.time)
+    if len(rows) < 2:
+        raise Refused(409, f"{len(rows)} lists of another ranker are answered and kept in the log: two are needed")
+    flags: Bools = np.array(odd, np.bool_)
+    unanswered = sum(one.clicks is None for one in reported)
+    return Compared(compare(lists_of(rows), flags, names), min(chosen), max(chosen), unanswered)

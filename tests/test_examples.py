@@ -9,10 +9,12 @@ import pytest
 
 ROOT = pathlib.Path(__file__).parent.parent
 SHORT = {
-    "compare_learners.py": ["SteadyRank", "Random", "--horizon", "2000"], "own_learner.py": ["--horizon", "1000"],
-    "own_adversary.py": ["--horizon", "1000", "--learners", "CascadeTS"], "web_app.py": ["--visits", "300", "--save", "ranker.steadyrank"],
+    "compare_learners.py": ["SteadyRank", "Random", "--horizon", "2000"],
+    "own_learner.py": ["--horizon", "1000"],
+    "own_adversary.py": ["--horizon", "1000", "--learners", "CascadeTS"],
+    "web_app.py": ["--visits", "300", "--save", "ranker.steadyrank"],
     "audit_log.py": [],
-}  # fmt: skip
+}
 
 
 def said(name, folder):

@@ -41,12 +41,12 @@ def test_two_items_at_two_places_by_hand():
     """Each is clicked in half as many of its looks at the second place: attention 1/2, exactly."""
     looks = np.array([[4000, 4000], [4000, 4000]], np.int32)
     clicks = np.array([[2000, 1000], [400, 200]], np.int32)
-    attention, error, nats = fitted(looks, clicks, 16_000)
-    assert attention.tolist() == pytest.approx([1.0, 0.5], abs=1e-3)  # one click and one promised are the prior's
+    attention, error, nats = fitted(looks, clicks)
+    assert attention.tolist() == pytest.approx([1.0, 0.5], abs=1e-3)  # a tenth of a click is added
     # of 3,000 clicks on the first item a third falls on the second place: 1000 * 2/3 + 200 * 2/3 compare the two
     assert error.tolist() == pytest.approx([0.0, 1.0 / math.sqrt(800.0)], rel=1e-3)
     poisson = 3600 * math.log(8000 / 6000) + 1200 * math.log(0.5)
-    assert nats == pytest.approx(poisson, rel=1e-3)
+    assert nats == pytest.approx(poisson, rel=1e-2)  # attractions are integrated out, not fitted
 
 
 def slow_fit(looks, clicks, steps=4_000):
@@ -63,7 +63,7 @@ def test_the_fit_equals_a_slow_one():
     rng = np.random.default_rng(5)
     looks = rng.integers(200, 4_000, (K, L)).astype(np.int32)
     clicks = rng.binomial(looks, ATTRACTION[:, None] * ATTENTION).astype(np.int32)
-    assert fitted(looks, clicks, 10_000)[0] == pytest.approx(slow_fit(looks, clicks), abs=2e-3)
+    assert fitted(looks, clicks)[0] == pytest.approx(slow_fit(looks, clicks), abs=2e-3)
 
 
 def test_attention_and_attraction_are_found_although_lists_end_at_a_click():

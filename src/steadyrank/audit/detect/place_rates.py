@@ -1,6 +1,6 @@
 """Click rates had all items been shown at the first place: what places do, told apart from what items do.
 
-The model is that of `steadyrank.parts.attention`, and so is its fit: an item at place p is clicked with chance
+The model is that of `steadyrank.parts.attention_fit`, and so is its fit: an item at place p is clicked with chance
 attention[p] times its attraction (Richardson, Dominowska and Ragno 2007), everybody looks at the first place, and
 only items that stood at several places tell the two apart. Counted are lists down to their first click, all of those
 without one: whether a list is followed further depends on nothing below, so each place counted has the chance of the
@@ -8,20 +8,19 @@ model, whether people go on after a click or not. Down to the last click, as an 
 that were not clicked would be left out more often than those that were.
 """
 
-import math
 from typing import NamedTuple
 
 import numpy as np
 
 from ..._jit import kernel
 from ...arrays import Bools, Counts, Floats, Ints
-from ...parts.attention import BAR, FIRST, KNOWN, ROUNDS, Attention, learn_attention, promise
+from ...parts.attention import BAR, LEAST_SHAPE
+from ...parts.attention_fit import fit_attention
+from ...populations import fit_prior
 from ..impressions import Impressions
 from .attention import ITEMS, PLACES
 from .stretches import rates_by_item
 
-FITS = 20  # of twenty steps each, at most
-STILL = 1e-4  # change of a place's attention in a fit after which it stands
 ENOUGH = 10.0  # clicks, as far as they compare a place with others, before its attention is told
 
 
@@ -69,7 +68,7 @@ def place_rates(impressions: Impressions, chosen: Bools, given: Floats | None = 
     if n_places < 2:
         rate = np.full(looks.shape[0], np.nan)
         return PlaceRates("none", "The log tells of one place alone.", unknown, unknown, *at_place, rate)
-    attention, error, seen = fitted(looks, clicks, int(chosen.sum()))
+    attention, error, seen = fitted(looks, clicks)
     return PlaceRates(
         "log" if np.isfinite(attention[1:]).any() else "none",
         _note(attention, at_place[0], seen),
@@ -91,7 +90,7 @@ def _counts(impressions: Impressions, chosen: Bools) -> tuple[Counts, Counts]:
     return looks, clicks
 
 
-def fitted(looks: Counts, clicks: Counts, rounds: int) -> tuple[Floats, Floats, float]:
+def fitted(looks: Counts, clicks: Counts) -> tuple[Floats, Floats, float]:
     """Attention by place, 1 at the first; the standard error of its logarithm; nats against looks in full.
 
     NaN where items do not compare a place with the first, directly or by way of other places, in ENOUGH clicks. Looks
@@ -99,17 +98,9 @@ def fitted(looks: Counts, clicks: Counts, rounds: int) -> tuple[Floats, Floats, 
     whose mean is a product of two factors, one for each item, each estimated from the same counts.
     """
     n_places = looks.shape[1]
-    telling = (looks.sum(axis=1) >= KNOWN) & (clicks.sum(axis=1) > 0)
-    looks, clicks = np.ascontiguousarray(looks[telling]), np.ascontiguousarray(clicks[telling])
-    chance, tally = np.ones(n_places), np.array([0.0, 0.0, max(float(rounds), FIRST), 0.0])
-    model = Attention(np.arange(looks.shape[0], dtype=np.int32), looks, clicks, chance, tally)
-    for _ in range(FITS):
-        before = chance.copy()
-        learn_attention(model, -math.inf)
-        tally[ROUNDS] *= 2.0  # a further fit is for further rounds
-        if np.abs(chance - before).max() < STILL:
-            break
-    nats = float(promise(model, chance, np.zeros(n_places), np.zeros(n_places)))
+    chance, prior = np.ones(n_places), np.ones(2)
+    fit_prior(looks.sum(axis=1, dtype=np.int64), clicks.sum(axis=1, dtype=np.int64), prior)
+    nats = float(fit_attention(looks, clicks, max(prior[0], LEAST_SHAPE), chance))
     if nats <= BAR:
         chance[:] = 1.0
     spread = looks * chance

@@ -40,9 +40,9 @@ class Observed:
 class Client:
     """Talks to one server; safe for threads, each of which keeps a connection of its own.
 
-    Refusals are `steadyrank.Refused` with the server's code. A server that is away or says 503 is asked again, up to
-    `tries` times, waiting as long as it says. No answer is counted twice by that; a list whose way back was lost
-    stays unanswered.
+    Refusals are `steadyrank.Refused` with the server's code. Where the server cannot be reached or answers 503, the
+    request is sent again, up to `tries` times, after as long as the server says. A retry never counts an answer
+    twice; if the response to `rank` is lost on the way, that list stays unanswered.
     """
 
     def __init__(

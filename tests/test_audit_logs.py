@@ -392,6 +392,10 @@ def test_power_draws_the_curve(tmp_path, capsys, monkeypatch):
     assert code == 0
     assert "flip, low attraction" in out
     assert "of 6 honest logs" in out
+    ours, cusum, limit = (line for line in out.splitlines() if line.startswith(("this audit", "CUSUM", "rate limit")))
+    assert all(line.count("%") == 5 and line.endswith("of 6") for line in (ours, cusum, limit))
+    assert ours.endswith(" 0 of 6")
+    assert "Beside simple detectors" in (tmp_path / "power.html").read_text()
     assert (tmp_path / "power.html").read_text().count("<svg") == 2
 
 

@@ -8,9 +8,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ... import workers
-from ...arrays import Floats
+from ...arrays import Bools, Floats
 from ...profiles import profile
 from ..detect.findings import BoardTask, suspect_intervals
+from ..impressions import Impressions
+from .baselines import flags_of
 from .simulated_logs import simulated_log
 
 IMPRESSIONS, LENGTH, ITEMS = 20_000, 10, 50
@@ -24,6 +26,10 @@ HONEST: dict[str, tuple[str, dict[str, Any]]] = {
     "daily cycle": ("DriftingCascade", {"pattern": "daily", "span": IMPRESSIONS // 7}),
 }
 FIRST_SEED = 1_000  # thresholds were chosen on others
+OVERLAP = 0.9  # of what is told and what is true, both over either, in an attack that was found
+CLIENTS, BOTS = 400, 20  # who come, for the detectors that look at clients; the audit is not told
+SECONDS = 60.0  # from impression to impression
+OURS = "this audit"
 
 
 class Case(NamedTuple):
@@ -43,6 +49,7 @@ class CaseResult(NamedTuple):
     case: Case
     overlap: float
     alarms: int
+    others: dict[str, tuple[float, bool]]  # simple detectors: overlap, and whether anything was found
 
 
 def attraction_of(world: str) -> Floats:
@@ -95,8 +102,28 @@ def play(case: Case, pulse: Callable[[], None]) -> CaseResult:
     truth[start : start + length] = True
     for part in found:
         flags[part.start : part.end] = True
-    both, either = np.count_nonzero(flags & truth), np.count_nonzero(flags | truth)
-    return CaseResult(case, both / either if either else 1.0, len(found))
+    others = {
+        name: (_overlap(told, truth), bool(told.any()))
+        for name, told in _simple(impressions, truth, case.seed).items()
+    }
+    return CaseResult(case, _overlap(flags, truth), len(found), others)
+
+
+def _overlap(told: Bools, truth: Bools) -> float:
+    """Both over either."""
+    either = int(np.count_nonzero(told | truth))
+    return int(np.count_nonzero(told & truth)) / either if either else 1.0
+
+
+def _simple(impressions: Impressions, truth: Bools, seed: int) -> dict[str, Bools]:
+    """What simple detectors flag, with clients drawn: bots take turns in the attack."""
+    n = impressions.n
+    client = np.random.default_rng([seed, CLIENTS]).integers(0, CLIENTS, n)
+    client[truth] = CLIENTS + np.arange(np.count_nonzero(truth)) % BOTS
+    so_far = np.concatenate([[0], np.cumsum(impressions.bits)])
+    clicks = np.diff(so_far[impressions.first])
+    time: Floats = SECONDS * np.arange(n, dtype=np.float64)
+    return flags_of(client, time, clicks, impressions.bits[impressions.first[:-1]])
 
 
 def power(seeds: int, *, on: str = "local", progress: Callable[[int, int], None] | None = None) -> list[CaseResult]:
@@ -116,9 +143,9 @@ def power(seeds: int, *, on: str = "local", progress: Callable[[int, int], None]
 def found_by_share(results: list[CaseResult]) -> dict[str, list[tuple[float, float]]]:
     """For each attack and world: shares of false impressions, and of logs in which nine tenths of it overlap."""
     groups: dict[str, dict[float, list[bool]]] = defaultdict(lambda: defaultdict(list))
-    for case, overlap, _ in results:
+    for case, overlap, _, _ in results:
         if case.share:
-            groups[f"{case.attack}, {case.world}"][case.share].append(overlap >= 0.9)
+            groups[f"{case.attack}, {case.world}"][case.share].append(overlap >= OVERLAP)
     return {
         name: [(share, sum(hits) / len(hits)) for share, hits in sorted(by.items())]
         for name, by in sorted(groups.items())
@@ -129,3 +156,18 @@ def alarms(results: list[CaseResult]) -> tuple[int, int]:
     """Honest logs with a false alarm, and honest logs."""
     honest = [result for result in results if not result.case.share]
     return sum(result.alarms > 0 for result in honest), len(honest)
+
+
+def by_detector(results: list[CaseResult]) -> dict[str, tuple[list[float], int]]:
+    """For this audit and each simple detector: the share of attacks found by size, and honest logs that it blames."""
+    names = [OURS, *(results[0].others if results else {})]
+
+    def of(name: str, one: CaseResult) -> tuple[float, bool]:
+        return (one.overlap, one.alarms > 0) if name == OURS else one.others[name]
+
+    told = {}
+    for name in names:
+        hits = [[of(name, one)[0] >= OVERLAP for one in results if one.case.share == share] for share in SHARES]
+        blamed = sum(of(name, one)[1] for one in results if not one.case.share)
+        told[name] = ([sum(some) / max(len(some), 1) for some in hits], blamed)
+    return told

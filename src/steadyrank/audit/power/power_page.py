@@ -4,7 +4,8 @@ from ..sentences import percent
 from ..show.drawing import curves
 from ..show.html import Html, shell, table
 from . import experiment
-from .experiment import CaseResult, alarms, found_by_share
+from .baselines import FOREST
+from .experiment import CaseResult, alarms, by_detector, found_by_share
 
 
 def power_table(results: list[CaseResult]) -> str:
@@ -15,6 +16,11 @@ def power_table(results: list[CaseResult]) -> str:
         lines.append(f"{name:<28}" + "".join(f"{100 * hit:>7.0f} %" for _, hit in points))
     wrong, honest = alarms(results)
     lines.append(f"false alarms: {wrong} of {honest} honest logs (steady, slow drift, daily cycle)")
+    lines.append("all attacks, beside simple detectors that are told who came; and honest logs with something found:")
+    for name, (hits, blamed) in by_detector(results).items():
+        lines.append(f"{name:<28}" + "".join(f"{100 * hit:>7.0f} %" for hit in hits) + f"   {blamed} of {honest}")
+    if FOREST not in results[0].others:
+        lines.append(f"{FOREST}: left out, scikit-learn is not installed")
     return "\n".join(lines)
 
 
@@ -29,6 +35,12 @@ def power_page(results: list[CaseResult]) -> str:
         words = f"Share of attacks found by their size, {world}"
         return f"<figure>{curves(drawn, words)}<figcaption>{words}</figcaption></figure>"
 
+    beside = [
+        (name, *(f"{100 * hit:.0f} %" for hit in hits), f"{blamed} of {honest}")
+        for name, (hits, blamed) in by_detector(results).items()
+    ]
+    without = "" if FOREST in results[0].others else f" The {FOREST} is left out: scikit-learn is not installed."
+    note = f"All attacks together. The simple detectors are told who came, this audit is not.{without}"
     body = (
         "<p>Attacks planted in simulated logs: the share of logs in which the interval was found with an overlap of "
         f"at least 90 %, by the share of impressions that were false. {len(results):,} logs of "
@@ -37,5 +49,7 @@ def power_page(results: list[CaseResult]) -> str:
         "honest logs.</p>"
         f"{''.join(map(figure, experiment.WORLDS))}"
         f"{table(['attack', *map(percent, experiment.SHARES)], rows)}"
+        "<h2>Beside simple detectors</h2>"
+        f"{table(['detector', *map(percent, experiment.SHARES), 'honest logs blamed'], beside, note)}"
     )
     return shell("What an audit finds", "", Html(body))

@@ -15,10 +15,16 @@ needed = pytest.mark.skipif(
 
 
 @contextlib.contextmanager
-def opened(address: str, width: int, *, dark: bool = False, offline: bool = True) -> Iterator[tuple[Page, list[str]]]:
-    """The page in a window of that width, and the errors that its console saw."""
+def opened(
+    address: str, width: int, *, dark: bool = False, offline: bool = True, returning: bool = False
+) -> Iterator[tuple[Page, list[str]]]:
+    """The page in a window of that width, and the errors that its console saw.
+
+    `returning`: pages that were left come back as they were, as they do for users.
+    """
+    left_out = ["--disable-back-forward-cache"] if returning else None
     with sync_playwright() as play:
-        browser = play.chromium.launch(executable_path=PROGRAM, args=["--no-sandbox"])
+        browser = play.chromium.launch(executable_path=PROGRAM, args=["--no-sandbox"], ignore_default_args=left_out)
         context = browser.new_context(
             viewport={"width": width, "height": 900}, color_scheme="dark" if dark else "light", offline=offline
         )

@@ -326,10 +326,11 @@ def test_the_citation_has_the_version():
     assert sr.__version__ in (ROOT / "CHANGELOG.md").read_text()
 
 
-def test_the_client_of_the_service_page_runs(tmp_path, monkeypatch):
+@pytest.mark.parametrize("page", ["service.md", "shadow.md"])
+def test_the_client_that_a_page_shows_runs(page, tmp_path):
     from service_tools import Server
 
-    text = (ROOT / "docs" / "service.md").read_text()
+    text = (ROOT / "docs" / page).read_text()
     blocks = [block for _, block in re.findall(FENCE, text, re.DOTALL | re.MULTILINE)]
     (block,) = [block for block in blocks if block.startswith("from steadyrank.client")]
     server = Server(f"sqlite:///{tmp_path}/boards.db", tmp_path / "log").wait()

@@ -39,6 +39,7 @@ class BoardModel(RuleBasedStateMachine):
             {},
             {},
         )  # by id: (bits, examined); (items, when shown); round
+        self.reports = {}  # of another ranker's lists by name: when shown, items
         self.expired, self.senders = set(), {}  # senders by id: client and network
         self._open()
         self.do(
@@ -78,6 +79,57 @@ class BoardModel(RuleBasedStateMachine):
         self.senders[answer["impression"]] = client, network
         self.rounds[answer["impression"]] = open_sealed(answer["impression"], self.session().signer).round
         return answer["impression"]
+
+    @rule(
+        target=shown,
+        name=st.sampled_from(["one", "two", "three"]),
+        items=st.lists(st.sampled_from([*FIRST, "e"]), min_size=1, max_size=4),
+        said=st.none() | st.lists(st.integers(0, 1), max_size=4),
+        client=st.sampled_from([None, "ann"]),
+    )
+    def observe(self, name, items, said, client):
+        """A list of another ranker: a name stands for one list, until its time is over."""
+        when, listed = self.reports.get(name, (self.clocks.wall, None))
+        id_ = f"observed {name} {when}"
+        meant = None if said is None else (said, len(said))
+        code = 200
+        if len(set(items)) < len(items) or len(items) > LENGTH or (said is not None and len(said) > len(items)):
+            code = 422
+        elif self.clocks.wall > when + LIFETIME:
+            code = 410
+        elif listed is not None and items != listed:
+            code = 409
+        elif listed is not None and said is not None and id_ in self.expired and id_ not in self.answers:
+            code = 410
+        elif said is not None and id_ in self.answers and self.answers[id_] != meant:
+            code = 409
+        body = {"id": name, "items": items, "time": when, "client": client}
+        body |= {} if said is None else {"clicks": said}
+        answer = self.do(self.local.ask("POST", "boards/b/observe", body, code))
+        if code != 200:
+            return "none"
+        known = id_ in self.impressions
+        outcome = "duplicate" if known and (said is None or id_ in self.answers) else "learnt"
+        assert answer["outcome"] == ("shown" if said is None and not known else outcome)
+        if not known:
+            self._reported(name, id_, when, items, client, answer)
+        if said is not None and id_ not in self.answers:
+            self.answers[id_] = meant
+            if meant[1]:
+                self.learnt.append((self.rounds[id_], items, *meant, self.senders[id_]))
+        return "none"
+
+    def _reported(self, name, id_, when, items, client, answer):
+        self.reports[name] = when, items
+        self.impressions[id_] = items, when
+        for item in items:
+            if item not in self.items:
+                self.items.append(item)
+                self.active.add(item)
+        if client is not None:
+            self.clients.setdefault(client, len(self.clients))
+        self.senders[id_] = client, None
+        self.rounds[id_] = open_sealed(answer["impression"], self.session().signer).round
 
     @rule(id_=shown, place=st.integers(0, LENGTH), bits=st.none() | st.lists(st.integers(0, 1), max_size=4))
     def answer(self, id_, place, bits):

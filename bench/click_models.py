@@ -17,12 +17,12 @@ import steadyrank as sr
 LENGTH = 10
 ETA = 0.7
 TOLD = {  # users: the learners made for them, or, where nobody is, for what comes nearest
-    "Cascade": [("CascadeTS", {}), ("CascadeKLUCB", {})],
+    "Cascade": [("CascadeTS", {}), ("CascadeKLUCB", {}), ("PIE", {})],
     "PositionBased": [("PBMTS", {"eta": ETA}), ("PBMUCB", {"eta": ETA}), ("PBMPIE", {"eta": ETA})],
-    "DependentClick": [("DCMKLUCB", {}), ("CascadeTS", {})],
-    "UserBrowsing": [("PBMTS", {"eta": ETA}), ("PBMUCB", {"eta": ETA})],
-    "Abandoning": [("CascadeTS", {}), ("PBMTS", {"eta": ETA})],
-    "Noisy": [("CascadeTS", {}), ("CascadeKLUCB", {})],
+    "DependentClick": [("DCMKLUCB", {}), ("CascadeTS", {}), ("PIE", {})],
+    "UserBrowsing": [("PBMTS", {"eta": ETA}), ("PBMUCB", {"eta": ETA}), ("PBMPIE", {"eta": ETA})],
+    "Abandoning": [("CascadeTS", {}), ("PIE", {}), ("PBMTS", {"eta": ETA}), ("PBMPIE", {"eta": ETA})],
+    "Noisy": [("CascadeTS", {}), ("CascadeKLUCB", {}), ("PIE", {})],
 }
 ATTACKS = {"honest": {}, "late": {"adversary": "FakeUser", "schedule": "late"}, "spread": {"adversary": "FakeUser"}}
 

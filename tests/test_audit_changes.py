@@ -180,6 +180,50 @@ def test_few_who_click_everything_are_no_measure_of_what_is_usual():
     assert client_tests.too_active(np.zeros(3), np.ones(3), 1.0).tolist() == []
 
 
+def test_scores_are_held_to_their_promise_by_hand():
+    """A tenth may be above log 10; where most have no score, half of the others above log 2."""
+    scores, everybody = np.zeros(100), np.ones(100, np.bool_)
+    scores[:60] = 1.0
+    scores[:20] = 3.0 * math.log(10.0)
+    assert client_tests.excess(scores, everybody) == pytest.approx(3.0)
+    scores[:40] = 1.0
+    scores[40:] = 0.0
+    scores[:19] = -100.0
+    assert client_tests.excess(scores, everybody) == pytest.approx(1.0 / math.log(2.0))
+    assert client_tests.excess(scores, np.arange(100) < 19) == 1.0  # too few
+
+
+def test_rows_drawn_again_name_nobody():
+    """One click in 250, rows drawn four times each: some clients' only click becomes ten."""
+    named = 0
+    for seed in range(4):
+        rng = np.random.default_rng(seed)
+        item, client = rng.integers(0, 80, 10_000), rng.integers(0, 300, 10_000)
+        bits, rows = rng.random(10_000) < 0.004, np.sort(rng.integers(0, 10_000, 40_000))
+        again = Impressions(item[rows].astype(np.int32), bits[rows], np.arange(40_001), 80)
+        named += clients.stand_out(again, client[rows].astype(np.int32), list(range(300))).named.size
+    assert named == 0
+
+
+def test_one_board_of_twenty_is_found_with_its_bots():
+    """30 bots with five lists each, on one board, for a tenth of its time; 600 others come to all boards."""
+    rng = np.random.default_rng(16)
+    boards = []
+    for b in range(20):
+        lists, bits = shown(1_600 + b, 1_200)
+        client = rng.integers(0, 600, 1_200)
+        if b == 7:
+            bits[600:750] = lists[600:750] < 3
+            client[600:750] = 10_000 + np.arange(150) % 30
+        turn = pl.int_range(1_200) * 20 + b
+        boards.append(frame(lists, bits, client=client, board=np.full(1_200, b)).with_columns(turn=turn))
+    found = sr.audit(pl.concat(boards).sort("turn").drop("turn"), board="board")
+    assert [board.board for board in found.boards if board.intervals] == [7]
+    named = {one.client for one in found.clients}
+    assert min(named) >= 10_000
+    assert found.n_clients == len(named) >= 20
+
+
 def test_clients_who_could_not_be_told_to_be_silent_are_not_counted():
     """Those of whom one in 200 honest ones, or more, would be silent as well."""
     people = clients._Clients(cascade(*shown(14, 100)), np.zeros(100, np.int32), 6, np.zeros(100, np.bool_), (), 1)

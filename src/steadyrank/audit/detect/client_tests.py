@@ -185,11 +185,16 @@ def alike(squares: Floats, one: Floats, n: Floats, nats: Floats) -> Floats:
 
 
 def excess(scores: Floats, judged: Bools) -> float:
-    """By how much scores exceed their promise, at least 1: of one in ten honest clients they are at most log 10."""
-    size = np.abs(scores[judged])
+    """By how much scores exceed their promise, at least 1: of one in ten honest clients they are at most log 10.
+
+    Clients without a score say nothing. Where these are most, as in logs with few clicks, a tenth of the clients, who
+    may be bots, may be many of the others: then half of those are asked, of whom it is at most log 2.
+    """
+    size = np.abs(scores[judged & (scores != 0.0)])
     if size.size < 20:
         return 1.0
-    return max(1.0, float(np.quantile(size, QUANTILE)) / math.log(1.0 / (1.0 - QUANTILE)))
+    part = QUANTILE if 2 * size.size > np.count_nonzero(judged) else 0.5
+    return max(1.0, float(np.quantile(size, part)) / math.log(1.0 / (1.0 - part)))
 
 
 def calibrated(scores: Floats, judged: Bools) -> Floats:

@@ -205,6 +205,16 @@ def test_rows_drawn_again_name_nobody():
     assert named == 0
 
 
+def test_many_items_that_are_seen_rarely_are_not_blamed():
+    """8,000 items in 30,000 looks, their attractions very unlike: no interval, and at most one client of 300."""
+    rng = np.random.default_rng(17)
+    lists = rng.integers(0, 8_000, (6_000, 5))
+    bits = rng.random(lists.shape) < rng.beta(0.3, 4.0, 8_000)[lists]
+    found = sr.audit(frame(lists, bits, client=rng.integers(0, 300, 6_000)))
+    assert found.intervals == []
+    assert found.n_clients <= 1
+
+
 def test_one_board_of_twenty_is_found_with_its_bots():
     """30 bots with five lists each, on one board, for a tenth of its time; 600 others come to all boards."""
     rng = np.random.default_rng(16)

@@ -8,7 +8,7 @@ import numpy as np
 from .arrays import Bools, Floats, Ints
 from .off_policy import Estimate, Interval, Lists, clicks_of, clusters, estimates, mean
 
-ENOUGH = 50  # effective lists below which an interval is said to be too narrow (bench/evaluation.py --lists 1000)
+ENOUGH = 50  # effective lists below which an interval is said to be too narrow: a judgement, not measured
 COVERED = 0.9  # mean weight below which a part of ours is said to be unknown
 
 

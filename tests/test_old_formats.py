@@ -37,7 +37,7 @@ def test_a_board_of_the_third_format_is_refused_by_name(tmp_path, capsys):
     said = capsys.readouterr().err
     assert "board-format-3.jsonl cannot be read: it is a board of format 3, this version reads format 8" in said
     assert "open that store with this one" in said
-    assert sql(url, "SELECT * FROM boards") == []
+    assert not (tmp_path / "store.db").exists()
 
 
 async def test_a_store_of_the_second_format_is_brought_up_to_date(tmp_path):

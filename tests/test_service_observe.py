@@ -13,7 +13,7 @@ from steadyrank.service.board.config import Config
 from steadyrank.service.board.reported import Reported
 from steadyrank.service.http.auth import make_key
 from steadyrank.service.storage import open_store
-from steadyrank.service.worker.transfer import bring_in, compact, export
+from steadyrank.service.worker.transfer import bring_in, compact, export, read_board
 
 THREE = ITEMS[:3]
 
@@ -229,13 +229,13 @@ async def test_observed_lists_go_with_an_exported_board_and_through_a_shortened_
     other = f"sqlite:///{tmp_path}/other.db"
     with contextlib.closing(open_store(url)) as store, contextlib.closing(open_store(other)) as second:
         export(store, "b", tmp_path / "b.jsonl", True, lambda count: None)
-        bring_in(second, tmp_path / "b.jsonl", None)
+        bring_in(second, read_board(tmp_path / "b.jsonl"), None)
         assert replayed(other) == digest
         assert [event.marginals for event in observed(other)] == [[0.5, 0.5, 1.0]] * 20
         old = (tmp_path / "b.jsonl").read_text().replace('"format": 8', '"format": 6')
         (tmp_path / "old.jsonl").write_text(old)
         with pytest.raises(ValueError, match="format 6, this version reads format 8"):
-            bring_in(second, tmp_path / "old.jsonl", "old")
+            bring_in(second, read_board(tmp_path / "old.jsonl"), "old")
         assert compact(store, 0.0, 5)["b"] > 10
     async with serving(url, seed=4) as local:
         assert local.digest() == digest

@@ -334,7 +334,7 @@ def test_a_store_from_before_there_were_refused_answers_is_brought_up_to_date(ur
         store._db.write("ALTER TABLE keys DROP COLUMN expires")
         store._db.write("UPDATE meta SET value = '3' WHERE name = 'format'")
     with contextlib.closing(open_store(url)) as store:
-        assert store._db.read("SELECT value FROM meta WHERE name = 'format'") == [("6",)]
+        assert store._db.read("SELECT value FROM meta WHERE name = 'format'") == [("7",)]
         assert store.token() == store.token()
 
 

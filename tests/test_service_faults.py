@@ -123,6 +123,16 @@ async def test_a_setting_beyond_numbers_is_refused_and_the_log_writer_lives(url,
         await answered(local, 3)
 
 
+async def test_longer_lists_and_fewer_of_them_fold_though_the_past_had_more(url):
+    """The log is folded with lists of 1,000 places while 100,000 of them could be open: too many by today's rule."""
+    async with serving(url) as local:
+        await local.board(length=2)
+        await local.answer(await local.rank(), clicked=None)
+        await local.ask("PUT", "boards/b", {"length": 1000, "most_open": 10_000})
+        digest = local.digest()
+    assert replayed(url) == digest
+
+
 async def test_settings_that_are_equal_but_written_otherwise_fold_alike(url):
     async with serving(url) as local:
         await local.board(settle=0, settings={"caution": 1})

@@ -132,6 +132,9 @@ async def test_items_that_are_not_known_are_added_and_bad_reports_change_nothing
         taken = await report(local, "x", items=["new", ITEMS[0]], clicked="new", candidates=["new", "?", ITEMS[5]])
         assert set(taken["ours"]) == {"new", ITEMS[5]}  # of candidates, those that are known by now
         assert await counts(local) == {"new": (1, 1)}
+        digest = local.digest()
+        await report(local, "x", 409, items=["newer"], clicked=None)  # another list with a known id
+        assert local.digest() == digest
         await local.ask("DELETE", f"boards/b/items/{ITEMS[0]}")
         await report(local, "y", clicked=None)  # a retired item may be shown by others
         assert (await report(local, "z", candidates=[ITEMS[0]]))["ours"] == []  # but not by us
@@ -212,10 +215,13 @@ def test_reported_keys_by_hand():
     assert reported.arrays() == {}
     reported.add(1, 10.0, {1})
     reported.add(2, 9.0, {1, 2})
-    assert (reported.times, reported.may_be_known(3, 5.0)) == ({1: 10.0, 2: 9.0}, False)
+    reported.refuse_forgotten(3, 5.0)
+    assert reported.times == {1: 10.0, 2: 9.0}
     reported.add(3, 11.0, {2, 3})
     assert (reported.times, reported.latest) == ({2: 9.0, 3: 11.0}, 10.0)
-    assert [reported.may_be_known(4, time) for time in (10.0, 10.5)] == [True, False]
+    with pytest.raises(sr.Refused, match="may have been learnt"):
+        reported.refuse_forgotten(4, 10.0)
+    reported.refuse_forgotten(4, 10.5)
     again = Reported.restore(reported.arrays())
     assert (again.times, again.latest) == (reported.times, reported.latest)
 

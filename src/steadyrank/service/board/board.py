@@ -18,7 +18,7 @@ from .config import Config, Setting
 from .events import AnyEvent
 from .feedback import LabelledFeedback, LeftOut
 from .labels import Labels, Spans
-from .reported import Reported
+from .reported import OTHER_ITEMS, Reported
 from .timeline import Timeline
 
 log = logging.getLogger("steadyrank.service")
@@ -36,10 +36,11 @@ def check_name(name: str) -> None:
         raise Refused(422, f"{words}, not {name!r:.80}")
 
 
-def check(config: Config, items: Sequence[str]) -> LearnerState:
-    """An empty learner state, or a refusal that says what is wrong with the settings."""
+def check(config: Config, items: Sequence[str], together: bool = True) -> LearnerState:
+    """An empty learner state, or a refusal that says what is wrong with the settings, each of them and `together`."""
     try:
-        config.check_together()
+        if together:
+            config.check_together()
         settings, _ = with_guard(config.learner, config.settings)
         return LearnerState(
             items, config.length, config.learner, settings, config.seed, config.new_share, *guard_of(config)
@@ -66,7 +67,7 @@ class Board:
     """Applies events in log order; reads no clock and draws no random number."""
 
     def __init__(self, config: Config, items: Sequence[str]) -> None:
-        self.learner_state = check(config, items)
+        self.learner_state = check(config, items, together=False)  # a fold joins settings of several moments
         self.config = self.latest = config  # what it is folded with, and what the log says by now
         self.labels = Labels()  # what the log says by now
         self.stale = False  # whether it is folded with other labels, or learns otherwise: another fold is due
@@ -179,10 +180,9 @@ class Board:
                 self.impressions.ranking[place, : self.impressions.size[place]].tolist()
                 != event.ranking[: self.length]
             ):
-                raise Refused(409, "a list of other items was reported with this id before")
-        elif self.reported.may_be_known(event.key, event.time):
-            raise Refused(410, "the list has expired: one with this id may have been learnt from before")
+                raise Refused(409, OTHER_ITEMS)
         else:
+            self.reported.refuse_forgotten(event.key, event.time)
             self._shown(event)
             self.reported.add(event.key, event.time, self.impressions.numbers)
         if event.clicks is None:

@@ -6,6 +6,10 @@ from typing import Any
 
 import numpy as np
 
+from ...refusals import Refused
+
+OTHER_ITEMS = "a list of other items was reported with this id before"
+
 
 class Reported:
     """Keys of the lists that the board remembers, in the order in which they came, and when each was shown.
@@ -17,9 +21,10 @@ class Reported:
         self.times: dict[int, float] = {}
         self.latest = -math.inf
 
-    def may_be_known(self, key: int, time: float) -> bool:
-        """Whether a list that the board does not remember may have been reported before."""
-        return key in self.times or time <= self.latest
+    def refuse_forgotten(self, key: int, time: float) -> None:
+        """Refuse a list that the board does not remember if it may have been reported before."""
+        if key in self.times or time <= self.latest:
+            raise Refused(410, "the list has expired: one with this id may have been learnt from before")
 
     def add(self, key: int, time: float, remembered: Container[int]) -> None:
         """A list was reported; `remembered`: the keys that the board remembers, this one among them."""

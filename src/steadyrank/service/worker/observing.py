@@ -9,6 +9,7 @@ from ...contract import ANYONE, Visit
 from ...live.answers import Given
 from ...refusals import Refused
 from ..board import events
+from ..board.reported import OTHER_ITEMS
 from ..storage import Sender, Unavailable
 from .board_session import BoardSession
 from .impression_ids import ImpressionId, seal
@@ -53,11 +54,9 @@ async def observe(worker: Worker, session: BoardSession, report: Report) -> Take
     cohorts = {kind: session.hash_cohort(kind, name) for kind, name in report.cohort.items()}
     check_kinds(cohorts, board.impressions.kinds)
     found = None if report.said is None else report.said.to(report.items)
-    fresh = [item for item in report.items if item not in board.learner_state.slots]
-    if fresh:
-        await worker.write(session, events.Added(fresh))
     key = session.hash_report(report.id)
     async with session.alone(key):
+        await _add_items(worker, session, report, key, time)
         state, impressions = session.board.learner_state, session.board.impressions
         number = impressions.numbers.get(key, impressions.last + 1)
         event = events.Observed(
@@ -80,6 +79,17 @@ async def observe(worker: Worker, session: BoardSession, report: Report) -> Take
     head = key, event.round, event.base, event.generation, expires
     impression = seal(ImpressionId(*head, hashed, event.ranking, event.note, cohorts), session.signer)
     return Taken(impression, expires, outcome, session.board.learner_state.items_at(event.ours))
+
+
+async def _add_items(worker: Worker, session: BoardSession, report: Report, key: int, time: float) -> None:
+    """Add the items that are not known yet, unless the report is to be refused: then nothing may change."""
+    fresh = [item for item in report.items if item not in session.board.learner_state.slots]
+    if not fresh:
+        return
+    if key in session.board.impressions.numbers:  # the list of this id has known items only
+        raise Refused(409, OTHER_ITEMS)
+    session.board.reported.refuse_forgotten(key, time)
+    await worker.write(session, events.Added(fresh))
 
 
 def _ours(worker: Worker, session: BoardSession, report: Report) -> list[int]:

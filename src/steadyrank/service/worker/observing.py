@@ -47,13 +47,13 @@ async def observe(worker: Worker, session: BoardSession, report: Report) -> Take
     board, now = session.board, worker.clock()
     time = now if report.time is None else report.time
     expires = time + board.config.lifetime
+    found = None if report.said is None else report.said.to(report.items)
     if time > now + _AHEAD:
         raise Refused(422, f"time must be in the past, in seconds since 1970: now is {now:.0f}, not {time!r}")
     if expires < now:
         raise Refused(410, "the list has expired: past clicks are taken by history")
     cohorts = {kind: session.hash_cohort(kind, name) for kind, name in report.cohort.items()}
     check_kinds(cohorts, board.impressions.kinds)
-    found = None if report.said is None else report.said.to(report.items)
     key = session.hash_report(report.id)
     async with session.alone(key):
         await _add_items(worker, session, report, key, time)

@@ -69,9 +69,24 @@ class Attention:
             self.whole += examined == len(ranking) > last + 1
         self.rounds += 1
 
+    def goes_on(self):
+        return self.whole > self.clicked / 2
+
+    def placed(self, best_first, rng):
+        """Best items where people look most; dealt (Fisher and Yates) while it is not known where that is."""
+        ranking = list(best_first)
+        if self.rounds < 2000 and self.goes_on() and (self.chance == 1).all():
+            for p in range(len(ranking) - 1, 0, -1):
+                q = int(rng.random() * (p + 1))
+                ranking[p], ranking[q] = ranking[q], ranking[p]
+            return ranking
+        for item, p in zip(best_first, np.argsort(-self.chance[: len(ranking)], kind="stable"), strict=True):
+            ranking[p] = item
+        return ranking
+
     def fit(self, shape, bar):
         """The share of the looks so far that were looks, where all were counted as such; else 1."""
-        if self.rounds < max(1.125 * self.fitted, 500):
+        if self.rounds < max(1.125 * self.fitted, 200):
             return 1.0
         self.fitted = self.rounds
         looks, clicks = (np.zeros((len(self.bits), self.chance.size)) for _ in range(2))
@@ -79,15 +94,17 @@ class Attention:
             for p, bit in bits:
                 looks[row, p] += 1
                 clicks[row, p] += bit
-        chance, gain = fitted_attention(looks, clicks, max(shape, 0.05))
-        before, self.chance = self.chance, chance if gain > bar else np.ones(chance.size)
-        return looks.sum(0) @ self.chance / looks.sum() if before[-1] == 1 else 1.0
+        chance, gain, kept = fitted_attention(looks, clicks, max(shape, 0.05), self.chance)
+        before = self.chance
+        self.chance = chance if gain > bar else before if kept >= -bar else np.ones(chance.size)
+        return looks.sum(0) @ self.chance / looks.sum() if before.min() == 1 else 1.0
 
 
-def fitted_attention(looks, clicks, shape):
+def fitted_attention(looks, clicks, shape, before=None):
     """The attention by which clicks are likeliest, attractions being Gamma and clicks Poisson: a general optimizer's.
 
-    The negative binomial law of each item's clicks at all places, with a tenth of a click added to each place.
+    The negative binomial law of each item's clicks at all places, with a tenth of a click added to each place. With
+    the evidence for it, and for the attention `before`, against looks in full.
     """
     won, n = clicks.sum(1), len(looks)
 
@@ -104,9 +121,14 @@ def fitted_attention(looks, clicks, shape):
 
     start = np.zeros(looks.shape[1])
     start[0] = np.log(shape * looks.sum() / max(clicks.sum(), 1))
-    alone = optimize.minimize_scalar(lambda u: cost(np.concatenate([[u], start[1:]])), options={"xtol": 1e-12})
+    old = start[1:] if before is None else np.log(before[1:])
+    alone, kept = (
+        optimize.minimize_scalar(lambda u, logs=logs: cost(np.concatenate([[u], logs])), options={"xtol": 1e-12})
+        for logs in (start[1:], old)
+    )
     best = optimize.minimize(cost, start, jac=descent, method="BFGS", options={"gtol": 1e-7})
-    return np.minimum(np.exp(np.concatenate([[0.0], best.x[1:]])), 1.0), alone.fun - best.fun
+    chance = np.minimum(np.exp(np.concatenate([[0.0], best.x[1:]])), 1.0)
+    return chance, alone.fun - best.fun, alone.fun - kept.fun
 
 
 class Steady:
@@ -123,6 +145,7 @@ class Steady:
         self.priors, self.test_priors = {1: (1.0, 1.0)}, {1: (1.0, 1.0)}
         self.spans, self.begun = [[] for _ in range(SPANS)], [0] * SPANS
         self.opened, self.changes = 1, []
+        self.recounted = 0  # the round in which looks turned out not to be
         self.attention, self.looks, self.notes = Attention(length), looks, {}
         self.lost = {}  # looks without a click that were none after all: {(regime, item): how many}
 
@@ -160,17 +183,19 @@ class Steady:
         lengths = {r: self.length(r) for r in self.priors if r != self.current}
         longest = max(lengths, key=lengths.get, default=None)
         hedged = longest is not None and lengths[longest] > mine and self.caution > 0
-        insurance = 0 if self.attention.whole > self.attention.clicked / 2 else self.insurance
+        insurance = 0 if self.attention.goes_on() else self.insurance
         if not hedged and insurance == 0:
             drawn = self.draws.largest(allowed, size, rng)
-            return self.noted(t, [drawn[i][0] for i in references.top([x for _, x in drawn], size, rng)])
+            best = [drawn[i][0] for i in references.top([x for _, x in drawn], size, rng)]
+            return self.noted(t, self.attention.placed(best, rng))
         rival, weights = None, [0.0, insurance]
         if hedged:
             a, b = self.priors[longest]
             rival = [(a + w) / (a + b + n) for n, w in zip(*self.counts(self.of(longest), longest), strict=True)]
             weights.append((1 - insurance) * self.caution * (1 - mine / lengths[longest]))
         weights[0] = 1 - sum(weights)
-        return self.noted(t, hedged_list(self.draws, rival, weights, allowed, size, rng))
+        best = hedged_list(self.draws, rival, weights, allowed, size, rng)
+        return self.noted(t, self.attention.placed(best, rng))
 
     def noted(self, t, ranking):
         """Remember, of each place, the chance that it was looked at if it is not clicked."""
@@ -204,6 +229,7 @@ class Steady:
             share = 1.0 if self.looks == "cascade" else self.attention.fit(shape, bar)
             if share < 1:
                 self.recount(share)
+                self.recounted = t
             self.test(t)
         self.learn()
 

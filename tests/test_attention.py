@@ -1,5 +1,7 @@
 """How far people look is learnt from clicks, and nothing is changed where they look at everything."""
 
+import itertools
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -12,13 +14,17 @@ from steadyrank.contract import NOTE_EXTRA, Problem, Visit, call_rank, call_upda
 from steadyrank.indices.posteriors import Posteriors, set_posterior
 from steadyrank.parts.attention import (
     BAR,
+    DEALT,
     LEAST,
+    ROUNDS,
     SLOTS,
     Attention,
     goes_on,
     learn_attention,
     looked_at,
     note_looks,
+    place_by_attention,
+    sort_places,
     watch,
 )
 from steadyrank.parts.attention_fit import PLACES, fit_attention
@@ -75,6 +81,16 @@ def test_the_fit_finds_the_attention_of_places():
     assert goes_on(found)
 
 
+@pytest.mark.parametrize(("true", "stays"), [([1.0, 0.6, 0.4, 0.2], True), ([1.0, 1.0, 1.0, 1.0], False)])
+def test_what_was_learnt_of_attention_outlives_a_change_unless_clicks_speak_against_it(true, stays):
+    """After a change 300 rounds are too few to learn it anew, but enough to see that it no longer holds."""
+    attraction = np.linspace(0.05, 0.2, 12)
+    found = table(np.array(true), attraction, 300, 1)
+    found.chance[:] = learnt = 1.0, 0.6, 0.4, 0.2
+    assert learn_attention(found, 2.0, BAR) == 1.0
+    assert found.chance.tolist() == (list(learnt) if stays else [1.0] * 4)
+
+
 def test_full_attention_is_not_doubted():
     """In 40 worlds, whatever the numbers say beyond chance is less than the bar."""
     for seed in range(40):
@@ -94,12 +110,14 @@ def test_the_fit_is_that_of_a_general_optimizer(looks, share, shape):
     looks[0, 0] = max(looks[0, 0], 1)
     clicks = (looks * share).astype(np.int32)
     clicks[0, 0] = max(clicks[0, 0], 1)
-    chance = np.zeros(4)
-    gain = fit_attention(looks, clicks, shape, chance)
+    chance = np.ones(4)
+    gain, of_none = fit_attention(looks, clicks, shape, chance)
     seen = looks.sum(1) > 0
-    expected, evidence = fitted_attention(looks[seen], clicks[seen], shape)
+    expected, evidence, _ = fitted_attention(looks[seen], clicks[seen], shape)
     assert chance == pytest.approx(expected, abs=1e-3)
     assert gain == pytest.approx(evidence, abs=1e-3)
+    assert of_none == 0.0
+    assert fit_attention(looks, clicks, shape, chance)[1] <= gain + 1e-6  # nothing explains clicks better
 
 
 def test_items_dropped_for_want_of_a_click_do_not_mislead_the_fit():
@@ -119,7 +137,7 @@ def test_items_dropped_for_want_of_a_click_do_not_mislead_the_fit():
             clicks[k, p] = 1
             looks[k, 0] += 50
             clicks[k, 0] += rng.binomial(50, attraction[k])
-    chance = np.zeros(4)
+    chance = np.ones(4)
     fit_attention(looks, clicks, 1.0, chance)
     assert np.abs(chance - attention).max() < 0.1
     own = np.ones(4)  # an attraction fitted to each item, and the attention fitted to that, by turns
@@ -133,8 +151,8 @@ def test_places_far_down_share_their_attention():
     looks, clicks = np.full((5, PLACES + 20), 1_000, np.int32), np.full((5, PLACES + 20), 100, np.int32)
     clicks[:, 0] = 200
     clicks[:, PLACES - 1 :] = 50
-    chance = np.zeros(PLACES + 20)
-    assert fit_attention(looks, clicks, 1.0, chance) > BAR
+    chance = np.ones(PLACES + 20)
+    assert fit_attention(looks, clicks, 1.0, chance)[0] > BAR
     assert chance[1 : PLACES - 1] == pytest.approx(0.5, abs=0.01)
     assert chance[PLACES - 1 :] == pytest.approx(0.25, abs=0.01)
     assert len(set(chance[PLACES - 1 :])) == 1
@@ -146,6 +164,38 @@ def test_items_without_a_slot_say_nothing():
         watch(many, np.array([k, k + 1]), np.array([False, True]), 2)
     assert many.looks.sum(1).max() == 1
     assert (many.looks.sum(1) > 0).mean() > 0.95
+
+
+def placed(attention, best_first, rng):
+    ranking = np.array(best_first)
+    place_by_attention(attention, ranking, rng)
+    return ranking.tolist()
+
+
+def test_the_best_items_stand_where_people_look_most():
+    found, rng = Attention.create(9, 4, np.array([0.5, 1.0, 0.2, 0.5])), np.random.default_rng(0)
+    assert found.order.tolist() == [1, 0, 3, 2]
+    assert placed(found, [8, 7, 6, 5], rng) == [7, 8, 5, 6]
+    assert placed(found, [8, 7, 6], rng) == [7, 8, 6]  # a shorter list: places 2, 1, 3
+    found.chance[:] = 0.1, 0.1, 0.4, 0.1
+    sort_places(found.order, found.chance)
+    assert found.order.tolist() == [2, 0, 1, 3]
+    assert placed(Attention.create(9, 3, np.ones(3)), [8, 7, 6], rng) == [8, 7, 6]  # all alike, as it was told
+
+
+def test_lists_are_dealt_until_it_is_known_where_people_look():
+    """Of 6,000 lists each of the six orders has 1,000; 120 more or fewer are four standard errors."""
+    found, rng = Attention.create(9, 3), np.random.default_rng(0)
+    assert placed(found, [8, 7, 6], rng) == [8, 7, 6]  # nothing is known yet: perhaps a cascade
+    watch(found, np.arange(3), np.array([True, False, False]), 3)
+    dealt = [tuple(placed(found, [8, 7, 6], rng)) for _ in range(6_000)]
+    assert all(abs(dealt.count(order) - 1_000) < 120 for order in itertools.permutations([8, 7, 6]))
+    found.chance[:] = 1.0, 0.9, 1.0
+    sort_places(found.order, found.chance)
+    assert placed(found, [8, 7, 6], rng) == [8, 6, 7]
+    found.chance[:], found.tally[ROUNDS] = 1.0, DEALT
+    sort_places(found.order, found.chance)
+    assert placed(found, [8, 7, 6], rng) == [8, 7, 6]  # they do seem to look at everything
 
 
 @pytest.mark.parametrize(

@@ -50,7 +50,7 @@ from steadyrank.populations import fit_prior
 SteadyRank = sr.learners()["SteadyRank"]
 K, D = 24, 3
 CALM = np.random.default_rng(3).uniform(0.02, 0.6, K)
-ATTENTION = np.array([1.0, 0.25, 0.1])
+ATTENTION = np.array([1.0, 0.1, 0.25])
 
 
 class World:
@@ -117,7 +117,7 @@ def test_equals_its_slow_version(tastes, rounds, opened, forgets, options):
             slow.update(event[0].t, event[1].tolist(), event[3].tolist(), event[4], event[2][KIND])
             learnt[event[0].t] = event
         for back in (t - 30, t - 400) if forgets and t % forgets == 0 else ():
-            if back in learnt:
+            if back in learnt and back > slow.recounted:  # of one before, some looks may be gone already
                 call_forget(learner, *learnt.pop(back))
                 slow.forget(back)
     assert mind.bit_generator.state == mirror.bit_generator.state

@@ -7,7 +7,17 @@ import numpy as np
 
 from ..contract import ANSWER, KIND, SILENCE, Problem
 from ..indices.posteriors import Posteriors
-from ..parts.attention import BAR, Attention, goes_on, learn_attention, looked_at, note_looks, rewatch, watch
+from ..parts.attention import (
+    BAR,
+    Attention,
+    goes_on,
+    learn_attention,
+    looked_at,
+    note_looks,
+    place_by_attention,
+    rewatch,
+    watch,
+)
 from ..parts.evidence import Rule, close_window
 from ..parts.forgetting import uncount, uncount_apart
 from ..parts.hedge import drawn_list, expect, hedged_list
@@ -48,7 +58,7 @@ class SteadyRank(NamedTuple):
     looks: int  # CASCADE: nothing of it is learnt
 
     live = True
-    VERSION = 7  # of the memory: since then, clicks by place are those of the first items shown
+    VERSION = 8  # of the memory: since then, it knows which places are looked at most
 
     @classmethod
     def create(
@@ -80,6 +90,7 @@ class SteadyRank(NamedTuple):
         insured = 0.0 if goes_on(self.attention) else self.insurance
         if other < 0 and insured == 0.0:
             drawn_list(self.posteriors, allowed, ranking, rng)
+            place_by_attention(self.attention, ranking, rng)
             note_looks(self.attention, self.posteriors, ranking, note)
             return
         longer, weights = self.posteriors.miss, np.zeros(2 if other < 0 else 3)
@@ -92,6 +103,7 @@ class SteadyRank(NamedTuple):
             weights[2] = (1.0 - insured) * self.caution * younger
         weights[0] = 1.0 - weights.sum()
         hedged_list(self.posteriors, longer, weights, allowed, ranking, rng)
+        place_by_attention(self.attention, ranking, rng)
         note_looks(self.attention, self.posteriors, ranking, note)
 
     def update(self, visit, ranking, note, clicks, examined):

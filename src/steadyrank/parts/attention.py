@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from .._intrinsics import stack_ints
 from .._jit import kernel, uncounted
 from ..arrays import Counts, Floats
 from ..chance import philox
@@ -19,7 +20,8 @@ SLOTS = 512  # items whose clicks are kept by place, at most: the first ones tha
 NOBODY = -1
 LEAST_SHAPE = 0.05  # of the law of attractions: below, a handful of items would have all the clicks
 BAR = 20.0  # nats of evidence against lists that are looked at in full: there are nine places to fit in a list of ten
-FIRST = 500.0  # rounds before a fit
+FIRST = 200.0  # rounds before a fit
+DEALT = 2000.0  # rounds in which lists may be dealt
 GROWN = 1.125  # a further fit comes when there are this many times the rounds of the last one
 CLICKED, WHOLE, ROUNDS, FITTED = range(4)  # places of Attention.tally
 LEAST = 1e-9  # in a note: 0 says nothing
@@ -33,6 +35,7 @@ class Attention(NamedTuple):
     looks: Counts  # [N, length]
     clicks: Counts  # [N, length]
     chance: Floats  # [length] that a place is looked at, as believed
+    order: Counts  # [length] places, the one that is looked at most first
     tally: (
         Floats  # [4] lists with a click before their end, and of these those told of in full; rounds, at the last fit
     )
@@ -44,8 +47,43 @@ class Attention(NamedTuple):
         counts = np.zeros((n, length), np.int32), np.zeros((n, length), np.int32)
         chance, tally = np.ones(length), np.zeros(4)
         if given is not None:
-            chance[:], tally[WHOLE] = given, 1.0
-        return cls(np.full(n, NOBODY, np.int32), *counts, chance, tally)
+            chance[:], tally[WHOLE], tally[ROUNDS] = given, 1.0, DEALT
+        order = np.argsort(-chance, kind="stable").astype(np.int32)
+        return cls(np.full(n, NOBODY, np.int32), *counts, chance, order, tally)
+
+
+@uncounted
+def place_by_attention(attention, ranking, rng):
+    """Rearrange a list that is ranked best first: the better an item, the more its place is looked at. O(length).
+
+    If people go on after clicks, and all places seem alike to them, then order is worth nothing: for the first DEALT
+    rounds it is dealt. Items that stay where they are cannot tell of places, and what stands low seems to be bad.
+    """
+    size, chance = ranking.size, attention.chance
+    if attention.tally[ROUNDS] < DEALT and goes_on(attention) and chance[attention.order[chance.size - 1]] == 1.0:
+        for p in range(size - 1, 0, -1):
+            q = int(rng.random() * (p + 1))
+            ranking[p], ranking[q] = ranking[q], ranking[p]
+        return
+    best_first = stack_ints(size)
+    for p in range(size):
+        best_first[p] = ranking[p]
+    n = 0
+    for p in attention.order:
+        if p < size:
+            ranking[p] = best_first[n]
+            n += 1
+
+
+@uncounted
+def sort_places(order, chance):
+    """Order places by how much they are looked at, equal ones from the top. O(length^2)."""
+    for place in range(order.size):
+        p = place
+        while p > 0 and chance[order[p - 1]] < chance[place]:
+            order[p] = order[p - 1]
+            p -= 1
+        order[p] = place
 
 
 @uncounted
@@ -129,8 +167,9 @@ def rewatch(attention):
 
 @kernel
 def learn_attention(attention, shape, bar):
-    """Fit the attention of each place; in full, unless the evidence against that is above `bar`. O(N length^2).
+    """Fit the attention of each place; in full, until the evidence against that is above `bar`. O(N length^2).
 
+    What was learnt before items were liked otherwise stays until there is as much evidence for something else.
     `shape`: of the law of attractions, the prior's. Returns the share of the looks so far that were looks, where they
     were all counted as looks until now; else 1.
     """
@@ -138,12 +177,14 @@ def learn_attention(attention, shape, bar):
     if attention.tally[ROUNDS] < max(GROWN * attention.tally[FITTED], FIRST) or length < 2:
         return 1.0
     attention.tally[FITTED] = attention.tally[ROUNDS]
-    before = attention.chance[length - 1]
-    if fit_attention(attention.looks, attention.clicks, max(shape, LEAST_SHAPE), attention.chance) <= bar:
-        attention.chance[:] = 1.0
+    before = attention.chance.copy()
+    fitted, kept = fit_attention(attention.looks, attention.clicks, max(shape, LEAST_SHAPE), attention.chance)
+    if fitted <= bar:
+        attention.chance[:] = before if kept >= -bar else np.ones(length)
+    sort_places(attention.order, attention.chance)
     shown = looks = 0.0
     for slot in range(attention.item.size):
         for p in range(length):
             shown += attention.looks[slot, p]
             looks += attention.looks[slot, p] * attention.chance[p]
-    return looks / shown if before == 1.0 and shown > 0.0 else 1.0
+    return looks / shown if before.min() == 1.0 and shown > 0.0 else 1.0

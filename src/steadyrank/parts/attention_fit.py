@@ -101,38 +101,46 @@ def climb(looks, clicks, shape, logs, free):
             if found >= best:
                 break
             size /= 2.0
-        if found < best + CLOSE:
+        gained = found - best
+        if gained > 0.0:
+            logs[:] = trial
+            best = found
+        if gained < CLOSE:
             break
-        logs[:] = trial
-        best = found
     return best
 
 
 @kernel
-def fit_attention(looks, clicks, shape, chance):
-    """Write the attention of each place into `chance`, and return the evidence for it against looks in full, in nats.
-
-    `looks` and `clicks`: whole numbers, [item, place]; items without looks say nothing.
-    """
-    n, places = 0, min(chance.size, PLACES)
-    seen, won = np.zeros((looks.shape[0], places)), np.zeros((looks.shape[0], places))
-    shown = clicked = 0.0
+def of_shown(table, looks, places):
+    """The rows of a table [item, place] whose items were shown, as numbers, with at most so many places."""
+    n = 0
+    found = np.zeros((looks.shape[0], places))
     for i in range(looks.shape[0]):
         some = False
-        for p in range(chance.size):
-            seen[n, min(p, places - 1)] += looks[i, p]
-            won[n, min(p, places - 1)] += clicks[i, p]
-            shown += looks[i, p]
-            clicked += clicks[i, p]
+        for p in range(looks.shape[1]):
+            found[n, min(p, places - 1)] += table[i, p]
             some = some or looks[i, p] > 0
         n += 1 if some else 0
-    chance[:] = 1.0
-    if clicked == 0.0 or places < 2:
-        return 0.0
-    logs = np.zeros(places)
-    logs[0] = math.log(shape * shown / clicked)
-    full = climb(seen[:n], won[:n], shape, logs, 1)
-    gain = climb(seen[:n], won[:n], shape, logs, places) - full
+    return found[:n]
+
+
+@kernel
+def fit_attention(looks, clicks, shape, chance):
+    """Fit the attention of each place, and write it into `chance`, [place].
+
+    `looks` and `clicks`: whole numbers, [item, place]; items without looks say nothing. Returns two kinds of evidence
+    against looks in full, in nats: that of the fit, and that of the attention that stood in `chance` before.
+    """
+    places = min(chance.size, PLACES)
+    seen, won = of_shown(looks, looks, places), of_shown(clicks, looks, places)
+    if won.sum() == 0.0 or places < 2:
+        chance[:] = 1.0
+        return 0.0, 0.0
+    logs, before = np.zeros(places), np.log(chance[:places])
+    logs[0] = before[0] = math.log(shape * seen.sum() / won.sum())
+    full = climb(seen, won, shape, logs, 1)
+    kept = climb(seen, won, shape, before, 1)
+    gain = climb(seen, won, shape, logs, places)
     for p in range(1, chance.size):
         chance[p] = min(math.exp(logs[min(p, places - 1)]), 1.0)
-    return gain
+    return gain - full, kept - full

@@ -100,7 +100,7 @@ def fitted(looks: Counts, clicks: Counts) -> tuple[Floats, Floats, float]:
     n_places = looks.shape[1]
     chance, prior = np.ones(n_places), np.ones(2)
     fit_prior(looks.sum(axis=1, dtype=np.int64), clicks.sum(axis=1, dtype=np.int64), prior)
-    nats = float(fit_attention(looks, clicks, max(prior[0], LEAST_SHAPE), chance))
+    nats, _ = fit_attention(looks, clicks, max(prior[0], LEAST_SHAPE), chance)
     if nats <= BAR:
         chance[:] = 1.0
     spread = looks * chance

@@ -59,6 +59,7 @@ class Attention:
     def __init__(self, length):
         self.bits, self.chance = {}, np.ones(length)  # of an item: [(place, bit), ...]
         self.rounds = self.fitted = self.clicked = self.whole = 0
+        self.evidence = []
 
     def watch(self, ranking, clicks, examined):
         for p, k in enumerate(ranking[:examined]):
@@ -86,7 +87,7 @@ class Attention:
 
     def fit(self, shape, bar):
         """The share of the looks so far that were looks, where all were counted as such; else 1."""
-        if self.rounds < max(1.125 * self.fitted, 200):
+        if self.rounds < max(1.125 * self.fitted, 200 if self.goes_on() else 500):
             return 1.0
         self.fitted = self.rounds
         looks, clicks = (np.zeros((len(self.bits), self.chance.size)) for _ in range(2))
@@ -95,8 +96,11 @@ class Attention:
                 looks[row, p] += 1
                 clicks[row, p] += bit
         chance, gain, kept = fitted_attention(looks, clicks, max(shape, 0.05), self.chance)
-        before = self.chance
-        self.chance = chance if gain > bar else before if kept >= -bar else np.ones(chance.size)
+        before, lately = self.chance, [0.0] * 6 + self.evidence
+        steady = 0.98 * max(lately[-6:]) <= gain <= 3 * lately[-6]
+        self.evidence.append(gain)
+        believed = gain > bar and (steady or self.goes_on() or bar == 0)
+        self.chance = chance if believed else before if kept >= -bar else np.ones(chance.size)
         return looks.sum(0) @ self.chance / looks.sum() if before.min() == 1 else 1.0
 
 
@@ -290,6 +294,7 @@ class Steady:
         if to != self.current:
             self.change(t, to, moved, begun)
             self.attention.bits, self.attention.rounds, self.attention.fitted = {}, 0, 0
+            self.attention.evidence = []
         for j, span in enumerate(self.spans):
             if len(self.answered(span)) >= self.window * FACTOR**j:
                 self.spans[j] = []

@@ -15,11 +15,13 @@ from steadyrank.indices.posteriors import Posteriors, set_posterior
 from steadyrank.parts.attention import (
     BAR,
     DEALT,
+    FITS,
     LEAST,
     ROUNDS,
     SLOTS,
     Attention,
     goes_on,
+    grows_steadily,
     learn_attention,
     looked_at,
     note_looks,
@@ -156,6 +158,21 @@ def test_places_far_down_share_their_attention():
     assert chance[1 : PLACES - 1] == pytest.approx(0.5, abs=0.01)
     assert chance[PLACES - 1 :] == pytest.approx(0.25, abs=0.01)
     assert len(set(chance[PLACES - 1 :])) == 1
+
+
+@pytest.mark.parametrize(
+    ("course", "believed"),
+    [
+        ([25, 31, 40, 47, 56, 64, 74], [False] * 6 + [True]),  # it grows with the rounds, from the first fit on
+        ([1, 1, 2, 50, 110, 165, 200], [False] * 7),  # of a sudden
+        ([200, 210, 220, 225, 230, 228, 216], [False] * 7),  # less of it than before
+    ],
+)
+def test_evidence_that_comes_with_the_rounds_is_told_from_a_change_of_taste(course, believed):
+    """Six fits see the rounds double."""
+    evidence = np.zeros(FITS)
+    assert [bool(grows_steadily(evidence, float(nats))) for nats in course] == believed
+    assert evidence.tolist() == course[-FITS:]
 
 
 def test_items_without_a_slot_say_nothing():

@@ -20,9 +20,12 @@ SLOTS = 512  # items whose clicks are kept by place, at most: the first ones tha
 NOBODY = -1
 LEAST_SHAPE = 0.05  # of the law of attractions: below, a handful of items would have all the clicks
 BAR = 20.0  # nats of evidence against lists that are looked at in full: there are nine places to fit in a list of ten
-FIRST = 200.0  # rounds before a fit
+FIRST, FIRST_OF_CASCADE = 200.0, 500.0  # rounds before a fit, where feedback goes on after clicks and where not
 DEALT = 2000.0  # rounds in which lists may be dealt
 GROWN = 1.125  # a further fit comes when there are this many times the rounds of the last one
+FITS = 6  # whose evidence is remembered: in so many fits the rounds double
+SUDDEN = 3.0  # times the evidence of FITS fits ago, where twice is to be expected
+FALLEN = 0.98  # of the most evidence lately
 CLICKED, WHOLE, ROUNDS, FITTED = range(4)  # places of Attention.tally
 LEAST = 1e-9  # in a note: 0 says nothing
 _KEY = 0x10CA7ED  # of the draws that decide what was looked at
@@ -36,6 +39,7 @@ class Attention(NamedTuple):
     clicks: Counts  # [N, length]
     chance: Floats  # [length] that a place is looked at, as believed
     order: Counts  # [length] places, the one that is looked at most first
+    evidence: Floats  # [FITS] of the latest fits, the oldest first, in nats
     tally: (
         Floats  # [4] lists with a click before their end, and of these those told of in full; rounds, at the last fit
     )
@@ -49,7 +53,7 @@ class Attention(NamedTuple):
         if given is not None:
             chance[:], tally[WHOLE], tally[ROUNDS] = given, 1.0, DEALT
         order = np.argsort(-chance, kind="stable").astype(np.int32)
-        return cls(np.full(n, NOBODY, np.int32), *counts, chance, order, tally)
+        return cls(np.full(n, NOBODY, np.int32), *counts, chance, order, np.zeros(FITS), tally)
 
 
 @uncounted
@@ -158,6 +162,7 @@ def rewatch(attention):
     """Items are liked otherwise from now on: their clicks at different places no longer compare. O(N length)."""
     attention.tally[ROUNDS] = 0.0
     attention.tally[FITTED] = 0.0
+    attention.evidence[:] = 0.0
     for slot in range(attention.item.size):
         attention.item[slot] = NOBODY
         for p in range(attention.chance.size):
@@ -165,21 +170,38 @@ def rewatch(attention):
             attention.clicks[slot, p] = 0
 
 
+@uncounted
+def grows_steadily(evidence, latest):
+    """Whether evidence came with the rounds, neither of a sudden nor less of it lately; takes the latest.
+
+    The attention of places shows from the first rounds on. Items that are liked otherwise for some time, and then
+    fall to lower places, look like it too, but for a while.
+    """
+    steady = latest <= SUDDEN * evidence[0]
+    for i in range(FITS):
+        steady = steady and latest >= FALLEN * evidence[i]
+        evidence[i] = latest if i == FITS - 1 else evidence[i + 1]
+    return steady
+
+
 @kernel
 def learn_attention(attention, shape, bar):
     """Fit the attention of each place; in full, until the evidence against that is above `bar`. O(N length^2).
 
-    What was learnt before items were liked otherwise stays until there is as much evidence for something else.
-    `shape`: of the law of attractions, the prior's. Returns the share of the looks so far that were looks, where they
-    were all counted as looks until now; else 1.
+    Where feedback ends with a click, a cascade is the first thing to believe, and evidence has to grow steadily;
+    unless `bar` is 0. What was learnt stays until there is as much evidence for something else. `shape`: of the law
+    of attractions, the prior's. Returns the share of the looks so far that were looks, where they were all counted
+    as looks until now; else 1.
     """
-    length = attention.chance.size
-    if attention.tally[ROUNDS] < max(GROWN * attention.tally[FITTED], FIRST) or length < 2:
+    length, further = attention.chance.size, goes_on(attention)
+    first = FIRST if further else FIRST_OF_CASCADE
+    if attention.tally[ROUNDS] < max(GROWN * attention.tally[FITTED], first) or length < 2:
         return 1.0
     attention.tally[FITTED] = attention.tally[ROUNDS]
     before = attention.chance.copy()
     fitted, kept = fit_attention(attention.looks, attention.clicks, max(shape, LEAST_SHAPE), attention.chance)
-    if fitted <= bar:
+    steady = grows_steadily(attention.evidence, fitted)
+    if fitted <= bar or not (steady or further or bar == 0.0):
         attention.chance[:] = before if kept >= -bar else np.ones(length)
     sort_places(attention.order, attention.chance)
     shown = looks = 0.0

@@ -20,6 +20,8 @@ from starlette.routing import Route as Path
 from starlette.types import Receive, Scope, Send
 
 from ...refusals import Refused
+from ..alerts.watcher import watch
+from ..alerts.webhook import Webhook
 from ..storage import Unavailable, Unwritable
 from ..worker.worker import Worker
 from . import openapi, pages
@@ -91,13 +93,14 @@ class Service:
         beside: Callable[[Worker], Awaitable[None]] | None = None,
         limits: Limits = _LIMITS,
         token: str = "",
+        webhook: Webhook | None = None,
     ) -> None:
-        self.worker, self.limits = worker, limits
+        self.worker, self.limits, self._webhook = worker, limits, webhook
         self.bodies = Bodies(limits.unfinished_bytes)
         self._upkeep, self._every, self._beside = upkeep, every, beside
         self._not_started = ""  # why, once it is known
         self.auth = Auth(lambda: worker.keys, token, worker.clock)
-        self.metrics = Metrics(worker)
+        self.metrics = Metrics(worker, webhook)
 
     def app(self) -> "_Front":
         """An ASGI application; the worker starts with it and reads its log in the background."""
@@ -123,7 +126,9 @@ class Service:
 
     @contextlib.asynccontextmanager
     async def _lifespan(self, app: Starlette) -> AsyncIterator[None]:
-        tasks = [asyncio.create_task(self._start()), asyncio.create_task(self._maintain())]
+        tasks = [
+            asyncio.create_task(work) for work in (self._start(), self._maintain(), watch(self.worker, self._webhook))
+        ]
         try:
             yield
         finally:

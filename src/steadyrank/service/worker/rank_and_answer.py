@@ -78,16 +78,17 @@ async def answer(worker: Worker, session: BoardSession, shown: ImpressionId, sai
     allowance if it is the same answer. An answer beyond the allowance is refused with 429, and the log says that the
     impression had one: it is not taken for one that nobody clicked.
     """
-    if shown.expires < worker.clock():
-        raise Refused(410, "the impression has expired")
-    if max(shown.ranking) >= len(session.board.learner_state.names):
-        await worker.catch_up()  # an item was added at another worker a moment ago
-    state = session.board.learner_state
-    if max(shown.ranking) >= len(state.names):
-        raise Refused(422, NOT_OURS)
-    found = said.to(state.items_at(shown.ranking))
-    async with session.alone(shown.key):
-        return await _answer(worker, session, shown, found)
+    with session.lateness.refusals():
+        if shown.expires < worker.clock():
+            raise Refused(410, "the impression has expired")
+        if max(shown.ranking) >= len(session.board.learner_state.names):
+            await worker.catch_up()  # an item was added at another worker a moment ago
+        state = session.board.learner_state
+        if max(shown.ranking) >= len(state.names):
+            raise Refused(422, NOT_OURS)
+        found = said.to(state.items_at(shown.ranking))
+        async with session.alone(shown.key):
+            return await _answer(worker, session, shown, found)
 
 
 async def _answer(worker: Worker, session: BoardSession, shown: ImpressionId, found: Answer) -> str:

@@ -122,6 +122,14 @@ class Client:
         got = self._ask("POST", f"{_board(board)}/observe", body)
         return Observed(got["outcome"], got["impression"], got["expires"], tuple(got["ours"]))
 
+    def ubi(self, rows: Iterable[Mapping[str, Any]], board: str | None = None) -> dict[str, Any]:
+        """Learn from queries and events of User Behavior Insights; what was taken, and what was refused and why.
+
+        `board`: in place of the rows' `application`.
+        """
+        where = "" if board is None else f"?board={quote(board, safe='')}"
+        return self._ask("POST", f"/v1/ubi{where}", list(rows))
+
     def feedback_batch(self, answers: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
         """Answer many impressions: rows with board, impression and clicked or clicks; a row with code for each."""
         rows: list[dict[str, Any]] = self._ask("POST", "/v1/feedback", {"feedback": list(answers)})["feedback"]

@@ -32,7 +32,7 @@ from .metrics import Metrics
 from .openapi import FILE_TYPE
 from .record_routes import recorded
 from .route import AWAY, Call, File, Parts, Route
-from .routes import ROUTES
+from .routes import BOARDS, ROUTES, UBI
 from .schemas import ErrorOut
 
 log = logging.getLogger("steadyrank.service")
@@ -212,7 +212,7 @@ class _Endpoint:
         most = SMALL if not route.large else BATCH if route.scope == "public" else LARGE
         self._most = min(most, service.limits.body_bytes)
         self._turn = asyncio.Semaphore(_LARGE_AT_ONCE)
-        self._anywhere = route.path == "/v1/boards"
+        self._anywhere = route.path in (BOARDS, UBI)
         self._headers = _ANY_ORIGIN if route.scope == "public" else {}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

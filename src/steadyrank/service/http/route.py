@@ -45,7 +45,7 @@ class Route(NamedTuple):
     path: str
     scope: str  # rank or admin; "public": a signed impression id is enough
     summary: str
-    takes: type[Any] | None
+    takes: Any  # a schema, a type of others, or None
     gives: type[Any] | None  # None: a file
     run: Callable[[Call], Awaitable[Any]]
     large: bool = False

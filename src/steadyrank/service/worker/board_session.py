@@ -80,6 +80,15 @@ class BoardSession:
         """The key of a list that another ranker showed, by the id that the caller gave it."""
         return self.hash_client(f"\1{id_}")
 
+    def observed_items(self, id_: str) -> list[str] | None:
+        """The list that came under an id, as far as it is remembered."""
+        impressions = self.board.impressions
+        number = impressions.numbers.get(self.hash_report(id_))
+        if number is None:
+            return None
+        place = number % impressions.places
+        return self.board.learner_state.items_at(impressions.ranking[place, : impressions.size[place]].tolist())
+
     @contextlib.asynccontextmanager
     async def alone(self, key: int) -> AsyncIterator[None]:
         """One answer to an impression at a time: what comes meanwhile waits, and finds what the log says by then."""

@@ -254,8 +254,8 @@ class _Endpoint:
         if route.scope != "public":
             who = service.auth.check(headers, route.scope, board or None, some=self._anywhere)
 
-        def may_answer(board: str) -> None:
-            service.auth.check(headers, "feedback", board)
+        def may(scope: str, board: str) -> None:
+            service.auth.check(headers, scope, board)
 
         def visible(board: str) -> bool:
             scopes = ("rank", "feedback") if route.scope == "public" else (route.scope,)
@@ -266,7 +266,7 @@ class _Endpoint:
             await worker.look()  # it may have been made at another worker a moment ago
 
         async def run(body: Any) -> Any:
-            call = Call(worker, board, part, body, visible, may_answer, query)
+            call = Call(worker, board, part, body, visible, may, query)
             if route.scope == "public":
                 return await route.run(call)  # boards wake for ids that they signed
             async with worker.held(board):

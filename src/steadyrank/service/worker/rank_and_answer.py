@@ -36,9 +36,7 @@ def rank(
     if worker.log_writer.behind >= MOST_BEHIND:
         raise Unavailable("too many impressions wait to be written")
     board, now = session.board, worker.clock()
-    size = board.learner_state.length if length is None else length
-    if not 1 <= size <= board.learner_state.length:
-        raise Refused(422, f"length must be from 1 to {board.learner_state.length}, not {length!r}")
+    size = places(session, length)
     round_ = max(session.round, board.impressions.rounds) + 1
     hashed = 0 if client is None else session.hash_client(client)
     cohorts = {kind: session.hash_cohort(kind, name) for kind, name in (cohort or {}).items()}
@@ -62,6 +60,14 @@ def rank(
     expires = now + board.config.lifetime
     shown = ImpressionId(key, round_, base, generation, expires, hashed, slots, notes, cohorts)
     return seal(shown, session.signer), board.learner_state.items_at(slots), expires
+
+
+def places(session: BoardSession, length: int | None) -> int:
+    """How many places a list is to have; refuses what cannot be."""
+    most = session.board.length
+    if length is not None and not 1 <= length <= most:
+        raise Refused(422, f"length must be from 1 to {most}, not {length!r}")
+    return most if length is None else length
 
 
 def check_kinds(given: Iterable[str], known: Sequence[str]) -> None:

@@ -3,7 +3,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: help setup reproduce test browser check docs dist bench soak serve demo clean
+.PHONY: help setup reproduce test browser check docs dist bench soak serve demo shop clean
 
 help:
 	@echo "make setup      an environment in $(VENV), once; every other target does it by itself"
@@ -17,6 +17,7 @@ help:
 	@echo "make soak       kill the service 50 times under load; check bounds in compiled code; ten minutes of attacks"
 	@echo "make serve      the ranking service"
 	@echo "make demo       the service with simulated users and attacks"
+	@echo "make shop       a web shop with steadyrank in shadow beside its own ranker, and bots at a button"
 	@echo "make clean      remove everything that was made"
 
 setup: $(READY)
@@ -83,6 +84,9 @@ serve: setup
 
 demo: setup
 	@$(BIN)/steadyrank serve --demo
+
+shop: setup
+	@$(BIN)/python examples/shop/run.py
 
 clean:
 	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis

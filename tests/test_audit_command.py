@@ -13,6 +13,7 @@ from steadyrank.audit import audits
 from steadyrank.audit.detect.clients import SuspectClient
 from steadyrank.audit.reading.by_board import by_board
 from steadyrank.audit.reading.click_logs import read
+from steadyrank.audit.reading.frames import from_pandas
 from steadyrank.audit.show import audit_page, drawing
 from steadyrank.cli import audit as command
 from steadyrank.cli import main
@@ -122,8 +123,34 @@ def test_json_is_plain_whatever_the_names(tmp_path):
 
 @pytest.mark.parametrize("log", [5, None, {"items": [1]}, pl.LazyFrame({"items": [1]}), [pl.Series([1])]])
 def test_what_is_no_log_is_refused(log):
-    with pytest.raises(ValueError, match=r"log must be a path, a polars.DataFrame, or a list of them, not \w+\.\w+"):
+    with pytest.raises(ValueError, match=r"log must be a path, a data frame of polars or pandas, .* not \w+\.\w+"):
         sr.audit(log)
+
+
+def test_a_frame_of_pandas_is_read_as_one_of_polars():
+    """Lists in cells, times and what is missing; index and names of types are pandas' own."""
+    pd = pytest.importorskip("pandas")
+    log = attacked().with_columns(when=pl.datetime(2026, 3, 1) + pl.duration(seconds=pl.int_range(pl.len())))
+    rows = log.to_dicts()
+    frame = pd.DataFrame(rows, index=range(7, 7 + len(rows)))
+    assert sr.audit([frame]).to_json() == sr.audit(log).to_json()
+    odd = pd.DataFrame({
+        "items": [["a", "b"], ("b",), None], "n": pd.array([1, None, 3], dtype="Int64"),
+        "c": ["x", None, float("nan")],
+        "t": pd.to_datetime(["2026-03-01T10:00Z", None, "2026-03-02T10:00Z"]), "k": pd.Categorical(["u", "v", "u"]),
+    })  # fmt: skip
+    read = from_pandas(odd)
+    assert read["items"].to_list() == [["a", "b"], ["b"], None]
+    assert read["n"].to_list() == [1, None, 3]
+    assert read["c"].to_list() == ["x", None, None]
+    assert read["t"].dt.epoch("s").to_list() == [1772359200, None, 1772445600]
+    assert read["k"].to_list() == ["u", "v", "u"]
+    with pytest.raises(ValueError, match="the columns of a data frame must have names, not 0"):
+        sr.audit(pd.DataFrame([[1, 2]]))
+    with pytest.raises(ValueError, match="two columns of the data frame are called 'a'"):
+        sr.audit(pd.DataFrame([[1, 2]], columns=["a", "a"]))
+    with pytest.raises(ValueError, match="items"):
+        sr.audit(pd.DataFrame({"a": [1]}))
 
 
 def test_a_log_of_which_nothing_can_be_used_is_refused():

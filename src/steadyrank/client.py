@@ -25,6 +25,7 @@ class Ranking:
     impression: str  # to answer it with
     items: tuple[str, ...]
     expires: float  # seconds since 1970
+    skipped: int = 0  # candidates that were left out
 
 
 @dataclass(frozen=True)
@@ -70,17 +71,19 @@ class Client:
         length: int | None = None,
         client: str | None = None,
         cohort: Mapping[str, str] | None = None,
+        unknown: str = "refuse",
     ) -> Ranking:
         """A list of the best items, among some if given.
 
         `client`: who looks; `cohort`: what it has in common with others, by kind, such as network or agent.
+        `unknown`: what becomes of candidates that are no items: "refuse", "skip" or "add".
         """
         some = None if candidates is None else _names("candidates", candidates)
         body: dict[str, Any] = {"candidates": some, "length": length, "client": client}
-        if cohort:
-            body["cohort"] = dict(cohort)
+        body |= {"cohort": dict(cohort)} if cohort else {}
+        body |= {"unknown": unknown} if unknown != "refuse" else {}  # what older servers do not know
         got = self._ask("POST", f"{_board(board)}/rank", body)
-        return Ranking(got["impression"], tuple(got["items"]), got["expires"])
+        return Ranking(got["impression"], tuple(got["items"]), got["expires"], got.get("skipped", 0))
 
     def feedback(
         self,
@@ -121,6 +124,14 @@ class Client:
         body |= _answer(clicked, clicks, examined)
         got = self._ask("POST", f"{_board(board)}/observe", body)
         return Observed(got["outcome"], got["impression"], got["expires"], tuple(got["ours"]))
+
+    def ubi(self, rows: Iterable[Mapping[str, Any]], board: str | None = None) -> dict[str, Any]:
+        """Learn from queries and events of User Behavior Insights; what was taken, and what was refused and why.
+
+        `board`: in place of the rows' `application`.
+        """
+        where = "" if board is None else f"?board={quote(board, safe='')}"
+        return self._ask("POST", f"/v1/ubi{where}", list(rows))
 
     def feedback_batch(self, answers: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
         """Answer many impressions: rows with board, impression and clicked or clicks; a row with code for each."""

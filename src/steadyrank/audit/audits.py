@@ -20,10 +20,11 @@ from .detect.findings import BoardTask, Finding, analyse
 from .reading.by_board import BoardLog, by_board
 from .reading.click_logs import ClickLog, read
 from .reading.events import event, without_events
+from .reading.frames import from_pandas, is_pandas
 from .reading.notes import notes_of
 from .verdicts import Audit
 
-Source: TypeAlias = str | pathlib.Path | pl.DataFrame
+Source: TypeAlias = str | pathlib.Path | pl.DataFrame | Any  # Any: a data frame of pandas
 
 
 def run(
@@ -40,7 +41,7 @@ def run(
     progress: Callable[[str, int, int], None] | None = None,
     **columns: str | None,
 ) -> Audit:
-    """Audit logs: Parquet, CSV or JSON, or polars frames, oldest rows first unless there are times.
+    """Audit logs: Parquet, CSV or JSON, or frames of polars or pandas, oldest rows first unless there are times.
 
     `columns`: `items`, `item`, `clicked`, `impression`, `position`, `time`, `client`, `board`, as far as they are not
     to be guessed. `first_position`: what the top position is called, 0 or 1. `time_format`: how dates are written, as
@@ -92,10 +93,16 @@ def _sources(log: Source | Sequence[Source]) -> list[pathlib.Path | pl.DataFrame
     """What is to be read, as paths and data frames."""
     sources: list[Any] = list(log) if isinstance(log, (list, tuple)) else [log]
     for source in sources:
-        if not isinstance(source, (str, pathlib.Path, pl.DataFrame)):
+        if not isinstance(source, (str, pathlib.Path, pl.DataFrame)) and not is_pandas(source):
             kind = type(source).__module__.partition(".")[0] + "." + type(source).__name__
-            raise ValueError(f"log must be a path, a polars.DataFrame, or a list of them, not {kind}")
-    return [pathlib.Path(source) if isinstance(source, str) else source for source in sources]
+            raise ValueError(f"log must be a path, a data frame of polars or pandas, or a list of them, not {kind}")
+    return [_source(source) for source in sources]
+
+
+def _source(source: Any) -> pathlib.Path | pl.DataFrame:
+    if isinstance(source, pathlib.Path | pl.DataFrame):
+        return source
+    return pathlib.Path(source) if isinstance(source, str) else from_pandas(source)
 
 
 def _on_all_boards(log: ClickLog, boards: list[BoardLog]) -> OddClients:

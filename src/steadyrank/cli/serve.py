@@ -13,6 +13,8 @@ from typing import Any
 from ..service.http.limits import MEANINGS, Limits, check
 
 _STORE = "sqlite:///steadyrank.db"
+_WEBHOOK = "STEADYRANK_WEBHOOK"
+_SECRET = "STEADYRANK_WEBHOOK_SECRET"
 _SET = "STEADYRANK_STORE"  # a store in the environment keeps its password out of lists of processes
 
 
@@ -31,6 +33,13 @@ def add(commands: Any) -> None:
     for name, default in Limits()._asdict().items():
         flag, words = f"--{name.replace('_', '-')}", f"{MEANINGS[name][0]} ({default:,})"
         sub.add_argument(flag, type=type(default), default=default, metavar="MOST", help=words)
+    sub.add_argument("--webhook", metavar="URL", help=f"where alerts are sent (default: what {_WEBHOOK} says)")
+    sub.add_argument(
+        "--webhook-secret-file",
+        metavar="FILE",
+        type=pathlib.Path,
+        help=f"what signs them, 24 bytes or more (default: what {_SECRET} holds)",
+    )
     sub.add_argument(
         "--demo", action="store_true", help="a board with simulated users and attacks, in a store that is thrown away"
     )
@@ -87,21 +96,42 @@ def _serve(options: argparse.Namespace) -> None:
     check(limits)
     if options.awake_boards < 1:
         raise ValueError(f"--awake-boards must be at least 1, not {options.awake_boards}")
+    webhook = _webhook(options)
     if options.demo:
-        _demo(options, limits)
+        _demo(options, limits, webhook)
     elif options.demo_attack_after is not None:
         raise ValueError(f"--demo-attack-after {options.demo_attack_after:g} goes with --demo")
     else:
         kept = options.keep_days, options.keep_events
-        rest = {"limits": limits, "told": _invite, "most_awake": options.awake_boards}
+        rest = {"limits": limits, "told": _invite, "most_awake": options.awake_boards, "webhook": webhook}
         serve(options.store, options.host, options.port, *kept, **rest)
+
+
+def _webhook(options: argparse.Namespace) -> tuple[str, bytes] | None:
+    """Where alerts go and what signs them; None if nobody wants any."""
+    from ..service.alerts.webhook import check_url, read_secret
+
+    url = os.environ.get(_WEBHOOK) if options.webhook is None else options.webhook
+    secret = os.environ.get(_SECRET)
+    if options.webhook_secret_file is not None:
+        try:
+            secret = options.webhook_secret_file.read_text()
+        except (OSError, UnicodeDecodeError) as error:
+            raise ValueError(f"--webhook-secret-file {options.webhook_secret_file} cannot be read: {error}") from None
+    if not url:
+        if options.webhook_secret_file is not None:
+            raise ValueError(f"--webhook-secret-file goes with --webhook, or with {_WEBHOOK}")
+        return None
+    if not secret:
+        raise ValueError(f"alerts are signed: name a file with --webhook-secret-file, or set {_SECRET}")
+    return check_url(url), read_secret(secret)
 
 
 def _invite(link: str) -> None:
     print(f"Look at the boards in a browser: {link}", flush=True)
 
 
-def _demo(options: argparse.Namespace, limits: Limits) -> None:
+def _demo(options: argparse.Namespace, limits: Limits, webhook: tuple[str, bytes] | None) -> None:
     """Serve simulated users; of stores, only one that was named for this and is empty."""
     from ..service.demo import Plan, check_empty, visits
     from ..service.http.auth import loopback
@@ -122,7 +152,7 @@ def _demo(options: argparse.Namespace, limits: Limits) -> None:
         check_empty(url)
         print("Starting a board with simulated users.", flush=True)
         kept = options.keep_days, options.keep_events
-        serve(url, options.host, options.port, *kept, visits(plan, told), limits)
+        serve(url, options.host, options.port, *kept, visits(plan, told), limits, webhook=webhook)
 
 
 def _check_limits(options: argparse.Namespace) -> None:

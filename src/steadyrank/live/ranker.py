@@ -15,6 +15,7 @@ from ..refusals import Refused
 from ..settings import real, whole
 from ..views import GuardView, View
 from . import answers, archive, snapshot
+from .candidates import Unknown, check_unknown, fresh, without
 from .delay_queue import DelayQueue
 from .impression_buffer import ImpressionBuffer, Outcome
 from .learner_state import LearnerState, Standing, check_item
@@ -89,21 +90,41 @@ class Ranker:
         return DelayQueue(self.settle), DelayQueue(self.lifetime)
 
     def rank(
-        self, candidates: Sequence[str] | None = None, *, length: int | None = None, client: int | None = None
+        self,
+        candidates: Sequence[str] | None = None,
+        *,
+        length: int | None = None,
+        client: int | None = None,
+        unknown: Unknown = "refuse",
     ) -> Shown:
         """A list of the best items, among `candidates` if given; shorter when fewer may be shown.
 
-        `client`: who looks, as a number of your own from 0 on, where learner or guard are to know it.
+        `client`: who looks, as a number of your own from 0 on, where learner or guard are to know it. `unknown`: what
+        becomes of candidates that are no items: "refuse" all of it, "skip" these, or "add" them.
         """
+        check_unknown(unknown)
         most = self._learner_state.length
         size = most if length is None else whole("length", length, 1, most)
         sender = ANYONE if client is None else whole("client", client)
         with self._lock:
             self._pass_time()
+            if candidates is not None and unknown != "refuse":
+                candidates = self._known(candidates, unknown)
             visit = Visit(self._impressions.rounds + 1, sender)
             ranking, note = self._learner_state.rank(visit, candidates, size, self._rng)
             number = self._show(visit, ranking, note)
             return Shown(number, tuple(self._learner_state.items_at(ranking.tolist())))
+
+    def _known(self, candidates: Sequence[str], unknown: Unknown) -> Sequence[str]:
+        """Candidates that are items by now, of which some may have been added for it."""
+        others = fresh(candidates, self._learner_state.slots)
+        if unknown == "skip":
+            return without(candidates, others)
+        for item in others:
+            check_item(item)  # all of them, before any is added
+        for item in others:
+            self._learner_state.add(item)
+        return candidates
 
     def _show(self, visit: Visit, ranking: Ints, note: Floats) -> int:
         number = self._impressions.shown(visit, ranking, note)

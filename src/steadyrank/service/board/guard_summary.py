@@ -53,6 +53,11 @@ def count_silenced(board: Board) -> int:
     return len(_by_label(board)) + len(_by_guard(board))
 
 
+def count_by_guard(board: Board) -> int:
+    """How many of them by the guard alone."""
+    return len(_by_guard(board))
+
+
 def _by_guard(board: Board) -> list[Silenced]:
     words, time_of = board.feedback.words, board.feedback.timeline.time_of
     return [

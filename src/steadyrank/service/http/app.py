@@ -20,6 +20,8 @@ from starlette.routing import Route as Path
 from starlette.types import Receive, Scope, Send
 
 from ...refusals import Refused
+from ..alerts.watcher import watch
+from ..alerts.webhook import Webhook
 from ..storage import Unavailable, Unwritable
 from ..worker.worker import Worker
 from . import openapi, pages
@@ -30,7 +32,7 @@ from .metrics import Metrics
 from .openapi import FILE_TYPE
 from .record_routes import recorded
 from .route import AWAY, Call, File, Parts, Route
-from .routes import ROUTES
+from .routes import BOARDS, ROUTES, UBI
 from .schemas import ErrorOut
 
 log = logging.getLogger("steadyrank.service")
@@ -91,13 +93,14 @@ class Service:
         beside: Callable[[Worker], Awaitable[None]] | None = None,
         limits: Limits = _LIMITS,
         token: str = "",
+        webhook: Webhook | None = None,
     ) -> None:
-        self.worker, self.limits = worker, limits
+        self.worker, self.limits, self._webhook = worker, limits, webhook
         self.bodies = Bodies(limits.unfinished_bytes)
         self._upkeep, self._every, self._beside = upkeep, every, beside
         self._not_started = ""  # why, once it is known
         self.auth = Auth(lambda: worker.keys, token, worker.clock)
-        self.metrics = Metrics(worker)
+        self.metrics = Metrics(worker, webhook)
 
     def app(self) -> "_Front":
         """An ASGI application; the worker starts with it and reads its log in the background."""
@@ -123,7 +126,9 @@ class Service:
 
     @contextlib.asynccontextmanager
     async def _lifespan(self, app: Starlette) -> AsyncIterator[None]:
-        tasks = [asyncio.create_task(self._start()), asyncio.create_task(self._maintain())]
+        tasks = [
+            asyncio.create_task(work) for work in (self._start(), self._maintain(), watch(self.worker, self._webhook))
+        ]
         try:
             yield
         finally:
@@ -207,7 +212,7 @@ class _Endpoint:
         most = SMALL if not route.large else BATCH if route.scope == "public" else LARGE
         self._most = min(most, service.limits.body_bytes)
         self._turn = asyncio.Semaphore(_LARGE_AT_ONCE)
-        self._anywhere = route.path == "/v1/boards"
+        self._anywhere = route.path in (BOARDS, UBI)
         self._headers = _ANY_ORIGIN if route.scope == "public" else {}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -249,8 +254,8 @@ class _Endpoint:
         if route.scope != "public":
             who = service.auth.check(headers, route.scope, board or None, some=self._anywhere)
 
-        def may_answer(board: str) -> None:
-            service.auth.check(headers, "feedback", board)
+        def may(scope: str, board: str) -> None:
+            service.auth.check(headers, scope, board)
 
         def visible(board: str) -> bool:
             scopes = ("rank", "feedback") if route.scope == "public" else (route.scope,)
@@ -261,7 +266,7 @@ class _Endpoint:
             await worker.look()  # it may have been made at another worker a moment ago
 
         async def run(body: Any) -> Any:
-            call = Call(worker, board, part, body, visible, may_answer, query)
+            call = Call(worker, board, part, body, visible, may, query)
             if route.scope == "public":
                 return await route.run(call)  # boards wake for ids that they signed
             async with worker.held(board):

@@ -82,7 +82,7 @@ async def put_board(call: Call) -> schemas.BoardOut:
     await reconfigure.configure(call.worker, session, body.changes())
     fresh = [item for item in items if item not in session.board.learner_state.slots]
     if fresh:
-        await _add(call.worker, session, fresh)
+        await add_new(call.worker, session, fresh)
     return describe(call.worker.find(call.board))
 
 
@@ -122,7 +122,8 @@ def check_items(items: list[str], there: int = 0) -> None:
             raise Refused(422, f"an item is named by text of 1 to 500 characters, no . or .., not {item!r:.80}")
 
 
-async def _add(worker: Worker, session: BoardSession, items: list[str]) -> None:
+async def add_new(worker: Worker, session: BoardSession, items: list[str]) -> None:
+    """Add items, or reinstate retired ones, some in an event."""
     check_items(items, len(session.board.learner_state.names))
     names = list(dict.fromkeys(items))
     for start in range(0, len(names), _ITEMS_AT_ONCE):
@@ -134,7 +135,7 @@ async def add_items(call: Call) -> schemas.BoardOut:
     session = call.worker.find(call.board)
     if not call.body.items:
         raise Refused(422, "items must name at least one item")
-    await _add(call.worker, session, call.body.items)
+    await add_new(call.worker, session, call.body.items)
     return describe(session)
 
 

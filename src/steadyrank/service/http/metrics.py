@@ -7,6 +7,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 from prometheus_client.registry import Collector
 
+from ..alerts.webhook import Webhook
 from ..board.guard_summary import count_silenced
 from ..worker.worker import Worker
 
@@ -20,7 +21,8 @@ class Metrics:
     use costs as much as a tenth of a request.
     """
 
-    def __init__(self, worker: Worker) -> None:
+    def __init__(self, worker: Worker, webhook: Webhook | None = None) -> None:
+        self._webhook = webhook
         self._registry = CollectorRegistry()
         self._registry.register(_State(worker, self))
         self.requests: dict[tuple[str, int], int] = {}  # by route and status
@@ -56,6 +58,11 @@ class Metrics:
                 buckets.append((bound, float(total)))
             times.add_metric([route], buckets, self.seconds[route])
         yield times
+        hook = self._webhook
+        alerts = CounterMetricFamily("steadyrank_alerts", "Alerts: sent, failed tries, given up", labels=["outcome"])
+        for outcome in ("sent", "failed", "lost"):
+            alerts.add_metric([outcome], 0 if hook is None else getattr(hook, outcome))
+        yield alerts
 
 
 class _State(Collector):
@@ -89,6 +96,8 @@ class _State(Collector):
                 "corrupted",
                 "silence",
                 "alarm",
+                "late",
+                "changes",
                 "silenced",
             )
         }
@@ -96,7 +105,8 @@ class _State(Collector):
             found, view = session.board.summary(), session.board.learner_state.view()
             found |= {"silence": found["silence"]["share"], "alarm": float(found["silence"]["alarming"])}
             found |= {"silenced": count_silenced(session.board)}
-            found |= {} if view is None else {"corrupted": view.corrupted}
+            found |= {} if session.lateness.share is None else {"late": session.lateness.share}
+            found |= {} if view is None else {"corrupted": view.corrupted, "changes": view.n_changes}
             for key, family in board.items():
                 if key in found:
                     family.add_metric([name], found[key])

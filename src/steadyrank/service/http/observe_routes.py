@@ -9,6 +9,7 @@ from ...off_policy import Interval
 from ...ranker_comparison import Part
 from ...refusals import Refused
 from ..worker import comparing, observing
+from ..worker.board_session import BoardSession
 from .board_routes import check_items
 from .observe_schemas import ComparisonOut, EstimateOut, IntervalOut, ObserveIn, ObserveOut, PartOut
 from .rank_routes import check_sender, said
@@ -19,11 +20,7 @@ async def observe(call: Call) -> ObserveOut:
     """Learn from a list that another ranker showed; once, however often it is sent."""
     body: ObserveIn = call.body
     session = call.worker.find(call.board)
-    state = session.board.learner_state
-    if not 1 <= len(body.items) <= state.length or len(set(body.items)) < len(body.items):
-        raise Refused(422, f"a list has 1 to {state.length} different items, not {body.items!r:.200}")
-    check_items(body.items)
-    check_items([item for item in body.items if item not in state.slots], len(state.names))
+    check_list(session, body.items)
     check_sender(body.client, body.cohort)
     for name in ("propensities", "marginals"):
         given = getattr(body, name)
@@ -43,6 +40,15 @@ async def observe(call: Call) -> ObserveOut:
     )
     taken = await observing.observe(call.worker, session, report)
     return ObserveOut(outcome=taken.outcome, impression=taken.impression, expires=taken.expires, ours=taken.ours)
+
+
+def check_list(session: BoardSession, items: list[str]) -> None:
+    """Refuse what cannot be a list of a board, or has more new items than there is room for."""
+    state = session.board.learner_state
+    if not 1 <= len(items) <= state.length or len(set(items)) < len(items):
+        raise Refused(422, f"a list has 1 to {state.length} different items, not {items!r:.200}")
+    check_items(items)
+    check_items([item for item in items if item not in state.slots], len(state.names))
 
 
 async def comparison(call: Call) -> ComparisonOut:

@@ -1,12 +1,14 @@
 """What is reported of another ranker's lists, and what is said to that."""
 
-from typing import Annotated, TypeAlias
+from typing import Annotated, Any, TypeAlias
 
 from msgspec import Meta
 
 from .schemas import AnswerIn, Schema
 
 Chance: TypeAlias = Annotated[float, Meta(gt=0, le=1)]
+# rows; an object with lists of `queries` and `events`; or one row. Each is looked at on its own
+UbiIn: TypeAlias = list[Any] | dict[str, Any]
 
 
 class ObserveIn(AnswerIn, kw_only=True):
@@ -37,6 +39,29 @@ class ObserveOut(Schema):
     impression: str
     expires: float
     ours: list[str]
+
+
+class UbiRowOut(Schema):
+    """A row that was refused: `row 3` of a list, or `queries 3` or `events 3`, from 1."""
+
+    row: str
+    code: int
+    message: str
+
+
+class UbiOut(Schema):
+    """`lists` and `clicks` that were taken, and lists or clicks that were known (`duplicates`).
+
+    `ignored`: rows that tell neither of a list nor of a click, by what they are. `refused`: how many rows, by code,
+    and `messages` for the first ten.
+    """
+
+    lists: int
+    clicks: int
+    duplicates: int
+    ignored: dict[str, int]
+    refused: dict[str, int]
+    messages: list[UbiRowOut]
 
 
 class IntervalOut(Schema):

@@ -31,6 +31,7 @@ _REFUSALS = {
 FILE_TYPE = "application/x-ndjson"
 _NO_BODY_NEEDED = ("rank", "put_board")
 _QUERY = {
+    "board": {"type": "string", "pattern": f"^{BOARD_NAME}$"},
     "limit": {"type": "integer", "minimum": 1, "maximum": MOST_BOARDS, "default": MOST_BOARDS},
     "after": {"type": "string"},
     "cohort": {"type": "string", "pattern": f"^{KIND_NAME}$"},
@@ -90,5 +91,7 @@ def _operation(route: Route) -> dict[str, Any]:
     return operation
 
 
-def _reference(schema: type) -> dict[str, str]:
+def _reference(schema: Any) -> dict[str, Any]:
+    if not isinstance(schema, type):  # several: what each may be
+        return msgspec.json.schema(schema)
     return {"$ref": f"#/components/schemas/{schema.__name__}"}

@@ -7,13 +7,15 @@ from collections.abc import Mapping
 import msgspec
 
 from ...live import answers
+from ...live.candidates import fresh, without
 from ...refusals import Refused
 from ..board import events
 from ..storage import Unavailable
 from ..worker import rank_and_answer
+from ..worker.board_session import BoardSession
 from ..worker.impression_ids import FORGED
 from . import schemas
-from .board_routes import check_items, check_kind
+from .board_routes import add_new, check_items, check_kind
 from .route import AWAY, Call
 
 _MOST_ROWS = 10_000  # of a batch
@@ -30,10 +32,25 @@ async def rank(call: Call) -> schemas.RankOut:
     check_sender(body.client, body.cohort)
     if body.candidates is not None and not body.candidates:
         raise Refused(422, "candidates must name at least one item, or be left out")
+    session, some, skipped = call.worker.find(call.board), body.candidates, 0
+    if body.unknown != "refuse" and some is not None:
+        some, skipped = await _known(call, session, some, body.unknown)
     impression, items, expires = rank_and_answer.rank(
-        call.worker, call.worker.find(call.board), body.candidates, body.length, body.client, body.cohort
+        call.worker, session, some, body.length, body.client, body.cohort
     )
-    return schemas.RankOut(impression=impression, items=items, expires=expires)
+    return schemas.RankOut(impression=impression, items=items, expires=expires, skipped=skipped or msgspec.UNSET)
+
+
+async def _known(call: Call, session: BoardSession, some: list[str], unknown: str) -> tuple[list[str], int]:
+    """Candidates that are items by now, and how many others were left out. Who adds items needs the scope for it."""
+    others = fresh(some, session.board.learner_state.slots)
+    if unknown == "skip":
+        return without(some, others), len(others)
+    if others:
+        rank_and_answer.places(session, call.body.length)  # what is refused adds nothing
+        call.may("observe", session.name)
+        await add_new(call.worker, session, others)
+    return some, 0
 
 
 def check_sender(client: str | None, cohort: Mapping[str, str] | None) -> None:
@@ -93,7 +110,7 @@ async def _answer_held(call: Call, name: str, body: schemas.FeedbackIn) -> str:
         await asyncio.shield(session.resealing)
     shown = session.seals.open(body.impression, call.worker.clock())
     if not session.board.config.public_feedback:
-        call.may_answer(session.name)
+        call.may("feedback", session.name)
     if session.board.config.bind_client and not session.is_client(body.client, shown.client):
         raise Refused(403, "the list was given to another client: name that one, as when the list was asked for")
     return await rank_and_answer.answer(call.worker, session, shown, said(body))

@@ -20,9 +20,7 @@ class Call(NamedTuple):
     part: str  # the item, client or number in the path
     body: Any
     visible: Callable[[str], bool]  # whether the key may see a board
-    may_answer: Callable[
-        [str], None
-    ]  # refuses who may not answer a board's impressions where an impression id is not enough
+    may: Callable[[str, str], None]  # refuses who lacks a scope on a board, beyond that of the route
     query: Mapping[str, str] = {}  # what stands behind the question mark, of what the route takes
 
 
@@ -45,7 +43,7 @@ class Route(NamedTuple):
     path: str
     scope: str  # rank or admin; "public": a signed impression id is enough
     summary: str
-    takes: type[Any] | None
+    takes: Any  # a schema, a type of others, or None
     gives: type[Any] | None  # None: a file
     run: Callable[[Call], Awaitable[Any]]
     large: bool = False

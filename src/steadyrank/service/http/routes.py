@@ -11,7 +11,7 @@ from .board_routes import (
     rotate_secret,
 )
 from .observe_routes import comparison, observe
-from .observe_schemas import ComparisonOut, ObserveIn, ObserveOut
+from .observe_schemas import ComparisonOut, ObserveIn, ObserveOut, UbiIn, UbiOut
 from .rank_routes import feedback, feedback_batch, history, rank
 from .record_routes import items, part, record, record_after, rounds, rows, sender, settings_and_items
 from .route import Change, Route
@@ -35,10 +35,12 @@ from .schemas import (
 )
 from .state_route import state
 from .state_schemas import StateOut
+from .ubi_routes import ubi
 from .watch_routes import export, label, label_client, labels, unlabel, watch
 from .watch_schemas import ClientLabelIn, ClientLabelOut, LabelIn, LabelOut, LabelsOut, WatchOut
 
-_BOARD = "/v1/boards/{board}"
+BOARDS, UBI = "/v1/boards", "/v1/ubi"  # of several boards: a key for any one of them opens these
+_BOARD = f"{BOARDS}/{{board}}"
 _PUT = Change("board made or changed", settings_and_items)
 _RESEALED = Change("signing secret rotated")
 _DELETED = Change("board deleted")
@@ -54,7 +56,8 @@ ROUTES = [
     Route("POST", f"{_BOARD}/feedback", "public", "Answer a list", FeedbackIn, FeedbackOut, feedback),
     Route("POST", "/v1/feedback", "public", "Answer many lists", BatchIn, BatchOut, feedback_batch, True),
     Route("POST", f"{_BOARD}/observe", "observe", "A list of another ranker", ObserveIn, ObserveOut, observe),
-    Route("GET", "/v1/boards", "rank", "Boards by name", None, BoardsOut, list_boards, query=("limit", "after")),
+    Route("POST", UBI, "observe", "User Behavior Insights", UbiIn, UbiOut, ubi, True, query=("board",)),
+    Route("GET", BOARDS, "rank", "Boards by name", None, BoardsOut, list_boards, query=("limit", "after")),
     Route("PUT", _BOARD, "admin", "Make or change a board", BoardIn, BoardOut, put_board, True, _PUT),
     Route("GET", _BOARD, "rank", "A board", None, BoardOut, get_board),
     Route("DELETE", _BOARD, "admin", "End a board and delete its log", None, DoneOut, delete_board, act=_DELETED),

@@ -1,6 +1,6 @@
 """What requests and answers look like: checked when they come in, and the source of the API's description."""
 
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -142,20 +142,23 @@ class RankIn(Schema):
     """What to rank: all items, or some candidates; a list as long as the board's, or shorter.
 
     `client`: who looks; `cohort`: what it has in common with others, at most eight kinds, such as network or agent.
+    `unknown`: what becomes of candidates that are no items of the board: refuse the request, skip or add them.
     """
 
     candidates: list[str] | None = None
+    unknown: Literal["refuse", "skip", "add"] = "refuse"
     length: int | None = None
     client: str | None = None
     cohort: dict[str, str] | None = None
 
 
 class RankOut(Schema):
-    """A list that was given out; `expires` in seconds since 1970."""
+    """A list that was given out; `expires` in seconds since 1970; `skipped`: how many candidates were left out."""
 
     impression: str
     items: list[str]
     expires: float
+    skipped: int | UnsetType = UNSET
 
 
 class AnswerIn(Schema, kw_only=True):

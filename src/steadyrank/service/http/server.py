@@ -15,6 +15,7 @@ from collections.abc import Awaitable, Callable, Iterator
 
 import uvicorn
 
+from ..alerts.webhook import Webhook
 from ..storage import Key, Unavailable, Unwritable, open_store
 from ..worker.worker import MOST_AWAKE, Worker
 from . import logs
@@ -38,12 +39,13 @@ def serve(
     limits: Limits = _LIMITS,
     told: Callable[[str], None] | None = None,
     most_awake: int = MOST_AWAKE,
+    webhook: tuple[str, bytes] | None = None,
 ) -> None:
     """Serve a store's boards until interrupted or told to end; refuses to listen to others without API keys.
 
     `beside(link, worker)` runs in the same process from when the boards are ready, and says itself what goes on;
     `link(path)` is what opens a page in a browser. Until there is an API key, that needs a token, and `told` hears
-    the address with it.
+    the address with it. `webhook`: where alerts go, and the secret that signs them.
     """
     logs.set_up(logging.INFO if beside is None else logging.WARNING)
     try:
@@ -71,7 +73,14 @@ def serve(
     return_memory()
     limits = allow_files(limits)
     upkeep = functools.partial(_compact, url, keep_days, keep_events)
-    service = Service(Worker(url, most_awake=most_awake), upkeep, beside=company, limits=limits, token=token)
+    service = Service(
+        Worker(url, most_awake=most_awake),
+        upkeep,
+        beside=company,
+        limits=limits,
+        token=token,
+        webhook=None if webhook is None else Webhook(*webhook),
+    )
     connections = Connections(limits)
     config = uvicorn.Config(
         service.app(),

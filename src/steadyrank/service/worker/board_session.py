@@ -14,6 +14,7 @@ from ..storage import Seal
 from .allowances import Allowances
 from .due_clock import DueClock, Reached
 from .impression_ids import Seals, Signer
+from .lateness import Lateness
 from .log_writer import Line
 
 _MOST_CLIENTS = 100_000
@@ -44,6 +45,7 @@ class BoardSession:
         self.used = 0  # when it was last asked for: the how manieth time of the worker
         self.answers = Allowances()  # of each client in this minute
         self.lists = Allowances()
+        self.lateness = Lateness()  # of answers, as this worker saw them
         self.answering: dict[int, asyncio.Future[None]] = {}  # by key of the impression, until the log has its answer
         self._clients: dict[int, int] = {}  # numbers of clients by hash, as far as this worker has written them
 
@@ -77,6 +79,15 @@ class BoardSession:
     def hash_report(self, id_: str) -> int:
         """The key of a list that another ranker showed, by the id that the caller gave it."""
         return self.hash_client(f"\1{id_}")
+
+    def observed_items(self, id_: str) -> list[str] | None:
+        """The list that came under an id, as far as it is remembered."""
+        impressions = self.board.impressions
+        number = impressions.numbers.get(self.hash_report(id_))
+        if number is None:
+            return None
+        place = number % impressions.places
+        return self.board.learner_state.items_at(impressions.ranking[place, : impressions.size[place]].tolist())
 
     @contextlib.asynccontextmanager
     async def alone(self, key: int) -> AsyncIterator[None]:
@@ -125,7 +136,9 @@ class BoardSession:
         return self.lists.spend(client, self.client_number(client), self.board.config.client_lists, now)
 
     def note(self, line: Line, outcome: str, own: bool, now: float) -> None:
-        """Count an answer that another worker took, or a list that it gave out; `own`: this one did."""
+        """Count an answer; and if another worker took it, against its client, as lists; `own`: this one did."""
+        if outcome in ("learnt", "waiting", "late"):
+            self.lateness.count(outcome == "late")
         if own or not isinstance(line.event, events.ListShown | events.Answered | events.Observed):
             return
         number = line.event.client

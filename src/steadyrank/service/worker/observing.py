@@ -44,6 +44,11 @@ class Taken(NamedTuple):
 
 async def observe(worker: Worker, session: BoardSession, report: Report) -> Taken:
     """Learn from a list of another ranker; the outcome, once it is on the disk. Items not known yet are added."""
+    with session.lateness.refusals():
+        return await _observe(worker, session, report)
+
+
+async def _observe(worker: Worker, session: BoardSession, report: Report) -> Taken:
     board, now = session.board, worker.clock()
     time = now if report.time is None else report.time
     expires = time + board.config.lifetime

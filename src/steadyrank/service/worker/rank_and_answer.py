@@ -36,9 +36,7 @@ def rank(
     if worker.log_writer.behind >= MOST_BEHIND:
         raise Unavailable("too many impressions wait to be written")
     board, now = session.board, worker.clock()
-    size = board.learner_state.length if length is None else length
-    if not 1 <= size <= board.learner_state.length:
-        raise Refused(422, f"length must be from 1 to {board.learner_state.length}, not {length!r}")
+    size = places(session, length)
     round_ = max(session.round, board.impressions.rounds) + 1
     hashed = 0 if client is None else session.hash_client(client)
     cohorts = {kind: session.hash_cohort(kind, name) for kind, name in (cohort or {}).items()}
@@ -64,6 +62,14 @@ def rank(
     return seal(shown, session.signer), board.learner_state.items_at(slots), expires
 
 
+def places(session: BoardSession, length: int | None) -> int:
+    """How many places a list is to have; refuses what cannot be."""
+    most = session.board.length
+    if length is not None and not 1 <= length <= most:
+        raise Refused(422, f"length must be from 1 to {most}, not {length!r}")
+    return most if length is None else length
+
+
 def check_kinds(given: Iterable[str], known: Sequence[str]) -> None:
     """Refuse more kinds of cohorts than a board may have, as far as those it has are known here."""
     if len({*given, *known}) > MOST_KINDS:
@@ -78,16 +84,17 @@ async def answer(worker: Worker, session: BoardSession, shown: ImpressionId, sai
     allowance if it is the same answer. An answer beyond the allowance is refused with 429, and the log says that the
     impression had one: it is not taken for one that nobody clicked.
     """
-    if shown.expires < worker.clock():
-        raise Refused(410, "the impression has expired")
-    if max(shown.ranking) >= len(session.board.learner_state.names):
-        await worker.catch_up()  # an item was added at another worker a moment ago
-    state = session.board.learner_state
-    if max(shown.ranking) >= len(state.names):
-        raise Refused(422, NOT_OURS)
-    found = said.to(state.items_at(shown.ranking))
-    async with session.alone(shown.key):
-        return await _answer(worker, session, shown, found)
+    with session.lateness.refusals():
+        if shown.expires < worker.clock():
+            raise Refused(410, "the impression has expired")
+        if max(shown.ranking) >= len(session.board.learner_state.names):
+            await worker.catch_up()  # an item was added at another worker a moment ago
+        state = session.board.learner_state
+        if max(shown.ranking) >= len(state.names):
+            raise Refused(422, NOT_OURS)
+        found = said.to(state.items_at(shown.ranking))
+        async with session.alone(shown.key):
+            return await _answer(worker, session, shown, found)
 
 
 async def _answer(worker: Worker, session: BoardSession, shown: ImpressionId, found: Answer) -> str:

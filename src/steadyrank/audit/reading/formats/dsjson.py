@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from .pile import Pile, first_of
+from ....event_rows import first_of
+from .pile import Pile
 
 NAME = "dsjson"
 WORDS = "Vowpal Wabbit dsjson: the action taken, or those of all slots, with their costs; a cost below 0 is a click"

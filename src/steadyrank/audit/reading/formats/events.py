@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from .pile import Pile, first_of, is_click, is_shown
+from ....event_rows import first_of, is_click, is_shown
+from .pile import Pile
 
 NAME = "events"
 WORDS = "rows of events, impressions and clicks apart, joined on the impression or on client and item"

@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from .pile import Pile, first_of, opened, seconds
+from ....event_rows import first_of, opened, seconds
+from .pile import Pile
 
 NAME = "ga4"
 WORDS = "Google Analytics 4 events: view_item_list and select_item"

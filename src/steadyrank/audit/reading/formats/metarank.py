@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from .pile import Pile, first_of, is_click, opened
+from ....event_rows import first_of, is_click, opened
+from .pile import Pile
 
 NAME = "metarank"
 WORDS = "Metarank events: ranking and interaction, joined on the ranking's id"

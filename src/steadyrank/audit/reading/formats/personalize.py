@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from .pile import Pile, first_of, is_click, opened
+from ....event_rows import first_of, is_click, opened
+from .pile import Pile
 
 NAME = "personalize"
 WORDS = "Amazon Personalize interactions with impressions (a|b|c) and recommendationId"

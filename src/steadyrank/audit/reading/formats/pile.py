@@ -2,78 +2,13 @@
 
 import bisect
 import collections
-import datetime
-import json
 import math
 from typing import Any
 
 import polars as pl
 
+from ....event_rows import seconds
 from ..blocks import ROW
-
-CLICKED = {"click", "clicked", "select", "selected", "tap", "open", "click_through", "clickthrough", "select_item"}
-CLICKED |= {"product_click", "item_click", "result_click", "search_result_click", "itemclick"}
-SEEN = {
-    "impression",
-    "impressions",
-    "view",
-    "viewed",
-    "show",
-    "shown",
-    "display",
-    "displayed",
-    "exposure",
-    "rendered",
-}
-SEEN |= {"view_item_list", "item_impression", "product_impression", "serve", "served", "impression_view"}
-
-
-def is_click(word: Any) -> bool:
-    """Whether an event's name says that something was clicked."""
-    return str(word).strip().lower().replace("-", "_").replace(" ", "_") in CLICKED
-
-
-def is_shown(word: Any) -> bool:
-    """Whether an event's name says that something was shown."""
-    return str(word).strip().lower().replace("-", "_").replace(" ", "_") in SEEN
-
-
-def first_of(row: dict[str, Any], *names: str) -> Any:
-    """The first of some fields that is there, whatever the case of its name; names with dots reach into objects."""
-    lower = {str(name).lower(): value for name, value in row.items() if value is not None}
-    for name in names:
-        value: Any = lower.get(name.lower())
-        if value is None and "." in name:
-            value = row
-            for part in name.split("."):
-                value = opened(value)
-                value = {str(k).lower(): v for k, v in value.items()}.get(part) if isinstance(value, dict) else None
-        if value is not None and value != "":
-            return value
-    return None
-
-
-def opened(value: Any) -> Any:
-    """A value that is JSON in text as what it says."""
-    if isinstance(value, str) and value[:1] in "[{":
-        try:
-            return json.loads(value)
-        except ValueError:
-            return value
-    return value
-
-
-def seconds(time: Any) -> float:
-    """A time as a number to compare by; NaN where there is none."""
-    try:
-        return float(time)
-    except (TypeError, ValueError):
-        pass
-    try:
-        moment = datetime.datetime.fromisoformat(str(time))
-    except ValueError:
-        return math.nan
-    return (moment if moment.tzinfo else moment.replace(tzinfo=datetime.UTC)).timestamp()
 
 
 class Pile:

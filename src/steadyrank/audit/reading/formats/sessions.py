@@ -3,7 +3,8 @@
 from collections.abc import Iterator
 from typing import Any
 
-from .pile import Pile, first_of, opened
+from ....event_rows import first_of, opened
+from .pile import Pile
 
 NAME = "sessions"
 WORDS = "nested JSON: sessions with lists, or lists of items with an id and whether each was clicked"

@@ -1,0 +1,126 @@
+"""The shop, steadyrank in shadow beside it, people, and a button that starts bots: python examples/shop/run.py
+
+Ctrl-C ends it; nothing is kept. `make shop` does the same.
+"""
+
+import argparse
+import collections
+import json
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+from shop import PLACES, PRODUCTS, Handler, Shop, serve
+from visitors import PAID, Crowd, past, worth
+
+from steadyrank.client import Client
+
+STAGE = (pathlib.Path(__file__).parent / "stage.html").read_text()
+SERVER = "http://127.0.0.1:8080"
+
+
+class Stage(Handler):
+    """The shop's pages with a column beside them that shows what goes on; the shop knows nothing of it."""
+
+    client: Client
+    crowd: Crowd
+    dashboard = ""
+
+    def do_GET(self):
+        """Answer a request; those for the shop as it does."""
+        if self.path != "/stage.json":
+            super().do_GET()
+            return
+        theirs, ours = self.shop.list_for(""), [one["item"] for one in self.client.watch("shop")["list"]]
+        self.client.close()  # this thread ends with its visitor
+        seen = {
+            "ours": ours,
+            "theirs_worth": worth(theirs),
+            "ours_worth": worth(ours),
+            "attacked": self.crowd.attacked,
+            "paid": PAID,
+            "dashboard": self.dashboard,
+        }
+        self.send(200, json.dumps(seen), "application/json")
+
+    def do_POST(self):
+        """The button."""
+        if self.path == "/bots":
+            self.crowd.call_bots()
+        self.send(200 if self.path == "/bots" else 404, "")
+
+    def send(self, code, text, kind="text/html", cookie=None):
+        """One answer; a page with a list gets the column."""
+        super().send(code, text.replace("</main>", f"{STAGE}</main>"), kind, cookie)
+
+
+def start_server(folder):
+    """`steadyrank serve` on an empty store, and where its dashboard is."""
+    command = [sys.executable, "-m", "steadyrank.cli", "serve", "--store", f"sqlite:///{folder}/shop.db"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    said = process.stdout.readline()
+    link = re.search(r"http\S+/\?token=\S+", said)
+    if link is None:
+        process.wait()
+        raise SystemExit(f"no server at {SERVER}: is the port taken?")
+    return process, link[0].replace("/?", "/boards/shop?")
+
+
+def main():
+    """Start everything, until Ctrl-C."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--port", type=int, default=8000, help="of the shop")
+    parser.add_argument(
+        "--seconds", type=float, default=float("inf"), help="end after so long; bots come at half time"
+    )
+    options = parser.parse_args()
+    print("Starting; the learner is compiled once, which takes half a minute.", flush=True)
+    with tempfile.TemporaryDirectory(prefix="steadyrank-shop-") as folder:
+        process, link = start_server(folder)
+        client = Client(SERVER, timeout=120.0, tries=50)
+        client.put_board("shop", items=PRODUCTS, length=PLACES, lifetime=5.0)
+        rows = list(past())  # both start from the same month of clicks
+        client.history("shop", rows)
+        shop = Shop(collections.Counter(row["clicked"] for row in rows if row["clicked"]))
+        server = serve(shop, options.port, Stage)
+        address = f"http://127.0.0.1:{server.server_port}"
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        crowd = Crowd(address, SERVER)
+        server.RequestHandlerClass.client, server.RequestHandlerClass.crowd = client, crowd
+        server.RequestHandlerClass.dashboard = link
+        print(f"Open {address}, watch for a minute, and start the bots. Ctrl-C ends it.", flush=True)
+        try:
+            wait(options.seconds, crowd)
+        except KeyboardInterrupt:
+            pass
+        finally:
+            crowd.end()
+            report(shop.list_for(""), [one["item"] for one in client.watch("shop")["list"]])
+            server.shutdown()
+            server.server_close()
+            client.close()
+            process.terminate()
+            process.communicate()
+
+
+def report(theirs, ours):
+    """What both rankers would show by now."""
+    print(f"Most popular by now: {', '.join(theirs)}\nsteadyrank: {', '.join(ours)}")
+    print(f"Of 100 people {100 * worth(theirs):.0f} would click, {100 * worth(ours):.0f} with steadyrank")
+
+
+def wait(seconds, crowd):
+    """Until the time is over, if it ever is."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        time.sleep(min(seconds / 2, end - time.monotonic(), 3600.0))
+        if seconds < float("inf") and not crowd.attacked:
+            crowd.call_bots(seconds / 2)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,107 @@
+"""A small web shop, with the ranker it has always had: what was clicked most comes first. The standard library alone.
+
+steadyrank runs beside it, in shadow: it is told of every list and never asked for one. The lines that this takes end
+in `+ steadyrank`, here and in page.html; without them the shop shows the same lists. `run.py` starts everything.
+"""
+
+import collections
+import html
+import http.cookies
+import http.server
+import itertools
+import pathlib
+import urllib.parse
+from secrets import token_hex
+
+from steadyrank.client import Client, Refused  # + steadyrank
+
+LOOKS = ("red", "blue", "oak", "brass", "tiny", "striped", "folding", "old", "glass", "plain")
+PRODUCTS = [f"{look} {kind}" for look, kind in itertools.product(LOOKS, ("mug", "lamp", "chair", "clock", "basket"))]
+PLACES = 5
+HERE = pathlib.Path(__file__).parent
+PAGE = (HERE / "page.html").read_text()
+PRODUCT = '<!doctype html><title>NAME</title><link rel="icon" href="data:,"><h1>NAME</h1><a href="/">Back</a>'
+SCRIPTS = {}
+api = Client("http://127.0.0.1:8080", timeout=0.5, tries=1)  # + steadyrank
+SCRIPTS["/beacon.js"] = HERE.parents[1] / "clients" / "js" / "src" / "beacon.js"  # + steadyrank
+
+
+class Shop:
+    """Fifty products, and how often each was clicked."""
+
+    def __init__(self, clicks=()):
+        self.clicks = collections.Counter(dict(clicks))
+
+    def found(self, query):
+        """Products whose names hold what was searched for."""
+        return [product for product in PRODUCTS if query.lower() in product]
+
+    def list_for(self, query):
+        """The most clicked ones first."""
+        return sorted(self.found(query), key=lambda product: (-self.clicks[product], product))[:PLACES]
+
+    def page(self, query, visitor):
+        """A page with a list, for a visitor."""
+        items = self.list_for(query)
+        page = PAGE.replace("QUERY", html.escape(query)).replace("LIST", "\n".join(map(row, items)))
+        page = page.replace("IMPRESSION", self._shadow(items, self.found(query), visitor))  # + steadyrank
+        return page
+
+    def _shadow(self, items, some, who):  # + steadyrank
+        try:  # + steadyrank
+            return api.observe("shop", token_hex(), items, candidates=some, client=who).impression  # + steadyrank
+        except (ConnectionError, Refused):  # + steadyrank
+            return ""  # + steadyrank
+        finally:  # + steadyrank
+            api.close()  # + steadyrank
+
+
+def row(item):
+    """A place of a list."""
+    return f'<li><a href="/go?{urllib.parse.urlencode({"item": item})}">{html.escape(item)}</a></li>'
+
+
+class Handler(http.server.BaseHTTPRequestHandler):
+    """`/?q=lamp` shows a list, `/go?item=NAME` is where its links lead."""
+
+    protocol_version = "HTTP/1.1"
+    shop: Shop
+
+    def do_GET(self):
+        """Answer a request."""
+        path, _, rest = self.path.partition("?")
+        asked = dict(urllib.parse.parse_qsl(rest))
+        if path == "/":
+            who = self.visitor()
+            self.send(200, self.shop.page(asked.get("q", ""), who), cookie=f"visitor={who}; Path=/; SameSite=Lax")
+        elif path == "/go" and asked.get("item") in PRODUCTS:
+            self.shop.clicks[asked["item"]] += 1
+            self.send(200, PRODUCT.replace("NAME", asked["item"]))
+        elif path in SCRIPTS:
+            self.send(200, SCRIPTS[path].read_text(), "text/javascript")
+        else:
+            self.send(404, "There is no such page.")
+
+    def visitor(self):
+        """Who looks: by a cookie, which a new visitor gets."""
+        cookie = http.cookies.SimpleCookie(self.headers.get("cookie", "")).get("visitor")
+        return cookie.value if cookie else token_hex()
+
+    def send(self, code, text, kind="text/html", cookie=None):
+        """One answer."""
+        content = text.encode()
+        self.send_response(code)
+        self.send_header("content-type", f"{kind}; charset=utf-8")
+        self.send_header("content-length", str(len(content)))
+        if cookie:
+            self.send_header("set-cookie", cookie)
+        self.end_headers()
+        self.wfile.write(content)
+
+    def log_message(self, format, *arguments):
+        """Say nothing of single requests."""
+
+
+def serve(shop, port=8000, handler=Handler):
+    """A server of a shop, to be started."""
+    return http.server.ThreadingHTTPServer(("127.0.0.1", port), type("ShopHandler", (handler,), {"shop": shop}))

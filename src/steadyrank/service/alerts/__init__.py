@@ -1,0 +1,1 @@
+"""What somebody should be told of at once, and how it reaches them."""

@@ -1,0 +1,181 @@
+"""Looks at the boards of a worker now and then, and tells what has changed: each change once, one a minute."""
+
+import asyncio
+import hashlib
+import itertools
+import logging
+import weakref
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+from ..board.board import Board
+from ..board.guard_summary import count_by_guard
+from ..worker.board_session import BoardSession
+from ..worker.lateness import LATEST
+from ..worker.log_writer import MOST_AT_ONCE
+from ..worker.worker import Worker
+from .webhook import Alert, Webhook
+
+EVERY = 5.0  # seconds between two looks
+APART = 60.0  # seconds between two alerts of a kind, of a board
+MOST_LATE = 0.05  # share of the latest answers
+MOST_BEHIND = MOST_AT_ONCE  # events that wait to be written: more than one commit takes
+_NEVER = -APART
+_AFTER_FAULT = 60.0  # seconds
+
+log = logging.getLogger("steadyrank.service")
+
+
+class News(NamedTuple):
+    """Something that differs from what was told last; `mark`: what is compared the next time."""
+
+    kind: str
+    mark: Any
+    state: str  # on, off, or news
+    text: str
+    detail: dict[str, Any]
+
+
+class _Told:
+    """What was told of a board, or of the worker: by kind the mark, and when."""
+
+    def __init__(self) -> None:
+        self.marks: dict[str, Any] = {}
+        self.times: dict[str, float] = {}
+        self.withheld = False  # something was news within the minute
+        self.applied = -1  # the event up to which the board was looked at
+        self.fold: weakref.ref[Board] | None = None
+
+    def on(self, kind: str) -> bool:
+        """Whether it was told that this lasts."""
+        return bool(self.marks.get(kind))
+
+
+class Watcher:
+    """Tells what has changed since the last look. What was so before the first look at a board is no news.
+
+    `name` tells this worker from others. A new regime has the same id whichever worker tells of it, since all of them
+    fold the same log; of anything else each worker tells what it sees.
+    """
+
+    def __init__(self, worker: Worker, put: Callable[[Alert], None], name: str) -> None:
+        self._worker, self._put, self._name = worker, put, name
+        self._serial = itertools.count(1)
+        self._told: dict[int, _Told] = {}  # by number of the board
+        self._own = _Told()
+
+    async def run(self, every: float = EVERY) -> None:
+        """Look again and again, until it is cancelled."""
+        while True:
+            await self.look()
+            await asyncio.sleep(every)
+
+    async def look(self) -> None:
+        """One look at everything, with other requests between two boards."""
+        worker = self._worker
+        if not worker.ready:
+            return
+        self._tell(self._own, None, _of_worker(worker, self._own))
+        for number, session in list(worker.numbers.items()):
+            told = self._told.setdefault(number, _Told())
+            self._tell(told, session.name, _of_board(session, told))
+            told.applied, told.fold = session.applied, weakref.ref(session.board)
+            await asyncio.sleep(0)
+        known = worker.numbers.keys() | worker.sleepers.by_number.keys()
+        self._told = {number: told for number, told in self._told.items() if number in known}
+
+    def _tell(self, told: _Told, board: str | None, found: Iterator[News]) -> None:
+        now, withheld = self._worker.monotonic(), False
+        for news in found:
+            if now < told.times.get(news.kind, _NEVER) + APART:
+                withheld = True  # after a minute it is news again, or it is over
+                continue
+            told.marks[news.kind], told.times[news.kind] = news.mark, now
+            what = news.mark if news.kind == "regime" else (self._name, next(self._serial))
+            id_ = hashlib.sha256(f"{news.kind} {board} {what}".encode()).hexdigest()[:32]
+            text = news.text if board is None else f"Board {board}: {news.text}"
+            self._put(Alert(id_, news.kind, board, news.state, self._worker.clock(), text, news.detail))
+        told.withheld = withheld
+
+
+async def watch(worker: Worker, webhook: Webhook | None) -> None:
+    """Look at a worker until it is cancelled, if there is somebody to be told."""
+    if webhook is None:
+        return
+    watcher = Watcher(worker, webhook.put, f"{worker.next_key()}")
+    try:
+        while True:
+            try:
+                await watcher.run()
+            except Exception:  # a board that cannot be looked at must not end all alerts
+                log.exception("what looks for alerts has failed")
+                await asyncio.sleep(_AFTER_FAULT)
+    finally:
+        await asyncio.to_thread(webhook.close)
+
+
+def _of_worker(worker: Worker, told: _Told) -> Iterator[News]:
+    behind, available = worker.log_writer.behind, worker.log_writer.available
+    away = not available and told.on("away")  # twice in a row: at a start nothing is known of the store yet
+    told.marks["away"] = not available
+    bad = behind > MOST_BEHIND or away
+    if bad != told.on("behind"):
+        text = "The store takes what is written again."
+        if bad:
+            text = f"{behind:,} events wait to be written" + (", and the store is away." if away else ".")
+        yield News("behind", bad, _state(bad), text, {"events": behind, "available": not away})
+    if worker.divergences > told.marks.get("divergence", 0):
+        text = f"{worker.divergences} snapshots of this worker are unlike another's: a fault that is worth a report."
+        yield News("divergence", worker.divergences, "news", text, {"divergences": worker.divergences})
+
+
+def _of_board(session: BoardSession, told: _Told) -> Iterator[News]:
+    silence, late = session.board.impressions.silence, session.lateness.share
+    if silence.alarming != told.on("unanswered"):
+        usual = silence.usual_share or 0.0
+        text = f"{silence.share:.0%} of the lists are left unanswered; usual are at most {usual:.0%}."
+        detail = {"share": silence.share, "usual": usual}
+        yield News("unanswered", silence.alarming, _state(silence.alarming), text, detail)
+    slow = late is not None and late > (MOST_LATE / 2.0 if told.on("late") else MOST_LATE)
+    if slow != told.on("late"):
+        text = f"{late or 0.0:.0%} of the latest {LATEST} answers came too late."
+        yield News("late", slow, _state(slow), text, {"share": late or 0.0})
+    if told.applied != session.applied or told.withheld:
+        yield from _of_learner(session.board, told)
+
+
+def _of_learner(board: Board, told: _Told) -> Iterator[News]:
+    """What takes a moment to see: not looked at while nothing happens on the board."""
+    view, silenced = board.learner_state.view(), count_by_guard(board)
+    mark = (0, 0) if view is None or not view.changes else (view.n_changes, view.changes[-1].noticed)
+    before = told.marks.setdefault("regime", mark)
+    again = told.fold is None or told.fold() is not board  # a fold with other labels has changes of its own
+    if mark[1] > before[1] or (mark[0] > before[0] and not again):
+        assert view is not None
+        change = view.changes[-1]
+        known = "back to" if any(old.before == change.after for old in view.changes) else "a new"
+        text = f"{known} regime {change.after} since round {change.start}, noticed in round {change.noticed}"
+        text += ": what was clicked is not, and what was not is." if change.inverted else "."
+        trusted = change.after == view.trusted
+        detail = {
+            "round": change.start,
+            "noticed": change.noticed,
+            "before": change.before,
+            "after": change.after,
+            "inverted": change.inverted,
+            "trusted": trusted,
+        }
+        yield News("regime", mark, "news", text if trusted else f"{text} It is not trusted.", detail)
+    elif again:
+        told.marks["regime"] = mark
+    heard = told.marks.setdefault("silenced", silenced)
+    if silenced > heard:
+        would = "would not be" if board.learner_state.gate.shadow else "are not"
+        text = f"{silenced - heard} more clients or cohorts {would} heard, {silenced} in all."
+        yield News("silenced", silenced, "news", text, {"count": silenced, "more": silenced - heard})
+    else:
+        told.marks["silenced"] = silenced
+
+
+def _state(on: bool) -> str:
+    return "on" if on else "off"

@@ -1,0 +1,238 @@
+"""User Behavior Insights as they come: queries are lists of another ranker, clicks in them are their answers."""
+
+import asyncio
+import collections
+import math
+from collections.abc import Iterator
+from typing import Any
+
+from ... import ubi as ubi_rows
+from ...event_rows import seconds
+from ...live.answers import Given
+from ...refusals import Refused
+from ..board.board import check_name
+from ..storage import Unavailable
+from ..worker import observing
+from ..worker.board_session import BoardSession
+from .observe_routes import check_list
+from .observe_schemas import UbiOut, UbiRowOut
+from .rank_routes import check_sender
+from .route import AWAY, Call
+
+_MOST_ROWS = 10_000
+_IN_FLIGHT = 500  # lists that wait for a commit
+_IN_A_TURN = 20  # lists between other requests: some milliseconds
+_MESSAGES = 10  # refusals that say why
+_KINDS = 20  # of rows that were left alone, told by name
+_LONGEST_ID = 200
+_MILLISECONDS = 1e11  # larger numbers are no seconds since 1970: those would be in the year 5138
+
+
+class _Entry:
+    """What the rows say of one list: the query, if it is among them, and what was clicked, by the names of rows."""
+
+    def __init__(self, board: str, id_: str) -> None:
+        self.board, self.id = board, id_
+        self.query: ubi_rows.Query | None = None
+        self.row = ""  # of the query
+        self.clicks: dict[str, str] = {}  # the row by the item
+        self.client: Any = None
+
+    @property
+    def rows(self) -> list[str]:
+        """The names of all rows."""
+        return [self.row, *self.clicks.values()] if self.row else [*self.clicks.values()]
+
+
+class _Count:
+    """What became of the rows."""
+
+    def __init__(self) -> None:
+        self.lists = self.clicks = self.duplicates = 0
+        self.ignored: collections.Counter[str] = collections.Counter()
+        self.refused: collections.Counter[str] = collections.Counter()
+        self.messages: list[UbiRowOut] = []
+
+    def refuse(self, row: str, code: int, why: str) -> None:
+        """A row is refused, by its name."""
+        self.refused[str(code)] += 1
+        if len(self.messages) < _MESSAGES:
+            self.messages.append(UbiRowOut(row=row, code=code, message=why))
+
+    def out(self) -> UbiOut:
+        """The answer."""
+        return UbiOut(
+            lists=self.lists,
+            clicks=self.clicks,
+            duplicates=self.duplicates,
+            ignored=dict(self.ignored.most_common(_KINDS)),
+            refused=dict(self.refused),
+            messages=self.messages,
+        )
+
+
+async def ubi(call: Call) -> UbiOut:
+    """Queries and events of User Behavior Insights 1.x: bad rows are refused by name, the others are learnt from."""
+    named, count = list(_named(call.body)), _Count()
+    if len(named) > _MOST_ROWS:
+        raise Refused(422, f"a request has at most {_MOST_ROWS} rows, not {len(named)}")
+    entries = _joined(named, call.query.get("board"), count)
+    for board in {entry.board for entry in entries}:
+        if call.visible(board) and not call.worker.knows(board):
+            await call.worker.look()  # it may have been made at another worker a moment ago
+    for start in range(0, len(entries), _IN_FLIGHT):
+        tasks = []
+        for entry in entries[start : start + _IN_FLIGHT]:
+            tasks.append(asyncio.ensure_future(_take(call, entry, count)))
+            if len(tasks) % _IN_A_TURN == 0:
+                await asyncio.sleep(0)  # these begin, in this order, and other requests have their turn
+        await asyncio.gather(*tasks)
+    return count.out()
+
+
+def _named(body: Any) -> Iterator[tuple[str, Any]]:
+    """Rows with their names: of a list, of an object with `queries` and `events`, or a single one."""
+    if isinstance(body, list):
+        yield from ((f"row {n}", row) for n, row in enumerate(body, 1))
+    elif "queries" in body or "events" in body:
+        for part, rows in body.items():
+            if part not in ("queries", "events") or not isinstance(rows, list):
+                raise Refused(422, f"beside lists of queries and events nothing is taken, not {part!r:.80}")
+            yield from ((f"{part} {n}", row) for n, row in enumerate(rows, 1))
+    else:
+        yield "row 1", body
+
+
+def _joined(named: list[tuple[str, Any]], board: str | None, count: _Count) -> list[_Entry]:
+    """One entry a list, in the order of the rows; those of queries first. `board`: in place of `application`."""
+    lists: dict[tuple[Any, str], _Entry] = {}
+    where: dict[str, str] = {}  # the board of a query: an event need not say it
+    again: list[_Entry] = []
+    clicks: list[tuple[str, ubi_rows.Click]] = []
+    for name, row in named:
+        try:
+            found = ubi_rows.read(_object(row))
+            if isinstance(found, ubi_rows.Query) and found.items:
+                entry = _Entry(_board(board or found.board), _id(found.id))
+                entry.query, entry.row, entry.client = found, name, found.client
+                if lists.setdefault((entry.board, entry.id), entry) is not entry:
+                    again.append(entry)
+                where[entry.id] = entry.board
+            elif isinstance(found, ubi_rows.Click):
+                clicks.append((name, found))
+            else:
+                count.ignored[_what(found)] += 1
+        except Refused as refusal:
+            count.refuse(name, refusal.code, str(refusal))
+    for name, click in clicks:
+        try:
+            id_ = _id(click.query)
+            place = _board(board or click.board or where.get(id_))
+            entry = lists.setdefault((place, id_), _Entry(place, id_))
+            entry.clicks.setdefault(str(click.item), name)
+            entry.client = click.client if entry.client is None else entry.client
+        except Refused as refusal:
+            count.refuse(name, refusal.code, str(refusal))
+    return [*lists.values(), *again]
+
+
+def _object(row: Any) -> dict[str, Any]:
+    if not isinstance(row, dict):
+        raise Refused(422, f"a row is an object, not {row!r:.80}")
+    return row
+
+
+def _what(found: ubi_rows.Row) -> str:
+    if isinstance(found, ubi_rows.Query):
+        return "queries without hits"
+    return str(found.what)[:80] if isinstance(found, ubi_rows.Other) else "items shown"
+
+
+def _board(name: Any) -> str:
+    if not isinstance(name, str):
+        raise Refused(422, f"application must name the board, or ?board= in the address, not {name!r:.80}")
+    check_name(name)
+    return name
+
+
+def _id(given: Any) -> str:
+    if not isinstance(given, str | int) or not 1 <= len(str(given)) <= _LONGEST_ID:
+        raise Refused(422, f"query_id must be text of 1 to {_LONGEST_ID} characters, not {given!r:.80}")
+    return str(given)
+
+
+def _time(given: Any) -> float | None:
+    if given is None:
+        return None
+    found = seconds(given)
+    if not math.isfinite(found):
+        raise Refused(422, f"timestamp must be a time in ISO 8601 or a number, not {given!r:.80}")
+    return found / 1000.0 if found > _MILLISECONDS else found
+
+
+async def _take(call: Call, entry: _Entry, count: _Count) -> None:
+    try:
+        if not call.visible(entry.board):
+            raise Refused(403, "this API key is for another board")
+        async with call.worker.held(entry.board):
+            session = call.worker.find(entry.board)
+            if entry.query is None:
+                await _answer(call, session, entry, count)
+            else:
+                await _report(call, session, entry, entry.query, count)
+    except Refused as refusal:
+        for row in entry.rows:
+            count.refuse(row, refusal.code, str(refusal))
+    except Unavailable:
+        for row in entry.rows:
+            count.refuse(row, 503, AWAY)
+
+
+async def _report(call: Call, session: BoardSession, entry: _Entry, query: ubi_rows.Query, count: _Count) -> None:
+    """A list, and what of it was clicked by now; of long ones as much as the board has places."""
+    whole = list(map(str, query.items))
+    items = whole[: session.board.length]
+    check_list(session, items)
+    clicked = _clicked(entry, whole, count)
+    said = _said(items, clicked) if clicked else None
+    outcome = await _observe(call, session, entry, items, said, _time(query.time))
+    count.duplicates += outcome == "duplicate"
+    if outcome != "duplicate":
+        count.lists += 1
+        count.clicks += len(clicked)
+
+
+async def _answer(call: Call, session: BoardSession, entry: _Entry, count: _Count) -> None:
+    """Clicks in a list that came before."""
+    if session.observed_items(entry.id) is None:
+        await call.worker.look()  # it may have come to another worker a moment ago
+    items = session.observed_items(entry.id)
+    if items is None:
+        raise Refused(404, f"no query {entry.id!r:.80} on board {entry.board!r}: its list comes first")
+    clicked = _clicked(entry, items, count)
+    if clicked:
+        outcome = await _observe(call, session, entry, items, _said(items, clicked), None)
+        count.duplicates += outcome == "duplicate"
+        count.clicks += len(clicked) if outcome != "duplicate" else 0
+
+
+def _clicked(entry: _Entry, items: list[str], count: _Count) -> list[str]:
+    """The items of a list that were clicked; clicks on others are refused by their rows."""
+    for item in [item for item in entry.clicks if item not in items]:
+        count.refuse(entry.clicks.pop(item), 422, f"item {item!r:.80} was not shown")
+    return list(entry.clicks)
+
+
+def _said(items: list[str], clicked: list[str]) -> Given:
+    """Looked at as far as the last click; to the end if that is below the board's places."""
+    last = max((items.index(item) if item in items else len(items) - 1) for item in clicked)
+    return Given(clicks=[int(item in clicked) for item in items[: last + 1]])
+
+
+async def _observe(
+    call: Call, session: BoardSession, entry: _Entry, items: list[str], said: Given | None, time: float | None
+) -> str:
+    client = None if entry.client is None else str(entry.client)
+    check_sender(client, None)
+    report = observing.Report(entry.id, items, said, time, client, {}, None, (), ())
+    return (await observing.observe(call.worker, session, report)).outcome

@@ -1,0 +1,167 @@
+"""Queries and events of User Behavior Insights: learnt from as what `observe` is told, bad rows refused by name."""
+
+import contextlib
+import re
+
+import hypothesis.strategies as st
+import pytest
+from hypothesis import given, settings
+
+from service_tools import ITEMS, Server, replayed, serving
+from steadyrank.service.http.auth import make_key
+from steadyrank.service.storage import open_store
+from steadyrank.ubi import Click, Other, Query, Seen, read
+
+
+@pytest.fixture
+def url(tmp_path):
+    return f"sqlite:///{tmp_path}/store.db"
+
+
+def query(id_="q1", items=tuple(ITEMS[:3]), **more):
+    row = {"query_id": id_, "application": "b", "client_id": "ann", "query_response_hit_ids": list(items)}
+    return row | {"timestamp": "2023-11-14T22:13:20Z", "user_query": "shoes"} | more
+
+
+def event(id_="q1", item=ITEMS[1], **more):
+    about = {"object": {"object_id": item, "object_id_field": "sku"}, "position": {"ordinal": 2}}
+    row = {"query_id": id_, "application": "b", "client_id": "ann", "action_name": "click"}
+    return row | {"timestamp": "2023-11-14T22:13:29Z", "event_attributes": about} | more
+
+
+async def send(local, body, code=200, where=""):
+    return await local.ask("POST", f"ubi{where}", body, code)
+
+
+def taken(answer):
+    return answer["lists"], answer["clicks"], answer["duplicates"]
+
+
+def test_rows_mean_what_the_specification_says():
+    assert read(query()) == Query("q1", ITEMS[:3], "2023-11-14T22:13:20Z", "ann", "b")
+    assert read(event()) == Click("q1", ITEMS[1], "ann", "b")
+    seen = event(action_name="impression")
+    assert read(seen) == Seen("q1", ITEMS[1], 2, "2023-11-14T22:13:29Z", "ann", "b")
+    assert read(event(action_name="add_to_cart")) == Other("add_to_cart")
+    assert read({"query_id": "q1"}) == Other("rows without action")
+
+
+async def test_what_is_told_by_ubi_is_learnt_as_what_is_told_by_observe(url):
+    """Two boards, told the same in either way: learners and guards that are equal in every byte."""
+    async with serving(url) as local:
+        for name in ("b", "observed"):
+            await local.board(name, settle=0)
+        for n in range(12):
+            items, clicked = ITEMS[n % 5 : n % 5 + 3], ITEMS[n % 5 + n % 3]
+            rows = [query(f"q{n}", items, client_id=f"u{n % 4}"), event(f"q{n}", clicked, client_id=f"u{n % 4}")]
+            assert taken(await send(local, rows)) == (1, 1, 0)
+            said = {"id": f"q{n}", "items": items, "client": f"u{n % 4}", "clicked": clicked, "time": 1.7e9}
+            await local.ask("POST", "boards/observed/observe", said)
+        states = [local.worker.boards[name].board.learner_state.arrays() for name in ("b", "observed")]
+        for name, array in states[0].items():
+            assert array.tobytes() == states[1][name].tobytes(), name
+        digest = local.digest()
+    assert replayed(url) == digest
+
+
+async def test_queries_come_first_and_clicks_later_in_any_form(url):
+    async with serving(url) as local:
+        await local.board(settle=0)
+        assert taken(await send(local, query())) == (1, 0, 0)  # a single row
+        assert taken(await send(local, {"events": [event()], "queries": [query("q2")]})) == (1, 1, 0)
+        assert taken(await send(local, [query(), event(), query("q2")])) == (0, 0, 2)
+        both = [query("q3"), event("q3", ITEMS[0]), event("q3", ITEMS[2])]
+        assert taken(await send(local, both)) == (1, 2, 0)
+        state = await local.ask("GET", "boards/b/state")
+        counts = [(item["looks"], item["clicks"]) for item in state["items"][:4]]
+        assert counts == [(2, 1), (2, 1), (1, 1), (0, 0)]  # q1: the first two places; q3: all three
+        late = await send(local, [event("q1", ITEMS[0])])
+        assert (late["refused"], late["messages"][0]["code"]) == ({"409": 1}, 409)
+        bare = event("q4")
+        del bare["application"]
+        assert taken(await send(local, [query("q4", timestamp=1.7e12), bare])) == (1, 1, 0)
+        assert taken(await send(local, [query("q5", application="shop")], where="?board=b")) == (1, 0, 0)
+
+
+async def test_long_lists_are_cut_to_the_board(url):
+    async with serving(url) as local:
+        await local.board(settle=0)  # four places
+        rows = [query("q1", ITEMS[:8]), event("q1", ITEMS[6]), query("q2", ITEMS[:8]), event("q2", ITEMS[1])]
+        assert taken(await send(local, rows)) == (2, 2, 0)
+        state = await local.ask("GET", "boards/b/state")
+        assert [(i["looks"], i["clicks"]) for i in state["items"][:5]] == [(2, 0), (2, 1), (1, 0), (1, 0), (0, 0)]
+
+
+async def test_bad_rows_are_refused_by_name_and_the_others_taken(url):
+    async with serving(url) as local:
+        await local.board(settle=0)
+        wrong = [
+            (7, 422, "a row is an object, not 7"),
+            (query(application=None), 422, "application must name the board, or ?board= in the address, not None"),
+            (query(application="no such"), 422, "a board's name has"),
+            (query("q2", application="none"), 404, "no board 'none'"),
+            (query(""), 422, "query_id must be text of 1 to 200 characters"),
+            (query("q3", timestamp="noon"), 422, "timestamp must be a time in ISO 8601 or a number, not 'noon'"),
+            (query("q4", timestamp=1.6e9), 410, "the list has expired"),
+            (query("q5", ["a", "a"]), 422, "1 to 4 different items"),
+            (query("q6", client_id="x" * 201), 422, "client must be text of 1 to 200 characters"),
+            (event("q7"), 404, "no query 'q7' on board 'b': its list comes first"),
+        ]
+        good = [
+            query("q8"),
+            event("q8"),
+            event("q8", "other"),
+            event("q8", action_name="add_to_cart"),
+            query("q9", []),
+        ]
+        answer = await send(local, [row for row, *_ in wrong] + good)
+        assert taken(answer) == (1, 1, 0)
+        assert answer["ignored"] == {"add_to_cart": 1, "queries without hits": 1}
+        assert answer["refused"] == {"422": 7 + 1, "404": 2, "410": 1}  # and the click on another item
+        told = {message["row"]: (message["code"], message["message"]) for message in answer["messages"]}
+        assert len(told) == 10, "the first ten say why"
+        for n, (_, code, words) in enumerate(wrong, 1):
+            if f"row {n}" in told:
+                assert told[f"row {n}"][0] == code
+                assert words in told[f"row {n}"][1]
+        for body in ({"queries": 3}, {"events": [], "more": []}):
+            assert "beside lists of queries and events" in (await send(local, body, 422))["message"]
+        await send(local, [{}] * 10_001, 422)
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=6,
+)
+NAMES = [*query(), *event()]
+
+
+@given(
+    st.dictionaries(st.sampled_from(NAMES), json_values | st.sampled_from(["click", "{", "[" * 5_000]), max_size=8)
+)
+@settings(max_examples=200, deadline=None)
+def test_any_row_is_read_as_something(row):
+    assert isinstance(read(row), Query | Click | Seen | Other)
+
+
+def test_a_key_for_one_board_sends_to_that_board_alone(tmp_path, url):
+    made = {"a": (["admin"], None), "o": (["observe"], "b"), "r": (["rank"], None)}
+    keys = {}
+    with contextlib.closing(open_store(url)) as store:
+        for name, (scopes, board) in made.items():
+            keys[name], row = make_key(scopes, board, 1.0)
+            store.add_key(row)
+    server = Server(url, tmp_path / "log").wait()
+    admin, observer = server.client(keys["a"]), server.client(keys["o"])
+    for board in ("b", "c"):
+        admin.put_board(board, items=ITEMS, length=4)
+    rows = [query(timestamp=None), query("q2", application="c", timestamp=None)]
+    answer = observer.ubi(rows)
+    assert (answer["lists"], answer["refused"]) == (1, {"403": 1})
+    assert answer["messages"][0]["row"] == "row 2"
+    assert observer.ubi([query("q3", application="x", timestamp=None)], board="b")["lists"] == 1
+    with pytest.raises(Exception, match=re.escape("lacks the scope 'observe'")):
+        server.client(keys["r"]).ubi(rows)
+    assert admin.board("b")["impressions"] == 2
+    assert server.stop() == 0

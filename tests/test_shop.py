@@ -1,0 +1,141 @@
+"""The shop of the examples: steadyrank in shadow changes nothing of what it shows, in as few lines as is said."""
+
+import importlib.util
+import pathlib
+import random
+import re
+import sys
+import threading
+import urllib.request
+
+import pytest
+
+import browser
+from service_tools import Server, free_port, wait_until
+from steadyrank.client import Client
+
+SHOP = pathlib.Path(__file__).parent.parent / "examples" / "shop"
+MARK = re.compile(r".*(#|//|<!--) \+ steadyrank( -->)?$")
+PARTS = ("shop.py", "page.html")
+
+
+def load(folder, name="shop"):
+    """A module of the shop, as a script would import it."""
+    spec = importlib.util.spec_from_file_location(name, folder / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture
+def bare(tmp_path):
+    """The shop without the lines that steadyrank takes."""
+    folder = tmp_path / "examples" / "shop"
+    folder.mkdir(parents=True)
+    for name in PARTS:
+        kept = [line for line in (SHOP / name).read_text().splitlines(keepends=True) if not MARK.match(line)]
+        (folder / name).write_text("".join(kept))
+    return folder
+
+
+def test_it_takes_fifteen_lines_and_the_docs_say_so(bare):
+    marked = [sum(bool(MARK.match(line)) for line in (SHOP / name).read_text().splitlines()) for name in PARTS]
+    text = (SHOP.parents[1] / "docs" / "shadow.md").read_text()
+    assert f"It takes {sum(marked)} lines: {marked[0]} in the shop's server" in text
+    assert f"and {marked[1]} in its page" in text
+    assert sum(marked) <= 15
+    code = (bare / "shop.py").read_text()
+    assert "steadyrank" not in code[code.index("import collections") :]
+    assert "steadyrank" not in (bare / "page.html").read_text()
+
+
+def pages(module, shop, n=60):
+    """What visitors get who search and click; the pages, in order."""
+    server = module.serve(shop, 0)
+    thread = threading.Thread(target=server.serve_forever, args=(0.02,))
+    thread.start()
+    chance, found = random.Random(3), []
+    try:
+        for k in range(n):
+            query = chance.choice(["", "", "mug", "oak", "nothing"])
+            address = f"http://127.0.0.1:{server.server_port}"
+            request = urllib.request.Request(f"{address}/?q={query}", headers={"cookie": f"visitor=v{k % 7}"})
+            with urllib.request.urlopen(request, timeout=20) as answer:
+                found.append(answer.read())
+            links = re.findall(rb'href="(/go[^"]*)"', found[-1])
+            if links and chance.random() < 0.7:
+                urllib.request.urlopen(address + chance.choice(links).decode(), timeout=20).close()
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+    return found
+
+
+def lists(found):
+    return [re.search(rb'<ol id="list">.*?</ol>', page, re.DOTALL)[0] for page in found]
+
+
+def test_shadow_changes_no_list_of_the_shop(bare, tmp_path):
+    without = pages(load(bare), load(bare).Shop())
+    assert all(b"beacon" not in page for page in without)
+    module = load(SHOP)
+    module.api = Client(f"http://127.0.0.1:{free_port()}", timeout=0.5, tries=1)
+    assert lists(pages(module, module.Shop())) == lists(without)
+    server = Server(f"sqlite:///{tmp_path}/store.db", tmp_path / "log").wait()
+    server.client().put_board("shop", items=module.PRODUCTS, length=module.PLACES)
+    module.api = server.client(timeout=20)
+    told = pages(module, module.Shop())
+    module.api.close()
+    assert lists(told) == lists(without)
+    assert len({bytes(one) for one in lists(told)}) > 5, "clicks move the shop's lists"
+    reported = sum(b"<li>" in page for page in told)
+    assert 0 < reported < len(told)
+    wait_until(lambda: server.client().board("shop")["impressions"] == reported)
+    assert sum(bool(re.search(rb'impression: "\w', page)) for page in told) == reported
+    assert server.stop() == 0
+
+
+@browser.needed
+def test_the_page_with_its_beacon_and_the_button_for_bots(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(str(SHOP))
+    run = load(SHOP, "run")
+    module = sys.modules.pop("shop")  # which the scripts import of one another
+    sys.modules.pop("visitors")
+    server = Server(f"sqlite:///{tmp_path}/store.db", tmp_path / "log").wait()
+    module.PAGE = module.PAGE.replace("http://127.0.0.1:8080", server.address)
+    module.api, client = server.client(timeout=20), server.client(timeout=20)
+    client.put_board("shop", items=run.PRODUCTS, length=run.PLACES, lifetime=60)
+
+    class Crowd:  # nobody but this browser comes
+        attacked = False
+
+        def call_bots(self):
+            self.attacked = True
+
+    served = run.serve(run.Shop(), 0, run.Stage)
+    served.RequestHandlerClass.client, served.RequestHandlerClass.crowd = client, Crowd()
+    served.RequestHandlerClass.dashboard = server.address
+    thread = threading.Thread(target=served.serve_forever, args=(0.02,))
+    thread.start()
+    try:
+        with browser.opened(f"http://127.0.0.1:{served.server_port}/", 900, offline=False) as (page, errors):
+            page.wait_for_selector("#ours li")
+            assert page.locator("#list li").count() == page.locator("#ours li").count() == run.PLACES
+            page.fill("input[name=q]", "lamp")
+            page.press("input[name=q]", "Enter")
+            page.wait_for_selector("#list li >> text=lamp")
+            assert all("lamp" in text for text in page.locator("#list a").all_inner_texts())
+            page.wait_for_timeout(800)  # in view
+            page.click("#list li:nth-child(2) a")
+            page.wait_for_selector("h1 >> text=lamp")
+            wait_until(lambda: client.board("shop")["clicks"] == 1)
+            page.click("text=Back")
+            page.click("#bots")
+            page.wait_for_selector("#attack >> text=Bots click")
+            assert errors == []
+    finally:
+        served.shutdown()
+        thread.join()
+        served.server_close()
+    assert server.stop() == 0

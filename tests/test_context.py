@@ -1,0 +1,161 @@
+"""Visitors of whom something is known: what attracts each, and what lists are worth to them."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import steadyrank as sr
+from steadyrank.adversaries.tastes import visitors_of
+from steadyrank.contract import Problem, Visit, make
+
+LOGISTIC, LINEAR = sr.users()["LogisticCascade"], sr.users()["LinearCascade"]
+ATTRACTION = np.array([0.5, 0.2, 0.05, 0.6, 0.0])
+FEATURES = np.array([[1.0, 2.0, -1.0], [0.5, -1.0, 0.0], [2.0, 4.0, 1.0], [0.0, -0.5, 3.0], [1.0, 1.0, 1.0]])
+
+
+def crowd_of(cls, **change):
+    return make(cls, ATTRACTION, 3, settings={"features": FEATURES, "constant": 1, **change})
+
+
+def chance(cls, k, v, weight):
+    """As docs/context.md says: the first feature is 1 for everybody and counts in the attraction alone."""
+    shift = weight * sum(x * y for x, y in zip(FEATURES[k][1:], v[1:], strict=True))
+    if cls is LINEAR:
+        return min(max(ATTRACTION[k] + shift, 0.0), 1.0)
+    if ATTRACTION[k] == 0.0:
+        return 0.0
+    return 1 / (1 + math.exp(-math.log(ATTRACTION[k] / (1 - ATTRACTION[k])) - shift))
+
+
+def test_chances_by_hand():
+    """Item 0, visitor (1, 1/2, 1): 2 times 1/2 less 1 is 0; visitor (1, 1, 0): 2 times 0.1 more, or odds of e^2."""
+    visits = [Visit(1, -1, np.array(v)) for v in ([1.0, 0.5, 1.0], [1.0, 1.0, 0.0])]
+    logistic, linear = crowd_of(LOGISTIC), crowd_of(LINEAR)
+    assert [logistic.value(v, np.array([0])) for v in visits] == pytest.approx([0.5, math.e**2 / (1 + math.e**2)])
+    assert [linear.value(v, np.array([0])) for v in visits] == pytest.approx([0.5, 0.7])
+    assert linear.value(Visit(1, -1, np.array([1.0, 1.0, 1.0])), np.array([2])) == pytest.approx(0.55)
+
+
+@settings(max_examples=25)
+@given(
+    st.sampled_from([LOGISTIC, LINEAR]),
+    st.lists(st.floats(-1, 1), min_size=2, max_size=2),
+    st.sampled_from([0.0, 0.1, 1.0]),
+)
+def test_value_and_best_list_are_those_of_a_sum_over_all_that_may_happen(cls, tastes, weight):
+    v = [1.0, *tastes]
+    crowd, visit = crowd_of(cls, weight=weight), Visit(1, -1, np.array(v))
+    chances = [chance(cls, k, v, weight) for k in range(5)]
+
+    def worth(items):
+        total = 0.0
+        for bits in itertools.product([0, 1], repeat=len(items)):
+            odds = math.prod(chances[k] if bit else 1 - chances[k] for k, bit in zip(items, bits, strict=True))
+            total += odds * any(bits)
+        return total
+
+    worths = {items: worth(items) for items in itertools.permutations(range(5), 3)}
+    for items in [(0, 1, 2), (4, 3, 1)]:
+        assert crowd.value(visit, np.array(items)) == pytest.approx(worths[items])
+    best = np.zeros(3, np.int64)
+    crowd.best(visit, best)
+    assert worths[tuple(best.tolist())] == pytest.approx(max(worths.values()))
+    assert sorted(best.tolist(), key=lambda k: -chances[k]) == best.tolist()
+
+
+@pytest.mark.parametrize("cls", [LOGISTIC, LINEAR])
+def test_click_rates_are_the_chances(cls):
+    """Of 4,000 visits by the same visitor, as many click the first item as should, within four standard errors."""
+    v = [1.0, 0.3, -0.4]
+    crowd, visit, rng = crowd_of(cls, weight=0.1), Visit(1, -1, np.array(v)), np.random.default_rng(1)
+    bits, ranking, total = np.zeros(3, np.bool_), np.array([3, 0, 2]), np.zeros(3)
+    for _ in range(4_000):
+        reached = crowd.click(visit, ranking, bits, rng)
+        assert reached == (int(np.argmax(bits)) + 1 if bits.any() else 3)
+        total += bits
+    chances = np.array([chance(cls, k, v, 0.1) for k in ranking])
+    assert (np.abs(total / 4_000 - chances) < 4 * np.sqrt(chances * (1 - chances) / 4_000)).all()
+
+
+def test_anonymous_visitors_differ_and_clients_stay_who_they_are():
+    rng, seen = np.random.default_rng(2), np.zeros(3)
+    anonymous, known = crowd_of(LOGISTIC), crowd_of(LOGISTIC, clients=50)
+    drawn = []
+    for t in range(400):
+        assert anonymous.arrive(t, seen, rng) == -1
+        drawn.append(seen.copy())
+    drawn = np.array(drawn)
+    assert (drawn[:, 0] == 1.0).all()
+    assert (np.abs(drawn[:, 1:]) <= 1.0).all()
+    assert np.abs(drawn[:, 1:].mean(0)).max() < 4 / math.sqrt(3 * 400)
+    assert abs(np.corrcoef(drawn[:, 1:].T)[0, 1]) < 4 / math.sqrt(400)
+    people: dict[int, tuple[float, ...]] = {}
+    for t in range(400):
+        client = known.arrive(t, seen, rng)
+        assert people.setdefault(client, tuple(seen)) == tuple(seen)
+    assert len(set(people.values())) == len(people) > 30
+
+
+def test_without_features_they_are_cascade_users():
+    plain, cascade = (make(cls, ATTRACTION, 3, settings={}) for cls in (LOGISTIC, sr.users()["Cascade"]))
+    best = np.zeros((2, 3), np.int64)
+    for crowd, row in zip((plain, cascade), best, strict=True):
+        crowd.best(Visit(1), row)
+    assert best[0].tolist() == best[1].tolist()
+    assert plain.value(Visit(1), best[0]) == pytest.approx(cascade.value(Visit(1), best[0]))
+    rng = np.random.default_rng(0)
+    before = rng.bit_generator.state
+    assert plain.arrive(1, np.zeros(0), rng) == -1
+    assert rng.bit_generator.state == before
+
+
+def test_false_visitors_of_another_taste_go_by_their_own_attractions():
+    """Reversed, the item of attraction 0 has 0.6 and the best one 0, whoever comes."""
+    problem = Problem(5, 3, 100, 10, ATTRACTION, 0, FEATURES)
+    others = visitors_of("reversed", problem, crowd_of(LOGISTIC))
+    for v in ([1.0, 1.0, 1.0], [1.0, -1.0, 0.5]):
+        visit = Visit(1, -1, np.array(v))
+        assert [others.value(visit, np.array([k])) for k in (3, 4)] == pytest.approx([0.0, 0.6])
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"features": FEATURES[:4]}, "features must have one row for each of 5 items; their shape is \\(4, 3\\)"),
+        ({"features": np.full((5, 2), np.nan)}, "features must be finite; those of item 0 are not"),
+        ({"weight": -1.0}, "weight must be a finite number from 0.0 to 100.0, not -1.0"),
+        ({"constant": 4}, "constant must be a whole number from 0 to 3, not 4"),
+    ],
+)
+def test_what_users_cannot_be_told(change, message):
+    with pytest.raises(ValueError, match=message):
+        crowd_of(LINEAR, **change)
+
+
+def test_features_are_an_argument_of_a_simulation():
+    with pytest.raises(ValueError, match="features is an argument of its own"):
+        sr.simulate(
+            "Random", ATTRACTION, length=3, horizon=5, users="LinearCascade", users_settings={"features": FEATURES}
+        )
+
+
+def test_films_are_what_their_page_says():
+    world = sr.profile("contextual-films")
+    assert world.features.shape == (500, 16)
+    assert (world.features[:, 0] == 1.0).all()
+    assert np.round(world.attraction[:2], 6).tolist() == [0.001198, 0.005245]
+    logit = np.log(world.attraction / (1 - world.attraction))
+    explained = np.corrcoef(logit, world.features[:, 1:8].sum(1))[0, 1] ** 2
+    assert explained == pytest.approx(0.65, abs=0.05)
+    crowd = make(LOGISTIC, world.attraction, 10, settings={"features": world.features, "constant": 8})
+    rng, seen, best, values = np.random.default_rng(0), np.zeros(16), np.zeros(10, np.int64), []
+    popular = np.argsort(-world.attraction)[:10]
+    for t in range(300):
+        visit = Visit(t, crowd.arrive(t, seen, rng), seen)
+        crowd.best(visit, best)
+        values.append([crowd.value(visit, best), crowd.value(visit, popular)])
+    assert np.mean(values, 0) == pytest.approx([0.92, 0.82], abs=0.015)

@@ -10,7 +10,9 @@ from hypothesis import strategies as st
 
 import steadyrank as sr
 from steadyrank.adversaries.tastes import visitors_of
-from steadyrank.contract import Problem, Visit, make
+from steadyrank.contract import Problem, Visit, call_rank, call_update, make
+from steadyrank.parts.linear_posterior import LinearPosterior, absorb, image
+from steadyrank.rounds import Streams
 
 LOGISTIC, LINEAR = sr.users()["LogisticCascade"], sr.users()["LinearCascade"]
 ATTRACTION = np.array([0.5, 0.2, 0.05, 0.6, 0.0])
@@ -159,3 +161,116 @@ def test_films_are_what_their_page_says():
         crowd.best(visit, best)
         values.append([crowd.value(visit, best), crowd.value(visit, popular)])
     assert np.mean(values, 0) == pytest.approx([0.92, 0.82], abs=0.015)
+
+
+class SlowLinear:
+    """The published learners by matrices and their inverses, written down anew in each round."""
+
+    def __init__(self, features, ridge, weight=1.0, discount=1.0, alpha=0.0):
+        self.features, self.weight, self.discount, self.alpha = features, weight, discount, alpha
+        self.precision, self.moment = ridge * np.eye(features.shape[1]), np.zeros(features.shape[1])
+
+    def upper(self, v, width):
+        z, inverse = self.features * v, np.linalg.inv(self.precision)
+        norms = np.sqrt([row @ inverse @ row for row in z])
+        return np.minimum(z @ inverse @ self.moment + width * norms, 1.0)
+
+    def drawn(self, v, rng):
+        inverse = np.linalg.inv(self.precision)
+        noise = np.array([rng.standard_normal() for _ in self.moment])
+        return self.features * v @ (inverse @ self.moment + np.linalg.cholesky(inverse) @ noise)
+
+    def update(self, v, ranking, clicks, examined):
+        for p in range(examined):
+            z = self.features[ranking[p]] * v
+            weight = self.weight * self.discount ** (2 * p)
+            if self.alpha > 0:
+                weight *= min(1.0, self.alpha / math.sqrt(z @ np.linalg.inv(self.precision) @ z))
+            self.precision += weight * np.outer(z, z)
+            self.moment += weight * clicks[p] * z
+
+
+def first_places(index, size, rng):
+    """The largest, best first; as many uniform numbers as there are places are for ties, of which there are none."""
+    rng.random(size)
+    return np.argsort(-np.round(index, 9), kind="stable")[:size].tolist()
+
+
+K, D, F = 12, 3, 4
+ITEMS = np.random.default_rng(5).normal(size=(K, F)) / 2
+TRUE = np.random.default_rng(6).uniform(0.05, 0.5, K)
+
+
+def c3_width(slow, lam, horizon):
+    return math.sqrt(np.linalg.slogdet(slow.precision / lam)[1] + math.log(horizon)) + math.sqrt(lam)
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "slow", "rule"),
+    [
+        ("CascadeLinUCB", {"c": 0.3, "sigma": 0.5}, SlowLinear(ITEMS, 1.0, 4.0), lambda s, v, r: s.upper(v, 0.3)),
+        ("CascadeLinUCB", {"c": 0.3, "alpha": 0.2}, SlowLinear(ITEMS, 1.0, alpha=0.2),
+         lambda s, v, r: s.upper(v, 0.3)),
+        ("CascadeLinTS", {"sigma": 0.4}, SlowLinear(ITEMS, 1.0, 6.25), lambda s, v, r: s.drawn(v, r)),
+        ("C3UCB", {"discount": 0.9, "lam": 0.01}, SlowLinear(ITEMS, 0.01, 1.0, 0.9),
+         lambda s, v, r: s.upper(v, c3_width(s, 0.01, 400)))
+    ],
+    ids=str,
+)  # fmt: skip
+def test_lists_are_those_of_slow_versions(name, given, slow, rule):
+    """Every fourth visitor is unknown, which counts as features of 1."""
+    learner = make(sr.learners()[name], Problem(K, D, 400, features=ITEMS), settings=given)
+    mind, mirror, world = (np.random.default_rng(s) for s in (1, 1, 2))
+    allowed, ranking, note = np.ones(K, np.bool_), np.zeros(D, np.int64), np.zeros(D + 4)
+    tied = 0
+    for t in range(1, 401):
+        known = world.uniform(-1, 1, F) if t % 4 else np.zeros(F)
+        v = known if t % 4 else np.ones(F)
+        call_rank(learner, Visit(t, -1, known), allowed, ranking, note, mind)
+        index = rule(slow, v, mirror)
+        expected = first_places(index, D, mirror)
+        at_cap = (index > 1 - 1e-9).sum() > 1  # then chance decides
+        tied += at_cap
+        assert at_cap or ranking.tolist() == expected, f"round {t}"
+        clicks = world.random(D) < TRUE[ranking]
+        examined = int(np.argmax(clicks)) + 1 if clicks.any() else D
+        call_update(learner, Visit(t, -1, known), ranking, note, clicks, examined)
+        slow.update(v, ranking, clicks, examined)
+    assert tied < 200
+    assert learner.posterior.inverse == pytest.approx(np.linalg.inv(slow.precision), abs=1e-10)
+    assert learner.posterior.estimate == pytest.approx(np.linalg.solve(slow.precision, slow.moment), abs=1e-9)
+
+
+def test_the_inverse_stays_one_over_many_updates():
+    """100,000 of them: A times its inverse is the identity within 1e-9."""
+    posterior, rng = LinearPosterior.create(ITEMS, 1.0), np.random.default_rng(3)
+    precision, u = np.eye(F), np.zeros(F)
+    for z in rng.normal(size=(100_000, F)):
+        absorb(posterior, z, u, image(posterior.inverse, z, u), 1.0, 1.0)
+        precision += np.outer(z, z)
+    assert posterior.inverse @ precision == pytest.approx(np.eye(F), abs=1e-9)
+    assert posterior.growth[0] == pytest.approx(np.linalg.slogdet(precision)[1])
+
+
+def test_regret_is_against_the_best_list_for_each_visitor():
+    """A whole run again, by hand: who comes, what they are shown, what they click, what they lose."""
+    run = sr.simulate(
+        "CascadeLinTS", ATTRACTION, features=FEATURES, length=3, horizon=200, seeds=[3], marks=[200],
+        users="LogisticCascade", users_settings={"constant": 1, "weight": 0.7}, settings={"sigma": 0.5},
+    )  # fmt: skip
+    world, _, mind, door = Streams.create(3)
+    slow, loss = SlowLinear(FEATURES, 1.0, 4.0), 0.0
+    for _ in range(200):
+        v = np.array([1.0, *(2 * door.random(2) - 1)])
+        shown = first_places(slow.drawn(v, mind), 3, mind)
+        chances = np.array([chance(LOGISTIC, k, v, 0.7) for k in range(5)])
+        clicks = world.random(3) < chances[shown]
+        slow.update(v, shown, clicks, int(np.argmax(clicks)) + 1 if clicks.any() else 3)
+        loss += np.prod(1 - chances[shown]) - np.prod(np.sort(1 - chances)[:3])
+    assert run.final[0] == pytest.approx(loss)
+
+
+@pytest.mark.parametrize("name", ["CascadeLinUCB", "CascadeLinTS", "C3UCB"])
+def test_without_features_they_say_what_is_missing(name):
+    with pytest.raises(ValueError, match=rf"{name} needs features: one row for each of 5 items"):
+        sr.simulate(name, ATTRACTION, length=3, horizon=5)

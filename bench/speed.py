@@ -21,7 +21,13 @@ import steadyrank as sr
 from steadyrank.contract import Problem, make, memory
 
 PROFILES = ("synthetic-low", "synthetic-spread", "synthetic-mid")
-WITH_FEATURES = {"C3UCB", "CascadeLinTS", "CascadeLinUCB", "CascadeMixedTS"}  # bench/context.py times them
+WITH_FEATURES = {
+    "C3UCB",
+    "CascadeLinTS",
+    "CascadeLinUCB",
+    "CascadeMixedTS",
+    "CascadeWOFUL",
+}  # bench/context.py times them
 FIRST = """
 import time; start = time.perf_counter()
 import steadyrank as sr

@@ -242,6 +242,28 @@ def test_lists_are_those_of_slow_versions(name, given, slow, rule):
     assert learner.posterior.estimate == pytest.approx(np.linalg.solve(slow.precision, slow.moment), abs=1e-9)
 
 
+def test_rare_clicks_weigh_more():
+    """CascadeWOFUL by matrices: weights 1 / max(U, 1/3), U the bound of plain regression; the smaller one ranks."""
+    learner = make(sr.learners()["CascadeWOFUL"], Problem(K, D, 400, features=ITEMS), settings={"c": 0.3})
+    plain, weighted = SlowLinear(ITEMS, 1.0), SlowLinear(ITEMS, 1.0)
+    mind, world = (np.random.default_rng(s) for s in (1, 2))
+    allowed, ranking, note = np.ones(K, np.bool_), np.zeros(D, np.int64), np.zeros(D + 4)
+    for t in range(1, 301):
+        v = world.uniform(-1, 1, F)
+        call_rank(learner, Visit(t, -1, v), allowed, ranking, note, mind)
+        index = np.minimum(plain.upper(v, 0.3), weighted.upper(v, 0.3))
+        assert index.max() < 1
+        assert ranking.tolist() == first_places(index, D, np.random.default_rng(0)), f"round {t}"
+        clicks = world.random(D) < TRUE[ranking]
+        examined = int(np.argmax(clicks)) + 1 if clicks.any() else D
+        call_update(learner, Visit(t, -1, v), ranking, note, clicks, examined)
+        for p in range(examined):
+            weighted.weight = 1 / max(plain.upper(v, 0.3)[ranking[p]], 1 / 3)
+            for slow in (weighted, plain):
+                slow.update(v, ranking[p:], clicks[p:], 1)
+    assert learner.weighted.estimate == pytest.approx(np.linalg.solve(weighted.precision, weighted.moment), abs=1e-9)
+
+
 def test_the_inverse_stays_one_over_many_updates():
     """100,000 of them: A times its inverse is the identity within 1e-9."""
     posterior, rng = LinearPosterior.create(ITEMS, 1.0), np.random.default_rng(3)
@@ -271,7 +293,7 @@ def test_regret_is_against_the_best_list_for_each_visitor():
     assert run.final[0] == pytest.approx(loss)
 
 
-@pytest.mark.parametrize("name", ["CascadeLinUCB", "CascadeLinTS", "C3UCB", "CascadeMixedTS"])
+@pytest.mark.parametrize("name", ["CascadeLinUCB", "CascadeLinTS", "C3UCB", "CascadeWOFUL", "CascadeMixedTS"])
 def test_without_features_they_say_what_is_missing(name):
     with pytest.raises(ValueError, match=rf"{name} needs features: one row for each of 5 items"):
         sr.simulate(name, ATTRACTION, length=3, horizon=5)

@@ -90,6 +90,28 @@ def learn(posterior, visit, ranking, clicks, examined, weight, discount, alpha):
 
 
 @kernel
+def learn_by_variance(plain, weighted, visit, ranking, clicks, examined, width, least):
+    """Add a visit to `plain`, and to `weighted` with the weight 1 / max(bound, least) of each observation.
+
+    The bound, min(z' theta + width sqrt(z' A^-1 z), 1) of `plain` before this observation, is one of the variance:
+    that of a bit is at most its mean.
+    """
+    n = plain.estimate.size
+    seen, z, u = np.empty(n), np.empty(n), np.empty(n)
+    meet(visit.features, seen)
+    for p in range(examined):
+        bound = 0.0
+        for f in range(n):
+            z[f] = plain.features[f, ranking[p]] * seen[f]
+            bound += z[f] * plain.estimate[f]
+        norm = image(plain.inverse, z, u)
+        bound = min(bound + width * math.sqrt(max(norm, 0.0)), 1.0)
+        y = 1.0 if clicks[p] else 0.0
+        absorb(plain, z, u, norm, y, 1.0)
+        absorb(weighted, z, u, image(weighted.inverse, z, u), y, 1.0 / max(bound, least))
+
+
+@kernel
 def expect(features, direction, seen, index):
     """Write z' `direction` of each item into `index` [K]. O(K F)."""
     index[:] = 0.0

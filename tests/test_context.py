@@ -10,7 +10,10 @@ from hypothesis import strategies as st
 
 import steadyrank as sr
 from steadyrank.adversaries.tastes import visitors_of
+from steadyrank.cli import main
 from steadyrank.contract import Problem, Visit, call_rank, call_update, make
+from steadyrank.lab.cells import Cell
+from steadyrank.lab.runner import run_cell
 from steadyrank.parts.linear_posterior import LinearPosterior, absorb, image
 from steadyrank.parts.mixed_model import MixedModel, fit, observe
 from steadyrank.rounds import Streams
@@ -389,3 +392,16 @@ def test_the_fit_finds_how_far_items_differ_beyond_their_features():
         fit(model)
     assert model.prior**-0.5 == pytest.approx([own.std(), np.sqrt((theta**2).mean())], rel=1 / 6)
     assert model.shared.estimate[:12] == pytest.approx(theta, abs=0.2)
+
+
+def test_commands_and_cells_give_learners_the_features_of_a_profile(capsys):
+    people = ["--profile", "contextual-films", "--users", "LogisticCascade:constant=8"]
+    assert main(["simulate", "CascadeLinTS", *people, "--horizon", "60", "--seeds", "1"]) == 0
+    assert "contextual-films" in capsys.readouterr().out
+    cell = Cell(
+        "CascadeLinTS", "contextual-films", users="LogisticCascade", users_settings={"constant": 8}, n_items=50,
+        length=5, horizon=60, seeds=1, marks=1,
+    )  # fmt: skip
+    assert run_cell(cell).final[0] > 0
+    assert main(["simulate", "CascadeLinTS", "--profile", "synthetic-low", "--seeds", "1"]) == 2
+    assert "CascadeLinTS needs features" in capsys.readouterr().err

@@ -25,7 +25,7 @@ class CascadeMixedTS(NamedTuple):
     live = False
 
     @classmethod
-    def create(cls, problem: Problem, *, width: float = 0.5) -> "CascadeMixedTS":
+    def create(cls, problem: Problem, *, width: float = 0.7) -> "CascadeMixedTS":
         width = real("width", width, 0.0, 10.0)
         return cls(MixedModel.create(given_features(cls.__name__, problem.features, problem.n_items)), width)
 

@@ -21,6 +21,13 @@ import steadyrank as sr
 from steadyrank.contract import Problem, make, memory
 
 PROFILES = ("synthetic-low", "synthetic-spread", "synthetic-mid")
+WITH_FEATURES = {
+    "C3UCB",
+    "CascadeLinTS",
+    "CascadeLinUCB",
+    "CascadeMixedTS",
+    "CascadeWOFUL",
+}  # bench/context.py times them
 FIRST = """
 import time; start = time.perf_counter()
 import steadyrank as sr
@@ -102,7 +109,7 @@ def every_learner():
     attraction = sr.profile("synthetic-spread").attraction
     peer = best_of(2, lambda: numpy_loop(attraction, 10, 40_000, 0))
     print(f"{'synthetic-spread':<24} {'40,000 rounds':>10} {'rounds/s':>14} {'x NumPy':>9} {'bytes/item':>11}")
-    for name in sr.learners():
+    for name in sorted(set(sr.learners()) - WITH_FEATURES):
         took = one_core(name, attraction, runs=2)
         print(f"{name:<24} {took:8.3f} s  {40_000 / took:12,.0f} {peer / took:9.1f} {bytes_an_item(name):11.0f}")
     for settings in (

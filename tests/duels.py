@@ -43,7 +43,9 @@ def duel(name, slow, rounds=T, **settings):
 
 def mean_value(name, attraction, length, rounds, seed):
     """The chance of a click, on average, with the lists that a learner shows to cascade users."""
-    learner = make(sr.learners()[name], Problem(attraction.size, length, rounds, seed=seed), settings={})
+    features = np.column_stack([attraction, 1.0 - attraction])
+    problem = Problem(attraction.size, length, rounds, seed=seed, features=features)
+    learner = make(sr.learners()[name], problem, settings={})
     mind, world = (np.random.default_rng(s) for s in (seed, seed + 1000))
     allowed, ranking = np.ones(attraction.size, np.bool_), np.zeros(length, np.int64)
     note, clicks = np.zeros(length + NOTE_EXTRA), np.zeros(length, np.bool_)

@@ -41,6 +41,8 @@ VARIANTS = [
     ("CascadeTS", {"insurance": 0.01}),
     ("SteadyRank", {"window": 3, "caution": 1.0, "insurance": 0.5}),
     ("SteadyRank", {"window": 3, "caution": 0.0, "insurance": 0.0}),
+    ("CascadeLinUCB", {"alpha": 0.5}),
+    ("C3UCB", {"discount": 0.9, "lam": 1.0}),
     ("FTRL", {"variant": "lbinfv", "weights": "plug-in"}),
     ("FTRL", {"variant": "hybrid", "weights": "first-only"}),
 ]

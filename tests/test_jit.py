@@ -267,8 +267,9 @@ def test_no_learner_reads_or_writes_out_of_bounds(length, horizon):
 import numpy as np
 import steadyrank as sr
 attraction = np.random.default_rng(0).uniform(0, 0.6, 20)
+world = dict(length={length}, horizon={horizon}, seeds=[0], adversary="PrefixFlip", budget=60)
 for name in sr.learners():
-    sr.simulate(name, attraction, length={length}, horizon={horizon}, seeds=[0], adversary="PrefixFlip", budget=60)
+    sr.simulate(name, attraction, features=np.eye(20, 3), **world)
 print("fine")
 """
     assert run(script, NUMBA_DISABLE_JIT="1")[0] == "fine"

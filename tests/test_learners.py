@@ -417,7 +417,7 @@ def test_mucbv_capped_warmup_threshold():
 
 @pytest.mark.parametrize("name", sorted(set(sr.learners()) - {"CascadeRAC", "FORC", "TopRank", "UniRank"}))
 def test_memory_is_at_most_200_bytes_an_item(name):
-    problem = Problem(5000, 10, 40_000, 0, np.zeros(5000))
+    problem = Problem(5000, 10, 40_000, 0, np.zeros(5000), features=np.ones((5000, 2)))
     learner = make(sr.learners()[name], problem, settings={})
     assert sum(array.nbytes for _, array in memory(learner)) / 5000 <= 200
 
@@ -441,13 +441,15 @@ def test_memory_is_at_most_5_bytes_a_pair(name):
     assert pairs / 500**2 <= 5
 
 
-NEEDS_NO_HORIZON = {"Oracle", "PBMFTRL"}  # the one is told the truth, the other's items cannot come and go
+# told the truth; items that cannot come and go; features, of which rankers outside of simulations know nothing yet
+NEEDS_NO_HORIZON = {"Oracle", "PBMFTRL", "CascadeLinUCB", "CascadeLinTS", "CascadeWOFUL", "CascadeMixedTS"}
 
 
 @pytest.mark.parametrize("name", sorted(n for n, cls in sr.learners().items() if not cls.live))
 def test_learners_that_are_not_live_refuse_an_unknown_horizon(name):
     if name in NEEDS_NO_HORIZON:
-        make(sr.learners()[name], Problem(30, 4, 0, attraction=np.full(30, 0.1)), settings={})
+        told = Problem(30, 4, 0, attraction=np.full(30, 0.1), features=np.ones((30, 2)))
+        make(sr.learners()[name], told, settings={})
         return
     with pytest.raises(ValueError, match=f"{name} needs the horizon beforehand"):
         make(sr.learners()[name], Problem(30, 4, 0), settings={})

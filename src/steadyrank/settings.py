@@ -84,6 +84,16 @@ def known_horizon(learner: str, horizon: int) -> int:
     return horizon
 
 
+def given_features(learner: str, features: Any, n_items: int) -> Any:
+    """The items' features [K, F], refused by name when there are none."""
+    if features.ndim != 2 or features.shape[0] != n_items or features.shape[1] < 1:
+        raise ValueError(
+            f"{learner} needs features: one row for each of {n_items} items, with at least one number "
+            f"(simulate(..., features=...)); their shape is {features.shape}"
+        )
+    return features
+
+
 def _range(low: float | None, high: float | None) -> str:
     high = None if high == MOST else high
     if low is not None and high is not None:

@@ -11,7 +11,7 @@ from ._intrinsics import borrowed
 from ._jit import kernel
 from .adversaries import ALL as ADVERSARIES
 from .adversaries.schedules import SCHEDULES, Schedule
-from .contract import Dispatcher, Floats, Ints, Problem, find, make, view_of
+from .contract import Dispatcher, Floats, Ints, Problem, find, make, settings_of, view_of
 from .guards import ALL as GUARDS
 from .learners import ALL as LEARNERS
 from .rounds import MADE, REFUSED, RETRACTED, RoundBuffers, Streams, play_round
@@ -99,7 +99,8 @@ def simulate(
     `marks`: how many evenly spaced rounds to record, or which. `threads`: default one a core; the
     results do not depend on it. `omniscient`: feedback of corrupted rounds is withheld from guard and learner.
     `guard` decides whose feedback reaches the learner.
-    `features`: what learners are told of the items, one row of numbers each. `progress` is called after each seed.
+    `features`: what learners are told of the items, one row of numbers each; users of whom something is known are
+    told as well. `progress` is called after each seed.
     Learners given the same seed meet the same users.
     """
     learner_class = find("learner", learner, LEARNERS)
@@ -126,10 +127,13 @@ def simulate(
             raise ValueError(f"settings must be a dictionary of names and values, not {value!r}")
     if "schedule" in (adversary_settings or {}):
         raise ValueError("schedule is an argument of its own, not one of the adversary_settings")
+    if "features" in (users_settings or {}):
+        raise ValueError("features is an argument of its own, not one of the users_settings")
+    told = {"features": known} if "features" in settings_of(users_class) else {}
 
     def parts(seed: int) -> tuple[Any, Any, Any, Any]:
         problem = Problem(attraction.size, length, horizon, budget, attraction, seed, known)
-        crowd = make(users_class, attraction, length, settings=users_settings or {})
+        crowd = make(users_class, attraction, length, settings={**(users_settings or {}), **told})
         foe = {"schedule": schedule, **(adversary_settings or {})}
         return (
             make(learner_class, problem, settings=settings or {}),

@@ -74,6 +74,8 @@ def _run(options: argparse.Namespace) -> None:
     if options.budget is None and find("adversary", own.get(adversary, adversary), ADVERSARIES).__name__ != "Honest":
         raise ValueError(f"--adversary {adversary} can do nothing without a --budget such as 10%")
     problem = Problem(world.attraction.size, options.length, options.horizon, budget, world.attraction)
+    if world.features is not None:
+        problem = problem._replace(features=world.features)
     for _, name, settings in chosen:  # every learner is refused here or not at all, before the first one runs
         make(find("learner", own.get(name, name), ALL), problem, settings=settings)
     bar = Progress(len(chosen) * options.seeds, "simulating", sys.stderr)
@@ -97,6 +99,7 @@ def _run(options: argparse.Namespace) -> None:
                 omniscient=options.omniscient,
                 guard=own.get(guard, guard),
                 guard_settings=guard_settings,
+                features=world.features,
                 progress=bar.step,
             )
         spread = float(half_width(run.final))

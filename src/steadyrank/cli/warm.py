@@ -81,4 +81,5 @@ def _compile(what: str, learner: str, adversary: str, users: str, guard: str) ->
             budget=budget,
             users=users,
             guard=guard,
+            features=[[1.0], [1.0], [1.0]],
         )

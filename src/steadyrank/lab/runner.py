@@ -66,10 +66,12 @@ def run_cell(cell: Cell, pulse: Callable[[], None] = lambda: None) -> Run:
 
 
 def _simulate(cell: Cell, learner: str | type, pulse: Callable[[], None], threads: int | None) -> Run:
-    attraction = profile(cell.profile, cell.mapping).attraction
+    world = profile(cell.profile, cell.mapping)
+    attraction, features = world.attraction, world.features
     if cell.n_items is not None:  # evenly placed in order of attraction, so the range stays
         places = ((np.arange(cell.n_items) + 0.5) * attraction.size / cell.n_items).astype(np.int64)
-        attraction = attraction[np.sort(np.argsort(attraction, kind="stable")[places])]
+        chosen = np.sort(np.argsort(attraction, kind="stable")[places])
+        attraction, features = attraction[chosen], None if features is None else features[chosen]
     budget = round(cell.rate * cell.horizon)
     return simulate(
         learner,
@@ -87,6 +89,7 @@ def _simulate(cell: Cell, learner: str | type, pulse: Callable[[], None], thread
         users_settings=dict(cell.users_settings),
         guard=cell.guard,
         guard_settings=dict(cell.guard_settings),
+        features=features,
         marks=cell.marks,
         threads=threads,
         progress=pulse,

@@ -10,7 +10,7 @@ import numpy as np
 
 from ..arrays import Floats
 from ..settings import closest
-from . import modelled
+from . import contextual, modelled
 from .mappings import DEFAULT, MAPPINGS, attractions, formula, sigmoid
 from .ratings import LISTENERS, Ratings
 
@@ -21,6 +21,7 @@ _LEVELS = {
     "synthetic-two-levels": ((5, 0.9), (495, 0.1)),
     "synthetic-five-items": ((1, 0.9), (1, 0.8), (3, 0.1)),
 }
+_FILMS = "contextual-films"
 _OTHERS = sorted(set(MAPPINGS) - {DEFAULT})
 
 
@@ -32,6 +33,7 @@ class Profile:
     attraction: Floats
     origin: str
     mapping: str
+    features: Floats | None = None  # [K, F] what is known of the items, if anything
 
     @property
     def formula(self) -> str:
@@ -48,7 +50,7 @@ class Profile:
 
 def profiles() -> list[str]:
     """The names that `profile` knows."""
-    return sorted([*_SYNTHETIC, *_LEVELS, *modelled.RATED, *modelled.SHARED])
+    return sorted([_FILMS, *_SYNTHETIC, *_LEVELS, *modelled.RATED, *modelled.SHARED])
 
 
 def mappings(name: str) -> list[str]:
@@ -65,7 +67,7 @@ def profile(name: str, mapping: str | None = None) -> Profile:
 
     `mapping` is `moderate` (the default), `centred`, `saturated` or `sparse` where items have ratings, or `centred`
     shifted by a number (`centred-1`, `centred+0.5`); other profiles have one mapping only. Bundled items stand in a
-    fixed shuffled order.
+    fixed shuffled order. `contextual-films` alone has features.
     """
     if name.endswith(".json"):
         return _from_file(pathlib.Path(name), mapping)
@@ -80,6 +82,9 @@ def profile(name: str, mapping: str | None = None) -> Profile:
         law = statistics.NormalDist(mean, sd)
         values = [sigmoid(law.inv_cdf((i + 0.5) / _N_SYNTHETIC)) for i in range(_N_SYNTHETIC)]
         origin, only = "synthetic: quantiles of a logit-normal law", f"sigmoid(N({mean:g}, {sd:g}))"
+    elif name == _FILMS:
+        values, features = contextual.films()
+        origin, only = contextual.ORIGIN, contextual.MAPPING
     elif name in _LEVELS:
         levels = _LEVELS[name]
         values = [value for count, value in levels for _ in range(count)]
@@ -88,6 +93,8 @@ def profile(name: str, mapping: str | None = None) -> Profile:
         raise KeyError(closest("profile", name, profiles()))
     if mapping not in (None, only):
         raise ValueError(f"profile {name!r} has the one mapping {only!r}, not {mapping!r}")
+    if name == _FILMS:
+        return Profile(name, np.round(values, 12), origin, only, np.round(features, 12))
     return _bundled(name, values, origin, only)
 
 

@@ -33,6 +33,11 @@ _LEARNERS = {
     "UniRank": ("#E69F00", "p"),
     "PIE": ("#9A7B2F", "^"),
     "PBMFTRL": ("#E69F00", "v"),
+    "CascadeLinUCB": ("#0072B2", "h"),
+    "CascadeLinTS": ("#009E73", "h"),
+    "C3UCB": ("#56B4E9", "h"),
+    "CascadeWOFUL": ("#D55E00", "h"),
+    "CascadeMixedTS": ("#7A4FBF", "h"),
     "Random": ("#A3A3A3", "x"),
     "Oracle": ("#8A8A8A", "+"),
 }

@@ -116,8 +116,9 @@ def _check_replay(cls: type, settings: dict[str, Any], learner: Any, log: list[E
 
 
 def _check_ties(cls: type, settings: dict[str, Any]) -> None:
-    """With nothing learnt and equal attractions, the first item must not depend on its number (rule 7)."""
-    learner = make(cls, sample_problem(K)._replace(attraction=np.full(K, 0.3)), settings=settings)
+    """With nothing learnt, and items all alike, the first one must not depend on its number (rule 7)."""
+    alike = sample_problem(K)._replace(attraction=np.full(K, 0.3), features=np.ones((K, F)))
+    learner = make(cls, alike, settings=settings)
     ranking, note, allowed = np.zeros(D, np.int64), np.zeros(D + NOTE_EXTRA), np.ones(K, np.bool_)
     leaders = set()
     for seed in range(60):

@@ -23,8 +23,12 @@ class Event(NamedTuple):
 
 def sample_problem(n_items: int) -> Problem:
     """What there is to know, for so many items."""
-    features = np.random.default_rng(2).normal(size=(n_items, F))
-    return Problem(n_items, D, T, BUDGET, sample_attraction(n_items), 3, features)
+    return Problem(n_items, D, T, BUDGET, sample_attraction(n_items), 3, sample_features(n_items))
+
+
+def sample_features(n_items: int) -> Floats:
+    """Some features."""
+    return np.random.default_rng(2).normal(size=(n_items, F))
 
 
 def sample_attraction(n_items: int) -> Floats:

@@ -16,17 +16,17 @@ from ..contract import (
     call_value,
     find,
     make,
+    settings_of,
 )
 from ..rounds import offers
-from .samples import D, F, K, T, check_fields, sample_attraction, state
+from .samples import D, F, K, T, check_fields, sample_attraction, sample_features, state
 
 
 def check_users(cls: type, **settings: Any) -> None:
     """Check a click model with the given settings against the contract."""
     find("users", cls, {})
-    attraction = sample_attraction(K)
-    check_fields(cls, lambda n: make(cls, sample_attraction(n), D, settings=settings))
-    crowd = make(cls, attraction, D, settings=settings)
+    check_fields(cls, lambda n: _users(cls, n, settings))
+    crowd = _users(cls, K, settings)
     before = state(crowd)
     used, mirror, counted, door, second = (np.random.default_rng(5) for _ in range(5))
     items = np.random.default_rng(6)
@@ -50,6 +50,12 @@ def check_users(cls: type, **settings: Any) -> None:
         _check_value(cls, crowd, visit, items.permutation(K)[:D])
     assert state(crowd) == before, f"{cls.__name__}: users keep no memory"
     _check_liking(cls, crowd)
+
+
+def _users(cls: type, n_items: int, settings: dict[str, Any]) -> Any:
+    """Users who are told of the items' features, if that is what they ask for."""
+    told = {"features": sample_features(n_items)} if "features" in settings_of(cls) else {}
+    return make(cls, sample_attraction(n_items), D, settings={**told, **settings})
 
 
 def _check_arrival(cls: type, crowd: Any, t: int, door: np.random.Generator, second: np.random.Generator) -> Visit:

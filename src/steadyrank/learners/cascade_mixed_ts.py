@@ -1,0 +1,38 @@
+"""CascadeMixedTS: Thompson sampling with weights that items share and an effect of each item's own."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ..contract import Problem
+from ..kernels import top_allowed
+from ..parts.mixed_model import MixedModel, drawn_logits, learn
+from ..settings import given_features, real
+
+
+class CascadeMixedTS(NamedTuple):
+    """Ranks by one draw of each item's logit, z' theta + e_k, from a Bayesian logistic model (ours: docs/context.md).
+
+    What the features tell is learnt from all items together, so new ones borrow it; what they do not tell is learnt
+    for each item. How far items differ beyond their features, and how much features count, is fitted. `width`:
+    draws of the e_k lie so many times as far from their means as the posterior says, 1 for plain Thompson sampling.
+    It trusts every click: no regimes, nothing insured.
+    """
+
+    model: MixedModel
+    width: float
+
+    live = False
+
+    @classmethod
+    def create(cls, problem: Problem, *, width: float = 0.7) -> "CascadeMixedTS":
+        width = real("width", width, 0.0, 10.0)
+        return cls(MixedModel.create(given_features(cls.__name__, problem.features, problem.n_items)), width)
+
+    def rank(self, visit, allowed, ranking, note, rng):
+        index = np.empty(allowed.size)
+        drawn_logits(self.model, visit, self.width, rng, index)
+        top_allowed(index, allowed, ranking, rng)
+
+    def update(self, visit, ranking, note, clicks, examined):
+        learn(self.model, visit, ranking, clicks, examined)

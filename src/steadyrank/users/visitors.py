@@ -1,0 +1,92 @@
+"""What is known of visitors, and how far it moves what attracts them."""
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .._jit import kernel, uncounted
+from ..chance import philox
+from ..contract import Floats
+from ..kernels import largest
+from ..settings import real, whole
+from .senders import liked_by, seen_as
+
+LOGIT, LINEAR = range(2)  # what a visitor's features move: the logit of a chance, or the chance
+_LOW = 0xFFFFFFFF
+_KEY = 0xFEA7E5  # a client is the same person in every run; luck alone changes with the seed
+
+
+class Visitors(NamedTuple):
+    """Features of the items, and the weight of each in a visitor's taste.
+
+    A visitor has as many features as an item: the first `constant` are 1 for everybody, the others uniform in
+    [-1, 1], drawn anew for an anonymous visit and fixed for a client. They move what attracts by sum_f w_f x_kf v_f,
+    x of the item and v of the visitor; w is 0 for the first ones, whose part is in the attraction of everybody.
+    """
+
+    features: Floats  # [K, F]
+    weights: Floats  # [F]
+    constant: int
+    link: int  # LOGIT or LINEAR
+
+    @classmethod
+    def create(cls, n_items: int, features: Any, weight: float, constant: int, link: int) -> "Visitors":
+        """Checks the settings; without `features` visitors are all alike."""
+        known = np.zeros((n_items, 0)) if features is None else np.ascontiguousarray(features, np.float64)
+        if known.ndim != 2 or known.shape[0] != n_items:
+            raise ValueError(f"features must have one row for each of {n_items} items; their shape is {known.shape}")
+        if not np.isfinite(known).all():
+            raise ValueError(f"features must be finite; those of item {np.argmin(np.isfinite(known).all(1))} are not")
+        weights = np.full(known.shape[1], real("weight", weight, 0.0, 100.0))
+        constant = whole("constant", constant, 0, known.shape[1])
+        weights[:constant] = 0.0
+        return cls(known, weights, constant, link)
+
+    def alike(self) -> "Visitors":
+        """The same visitors, whose features mean nothing."""
+        return self._replace(weights=np.zeros(self.weights.size))
+
+
+@uncounted
+def draw_features(visitors, client, features, rng):
+    """Write what is known of who comes, as far as there is room."""
+    for f in range(min(visitors.weights.size, features.size)):
+        if f < visitors.constant:
+            features[f] = 1.0
+        elif client < 0:
+            features[f] = 2.0 * rng.random() - 1.0
+        else:
+            low, _ = philox(f, client & _LOW, _KEY)
+            features[f] = 2.0 * (low / 4294967296.0) - 1.0
+
+
+@uncounted
+def moved(visitors, k, features):
+    """By how much item k attracts this visitor more than the one whose features are all 0."""
+    total = 0.0
+    for f in range(min(visitors.weights.size, features.size)):
+        total += visitors.weights[f] * visitors.features[k, f] * features[f]
+    return total
+
+
+@uncounted
+def chance_of(users, visit, k):
+    """The chance that item k attracts this visitor: features first, then the client's own taste."""
+    base = users.attraction[seen_as(users.senders, visit.client, k)]
+    shift = moved(users.visitors, k, visit.features)
+    if users.visitors.link == LINEAR:
+        base = min(max(base + shift, 0.0), 1.0)
+    elif 0.0 < base < 1.0:
+        odds = base / (1.0 - base) * math.exp(shift)
+        base = odds / (1.0 + odds)
+    return liked_by(users.senders, visit.client, k, base)
+
+
+@kernel
+def find_best(users, visit, ranking):
+    """Write the most attractive items for this visitor, best first. O(K F)."""
+    chances = np.empty(users.attraction.size)
+    for k in range(chances.size):
+        chances[k] = chance_of(users, visit, k)
+    largest(chances, ranking)

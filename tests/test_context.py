@@ -15,7 +15,7 @@ from steadyrank.contract import Problem, Visit, call_rank, call_update, make
 from steadyrank.lab.cells import Cell
 from steadyrank.lab.runner import run_cell
 from steadyrank.parts.linear_posterior import LinearPosterior, absorb, image
-from steadyrank.parts.mixed_model import MixedModel, fit, observe
+from steadyrank.parts.mixed_model import STEPS, MixedModel, fit, observe
 from steadyrank.rounds import Streams
 
 LOGISTIC, LINEAR = sr.users()["LogisticCascade"], sr.users()["LinearCascade"]
@@ -367,7 +367,7 @@ def test_own_effects_are_integrated_out_exactly():
         slow.update(v, ranking, clicks, examined)
         if len(slow.log) >= due:
             due *= 2
-            for _ in range(4):
+            for _ in range(STEPS):
                 slow.fit()
     assert due == 512
     shared = learner.model.shared

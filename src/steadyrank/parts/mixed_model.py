@@ -21,7 +21,7 @@ from .linear_posterior import LinearPosterior, absorb, draw, expect, image, meet
 OWN, SHARED = range(2)  # places of `prior`
 BEFORE, BEFORE_PRECISION = -2.0, 0.25  # of the 1: a click rate of 12 %, or of 2 to 47 % within a standard deviation
 _FLATTEST = 1e-3  # curvature: a click of what was thought impossible must not count for infinity
-_FIRST_FIT, _STEPS = 128, 4  # observations before the first fit, steps of EM in each
+_FIRST_FIT, STEPS = 128, 20  # observations before the first fit, steps of EM in each
 _WIDEST, _NARROWEST = 0.1, 1e4  # bounds of fitted precisions
 
 
@@ -117,7 +117,7 @@ def fit(model):
     """Fit both precisions to what was observed: EM, each the inverse of a mean square under the posterior."""
     n = model.moment.size
     b, u = np.empty(n), np.empty(n)
-    for _ in range(_STEPS):
+    for _ in range(STEPS):
         total, items = 0.0, 0
         for k in range(model.weight.size):
             if model.weight[k] > 0.0:

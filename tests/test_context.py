@@ -219,7 +219,7 @@ def c3_width(slow, lam, horizon):
         ("C3UCB", {"discount": 0.9, "lam": 0.01}, SlowLinear(ITEMS, 0.01, 1.0, 0.9),
          lambda s, v, r: s.upper(v, c3_width(s, 0.01, 400)))
     ],
-    ids=str,
+    ids=["CascadeLinUCB", "CascadeLinUCB with weights", "CascadeLinTS", "C3UCB"],
 )  # fmt: skip
 def test_lists_are_those_of_slow_versions(name, given, slow, rule):
     """Every fourth visitor is unknown, which counts as features of 1."""

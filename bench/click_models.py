@@ -1,8 +1,11 @@
 """Which learner for which way of looking: python bench/click_models.py [--seeds 5] [--attacks] [--also GRAB UniRank].
 
+python bench/click_models.py --only spread --clients     the same people and false visits, with senders and a guard
+
 Four profiles, five ways of looking at lists, lists of 10. `told`: learners that are told how people look, with the
 true numbers where they take some; the best of them is what SteadyRank, which is told nothing, is measured by. Under
-attacks, learners that are told do not see the false visits either.
+attacks, learners that are told do not see the false visits either. `--clients`: visits come from 8,000 clients, false
+ones from 100, and SteadyRank has the guard ClientTrust.
 """
 
 import argparse
@@ -37,6 +40,10 @@ def profiles():
 
 def regret(learner, settings, attraction, users, attack, options, omniscient=False):
     foe = {"schedule": "spread", **ATTACKS[attack]}
+    if options.clients:
+        foe["users_settings"] = {"clients": 8_000}
+        foe |= {"adversary_settings": {"bots": 100}} if attack != "honest" else {}
+        foe |= {"guard": "ClientTrust"} if not omniscient else {}
     run = sr.simulate(
         learner, attraction, length=LENGTH, horizon=options.horizon, users=users, settings=settings, marks=1,
         seeds=range(options.seeds), budget=0 if attack == "honest" else round(0.15 * options.horizon),
@@ -56,10 +63,12 @@ def main():
     parser.add_argument(
         "--attacks", action="store_true", help="FakeUser, 15 %% of the visits, late and spread, as well"
     )
+    parser.add_argument("--only", nargs="+", choices=ATTACKS, help="these alone")
+    parser.add_argument("--clients", action="store_true", help="senders, and a guard for SteadyRank")
     parser.add_argument("--also", nargs="*", default=[], help="learners that are shown beside these")
     options = parser.parse_args()
     rows, ratios = [], {}
-    for attack in ATTACKS if options.attacks else ["honest"]:
+    for attack in options.only or (ATTACKS if options.attacks else ["honest"]):
         for users, told in TOLD.items():
             for name, attraction in profiles():
                 own = regret("SteadyRank", {}, attraction, users, attack, options)

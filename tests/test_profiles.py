@@ -161,6 +161,7 @@ def test_a_built_file_is_a_profile(tmp_path):
 
 
 DIGESTS = {
+    "contextual-films sigmoid(-4.5 + 0.8 qualities + 0.6 own)": "c3cdf26fe4d2",
     "lastfm centred": "1ea1a9ff76a3",
     "lastfm moderate": "9c0c866dab24",
     "lastfm saturated": "e19c93d0f9fb",

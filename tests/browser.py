@@ -5,13 +5,15 @@ import shutil
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import Page, sync_playwright
+from playwright.sync_api import Page, expect, sync_playwright
 
 PROGRAM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 needed = pytest.mark.skipif(
     PROGRAM is None,
     reason="no Chromium on this machine; on Debian: apt-get install chromium (make test tries to)",
 )
+
+expect.set_options(timeout=90_000)  # what a page shows is tested, not how fast a busy machine shows it
 
 
 @contextlib.contextmanager

@@ -47,7 +47,7 @@ async def until(condition, seconds=120.0):
         await asyncio.sleep(0.002)
 
 
-def wait_until(condition, seconds=30.0):
+def wait_until(condition, seconds=120.0):
     """`until`, where nothing else is to be done meanwhile: for services that are processes."""
     end = time.monotonic() + seconds
     while not condition():
@@ -176,7 +176,7 @@ class Server:
             return urllib.request.urlopen(f"{self.address}/readyz", timeout=5).status == 200
         return False
 
-    def wait(self, seconds=60.0):
+    def wait(self, seconds=180.0):
         end = time.monotonic() + seconds
         while not self.ready():
             assert self.process.poll() is None, self.log.read_text()[-2000:]

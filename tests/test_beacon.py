@@ -129,7 +129,7 @@ def visited(address, returning=False):
 def seen(page, places):
     """Scroll so that these places are in view, and stay there for longer than a look takes."""
     page.evaluate(f"scrollTo(0, {400 * (places - 2)})")
-    page.wait_for_timeout(600)
+    page.wait_for_timeout(1_500)
 
 
 @browser.needed

@@ -126,7 +126,7 @@ def test_the_page_with_its_beacon_and_the_button_for_bots(tmp_path, monkeypatch)
             page.press("input[name=q]", "Enter")
             page.wait_for_selector("#list li >> text=lamp")
             assert all("lamp" in text for text in page.locator("#list a").all_inner_texts())
-            page.wait_for_timeout(800)  # in view
+            page.wait_for_timeout(1_500)  # in view
             page.click("#list li:nth-child(2) a")
             page.wait_for_selector("h1 >> text=lamp")
             wait_until(lambda: client.board("shop")["clicks"] == 1)

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from steadyrank import profile
-from steadyrank.audit.detect import bayes_factors, two_regimes
+from steadyrank.audit.detect import bayes_factors, scales, two_regimes
 from steadyrank.audit.detect.clients import stand_out
 from steadyrank.audit.detect.findings import BoardTask, analyse
 from steadyrank.audit.detect.segments import intervals, regimes, runs, with_shape
@@ -107,9 +107,17 @@ def test_the_evidence_of_one_item_by_hand():
 def test_a_scan_weighs_what_it_says(pairs, size, backward):
     impressions = impressions_of([[pair] for pair in pairs], 6)
     log = Stretch(impressions, np.arange(impressions.n))
-    out = np.empty(impressions.n // (size // 2) + 1)
     rest = log.bands, log.usual
-    bayes_factors.scan(impressions.item, impressions.bits, impressions.first, size, backward, *rest, out)
+    single = scales.of_impressions(impressions)
+    out, at = scales.evidence(single, size, backward, *rest)
+    assert at.tolist() == [impressions.n - i * (size // 2) if backward else i * (size // 2) for i in range(out.size)]
+    if not backward or impressions.n % (size // 2) == 0:  # counted from the end, a part that is not full comes first
+        put = scales.coarser(single, size // 2, impressions.n_items)
+        found, places = scales.evidence(put, size, backward, *rest)
+        assert found == pytest.approx(out, abs=1e-9)
+        assert places.tolist() == at.tolist()
+        assert put.looks.sum() == impressions.item.size
+        assert put.clicks.sum() == impressions.bits.sum()
     turned = impressions_of([[pair] for pair in pairs[::-1]], 6) if backward else impressions
     plain = Stretch(turned, log.where)
     for i, evidence in enumerate(out):

@@ -1,5 +1,6 @@
 """Impressions as an audit holds them: items looked at, from the top of each list, and whether they were clicked."""
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -8,6 +9,12 @@ import numpy.typing as npt
 from ..arrays import Bools, Ints, Small
 
 Slots = npt.NDArray[np.int32]
+BLOCK = 1 << 18  # impressions at once: what is held for each look on the way must not grow with a log
+
+
+def blocks(n: int) -> Iterator[slice]:
+    """The numbers below n, so many at a time."""
+    return (slice(start, min(start + BLOCK, n)) for start in range(0, n, BLOCK))
 
 
 class Impressions(NamedTuple):
@@ -30,9 +37,22 @@ class Impressions(NamedTuple):
         sizes = self.first[chosen + 1] - self.first[chosen]
         first = np.zeros(chosen.size + 1, np.int64)
         np.cumsum(sizes, out=first[1:])
-        places = np.repeat(self.first[chosen] - first[:-1], sizes) + np.arange(first[-1])
+        item, bits = np.empty(first[-1], np.int32), np.empty(first[-1], np.bool_)
+        for some in blocks(chosen.size):
+            low, high = first[some.start], first[some.stop]
+            places = np.repeat(self.first[chosen[some]] - first[some], sizes[some]) + np.arange(low, high)
+            item[low:high], bits[low:high] = self.item[places], self.bits[places]
         shown, top = (None if of is None else of[chosen] for of in (self.shown, self.top))
-        return Impressions(self.item[places], self.bits[places], first, self.n_items, shown, top)
+        return Impressions(item, bits, first, self.n_items, shown, top)
+
+    def clicks(self) -> Ints:
+        """Clicks of each impression, int64[n]."""
+        out = np.empty(self.n, np.int64)
+        for some in blocks(self.n):
+            first = self.first[some.start : some.stop + 1]
+            so_far = np.concatenate([[0], np.cumsum(self.bits[first[0] : first[-1]])])
+            out[some] = np.diff(so_far[first - first[0]])
+        return out
 
     def lengths(self) -> Ints:
         """Places of each list."""

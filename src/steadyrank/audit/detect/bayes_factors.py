@@ -66,12 +66,15 @@ def factor(clicks, looks, rate, strength):
         return min(math.exp(min(novelty(clicks, looks, rate, strength), 300.0)), HIGH)
     a = at_least_half(rate * strength)
     b = at_least_half((1.0 - rate) * strength)
-    ratio = 1.0
+    over = 1.0
+    under = 1.0
     for i in range(clicks):
-        ratio *= (0.5 + i) * (a + b + i) / ((1.0 + i) * (a + i))
+        over *= (0.5 + i) * (a + b + i)
+        under *= (1.0 + i) * (a + i)
     for i in range(looks - clicks):
-        ratio *= (0.5 + i) * (a + b + clicks + i) / ((1.0 + clicks + i) * (b + i))
-    return ratio
+        over *= (0.5 + i) * (a + b + clicks + i)
+        under *= (1.0 + clicks + i) * (b + i)
+    return over / under
 
 
 @uncounted
@@ -117,12 +120,12 @@ def logarithm(sums, i):
 
 @uncounted
 def reference_rate(looks, clicks, usual):
-    """An item's rate in the reference and what it is worth in looks.
+    """An item's rate in the reference.
 
     What is usual for the item counts no more than the looks do: an item unlike the others is no change.
     """
     weight = min(HOLD, looks)
-    return (usual * weight + clicks) / (weight + looks), weight + looks
+    return (usual * weight + clicks) / (weight + looks)
 
 
 @uncounted
@@ -137,16 +140,19 @@ def beyond(got, total, expected, shift):
 
 
 @uncounted
-def common_level(there, n, looks, clicks, ref_looks, ref_clicks, usual):
-    """The shift of all log-odds together from the reference to the stretch, and evidence that it is beyond BEYOND."""
+def common_level(there, n, looks, clicks, ref_looks, ref_clicks, usual, rates):
+    """The shift of all log-odds together from the reference to the stretch, and evidence that it is beyond BEYOND.
+
+    rates[i] becomes the rate of item there[i] in the reference, as far as it is known.
+    """
     expected = 0.0
     got = 0.0
     total = 0.0
     for i in range(n):
         k = there[i]
         if ref_looks[k] >= KNOWN:
-            rate, _ = reference_rate(ref_looks[k], ref_clicks[k], usual[k])
-            expected += looks[k] * rate
+            rates[i] = reference_rate(ref_looks[k], ref_clicks[k], usual[k])
+            expected += looks[k] * rates[i]
             got += clicks[k]
             total += looks[k]
     shift = log_odds(got, total) - log_odds(expected, total)
@@ -154,14 +160,16 @@ def common_level(there, n, looks, clicks, ref_looks, ref_clicks, usual):
 
 
 @uncounted
-def weigh(there, n, looks, clicks, ref_looks, ref_clicks, bands, usual, groups):
+def weigh(there, n, looks, clicks, ref_looks, ref_clicks, bands, usual, rates, groups):
     """Nats of evidence that a stretch does not behave as its reference, and which share of items says so.
 
-    `there`, int64[K]: the first n are the items of the stretch. `groups`, float64[GROUPS, GROUP_COLUMNS], is scratch.
+    `there`, int64[K]: the first n are the items of the stretch. `rates`, float64[K], and `groups`,
+    float64[GROUPS, GROUP_COLUMNS], are scratch.
     The evidence is the best of three shares of changed items, of groups, and of all clicks together; the share is
     GROUPED for the latter two.
     """
-    level, together = common_level(there, n, looks, clicks, ref_looks, ref_clicks, usual)
+    level, together = common_level(there, n, looks, clicks, ref_looks, ref_clicks, usual, rates)
+    moved = math.exp(level)
     sums = stack_floats(SUMS)
     for i in range(0, SUMS, 2):
         sums[i] = 1.0
@@ -174,8 +182,9 @@ def weigh(there, n, looks, clicks, ref_looks, ref_clicks, bands, usual, groups):
         if ref_looks[k] > 0:
             collect(groups, bands[k], clicks[k], looks[k], usual[k], ref_clicks[k], ref_looks[k])
         if ref_looks[k] >= KNOWN:
-            rate, strength = reference_rate(ref_looks[k], ref_clicks[k], usual[k])
-            ratio = factor(clicks[k], looks[k], shifted(rate, level), min(strength, MOST))
+            rate = moved * rates[i] / (1.0 - rates[i] + moved * rates[i])  # `shifted` by the level
+            strength = min(min(HOLD, ref_looks[k]) + ref_looks[k], MOST)
+            ratio = factor(clicks[k], looks[k], rate, strength)
             mix(sums, MANY_ITEMS, CHANGED[0], ratio)
             mix(sums, SOME_ITEMS, CHANGED[1], ratio)
             mix(sums, FEW_ITEMS, CHANGED[2], ratio)
@@ -228,53 +237,7 @@ def weigh_counts(looks, clicks, ref_looks, ref_clicks, bands, usual):
             there[n] = k
             n += 1
     groups = np.empty((GROUPS, GROUP_COLUMNS))
-    return weigh(there, n, looks, clicks, ref_looks, ref_clicks, bands, usual, groups)
-
-
-@kernel
-def scan(item, bits, first, size, backward, bands, usual, out):
-    """Write the evidence that `size` impressions do not behave as the REFERENCE times as many before them.
-
-    out[i]: for the stretch that begins after i half sizes; -inf where there is too little of either. `backward`
-    counts from the end, and the reference comes after. O(looks) and a Bayes factor for each item of a stretch.
-    """
-    n = first.size - 1
-    n_items = usual.size
-    looks = np.zeros(n_items, np.int64)
-    clicks = np.zeros(n_items, np.int64)
-    ref_looks = np.zeros(n_items, np.int64)
-    ref_clicks = np.zeros(n_items, np.int64)
-    there = np.empty(n_items, np.int64)
-    turn = np.zeros(n_items, np.int64)
-    groups = np.empty((GROUPS, GROUP_COLUMNS))
-    low = mid = high = 0  # the reference is [low, mid), the stretch [mid, high)
-    for i in range(out.size):
-        start = i * (size // 2)
-        end = min(start + size, n)
-        while high < end:
-            add(item, bits, first, n - 1 - high if backward else high, 1, looks, clicks)
-            high += 1
-        while mid < start:
-            t = n - 1 - mid if backward else mid
-            add(item, bits, first, t, -1, looks, clicks)
-            add(item, bits, first, t, 1, ref_looks, ref_clicks)
-            mid += 1
-        while low < start - REFERENCE * size:
-            add(item, bits, first, n - 1 - low if backward else low, -1, ref_looks, ref_clicks)
-            low += 1
-        out[i] = -np.inf
-        if mid - low < size // 2 or end - start < size // 2:
-            continue
-        m = 0
-        for u in range(start, end):
-            t = n - 1 - u if backward else u
-            for q in range(first[t], first[t + 1]):
-                k = item[q]
-                if turn[k] != i + 1:
-                    turn[k] = i + 1
-                    there[m] = k
-                    m += 1
-        out[i], _ = weigh(there, m, looks, clicks, ref_looks, ref_clicks, bands, usual, groups)
+    return weigh(there, n, looks, clicks, ref_looks, ref_clicks, bands, usual, np.empty(looks.size), groups)
 
 
 @kernel

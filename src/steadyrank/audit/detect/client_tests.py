@@ -250,8 +250,7 @@ def kinds_of_lists(impressions: Impressions, slots: ListSlots, appeal: Appeal, u
     head = appeal.item[impressions.item[impressions.first[:-1]]] + appeal.slot[slots.base]
     edges = np.quantile(head, np.arange(1, STRENGTHS) / STRENGTHS)
     kind = slots.last // slots.places * STRENGTHS + np.searchsorted(edges, head)
-    so_far = np.concatenate([[0], np.cumsum(impressions.bits)])
-    clicked = np.diff(so_far[impressions.first]) > 0
+    clicked = impressions.clicks() > 0
     kinds = int(kind.max()) + 1
     n = np.bincount(kind[usual], minlength=kinds)
     share: Floats = (np.bincount(kind[usual], clicked[usual], kinds) + 0.5) / (n + 1.0)

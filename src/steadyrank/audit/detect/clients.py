@@ -177,8 +177,7 @@ class _Clients:
     def too_active(self) -> Ints:
         """Clients whose clicks are left out when it is learnt for the first time what is usual."""
         shown, known = self.impressions, self.client >= 0
-        so_far = np.concatenate([[0], np.cumsum(shown.bits)])
-        clicked = np.diff(so_far[shown.first]) > 0
+        clicked = shown.clicks() > 0
         lists, count = (np.bincount(self.client[which], minlength=self.n) for which in (known & clicked, known))
         judged = max(int(np.count_nonzero(count >= FEWEST)), 1)
         return too_active(lists.astype(np.float64), count.astype(np.float64), math.log(len(WAYS) * judged / SURE))

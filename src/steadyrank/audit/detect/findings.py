@@ -1,5 +1,6 @@
 """What an audit says of one board: suspect intervals and clients, other changes, the ranking with and without."""
 
+import itertools
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -151,8 +152,7 @@ class _Board:
         if self.task.client is None:
             return -1
         client = self.task.client[part.start : part.end]
-        so_far = np.concatenate([[0], np.cumsum(self.impressions.bits)])
-        clicks = np.diff(so_far[self.impressions.first[part.start : part.end + 1]])
+        clicks = self.impressions.clicks()[part.start : part.end]
         known = client >= 0
         return int(np.bincount(client[known], clicks[known]).argmax()) if known.any() else -1
 
@@ -295,10 +295,8 @@ def _points(impressions: Impressions, rate: Floats) -> Floats:
     if n == 0:
         return points
     edges = total * np.arange(n + 1) // n
-    places = impressions.first[edges]
-    clicks = np.concatenate([[0], np.cumsum(impressions.bits)])
-    expected = np.concatenate([[0.0], np.cumsum(rate[impressions.item])])
     points[:, IMPRESSIONS] = np.diff(edges)
-    points[:, CLICKS] = np.diff(clicks[places])
-    points[:, EXPECTED] = np.diff(expected[places])
+    for point, (low, high) in zip(points, itertools.pairwise(impressions.first[edges].tolist()), strict=True):
+        point[CLICKS] = np.count_nonzero(impressions.bits[low:high])
+        point[EXPECTED] = rate[impressions.item[low:high]].sum()
     return points

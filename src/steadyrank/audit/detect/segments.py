@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...arrays import Bools, Floats, Ints
+from ...arrays import Bools, Floats, Small
 from ..impressions import Impressions
 from .bayes_factors import GROUPED, REFERENCE
 from .stretches import BAR, SHORTEST, TOLL, Stretch, Tally
@@ -29,12 +29,12 @@ class Segment(NamedTuple):
     evidence: float  # nats, beyond what the number of stretches looked at explains
 
 
-def regimes(impressions: Impressions, threads: int = 1, pulse: Callable[[], None] = lambda: None) -> Ints:
-    """The number of each impression's regime, int64[n]: 0, 1, ... in the order in which they were told apart.
+def regimes(impressions: Impressions, threads: int = 1, pulse: Callable[[], None] = lambda: None) -> Small:
+    """The number of each impression's regime, int16[n]: 0, 1, ... in the order in which they were told apart.
 
     A log is divided in two by the clearest sudden change, and so are its parts. O(looks log n) a division.
     """
-    label: Ints = np.zeros(impressions.n, np.int64)
+    label: Small = np.zeros(impressions.n, np.int16)
     queue, made = [0], 1
     cost = math.log(max(impressions.n, 2)) + CHANGE
     while queue and made < MOST_REGIMES:
@@ -68,8 +68,7 @@ def with_shape(impressions: Impressions) -> Impressions:
 
     Users of a cascade click once. Where some click more often, how often they do is behaviour too.
     """
-    so_far = np.concatenate([[0], np.cumsum(impressions.bits)])
-    several = np.diff(so_far[impressions.first]) > 1
+    several = impressions.clicks() > 1
     if not several.any():
         return impressions
     at = impressions.first[1:]
@@ -119,7 +118,7 @@ def intervals(impressions: Impressions, threads: int = 1, pulse: Callable[[], No
     return sorted([*kept, *_alike(log, kept)])
 
 
-def pieces(label: Ints, suspect: Bools) -> list[tuple[int, int]]:
+def pieces(label: Small, suspect: Bools) -> list[tuple[int, int]]:
     """Where stretches of one suspect regime each begin and end."""
     return [
         (start + a, start + b)
@@ -128,7 +127,7 @@ def pieces(label: Ints, suspect: Bools) -> list[tuple[int, int]]:
     ]
 
 
-def _settled(label: Ints) -> Ints:
+def _settled(label: Small) -> Small:
     """Labels without stretches too short to say anything between two others: they go with the one before."""
     label = label.copy()
     edges = [0, *(np.flatnonzero(np.diff(label)) + 1).tolist(), label.size]

@@ -1,8 +1,9 @@
 """A stretch of a log: what is usual in it, where it changes at any scale, and how it divides in two."""
 
+import collections
 import math
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -10,13 +11,14 @@ import numpy as np
 from ...arrays import Bools, Floats, Ints
 from ...populations import fit_prior
 from ..impressions import Impressions
-from .bayes_factors import count, count_where, scan, weigh_counts
+from .bayes_factors import count, count_where, weigh_counts
+from .scales import Units, at_scales, evidence
 from .two_regimes import WAVE, gains, rates_of, suddenness, two_states
 
 Tally: TypeAlias = tuple[Ints, Ints]  # looks and clicks by item
 
 SHORTEST = 32  # impressions of a stretch that is looked for, in a log of less than 1.6 million
-FINEST = 50_000  # stretches of a long log: shorter ones are not looked for
+FINEST = 25_000  # stretches of a long log: shorter ones are not looked for
 ENOUGH = 20  # looks at an item, on average, in what a stretch is compared with, however short that is
 BAR = 8.0  # nats of evidence, beyond what the number of stretches looked at explains
 WIDTHS = (1.0, 0.5, 0.25, WAVE)  # of slower changes
@@ -127,13 +129,16 @@ class Stretch:
 
         Stretches of 32, 64, 128, ... impressions are weighed against those before and those after them.
         """
-        scales = []
-        size = max(SHORTEST, 1 << max(self.n // FINEST, 1).bit_length() - 1)
-        while 2 * size <= self.n:
-            scales += [(size, False), (size, True)]
-            size *= 2
+        shortest = max(SHORTEST, 1 << max(self.n // FINEST, 1).bit_length() - 1)
+        found: list[tuple[float, int, int]] = []
         with ThreadPoolExecutor(self.threads) as pool:
-            found = [change for changes in pool.map(self._at_scale, scales) for change in changes]
+            begun: collections.deque[Future[list[tuple[float, int, int]]]] = collections.deque()
+            for size, units in at_scales(self.impressions, shortest):
+                begun += [pool.submit(self._at_scale, (size, units, backward)) for backward in (False, True)]
+                while len(begun) > self.threads:  # what a scale is counted by is let go with it
+                    found += begun.popleft().result()
+            for one in begun:
+                found += one.result()
         tried: set[tuple[int, int]] = set()
         for _, at, size in sorted(found, reverse=True):
             near = (at // (size // 2), size)
@@ -141,19 +146,13 @@ class Stretch:
                 tried.add(near)
                 yield at, size
 
-    def _at_scale(self, scale: tuple[int, bool]) -> list[tuple[float, int, int]]:
+    def _at_scale(self, scale: tuple[int, Units, bool]) -> list[tuple[float, int, int]]:
         """Evidence beyond the bar, place and size, at one scale in one direction."""
         self.pulse()
-        size, backward = scale
-        half = size // 2
-        out = np.empty(self.n // half + 1)
-        shown = self.impressions
-        scan(shown.item, shown.bits, shown.first, size, backward, self.bands, self.usual, out)
-        excess = out - math.log(2 * out.size) - BAR
-        return [
-            (float(excess[i]), self.n - i * half if backward else i * half, size)
-            for i in np.flatnonzero(excess > 0.0).tolist()
-        ]
+        size, units, backward = scale
+        nats, at = evidence(units, size, backward, self.bands, self.usual)
+        excess = nats - math.log(2 * nats.size) - BAR
+        return [(float(excess[i]), min(int(at[i]), self.n), size) for i in np.flatnonzero(excess > 0.0).tolist()]
 
     def split(self, at: int, size: int, cost: float) -> tuple[float, Bools]:
         """The best division of all impressions into two regimes, which differ as those around a change do.

@@ -109,15 +109,14 @@ def rates_of(looks, clicks, other_looks, other_clicks, bands, usual, share, one,
 @kernel
 def gains(item, bits, first, start, one, two, out):
     """Write how much better `two` explains each impression from `start` on than `one`, in nats."""
+    nats = np.empty((one.size, 2))
+    for k in range(one.size):
+        nats[k, 0] = math.log((1.0 - two[k]) / (1.0 - one[k]))
+        nats[k, 1] = math.log(two[k] / one[k])
     for i in range(out.size):
         total = 0.0
         for q in range(first[start + i], first[start + i + 1]):
-            k = item[q]
-            if one[k] != two[k]:
-                if bits[q]:
-                    total += math.log(two[k] / one[k])
-                else:
-                    total += math.log((1.0 - two[k]) / (1.0 - one[k]))
+            total += nats[item[q], 1 if bits[q] else 0]
         out[i] = total
 
 

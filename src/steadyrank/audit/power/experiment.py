@@ -120,8 +120,7 @@ def _simple(impressions: Impressions, truth: Bools, seed: int) -> dict[str, Bool
     n = impressions.n
     client = np.random.default_rng([seed, CLIENTS]).integers(0, CLIENTS, n)
     client[truth] = CLIENTS + np.arange(np.count_nonzero(truth)) % BOTS
-    so_far = np.concatenate([[0], np.cumsum(impressions.bits)])
-    clicks = np.diff(so_far[impressions.first])
+    clicks = impressions.clicks()
     time: Floats = SECONDS * np.arange(n, dtype=np.float64)
     return flags_of(client, time, clicks, impressions.bits[impressions.first[:-1]])
 

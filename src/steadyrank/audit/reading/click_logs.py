@@ -178,8 +178,9 @@ class _Reader:
             size=rows.size,
             shown=np.minimum(rows.shown, LONGEST).astype(np.int16),
             row=rows.row,
-            last_row=rows.last_row,
         )
+        if rows.last_row is not rows.row:
+            self.parts.add(last_row=rows.last_row)
         self.repeats += rows.repeats
         if rows.key is not None:
             self.parts.add(key=rows.key)
@@ -206,7 +207,8 @@ class _Reader:
             parts.take("shown", np.int16),
             parts.take("top", np.int16) if columns.items is None and columns.position else None,
         )
-        row, last_row = parts.take("row", np.int64), parts.take("last_row", np.int64)
+        row = parts.take("row", np.int64)
+        last_row = row if columns.item is None else parts.take("last_row", np.int64)
         time = parts.take("time", np.float64) if columns.time else None
         client = parts.take("client", np.int32) if columns.client else None
         board = parts.take("board", np.int32) if columns.board else np.zeros(row.size, np.int32)

@@ -48,5 +48,4 @@ def _alone(log: ClickLog) -> bool:
 
 def _unclicked(log: ClickLog) -> bool:
     """Whether there is a list without a click."""
-    so_far = np.concatenate([[0], np.cumsum(log.impressions.bits)])
-    return bool((np.diff(so_far[log.impressions.first]) == 0).any())
+    return bool((log.impressions.clicks() == 0).any())

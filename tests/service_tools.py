@@ -176,7 +176,7 @@ class Server:
             return urllib.request.urlopen(f"{self.address}/readyz", timeout=5).status == 200
         return False
 
-    def wait(self, seconds=180.0):
+    def wait(self, seconds=600.0):
         end = time.monotonic() + seconds
         while not self.ready():
             assert self.process.poll() is None, self.log.read_text()[-2000:]

@@ -6,14 +6,30 @@ import contextlib
 import pytest
 
 from service_tools import ITEMS, Server, serving
+from steadyrank._jit import told_of_compiling
 from steadyrank.service.http.auth import make_key
 from steadyrank.service.storage import open_store
 from steadyrank.service.worker import inbox
+from steadyrank.service.worker.compiling import compile_ahead
 
 
 @pytest.fixture
 def url(tmp_path):
     return f"sqlite:///{tmp_path}/store.db"
+
+
+async def test_a_server_that_has_started_compiles_nothing_for_a_usual_board(url):
+    compile_ahead(lambda words: None)
+    compiled = []
+    with told_of_compiling(compiled.append):
+        async with serving(url) as local:
+            await local.board(settle=0)
+            for client in ("one", None):
+                shown = await local.rank(client=client)
+                await local.answer(shown, clicked=shown["items"][0])
+            await local.quiet()
+            await local.ask("GET", "boards/b/state")
+    assert compiled == []
 
 
 async def test_others_have_their_turn_while_the_state_of_a_large_board_is_told(url):

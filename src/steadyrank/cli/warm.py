@@ -67,8 +67,8 @@ def _compile(what: str, learner: str, adversary: str, users: str, guard: str) ->
     from ..simulate import simulate
 
     if what == _LIVE:
-        ranker = Ranker(["a", "b", "c"], 2, learner=learner)
-        ranker.feedback(ranker.rank().id, clicked=None)
+        ranker = Ranker(["a", "b", "c"], 2, learner=learner, guard="ClientTrust")  # as boards have it
+        ranker.feedback(ranker.rank(client=0).id, clicked=None)
     else:
         budget = 0 if adversary == "Honest" else 1
         simulate(

@@ -17,6 +17,7 @@ import uvicorn
 
 from ..alerts.webhook import Webhook
 from ..storage import Key, Unavailable, Unwritable, open_store
+from ..worker.compiling import compile_ahead
 from ..worker.worker import MOST_AWAKE, Worker
 from . import logs
 from .app import Service
@@ -63,6 +64,7 @@ def serve(
         )
     bound = bind(address, port)
     here = url_of(address, bound)
+    compile_ahead(log.warning)
     log.info("serving", extra={"fields": {"url": here, "store": url.split("://")[0]}})
     sys.setswitchinterval(0.001)  # seconds; the thread that writes the log should not wait long for its turn
     gc.set_threshold(10_000, 20, 20)  # requests leave few cycles behind

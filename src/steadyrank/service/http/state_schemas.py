@@ -35,6 +35,14 @@ class GuardOut(Schema):
     silenced: list[SilencedOut]
 
 
+class IntervalOut(Schema):
+    """A mean with its 95 % interval; null where there is too little."""
+
+    value: float | None
+    low: float | None
+    high: float | None
+
+
 class StateOut(Schema):
     """A board, its items, the learner's own view where it has one, and who is not heard."""
 

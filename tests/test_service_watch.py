@@ -40,6 +40,9 @@ async def test_what_a_page_shows(url):
         assert (watched["open"], watched["lag"], watched["stale"]) == (2, 0, False)
         assert (watched["edge"], watched["first_round"], watched["labels"]) == (1, 1, [])
         assert watched["view"] == {key: state["view"][key] for key in watched["view"]}
+        assert watched["saved"] == state["saved"]
+        assert (state["saved"]["rounds"], state["saved"]["believed"]) == (0, [])
+        assert state["saved"]["plain"][0] == "a"  # b was retired
         assert watched["bands"] == [{"start": 1, "end": 42, "regime": 1, "trusted": True}]
         items = {i["item"]: i for i in state["items"]}
         for i in watched["list"]:
@@ -68,6 +71,7 @@ async def test_a_learner_without_a_view_is_watched_without_estimates(url):
             await local.answer(shown, clicked="item 3" if "item 3" in shown["items"] else None)
         watched = await local.ask("GET", "boards/b/watch")
         assert (watched["view"], watched["bands"], watched["diverging"]) == (None, [], [])
+        assert watched["saved"] is None
         assert watched["list"][0]["item"] == (await local.rank())["items"][0] == "item 3"
         assert [(item["estimate"], item["low"], item["high"]) for item in watched["list"]] == [(None,) * 3] * 4
 

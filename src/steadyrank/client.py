@@ -1,19 +1,15 @@
 """A client of the ranking service: the standard library alone."""
 
-import http.client
-import json
 import pathlib
 import secrets
-import shutil
-import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, BinaryIO
-from urllib.parse import quote, urlsplit
+from typing import Any
+from urllib.parse import quote
 
+from .connections import Connections
 from .files import replacing, writable_through
-from .refusals import Refused
 
 _LEFT_OUT: Any = object()
 
@@ -55,13 +51,8 @@ class Client:
         tries: int = 5,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        parts = urlsplit(url)
-        if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise ValueError(f"the address of a server is http://HOST:PORT or https://HOST:PORT, not {url!r}")
-        if tries < 1:
-            raise ValueError(f"tries must be at least 1, not {tries!r}")
-        self._parts, self._key, self._timeout, self._tries, self._sleep = parts, key, timeout, tries, sleep
-        self._local = threading.local()
+        self._connections = Connections(url, key, timeout, tries, sleep)
+        self._ask = self._connections.ask
 
     def rank(
         self,
@@ -72,16 +63,19 @@ class Client:
         client: str | None = None,
         cohort: Mapping[str, str] | None = None,
         unknown: str = "refuse",
+        theirs: Sequence[str] | None = None,
     ) -> Ranking:
         """A list of the best items, among some if given.
 
         `client`: who looks; `cohort`: what it has in common with others, by kind, such as network or agent.
-        `unknown`: what becomes of candidates that are no items: "refuse", "skip" or "add".
+        `unknown`: what becomes of candidates that are no items: "refuse", "skip" or "add". `theirs`: a list of your
+        own, to be mixed with the board's where it has `interleave`; this needs a `client`.
         """
         some = None if candidates is None else _names("candidates", candidates)
         body: dict[str, Any] = {"candidates": some, "length": length, "client": client}
         body |= {"cohort": dict(cohort)} if cohort else {}
         body |= {"unknown": unknown} if unknown != "refuse" else {}  # what older servers do not know
+        body |= {"theirs": _names("theirs", theirs)} if theirs is not None else {}
         got = self._ask("POST", f"{_board(board)}/rank", body)
         return Ranking(got["impression"], tuple(got["items"]), got["expires"], got.get("skipped", 0))
 
@@ -212,6 +206,10 @@ class Client:
         """What our lists would have got in place of the lists that `observe` reported, with 95 % intervals."""
         return self._ask("GET", f"{_board(board)}/comparison")
 
+    def interleaving(self, board: str) -> dict[str, Any]:
+        """Whose items were clicked more on mixed lists, and the verdict: ours, theirs or open; valid at any time."""
+        return self._ask("GET", f"{_board(board)}/interleaving")
+
     def export(self, board: str, path: str | pathlib.Path) -> int:
         """Write the board with its log to a file, whole or not at all; how many bytes.
 
@@ -249,59 +247,7 @@ class Client:
 
     def close(self) -> None:
         """End this thread's connection."""
-        connection = getattr(self._local, "connection", None)
-        if connection is not None:
-            connection.close()
-            self._local.connection = None
-
-    def _ask(self, method: str, path: str, body: Any = None, into: BinaryIO | None = None) -> dict[str, Any]:
-        for attempt in range(1, self._tries + 1):
-            reused = getattr(self._local, "connection", None) is not None
-            try:
-                status, wait, content = self._once(method, path, body, into)
-            except (OSError, http.client.HTTPException) as error:
-                self.close()
-                if attempt == self._tries:
-                    raise ConnectionError(f"no answer from {self._parts.netloc}: {error}") from error
-                if attempt > 1 or not reused:  # a connection that lay idle may have been closed meanwhile: no wait
-                    self._sleep(min(0.1 * 2**attempt, 2.0))
-                continue
-            if status == 503 and attempt < self._tries:
-                self._sleep(wait)
-                continue
-            if status != 200:
-                raise Refused(status, str(content.get("message", "")))
-            return content
-        raise AssertionError("unreachable")
-
-    def _once(
-        self, method: str, path: str, body: Any, into: BinaryIO | None = None
-    ) -> tuple[int, float, dict[str, Any]]:
-        connection = getattr(self._local, "connection", None)
-        if connection is None:
-            kind = http.client.HTTPSConnection if self._parts.scheme == "https" else http.client.HTTPConnection
-            connection = kind(self._parts.hostname or "", self._parts.port, timeout=self._timeout)
-            self._local.connection = connection
-        headers = {"content-type": "application/json"}
-        if self._key is not None:
-            headers["authorization"] = f"Bearer {self._key}"
-        sent = None if body is None else json.dumps(body).encode()
-        connection.request(method, self._parts.path.rstrip("/") + path, sent, headers)
-        answer = connection.getresponse()
-        if into is not None and answer.status == 200:
-            into.seek(0)
-            into.truncate()  # what an answer that was cut off left there
-            shutil.copyfileobj(answer, into, 1 << 18)
-            if answer.length:
-                raise http.client.IncompleteRead(b"", answer.length)
-            return 200, 0.0, {}
-        raw = answer.read()
-        wait = answer.getheader("retry-after") or "1"
-        try:
-            content = json.loads(raw)
-        except ValueError:
-            content = {"message": raw[:200].decode(errors="replace")}
-        return answer.status, float(wait) if wait.isdigit() else 1.0, content
+        self._connections.close()
 
 
 def _answer(clicked: Any, clicks: Sequence[bool | int] | None, examined: int | None) -> dict[str, Any]:

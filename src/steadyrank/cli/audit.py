@@ -12,7 +12,7 @@ from .choices import need_report
 CLIENTS = 5  # that are listed on the terminal
 BOARDS = 5  # whose rankings are
 EXCEEDED = 3  # exit code: more is suspect than --fail-above allows
-_COLUMNS = {
+COLUMNS = {
     "items": "the list shown (one row an impression)",
     "item": "the item shown (one row a shown item)",
     "clicked": "the click: a position, an item, bits, or a flag a shown item",
@@ -38,7 +38,7 @@ def add(commands: Any) -> None:
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
     sub.add_argument("logs", nargs="*", type=pathlib.Path, metavar="LOG", help="Parquet, CSV, TSV or JSON")
-    for name, words in _COLUMNS.items():
+    for name, words in COLUMNS.items():
         sub.add_argument(f"--{name}", metavar="COLUMN", default=None, help=f"column: {words}")
     sub.add_argument(
         "--first-position", type=int, choices=(0, 1), default=None, help="what the top position is called"
@@ -124,7 +124,7 @@ def _run(options: argparse.Namespace) -> int:
     _check_places(options.page, options.parquet, options.clean)
     from ..audit import audit
 
-    columns = {name: getattr(options, name) for name in _COLUMNS}
+    columns = {name: getattr(options, name) for name in COLUMNS}
     found = audit(
         options.logs,
         first_position=options.first_position,
@@ -153,7 +153,7 @@ def _explain(options: argparse.Namespace) -> int:
 
     known = explained(
         options.logs,
-        {name: getattr(options, name) for name in _COLUMNS},
+        {name: getattr(options, name) for name in COLUMNS},
         first_position=options.first_position,
         time_format=options.time_format,
         format=options.format,
@@ -257,7 +257,7 @@ def _power(options: argparse.Namespace) -> int:
         "events",
         "clean",
         "propensities",
-        *_COLUMNS,
+        *COLUMNS,
     ):
         if (given := getattr(options, name)) is not None and given is not False:
             raise ValueError(f"--power plants its own logs and draws a page: leave out --{name.replace('_', '-')}")

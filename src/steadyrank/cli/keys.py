@@ -42,7 +42,7 @@ def _seconds(option: str, text: str) -> float:
 
 
 def _keys(options: argparse.Namespace) -> None:
-    from ..service.board.board import check_name
+    from ..service.board.checks import check_name
     from ..service.storage import open_store
 
     if (options.id is None) == (options.action in ("rotate", "revoke")):

@@ -1,7 +1,6 @@
 """One board: its settings, items, impressions and learner, as a fold over its events."""
 
 import logging
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -11,12 +10,13 @@ import numpy as np
 from ...contract import NOTE_EXTRA, Floats, Visit
 from ...live import answers, archive, snapshot
 from ...live.impression_buffer import UNANSWERED, ImpressionBuffer
-from ...live.learner_state import LearnerState, with_guard
 from ...refusals import Refused
 from . import events
+from .checks import check, guard_of
 from .config import Config, Setting
 from .events import AnyEvent
 from .feedback import LabelledFeedback, LeftOut
+from .interleaving import Interleaving
 from .labels import Labels, Spans
 from .reported import OTHER_ITEMS, Reported
 from .timeline import Timeline
@@ -26,37 +26,6 @@ _BATCHES = 10_000  # batches of past clicks remembered
 # of a summary, beside the settings
 COUNTS = ("items", "impressions", "answers", "clicks", "unanswered", "rounds", "silence")
 NOT_OURS = "an item was shown that this board does not have"
-BOARD_NAME = "[A-Za-z0-9][A-Za-z0-9._-]{0,63}"
-
-
-def check_name(name: str) -> None:
-    """Refuse what cannot name a board."""
-    if not re.fullmatch(BOARD_NAME, name):
-        words = "a board's name has 1 to 64 of A-Z a-z 0-9 . _ -, a letter or digit first"
-        raise Refused(422, f"{words}, not {name!r:.80}")
-
-
-def check(config: Config, items: Sequence[str], together: bool = True) -> LearnerState:
-    """An empty learner state, or a refusal that says what is wrong with the settings, each of them and `together`."""
-    try:
-        if together:
-            config.check_together()
-        settings, _ = with_guard(config.learner, config.settings)
-        return LearnerState(
-            items, config.length, config.learner, settings, config.seed, config.new_share, *guard_of(config)
-        )
-    except KeyError as error:
-        raise Refused(422, str(error.args[0])) from error
-    except (ValueError, TypeError) as error:
-        raise Refused(422, str(error)) from error
-
-
-def guard_of(config: Config) -> tuple[str, dict[str, Any], bool]:
-    """A board's guard, its settings, and whether it only looks on."""
-    _, asked_for = with_guard(config.learner, config.settings)
-    if asked_for != "Anyone":  # by a setting of the past
-        return asked_for, {}, config.shadow
-    return config.guard, dict(config.guard_settings), config.shadow
 
 
 def _copied(arrays: Mapping[str, Any]) -> dict[str, Any]:
@@ -82,6 +51,7 @@ class Board:
         self.answers, self.clicked = 0, 0
         self.batches: dict[str, None] = {}
         self.reported = Reported()  # lists of another ranker
+        self.interleaving = Interleaving()  # lists mixed of another ranker's and ours
 
     @property
     def settle(self) -> float:
@@ -168,6 +138,7 @@ class Board:
                     note[place] = value
         visit = Visit(event.round, event.client)
         number = self.impressions.shown(visit, ranking, note, event.key, event.cohorts)
+        self.interleaving.shown(event)
         self.feedback.timeline.show(event.round, event.time)
         return number
 
@@ -206,6 +177,7 @@ class Board:
         if outcome != "duplicate" and event.examined:
             self.answers += 1
             self.clicked += bool(clicks)
+            self.interleaving.answered(event)
         return outcome
 
     def _added(self, items: Sequence[str]) -> str:
@@ -230,7 +202,9 @@ class Board:
 
     def _configured(self, changes: dict[str, Setting]) -> None:
         """Settings that concern no past event; what changes the learner waits until the log is folded again."""
-        self.latest = self.after(changes)
+        before, self.latest = self.latest, self.after(changes)
+        if self.latest.interleave and not before.interleave:
+            self.interleaving = Interleaving()  # another experiment
         self.config = config = self.latest.learning_as(self.config)
         self.compare()
         self.impressions.in_order = config.settle != 0
@@ -285,7 +259,8 @@ class Board:
             "reached": self.feedback.reached,
         }
         header, arrays = snapshot.take(self.learner_state, self.impressions, extra)
-        return header, _copied(arrays) | self.feedback.timeline.arrays() | self.reported.arrays()
+        beside = self.feedback.timeline.arrays() | self.reported.arrays() | self.interleaving.arrays()
+        return header, _copied(arrays) | beside
 
     def digest(self) -> str:
         """Sixteen digits that tell two boards apart, whatever made them."""
@@ -312,7 +287,7 @@ class Board:
         board._no_note = np.zeros(board.config.length + NOTE_EXTRA)
         board.answers, board.clicked = header["answers"], header["clicked"]
         board.batches = dict.fromkeys(header["batches"])
-        board.reported = Reported.restore(arrays)
+        board.reported, board.interleaving = Reported.restore(arrays), Interleaving.restore(arrays)
         return board
 
     def summary(self) -> dict[str, Any]:

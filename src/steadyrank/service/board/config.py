@@ -19,6 +19,7 @@ Settle: TypeAlias = Annotated[float, Meta(ge=0, le=30 * 86_400, description="sec
 MostOpen: TypeAlias = Annotated[int, Meta(ge=1, le=_MOST_PLACES)]
 ClientMinute: TypeAlias = Annotated[int, Meta(ge=1, le=1_000_000)]
 AnonymousMinute: TypeAlias = Annotated[int, Meta(ge=1, le=100_000_000)]
+BotShare: TypeAlias = Annotated[float, Meta(ge=0, le=0.9)]
 ClientDays: TypeAlias = Annotated[float, Meta(gt=0, le=3_650)]
 
 
@@ -43,6 +44,8 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     guard: str = "ClientTrust"  # whose feedback reaches the learner
     guard_settings: dict[str, bool | int | float | str] = {}
     shadow: bool = False  # the guard judges, and all are heard
+    interleave: bool = False  # lists may be mixed of the caller's own and ours
+    interleave_bots: BotShare = 0.15  # visitors who may be bots that nobody found, without changing a verdict
 
     def learner_part(self) -> bytes:
         """What decides how the learner learns from what it is told. 1 and 1.0 differ."""

@@ -31,6 +31,14 @@ class Deleted(msgspec.Struct, array_like=True, frozen=True, tag="deleted"):
     """The board ends."""
 
 
+class Mixed(msgspec.Struct, array_like=True, frozen=True):
+    """What a list was mixed of, from the top, and which of its places are whose (`steadyrank.interleaving`)."""
+
+    teams: list[int]
+    ours: list[int]
+    theirs: list[int]
+
+
 class ListShown(msgspec.Struct, array_like=True, frozen=True, tag="shown"):
     """A list was shown. `base`: the latest impression that the worker knew of; `ranking`: slots of items.
 
@@ -46,6 +54,7 @@ class ListShown(msgspec.Struct, array_like=True, frozen=True, tag="shown"):
     time: float = 0.0
     client: int = ANYONE  # the number that the store gave to whom it was shown
     cohorts: dict[str, int] = {}  # by kind, the number that the store gave to the cohort that the client is in
+    mixed: Mixed | None = None  # of another ranker's list and ours; None: it is ours
 
 
 class Answered(msgspec.Struct, array_like=True, frozen=True, tag="answered"):
@@ -62,6 +71,7 @@ class Answered(msgspec.Struct, array_like=True, frozen=True, tag="answered"):
     time: float = 0.0  # when it was shown
     client: int = ANYONE
     cohorts: dict[str, int] = {}
+    teams: list[int] = []  # of a mixed list, which of its places are whose
 
 
 class Withheld(msgspec.Struct, array_like=True, frozen=True, tag="withheld"):

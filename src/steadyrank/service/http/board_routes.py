@@ -7,7 +7,7 @@ import msgspec
 
 from ...refusals import Refused
 from ..board import events
-from ..board.board import check_name
+from ..board.checks import check_name
 from ..board.config import Config
 from ..worker import reconfigure
 from ..worker.board_session import BoardSession

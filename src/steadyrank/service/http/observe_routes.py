@@ -5,15 +5,27 @@ import math
 
 import msgspec
 
+from ...interleaving import Standing
 from ...off_policy import Interval
 from ...ranker_comparison import Part
 from ...refusals import Refused
+from ..board.interleaving_summary import summarize_interleaving
+from ..board.suspects import suspects
 from ..worker import comparing, observing
 from ..worker.board_session import BoardSession
 from .board_routes import check_items
-from .observe_schemas import ComparisonOut, EstimateOut, IntervalOut, ObserveIn, ObserveOut, PartOut
+from .observe_schemas import (
+    ComparisonOut,
+    EstimateOut,
+    InterleavingOut,
+    ObserveIn,
+    ObserveOut,
+    PartOut,
+    StandingOut,
+)
 from .rank_routes import check_sender, said
 from .route import Call
+from .state_schemas import IntervalOut
 
 
 async def observe(call: Call) -> ObserveOut:
@@ -58,8 +70,8 @@ async def comparison(call: Call) -> ComparisonOut:
         reported = await asyncio.to_thread(comparing.read, worker.url, session.number)
         board = session.board
         over = worker.clock() - board.config.lifetime if board.config.count_unanswered else None
-        names, suspect = list(board.learner_state.names), comparing.suspicious(board)
-        done = await asyncio.to_thread(comparing.compared, reported, names, suspect, over)
+        names, odd = list(board.learner_state.names), suspects(board)
+        done = await asyncio.to_thread(comparing.compared, reported, names, odd, over)
     found = done.found
     return ComparisonOut(
         whole=_part(found.whole),
@@ -72,6 +84,26 @@ async def comparison(call: Call) -> ComparisonOut:
         ours=found.ours,
         says=found.says,
     )
+
+
+async def interleaving(call: Call) -> InterleavingOut:
+    """Which of two rankers the clicks on mixed lists prefer; valid however often it is asked."""
+    found = summarize_interleaving(call.worker.find(call.board).board)
+    return InterleavingOut(
+        verdict=found.verdict,
+        withstands=found.withstands,
+        by_visitor=_standing(found.by_visitor),
+        by_list=_standing(found.by_list),
+        whole=_standing(found.whole),
+        since=found.since,
+        until=found.until,
+        says=found.says(),
+    )
+
+
+def _standing(found: Standing) -> StandingOut:
+    lead = IntervalOut(value=found.lead, low=found.low, high=found.high)
+    return StandingOut(total=found.total, ours=found.ours, theirs=found.theirs, lead=lead)
 
 
 def _part(part: Part) -> PartOut:

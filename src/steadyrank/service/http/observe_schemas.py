@@ -5,6 +5,7 @@ from typing import Annotated, Any, TypeAlias
 from msgspec import Meta
 
 from .schemas import AnswerIn, Schema
+from .state_schemas import IntervalOut
 
 Chance: TypeAlias = Annotated[float, Meta(gt=0, le=1)]
 # rows; an object with lists of `queries` and `events`; or one row. Each is looked at on its own
@@ -64,14 +65,6 @@ class UbiOut(Schema):
     messages: list[UbiRowOut]
 
 
-class IntervalOut(Schema):
-    """A mean with its 95 % interval; null where there is too little."""
-
-    value: float | None
-    low: float | None
-    high: float | None
-
-
 class EstimateOut(Schema):
     """Clicks on a list of ours, by a model of users and a method; `gain`: how much more than on theirs.
 
@@ -111,4 +104,33 @@ class ComparisonOut(Schema):
     until: float
     theirs: list[str]
     ours: list[str]
+    says: list[str]
+
+
+class StandingOut(Schema):
+    """Of so many visitors, a client and day each, or lists: how many gave their credit to our items, and to theirs.
+
+    `lead`: ours less theirs, in credits a visitor or list, with a 95 % interval that may be looked at at any time.
+    """
+
+    total: int
+    ours: int
+    theirs: int
+    lead: IntervalOut
+
+
+class InterleavingOut(Schema):
+    """What clicks on mixed lists say. `verdict`: ours, theirs, or open.
+
+    `withstands`: the share of visitors and lists that might be bots', and the one who leads would lead all the same.
+    `by_visitor` and `by_list` are without those that are suspect; `whole`: all visitors.
+    """
+
+    verdict: str
+    withstands: float
+    by_visitor: StandingOut
+    by_list: StandingOut
+    whole: StandingOut
+    since: float | None
+    until: float | None
     says: list[str]

@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 
 from ... import __version__
-from ..board.board import BOARD_NAME
+from ..board.checks import BOARD_NAME
 from ..board.events import KIND_NAME
 from .board_routes import MOST_BOARDS
 from .route import Route

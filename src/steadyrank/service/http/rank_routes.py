@@ -14,6 +14,7 @@ from ..storage import Unavailable
 from ..worker import rank_and_answer
 from ..worker.board_session import BoardSession
 from ..worker.impression_ids import FORGED
+from ..worker.mixing import check_theirs
 from . import schemas
 from .board_routes import add_new, check_items, check_kind
 from .route import AWAY, Call
@@ -32,25 +33,34 @@ async def rank(call: Call) -> schemas.RankOut:
     check_sender(body.client, body.cohort)
     if body.candidates is not None and not body.candidates:
         raise Refused(422, "candidates must name at least one item, or be left out")
-    session, some, skipped = call.worker.find(call.board), body.candidates, 0
-    if body.unknown != "refuse" and some is not None:
-        some, skipped = await _known(call, session, some, body.unknown)
+    session, some, theirs, skipped = call.worker.find(call.board), body.candidates, body.theirs, 0
+    if theirs is not None:
+        check_theirs(session, theirs, body.client)
+    if body.unknown != "refuse":
+        some, theirs, skipped = await _known(call, session, some, theirs)
     impression, items, expires = rank_and_answer.rank(
-        call.worker, session, some, body.length, body.client, body.cohort
+        call.worker, session, some, body.length, body.client, body.cohort, theirs
     )
     return schemas.RankOut(impression=impression, items=items, expires=expires, skipped=skipped or msgspec.UNSET)
 
 
-async def _known(call: Call, session: BoardSession, some: list[str], unknown: str) -> tuple[list[str], int]:
-    """Candidates that are items by now, and how many others were left out. Who adds items needs the scope for it."""
-    others = fresh(some, session.board.learner_state.slots)
-    if unknown == "skip":
-        return without(some, others), len(others)
+async def _known(
+    call: Call, session: BoardSession, some: list[str] | None, theirs: list[str] | None
+) -> tuple[list[str] | None, list[str] | None, int]:
+    """Candidates and the caller's list, as far as they are items by now, and how many names were left out.
+
+    Who adds items needs the scope for it.
+    """
+    others = fresh([*(some or ()), *(theirs or ())], session.board.learner_state.slots)
+    if call.body.unknown == "skip":
+        gone = set(others)
+        some = None if some is None else without(some, [item for item in some if item in gone])
+        return some, [item for item in theirs or () if item not in gone] or None, len(others)
     if others:
         rank_and_answer.places(session, call.body.length)  # what is refused adds nothing
         call.may("observe", session.name)
         await add_new(call.worker, session, others)
-    return some, 0
+    return some, theirs, 0
 
 
 def check_sender(client: str | None, cohort: Mapping[str, str] | None) -> None:

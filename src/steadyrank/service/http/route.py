@@ -3,11 +3,13 @@
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, BinaryIO, NamedTuple
 
+from ..board.board import Board
 from ..board.guard_summary import GuardSummary
+from ..board.savings import summarize_savings
 from ..worker.board_session import BoardSession
 from ..worker.worker import Worker
 from . import schemas
-from .state_schemas import GuardOut, SilencedOut
+from .state_schemas import GuardOut, IntervalOut, SavedOut, SilencedOut
 
 AWAY = "the store is away or being read: try again"  # what a request is told; the log says why
 
@@ -65,6 +67,20 @@ def describe_guard(found: GuardSummary, most: int | None = None) -> GuardOut:
         retracted=found.retracted,
         count=len(found.silenced),
         silenced=[SilencedOut(**one._asdict()) for one in found.silenced[:most]],
+    )
+
+
+def describe_savings(board: Board) -> SavedOut | None:
+    """What was saved by not believing, as the API shows it."""
+    found, state = summarize_savings(board), board.learner_state
+    if found is None:
+        return None
+    return SavedOut(
+        rounds=found.rounds,
+        people=found.people,
+        lost=IntervalOut(value=found.lost, low=found.low, high=found.high),
+        believed=state.items_at(found.believed),
+        plain=state.items_at(found.plain),
     )
 
 

@@ -10,8 +10,8 @@ from .board_routes import (
     retire_item,
     rotate_secret,
 )
-from .observe_routes import comparison, observe
-from .observe_schemas import ComparisonOut, ObserveIn, ObserveOut, UbiIn, UbiOut
+from .observe_routes import comparison, interleaving, observe
+from .observe_schemas import ComparisonOut, InterleavingOut, ObserveIn, ObserveOut, UbiIn, UbiOut
 from .rank_routes import feedback, feedback_batch, history, rank
 from .record_routes import items, part, record, record_after, rounds, rows, sender, settings_and_items
 from .route import Change, Route
@@ -94,6 +94,7 @@ ROUTES = [
     ),
     Route("POST", f"{_BOARD}/secret", "admin", "Rotate the secret", None, SecretOut, rotate_secret, act=_RESEALED),
     Route("GET", f"{_BOARD}/comparison", "admin", "Another ranker and ours", None, ComparisonOut, comparison),
+    Route("GET", f"{_BOARD}/interleaving", "admin", "Whose items are clicked", None, InterleavingOut, interleaving),
     Route("GET", f"{_BOARD}/watch", "admin", "What a page shows", None, WatchOut, watch),
     Route("GET", f"{_BOARD}/export", "admin", "The board as a file", None, None, export),
     Route("GET", "/v1/record", "admin", "Who changed what", None, RecordOut, record),

@@ -8,6 +8,7 @@ from msgspec import UNSET, UnsetType
 from ...views import View
 from ..board.config import (
     AnonymousMinute,
+    BotShare,
     ClientDays,
     ClientMinute,
     Config,
@@ -46,6 +47,8 @@ class BoardIn(Schema):
     guard: str | UnsetType = UNSET
     guard_settings: dict[str, bool | int | float | str] | UnsetType = UNSET
     shadow: bool | UnsetType = UNSET
+    interleave: bool | UnsetType = UNSET
+    interleave_bots: BotShare | UnsetType = UNSET
 
     def changes(self) -> dict[str, Any]:
         """The settings that are given."""
@@ -88,6 +91,8 @@ class BoardOut(Schema):
     guard: str
     guard_settings: dict[str, Any]
     shadow: bool
+    interleave: bool
+    interleave_bots: BotShare
     items: int
     impressions: int
     answers: int
@@ -143,6 +148,7 @@ class RankIn(Schema):
 
     `client`: who looks; `cohort`: what it has in common with others, at most eight kinds, such as network or agent.
     `unknown`: what becomes of candidates that are no items of the board: refuse the request, skip or add them.
+    `theirs`: the caller's own list, from the top, to be mixed with ours, where the board has `interleave`.
     """
 
     candidates: list[str] | None = None
@@ -150,6 +156,7 @@ class RankIn(Schema):
     length: int | None = None
     client: str | None = None
     cohort: dict[str, str] | None = None
+    theirs: list[str] | None = None
 
 
 class RankOut(Schema):

@@ -13,7 +13,7 @@ from ...live.learner_state import LearnerState
 from ...views import View
 from ..board.guard_summary import summarize_guard
 from . import schemas
-from .route import Call, Parts, describe, describe_guard
+from .route import Call, Parts, describe, describe_guard, describe_savings
 
 _AT_ONCE = 500  # items encoded between other requests: some milliseconds
 _encode = msgspec.json.Encoder().encode
@@ -24,12 +24,13 @@ async def state(call: Call) -> Parts:
     session = call.worker.find(call.board)
     learner_state, view = session.board.learner_state, session.board.learner_state.view()
     event, board, size = session.applied, describe(session), len(learner_state.names)
-    guard = describe_guard(summarize_guard(session.board))
+    guard, saved = describe_guard(summarize_guard(session.board)), describe_savings(session.board)
     items = _items(learner_state, view)  # as of this moment, whatever happens between the parts
     regimes = [] if view is None else [regime.estimate[:size].copy() for regime in view.regimes]
     parts = [b'{"board":', _encode(board), b',"items":', *await _in_slices(size, items), b',"view":']
     parts += [b"null"] if view is None else await _view(view, regimes)
-    return Parts([*parts, b',"guard":', _encode(guard), b',"event":', _encode(event), b"}"])
+    parts += [b',"guard":', _encode(guard), b',"saved":', _encode(saved)]
+    return Parts([*parts, b',"event":', _encode(event), b"}"])
 
 
 def _items(state: LearnerState, view: View | None) -> Callable[[int, int], list[schemas.ItemOut]]:

@@ -35,11 +35,35 @@ class GuardOut(Schema):
     silenced: list[SilencedOut]
 
 
+class IntervalOut(Schema):
+    """A mean with its 95 % interval; null where there is too little."""
+
+    value: float | None
+    low: float | None
+    high: float | None
+
+
+class SavedOut(Schema):
+    """What people would have lost if feedback that is not trusted had been believed (docs/dashboard.md).
+
+    `rounds`: of the stretches that are not trusted, from when each was noticed; `people`: the share of their visits
+    that were people's, as estimated; `lost`: clicks. `believed`: the list that the latest such stretch leads to,
+    empty if there was none; `plain`: the list by plain click rates now.
+    """
+
+    rounds: int
+    people: float
+    lost: IntervalOut
+    believed: list[str]
+    plain: list[str]
+
+
 class StateOut(Schema):
-    """A board, its items, the learner's own view where it has one, and who is not heard."""
+    """A board, its items, the learner's own view where it has one, who is not heard, and what that saved."""
 
     board: BoardOut
     items: list[ItemOut]
     view: ViewOut | None
     guard: GuardOut
+    saved: SavedOut | None
     event: int

@@ -10,7 +10,7 @@ from ... import ubi as ubi_rows
 from ...event_rows import seconds
 from ...live.answers import Given
 from ...refusals import Refused
-from ..board.board import check_name
+from ..board.checks import check_name
 from ..storage import Unavailable
 from ..worker import observing
 from ..worker.board_session import BoardSession

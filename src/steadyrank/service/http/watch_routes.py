@@ -10,7 +10,7 @@ from ..board.labels import Label
 from ..board.watch_summary import summarize
 from ..worker import reconfigure, transfer
 from . import schemas
-from .route import Call, File, describe, describe_guard
+from .route import Call, File, describe, describe_guard, describe_savings
 from .watch_schemas import (
     BandOut,
     ClientLabelIn,
@@ -92,6 +92,7 @@ async def watch(call: Call) -> WatchOut:
         bands=[BandOut(**band._asdict()) for band in found.bands],
         timeline=TimelineOut(size=timeline.size, points=[PointOut(**p._asdict()) for p in timeline.points()]),
         guard=describe_guard(summarize_guard(board), _MOST_SILENCED),
+        saved=describe_savings(board),
         labels=_of_rounds(board),
         client_labels=_of_clients(board),
     )

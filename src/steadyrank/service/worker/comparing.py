@@ -1,6 +1,5 @@
 """What the log says of another ranker's lists, and of ours in their place."""
 
-from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -9,11 +8,8 @@ from ...arrays import Bools
 from ...contract import ANYONE
 from ...ranker_comparison import Comparison, Row, compare, lists_of
 from ...refusals import Refused
-from ...views import bands
 from ..board import events
-from ..board.board import Board
-from ..board.guard_summary import summarize_guard
-from ..board.labels import FRAUD
+from ..board.suspects import Suspects
 from ..storage import open_store
 
 MOST_EVENTS = 500_000  # of the log, the latest
@@ -36,20 +32,6 @@ class Compared(NamedTuple):
     unanswered: int
 
 
-def suspicious(board: Board) -> Callable[[events.Observed], bool]:
-    """What tells whether a list is suspect, by what the board knows now: copied, so that another thread may ask."""
-    silenced = {one.client for one in summarize_guard(board).silenced}
-    spans, view = board.feedback.spans, board.learner_state.view()
-    rounds = [] if view is None else [band for band in bands(view, board.impressions.rounds) if not band.trusted]
-
-    def suspect(event: events.Observed) -> bool:
-        if event.client in silenced or not silenced.isdisjoint(event.cohorts.values()):
-            return True
-        return spans.word(event.round) == FRAUD or any(band.start <= event.round <= band.end for band in rounds)
-
-    return suspect
-
-
 def read(url: str, number: int) -> list[Reported]:
     """The lists of another ranker that are in the log of a board, of its latest events, in order."""
     found: dict[int, Reported] = {}
@@ -70,9 +52,7 @@ def read(url: str, number: int) -> list[Reported]:
     return list(found.values())
 
 
-def compared(
-    reported: list[Reported], names: list[str], suspect: Callable[[events.Observed], bool], over: float | None
-) -> Compared:
+def compared(reported: list[Reported], names: list[str], suspects: Suspects, over: float | None) -> Compared:
     """Compare the rankers. `over`: lists shown before this time without an answer were looked at and not clicked."""
     rows, odd, chosen = [], [], []
     for one in reported:
@@ -85,7 +65,7 @@ def compared(
             sender = event.client if event.client != ANYONE else -1
             chances = event.propensities, event.marginals
             rows.append(Row(event.ranking, event.ours, one.clicks or [], examined, *chances, sender))
-            odd.append(suspect(event))
+            odd.append(suspects.among(event.round, (event.client, *event.cohorts.values())))
             chosen.append(event.time)
     if len(rows) < 2:
         raise Refused(409, f"{len(rows)} lists of another ranker are answered and kept in the log: two are needed")

@@ -15,8 +15,9 @@ from ..storage import Seal
 _HEAD = struct.Struct("<BQQQIdQHB")
 _NOTE = struct.Struct("<Hd")
 _SEAL = 16  # bytes of HMAC-SHA256: 128 bits
-_VERSION, _WITH_COHORTS = 1, 2
+_VERSION, _WITH_COHORTS, _MIXED = 1, 2, 3
 _HASH = struct.Struct("<Q")
+_DRAFT = struct.Struct("<HH")
 FORGED = "the impression id is not one of this board"
 _URL, _PLAIN = bytes.maketrans(b"+/", b"-_"), bytes.maketrans(b"-_", b"+/")
 
@@ -33,6 +34,7 @@ class ImpressionId(NamedTuple):
     ranking: list[int]  # slots of items
     note: list[tuple[int, float]]
     cohorts: Mapping[str, int] = {}  # by kind, 63 bits of a keyed hash
+    draft: tuple[int, int] | None = None  # of a mixed list, the first place that teams drafted, and the end
 
 
 class Signer:
@@ -56,11 +58,12 @@ class Signer:
 
 def seal(shown: ImpressionId, signer: Signer) -> str:
     """An impression id as text for a URL, signed."""
-    *head, ranking, note, cohorts = shown
-    version = _WITH_COHORTS if cohorts else _VERSION
+    *head, ranking, note, cohorts, draft = shown
+    version = _MIXED if draft else _WITH_COHORTS if cohorts else _VERSION
     body = _shape(len(ranking)).pack(version, *head, len(ranking), len(note), *ranking)
     for place, value in note:
         body += _NOTE.pack(place, value)
+    body += _DRAFT.pack(*draft) if draft else b""
     for kind, hashed in cohorts.items():
         body += bytes([len(kind)]) + kind.encode("ascii") + _HASH.pack(hashed)
     return binascii.b2a_base64(body + signer.sign(body)[:_SEAL], newline=False).translate(_URL, b"=").decode()
@@ -87,15 +90,16 @@ def open_sealed(text: str, signer: Signer) -> ImpressionId:
     if len(raw) <= _SEAL or not hmac.compare_digest(signer.sign(body)[:_SEAL], mark):
         raise Refused(403, FORGED)
     version, key_, round_, base, generation, expires, client, size, notes = _HEAD.unpack_from(body)
-    if version not in (_VERSION, _WITH_COHORTS):
-        raise Refused(
-            410, f"the impression id has format {version}, this server knows {_VERSION} and {_WITH_COHORTS}"
-        )
+    if version not in (_VERSION, _WITH_COHORTS, _MIXED):
+        raise Refused(410, f"the impression id has format {version}, this server knows {_VERSION} to {_MIXED}")
     ranking = list(_slots(size).unpack_from(body, _HEAD.size))
     start = _HEAD.size + 4 * size
     note = [_NOTE.unpack_from(body, start + i * _NOTE.size) for i in range(notes)] if notes else []
-    cohorts = _cohorts(body[start + notes * _NOTE.size :]) if version == _WITH_COHORTS else {}
-    return ImpressionId(key_, round_, base, generation, expires, client, ranking, note, cohorts)
+    start, draft = start + notes * _NOTE.size, None
+    if version == _MIXED:
+        draft, start = _DRAFT.unpack_from(body, start), start + _DRAFT.size
+    cohorts = _cohorts(body[start:]) if version != _VERSION else {}
+    return ImpressionId(key_, round_, base, generation, expires, client, ranking, note, cohorts, draft)
 
 
 def _cohorts(rest: bytes) -> dict[str, int]:

@@ -14,6 +14,7 @@ from ..storage import Sender, Unavailable
 from .board_session import BoardSession
 from .impression_ids import ImpressionId, seal
 from .log_writer import MOST_BEHIND
+from .mixing import mix, slots_of, teams_of
 from .worker import Worker
 
 TOO_MANY_LISTS = "more lists for this client in a minute than client_lists"
@@ -28,15 +29,18 @@ def rank(
     length: int | None,
     client: str | None,
     cohort: Mapping[str, str] | None = None,
+    theirs: Sequence[str] | None = None,
 ) -> tuple[str, list[str], float]:
     """Impression id, items from the top, and when the id expires. Logged without waiting for the disk.
 
-    `client`: the name of who looks; `cohort`: by kind, the names of what it has in common with others.
+    `client`: the name of who looks; `cohort`: by kind, the names of what it has in common with others. `theirs`: the
+    caller's own list, with which ours is mixed.
     """
     if worker.log_writer.behind >= MOST_BEHIND:
         raise Unavailable("too many impressions wait to be written")
     board, now = session.board, worker.clock()
     size = places(session, length)
+    others = [] if theirs is None else slots_of(session, theirs)
     round_ = max(session.round, board.impressions.rounds) + 1
     hashed = 0 if client is None else session.hash_client(client)
     cohorts = {kind: session.hash_cohort(kind, name) for kind, name in (cohort or {}).items()}
@@ -50,15 +54,20 @@ def rank(
         session.lists.give_back(hashed)
         raise
     session.round = round_  # nothing is refused from here on
-    key, slots, notes = worker.next_key(), ranking.tolist(), []
-    if np.count_nonzero(note):
+    key, slots, notes, mixed, draft = worker.next_key(), ranking.tolist(), [], None, None
+    if others:  # no learner has made the list: no note goes with it
+        found = mix(session, key, slots, others, size)
+        mixed, draft = events.Mixed(found.teams, slots, others), (found.first, found.end)
+        slots = found.ranking
+    elif np.count_nonzero(note):
         notes = [(int(i), float(note[i])) for i in np.flatnonzero(note)]
-    base, generation = board.impressions.last, board.generation
-    event = events.ListShown(key, round_, base, generation, slots, notes, now, ANYONE, dict.fromkeys(cohorts, ANYONE))
+    base, generation = board.impressions.last, 0 if others else board.generation
+    who = ANYONE, dict.fromkeys(cohorts, ANYONE)
+    event = events.ListShown(key, round_, base, generation, slots, notes, now, *who, mixed)
     sender = Sender(hashed, now, cohorts=tuple(cohorts.values())) if hashed or cohorts else None
     worker.log_writer.put(session.number, event, sender=sender)
     expires = now + board.config.lifetime
-    shown = ImpressionId(key, round_, base, generation, expires, hashed, slots, notes, cohorts)
+    shown = ImpressionId(key, round_, base, generation, expires, hashed, slots, notes, cohorts, draft)
     return seal(shown, session.signer), board.learner_state.items_at(slots), expires
 
 
@@ -104,7 +113,7 @@ async def _answer(worker: Worker, session: BoardSession, shown: ImpressionId, fo
         sender = Sender(shown.client, time, visits=0, cohorts=tuple(shown.cohorts.values()))
     head = shown.key, shown.round, shown.base, shown.generation, shown.ranking, shown.note
     who = time, ANYONE if client is None else client, dict.fromkeys(shown.cohorts, ANYONE) if sender else {}
-    event = events.Answered(*head, found.positions, found.examined, *who)
+    event = events.Answered(*head, found.positions, found.examined, *who, teams_of(session, shown))
     known = session.board.known(event)
     if known is not None:
         return known

@@ -18,7 +18,8 @@ import msgspec
 from ...files import replacing
 from ...live import archive
 from ...refusals import Refused
-from ..board.board import Board, check_name
+from ..board.board import Board
+from ..board.checks import check_name
 from ..board.events import AnyEvent, Created, decode, encode, forgotten
 from ..storage import Seal, Store, open_store
 from .recovery import rebuild, reconfigured

@@ -13,7 +13,7 @@ import numpy as np
 
 from ...refusals import Refused
 from ..board import events
-from ..board.board import check
+from ..board.checks import check
 from ..board.config import Config
 from ..board.events import AnyEvent
 from ..storage import Key, Sender, Store, Unavailable

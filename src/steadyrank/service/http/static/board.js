@@ -8,8 +8,9 @@ import { Choosing } from "./choosing.js";
 import { byId, make, say, setAll, show } from "./dom.js";
 import { headlineFacts, limits, showFacts, showLimits } from "./facts.js";
 import { ItemTable } from "./items.js";
-import { showSilenced, unheard } from "./silenced.js";
 import { showBands, showLabels, showPoints } from "./rows.js";
+import { showSaved } from "./saved.js";
+import { showSilenced, unheard } from "./silenced.js";
 import { count, many, percent, sentence, unanswered, verdict } from "./words.js";
 
 const NO_ADMIN = "Estimates, regimes and actions need a key with the scope admin.";
@@ -126,6 +127,7 @@ export class BoardPage {
     showBands(watch, (band) => this.#choose(band));
     showLabels(watch, (label) => this.#do(actions.takeBack(this.#name, label)));
     showPoints(watch);
+    showSaved(watch);
     showSilenced(
       watch,
       (one, word) => this.#do(actions.labelClient(this.#name, one, word)),

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 
 from .. import __version__
-from . import audit, compare, compare_rankers, history, keys, kinds, profile, reproduce, serve, simulate, warm
+from . import audit, compare, compare_rankers, history, keys, kinds, profile, replay, reproduce, serve, simulate, warm
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -38,6 +38,19 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"steadyrank {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    for module in (simulate, reproduce, compare, compare_rankers, profile, kinds, audit, history, serve, keys, warm):
+    for module in (
+        simulate,
+        reproduce,
+        compare,
+        compare_rankers,
+        profile,
+        kinds,
+        audit,
+        replay,
+        history,
+        serve,
+        keys,
+        warm,
+    ):
         module.add(commands)
     return parser

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from ..progress import Progress
-from .audit import COLUMNS, share
 from .choices import need_report
+from .past_lists import add_options, board_of, lists_of, read_log
 
 if TYPE_CHECKING:
     from ..audit.reading.click_logs import ClickLog
@@ -34,30 +34,21 @@ def add(commands: Any) -> None:
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
     sub.add_argument("board", metavar="BOARD", help="the board that learns; it must exist")
-    sub.add_argument("logs", nargs="+", type=pathlib.Path, metavar="LOG", help="Parquet, CSV, TSV or JSON")
+    add_options(sub)
     sub.add_argument("--server", default="http://127.0.0.1:8080", metavar="ADDRESS", help="of the server")
     sub.add_argument("--key-file", type=pathlib.Path, default=None, metavar="FILE", help="holds the API key")
-    for name, words in COLUMNS.items():
-        option = "--board-column" if name == "board" else f"--{name}"
-        sub.add_argument(option, metavar="COLUMN", default=None, help=f"column: {words.partition(';')[0]}")
-    sub.add_argument("--of", default=None, metavar="NAME", help="of a log with several boards, the one to take")
-    sub.add_argument("--first-position", type=int, choices=(0, 1), default=None, help="what the top is called")
-    sub.add_argument("--time-format", default=None, metavar="FORMAT", help="how dates are written")
-    sub.add_argument("--format", default=None, metavar="NAME", help="as for audit: plain, ubi, ga4, personalize, ...")
-    sub.add_argument("--most-broken", default="1%", metavar="SHARE", help="rows that may be unusable")
     sub.add_argument("--dry-run", action="store_true", help="read and check, say what would be sent, and stop")
     sub.set_defaults(run=_run)
 
 
 def _run(options: argparse.Namespace) -> int:
-    broken = share("--most-broken", options.most_broken)
     need_report("polars")
     from ..client import Client
 
     with contextlib.closing(Client(options.server, _key(options.key_file), timeout=120.0)) as client:
         state = client.state(options.board)
-        found = _read(options, broken)
-        which = _which(found, options)
+        found = read_log(options)
+        which = board_of(found, options.of, options.board)
         rows = list(_rows(found, int(state["board"]["length"]), which))
         _check(rows, {item["item"] for item in state["items"]})
         items = len({item for row in rows for item in row["items"]})
@@ -72,49 +63,14 @@ def _run(options: argparse.Namespace) -> int:
     return 0
 
 
-def _read(options: argparse.Namespace, broken: float) -> "ClickLog":
-    from ..audit.reading.click_logs import read
-
-    return read(
-        options.logs,
-        {name: options.board_column if name == "board" else getattr(options, name) for name in COLUMNS},
-        first_position=options.first_position,
-        time_format=options.time_format,
-        format=options.format,
-        most_broken=broken,
-    )
-
-
 def _key(path: pathlib.Path | None) -> str | None:
     return os.environ.get("STEADYRANK_KEY") if path is None else path.read_text().strip()
 
 
-def _which(log: "ClickLog", options: argparse.Namespace) -> int:
-    """Which board of the log is taken: the one told, or its only one, or the one of the same name."""
-    names = [str(name) for name in log.boards]
-    wanted = options.board if options.of is None else options.of
-    if options.of is None and len(names) == 1:
-        return 0
-    if wanted not in names:
-        some = ", ".join(names[:10]) + (", ..." if len(names) > 10 else "")
-        raise ValueError(f"the log has no board {wanted!r}; --of NAME says which to take: {some}")
-    return names.index(wanted)
-
-
 def _rows(log: "ClickLog", length: int, board: int) -> Iterator[dict[str, Any]]:
-    """Lists in order of time, as far as they were looked at and the board has places, with a bit a place.
-
-    Those that begin below the first place, or show an item twice, are left out.
-    """
-    shown, items = log.impressions, [str(item) for item in log.items]
-    edges, numbers, bits = shown.first.tolist(), shown.item.tolist(), shown.bits.tolist()
-    for i in range(shown.n):
-        if log.board[i] != board or (shown.top is not None and shown.top[i] != 0):
-            continue
-        end = min(edges[i + 1], edges[i] + length)
-        names = [items[number] for number in numbers[edges[i] : end]]
-        if names and len(set(names)) == len(names):
-            yield {"items": names, "clicks": [int(bit) for bit in bits[edges[i] : end]], "examined": len(names)}
+    """Lists as the server takes them."""
+    for names, bits in lists_of(log, length, board):
+        yield {"items": names, "clicks": bits, "examined": len(names)}
 
 
 def _check(rows: list[dict[str, Any]], known: set[str]) -> None:

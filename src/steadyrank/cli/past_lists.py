@@ -1,0 +1,89 @@
+"""Lists of past logs, read as the audit reads them: for commands that learn from them."""
+
+import argparse
+import pathlib
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from .audit import COLUMNS, share
+
+if TYPE_CHECKING:
+    from ..arrays import Floats
+    from ..audit.reading.click_logs import ClickLog
+
+WEIGHT = "weight"  # the column that `steadyrank audit --clean` writes
+
+
+def add_options(sub: argparse.ArgumentParser) -> None:
+    """Add what says how logs are to be read."""
+    sub.add_argument("logs", nargs="+", type=pathlib.Path, metavar="LOG", help="Parquet, CSV, TSV or JSON")
+    for name, words in COLUMNS.items():
+        option = "--board-column" if name == "board" else f"--{name}"
+        sub.add_argument(option, metavar="COLUMN", default=None, help=f"column: {words.partition(';')[0]}")
+    sub.add_argument("--of", default=None, metavar="NAME", help="of a log with several boards, the one to take")
+    sub.add_argument("--first-position", type=int, choices=(0, 1), default=None, help="what the top is called")
+    sub.add_argument("--time-format", default=None, metavar="FORMAT", help="how dates are written")
+    sub.add_argument("--format", default=None, metavar="NAME", help="as for audit: plain, ubi, ga4, personalize, ...")
+    sub.add_argument("--most-broken", default="1%", metavar="SHARE", help="rows that may be unusable")
+
+
+def read_log(options: argparse.Namespace) -> "ClickLog":
+    """The log that the options name."""
+    from ..audit.reading.click_logs import read
+
+    return read(
+        options.logs,
+        {name: options.board_column if name == "board" else getattr(options, name) for name in COLUMNS},
+        first_position=options.first_position,
+        time_format=options.time_format,
+        format=options.format,
+        most_broken=share("--most-broken", options.most_broken),
+    )
+
+
+def board_of(log: "ClickLog", wanted: str | None, like: str | None = None) -> int:
+    """Which board of the log is taken: the one wanted, or its only one, or the one called `like`."""
+    names = [str(name) for name in log.boards]
+    if wanted is None and len(names) == 1:
+        return 0
+    name = like if wanted is None else wanted
+    if name not in names:
+        some = ", ".join(names[:10]) + (", ..." if len(names) > 10 else "")
+        missing = "the log has several boards" if name is None else f"the log has no board {name!r}"
+        raise ValueError(f"{missing}; --of NAME says which to take: {some}")
+    return names.index(name)
+
+
+def weights_of(paths: Sequence[pathlib.Path], log: "ClickLog") -> "Floats | None":
+    """The weight of each impression, where Parquet files have a column of them; None where no file has."""
+    import numpy as np
+    import polars as pl
+
+    known = [path for path in paths if path.suffix.lower() in (".parquet", ".pq")]
+    weighted = [path for path in known if WEIGHT in pl.read_parquet_schema(path)]
+    if not weighted:
+        return None
+    if len(weighted) < len(paths):
+        other = next(path for path in paths if path not in weighted)
+        raise ValueError(f"{weighted[0]} has weights and {other} has none: replay them apart, or drop the column")
+    column = pl.concat([pl.read_parquet(path, columns=[WEIGHT])[WEIGHT].cast(pl.Float64) for path in paths])
+    weights: Floats = column.to_numpy()[log.row]
+    if not bool(np.all((weights >= 0.0) & (weights <= 1.0))):
+        raise ValueError(f"a weight is from 0 to 1, not {weights[~((weights >= 0.0) & (weights <= 1.0))][0]}")
+    return weights
+
+
+def lists_of(log: "ClickLog", length: int, board: int, kept: Any = None) -> Iterator[tuple[list[str], list[int]]]:
+    """Lists in order of time with a bit a place, as far as they were looked at and at most `length` places.
+
+    Those that begin below the first place, or show an item twice, are left out. `kept`: bool[n], which to take.
+    """
+    shown, items = log.impressions, [str(item) for item in log.items]
+    edges, numbers, bits = shown.first.tolist(), shown.item.tolist(), shown.bits.tolist()
+    for i in range(shown.n):
+        if log.board[i] != board or (shown.top is not None and shown.top[i] != 0) or not (kept is None or kept[i]):
+            continue
+        end = min(edges[i + 1], edges[i] + length)
+        names = [items[number] for number in numbers[edges[i] : end]]
+        if names and len(set(names)) == len(names):
+            yield names, [int(bit) for bit in bits[edges[i] : end]]

@@ -1,0 +1,103 @@
+"""`steadyrank replay`: what learners would show after a past log."""
+
+import argparse
+import json
+from typing import TYPE_CHECKING, Any
+
+from .choices import need_report, parse_choice
+from .past_lists import add_options, board_of, lists_of, read_log, weights_of
+
+if TYPE_CHECKING:
+    from ..audit.reading.click_logs import ClickLog
+    from ..live import Ranker
+
+_FIRST = 10  # items of a list that are printed at most
+
+
+def add(commands: Any) -> None:
+    """Add the command."""
+    sub = commands.add_parser(
+        "replay",
+        help="what learners would show after a past log",
+        description="Run the lists of a click log through learners, oldest first, and print the list that each would "
+        "show now. Logs are read as by `steadyrank audit`. A column `weight`, as `audit --clean` writes it, is the "
+        "chance that a list is taken.",
+        epilog="example: steadyrank audit clicks.csv --clean clean.parquet && steadyrank replay clean.parquet",
+        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+    )
+    add_options(sub)
+    sub.add_argument(
+        "--learner",
+        action="append",
+        default=None,
+        dest="learners",
+        metavar="NAME",
+        help="NAME or NAME:setting=value,...; a live one; may be given several times (SteadyRank, CascadeTS)",
+    )
+    sub.add_argument("--length", type=int, default=None, help="places of a list (those of the longest looked at)")
+    sub.add_argument("--seed", type=int, default=0, help="of the learners' chance, and of weights")
+    sub.add_argument("--save", default=None, metavar="FILE", help="keep the learner, one alone, for `Ranker.load`")
+    sub.add_argument("--json", action="store_true", help="print JSON and nothing else")
+    sub.set_defaults(run=_run)
+
+
+def _run(options: argparse.Namespace) -> None:
+    need_report("polars")
+    import numpy as np
+
+    from ..settings import whole
+
+    choices = [parse_choice(text) for text in options.learners or ["SteadyRank", "CascadeTS"]]
+    if options.save is not None and len(choices) != 1:
+        raise ValueError(f"--save {options.save} keeps one learner: name one with --learner, not {len(choices)}")
+    log = read_log(options)
+    board = board_of(log, options.of)
+    longest = int(np.diff(log.impressions.first).max())
+    length = longest if options.length is None else whole("--length", options.length, 1, 10_000)
+    weights = weights_of(options.logs, log)
+    kept = None if weights is None else np.random.default_rng(options.seed).random(weights.size) < weights
+    rows = list(lists_of(log, length, board, kept))
+    if not rows:
+        raise ValueError("no list of the log begins at the first place and has different items: nothing to replay")
+    rankers = _learnt(rows, length, choices, options.seed)
+    if options.save is not None:
+        next(iter(rankers.values())).save(options.save)
+    left_out = int((log.board == board).sum()) - len(rows)
+    _tell(options, log, rows, left_out, rankers)
+
+
+def _learnt(
+    rows: list[tuple[list[str], list[int]]], length: int, choices: list[tuple[str, dict[str, Any]]], seed: int
+) -> "dict[str, Ranker]":
+    """A ranker for each learner, by what was asked for."""
+    from ..live import Ranker
+
+    items = list(dict.fromkeys(item for names, _ in rows for item in names))
+    rankers = {}
+    for name, settings in choices:  # all of them, before any learns: a wrong name costs nothing
+        told = ",".join(f"{key}={value}" for key, value in settings.items())
+        rankers[f"{name}:{told}" if told else name] = Ranker(items, length, name, seed=seed, settings=settings)
+    for ranker in rankers.values():
+        ranker.learn(rows)
+    return rankers
+
+
+def _tell(
+    options: argparse.Namespace,
+    log: "ClickLog",
+    rows: list[tuple[list[str], list[int]]],
+    left_out: int,
+    rankers: "dict[str, Ranker]",
+) -> None:
+    found = {name: list(ranker.rank().items) for name, ranker in rankers.items()}
+    doubted = {name: None if (view := ranker.view()) is None else view.corrupted for name, ranker in rankers.items()}
+    clicked = sum(any(bits) for _, bits in rows)
+    if options.json:
+        told = [{"learner": name, "items": items, "doubted": doubted[name]} for name, items in found.items()]
+        print(json.dumps({"lists": len(rows), "clicked": clicked, "left_out": left_out, "learners": told}, indent=2))
+        return
+    words = f"; {left_out:,} left out, by their weight or because they show an item twice or begin further down"
+    print("\n".join([*log.notes, f"{len(rows):,} lists, {clicked:,} with a click{words if left_out else ''}"]))
+    for name, items in found.items():
+        share = doubted[name]
+        print(f"{name}: {', '.join(items[:_FIRST])}" + (f" ({share:.1%} of the lists not believed)" if share else ""))

@@ -50,17 +50,14 @@ def _beyond(rows: pl.DataFrame | None) -> list[str]:
     if rows is None or rows.is_empty():
         return []
     ratios = steadiness.ratios(rows)
-    table, attacks = (
-        steadiness.attacked(ratios),
-        ratios.filter(pl.col("rate") > 0, pl.col("who") == "SteadyRank").height,
-    )
-    means = dict(table.select("who", "geometric mean of attacks").rows())
+    attacks = ratios.filter(pl.col("rate") > 0, pl.col("who") == "SteadyRank").height
+    means = dict(steadiness.attacked(ratios).select("who", "geometric mean of attacks").rows())
     if any(means.get(who) is None for who in ("SteadyRank", "CascadeTS", "M2UCBV")):
         return []
     return [
         f"Beyond the paper: under {attacks} attacks of 15 % of the rounds SteadyRank, the learner of this project, "
-        f"has {means['SteadyRank']:.2f} times the regret of a Thompson sampler that never sees a false click; the same "
-        f"sampler that believes every click {means['CascadeTS']:.2f} times, M2UCB-V {means['M2UCBV']:.2f} times."
+        f"has {means['SteadyRank']:.2f} times the regret of a Thompson sampler that never sees a false click; the "
+        f"same sampler that believes every click {means['CascadeTS']:.2f} times, M2UCB-V {means['M2UCBV']:.2f} times."
     ]
 
 

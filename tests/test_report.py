@@ -467,6 +467,25 @@ def finished(world, values):
         yield with_fields(Cell(horizon=100, **who, **world), rows)
 
 
+def test_the_report_says_how_our_learner_bears_attacks():
+    """Ratios 40 / 10 and 10 / 10 under attack: 2.00 in the geometric mean; nothing is said before all have run."""
+    world = {"profile": "lastfm-listeners", "rate": 0.15, "adversary": "FakeUser"}
+    parts = [*finished({**world, "schedule": "front"}, (40.0, 10.0, 99.0))]
+    parts += finished({**world, "schedule": "late"}, (10.0, 10.0, 99.0))
+    parts += finished({"profile": "lastfm-listeners"}, (5.0, 10.0, 99.0))
+    corruption = rows_of({("Random", "yelp-pizza", "sparse", 0.0): 10.0})
+    assert "SteadyRank" not in " ".join(answer({"corruption": corruption, "attacks": pl.concat(parts)}, []))
+    rows = pl.DataFrame({"seed": [0], "mark": [100], "regret": [30.0], "spent": [0.0]})
+    for name in ("CascadeTS", "M2UCBV"):
+        parts += [with_fields(Cell(name, horizon=100, schedule=s, **world), rows) for s in ("front", "late")]
+    said = answer({"corruption": corruption, "attacks": pl.concat(parts)}, [])
+    assert "under 2 attacks of 15 % of the rounds SteadyRank, the learner of this project, has 2.00 times" in said[-2]
+    assert "believes every click 3.00 times, M2UCB-V 3.00 times" in said[-2]
+    shown = exhibits.show(ALL["attacks"], pl.concat(parts), False)
+    assert shown[0].table.row(0) == ("SteadyRank", "2", "4", "0.5")
+    assert [e.name for e in shown if e.svg] == ["attacks-lastfm-listeners"]
+
+
 def test_the_held_out_third_stands_apart():
     """One cell that is held out, with a ratio of 60 / 30, and one that is not, with 30 / 30."""
     held = matrix.unseen()[0]
@@ -600,7 +619,7 @@ def test_a_part_of_the_study_of_looking_in_a_report(tmp_path, monkeypatch):
     for job in chosen:
         store.save(job, run_job(job))
     page, _claims = write_report(store, tmp_path, seeds=1, quick=True, asked=[study])
-    assert sorted(path.stem for path in (page.parent / "figures").iterdir()) == [
+    assert sorted(path.stem for path in (page.parent / "figures").glob("click-models-*")) == [
         f"click-models-{place}" for place in range(3)
     ]
     section = page.read_text().split('<section id="click-models">')[1].split("</section>")[0]

@@ -9,6 +9,7 @@ import polars as pl
 from ..lab.cells import LENGTH
 from ..profiles import profile
 from ..studies import lineup
+from . import steadiness
 from .finals import APPENDIX, PAPER, Finals, best_value
 from .verdicts import Claim
 
@@ -34,6 +35,7 @@ def answer(rows: Mapping[str, pl.DataFrame], claims: Sequence[Claim]) -> list[st
             "list's value; where fewer do, it has the least in "
             f"{_won(few)} of {len(few)}, and random lists are worth {_worth(few):.0%}."
         )
+    sentences += _beyond(rows.get("attacks"))
     tried = sum(claim.tried for claim in claims)
     sentences.append(
         "The paper gives neither its sigmoid nor its widths, and its text allows several algorithms: each claim was "
@@ -41,6 +43,22 @@ def answer(rows: Mapping[str, pl.DataFrame], claims: Sequence[Claim]) -> list[st
         "and the table says under which it comes closest."
     )
     return sentences
+
+
+def _beyond(rows: pl.DataFrame | None) -> list[str]:
+    """How the learner of this project bears attacks, if that was measured."""
+    if rows is None or rows.is_empty():
+        return []
+    ratios = steadiness.ratios(rows)
+    attacks = ratios.filter(pl.col("rate") > 0, pl.col("who") == "SteadyRank").height
+    means = dict(steadiness.attacked(ratios).select("who", "geometric mean of attacks").rows())
+    if any(means.get(who) is None for who in ("SteadyRank", "CascadeTS", "M2UCBV")):
+        return []
+    return [
+        f"Beyond the paper: under {attacks} attacks of 15 % of the rounds SteadyRank, the learner of this project, "
+        f"has {means['SteadyRank']:.2f} times the regret of a Thompson sampler that never sees a false click; the "
+        f"same sampler that believes every click {means['CascadeTS']:.2f} times, M2UCB-V {means['M2UCBV']:.2f} times."
+    ]
 
 
 def _places(found: Finals) -> tuple[list[tuple[bool, float]], list[tuple[bool, float]]]:

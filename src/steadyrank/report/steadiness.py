@@ -95,6 +95,20 @@ def all_profiles(table: pl.DataFrame) -> pl.DataFrame:
     )
 
 
+def attacked(table: pl.DataFrame) -> pl.DataFrame:
+    """The learners of the study `attacks`: regret as a multiple of the omniscient learner's, attacked and not."""
+    attack = pl.col("rate") > 0
+    return (
+        table.group_by("who", maintain_order=True)
+        .agg(
+            _mean("ratio", attack).alias("geometric mean of attacks"),
+            pl.col("ratio").filter(attack).max().alias("worst attack"),
+            _mean("ratio", ~attack).alias("without attack"),
+        )
+        .sort("geometric mean of attacks")
+    )
+
+
 def _attack(cell: dict[str, Any]) -> dict[str, Any]:
     return {name: cell[name] for name in ("adversary", "adversary_settings") if name in cell}
 

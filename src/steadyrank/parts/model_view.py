@@ -1,5 +1,7 @@
 """Regimes with models of features, for people to read."""
 
+from dataclasses import replace
+
 import numpy as np
 
 from ..views import Regime, View
@@ -22,4 +24,22 @@ def view_of_models(regimes: Regimes, rule: Rule, models: Models) -> View:
         sizes = int(regimes.number[place]), int(regimes.start[place]), int(regimes.rounds[place])
         return Regime(*sizes, estimate, looks, d / (estimate * (1.0 - estimate)))
 
-    return view_with(regimes, rule, read, ())
+    view = view_with(regimes, rule, read, ())
+    effects, explained = worth_of(models, int(np.flatnonzero(regimes.number == view.trusted)[0]))
+    return replace(view, effects=effects, explained=explained)
+
+
+def worth_of(models: Models, place: int) -> tuple[tuple[float, ...], float]:
+    """By how much each feature moves logits, and the share of their variance that all of them explain. O(F^2).
+
+    Over what was looked at in the regime at this place, each look with its curvature as weight; the rest of the
+    variance is that of the items' own effects.
+    """
+    theta, total = models.estimate[place], models.precision[place]
+    if total[-1, -1] == 0.0:
+        return (0.0,) * (theta.size - 1), 0.0
+    mean = total[-1] / total[-1, -1]
+    spread = total / total[-1, -1] - np.outer(mean, mean)
+    effects = theta[:-1] * np.sqrt(np.maximum(np.diag(spread)[:-1], 0.0))
+    variance = max(float(theta @ spread @ theta), 0.0)
+    return tuple(map(float, effects)), variance / (variance + 1.0 / float(models.prior[place, OWN]))

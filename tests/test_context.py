@@ -306,7 +306,8 @@ class SlowMixed:
     """The same Gaussian model with every item's effect a coordinate of its own, solved anew in each round."""
 
     def __init__(self, features):
-        self.features = np.column_stack([features, np.ones(K)])
+        size = np.sqrt((features**2).mean(0))
+        self.features = np.column_stack([features / size, np.ones(K)])
         self.own, self.shared, self.log = 1.0, 1.0, []
         self.solve()
 
@@ -334,10 +335,14 @@ class SlowMixed:
             self.solve()
 
     def fit(self):
-        """Mean squares under the posterior: of the own effects of items observed, and of the weights."""
-        squares = self.mean**2 + np.diag(self.inverse)
-        items = sorted({int(np.argmax(row[F + 1 :])) for row, _, _ in self.log})
-        self.own, self.shared = 1 / squares[F + 1 :][items].mean(), 1 / squares[:F].mean()
+        """Own effects of the items observed, then weights; a tenth of an effect of precision 1 comes before."""
+        items = F + 1 + np.array(sorted({int(np.argmax(row[F + 1 :])) for row, _, _ in self.log}))
+
+        def fitted(which, now):
+            determined = len(which) - now * np.diag(self.inverse)[which].sum()
+            return (determined + 0.1) / ((self.mean[which] ** 2).sum() + 0.1)
+
+        self.own, self.shared = fitted(items, self.own), fitted(np.arange(F), self.shared)
         self.solve()
 
     def drawn(self, v, width, rng):
@@ -386,12 +391,18 @@ def test_the_fit_finds_how_far_items_differ_beyond_their_features():
     for _ in range(400):
         for k in rng.permutation(200):
             observe(
-                model, k, np.array([*features[k], 1.0]), c, u, float(rng.random() < 1 / (1 + math.exp(-logits[k])))
+                model,
+                k,
+                model.shared.features[:, k].copy(),
+                c,
+                u,
+                float(rng.random() < 1 / (1 + math.exp(-logits[k]))),
             )
     for _ in range(5):
         fit(model)
-    assert model.prior**-0.5 == pytest.approx([own.std(), np.sqrt((theta**2).mean())], rel=1 / 6)
-    assert model.shared.estimate[:12] == pytest.approx(theta, abs=0.2)
+    size = np.sqrt((features**2).mean(0))  # the unit in which each feature is measured
+    assert model.prior**-0.5 == pytest.approx([own.std(), np.sqrt((theta**2 * size**2).mean())], rel=1 / 6)
+    assert model.shared.estimate[:12] == pytest.approx(theta * size, abs=0.2)
 
 
 def test_commands_and_cells_give_learners_the_features_of_a_profile(capsys):

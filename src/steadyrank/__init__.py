@@ -13,7 +13,9 @@ if TYPE_CHECKING:
     from .audit import audit as audit
     from .contract import Problem as Problem
     from .contract import Visit as Visit
+    from .live import FeatureSpace as FeatureSpace
     from .live import Ranker as Ranker
+    from .live import features_from as features_from
     from .live import replay as replay
     from .profiles import Profile as Profile
     from .profiles import profile as profile
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 __all__ = [
+    "FeatureSpace",
     "Problem",
     "Profile",
     "Ranker",
@@ -32,6 +35,7 @@ __all__ = [
     "Visit",
     "adversaries",
     "audit",
+    "features_from",
     "guards",
     "kernel",
     "learners",
@@ -43,6 +47,7 @@ __all__ = [
 ]
 
 _HOME = {
+    "FeatureSpace": "live",
     "Problem": "contract",
     "Profile": "profiles",
     "Ranker": "live",
@@ -50,6 +55,7 @@ _HOME = {
     "Run": "runs",
     "Visit": "contract",
     "audit": "audit",
+    "features_from": "live",
     "kernel": "_jit",
     "profile": "profiles",
     "profiles": "profiles",

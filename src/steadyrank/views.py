@@ -52,6 +52,8 @@ class View:
     n_changes: int
     changes: tuple[Change, ...]  # the latest ones, oldest first
     attention: tuple[float, ...] = ()  # the chance that each place is looked at, the first one's being 1
+    effects: tuple[float, ...] = ()  # of each feature: standard deviations of the logit of a click, signed
+    explained: float = 0.0  # share of the variance of these logits that features explain, in the trusted regime
 
     @property
     def inverted(self) -> bool:

@@ -1,7 +1,7 @@
-"""Candidates that are no items: refused, left out, or added."""
+"""Lists by name; candidates that are no items: refused, left out, or added."""
 
 from collections.abc import Sequence
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from ..refusals import Refused
 
@@ -31,3 +31,9 @@ def without(candidates: Sequence[str], left_out: Sequence[str]) -> list[str]:
             422, f"none of the {len(gone)} candidates is an item, such as {next(iter(left_out), None)!r:.80}"
         )
     return kept
+
+
+def refuse_text(items: Any) -> None:
+    """Refuse a text in place of a list of names: its letters would be taken for items."""
+    if isinstance(items, str):
+        raise ValueError(f"a list is a sequence of names, not the text {items!r}")

@@ -63,10 +63,23 @@ class ImpressionBuffer:
         self.ranking: Ints = np.zeros((n, length), np.int64)
         self.clicks: Bools = np.zeros((n, length), np.bool_)
         self.note: Floats = np.zeros((n, length + NOTE_EXTRA))
+        self.features: Floats = np.zeros((n, self.learner_state.features.size))
 
     def arrays(self) -> dict[str, Any]:
         """The ring's arrays by name: the same objects, not copies."""
-        names = ("key", "round", "client", "cohorts", "size", "state", "examined", "ranking", "clicks", "note")
+        names: tuple[str, ...] = (
+            "key",
+            "round",
+            "client",
+            "cohorts",
+            "size",
+            "state",
+            "examined",
+            "ranking",
+            "clicks",
+            "note",
+        )
+        names += ("features",) if self.learner_state.features.size else ()
         return {f"impressions.{name}": getattr(self, name) for name in names}
 
     def counters(self) -> dict[str, int]:
@@ -118,6 +131,7 @@ class ImpressionBuffer:
         self.state[place] = OPEN
         self.ranking[place, : ranking.size] = ranking
         self.note[place] = note
+        self.features[place] = visit.features if visit.features.size else 0.0
         if cohorts or self.kinds:
             self._place_cohorts(place, cohorts)
         if key:
@@ -226,7 +240,7 @@ class ImpressionBuffer:
         size = self.size[place]
         cohorts = zip(self.kinds, self.cohorts[place].tolist(), strict=True) if self.kinds else ()
         return self.learn(
-            Visit(int(self.round[place]), int(self.client[place])),
+            Visit(int(self.round[place]), int(self.client[place]), self.features[place]),
             self.ranking[place, :size],
             self.note[place],
             self.clicks[place, :size],

@@ -28,12 +28,14 @@ from ..learners import ALL as LEARNERS
 from ..refusals import Refused
 from ..settings import flag, real, whole
 from ..views import GuardView, View
+from .features import NO_FEATURES, FeatureSpace, Values
 from .gate import Gate
 from .widening import restored, widen
 
 NEW_LOOKS = 20  # looks after which an added item is no longer new
 MOST_ITEMS = 10_000_000
 _NONE: Ints = np.zeros(0, np.int64)
+_NOTHING: Floats = np.zeros((0, 0))
 
 
 def _plain(settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -86,6 +88,7 @@ class LearnerState:
         guard: str | type = "Anyone",
         guard_settings: dict[str, Any] | None = None,
         shadow: bool = False,
+        features: FeatureSpace = NO_FEATURES,
     ) -> None:
         self.length = whole("length", length, 1, 10_000)
         self.seed = whole("seed", seed, 0)
@@ -95,7 +98,8 @@ class LearnerState:
             known = ", ".join(name for name, cls in LEARNERS.items() if getattr(cls, "live", False))
             name = self.learner_class.__name__
             raise ValueError(f"{name} is not live: it cannot rank items that come and go; these can: {known}")
-        self.settings = _plain(settings)
+        self.settings, self.features = _plain(settings), features
+        self._check_features()
         self.names: list[str] = []
         self.slots: dict[str, int] = {}
         if isinstance(items, str):  # its letters would be taken for items
@@ -104,6 +108,8 @@ class LearnerState:
             self._name(item)
         if not self.names:
             raise ValueError("items must name at least one item")
+        given = items if isinstance(items, Mapping) else {}
+        self._start: Floats = np.array([features.of_item(given.get(name)) for name in self.names])
         self.capacity = len(self.names)
         self.sized = self.capacity  # number of items that the learner's constants are for
         self.active: Bools = np.ones(self.capacity, np.bool_)
@@ -135,8 +141,17 @@ class LearnerState:
         self.names.append(item)
         return self.slots[item]
 
+    def _check_features(self) -> None:
+        if self.features.size and not callable(getattr(self.learner_class, "describe", None)):
+            known = ", ".join(name for name, cls in LEARNERS.items() if callable(getattr(cls, "describe", None)))
+            raise ValueError(f"{self.learner_class.__name__} does not use features; these do: {known}")
+
     def _make(self, n_items: int) -> Any:
-        return make(self.learner_class, Problem(n_items, self.length, seed=self.seed), settings=self.settings)
+        """A learner that knows the features of the first items alone: those of others are described to it."""
+        known: Floats = np.zeros((n_items, self.features.size))
+        known[: len(self._start)] = self._start[:n_items]
+        problem = Problem(n_items, self.length, seed=self.seed, features=known if self.features.size else _NOTHING)
+        return make(self.learner_class, problem, settings=self.settings)
 
     def slot(self, item: str) -> int:
         """The slot of an item, retired or not."""
@@ -148,8 +163,9 @@ class LearnerState:
         """The items in these slots, in order."""
         return [self.names[slot] for slot in ranking]
 
-    def add(self, item: str) -> None:
-        """A new item; memory doubles when it is full."""
+    def add(self, item: str, features: Values | None = None) -> None:
+        """A new item, of which this is known; memory doubles when it is full."""
+        known = self.features.of_item(features)
         slot = self._name(item)
         if slot == self.capacity:
             self.capacity *= 2
@@ -160,6 +176,14 @@ class LearnerState:
             self.learner = widen(self.learner, self._make(self.capacity), self._make(self.sized))
             self.gate.widen(self.capacity, self.sized)
         self.active[slot] = self.added[slot] = True
+        if known.size:
+            self.learner.describe(slot, known)
+
+    def describe(self, item: str, features: Values) -> None:
+        """What is known of an item from now on; all of it."""
+        known = self.features.of_item(features)
+        if known.size:
+            self.learner.describe(self.slot(item), known)
 
     def switch(self, item: str, active: bool) -> None:
         """Retire an item, or take it up again."""

@@ -15,8 +15,9 @@ from ..refusals import Refused
 from ..settings import real, whole
 from ..views import GuardView, View
 from . import answers, archive, snapshot
-from .candidates import Unknown, check_unknown, fresh, without
+from .candidates import Unknown, check_unknown, fresh, refuse_text, without
 from .delay_queue import DelayQueue
+from .features import NO_FEATURES, FeatureSpace, Values
 from .impression_buffer import ImpressionBuffer, Outcome
 from .learner_state import LearnerState, Standing, check_item
 
@@ -48,7 +49,8 @@ class Ranker:
     a lifetime: as long as that; without one, answers are learnt from at once). `count_unanswered`: an expired
     impression without an answer counts as looked at in full with no click, as far as answers vouch for it
     (docs/live.md). `most_open`: impressions remembered, the latest. `new_share`: most places that added items take
-    while they are new. `clock` gives seconds; only differences count. Randomness comes from `seed` alone.
+    while they are new. `features`: what may be known of items and visits (`FeatureSpace`); `items` may then map names
+    to features. `clock` gives seconds; only differences count. Randomness comes from `seed` alone.
     """
 
     def __init__(
@@ -62,6 +64,7 @@ class Ranker:
         guard: str | type = "Anyone",
         guard_settings: Mapping[str, Any] | None = None,
         new_share: float = 0.2,
+        features: FeatureSpace = NO_FEATURES,
         lifetime: float | None = None,
         settle: float | None = None,
         count_unanswered: bool = True,
@@ -73,7 +76,16 @@ class Ranker:
         self.lifetime = None if lifetime is None else real("lifetime", lifetime, 0.0)
         self.settle = self.lifetime if settle is None else real("settle", settle, 0.0, self.lifetime)
         self._learner_state = LearnerState(
-            items, length, learner, dict(settings or {}), seed, new_share, guard, dict(guard_settings or {})
+            items,
+            length,
+            learner,
+            dict(settings or {}),
+            seed,
+            new_share,
+            guard,
+            dict(guard_settings or {}),
+            False,
+            features,
         )
         self._impressions = ImpressionBuffer(
             self._learner_state, self.lifetime is not None, count_unanswered, most_open
@@ -96,21 +108,24 @@ class Ranker:
         length: int | None = None,
         client: int | None = None,
         unknown: Unknown = "refuse",
+        features: Values | None = None,
     ) -> Shown:
         """A list of the best items, among `candidates` if given; shorter when fewer may be shown.
 
-        `client`: who looks, as a number of your own from 0 on, where learner or guard are to know it. `unknown`: what
-        becomes of candidates that are no items: "refuse" all of it, "skip" these, or "add" them.
+        `client`: who looks, as a number of your own from 0 on, where learner or guard are to know it; `features`:
+        what is known of them, by name. `unknown`: what becomes of candidates that are no items: "refuse" all of it,
+        "skip" these, or "add" them.
         """
         check_unknown(unknown)
         most = self._learner_state.length
         size = most if length is None else whole("length", length, 1, most)
         sender = ANYONE if client is None else whole("client", client)
+        known = self._learner_state.features.of_visit(features)
         with self._lock:
             self._pass_time()
             if candidates is not None and unknown != "refuse":
                 candidates = self._known(candidates, unknown)
-            visit = Visit(self._impressions.rounds + 1, sender)
+            visit = Visit(self._impressions.rounds + 1, sender, known)
             ranking, note = self._learner_state.rank(visit, candidates, size, self._rng)
             number = self._show(visit, ranking, note)
             return Shown(number, tuple(self._learner_state.items_at(ranking.tolist())))
@@ -195,10 +210,10 @@ class Ranker:
             )
             return self._impressions.answer(shown, *said.to(items))
 
-    def add(self, item: str) -> None:
-        """Add an item while running: it is shown now and then until it is known."""
+    def add(self, item: str, features: Values | None = None) -> None:
+        """Add an item while running, of which this is known: it is shown now and then until it is known better."""
         with self._lock:
-            self._learner_state.add(item)
+            self._learner_state.add(item, features)
 
     def retire(self, item: str) -> None:
         """Show an item no longer; what was learnt of it is kept."""
@@ -219,6 +234,15 @@ class Ranker:
         """What the learner makes of the feedback: regimes, changes, how much it distrusts; None if it has no view."""
         with self._lock:
             return self._learner_state.view()
+
+    def worth(self) -> tuple[float, list[tuple[str, float]]]:
+        """What features are worth: the share of the variance of clicks' logits that they explain, and each one's
+        effect in standard deviations of it, the strongest first.
+        """
+        view = self.view()
+        if view is None or not view.effects:
+            raise ValueError(f"{self._learner_state.learner_class.__name__} was given no features, or uses none")
+        return view.explained, self._learner_state.features.strongest(view.effects)
 
     def guard_view(self) -> GuardView | None:
         """What the guard makes of the visits, how many it refused among it; None if it has no view."""
@@ -301,30 +325,3 @@ class Ranker:
             delay.moments.extend((now - age, number) for age, number in moments)
         ranker._lock = threading.RLock()
         return ranker
-
-
-def refuse_text(items: Any) -> None:
-    """Refuse a text in place of a list of names: its letters would be taken for items."""
-    if isinstance(items, str):
-        raise ValueError(f"a list is a sequence of names, not the text {items!r}")
-
-
-def replay(
-    log: Iterable[tuple[Sequence[str], Any]], learners: Sequence[str | type], *, length: int, **options: Any
-) -> dict[str, Ranker]:
-    """Run one log of past clicks through several learners: a ranker each, by the learner's name.
-
-    `log` as for `Ranker.learn`; `options` go to every `Ranker`.
-    """
-    rows = list(log)
-    if not rows:
-        raise ValueError("the log is empty: it needs at least one list")
-    for items, _ in rows:
-        refuse_text(items)
-    first = dict.fromkeys(item for items, _ in rows for item in items)
-    rankers = {}
-    for learner in learners:
-        ranker = Ranker(first, length, learner, **options)
-        ranker.learn(rows)
-        rankers[learner if isinstance(learner, str) else learner.__name__] = ranker
-    return rankers

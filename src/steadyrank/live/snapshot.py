@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from . import archive
+from .features import FeatureSpace
 from .gate import CLIENT
 from .impression_buffer import ImpressionBuffer
 from .learner_state import LearnerState
@@ -33,6 +34,7 @@ def take(
         "most": impressions.most,
         "impressions": impressions.counters(),
         "cohorts": list(impressions.kinds),
+        "features": state.features.declared(),
         "silence": impressions.silence.keep(),
         **extra,
     }
@@ -59,6 +61,7 @@ def restore(
         header["guard"] if guard is None else guard,
         header["guard_settings"],
         header.get("shadow", False),
+        FeatureSpace(**header.get("features", {"items": {}})),
     )
     for cls, kind, number in (
         (state.learner_class, "learner", "version"),

@@ -5,8 +5,8 @@ theta_f ~ N(0, 1 / l) and e_k ~ N(0, 1 / i). An observation enters as one of a G
 p (1 - p) of the likelihood at the current mean eta and the target eta + (y - p) / w (an extended Kalman filter). In
 that model the e_k are integrated out exactly: with D_k = i + sum w, B_k = sum w z and H_k = sum w target over item
 k, an observation tells theta as much as one of z - B_k / D_k with the target less H_k / D_k and the weight w D_k /
-(D_k + w): a rank-one change. Given theta, e_k ~ N((H_k - B_k' theta) / D_k, 1 / D_k). i and l are fitted by EM as
-observations double.
+(D_k + w): a rank-one change. Given theta, e_k ~ N((H_k - B_k' theta) / D_k, 1 / D_k). Features are
+measured in units of their root mean square over the items; i and l are fitted as observations double.
 """
 
 import math
@@ -21,7 +21,9 @@ from .linear_posterior import LinearPosterior, absorb, draw, expect, image, meet
 OWN, SHARED = range(2)  # places of `prior`
 BEFORE, BEFORE_PRECISION = -2.0, 0.25  # of the 1: a click rate of 12 %, or of 2 to 47 % within a standard deviation
 _FLATTEST = 1e-3  # curvature: a click of what was thought impossible must not count for infinity
-_FIRST_FIT, STEPS = 128, 20  # observations before the first fit, steps of EM in each
+FIRST_FIT, STEPS = 128, 20  # observations before the first fit, steps in each
+_SURE = 0.999  # share of what is known of a direction that one observation can be, to be taken back by itself
+_DOUBT, _USUAL = 0.1, 1.0  # effects of the usual precision that count as seen beforehand
 _WIDEST, _NARROWEST = 0.1, 1e4  # bounds of fitted precisions
 
 
@@ -41,19 +43,28 @@ class MixedModel(NamedTuple):
     def create(cls, features: Floats) -> "MixedModel":
         """Nothing observed, of items with these `features` [K, F]."""
         k, n = features.shape[0], features.shape[1] + 1
-        shared = LinearPosterior.create(np.column_stack([features, np.ones(k)]), 1.0)
+        shared = LinearPosterior.create(np.column_stack([features / scale_of(features), np.ones(k)]), 1.0)
         shared.inverse[-1, -1], shared.estimate[-1] = 1.0 / BEFORE_PRECISION, BEFORE
         moment = np.zeros(n)
         moment[-1] = BEFORE * BEFORE_PRECISION
-        counts = np.array([0.0, _FIRST_FIT])
+        counts = np.array([0.0, FIRST_FIT])
         return cls(
             shared, np.zeros((n, k)), np.zeros(k), np.zeros(k), np.zeros((n, n)), moment, np.array([1.0, 1.0]), counts
         )
 
 
+def scale_of(features: Floats) -> Floats:
+    """The root of the mean square of each feature [K, F] over the items; 1 where all are 0: units mean nothing."""
+    size = np.sqrt(np.mean(features**2, axis=0)) if features.shape[0] else np.zeros(features.shape[1])
+    return np.where(size > 0.0, size, 1.0)
+
+
 @uncounted
 def observe(model, k, z, c, u, y):
-    """Add one observation of item k; overwrites `c` and `u` [F + 1]. O(F^2)."""
+    """Add one observation of item k; overwrites `c` and `u` [F + 1]. O(F^2).
+
+    Returns its weight, its target, and the logit that was expected.
+    """
     d = model.weight[k] + model.prior[OWN]
     own = model.pull[k] / d
     eta = own
@@ -64,6 +75,13 @@ def observe(model, k, z, c, u, y):
     w = max(p * (1.0 - p), _FLATTEST)
     target = eta + (y - p) / w
     absorb(model.shared, c, u, image(model.shared.inverse, c, u), target - own, w * d / (d + w))
+    add_sums(model, k, z, w, target)
+    return w, target, eta
+
+
+@uncounted
+def add_sums(model, k, z, w, target):
+    """Add an observation to the sums, not to the posterior of theta; take it back with -w. O(F^2)."""
     model.weight[k] += w
     model.pull[k] += w * target
     for f in range(z.size):
@@ -71,6 +89,21 @@ def observe(model, k, z, c, u, y):
         model.moment[f] += w * target * z[f]
         for g in range(z.size):
             model.precision[f, g] += w * (z[f] * z[g])
+
+
+@kernel
+def unobserve(model, k, z, c, u, w, target):
+    """Take back an observation of item k that had this weight and target; overwrites `c` and `u`. O(F^2)."""
+    add_sums(model, k, z, -w, target)
+    model.weight[k] = max(model.weight[k], 0.0)  # rounding
+    d = model.weight[k] + model.prior[OWN]
+    for f in range(z.size):
+        c[f] = z[f] - model.cross[f, k] / d
+    norm, weight = image(model.shared.inverse, c, u), w * d / (d + w)
+    if weight * norm < _SURE:
+        absorb(model.shared, c, u, norm, target - model.pull[k] / d, -weight)
+    else:
+        rebuild(model)
 
 
 @uncounted
@@ -112,13 +145,26 @@ def rebuild(model):
     image(model.shared.inverse, right, model.shared.estimate)
 
 
+@uncounted
+def refit(precision, squares, variance, n):
+    """The precision of a prior that fits n effects with these means squared and variances, each added up.
+
+    MacKay (1992): squares = gamma / precision, gamma = n - precision variance being how many effects the
+    observations determine. It has the fixed points of EM, and nears that of no effect at all much sooner; a little of
+    the usual keeps the first few observations from saying that there is none.
+    """
+    gamma = max(n - precision * variance, 0.0)
+    return min(max((gamma + _DOUBT) / (squares + _DOUBT / _USUAL), _WIDEST), _NARROWEST)
+
+
 @kernel
 def fit(model):
-    """Fit both precisions to what was observed: EM, each the inverse of a mean square under the posterior."""
+    """Fit both precisions to what was observed."""
     n = model.moment.size
     b, u = np.empty(n), np.empty(n)
     for _ in range(STEPS):
-        total, items = 0.0, 0
+        squares = variance = 0.0
+        items = 0
         for k in range(model.weight.size):
             if model.weight[k] > 0.0:
                 d = model.weight[k] + model.prior[OWN]
@@ -126,13 +172,16 @@ def fit(model):
                 for f in range(n):
                     b[f] = model.cross[f, k] / d
                     mean -= b[f] * model.shared.estimate[f]
-                total += mean * mean + 1.0 / d + image(model.shared.inverse, b, u)
+                squares += mean * mean
+                variance += 1.0 / d + image(model.shared.inverse, b, u)
                 items += 1
-        model.prior[OWN] = min(max(items / total, _WIDEST), _NARROWEST)
-        total = 0.0
+        model.prior[OWN] = refit(model.prior[OWN], squares, variance, items)
+        squares = variance = 0.0
         for f in range(n - 1):
-            total += model.shared.estimate[f] ** 2 + model.shared.inverse[f, f]
-        model.prior[SHARED] = min(max((n - 1) / total, _WIDEST), _NARROWEST)
+            squares += model.shared.estimate[f] ** 2
+            variance += model.shared.inverse[f, f]
+        if n > 1:
+            model.prior[SHARED] = refit(model.prior[SHARED], squares, variance, n - 1)
         rebuild(model)
 
 
@@ -167,3 +216,16 @@ def drawn_logits(model, visit, width, rng, index):
     for k in range(index.size):
         d = model.weight[k] + model.prior[OWN]
         index[k] += (model.pull[k] - bound[k] + width * math.sqrt(d) * rng.standard_normal()) / d
+
+
+@kernel
+def expected_logits(model, visit, index):
+    """Write the mean of every item's logit for this visitor into `index` [K]. O(K F)."""
+    n = model.moment.size
+    seen, bound = np.ones(n), np.empty(index.size)
+    meet(visit.features, seen[: n - 1])
+    expect(model.shared.features, model.shared.estimate, seen, index)
+    seen[:] = 1.0
+    expect(model.cross, model.shared.estimate, seen, bound)
+    for k in range(index.size):
+        index[k] += (model.pull[k] - bound[k]) / (model.weight[k] + model.prior[OWN])

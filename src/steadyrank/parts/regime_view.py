@@ -1,5 +1,7 @@
 """Regimes, and how far people look, for people to read."""
 
+from collections.abc import Callable
+
 import numpy as np
 
 from ..views import Change, Regime, View
@@ -11,13 +13,21 @@ from .regimes import CHANGES, CURRENT, LEARNT, LOG, STORED, Regimes
 def view_of(regimes: Regimes, rule: Rule, attention: Attention) -> View:
     """Regimes and what they say of the feedback, with item estimates, and how far people look: a copy. O(K)."""
     r = regimes
-    found = []
-    for place in np.argsort(r.number[: r.tally[STORED]]):
+
+    def read(place: int) -> Regime:
         a, b = r.prior[place]
         looks, clicks = r.looks[place] + r.apart_looks[place], r.clicks[place] + r.apart_clicks[place]
         estimate = (a + clicks) / (a + b + looks)
         sizes = int(r.number[place]), int(r.start[place]), int(r.rounds[place])
-        found.append(Regime(*sizes, estimate, looks, a + b + looks))
+        return Regime(*sizes, estimate, looks, a + b + looks)
+
+    return view_with(regimes, rule, read, tuple(map(float, attention.chance)))
+
+
+def view_with(regimes: Regimes, rule: Rule, read: Callable[[int], Regime], attention: tuple[float, ...]) -> View:
+    """Regimes, each as `read` from its place, and what they say of the feedback: a copy. O(K)."""
+    r = regimes
+    found = [read(int(place)) for place in np.argsort(r.number[: r.tally[STORED]])]
     current = int(r.number[r.tally[CURRENT]])
     trusted = max(found, key=lambda regime: (regime.rounds, regime.number == current))
     rounds = int(r.tally[LEARNT])
@@ -26,5 +36,4 @@ def view_of(regimes: Regimes, rule: Rule, attention: Attention) -> View:
     log: list[list[int]] = [r.log[i % LOG].tolist() for i in range(max(0, n - LOG), n)]
     told = {pair: inversion_between(r, rule, *pair) for pair in {(before, after) for _, _, before, after in log}}
     changes = tuple(Change(start, noticed, x, y, told[x, y]) for start, noticed, x, y in log)
-    seen = tuple(map(float, attention.chance))
-    return View(tuple(found), current, trusted.number, rounds, 0, share, n, changes, seen)
+    return View(tuple(found), current, trusted.number, rounds, 0, share, n, changes, attention)

@@ -257,7 +257,7 @@ def test_every_target_of_make_is_explained_and_every_one_shown_exists():
 
 
 def test_every_picture_has_its_command():
-    made = (ROOT / "docs" / "make_images.py").read_text() + (ROOT / "docs" / "make_screenshots.py").read_text()
+    made = "".join((ROOT / "docs" / f"make_{name}.py").read_text() for name in ("images", "screenshots", "animation"))
     shown = set()
     for page in PAGES:
         text = page.read_text()
@@ -318,7 +318,7 @@ def test_every_extra_is_explained():
     text = "".join(page.read_text() for page in PAGES)
     assert set(extras) == {"service", "postgres", "ray", "report", "dev"}
     for extra in set(extras) - {"dev"}:
-        assert f"pip install 'steadyrank[{extra}]'" in text
+        assert f"pip install '.[{extra}]'" in text
 
 
 def test_the_citation_has_the_version():
@@ -367,9 +367,8 @@ def test_the_first_requests_shown_are_answered(page, tmp_path):
     for line in block.splitlines():
         answers.append(ask(line, server, impression))
         impression = answers[-1].get("impression", impression)
-    assert len(answers) >= 2
-    assert "fig" in answers[1]["items"] or len(answers[1]["items"]) == 3
+    assert "fig" in answers[1]["items"]
+    assert answers[2]["outcome"] == "learnt"
     if page == "service.md":
-        assert answers[2]["outcome"] == "learnt"
         assert sum(item["clicks"] for item in answers[3]["items"]) == 1
     assert server.stop() == 0

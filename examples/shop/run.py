@@ -99,12 +99,13 @@ def main():
             pass
         finally:
             crowd.end()
-            report(shop.list_for(""), [one["item"] for one in client.watch("shop")["list"]])
+            ours = [one["item"] for one in client.watch("shop")["list"]]
             server.shutdown()
             server.server_close()
             client.close()
             process.terminate()
             process.communicate()
+            report(shop.list_for(""), ours)
 
 
 def report(theirs, ours):

@@ -10,6 +10,9 @@ from urllib.parse import quote
 
 from .connections import Connections
 from .files import replacing, writable_through
+from .refusals import Refused
+
+__all__ = ["Client", "Observed", "Ranking", "Refused"]
 
 _LEFT_OUT: Any = object()
 

@@ -27,7 +27,8 @@ PUBLISHED = [
     ("C3UCB", {}),
     ("CascadeWOFUL", {}),
 ]
-OURS = "CascadeMixedTS"
+OURS = ("SteadyRankLinear", "CascadeMixedTS")
+MODEL = "CascadeMixedTS"
 ATTACKS = {
     "reversed taste, late": {"adversary": "OtherTaste", "schedule": "late"},
     "reversed taste, spread": {"adversary": "OtherTaste", "schedule": "spread"},
@@ -69,7 +70,7 @@ def honest(options, chosen):
     for name, world in chosen.items():
         found = {titled(*who): regret(*who, world, options) for who in PUBLISHED}
         least = min(found.values())
-        for who in (OURS, *options.also):
+        for who in (*OURS, *options.also):
             found[who] = regret(who, {}, world, options)
         for who, value in found.items():
             print(f"{name:8} honest  {who:32} {value:9,.0f} {value / least:7.2f}", flush=True)
@@ -83,7 +84,7 @@ def attacked(options, chosen):
         for title, attack in ATTACKS.items():
             attack = {**attack, "budget": round(0.15 * options.horizon)}
             told = regret("CascadeLinTS", {"sigma": 0.1}, world, options, omniscient=True, **attack)
-            for who in (*PUBLISHED, *((each, {}) for each in (OURS, *options.also))):
+            for who in (*PUBLISHED, *((each, {}) for each in (*OURS, *options.also))):
                 value = regret(*who, world, options, **attack)
                 ratios.setdefault(titled(*who), []).append(value / told)
                 print(f"{name:8} {title:22}  {titled(*who):32} {value:9,.0f} {value / told:7.2f}", flush=True)
@@ -103,7 +104,7 @@ def cold(seed):
     attraction, features, users, given = worlds()["films"]
     n, rng = attraction.size, np.random.default_rng(seed)
     crowd = make(sr.users()[users], attraction, LENGTH, settings={"features": features, **given})
-    learner = make(sr.learners()[OURS], Problem(n, LENGTH, features=features), settings={})
+    learner = make(sr.learners()[MODEL], Problem(n, LENGTH, features=features), settings={})
     looks, clicks = np.zeros(n), np.zeros(n)
     new = rng.permutation(n)[:100]
     old = np.setdiff1d(np.arange(n), new)
@@ -131,7 +132,7 @@ def speed(sizes=(500, 10_000)):
     """Of learners alone: what `Random` takes with the same users is subtracted. The product: [K, F] by [F, F]."""
     films = sr.profile("contextual-films")
     print(f"{'learner':16}" + "".join(f"{f'K = {k:,}: us':>16}{'x NumPy':>9}" for k in sizes))
-    names, lines = ["Random", OURS, "CascadeLinTS", "CascadeLinUCB", "C3UCB", "CascadeWOFUL"], {}
+    names, lines = ["Random", *OURS, "CascadeLinTS", "CascadeLinUCB", "C3UCB", "CascadeWOFUL"], {}
     for k in sizes:
         copies = -(-k // 500)
         attraction, features = np.tile(films.attraction, copies)[:k], np.tile(films.features, (copies, 1))[:k]

@@ -34,8 +34,8 @@ def take(
         "most": impressions.most,
         "impressions": impressions.counters(),
         "cohorts": list(impressions.kinds),
-        "features": state.features.declared(),
         "silence": impressions.silence.keep(),
+        **({"features": state.features.declared()} if state.features.size else {}),
         **extra,
     }
     return header, state.arrays() | impressions.arrays()

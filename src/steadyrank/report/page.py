@@ -66,7 +66,8 @@ def page(
         f'<div class="top"><p class="lead">{" ".join(map(escape, answer))}</p>'
         f'<div id="{first.name}">{picture}</div></div>'
         '<p class="soft">F. Ghaffari, S. Sitaraman, X. Liu, X. Wang, M. Hajiesmaili: Online Learning to Rank under '
-        f"Corruption: A Robust Cascading Bandits Approach, its evaluation re-run. {escape(state)}</p></header>"
+        "Corruption: A Robust Cascading Bandits Approach (2025, arXiv 2511.03074), its evaluation re-run. "
+        f"{escape(state)}</p></header>"
         f"<main>{_scorecard(claims)}<nav>{links}</nav>{sections}"
         f'<p class="soft">{escape(made)}</p></main></body></html>\n'
     )

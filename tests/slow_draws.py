@@ -1,8 +1,25 @@
-"""The largest draws from Beta posteriors, written out: every length is computed anew, and added up from the left."""
+"""The largest draws from Beta posteriors, written out item by item: every length is computed anew."""
 
 import math
 
-FAN, SURE, MEANT, LEAST, MOST, SPARE = 16, 0.7, 1.8, 1.2, 3.0, 8.0
+from steadyrank.indices.equal_counts import group_of
+
+SURE, MEANT, LEAST, MOST, SPARE = 0.7, 1.8, 1.2, 3.0, 8.0
+
+
+def members(posteriors):
+    """{(looks, clicks): items}, and that each is found where it stands."""
+    groups = posteriors.groups
+    found, places = {}, 0
+    for g in range(int(groups.size[0])):
+        assert int(groups.first[g]) == places
+        places += int(groups.items[g])
+        items = groups.order[groups.first[g] : places].tolist()
+        assert [group_of(groups, k) for k in items] == [g] * len(items) != []
+        found[int(groups.looks[g]), int(groups.clicks[g])] = set(items)
+    assert len(found) == groups.size[0]
+    assert places == groups.order.size
+    return found
 
 
 def length_above(alpha, beta, bar):
@@ -16,11 +33,19 @@ def length_above(alpha, beta, bar):
 
 
 class Draws:
-    """Posteriors as (alpha, beta), and the bar."""
+    """Posteriors as (alpha, beta) of up to 500 items, the bar, and the line: items in the order in which they lie."""
 
     def __init__(self, posteriors, length):
         self.posteriors, self.length, self.bar = list(posteriors), length, 0.0
+        self.line = list(range(len(self.posteriors)))
         self.raise_bar()
+
+    def lie(self, posteriors):
+        """Lie in the order of the fast version: by clicks, then by looks; among equals any order is as good."""
+        self.line = posteriors.groups.order.tolist()
+        assert sorted(self.line) == list(range(len(self.line)))
+        counts = [(a, a + b) for a, b in (self.posteriors[k] for k in self.line)]
+        assert counts == sorted(counts)
 
     def load(self, bar):
         lengths = [length_above(*p, bar) for p in self.posteriors]
@@ -31,7 +56,7 @@ class Draws:
         if len(self.posteriors) <= wanted:
             self.bar = 0.0
             return
-        low, high, step = -40.0, 40.0, 0.25
+        low, high, step = -36.0, 36.0, 0.25
         at = math.log(self.bar / (1 - self.bar)) if self.bar > 0 else 0.0
         for _ in range(40):
             self.bar = 1 / (1 + math.exp(-at))
@@ -39,9 +64,9 @@ class Draws:
             if abs(found - wanted) <= 0.2 * wanted:
                 return
             if found > wanted:
-                low, at = at, min(at + step, (at + high) / 2) if high == 40 else (at + high) / 2
+                low, at = at, min(at + step, (at + high) / 2) if high == 36 else (at + high) / 2
             else:
-                high, at = at, max(at - step, (at + low) / 2) if low == -40 else (low + at) / 2
+                high, at = at, max(at - step, (at + low) / 2) if low == -36 else (low + at) / 2
             step *= 2
 
     def set(self, posteriors):
@@ -53,30 +78,29 @@ class Draws:
 
     def largest(self, allowed, wanted, rng):
         """(item, draw) of some allowed items, among them the largest draws."""
-        lengths = [length_above(*p, self.bar) for p in self.posteriors]
-        sure = [k for k, x in enumerate(lengths) if x is None]
-        found = [(k, rng.beta(*self.posteriors[k])) for k in sure if allowed[k]]
-        proposed, tried = [], None
-        at = rng.standard_exponential()
-        while at < sum(x or 0 for x in lengths):
-            k, left = 0, at
-            while lengths[k] is None or left >= lengths[k]:
-                left -= lengths[k] or 0
-                k += 1
-            if k != tried and allowed[k]:
-                alpha, beta = self.posteriors[k]
+        found, reach, at = [], 0, rng.standard_exponential()
+        for k in self.line:
+            alpha, beta = self.posteriors[k]
+            length = length_above(alpha, beta, self.bar)
+            if length is None:
+                if allowed[k]:
+                    found.append((k, rng.beta(alpha, beta)))
+                    reach += found[-1][1] >= self.bar
+                continue
+            if at < length and allowed[k]:
                 lean = max(alpha - 1, 0) * (1 - self.bar) / self.bar
                 fall = rng.standard_exponential() / (beta - lean)
                 x = 1 - (1 - self.bar) * math.exp(-fall)
                 if -rng.standard_exponential() <= (alpha - 1) * math.log(x / self.bar) - lean * fall:
-                    proposed.append((k, x))
-            tried = k
-            at += rng.standard_exponential()
-        if sum(x >= self.bar for _, x in found) + len(proposed) < wanted:
-            known = {k for k, _ in proposed}
-            rest = [k for k in range(len(lengths)) if allowed[k] and k not in known and lengths[k] is not None]
-            proposed += [(k, self.below(k, rng)) for k in rest]
-        return found + proposed
+                    found.append((k, x))
+                    reach += 1
+            while at < length:
+                at += rng.standard_exponential()
+            at -= length
+        if reach < wanted:
+            known = {k for k, _ in found}
+            found += [(k, self.below(k, rng)) for k, ok in enumerate(allowed) if ok and k not in known]
+        return found
 
     def below(self, k, rng):
         while True:

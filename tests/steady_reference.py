@@ -33,13 +33,37 @@ def hedged_list(draws, rival, weights, allowed, size, rng):
     known = dict(drawn := draws.largest(allowed, size, rng))
     best = [drawn[i][0] for i in references.top([x for _, x in drawn], size, rng)]
     others = [[1 - m for m in mean], *([rival] if rival else [])]
-    for view in others:
+    best += [k for k in dullest(draws, allowed, size, rng) if k not in best]
+    for view in others[1:]:
         shown = [x if ok else -math.inf for x, ok in zip(view, allowed, strict=True)]
         best += [k for k in references.top(shown, size, rng) if k not in best]
     drawn = {k: known[k] for k in best[:size]}
     for k in best[size:]:  # beside a rival every candidate has its draw
         drawn[k] = known[k] if rival and k in known else draws.below(k, rng) if rival else 0.0
     return add_best([drawn, *others], mean, weights, best, size)
+
+
+def dullest(draws, allowed, size, rng):
+    """The allowed items of the smallest means: of items that tie, the first ones of a shuffle, one step at a time.
+
+    If few are allowed, from all at once.
+    """
+    miss = [b / (a + b) for a, b in draws.posteriors]
+    groups = dict.fromkeys(draws.posteriors[k] for k in draws.line)
+    first = sorted((b / (a + b) for a, b in groups), reverse=True)[:size]
+    found = []
+    for value in dict.fromkeys(first):
+        tied = [k for k in draws.line if miss[k] == value]
+        for i in range(len(tied)):
+            if len(found) == size:
+                return found
+            if i == size + 64:
+                break
+            j = i + int(rng.random() * (len(tied) - i))
+            tied[i], tied[j] = tied[j], tied[i]
+            found += [tied[i]] if allowed[tied[i]] else []
+    shown = [x if ok else -math.inf for x, ok in zip(miss, allowed, strict=True)]
+    return found if len(found) == size else references.top(shown, size, rng)
 
 
 def add_best(views, mean, weights, candidates, size):

@@ -11,7 +11,7 @@ from hypothesis.extra.numpy import arrays
 import steadyrank as sr
 from steady_reference import fitted_attention
 from steadyrank.contract import NOTE_EXTRA, Problem, Visit, call_rank, call_update, make
-from steadyrank.indices.posteriors import Posteriors, set_posterior
+from steadyrank.indices.posteriors import Posteriors, set_counts
 from steadyrank.parts.attention import (
     BAR,
     DEALT,
@@ -37,7 +37,7 @@ SteadyRank = sr.learners()["SteadyRank"]
 def posteriors_of(*pairs):
     found = Posteriors.create(len(pairs), 2, 1.0, 1.0)
     for k, (a, b) in enumerate(pairs):
-        set_posterior(found, k, float(a), float(b))
+        set_counts(found, k, a + b - 2, a - 1)
     return found
 
 

@@ -66,7 +66,11 @@ def test_cascade_ts(insurance):
     class Posterior(references.IndexLearner):
         draws = Draws([(1, 1)] * K, D)
 
+        def meet(self, learner):
+            self.fast = learner.posteriors
+
         def rank(self, t, allowed, size, rng):
+            self.draws.lie(self.fast)
             if insurance > 0:
                 return hedged_list(self.draws, None, [1 - insurance, insurance], allowed, size, rng)
             drawn = self.draws.largest(allowed, size, rng)

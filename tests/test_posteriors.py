@@ -8,32 +8,35 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from slow_draws import Draws
+from slow_draws import Draws, members
 from slow_draws import length_above as slow_length
 from steadyrank._jit import uncached
+from steadyrank.indices.equal_counts import Groups, move_item
 from steadyrank.indices.posteriors import (
-    FAN,
     SURE,
     Posteriors,
+    check_bar,
+    derive_all,
     draw_largest,
-    item_at,
     length_above,
     load,
+    miss_of,
     proposal,
-    put_all,
     raise_bar,
-    set_posterior,
-    settle,
+    set_counts,
 )
 from steadyrank.kernels import top
+from steadyrank.parts.hedge import dullest_allowed
 
-EXTREME = [(1e9, 1e9), (0.05, 400.5), (0.05, 0.95), (5.0, 1e9), (1e9, 2.0), (0.3, 3.0), (40.0, 60.0), (1.0, 1.0)]
+BILLION = 10**9
+EXTREME = [(BILLION, BILLION), (0, 400), (0, 0), (5, BILLION), (BILLION, 2), (0, 3), (40, 60), (1, 1)]
 
 
-def posteriors_of(pairs, length):
-    found = Posteriors.create(len(pairs), length, 1.0, 1.0)
-    for k, (a, b) in enumerate(pairs):
-        set_posterior(found, k, a, b)
+def posteriors_of(prior, pairs, length):
+    """Of items with these clicks and looks without a click."""
+    found = Posteriors.create(len(pairs), length, *prior)
+    for k, (won, lost) in enumerate(pairs):
+        set_counts(found, k, won + lost, won)
     raise_bar(found, length)
     return found
 
@@ -75,21 +78,21 @@ def test_proposals_have_the_law_of_the_tail(a, b, bar):
 
 @uncached
 def count_places(posteriors, allowed, size, n, rng, places, all_drawn):
-    items, values = np.empty(allowed.size, np.int64), np.empty(allowed.size)
+    groups, prior, every = posteriors.groups, posteriors.prior, np.flatnonzero(allowed)
     ranking = np.empty(size, np.int64)
     whole = 0
     for _ in range(n):
-        m = 0
+        items, values = every, np.full(allowed.size, -1.0)
         if all_drawn:
-            for k in range(allowed.size):
-                if allowed[k]:
-                    items[m] = k
-                    values[m] = rng.beta(posteriors.alpha[k], posteriors.beta[k])
-                    m += 1
+            for g in range(groups.size[0]):
+                won, lost = groups.clicks[g], groups.looks[g] - groups.clicks[g]
+                for k in groups.order[groups.first[g] : groups.first[g] + groups.items[g]]:
+                    values[k] = rng.beta(prior[0] + won, prior[1] + lost)
+            values = values[every]
         else:
-            m = draw_largest(posteriors, allowed, size, rng, items, values)
-            whole += m == allowed.sum()
-        top(values[:m], ranking, rng)
+            items, values = draw_largest(posteriors, allowed, size, rng)
+            whole += items.size == every.size
+        top(values, ranking, rng)
         for p in range(size):
             places[p, items[ranking[p]]] += 1
             for q in range(p):
@@ -99,26 +102,26 @@ def count_places(posteriors, allowed, size, n, rng, places, all_drawn):
 
 def cases():
     rng = np.random.default_rng(5)
-    counts = rng.integers(0, [20, 300], (30, 2))
-    yield "cold", [(1.0, 1.0)] * 30, 3
-    yield "warm", [(0.3 + a, 0.8 + b) for a, b in counts], 3
-    yield "tied", [(0.2 + a // 10, 5.0 + b // 150) for a, b in counts], 4
-    yield "extreme", EXTREME + [(0.02, 0.5 + b) for _, b in counts[:22]], 3
-    yield "all clicked", [(0.99 + a, 0.02 + b // 100) for a, b in counts], 3
-    yield "200", [(1.0 + a, 1.0 + b) for a, b in rng.integers(0, [40, 800], (200, 2))], 10
+    counts = rng.integers(0, [20, 300], (30, 2)).tolist()
+    yield "cold", (1.0, 1.0), [(0, 0)] * 30, 3
+    yield "warm", (0.3, 0.8), counts, 3
+    yield "tied", (0.2, 5.0), [(a // 10, b // 150) for a, b in counts], 4
+    yield "extreme", (0.05, 0.5), EXTREME + [(0, b) for _, b in counts[:22]], 3
+    yield "all clicked", (0.99, 0.02), [(a, b // 100) for a, b in counts], 3
+    yield "200", (1.0, 1.0), rng.integers(0, [40, 800], (200, 2)).tolist(), 10
 
 
-@pytest.mark.parametrize(("pairs", "size"), [pytest.param(*c[1:], id=c[0]) for c in cases()])
-def test_lists_have_the_law_of_full_draws(pairs, size):
+@pytest.mark.parametrize(("prior", "pairs", "size"), [pytest.param(*c[1:], id=c[0]) for c in cases()])
+def test_lists_have_the_law_of_full_draws(prior, pairs, size):
     """Who stands in each place, and which pairs stand together, 40,000 lists against as many: chi-square at 1e-5."""
-    found, allowed, n = posteriors_of(pairs, size), np.ones(len(pairs), np.bool_), 40_000
+    found, allowed, n = posteriors_of(prior, pairs, size), np.ones(len(pairs), np.bool_), 40_000
     allowed[3] = False
     fast, full = (np.zeros((size + 1, len(pairs)), np.int64) for _ in range(2))
     whole = count_places(found, allowed, size, n, np.random.default_rng(1), fast, False)
     count_places(found, allowed, size, n, np.random.default_rng(2), full, True)
     assert found.bar[0] > 0
     assert whole < n / 10
-    assert fast[:, 3].sum() <= fast[size].sum()
+    assert fast[:size, 3].sum() == 0
     for row in np.stack([fast, full], axis=1):
         seen = row[:, row.sum(axis=0) > 20]
         assert seen.shape[1] < 2 or stats.chi2_contingency(seen).pvalue > 1e-5
@@ -126,10 +129,10 @@ def test_lists_have_the_law_of_full_draws(pairs, size):
 
 def test_too_few_above_the_bar_bring_all_others_from_below():
     """With the bar far too high nearly every list is made of what lies below, and has the same law."""
-    pairs, size = [(1.0 + k % 4, 4.0 + k % 7) for k in range(30)], 4
-    found, allowed = posteriors_of(pairs, size), np.ones(30, np.bool_)
+    pairs, size = [(k % 4, 3 + k % 7) for k in range(30)], 4
+    found, allowed = posteriors_of((1.0, 1.0), pairs, size), np.ones(30, np.bool_)
     found.bar[0] = 0.9
-    put_all(found)
+    derive_all(found)
     fast, full = (np.zeros((size + 1, 30), np.int64) for _ in range(2))
     assert count_places(found, allowed, size, 40_000, np.random.default_rng(1), fast, False) > 39_000
     count_places(found, allowed, size, 40_000, np.random.default_rng(2), full, True)
@@ -137,57 +140,82 @@ def test_too_few_above_the_bar_bring_all_others_from_below():
         assert stats.chi2_contingency(row).pvalue > 1e-5
 
 
-@given(st.integers(1, 600), st.integers(0, 2**32), st.integers(1, 12))
+@given(st.integers(1, 400), st.integers(0, 2**32), st.integers(1, 12))
 @settings(max_examples=60, deadline=None)
 def test_what_is_kept_equals_what_is_computed_anew(items, seed, length):
-    """After any updates: lengths, their sums, who is sure; and the bar is where the slow version has it."""
+    """After any updates: who has which counts, what is kept of them, and the bar is where the slow version has it."""
     rng = np.random.default_rng(seed)
     found, slow = Posteriors.create(items, length, 1.0, 1.0), Draws([(1.0, 1.0)] * items, length)
-    pairs = [(1.0, 1.0)] * items
+    counts = np.zeros((items, 2), np.int64)
     for _ in range(6):
-        touched = rng.permutation(items)[: min(items, 12)]
-        for k in touched:
-            pairs[k] = (pairs[k][0] + rng.integers(0, 3), pairs[k][1] + rng.integers(0, 40))
-            set_posterior(found, k, *pairs[k])
-        settle(found, touched, touched.size, length)
-        slow.set(pairs)
+        for k in rng.permutation(items)[:12]:
+            counts[k] = counts[k] + rng.integers(0, [3, 40]) if rng.random() < 0.8 else counts[k] // 2
+            set_counts(found, k, counts[k].sum(), counts[k, 0])
+        check_bar(found, length)
+        slow.set([(1.0 + won, 1.0 + lost) for won, lost in counts])
+    slow.lie(found)
     assert found.bar[0] == pytest.approx(slow.bar, rel=1e-9)
-    again = posteriors_of(pairs, length)
-    again.bar[0] = found.bar[0]
-    put_all(again)
-    np.testing.assert_array_equal(again.lengths, found.lengths)
-    np.testing.assert_array_equal(again.is_sure, found.is_sure)
-    np.testing.assert_array_equal(again.sure[: again.size[0]], found.sure[: found.size[0]])
-    assert found.sure[: found.size[0]].tolist() == np.flatnonzero(found.is_sure).tolist()
     assert load(found) == pytest.approx(slow.load(found.bar[0]), rel=1e-9)
+    for (looks, won), known in members(found).items():
+        assert known == set(np.flatnonzero((counts == [won, looks - won]).all(axis=1)).tolist())
+        assert miss_of(found, min(known)) == (1.0 + looks - won) / (2.0 + looks)
+    n, kept = int(found.groups.size[0]), found.groups.length.copy()
+    derive_all(found)
+    np.testing.assert_array_equal(found.groups.length[:n], kept[:n])
 
 
-@pytest.mark.parametrize("items", [40, FAN**2, 5000])
-def test_points_on_the_line_find_their_item(items):
-    rng = np.random.default_rng(3)
-    found = posteriors_of([(1.0, 1.0 + b) for b in rng.integers(0, 50, items)], 2)
-    ends = np.cumsum(found.lengths[:items])
-    for at in rng.uniform(0, ends[-1], 200):
-        assert item_at(found, at) == np.searchsorted(ends, at, side="right")
+@given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 4), st.integers(0, 4)), max_size=60))
+@settings(max_examples=200, deadline=None)
+def test_items_lie_beside_their_equals(moves):
+    """However items come to their counts, up or down, alone or with others; a group that is opened is named."""
+    groups, counts = Groups.create(6), dict.fromkeys(range(6), (0, 0))
+    for k, looks, clicks in moves:
+        known = (looks, clicks) in counts.values()
+        opened = move_item(groups, k, looks, clicks)
+        assert (opened < 0) == known
+        assert known or (groups.looks[opened], groups.clicks[opened], groups.items[opened]) == (looks, clicks, 1)
+        counts[k] = looks, clicks
+    found = members(Posteriors(groups, None, None))
+    assert found == {pair: {k for k in counts if counts[k] == pair} for pair in counts.values()}
+    assert list(found) == sorted(found, key=lambda pair: (pair[1], pair[0]))
+
+
+def test_those_missed_most_are_dealt_among_equals():
+    """Misses 5/6 (two kinds of items that tie, four in all, one not allowed), then 1/2, which five items have."""
+    found, rng = Posteriors.create(9, 3, 1.0, 1.0), np.random.default_rng(0)
+    for k, (looks, clicks) in enumerate([(4, 0), (4, 0), (4, 0), (10, 1), (2, 1), (2, 1)]):
+        set_counts(found, k, looks, clicks)
+    allowed, best, seen = np.arange(9) != 1, np.zeros(4, np.int64), np.zeros((4, 9), np.int64)
+    for _ in range(3_000):
+        dullest_allowed(found, allowed, best, rng)
+        seen[np.arange(4), best] += 1
+    assert seen[:3, [0, 2, 3]].sum() == 9_000
+    assert seen[3, 4:].sum() == 3_000
+    assert abs(seen[:3, [0, 2, 3]] - 1_000).max() < 4 * math.sqrt(3_000 * 2 / 9)
+    assert abs(seen[3, 4:] - 600).max() < 4 * math.sqrt(3_000 * 0.16)
+    allowed[:] = np.arange(9) > 4  # none of the groups that come first: all are looked at
+    dullest_allowed(found, allowed, best, rng)
+    assert sorted(best) == [5, 6, 7, 8]
 
 
 def test_few_items_are_all_drawn():
     found = Posteriors.create(12, 10, 1.0, 1.0)
-    items, values = np.zeros(12, np.int64), np.zeros(12)
     allowed = np.arange(12) % 3 > 0
-    assert draw_largest(found, allowed, 5, np.random.default_rng(0), items, values) == 8
-    assert items[:8].tolist() == np.flatnonzero(allowed).tolist()
+    items, values = draw_largest(found, allowed, 5, np.random.default_rng(0))
+    assert items.tolist() == np.flatnonzero(allowed).tolist()
     rng = np.random.default_rng(0)
-    assert values[:8].tolist() == [rng.beta(1.0, 1.0) for _ in range(8)]
+    rng.standard_exponential()  # the first point on a line on which nobody lies
+    assert values.tolist() == [rng.beta(1.0, 1.0) for _ in range(8)]
 
 
-def test_more_items_know_the_prior():
+@pytest.mark.parametrize("seen", [12, 40])
+def test_more_items_know_the_prior(seen):
     """Memory for more items: those that are there keep their posteriors, the others have the prior."""
-    found = posteriors_of([(1.0 + k, 9.0) for k in range(40)], 3)
-    found.prior[:] = 0.5, 8.0
+    found = posteriors_of((0.5, 8.0), [(k, 1) if k < seen else (0, 0) for k in range(40)], 3)
     wider = found.widened(Posteriors.create(80, 3, 1.0, 1.0))
-    assert wider.alpha.tolist() == [1.0 + k for k in range(40)] + [0.5] * 40
-    assert wider.bar[0] == found.bar[0]
-    np.testing.assert_array_equal(wider.lengths[:40], found.lengths[:40])
-    assert wider.lengths[40] == length_above(0.5, 8.0, found.bar[0])
-    assert wider.miss[79] == 8.0 / 8.5
+    expected = members(found)
+    expected[0, 0] = {*expected.get((0, 0), ()), *range(40, 80)}
+    assert members(wider) == expected
+    assert (wider.bar[0], wider.prior.tolist()) == (found.bar[0], [0.5, 8.0])
+    assert wider.groups.length[0] == length_above(0.5, 8.0, found.bar[0])
+    assert (miss_of(wider, 79), miss_of(wider, 3)) == (8.0 / 8.5, 9.0 / 12.5)

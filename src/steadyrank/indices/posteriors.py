@@ -1,5 +1,8 @@
 """The largest of many draws from Beta posteriors without drawing most of them, exact in law. Ours, no paper's.
 
+Items with equal counts have equal posteriors. They are kept side by side, group by group, so whatever has to be known
+of all posteriors is computed once a group: of a million items there are some hundred groups.
+
 A bar is kept that some dozens of the draws are expected to reach. Above the bar, the density of Beta(alpha, beta)
 lies below an envelope, a power of 1 - x, of mass u. So a draw above the bar is a proposal from the envelope that is
 made with chance u and kept with chance density / envelope; if none is made or kept, the draw lies below the bar. To
@@ -15,62 +18,37 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .._jit import uncounted
-from ..arrays import Bools, Floats, Ints
+from .._jit import kernel, uncounted
+from ..arrays import Floats
+from .equal_counts import Groups, group_of, move_item
 
-FAN = 16  # lengths that are added up to one
 SURE = 0.7  # envelopes of more mass are not worth a proposal
 MEANT, LEAST, MOST = 1.8, 1.2, 3.0  # proposals wanted for each place of a list: at first, and before the bar moves
 SPARE = 8.0  # as many more, however short the list
+FEW, MORE = 500, 0.9  # items from which on there are more still, so that it gets rarer that all must be drawn
 PASSES = 40  # in search of a bar, at most
+SIGMAS = 12.0  # by which more draws than expected find room
 
 
 class Posteriors(NamedTuple):
-    """Beta(alpha, beta) for each of K items, and what draws above the bar need; 41 bytes an item."""
+    """Beta(a + clicks, b + looks - clicks) for each of K items, and what draws above the bar need."""
 
-    alpha: Floats  # [K]
-    beta: Floats  # [K]
-    miss: Floats  # [K] 1 - mean
-    lengths: Floats  # each item's on the line, sums of FAN of them, sums of FAN of these, ...
-    starts: Ints  # where in `lengths` each of these levels starts, and where the last one ends
-    sure: Ints  # [K] items drawn in any case, in order: the first `size[0]`
-    is_sure: Bools  # [K]
-    size: Ints  # [1]
+    groups: Groups  # with the length on the line of each of a group's items, -1: drawn in any case; and 1 - mean
     bar: Floats  # [1]
-    prior: Floats  # [2] of items that nothing is known of
+    prior: Floats  # [2] a and b
 
     @classmethod
-    def create(cls, n_items: int, length: int, alpha: float, beta: float) -> "Posteriors":
-        """The same posterior for all, and a bar for lists of `length` items."""
-        starts, level = [0], n_items
-        while True:
-            level = -(-level // FAN)
-            starts.append(starts[-1] + level * FAN)
-            if level == 1:
-                break
-        found = cls(
-            np.full(n_items, float(alpha)),
-            np.full(n_items, float(beta)),
-            np.full(n_items, beta / (alpha + beta)),
-            np.zeros(starts[-1]),
-            np.array(starts),
-            np.zeros(n_items, np.int64),
-            np.zeros(n_items, np.bool_),
-            np.zeros(1, np.int64),
-            np.zeros(1),
-            np.array([alpha, beta], np.float64),
-        )
+    def create(cls, n_items: int, length: int, a: float, b: float) -> "Posteriors":
+        """The prior for all, and a bar for lists of `length` items."""
+        found = cls(Groups.create(n_items), np.zeros(1), np.array([a, b], np.float64))
         raise_bar(found, length)
         return found
 
     def widened(self, wider: "Posteriors") -> "Posteriors":
         """The same for more items, of which nothing is known; in the memory of `wider`."""
-        n, (a, b) = self.alpha.size, self.prior
-        for name, unknown in (("alpha", a), ("beta", b), ("miss", b / (a + b))):
-            getattr(wider, name)[:n] = getattr(self, name)
-            getattr(wider, name)[n:] = unknown
+        self.groups.widened(wider.groups)
         wider.bar[:], wider.prior[:] = self.bar, self.prior
-        put_all(wider)
+        derive_all(wider)
         return wider
 
 
@@ -110,84 +88,66 @@ def proposal(alpha, beta, bar, rng):
 
 
 @uncounted
-def put(posteriors, k):
-    """Give item k its length on the line, or a place among those that are drawn in any case."""
-    length = length_above(posteriors.alpha[k], posteriors.beta[k], posteriors.bar[0])
-    posteriors.lengths[k] = max(length, 0.0)
-    if (length < 0.0) == posteriors.is_sure[k]:
-        return
-    posteriors.is_sure[k] = length < 0.0
-    n = posteriors.size[0]
-    i = 0
-    while i < n and posteriors.sure[i] < k:
-        i += 1
-    if length < 0.0:
-        for j in range(n, i, -1):
-            posteriors.sure[j] = posteriors.sure[j - 1]
-        posteriors.sure[i] = k
-        posteriors.size[0] = n + 1
-    else:
-        for j in range(i + 1, n):
-            posteriors.sure[j - 1] = posteriors.sure[j]
-        posteriors.size[0] = n - 1
+def posterior_of(posteriors, g):
+    """Alpha and beta of the items of group g."""
+    groups = posteriors.groups
+    return posteriors.prior[0] + groups.clicks[g], posteriors.prior[1] + groups.looks[g] - groups.clicks[g]
 
 
 @uncounted
-def add_up(posteriors, level, block):
-    """The sum of a block of a level, written into the next one."""
-    start, end = posteriors.starts[level], posteriors.starts[level + 1]
-    total = 0.0
-    for i in range(start + block * FAN, start + (block + 1) * FAN):
-        total += posteriors.lengths[i]
-    posteriors.lengths[end + block] = total
+def derive(posteriors, g):
+    """Compute what is kept of group g."""
+    alpha, beta = posterior_of(posteriors, g)
+    posteriors.groups.miss[g] = beta / (alpha + beta)
+    posteriors.groups.length[g] = length_above(alpha, beta, posteriors.bar[0])
+
+
+@uncounted
+def derive_all(posteriors):
+    """`derive` every group: the prior or the bar has changed. O(G) of G groups."""
+    for g in range(posteriors.groups.size[0]):
+        derive(posteriors, g)
 
 
 @uncounted
 def load(posteriors):
-    """How many proposals and draws are expected for one list."""
-    total = float(posteriors.size[0])
-    for i in range(posteriors.starts[-2], posteriors.starts[-1]):
-        total += posteriors.lengths[i]
+    """How many proposals and draws are expected for one list. O(G)."""
+    groups = posteriors.groups
+    total = 0.0
+    for g in range(groups.size[0]):
+        total += abs(groups.length[g]) * groups.items[g]
     return total
-
-
-@uncounted
-def put_all(posteriors):
-    """`put` every item. O(K)."""
-    n = 0
-    for k in range(posteriors.alpha.size):
-        length = length_above(posteriors.alpha[k], posteriors.beta[k], posteriors.bar[0])
-        posteriors.lengths[k] = max(length, 0.0)
-        posteriors.is_sure[k] = length < 0.0
-        if length < 0.0:
-            posteriors.sure[n] = k
-            n += 1
-    posteriors.size[0] = n
-    for level in range(posteriors.starts.size - 2):
-        blocks = (posteriors.starts[level + 1] - posteriors.starts[level]) // FAN
-        for block in range(blocks):
-            add_up(posteriors, level, block)
 
 
 @uncounted
 def load_at(posteriors, bar):
-    """`load` if the bar were there. O(K)."""
+    """`load` if the bar were there. O(G)."""
     total = 0.0
-    for k in range(posteriors.alpha.size):
-        length = length_above(posteriors.alpha[k], posteriors.beta[k], bar)
-        total += 1.0 if length < 0.0 else length
+    for g in range(posteriors.groups.size[0]):
+        alpha, beta = posterior_of(posteriors, g)
+        total += abs(length_above(alpha, beta, bar)) * posteriors.groups.items[g]
     return total
 
 
 @uncounted
+def load_for(posteriors, length, each):
+    """The load that a list should cost at `each` proposals a place.
+
+    That all items must be drawn gets rarer the more there are: by about as much as they cost.
+    """
+    beyond = math.log(max(posteriors.groups.order.size / FEW, 1.0))
+    return each * length + SPARE + MORE * math.sqrt(length) * beyond
+
+
+@uncounted
 def raise_bar(posteriors, length):
-    """Put the bar where a list of `length` costs what is meant, within a fifth. O(K), some ten passes."""
-    wanted = MEANT * length + SPARE
+    """Put the bar where a list of `length` costs what is meant, within a fifth. O(G), some ten passes."""
+    wanted = load_for(posteriors, length, MEANT)
     bar = posteriors.bar[0]
-    if posteriors.alpha.size <= wanted:
+    if posteriors.groups.order.size <= wanted:
         bar = 0.0
     else:
-        low, high = -40.0, 40.0  # of log(bar / (1 - bar))
+        low, high = -36.0, 36.0  # of log(bar / (1 - bar)); further out a bar of 1 would be met
         at = math.log(bar / (1.0 - bar)) if bar > 0.0 else 0.0
         step = 0.25
         for _ in range(PASSES):
@@ -197,125 +157,127 @@ def raise_bar(posteriors, length):
                 break
             if found > wanted:
                 low = at
-                at = min(at + step, 0.5 * (at + high)) if high == 40.0 else 0.5 * (low + high)
+                at = min(at + step, 0.5 * (at + high)) if high == 36.0 else 0.5 * (low + high)
             else:
                 high = at
-                at = max(at - step, 0.5 * (at + low)) if low == -40.0 else 0.5 * (low + high)
+                at = max(at - step, 0.5 * (at + low)) if low == -36.0 else 0.5 * (low + high)
             step *= 2.0
     posteriors.bar[0] = bar
-    put_all(posteriors)
-
-
-@uncounted
-def set_posterior(posteriors, k, alpha, beta):
-    """Item k has another posterior; its length is that of the old one until `put`."""
-    posteriors.alpha[k] = alpha
-    posteriors.beta[k] = beta
-    posteriors.miss[k] = beta / (alpha + beta)
-
-
-@uncounted
-def settle(posteriors, ranking, examined, length):
-    """The posteriors of the examined items were set: their lengths follow, and the bar if need be."""
-    for p in range(examined):
-        put(posteriors, ranking[p])
-    for p in range(examined):
-        block = ranking[p]
-        for level in range(posteriors.starts.size - 2):
-            block //= FAN
-            add_up(posteriors, level, block)
-    check_bar(posteriors, length)
+    derive_all(posteriors)
 
 
 @uncounted
 def check_bar(posteriors, length):
-    """Move the bar if lists of `length` cost much more or less than is meant."""
+    """Move the bar if lists of `length` cost much more or less than is meant. O(G)."""
     now = load(posteriors)
-    if now < LEAST * length + SPARE or now > MOST * length + SPARE:
+    if now < load_for(posteriors, length, LEAST) or now > load_for(posteriors, length, MOST):
         raise_bar(posteriors, length)
 
 
 @uncounted
-def item_at(posteriors, at):
-    """The item that lies at this distance from the start of the line."""
-    k = 0
-    for level in range(posteriors.starts.size - 2, -1, -1):
-        start = posteriors.starts[level]
-        k *= FAN
-        last = k + FAN - 1
-        while k < last and at >= posteriors.lengths[start + k]:
-            at -= posteriors.lengths[start + k]
-            k += 1
-    return k
+def set_counts(posteriors, k, looks, clicks):
+    """Item k has these counts from now on; `check_bar` when all are set."""
+    opened = move_item(posteriors.groups, k, looks, clicks)
+    if opened >= 0:
+        derive(posteriors, opened)
 
 
 @uncounted
-def draw_largest(posteriors, allowed, wanted, rng, items, values):
-    """Write draws of allowed items, among them the `wanted` largest; returns how many.
+def miss_of(posteriors, k):
+    """1 - mean of item k."""
+    return posteriors.groups.miss[group_of(posteriors.groups, k)]
 
-    `items`, int64[K], and `values`, float64[K], have room for all. Costs as much as a few draws for each one wanted,
-    and O(K) in the rare case that too few reach the bar.
+
+@kernel
+def draw_largest(posteriors, allowed, wanted, rng):
+    """Allowed items and a draw of each, among them the `wanted` largest draws of all.
+
+    Costs as much as a few draws for each one wanted and a comparison a group, and O(K) in the rare case that too few
+    reach the bar.
     """
-    bar = posteriors.bar[0]
+    expected = load(posteriors)
+    room = min(allowed.size, int(expected + SIGMAS * math.sqrt(expected)) + 64)
+    items, values = np.empty(room, np.int64), np.empty(room)
+    n, above = draw_above(posteriors, allowed, rng, items, values)
+    if above >= wanted:
+        return items[:n], values[:n]
+    every, drawn = np.empty(allowed.size, np.int64), np.empty(allowed.size)
+    for i in range(n):
+        every[i] = items[i]
+        drawn[i] = values[i]
+    n = draw_rest(posteriors, allowed, rng, every, drawn, n)
+    return every[:n], drawn[:n]
+
+
+@uncounted
+def draw_above(posteriors, allowed, rng, items, values):
+    """Write draws that reach the bar, and those that are made in any case; how many, and how many reach it."""
+    groups, bar, room = posteriors.groups, posteriors.bar[0], items.size
     n = 0
     above = 0
-    for i in range(posteriors.size[0]):
-        k = posteriors.sure[i]
-        if allowed[k]:
-            items[n] = k
-            values[n] = rng.beta(posteriors.alpha[k], posteriors.beta[k])
-            above += values[n] >= bar
-            n += 1
-    first = n
-    last = -1
-    end = load(posteriors) - posteriors.size[0]
-    at = rng.standard_exponential()
-    while at < end:
-        k = item_at(posteriors, at)
-        if k != last and k < allowed.size and posteriors.lengths[k] > 0.0 and allowed[k]:
-            x = proposal(posteriors.alpha[k], posteriors.beta[k], bar, rng)
-            if x >= 0.0:
+    at = rng.standard_exponential()  # the next point, from where the group begins
+    for g in range(groups.size[0]):
+        each, first, size = groups.length[g], groups.first[g], groups.items[g]
+        if 0.0 <= each * size <= at:
+            at -= each * size
+            continue
+        alpha, beta = posterior_of(posteriors, g)
+        for i in range(size if each < 0.0 else 0):
+            k = groups.order[first + i]
+            if allowed[k] and n < room:
                 items[n] = k
-                values[n] = x
-                above += 1
+                values[n] = rng.beta(alpha, beta)
+                above += values[n] >= bar
                 n += 1
-        last = k
-        at += rng.standard_exponential()
-    return n if above >= wanted else draw_rest(posteriors, allowed, rng, items, values, first, n)
+        last = -1
+        while at < each * size and n < room:
+            i = min(int(at / each), size - 1)
+            k = groups.order[first + i]
+            if i != last and allowed[k]:
+                items[n] = k
+                values[n] = proposal(alpha, beta, bar, rng)
+                above += values[n] >= 0.0
+                n += values[n] >= 0.0
+            last = i
+            at += rng.standard_exponential()
+        at -= max(each, 0.0) * size
+    return n, above
 
 
 @uncounted
-def draw_rest(posteriors, allowed, rng, items, values, first, n):
-    """Draw the items that no proposal brought above the bar, on condition that they lie below. O(K).
+def draw_rest(posteriors, allowed, rng, items, values, n):
+    """Draw the items that no proposal brought above the bar, on condition that they lie below; how many there are.
 
-    Of the n items written, those from `first` on are such proposals, in item order.
+    The first n are written already. O(K).
     """
-    bar = posteriors.bar[0]
-    proposed = first
-    known = n
+    groups, known = posteriors.groups, n
     for k in range(allowed.size):
-        if proposed < known and items[proposed] == k:
-            proposed += 1
-        elif allowed[k] and not posteriors.is_sure[k]:
-            items[n] = k
-            values[n] = draw_below(posteriors.alpha[k], posteriors.beta[k], bar, rng)
-            n += 1
+        if allowed[k]:
+            g = group_of(groups, k)
+            new = groups.length[g] >= 0.0
+            for i in range(known if new else 0):
+                new = new and items[i] != k
+            if new:
+                items[n] = k
+                values[n] = draw_below(posteriors, g, rng)
+                n += 1
     return n
 
 
 @uncounted
-def draw_below(alpha, beta, bar, rng):
+def draw_below(posteriors, g, rng):
     """A draw below the bar, of an item that has a length: it lies there with a chance of 0.3 at least."""
+    alpha, beta = posterior_of(posteriors, g)
     x = rng.beta(alpha, beta)
-    while x >= bar:
+    while x >= posteriors.bar[0]:
         x = rng.beta(alpha, beta)
     return x
 
 
 @uncounted
-def draw_of(posteriors, k, items, values, n, rng):
+def draw_of(posteriors, k, items, values, rng):
     """Item k's draw: the one that is written, or now, on condition that it lies below the bar."""
-    for i in range(n):
+    for i in range(items.size):
         if items[i] == k:
             return values[i]
-    return draw_below(posteriors.alpha[k], posteriors.beta[k], posteriors.bar[0], rng)
+    return draw_below(posteriors, group_of(posteriors.groups, k), rng)

@@ -6,9 +6,9 @@ import numpy as np
 
 from .._jit import uncounted
 from ..contract import Ints, Problem
-from ..indices.posteriors import Posteriors, set_posterior, settle
+from ..indices.posteriors import Posteriors, check_bar, set_counts
 from ..kernels import count_bits, uncount_bits
-from ..parts.hedge import drawn_list, hedged_list
+from ..parts.hedge import Rival, drawn_list, hedged_list
 from ..settings import real
 
 
@@ -16,9 +16,8 @@ from ..settings import real
 def set_posteriors(posteriors, looks, clicks, ranking, examined, length):
     """The posteriors of items whose counts have changed."""
     for p in range(examined):
-        k = ranking[p]
-        set_posterior(posteriors, k, 1.0 + clicks[k], 1.0 + looks[k] - clicks[k])
-    settle(posteriors, ranking, examined, length)
+        set_counts(posteriors, ranking[p], looks[ranking[p]], clicks[ranking[p]])
+    check_bar(posteriors, length)
 
 
 class CascadeTS(NamedTuple):
@@ -35,7 +34,7 @@ class CascadeTS(NamedTuple):
     insurance: float
 
     live = True
-    VERSION = 2  # of the memory: since then, it has what draws need
+    VERSION = 3  # of the memory: since then, items with equal counts are kept together
 
     @classmethod
     def create(cls, problem: Problem, *, insurance: float = 0.0) -> "CascadeTS":
@@ -49,7 +48,8 @@ class CascadeTS(NamedTuple):
             drawn_list(self.posteriors, allowed, ranking, rng)
         else:
             weights = np.array([1.0 - self.insurance, self.insurance])
-            hedged_list(self.posteriors, self.posteriors.miss, weights, allowed, ranking, rng)
+            nobody = Rival(self.looks, self.clicks, self.looks, self.clicks, weights, self.looks[:0])
+            hedged_list(self.posteriors, nobody, weights, allowed, ranking, rng)
 
     def update(self, visit, ranking, note, clicks, examined):
         count_bits(self.looks, self.clicks, ranking, clicks, examined)

@@ -6,23 +6,16 @@ from typing import Literal, NamedTuple, TypeAlias, get_args
 import numpy as np
 
 from ..contract import ANSWER, KIND, SILENCE, Problem
-from ..indices.posteriors import Posteriors
-from ..parts.attention import (
-    BAR,
-    Attention,
-    goes_on,
-    learn_attention,
-    looked_at,
-    note_looks,
-    place_by_attention,
-    rewatch,
-    watch,
-)
-from ..parts.evidence import Rule, close_window
+from ..indices.posteriors import Posteriors, check_bar
+from ..parts.attention import BAR, Attention, goes_on, looked_at, note_looks, place_by_attention, watch
+from ..parts.evidence import Rule
+from ..parts.favourites import Favourites, drop_favourites, view_of_regime
 from ..parts.forgetting import uncount, uncount_apart
-from ..parts.hedge import drawn_list, expect, hedged_list
+from ..parts.hedge import drawn_list, hedged_list
+from ..parts.regime_posteriors import learn_items
 from ..parts.regime_view import view_of
-from ..parts.regimes import CURRENT, Regimes, count, count_apart, learn_all, learn_items, recount, rival, totals
+from ..parts.regimes import CURRENT, Regimes, count, count_apart, rival
+from ..parts.windows import end_window
 from ..places import by_place
 from ..settings import choice, real, whole
 from ..views import View
@@ -49,6 +42,7 @@ class SteadyRank(NamedTuple):
 
     regimes: Regimes
     posteriors: Posteriors  # of the current regime
+    favourites: Favourites  # of another one
     attention: Attention
     rule: Rule
     insurance: float
@@ -58,7 +52,7 @@ class SteadyRank(NamedTuple):
     looks: int  # CASCADE: nothing of it is learnt
 
     live = True
-    VERSION = 8  # of the memory: since then, it knows which places are looked at most
+    VERSION = 9  # of the memory: since then, items with equal counts are kept together
 
     @classmethod
     def create(
@@ -82,7 +76,8 @@ class SteadyRank(NamedTuple):
                 raise ValueError(f"attention is of looks='positions', not of looks={looks!r}")
             mode, given = CASCADE, by_place("attention", attention, problem.length)
         places = Attention.create(problem.n_items, problem.length, given)
-        return cls(regimes, posteriors, places, Rule(), insurance, caution, window, problem.length, mode)
+        best = Favourites.create(problem.n_items, problem.length)
+        return cls(regimes, posteriors, best, places, Rule(), insurance, caution, window, problem.length, mode)
 
     def rank(self, visit, allowed, ranking, note, rng):
         regimes = self.regimes
@@ -93,16 +88,14 @@ class SteadyRank(NamedTuple):
             place_by_attention(self.attention, ranking, rng)
             note_looks(self.attention, self.posteriors, ranking, note)
             return
-        longer, weights = self.posteriors.miss, np.zeros(2 if other < 0 else 3)
+        weights = np.zeros(2 if other < 0 else 3)
         weights[1] = insured
         if other >= 0:
-            longer = np.empty(allowed.size)
-            looks, clicks = totals(regimes, other)
-            expect(looks, clicks, regimes.prior[other, 0], regimes.prior[other, 1], longer)
             younger = 1.0 - (regimes.rounds[regimes.tally[CURRENT]] + self.window) / regimes.rounds[other]
             weights[2] = (1.0 - insured) * self.caution * younger
         weights[0] = 1.0 - weights.sum()
-        hedged_list(self.posteriors, longer, weights, allowed, ranking, rng)
+        view = view_of_regime(regimes, self.favourites, max(other, 0))
+        hedged_list(self.posteriors, view, weights, allowed, ranking, rng)
         place_by_attention(self.attention, ranking, rng)
         note_looks(self.attention, self.posteriors, ranking, note)
 
@@ -116,15 +109,13 @@ class SteadyRank(NamedTuple):
             count(self.regimes, items, bits, items.size, visit.t)
         else:
             count_apart(self.regimes, items, bits, items.size, visit.t, note[KIND] == SILENCE)
-        if self.regimes.span_rounds[0] >= self.window:
-            if self.looks != CASCADE:
-                bar = BAR if self.looks == LEARN else 0.0
-                recount(self.regimes, learn_attention(self.attention, self.posteriors.prior[0], bar))
-            if close_window(self.regimes, self.rule, self.window, visit.t):
-                rewatch(self.attention)
-            learn_all(self.regimes, self.posteriors, self.length)
+            drop_favourites(self.regimes, self.favourites, visit.t)
+        learn_items(self.regimes, self.posteriors, ranking, examined)
+        if self.regimes.span_rounds[0] < self.window:
+            check_bar(self.posteriors, self.length)
         else:
-            learn_items(self.regimes, self.posteriors, ranking, examined, self.length)
+            bar = BAR if self.looks == LEARN else 0.0
+            end_window(self, -1.0 if self.looks == CASCADE else bar, visit.t)
 
     def forget(self, visit, ranking, note, clicks, examined):
         if examined > 0:
@@ -133,7 +124,9 @@ class SteadyRank(NamedTuple):
                 uncount(self.regimes, items, bits, items.size, visit.t)
             else:
                 uncount_apart(self.regimes, items, bits, items.size, visit.t, note[KIND] == SILENCE)
-            learn_items(self.regimes, self.posteriors, ranking, examined, self.length)
+            drop_favourites(self.regimes, self.favourites, visit.t)
+            learn_items(self.regimes, self.posteriors, ranking, examined)
+            check_bar(self.posteriors, self.length)
 
     def view(self) -> View:
         """Regimes and what they say of the feedback, with item estimates, and how far people look: a copy."""

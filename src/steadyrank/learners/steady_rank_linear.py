@@ -14,7 +14,6 @@ from ..parts.models import Models, VisitLog, find_visit, model_of, tell, untell,
 from ..parts.regimes import (
     CURRENT,
     MOST_REGIMES,
-    SPANS,
     Regimes,
     count,
     count_apart,
@@ -23,6 +22,7 @@ from ..parts.regimes import (
     place_of,
     rival,
 )
+from ..parts.spans import SPANS
 from ..settings import real, whole
 from ..views import View
 

@@ -14,6 +14,7 @@ from .._intrinsics import stack_ints
 from .._jit import kernel, uncounted
 from ..arrays import Counts, Floats
 from ..chance import philox
+from ..indices.posteriors import miss_of
 from .attention_fit import fit_attention
 
 SLOTS = 512  # items whose clicks are kept by place, at most: the first ones that are shown
@@ -97,8 +98,9 @@ def note_looks(attention, posteriors, ranking, note):
     Nothing of a place that is always looked at: notes are stored with lists.
     """
     for p in range(ranking.size):
-        chance, miss = attention.chance[p], posteriors.miss[ranking[p]]
+        chance = attention.chance[p]
         if chance < 1.0:
+            miss = miss_of(posteriors, ranking[p])
             note[p] = max(chance * miss / (1.0 - chance * (1.0 - miss)), LEAST)
 
 

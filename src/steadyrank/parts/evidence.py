@@ -11,21 +11,9 @@ from typing import NamedTuple
 from .._intrinsics import stack_floats
 from .._jit import uncounted
 from ..item_evidence import KNOWN, MOST, SHARE_CHANGED, changed_with, inversion, log_beta, log_predictive
-from .regimes import (
-    CHANGES,
-    CURRENT,
-    LOG,
-    MOST_REGIMES,
-    NOTICED,
-    SPAN_FACTOR,
-    SPANS,
-    STORED,
-    Regimes,
-    clear_span,
-    fit_priors,
-    move,
-    room,
-)
+from .regime_posteriors import fit_priors
+from .regimes import CHANGES, CURRENT, LOG, MOST_REGIMES, NOTICED, STORED, Regimes, move, room
+from .spans import SPAN_FACTOR, SPANS, clear_span
 
 CALM = 16  # windows in which three changes are too many
 
@@ -89,7 +77,8 @@ def weigh(regimes, rule, j, evidence):
     stored = regimes.tally[STORED]
     for r in range(stored + 1):
         evidence[r] = 0.0
-    for k in range(regimes.looks.shape[1]):
+    for i in range(regimes.span_size[j]):
+        k = regimes.span_items[j, i]
         looks = regimes.span_looks[j, k]
         before = regimes.looks[current, k] - looks
         if looks == 0 or before < rule.known:
@@ -116,7 +105,8 @@ def distinct_evidence(regimes, rule, j, r):
     """
     current = regimes.tally[CURRENT]
     total = 0.0
-    for k in range(regimes.looks.shape[1]):
+    for i in range(regimes.span_size[j]):
+        k = regimes.span_items[j, i]
         looks = regimes.span_looks[j, k]
         before = regimes.looks[current, k] - looks
         if looks == 0 or before < rule.known:
@@ -140,7 +130,7 @@ def judge(regimes, rule, window, t):
     """The regime that the recent feedback belongs to and the span it came in with; -1 and 0 for the current one.
 
     `tally[STORED]` stands for a new one. A span is weighed whenever it has grown by a quarter of its full size, the
-    shortest one when it is full. O(K) a span and regime, with Beta functions.
+    shortest one when it is full. O(items of the span) a span and regime, with Beta functions.
     """
     evidence = stack_floats(MOST_REGIMES + 1)
     stored = regimes.tally[STORED]
@@ -171,21 +161,22 @@ def judge(regimes, rule, window, t):
 
 @uncounted
 def close_window(regimes, rule, window, t):
-    """Test the recent feedback after a window, change the regime if it says so, and fit the current one's priors.
+    """Test the recent feedback after a window, and change the regime if it says so; returns whether it was changed.
 
-    Returns whether it was changed.
+    The current one's priors are fitted afterwards, by `learn_priors`.
     """
     to, span = judge(regimes, rule, window, t)
     if to == regimes.tally[STORED]:
         to = room(regimes)
     if to >= 0:
+        left = regimes.tally[CURRENT]
         move(regimes, to, span, t)
+        fit_priors(regimes, left)
     full = window
     for j in range(SPANS):
         if regimes.span_rounds[j] >= full:
             clear_span(regimes, j)
         full *= SPAN_FACTOR
-    fit_priors(regimes, regimes.tally[CURRENT])
     return to >= 0
 
 

@@ -9,7 +9,8 @@ from typing import NamedTuple
 from .._jit import uncounted
 from ..arrays import Ints
 from ..kernels import counted, uncount_bits
-from .regimes import CURRENT, LEARNT, SPANS, find_place, number_at
+from .regimes import CURRENT, LEARNT, find_place, number_at
+from .spans import SPANS, untouch
 
 NOW = 1 << 62  # a round after all others: it lies in every span
 
@@ -50,6 +51,7 @@ def take_answer(regimes, r, ranking, bits, examined, t):
     for j in range(SPANS):
         if lies_in(regimes, r, held, j, t):
             uncount_bits(held.span_looks[j], held.span_clicks[j], ranking, bits, examined)
+            untouch(regimes, j, ranking, examined)
             regimes.span_rounds[j] -= 1
     return True
 
@@ -72,6 +74,7 @@ def uncount_apart(regimes, ranking, bits, examined, t, silent):
     for j in range(SPANS):
         if lies_in(regimes, r, held, j, t):
             uncount_bits(held.span_looks[j], held.span_clicks[j], ranking, bits, examined)
+            untouch(regimes, j, ranking, examined)
             regimes.span_apart_rounds[j] -= 1
             if silent and regimes.span_silent_rounds[j] > 0:
                 regimes.span_silent_rounds[j] -= 1

@@ -1,17 +1,134 @@
 """A list for several views of the items at once."""
 
+from typing import NamedTuple
+
 import numpy as np
 
+from .._intrinsics import stack_ints
 from .._jit import kernel, uncounted
-from ..indices.posteriors import draw_largest, draw_of
-from ..kernels import top, top_allowed
+from ..arrays import Counts, Floats
+from ..indices.posteriors import draw_largest, draw_of, miss_of
+from ..kernels import largest, top
+
+PATIENCE = 64  # items tried in vain among equals, since they may not be shown
+
+
+class Rival(NamedTuple):
+    """Another view of the items: what was learnt in a regime that is not the current one."""
+
+    looks: Counts  # [K]
+    clicks: Counts  # [K]
+    apart_looks: Counts  # [K] further ones
+    apart_clicks: Counts  # [K]
+    prior: Floats  # [2]
+    liked: Counts  # [n] in item order: whatever is not among them has a smaller mean
 
 
 @uncounted
-def expect(looks, clicks, a, b, value):
-    """Write the view that what was learnt is true: each item's posterior mean, with prior Beta(a, b)."""
-    for k in range(value.size):
-        value[k] = (a + clicks[k]) / (a + b + looks[k])
+def mean_of(rival, k):
+    """Item k's posterior mean in another view."""
+    clicks = rival.clicks[k] + rival.apart_clicks[k]
+    return (rival.prior[0] + clicks) / (rival.prior[0] + rival.prior[1] + rival.looks[k] + rival.apart_looks[k])
+
+
+@kernel
+def best_of(rival, allowed, ranking, rng):
+    """Fill `ranking` with the allowed items that a view likes best, ties broken by `top`.
+
+    O(K) if too few of those that it is known to like best are allowed.
+    """
+    n = 0
+    for k in rival.liked:
+        n += allowed[k]
+    short = n >= ranking.size
+    means = np.empty(rival.liked.size if short else allowed.size)
+    for i in range(means.size):
+        k = rival.liked[i] if short else i
+        means[i] = mean_of(rival, k) if allowed[k] else -np.inf
+    top(means, ranking, rng)
+    for p in range(ranking.size if short else 0):
+        ranking[p] = rival.liked[ranking[p]]
+
+
+@uncounted
+def member(groups, g, i):
+    """Item number i of those that are missed as often as the items of group g, which is the first of their groups."""
+    value = groups.miss[g]
+    while i >= groups.items[g]:
+        i -= groups.items[g]
+        g += 1
+        while groups.miss[g] != value:
+            g += 1
+    return groups.order[groups.first[g] + i]
+
+
+@uncounted
+def tied_with(groups, g):
+    """How many items are missed as often as those of group g. O(G)."""
+    total = 0
+    for h in range(groups.size[0]):
+        if groups.miss[h] == groups.miss[g]:
+            total += groups.items[h]
+    return total
+
+
+@uncounted
+def deal_members(groups, g, size, allowed, ranking, filled, rng, steps):
+    """Fill places of `ranking` with allowed items from `member` 0 to size - 1, shuffled; how many are filled then.
+
+    The steps of a Fisher-Yates shuffle, one uniform each, until the list is full: `moved[i]` is what the i-th step
+    put to place `to[i]`. -1 if it takes more than `steps`, for want of allowed ones.
+    """
+    to, moved = stack_ints(steps), stack_ints(steps)
+    i = 0
+    while i < size and filled < ranking.size:
+        if i == steps:
+            return -1
+        j = i + int(rng.random() * (size - i))
+        one, other = i, j
+        for earlier in range(i):
+            one = moved[earlier] if to[earlier] == i else one
+            other = moved[earlier] if to[earlier] == j else other
+        to[i] = j
+        moved[i] = one
+        k = member(groups, g, other)
+        if allowed[k]:
+            ranking[filled] = k
+            filled += 1
+        i += 1
+    return filled
+
+
+@uncounted
+def dullest(groups, allowed, ranking, rng):
+    """Fill `ranking` with the allowed items of the smallest means, equal ones in random order; whether that went.
+
+    It does not if few are allowed among the items of the `ranking.size` groups that come first. O(G + d^2).
+    """
+    best = stack_ints(min(ranking.size, groups.size[0]))
+    left_out = largest(groups.miss[: groups.size[0]], best)
+    filled = 0
+    p = 0
+    while p < best.size and 0 <= filled < ranking.size:
+        g = best[p]
+        size = 0
+        while p < best.size and groups.miss[best[p]] == groups.miss[g]:
+            size += groups.items[best[p]]
+            p += 1
+        if p == best.size and left_out > 0:
+            size = tied_with(groups, g)
+        filled = deal_members(groups, g, size, allowed, ranking, filled, rng, ranking.size + PATIENCE)
+    return filled == ranking.size
+
+
+@kernel
+def dullest_allowed(posteriors, allowed, ranking, rng):
+    """Fill `ranking` with the allowed items that are missed most, ties in random order. O(K) if few are allowed."""
+    if not dullest(posteriors.groups, allowed, ranking, rng):
+        miss = np.empty(allowed.size)
+        for k in range(allowed.size):
+            miss[k] = miss_of(posteriors, k) if allowed[k] else -np.inf
+        top(miss, ranking, rng)
 
 
 @uncounted
@@ -58,9 +175,8 @@ def add_best(values, mean, free, miss, ranking):
 @kernel
 def drawn_list(posteriors, allowed, ranking, rng):
     """Fill `ranking` with the items of the largest draws from their posteriors (Thompson sampling)."""
-    items, draws = np.empty(allowed.size, np.int64), np.empty(allowed.size)
-    n = draw_largest(posteriors, allowed, ranking.size, rng, items, draws)
-    top(draws[:n], ranking, rng)
+    items, draws = draw_largest(posteriors, allowed, ranking.size, rng)
+    top(draws, ranking, rng)
     for p in range(ranking.size):
         ranking[p] = items[ranking[p]]
 
@@ -70,33 +186,32 @@ def hedged_list(posteriors, rival, weights, allowed, ranking, rng):
     """Fill `ranking` so that a cascade user is likely to click, whichever of several views of the items is true.
 
     The views: attractions drawn from the posteriors; everything learnt is inverted, 1 - mean; and, with a third
-    weight, `rival` [K]. Items are added one by one, each the one that adds most to the chance of a click,
+    weight, `rival`. Items are added one by one, each the one that adds most to the chance of a click,
     1 - prod(1 - attraction), averaged over the views by their `weights` [V]: once a view is likely to be served, the
     places left go to the others. A view that is drawn counts as served by no more than it expects: lucky draws are no
-    users. Candidates are the `ranking.size` best of each view, ties broken by `top`; docs/steadyrank.md proves what
+    users. Candidates are the `ranking.size` best of each view, ties in random order; docs/steadyrank.md proves what
     that is good for. Beside a rival each has its draw, since both may like it; else, beyond the largest draws, 0.
-    O(K + V^3 d^2), of which O(K) is one comparison an item and view that is not drawn.
+    O(G + V^3 d^2) with G groups of items of equal counts.
     """
     size, views = ranking.size, weights.size
-    items, draws = np.empty(allowed.size, np.int64), np.empty(allowed.size)
-    drawn = draw_largest(posteriors, allowed, size, rng, items, draws)
+    items, draws = draw_largest(posteriors, allowed, size, rng)
     best, found = np.empty(size, np.int64), np.empty(views * size, np.int64)
     values, mean = np.zeros((views, views * size)), np.empty(views * size)
-    top(draws[:drawn], best, rng)
+    top(draws, best, rng)
     for p in range(size):
         found[p] = items[best[p]]
         values[0, p] = draws[best[p]]
-    top_allowed(posteriors.miss, allowed, best, rng)
+    dullest_allowed(posteriors, allowed, best, rng)
     n = add_new(found, size, best)
     if views > 2:
-        top_allowed(rival, allowed, best, rng)
+        best_of(rival, allowed, best, rng)
         n = add_new(found, n, best)
         for i in range(n):
-            values[2, i] = rival[found[i]]
+            values[2, i] = mean_of(rival, found[i])
         for i in range(size, n):
-            values[0, i] = draw_of(posteriors, found[i], items, draws, drawn, rng)
+            values[0, i] = draw_of(posteriors, found[i], items, draws, rng)
     for i in range(n):
-        values[1, i] = posteriors.miss[found[i]]
+        values[1, i] = miss_of(posteriors, found[i])
         mean[i] = 1.0 - values[1, i]
     add_best(values, mean, np.arange(n), weights.copy(), ranking)
     for p in range(size):

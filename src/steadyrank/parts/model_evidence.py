@@ -16,7 +16,8 @@ from .evidence import blend, novelty, restless
 from .linear_posterior import image
 from .mixed_model import OWN
 from .models import empty_model, held_from, model_before, model_of, tell
-from .regimes import CURRENT, SPAN_FACTOR, SPANS, STORED, clear_span, move, room
+from .regimes import CURRENT, STORED, move, room
+from .spans import SPAN_FACTOR, SPANS, clear_span
 
 _LEAST_CHANCE, _LEAST_STRENGTH = 1e-3, 1.0
 

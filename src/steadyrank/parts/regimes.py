@@ -4,15 +4,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .._jit import kernel, uncounted
+from .._jit import uncounted
 from ..arrays import Counts, Floats, Ints, Small
-from ..indices.posteriors import check_bar, put_all, set_posterior, settle
 from ..kernels import count_bits
-from ..populations import fit_prior
+from .spans import SPANS, clear_span, copy_span, touch
 
 MOST_REGIMES = 6  # kept at a time: each costs memory for all items
-SPANS = 4  # recent counts are kept for 1, 4, 16 and 64 windows
-SPAN_FACTOR = 4  # from one of them to the next
 LOG = 64  # changes remembered, the latest ones
 STARTED, NOTICED, BEFORE, AFTER = range(4)  # columns of the log of changes
 MOST_SPAN_APART = 2**15 - 1  # of the lists of a span: each has at most one look at an item, so 16 bits hold them
@@ -46,6 +43,8 @@ class Regimes(NamedTuple):
     span_apart_rounds: Ints  # [SPANS]
     span_silent_rounds: Ints  # [SPANS] of these, those that nobody answered
     span_start: Ints  # [SPANS] first round
+    span_items: Counts  # [SPANS, K] the items that it has looks at, of either kind: the first `span_size`
+    span_size: Ints  # [SPANS]
     tally: Ints  # [5]
     log: Ints  # [LOG, 4] changes: first round, round noticed, number of the regime before and after
 
@@ -65,8 +64,9 @@ class Regimes(NamedTuple):
         names[3][0] = 1
         apart_spans = np.zeros((SPANS, k), np.int16), np.zeros((SPANS, k), np.int16)
         spans, sizes = (small(SPANS), small(SPANS)), (zeros(SPANS), zeros(SPANS), zeros(SPANS))
+        begun, touched = zeros(SPANS), (small(SPANS), zeros(SPANS))
         tally, log = np.array([0, 1, 1, 0, 0], np.int64), zeros(LOG, 4)
-        return cls(*stored, *apart, *priors, *names, *spans, *apart_spans, *sizes, zeros(SPANS), tally, log)
+        return cls(*stored, *apart, *priors, *names, *spans, *apart_spans, *sizes, begun, *touched, tally, log)
 
 
 @uncounted
@@ -103,6 +103,7 @@ def count(regimes, ranking, clicks, examined, t):
     current = regimes.tally[CURRENT]
     count_bits(regimes.looks[current], regimes.clicks[current], ranking, clicks, examined)
     for j in range(SPANS):
+        touch(regimes, j, ranking, examined)
         count_bits(regimes.span_looks[j], regimes.span_clicks[j], ranking, clicks, examined)
         if regimes.span_rounds[j] == 0:
             regimes.span_start[j] = t
@@ -131,6 +132,7 @@ def count_apart(regimes, ranking, clicks, examined, t, silent):
     for j in range(SPANS):
         room = regimes.span_apart_rounds[j] < MOST_SPAN_APART
         if room and regimes.span_rounds[j] > 0 and t >= regimes.span_start[j]:
+            touch(regimes, j, ranking, examined)
             count_bits(regimes.span_apart_looks[j], regimes.span_apart_clicks[j], ranking, clicks, examined)
             regimes.span_apart_rounds[j] += 1
             if silent:
@@ -151,54 +153,6 @@ def recount(regimes, share):
         clear_span(regimes, j)
 
 
-@kernel
-def totals(regimes, r):
-    """Looks at each item of regime r and clicks, all of them: its own memory where nothing was counted apart."""
-    if regimes.apart_rounds[r] == 0:
-        return regimes.looks[r], regimes.clicks[r]
-    return regimes.looks[r] + regimes.apart_looks[r], regimes.clicks[r] + regimes.apart_clicks[r]
-
-
-@uncounted
-def learn_item(regimes, posteriors, k):
-    """Item k's posterior in the current regime."""
-    r = regimes.tally[CURRENT]
-    looks = regimes.looks[r, k] + regimes.apart_looks[r, k]
-    clicks = regimes.clicks[r, k] + regimes.apart_clicks[r, k]
-    set_posterior(posteriors, k, regimes.prior[r, 0] + clicks, regimes.prior[r, 1] + looks - clicks)
-
-
-@uncounted
-def learn_items(regimes, posteriors, ranking, examined, length):
-    """The posteriors of items that were looked at."""
-    for p in range(examined):
-        learn_item(regimes, posteriors, ranking[p])
-    settle(posteriors, ranking, examined, length)
-
-
-@uncounted
-def learn_all(regimes, posteriors, length):
-    """The posteriors of all items: the prior or the regime has changed. O(K)."""
-    for i in range(2):
-        posteriors.prior[i] = regimes.prior[regimes.tally[CURRENT], i]
-    for k in range(posteriors.alpha.size):
-        learn_item(regimes, posteriors, k)
-    put_all(posteriors)
-    check_bar(posteriors, length)
-
-
-@kernel
-def fit_priors(regimes, r):
-    """Fit the priors of regime r. O(K), twice as long where some feedback was counted apart."""
-    fit_prior(regimes.looks[r], regimes.clicks[r], regimes.test_prior[r])
-    if regimes.apart_rounds[r] == 0:
-        regimes.prior[r, 0] = regimes.test_prior[r, 0]
-        regimes.prior[r, 1] = regimes.test_prior[r, 1]
-    else:
-        looks, clicks = totals(regimes, r)
-        fit_prior(looks, clicks, regimes.prior[r])
-
-
 @uncounted
 def room(regimes):
     """An empty place for a regime: a free one, else that of the shortest which is not the current one."""
@@ -211,11 +165,11 @@ def room(regimes):
         for r in range(stored):
             if r != regimes.tally[CURRENT] and (place < 0 or regimes.rounds[r] < regimes.rounds[place]):
                 place = r
-    for k in range(regimes.looks.shape[1]):
-        regimes.looks[place, k] = 0
-        regimes.clicks[place, k] = 0
-        regimes.apart_looks[place, k] = 0
-        regimes.apart_clicks[place, k] = 0
+        for k in range(regimes.looks.shape[1]):
+            regimes.looks[place, k] = 0
+            regimes.clicks[place, k] = 0
+            regimes.apart_looks[place, k] = 0
+            regimes.apart_clicks[place, k] = 0
     regimes.rounds[place] = 0
     regimes.apart_rounds[place] = 0
     for i in range(2):
@@ -227,36 +181,9 @@ def room(regimes):
 
 
 @uncounted
-def copy_span(regimes, source, target):
-    """Make a span hold the rounds of another."""
-    regimes.span_rounds[target] = regimes.span_rounds[source]
-    regimes.span_apart_rounds[target] = regimes.span_apart_rounds[source]
-    regimes.span_silent_rounds[target] = regimes.span_silent_rounds[source]
-    regimes.span_start[target] = regimes.span_start[source]
-    for k in range(regimes.looks.shape[1]):
-        regimes.span_looks[target, k] = regimes.span_looks[source, k]
-        regimes.span_clicks[target, k] = regimes.span_clicks[source, k]
-        regimes.span_apart_looks[target, k] = regimes.span_apart_looks[source, k]
-        regimes.span_apart_clicks[target, k] = regimes.span_apart_clicks[source, k]
-
-
-@uncounted
-def clear_span(regimes, j):
-    """Let a span start afresh."""
-    regimes.span_rounds[j] = 0
-    regimes.span_apart_rounds[j] = 0
-    regimes.span_silent_rounds[j] = 0
-    for k in range(regimes.looks.shape[1]):
-        regimes.span_looks[j, k] = 0
-        regimes.span_clicks[j, k] = 0
-        regimes.span_apart_looks[j, k] = 0
-        regimes.span_apart_clicks[j, k] = 0
-
-
-@uncounted
-def hand_over(counts, part, source, target):
-    """Move a part of one row of counts to another row."""
-    for k in range(part.size):
+def hand_over(counts, part, items, source, target):
+    """Move a part of one row of counts, which these items have, to another row."""
+    for k in items:
         counts[source, k] -= part[k]
         counts[target, k] += part[k]
 
@@ -270,10 +197,11 @@ def move(regimes, to, span, t):
     other's favourites fail and never blamed for its own.
     """
     current = regimes.tally[CURRENT]
-    hand_over(regimes.looks, regimes.span_looks[span], current, to)
-    hand_over(regimes.clicks, regimes.span_clicks[span], current, to)
-    hand_over(regimes.apart_looks, regimes.span_apart_looks[span], current, to)
-    hand_over(regimes.apart_clicks, regimes.span_apart_clicks[span], current, to)
+    items = regimes.span_items[span, : regimes.span_size[span]]
+    hand_over(regimes.looks, regimes.span_looks[span], items, current, to)
+    hand_over(regimes.clicks, regimes.span_clicks[span], items, current, to)
+    hand_over(regimes.apart_looks, regimes.span_apart_looks[span], items, current, to)
+    hand_over(regimes.apart_clicks, regimes.span_apart_clicks[span], items, current, to)
     first = regimes.span_start[span]
     if regimes.rounds[to] == 0:
         regimes.start[to] = first
@@ -293,7 +221,6 @@ def move(regimes, to, span, t):
     for j in range(SPANS):
         if regimes.span_rounds[j] > regimes.span_rounds[span]:
             copy_span(regimes, span, j)
-    fit_priors(regimes, current)
 
 
 @uncounted

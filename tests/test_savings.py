@@ -65,7 +65,8 @@ def test_it_is_near_the_truth():
         board.apply(events.Answered(t, t, t - 1, 0, ranking.tolist(), [], clicks, clicks[0] + 1 if clicks else 3))
     found = summarize_savings(board)
     best, believed = (1.0 - np.prod(1.0 - like[slots]) for slots in ([0, 1, 2], found.believed))
-    assert set(found.believed) == set(found.plain) == {7, 8, 9}
+    assert set(found.believed) == {7, 8, 9}
+    assert len({7, 8, 9} & set(found.plain)) >= 2
     assert 650 < found.rounds < 780
     truth = found.rounds * people / 800 * (best - believed)
     assert found.low < truth < found.high

@@ -110,8 +110,9 @@ def test_while_bots_click_their_items_diverge_and_the_list_is_what_users_get():
     board = attacked()
     watched = summarize(board)
     assert (watched.view.current, watched.view.trusted) == (2, 1)
-    assert {item.item for item in watched.diverging[:2]} == {"i3", "i4"}
-    assert all(item.rate > item.high for item in watched.diverging[:2])
+    pushed = {item.item for item in watched.diverging if item.rate > item.high}
+    assert pushed == {"i3", "i4"}
+    assert watched.diverging[0].item in pushed
     served = [
         set(board.learner_state.rank(Visit(2401), None, 4, np.random.default_rng(seed))[0].tolist())
         for seed in range(50)

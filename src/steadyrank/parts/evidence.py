@@ -126,6 +126,14 @@ def distinct_evidence(regimes, rule, j, r):
 
 
 @uncounted
+def due(regimes, j, quarter):
+    """Whether span `j` is to be weighed: it grew by a `quarter` in this window, and no shorter one is the same."""
+    rounds = regimes.span_rounds[j]
+    grown = rounds // quarter > (rounds - regimes.span_rounds[0]) // quarter
+    return grown and (j == 0 or rounds != regimes.span_rounds[j - 1])
+
+
+@uncounted
 def judge(regimes, rule, window, t):
     """The regime that the recent feedback belongs to and the span it came in with; -1 and 0 for the current one.
 
@@ -142,10 +150,8 @@ def judge(regimes, rule, window, t):
     for j in range(SPANS):
         if j > 1:
             quarter *= SPAN_FACTOR
-        rounds = regimes.span_rounds[j]
-        grown = rounds // quarter > (rounds - regimes.span_rounds[0]) // quarter  # in this window
-        if not grown or (j > 0 and rounds == regimes.span_rounds[j - 1]):
-            continue  # not yet, or the same rounds again
+        if not due(regimes, j, quarter):
+            continue
         weigh(regimes, rule, j, evidence)
         for r in range(stored + 1):
             if r == regimes.tally[CURRENT] or (turns and r < stored):

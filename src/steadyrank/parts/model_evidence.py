@@ -12,7 +12,7 @@ import numpy as np
 from .._jit import kernel, uncounted
 from ..arrays import Floats, Ints
 from ..item_evidence import log_beta, log_predictive
-from .evidence import blend, novelty, restless
+from .evidence import blend, due, novelty, restless
 from .linear_posterior import image
 from .mixed_model import OWN
 from .models import empty_model, held_from, model_before, model_of, tell
@@ -134,10 +134,8 @@ def judge_visits(regimes, models, log, rule, window, t):
     for j in range(SPANS):
         if j > 1:
             quarter *= SPAN_FACTOR
-        rounds = regimes.span_rounds[j]
-        grown = rounds // quarter > (rounds - regimes.span_rounds[0]) // quarter  # in this window
-        if not grown or (j > 0 and rounds == regimes.span_rounds[j - 1]):
-            continue  # not yet, or the same rounds again
+        if not due(regimes, j, quarter):
+            continue
         forecast = forecast_of(regimes, models, log, log.first[j])
         for r in range(stored + 1):
             if r == regimes.tally[CURRENT] or (turns and r < stored):

@@ -106,12 +106,12 @@ def test_evidence_by_hand():
     taste.odd_looks[0] = 2.0
     weigh_items(taste, mean)
     odd, common = (0 + PRIOR * 0.5) / (2 + PRIOR), (4 + PRIOR * 0.5) / (6 + PRIOR)  # a third, and 0.6
-    assert taste.evidence[1, 0] == round(UNIT * math.log(odd / common)) == round(256 * math.log(5 / 9))
-    assert taste.evidence[0, 0] == round(UNIT * math.log((1 - odd) / (1 - common))) == round(256 * math.log(5 / 3))
+    assert taste.evidence[1] == round(UNIT * math.log(odd / common)) == round(256 * math.log(5 / 9))
+    assert taste.evidence[0] == round(UNIT * math.log((1 - odd) / (1 - common))) == round(256 * math.log(5 / 3))
     score_clients(taste, visits, clients, UNIT // 2)
-    assert clients.score[7] == taste.evidence[0, 0] - UNIT // 2
-    assert clients.score[0] == taste.evidence[1, 0] - UNIT // 2
-    assert said_by(taste, visits, 0) == taste.evidence[1, 0]
+    assert clients.score[7] == taste.evidence[0] - UNIT // 2
+    assert clients.score[0] == taste.evidence[1] - UNIT // 2
+    assert said_by(taste, visits, 0) == taste.evidence[1]
     taste.evidence[:] = 5 * CLIP
     assert said_by(taste, visits, 0) == CLIP
     exchange(taste)
@@ -149,7 +149,7 @@ def test_a_step_of_the_fit_equals_counting_with_chances(events):
     score_clients(taste, visits, clients, 0)
     score = Counter({client: 0 for client, _, _ in events})
     for client, items, bits in events:
-        said = sum(int(taste.evidence[int(bit), k]) for k, bit in zip(items, bits, strict=False))
+        said = sum(int(taste.evidence[2 * k + int(bit)]) for k, bit in zip(items, bits, strict=False))
         score[client] = min(max(score[client] + min(max(said, -CLIP), CLIP), -8 * UNIT), 24 * UNIT)
     assert all(clients.score[place_of_client(clients, c)] == s for c, s in score.items())
     odds = round(UNIT * math.log(FIRST_SHARE / (1 - FIRST_SHARE)))

@@ -26,7 +26,7 @@ class ClientTrust(NamedTuple):
 
     `most`: a taste that more than this share of the clients and of the visits has is an honest one. `certainty`: log
     odds, in nats, from which on a client is refused. `doubt`: what each visit must say beyond chance, in nats: room
-    for honest clients with tastes of their own. `remembered`: visits, 49 bytes and 13 a place of the list each.
+    for honest clients with tastes of their own. `remembered`: visits, 49 bytes and 12 a place of the list each.
     `known`: clients, 32 bytes each, the least recently seen leaving first; at least as many as visits are remembered.
     A visit costs O(examined), and a part of the fit, which is O(remembered) each time an eighth of it is new.
     """
@@ -41,7 +41,7 @@ class ClientTrust(NamedTuple):
     remembered: int
     known: int
 
-    VERSION = 1
+    VERSION = 2
 
     @classmethod
     def create(

@@ -12,7 +12,7 @@ import numpy as np
 
 from .._jit import uncounted
 from ..arrays import Counts, Floats, Ints
-from .clients import NEWEST, NOBODY, Clients
+from .clients import USED, Clients
 from .recent_visits import HELD, RecentVisits, nth_oldest
 
 UNIT = 256  # of a nat
@@ -42,7 +42,7 @@ class OddTaste(NamedTuple):
     clicks: Counts  # [K]
     odd_looks: Floats  # [K] each visit with the chance that its client is odd
     odd_clicks: Floats  # [K]
-    evidence: Ints  # [2, K] of a bit 0 and of a bit 1, for the odd taste
+    evidence: Counts  # [2 K] of a bit 0 and of a bit 1 of each item, for the odd taste
     share: Floats  # [3] odd ones among clients and among visits; how many clients
     rule: Ints  # [2] the score from which on a client is refused, and the way in which the next fit begins
 
@@ -51,17 +51,16 @@ class OddTaste(NamedTuple):
         """Nothing known."""
         counts = np.zeros(n_items, np.int32), np.zeros(n_items, np.int32)
         odd = np.zeros(n_items), np.zeros(n_items)
-        return cls(*counts, *odd, np.zeros((2, n_items), np.int64), np.zeros(3), np.array([NEVER, 0], np.int64))
+        return cls(*counts, *odd, np.zeros(2 * n_items, np.int32), np.zeros(3), np.array([NEVER, 0], np.int64))
 
 
 @uncounted
 def count_visit(taste, visits, at, sign):
     """Add a remembered visit to the counts of all of them (sign 1), or take it away (-1)."""
     for p in range(visits.examined[at]):
-        k = visits.items[at, p]
-        taste.looks[k] += sign
-        if visits.clicks[at, p]:
-            taste.clicks[k] += sign
+        bit = visits.bits[at, p]
+        taste.looks[bit >> 1] += sign
+        taste.clicks[bit >> 1] += sign * (bit & 1)
 
 
 @uncounted
@@ -69,7 +68,7 @@ def said_by(taste, visits, at):
     """What a visit says for the odd taste, within +-CLIP."""
     total = 0
     for p in range(visits.examined[at]):
-        total += taste.evidence[1 if visits.clicks[at, p] else 0, visits.items[at, p]]
+        total += taste.evidence[visits.bits[at, p]]
     return min(max(total, -CLIP), CLIP)
 
 
@@ -115,8 +114,8 @@ def start_flat(taste, mean):
     """Evidence for an odd taste that knows no good and no bad items: all at the mean rate."""
     for k in range(taste.looks.size):
         rate = pooled_rate(taste, k, mean)
-        taste.evidence[0, k] = log_ratio(1.0 - mean, 1.0 - rate)
-        taste.evidence[1, k] = log_ratio(mean, rate)
+        taste.evidence[2 * k] = log_ratio(1.0 - mean, 1.0 - rate)
+        taste.evidence[2 * k + 1] = log_ratio(mean, rate)
 
 
 @uncounted
@@ -127,17 +126,16 @@ def weigh_items(taste, mean):
         odd = (taste.odd_clicks[k] + prior) / (taste.odd_looks[k] + PRIOR)
         clicks = taste.clicks[k] - taste.odd_clicks[k]
         common = (clicks + prior) / (taste.looks[k] - taste.odd_looks[k] + PRIOR)
-        taste.evidence[0, k] = log_ratio(1.0 - odd, 1.0 - common)
-        taste.evidence[1, k] = log_ratio(odd, common)
+        taste.evidence[2 * k] = log_ratio(1.0 - odd, 1.0 - common)
+        taste.evidence[2 * k + 1] = log_ratio(odd, common)
 
 
 @uncounted
 def reset_scores(clients, carried):
     """Begin the scores of all clients with remembered visits anew, with what is carried or with nothing."""
-    place = clients.ends[NEWEST]
-    while place != NOBODY and clients.held[place] > 0:
-        clients.score[place] = clients.carried[place] if carried else 0
-        place = clients.older[place]
+    for place in range(clients.ends[USED]):
+        if clients.held[place] > 0:
+            clients.score[place] = clients.carried[place] if carried else 0
 
 
 @uncounted
@@ -164,30 +162,41 @@ def odds_of(share):
 
 
 @uncounted
+def clear_odd(taste):
+    """Count no visit for the odd taste."""
+    for k in range(taste.looks.size):
+        taste.odd_looks[k] = 0.0
+        taste.odd_clicks[k] = 0.0
+
+
+@uncounted
+def count_odd(taste, visits, at, weight):
+    """Count a remembered visit for the odd taste."""
+    for p in range(visits.examined[at]):
+        bit = visits.bits[at, p]
+        taste.odd_looks[bit >> 1] += weight
+        if bit & 1:
+            taste.odd_clicks[bit >> 1] += weight
+
+
+@uncounted
 def assign(taste, visits, clients):
     """Count each visit for the odd taste with the chance that its client is odd; returns how the share moved."""
     odds = odds_of(taste.share[CLIENTS])
     total = 0.5  # half a client of either taste is always there
     known = 0
-    place = clients.ends[NEWEST]
-    while place != NOBODY and clients.held[place] > 0:
-        total += chance_odd(clients.score[place], odds)
-        known += 1
-        place = clients.older[place]
-    for k in range(taste.looks.size):
-        taste.odd_looks[k] = 0.0
-        taste.odd_clicks[k] = 0.0
+    for place in range(clients.ends[USED]):
+        if clients.held[place] > 0:
+            total += chance_odd(clients.score[place], odds)
+            known += 1
+    clear_odd(taste)
     part = 0.0
     for at in range(visits.tally[HELD]):
         chance = chance_odd(clients.score[visits.place[at]], odds)
         if chance == 0.0:
             continue
         part += chance
-        for p in range(visits.examined[at]):
-            k = visits.items[at, p]
-            taste.odd_looks[k] += chance
-            if visits.clicks[at, p]:
-                taste.odd_clicks[k] += chance
+        count_odd(taste, visits, at, chance)
     before = taste.share[CLIENTS]
     taste.share[CLIENTS] = total / (known + 1.0)
     taste.share[VISITS] = part / max(visits.tally[HELD], 1)
@@ -227,31 +236,27 @@ def start_agreed(taste, visits, clients, mean):
         for at in range(visits.tally[HELD]):
             place = visits.place[at]
             clients.score[place] = min(max(clients.score[place] + said_by(taste, visits, at), -SIDE), SIDE)
-        for k in range(taste.looks.size):
-            taste.odd_looks[k] = 0.0
+        clear_odd(taste)
         for at in range(visits.tally[HELD]):
-            others = clients.score[visits.place[at]] - said_by(taste, visits, at)
-            for p in range(visits.examined[at]):
-                k = visits.items[at, p]
-                rate = pooled_rate(taste, k, mean)
-                taste.odd_looks[k] += (1.0 - rate if visits.clicks[at, p] else -rate) * others
+            count_odd(taste, visits, at, clients.score[visits.place[at]] - said_by(taste, visits, at))
         square = 0.0
         for k in range(taste.looks.size):
             rate = pooled_rate(taste, k, mean)
-            square += taste.odd_looks[k] ** 2 * rate * (1.0 - rate) * taste.looks[k]
+            agreed = taste.odd_clicks[k] - rate * taste.odd_looks[k]
+            square += agreed**2 * rate * (1.0 - rate) * taste.looks[k]
         scale = UNIT / math.sqrt(square / max(visits.tally[HELD], 1) + 1e-9)  # a visit says one nat or so
         for k in range(taste.looks.size):
             rate = pooled_rate(taste, k, mean)
-            taste.evidence[0, k] = round(-rate * taste.odd_looks[k] * scale)
-            taste.evidence[1, k] = round((1.0 - rate) * taste.odd_looks[k] * scale)
+            agreed = taste.odd_clicks[k] - rate * taste.odd_looks[k]
+            taste.evidence[2 * k] = round(-rate * agreed * scale)
+            taste.evidence[2 * k + 1] = round((1.0 - rate) * agreed * scale)
 
 
 @uncounted
 def turn_round(taste):
     """Evidence for the opposite: agreement has no sign."""
-    for k in range(taste.looks.size):
-        for bit in range(2):
-            taste.evidence[bit, k] = -taste.evidence[bit, k]
+    for bit in range(taste.evidence.size):
+        taste.evidence[bit] = -taste.evidence[bit]
 
 
 @uncounted
@@ -274,12 +279,10 @@ def convict(taste, visits, clients, most, certainty, doubt):
     score_clients(taste, visits, clients, doubt)
     bar = certainty - odds_of(max(taste.share[CLIENTS], LEAST_SHARE))
     sure = visited = 0
-    place = clients.ends[NEWEST]
-    while place != NOBODY and clients.held[place] > 0:
-        if clients.score[place] >= bar:
+    for place in range(clients.ends[USED]):
+        if clients.held[place] > 0 and clients.score[place] >= bar:
             sure += 1
             visited += clients.held[place]
-        place = clients.older[place]
     enough = sure >= SURE_CLIENTS * taste.share[CLIENTS] * taste.share[KNOWN]
     enough = enough or visited >= SURE_VISITS * taste.share[VISITS] * visits.tally[HELD]
     found = enough and sure >= FEWEST and rare(taste, most)

@@ -14,8 +14,7 @@ DONE = -1  # of the cursor: nothing to look for
 class RecentVisits(NamedTuple):
     """The N most recent visits: what was shown, what was clicked, by whom, and whether the learner knows it."""
 
-    items: Counts  # [N, length]
-    clicks: Bools  # [N, length]
+    bits: Counts  # [N, length] 2 item, and 1 more where it was clicked
     size: Small  # [N] of the list
     examined: Small  # [N]
     note: Floats  # [N, places of a note]
@@ -29,7 +28,6 @@ class RecentVisits(NamedTuple):
         """Room for n visits with lists of at most `length` items and notes of `note` places."""
         return cls(
             np.zeros((n, length), np.int32),
-            np.zeros((n, length), np.bool_),
             np.zeros(n, np.int16),
             np.zeros(n, np.int16),
             np.zeros((n, note)),
@@ -41,7 +39,7 @@ class RecentVisits(NamedTuple):
 
     def enlarged(self, n: int) -> "RecentVisits":
         """These visits, of which none has left yet, with room for n, at least as many as there are. O(n)."""
-        held, (_, length), note = int(self.tally[HELD]), self.items.shape, self.note.shape[1]
+        held, (_, length), note = int(self.tally[HELD]), self.bits.shape, self.note.shape[1]
         more = RecentVisits.create(n, length, note)
         arrays: list[tuple[Any, Any]] = list(zip(self[:-1], more[:-1], strict=True))
         for old, new in arrays:
@@ -55,7 +53,7 @@ class RecentVisits(NamedTuple):
         n = int(self.tally[HELD])
         for at in np.flatnonzero((self.round[:n] == t) & self.learnt[:n])[::-1]:
             size = self.size[at]
-            if np.array_equal(self.items[at, :size], ranking) and np.array_equal(self.clicks[at, :size], clicks):
+            if np.array_equal(self.bits[at, :size], 2 * ranking + clicks):
                 self.learnt[at] = False
                 return
 
@@ -63,8 +61,8 @@ class RecentVisits(NamedTuple):
         """Of the clients of chosen visits: place, the first round not learnt from (0: all are), and clicks."""
         at, never = np.flatnonzero(chosen), np.iinfo(np.int64).max
         places, whose = np.unique(self.place[at], return_inverse=True)
-        said = np.arange(self.clicks.shape[1]) < self.examined[at, None]
-        clicks = np.bincount(whose, (self.clicks[at] & said).sum(axis=1), places.size).astype(np.int64)
+        said = np.arange(self.bits.shape[1]) < self.examined[at, None]
+        clicks = np.bincount(whose, (self.bits[at] & said).sum(axis=1), places.size).astype(np.int64)
         since: Ints = np.full(places.size, never)
         np.minimum.at(since, whose, np.where(self.learnt[at], never, self.round[at]))
         return places, np.where(since == never, 0, since), clicks
@@ -82,8 +80,8 @@ def nth_oldest(visits, i):
 def read_visit(visits, at, ranking, note, clicks):
     """Write a remembered visit into what it was once told by."""
     for p in range(visits.size[at]):
-        ranking[p] = visits.items[at, p]
-        clicks[p] = visits.clicks[at, p]
+        ranking[p] = visits.bits[at, p] >> 1
+        clicks[p] = visits.bits[at, p] & 1 == 1
     for i in range(note.size):
         note[i] = visits.note[at, i]
 
@@ -93,8 +91,7 @@ def write_visit(visits, place, t, ranking, note, clicks, examined):
     """Remember a visit in place of the oldest one; returns where. Not learnt yet."""
     at = visits.tally[NEXT]
     for p in range(ranking.size):
-        visits.items[at, p] = ranking[p]
-        visits.clicks[at, p] = clicks[p]
+        visits.bits[at, p] = 2 * ranking[p] + clicks[p]
     visits.size[at] = ranking.size
     visits.examined[at] = examined
     for i in range(note.size):

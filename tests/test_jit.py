@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import steadyrank
-from steadyrank import _intrinsics, _jit
+from steadyrank import _intrinsics, _jit, _linking
 
 SOURCE = pathlib.Path(steadyrank.__file__).parent
 
@@ -32,10 +32,11 @@ def run(script, **environment):
 
 
 def miniature(folder):
-    """A package with the real `_jit.py` and two small modules, so that compiling takes no time."""
+    """A package with the real `_jit.py` and `_linking.py` and two small modules, so that compiling takes no time."""
     package = folder / "steadyrank"
     package.mkdir()
     shutil.copy(SOURCE / "_jit.py", package)
+    shutil.copy(SOURCE / "_linking.py", package)
     (package / "__init__.py").write_text("")
     (package / "kernels.py").write_text("from ._jit import kernel\n\n@kernel\ndef step(x):\n    return x + 1\n")
     (package / "simulate.py").write_text(
@@ -334,3 +335,33 @@ def test_a_generator_found_by_its_address_draws_the_same_numbers():
         for n in (1, 5, 1_000):
             assert draw(places, n) == plainly(other, n)
         assert one.random() == other.random()
+
+
+def test_what_only_compiled_code_calls_waits_and_what_python_calls_does_not():
+    def half(x):
+        if x < 0.0:
+            raise ValueError("half of what is owed")  # what is raised stands in the function's environment
+        return 0.5 * x
+
+    inner = _jit.uncached(half)
+
+    def quarter(x):
+        return inner(inner(x))
+
+    outer = _jit.uncached(quarter)
+    assert outer(8.0) == 2.0
+    with pytest.raises(ValueError, match="what is owed"):
+        outer(-1.0)
+    called = next(iter(outer.overloads.values())).library
+    linked = called._linking_libraries[0]
+    assert isinstance(called, _linking.LateLibrary) and not called._waits
+    assert linked._waits and linked.get_pointer_to_function("nobody's name") == 0
+    assert inner(-0.0) == 0.0  # called by Python after all: compiled for it
+
+
+def test_code_of_other_packages_is_compiled_as_numba_does_it():
+    called = numba.njit(lambda x: x + 1)
+    whole = numba.njit(lambda x: 2 * called(x))
+    assert whole(1) == 4
+    for function in (called, whole):
+        assert all(not made.library._waits for made in function.overloads.values())

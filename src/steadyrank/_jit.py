@@ -24,6 +24,8 @@ from numba import types
 from numba.core import config, event
 from numba.core.caching import CompileResultCacheImpl, FunctionCache, UserProvidedCacheLocator
 
+from ._linking import install, late
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 _PACKAGE = pathlib.Path(__file__).parent
@@ -51,7 +53,7 @@ def _sources() -> list[pathlib.Path]:
         record = path.parent.name in _RECORDS
         if (
             record
-            or path.name == "_jit.py"
+            or path.name in ("_jit.py", "_linking.py")
             or re.search(r"^@(kernel|uncounted|inlined|Dispatcher)$", path.read_text(), re.MULTILINE)
         ):
             found.append(path)
@@ -110,6 +112,8 @@ def _prepare(root: pathlib.Path) -> pathlib.Path | None:
 
 
 _INTERPRETED = bool(getattr(config, "DISABLE_JIT", 0))
+if not _INTERPRETED:
+    install()
 _HOME = None if _INTERPRETED else _prepare(cache_root())
 
 
@@ -239,6 +243,10 @@ class _Cache(FunctionCache):
 class _InnerCache(_Cache):
     _impl_class = _InnerImplementation
 
+    def save_overload(self, sig: Any, data: Any) -> None:
+        data.library.linkable = True
+        super().save_overload(sig, data)
+
 
 def _compiled(function: F, counting: bool, kept: bool) -> F:
     """Compile `function` twice over: for Python with a wrapper that unpacks records, and without for compiled code.
@@ -251,6 +259,8 @@ def _compiled(function: F, counting: bool, kept: bool) -> F:
 
     def made(cache: type[_Cache], **more: Any) -> Any:
         compiled: Any = numba.njit(**options, **more)(function)
+        if not _INTERPRETED:
+            compiled.compile = late()(compiled.compile)
         if kept:
             compiled._cache = cache(function)
             compiled.compile = compiled._cache.releasing(compiled.compile)

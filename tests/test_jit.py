@@ -354,8 +354,10 @@ def test_what_only_compiled_code_calls_waits_and_what_python_calls_does_not():
         outer(-1.0)
     called = next(iter(outer.overloads.values())).library
     linked = called._linking_libraries[0]
-    assert isinstance(called, _linking.LateLibrary) and not called._waits
-    assert linked._waits and linked.get_pointer_to_function("nobody's name") == 0
+    assert isinstance(called, _linking.LateLibrary)
+    assert not called._waits
+    assert linked._waits
+    assert linked.get_pointer_to_function("nobody's name") == 0
     assert inner(-0.0) == 0.0  # called by Python after all: compiled for it
 
 

@@ -1,11 +1,12 @@
-"""How often 95 % intervals of `steadyrank.off_policy` hold the truth: simulated logs of another ranker, NumPy alone.
+"""How often 95 % intervals of `steadyrank.off_policy` hold the truth, in simulated logs of another ranker.
 
-    python bench/evaluation.py [--logs 400] [--lists 10000]
+    python bench/evaluation.py [--logs 400] [--lists 10000] [--bots 40]
 
 The other ranker draws lists by Plackett and Luce's law; ours is the best list by the clicks of earlier lists, or in
 one of five lists a random one. The truth is the mean value of the lists that ours drew. False clicks: 15 % of the
-lists are of 40 bots that click the two worst items wherever they are. "Left out": without the clients that a guard
-finds; the guard is taken to find all bots, or 95 % of them. What the real guards find is in docs/guards.md.
+lists are of 40 bots that click the two worst items wherever they are. "Guarded": without the clients that
+`ClientTrust`, which sees the same lists in the same order, does not hear at the end, as `steadyrank compare-rankers`
+and `GET .../comparison` leave them out; with honest logs, too, where it should find nobody.
 """
 
 import argparse
@@ -17,15 +18,16 @@ import numpy as np
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "src"))
 
-from steadyrank import off_policy
+from steadyrank import guards, off_policy
+from steadyrank.contract import ANSWER, KIND, NOTE_EXTRA, Problem, Visit, call_admit, make
 
-ITEMS, LENGTH, BOTS = 6, 3, 40
+ITEMS, LENGTH = 6, 3
 ATTRACTION = np.array([0.30, 0.24, 0.18, 0.12, 0.07, 0.04])
 LOOKS = np.array([1.0, 0.7, 0.5])
 LISTS = np.array(list(itertools.permutations(range(ITEMS), LENGTH)))
 SCORES = np.exp(0.5 * np.cos(np.arange(ITEMS)))  # what the other ranker thinks of the items: little that is right
 
-WORLDS = [("none", 0.0, 0.0), ("15 %", 0.15, 0.0), ("15 %, left out", 0.15, 1.0), ("15 %, most left out", 0.15, 0.95)]
+WORLDS = [("none", 0.0, False), ("none, guarded", 0.0, True), ("15 %", 0.15, False), ("15 %, guarded", 0.15, True)]
 
 
 def their_law():
@@ -72,14 +74,14 @@ def our_lists(shown, clicks, examined, rng):
     return ours
 
 
-def one_log(users, false, n, rng):
+def one_log(users, false, n, bots, rng):
     """A log, the truth of each list of ours, and the chance of each list of theirs."""
     law, given, marginals = their_law()
     drawn = rng.choice(len(LISTS), n, p=law)
-    bots = rng.random(n) < false
-    sender = np.where(bots, rng.integers(BOTS, size=n), BOTS + rng.integers(n // 2, size=n))
+    lies = rng.random(n) < false
+    sender = np.where(lies, rng.integers(bots, size=n), bots + rng.integers(n // 2, size=n))
     shown = LISTS[drawn]
-    clicks, examined = click(users, shown, bots, rng)
+    clicks, examined = click(users, shown, lies, rng)
     ours = our_lists(shown, clicks, examined, rng)
     lists = off_policy.Lists(
         shown, ours, clicks, examined, given[drawn], marginals[shown, np.arange(LENGTH)], sender.astype(np.int64)
@@ -94,20 +96,36 @@ def plain(lists, law):
     return off_policy.mean(values, off_policy.clusters(lists.sender))
 
 
-def measure(users, false, found, logs, n):
-    """By estimator: how often the truth is inside, the mean width, and the mean error."""
-    rows = {}
+def silenced(lists):
+    """The clients whom `ClientTrust` does not hear after these lists."""
+    guard = make(guards()["ClientTrust"], Problem(ITEMS, LENGTH, len(lists.shown)), settings={})
+    note = np.zeros(LENGTH + NOTE_EXTRA)
+    note[KIND] = ANSWER
+    admit = call_admit.bind(guard, Visit(1), lists.shown[0], note, lists.clicks[0], LENGTH)
+    for t, (sender, shown, clicks, examined) in enumerate(
+        zip(lists.sender, lists.shown, lists.clicks, lists.examined, strict=True), 1
+    ):
+        admit(guard, Visit(t, int(sender)), shown, note, clicks, int(examined))
+    return np.array([one.client for one in guard.view().suspects], np.int64)
+
+
+def measure(users, false, guarded, logs, n, bots):
+    """By estimator: how often the truth is inside, the mean width, and the mean error; and who was found, at most."""
+    rows, caught, honest = {}, 0.0, 0
     for seed in range(logs):
         rng = np.random.default_rng([seed, users == "position", int(100 * false)])
-        lists, truth, law = one_log(users, false, n, rng)
-        known = np.isin(lists.sender, np.arange(round(found * BOTS)))
+        lists, truth, law = one_log(users, false, n, bots, rng)
+        found = silenced(lists) if guarded else np.zeros(0, np.int64)
+        caught += np.count_nonzero(found < bots) / bots / logs
+        honest = max(honest, np.count_nonzero(found >= bots))
+        known = np.isin(lists.sender, found)
         lists, truth, law = lists.only(~known), truth[~known].mean(), law[~known]
         said = [(e.method, e.ours) for e in off_policy.estimates(lists, ITEMS) if e.model == users]
         blind = lists._replace(propensities=lists.propensities * np.nan, marginals=lists.marginals * np.nan)
         said += [(f"{e.method}, estimated", e.ours) for e in off_policy.estimates(blind, ITEMS) if e.model == users]
         for name, got in [*said, ("whole lists", plain(lists, law))]:
             rows.setdefault(name, []).append((got.low <= truth <= got.high, got.high - got.low, got.value - truth))
-    return {name: np.mean(values, axis=0) for name, values in rows.items()}
+    return {name: np.mean(values, axis=0) for name, values in rows.items()}, caught, honest
 
 
 def main():
@@ -115,12 +133,20 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--logs", type=int, default=400)
     parser.add_argument("--lists", type=int, default=10_000)
+    parser.add_argument("--bots", type=int, default=40)
     options = parser.parse_args()
     print("| users | false clicks | estimator | holds the truth | width | mean error |\n|---|---|---|---|---|---|")
     for users in ("cascade", "position"):
-        for words, false, found in WORLDS:
-            for name, (inside, width, error) in measure(users, false, found, options.logs, options.lists).items():
+        for words, false, guarded in WORLDS:
+            sizes = options.logs, options.lists, options.bots
+            rows, caught, honest = measure(users, false, guarded, *sizes)
+            for name, (inside, width, error) in rows.items():
                 print(f"| {users} | {words} | {name} | {inside:.1%} | {width:.3f} | {error:+.4f} |", flush=True)
+            if guarded:
+                told = f"{caught:.1%} of the bots silenced" if false else "no bots"
+                print(
+                    f"{users}, {words}: {told}; honest clients silenced in the worst log: {honest}", file=sys.stderr
+                )
 
 
 if __name__ == "__main__":

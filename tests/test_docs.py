@@ -6,6 +6,7 @@ import pathlib
 import re
 import shlex
 import tomllib
+import unicodedata
 import urllib.request
 
 import pytest
@@ -372,3 +373,20 @@ def test_the_first_requests_shown_are_answered(page, tmp_path):
     if page == "service.md":
         assert sum(item["clicks"] for item in answers[3]["items"]) == 1
     assert server.stop() == 0
+
+
+def test_every_citation_in_the_code_is_in_the_bibliography():
+    def plain(text):
+        letters = unicodedata.normalize("NFKD", text)
+        return "".join(letter for letter in letters if not unicodedata.combining(letter))
+
+    rows = plain((ROOT / "docs" / "bibliography.md").read_text()).splitlines()
+    cited = set()
+    for path in (ROOT / "src").rglob("*.py"):
+        text = re.sub(r"\s+", " ", plain(path.read_text()))
+        named = re.findall(r"\b([A-Z][A-Za-z]+)(?: et al\.)?,? \(?((?:19|20)\d\d)\b", text)
+        named += [("arXiv", number) for number in re.findall(r"arXiv (\d+\.\d+)", text)]
+        cited |= {(*one, path.name) for one in named}
+    assert len(cited) > 80
+    for name, number, file in sorted(cited):
+        assert any(name in row and number in row and file in row for row in rows), f"{file}: {name} {number}"

@@ -7,6 +7,8 @@ import http.server
 import json
 import pathlib
 import re
+import shutil
+import subprocess
 import threading
 import time
 import urllib.request
@@ -22,6 +24,7 @@ from steadyrank.service.http.metrics import Metrics
 
 ROOT = pathlib.Path(__file__).parent.parent
 SECRET = "0123456789abcdef0123456789"
+PROMTOOL = shutil.which("promtool")
 
 
 class Receiver:
@@ -336,6 +339,24 @@ def test_a_server_sends_alerts_and_has_every_metric_of_the_rules_and_the_dashboa
         assert named <= there, named - there
     check_rules(yaml.safe_load(rules), page)
     check_dashboard(json.loads(grafana), page)
+    if PROMTOOL:
+        promtool("check", "metrics", given=page)
+
+
+@pytest.mark.skipif(not PROMTOOL, reason="promtool (Debian: prometheus) is not installed")
+def test_prometheus_takes_the_rules_and_each_alert_fires_when_it_should():
+    rules = ROOT / "deploy" / "prometheus-rules.yml"
+    tries = ROOT / "deploy" / "prometheus-rules-test.yml"
+    names = {rule["alert"] for group in yaml.safe_load(rules.read_text())["groups"] for rule in group["rules"]}
+    for case in yaml.safe_load(tries.read_text())["tests"][:2]:  # none fires, and all do
+        assert {step["alertname"] for step in case["alert_rule_test"]} == names
+    promtool("check", "rules", str(rules))
+    promtool("test", "rules", str(tries))
+
+
+def promtool(*words, given=None):
+    done = subprocess.run([PROMTOOL, *words], input=given, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 def check_labels(expression, page):

@@ -507,6 +507,7 @@ def test_keys_from_the_command_line(tmp_path):
     assert told.rstrip().endswith(f"--store {url}`")
     assert "at least one scope" in command("keys", "create", url=url, code=2)
     assert "not 'root'" in command("keys", "create", "--scope", "root", url=url, code=2)
+    assert not list(tmp_path.iterdir())  # what is refused leaves no empty store behind
     key = command("keys", "create", "--scope", "admin", url=url).splitlines()[0]
     listed = command("keys", "list", url=url)
     assert key.split(".")[1] in listed

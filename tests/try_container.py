@@ -1,8 +1,10 @@
-"""Try each step of the Containerfile where there is no container engine: python tests/try_container.py [FOLDER].
+"""Try the Containerfile: python tests/try_container.py [--engine podman | FOLDER].
 
-Needs root, mmdebstrap and a Debian mirror. The steps run one after another in a root file system in FOLDER (made by
-mmdebstrap if it is empty), then the service is started in it as the image would: another user, a root file system
-that cannot be written to, one volume. Packages for Python are fetched outside, by the settings of this machine.
+Needs root, mmdebstrap and a Debian mirror, but no registry. With `--engine` the image is built and run for real; its
+base image is made by mmdebstrap where the machine has none of that name. Without, each step runs in a root file
+system in FOLDER (made by mmdebstrap if it is empty), and the service is started in it as the image would be. Either
+way: another user, a root file system that cannot be written to, one volume. Packages for Python are fetched outside,
+by the settings of this machine.
 """
 
 import argparse
@@ -36,19 +38,28 @@ def main() -> None:
     parser.add_argument(
         "folder", type=pathlib.Path, nargs="?", help="a root file system of Debian, or an empty folder"
     )
-    given = parser.parse_args().folder
+    parser.add_argument("--engine", choices=["podman", "docker"], help="build the image and run it")
+    options = parser.parse_args()
     steps = instructions((ROOT / "Containerfile").read_text())
     with tempfile.TemporaryDirectory(prefix="steadyrank-container-") as name:
         folder = pathlib.Path(name)
-        root = given or folder / "root"
-        root.mkdir(exist_ok=True)
-        if not any(root.iterdir()):
-            suite = next(rest for word, rest in steps if word == "FROM").rpartition(":")[2].removesuffix("-slim")
-            run(["mmdebstrap", "--quiet", "--variant=apt", suite, root, SOURCES])
-        fetch(root / "wheels")
-        image = build(root, steps)
-        try_it(root, folder, image)
+        if options.engine:
+            container: Chroot | Engine = Engine(options.engine, folder, steps)
+        else:
+            root = options.folder or folder / "root"
+            root.mkdir(exist_ok=True)
+            if not any(root.iterdir()):
+                run(["mmdebstrap", "--quiet", "--variant=apt", suite(steps), root, SOURCES])
+            fetch(root / "wheels")
+            container = Chroot(root, folder, build(root, steps))
+        with contextlib.closing(container):
+            try_it(container)
     print("Containerfile: every step was run, and the service was started, asked and ended")
+
+
+def suite(steps: list[tuple[str, str]]) -> str:
+    """Debian's name for what the image is based on."""
+    return next(rest for word, rest in steps if word == "FROM").rpartition(":")[2].removesuffix("-slim")
 
 
 def run(command: list, **options) -> str:
@@ -101,60 +112,127 @@ def build(root: pathlib.Path, steps: list[tuple[str, str]]) -> dict:
     return image
 
 
-def started(root: pathlib.Path, volume: pathlib.Path, image: dict, command: str) -> list:
-    """A command as a container would run it: its user, a root file system to read, a volume and a folder to write."""
-    user = image["USER"]
-    place = root / image["VOLUME"].lstrip("/")
-    passed = " ".join(shlex.quote(f"{name}={value}") for name, value in image["ENV"].items())
-    script = (
-        f"mount --bind {root} {root} && mount --bind {volume} {place} && mount -t proc proc {root}/proc && "
-        f"mount -t tmpfs tmpfs {root}/tmp && mount --rbind /dev {root}/dev && mount -o remount,ro,bind {root} && "
-        f"exec chroot --userspec={user}:{user} {root} env -i {passed} {command}"
-    )
-    return ["unshare", "-m", "--propagation", "private", "sh", "-ec", script]
+class Chroot:
+    """What a container would be, by the kernel's own means: a mount namespace, a volume, another user."""
+
+    def __init__(self, root: pathlib.Path, folder: pathlib.Path, image: dict) -> None:
+        self.root, self.image, self.volume = root, image, folder / "volume"
+        self.volume.mkdir()
+        os.chown(self.volume, int(image["USER"]), int(image["USER"]))
+        self.volume.chmod(0o755)
+        folder.chmod(0o755)
+
+    def _within(self, words: list[str]) -> list:
+        root, user = self.root, self.image["USER"]
+        place = root / self.image["VOLUME"].lstrip("/")
+        passed = " ".join(shlex.quote(f"{name}={value}") for name, value in self.image["ENV"].items())
+        script = (
+            f"mount --bind {root} {root} && mount --bind {self.volume} {place} && mount -t proc proc {root}/proc && "
+            f"mount -t tmpfs tmpfs {root}/tmp && mount --rbind /dev {root}/dev && mount -o remount,ro,bind {root} && "
+            f"exec chroot --userspec={user}:{user} {root} env -i {passed} {shlex.join(words)}"
+        )
+        return ["unshare", "-m", "--propagation", "private", "sh", "-ec", script]
+
+    def once(self, *words: str, entry: bool = True) -> subprocess.CompletedProcess:
+        """Run a command to its end: what the image starts with these words, or another program."""
+        before = json.loads(self.image["ENTRYPOINT"]) if entry else []
+        return subprocess.run(self._within([*before, *words]), capture_output=True, text=True)
+
+    def start(self, *words: str) -> None:
+        """Start the service."""
+        quiet = subprocess.DEVNULL
+        command = self._within([*json.loads(self.image["ENTRYPOINT"]), *words])
+        self.process = subprocess.Popen(command, stdout=quiet, stderr=quiet)
+
+    def healthy(self) -> bool:
+        """What the health check says."""
+        check = self.image["HEALTHCHECK"].partition(" CMD ")[2]
+        return self.once(*shlex.split(check), entry=False).returncode == 0
+
+    def stop(self) -> int:
+        """End the service as the image says; its code."""
+        self.process.send_signal(getattr(signal, self.image["STOPSIGNAL"]))
+        return self.process.wait(40)
+
+    def close(self) -> None:
+        """Nothing is left: the folder is temporary, and mounts end with their process."""
 
 
-def try_it(root: pathlib.Path, folder: pathlib.Path, image: dict) -> None:
+class Engine:
+    """The image, built and run by podman or docker as docs/deploying.md says."""
+
+    def __init__(self, engine: str, folder: pathlib.Path, steps: list[tuple[str, str]]) -> None:
+        self.engine, self.name = engine, f"steadyrank-tried-{os.getpid()}"
+        self.image = {word: rest for word, rest in steps if word not in ("RUN", "COPY", "ENV")}
+        base = self.image["FROM"]
+        if subprocess.run([engine, "image", "inspect", base], capture_output=True).returncode:
+            run(["mmdebstrap", "--quiet", "--variant=apt", suite(steps), folder / "root.tar", SOURCES])
+            run([engine, "import", folder / "root.tar", base])
+        fetch(folder / "wheels")
+        (folder / "pip.conf").write_text("[global]\nno-index = true\nfind-links = /wheels\n")
+        mounts = ["-v", f"{folder}/wheels:/wheels:ro", "-v", f"{folder}/pip.conf:/etc/pip.conf:ro"]
+        command = [engine, "build", "--format", "docker", "--network", "host", *mounts, "-t", self.name, ROOT]
+        print(run(command), flush=True)
+        run([engine, "volume", "create", self.name])
+        self.options = ["--read-only", "--tmpfs", "/tmp", "--cap-drop", "ALL"]
+        self.options += ["--security-opt", "no-new-privileges", "-v", f"{self.name}:{self.image['VOLUME']}"]
+
+    def once(self, *words: str, entry: bool = True) -> subprocess.CompletedProcess:
+        """Run a command to its end: what the image starts with these words, or another program."""
+        other = [] if entry else ["--entrypoint", words[0]]
+        rest = words if entry else words[1:]
+        command = [self.engine, "run", "--rm", *self.options, *other, self.name, *rest]
+        return subprocess.run(command, capture_output=True, text=True)
+
+    def start(self, *words: str) -> None:
+        """Start the service."""
+        port = ["-p", f"127.0.0.1:{PORT}:{self.image['EXPOSE']}"]
+        run([self.engine, "run", "-d", "--name", self.name, *port, *self.options, self.name, *words])
+
+    def healthy(self) -> bool:
+        """What the health check says, asked now: podman without systemd has no clock to ask it by."""
+        return subprocess.run([self.engine, "healthcheck", "run", self.name], capture_output=True).returncode == 0
+
+    def stop(self) -> int:
+        """End the service as the image says; its code."""
+        run([self.engine, "stop", "-t", "40", self.name])
+        return int(run([self.engine, "inspect", "-f", "{{.State.ExitCode}}", self.name]))
+
+    def close(self) -> None:
+        """Remove the container, its volume and the image."""
+        for words in (["rm", "-f"], ["volume", "rm", "-f"], ["rmi", "-f"]):
+            subprocess.run([self.engine, *words, self.name], capture_output=True)
+
+
+def try_it(container: Chroot | Engine) -> None:
     """Keys, a start, what its health check says, a list and its answer, an end."""
-    volume = folder / "volume"
-    volume.mkdir()
-    os.chown(volume, int(image["USER"]), int(image["USER"]))
-    volume.chmod(0o755)
-    folder.chmod(0o755)
-    entry = json.loads(image["ENTRYPOINT"])
-    serve = shlex.join([*entry, *json.loads(image["CMD"])])
-    refused = subprocess.run(started(root, volume, image, serve), capture_output=True, text=True)
+    user, volume = container.image["USER"], container.image["VOLUME"]
+    serve = json.loads(container.image["CMD"])
+    refused = container.once(*serve)
     assert refused.returncode == 2, refused
     assert "without API keys" in refused.stderr, refused
-    key = run(started(root, volume, image, shlex.join([*entry, "keys", "create", "--scope", "admin"]))).split()[-1]
+    assert "boards.db" not in container.once("ls", volume, entry=False).stdout, "a refused start leaves a store"
+    made = container.once("keys", "create", "--scope", "admin")
+    assert made.returncode == 0, made
+    key = made.stdout.split()[-1]
     for path in ("/etc/passwd", "/opt/steadyrank/new"):
-        assert subprocess.run(started(root, volume, image, f"touch {path}"), capture_output=True).returncode != 0, (
-            path
-        )
-    assert run(started(root, volume, image, "id -u")).strip() == image["USER"]
-    process = subprocess.Popen(
-        started(root, volume, image, serve), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    )
+        assert container.once("touch", path, entry=False).returncode != 0, path
+    assert container.once("id", "-u", entry=False).stdout.strip() == user
+    container.start(*serve)
     try:
-        check = image["HEALTHCHECK"].partition(" CMD ")[2]
-        wait_for(started(root, volume, image, check))
+        end = time.monotonic() + 300  # a first start compiles before it listens
+        while not container.healthy():
+            assert time.monotonic() < end, "not healthy after five minutes"
+            time.sleep(1)
         ask("PUT", "boards/front", key, {"items": ["fig", "apple", "cherry"], "length": 2})
         shown = ask("POST", "boards/front/rank", key, {})
         answer = ask("POST", "boards/front/feedback", None, {"impression": shown["impression"], "clicked": None})
         print("asked:", shown["items"], answer["outcome"])
     finally:
-        process.send_signal(getattr(signal, image["STOPSIGNAL"]))
-        code = process.wait(40)
+        code = container.stop()
     assert code == 0, code
-    assert (volume / "boards.db").stat().st_uid == int(image["USER"])
-
-
-def wait_for(check: list) -> None:
-    """Until the health check is content."""
-    end = time.monotonic() + 90
-    while subprocess.run(check, capture_output=True).returncode:
-        assert time.monotonic() < end, "not healthy after 90 seconds"
-        time.sleep(1)
+    owner = container.once("stat", "-c", "%u", f"{volume}/boards.db", entry=False)
+    assert owner.stdout.strip() == user, owner
 
 
 def ask(method: str, path: str, key: str | None, body: dict) -> dict:

@@ -59,16 +59,22 @@ def _keys(options: argparse.Namespace) -> None:
         check_name(options.board)
     if options.action != "create":
         must_exist(options.store)
+    else:
+        _new_key(options, time.time())  # a refused one leaves no empty store behind
     run = {"create": _create, "rotate": _rotate, "revoke": _revoke, "list": _list}[options.action]
     with contextlib.closing(open_store(options.store)) as store:
         run(options, store, time.time())
 
 
-def _create(options: argparse.Namespace, store: "Store", now: float) -> None:
+def _new_key(options: argparse.Namespace, now: float) -> tuple[str, "Key"]:
     from ..service.http.auth import make_key
 
     expires = None if options.expires is None else now + _seconds("--expires", options.expires)
-    text, key = make_key(options.scope, options.board, now, expires)
+    return make_key(options.scope, options.board, now, expires)
+
+
+def _create(options: argparse.Namespace, store: "Store", now: float) -> None:
+    text, key = _new_key(options, now)
     store.add_key(key, operator())
     _tell(options, text)
 

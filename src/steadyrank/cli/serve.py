@@ -172,8 +172,9 @@ def operator() -> str:
 
 def must_exist(store: str) -> None:
     """Refuse a store that would be made empty, where one is to be read."""
-    path = store.removeprefix("sqlite:///")
-    if store.startswith("sqlite:///") and not pathlib.Path(path).exists():
+    from ..service.storage import would_be_new
+
+    if would_be_new(store):
         raise ValueError(f"there is no store {store}: name it with --store or {_SET}")
 
 

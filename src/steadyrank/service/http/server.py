@@ -16,7 +16,7 @@ from collections.abc import Awaitable, Callable, Iterator
 import uvicorn
 
 from ..alerts.webhook import Webhook
-from ..storage import Key, Unavailable, Unwritable, open_store
+from ..storage import Key, Unavailable, Unwritable, open_store, would_be_new
 from ..worker.compiling import compile_ahead
 from ..worker.worker import MOST_AWAKE, Worker
 from . import logs
@@ -49,6 +49,8 @@ def serve(
     the address with it. `webhook`: where alerts go, and the secret that signs them.
     """
     logs.set_up(logging.INFO if beside is None else logging.WARNING)
+    if not loopback(address) and would_be_new(url):  # asked before it is opened, which would make it
+        raise ValueError(_without_keys(address, url))
     try:
         keys, token = _keys_and_token(url)
     except Unavailable as error:
@@ -57,11 +59,7 @@ def serve(
             raise ValueError(f"the store cannot be opened: {error}") from error
         keys, token = [], secrets.token_urlsafe(24)
     if not loopback(address) and not keys:
-        store = url if url.startswith("sqlite") else "postgresql://..."  # which may hold a password
-        raise ValueError(
-            f"refusing to listen on {address} without API keys: "
-            f"create one with `steadyrank keys create --scope admin --store {store}`"
-        )
+        raise ValueError(_without_keys(address, url))
     bound = bind(address, port)
     here = url_of(address, bound)
     compile_ahead(log.warning)
@@ -106,6 +104,14 @@ def _keys_and_token(url: str) -> tuple[list[Key], str]:
         return [key for key in keys if key.works(time.time())], "" if keys else store.token()
     finally:
         store.close()
+
+
+def _without_keys(address: str, url: str) -> str:
+    store = url if url.startswith("sqlite") else "postgresql://..."  # which may hold a password
+    return (
+        f"refusing to listen on {address} without API keys: "
+        f"create one with `steadyrank keys create --scope admin --store {store}`"
+    )
 
 
 def _link(here: str, token: str, path: str) -> str:

@@ -2,6 +2,7 @@
 
 import contextlib
 import itertools
+import pathlib
 import secrets
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
@@ -313,6 +314,12 @@ class SqlStore:
         ]
         first, last = (float(found[0][0]) if found else 0.0 for found in rows)
         return first, last
+
+
+def would_be_new(url: str) -> bool:
+    """Whether to open this store would make its file; a PostgreSQL database is there before."""
+    path = url.removeprefix("sqlite:///")
+    return path not in (url, ":memory:") and not pathlib.Path(path).exists()
 
 
 def open_store(url: str) -> Store:

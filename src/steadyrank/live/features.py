@@ -13,7 +13,9 @@ from ..settings import closest
 
 MOST_FEATURES = 64  # numbers that a learner is told: what it does in a round grows with their square
 MOST_CATEGORIES = 50
+_LONGEST = 100  # characters of a name or a category
 _LARGEST = 1e300  # of a number: twice the width of a range must be finite
+_NO_NUMBERS: Floats = np.zeros(0)
 Values: TypeAlias = Mapping[str, Any]  # a number, a category, or None where nothing is known
 
 
@@ -36,7 +38,7 @@ class Kind:
         if value is None or self.categories:
             return value is None or value in self.categories
         number = isinstance(value, (int, float, np.number)) and not isinstance(value, bool)
-        return number and math.isfinite(value) and self.low <= value <= self.high
+        return number and bool(self.low <= value <= self.high)  # NaN is in no range
 
     def refusal(self, value: Any) -> Refused:
         """What is wrong with a value that it does not take."""
@@ -57,16 +59,19 @@ class Kind:
 
 def kind_of(name: Any, declared: Any) -> Kind:
     """A declared feature: `[low, high]`, or the categories."""
-    if not isinstance(name, str) or not name or len(name) > 100:
-        raise ValueError(f"a feature is named by text of 1 to 100 characters, not {name!r}")
+    if not isinstance(name, str) or not 0 < len(name) <= _LONGEST:
+        raise ValueError(f"a feature is named by text of 1 to {_LONGEST} characters, not {name!r:.120}")
     said = list(declared) if isinstance(declared, Sequence) and not isinstance(declared, str) else []
-    if said and all(isinstance(each, str) and each for each in said) and len(set(said)) == len(said):
+    words = all(isinstance(each, str) and 0 < len(each) <= _LONGEST for each in said)
+    if said and words and len(set(said)) == len(said):
         if len(said) > MOST_CATEGORIES:
             raise ValueError(f"feature {name!r} has at most {MOST_CATEGORIES} categories, not {len(said)}")
         return Kind(name, categories=tuple(said))
     numbers = len(said) == 2 and all(isinstance(x, (int, float)) and not isinstance(x, bool) for x in said)
     if not numbers or not all(abs(x) <= _LARGEST for x in said) or not said[0] < said[1]:
-        raise ValueError(f"feature {name!r} is declared as [lowest, highest] or by its categories, not {declared!r}")
+        raise ValueError(
+            f"feature {name!r} is declared as [lowest, highest] or by its categories, not {declared!r:.120}"
+        )
     return Kind(name, float(said[0]), float(said[1]))
 
 
@@ -131,12 +136,14 @@ class FeatureSpace:
         """Refuse what was not declared of visits."""
         _check("a visit", self.visits, values)
 
-    def of_item_then(self, values: Values) -> Floats:
-        """What a learner is told of an item by values of the past: what is not declared any more is not known."""
-        return self.of_item(_fitting(self.items, values))
+    def fitting_item(self, values: Values) -> Values:
+        """Of values of the past, those that may be known of an item now."""
+        return _fitting(self.items, values)
 
     def of_visit_then(self, values: Values) -> Floats:
-        """The same of a visit."""
+        """What a learner is told of a visit of the past: what is not declared any more is not known."""
+        if self.size == 0:
+            return _NO_NUMBERS
         return self.of_visit(_fitting(self.visits, values))
 
 

@@ -145,7 +145,9 @@ class LearnerState:
     def _check_features(self) -> None:
         if self.features.size and not callable(getattr(self.learner_class, "describe", None)):
             known = ", ".join(name for name, cls in LEARNERS.items() if callable(getattr(cls, "describe", None)))
-            raise ValueError(f"{self.learner_class.__name__} does not use features; these do: {known}")
+            raise ValueError(
+                f"{self.learner_class.__name__} does not use features; these do: {known}; or declare none"
+            )
 
     def _told(self, visit: Visit) -> Visit:
         """A visit with its features, of which there are none if nothing is known of it."""

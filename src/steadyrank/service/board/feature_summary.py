@@ -46,8 +46,8 @@ def _said(space: FeatureSpace, view: View) -> str:
         return "Nothing was learnt yet, so nothing can be said of features."
     what = "items and visitors" if space.visits else "items"
     return (
-        f"What is known of {what} explains {view.explained:.0%} of the differences in how readily items are clicked; "
-        "the rest is of each item's own."
+        f"What is known of {what} explains {100 * view.explained:.0f} % of the differences in how readily items "
+        "are clicked; the rest is of each item's own."
     )
 
 

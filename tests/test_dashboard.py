@@ -346,6 +346,45 @@ def test_boards_without_regimes_without_feedback_and_unknown_ones_say_so(served)
         expect(page.get_by_role("heading", level=1)).to_have_text("No such board")
 
 
+FEATURES = {
+    "explained": 0.625,
+    "says": "What is known of items and visitors explains 62 % of it.",
+    "count": 4,
+    "strongest": [
+        {"feature": "a for b", "effect": -0.5, "odds": 0.61, "says": "Visitors with a high <b> click items less."},
+        {"feature": "a", "effect": 0.25, "odds": 1.28, "says": "Visitors click items with a more readily."},
+        {"feature": "c", "effect": 0.0, "odds": 1.0, "says": "Nothing."},
+    ],
+}
+
+
+@browser.needed
+def test_a_page_says_what_features_are_worth(served):
+    """What a board with features answers, put into the answer of one without: its learner need not be compiled."""
+
+    def featured(route):
+        answer = route.fetch()
+        watch = answer.json()
+        watch["board"]["features"] = {"items": {"a": [0, 1]}, "visits": {"<b>": [0, 1]}}
+        route.fulfill(response=answer, json={**watch, "features": FEATURES, "diverging": []})
+
+    with watched(served, "/boards/shop") as page:
+        expect(page.locator("#list-rows tr")).to_have_count(5)
+        expect(page.locator("#features")).to_be_hidden()
+        page.route("**/watch", featured)
+        expect(page.locator("#features-say")).to_contain_text("explains 62 % of it. The strongest 2 of 4")
+        rows = page.locator("#feature-rows tr")
+        expect(rows).to_have_count(2)
+        expect(rows.first).to_contain_text("Visitors with a high <b> click items less.")
+        expect(rows.first).to_contain_text("\u00d7 0.61")
+        left, right = (float(row.locator("rect").get_attribute("x")) for row in (rows.first, rows.last))
+        assert left < right
+        expect(page.locator("#list-say")).to_contain_text("of whom nothing is known")
+        expect(page.locator("#diverging-say")).to_contain_text("not compared")
+        expect(page.locator("#limits")).to_contain_text("of items: a; of visits: <b>")
+        page.unroute("**/watch")
+
+
 @browser.needed
 def test_thousands_of_items_are_read_in_parts(served):
     with watched(served, "/boards/large", 400) as page:

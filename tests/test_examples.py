@@ -14,6 +14,7 @@ SHORT = {
     "own_adversary.py": ["--horizon", "1000", "--learners", "CascadeTS"],
     "web_app.py": ["--visits", "300", "--save", "ranker.steadyrank"],
     "audit_log.py": [],
+    "cold_start.py": ["--visits", "300"],
 }
 
 
@@ -52,6 +53,12 @@ def test_web_app(tmp_path):
     assert "offer 1," in re.search(r"next list: (.*)", text)[1] + ","
     assert (tmp_path / "ranker.steadyrank").stat().st_size > 0
     assert "refused" not in text
+
+
+def test_cold_start(tmp_path):
+    text = said("cold_start.py", tmp_path)
+    plain, knowing = (int(number) for number in re.search(r"in all: (\d+) and (\d+) clicks", text).groups())
+    assert knowing > 1.1 * plain  # 1.26 to 1.55 times as many with seeds 1 to 4
 
 
 def test_audit_log(tmp_path):

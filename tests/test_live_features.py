@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import steadyrank as sr
+from steadyrank.parts.mixed_model import BEFORE_PRECISION
 
 SPACE = sr.FeatureSpace({"genre": ["drama", "comedy"], "year": [1950, 2030]}, {"age": [0, 100]})
 
@@ -25,6 +26,13 @@ def test_numbers_by_hand():
     assert SPACE.of_visit({"age": 75}).tolist() == [1, 1, 1, 0.5, 0.5, 0.5]
     assert SPACE.of_visit(None).tolist() == [1, 1, 1, 0, 0, 0]
     assert sr.FeatureSpace(**SPACE.declared()).declared() == SPACE.declared()
+    turned = sr.FeatureSpace({"year": [1950, 2030], "genre": ["drama", "comedy"]}, {"age": [0, 100]})
+    assert turned.labels == SPACE.labels  # a file keeps what is declared in the order of the names
+
+
+def test_values_of_the_past_that_fit_no_more_are_not_known():
+    assert SPACE.fitting_item({"genre": "western", "year": 2030, "price": 3}) == {"year": 2030}
+    assert SPACE.of_visit_then({"age": 101.0}).tolist() == SPACE.of_visit(None).tolist()
 
 
 @settings(max_examples=25)
@@ -63,6 +71,7 @@ def test_bad_values_are_refused_by_name(values, words):
             "are 110 features; at most 64",
         ),
         (["year"], {}, "features of items are declared by name"),
+        ({"year": [-1.7e308, 1.7e308]}, {}, "feature 'year' is declared"),
     ],
 )
 def test_bad_declarations_are_refused(items, visits, words):
@@ -104,6 +113,8 @@ def test_visitors_get_what_is_wanted_by_their_like_and_new_items_begin_where_fea
         lists = [ranker.rank(features={"age": age}) for _ in range(20)]
         assert np.mean([GENRE[item] == genre for shown in lists for item in shown.items]) > 0.75  # one is new
         assert any(item in new for shown in lists for item in shown.items)
+    observed = ranker.observe(["film 0", "film 1"], clicked=None, features={"age": 90})
+    assert observed.outcome == "learnt"
     ranker.save(tmp_path / "films")
     again = sr.Ranker.load(tmp_path / "films")
     for each in (ranker, again):
@@ -116,6 +127,40 @@ def test_visitors_get_what_is_wanted_by_their_like_and_new_items_begin_where_fea
     with pytest.raises(sr.Refused, match="feature 'genre' is one of drama, comedy"):
         ranker.add("film 99", {"genre": "western"})
     assert "film 99" not in {standing.item for standing in ranker.standings()}
+
+
+def test_an_item_described_anew_is_taken_for_what_it_is():
+    """Every film is told with the wrong genre at first; then the latest lists are learnt anew."""
+    wrong = {name: {"genre": "comedy" if known["genre"] == "drama" else "drama"} for name, known in films().items()}
+    right = sr.Ranker(films(), 4, "SteadyRankLinear", features=SPACE, seed=1)
+    mended = sr.Ranker(wrong, 4, "SteadyRankLinear", features=SPACE, seed=1)
+    world = np.random.default_rng(3)
+    for _ in range(200):
+        age = float(world.uniform(0, 100))
+        items = [f"film {k}" for k in world.permutation(20)[:4]]
+        wanted = "drama" if age > 50 else "comedy"
+        liked = [item for item in items if world.random() < (0.5 if GENRE[item] == wanted else 0.05)]
+        for ranker in (right, mended):
+            ranker.observe(items, clicked=liked[0] if liked else None, features={"age": age})
+    for name, known in films().items():
+        mended.describe(name, known)
+        mended.describe(name, known)  # the same again changes nothing
+    for ranker in (right, mended):
+        share, effects = ranker.worth()
+        assert share > 0.5
+        assert dict(effects)["genre=drama for age"] > 0.5
+    # not to the bit: an observation is weighed by what was expected when it came
+    models = [ranker._learner_state.learner.models for ranker in (right, mended)]
+    np.testing.assert_allclose(models[0].features, models[1].features, atol=1e-12)
+    np.testing.assert_allclose(models[0].estimate[0], models[1].estimate[0], atol=0.3)
+    for model in models:  # the sums and the posterior that is kept beside them still belong together
+        own, shared = model.prior[0]
+        matrix = model.precision[0] + np.diag([shared] * 6 + [BEFORE_PRECISION])
+        matrix -= model.cross[0] / (model.weight[0] + own) @ model.cross[0].T
+        right = model.moment[0] - model.cross[0] @ (model.pull[0] / (model.weight[0] + own))
+        np.testing.assert_allclose(np.linalg.solve(matrix, right), model.estimate[0], atol=1e-6)
+    with pytest.raises(sr.Refused, match="unknown item 'film 99'"):
+        mended.describe("film 99", {})
 
 
 @pytest.mark.parametrize("kind", ["polars", "pandas"])

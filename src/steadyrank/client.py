@@ -1,5 +1,6 @@
 """A client of the ranking service: the standard library alone."""
 
+import math
 import pathlib
 import secrets
 import time
@@ -67,18 +68,21 @@ class Client:
         cohort: Mapping[str, str] | None = None,
         unknown: str = "refuse",
         theirs: Sequence[str] | None = None,
+        features: Mapping[str, float | str | None] | None = None,
     ) -> Ranking:
         """A list of the best items, among some if given.
 
         `client`: who looks; `cohort`: what it has in common with others, by kind, such as network or agent.
         `unknown`: what becomes of candidates that are no items: "refuse", "skip" or "add". `theirs`: a list of your
-        own, to be mixed with the board's where it has `interleave`; this needs a `client`.
+        own, to be mixed with the board's where it has `interleave`; this needs a `client`. `features`: what is known
+        of the visit, by name, where the board has `features`.
         """
         some = None if candidates is None else _names("candidates", candidates)
         body: dict[str, Any] = {"candidates": some, "length": length, "client": client}
         body |= {"cohort": dict(cohort)} if cohort else {}
         body |= {"unknown": unknown} if unknown != "refuse" else {}  # what older servers do not know
         body |= {"theirs": _names("theirs", theirs)} if theirs is not None else {}
+        body |= {"features": _known(features)} if features else {}
         got = self._ask("POST", f"{_board(board)}/rank", body)
         return Ranking(got["impression"], tuple(got["items"]), got["expires"], got.get("skipped", 0))
 
@@ -115,9 +119,11 @@ class Client:
     ) -> Observed:
         """Learn from a list that another ranker showed, and its answer if there is one by now; once for each `id`.
 
-        `more`: `client` and `cohort` as for `rank`; `time`, `propensities`, `marginals`, `candidates`: docs/shadow.md
+        `more`: `client`, `cohort` and `features` as for `rank`; `time`, `propensities`, `marginals`, `candidates`:
+        docs/shadow.md
         """
         body: dict[str, Any] = {"id": id, "items": _names("items", items), **more}
+        body |= {"features": _known(more["features"])} if more.get("features") else {}
         body |= _answer(clicked, clicks, examined)
         got = self._ask("POST", f"{_board(board)}/observe", body)
         return Observed(got["outcome"], got["impression"], got["expires"], tuple(got["ours"]))
@@ -138,9 +144,11 @@ class Client:
     def put_board(self, board: str, **settings: Any) -> dict[str, Any]:
         """Make a board (`items` is needed then), or change its settings.
 
-        Settings of the learner are answered when the log was folded again: `timeout` must allow for that.
+        `items`: names, or what is known of each by its name, where the board has `features`. Settings of the learner
+        are answered when the log was folded again: `timeout` must allow for that.
         """
-        return self._ask("PUT", _board(board), settings)
+        items = {"items": _items(settings["items"])} if "items" in settings else {}
+        return self._ask("PUT", _board(board), settings | items)
 
     def board(self, board: str) -> dict[str, Any]:
         """A board's settings and counts."""
@@ -163,8 +171,8 @@ class Client:
         self._ask("DELETE", _board(board))
 
     def add_items(self, board: str, items: Iterable[str]) -> None:
-        """Add items, or reinstate retired ones."""
-        self._ask("POST", f"{_board(board)}/items", {"items": _names("items", items)})
+        """Add items, or reinstate retired ones: names, or what is known of each by its name."""
+        self._ask("POST", f"{_board(board)}/items", {"items": _items(items)})
 
     def retire_item(self, board: str, item: str) -> None:
         """Show an item no longer."""
@@ -264,6 +272,20 @@ def _names(what: str, names: Iterable[str]) -> list[str]:
     if isinstance(names, str):
         raise ValueError(f"{what} must be several names, not the text {names!r}")
     return list(names)
+
+
+def _items(items: Iterable[str]) -> list[str] | dict[str, Any]:
+    if isinstance(items, Mapping):
+        return {item: _known(features) for item, features in items.items()}
+    return _names("items", items)
+
+
+def _known(features: Mapping[str, Any]) -> dict[str, Any]:
+    """Features by name; JSON has neither NaN nor infinity, and the server could not say which one it is."""
+    for name, value in features.items():
+        if isinstance(value, float) and not math.isfinite(value):
+            raise ValueError(f"feature {name!r} must be a finite number, or None if it is not known, not {value!r}")
+    return dict(features)
 
 
 def _part(name: str) -> str:

@@ -10,10 +10,11 @@ from ..parts.forgetting import uncount, uncount_apart
 from ..parts.model_evidence import close_window_of_visits
 from ..parts.model_hedge import hedged_by_models
 from ..parts.model_view import view_of_models
-from ..parts.models import Models, VisitLog, find_visit, model_of, tell, untell, untell_unknown, write_down
+from ..parts.models import Models, VisitLog, find_visit, model_of, tell, tell_anew, untell, untell_unknown, write_down
 from ..parts.regimes import (
     CURRENT,
     MOST_REGIMES,
+    STORED,
     Regimes,
     count,
     count_apart,
@@ -114,8 +115,13 @@ class SteadyRankLinear(NamedTuple):
             uncount_apart(regimes, ranking, clicks, examined, visit.t, note[KIND] == SILENCE)
 
     def describe(self, item: int, features: Floats) -> None:
-        """What is known of an item from now on."""
-        self.models.features[:-1, item] = features / self.models.scale
+        """What is known of an item from now on; the latest visits are learnt anew with it, if it was in them."""
+        known = features / self.models.scale
+        if not self.models.weight[:, item].any():
+            self.models.features[:-1, item] = known
+        elif not np.array_equal(known, self.models.features[:-1, item]):
+            numbers = self.regimes.number[: self.regimes.tally[STORED]]
+            tell_anew(self.models, self.visits, numbers, item, known)
 
     def view(self) -> View:
         """Regimes and what they say of the feedback, with estimates for the visitor between all so far: a copy."""

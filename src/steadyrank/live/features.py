@@ -13,6 +13,9 @@ from ..settings import closest
 
 MOST_FEATURES = 64  # numbers that a learner is told: what it does in a round grows with their square
 MOST_CATEGORIES = 50
+_LONGEST = 100  # characters of a name or a category
+_LARGEST = 1e300  # of a number: twice the width of a range must be finite
+_NO_NUMBERS: Floats = np.zeros(0)
 Values: TypeAlias = Mapping[str, Any]  # a number, a category, or None where nothing is known
 
 
@@ -30,33 +33,45 @@ class Kind:
         """What each of its numbers stands for."""
         return [f"{self.name}={each}" for each in self.categories] or [self.name]
 
+    def takes(self, value: Any) -> bool:
+        """Whether it may have this value; None: it is not known."""
+        if value is None or self.categories:
+            return value is None or value in self.categories
+        number = isinstance(value, (int, float, np.number)) and not isinstance(value, bool)
+        return number and bool(self.low <= value <= self.high)  # NaN is in no range
+
+    def refusal(self, value: Any) -> Refused:
+        """What is wrong with a value that it does not take."""
+        may = f"one of {', '.join(self.categories)}"
+        if not self.categories:
+            may = f"a number from {self.low:g} to {self.high:g}"
+        return Refused(422, f"feature {self.name!r} is {may}, not {value!r:.80}")
+
     def write(self, value: Any, out: Floats) -> None:
         """The numbers of a value: from -1 to 1 of a number, a 1 for a category; zeros where nothing is known."""
         if value is None:
             return
         if self.categories:
-            if value not in self.categories:
-                raise Refused(422, f"feature {self.name!r} is one of {', '.join(self.categories)}, not {value!r}")
             out[self.categories.index(value)] = 1.0
-            return
-        good = isinstance(value, (int, float, np.number)) and not isinstance(value, bool)
-        if not good or not math.isfinite(value) or not self.low <= value <= self.high:
-            raise Refused(422, f"feature {self.name!r} is a number from {self.low:g} to {self.high:g}, not {value!r}")
-        out[0] = (2.0 * float(value) - self.low - self.high) / (self.high - self.low)
+        else:
+            out[0] = (2.0 * float(value) - self.low - self.high) / (self.high - self.low)
 
 
 def kind_of(name: Any, declared: Any) -> Kind:
     """A declared feature: `[low, high]`, or the categories."""
-    if not isinstance(name, str) or not name or len(name) > 100:
-        raise ValueError(f"a feature is named by text of 1 to 100 characters, not {name!r}")
+    if not isinstance(name, str) or not 0 < len(name) <= _LONGEST:
+        raise ValueError(f"a feature is named by text of 1 to {_LONGEST} characters, not {name!r:.120}")
     said = list(declared) if isinstance(declared, Sequence) and not isinstance(declared, str) else []
-    if said and all(isinstance(each, str) and each for each in said) and len(set(said)) == len(said):
+    words = all(isinstance(each, str) and 0 < len(each) <= _LONGEST for each in said)
+    if said and words and len(set(said)) == len(said):
         if len(said) > MOST_CATEGORIES:
             raise ValueError(f"feature {name!r} has at most {MOST_CATEGORIES} categories, not {len(said)}")
         return Kind(name, categories=tuple(said))
     numbers = len(said) == 2 and all(isinstance(x, (int, float)) and not isinstance(x, bool) for x in said)
-    if not numbers or not all(map(math.isfinite, said)) or not said[0] < said[1]:
-        raise ValueError(f"feature {name!r} is declared as [lowest, highest] or by its categories, not {declared!r}")
+    if not numbers or not all(abs(x) <= _LARGEST for x in said) or not said[0] < said[1]:
+        raise ValueError(
+            f"feature {name!r} is declared as [lowest, highest] or by its categories, not {declared!r:.120}"
+        )
     return Kind(name, float(said[0]), float(said[1]))
 
 
@@ -65,15 +80,16 @@ class FeatureSpace:
 
     Each number of an item counts by itself, and together with each number of a visit: so visitors may differ in what
     they want of an item. `items` and `visits` name features; each is declared as `[low, high]` or by its categories.
+    Numbers are in the order of the names, however they are declared.
     """
 
     def __init__(self, items: Mapping[str, Any], visits: Mapping[str, Any] | None = None) -> None:
         for what, kinds in (("items", items), ("visits", visits or {})):
             if not isinstance(kinds, Mapping):
                 raise ValueError(f"features of {what} are declared by name, not as {kinds!r}")
-        self.items = [kind_of(name, declared) for name, declared in items.items()]
-        self.visits = [kind_of(name, declared) for name, declared in (visits or {}).items()]
+        self.items, self.visits = _by_name(items), _by_name(visits or {})
         own, theirs = (sum(len(kind.labels) for kind in kinds) for kinds in (self.items, self.visits))
+        self._own, self._theirs = own, 1 + theirs
         if own == 0 and theirs:
             raise ValueError("features of visits need features of items, which they are joined with")
         self.size = own * (1 + theirs)
@@ -104,23 +120,54 @@ class FeatureSpace:
 
     def of_item(self, values: Values | None) -> Floats:
         """What a learner is told of an item."""
-        own = _numbers("an item", self.items, values)
-        theirs = 1 + sum(len(kind.labels) for kind in self.visits)
-        return np.tile(own, theirs)
+        self.check_item(values)
+        return np.tile(_numbers(self.items, values), self._theirs)
 
     def of_visit(self, values: Values | None) -> Floats:
         """What a learner is told of a visit."""
-        own = sum(len(kind.labels) for kind in self.items)
-        return np.repeat(np.concatenate([np.ones(1), _numbers("a visit", self.visits, values)]), own)
+        self.check_visit(values)
+        return np.repeat(np.concatenate([np.ones(1), _numbers(self.visits, values)]), self._own)
+
+    def check_item(self, values: Values | None) -> None:
+        """Refuse what was not declared of items."""
+        _check("an item", self.items, values)
+
+    def check_visit(self, values: Values | None) -> None:
+        """Refuse what was not declared of visits."""
+        _check("a visit", self.visits, values)
+
+    def fitting_item(self, values: Values) -> Values:
+        """Of values of the past, those that may be known of an item now."""
+        return _fitting(self.items, values)
+
+    def of_visit_then(self, values: Values) -> Floats:
+        """What a learner is told of a visit of the past: what is not declared any more is not known."""
+        if self.size == 0:
+            return _NO_NUMBERS
+        return self.of_visit(_fitting(self.visits, values))
 
 
-def _numbers(what: str, kinds: list[Kind], values: Values | None) -> Floats:
-    known = {kind.name for kind in kinds}
+def _by_name(declared: Mapping[str, Any]) -> list[Kind]:
+    return sorted((kind_of(*pair) for pair in declared.items()), key=lambda kind: kind.name)
+
+
+def _check(what: str, kinds: list[Kind], values: Values | None) -> None:
     if values is not None and not isinstance(values, Mapping):
-        raise Refused(422, f"features of {what} are given by name, not as {values!r}")
-    for name in values or {}:
-        if name not in known:
-            raise Refused(422, closest(f"feature of {what}", name, known) if known else f"no feature {name!r}")
+        raise Refused(422, f"features of {what} are given by name, not as {values!r:.80}")
+    by_name = {kind.name: kind for kind in kinds} if values else {}
+    for name, value in (values or {}).items():
+        if name not in by_name:
+            nothing = f"no features of {what} are declared, so {name!r:.80} cannot be given"
+            raise Refused(422, closest(f"feature of {what}", str(name)[:80], by_name) if by_name else nothing)
+        if not by_name[name].takes(value):
+            raise by_name[name].refusal(value)
+
+
+def _fitting(kinds: list[Kind], values: Values) -> Values:
+    return {kind.name: values[kind.name] for kind in kinds if kind.name in values and kind.takes(values[kind.name])}
+
+
+def _numbers(kinds: list[Kind], values: Values | None) -> Floats:
     found = []
     for kind in kinds:
         part: Floats = np.zeros(len(kind.labels))

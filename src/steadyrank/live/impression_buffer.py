@@ -131,7 +131,7 @@ class ImpressionBuffer:
         self.state[place] = OPEN
         self.ranking[place, : ranking.size] = ranking
         self.note[place] = note
-        self.features[place] = visit.features if visit.features.size else 0.0
+        self.features[place] = visit.features if visit.features.size else self.learner_state.unknown
         if cohorts or self.kinds:
             self._place_cohorts(place, cohorts)
         if key:

@@ -100,6 +100,7 @@ class LearnerState:
             raise ValueError(f"{name} is not live: it cannot rank items that come and go; these can: {known}")
         self.settings, self.features = _plain(settings), features
         self._check_features()
+        self.unknown = features.of_visit(None)  # what is told of a visit of which nothing is known
         self.names: list[str] = []
         self.slots: dict[str, int] = {}
         if isinstance(items, str):  # its letters would be taken for items
@@ -144,7 +145,13 @@ class LearnerState:
     def _check_features(self) -> None:
         if self.features.size and not callable(getattr(self.learner_class, "describe", None)):
             known = ", ".join(name for name, cls in LEARNERS.items() if callable(getattr(cls, "describe", None)))
-            raise ValueError(f"{self.learner_class.__name__} does not use features; these do: {known}")
+            raise ValueError(
+                f"{self.learner_class.__name__} does not use features; these do: {known}; or declare none"
+            )
+
+    def _told(self, visit: Visit) -> Visit:
+        """A visit with its features, of which there are none if nothing is known of it."""
+        return visit if visit.features.size == self.unknown.size else visit._replace(features=self.unknown)
 
     def _make(self, n_items: int) -> Any:
         """A learner that knows the features of the first items alone: those of others are described to it."""
@@ -180,7 +187,7 @@ class LearnerState:
             self.learner.describe(slot, known)
 
     def describe(self, item: str, features: Values) -> None:
-        """What is known of an item from now on; all of it."""
+        """What is known of an item from now on, all of it; what was learnt last is learnt anew with it."""
         known = self.features.of_item(features)
         if known.size:
             self.learner.describe(self.slot(item), known)
@@ -204,7 +211,7 @@ class LearnerState:
         self, visit: Visit, candidates: Sequence[str] | None, length: int, rng: np.random.Generator
     ) -> tuple[Ints, Floats]:
         """A ranking of slots and its note; shorter than `length` when fewer items may be shown."""
-        allowed = self.allowed(candidates)
+        allowed, visit = self.allowed(candidates), self._told(visit)
         size = min(length, self.length, int(np.count_nonzero(allowed)))
         if size == 0:
             raise Refused(422, "no item may be shown: all of them, or all candidates, are retired")
@@ -252,7 +259,7 @@ class LearnerState:
         """
         self.looks[ranking[:examined]] += 1
         self.clicks[ranking[:examined]] += clicks[:examined]
-        told = note.copy()
+        told, visit = note.copy(), self._told(visit)
         told[KIND] = kind
         asked = not (self.gate.open or vouched)
         if asked and not self.gate.admit(self.learner, visit, cohorts, ranking, told, clicks, examined):

@@ -75,18 +75,8 @@ class Ranker:
             raise ValueError(f"settle={settle!r} needs a lifetime: without one an unanswered list would wait forever")
         self.lifetime = None if lifetime is None else real("lifetime", lifetime, 0.0)
         self.settle = self.lifetime if settle is None else real("settle", settle, 0.0, self.lifetime)
-        self._learner_state = LearnerState(
-            items,
-            length,
-            learner,
-            dict(settings or {}),
-            seed,
-            new_share,
-            guard,
-            dict(guard_settings or {}),
-            False,
-            features,
-        )
+        own, guarding = dict(settings or {}), (guard, dict(guard_settings or {}), False)
+        self._learner_state = LearnerState(items, length, learner, own, seed, new_share, *guarding, features)
         self._impressions = ImpressionBuffer(
             self._learner_state, self.lifetime is not None, count_unanswered, most_open
         )
@@ -157,11 +147,13 @@ class Ranker:
         examined: int | None = None,
         client: int | None = None,
         candidates: Sequence[str] | None = None,
+        features: Values | None = None,
     ) -> Observed:
         """Learn from a list that another ranker showed, from the top, as from one of ours.
 
         The answer as for `feedback`; without one, `feedback` answers it by its id later. Items not known yet are
-        added. `candidates`: what the other ranker chose from, for what this one would have shown.
+        added. `candidates`: what the other ranker chose from, for what this one would have shown. `client` and
+        `features`: as for `rank`.
         """
         self._check_list(items)
         left_out = clicked is answers.LEFT_OUT and position is None and clicks is None and examined is None
@@ -170,10 +162,10 @@ class Ranker:
             form = answers.IN_PROCESS
             said = answers.given(form, clicked=clicked, position=position, clicks=clicks, examined=examined).to(items)
         sender = ANYONE if client is None else whole("client", client)
-        state = self._learner_state
+        state, known = self._learner_state, self._learner_state.features.of_visit(features)
         with self._lock:
             self._pass_time()
-            visit = Visit(self._impressions.rounds + 1, sender)
+            visit = Visit(self._impressions.rounds + 1, sender, known)
             ours, _ = state.rank(visit, candidates, len(items), self._rng)
             for item in items:
                 if item not in state.slots:
@@ -214,6 +206,11 @@ class Ranker:
         """Add an item while running, of which this is known: it is shown now and then until it is known better."""
         with self._lock:
             self._learner_state.add(item, features)
+
+    def describe(self, item: str, features: Values) -> None:
+        """What is known of an item from now on, all of it; the latest lists are learnt anew with it."""
+        with self._lock:
+            self._learner_state.describe(item, features)
 
     def retire(self, item: str) -> None:
         """Show an item no longer; what was learnt of it is kept."""

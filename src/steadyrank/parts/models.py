@@ -176,6 +176,37 @@ def write_down(models, log, visit, ranking, clicks, examined, number, answer):
     return i
 
 
+@kernel
+def tell_anew(models, log, numbers, k, known):
+    """Let item k have these features [F], in their units; what the log has of it is observed anew with them.
+
+    `numbers` [R]: of the regimes that there are. Otherwise visits in the log would be taken back as they were never
+    told. What is older stays as it was. O(visits of the item F^2).
+    """
+    n, size = models.moment.shape[1], log.round.size
+    z, c, u = np.empty(n), np.empty(n), np.empty(n)
+    for again in (False, True):
+        for i in range(held_from(log, 0), log.first[-1]):
+            at = i % size
+            for p in range(log.examined[at]):
+                if log.items[at, p] != k:
+                    continue
+                for r in range(numbers.size):
+                    if numbers[r] != log.regime[at]:
+                        continue
+                    for f in range(n):
+                        z[f] = models.features[f, k] * log.seen[at, f]
+                    if again:
+                        y = 1.0 if log.clicks[at, p] else 0.0
+                        w, target, _ = observe(model_of(models, r), k, z, c, u, y)
+                        log.weight[at, p] = w
+                        log.target[at, p] = target
+                    else:
+                        unobserve(model_of(models, r), k, z, c, u, log.weight[at, p], log.target[at, p])
+        for f in range(n - 1):
+            models.features[f, k] = known[f]
+
+
 @uncounted
 def find_visit(log, t, ranking, clicks, examined):
     """The number of the latest visit of round t with this feedback that is in the log; -1 if there is none."""

@@ -17,6 +17,7 @@ from ..live.answers import Given
 from ..refusals import Refused
 from ..users.cascade import Cascade
 from .board.config import Config
+from .board.events import Created
 from .storage import Unavailable, open_store
 from .worker import rank_and_answer
 from .worker.impression_ids import open_sealed
@@ -151,7 +152,7 @@ def visits(plan: Plan, told: Callable[[str], None]) -> Callable[[Callable[[str],
     async def run(link: Callable[[str], str], worker: Worker) -> None:
         crowd = Crowd(plan)
         for board, config in _CONFIGS.items():
-            await worker.create(board, config, ITEMS)
+            await worker.create(board, Created(config, ITEMS))
         told(f"Open {link(f'/boards/{BOARD}')} and watch. Ctrl-C ends it.")
         for attacked, seconds in _stretches(plan):
             told(_news(crowd, attacked, seconds))

@@ -13,7 +13,7 @@ from ...live.impression_buffer import UNANSWERED, ImpressionBuffer
 from ...refusals import Refused
 from . import events
 from .checks import check, guard_of
-from .config import Config, Setting
+from .config import Config, Known, Setting
 from .events import AnyEvent
 from .feedback import LabelledFeedback, LeftOut
 from .interleaving import Interleaving
@@ -22,6 +22,7 @@ from .reported import OTHER_ITEMS, Reported
 from .timeline import Timeline
 
 log = logging.getLogger("steadyrank.service")
+_NOTHING: Mapping[str, Known] = {}
 _BATCHES = 10_000  # batches of past clicks remembered
 # of a summary, beside the settings
 COUNTS = ("items", "impressions", "answers", "clicks", "unanswered", "rounds", "silence")
@@ -35,8 +36,11 @@ def _copied(arrays: Mapping[str, Any]) -> dict[str, Any]:
 class Board:
     """Applies events in log order; reads no clock and draws no random number."""
 
-    def __init__(self, config: Config, items: Sequence[str]) -> None:
-        self.learner_state = check(config, items, together=False)  # a fold joins settings of several moments
+    def __init__(self, config: Config, items: Sequence[str], known: Mapping[str, Known] = _NOTHING) -> None:
+        self.described = {item: values for item, values in known.items() if values}  # as the log says it, by item
+        fitting = config.feature_space().fitting_item
+        told = {item: fitting(known.get(item, {})) for item in items} if self.described else items
+        self.learner_state = check(config, told, together=False)  # a fold joins settings of several moments
         self.config = self.latest = config  # what it is folded with, and what the log says by now
         self.labels = Labels()  # what the log says by now
         self.stale = False  # whether it is folded with other labels, or learns otherwise: another fold is due
@@ -103,7 +107,10 @@ class Board:
             case events.Expired():
                 self.impressions.expire(event.upto)
             case events.Added():
-                return self._added(event.items)
+                return self._added(event)
+            case events.Described():
+                for item, values in event.features.items():
+                    self._describe(item, values)
             case events.Retired():
                 self.learner_state.switch(event.item, False)
             case events.History():
@@ -136,7 +143,7 @@ class Board:
             for place, value in event.note:
                 if place < note.size:
                     note[place] = value
-        visit = Visit(event.round, event.client)
+        visit = Visit(event.round, event.client, self.learner_state.features.of_visit_then(event.features))
         number = self.impressions.shown(visit, ranking, note, event.key, event.cohorts)
         self.interleaving.shown(event)
         self.feedback.timeline.show(event.round, event.time)
@@ -180,13 +187,21 @@ class Board:
             self.interleaving.answered(event)
         return outcome
 
-    def _added(self, items: Sequence[str]) -> str:
-        for item in items:
+    def _added(self, event: events.Added) -> str:
+        for item in event.items:
             if item in self.learner_state.slots:
                 self.learner_state.switch(item, True)
             else:
                 self.learner_state.add(item)
+            if item in event.features:
+                self._describe(item, event.features[item])
         return "done"
+
+    def _describe(self, item: str, values: Known) -> None:
+        """What is known of an item from now on; what does not fit what is declared now may after another fold."""
+        if item in self.learner_state.slots and values != self.described.get(item, {}):
+            self.described[item] = values
+            self.learner_state.describe(item, self.learner_state.features.fitting_item(values))
 
     def _history(self, event: events.History) -> str:
         if event.batch and event.batch in self.batches:
@@ -245,8 +260,8 @@ class Board:
     def keep(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """The board as a header and arrays, copied, which `archive.pack` makes a snapshot of."""
         extra = {
-            "config": msgspec.to_builtins(self.config),
-            "latest": msgspec.to_builtins(self.latest),
+            "config": self.config.kept(),
+            "latest": self.latest.kept(),
             "items": list(self.learner_state.names),
             "events": self.events,
             "answers": self.answers,
@@ -257,6 +272,7 @@ class Board:
             "words": list(self.feedback.words.items()),
             "left_out": [[sender, *found] for sender, found in self.feedback.left_out.items()],
             "reached": self.feedback.reached,
+            **({"described": self.described} if self.described else {}),
         }
         header, arrays = snapshot.take(self.learner_state, self.impressions, extra)
         beside = self.feedback.timeline.arrays() | self.reported.arrays() | self.interleaving.arrays()
@@ -274,6 +290,7 @@ class Board:
         board.config, board.latest = (msgspec.convert(header[key], Config) for key in ("config", "latest"))
         if header["format"] < 5:  # before a board had a guard unless it asked for one
             board.config = msgspec.structs.replace(board.config, guard="Anyone")
+        board.described = header.get("described", {})
         board.feedback = feedback = LabelledFeedback(board.learner_state)
         board.impressions.learn = feedback.learn
         board.labels = Labels(header["labels"])

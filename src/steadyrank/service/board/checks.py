@@ -1,12 +1,13 @@
 """What may name a board, and what its settings may be together."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any
 
+from ...live.features import Values
 from ...live.learner_state import LearnerState, with_guard
 from ...refusals import Refused
-from .config import Config
+from .config import Config, Known
 
 BOARD_NAME = "[A-Za-z0-9][A-Za-z0-9._-]{0,63}"
 
@@ -18,19 +19,41 @@ def check_name(name: str) -> None:
         raise Refused(422, f"{words}, not {name!r:.80}")
 
 
-def check(config: Config, items: Sequence[str], together: bool = True) -> LearnerState:
-    """An empty learner state, or a refusal that says what is wrong with the settings, each of them and `together`."""
+def check(config: Config, items: Iterable[str], together: bool = True) -> LearnerState:
+    """An empty learner state, or a refusal that says what is wrong with the settings, each of them and `together`.
+
+    `items`: their names, or what is known of them by their names.
+    """
     try:
         if together:
             config.check_together()
         settings, _ = with_guard(config.learner, config.settings)
-        return LearnerState(
-            items, config.length, config.learner, settings, config.seed, config.new_share, *guard_of(config)
-        )
+        learner = config.learner, settings, config.seed, config.new_share
+        return LearnerState(items, config.length, *learner, *guard_of(config), config.feature_space())
     except KeyError as error:
         raise Refused(422, str(error.args[0])) from error
     except (ValueError, TypeError) as error:
         raise Refused(422, str(error)) from error
+
+
+def check_known(config: Config, known: Mapping[str, Values]) -> dict[str, Known]:
+    """What is known of items, as the log has it; refused if a board with these settings cannot know it."""
+    try:
+        space = config.feature_space()
+    except ValueError as error:
+        raise Refused(422, str(error)) from error
+    for item, values in known.items():
+        try:
+            space.check_item(values)
+        except Refused as error:
+            raise Refused(422, f"item {item!r:.80}: {error}") from error
+    return {item: as_logged(values) for item, values in known.items()}
+
+
+def as_logged(values: Values | None) -> Known:
+    """Features that were checked, as the log has them: numbers as floats, without what is said not to be known."""
+    found = {name: value for name, value in (values or {}).items() if value is not None}
+    return {name: value if isinstance(value, str) else float(value) for name, value in found.items()}
 
 
 def guard_of(config: Config) -> tuple[str, dict[str, Any], bool]:

@@ -8,7 +8,10 @@ from typing import Annotated, Any, TypeAlias
 import msgspec
 from msgspec import Meta
 
-Setting: TypeAlias = bool | int | float | str | dict[str, bool | int | float | str] | None
+from ...live.features import NO_FEATURES, FeatureSpace
+
+Setting: TypeAlias = bool | int | float | str | dict[str, Any] | None
+Known: TypeAlias = dict[str, float | str | None]  # features by name; None: it is not known
 _MOST_PLACES = 10_000_000  # of all lists that a board remembers
 
 Length: TypeAlias = Annotated[int, Meta(ge=1, le=1_000)]
@@ -21,6 +24,13 @@ ClientMinute: TypeAlias = Annotated[int, Meta(ge=1, le=1_000_000)]
 AnonymousMinute: TypeAlias = Annotated[int, Meta(ge=1, le=100_000_000)]
 BotShare: TypeAlias = Annotated[float, Meta(ge=0, le=0.9)]
 ClientDays: TypeAlias = Annotated[float, Meta(gt=0, le=3_650)]
+
+
+class FeatureKinds(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Features of items and of visits by name: each by its lowest and its highest number, or by its categories."""
+
+    items: dict[str, list[float | str]] = {}
+    visits: dict[str, list[float | str]] = {}
 
 
 class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -46,10 +56,23 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     shadow: bool = False  # the guard judges, and all are heard
     interleave: bool = False  # lists may be mixed of the caller's own and ours
     interleave_bots: BotShare = 0.15  # visitors who may be bots that nobody found, without changing a verdict
+    features: FeatureKinds | None = None  # what may be known of items and visits; None: nothing
+
+    def kept(self) -> dict[str, Any]:
+        """The settings as a snapshot has them: without features where there are none, as before there were any."""
+        settings: dict[str, Any] = msgspec.to_builtins(self)
+        if self.features is None:
+            del settings["features"]
+        return settings
+
+    def feature_space(self) -> FeatureSpace:
+        """How features become the numbers of a learner; refuses what cannot be declared."""
+        return NO_FEATURES if self.features is None else FeatureSpace(self.features.items, self.features.visits)
 
     def learner_part(self) -> bytes:
         """What decides how the learner learns from what it is told. 1 and 1.0 differ."""
-        parts = [self.length, self.learner, self.settings, self.seed, self.new_share]
+        parts: list[Any] = [self.length, self.learner, self.settings, self.seed, self.new_share]
+        parts += [] if self.features is None else [self.features]
         return msgspec.json.encode(parts, order="sorted")
 
     def learning(self) -> bytes:
@@ -77,6 +100,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             guard=other.guard,
             guard_settings=other.guard_settings,
             shadow=other.shadow,
+            features=other.features,
         )
 
     def check_together(self) -> None:

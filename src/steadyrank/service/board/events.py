@@ -9,7 +9,7 @@ from typing import ClassVar, TypeAlias
 import msgspec
 
 from ...contract import ANYONE
-from .config import Config, Setting
+from .config import Config, Known, Setting
 
 KIND_NAME = "[A-Za-z0-9_-]{1,32}"  # of cohorts
 
@@ -19,6 +19,7 @@ class Created(msgspec.Struct, array_like=True, frozen=True, tag="created"):
 
     config: Config
     items: list[str]
+    features: dict[str, Known] = {}  # what is known of items, by their names
 
 
 class Configured(msgspec.Struct, array_like=True, frozen=True, tag="configured"):
@@ -55,6 +56,7 @@ class ListShown(msgspec.Struct, array_like=True, frozen=True, tag="shown"):
     client: int = ANYONE  # the number that the store gave to whom it was shown
     cohorts: dict[str, int] = {}  # by kind, the number that the store gave to the cohort that the client is in
     mixed: Mixed | None = None  # of another ranker's list and ours; None: it is ours
+    features: Known = {}  # what was known of the visit
 
 
 class Answered(msgspec.Struct, array_like=True, frozen=True, tag="answered"):
@@ -72,6 +74,7 @@ class Answered(msgspec.Struct, array_like=True, frozen=True, tag="answered"):
     client: int = ANYONE
     cohorts: dict[str, int] = {}
     teams: list[int] = []  # of a mixed list, which of its places are whose
+    features: Known = {}  # what was known of the visit, unless `ListShown` came before
 
 
 class Withheld(msgspec.Struct, array_like=True, frozen=True, tag="withheld"):
@@ -87,6 +90,7 @@ class Withheld(msgspec.Struct, array_like=True, frozen=True, tag="withheld"):
     time: float = 0.0  # when it was shown
     client: int = ANYONE
     cohorts: dict[str, int] = {}
+    features: Known = {}
 
 
 class Observed(msgspec.Struct, array_like=True, frozen=True, tag="observed"):
@@ -111,6 +115,7 @@ class Observed(msgspec.Struct, array_like=True, frozen=True, tag="observed"):
     marginals: list[float] = []  # of the item at each place, whatever is above it; empty: not known
     client: int = ANYONE
     cohorts: dict[str, int] = {}
+    features: Known = {}
 
 
 class Forgotten(msgspec.Struct, array_like=True, frozen=True, tag="forgotten"):
@@ -135,6 +140,13 @@ class Added(msgspec.Struct, array_like=True, frozen=True, tag="added"):
     """Items are added, or reinstated."""
 
     items: list[str]
+    features: dict[str, Known] = {}  # what is known from here on of some of them
+
+
+class Described(msgspec.Struct, array_like=True, frozen=True, tag="described"):
+    """What is known of items from here on, of each all of it, by their names."""
+
+    features: dict[str, Known]
 
 
 class Retired(msgspec.Struct, array_like=True, frozen=True, tag="retired"):
@@ -194,6 +206,7 @@ AnyEvent: TypeAlias = (
     | Settled
     | Expired
     | Added
+    | Described
     | Retired
     | History
     | Labelled

@@ -88,6 +88,8 @@ class _Items:
     """The items of a learner with their rates, and their estimates and intervals in the trusted regime.
 
     While bots click, the current regime is theirs: measured by it, what honest users like would seem to be the fraud.
+    Where visitors differ there are no intervals: rates are those of the visitors whom an item was shown to, estimates
+    those of the mean of all, and to be shown to who likes it is no divergence.
     """
 
     def __init__(self, state: LearnerState, view: View | None) -> None:
@@ -97,6 +99,7 @@ class _Items:
         self._looks: Ints = state.looks[:size]
         self._rate: Floats = state.clicks[:size] / np.maximum(self._looks, 1)
         self._estimate: Floats | None = None
+        self._compared = view is not None and not state.features.visits
         if view is not None:
             regime = view.regime(view.trusted)
             self._estimate = regime.estimate[:size]
@@ -111,7 +114,7 @@ class _Items:
 
         By more than one click: no interval reaches down to 0, and an item never clicked would always be outside.
         """
-        if self._estimate is None:
+        if self._estimate is None or not self._compared:
             return []
         slack = 1.0 / np.maximum(self._looks, 1)
         beyond = np.maximum(self._low - self._rate, self._rate - self._high) - slack
@@ -122,7 +125,8 @@ class _Items:
     def _item(self, slot: int) -> ItemSummary:
         said: tuple[float | None, float | None, float | None] = (None, None, None)
         if self._estimate is not None:
-            said = float(self._estimate[slot]), float(self._low[slot]), float(self._high[slot])
+            ends = (float(self._low[slot]), float(self._high[slot])) if self._compared else (None, None)
+            said = float(self._estimate[slot]), *ends
         return ItemSummary(
             self._learner_state.names[slot],
             bool(self._active[slot]),

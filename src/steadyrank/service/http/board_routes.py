@@ -2,13 +2,15 @@
 
 import asyncio
 import re
+from collections.abc import Mapping
+from typing import Any
 
 import msgspec
 
 from ...refusals import Refused
 from ..board import events
-from ..board.checks import check_name
-from ..board.config import Config
+from ..board.checks import check_known, check_name
+from ..board.config import Config, Known
 from ..worker import reconfigure
 from ..worker.board_session import BoardSession
 from ..worker.resealing import rotate
@@ -23,7 +25,9 @@ _BOARDS_IN_A_TURN = 100  # of a list of boards, between other requests: some mil
 _KIND = re.compile(events.KIND_NAME)
 _encode = msgspec.json.Encoder().encode
 _MOST_ITEMS = 1_000_000
+_NOTHING: Mapping[str, Known] = {}
 _ITEMS_AT_ONCE = 1_000  # new items of an event: applying one must not take long
+_DESCRIBED_AT_ONCE = 100  # the same, of items of which something is said: some 10 ms, 45 if all were shown lately
 
 
 async def list_boards(call: Call) -> Parts:
@@ -71,18 +75,23 @@ async def put_board(call: Call) -> schemas.BoardOut:
     """Make a board, or change the settings of one that is there."""
     body: schemas.BoardIn = call.body
     check_name(call.board)
-    items = [] if body.items is msgspec.UNSET else body.items
+    items, given = _names_and_features([] if body.items is msgspec.UNSET else body.items)
     check_items(items)
     if not call.worker.knows(call.board):
         if not items:
             raise Refused(422, "a new board needs at least one item")
-        if await call.worker.create(call.board, Config().changed(body.changes()), items):
+        config = Config().changed(body.changes())
+        known = await asyncio.to_thread(check_known, config, given)
+        if await call.worker.create(call.board, events.Created(config, items, known)):
             return describe(call.worker.find(call.board))
     session = call.worker.find(call.board)
+    config = await asyncio.to_thread(session.board.after, body.changes()) if given else session.board.latest
+    known = await asyncio.to_thread(check_known, config, given)
     await reconfigure.configure(call.worker, session, body.changes())
     fresh = [item for item in items if item not in session.board.learner_state.slots]
     if fresh:
-        await add_new(call.worker, session, fresh)
+        await add_new(call.worker, session, fresh, known)
+    await _describe(call.worker, session, known)
     return describe(call.worker.find(call.board))
 
 
@@ -122,12 +131,31 @@ def check_items(items: list[str], there: int = 0) -> None:
             raise Refused(422, f"an item is named by text of 1 to 500 characters, no . or .., not {item!r:.80}")
 
 
-async def add_new(worker: Worker, session: BoardSession, items: list[str]) -> None:
-    """Add items, or reinstate retired ones, some in an event."""
+def _names_and_features(items: schemas.Items) -> tuple[list[str], dict[str, dict[str, Any]]]:
+    """The names of items, and what is said to be known of them; empty where names alone are given."""
+    return (items, {}) if isinstance(items, list) else (list(items), items)
+
+
+async def add_new(
+    worker: Worker, session: BoardSession, items: list[str], known: Mapping[str, Known] = _NOTHING
+) -> None:
+    """Add items, or reinstate retired ones, some in an event, with what is known of them."""
     check_items(items, len(session.board.learner_state.names))
     names = list(dict.fromkeys(items))
-    for start in range(0, len(names), _ITEMS_AT_ONCE):
-        await worker.write(session, events.Added(names[start : start + _ITEMS_AT_ONCE]))
+    size = _DESCRIBED_AT_ONCE if known else _ITEMS_AT_ONCE
+    for start in range(0, len(names), size):
+        some = names[start : start + size]
+        told = {item: known[item] for item in some if item in known}
+        await worker.write(session, events.Added(some, told))
+
+
+async def _describe(worker: Worker, session: BoardSession, known: Mapping[str, Known]) -> None:
+    """Let what is known of items be this, of those where the log says otherwise; some in an event."""
+    before = session.board.described
+    others = [item for item, values in known.items() if values != before.get(item, {})]
+    for start in range(0, len(others), _DESCRIBED_AT_ONCE):
+        some = others[start : start + _DESCRIBED_AT_ONCE]
+        await worker.write(session, events.Described({item: known[item] for item in some}))
 
 
 async def add_items(call: Call) -> schemas.BoardOut:
@@ -135,7 +163,9 @@ async def add_items(call: Call) -> schemas.BoardOut:
     session = call.worker.find(call.board)
     if not call.body.items:
         raise Refused(422, "items must name at least one item")
-    await add_new(call.worker, session, call.body.items)
+    items, given = _names_and_features(call.body.items)
+    known = await asyncio.to_thread(check_known, session.board.config, given)
+    await add_new(call.worker, session, items, known)
     return describe(session)
 
 

@@ -49,6 +49,7 @@ async def observe(call: Call) -> ObserveOut:
         body.candidates,
         body.propensities or (),
         body.marginals or (),
+        body.features,
     )
     taken = await observing.observe(call.worker, session, report)
     return ObserveOut(outcome=taken.outcome, impression=taken.impression, expires=taken.expires, ours=taken.ours)

@@ -4,7 +4,7 @@ from typing import Annotated, Any, TypeAlias
 
 from msgspec import Meta
 
-from .schemas import AnswerIn, Schema
+from .schemas import AnswerIn, Features, Schema
 from .state_schemas import IntervalOut
 
 Chance: TypeAlias = Annotated[float, Meta(gt=0, le=1)]
@@ -18,6 +18,7 @@ class ObserveIn(AnswerIn, kw_only=True):
     `id`: any name of this list that is its own; the same again is a duplicate. `time`: when it was shown, in seconds
     since 1970; now if it is left out. `propensities`: the chance with which that ranker chose the item of each place,
     given those above it; `marginals`: whatever is above it. `candidates`: what it chose from, if not from all items.
+    `features`: what is known of the visit, as for `rank`.
     """
 
     id: Annotated[str, Meta(min_length=1, max_length=200)]
@@ -28,6 +29,7 @@ class ObserveIn(AnswerIn, kw_only=True):
     candidates: list[str] | None = None
     propensities: list[Chance] | None = None
     marginals: list[Chance] | None = None
+    features: Features | None = None
 
 
 class ObserveOut(Schema):

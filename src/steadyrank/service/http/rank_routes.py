@@ -39,7 +39,7 @@ async def rank(call: Call) -> schemas.RankOut:
     if body.unknown != "refuse":
         some, theirs, skipped = await _known(call, session, some, theirs)
     impression, items, expires = rank_and_answer.rank(
-        call.worker, session, some, body.length, body.client, body.cohort, theirs
+        call.worker, session, some, body.length, body.client, body.cohort, theirs, body.features
     )
     return schemas.RankOut(impression=impression, items=items, expires=expires, skipped=skipped or msgspec.UNSET)
 
@@ -58,6 +58,7 @@ async def _known(
         return some, [item for item in theirs or () if item not in gone] or None, len(others)
     if others:
         rank_and_answer.places(session, call.body.length)  # what is refused adds nothing
+        session.board.learner_state.features.check_visit(call.body.features)
         call.may("observe", session.name)
         await add_new(call.worker, session, others)
     return some, theirs, 0

@@ -53,7 +53,7 @@ def settings_and_items(call: Call) -> str:
 
 def items(call: Call) -> str:
     """The items of a request."""
-    return msgspec.json.encode(call.body.items[:100]).decode()
+    return msgspec.json.encode(list(call.body.items)[:100]).decode()
 
 
 def part(call: Call) -> str:

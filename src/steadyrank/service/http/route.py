@@ -3,13 +3,15 @@
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, BinaryIO, NamedTuple
 
+from ...views import View
 from ..board.board import Board
+from ..board.feature_summary import summarize_features
 from ..board.guard_summary import GuardSummary
 from ..board.savings import summarize_savings
 from ..worker.board_session import BoardSession
 from ..worker.worker import Worker
 from . import schemas
-from .state_schemas import GuardOut, IntervalOut, SavedOut, SilencedOut
+from .state_schemas import EffectOut, FeaturesOut, GuardOut, IntervalOut, SavedOut, SilencedOut
 
 AWAY = "the store is away or being read: try again"  # what a request is told; the log says why
 
@@ -82,6 +84,15 @@ def describe_savings(board: Board) -> SavedOut | None:
         believed=state.items_at(found.believed),
         plain=state.items_at(found.plain),
     )
+
+
+def describe_features(board: Board, view: View | None, most: int | None = None) -> FeaturesOut | None:
+    """What features are worth, as the API shows it: all effects, or so many."""
+    found = summarize_features(board, view)
+    if found is None:
+        return None
+    strongest = [EffectOut(**one._asdict()) for one in found.strongest[:most]]
+    return FeaturesOut(explained=found.explained, says=found.says, count=len(found.strongest), strongest=strongest)
 
 
 class Parts(NamedTuple):

@@ -1,9 +1,9 @@
 """What requests and answers look like: checked when they come in, and the source of the API's description."""
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal, TypeAlias
 
 import msgspec
-from msgspec import UNSET, UnsetType
+from msgspec import UNSET, Meta, UnsetType
 
 from ...views import View
 from ..board.config import (
@@ -12,6 +12,7 @@ from ..board.config import (
     ClientDays,
     ClientMinute,
     Config,
+    FeatureKinds,
     Length,
     Lifetime,
     MostOpen,
@@ -25,10 +26,18 @@ class Schema(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     """A JSON object with these members and no others."""
 
 
-class BoardIn(Schema):
-    """Settings of a board; on one that is there, what is left out stays. Items that are not there yet are added."""
+# what a value may be is declared by the board, which refuses others by name
+Features: TypeAlias = dict[str, Annotated[Any, Meta(extra_json_schema={"type": ["number", "string", "null"]})]]
+Items: TypeAlias = list[str] | dict[str, Features]
 
-    items: list[str] | UnsetType = UNSET
+
+class BoardIn(Schema):
+    """Settings of a board; on one that is there, what is left out stays. Items that are not there yet are added.
+
+    `items`: names, or an object with what is known of each, where the board has `features`.
+    """
+
+    items: Items | UnsetType = UNSET
     length: Length | UnsetType = UNSET
     learner: str | UnsetType = UNSET
     settings: dict[str, bool | int | float | str] | UnsetType = UNSET
@@ -49,11 +58,12 @@ class BoardIn(Schema):
     shadow: bool | UnsetType = UNSET
     interleave: bool | UnsetType = UNSET
     interleave_bots: BotShare | UnsetType = UNSET
+    features: FeatureKinds | UnsetType | None = UNSET
 
     def changes(self) -> dict[str, Any]:
         """The settings that are given."""
         given = {name: getattr(self, name) for name in Config.__struct_fields__}
-        return {name: value for name, value in given.items() if value is not UNSET}
+        return {name: msgspec.to_builtins(value) for name, value in given.items() if value is not UNSET}
 
 
 class SilenceOut(Schema):
@@ -93,6 +103,7 @@ class BoardOut(Schema):
     shadow: bool
     interleave: bool
     interleave_bots: BotShare
+    features: FeatureKinds | None
     items: int
     impressions: int
     answers: int
@@ -138,9 +149,9 @@ class SecretOut(Schema):
 
 
 class ItemsIn(Schema):
-    """Items to add or to reinstate."""
+    """Items to add or to reinstate: names, or an object with what is known of each."""
 
-    items: list[str]
+    items: Items
 
 
 class RankIn(Schema):
@@ -149,6 +160,7 @@ class RankIn(Schema):
     `client`: who looks; `cohort`: what it has in common with others, at most eight kinds, such as network or agent.
     `unknown`: what becomes of candidates that are no items of the board: refuse the request, skip or add them.
     `theirs`: the caller's own list, from the top, to be mixed with ours, where the board has `interleave`.
+    `features`: what is known of the visit, where the board has `features` of visits; null: it is not known.
     """
 
     candidates: list[str] | None = None
@@ -157,6 +169,7 @@ class RankIn(Schema):
     client: str | None = None
     cohort: dict[str, str] | None = None
     theirs: list[str] | None = None
+    features: Features | None = None
 
 
 class RankOut(Schema):

@@ -9,11 +9,12 @@ import msgspec
 import numpy as np
 
 from ...contract import Floats
-from ...live.learner_state import LearnerState
 from ...views import View
+from ..board.board import Board
 from ..board.guard_summary import summarize_guard
 from . import schemas
-from .route import Call, Parts, describe, describe_guard, describe_savings
+from .route import Call, Parts, describe, describe_features, describe_guard, describe_savings
+from .state_schemas import StateItem
 
 _AT_ONCE = 500  # items encoded between other requests: some milliseconds
 _encode = msgspec.json.Encoder().encode
@@ -25,27 +26,32 @@ async def state(call: Call) -> Parts:
     learner_state, view = session.board.learner_state, session.board.learner_state.view()
     event, board, size = session.applied, describe(session), len(learner_state.names)
     guard, saved = describe_guard(summarize_guard(session.board)), describe_savings(session.board)
-    items = _items(learner_state, view)  # as of this moment, whatever happens between the parts
+    features = describe_features(session.board, view)
+    items = _items(session.board, view)  # as of this moment, whatever happens between the parts
     regimes = [] if view is None else [regime.estimate[:size].copy() for regime in view.regimes]
     parts = [b'{"board":', _encode(board), b',"items":', *await _in_slices(size, items), b',"view":']
     parts += [b"null"] if view is None else await _view(view, regimes)
-    parts += [b',"guard":', _encode(guard), b',"saved":', _encode(saved)]
+    parts += [b',"guard":', _encode(guard), b',"saved":', _encode(saved), b',"features":', _encode(features)]
     return Parts([*parts, b',"event":', _encode(event), b"}"])
 
 
-def _items(state: LearnerState, view: View | None) -> Callable[[int, int], list[schemas.ItemOut]]:
+def _items(board: Board, view: View | None) -> Callable[[int, int], list[StateItem]]:
     """What gives the items of some slots, as they stand now."""
-    size = len(state.names)
+    state = board.learner_state
+    size, known = len(state.names), dict(board.described) if state.features.size else None
     names, active = state.names[:size], state.active[:size].copy()
     looks, clicks = state.looks[:size].copy(), state.clicks[:size].copy()
     estimates = None if view is None else view.regime(view.current).estimate[:size].copy()
 
-    def items(start: int, end: int) -> list[schemas.ItemOut]:
+    def told(name: str) -> Any:
+        return msgspec.UNSET if known is None else known.get(name, {})
+
+    def items(start: int, end: int) -> list[StateItem]:
         said = [None] * (end - start) if estimates is None else estimates[start:end].tolist()
         rates = (clicks[start:end] / np.maximum(looks[start:end], 1)).tolist()
         columns = active[start:end].tolist(), looks[start:end].tolist(), clicks[start:end].tolist(), rates, said
         return [
-            schemas.ItemOut(item=name, active=a, looks=b, clicks=c, rate=d, estimate=e)
+            StateItem(item=name, active=a, looks=b, clicks=c, rate=d, estimate=e, features=told(name))
             for name, a, b, c, d, e in zip(names[start:end], *columns, strict=True)
         ]
 

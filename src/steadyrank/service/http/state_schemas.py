@@ -1,5 +1,8 @@
 """What answers about the state of a board look like: its items, its learner, and who is not heard."""
 
+from msgspec import UNSET, UnsetType
+
+from ..board.config import Known
 from .schemas import BoardOut, ItemOut, Schema, ViewOut
 
 
@@ -58,12 +61,47 @@ class SavedOut(Schema):
     plain: list[str]
 
 
+class StateItem(ItemOut):
+    """An item, and what is known of it, where the board has `features`."""
+
+    features: Known | UnsetType = UNSET
+
+
+class EffectOut(Schema):
+    """What a feature does: it moves the logit of a click by `effect` of its standard deviations, in words `says`.
+
+    `odds`: what the odds of a click are multiplied by where the feature is a standard deviation above its mean.
+    """
+
+    feature: str
+    effect: float
+    odds: float
+    says: str
+
+
+class FeaturesOut(Schema):
+    """What features are worth: the share of the differences in how readily items are clicked that they explain.
+
+    `count`: how many effects there are, features of items alone and with those of visits; `strongest`: all, or the
+    strongest of them.
+    """
+
+    explained: float
+    says: str
+    count: int
+    strongest: list[EffectOut]
+
+
 class StateOut(Schema):
-    """A board, its items, the learner's own view where it has one, who is not heard, and what that saved."""
+    """A board, its items, the learner's own view where it has one, who is not heard, and what that saved.
+
+    `features`: what these are worth, null on a board that has none.
+    """
 
     board: BoardOut
-    items: list[ItemOut]
+    items: list[StateItem]
     view: ViewOut | None
     guard: GuardOut
     saved: SavedOut | None
+    features: FeaturesOut | None
     event: int

@@ -10,7 +10,7 @@ from ..board.labels import Label
 from ..board.watch_summary import summarize
 from ..worker import reconfigure, transfer
 from . import schemas
-from .route import Call, File, describe, describe_guard, describe_savings
+from .route import Call, File, describe, describe_features, describe_guard, describe_savings
 from .watch_schemas import (
     BandOut,
     ClientLabelIn,
@@ -24,6 +24,7 @@ from .watch_schemas import (
     WatchOut,
 )
 
+_MOST_EFFECTS = 12  # shown of what features do, the strongest
 _MOST_SILENCED = 50  # shown of those who are not heard
 
 
@@ -93,6 +94,7 @@ async def watch(call: Call) -> WatchOut:
         timeline=TimelineOut(size=timeline.size, points=[PointOut(**p._asdict()) for p in timeline.points()]),
         guard=describe_guard(summarize_guard(board), _MOST_SILENCED),
         saved=describe_savings(board),
+        features=describe_features(board, found.view, _MOST_EFFECTS),
         labels=_of_rounds(board),
         client_labels=_of_clients(board),
     )

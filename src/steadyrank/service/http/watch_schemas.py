@@ -7,7 +7,7 @@ from msgspec import Meta
 from ..board.events import KIND_NAME
 from ..board.labels import WORDS
 from .schemas import BoardOut, ItemOut, Schema, ShortView
-from .state_schemas import GuardOut, SavedOut
+from .state_schemas import FeaturesOut, GuardOut, SavedOut
 
 
 class LabelIn(Schema):
@@ -109,8 +109,8 @@ class WatchOut(Schema):
     the log holds, from number `edge` on; `lag`: how many in the store were not applied here yet; `stale`: the log is
     being folded again; `first_round`: the first one that may be labelled; `list`: what users get now, from the top;
     `diverging`: items whose click rate is outside of the interval of their estimate, by how far; `guard`: who is not
-    heard, the 50 with the most visits; `saved`: what people would have lost otherwise; `labels`: of rounds, and
-    `client_labels`: of clients and cohorts.
+    heard, the 50 with the most visits; `saved`: what people would have lost otherwise; `features`: what these are
+    worth, the 12 strongest; `labels`: of rounds, and `client_labels`: of clients and cohorts.
     """
 
     board: BoardOut
@@ -128,5 +128,6 @@ class WatchOut(Schema):
     timeline: TimelineOut
     guard: GuardOut
     saved: SavedOut | None
+    features: FeaturesOut | None
     labels: _Labels
     client_labels: _ClientLabels

@@ -156,6 +156,6 @@ class BoardSession:
 def begin(number: int, name: str, secret: bytes, event: events.Created) -> BoardSession | Exception:
     """A new board, or why there is none: that is raised when the event's turn comes."""
     try:
-        return BoardSession(number, name, secret, Board(event.config, event.items))
+        return BoardSession(number, name, secret, Board(event.config, event.items, event.features))
     except Exception as error:
         return error

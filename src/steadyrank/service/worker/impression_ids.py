@@ -1,4 +1,8 @@
-"""Impression ids: signed, so that they need no look-up and cannot be made up."""
+"""Impression ids: signed, so that they need no look-up and cannot be made up.
+
+What is known of a visit travels in them as well, so that an answer is learnt from with it even if the list itself was
+never written. It is encrypted: whoever has the id, the visitor above all, cannot read what others know of them.
+"""
 
 import binascii
 import contextlib
@@ -7,17 +11,25 @@ import hashlib
 import hmac
 import struct
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+import msgspec
 
 from ...refusals import Refused
+from ..board.config import Known
 from ..storage import Seal
 
 _HEAD = struct.Struct("<BQQQIdQHB")
 _NOTE = struct.Struct("<Hd")
 _SEAL = 16  # bytes of HMAC-SHA256: 128 bits
-_VERSION, _WITH_COHORTS, _MIXED = 1, 2, 3
+_VERSION, _WITH_COHORTS, _MIXED, _WITH_FEATURES = 1, 2, 3, 4
 _HASH = struct.Struct("<Q")
 _DRAFT = struct.Struct("<HH")
+_NO_DRAFT = 0xFFFF, 0xFFFF  # lists are shorter
+_SIZE = struct.Struct("<H")
+_BLOCK = 32  # bytes of a signature
+_known_in = msgspec.msgpack.Encoder().encode
+_known_of = msgspec.msgpack.Decoder(Known).decode
 FORGED = "the impression id is not one of this board"
 _URL, _PLAIN = bytes.maketrans(b"+/", b"-_"), bytes.maketrans(b"-_", b"+/")
 
@@ -35,6 +47,7 @@ class ImpressionId(NamedTuple):
     note: list[tuple[int, float]]
     cohorts: Mapping[str, int] = {}  # by kind, 63 bits of a keyed hash
     draft: tuple[int, int] | None = None  # of a mixed list, the first place that teams drafted, and the end
+    features: Mapping[str, Any] = {}  # what was known of the visit
 
 
 class Signer:
@@ -58,15 +71,29 @@ class Signer:
 
 def seal(shown: ImpressionId, signer: Signer) -> str:
     """An impression id as text for a URL, signed."""
-    *head, ranking, note, cohorts, draft = shown
-    version = _MIXED if draft else _WITH_COHORTS if cohorts else _VERSION
+    *head, ranking, note, cohorts, draft, features = shown
+    version = _WITH_FEATURES if features else _MIXED if draft else _WITH_COHORTS if cohorts else _VERSION
     body = _shape(len(ranking)).pack(version, *head, len(ranking), len(note), *ranking)
     for place, value in note:
         body += _NOTE.pack(place, value)
-    body += _DRAFT.pack(*draft) if draft else b""
+    body += _DRAFT.pack(*(draft or _NO_DRAFT)) if draft or features else b""
+    if features:
+        known = _known_in(features)
+        body += _SIZE.pack(len(known)) + _masked(known, shown.key, signer)
     for kind, hashed in cohorts.items():
         body += bytes([len(kind)]) + kind.encode("ascii") + _HASH.pack(hashed)
     return binascii.b2a_base64(body + signer.sign(body)[:_SEAL], newline=False).translate(_URL, b"=").decode()
+
+
+def _masked(content: bytes, key: int, signer: Signer) -> bytes:
+    """Content that only who has the secret can read; masked twice it is what it was. A key is one impression's alone.
+
+    Content and as many bytes of what signs numbered blocks, in exclusive or. A signed body begins with its version, a
+    block here with 0, so that no signature tells anything of a block.
+    """
+    blocks = -(-len(content) // _BLOCK)
+    stream = b"".join(signer.sign(bytes(1) + _HASH.pack(key) + _SIZE.pack(block)) for block in range(blocks))
+    return bytes(one ^ other for one, other in zip(content, stream, strict=False))
 
 
 @functools.lru_cache(1_000)
@@ -90,16 +117,21 @@ def open_sealed(text: str, signer: Signer) -> ImpressionId:
     if len(raw) <= _SEAL or not hmac.compare_digest(signer.sign(body)[:_SEAL], mark):
         raise Refused(403, FORGED)
     version, key_, round_, base, generation, expires, client, size, notes = _HEAD.unpack_from(body)
-    if version not in (_VERSION, _WITH_COHORTS, _MIXED):
-        raise Refused(410, f"the impression id has format {version}, this server knows {_VERSION} to {_MIXED}")
+    if version not in (_VERSION, _WITH_COHORTS, _MIXED, _WITH_FEATURES):
+        known = f"{_VERSION} to {_WITH_FEATURES}"
+        raise Refused(410, f"the impression id has format {version}, this server knows {known}")
     ranking = list(_slots(size).unpack_from(body, _HEAD.size))
     start = _HEAD.size + 4 * size
     note = [_NOTE.unpack_from(body, start + i * _NOTE.size) for i in range(notes)] if notes else []
-    start, draft = start + notes * _NOTE.size, None
-    if version == _MIXED:
+    start, draft, features = start + notes * _NOTE.size, None, {}
+    if version in (_MIXED, _WITH_FEATURES):
         draft, start = _DRAFT.unpack_from(body, start), start + _DRAFT.size
+    if version == _WITH_FEATURES:
+        end = start + _SIZE.size + _SIZE.unpack_from(body, start)[0]
+        features = _known_of(_masked(body[start + _SIZE.size : end], key_, signer))
+        draft, start = None if draft == _NO_DRAFT else draft, end
     cohorts = _cohorts(body[start:]) if version != _VERSION else {}
-    return ImpressionId(key_, round_, base, generation, expires, client, ranking, note, cohorts, draft)
+    return ImpressionId(key_, round_, base, generation, expires, client, ranking, note, cohorts, draft, features)
 
 
 def _cohorts(rest: bytes) -> dict[str, int]:

@@ -7,8 +7,10 @@ import msgspec
 
 from ...contract import ANYONE, Visit
 from ...live.answers import Given
+from ...live.features import Values
 from ...refusals import Refused
 from ..board import events
+from ..board.checks import as_logged
 from ..board.reported import OTHER_ITEMS
 from ..storage import Sender, Unavailable
 from .board_session import BoardSession
@@ -31,6 +33,7 @@ class Report(NamedTuple):
     candidates: Sequence[str] | None
     propensities: Sequence[float]
     marginals: Sequence[float]
+    features: Values | None = None
 
 
 class Taken(NamedTuple):
@@ -59,6 +62,7 @@ async def _observe(worker: Worker, session: BoardSession, report: Report) -> Tak
         raise Refused(410, "the list has expired: past clicks are taken by history")
     cohorts = {kind: session.hash_cohort(kind, name) for kind, name in report.cohort.items()}
     check_kinds(cohorts, board.impressions.kinds)
+    board.learner_state.features.check_visit(report.features)
     key = session.hash_report(report.id)
     async with session.alone(key):
         await _add_items(worker, session, report, key, time)
@@ -77,6 +81,7 @@ async def _observe(worker: Worker, session: BoardSession, report: Report) -> Tak
             list(report.marginals),
             ANYONE,
             dict.fromkeys(cohorts, ANYONE),
+            as_logged(report.features),
         )
         hashed = 0 if report.client is None else session.hash_client(report.client)
         sender = Sender(hashed, time, cohorts=tuple(cohorts.values())) if hashed or cohorts else None
@@ -102,7 +107,8 @@ def _ours(worker: Worker, session: BoardSession, report: Report) -> list[int]:
     state, size = session.board.learner_state, len(report.items)
     some = None if report.candidates is None else [item for item in report.candidates if item in state.slots]
     hashed = 0 if report.client is None else session.hash_client(report.client)
-    visit = Visit(session.board.impressions.rounds + 1, session.client_number(hashed))
+    known = state.features.of_visit_then(report.features or {})
+    visit = Visit(session.board.impressions.rounds + 1, session.client_number(hashed), known)
     try:
         ranking, _ = state.rank(visit, some, size, worker.chance)
     except Refused:
@@ -119,7 +125,7 @@ async def _write(worker: Worker, session: BoardSession, event: events.Observed, 
     hashed, now = 0 if sender is None else sender.hash, worker.monotonic()
     client = session.board.impressions.client_of(event.key)
     if client is not None:  # the list is in the log, without an answer
-        sender, event = None, msgspec.structs.replace(event, client=client, cohorts={})
+        sender, event = None, msgspec.structs.replace(event, client=client, cohorts={}, features={})
     if event.clicks is None:
         if hashed and not session.may_look(hashed, now):
             raise Refused(429, TOO_MANY_LISTS)

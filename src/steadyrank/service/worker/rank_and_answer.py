@@ -6,10 +6,12 @@ import numpy as np
 
 from ...contract import ANYONE, Visit
 from ...live.answers import Answer, Given
+from ...live.features import Values
 from ...live.impression_buffer import MOST_KINDS
 from ...refusals import Refused
 from ..board import events
 from ..board.board import NOT_OURS
+from ..board.checks import as_logged
 from ..storage import Sender, Unavailable
 from .board_session import BoardSession
 from .impression_ids import ImpressionId, seal
@@ -30,16 +32,17 @@ def rank(
     client: str | None,
     cohort: Mapping[str, str] | None = None,
     theirs: Sequence[str] | None = None,
+    features: Values | None = None,
 ) -> tuple[str, list[str], float]:
     """Impression id, items from the top, and when the id expires. Logged without waiting for the disk.
 
     `client`: the name of who looks; `cohort`: by kind, the names of what it has in common with others. `theirs`: the
-    caller's own list, with which ours is mixed.
+    caller's own list, with which ours is mixed. `features`: what is known of the visit.
     """
     if worker.log_writer.behind >= MOST_BEHIND:
         raise Unavailable("too many impressions wait to be written")
     board, now = session.board, worker.clock()
-    size = places(session, length)
+    size, known = places(session, length), board.learner_state.features.of_visit(features)
     others = [] if theirs is None else slots_of(session, theirs)
     round_ = max(session.round, board.impressions.rounds) + 1
     hashed = 0 if client is None else session.hash_client(client)
@@ -47,7 +50,7 @@ def rank(
     check_kinds(cohorts, board.impressions.kinds)
     if hashed and not session.may_look(hashed, worker.monotonic()):
         raise Refused(429, TOO_MANY_LISTS)
-    visit = Visit(round_, session.client_number(hashed))
+    visit = Visit(round_, session.client_number(hashed), known)
     try:
         ranking, note = board.learner_state.rank(visit, candidates, size, worker.chance)
     except Refused:
@@ -62,12 +65,12 @@ def rank(
     elif np.count_nonzero(note):
         notes = [(int(i), float(note[i])) for i in np.flatnonzero(note)]
     base, generation = board.impressions.last, 0 if others else board.generation
-    who = ANYONE, dict.fromkeys(cohorts, ANYONE)
-    event = events.ListShown(key, round_, base, generation, slots, notes, now, *who, mixed)
+    who, given = (ANYONE, dict.fromkeys(cohorts, ANYONE)), as_logged(features)
+    event = events.ListShown(key, round_, base, generation, slots, notes, now, *who, mixed, given)
     sender = Sender(hashed, now, cohorts=tuple(cohorts.values())) if hashed or cohorts else None
     worker.log_writer.put(session.number, event, sender=sender)
     expires = now + board.config.lifetime
-    shown = ImpressionId(key, round_, base, generation, expires, hashed, slots, notes, cohorts, draft)
+    shown = ImpressionId(key, round_, base, generation, expires, hashed, slots, notes, cohorts, draft, given)
     return seal(shown, session.signer), board.learner_state.items_at(slots), expires
 
 
@@ -113,13 +116,14 @@ async def _answer(worker: Worker, session: BoardSession, shown: ImpressionId, fo
         sender = Sender(shown.client, time, visits=0, cohorts=tuple(shown.cohorts.values()))
     head = shown.key, shown.round, shown.base, shown.generation, shown.ranking, shown.note
     who = time, ANYONE if client is None else client, dict.fromkeys(shown.cohorts, ANYONE) if sender else {}
-    event = events.Answered(*head, found.positions, found.examined, *who, teams_of(session, shown))
+    features = dict(shown.features) if client is None else {}
+    event = events.Answered(*head, found.positions, found.examined, *who, teams_of(session, shown), features)
     known = session.board.known(event)
     if known is not None:
         return known
     if not session.may_answer(shown.client, client, worker.monotonic()):
         if not session.board.impressions.withheld(shown.key):
-            await worker.write(session, events.Withheld(*head, *who), sender)
+            await worker.write(session, events.Withheld(*head, *who, features), sender)
         raise Refused(429, TOO_MANY if shown.client else TOO_MANY_UNNAMED)
     try:
         return await worker.write(session, event, sender)

@@ -107,7 +107,7 @@ def from_start(store: Store, number: int, name: str, upto: int, until: int = 0, 
         words = f"board {name!r}: no snapshot can be read, and the beginning of its log is no longer kept"
         raise ValueError(f"{words} ({why})" if why else words)
     config, labels = config_and_labels(store, number, start.config, Labels(), number, until)
-    board = Board(start.config.learning_as(config), start.items)
+    board = Board(start.config.learning_as(config), start.items, start.features)
     board.latest = start.config
     board.feedback.follow(labels.spans, labels.words, anyway=True)
     board.compare()

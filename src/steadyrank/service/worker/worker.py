@@ -14,7 +14,6 @@ import numpy as np
 from ...refusals import Refused
 from ..board import events
 from ..board.checks import check
-from ..board.config import Config
 from ..board.events import AnyEvent
 from ..storage import Key, Sender, Store, Unavailable
 from . import sleep
@@ -146,10 +145,10 @@ class Worker:
         assert future is not None
         return await future
 
-    async def create(self, name: str, config: Config, items: list[str]) -> bool:
+    async def create(self, name: str, start: events.Created) -> bool:
         """A new board; False if the name is taken."""
-        await asyncio.to_thread(check, config, items)  # refuses what is wrong, and compiles the learner
-        event = events.encode(events.Created(config, items))
+        await asyncio.to_thread(check, start.config, start.items)  # refuses what is wrong, and compiles the learner
+        event = events.encode(start)
         number = await self.log_writer.do(lambda store: store.create(name, event, self.clock()))
         await self.catch_up()
         return number is not None

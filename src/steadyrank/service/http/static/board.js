@@ -7,6 +7,7 @@ import { Chart } from "./chart.js";
 import { Choosing } from "./choosing.js";
 import { byId, make, say, setAll, show } from "./dom.js";
 import { headlineFacts, limits, showFacts, showLimits } from "./facts.js";
+import { showFeatures } from "./features.js";
 import { ItemTable } from "./items.js";
 import { showBands, showLabels, showPoints } from "./rows.js";
 import { showSaved } from "./saved.js";
@@ -127,6 +128,7 @@ export class BoardPage {
     showBands(watch, (band) => this.#choose(band));
     showLabels(watch, (label) => this.#do(actions.takeBack(this.#name, label)));
     showPoints(watch);
+    showFeatures(watch);
     showSaved(watch);
     showSilenced(
       watch,
@@ -175,12 +177,19 @@ export class BoardPage {
 
 function listed(board, view) {
   if (view === null) return `What users get now. ${board.learner} shows no estimates.`;
+  if (visitorsDiffer(board)) return "What visitors get now of whom nothing is known: lists are each visitor's own. Estimates are for the mean of all visitors.";
   if (view.current === view.trusted) return "What users get now, with estimates of the trusted regime.";
   return `What users get now: items of regimes ${view.trusted} and ${view.current}. Estimates are of the trusted regime ${view.trusted}.`;
 }
 
+/** Whether something may be known of visits, so that no list is everybody's. */
+function visitorsDiffer(board) {
+  return Object.keys(board.features?.visits ?? {}).length > 0;
+}
+
 function divergence(watch) {
   if (watch.view === null) return `${watch.board.learner} shows no estimates to compare plain rates with.`;
+  if (visitorsDiffer(watch.board)) return "Plain rates are of the visitors whom an item was shown to, estimates of the mean of all: they are not compared.";
   const number = watch.diverging.length;
   if (number === 0) return "Every plain click rate lies within its estimate's interval.";
   const first = watch.diverging[0];

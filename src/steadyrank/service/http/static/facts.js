@@ -52,9 +52,16 @@ export function limits(watch) {
     ["lists for a client", `${count(board.client_lists)} a minute at most`],
     ["answers of a client", `${count(board.client_minute)} a minute at most, ${count(board.anonymous_minute)} without a name; its hash is kept for ${stretch(86400 * board.client_days)}`],
   ];
+  if (board.features) rows.push(["features", known(board.features)]);
   if (watch.view?.attention.length) rows.push(["places are looked at", attention(watch.view.attention)]);
   if (watch.events !== undefined) rows.push(...log(watch));
   return rows.map(([name, value]) => ({ name, value }));
+}
+
+/** What may be known of items and of visits, by name. */
+function known({ items, visits }) {
+  const [own, theirs] = [items, visits].map((kinds) => Object.keys(kinds).join(", "));
+  return [own && `of items: ${own}`, theirs && `of visits: ${theirs}`].filter(Boolean).join("; ") || "none";
 }
 
 /** How far down lists people look, as learnt from their clicks. */

@@ -1,12 +1,12 @@
-"""Learners with features: python bench/context.py [--seeds 5] [--attacks | --cold | --segments | --speed].
+"""Learners with features: python bench/context.py [--seeds 5] [--segments] [--attacks | --cold | --speed].
 
 Worlds, 500 items, 16 features, lists of 10: `films` (`contextual-films`, logits), `linear` (what the published
 learners assume: chances are linear in the features, nothing of an item is its own) and `nothing` (the films with one
 another's features, and visitors who are all alike: features say nothing). Regret of each learner, and as a multiple
 of the best published one. `--attacks`: 15 % false visits, in one stretch and spread, as multiples of the regret of a
 CascadeLinTS that false visits are kept from. `--cold`: where items stand after 20 looks. `--segments`: one list for
-all, lists a segment, and pooled lists, where segments are alike, half alike and unlike, and what an attack on one of
-them costs the others. `--speed`: microseconds a round, and as a multiple of a product of matrices in NumPy.
+all, lists a segment, and pooled lists, where segments are alike, half alike and unlike; with `--attacks`, what one on
+the first of them costs the others. `--speed`: microseconds a round, and as a multiple of a matrix product in NumPy.
 """
 
 import argparse
@@ -218,13 +218,14 @@ def segments(options):
         rows.append({"world": title, "attack": attack, "learner": who, "regret": regret})
 
     for title in alike:
-        for who in RANKERS:
-            run(title, "of all visits, honest", who, SEGMENTED)
-            run(title, "of three segments that are alone", who, SEGMENTED, SEGMENTS - 1)
-    for title in alike:
+        if not options.attacks:
+            for who in RANKERS:
+                run(title, "of all visits, honest", who, SEGMENTED)
+                run(title, "of three segments that are alone", who, SEGMENTED, SEGMENTS - 1)
+            continue
         for attack, (schedule, share) in ON_ONE.items():
             foe = {"adversary": OnOneSegment, "schedule": schedule, "budget": round(share * options.horizon)}
-            for who in RANKERS:
+            for who in ("a list a segment", "pooled"):
                 run(title, f"of the others, {attack}", who, AllButOne, **foe)
     return rows
 
@@ -247,7 +248,7 @@ def main():
     elif options.speed:
         speed()
     elif options.segments:
-        write_table("context_segments", segments(options))
+        write_table("context_segments_attacks" if options.attacks else "context_segments", segments(options))
     elif options.attacks:
         write_table("context_attacks", attacked(options, chosen))
     else:

@@ -66,8 +66,8 @@ class SegmentedCascade(NamedTuple):
         s = 0
         while s < self.upto.size - 1 and u >= self.upto[s]:
             s += 1
-        if features.size > 0:
-            features[0] = s + 1.0
+        for f in range(features.size):
+            features[f] = s + 1.0 if f == 0 else 0.0
         return client
 
     def group(self, client):

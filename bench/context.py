@@ -1,16 +1,18 @@
-"""Learners with features: python bench/context.py [--seeds 5] [--worlds films] [--attacks | --cold | --speed].
+"""Learners with features: python bench/context.py [--seeds 5] [--segments] [--attacks | --cold | --speed].
 
 Worlds, 500 items, 16 features, lists of 10: `films` (`contextual-films`, logits), `linear` (what the published
 learners assume: chances are linear in the features, nothing of an item is its own) and `nothing` (the films with one
 another's features, and visitors who are all alike: features say nothing). Regret of each learner, and as a multiple
 of the best published one. `--attacks`: 15 % false visits, in one stretch and spread, as multiples of the regret of a
-CascadeLinTS that false visits are kept from. `--cold`: where items stand after 20 looks. `--speed`: microseconds a
-round, and as a multiple of a product of matrices in NumPy.
+CascadeLinTS that false visits are kept from. `--cold`: where items stand after 20 looks. `--segments`: one list for
+all, lists a segment, and pooled lists, where segments are alike, half alike and unlike; with `--attacks`, what one on
+the first of them costs the others. `--speed`: microseconds a round, and as a multiple of a matrix product in NumPy.
 """
 
 import argparse
 import math
 import time
+from typing import Any, NamedTuple
 
 import numpy as np
 from drawing import write_table
@@ -158,6 +160,76 @@ def speed(sizes=(500, 10_000)):
         print(f"{name:16}" + "".join(f"{us:16.1f}{ratio:9.1f}" for us, ratio in found))
 
 
+SEGMENTED = sr.users()["SegmentedCascade"]
+SEGMENTS = 4
+RANKERS = {
+    "one list for all": ("SteadyRank", {}),
+    "a list a segment": ("SteadyRankSegments", {"segments": SEGMENTS, "lent": 0}),
+    "pooled": ("SteadyRankSegments", {"segments": SEGMENTS}),
+}
+ON_ONE = {  # bits flipped in visits of the first segment: when, and in what share of them
+    "honest": ("front", 0.0),
+    "flipped bits, the first half": ("front", 0.5),
+    "flipped bits, spread over 40 %": ("spread", 0.4),
+}
+
+
+class AllButOne(SEGMENTED):
+    """Lists for the first segment are worth nothing: regret is that of the others."""
+
+    __slots__ = ()
+
+    def value(self, visit, ranking):
+        if visit.features[0] == 1.0:
+            return 0.0
+        miss = 1.0
+        for p in range(ranking.size):
+            miss *= 1.0 - self.attraction[int(visit.features[0]) - 1, ranking[p]]
+        return 1.0 - miss
+
+
+class OnOneSegment(NamedTuple):
+    """`PrefixFlip` on the visits of the first segment alone."""
+
+    flips: Any
+
+    @classmethod
+    def create(cls, problem, users, budget, *, schedule):
+        return cls(make(sr.adversaries()["PrefixFlip"], problem, users, budget, settings={"schedule": schedule}))
+
+    def corrupt(self, visit, ranking, clicks, examined, rng):
+        if visit.features[0] != 1.0:
+            return 0.0, examined, visit.client
+        return self.flips.corrupt(visit, ranking, clicks, examined, rng)
+
+
+def segments(options):
+    """Regret on `yelp-pizza`: of all visits, and of the segments that are not attacked."""
+    attraction, rows = sr.profile("yelp-pizza", mapping="moderate").attraction, []
+    alike = {"alike": 1.0, "half alike": 0.5, "unlike": 0.0}
+
+    def run(title, attack, who, users, n=SEGMENTS, **foe):
+        learner, settings = RANKERS[who]
+        people = {"users": users, "users_settings": {"segments": n, "alike": alike[title]}}
+        rounds, seeds = options.horizon * n // SEGMENTS, range(options.seeds)
+        whole = {"length": LENGTH, "horizon": rounds, "seeds": seeds, "marks": 1, **people, **foe}
+        regret = sr.simulate(learner, attraction, settings=settings, **whole).final.mean()
+        print(f"{title:10} {attack:45} {who:16} {regret:7,.0f}", flush=True)
+        rows.append({"world": title, "attack": attack, "learner": who, "regret": regret})
+
+    for title in alike:
+        if not options.attacks:
+            for who in RANKERS:
+                run(title, "of all visits, honest", who, SEGMENTED)
+                run(title, "of three segments that are alone", who, SEGMENTED, SEGMENTS - 1)
+            continue
+        for attack, (schedule, share) in ON_ONE.items():
+            foe = {"adversary": OnOneSegment, "schedule": schedule, "budget": round(share * options.horizon)}
+            for who in ("a list a segment", "pooled"):
+                run(title, f"of the others, {attack}", who, AllButOne, **foe)
+    return rows
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--horizon", type=int, default=40_000)
@@ -166,6 +238,7 @@ def main():
     parser.add_argument("--also", nargs="*", default=["SteadyRank"], help="learners without features")
     parser.add_argument("--attacks", action="store_true")
     parser.add_argument("--cold", action="store_true")
+    parser.add_argument("--segments", action="store_true")
     parser.add_argument("--speed", action="store_true")
     options = parser.parse_args()
     chosen = {name: world for name, world in worlds().items() if name in options.worlds}
@@ -174,6 +247,8 @@ def main():
         print(f"new items stand {found[0]:.1%} off their true place in the median, without features {found[1]:.1%}")
     elif options.speed:
         speed()
+    elif options.segments:
+        write_table("context_segments_attacks" if options.attacks else "context_segments", segments(options))
     elif options.attacks:
         write_table("context_attacks", attacked(options, chosen))
     else:

@@ -49,6 +49,36 @@ def _on_stack(kind: Any) -> Callable[[Any, Any], Any]:
     return lambda typing_context, size: (array(types.intp), allocate)
 
 
+def _row(typing_context: Any, record: Any, s: Any) -> Any:
+    def take(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        value, place = arguments
+        return _row_of(context, builder, record, value, context.cast(builder, place, s, types.intp))
+
+    return _row_type(record)(record, s), take
+
+
+def _row_type(kind: Any) -> Any:
+    if isinstance(kind, types.Array):
+        return kind.copy(ndim=kind.ndim - 1)
+    if hasattr(kind, "instance_class"):
+        return types.BaseTuple.from_types([_row_type(inner) for inner in kind.types], kind.instance_class)
+    return kind
+
+
+def _row_of(context: Any, builder: Any, kind: Any, value: Any, s: Any) -> Any:
+    if isinstance(kind, types.Array):
+        whole, found = make_array(kind)(context, builder, value), make_array(_row_type(kind))(context, builder)
+        shape, strides = (cgutils.unpack_tuple(builder, part) for part in (whole.shape, whole.strides))
+        data = cgutils.pointer_add(builder, whole.data, builder.mul(s, strides[0]))
+        populate_array(found, data, shape[1:], strides[1:], whole.itemsize, None)
+        return found._getvalue()
+    if hasattr(kind, "instance_class"):
+        parts = enumerate(kind.types)
+        rows = [_row_of(context, builder, inner, builder.extract_value(value, i), s) for i, inner in parts]
+        return context.make_tuple(builder, _row_type(kind), rows)
+    return value
+
+
 def addresses(rng: np.random.Generator) -> Any:
     """Where a generator's state and functions are, int64[5]; valid as long as it lives. For `generator_at`."""
     found: Any = rng.bit_generator.ctypes
@@ -81,6 +111,9 @@ generator_at: Any = intrinsic(_generator_at)
 # The same array, generator or record of these, without its reference count, for use while the owner lives: in a loop,
 # each call with an array would otherwise count up and down by locked instructions.
 borrowed: Any = (lambda value: value) if _INTERPRETED else intrinsic(_borrow)
+
+# A record of which each array is that array's row s, borrowed; scalars stay. Compiled code alone: `parts.segments`.
+row_of: Any = intrinsic(_row)
 
 # Like np.empty, at no cost, gone when the function returns: for scratch of a few kilobytes, never inside a loop.
 stack_floats: Any = np.empty if _INTERPRETED else intrinsic(_on_stack(types.float64))

@@ -130,6 +130,7 @@ def simulate(
     if "features" in (users_settings or {}):
         raise ValueError("features is an argument of its own, not one of the users_settings")
     told = {"features": known} if "features" in settings_of(users_class) else {}
+    seen = max(known.shape[1], getattr(users_class, "visit_features", 0))
 
     def parts(seed: int) -> tuple[Any, Any, Any, Any]:
         problem = Problem(attraction.size, length, horizon, budget, attraction, seed, known)
@@ -146,7 +147,7 @@ def simulate(
 
     def one(seed: int) -> tuple[Floats, Floats, Ints, Ints, View | None, GuardView | None]:
         regret, spent, lies, least = np.zeros(rounds.size), np.zeros(rounds.size), np.zeros(2, np.int64), np.zeros(1)
-        buffers, best = RoundBuffers.create(attraction.size, length, known.shape[1]), np.zeros(length, np.int64)
+        buffers, best = RoundBuffers.create(attraction.size, length, seen), np.zeros(length, np.int64)
         mind, crowd, foe, gate = parts(seed)
         streams = Streams.create(seed)
         play(mind, crowd, foe, gate, buffers, best, rounds, omniscient, halt, streams, regret, spent, lies, least)

@@ -54,6 +54,7 @@ class View:
     attention: tuple[float, ...] = ()  # the chance that each place is looked at, the first one's being 1
     effects: tuple[float, ...] = ()  # of each feature: standard deviations of the logit of a click, signed
     explained: float = 0.0  # share of the variance of these logits that features explain, in the trusted regime
+    segments: "tuple[View, ...]" = ()  # of each segment, first that of visits without one; this is all of them then
 
     @property
     def inverted(self) -> bool:

@@ -90,9 +90,15 @@ class FeatureSpace:
         self.items, self.visits = _by_name(items), _by_name(visits or {})
         own, theirs = (sum(len(kind.labels) for kind in kinds) for kinds in (self.items, self.visits))
         self._own, self._theirs = own, 1 + theirs
-        if own == 0 and theirs:
-            raise ValueError("features of visits need features of items, which they are joined with")
+        alone = own == 0 and [kind.name for kind in self.visits] == [SEGMENT_NAME]
+        self.segments = self.visits[0].categories if alone else ()  # lists a segment, and no other features
+        if own == 0 and theirs and not self.segments:
+            raise ValueError(
+                "features of visits need features of items, which they are joined with; "
+                f"{SEGMENT_NAME!r} may stand alone, by its categories"
+            )
         self.size = own * (1 + theirs)
+        self.visit_size = 1 if self.segments else self.size  # numbers that a learner is told of a visit
         if self.size > MOST_FEATURES:
             raise ValueError(
                 f"{own} numbers of an item, alone and with {theirs} of a visit, are {self.size} features; "
@@ -124,9 +130,12 @@ class FeatureSpace:
         return np.tile(_numbers(self.items, values), self._theirs)
 
     def of_visit(self, values: Values | None) -> Floats:
-        """What a learner is told of a visit."""
+        """What a learner is told of a visit: the number of its segment, 0 for none, where there are segments."""
         self.check_visit(values)
-        return np.repeat(np.concatenate([np.ones(1), _numbers(self.visits, values)]), self._own)
+        numbers = _numbers(self.visits, values)
+        if self.segments:
+            return np.array([numbers @ np.arange(1.0, len(self.segments) + 1.0)])
+        return np.repeat(np.concatenate([np.ones(1), numbers]), self._own)
 
     def check_item(self, values: Values | None) -> None:
         """Refuse what was not declared of items."""
@@ -142,7 +151,7 @@ class FeatureSpace:
 
     def of_visit_then(self, values: Values) -> Floats:
         """What a learner is told of a visit of the past: what is not declared any more is not known."""
-        if self.size == 0:
+        if self.visit_size == 0:
             return _NO_NUMBERS
         return self.of_visit(_fitting(self.visits, values))
 
@@ -176,7 +185,17 @@ def _numbers(kinds: list[Kind], values: Values | None) -> Floats:
     return np.concatenate(found) if found else np.zeros(0)
 
 
+SEGMENT_NAME = "segment"  # the feature of visits that lists may be kept apart by
 NO_FEATURES = FeatureSpace({})
+
+
+def by_segment(names: Sequence[str], others: FeatureSpace = NO_FEATURES) -> FeatureSpace:
+    """Visits of which a segment is known, one of these, and nothing else."""
+    if others.visit_size:
+        raise ValueError("a ranker has segments or features, not both")
+    if isinstance(names, str):
+        raise ValueError(f"segments must be several names, not the text {names!r}")
+    return FeatureSpace({}, {SEGMENT_NAME: names})
 
 
 def features_from(frame: Any, item: str, columns: Iterable[str]) -> dict[str, dict[str, Any]]:

@@ -63,7 +63,7 @@ class ImpressionBuffer:
         self.ranking: Ints = np.zeros((n, length), np.int64)
         self.clicks: Bools = np.zeros((n, length), np.bool_)
         self.note: Floats = np.zeros((n, length + NOTE_EXTRA))
-        self.features: Floats = np.zeros((n, self.learner_state.features.size))
+        self.features: Floats = np.zeros((n, self.learner_state.features.visit_size))
 
     def arrays(self) -> dict[str, Any]:
         """The ring's arrays by name: the same objects, not copies."""
@@ -79,7 +79,7 @@ class ImpressionBuffer:
             "clicks",
             "note",
         )
-        names += ("features",) if self.learner_state.features.size else ()
+        names += ("features",) if self.learner_state.features.visit_size else ()
         return {f"impressions.{name}": getattr(self, name) for name in names}
 
     def counters(self) -> dict[str, int]:

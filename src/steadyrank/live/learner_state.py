@@ -22,9 +22,11 @@ from ..contract import (
     find,
     make,
     memory,
+    settings_of,
     view_of,
 )
 from ..learners import ALL as LEARNERS
+from ..parts.segments import REST, SEGMENT, segment_at
 from ..refusals import Refused
 from ..settings import flag, real, whole
 from ..views import GuardView, View
@@ -118,6 +120,7 @@ class LearnerState:
         self.looks: Ints = np.zeros(self.capacity, np.int64)
         self.clicks: Ints = np.zeros(self.capacity, np.int64)
         self.refused: Ints = np.zeros(1, np.int64)  # visits that the guard kept from the learner
+        self._check_segments()
         self.learner = self._make(self.capacity)
         # machine code, looked up once: the types never change
         rng, ranking, note = np.random.default_rng(0), np.zeros(1, np.int64), np.zeros(self.length + NOTE_EXTRA)
@@ -158,7 +161,15 @@ class LearnerState:
         known: Floats = np.zeros((n_items, self.features.size))
         known[: len(self._start)] = self._start[:n_items]
         problem = Problem(n_items, self.length, seed=self.seed, features=known if self.features.size else _NOTHING)
-        return make(self.learner_class, problem, settings=self.settings)
+        n = len(self.features.segments)
+        return make(self.learner_class, problem, settings={**self.settings, "segments": n} if n else self.settings)
+
+    def _check_segments(self) -> None:
+        if self.features.segments and "segments" not in settings_of(self.learner_class):
+            known = ", ".join(name for name, cls in LEARNERS.items() if "segments" in settings_of(cls))
+            raise ValueError(f"{self.learner_class.__name__} has one list for all segments; a list each: {known}")
+        if self.features.segments and "segments" in self.settings:
+            raise ValueError("the setting 'segments' is counted from the names of the segments: leave it out")
 
     def slot(self, item: str) -> int:
         """The slot of an item, retired or not."""
@@ -262,6 +273,8 @@ class LearnerState:
         told, visit = note.copy(), self._told(visit)
         told[KIND] = kind
         asked = not (self.gate.open or vouched)
+        if self.features.segments and told[SEGMENT] == REST:
+            told[SEGMENT] = segment_at(visit.features, 0, 1 + len(self.features.segments))
         if asked and not self.gate.admit(self.learner, visit, cohorts, ranking, told, clicks, examined):
             self.refused[0] += kind != SILENCE
             return False

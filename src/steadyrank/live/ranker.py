@@ -17,7 +17,7 @@ from ..views import GuardView, View
 from . import answers, archive, snapshot
 from .candidates import Unknown, check_unknown, fresh, refuse_text, without
 from .delay_queue import DelayQueue
-from .features import NO_FEATURES, FeatureSpace, Values
+from .features import NO_FEATURES, SEGMENT_NAME, FeatureSpace, Values, by_segment
 from .impression_buffer import ImpressionBuffer, Outcome
 from .learner_state import LearnerState, Standing, check_item
 
@@ -50,7 +50,8 @@ class Ranker:
     impression without an answer counts as looked at in full with no click, as far as answers vouch for it
     (docs/live.md). `most_open`: impressions remembered, the latest. `new_share`: most places that added items take
     while they are new. `features`: what may be known of items and visits (`FeatureSpace`); `items` may then map names
-    to features. `clock` gives seconds; only differences count. Randomness comes from `seed` alone.
+    to features. `segments`: categories of visits, each with lists of its own. `clock` gives seconds; only differences
+    count. Randomness comes from `seed` alone.
     """
 
     def __init__(
@@ -65,12 +66,15 @@ class Ranker:
         guard_settings: Mapping[str, Any] | None = None,
         new_share: float = 0.2,
         features: FeatureSpace = NO_FEATURES,
+        segments: Sequence[str] = (),
         lifetime: float | None = None,
         settle: float | None = None,
         count_unanswered: bool = True,
         most_open: int = 100_000,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        if segments:
+            features = by_segment(segments, features)
         if settle is not None and lifetime is None:
             raise ValueError(f"settle={settle!r} needs a lifetime: without one an unanswered list would wait forever")
         self.lifetime = None if lifetime is None else real("lifetime", lifetime, 0.0)
@@ -99,18 +103,19 @@ class Ranker:
         client: int | None = None,
         unknown: Unknown = "refuse",
         features: Values | None = None,
+        segment: str | None = None,
     ) -> Shown:
         """A list of the best items, among `candidates` if given; shorter when fewer may be shown.
 
         `client`: who looks, as a number of your own from 0 on, where learner or guard are to know it; `features`:
-        what is known of them, by name. `unknown`: what becomes of candidates that are no items: "refuse" all of it,
-        "skip" these, or "add" them.
+        what is known of them, by name; `segment`: theirs, if it is known. `unknown`: what becomes of candidates that
+        are no items: "refuse" all of it, "skip" these, or "add" them.
         """
         check_unknown(unknown)
         most = self._learner_state.length
         size = most if length is None else whole("length", length, 1, most)
         sender = ANYONE if client is None else whole("client", client)
-        known = self._learner_state.features.of_visit(features)
+        known = self._learner_state.features.of_visit(features if segment is None else {SEGMENT_NAME: segment})
         with self._lock:
             self._pass_time()
             if candidates is not None and unknown != "refuse":

@@ -35,7 +35,7 @@ def take(
         "impressions": impressions.counters(),
         "cohorts": list(impressions.kinds),
         "silence": impressions.silence.keep(),
-        **({"features": state.features.declared()} if state.features.size else {}),
+        **({"features": state.features.declared()} if state.features.visit_size else {}),
         **extra,
     }
     return header, state.arrays() | impressions.arrays()

@@ -7,6 +7,7 @@ import numpy as np
 
 from ..indices.bounds import Bounds
 from ..indices.posteriors import Posteriors
+from ..parts.segments import row
 
 
 def widen(record: Any, wider: Any, scalars: Any) -> Any:
@@ -27,12 +28,21 @@ def widen(record: Any, wider: Any, scalars: Any) -> Any:
         elif isinstance(value, Bounds):
             fields[name] = other
         elif isinstance(value, Posteriors):
-            fields[name] = value.widened(other)
+            fields[name] = _widened(value, other)
         elif isinstance(value, tuple):
             fields[name] = widen(value, other, getattr(scalars, name))
         else:
             fields[name] = getattr(scalars, name)
     return type(record)(**fields)
+
+
+def _widened(posteriors: Posteriors, wider: Posteriors) -> Posteriors:
+    """As `Posteriors.widened`; a row after another where there is one a segment."""
+    if posteriors.bar.ndim == 1:
+        return posteriors.widened(wider)
+    for s in range(posteriors.bar.shape[0]):
+        row(posteriors, s).widened(row(wider, s))
+    return wider
 
 
 def restored(record: Any, arrays: Mapping[str, Any], prefix: str, grows: bool) -> Any:

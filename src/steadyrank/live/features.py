@@ -13,6 +13,7 @@ from ..settings import closest
 
 MOST_FEATURES = 64  # numbers that a learner is told: what it does in a round grows with their square
 MOST_CATEGORIES = 50
+_NO_NUMBERS: Floats = np.zeros(0)
 Values: TypeAlias = Mapping[str, Any]  # a number, a category, or None where nothing is known
 
 
@@ -104,12 +105,16 @@ class FeatureSpace:
 
     def of_item(self, values: Values | None) -> Floats:
         """What a learner is told of an item."""
+        if not self.size and values is None:
+            return _NO_NUMBERS
         own = _numbers("an item", self.items, values)
         theirs = 1 + sum(len(kind.labels) for kind in self.visits)
         return np.tile(own, theirs)
 
     def of_visit(self, values: Values | None) -> Floats:
         """What a learner is told of a visit."""
+        if not self.size and values is None:
+            return _NO_NUMBERS
         own = sum(len(kind.labels) for kind in self.items)
         return np.repeat(np.concatenate([np.ones(1), _numbers("a visit", self.visits, values)]), own)
 

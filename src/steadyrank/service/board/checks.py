@@ -4,7 +4,8 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from ...live.learner_state import LearnerState, with_guard
+from ...live.gate import with_guard
+from ...live.learner_state import LearnerState
 from ...refusals import Refused
 from .config import Config
 

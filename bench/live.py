@@ -1,7 +1,8 @@
 """What one request costs inside your own process: python bench/live.py [--calls 4000] [--most 1000000].
 
 Median microseconds of `Ranker.rank` and `Ranker.feedback` for every live learner at K = 500, and for learners that
-rank by an index at K = 50,000, in the second half of the calls; beside it the same job in plain NumPy, here. Then the memory that items and
+rank by an index at K = 50,000, in the second half of the calls; beside it the same job in plain NumPy, here. Then the
+memory that items and
 impressions take. Then SteadyRank and CascadeTS with up to a million items: processor time of rank and feedback
 together, with all items there at the start and with half of them new; and what it takes to make the ranker.
 """

@@ -59,11 +59,16 @@ class SavedOut(Schema):
 
 
 class StateOut(Schema):
-    """A board, its items, the learner's own view where it has one, who is not heard, and what that saved."""
+    """A board, its items, the learner's own view where it has one, who is not heard, and what that saved.
+
+    `items` and the estimates of regimes are of a page; `next`: what to give as `after` for the one that follows, null
+    if there is none.
+    """
 
     board: BoardOut
     items: list[ItemOut]
     view: ViewOut | None
     guard: GuardOut
     saved: SavedOut | None
+    next: str | None
     event: int

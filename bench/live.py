@@ -1,8 +1,10 @@
-"""What one request costs inside your own process: python bench/live.py [--calls 4000].
+"""What one request costs inside your own process: python bench/live.py [--calls 4000] [--most 1000000].
 
 Median microseconds of `Ranker.rank` and `Ranker.feedback` for every live learner at K = 500, and for learners that
-rank by an index at K = 50,000, in the second half of the calls; beside it the same job in plain NumPy, here. Then
-the memory that items and impressions take.
+rank by an index at K = 50,000, in the second half of the calls; beside it the same job in plain NumPy, here. Then the
+memory that items and
+impressions take. Then SteadyRank and CascadeTS with up to a million items: processor time of rank and feedback
+together, with all items there at the start and with half of them new; and what it takes to make the ranker.
 """
 
 import argparse
@@ -71,10 +73,54 @@ def with_impressions(number):
     return ranker
 
 
+def cold(name, n_items, calls, new):
+    """Microseconds of processor time of each rank with its feedback, and seconds until the ranker was there."""
+    rng = np.random.default_rng(0)
+    attraction = rng.beta(0.5, 8.0, n_items)
+    names = [f"item {k}" for k in range(n_items)]
+    slots = {item: k for k, item in enumerate(names)}
+    begin = time.process_time()
+    ranker = sr.Ranker(names[: n_items // 2] if new else names, LENGTH, name)
+    if new:  # others were looked at before
+        ranker.feedback(ranker.rank().id, clicked=None)
+        for item in names[n_items // 2 :]:
+            ranker.add(item)
+    made, times = time.process_time() - begin, []
+    for _ in range(calls):
+        begin = time.process_time()
+        shown = ranker.rank()
+        took = time.process_time() - begin
+        bits = rng.random(LENGTH) < attraction[[slots[item] for item in shown.items]]
+        begin = time.process_time()
+        ranker.feedback(shown.id, clicked=shown.items[int(np.argmax(bits))] if bits.any() else None)
+        times.append(1e6 * (took + time.process_time() - begin))
+    return times, made
+
+
+def many_items(most, calls):
+    """A row a learner and number of items."""
+    print(f"\n{'both, processor time':<24}{'items':>10}{'median':>8}{'99 %':>8}{'99.9 %':>8}{'made in s':>11}")
+    for name in ("CascadeTS", "SteadyRank"):
+        cold(name, 100, 50, False)  # compiled before
+        for n_items in (k for k in (500, 50_000, 1_000_000) if k <= most):
+            for new in (False, True):
+                times, made = cold(name, n_items, calls, new)
+                cells = np.quantile(times, (0.5, 0.99, 0.999))
+                label = name + (", half new" if new else "")
+                row = "".join(f"{cell:8.0f}" for cell in cells)
+                print(f"{label:<24}{n_items:>10,}{row}{made:11.1f}", flush=True)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--calls", type=int, default=4_000)
-    calls = parser.parse_args().calls
+    parser.add_argument("--most", type=int, default=1_000_000)
+    parser.add_argument("--many", action="store_true", help="that part alone")
+    options = parser.parse_args()
+    calls = options.calls
+    if options.many:
+        many_items(options.most, calls)
+        return
     live = [name for name, learner in sr.learners().items() if getattr(learner, "live", False)]
     for n_items, names in ((500, live), (50_000, INDEX)):
         rng = np.random.default_rng(0)
@@ -87,6 +133,7 @@ def main():
             print(f"{name:<18}{one:>8.0f}{other:>10.0f}{one + other:>8.0f}", flush=True)
     print(f"SteadyRank: {bytes_of(with_items, 100_000):.0f} bytes an item with its name, "
           f"{bytes_of(with_impressions, 20_000):.0f} bytes an impression of {LENGTH} places")  # fmt: skip
+    many_items(options.most, calls)
 
 
 if __name__ == "__main__":

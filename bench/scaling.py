@@ -1,11 +1,15 @@
-"""Cost a round and memory against K and d: python bench/scaling.py [--most 50000]. Part of `make bench`.
+"""Cost a round and memory against K and d: python bench/scaling.py [--most 50000] [--thompson]. Part of `make bench`.
 
 Items are the quantiles of sigmoid(N(-2, 1.2)). Index learners must not cost more than 25 times as much a round at
-50,000 items as at 500.
+50,000 items as at 500. Then Thompson sampling to a million items (`--thompson`: that alone), with honest users and
+with the first 15 % of the rounds inverted: processor time, without what it takes to begin, which is told apart; a
+million items must not cost more than 4 times as much a round as 500. And the memory of items that nobody has seen.
 """
 
 import argparse
+import itertools
 import math
+import pathlib
 import statistics
 import time
 
@@ -15,6 +19,8 @@ from drawing import draw_lines, write_table
 import steadyrank as sr
 from steadyrank.contract import Problem, make, memory
 
+THOMPSON = ["CascadeTS", "SteadyRank"]
+ATTACKED = 0.15  # of the rounds
 INDEX = ["CascadeUCB1", "CascadeUCBV", "CascadeKLUCB", "TimeBlocks", "MUCBV", "M2UCBV"]
 LIMIT = 25
 
@@ -34,6 +40,57 @@ def cost(name, values, length, rounds):
     return 1e6 * took / rounds
 
 
+def cost_after_start(name, values, rounds, attacked, runs=2):
+    """Microseconds of processor time a round, and seconds before the first one; the best of some runs each."""
+    begun, ended = [], []
+    for horizon, found in [(10, [])] + runs * [(10, begun), (rounds, ended)]:
+        attack = {"adversary": "PrefixFlip", "budget": int(ATTACKED * horizon)} if attacked else {}
+        start = time.process_time()
+        sr.simulate(name, values, length=10, horizon=horizon, seeds=[0], threads=1, marks=1, **attack)
+        found.append(time.process_time() - start)
+    return 1e6 * (min(ended) - min(begun)) / rounds, min(begun)
+
+
+def resident():
+    """Bytes of memory of this process."""
+    return 1024 * int(pathlib.Path("/proc/self/status").read_text().split("VmRSS:")[1].split()[0])
+
+
+def bytes_unseen(name, n_items):
+    """Bytes that a learner takes for each item before anybody has looked at one."""
+    make(sr.learners()[name], Problem(10, 10), settings={})  # compiled before
+    before = resident()
+    kept = make(sr.learners()[name], Problem(n_items, 10), settings={})
+    found = (resident() - before) / n_items
+    del kept
+    return found
+
+
+def thompson(rounds):
+    """A row a learner, number of items and attack."""
+    print(f"\nThompson sampling, {rounds:,} rounds, lists of 10: microseconds a round (and seconds to begin)")
+    sizes = (500, 5_000, 50_000, 1_000_000)
+    print(f"{'':<22}" + "".join(f"{f'K = {k:,}':>18}" for k in sizes) + f"{'ratio':>8}{'bytes unseen':>14}")
+    rows = []
+    worlds = {k: attraction(k) for k in sizes}
+    for name, attacked in itertools.product(THOMPSON, ("honest", "attacked")):
+        found = [cost_after_start(name, worlds[k], rounds, attacked == "attacked") for k in sizes]
+        rows += [{"learner": name, "feedback": attacked, "items": k, "us": us, "start": start}
+                 for k, (us, start) in zip(sizes, found, strict=True)]  # fmt: skip
+        ratio = found[-1][0] / found[0][0]
+        shown = "".join(f"{us:10.2f} ({start:.2f})" for us, start in found)
+        warning = "  above 4" if ratio > 4 else ""
+        unseen = bytes_unseen(name, sizes[-1])
+        print(f"{name + ', ' + attacked:<22}{shown}{ratio:8.1f}{unseen:14.0f}{warning}", flush=True)
+    curves = {
+        f"{name}, {attacked}": (sizes, [r["us"] for r in rows if (r["learner"], r["feedback"]) == (name, attacked)])
+        for name, attacked in itertools.product(THOMPSON, ("honest", "attacked"))
+    }
+    title = "Microseconds a round against the number of items"
+    draw_lines("scaling-thompson", title, "items", "microseconds a round", curves)
+    write_table("scaling-thompson", rows)
+
+
 def bytes_in_all(name, n_items):
     problem = Problem(n_items, 10, 1_000_000, 0, np.zeros(n_items))
     return sum(array.nbytes for _, array in memory(make(sr.learners()[name], problem, settings={})))
@@ -43,7 +100,11 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--most", type=int, default=50_000)
     parser.add_argument("--rounds", type=int, default=1_000_000)
+    parser.add_argument("--thompson", action="store_true")
     options = parser.parse_args()
+    if options.thompson:
+        thompson(100_000)
+        return
     sizes = [k for k in (500, 5_000, 50_000, 500_000) if k <= options.most]
     worlds = {k: attraction(k) for k in sizes}
     print(f"microseconds a round over {options.rounds:,} rounds, lists of 10")
@@ -68,6 +129,7 @@ def main():
         shown = [f"d = {d}: {c:.2f}" for d, c in zip((5, 10, 50), costs, strict=True)]
         print(f"{name:<14}{'   '.join(shown)}", flush=True)
     write_table("scaling", rows)
+    thompson(100_000)
 
 
 if __name__ == "__main__":

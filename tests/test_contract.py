@@ -152,6 +152,14 @@ class TakesTheLiveNote(Sound):
         note[-1] = 1.0
 
 
+class WritesAllowed(Sound):
+    __slots__ = ()
+
+    def rank(self, visit, allowed, ranking, note, rng):
+        top_allowed(np.zeros(allowed.size), allowed, ranking, rng)
+        allowed[ranking[0]] = False
+
+
 class ChangesFeedback(Sound):
     __slots__ = ()
 
@@ -202,6 +210,7 @@ def test_a_sound_learner_passes():
     [
         (WritesInRank, "rule 1"),
         (IgnoresAllowed, "rule 8"),
+        (WritesAllowed, "writes `allowed`"),
         (FavoursLowNumbers, "rule 7"),
         (RepeatsItems, "items repeat"),
         (TakesTheLiveNote, "rule 2"),

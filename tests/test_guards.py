@@ -266,7 +266,7 @@ def test_a_ranker_saved_before_there_were_guards_is_refused_by_name(tmp_path):
     ranker.save(tmp_path / "new")
     header, arrays = archive.unpack((tmp_path / "new").read_bytes(), "new")
     (tmp_path / "old").write_bytes(archive.pack(header | {"format": 3}, arrays))
-    with pytest.raises(archive.UnreadableSnapshot, match="old has format 3, this version reads 5: load it"):
+    with pytest.raises(archive.UnreadableSnapshot, match="old has format 3, this version reads 6: load it"):
         sr.Ranker.load(tmp_path / "old")
 
 

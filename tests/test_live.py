@@ -311,7 +311,7 @@ def test_damaged_and_foreign_files_are_refused(tmp_path):
         with pytest.raises(UnreadableSnapshot, match=message):
             sr.Ranker.load(path)
     path.write_bytes(content)
-    with pytest.raises(UnreadableSnapshot, match="holds SteadyRank version 9, not CascadeTS version 3"):
+    with pytest.raises(UnreadableSnapshot, match="holds SteadyRank version 10, not CascadeTS version 3"):
         sr.Ranker.load(path, learner=sr.learners()["CascadeTS"])
     with pytest.raises(FileNotFoundError):
         ranker.save(tmp_path / "nowhere" / "ranker")

@@ -26,7 +26,7 @@ OLD = pathlib.Path(__file__).parent / "old_formats"
 
 def test_a_ranker_of_the_first_format_is_refused_by_name():
     with pytest.raises(
-        UnreadableSnapshot, match=r"ranker-format-1.steadyrank has format 1, this version reads 5: load it"
+        UnreadableSnapshot, match=r"ranker-format-1.steadyrank has format 1, this version reads 6: load it"
     ):
         sr.Ranker.load(OLD / "ranker-format-1.steadyrank")
 
@@ -52,7 +52,7 @@ async def test_a_store_of_the_second_format_is_brought_up_to_date(tmp_path):
         assert sum(item["clicks"] for item in state["items"]) == 6
         assert "old" not in local.worker.broken
         await local.ask("POST", "boards/short/rank", {}, 503)
-        assert "has format 1, this version reads 5" in local.worker.broken["short"]
+        assert "has format 1, this version reads 6" in local.worker.broken["short"]
         await local.answer(await local.rank("old", client="visitor 1"), "old", clicked=None)
         assert sql(url, "SELECT number FROM clients") == [(0,)]
         digest = local.digest("old")

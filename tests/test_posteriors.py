@@ -127,6 +127,60 @@ def test_lists_have_the_law_of_full_draws(prior, pairs, size):
         assert seen.shape[1] < 2 or stats.chi2_contingency(seen).pvalue > 1e-5
 
 
+def learn_by(draw, attraction, size, rounds, seed):
+    """Cascade users and Thompson sampling from Beta(1 + S, 1 + n - S): loss, and how often each item was shown."""
+    rng, items = np.random.default_rng(seed), attraction.size
+    looks, clicks, shown = (np.zeros(items, np.int64) for _ in range(3))
+    best, lost = 1.0 - np.prod(1.0 - np.sort(attraction)[-size:]), 0.0
+    lists = draw(items, size, rng)
+    for t in range(rounds):
+        ranking = lists.send((looks, clicks)) if t else next(lists)
+        lost += best - (1.0 - np.prod(1.0 - attraction[ranking]))
+        shown[ranking] += 1
+        bits = rng.random(size) < attraction[ranking]
+        examined = ranking[: bits.argmax() + 1] if bits.any() else ranking
+        looks[examined] += 1
+        clicks[examined] += bits[: examined.size]
+    return lost, shown
+
+
+def all_drawn(items, size, rng):
+    """Lists of the largest of all draws."""
+    looks = clicks = np.zeros(items, np.int64)
+    while True:
+        draws = rng.beta(1.0 + clicks, 1.0 + looks - clicks)
+        looks, clicks = yield np.argsort(-draws)[:size]
+
+
+def few_drawn(items, size, rng):
+    """Lists by the draws that can matter, with all that is kept from round to round."""
+    kept, ranking, allowed = Posteriors.create(items, size, 1.0, 1.0), np.zeros(size, np.int64), np.ones(items, bool)
+    while True:
+        found, draws = draw_largest(kept, allowed, size, rng)
+        top(draws, ranking, rng)
+        looks, clicks = yield found[ranking]
+        for k in found[ranking]:
+            set_counts(kept, k, looks[k], clicks[k])
+        check_bar(kept, size)
+
+
+def test_learning_has_the_law_of_full_draws():
+    """400 runs each: loss within three standard errors, and the share of each of 60 items within four."""
+    attraction = np.random.default_rng(4).beta(0.5, 4.0, 60)
+    losses, shares = [], []
+    for draw in (all_drawn, few_drawn):
+        runs = [learn_by(draw, attraction, 3, 50, seed) for seed in range(400)]
+        losses.append(np.array([lost for lost, _ in runs]))
+        shares.append(np.array([shown for _, shown in runs]))
+    assert abs(z_between(*losses)) < 3
+    assert np.abs(z_between(*shares)).max() < 4
+
+
+def z_between(one, other):
+    """By how many standard errors two means differ, column by column."""
+    return (one.mean(0) - other.mean(0)) / np.sqrt((one.var(0) + other.var(0)) / len(one))
+
+
 def test_too_few_above_the_bar_bring_all_others_from_below():
     """With the bar far too high nearly every list is made of what lies below, and has the same law."""
     pairs, size = [(k % 4, 3 + k % 7) for k in range(30)], 4

@@ -382,6 +382,23 @@ async def test_past_clicks_are_learnt_as_in_process_and_a_batch_once(url):
         ]
 
 
+async def test_state_is_told_a_page_at_a_time(url):
+    async with serving(url) as local:
+        await local.board(settle=0, learner="CascadeTS")
+        await local.ask("POST", "boards/b/items", {"items": ["ä & b", "later"]})
+        state = await local.ask("GET", "boards/b/state")
+        assert state["next"] is None
+        pages, after = [], {}
+        while after is not None:
+            page = await local.ask("GET", "boards/b/state", params={"limit": 5, **after})
+            pages.append(page["items"])
+            after = None if page["next"] is None else {"after": page["next"]}
+        assert [item for page in pages for item in page] == state["items"]
+        assert {len(page) for page in pages[:-1]} == {5}
+        for query, words in (({"limit": 0}, "limit must be"), ({"limit": 10_001}, "10000"), ({"after": "x"}, "'x'")):
+            assert words in (await local.ask("GET", "boards/b/state", None, 422, params=query))["message"]
+
+
 async def test_a_batch_answers_row_by_row(url):
     async with serving(url) as local:
         await local.board(settle=0)

@@ -227,7 +227,7 @@ def test_hedged_list_equals_its_slow_version(case):
     allowed = rng.random(items) < 0.8
     allowed[rng.permutation(items)[:size]] = True
     wins, none = rng.integers(0, 11, items).astype(np.int32), np.zeros(items, np.int32)
-    rival = Rival(none + 10, wins, none, none, np.zeros(2), none[:0])
+    rival = Rival(none + 10, wins, none, none, np.zeros(2), none[:0], none[:0])
     ranking = np.zeros(size, np.int64)
     mind, mirror = np.random.default_rng(seed), np.random.default_rng(seed)
     hedged_list(posteriors, rival, np.array(weights), allowed, ranking, mind)
@@ -262,6 +262,32 @@ def test_the_favourites_of_a_regime_give_the_lists_that_all_items_give(seed, siz
     assert found.of[NUMBER] == 4
     assert few.liked.size <= 16 + 3 * size
     assert few.liked.size == 0 or means[few.liked].min() > means[others].max()
+
+
+def test_of_many_items_those_liked_alike_come_with_the_same_chance():
+    """Four liked best, one of them not allowed; then 60 alike, ten not allowed, of which each list has three.
+
+    Chi-square of 50 shares over 2,000 lists: the mean is 49, and 110 lies six standard deviations above.
+    """
+    items, size, rng = 5_000, 6, np.random.default_rng(0)
+    regimes, found = Regimes.create(items), Favourites.create(items, size)
+    best, alike = np.array([40, 7, 4_000, 300]), np.arange(100, 4_900, 80)
+    regimes.looks[0, best], regimes.clicks[0, best] = 20, [20, 19, 18, 17]
+    regimes.looks[0, alike] = regimes.clicks[0, alike] = 1
+    find_favourites(regimes, found, 0)
+    allowed = np.ones(items, np.bool_)
+    allowed[7] = allowed[alike[::6]] = False
+    view, ranking, drawn = view_of_regime(regimes, found, 0), np.zeros(size, np.int64), []
+    for _ in range(2_000):
+        best_of(view, allowed, ranking, rng)
+        assert ranking[:3].tolist() == [40, 4_000, 300]
+        drawn += ranking[3:].tolist()
+    shares = np.array([drawn.count(k) for k in alike if allowed[k]])
+    assert (shares.size, shares.sum()) == (50, len(drawn))
+    assert ((shares - 120.0) ** 2 / 120.0).sum() < 110
+    allowed[alike[:-2]] = False  # too few: then others follow, as all items are compared
+    best_of(view, allowed, ranking, rng)
+    assert set(ranking[:5].tolist()) == {40, 4_000, 300, *alike[-2:].tolist()}
 
 
 @given(views_of_items(), st.floats(0, 1))

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
 from .connections import Connections
 from .files import replacing, writable_through
@@ -186,9 +186,14 @@ class Client:
         body = {"rows": list(rows), "batch": batch or secrets.token_hex(16)}
         return int(self._ask("POST", f"{_board(board)}/history", body)["rows"])
 
-    def state(self, board: str) -> dict[str, Any]:
-        """Items with click rates and estimates, and the learner's own view."""
-        return self._ask("GET", f"{_board(board)}/state")
+    def state(self, board: str, after: str | None = None, limit: int | None = None) -> dict[str, Any]:
+        """Items with click rates and estimates, and the learner's own view.
+
+        At most 10,000 items or `limit`; what is under "next" is what to give as `after` for more, None at the end.
+        """
+        said = {"after": after, "limit": limit}
+        query = urlencode({name: value for name, value in said.items() if value is not None})
+        return self._ask("GET", f"{_board(board)}/state?{query}" if query else f"{_board(board)}/state")
 
     def label(self, board: str, start: int, end: int, label: str) -> int:
         """Label rounds, both ends included, as "fraud" or "honest"; the number of the label."""

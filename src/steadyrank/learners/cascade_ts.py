@@ -48,7 +48,7 @@ class CascadeTS(NamedTuple):
             drawn_list(self.posteriors, allowed, ranking, rng)
         else:
             weights = np.array([1.0 - self.insurance, self.insurance])
-            nobody = Rival(self.looks, self.clicks, self.looks, self.clicks, weights, self.looks[:0])
+            nobody = Rival(self.looks, self.clicks, self.looks, self.clicks, weights, self.looks[:0], self.looks[:0])
             hedged_list(self.posteriors, nobody, weights, allowed, ranking, rng)
 
     def update(self, visit, ranking, note, clicks, examined):

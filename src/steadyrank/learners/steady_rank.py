@@ -52,7 +52,7 @@ class SteadyRank(NamedTuple):
     looks: int  # CASCADE: nothing of it is learnt
 
     live = True
-    VERSION = 9  # of the memory: since then, items with equal counts are kept together
+    VERSION = 10  # of the memory: since then, it knows which items another regime likes alike
 
     @classmethod
     def create(

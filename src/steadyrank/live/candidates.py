@@ -1,4 +1,4 @@
-"""Lists by name; candidates that are no items: refused, left out, or added."""
+"""Lists by name; what may be one; candidates that are no items: refused, left out, or added."""
 
 from collections.abc import Sequence
 from typing import Any, Literal, TypeAlias
@@ -37,3 +37,9 @@ def refuse_text(items: Any) -> None:
     """Refuse a text in place of a list of names: its letters would be taken for items."""
     if isinstance(items, str):
         raise ValueError(f"a list is a sequence of names, not the text {items!r}")
+
+
+def check_item(item: Any) -> None:
+    """Refuse what cannot name an item."""
+    if not isinstance(item, str) or not item or len(item) > 500:
+        raise ValueError(f"an item is named by text of 1 to 500 characters, not {item!r}")

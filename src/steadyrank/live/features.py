@@ -126,11 +126,15 @@ class FeatureSpace:
 
     def of_item(self, values: Values | None) -> Floats:
         """What a learner is told of an item."""
+        if not self.size and values is None:
+            return _NO_NUMBERS
         self.check_item(values)
         return np.tile(_numbers(self.items, values), self._theirs)
 
     def of_visit(self, values: Values | None) -> Floats:
         """What a learner is told of a visit: the number of its segment, 0 for none, where there are segments."""
+        if not self.visit_size and values is None:
+            return _NO_NUMBERS
         self.check_visit(values)
         numbers = _numbers(self.visits, values)
         if self.segments:

@@ -35,6 +35,16 @@ CLIENT = ""  # the kind of sender that a client is; cohorts are of the kind that
 _FIRST_ROOM = 64  # visits that a guard which can grow has room for at first
 
 
+def with_guard(learner: Any, settings: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
+    """Settings of a learner as boards of the past may have them: without those that are a guard by now, and that
+    guard's name.
+    """
+    if learner != "SteadyRank" or "reject_impossible" not in settings:
+        return dict(settings), "Anyone"
+    rest = {key: value for key, value in settings.items() if key != "reject_impossible"}
+    return rest, "Plausible" if flag("reject_impossible", settings["reject_impossible"]) else "Anyone"
+
+
 class Judged(NamedTuple):
     """What the guard of one kind of sender made of the visits."""
 

@@ -22,21 +22,22 @@ from ..contract import (
     find,
     make,
     memory,
-    settings_of,
     view_of,
 )
 from ..learners import ALL as LEARNERS
 from ..parts.segments import REST, SEGMENT, segment_at
 from ..refusals import Refused
-from ..settings import flag, real, whole
+from ..settings import real, whole
 from ..views import GuardView, View
+from .candidates import check_item
 from .features import NO_FEATURES, FeatureSpace, Values
 from .gate import Gate
+from .newcomers import NEW_LOOKS, Newcomers
+from .suited import check_suited
 from .widening import restored, widen
 
-NEW_LOOKS = 20  # looks after which an added item is no longer new
 MOST_ITEMS = 10_000_000
-_NONE: Ints = np.zeros(0, np.int64)
+_NOBODY = "no item may be shown: all of them, or all candidates, are retired"
 _NOTHING: Floats = np.zeros((0, 0))
 
 
@@ -45,20 +46,11 @@ def _plain(settings: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value.item() if isinstance(value, np.generic) else value for key, value in settings.items()}
 
 
-def with_guard(learner: Any, settings: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
-    """Settings of a learner as boards of the past may have them: without those that are a guard by now, and that
-    guard's name.
-    """
-    if learner != "SteadyRank" or "reject_impossible" not in settings:
-        return dict(settings), "Anyone"
-    rest = {key: value for key, value in settings.items() if key != "reject_impossible"}
-    return rest, "Plausible" if flag("reject_impossible", settings["reject_impossible"]) else "Anyone"
-
-
-def check_item(item: Any) -> None:
-    """Refuse what cannot name an item."""
-    if not isinstance(item, str) or not item or len(item) > 500:
-        raise ValueError(f"an item is named by text of 1 to 500 characters, not {item!r}")
+def _with_turn(ranking: Ints, turn: Sequence[int], rng: np.random.Generator) -> Ints:
+    """A list in which one of the new items stands whose turn it is."""
+    if not set(turn).intersection(ranking.tolist()):
+        ranking[int(rng.random() * ranking.size)] = turn[0]
+    return ranking
 
 
 @dataclass(frozen=True)
@@ -96,12 +88,8 @@ class LearnerState:
         self.seed = whole("seed", seed, 0)
         self.new_share = real("new_share", new_share, 0.0, 1.0)
         self.learner_class = find("learner", learner, LEARNERS)
-        if not getattr(self.learner_class, "live", False):
-            known = ", ".join(name for name, cls in LEARNERS.items() if getattr(cls, "live", False))
-            name = self.learner_class.__name__
-            raise ValueError(f"{name} is not live: it cannot rank items that come and go; these can: {known}")
         self.settings, self.features = _plain(settings), features
-        self._check_features()
+        check_suited(self.learner_class, self.settings, features)
         self.unknown = features.of_visit(None)  # what is told of a visit of which nothing is known
         self.names: list[str] = []
         self.slots: dict[str, int] = {}
@@ -111,16 +99,15 @@ class LearnerState:
             self._name(item)
         if not self.names:
             raise ValueError("items must name at least one item")
-        given = items if isinstance(items, Mapping) else {}
-        self._start: Floats = np.array([features.of_item(given.get(name)) for name in self.names])
+        self._start = self._features_at_first(items)
         self.capacity = len(self.names)
         self.sized = self.capacity  # number of items that the learner's constants are for
         self.active: Bools = np.ones(self.capacity, np.bool_)
         self.added: Bools = np.zeros(self.capacity, np.bool_)  # after the start
         self.looks: Ints = np.zeros(self.capacity, np.int64)
         self.clicks: Ints = np.zeros(self.capacity, np.int64)
+        self.newcomers = Newcomers(self.active, self.added, self.looks)
         self.refused: Ints = np.zeros(1, np.int64)  # visits that the guard kept from the learner
-        self._check_segments()
         self.learner = self._make(self.capacity)
         # machine code, looked up once: the types never change
         rng, ranking, note = np.random.default_rng(0), np.zeros(1, np.int64), np.zeros(self.length + NOTE_EXTRA)
@@ -145,12 +132,12 @@ class LearnerState:
         self.names.append(item)
         return self.slots[item]
 
-    def _check_features(self) -> None:
-        if self.features.size and not callable(getattr(self.learner_class, "describe", None)):
-            known = ", ".join(name for name, cls in LEARNERS.items() if callable(getattr(cls, "describe", None)))
-            raise ValueError(
-                f"{self.learner_class.__name__} does not use features; these do: {known}; or declare none"
-            )
+    def _features_at_first(self, items: Iterable[str]) -> Floats:
+        """What is known of the first items, [K, F]; nothing need be said of any."""
+        given = items if isinstance(items, Mapping) else {}
+        if not self.features.size and all(said is None for said in given.values()):
+            return _NOTHING
+        return np.array([self.features.of_item(given.get(name)) for name in self.names])
 
     def _told(self, visit: Visit) -> Visit:
         """A visit with its features, of which there are none if nothing is known of it."""
@@ -158,18 +145,13 @@ class LearnerState:
 
     def _make(self, n_items: int) -> Any:
         """A learner that knows the features of the first items alone: those of others are described to it."""
-        known: Floats = np.zeros((n_items, self.features.size))
-        known[: len(self._start)] = self._start[:n_items]
-        problem = Problem(n_items, self.length, seed=self.seed, features=known if self.features.size else _NOTHING)
+        known = _NOTHING
+        if self.features.size:
+            known = np.zeros((n_items, self.features.size))
+            known[: len(self._start)] = self._start[:n_items]
+        problem = Problem(n_items, self.length, seed=self.seed, features=known)
         n = len(self.features.segments)
         return make(self.learner_class, problem, settings={**self.settings, "segments": n} if n else self.settings)
-
-    def _check_segments(self) -> None:
-        if self.features.segments and "segments" not in settings_of(self.learner_class):
-            known = ", ".join(name for name, cls in LEARNERS.items() if "segments" in settings_of(cls))
-            raise ValueError(f"{self.learner_class.__name__} has one list for all segments; a list each: {known}")
-        if self.features.segments and "segments" in self.settings:
-            raise ValueError("the setting 'segments' is counted from the names of the segments: leave it out")
 
     def slot(self, item: str) -> int:
         """The slot of an item, retired or not."""
@@ -182,7 +164,10 @@ class LearnerState:
         return [self.names[slot] for slot in ranking]
 
     def add(self, item: str, features: Values | None = None) -> None:
-        """A new item, of which this is known; memory doubles when it is full."""
+        """A new item, of which this is known; memory doubles when it is full.
+
+        It counts as new where others were looked at before; until then all of them are the first ones.
+        """
         known = self.features.of_item(features)
         slot = self._name(item)
         if slot == self.capacity:
@@ -190,10 +175,12 @@ class LearnerState:
             more = self.capacity - slot
             self.active, self.added = (np.pad(array, (0, more)) for array in (self.active, self.added))
             self.looks, self.clicks = (np.pad(array, (0, more)) for array in (self.looks, self.clicks))
+            self.newcomers = Newcomers(self.active, self.added, self.looks)
             self.sized = len(self.names)
             self.learner = widen(self.learner, self._make(self.capacity), self._make(self.sized))
             self.gate.widen(self.capacity, self.sized)
-        self.active[slot] = self.added[slot] = True
+        self.added[slot] = self.newcomers.begun
+        self.newcomers.switch(slot, True)
         if known.size:
             self.learner.describe(slot, known)
 
@@ -205,31 +192,61 @@ class LearnerState:
 
     def switch(self, item: str, active: bool) -> None:
         """Retire an item, or take it up again."""
-        self.active[self.slot(item)] = active
-
-    def allowed(self, candidates: Sequence[str] | None) -> Bools:
-        """Which slots may be shown: active items, among the candidates if there are any."""
-        if candidates is None:
-            return self.active.copy()
-        if isinstance(candidates, str):
-            raise Refused(422, f"candidates must be several names, not the text {candidates!r}")
-        chosen = np.zeros(self.capacity, np.bool_)
-        for item in candidates:
-            chosen[self.slot(item)] = True
-        return chosen & self.active
+        self.newcomers.switch(self.slot(item), active)
 
     def rank(
         self, visit: Visit, candidates: Sequence[str] | None, length: int, rng: np.random.Generator
     ) -> tuple[Ints, Floats]:
-        """A ranking of slots and its note; shorter than `length` when fewer items may be shown."""
-        allowed, visit = self.allowed(candidates), self._told(visit)
-        size = min(length, self.length, int(np.count_nonzero(allowed)))
+        """A ranking of slots and its note; shorter than `length` when fewer items may be shown.
+
+        Beside what the learner does, O(new items that have their turn), and O(items) with candidates.
+        """
+        visit = self._told(visit)
+        if candidates is not None:
+            return self._rank_among(self._slots_of(candidates), visit, length, rng)
+        newcomers = self.newcomers
+        size = min(length, self.length, newcomers.active)
         if size == 0:
-            raise Refused(422, "no item may be shown: all of them, or all candidates, are retired")
-        waiting = _NONE
-        if np.count_nonzero(self.added):
-            waiting = np.flatnonzero(allowed & self.added & (self.looks < NEW_LOOKS))
-        turn = self._limit_new(allowed, waiting, size, rng) if waiting.size else waiting
+            raise Refused(422, _NOBODY)
+        if newcomers.size == 0:
+            return self._rank_allowed(newcomers.known, visit, size, rng)
+        turn = newcomers.draw(self._places(size, newcomers.active - newcomers.size), rng)
+        newcomers.known[turn] = True  # until the list is made
+        try:
+            ranking, note = self._rank_allowed(newcomers.known, visit, size, rng)
+        finally:
+            newcomers.known[turn] = False
+        return _with_turn(ranking, turn, rng), note
+
+    def _slots_of(self, candidates: Sequence[str]) -> Ints:
+        """The slots of active items among the candidates, in order."""
+        if isinstance(candidates, str):
+            raise Refused(422, f"candidates must be several names, not the text {candidates!r}")
+        slots: Ints = np.array(sorted({self.slot(item) for item in candidates}), np.int64)
+        return slots[self.active[slots]]
+
+    def _rank_among(self, slots: Ints, visit: Visit, length: int, rng: np.random.Generator) -> tuple[Ints, Floats]:
+        size = min(length, self.length, slots.size)
+        if size == 0:
+            raise Refused(422, _NOBODY)
+        allowed: Bools = np.zeros(self.capacity, np.bool_)
+        allowed[slots] = True
+        waiting = slots[self.added[slots] & (self.looks[slots] < NEW_LOOKS)]
+        if not waiting.size:
+            return self._rank_allowed(allowed, visit, size, rng)
+        order = np.lexsort((rng.random(waiting.size), self.looks[waiting]))
+        turn = waiting[order][: self._places(size, slots.size - waiting.size)].tolist()
+        allowed[waiting] = False
+        allowed[turn] = True
+        ranking, note = self._rank_allowed(allowed, visit, size, rng)
+        return _with_turn(ranking, turn, rng), note
+
+    def _places(self, size: int, known: int) -> int:
+        """How many new items have their turn in a list: their share, and more where others are too few."""
+        return max(1, int(self.new_share * size), size - known)
+
+    def _rank_allowed(self, allowed: Bools, visit: Visit, size: int, rng: np.random.Generator) -> tuple[Ints, Floats]:
+        """The learner's list of `size` allowed items, and its note."""
         ranking, note = np.zeros(size, np.int64), np.zeros(self.length + NOTE_EXTRA)
         if self._rng[0] is not rng:
             self._rng = rng, addresses(rng)
@@ -237,19 +254,7 @@ class LearnerState:
             self._rank(self.learner, visit, allowed, ranking, note, self._rng[1])
         else:
             call_rank.plain(self.learner, visit, allowed, ranking, note, rng)
-        if turn.size and not np.isin(ranking, turn).any():
-            ranking[int(rng.random() * size)] = turn[0]
         return ranking, note
-
-    def _limit_new(self, allowed: Bools, waiting: Ints, size: int, rng: np.random.Generator) -> Ints:
-        """Mask all new items but the few whose turn it is, those looked at least; returns these."""
-        places = max(1, int(self.new_share * size))
-        known = int(allowed.sum()) - waiting.size
-        order = np.lexsort((rng.random(waiting.size), self.looks[waiting]))
-        turn = waiting[order][: max(places, size - known)]
-        allowed[waiting] = False
-        allowed[turn] = True
-        return turn
 
     def learn(
         self,
@@ -268,7 +273,7 @@ class LearnerState:
         rates count what is kept out all the same. Silence that is kept out is not counted as refused: it would have
         made no regime longer either.
         """
-        self.looks[ranking[:examined]] += 1
+        self.newcomers.look(ranking[:examined])
         self.clicks[ranking[:examined]] += clicks[:examined]
         told, visit = note.copy(), self._told(visit)
         told[KIND] = kind
@@ -318,6 +323,7 @@ class LearnerState:
         self.active, self.added, self.looks, self.clicks = (
             arrays[name].copy() for name in ("active", "added", "looks", "clicks")
         )
+        self.newcomers = Newcomers(self.active, self.added, self.looks)
         self.refused[...] = arrays["refused"]
         blank = self._make(self.capacity)
         self.learner = restored(widen(blank, blank, self._make(sized)), arrays, "learner.", False)

@@ -15,11 +15,11 @@ from ..refusals import Refused
 from ..settings import real, whole
 from ..views import GuardView, View
 from . import answers, archive, snapshot
-from .candidates import Unknown, check_unknown, fresh, refuse_text, without
+from .candidates import Unknown, check_item, check_unknown, fresh, refuse_text, without
 from .delay_queue import DelayQueue
 from .features import NO_FEATURES, SEGMENT_NAME, FeatureSpace, Values, by_segment
 from .impression_buffer import ImpressionBuffer, Outcome
-from .learner_state import LearnerState, Standing, check_item
+from .learner_state import LearnerState, Standing
 
 
 @dataclass(frozen=True)

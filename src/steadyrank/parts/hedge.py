@@ -11,6 +11,7 @@ from ..indices.posteriors import draw_largest, draw_of, miss_of
 from ..kernels import largest, top
 
 PATIENCE = 64  # items tried in vain among equals, since they may not be shown
+FEW = 4096  # items up to which all are compared: a pass over so few costs little
 
 
 class Rival(NamedTuple):
@@ -22,6 +23,7 @@ class Rival(NamedTuple):
     apart_clicks: Counts  # [K]
     prior: Floats  # [2]
     liked: Counts  # [n] in item order: whatever is not among them has a smaller mean
+    tied: Counts  # [m] in item order: all that come next, which have one mean; empty if they are not known
 
 
 @uncounted
@@ -32,15 +34,44 @@ def mean_of(rival, k):
 
 
 @kernel
+def best_and_tied(rival, allowed, ranking, n, rng):
+    """`best_of` where the n liked items that are allowed come first, and then some of those tied; whether that went.
+
+    Which of these come is drawn item by item. It does not go if few of them are allowed.
+    """
+    means = np.empty(rival.liked.size)
+    for i in range(means.size):
+        means[i] = mean_of(rival, rival.liked[i]) if allowed[rival.liked[i]] else -np.inf
+    if n > 0:
+        top(means, ranking[:n], rng)
+    for p in range(n):
+        ranking[p] = rival.liked[ranking[p]]
+    filled = n
+    for _ in range(PATIENCE * ranking.size):
+        k = rival.tied[int(rng.random() * rival.tied.size)]
+        new = allowed[k]
+        for p in range(n, filled):
+            new = new and ranking[p] != k
+        if new:
+            ranking[filled] = k
+            filled += 1
+        if filled == ranking.size:
+            return True
+    return False
+
+
+@kernel
 def best_of(rival, allowed, ranking, rng):
     """Fill `ranking` with the allowed items that a view likes best, ties broken by `top`.
 
-    O(K) if too few of those that it is known to like best are allowed.
+    O(d) if enough of those are allowed that it is known to like best, or that come next; else O(K).
     """
     n = 0
     for k in rival.liked:
         n += allowed[k]
     short = n >= ranking.size
+    if not short and rival.tied.size > 0 and allowed.size > FEW and best_and_tied(rival, allowed, ranking, n, rng):
+        return
     means = np.empty(rival.liked.size if short else allowed.size)
     for i in range(means.size):
         k = rival.liked[i] if short else i

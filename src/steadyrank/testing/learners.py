@@ -67,10 +67,11 @@ def _live_through(learner: Any, rank: Callable[..., Any], update: Callable[..., 
         size = D if steady else int(world.integers(1, D + 1))
         allowed[world.permutation(K)[:size]] = True
         ranking, note = np.full(size, -1, np.int64), np.zeros(D + NOTE_EXTRA)
-        before, mirror = state(learner), copy.deepcopy(mind)
+        before, mirror, may = state(learner), copy.deepcopy(mind), allowed.copy()
         visit = Visit(t, t % 5 - 1, np.zeros(F))
         rank(learner, visit, allowed, ranking, note, mind)
         assert state(learner) == before, f"{name}: `rank` reads, only `update` writes (rule 1)"
+        assert np.array_equal(allowed, may), f"{name}: `rank` writes `allowed`, which others read (rule 8)"
         assert len(set(ranking.tolist())) == size, f"{name}: items repeat in {ranking} (round {t})"
         in_range = ranking.min() >= 0 and ranking.max() < K
         assert in_range, f"{name}: {ranking} is not among {K} items (round {t})"

@@ -30,7 +30,7 @@ NOT_OURS = "an item was shown that this board does not have"
 
 
 def _copied(arrays: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: array.copy() for name, array in arrays.items()}
+    return {name: archive.copied(array) for name, array in arrays.items()}
 
 
 class Board:
@@ -311,7 +311,7 @@ class Board:
         """What a list of boards shows."""
         return {
             **msgspec.to_builtins(self.config),
-            "items": int(self.learner_state.active.sum()),
+            "items": self.learner_state.newcomers.active,
             "impressions": self.impressions.last,
             "answers": self.answers,
             "clicks": self.clicked,

@@ -5,7 +5,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ...live.features import Values
-from ...live.learner_state import LearnerState, with_guard
+from ...live.gate import with_guard
+from ...live.learner_state import LearnerState
 from ...refusals import Refused
 from .config import Config, Known
 

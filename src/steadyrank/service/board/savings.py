@@ -19,6 +19,7 @@ from ...views import Regime, View
 from .board import Board
 
 _DRAWS = 400
+_BLOCK = 512  # rates of which the highest is found first
 
 
 class Savings(NamedTuple):
@@ -89,7 +90,13 @@ def _people(regime: Regime, trusted: Regime, slots: Ints) -> float:
 
 
 def _best(rates: Floats, slots: Ints, length: int) -> list[int]:
-    order: list[int] = slots[np.argsort(-rates[slots], kind="stable")[:length]].tolist()
+    """The slots of the highest rates, the highest first, equal ones in the order of slots. O(slots)."""
+    values = rates[slots]
+    if values.size > _BLOCK * length:  # so many blocks have a rate above the bar, or at it
+        bar = np.sort(np.maximum.reduceat(values, np.arange(0, values.size, _BLOCK)))[-length]
+        some = np.sort(np.concatenate([np.flatnonzero(values > bar), np.flatnonzero(values == bar)[:length]]))
+        slots, values = slots[some], values[some]
+    order: list[int] = slots[np.argsort(-values, kind="stable")[:length]].tolist()
     return order
 
 

@@ -64,7 +64,7 @@ def typical(board: Board) -> list[int]:
     """
     state, rng = board.learner_state, np.random.default_rng(0)
     points: Floats = np.zeros(state.capacity)
-    size = min(state.length, int(np.count_nonzero(state.active)))
+    size = min(state.length, state.newcomers.active)
     for _ in range(min(_DRAWS, 1 + _MOST_DRAWN // state.capacity) if size else 0):
         ranking, _ = state.rank(Visit(board.impressions.rounds + 1), None, size, rng)
         points[ranking] += np.arange(size, 0, -1)
@@ -97,13 +97,9 @@ class _Items:
         self._learner_state = state
         self._active: Bools = state.active[:size]
         self._looks: Ints = state.looks[:size]
-        self._rate: Floats = state.clicks[:size] / np.maximum(self._looks, 1)
-        self._estimate: Floats | None = None
         self._compared = view is not None and not state.features.visits
-        if view is not None:
-            regime = view.regime(view.trusted)
-            self._estimate = regime.estimate[:size]
-            self._low, self._high = interval(self._estimate, regime.weight[:size])
+        self._clicks: Ints = state.clicks[:size]
+        self._trusted = None if view is None else view.regime(view.trusted)
 
     def at(self, slots: list[int]) -> list[ItemSummary]:
         """The items in these slots."""
@@ -114,24 +110,29 @@ class _Items:
 
         By more than one click: no interval reaches down to 0, and an item never clicked would always be outside.
         """
-        if self._estimate is None or not self._compared:
+        if self._trusted is None or not self._compared:
             return []
-        slack = 1.0 / np.maximum(self._looks, 1)
-        beyond = np.maximum(self._low - self._rate, self._rate - self._high) - slack
-        outside = np.flatnonzero((beyond > 0.0) & (self._looks > 0))
-        order = np.argsort(-beyond[outside] * np.sqrt(self._looks[outside]), kind="stable")
-        return self.at(outside[order][:MOST_DIVERGING].tolist())
+        seen = np.flatnonzero(self._looks)
+        looks = self._looks[seen]
+        low, high = interval(self._trusted.estimate[seen], self._trusted.weight[seen])
+        rate = self._clicks[seen] / looks
+        beyond = np.maximum(low - rate, rate - high) - 1.0 / looks
+        outside = np.flatnonzero(beyond > 0.0)
+        order = np.argsort(-beyond[outside] * np.sqrt(looks[outside]), kind="stable")
+        return self.at(seen[outside[order][:MOST_DIVERGING]].tolist())
 
     def _item(self, slot: int) -> ItemSummary:
         said: tuple[float | None, float | None, float | None] = (None, None, None)
-        if self._estimate is not None:
-            ends = (float(self._low[slot]), float(self._high[slot])) if self._compared else (None, None)
-            said = float(self._estimate[slot]), *ends
+        looks, clicks = int(self._looks[slot]), int(self._clicks[slot])
+        if self._trusted is not None:
+            mean = self._trusted.estimate[slot]
+            low, high = interval(mean, self._trusted.weight[slot])
+            said = float(mean), *((float(low), float(high)) if self._compared else (None, None))
         return ItemSummary(
             self._learner_state.names[slot],
             bool(self._active[slot]),
-            int(self._looks[slot]),
-            int(self._learner_state.clicks[slot]),
-            float(self._rate[slot]),
+            looks,
+            clicks,
+            clicks / max(looks, 1),
             *said,
         )

@@ -17,7 +17,7 @@ from ..worker.resealing import rotate
 from ..worker.sleeper import read_rest
 from ..worker.worker import Worker
 from . import schemas
-from .route import Call, Parts, describe
+from .route import Call, Parts, describe, limit_of
 
 MOST_BOARDS = 1_000  # of an answer
 _MOST_BROKEN = 1_000
@@ -32,7 +32,7 @@ _DESCRIBED_AT_ONCE = 100  # the same, of items of which something is said: some 
 
 async def list_boards(call: Call) -> Parts:
     """Boards by name, at most `limit`, those after a name. Those that sleep are shown as they went to sleep here."""
-    limit, after = _limit(call.query.get("limit")), call.query.get("after", "")
+    limit, after = limit_of(call.query.get("limit"), MOST_BOARDS), call.query.get("after", "")
     worker, last, more = call.worker, "", False
     shown: list[bytes] = []
     names = sorted(name for name in {*worker.boards, *worker.sleepers.by_name} if name > after)
@@ -51,14 +51,6 @@ async def list_boards(call: Call) -> Parts:
     broken = [name for name in sorted(worker.broken) if call.visible(name)][:_MOST_BROKEN]
     end = [b'],"broken":', _encode(broken), b',"next":', _encode(last if more else None), b"}"]
     return Parts([b'{"boards":[', b",".join(shown), *end])
-
-
-def _limit(given: str | None) -> int:
-    if given is None:
-        return MOST_BOARDS
-    if not (given.isascii() and given.isdigit() and len(given) < 9 and 1 <= int(given) <= MOST_BOARDS):
-        raise Refused(422, f"limit must be a whole number from 1 to {MOST_BOARDS}, not {given!r:.80}")
-    return int(given)
 
 
 async def _shown(worker: Worker, name: str) -> schemas.BoardOut | None:

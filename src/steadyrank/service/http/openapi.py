@@ -11,6 +11,7 @@ from .board_routes import MOST_BOARDS
 from .route import Route
 from .routes import ROUTES
 from .schemas import ErrorOut
+from .state_route import MOST_ITEMS
 
 _REFUSALS = {
     "401": "no API key, or an unknown one",
@@ -30,12 +31,13 @@ _REFUSALS = {
 }
 FILE_TYPE = "application/x-ndjson"
 _NO_BODY_NEEDED = ("rank", "put_board")
-_QUERY = {
+_QUERY: dict[str, dict[str, Any]] = {
     "board": {"type": "string", "pattern": f"^{BOARD_NAME}$"},
-    "limit": {"type": "integer", "minimum": 1, "maximum": MOST_BOARDS, "default": MOST_BOARDS},
+    "limit": {"type": "integer", "minimum": 1},
     "after": {"type": "string"},
     "cohort": {"type": "string", "pattern": f"^{KIND_NAME}$"},
 }
+_MOST = {"list_boards": MOST_BOARDS, "state": MOST_ITEMS}  # by operation, of `limit`
 _PARTS = {
     "board": {"type": "string", "pattern": f"^{BOARD_NAME}$"},
     "item": {"type": "string", "minLength": 1},
@@ -72,7 +74,9 @@ def _operation(route: Route) -> dict[str, Any]:
     given: dict[str, Any] = {FILE_TYPE: {"schema": {"type": "string"}}}
     if route.gives is not None:
         given = {"application/json": {"schema": _reference(route.gives)}}
-    query = [{"name": name, "in": "query", "schema": _QUERY[name]} for name in route.query]
+    query: list[dict[str, Any]] = [{"name": name, "in": "query", "schema": _QUERY[name]} for name in route.query]
+    if most := _MOST.get(route.run.__name__):
+        query[0] = query[0] | {"schema": _QUERY["limit"] | {"maximum": most, "default": most}}
     operation: dict[str, Any] = {
         "operationId": route.run.__name__,
         "summary": route.summary,

@@ -3,6 +3,7 @@
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, BinaryIO, NamedTuple
 
+from ...refusals import Refused
 from ...views import View
 from ..board.board import Board
 from ..board.feature_summary import summarize_features
@@ -53,6 +54,15 @@ class Route(NamedTuple):
     large: bool = False
     act: Change | None = None  # what it changes, if that is to be in the record
     query: tuple[str, ...] = ()  # what may stand behind a question mark
+
+
+def limit_of(given: str | None, most: int) -> int:
+    """How many are asked for: at most so many, and those unless it is said."""
+    if given is None:
+        return most
+    if not (given.isascii() and given.isdigit() and len(given) < 9 and 1 <= int(given) <= most):
+        raise Refused(422, f"limit must be a whole number from 1 to {most}, not {given!r:.80}")
+    return int(given)
 
 
 def describe(session: BoardSession) -> schemas.BoardOut:

@@ -64,7 +64,7 @@ ROUTES = [
     Route("POST", f"{_BOARD}/items", "admin", "Add or reinstate items", ItemsIn, BoardOut, add_items, True, _ADDED),
     Route("DELETE", f"{_BOARD}/items/{{item}}", "admin", "Retire an item", None, BoardOut, retire_item, act=_RETIRED),
     Route("POST", f"{_BOARD}/history", "admin", "Past clicks", HistoryIn, HistoryOut, history, True, _PAST),
-    Route("GET", f"{_BOARD}/state", "admin", "What is known", None, StateOut, state),
+    Route("GET", f"{_BOARD}/state", "admin", "What is known", None, StateOut, state, query=("limit", "after")),
     Route(
         "DELETE",
         f"{_BOARD}/clients/{{client}}",

@@ -1,4 +1,4 @@
-"""What is known of a board, encoded a part at a time: with 100,000 items it is ten megabytes."""
+"""What is known of a board, a page of its items at a time, encoded a part at a time: 10,000 items are a megabyte."""
 
 import asyncio
 from collections.abc import Callable
@@ -9,42 +9,56 @@ import msgspec
 import numpy as np
 
 from ...contract import Floats
+from ...live.learner_state import LearnerState
+from ...refusals import Refused
 from ...views import View
 from ..board.board import Board
 from ..board.guard_summary import summarize_guard
 from . import schemas
-from .route import Call, Parts, describe, describe_features, describe_guard, describe_savings
+from .route import Call, Parts, describe, describe_features, describe_guard, describe_savings, limit_of
 from .state_schemas import StateItem
 
+MOST_ITEMS = 10_000  # of an answer
 _AT_ONCE = 500  # items encoded between other requests: some milliseconds
 _encode = msgspec.json.Encoder().encode
 
 
 async def state(call: Call) -> Parts:
-    """Items with their click rates and estimates, and the learner's own view."""
+    """Items with their click rates and estimates, at most `limit`, those after one; and the learner's own view."""
     session = call.worker.find(call.board)
     learner_state, view = session.board.learner_state, session.board.learner_state.view()
-    event, board, size = session.applied, describe(session), len(learner_state.names)
+    page = _page(learner_state, limit_of(call.query.get("limit"), MOST_ITEMS), call.query.get("after"))
+    event, board = session.applied, describe(session)
     guard, saved = describe_guard(summarize_guard(session.board)), describe_savings(session.board)
     features = describe_features(session.board, view)
-    items = _items(session.board, view)  # as of this moment, whatever happens between the parts
-    regimes = [] if view is None else [regime.estimate[:size].copy() for regime in view.regimes]
-    parts = [b'{"board":', _encode(board), b',"items":', *await _in_slices(size, items), b',"view":']
+    items = _items(session.board, view, page)  # as of this moment, whatever happens between the parts
+    more = learner_state.names[page.stop - 1] if page.stop < len(learner_state.names) else None
+    regimes = [] if view is None else [regime.estimate[page.start : page.stop].copy() for regime in view.regimes]
+    parts = [b'{"board":', _encode(board), b',"items":', *await _in_slices(len(page), items), b',"view":']
     parts += [b"null"] if view is None else await _view(view, regimes)
     parts += [b',"guard":', _encode(guard), b',"saved":', _encode(saved), b',"features":', _encode(features)]
-    return Parts([*parts, b',"event":', _encode(event), b"}"])
+    return Parts([*parts, b',"next":', _encode(more), b',"event":', _encode(event), b"}"])
 
 
-def _items(board: Board, view: View | None) -> Callable[[int, int], list[StateItem]]:
-    """What gives the items of some slots, as they stand now."""
-    state = board.learner_state
-    size, known = len(state.names), dict(board.described) if state.features.size else None
-    names, active = state.names[:size], state.active[:size].copy()
-    looks, clicks = state.looks[:size].copy(), state.clicks[:size].copy()
-    estimates = None if view is None else view.regime(view.current).estimate[:size].copy()
+def _page(state: LearnerState, limit: int, after: str | None) -> range:
+    """The slots of a page."""
+    if after is not None and after not in state.slots:
+        raise Refused(422, f"after must name an item of the board, not {after!r:.80}")
+    start = 0 if after is None else state.slots[after] + 1
+    return range(start, min(start + limit, len(state.names)))
+
+
+def _items(board: Board, view: View | None, page: range) -> Callable[[int, int], list[StateItem]]:
+    """What gives the items of some places of a page, as they stand now."""
+    state, part = board.learner_state, slice(page.start, page.stop)
+    has_features = state.features.size > 0
+    known = {name: board.described[name] for name in state.names[part] if name in board.described}
+    names, active = state.names[part], state.active[part].copy()
+    looks, clicks = state.looks[part].copy(), state.clicks[part].copy()
+    estimates = None if view is None else view.regime(view.current).estimate[part].copy()
 
     def told(name: str) -> Any:
-        return msgspec.UNSET if known is None else known.get(name, {})
+        return known.get(name, {}) if has_features else msgspec.UNSET
 
     def items(start: int, end: int) -> list[StateItem]:
         said = [None] * (end - start) if estimates is None else estimates[start:end].tolist()

@@ -96,6 +96,8 @@ class StateOut(Schema):
     """A board, its items, the learner's own view where it has one, who is not heard, and what that saved.
 
     `features`: what these are worth, null on a board that has none.
+    `items` and the estimates of regimes are of a page; `next`: what to give as `after` for the one that follows, null
+    if there is none.
     """
 
     board: BoardOut
@@ -104,4 +106,5 @@ class StateOut(Schema):
     guard: GuardOut
     saved: SavedOut | None
     features: FeaturesOut | None
+    next: str | None
     event: int

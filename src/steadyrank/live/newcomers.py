@@ -1,0 +1,100 @@
+"""Which items may be shown, kept from event to event: active ones, and apart from them those that are still new.
+
+No list needs a pass over all items: a million of them cost a list as much as five hundred.
+"""
+
+import numpy as np
+
+from ..arrays import Bools, Ints
+
+NEW_LOOKS = 20  # looks after which an added item is no longer new
+_BLOCK = 1024  # slots whose new items are counted together: one block is looked through for each that is drawn
+
+
+class Newcomers:
+    """What the arrays of a learner's state say of who may be shown: nothing of its own, so it is in no snapshot.
+
+    It follows the arrays that it is made of; whoever changes them tells it.
+    """
+
+    def __init__(self, active: Bools, added: Bools, looks: Ints) -> None:
+        self._active, self._added, self._looks = active, added, looks
+        new = active & added & (looks < NEW_LOOKS)
+        self.known: Bools = active & ~new
+        self.active = int(np.count_nonzero(active))
+        self._counts: Ints = np.zeros((NEW_LOOKS, -(-active.size // _BLOCK)), np.int64)
+        slots = np.flatnonzero(new)
+        np.add.at(self._counts, (looks[slots], slots // _BLOCK), 1)
+        self._totals: list[int] = self._counts.sum(axis=1).tolist()
+        self.size = slots.size  # of active items that are new
+        self.begun = bool(looks.any())  # whether any item was ever looked at
+
+    def is_new(self, slot: int) -> bool:
+        """Whether an item is new, active or not."""
+        return bool(self._added[slot] and self._looks[slot] < NEW_LOOKS)
+
+    def switch(self, slot: int, active: bool) -> None:
+        """An item is active from now on, or no longer; it may have been added just now."""
+        before = bool(self._active[slot])
+        if before == active:
+            return
+        self._active[slot] = active
+        step = 1 if active else -1
+        self.active += step
+        if self.is_new(slot):
+            self._count(int(self._looks[slot]), slot, step)
+            self.size += step
+        else:
+            self.known[slot] = active
+
+    def _count(self, looks: int, slot: int, step: int) -> None:
+        self._counts[looks, slot // _BLOCK] += step
+        self._totals[looks] += step
+
+    def look(self, ranking: Ints) -> None:
+        """Count a look at each of these items. Each is there once."""
+        if self.size:
+            for slot in ranking.tolist():
+                if self._added[slot]:
+                    self._look_at_added(slot)
+        self._looks[ranking] += 1
+        self.begun = self.begun or ranking.size > 0
+
+    def _look_at_added(self, slot: int) -> None:
+        looks = int(self._looks[slot])
+        if looks >= NEW_LOOKS or not self._active[slot]:
+            return
+        self._count(looks, slot, -1)
+        if looks + 1 < NEW_LOOKS:
+            self._count(looks + 1, slot, 1)
+        else:
+            self.size -= 1
+            self.known[slot] = True
+
+    def draw(self, wanted: int, rng: np.random.Generator) -> list[int]:
+        """Active new items, those looked at least, equals drawn at random: as many as are wanted, if there are."""
+        found: list[int] = []
+        for looks, size in enumerate(self._totals):
+            if size and len(found) < wanted:
+                upto = np.cumsum(self._counts[looks])
+                found += [self._find(looks, upto, pick) for pick in _some(size, wanted - len(found), rng)]
+        return found
+
+    def _find(self, looks: int, upto: Ints, number: int) -> int:
+        """The slot of a new item by its number, from 0, among those looked at as often, in the order of slots."""
+        block = int(np.searchsorted(upto, number, "right"))
+        start = block * _BLOCK
+        part = slice(start, start + _BLOCK)
+        there = self._active[part] & self._added[part] & (self._looks[part] == looks)
+        return start + int(np.flatnonzero(there)[number - (int(upto[block - 1]) if block else 0)])
+
+
+def _some(size: int, wanted: int, rng: np.random.Generator) -> list[int]:
+    """Different numbers below `size`, in random order; all of them if no more are wanted than there are."""
+    if 4 * wanted > size:
+        every: list[int] = rng.permutation(size)[:wanted].tolist()
+        return every
+    found: dict[int, None] = {}
+    while len(found) < wanted:
+        found[int(rng.random() * size)] = None
+    return list(found)

@@ -56,7 +56,7 @@ class Bench:
                 users_settings={**CROWD, "taste": taste, **(users or {})},
                 guard=guard,
                 guard_settings=self.settings if guard != "Anyone" else {},
-                marks=1,
+                marks=sorted({max(round(rate * self.horizon), 1), self.horizon}),
                 threads=1,
                 **more,
             )
@@ -82,9 +82,10 @@ def attacked(bench, table, world, seed, taste, part, bots):
     for title, adversary, settings in attacks(world[1].size):
         for owned in bots if part == "spread" else [100]:
             foe = {"adversary": adversary, "schedule": part, "rate": RATE}
-            withheld = bench.run(
+            without = bench.run(
                 world, "CascadeTS", seed, taste, omniscient=True, adversary_settings={**settings, "bots": 100}, **foe
-            ).final[0]
+            )
+            withheld = without.final[0]
             told = bench.run(
                 world, "SteadyRank", seed, taste, omniscient=True, adversary_settings={**settings, "bots": 100}, **foe
             ).final[0]
@@ -102,10 +103,19 @@ def attacked(bench, table, world, seed, taste, part, bots):
             table.add(who, run.final[0] / withheld)
             table.add(f"{part} without a guard", open_.final[0] / withheld)
             table.add(f"{part} told", told / withheld)
+            if part == "front":
+                (early, late), (their_early, their_late) = parts_of(run), parts_of(without)
+                table.add("front 100, rounds of the attack", early / their_early)
+                table.add("front 100, rounds after it", late / their_late)
             if owned == 0:
                 table.add("fresh, multiple of without a guard", run.final[0] / open_.final[0])
             said = f"{run.final[0] / withheld:.2f} (open {open_.final[0] / withheld:.2f}, told {told / withheld:.2f})"
             report(world, seed, taste, f"{who}, {title}", said, run)
+
+
+def parts_of(run):
+    """Regret before and after the first mark."""
+    return run.regret[0, 0], run.regret[0, -1] - run.regret[0, 0]
 
 
 def report(world, seed, taste, what, said, run):

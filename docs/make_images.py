@@ -12,7 +12,7 @@ import steadyrank as sr
 from steadyrank.report.figures import name_ends, panel
 from steadyrank.report.style import line_style
 
-BENCHES = ["peers", "scaling-us"]
+BENCHES = ["peers", "scaling-us", "scaling-thompson"]
 FIGURES = ["corruption-yelp-pizza-moderate", "when", "estimators-0.1"]
 HEIGHT, WIDTH = 2.9, 6.6  # inches
 HORIZON, FALSE = 40_000, 6_000

@@ -386,6 +386,38 @@ def test_a_page_says_what_features_are_worth(served):
 
 
 @browser.needed
+def test_a_page_shows_the_list_of_the_segment_that_is_chosen(served):
+    """Segments put into the answer of a board without: the first has its list as it is, the second the other way."""
+
+    def segmented(route):
+        answer = route.fetch()
+        watch = answer.json()
+        watch["board"]["segments"] = ["<i>"]
+        turned = {"list": watch["list"][::-1], "view": {**watch["view"], "current": 2, "trusted": 1}}
+        kept = {"segment": None, "list": watch["list"], "view": {**watch["view"], "current": 1, "trusted": 1}}
+        route.fulfill(
+            response=answer, json={**watch, "segments": [kept, {"segment": "<i>", **turned}], "diverging": []}
+        )
+
+    with watched(served, "/boards/shop") as page:
+        rows = page.locator("#list-rows tr")
+        expect(rows).to_have_count(5)
+        expect(page.locator("#segment-row")).to_be_hidden()
+        page.route("**/watch", segmented)
+        choice = page.locator("#segment")
+        expect(choice.locator("option")).to_have_text(["visits without a segment", "<i>"])
+        expect(page.locator("#list-say")).to_contain_text("What visits without a segment get now")
+        expect(page.locator("#diverging-say")).to_contain_text("not compared")
+        expect(page.locator("#limits")).to_contain_text("<i>")
+        names = rows.locator("th").all_text_contents()
+        choice.select_option("<i>")
+        expect(page.locator("#list-say")).to_contain_text("What visits of segment <i> get now")
+        expect(rows.locator("th")).to_have_text(names[::-1])
+        expect(page.locator("#list-say")).to_contain_text("items are of regimes 1 and 2")
+        page.unroute("**/watch")
+
+
+@browser.needed
 def test_thousands_of_items_are_read_in_parts(served):
     with watched(served, "/boards/large", 400) as page:
         page.locator("#all summary").click()

@@ -69,13 +69,14 @@ class Client:
         unknown: str = "refuse",
         theirs: Sequence[str] | None = None,
         features: Mapping[str, float | str | None] | None = None,
+        segment: str | None = None,
     ) -> Ranking:
         """A list of the best items, among some if given.
 
         `client`: who looks; `cohort`: what it has in common with others, by kind, such as network or agent.
         `unknown`: what becomes of candidates that are no items: "refuse", "skip" or "add". `theirs`: a list of your
         own, to be mixed with the board's where it has `interleave`; this needs a `client`. `features`: what is known
-        of the visit, by name, where the board has `features`.
+        of the visit, by name, where the board has `features`; `segment`: which of the board's `segments` it is in.
         """
         some = None if candidates is None else _names("candidates", candidates)
         body: dict[str, Any] = {"candidates": some, "length": length, "client": client}
@@ -83,6 +84,7 @@ class Client:
         body |= {"unknown": unknown} if unknown != "refuse" else {}  # what older servers do not know
         body |= {"theirs": _names("theirs", theirs)} if theirs is not None else {}
         body |= {"features": _known(features)} if features else {}
+        body |= {"segment": segment} if segment is not None else {}
         got = self._ask("POST", f"{_board(board)}/rank", body)
         return Ranking(got["impression"], tuple(got["items"]), got["expires"], got.get("skipped", 0))
 
@@ -119,8 +121,8 @@ class Client:
     ) -> Observed:
         """Learn from a list that another ranker showed, and its answer if there is one by now; once for each `id`.
 
-        `more`: `client`, `cohort` and `features` as for `rank`; `time`, `propensities`, `marginals`, `candidates`:
-        docs/shadow.md
+        `more`: `client`, `cohort`, `features` and `segment` as for `rank`; `time`, `propensities`, `marginals`,
+        `candidates`: docs/shadow.md
         """
         body: dict[str, Any] = {"id": id, "items": _names("items", items), **more}
         body |= {"features": _known(more["features"])} if more.get("features") else {}

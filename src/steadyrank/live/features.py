@@ -196,10 +196,15 @@ NO_FEATURES = FeatureSpace({})
 def by_segment(names: Sequence[str], others: FeatureSpace = NO_FEATURES) -> FeatureSpace:
     """Visits of which a segment is known, one of these, and nothing else."""
     if others.visit_size:
-        raise ValueError("a ranker has segments or features, not both")
+        raise ValueError("declare segments or features, not both")
     if isinstance(names, str):
         raise ValueError(f"segments must be several names, not the text {names!r}")
-    return FeatureSpace({}, {SEGMENT_NAME: names})
+    found = list(names)
+    words = all(isinstance(name, str) and 0 < len(name) <= _LONGEST for name in found)
+    if not words or not 1 <= len(set(found)) == len(found) <= MOST_CATEGORIES:
+        may = f"1 to {MOST_CATEGORIES} different names of 1 to {_LONGEST} characters"
+        raise ValueError(f"segments must be {may}, not {found!r:.120}")
+    return FeatureSpace({}, {SEGMENT_NAME: found})
 
 
 def features_from(frame: Any, item: str, columns: Iterable[str]) -> dict[str, dict[str, Any]]:

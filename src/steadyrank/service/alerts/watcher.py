@@ -8,6 +8,7 @@ import weakref
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
+from ...views import View
 from ..board.board import Board
 from ..board.guard_summary import count_by_guard
 from ..worker.board_session import BoardSession
@@ -146,15 +147,20 @@ def _of_board(session: BoardSession, told: _Told) -> Iterator[News]:
 
 def _of_learner(board: Board, told: _Told) -> Iterator[News]:
     """What takes a moment to see: not looked at while nothing happens on the board."""
-    view, silenced = board.learner_state.view(), count_by_guard(board)
-    mark = (0, 0) if view is None or not view.changes else (view.n_changes, view.changes[-1].noticed)
+    whole, silenced = board.learner_state.view(), count_by_guard(board)
+    view, segment = _changed_last(board, whole)
+    mark = (
+        (0, 0) if whole is None or view is None or not view.changes else (whole.n_changes, view.changes[-1].noticed)
+    )
     before = told.marks.setdefault("regime", mark)
     again = told.fold is None or told.fold() is not board  # a fold with other labels has changes of its own
     if mark[1] > before[1] or (mark[0] > before[0] and not again):
         assert view is not None
         change = view.changes[-1]
         known = "back to" if any(old.before == change.after for old in view.changes) else "a new"
-        text = f"{known} regime {change.after} since round {change.start}, noticed in round {change.noticed}"
+        name = segment.get("segment")
+        where = "" if not segment else f"in segment {name}, " if name else "in visits without a segment, "
+        text = f"{where}{known} regime {change.after} since round {change.start}, noticed in round {change.noticed}"
         text += ": what was clicked is not, and what was not is." if change.inverted else "."
         trusted = change.after == view.trusted
         detail = {
@@ -164,6 +170,7 @@ def _of_learner(board: Board, told: _Told) -> Iterator[News]:
             "after": change.after,
             "inverted": change.inverted,
             "trusted": trusted,
+            **segment,
         }
         yield News("regime", mark, "news", text if trusted else f"{text} It is not trusted.", detail)
     elif again:
@@ -175,6 +182,16 @@ def _of_learner(board: Board, told: _Told) -> Iterator[News]:
         yield News("silenced", silenced, "news", text, {"count": silenced, "more": silenced - heard})
     else:
         told.marks["silenced"] = silenced
+
+
+def _changed_last(board: Board, view: View | None) -> tuple[View | None, dict[str, str | None]]:
+    """The view with the latest change: of a segment, where each has its own, and which that is."""
+    names = board.learner_state.features.segments
+    if view is None or not names:
+        return view, {}
+    each = zip(view.segments, (None, *names), strict=True)
+    last, name = max(each, key=lambda pair: pair[0].changes[-1].noticed if pair[0].changes else 0)
+    return last, {"segment": name}
 
 
 def _state(on: bool) -> str:

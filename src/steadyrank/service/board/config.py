@@ -8,9 +8,9 @@ from typing import Annotated, Any, TypeAlias
 import msgspec
 from msgspec import Meta
 
-from ...live.features import NO_FEATURES, FeatureSpace
+from ...live.features import NO_FEATURES, FeatureSpace, by_segment
 
-Setting: TypeAlias = bool | int | float | str | dict[str, Any] | None
+Setting: TypeAlias = bool | int | float | str | dict[str, Any] | list[str] | None
 Known: TypeAlias = dict[str, float | str | None]  # features by name; None: it is not known
 _MOST_PLACES = 10_000_000  # of all lists that a board remembers
 
@@ -57,22 +57,29 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     interleave: bool = False  # lists may be mixed of the caller's own and ours
     interleave_bots: BotShare = 0.15  # visitors who may be bots that nobody found, without changing a verdict
     features: FeatureKinds | None = None  # what may be known of items and visits; None: nothing
+    segments: list[str] | None = None  # of the visits, each with a list of its own; None: one list for all
 
     def kept(self) -> dict[str, Any]:
-        """The settings as a snapshot has them: without features where there are none, as before there were any."""
+        """The settings as a snapshot has them: features and segments where there are any, as before there were."""
         settings: dict[str, Any] = msgspec.to_builtins(self)
-        if self.features is None:
-            del settings["features"]
+        for name in ("features", "segments"):
+            if settings[name] is None:
+                del settings[name]
         return settings
 
     def feature_space(self) -> FeatureSpace:
         """How features become the numbers of a learner; refuses what cannot be declared."""
-        return NO_FEATURES if self.features is None else FeatureSpace(self.features.items, self.features.visits)
+        space = NO_FEATURES if self.features is None else FeatureSpace(self.features.items, self.features.visits)
+        if space.segments:
+            names = ", ".join(space.segments)
+            raise ValueError(f"a list for each of {names:.120} is asked for by the setting segments, not by features")
+        return space if self.segments is None else by_segment(self.segments, space)
 
     def learner_part(self) -> bytes:
         """What decides how the learner learns from what it is told. 1 and 1.0 differ."""
         parts: list[Any] = [self.length, self.learner, self.settings, self.seed, self.new_share]
         parts += [] if self.features is None else [self.features]
+        parts += [] if self.segments is None else [self.segments]
         return msgspec.json.encode(parts, order="sorted")
 
     def learning(self) -> bytes:
@@ -101,6 +108,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             guard_settings=other.guard_settings,
             shadow=other.shadow,
             features=other.features,
+            segments=other.segments,
         )
 
     def check_together(self) -> None:

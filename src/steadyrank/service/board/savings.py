@@ -39,11 +39,12 @@ class Savings(NamedTuple):
 
 
 def summarize_savings(board: Board) -> Savings | None:
-    """What not believing has saved people on a board; None if its learner tells no regimes apart. O(items)."""
+    """What not believing has saved people on a board; None if its learner tells no regimes apart, or each
+    segment has its own. O(items)."""
     state = board.learner_state
     view = state.view()
-    if view is None:
-        return None
+    if view is None or view.segments:
+        return None  # regimes are each segment's own
     size = len(state.names)
     return savings(view, state.active[:size], board.impressions.rounds, state.length, _plain(state))
 

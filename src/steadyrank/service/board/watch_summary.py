@@ -4,7 +4,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...contract import Bools, Floats, Ints, Visit
+from ...contract import ANYONE, Bools, Floats, Ints, Visit
+from ...live.features import SEGMENT_NAME
 from ...live.impression_buffer import UNANSWERED
 from ...live.learner_state import LearnerState
 from ...views import Band, View, bands
@@ -29,6 +30,14 @@ class ItemSummary(NamedTuple):
     high: float | None
 
 
+class SegmentSummary(NamedTuple):
+    """A segment of the visits, None for those without one: its list now, and the learner's view of it."""
+
+    segment: str | None
+    shown: list[ItemSummary]
+    view: View
+
+
 class WatchSummary(NamedTuple):
     """What a page shows of a board beside its settings and labels.
 
@@ -41,6 +50,7 @@ class WatchSummary(NamedTuple):
     diverging: list[ItemSummary]
     view: View | None
     bands: list[Band]
+    segments: list[SegmentSummary]
 
 
 def summarize(board: Board) -> WatchSummary:
@@ -53,20 +63,34 @@ def summarize(board: Board) -> WatchSummary:
         items.diverging(),
         view,
         [] if view is None else bands(view, board.impressions.rounds),
+        summarize_segments(board, view),
     )
 
 
-def typical(board: Board) -> list[int]:
-    """The slots of the list that users get now, from the top.
+def summarize_segments(board: Board, view: View | None) -> list[SegmentSummary]:
+    """What each segment gets, visits without one first; nothing on a board without segments."""
+    state, space = board.learner_state, board.learner_state.features
+    if view is None or not space.segments:
+        return []
+    names, found = (None, *space.segments), []
+    for name, own in zip(names, view.segments, strict=True):
+        shown = typical(board, space.of_visit({SEGMENT_NAME: name}), len(names))
+        found.append(SegmentSummary(name, _Items(state, own).at(shown), own))
+    return found
+
+
+def typical(board: Board, known: Floats | None = None, parts: int = 1) -> list[int]:
+    """The slots of the list that users get now, from the top; `known`: users of whom a learner is told this.
 
     There is chance in a list, and while regimes differ it serves two of them: items go by their places in a few
-    lists, drawn with the same luck at every look.
+    lists, drawn with the same luck at every look, the fewer the more `parts` this is one of.
     """
     state, rng = board.learner_state, np.random.default_rng(0)
+    visit = Visit(board.impressions.rounds + 1, ANYONE, state.unknown if known is None else known)
     points: Floats = np.zeros(state.capacity)
     size = min(state.length, state.newcomers.active)
-    for _ in range(min(_DRAWS, 1 + _MOST_DRAWN // state.capacity) if size else 0):
-        ranking, _ = state.rank(Visit(board.impressions.rounds + 1), None, size, rng)
+    for _ in range(min(_DRAWS, 1 + _MOST_DRAWN // (parts * state.capacity)) if size else 0):
+        ranking, _ = state.rank(visit, None, size, rng)
         points[ranking] += np.arange(size, 0, -1)
     drawn = np.flatnonzero(points)
     slots: list[int] = drawn[np.argsort(-points[drawn], kind="stable")[:size]].tolist()

@@ -24,7 +24,7 @@ from .observe_schemas import (
     StandingOut,
 )
 from .rank_routes import check_sender, said
-from .route import Call
+from .route import Call, known_of_visit
 from .state_schemas import IntervalOut
 
 
@@ -49,7 +49,7 @@ async def observe(call: Call) -> ObserveOut:
         body.candidates,
         body.propensities or (),
         body.marginals or (),
-        body.features,
+        known_of_visit(session, body),
     )
     taken = await observing.observe(call.worker, session, report)
     return ObserveOut(outcome=taken.outcome, impression=taken.impression, expires=taken.expires, ours=taken.ours)

@@ -18,7 +18,7 @@ class ObserveIn(AnswerIn, kw_only=True):
     `id`: any name of this list that is its own; the same again is a duplicate. `time`: when it was shown, in seconds
     since 1970; now if it is left out. `propensities`: the chance with which that ranker chose the item of each place,
     given those above it; `marginals`: whatever is above it. `candidates`: what it chose from, if not from all items.
-    `features`: what is known of the visit, as for `rank`.
+    `features`, `segment`: what is known of the visit, as for `rank`.
     """
 
     id: Annotated[str, Meta(min_length=1, max_length=200)]
@@ -30,6 +30,7 @@ class ObserveIn(AnswerIn, kw_only=True):
     propensities: list[Chance] | None = None
     marginals: list[Chance] | None = None
     features: Features | None = None
+    segment: str | None = None
 
 
 class ObserveOut(Schema):

@@ -17,7 +17,7 @@ from ..worker.impression_ids import FORGED
 from ..worker.mixing import check_theirs
 from . import schemas
 from .board_routes import add_new, check_items, check_kind
-from .route import AWAY, Call
+from .route import AWAY, Call, known_of_visit
 
 _MOST_ROWS = 10_000  # of a batch
 _ROWS_IN_FLIGHT = 500  # answers of a batch that wait for a commit
@@ -34,12 +34,13 @@ async def rank(call: Call) -> schemas.RankOut:
     if body.candidates is not None and not body.candidates:
         raise Refused(422, "candidates must name at least one item, or be left out")
     session, some, theirs, skipped = call.worker.find(call.board), body.candidates, body.theirs, 0
+    visit = known_of_visit(session, body)
     if theirs is not None:
         check_theirs(session, theirs, body.client)
     if body.unknown != "refuse":
         some, theirs, skipped = await _known(call, session, some, theirs)
     impression, items, expires = rank_and_answer.rank(
-        call.worker, session, some, body.length, body.client, body.cohort, theirs, body.features
+        call.worker, session, some, body.length, body.client, body.cohort, theirs, visit
     )
     return schemas.RankOut(impression=impression, items=items, expires=expires, skipped=skipped or msgspec.UNSET)
 
@@ -58,7 +59,7 @@ async def _known(
         return some, [item for item in theirs or () if item not in gone] or None, len(others)
     if others:
         rank_and_answer.places(session, call.body.length)  # what is refused adds nothing
-        session.board.learner_state.features.check_visit(call.body.features)
+        session.board.learner_state.features.check_visit(known_of_visit(session, call.body))
         call.may("observe", session.name)
         await add_new(call.worker, session, others)
     return some, theirs, 0

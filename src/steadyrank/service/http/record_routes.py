@@ -7,8 +7,8 @@ import msgspec
 
 from ...refusals import Refused
 from ..storage import Act, Store
-from . import schemas
 from .route import Call, Route
+from .watch_schemas import ActOut, RecordOut
 
 
 async def recorded(route: Route, call: Call, who: str) -> Any:
@@ -28,21 +28,21 @@ def _row(call: Call, who: str, what: str, detail: str) -> Callable[[Store], None
     return lambda store: store.record(at, who, what, board, detail)
 
 
-async def record(call: Call) -> schemas.RecordOut:
+async def record(call: Call) -> RecordOut:
     """The latest rows of the record of who changed what, at most 500, oldest first."""
     return _out(await call.worker.log_writer.do(lambda store: store.acts()))
 
 
-async def record_after(call: Call) -> schemas.RecordOut:
+async def record_after(call: Call) -> RecordOut:
     """Rows of the record after a number, at most 500; 0 for the first ones."""
     if not (call.part.isascii() and call.part.isdigit() and len(call.part) < 19):
         raise Refused(404, f"no number {call.part!r:.80}")
     return _out(await call.worker.log_writer.do(lambda store: store.acts(int(call.part))))
 
 
-def _out(found: list[Act]) -> schemas.RecordOut:
-    rows = [schemas.ActOut(**act._asdict() | {"digest": act.digest.hex()}) for act in found]
-    return schemas.RecordOut(record=rows)
+def _out(found: list[Act]) -> RecordOut:
+    rows = [ActOut(**act._asdict() | {"digest": act.digest.hex()}) for act in found]
+    return RecordOut(record=rows)
 
 
 def settings_and_items(call: Call) -> str:

@@ -1,8 +1,9 @@
 """What a route is, and what a request to it brings."""
 
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, BinaryIO, NamedTuple, Protocol
 
+from ...live.features import SEGMENT_NAME, Values
 from ...refusals import Refused
 from ...views import View
 from ..board.board import Board
@@ -103,6 +104,25 @@ def describe_features(board: Board, view: View | None, most: int | None = None) 
         return None
     strongest = [EffectOut(**one._asdict()) for one in found.strongest[:most]]
     return FeaturesOut(explained=found.explained, says=found.says, count=len(found.strongest), strongest=strongest)
+
+
+class _OfVisit(Protocol):
+    """What a request says of a visit."""
+
+    features: dict[str, Any] | None
+    segment: str | None
+
+
+def known_of_visit(session: BoardSession, body: _OfVisit) -> Values | None:
+    """What is known of a visit as a board takes it: its segment where there are segments, else features."""
+    segments = session.board.learner_state.features.segments
+    if segments and body.features:
+        raise Refused(422, f"of a visit to this board, give segment ({', '.join(segments)}), and no features")
+    if body.segment is None:
+        return body.features
+    if not segments:
+        raise Refused(422, f"segment {body.segment!r:.80} cannot be given: this board declares no segments")
+    return {SEGMENT_NAME: body.segment}
 
 
 class Parts(NamedTuple):

@@ -30,14 +30,13 @@ from .schemas import (
     ItemsIn,
     RankIn,
     RankOut,
-    RecordOut,
     SecretOut,
 )
 from .state_route import state
 from .state_schemas import StateOut
 from .ubi_routes import ubi
 from .watch_routes import export, label, label_client, labels, unlabel, watch
-from .watch_schemas import ClientLabelIn, ClientLabelOut, LabelIn, LabelOut, LabelsOut, WatchOut
+from .watch_schemas import ClientLabelIn, ClientLabelOut, LabelIn, LabelOut, LabelsOut, RecordOut, WatchOut
 
 BOARDS, UBI = "/v1/boards", "/v1/ubi"  # of several boards: a key for any one of them opens these
 _BOARD = f"{BOARDS}/{{board}}"

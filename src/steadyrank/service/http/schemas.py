@@ -59,6 +59,7 @@ class BoardIn(Schema):
     interleave: bool | UnsetType = UNSET
     interleave_bots: BotShare | UnsetType = UNSET
     features: FeatureKinds | UnsetType | None = UNSET
+    segments: list[str] | UnsetType | None = UNSET
 
     def changes(self) -> dict[str, Any]:
         """The settings that are given."""
@@ -104,6 +105,7 @@ class BoardOut(Schema):
     interleave: bool
     interleave_bots: BotShare
     features: FeatureKinds | None
+    segments: list[str] | None
     items: int
     impressions: int
     answers: int
@@ -124,24 +126,6 @@ class BoardsOut(Schema):
     next: str | None
 
 
-class ActOut(Schema):
-    """Who changed what; `digest`: of this row and the one before, in hexadecimal."""
-
-    number: int
-    at: float
-    who: str
-    what: str
-    board: str
-    detail: str
-    digest: str
-
-
-class RecordOut(Schema):
-    """Rows of the record, oldest first."""
-
-    record: list[ActOut]
-
-
 class SecretOut(Schema):
     """Until when impression ids signed by the secret before are good, in seconds since 1970."""
 
@@ -160,7 +144,8 @@ class RankIn(Schema):
     `client`: who looks; `cohort`: what it has in common with others, at most eight kinds, such as network or agent.
     `unknown`: what becomes of candidates that are no items of the board: refuse the request, skip or add them.
     `theirs`: the caller's own list, from the top, to be mixed with ours, where the board has `interleave`.
-    `features`: what is known of the visit, where the board has `features` of visits; null: it is not known.
+    `features`: what is known of the visit, where the board has `features` of visits; `segment`: which of the board's
+    `segments` it belongs to; null: it is not known.
     """
 
     candidates: list[str] | None = None
@@ -170,6 +155,7 @@ class RankIn(Schema):
     cohort: dict[str, str] | None = None
     theirs: list[str] | None = None
     features: Features | None = None
+    segment: str | None = None
 
 
 class RankOut(Schema):

@@ -14,9 +14,10 @@ from ...refusals import Refused
 from ...views import View
 from ..board.board import Board
 from ..board.guard_summary import summarize_guard
+from ..board.watch_summary import SegmentSummary, summarize_segments
 from . import schemas
 from .route import Call, Parts, describe, describe_features, describe_guard, describe_savings, limit_of
-from .state_schemas import StateItem
+from .state_schemas import SegmentOut, StateItem
 
 MOST_ITEMS = 10_000  # of an answer
 _AT_ONCE = 500  # items encoded between other requests: some milliseconds
@@ -30,13 +31,14 @@ async def state(call: Call) -> Parts:
     page = _page(learner_state, limit_of(call.query.get("limit"), MOST_ITEMS), call.query.get("after"))
     event, board = session.applied, describe(session)
     guard, saved = describe_guard(summarize_guard(session.board)), describe_savings(session.board)
-    features = describe_features(session.board, view)
+    features, segments = describe_features(session.board, view), summarize_segments(session.board, view)
     items = _items(session.board, view, page)  # as of this moment, whatever happens between the parts
     more = learner_state.names[page.stop - 1] if page.stop < len(learner_state.names) else None
     regimes = [] if view is None else [regime.estimate[page.start : page.stop].copy() for regime in view.regimes]
     parts = [b'{"board":', _encode(board), b',"items":', *await _in_slices(len(page), items), b',"view":']
     parts += [b"null"] if view is None else await _view(view, regimes)
     parts += [b',"guard":', _encode(guard), b',"saved":', _encode(saved), b',"features":', _encode(features)]
+    parts += [b',"segments":', *await _segments(segments, page)]
     return Parts([*parts, b',"next":', _encode(more), b',"event":', _encode(event), b"}"])
 
 
@@ -85,6 +87,24 @@ async def _view(view: View, regimes: list[Floats]) -> list[bytes]:
         empty = schemas.RegimeOut(number=regime.number, start=regime.start, rounds=regime.rounds, estimates=[])
         parts += [b"," if k else b"", _encode(empty).removesuffix(b"[]}"), *await _numbers(estimates), b"}"]
     return [*parts, b"]", end]
+
+
+async def _segments(segments: list[SegmentSummary], page: range) -> list[bytes]:
+    """The segments in JSON, with the estimates of each for a page; null if there are none."""
+    if not segments:
+        return [b"null"]
+    parts: list[bytes] = []
+    for one in segments:  # views are copies: nothing that happens between the parts changes them
+        view, estimates = one.view, one.view.regime(one.view.current).estimate[page.start : page.stop]
+        empty = SegmentOut(
+            segment=one.segment,
+            list=[item.item for item in one.shown],
+            view=schemas.ShortView(**schemas.in_short(view)),
+            changes=[schemas.ChangeOut(**asdict(change)) for change in view.changes],
+            estimates=[],
+        )
+        parts += [b"," if parts else b"[", _encode(empty).removesuffix(b"[]}"), *await _numbers(estimates), b"}"]
+    return [*parts, b"]"]
 
 
 async def _numbers(values: Floats) -> list[bytes]:

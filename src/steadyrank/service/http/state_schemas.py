@@ -1,9 +1,15 @@
 """What answers about the state of a board look like: its items, its learner, and who is not heard."""
 
+from typing import TypeAlias
+
 from msgspec import UNSET, UnsetType
 
 from ..board.config import Known
-from .schemas import BoardOut, ItemOut, Schema, ViewOut
+from .schemas import BoardOut, ChangeOut, ItemOut, Schema, ShortView, ViewOut
+
+_Names: TypeAlias = list[str]  # `list` is a member of what follows
+_Changes: TypeAlias = list[ChangeOut]
+_Estimates: TypeAlias = list[float]
 
 
 class SilencedOut(Schema):
@@ -92,10 +98,23 @@ class FeaturesOut(Schema):
     strongest: list[EffectOut]
 
 
+class SegmentOut(Schema):
+    """A segment of the visits, null for visits without one: the list that it gets now, and what is learnt in it.
+
+    `estimates`: of each item in the segment's current regime, in the order of `items`.
+    """
+
+    segment: str | None
+    list: _Names
+    view: ShortView
+    changes: _Changes
+    estimates: _Estimates
+
+
 class StateOut(Schema):
     """A board, its items, the learner's own view where it has one, who is not heard, and what that saved.
 
-    `features`: what these are worth, null on a board that has none.
+    `features`: what these are worth, `segments`: each with its list; null on a board that has none.
     `items` and the estimates of regimes are of a page; `next`: what to give as `after` for the one that follows, null
     if there is none.
     """
@@ -106,5 +125,6 @@ class StateOut(Schema):
     guard: GuardOut
     saved: SavedOut | None
     features: FeaturesOut | None
+    segments: list[SegmentOut] | None
     next: str | None
     event: int

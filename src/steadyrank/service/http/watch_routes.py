@@ -7,7 +7,7 @@ from ...refusals import Refused
 from ..board.board import Board
 from ..board.guard_summary import summarize_guard
 from ..board.labels import Label
-from ..board.watch_summary import summarize
+from ..board.watch_summary import SegmentSummary, summarize
 from ..worker import reconfigure, transfer
 from . import schemas
 from .route import Call, File, describe, describe_features, describe_guard, describe_savings
@@ -22,6 +22,7 @@ from .watch_schemas import (
     TimelineOut,
     WatchItem,
     WatchOut,
+    WatchSegment,
 )
 
 _MOST_EFFECTS = 12  # shown of what features do, the strongest
@@ -34,6 +35,14 @@ def _out(label: Label) -> LabelOut:
 
 def _out_client(label: Label) -> ClientLabelOut:
     return ClientLabelOut(number=label.number, client=label.client, kind=label.kind or None, label=label.label)
+
+
+def _out_segment(found: SegmentSummary) -> WatchSegment:
+    return WatchSegment(
+        segment=found.segment,
+        list=[WatchItem(**item._asdict()) for item in found.shown],
+        view=schemas.ShortView(**schemas.in_short(found.view)),
+    )
 
 
 def _of_rounds(board: Board) -> list[LabelOut]:
@@ -95,6 +104,7 @@ async def watch(call: Call) -> WatchOut:
         guard=describe_guard(summarize_guard(board), _MOST_SILENCED),
         saved=describe_savings(board),
         features=describe_features(board, found.view, _MOST_EFFECTS),
+        segments=[_out_segment(one) for one in found.segments] or None,
         labels=_of_rounds(board),
         client_labels=_of_clients(board),
     )

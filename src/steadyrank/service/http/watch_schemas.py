@@ -102,6 +102,17 @@ _Labels: TypeAlias = list[LabelOut]
 _ClientLabels: TypeAlias = list[ClientLabelOut]
 
 
+class WatchSegment(Schema):
+    """The list that a segment's visits get now; `segment`: null for visits without one."""
+
+    segment: str | None
+    list: _Items
+    view: ShortView
+
+
+_Segments: TypeAlias = list[WatchSegment]
+
+
 class WatchOut(Schema):
     """A board as a page shows it.
 
@@ -110,7 +121,8 @@ class WatchOut(Schema):
     being folded again; `first_round`: the first one that may be labelled; `list`: what users get now, from the top;
     `diverging`: items whose click rate is outside of the interval of their estimate, by how far; `guard`: who is not
     heard, the 50 with the most visits; `saved`: what people would have lost otherwise; `features`: what these are
-    worth, the 12 strongest; `labels`: of rounds, and `client_labels`: of clients and cohorts.
+    worth, the 12 strongest; `segments`: of each its list, null on a board without; `labels`: of rounds, and
+    `client_labels`: of clients and cohorts.
     """
 
     board: BoardOut
@@ -129,5 +141,24 @@ class WatchOut(Schema):
     guard: GuardOut
     saved: SavedOut | None
     features: FeaturesOut | None
+    segments: _Segments | None
     labels: _Labels
     client_labels: _ClientLabels
+
+
+class ActOut(Schema):
+    """Who changed what; `digest`: of this row and the one before, in hexadecimal."""
+
+    number: int
+    at: float
+    who: str
+    what: str
+    board: str
+    detail: str
+    digest: str
+
+
+class RecordOut(Schema):
+    """Rows of the record, oldest first."""
+
+    record: list[ActOut]

@@ -11,6 +11,7 @@ import { showFeatures } from "./features.js";
 import { ItemTable } from "./items.js";
 import { showBands, showLabels, showPoints } from "./rows.js";
 import { showSaved } from "./saved.js";
+import { listedIn, Segments } from "./segments.js";
 import { showSilenced, unheard } from "./silenced.js";
 import { count, many, percent, sentence, unanswered, verdict } from "./words.js";
 
@@ -25,6 +26,7 @@ export class BoardPage {
   #watch = null;
   #chart;
   #choosing;
+  #segments;
   #list;
   #diverging;
   #all;
@@ -41,6 +43,7 @@ export class BoardPage {
     this.#all = new AllItems(name, act);
     this.#chart = new Chart(byId("chart"), (start, end) => this.#choosing.fill(start, end), (text) => this.#read(text));
     this.#choosing = new Choosing((interval) => this.#chosen(interval));
+    this.#segments = new Segments(() => this.#watch && this.#showItems(this.#watch));
     this.#listen();
     this.#read("");
     actions.prepare();
@@ -144,7 +147,7 @@ export class BoardPage {
     say(byId("headline-sign"), said.sign);
     say(byId("headline-title"), said.title);
     say(byId("headline-text"), said.text);
-    show(byId("headline-act"), said.kind === "no");
+    show(byId("headline-act"), said.kind === "no" && !watch.segments); // rounds are of all segments
     show(byId("stale"), watch.stale);
     say(byId("silent"), unanswered(watch.board.silence));
     show(byId("silent"), watch.board.silence.alarming);
@@ -155,10 +158,12 @@ export class BoardPage {
   }
 
   #showItems(watch) {
-    const { list, diverging, view, board } = watch;
+    const { diverging, view, board } = watch;
+    const segment = this.#segments.choose(watch);
+    const { list } = segment ?? watch;
     const shares = [...list, ...diverging].flatMap((item) => [item.rate, item.estimate ?? 0, item.high ?? 0]);
     const most = Math.min(1, Math.max(0.05, ...shares) * 1.05);
-    say(byId("list-say"), listed(board, view));
+    say(byId("list-say"), segment === null ? listed(board, view) : listedIn(segment));
     say(byId("diverging-say"), divergence(watch));
     show(byId("diverging-box"), diverging.length > 0);
     this.#list.update(list, most);
@@ -184,7 +189,7 @@ function listed(board, view) {
 
 /** Whether something may be known of visits, so that no list is everybody's. */
 function visitorsDiffer(board) {
-  return Object.keys(board.features?.visits ?? {}).length > 0;
+  return Boolean(board.segments) || Object.keys(board.features?.visits ?? {}).length > 0;
 }
 
 function divergence(watch) {

@@ -5,7 +5,7 @@ import { count, many, percent } from "./words.js";
 
 /** The clicks that people would have lost, and three lists side by side. */
 export function showSaved({ saved, list, board }) {
-  say(byId("saved-say"), saved === null ? `${board.learner} does not tell regimes apart.` : told(saved));
+  say(byId("saved-say"), saved === null ? untold(board) : told(saved));
   show(byId("saved-box"), saved !== null && saved.rounds > 0);
   if (saved === null || saved.rounds === 0) return;
   const create = () => make("tr", {}, make("th", { scope: "row" }), ...Array.from({ length: 3 }, () => make("td")));
@@ -19,6 +19,10 @@ export function showSaved({ saved, list, board }) {
       cell.className = other ? "no" : "";
     });
   });
+}
+
+function untold({ learner, segments }) {
+  return segments ? "Not told of boards with segments, whose regimes are each segment's own." : `${learner} does not tell regimes apart.`;
 }
 
 function told({ rounds, people, lost }) {

@@ -1,5 +1,7 @@
 /** Numbers and states in words. */
 
+import { doubted } from "./segments.js";
+
 const whole = new Intl.NumberFormat("en");
 const clock = new Intl.DateTimeFormat("en", { hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23" });
 const day = new Intl.DateTimeFormat("en", { month: "short", day: "numeric", hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
@@ -65,11 +67,20 @@ export function verdict(watch) {
   if (view.rounds === 0) return none("No feedback yet", "Lists count when they are answered or over.");
   const last = bands.at(-1);
   if (view.current !== view.trusted) return changed(watch, last);
+  if (watch.segments) return bySegment(watch.segments);
   const text =
     view.n_changes === 0
       ? "All feedback so far fits one click behaviour."
       : `Since ${since(watch, last)} feedback fits the trusted regime ${view.trusted}.`;
   return { kind: "yes", sign: "✓", title: "Steady.", text };
+}
+
+/** Regimes are each segment's own. */
+function bySegment(segments) {
+  const names = doubted(segments);
+  if (names.length === 0) return { kind: "yes", sign: "✓", title: "Steady.", text: "Feedback fits the trusted regime of every segment." };
+  const text = `Feedback does not fit the trusted regime in: ${names.join(", ")}. Lists there serve both for now.`;
+  return { kind: "no", sign: "▲", title: "Clicks have changed.", text };
 }
 
 function changed(watch, last) {

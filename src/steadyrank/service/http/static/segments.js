@@ -1,0 +1,40 @@
+/** Which segment's list is shown, where each segment of the visits has one. */
+
+import { byId, make, match, say, show } from "./dom.js";
+
+const NONE = "visits without a segment";
+
+/** A choice above the list. */
+export class Segments {
+  #box = byId("segment");
+
+  /** `onChange()` hears of another choice. */
+  constructor(onChange) {
+    this.#box.addEventListener("change", onChange);
+  }
+
+  /** Offer the segments of a board, and give the chosen one; null on a board without. */
+  choose({ segments }) {
+    show(byId("segment-row"), segments !== null);
+    if (segments === null) return null;
+    match(this.#box, segments, ({ segment }) => segment ?? "", create, (node, { segment }) => say(node, segment ?? NONE));
+    return segments.find(({ segment }) => (segment ?? "") === this.#box.value) ?? segments[0];
+  }
+}
+
+/** What the list of a segment is, in words. */
+export function listedIn({ segment, view }) {
+  const who = segment === null ? NONE : `visits of segment ${segment}`;
+  const regimes = view.current === view.trusted ? "" : ` Its clicks have changed: items are of regimes ${view.trusted} and ${view.current}.`;
+  return `What ${who} get now, with estimates of the trusted regime in them. Plain rates are of all visits.${regimes}`;
+}
+
+/** The segments whose clicks fit a regime that is not trusted, by name. */
+export function doubted(segments) {
+  const found = (segments ?? []).filter(({ view }) => view.current !== view.trusted);
+  return found.map(({ segment }) => segment ?? NONE);
+}
+
+function create({ segment }) {
+  return make("option", { value: segment ?? "" });
+}

@@ -106,6 +106,30 @@ def test_anonymous_visitors_differ_and_clients_stay_who_they_are():
     assert len(set(people.values())) == len(people) > 30
 
 
+def test_visitors_come_from_a_pool_where_there_is_one():
+    """Two numbers a visitor leave one of three features that is 1 for everybody; each of four comes a quarter of the
+    time within four standard errors, and a client is always the same one."""
+    pool, rng, seen = (
+        np.array([[0.5, 2.0], [-3.0, 0.0], [0.1, 0.2], [4.0, -1.0]]),
+        np.random.default_rng(3),
+        np.zeros(3),
+    )
+    anonymous, known = (crowd_of(LINEAR, constant=0, visitors=pool, clients=clients) for clients in (0, 30))
+    assert anonymous.visitors.weights.tolist() == [0.0, 0.1, 0.1]
+    rows = []
+    for t in range(800):
+        anonymous.arrive(t, seen, rng)
+        assert seen[0] == 1.0
+        rows.append(pool.tolist().index(seen[1:].tolist()))
+    assert np.abs(np.bincount(rows, minlength=4) / 800 - 0.25).max() < 4 * math.sqrt(0.25 * 0.75 / 800)
+    people: dict[int, list[float]] = {}
+    for t in range(300):
+        client = known.arrive(t, seen, rng)
+        assert people.setdefault(client, seen.tolist()) == seen.tolist()
+        assert seen[1:].tolist() in pool.tolist()
+    assert len({tuple(person) for person in people.values()}) > 1
+
+
 def test_without_features_they_are_cascade_users():
     plain, cascade = (make(cls, ATTRACTION, 3, settings={}) for cls in (LOGISTIC, sr.users()["Cascade"]))
     best = np.zeros((2, 3), np.int64)
@@ -135,6 +159,10 @@ def test_false_visitors_of_another_taste_go_by_their_own_attractions():
         ({"features": np.full((5, 2), np.nan)}, "features must be finite; those of item 0 are not"),
         ({"weight": -1.0}, "weight must be a finite number from 0.0 to 100.0, not -1.0"),
         ({"constant": 4}, "constant must be a whole number from 0 to 3, not 4"),
+        ({"visitors": np.zeros((0, 2))}, "visitors must be rows of at most 3 finite numbers.* shape is \\(0, 2\\)"),
+        ({"visitors": np.zeros((6, 4))}, "visitors must be rows of at most 3 finite numbers.* shape is \\(6, 4\\)"),
+        ({"visitors": [[math.inf, 0.0]]}, "visitors must be rows of at most 3 finite numbers"),
+        ({"visitors": np.zeros((6, 1))}, "leave 2 of 3 features that are 1 for everybody; constant says 1"),
     ],
 )
 def test_what_users_cannot_be_told(change, message):
@@ -142,11 +170,10 @@ def test_what_users_cannot_be_told(change, message):
         crowd_of(LINEAR, **change)
 
 
-def test_features_are_an_argument_of_a_simulation():
-    with pytest.raises(ValueError, match="features is an argument of its own"):
-        sr.simulate(
-            "Random", ATTRACTION, length=3, horizon=5, users="LinearCascade", users_settings={"features": FEATURES}
-        )
+@pytest.mark.parametrize("name", ["features", "visitors"])
+def test_what_is_known_is_an_argument_of_a_simulation(name):
+    with pytest.raises(ValueError, match=f"{name} is an argument of its own"):
+        sr.simulate("Random", ATTRACTION, length=3, horizon=5, users="LinearCascade", users_settings={name: FEATURES})
 
 
 def test_films_are_what_their_page_says():

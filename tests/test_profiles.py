@@ -11,6 +11,7 @@ import real_tables
 import steadyrank as sr
 from steadyrank.profiles import lastfm, mappings
 from steadyrank.profiles.mappings import MAPPINGS, attractions, bayesian_averages, formula
+from steadyrank.profiles.ratings import Ratings
 
 RATED = {"yelp-pizza": 529, "movielens": 500, "lastfm": 500}
 
@@ -141,6 +142,15 @@ def test_a_built_file_is_a_profile(tmp_path):
     assert mappings(str(path)) == ["moderate", "centred", "saturated", "sparse", "listeners"]
     assert sr.profile(str(path), "listeners").attraction.tolist() == [0.25, 0.75]
     assert sr.profile(str(path), "sparse").title == "mine (sparse: sigmoid(3 (r - mean) - 3))"
+    assert sr.profile(str(path)).features is sr.profile(str(path)).visitors is None
+    known = {"features": [[1, 0.5], [1, -2]], "visitors": [[3.5], [0.0], [-1.0]]}
+    path.write_text(json.dumps(content | known))
+    world = sr.profile(str(path))
+    assert (world.features.tolist(), world.visitors.tolist()) == (known["features"], known["visitors"])
+    for told in (content | known, content):  # what was read is written again, and nothing beside it
+        path.write_text(json.dumps(told))
+        Ratings.load(path).save(path)
+        assert json.loads(path.read_text()) == told
     for change, message in (
         ({"format": "other"}, "must have the format 'steadyrank-ratings-1'"),
         ({"extra": 1}, "must have the format"),
@@ -151,6 +161,12 @@ def test_a_built_file_is_a_profile(tmp_path):
         ({"items": "ab"}, "must be lists"),
         ({"raters": 2}, "raters must be null or at least the largest count, not 2"),
         ({"name": 3}, "name and origin must be text"),
+        ({"features": [[1.0], [1.0]]}, "features and visitors must both be there or neither"),
+        ({"features": [[1.0], [1.0, 2.0]], "visitors": [[1.0]]}, "features must be lists of finite numbers"),
+        ({"features": [[1.0], [2.0]], "visitors": [["x"]]}, "visitors must be lists of finite numbers"),
+        ({"features": [[1.0], [2.0]], "visitors": []}, "visitors must be lists of finite numbers"),
+        ({"features": [[1.0]], "visitors": [[1.0]]}, r"a row for each of 2 items.* are \(1, 1\) and \(1, 1\)"),
+        ({"features": [[1.0], [2.0]], "visitors": [[1.0, 2.0]]}, "visitors from 1 to as many numbers each"),
     ):
         path.write_text(json.dumps(content | change))
         with pytest.raises(ValueError, match=message):

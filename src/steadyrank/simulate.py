@@ -90,6 +90,7 @@ def simulate(
     guard: str | type = "Anyone",
     guard_settings: dict[str, Any] | None = None,
     features: Sequence[Sequence[float]] | Floats | None = None,
+    visitors: Sequence[Sequence[float]] | Floats | None = None,
     progress: Callable[[], None] | None = None,
 ) -> Run:
     """Run a learner against users and an adversary, once a seed, and return its regret curves.
@@ -100,7 +101,8 @@ def simulate(
     results do not depend on it. `omniscient`: feedback of corrupted rounds is withheld from guard and learner.
     `guard` decides whose feedback reaches the learner.
     `features`: what learners are told of the items, one row of numbers each; users of whom something is known are
-    told as well. `progress` is called after each seed.
+    told as well. `visitors`: those who may come, for such users, one row each with a number for each of the last
+    features. `progress` is called after each seed.
     Learners given the same seed meet the same users.
     """
     learner_class = find("learner", learner, LEARNERS)
@@ -127,9 +129,11 @@ def simulate(
             raise ValueError(f"settings must be a dictionary of names and values, not {value!r}")
     if "schedule" in (adversary_settings or {}):
         raise ValueError("schedule is an argument of its own, not one of the adversary_settings")
-    if "features" in (users_settings or {}):
-        raise ValueError("features is an argument of its own, not one of the users_settings")
-    told = {"features": known} if "features" in settings_of(users_class) else {}
+    for name in ("features", "visitors"):
+        if name in (users_settings or {}):
+            raise ValueError(f"{name} is an argument of its own, not one of the users_settings")
+    people = settings_of(users_class)
+    told = {name: value for name, value in (("features", known), ("visitors", visitors)) if name in people}
     seen = max(known.shape[1], getattr(users_class, "visit_features", 0))
 
     def parts(seed: int) -> tuple[Any, Any, Any, Any]:

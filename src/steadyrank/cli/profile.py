@@ -45,6 +45,13 @@ def _add_source(sources: Any, source: str, files: str) -> None:
     one.add_argument("--items", default=items, help="how many to draw at random, or all")
     one.add_argument("--at-least", type=int, default=least, help="leave out items with fewer ratings")
     one.add_argument("--seed", type=int, default=0, help="of the draw")
+    one.add_argument(
+        "--features",
+        type=int,
+        default=0,
+        metavar="D",
+        help="D factors of the ratings as what is known of items and visitors; 0: nothing is",
+    )
     one.set_defaults(run=_build)
 
 
@@ -67,10 +74,13 @@ def _build(options: argparse.Namespace) -> None:
         raise ValueError(f"--out: {str(options.out.parent)!r} is not a folder")
     if options.at_least < 0:
         raise ValueError(f"--at-least must be 0 or more, not {options.at_least}")
+    if not 0 <= options.features <= 63:
+        raise ValueError(f"--features must be from 0 to 63, not {options.features}")
     need_report()
     from ..profiles import lastfm, movielens, yelp
 
-    common = {"n_items": items, "at_least": options.at_least, "seed": options.seed, "stream": sys.stderr}
+    common = {"n_items": items, "at_least": options.at_least, "seed": options.seed}
+    common |= {"stream": sys.stderr, "n_factors": options.features}
     if options.source == "yelp":
         ratings = yelp.build(
             options.folder,
@@ -84,7 +94,9 @@ def _build(options: argparse.Namespace) -> None:
         ratings = {"movielens": movielens, "lastfm": lastfm}[options.source].build(options.folder, **common)
     ratings.save(options.out)
     print(f"{len(ratings.items)} items: {ratings.origin}")
-    print(f"try: steadyrank simulate CascadeTS --profile {options.out} --mapping moderate")
+    known = " --users LogisticCascade" if options.features else ""
+    learner = "SteadyRankLinear" if options.features else "CascadeTS"
+    print(f"try: steadyrank simulate {learner} --profile {options.out} --mapping moderate{known}")
 
 
 def _whole(name: str, text: str) -> int:

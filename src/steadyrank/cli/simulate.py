@@ -100,6 +100,7 @@ def _run(options: argparse.Namespace) -> None:
                 guard=own.get(guard, guard),
                 guard_settings=guard_settings,
                 features=world.features,
+                visitors=world.visitors,
                 progress=bar.step,
             )
         spread = float(half_width(run.final))

@@ -90,6 +90,7 @@ def _simulate(cell: Cell, learner: str | type, pulse: Callable[[], None], thread
         guard=cell.guard,
         guard_settings=dict(cell.guard_settings),
         features=features,
+        visitors=world.visitors,
         marks=cell.marks,
         threads=threads,
         progress=pulse,

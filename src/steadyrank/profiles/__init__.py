@@ -34,6 +34,7 @@ class Profile:
     origin: str
     mapping: str
     features: Floats | None = None  # [K, F] what is known of the items, if anything
+    visitors: Floats | None = None  # [V, C] what is known of those who come, by the last C features
 
     @property
     def formula(self) -> str:
@@ -67,7 +68,7 @@ def profile(name: str, mapping: str | None = None) -> Profile:
 
     `mapping` is `moderate` (the default), `centred`, `saturated` or `sparse` where items have ratings, or `centred`
     shifted by a number (`centred-1`, `centred+0.5`); other profiles have one mapping only. Bundled items stand in a
-    fixed shuffled order. `contextual-films` alone has features.
+    fixed shuffled order. Of these `contextual-films` alone has features; a file may have some.
     """
     if name.endswith(".json"):
         return _from_file(pathlib.Path(name), mapping)
@@ -107,4 +108,8 @@ def _bundled(name: str, values: Sequence[float], origin: str, mapping: str) -> P
 def _from_file(path: pathlib.Path, mapping: str | None) -> Profile:
     ratings = Ratings.load(path)
     chosen = mapping or DEFAULT
-    return Profile(ratings.name, np.round(np.array(ratings.attractions(chosen)), 12), ratings.origin, chosen)
+    values = np.round(np.array(ratings.attractions(chosen)), 12)
+    if ratings.features is None:
+        return Profile(ratings.name, values, ratings.origin, chosen)
+    told, who = np.array(ratings.features, np.float64), np.array(ratings.visitors, np.float64)
+    return Profile(ratings.name, values, ratings.origin, chosen, told, who)

@@ -13,8 +13,8 @@ from typing import TextIO
 import polars as pl
 
 from .lines import Layout, delimited, read
-from .ratings import Ratings, draw
-from .totals import find_file, mean_ratings
+from .ratings import Ratings, draw, drawn
+from .totals import factorised, find_file, mean_ratings
 
 _PLAYS = pl.col("plays") >= 0
 _360K = delimited(
@@ -32,23 +32,31 @@ _2K = delimited(
 _FILES = ["usersha1-artmbid-artname-plays.tsv", "user_artists.dat"]
 
 
-def build(folder: pathlib.Path, *, n_items: int | None, at_least: int, seed: int, stream: TextIO) -> Ratings:
-    """`n_items` random artists (None: all) of those with `at_least` listeners.
+def build(
+    folder: pathlib.Path, *, n_items: int | None, at_least: int, seed: int, stream: TextIO, n_factors: int = 0
+) -> Ratings:
+    """`n_items` random artists (None: all) of those with `at_least` listeners; with `n_factors`, their features.
 
     Of the 360K the artists that have a MusicBrainz id, which are the 186,642 of its description; the others count in
-    their listeners' percentiles only. Cost: one pass in constant memory; a user's rows must stand together.
+    their listeners' percentiles only. Cost: one pass in constant memory, and another one for features; a user's
+    rows must stand together.
     """
     file = find_file(folder, _FILES, "Last.fm (360K or HetRec 2011 2K)")
-    plays = _Plays(file, _360K if file.suffix == ".tsv" else _2K, stream)
+    layout = _360K if file.suffix == ".tsv" else _2K
+    plays = _Plays(file, layout, stream)
     means = mean_ratings(plays)
     names = plays.names if file.suffix == ".tsv" else _artists(file.with_name("artists.dat"))
     items = [(names.get(item, f"artist {item}"), count, mean) for item, count, mean in means.rows()]
     origin = f"Last.fm {file.name}, {plays.n_users:,} users, plays rated 1 to 5 by percentile: artists"
-    return draw("lastfm", origin, items, n_items, seed, least=at_least, raters=plays.n_users)
+    ratings = draw("lastfm", origin, items, n_items, seed, least=at_least, raters=plays.n_users)
+    if n_factors == 0:
+        return ratings
+    kept = means["item"][drawn(means["count"].to_list(), n_items, seed, least=at_least)].to_list()
+    return factorised(ratings, _Plays(file, layout, stream), kept, n_factors, seed)
 
 
 class _Plays:
-    """Iterates over blocks of whole users with columns item and rating; afterwards knows names and users."""
+    """Iterates over blocks of whole users with columns user, item and rating; afterwards knows names and users."""
 
     def __init__(self, file: pathlib.Path, layout: Layout, stream: TextIO) -> None:
         self.file, self.layout, self.stream = file, layout, stream
@@ -85,7 +93,7 @@ class _Plays:
         if "name" in rated.columns:
             rated = rated.filter(pl.col("item") != "")
             self.names.update(rated.group_by("item").agg(pl.col("name").first()).rows())
-        return rated.select("item", "rating")
+        return rated.select("user", "item", "rating")
 
 
 def _artists(path: pathlib.Path) -> dict[object, str]:

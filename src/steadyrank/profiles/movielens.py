@@ -7,8 +7,8 @@ from typing import TextIO
 import polars as pl
 
 from .lines import Malformed, delimited, read
-from .ratings import Ratings, draw
-from .totals import find_file, mean_ratings
+from .ratings import Ratings, draw, drawn
+from .totals import factorised, find_file, mean_ratings
 
 _TITLE_COLUMNS = ["movieId", "title", "genres"]
 _COLUMNS = {"user": pl.Int64, "item": pl.Int64, "rating": pl.Float64, "time": pl.Int64}
@@ -16,10 +16,13 @@ _STARS = pl.col("rating").is_between(0.5, 5.0) & ((pl.col("rating") * 2) % 1 == 
 _VALID = _STARS & (pl.col("user") >= 0) & (pl.col("item") >= 0)
 
 
-def build(folder: pathlib.Path, *, n_items: int | None, at_least: int, seed: int, stream: TextIO) -> Ratings:
-    """`n_items` random movies (None: all) of those with `at_least` ratings.
+def build(
+    folder: pathlib.Path, *, n_items: int | None, at_least: int, seed: int, stream: TextIO, n_factors: int = 0
+) -> Ratings:
+    """`n_items` random movies (None: all) of those with `at_least` ratings; with `n_factors`, their features.
 
-    Cost: one pass over the ratings in constant memory.
+    Cost: one pass over the ratings in constant memory; features take another, and the memory of their
+    movies' ratings.
     """
     what = "MovieLens (ratings.csv and movies.csv, or ratings.dat and movies.dat of 1M)"
     file = find_file(folder, ["ratings.csv", "ratings.dat"], what)
@@ -30,7 +33,11 @@ def build(folder: pathlib.Path, *, n_items: int | None, at_least: int, seed: int
     means = mean_ratings(read(file, layout, stream))
     items = [(titles.get(item, f"movie {item}"), count, mean) for item, count, mean in means.rows()]
     origin = f"MovieLens {file.name}, {means['count'].sum():,} ratings: movies"
-    return draw("movielens", origin, items, n_items, seed, least=at_least)
+    ratings = draw("movielens", origin, items, n_items, seed, least=at_least)
+    if n_factors == 0:
+        return ratings
+    kept = means["item"][drawn(means["count"].to_list(), n_items, seed, least=at_least)].to_list()
+    return factorised(ratings, read(file, layout, stream), kept, n_factors, seed)
 
 
 def _titles(path: pathlib.Path, stream: TextIO) -> dict[int, str]:

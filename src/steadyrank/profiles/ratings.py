@@ -6,18 +6,27 @@ import pathlib
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
+import numpy as np
+
+from ..arrays import Floats
 from ..files import replacing
 from ..settings import choice
 from .mappings import MAPPINGS, attractions, bayesian_averages, is_shifted
 
 FORMAT = "steadyrank-ratings-1"
+_OPTIONAL = {"features", "visitors"}  # left out of files without them, which are as they always were
 LISTENERS = "listeners"  # the mapping that takes the share of raters as attraction
 
 
 @dataclass(frozen=True)
 class Ratings:
-    """The arms of one data set: label, number of ratings and Bayesian average of each; `raters` in all."""
+    """The arms of one data set: label, number of ratings and Bayesian average of each; `raters` in all.
+
+    `features`: a row of numbers for each item, and `visitors`: one for each of those who may come, with a number for
+    each of the last features; the features before them are 1 for every visitor. Both or neither.
+    """
 
     name: str
     origin: str
@@ -25,6 +34,8 @@ class Ratings:
     counts: list[int]
     averages: list[float]
     raters: int | None = None
+    features: list[list[float]] | None = None
+    visitors: list[list[float]] | None = None
 
     def attractions(self, mapping: str) -> list[float]:
         """Click probabilities by a rating mapping, or by `listeners`: the share of all raters who rated the item."""
@@ -38,7 +49,8 @@ class Ratings:
         """Write as JSON; a reader never sees half a file."""
         try:
             with replacing(path) as file:
-                file.write(json.dumps({"format": FORMAT, **dataclasses.asdict(self)}, indent=1).encode())
+                told = {name: value for name, value in vars(self).items() if name not in _OPTIONAL or value}
+                file.write(json.dumps({"format": FORMAT, **told}, indent=None if self.features else 1).encode())
         except OSError as error:
             raise OSError(f"{path} cannot be written: {error.strerror or error}") from None
 
@@ -50,8 +62,8 @@ class Ratings:
         except (json.JSONDecodeError, UnicodeDecodeError) as error:
             raise ValueError(f"{path} is not a file of `steadyrank profile build`: {error}") from None
         fields = {field.name for field in dataclasses.fields(cls)}
-        if not isinstance(found, dict) or found.pop("format", None) != FORMAT or set(found) != fields:
-            raise ValueError(f"{path} must have the format {FORMAT!r} with {sorted(fields)}")
+        if not isinstance(found, dict) or found.pop("format", None) != FORMAT or set(found) | _OPTIONAL != fields:
+            raise ValueError(f"{path} must have the format {FORMAT!r} with {sorted(fields - _OPTIONAL)}")
         ratings = cls(**found)
         ratings._check(path)
         return ratings
@@ -69,6 +81,29 @@ class Ratings:
             raise ValueError(f"{path}: raters must be null or at least the largest count, not {self.raters!r}")
         if not isinstance(self.name, str) or not isinstance(self.origin, str):
             raise ValueError(f"{path}: name and origin must be text, not {self.name!r} and {self.origin!r}")
+        if (self.features is None) != (self.visitors is None):
+            raise ValueError(f"{path}: features and visitors must both be there or neither")
+        if self.features is not None:
+            told, who = (
+                rows_of_numbers(path, "features", self.features),
+                rows_of_numbers(path, "visitors", self.visitors),
+            )
+            if len(told) != len(self.items) or not 1 <= who.shape[1] <= told.shape[1]:
+                raise ValueError(
+                    f"{path}: features must have a row for each of {len(self.items)} items, and visitors from 1 to "
+                    f"as many numbers each as items have; their shapes are {told.shape} and {who.shape}"
+                )
+
+
+def rows_of_numbers(path: pathlib.Path, name: str, rows: Any) -> Floats:
+    """Lists of numbers, all of the same length, as an array; anything else is refused."""
+    try:
+        found = np.array(rows, np.float64)
+    except (TypeError, ValueError):
+        found = np.zeros(0)
+    if found.ndim != 2 or not found.size or not np.isfinite(found).all():
+        raise ValueError(f"{path}: {name} must be lists of finite numbers, each as long as the others and none empty")
+    return found
 
 
 def draw(
@@ -86,16 +121,27 @@ def draw(
     The prior of the Bayesian average is taken over all items with at least `least` ratings, before the draw; an item
     without ratings is no arm.
     """
-    rated = [item for item in items if item[1] >= max(least, 1)]
-    if not rated:
-        most = max(count for _, count, _ in items)
-        raise ValueError(f"no item has {least} ratings: ask for at most {most:,}, the most that one has")
-    if n_items is not None and not 1 <= n_items <= len(rated):
-        raise ValueError(f"the number of items must be from 1 to the {len(rated):,} items found, not {n_items}")
-    averages = bayesian_averages([mean for _, _, mean in rated], [count for _, count, _ in rated])
-    kept = range(len(rated)) if n_items is None else sorted(random.Random(seed).sample(range(len(rated)), n_items))
+    rated = [place for place, item in enumerate(items) if item[1] >= max(least, 1)]
+    kept = drawn([count for _, count, _ in items], n_items, seed, least=least)
+    averages = dict(
+        zip(rated, bayesian_averages([items[i][2] for i in rated], [items[i][1] for i in rated]), strict=True)
+    )
     about = f"{origin} with at least {max(least, 1)} ratings, "
     about += f"all {len(rated):,}" if n_items is None else f"{n_items:,} random ones of {len(rated):,} (seed {seed})"
     return Ratings(
-        name, about, [rated[i][0] for i in kept], [rated[i][1] for i in kept], [averages[i] for i in kept], raters
+        name, about, [items[i][0] for i in kept], [items[i][1] for i in kept], [averages[i] for i in kept], raters
+    )
+
+
+def drawn(counts: Sequence[int], n_items: int | None, seed: int, *, least: int) -> list[int]:
+    """The places of the items that `draw` keeps, by their numbers of ratings."""
+    rated = [place for place, count in enumerate(counts) if count >= max(least, 1)]
+    if not rated:
+        raise ValueError(f"no item has {least} ratings: ask for at most {max(counts):,}, the most that one has")
+    if n_items is not None and not 1 <= n_items <= len(rated):
+        raise ValueError(f"the number of items must be from 1 to the {len(rated):,} items found, not {n_items}")
+    return (
+        rated
+        if n_items is None
+        else [rated[i] for i in sorted(random.Random(seed).sample(range(len(rated)), n_items))]
     )

@@ -1,9 +1,13 @@
-"""Numbers and means of ratings by item, summed over blocks."""
+"""Ratings by item, over blocks: their numbers and means, and those of single items."""
 
+import dataclasses
 import pathlib
 from collections.abc import Iterable, Sequence
 
 import polars as pl
+
+from .factors import item_and_visitor_features
+from .ratings import Ratings
 
 _COMPACT_ROWS = 1_000_000
 
@@ -25,6 +29,26 @@ def mean_ratings(blocks: Iterable[pl.DataFrame]) -> pl.DataFrame:
 
 def _merge(sums: Sequence[pl.DataFrame]) -> pl.DataFrame:
     return pl.concat(sums).group_by("item").agg(pl.col("rating").sum(), pl.col("count").sum())
+
+
+def factorised(
+    ratings: Ratings, blocks: Iterable[pl.DataFrame], kept: Sequence[object], n_factors: int, seed: int
+) -> Ratings:
+    """The same with features of the items `kept`, and visitors, of frames with columns user, item and rating.
+
+    Memory grows with the number of these items' ratings.
+    """
+    places = pl.DataFrame({"item": kept, "place": range(len(kept))})
+    rows = pl.concat(block.select("user", "item", "rating").join(places, on="item") for block in blocks)
+    rows = rows.select(pl.col("user").rank("dense").cast(pl.Int64), "place", pl.col("rating").cast(pl.Float64))
+    features, visitors, worth = item_and_visitor_features(
+        rows["user"].to_numpy(), rows["place"].to_numpy(), rows["rating"].to_numpy(), len(kept), n_factors, seed
+    )
+    about = (
+        f"{ratings.origin}; {n_factors} factors of {len(rows):,} ratings, which foretell {worth:.0%} of the variance "
+        f"of ratings by visitors held out, {len(visitors):,} of them kept"
+    )
+    return dataclasses.replace(ratings, origin=about, features=features.tolist(), visitors=visitors.tolist())
 
 
 def find_file(folder: pathlib.Path, names: Sequence[str], what: str) -> pathlib.Path:

@@ -1,13 +1,14 @@
 """The Yelp Open Dataset as Yelp ships it: one JSON object a line."""
 
 import pathlib
+from collections.abc import Iterator
 from typing import TextIO
 
 import polars as pl
 
 from .lines import json_lines, read
-from .ratings import Ratings, draw
-from .totals import find_file, mean_ratings
+from .ratings import Ratings, draw, drawn
+from .totals import factorised, find_file, mean_ratings
 
 _BUSINESS = {
     "business_id": pl.String,
@@ -19,6 +20,7 @@ _BUSINESS = {
     "categories": pl.String,
 }
 _REVIEW = {"business_id": pl.String, "stars": pl.Float64}
+_SIGNED_REVIEW = {"user_id": pl.String, **_REVIEW}
 _STARS = pl.col("stars").is_between(1.0, 5.0)
 
 
@@ -33,11 +35,15 @@ def build(
     at_least: int,
     seed: int,
     stream: TextIO,
+    n_factors: int = 0,
 ) -> Ratings:
     """The businesses of a city (spelt as in the file) that list the category; open ones unless `closed`.
 
-    Yelp rounds a business's stars to halves; `reviews` takes means and numbers from the review file instead.
+    Yelp rounds a business's stars to halves; `reviews` takes means and numbers from the review file instead, and
+    `n_factors` features, which need it.
     """
+    if n_factors and not reviews:
+        raise ValueError("features come from who gave which stars, which only the reviews tell: add --reviews")
     what = "the Yelp Open Dataset"
     file = find_file(folder, ["yelp_academic_dataset_business.json"], what)
     review_file = find_file(folder, ["yelp_academic_dataset_review.json"], what) if reviews else None
@@ -47,26 +53,31 @@ def build(
         block.filter(wanted if closed else wanted & (pl.col("is_open") == 1)) for block in read(file, layout, stream)
     )
     if review_file is None:
-        rated = found.select("name", count="review_count", mean="stars")
+        rated = found.select("name", count="review_count", mean="stars", item="business_id")
     else:
         rated = found.select("name", item="business_id").join(
-            _means(review_file, found, stream), on="item", maintain_order="left"
+            mean_ratings(_reviews(review_file, found, _REVIEW, stream)), on="item", maintain_order="left"
         )
-        rated = rated.select("name", "count", "mean")
+        rated = rated.select("name", "count", "mean", "item")
     query = f"{city}, {category}, {'open or closed' if closed else 'open'}"
     if rated.is_empty():
         raise ValueError(f"{file}: no business for {query}; city and category must be spelt as in the file")
     origin = (
         f"Yelp Open Dataset: {query}, {'means of the reviews' if reviews else 'stars rounded by Yelp'}: businesses"
     )
-    return draw("yelp", origin, rated.rows(), n_items, seed, least=at_least)
+    ratings = draw("yelp", origin, rated.drop("item").rows(), n_items, seed, least=at_least)
+    if n_factors == 0 or review_file is None:
+        return ratings
+    kept = rated["item"][drawn(rated["count"].to_list(), n_items, seed, least=at_least)].to_list()
+    return factorised(ratings, _reviews(review_file, found, _SIGNED_REVIEW, stream), kept, n_factors, seed)
 
 
-def _means(file: pathlib.Path, found: pl.DataFrame, stream: TextIO) -> pl.DataFrame:
-    """Number and mean of the reviews of the businesses found, in the order of the business file."""
+def _reviews(
+    file: pathlib.Path, found: pl.DataFrame, columns: dict[str, type[pl.DataType]], stream: TextIO
+) -> Iterator[pl.DataFrame]:
+    """Blocks with columns item and rating, and user where that is read: the reviews of the businesses found."""
     wanted = found["business_id"].implode()
-    layout = json_lines(_REVIEW, valid=_STARS)
-    return mean_ratings(
-        block.filter(pl.col("business_id").is_in(wanted)).select(item="business_id", rating="stars")
-        for block in read(file, layout, stream)
-    )
+    layout = json_lines(columns, valid=_STARS)
+    names = {"user_id": "user", "business_id": "item", "stars": "rating"}
+    for block in read(file, layout, stream):
+        yield block.filter(pl.col("business_id").is_in(wanted)).rename(names, strict=False)

@@ -28,6 +28,7 @@ class LinearCascade(LogisticCascade):
         features: Any = None,
         weight: float = 0.1,
         constant: int = 0,
+        visitors: Any = None,
         clients: int = 0,
         skew: float = 0.8,
         taste: float = 0.0,
@@ -35,6 +36,6 @@ class LinearCascade(LogisticCascade):
         minority: float = 0.3,
     ) -> "LinearCascade":
         attraction = np.ascontiguousarray(attraction, np.float64)
-        visitors = Visitors.create(attraction.size, features, weight, constant, LINEAR)
+        known = Visitors.create(attraction.size, features, weight, constant, LINEAR, visitors)
         senders = Senders.create(attraction.size, clients, skew, taste, tastes, minority)
-        return cls(attraction, visitors, senders, int(length))
+        return cls(attraction, known, senders, int(length))

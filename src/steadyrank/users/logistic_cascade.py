@@ -14,9 +14,10 @@ class LogisticCascade(NamedTuple):
     """Cascade users of whom something is known, logistic link (ours; Kveton et al. 2015 for the cascade).
 
     Item k attracts visitor v with the chance sigmoid(logit(attraction_k) + weight sum_f x_kf v_f), x the item's
-    features (those of `simulate`) and v the visitor's, uniform in [-1, 1]; the first `constant` of these are 1 for
-    everybody and count in `attraction` alone. Value and best list are those for this visitor, with the taste of this
-    client. Without features they are `Cascade` users. Settings of clients: those of `Cascade`.
+    features (those of `simulate`) and v the visitor's, uniform in [-1, 1] or a row of `visitors`; the first
+    `constant` of these, or those that `visitors` leave, are 1 for everybody and count in `attraction` alone. Value
+    and best list are those for this visitor, with the taste of this client. Without features they
+    are `Cascade` users. Settings of clients: those of `Cascade`.
     """
 
     attraction: Floats  # [K] of the visitor whose features are all 0
@@ -33,6 +34,7 @@ class LogisticCascade(NamedTuple):
         features: Any = None,
         weight: float = 1.0,
         constant: int = 0,
+        visitors: Any = None,
         clients: int = 0,
         skew: float = 0.8,
         taste: float = 0.0,
@@ -40,9 +42,9 @@ class LogisticCascade(NamedTuple):
         minority: float = 0.3,
     ) -> "LogisticCascade":
         attraction = np.ascontiguousarray(attraction, np.float64)
-        visitors = Visitors.create(attraction.size, features, weight, constant, LOGIT)
+        known = Visitors.create(attraction.size, features, weight, constant, LOGIT, visitors)
         senders = Senders.create(attraction.size, clients, skew, taste, tastes, minority)
-        return cls(attraction, visitors, senders, int(length))
+        return cls(attraction, known, senders, int(length))
 
     def liking(self, attraction: Floats) -> "LogisticCascade":
         return self._replace(attraction=attraction, visitors=self.visitors.alike())

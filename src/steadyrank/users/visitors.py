@@ -20,19 +20,23 @@ _KEY = 0xFEA7E5  # a client is the same person in every run; luck alone changes 
 class Visitors(NamedTuple):
     """Features of the items, and the weight of each in a visitor's taste.
 
-    A visitor has as many features as an item: the first `constant` are 1 for everybody, the others uniform in
-    [-1, 1], drawn anew for an anonymous visit and fixed for a client. They move what attracts by sum_f w_f x_kf v_f,
-    x of the item and v of the visitor; w is 0 for the first ones, whose part is in the attraction of everybody.
+    A visitor has as many features as an item: the first `constant` are 1 for everybody, the others a row of `pool`,
+    or uniform in [-1, 1] where that is empty, drawn anew for an anonymous visit and fixed for a client. They move
+    what attracts by sum_f w_f x_kf v_f, x of the item and v of the visitor; w is 0 for the first ones, whose part is
+    in the attraction of everybody.
     """
 
     features: Floats  # [K, F]
     weights: Floats  # [F]
     constant: int
     link: int  # LOGIT or LINEAR
+    pool: Floats  # [V, F - constant], V may be 0
 
     @classmethod
-    def create(cls, n_items: int, features: Any, weight: float, constant: int, link: int) -> "Visitors":
-        """Checks the settings; without `features` visitors are all alike."""
+    def create(
+        cls, n_items: int, features: Any, weight: float, constant: int, link: int, pool: Any = None
+    ) -> "Visitors":
+        """Checks the settings; without `features` visitors are all alike. A `pool` implies `constant`."""
         known = np.zeros((n_items, 0)) if features is None else np.ascontiguousarray(features, np.float64)
         if known.ndim != 2 or known.shape[0] != n_items:
             raise ValueError(f"features must have one row for each of {n_items} items; their shape is {known.shape}")
@@ -40,17 +44,48 @@ class Visitors(NamedTuple):
             raise ValueError(f"features must be finite; those of item {np.argmin(np.isfinite(known).all(1))} are not")
         weights = np.full(known.shape[1], real("weight", weight, 0.0, 100.0))
         constant = whole("constant", constant, 0, known.shape[1])
+        who = (
+            np.zeros((0, known.shape[1] - constant))
+            if pool is None
+            else _checked_pool(pool, known.shape[1], constant)
+        )
+        constant = known.shape[1] - who.shape[1]
         weights[:constant] = 0.0
-        return cls(known, weights, constant, link)
+        return cls(known, weights, constant, link, who)
 
     def alike(self) -> "Visitors":
         """The same visitors, whose features mean nothing."""
         return self._replace(weights=np.zeros(self.weights.size))
 
 
+def _checked_pool(pool: Any, n_features: int, constant: int) -> Floats:
+    who = np.ascontiguousarray(pool, np.float64)
+    if who.ndim != 2 or who.shape[0] < 1 or who.shape[1] > n_features or not np.isfinite(who).all():
+        raise ValueError(
+            f"visitors must be rows of at most {n_features} finite numbers, as many as items have features; "
+            f"their shape is {who.shape}"
+        )
+    if constant not in (0, n_features - who.shape[1]):
+        raise ValueError(
+            f"visitors of {who.shape[1]} numbers leave {n_features - who.shape[1]} of {n_features} features that are "
+            f"1 for everybody; constant says {constant}: leave it out"
+        )
+    return who
+
+
 @uncounted
 def draw_features(visitors, client, features, rng):
     """Write what is known of who comes, as far as there is room."""
+    n_pool = visitors.pool.shape[0]
+    if n_pool > 0:
+        if client < 0:
+            row = int(rng.random() * n_pool)
+        else:
+            low, _ = philox(0, client & _LOW, _KEY)
+            row = low % n_pool
+        for f in range(min(visitors.weights.size, features.size)):
+            features[f] = 1.0 if f < visitors.constant else visitors.pool[row, f - visitors.constant]
+        return
     for f in range(min(visitors.weights.size, features.size)):
         if f < visitors.constant:
             features[f] = 1.0

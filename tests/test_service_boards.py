@@ -34,7 +34,7 @@ async def test_a_server_that_has_started_compiles_nothing_for_a_usual_board(url)
 
 async def test_others_have_their_turn_while_the_state_of_a_large_board_is_told(url):
     async with serving(url) as local:
-        items, turns = [f"item {k}" for k in range(10_001)], 0
+        items, turns = [f"item {k}" for k in range(9_999)], 0
         await local.board(settle=0, items=items)
         shown = await local.rank()
         await local.answer(shown, clicked=shown["items"][0])

@@ -38,6 +38,8 @@ _LEARNERS = {
     "C3UCB": ("#56B4E9", "h"),
     "CascadeWOFUL": ("#D55E00", "h"),
     "CascadeMixedTS": ("#7A4FBF", "h"),
+    "SteadyRankLinear": ("#7A4FBF", "s"),
+    "SteadyRankSegments": ("#7A4FBF", "^"),
     "Random": ("#A3A3A3", "x"),
     "Oracle": ("#8A8A8A", "+"),
 }

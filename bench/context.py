@@ -28,6 +28,8 @@ PUBLISHED = [
     ("CascadeLinUCB", {"c": 0.3, "sigma": 0.3}),
     ("C3UCB", {}),
     ("CascadeWOFUL", {}),
+    ("VAC2UCB", {}),
+    ("UCBCLB", {}),
 ]
 OURS = ("SteadyRankLinear", "CascadeMixedTS")
 MODEL = "CascadeMixedTS"
@@ -134,7 +136,7 @@ def speed(sizes=(500, 10_000)):
     """Of learners alone: what `Random` takes with the same users is subtracted. The product: [K, F] by [F, F]."""
     films = sr.profile("contextual-films")
     print(f"{'learner':16}" + "".join(f"{f'K = {k:,}: us':>16}{'x NumPy':>9}" for k in sizes))
-    names, lines = ["Random", *OURS, "CascadeLinTS", "CascadeLinUCB", "C3UCB", "CascadeWOFUL"], {}
+    names, lines = ["Random", *OURS, *dict(PUBLISHED)], {}
     for k in sizes:
         copies = -(-k // 500)
         attraction, features = np.tile(films.attraction, copies)[:k], np.tile(films.features, (copies, 1))[:k]

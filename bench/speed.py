@@ -27,6 +27,8 @@ WITH_FEATURES = {
     "CascadeLinUCB",
     "CascadeMixedTS",
     "CascadeWOFUL",
+    "UCBCLB",
+    "VAC2UCB",
 }  # bench/context.py times them
 FIRST = """
 import time; start = time.perf_counter()

@@ -294,6 +294,59 @@ def test_rare_clicks_weigh_more():
     assert learner.weighted.estimate == pytest.approx(np.linalg.solve(weighted.precision, weighted.moment), abs=1e-9)
 
 
+def test_certain_clicks_weigh_more():
+    """VAC2UCB by matrices: the weight of an observation is trust / max(V, 0.01), V over a grid of [lower, upper]."""
+    learner = make(sr.learners()["VAC2UCB"], Problem(K, D, 400, features=ITEMS), settings={"c": 0.3, "alpha": 0.3})
+    slow = SlowLinear(ITEMS, 1.0)
+    mind, world, weights = np.random.default_rng(1), np.random.default_rng(2), []
+    allowed, ranking, note = np.ones(K, np.bool_), np.zeros(D, np.int64), np.zeros(D + 4)
+    for t in range(1, 301):
+        v = world.uniform(-1, 1, F)
+        call_rank(learner, Visit(t, -1, v), allowed, ranking, note, mind)
+        index = slow.upper(v, 0.3)
+        assert (index > 1 - 1e-9).sum() < 2  # else chance decides
+        assert ranking.tolist() == first_places(index, D, np.random.default_rng(0)), f"round {t}"
+        clicks = world.random(D) < TRUE[ranking]
+        examined = int(np.argmax(clicks)) + 1 if clicks.any() else D
+        call_update(learner, Visit(t, -1, v), ranking, note, clicks, examined)
+        z, inverse = ITEMS[ranking[:examined]] * v, np.linalg.inv(slow.precision)
+        means, norms = z @ inverse @ slow.moment, np.sqrt([row @ inverse @ row for row in z])
+        for row, mean, norm, y in zip(z, means, norms, clicks, strict=False):
+            m = np.clip(np.linspace(mean - 0.3 * norm, mean + 0.3 * norm, 100_001), 0, 1)
+            weights.append(min(1, 0.3 / norm) / max((m * (1 - m)).max(), 0.01))
+            slow.precision += weights[-1] * np.outer(row, row)
+            slow.moment += weights[-1] * y * row
+    assert max(weights) == pytest.approx(100)
+    assert min(weights) < 4
+    assert learner.posterior.estimate == pytest.approx(np.linalg.solve(slow.precision, slow.moment), abs=1e-6)
+
+
+def test_a_logit_is_learnt_by_mirror_descent():
+    """UCBCLB: each step solves its own quadratic problem, and the bound of the logit ranks."""
+    learner = make(sr.learners()["UCBCLB"], Problem(K, D, 400, features=ITEMS), settings={"c": 0.3})
+    rate, theta, precision = 0.5 * math.log(2) + 2, np.zeros(F), np.eye(F)
+    mind, world = np.random.default_rng(1), np.random.default_rng(2)
+    allowed, ranking, note = np.ones(K, np.bool_), np.zeros(D, np.int64), np.zeros(D + 4)
+    for t in range(1, 301):
+        v = world.uniform(-1, 1, F)
+        call_rank(learner, Visit(t, -1, v), allowed, ranking, note, mind)
+        z, inverse = ITEMS * v, np.linalg.inv(precision)
+        index = z @ theta + 0.3 * np.sqrt([row @ inverse @ row for row in z])
+        assert ranking.tolist() == first_places(index, D, np.random.default_rng(0)), f"round {t}"
+        clicks = world.random(D) < TRUE[ranking]
+        examined = int(np.argmax(clicks)) + 1 if clicks.any() else D
+        call_update(learner, Visit(t, -1, v), ranking, note, clicks, examined)
+        for row, y in zip(z[ranking[:examined]], clicks, strict=False):
+            p = 1 / (1 + math.exp(-row @ theta))
+            # the least of g'(x - theta) + |x - theta|^2 / (2 rate) in the norm of the precision so far and this one's
+            within = precision + rate * p * (1 - p) * np.outer(row, row)
+            theta = theta - rate * np.linalg.solve(within, (p - y) * row)
+            p = 1 / (1 + math.exp(-row @ theta))
+            precision = precision + p * (1 - p) * np.outer(row, row)
+    assert learner.posterior.estimate == pytest.approx(theta, abs=1e-9)
+    assert learner.posterior.inverse == pytest.approx(np.linalg.inv(precision), abs=1e-9)
+
+
 def test_the_inverse_stays_one_over_many_updates():
     """100,000 of them: A times its inverse is the identity within 1e-9."""
     posterior, rng = LinearPosterior.create(ITEMS, 1.0), np.random.default_rng(3)
@@ -323,7 +376,9 @@ def test_regret_is_against_the_best_list_for_each_visitor():
     assert run.final[0] == pytest.approx(loss)
 
 
-@pytest.mark.parametrize("name", ["CascadeLinUCB", "CascadeLinTS", "C3UCB", "CascadeWOFUL", "CascadeMixedTS"])
+@pytest.mark.parametrize(
+    "name", ["CascadeLinUCB", "CascadeLinTS", "C3UCB", "CascadeWOFUL", "VAC2UCB", "UCBCLB", "CascadeMixedTS"]
+)
 def test_without_features_they_say_what_is_missing(name):
     with pytest.raises(ValueError, match=rf"{name} needs features: one row for each of 5 items"):
         sr.simulate(name, ATTRACTION, length=3, horizon=5)

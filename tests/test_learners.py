@@ -456,7 +456,16 @@ def test_memory_is_at_most_5_bytes_a_pair(name):
 
 
 # told the truth; items that cannot come and go; features, of which rankers outside of simulations know nothing yet
-NEEDS_NO_HORIZON = {"Oracle", "PBMFTRL", "CascadeLinUCB", "CascadeLinTS", "CascadeWOFUL", "CascadeMixedTS"}
+NEEDS_NO_HORIZON = {
+    "Oracle",
+    "PBMFTRL",
+    "CascadeLinUCB",
+    "CascadeLinTS",
+    "CascadeWOFUL",
+    "VAC2UCB",
+    "UCBCLB",
+    "CascadeMixedTS",
+}
 
 
 @pytest.mark.parametrize("name", sorted(n for n, cls in sr.learners().items() if not cls.live))

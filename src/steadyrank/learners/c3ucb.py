@@ -43,7 +43,7 @@ class C3UCB(NamedTuple):
     def rank(self, visit, allowed, ranking, note, rng):
         beta = math.sqrt(self.posterior.growth[0] - 2.0 * self.log_delta) + math.sqrt(self.lam)
         index = np.empty(allowed.size)
-        upper(self.posterior, visit, beta, index)
+        upper(self.posterior, visit, beta, 1.0, index)
         top_allowed(index, allowed, ranking, rng)
 
     def update(self, visit, ranking, note, clicks, examined):

@@ -34,7 +34,7 @@ class CascadeLinUCB(NamedTuple):
 
     def rank(self, visit, allowed, ranking, note, rng):
         index = np.empty(allowed.size)
-        upper(self.posterior, visit, self.c, index)
+        upper(self.posterior, visit, self.c, 1.0, index)
         top_allowed(index, allowed, ranking, rng)
 
     def update(self, visit, ranking, note, clicks, examined):

@@ -32,6 +32,12 @@ class LinearPosterior(NamedTuple):
 
 
 @uncounted
+def chance_of(logit):
+    """The sigmoid."""
+    return 1.0 / (1.0 + math.exp(-logit))
+
+
+@uncounted
 def meet(features, seen):
     """Write the visitor's features into `seen` [F]; 1 each where nothing is known: none given, or all 0."""
     known = False
@@ -55,26 +61,40 @@ def image(inverse, z, out):
 
 
 @uncounted
+def narrow(posterior, u, norm, weight):
+    """Add `weight` z z' to A, u = A^-1 z and norm = z'u given (Sherman and Morrison 1950). O(F^2)."""
+    scale = weight / (1.0 + weight * norm)
+    for f in range(u.size):
+        for g in range(u.size):
+            posterior.inverse[f, g] -= scale * (u[f] * u[g])
+    posterior.growth[0] += math.log1p(weight * norm)
+
+
+@uncounted
 def absorb(posterior, z, u, norm, y, weight):
-    """Add an observation, u = A^-1 z and norm = z'u given (Sherman and Morrison 1950). O(F^2)."""
+    """Add an observation, u = A^-1 z and norm = z'u given. O(F^2)."""
     scale = weight / (1.0 + weight * norm)
     error = y
     for f in range(z.size):
         error -= z[f] * posterior.estimate[f]
     for f in range(z.size):
         posterior.estimate[f] += scale * error * u[f]
-        for g in range(z.size):
-            posterior.inverse[f, g] -= scale * (u[f] * u[g])
-    posterior.growth[0] += math.log1p(weight * norm)
+    narrow(posterior, u, norm, weight)
+
+
+@uncounted
+def trusted(norm, alpha):
+    """How much an observation counts: min(1, alpha / |z|), |z|^2 = `norm` = z' A^-1 z, or 1 where alpha is 0.
+
+    The less is known of what it is about, the less it can do (He et al. 2022, CW-OFUL; here A is that of the
+    observation before).
+    """
+    return alpha / math.sqrt(norm) if alpha > 0.0 and norm > alpha * alpha else 1.0
 
 
 @kernel
 def learn(posterior, visit, ranking, clicks, examined, weight, discount, alpha):
-    """Add what a visit says of each item examined; place p, from 0 on, weighs `weight` discount^(2 p).
-
-    With `alpha` above 0 an observation counts min(1, alpha / |z|) of that, |z|^2 = z' A^-1 z: the less is known of
-    what it is about, the less it can do (He et al. 2022, CW-OFUL; here A is that of the observation before).
-    """
+    """Add what a visit says of each item examined; place p, from 0 on, weighs `weight` discount^(2 p), as trusted."""
     n = posterior.estimate.size
     seen, z, u = np.empty(n), np.empty(n), np.empty(n)
     meet(visit.features, seen)
@@ -82,16 +102,13 @@ def learn(posterior, visit, ranking, clicks, examined, weight, discount, alpha):
         for f in range(n):
             z[f] = posterior.features[f, ranking[p]] * seen[f]
         norm = image(posterior.inverse, z, u)
-        w = weight
-        if alpha > 0.0 and norm > alpha * alpha:
-            w *= alpha / math.sqrt(norm)
-        absorb(posterior, z, u, norm, 1.0 if clicks[p] else 0.0, w)
+        absorb(posterior, z, u, norm, 1.0 if clicks[p] else 0.0, weight * trusted(norm, alpha))
         weight *= discount * discount
 
 
 @kernel
-def learn_by_variance(plain, weighted, visit, ranking, clicks, examined, width, least):
-    """Add a visit to `plain`, and to `weighted` with the weight 1 / max(bound, least) of each observation.
+def learn_by_bound(plain, weighted, visit, ranking, clicks, examined, width, least, alpha):
+    """Add a visit to `plain`, as trusted, and to `weighted` with the weight 1 / max(bound, least) of an observation.
 
     The bound, min(z' theta + width sqrt(z' A^-1 z), 1) of `plain` before this observation, is one of the variance:
     that of a bit is at most its mean.
@@ -107,8 +124,68 @@ def learn_by_variance(plain, weighted, visit, ranking, clicks, examined, width, 
         norm = image(plain.inverse, z, u)
         bound = min(bound + width * math.sqrt(max(norm, 0.0)), 1.0)
         y = 1.0 if clicks[p] else 0.0
-        absorb(plain, z, u, norm, y, 1.0)
-        absorb(weighted, z, u, image(weighted.inverse, z, u), y, 1.0 / max(bound, least))
+        absorb(plain, z, u, norm, y, trusted(norm, alpha))
+        norm = image(weighted.inverse, z, u)
+        absorb(weighted, z, u, norm, y, trusted(norm, alpha) / max(bound, least))
+
+
+@uncounted
+def widest(lower, upper):
+    """The largest variance m (1 - m) of a bit whose mean m lies in [lower, upper]."""
+    if upper < 0.5:
+        return upper * (1.0 - upper)
+    return lower * (1.0 - lower) if lower > 0.5 else 0.25
+
+
+@kernel
+def learn_by_range(posterior, visit, ranking, clicks, examined, width, least, alpha):
+    """Add a visit with the weight 1 / max(V, least) of each observation, as trusted.
+
+    V is the largest variance that z' theta +- width sqrt(z' A^-1 z), cut to [0, 1], allows; theta and A are those
+    that the list was made with.
+    """
+    n = posterior.estimate.size
+    seen, z, u, weights = np.empty(n), np.empty(n), np.empty(n), np.empty(examined)
+    meet(visit.features, seen)
+    for p in range(examined):
+        mean = 0.0
+        for f in range(n):
+            z[f] = posterior.features[f, ranking[p]] * seen[f]
+            mean += z[f] * posterior.estimate[f]
+        norm = image(posterior.inverse, z, u)
+        reach = width * math.sqrt(max(norm, 0.0))
+        variance = widest(min(max(mean - reach, 0.0), 1.0), min(max(mean + reach, 0.0), 1.0))
+        weights[p] = trusted(norm, alpha) / max(variance, least)
+    for p in range(examined):
+        for f in range(n):
+            z[f] = posterior.features[f, ranking[p]] * seen[f]
+        absorb(posterior, z, u, image(posterior.inverse, z, u), 1.0 if clicks[p] else 0.0, weights[p])
+
+
+@kernel
+def learn_by_descent(posterior, visit, ranking, clicks, examined, rate, alpha):
+    """One step of online mirror descent on the logistic loss for each item examined, weighted as trusted.
+
+    With p = sigmoid(z' theta) and s = p (1 - p): theta moves by rate (y - p) A^-1 z / (1 + rate s z' A^-1 z), then
+    s z z' is added to A, s at the new theta (Zhang and Sugiyama 2023).
+    """
+    n = posterior.estimate.size
+    seen, z, u = np.empty(n), np.empty(n), np.empty(n)
+    meet(visit.features, seen)
+    for p in range(examined):
+        logit = 0.0
+        for f in range(n):
+            z[f] = posterior.features[f, ranking[p]] * seen[f]
+            logit += z[f] * posterior.estimate[f]
+        norm = image(posterior.inverse, z, u)
+        weight = trusted(norm, alpha)
+        chance = chance_of(logit)
+        step = weight * rate / (1.0 + weight * rate * chance * (1.0 - chance) * norm)
+        step *= (1.0 if clicks[p] else 0.0) - chance
+        for f in range(n):
+            posterior.estimate[f] += step * u[f]
+        chance = chance_of(logit + step * norm)
+        narrow(posterior, u, norm, weight * chance * (1.0 - chance))
 
 
 @kernel
@@ -122,8 +199,8 @@ def expect(features, direction, seen, index):
 
 
 @kernel
-def upper(posterior, visit, width, index):
-    """Write min(z' theta + width sqrt(z' A^-1 z), 1) of each item into `index` [K]. O(K F^2)."""
+def upper(posterior, visit, width, cap, index):
+    """Write min(z' theta + width sqrt(z' A^-1 z), cap) of each item into `index` [K]. O(K F^2)."""
     n = posterior.estimate.size
     seen, norm = np.empty(n), np.zeros(index.size)
     meet(visit.features, seen)
@@ -134,7 +211,7 @@ def upper(posterior, visit, width, index):
             for k in range(index.size):
                 norm[k] += c * (posterior.features[f, k] * posterior.features[g, k])
     for k in range(index.size):
-        index[k] = min(index[k] + width * math.sqrt(max(norm[k], 0.0)), 1.0)
+        index[k] = min(index[k] + width * math.sqrt(max(norm[k], 0.0)), cap)
 
 
 @uncounted

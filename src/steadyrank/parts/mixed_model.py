@@ -16,7 +16,7 @@ import numpy as np
 
 from .._jit import kernel, uncounted
 from ..arrays import Floats
-from .linear_posterior import LinearPosterior, absorb, draw, expect, image, meet
+from .linear_posterior import LinearPosterior, absorb, chance_of, draw, expect, image, meet
 
 OWN, SHARED = range(2)  # places of `prior`
 BEFORE, BEFORE_PRECISION = -2.0, 0.25  # of the 1: a click rate of 12 %, or of 2 to 47 % within a standard deviation
@@ -71,7 +71,7 @@ def observe(model, k, z, c, u, y):
     for f in range(z.size):
         c[f] = z[f] - model.cross[f, k] / d
         eta += c[f] * model.shared.estimate[f]
-    p = 1.0 / (1.0 + math.exp(-eta))
+    p = chance_of(eta)
     w = max(p * (1.0 - p), _FLATTEST)
     target = eta + (y - p) / w
     absorb(model.shared, c, u, image(model.shared.inverse, c, u), target - own, w * d / (d + w))

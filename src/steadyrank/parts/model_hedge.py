@@ -1,19 +1,12 @@
 """A list for several views of the items at once, where models with features give them."""
 
-import math
-
 import numpy as np
 
-from .._jit import kernel, uncounted
+from .._jit import kernel
 from ..kernels import top_allowed
 from .hedge import add_best, add_new
+from .linear_posterior import chance_of
 from .mixed_model import drawn_logits, expected_logits
-
-
-@uncounted
-def chance(logit):
-    """The chance of a click with this logit."""
-    return 1.0 / (1.0 + math.exp(-logit))
 
 
 @kernel
@@ -40,11 +33,11 @@ def hedged_by_models(model, rival, weights, visit, width, allowed, ranking, rng)
         n = add_new(found, n, best)
     for i in range(n):
         k = found[i]
-        means[i] = chance(mean[k])
-        values[0, i] = chance(drawn[k]) if i < size or views > 2 else 0.0
+        means[i] = chance_of(mean[k])
+        values[0, i] = chance_of(drawn[k]) if i < size or views > 2 else 0.0
         values[1, i] = 1.0 - means[i]
         if views > 2:
-            values[2, i] = chance(other[k])
+            values[2, i] = chance_of(other[k])
     add_best(values, means, np.arange(n), weights.copy(), ranking)
     for p in range(size):
         ranking[p] = found[ranking[p]]

@@ -37,6 +37,8 @@ _LEARNERS = {
     "CascadeLinTS": ("#009E73", "h"),
     "C3UCB": ("#56B4E9", "h"),
     "CascadeWOFUL": ("#D55E00", "h"),
+    "VAC2UCB": ("#E69F00", "h"),
+    "UCBCLB": ("#CC79A7", "h"),
     "CascadeMixedTS": ("#7A4FBF", "h"),
     "SteadyRankLinear": ("#7A4FBF", "s"),
     "SteadyRankSegments": ("#7A4FBF", "^"),

@@ -36,9 +36,11 @@ def draw_base(active, u):
     chosen, weight = 0, 1.0
     u *= total
     for i in range(active.size):
-        if active[i] and u >= 0.0:
+        if active[i]:
             chosen = i
             u -= weight
+        if u < 0.0:
+            break
         weight *= 0.5
     return chosen
 

@@ -1,4 +1,4 @@
-"""The Containerfile and the compose file: what they promise of users, disks and health; try_container.py runs it."""
+"""The Containerfile and the compose file: users, disks, health. try_container.py and try_compose.py run them."""
 
 import json
 import pathlib
@@ -70,7 +70,11 @@ def test_services_cannot_write_to_their_root_or_gain_privileges(name):
 def test_the_database_is_waited_for_and_nothing_is_open_to_others():
     rank, db = SERVICES["rank"], SERVICES["db"]
     assert rank["depends_on"]["db"]["condition"] == "service_healthy"
-    assert "pg_isready" in " ".join(db["healthcheck"]["test"])
+    assert "pg_isready -h 127.0.0.1 " in db["healthcheck"]["test"][1], "not the socket, which is there too early"
+    (check,) = said("HEALTHCHECK")
+    asked = rank["healthcheck"]
+    options = f"--interval={asked['interval']} --timeout={asked['timeout']} --start-period={asked['start_period']}"
+    assert check == f"{options} CMD {asked['test'][1]}"
     assert rank["cap_drop"] == ["ALL"]
     assert rank["ports"] == [f"127.0.0.1:{said('EXPOSE')[0]}:{said('EXPOSE')[0]}"]
     assert "ports" not in db

@@ -43,11 +43,11 @@ class Database:
         self.uri = self.server.get_uri()
         self._count = 0
 
-    def fresh(self):
+    def fresh(self, kind=""):
         """The address of a new, empty database."""
         self._count += 1
         with psycopg.connect(self.uri, autocommit=True) as connection:
-            connection.execute(f"CREATE DATABASE test{self._count}".encode())
+            connection.execute(f"CREATE DATABASE test{self._count} {kind}".encode())
         return self.uri.replace("/postgres?", f"/test{self._count}?")
 
     def stop(self):
@@ -533,6 +533,15 @@ def test_keys_from_the_command_line(tmp_path):
     assert key.split(".")[2] not in text
     with contextlib.suppress(FileNotFoundError):
         assert key.split(".")[2].encode() not in (tmp_path / "store.db").read_bytes()
+
+
+def test_text_comes_back_from_a_database_without_an_encoding(database):
+    """PostgreSQL makes one where the system has no locale; with bytes for names, no key would ever be found."""
+    address = database.fresh("ENCODING 'SQL_ASCII' LOCALE 'C' TEMPLATE template0")
+    with contextlib.closing(open_store(address)) as store:
+        _, key = make_key(["rank"], "früchte", 10.0)
+        store.add_key(key, "ann")
+        assert store.api_keys() == [key]
 
 
 def test_keys_and_the_record_are_the_same_on_every_store(url):

@@ -70,6 +70,14 @@ def run(command: list, **options) -> str:
     return done.stdout
 
 
+def base_image(engine: str, folder: pathlib.Path, steps: list[tuple[str, str]]) -> None:
+    """Make what the image is based on, where the machine has no image of that name."""
+    base = next(rest for word, rest in steps if word == "FROM")
+    if subprocess.run([engine, "image", "inspect", base], capture_output=True).returncode:
+        run(["mmdebstrap", "--quiet", "--variant=apt", suite(steps), folder / "root.tar", SOURCES])
+        run([engine, "import", folder / "root.tar", base])
+
+
 def fetch(wheels: pathlib.Path) -> None:
     """Everything that pip needs inside."""
     lines = (ROOT / "pyproject.toml").read_text().splitlines()
@@ -164,10 +172,7 @@ class Engine:
     def __init__(self, engine: str, folder: pathlib.Path, steps: list[tuple[str, str]]) -> None:
         self.engine, self.name = engine, f"steadyrank-tried-{os.getpid()}"
         self.image = {word: rest for word, rest in steps if word not in ("RUN", "COPY", "ENV")}
-        base = self.image["FROM"]
-        if subprocess.run([engine, "image", "inspect", base], capture_output=True).returncode:
-            run(["mmdebstrap", "--quiet", "--variant=apt", suite(steps), folder / "root.tar", SOURCES])
-            run([engine, "import", folder / "root.tar", base])
+        base_image(engine, folder, steps)
         fetch(folder / "wheels")
         (folder / "pip.conf").write_text("[global]\nno-index = true\nfind-links = /wheels\n")
         mounts = ["-v", f"{folder}/wheels:/wheels:ro", "-v", f"{folder}/pip.conf:/etc/pip.conf:ro"]

@@ -129,6 +129,7 @@ class Postgres:
             self._db = psycopg.connect(
                 url,
                 autocommit=True,
+                client_encoding="utf8",  # else text of a database without an encoding (SQL_ASCII) comes as bytes
                 connect_timeout=max(int(wait), 2),
                 keepalives_idle=5,
                 keepalives_interval=2,

@@ -52,7 +52,7 @@ def learner(name, attraction):
     return play
 
 
-ITEMS, LENGTH, ROUNDS = 200, 5, 2_000
+ITEMS, LENGTH, ROUNDS = 200, 5, 1_000
 
 
 def play(name, every, attraction, attacked, seed):

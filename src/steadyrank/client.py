@@ -183,9 +183,11 @@ class Client:
     def history(self, board: str, rows: Iterable[Mapping[str, Any]], batch: str = "") -> int:
         """Start from past clicks, rows with items and clicked or clicks; how many were learnt from.
 
-        A batch with a name is learnt once, however often it is sent; without one, the name is made up.
+        Rows may have `features` and `segment`, as `rank` has them. A batch with a name is learnt once, however often
+        it is sent; without one, the name is made up.
         """
-        body = {"rows": list(rows), "batch": batch or secrets.token_hex(16)}
+        known = [{**row, "features": _known(row["features"])} if row.get("features") else row for row in rows]
+        body = {"rows": known, "batch": batch or secrets.token_hex(16)}
         return int(self._ask("POST", f"{_board(board)}/history", body)["rows"])
 
     def state(self, board: str, after: str | None = None, limit: int | None = None) -> dict[str, Any]:

@@ -11,7 +11,16 @@ from .board_routes import (
     rotate_secret,
 )
 from .observe_routes import comparison, interleaving, observe
-from .observe_schemas import ComparisonOut, InterleavingOut, ObserveIn, ObserveOut, UbiIn, UbiOut
+from .observe_schemas import (
+    ComparisonOut,
+    HistoryIn,
+    HistoryOut,
+    InterleavingOut,
+    ObserveIn,
+    ObserveOut,
+    UbiIn,
+    UbiOut,
+)
 from .rank_routes import feedback, feedback_batch, history, rank
 from .record_routes import items, part, record, record_after, rounds, rows, sender, settings_and_items
 from .route import Change, Route
@@ -25,8 +34,6 @@ from .schemas import (
     FeedbackIn,
     FeedbackOut,
     ForgottenOut,
-    HistoryIn,
-    HistoryOut,
     ItemsIn,
     RankIn,
     RankOut,

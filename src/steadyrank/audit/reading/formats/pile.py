@@ -24,7 +24,8 @@ class Pile:
         """A list from the top. One that is told of twice, by its key, is one."""
         if key is not None and key in self.by_key:
             known = self.lists[self.by_key[key]]
-            known["items"] = known["items"] if len(known["items"]) >= len(items) else items
+            if len(known["items"]) < len(items):
+                known["items"], known["places"] = items, None
             return
         if key is not None:
             self.by_key[key] = len(self.lists)

@@ -418,6 +418,47 @@ def test_a_page_shows_the_list_of_the_segment_that_is_chosen(served):
 
 
 @browser.needed
+def test_a_page_says_in_which_segments_those_were_who_are_not_heard_and_leaves_only_some(served):
+    """Put into the answer of a board without segments, as a server with some would say it."""
+    parts = [{"segment": "<i>", "visits": 1_200}, {"segment": None, "visits": 7}]
+    bot = {"kind": None, "since": 3, "time": None, "visits": 1_207, "clicks": 2, "why": "it was odd", "label": None}
+    bots = [{"client": 5, "segments": parts, **bot}, {"client": 6, "segments": None, **bot, "label": 9}]
+    names = ["<i>"]  # the segments of the board
+
+    def besieged(route):
+        answer = route.fetch(url=route.request.url.partition("?")[0])
+        watch, chosen = answer.json(), "segment=" in route.request.url
+        if chosen and not names:
+            route.fulfill(status=422, json={"code": 422, "message": "segment must be one of ..., not '<i>'"})
+            return
+        kept = {"list": watch["list"], "view": {**watch["view"], "current": 1, "trusted": 1}}
+        guard = {**watch["guard"], "count": 2, "of_segment": 1 if chosen else None, "silenced": bots[: 2 - chosen]}
+        segments = [{"segment": each, **kept} for each in (None, *names)]
+        route.fulfill(response=answer, json={**watch, "segments": segments, "guard": guard})
+
+    with watched(served, "/boards/shop", expected=["422"]) as page:
+        rows, row, said = (page.locator(f"#silenced-{part}") for part in ("rows tr", "segment-row", "say"))
+        expect(said).to_contain_text("not heard")
+        expect(row).to_be_hidden()
+        page.route(re.compile("/watch"), besieged)
+        expect(rows).to_have_count(2)
+        expect(page.get_by_role("columnheader", name="visits by segment")).to_be_visible()
+        expect(rows.first).to_contain_text("<i>: 1,200, without a segment: 7")
+        expect(rows.last.locator("td").nth(2)).to_have_text("\N{EN DASH}")
+        choice = page.get_by_label("With visits of segment")
+        expect(choice.locator("option")).to_have_text(["any", "<i>"])
+        choice.select_option("<i>")
+        expect(rows).to_have_count(1)
+        expect(said).to_contain_text("2 clients or cohorts not heard")
+        expect(said).to_contain_text("1 of them had visits of the segment that is chosen.")
+        expect(page.locator("#unheard")).to_contain_text("2 clients or cohorts are not heard")
+        names.clear()  # the board has other segments now: what was chosen is given up
+        expect(rows).to_have_count(2)
+        expect(row).to_be_hidden()
+        page.unroute(re.compile("/watch"))
+
+
+@browser.needed
 def test_thousands_of_items_are_read_in_parts(served):
     with watched(served, "/boards/large", 400) as page:
         page.locator("#all summary").click()

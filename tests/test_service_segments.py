@@ -200,5 +200,11 @@ def test_the_client_sends_segments(monkeypatch):
     client.rank("b", segment="phone")
     client.rank("b")
     client.observe("b", "1", ["a"], segment="phone")
+    paths = []
+    monkeypatch.setattr(client, "_ask", lambda method, path, body=None: paths.append(path) or got)
+    client.state("b", segment="a b")
+    client.watch("b", "phone")
+    client.watch("b")
+    assert [path.partition("/b/")[2] for path in paths] == ["state?segment=a+b", "watch?segment=phone", "watch"]
     assert sent[0]["segments"] == ["phone"]
     assert [body.get("segment") for body in sent[1:]] == ["phone", None, "phone"]

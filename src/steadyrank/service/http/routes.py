@@ -57,6 +57,7 @@ _FORGOTTEN = Change("client forgotten")
 _LABELLED = Change("rounds labelled", rounds)
 _CLIENT_LABELLED = Change("client or cohort labelled", sender)
 _UNLABELLED = Change("label taken back", part)
+_STATE_QUERY = ("limit", "after", "segment")
 ROUTES = [
     Route("POST", f"{_BOARD}/rank", "rank", "A list of items", RankIn, RankOut, rank),
     Route("POST", f"{_BOARD}/feedback", "public", "Answer a list", FeedbackIn, FeedbackOut, feedback),
@@ -70,7 +71,7 @@ ROUTES = [
     Route("POST", f"{_BOARD}/items", "admin", "Add or reinstate items", ItemsIn, BoardOut, add_items, True, _ADDED),
     Route("DELETE", f"{_BOARD}/items/{{item}}", "admin", "Retire an item", None, BoardOut, retire_item, act=_RETIRED),
     Route("POST", f"{_BOARD}/history", "admin", "Past clicks", HistoryIn, HistoryOut, history, True, _PAST),
-    Route("GET", f"{_BOARD}/state", "admin", "What is known", None, StateOut, state, query=("limit", "after")),
+    Route("GET", f"{_BOARD}/state", "admin", "What is known", None, StateOut, state, query=_STATE_QUERY),
     Route(
         "DELETE",
         f"{_BOARD}/clients/{{client}}",
@@ -101,7 +102,7 @@ ROUTES = [
     Route("POST", f"{_BOARD}/secret", "admin", "Rotate the secret", None, SecretOut, rotate_secret, act=_RESEALED),
     Route("GET", f"{_BOARD}/comparison", "admin", "Another ranker and ours", None, ComparisonOut, comparison),
     Route("GET", f"{_BOARD}/interleaving", "admin", "Whose items are clicked", None, InterleavingOut, interleaving),
-    Route("GET", f"{_BOARD}/watch", "admin", "What a page shows", None, WatchOut, watch),
+    Route("GET", f"{_BOARD}/watch", "admin", "What a page shows", None, WatchOut, watch, query=("segment",)),
     Route("GET", f"{_BOARD}/export", "admin", "The board as a file", None, None, export),
     Route("GET", "/v1/record", "admin", "Who changed what", None, RecordOut, record),
     Route("GET", "/v1/record/{number}", "admin", "Who changed what since", None, RecordOut, record_after),

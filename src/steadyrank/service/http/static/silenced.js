@@ -81,6 +81,6 @@ function senderRow(label, takeBack) {
     button("Take back…", (one) => takeBack({ number: one.label, client: one.client, kind: one.kind })),
   );
   const since = make("td", {}, make("span"), make("small"));
-  const row = make("tr", {}, make("th", { scope: "row" }), since, make("td"), make("td"), make("td", { class: "words" }), acts);
+  const row = make("tr", {}, make("th", { scope: "row" }), since, make("td"), make("td", { class: "words" }), make("td", { class: "words" }), acts);
   return row;
 }

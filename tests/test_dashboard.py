@@ -466,7 +466,7 @@ def test_a_page_says_in_which_segments_those_were_who_are_not_heard_and_leaves_o
         choice.select_option(long)
         expect(rows).to_have_count(1)
         expect(said).to_contain_text("2 clients or cohorts not heard")
-        expect(said).to_contain_text("1 of them had visits of the segment that is chosen.")
+        expect(said).to_contain_text("1 of those not heard had visits of the segment that is chosen.")
         expect(page.locator("#unheard")).to_contain_text("2 clients or cohorts are not heard")
         names.clear()  # the board has other segments now: what was chosen is given up
         expect(rows).to_have_count(2)

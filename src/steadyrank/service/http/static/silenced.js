@@ -54,7 +54,7 @@ function said(guard) {
   const done = guard.shadow
     ? `would have refused ${many(guard.refused, "answer")} and taken back ${count(guard.retracted)}`
     : `refused ${many(guard.refused, "answer")} and took back ${count(guard.retracted)}`;
-  const few = guard.of_segment === null ? "" : ` ${count(guard.of_segment)} of them had visits of the segment that is chosen.`;
+  const few = guard.of_segment === null ? "" : ` ${count(guard.of_segment)} of those not heard had visits of the segment that is chosen.`;
   const more = (guard.of_segment ?? guard.count) > guard.silenced.length ? ` The ${count(guard.silenced.length)} with the most visits are shown.` : "";
   return `${many(guard.count, "client")} or cohorts not heard. ${guard.guard} ${done}.${shadow}${few}${more} Clients are numbers: no name is kept.`;
 }

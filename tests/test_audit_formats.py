@@ -148,6 +148,14 @@ def test_queries_and_events_in_files_of_their_own(tmp_path):
     assert log.boards == ["shop"]
 
 
+def test_a_query_that_comes_after_what_was_seen_of_it_says_the_list():
+    about = {"object": {"object_id": "b"}, "position": {"ordinal": 2}}
+    seen = {"query_id": "q", "action_name": "impression", "event_attributes": about}
+    click = {**seen, "action_name": "click"}
+    rows = [seen, {"query_id": "q", "query_response_hit_ids": ["a", "b", "c"]}, click]
+    assert lists_of(read([pl.DataFrame(rows)], {})) == [[("a", False), ("b", True)]]
+
+
 def test_decisions_of_vowpal_wabbit():
     one = {"_label_cost": -1.0, "_label_probability": 0.8, "_label_Action": 2, "_labelIndex": 1, "EventId": "e1",
            "Timestamp": "2026-03-01T10:00:00Z", "a": [2, 1], "p": [0.8, 0.2],

@@ -346,13 +346,23 @@ def test_boards_without_regimes_without_feedback_and_unknown_ones_say_so(served)
         expect(page.get_by_role("heading", level=1)).to_have_text("No such board")
 
 
+def fits(page):
+    """No box is wider than what there is room for, in a narrow window or in a wide one."""
+    for width in (400, 1280):
+        page.set_viewport_size({"width": width, "height": 900})
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+        wide = "box => box.checkVisibility() && box.scrollWidth > box.clientWidth"
+        assert page.evaluate(f"[...document.querySelectorAll('.scroll')].filter({wide}).map(box => box.id)") == []
+
+
+LONG = 100 * "n"  # the longest name of a feature
 FEATURES = {
     "explained": 0.625,
     "says": "What is known of items and visitors explains 62 % of it.",
     "count": 4,
     "strongest": [
         {"feature": "a for b", "effect": -0.5, "odds": 0.61, "says": "Visitors with a high <b> click items less."},
-        {"feature": "a", "effect": 0.25, "odds": 1.28, "says": "Visitors click items with a more readily."},
+        {"feature": "a", "effect": 0.25, "odds": 1.28, "says": f"Visitors click items with {LONG} more."},
         {"feature": "c", "effect": 0.0, "odds": 1.0, "says": "Nothing."},
     ],
 }
@@ -365,7 +375,7 @@ def test_a_page_says_what_features_are_worth(served):
     def featured(route):
         answer = route.fetch()
         watch = answer.json()
-        watch["board"]["features"] = {"items": {"a": [0, 1]}, "visits": {"<b>": [0, 1]}}
+        watch["board"]["features"] = {"items": {LONG: [0, 1]}, "visits": {"<b>": [0, 1]}}
         route.fulfill(response=answer, json={**watch, "features": FEATURES, "diverging": []})
 
     with watched(served, "/boards/shop") as page:
@@ -381,7 +391,8 @@ def test_a_page_says_what_features_are_worth(served):
         assert left < right
         expect(page.locator("#list-say")).to_contain_text("of whom nothing is known")
         expect(page.locator("#diverging-say")).to_contain_text("not compared")
-        expect(page.locator("#limits")).to_contain_text("of items: a; of visits: <b>")
+        expect(page.locator("#limits")).to_contain_text(f"of items: {LONG}; of visits: <b>")
+        fits(page)
         page.unroute("**/watch")
 
 
@@ -415,6 +426,52 @@ def test_a_page_shows_the_list_of_the_segment_that_is_chosen(served):
         expect(rows.locator("th")).to_have_text(names[::-1])
         expect(page.locator("#list-say")).to_contain_text("items are of regimes 1 and 2")
         page.unroute("**/watch")
+
+
+@browser.needed
+def test_a_page_says_in_which_segments_those_were_who_are_not_heard_and_leaves_only_some(served):
+    """Put into the answer of a board without segments, as a server with some would say it."""
+    long = "<i>" + 97 * "x"
+    parts = [{"segment": long, "visits": 1_200}, {"segment": None, "visits": 7}]
+    bot = {"kind": None, "since": 3, "time": None, "visits": 1_207, "clicks": 2, "why": "it was odd", "label": None}
+    bots = [{"client": 5, "segments": parts, **bot}, {"client": 6, "segments": None, **bot, "label": 9}]
+    names = [long]  # the segments of the board
+
+    def besieged(route):
+        answer = route.fetch(url=route.request.url.partition("?")[0])
+        watch, chosen = answer.json(), "segment=" in route.request.url
+        if chosen and not names:
+            route.fulfill(status=422, json={"code": 422, "message": "segment must be one of ..., not '<i>'"})
+            return
+        shown = [item | {"low": None, "high": None} for item in watch["list"]]
+        kept = {"list": shown, "view": {**watch["view"], "current": 1, "trusted": 1}}
+        guard = {**watch["guard"], "count": 2, "of_segment": 1 if chosen else None, "silenced": bots[: 2 - chosen]}
+        segments = [{"segment": each, **kept} for each in (None, *names)]
+        watch["board"]["segments"] = names
+        route.fulfill(response=answer, json={**watch, "segments": segments, "guard": guard})
+
+    with watched(served, "/boards/shop", expected=["422"]) as page:
+        rows, row, said = (page.locator(f"#silenced-{part}") for part in ("rows tr", "segment-row", "say"))
+        expect(said).to_contain_text("not heard")
+        expect(row).to_be_hidden()
+        page.route(re.compile("/watch"), besieged)
+        expect(rows).to_have_count(2)
+        expect(page.get_by_role("columnheader", name="visits by segment")).to_be_visible()
+        expect(rows.first).to_contain_text(f"{long}: 1,200, without a segment: 7")
+        expect(page.locator("#list-head")).not_to_contain_text("(95 %)", use_inner_text=True)
+        fits(page)
+        expect(rows.last.locator("td").nth(2)).to_have_text("\N{EN DASH}")
+        choice = page.get_by_label("With visits of segment")
+        expect(choice.locator("option")).to_have_text(["any", long])
+        choice.select_option(long)
+        expect(rows).to_have_count(1)
+        expect(said).to_contain_text("2 clients or cohorts not heard")
+        expect(said).to_contain_text("1 of those not heard had visits of the segment that is chosen.")
+        expect(page.locator("#unheard")).to_contain_text("2 clients or cohorts are not heard")
+        names.clear()  # the board has other segments now: what was chosen is given up
+        expect(rows).to_have_count(2)
+        expect(row).to_be_hidden()
+        page.unroute(re.compile("/watch"))
 
 
 @browser.needed

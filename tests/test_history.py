@@ -2,6 +2,7 @@
 
 import json
 
+import polars as pl
 import pytest
 
 from service_tools import Server
@@ -90,3 +91,118 @@ def test_bad_logs_are_refused_before_anything_is_sent(server, send, monkeypatch)
     monkeypatch.setattr(history, "MOST_ITEMS", 2)
     code, said = send("bad", [{"items": ["a", "b", "c"], "clicked": None}])
     assert (code, "at most 2 items: it has 1, and 2 are new" in said.err) == (2, True)
+
+
+KINDS = {"items": {"year": [1950, 2030]}, "visits": {"age": [0, 100], "land": ["1", "2"]}}
+
+
+def make_known(server, board, **settings):
+    """A board of segments, or one of features."""
+    learner = "SteadyRankSegments" if "segments" in settings else "SteadyRankLinear"
+    server.client().put_board(board, items=["a", "b"], length=2, learner=learner, guard="Anyone", **settings)
+
+
+def visits(server, board):
+    """Visits without a segment, and of each segment."""
+    return [one["view"]["rounds"] for one in server.client().state(board)["segments"]]
+
+
+def sent_by(server, board, *arguments):
+    """What the server would be sent."""
+    found = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(history, "_send", lambda client, board, rows: found.extend(rows) or len(rows))
+        assert main(["history", board, *map(str, arguments), "--server", server.address]) == 0
+    return [row.get("features") or row.get("segment") for row in found]
+
+
+def test_logs_say_which_segment_a_visit_is_of(server, send, tmp_path):
+    make_known(server, "parts", segments=["phone", "desktop"])
+    rows = [
+        {"items": ["a", "b"], "clicked": "b", "segment": each, "device": "desktop"}
+        for each in ("phone", "desktop", "phone", None)
+    ]
+    code, said = send("parts", rows)
+    assert (code, visits(server, "parts")) == (0, [1, 2, 1])
+    assert "Known of visits: segment from column segment." in said.out
+    code, said = send("parts", rows, "--segment", "device")
+    assert (code, visits(server, "parts")) == (0, [1, 2, 5])
+    code, said = send("parts", [{"items": ["a"], "clicked": None}])
+    assert (code, visits(server, "parts")) == (0, [2, 2, 5])
+    assert "The log has no column segment, so visits count as without; --segment COLUMN names one." in said.out
+    shown = [  # one row a shown item: the first one of a list says it, also where they stand apart
+        {"impression_id": n, "position": p, "item_id": "ab"[p], "clicked": 0, "segment": ["phone", "desktop"][n % 2]}
+        for p in (0, 1)
+        for n in (1, 2, 3)
+    ]
+    path = tmp_path / "shown.csv"
+    pl.DataFrame(shown).write_csv(path)
+    assert sent_by(server, "parts", path) == ["desktop", "phone", "desktop"]
+
+
+def test_logs_of_ubi_say_segments_and_features_as_the_service_takes_them(server, send, tmp_path):
+    make_known(server, "ubi-parts", segments=["phone"])
+    make_known(server, "ubi-known", features=KINDS)
+    rows = [
+        {"query_id": str(n), "query_response_hit_ids": ["a", "b"], "query_attributes": about, "timestamp": n}
+        for n, about in enumerate([{"segment": "phone"}, {"features": {"age": 3, "land": "2"}}, {"features": {}}])
+    ]
+    events = [{"query_id": "1", "action_name": "click", "event_attributes": {"object": {"object_id": "b"}}}]
+    seen = {"object": {"object_id": "a"}, "position": {"ordinal": 1}}
+    events.insert(0, {"query_id": "0", "action_name": "impression", "event_attributes": seen, "timestamp": 0})
+    assert send("ubi-parts", events + rows)[0] == 0  # what is seen first is a list, its query says the rest
+    assert visits(server, "ubi-parts") == [2, 1]
+    path = tmp_path / "log.jsonl"
+    assert sent_by(server, "ubi-known", path) == [None, {"age": 3, "land": "2"}, None]
+    rows[2]["query_attributes"] = {"features": {"aeg": 4}}
+    code, said = send("ubi-known", rows)
+    assert (code, "row 2 of the log: unknown feature of a visit 'aeg': did you mean 'age'?" in said.err) == (2, True)
+
+
+def test_logs_say_features_by_their_names_whatever_the_file(server, tmp_path, capsys):
+    make_known(server, "known", features=KINDS)
+    frame = pl.DataFrame(
+        {"items": ["a|b"] * 3, "clicked": [1, 0, 0], "age": [31.5, None, 0.0], "country": [2, 1, None]}
+    )
+    found = [{"age": 31.5, "land": "2"}, {"land": "1"}, {"age": 0.0}]
+    for name, write in [
+        ("l.csv", frame.write_csv),
+        ("l.parquet", frame.write_parquet),
+        ("l.jsonl", frame.write_ndjson),
+    ]:
+        write(tmp_path / name)
+        assert sent_by(server, "known", tmp_path / name, "--feature", "land=country") == found
+    assert "Known of visits: land from column country, age from column age." in capsys.readouterr().out
+    (tmp_path / "more.csv").write_text("items,clicked,age\na|b|c,2\na|b,1,7\n")  # a broken line, in a second file
+    logs = [str(tmp_path / "l.csv"), str(tmp_path / "more.csv"), "--most-broken", "50%"]
+    assert sent_by(server, "known", *logs) == [{"age": 31.5}, None, {"age": 0.0}, {"age": 7.0}]
+
+
+def test_what_a_board_cannot_know_of_visits_is_refused_before_anything_is_sent(server, send, tmp_path, capsys):
+    make(server, "plain")
+    make_known(server, "few", segments=["phone"])
+    make_known(server, "wrong", features=KINDS)
+    good = {"items": ["a", "b"], "clicked": "a", "age": 3, "land": "1", "segment": "phone"}
+    for board, more, options, words in [
+        ("few", {"segment": "fax"}, (), "row 1 of the log: feature 'segment' is one of phone, not 'fax'"),
+        ("wrong", {"age": 101}, (), "row 1 of the log: feature 'age' is a number from 0 to 100, not 101"),
+        ("wrong", {"age": float("nan")}, (), "row 1 of the log: feature 'age' is a number from 0 to 100, not nan"),
+        ("wrong", {"age": "old"}, (), "feature 'age' is a number from 0 to 100, not 'old'"),
+        ("wrong", {"land": "3"}, (), "row 1 of the log: feature 'land' is one of 1, 2, not '3'"),
+        ("wrong", {}, ("--feature", "ag=age"), "unknown feature of a visit 'ag': did you mean 'age'?"),
+        ("wrong", {}, ("--feature", "age"), "--feature age: NAME=COLUMN is needed"),
+        ("wrong", {}, ("--feature", "age=aeg"), "unknown column 'aeg': did you mean 'age'"),
+        ("wrong", {}, ("--segment", "segment"), "--segment segment: board wrong has no segments"),
+        ("few", {}, ("--feature", "age=age"), "--feature age=age: board few declares no features of visits"),
+        ("plain", {}, ("--segment", "segment"), "--segment segment: board plain has no segments"),
+    ]:
+        code, said = send(board, [good, good | more], *options)
+        assert (code, words in said.err) == (2, True), said.err
+    for name in ("nan.parquet", "nan.csv"):
+        frame = pl.DataFrame({"items": ["a|b"], "clicked": [1], "age": [float("nan")]})
+        (frame.write_csv if name.endswith("csv") else frame.write_parquet)(tmp_path / name)
+        assert main(["history", "wrong", str(tmp_path / name), "--server", server.address]) == 2
+        assert "row 0 of the log: feature 'age' is a number from 0 to 100, not nan" in capsys.readouterr().err
+    for board in ("few", "wrong", "plain"):
+        assert counts(server, board) == {}
+    assert send("plain", [good])[0] == 0  # a board that declares nothing looks at nothing

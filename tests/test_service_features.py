@@ -5,6 +5,7 @@ import contextlib
 import json
 import shutil
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -30,6 +31,8 @@ BOARD = {
     "features": KINDS,
     "settle": 0,
 }
+
+PAST = {"items": ["new"], "clicked": None}
 
 
 @pytest.fixture
@@ -179,13 +182,65 @@ async def test_what_does_not_fit_is_refused_by_name_and_nothing_is_written(url):
             ("POST", "/rank", {"features": {"age": [1]}}, "feature 'age' is a number from 0 to 100, not [1]"),
             ("POST", "/rank", {"features": {"age": -1}, "candidates": ["y"], "unknown": "add"}, "feature 'age'"),
             ("POST", "/observe", {"id": "1", "items": ["new"], "features": {"age": -1}}, "feature 'age'"),
+            ("POST", "/history", {"rows": [{**PAST, "features": {"age": -1}}]}, "row 1: feature 'age' is a number"),
+            ("POST", "/history", {"rows": [PAST, {**PAST, "features": {"ag": 1}}]}, "row 2: unknown feature"),
+            ("POST", "/history", {"rows": [{**PAST, "features": {"age": 1e999}}]}, "no JSON"),
+            ("POST", "/history", {"rows": [{**PAST, "segment": "A"}]}, "row 1: segment 'A' cannot be given"),
         ]
         for method, path, body, words in wrong:
             text = {"content": json.dumps(body).replace("Infinity", "NaN")}
             answer = await local.ask(method, f"boards/b{path}", None, 422, **text)
             assert words in answer["message"], answer
+        for known, words in [
+            ({"age": 101}, "feature 'age' is a number from 0 to 100, not 101"),
+            ('{"age": NaN}', "feature 'age' is a number from 0 to 100, not nan"),
+            ({"Age": 1}, "unknown feature of a visit 'Age': did you mean 'age'?"),
+            ([1], "features of a visit are given by name, not as [1]"),
+        ]:
+            query = {"query_id": "1", "query_response_hit_ids": ["new"], "query_attributes": {"features": known}}
+            answer = await local.ask("POST", "ubi?board=b", [query])
+            assert answer["refused"] == {"422": 1}
+            assert words in answer["messages"][0]["message"], answer
         await local.worker.catch_up()
         assert (len(logged(url)), local.digest()) == (head, digest)
+
+
+async def test_past_clicks_and_ubi_say_features_as_observe_does(url):
+    """Three boards, told the same in three ways: learners that are equal in every byte. A fourth declares nothing."""
+    names = ("b", "past", "ubi", "plain")
+    async with serving(url) as local:
+        for name in names[:3]:
+            await local.ask("PUT", f"boards/{name}", BOARD)
+        await local.ask("PUT", "boards/plain", {"items": list(FILMS), "length": 3, "settle": 0})
+        past, rows = [], []
+        for n in range(60):
+            items, known = list(FILMS)[n % 7 : n % 7 + 3], [{"age": n, "land": "AB"[n % 2]}, {"age": None}, {}][n % 3]
+            said = {"items": items, "clicked": items[n % 2], "features": known}
+            await local.ask("POST", "boards/b/observe", {**said, "id": str(n)})
+            past.append(said)
+            about = {"features": json.dumps(known) if n % 2 else known}  # as text, where a plugin takes no other
+            rows.append({"query_id": str(n), "query_response_hit_ids": items, "query_attributes": about})
+            clicked = {"object": {"object_id": items[n % 2]}}
+            rows.append({"query_id": str(n), "action_name": "click", "event_attributes": clicked})
+        await local.ask("POST", "boards/past/history", {"rows": past})
+        for name in ("ubi", "plain"):  # attributes that a board does not declare are somebody else's
+            taken = await local.ask("POST", f"ubi?board={name}", rows)
+            assert (taken["lists"], taken["clicks"], taken["refused"]) == (60, 60, {})
+        states = [local.worker.boards[name].board.learner_state.arrays() for name in names[:3]]
+        for state in states:
+            for name, array in state.items():
+                assert array.tobytes() == states[0][name].tobytes(), name
+        [event] = [event for event in logged(url, "past") if isinstance(event, events.History)]
+        assert [row.features for row in event.rows[:3]] == [{"age": 0.0, "land": "A"}, {}, {}]
+        assert all(replayed(url, name) == local.digest(name) for name in names)
+        before = local.digest("past")
+        await local.ask("PUT", "boards/past", {"features": {"items": KINDS["items"], "visits": {"age": [0, 50]}}})
+        assert replayed(url, "past") == local.digest("past") != before
+
+
+def test_a_log_of_before_says_nothing_of_past_visits():
+    event = events.decode(msgspec.msgpack.encode(["history", [[["a"], [0], 1]], "june"]))
+    assert event == events.History([events.Past(["a"], [0], 1, {})], "june")
 
 
 async def test_items_are_described_anew_once_and_stay_retired(url):
@@ -246,12 +301,14 @@ async def test_other_features_fold_the_log_again_and_what_fits_no_more_is_not_kn
 def test_the_client_sends_features_and_names_what_json_cannot_hold(monkeypatch):
     client, sent = Client(), []
     monkeypatch.setattr(client, "_ask", lambda method, path, body=None: sent.append(body) or {
-        "impression": "x", "items": [], "expires": 0.0, "outcome": "shown", "ours": []})  # fmt: skip
+        "impression": "x", "items": [], "expires": 0.0, "outcome": "shown", "ours": [], "rows": 1})  # fmt: skip
     client.put_board("b", items=FILMS, features=KINDS)
     client.put_board("b", length=3)
     client.add_items("b", {"a": {"year": None}})
     client.rank("b", features={"age": 3})
     client.observe("b", "1", ["a"], features={"age": 3})
+    client.history("b", [{**PAST, "features": {"age": 3}}, PAST])
+    assert [row.get("features") for row in sent[5]["rows"]] == [{"age": 3}, None]
     assert sent[0] == {"items": FILMS, "features": KINDS}
     assert sent[1:3] == [{"length": 3}, {"items": {"a": {"year": None}}}]
     assert sent[3]["features"] == sent[4]["features"] == {"age": 3}
@@ -260,6 +317,7 @@ def test_the_client_sends_features_and_names_what_json_cannot_hold(monkeypatch):
         lambda: client.rank("b", features={"age": nan}),
         lambda: client.put_board("b", items={"a": {"age": nan}}),
         lambda: client.observe("b", "1", ["a"], features={"age": -float("inf")}),
+        lambda: client.history("b", [{"items": ["a"], "clicked": None, "features": {"age": nan}}]),
     ):
         with pytest.raises(ValueError, match="feature 'age' must be a finite number, or None"):
             call()

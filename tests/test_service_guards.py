@@ -1,5 +1,6 @@
 """Guards of boards: who is heard, who is told of it, and that the fold is the same however it comes about."""
 
+import collections
 import json
 import pathlib
 
@@ -85,6 +86,56 @@ def test_a_ring_of_bots_is_not_learnt_from_whatever_it_sent():
         assert one.time == pytest.approx(1e9 + one.since, abs=2 * board.feedback.timeline.size)
         assert f"its {len(own)} latest visits fit a taste that a few others share" in one.why
         assert (one.kind, one.label) == (None, None)
+
+
+async def test_who_is_not_heard_is_told_with_the_segments_of_its_visits(url):
+    """Eight bots, of which four come by phone alone, and the others by phone, by desktop and without a segment."""
+    board = {"items": ITEMS, "length": LENGTH, "settle": 0, "learner": "SteadyRankSegments"}
+    rng, sent = np.random.default_rng(1), collections.Counter()
+    async with serving(url) as local:
+        await local.ask("PUT", "boards/b", {**board, "segments": ["phone", "desktop", "tablet"]})
+        await local.ask("PUT", "boards/plain", {"items": ITEMS})
+        for client, ranking, clicked in crowd(2_400, seed=1):
+            alone = FIRST_BOT <= client < FIRST_BOT + 4
+            segment = "phone" if alone else [None, "phone", "desktop"][rng.integers(3)]
+            items = [ITEMS[k] for k in ranking]
+            said = {"items": items, "clicked": None if clicked is None else ITEMS[clicked], "segment": segment}
+            await local.ask(
+                "POST", "boards/b/observe", {**said, "id": f"{sum(sent.values())}", "client": f"{client}"}
+            )
+            sent[client, segment] += 1
+        session, found = local.worker.boards["b"], {}
+        numbers = {session.client_number(session.hash_client(str(k))): k for k, _ in sent}
+        state = await local.ask("GET", "boards/b/state")
+        for one in state["guard"]["silenced"]:
+            assert sum(part["visits"] for part in one["segments"]) == one["visits"]
+            by_visits = [part["visits"] for part in one["segments"]]
+            assert by_visits == sorted(by_visits, reverse=True)
+            client = numbers[one["client"]]
+            found[client] = {part["segment"]: part["visits"] for part in one["segments"]}
+            assert found[client] == {segment: n for (who, segment), n in sent.items() if who == client}
+        assert set(found) == set(range(FIRST_BOT, FIRST_BOT + 8))
+        assert [list(found[FIRST_BOT + k]) for k in range(4)] == [["phone"]] * 4
+        for part in ("state", "watch"):
+            guard = (await local.ask("GET", f"boards/b/{part}?segment=desktop"))["guard"]
+            assert (guard["count"], guard["of_segment"], len(guard["silenced"])) == (8, 4, 4)
+            came = [one["segments"] for one in guard["silenced"]]
+            visits = [next(part["visits"] for part in each if part["segment"] == "desktop") for each in came]
+            assert visits == sorted(visits, reverse=True)
+            guard = (await local.ask("GET", f"boards/b/{part}?segment=tablet"))["guard"]
+            assert (guard["count"], guard["of_segment"], guard["silenced"]) == (8, 0, [])
+            wrong = await local.ask("GET", f"boards/b/{part}?segment=fax", code=422)
+            assert wrong["message"] == "segment must be one of phone, desktop, tablet, not 'fax'"
+            wrong = await local.ask("GET", f"boards/plain/{part}?segment=phone", code=422)
+            assert wrong["message"] == "segment 'phone' cannot be given: this board declares no segments"
+        assert state["guard"]["of_segment"] is None
+        labelled = {"client": str(FIRST_BOT), "label": "fraud"}
+        await local.ask("POST", "boards/b/client-labels", labelled)
+        await until(lambda: not local.worker.boards["b"].board.stale)
+        guard = (await local.ask("GET", "boards/b/state"))["guard"]
+        assert [one["segments"] for one in guard["silenced"] if one["label"]] == [None]  # nobody counted it
+    async with serving(url, seed=1) as local:  # from a snapshot
+        assert (await local.ask("GET", "boards/b/state"))["guard"] == guard
 
 
 def test_a_board_goes_on_from_a_snapshot_as_if_there_had_been_none():

@@ -96,6 +96,36 @@ async def test_each_segment_has_its_list_and_nothing_of_it_is_lost(url, tmp_path
         assert replayed(url) == local.digest()
 
 
+async def test_past_clicks_and_ubi_say_segments_as_observe_does(url):
+    """Three boards, told the same in three ways: learners and guards that are equal in every byte."""
+    names = ("b", "past", "ubi")
+    async with serving(url) as local:
+        for name in names:
+            await local.ask("PUT", f"boards/{name}", BOARD)
+        past, queries, clicks = [], [], []
+        for n in range(60):
+            items, segment = ITEMS[n % 5 : n % 5 + 3], [None, "phone", "desktop"][n % 3]
+            said = {"items": items, "clicked": items[n % 2], "segment": segment}
+            await local.ask("POST", "boards/b/observe", {**said, "id": str(n)})
+            past.append(said)
+            about = {"query_attributes": {"segment": segment, "page": 2}, "query_response_hit_ids": items}
+            queries.append({"query_id": str(n), **about})
+            clicked = {"object": {"object_id": items[n % 2]}}
+            clicks.append({"query_id": str(n), "action_name": "click", "event_attributes": clicked})
+        assert (await local.ask("POST", "boards/past/history", {"rows": past, "batch": "1"}))["rows"] == 60
+        taken = await local.ask("POST", "ubi?board=ubi", {"queries": queries, "events": clicks})
+        assert (taken["lists"], taken["clicks"], taken["refused"]) == (60, 60, {})
+        states = [local.worker.boards[name].board.learner_state for name in names]
+        for state in states:
+            assert [one.rounds for one in state.view().segments] == [20, 20, 20]
+            for name, array in state.arrays().items():
+                assert array.tobytes() == states[0].arrays()[name].tobytes(), name
+        await local.ask("PUT", "boards/past", {"segments": ["tablet", "phone"]})
+        view = local.worker.boards["past"].board.learner_state.view()
+        assert [one.rounds for one in view.segments] == [40, 0, 20]  # the log has them by name
+        assert all(replayed(url, name) == local.digest(name) for name in names)
+
+
 async def test_a_change_in_one_segment_is_told_with_its_name(url):
     """Desktops come to like another item; phones go on as before."""
     async with serving(url) as local:
@@ -135,17 +165,29 @@ async def test_what_does_not_fit_is_refused_by_name_and_nothing_is_written(url):
         await local.ask("PUT", "boards/plain", {"items": ITEMS})
         head, digest = len(logged(url)), local.digest()
         listed = {"id": "1", "items": ["new"]}
+        past = [{"items": ["new"], "clicked": None, "segment": "phone"}, {"items": ["new"], "clicked": None}]
         for path, body, words in [
             ("b/rank", {"segment": "tablet"}, "'segment' is one of phone, desktop, not 'tablet'"),
             ("b/rank", {"segment": 1}, "Expected `str | null`, got `int`"),
             ("b/rank", {"features": {"segment": "phone"}}, "give segment (phone, desktop), and no features"),
             ("b/rank", {"segment": "x", "candidates": ["y"], "unknown": "add"}, "not 'x'"),
             ("b/observe", {**listed, "segment": "tablet"}, "'segment' is one of phone, desktop, not 'tablet'"),
+            (
+                "b/history",
+                {"rows": [past[0], {**past[1], "segment": "tablet"}]},
+                "row 2: feature 'segment' is one of phone, desktop, not 'tablet'",
+            ),
+            ("b/history", {"rows": [{**past[1], "features": {"age": 1}}]}, "row 1: of a visit to this board, give"),
+            ("plain/history", {"rows": past[::-1]}, "row 2: segment 'phone' cannot be given"),
             ("plain/rank", {"segment": "phone"}, "segment 'phone' cannot be given: this board declares no segments"),
             ("plain/observe", {**listed, "segment": "phone"}, "this board declares no segments"),
         ]:
             answer = await local.ask("POST", f"boards/{path}", body, 422)
             assert words in answer["message"], answer
+        query = {"query_id": "1", "query_response_hit_ids": ["new"], "query_attributes": {"segment": "tablet"}}
+        answer = await local.ask("POST", "ubi?board=b", [query])
+        assert answer["refused"] == {"422": 1}
+        assert answer["messages"][0]["message"] == "feature 'segment' is one of phone, desktop, not 'tablet'"
         await local.worker.catch_up()
         assert (len(logged(url)), local.digest()) == (head, digest)
 
@@ -158,5 +200,11 @@ def test_the_client_sends_segments(monkeypatch):
     client.rank("b", segment="phone")
     client.rank("b")
     client.observe("b", "1", ["a"], segment="phone")
+    paths = []
+    monkeypatch.setattr(client, "_ask", lambda method, path, body=None: paths.append(path) or got)
+    client.state("b", segment="a b")
+    client.watch("b", "phone")
+    client.watch("b")
+    assert [path.partition("/b/")[2] for path in paths] == ["state?segment=a+b", "watch?segment=phone", "watch"]
     assert sent[0]["segments"] == ["phone"]
     assert [body.get("segment") for body in sent[1:]] == ["phone", None, "phone"]

@@ -39,6 +39,8 @@ def taken(answer):
 
 def test_rows_mean_what_the_specification_says():
     assert read(query()) == Query("q1", ITEMS[:3], "2023-11-14T22:13:20Z", "ann", "b")
+    known = query(query_attributes='{"segment": "phone", "features": "{\\"age\\": 3}"}')
+    assert read(known)[5:] == ("phone", {"age": 3})  # objects may be told as text
     assert read(event()) == Click("q1", ITEMS[1], "ann", "b")
     seen = event(action_name="impression")
     assert read(seen) == Seen("q1", ITEMS[1], 2, "2023-11-14T22:13:29Z", "ann", "b")
@@ -134,7 +136,7 @@ json_values = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
     max_leaves=6,
 )
-NAMES = [*query(), *event()]
+NAMES = [*query(), *event(), "query_attributes"]
 
 
 @given(

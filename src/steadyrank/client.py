@@ -183,19 +183,22 @@ class Client:
     def history(self, board: str, rows: Iterable[Mapping[str, Any]], batch: str = "") -> int:
         """Start from past clicks, rows with items and clicked or clicks; how many were learnt from.
 
-        A batch with a name is learnt once, however often it is sent; without one, the name is made up.
+        Rows may have `features` and `segment`, as `rank` has them. A batch with a name is learnt once, however often
+        it is sent; without one, the name is made up.
         """
-        body = {"rows": list(rows), "batch": batch or secrets.token_hex(16)}
+        known = [{**row, "features": _known(row["features"])} if row.get("features") else row for row in rows]
+        body = {"rows": known, "batch": batch or secrets.token_hex(16)}
         return int(self._ask("POST", f"{_board(board)}/history", body)["rows"])
 
-    def state(self, board: str, after: str | None = None, limit: int | None = None) -> dict[str, Any]:
+    def state(
+        self, board: str, after: str | None = None, limit: int | None = None, segment: str | None = None
+    ) -> dict[str, Any]:
         """Items with click rates and estimates, and the learner's own view.
 
         At most 10,000 items or `limit`; what is under "next" is what to give as `after` for more, None at the end.
+        `segment`: of those who are not heard, only who had visits of it.
         """
-        said = {"after": after, "limit": limit}
-        query = urlencode({name: value for name, value in said.items() if value is not None})
-        return self._ask("GET", f"{_board(board)}/state?{query}" if query else f"{_board(board)}/state")
+        return self._ask("GET", f"{_board(board)}/state{_query(after=after, limit=limit, segment=segment)}")
 
     def label(self, board: str, start: int, end: int, label: str) -> int:
         """Label rounds, both ends included, as "fraud" or "honest"; the number of the label."""
@@ -216,9 +219,9 @@ class Client:
         found: list[dict[str, Any]] = self._ask("GET", f"{_board(board)}/labels")["clients"]
         return found
 
-    def watch(self, board: str) -> dict[str, Any]:
-        """What a page of a board shows: list, diverging items, regimes, time line, labels."""
-        return self._ask("GET", f"{_board(board)}/watch")
+    def watch(self, board: str, segment: str | None = None) -> dict[str, Any]:
+        """What a page of a board shows: list, regimes, time line, labels, ...; `segment` as for `state`."""
+        return self._ask("GET", f"{_board(board)}/watch{_query(segment=segment)}")
 
     def comparison(self, board: str) -> dict[str, Any]:
         """What our lists would have got in place of the lists that `observe` reported, with 95 % intervals."""
@@ -293,6 +296,12 @@ def _known(features: Mapping[str, Any]) -> dict[str, Any]:
         if isinstance(value, float) and not math.isfinite(value):
             raise ValueError(f"feature {name!r} must be a finite number, or None if it is not known, not {value!r}")
     return dict(features)
+
+
+def _query(**said: Any) -> str:
+    """What stands behind a path: nothing, or a question mark and what is given."""
+    given = {name: value for name, value in said.items() if value is not None}
+    return f"?{urlencode(given)}" if given else ""
 
 
 def _part(name: str) -> str:

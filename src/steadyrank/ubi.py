@@ -5,16 +5,19 @@ from typing import Any, NamedTuple, TypeAlias
 from .event_rows import first_of, is_click, is_shown, opened
 
 HITS = ("query_response_hit_ids", "query_response_hits_ids")
+SEGMENT, FEATURES = ("query_attributes.segment",), ("query_attributes.features",)
 
 
 class Query(NamedTuple):
-    """A list that was shown, from the top."""
+    """A list that was shown, from the top; `segment` and `features` are what is known of the visit, unchecked."""
 
     id: Any
     items: list[Any]
     time: Any
     client: Any
     board: Any
+    segment: Any = None
+    features: Any = None
 
 
 class Click(NamedTuple):
@@ -47,13 +50,18 @@ Row: TypeAlias = Query | Click | Seen | Other
 
 
 def read(row: dict[str, Any]) -> Row:
-    """What a row says; `position.ordinal` counts from the top, `position.index` does where that is used."""
+    """What a row says; `position.ordinal` counts from the top, `position.index` does where that is used.
+
+    `query_attributes` may hold anything; the plugin of OpenSearch takes text alone there, so `features` may be JSON.
+    """
     key, action = first_of(row, "query_id"), first_of(row, "action_name")
     time, client = first_of(row, "timestamp"), first_of(row, "client_id", "session_id", "user_id")
     board = first_of(row, "application")
     hits = opened(first_of(row, *HITS))
     if hits is not None and action is None:
-        return Query(key, hits if isinstance(hits, list) else str(hits).split(","), time, client, board)
+        segment, features = first_of(row, *SEGMENT), opened(first_of(row, *FEATURES))
+        items = hits if isinstance(hits, list) else str(hits).split(",")
+        return Query(key, items, time, client, board, segment, features)
     item = first_of(row, "event_attributes.object.object_id", "event_attributes.object.internal_id", "object_id")
     place = first_of(
         row, "event_attributes.position.ordinal", "event_attributes.position.index", "event_attributes.position"

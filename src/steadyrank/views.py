@@ -115,6 +115,7 @@ class Suspect:
     visits: int  # remembered
     clicks: int  # in these
     beyond: float  # nats of evidence beyond what is needed
+    segments: tuple[int, ...] = ()  # visits by the number of their segment, 0 for none
 
     @property
     def why(self) -> str:
@@ -134,6 +135,7 @@ class SpentAllowance:
     until: int  # the last round of the period
     since: int = 0  # it is not remembered when that was
     clicks: int | None = None  # nor what was clicked
+    segments: tuple[int, ...] = ()  # nor in which segments
 
     @property
     def why(self) -> str:

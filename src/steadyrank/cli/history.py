@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from ..progress import Progress
+from . import past_visits
 from .choices import need_report
 from .past_lists import add_options, board_of, lists_of, read_log
 
@@ -35,6 +36,7 @@ def add(commands: Any) -> None:
     )
     sub.add_argument("board", metavar="BOARD", help="the board that learns; it must exist")
     add_options(sub)
+    past_visits.add_options(sub)
     sub.add_argument("--server", default="http://127.0.0.1:8080", metavar="ADDRESS", help="of the server")
     sub.add_argument("--key-file", type=pathlib.Path, default=None, metavar="FILE", help="holds the API key")
     sub.add_argument("--dry-run", action="store_true", help="read and check, say what would be sent, and stop")
@@ -49,14 +51,15 @@ def _run(options: argparse.Namespace) -> int:
         state = client.state(options.board)
         found = read_log(options)
         which = board_of(found, options.of, options.board)
-        rows = list(_rows(found, int(state["board"]["length"]), which))
+        visits = past_visits.PastVisits(found, state["board"], options)
+        rows = list(_rows(found, int(state["board"]["length"]), which, visits))
         _check(rows, {item["item"] for item in state["items"]})
         items = len({item for row in rows for item in row["items"]})
         clicks = sum(any(row["clicks"]) for row in rows)
         left_out = int((found.board == which).sum()) - len(rows)
         told = f"{len(rows):,} lists of {items:,} items, {clicks:,} with a click, for board {options.board}"
         told += f"; {left_out:,} left out that begin below the first place or show an item twice" if left_out else ""
-        print("\n".join([*found.notes, told]))
+        print("\n".join([*found.notes, *visits.notes, told]))
         if not options.dry_run:
             learnt = _send(client, options.board, rows)
             print(f"{learnt:,} lists learnt from, {len(rows) - learnt:,} known before")
@@ -67,10 +70,10 @@ def _key(path: pathlib.Path | None) -> str | None:
     return os.environ.get("STEADYRANK_KEY") if path is None else path.read_text().strip()
 
 
-def _rows(log: "ClickLog", length: int, board: int) -> Iterator[dict[str, Any]]:
-    """Lists as the server takes them."""
-    for names, bits in lists_of(log, length, board):
-        yield {"items": names, "clicks": bits, "examined": len(names)}
+def _rows(log: "ClickLog", length: int, board: int, visits: past_visits.PastVisits) -> Iterator[dict[str, Any]]:
+    """Lists as the server takes them, with what is known of their visits."""
+    for i, names, bits in lists_of(log, length, board):
+        yield {"items": names, "clicks": bits, "examined": len(names), **visits.of(i)}
 
 
 def _check(rows: list[dict[str, Any]], known: set[str]) -> None:

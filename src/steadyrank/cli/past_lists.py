@@ -73,8 +73,10 @@ def weights_of(paths: Sequence[pathlib.Path], log: "ClickLog") -> "Floats | None
     return weights
 
 
-def lists_of(log: "ClickLog", length: int, board: int, kept: Any = None) -> Iterator[tuple[list[str], list[int]]]:
-    """Lists in order of time with a bit a place, as far as they were looked at and at most `length` places.
+def lists_of(
+    log: "ClickLog", length: int, board: int, kept: Any = None
+) -> Iterator[tuple[int, list[str], list[int]]]:
+    """Impressions in order of time: number, list and a bit a place, as far as it was looked at, at most `length`.
 
     Those that begin below the first place, or show an item twice, are left out. `kept`: bool[n], which to take.
     """
@@ -86,4 +88,4 @@ def lists_of(log: "ClickLog", length: int, board: int, kept: Any = None) -> Iter
         end = min(edges[i + 1], edges[i] + length)
         names = [items[number] for number in numbers[edges[i] : end]]
         if names and len(set(names)) == len(names):
-            yield names, [int(bit) for bit in bits[edges[i] : end]]
+            yield i, names, [int(bit) for bit in bits[edges[i] : end]]

@@ -56,7 +56,7 @@ def _run(options: argparse.Namespace) -> None:
     length = longest if options.length is None else whole("--length", options.length, 1, 10_000)
     weights = weights_of(options.logs, log)
     kept = None if weights is None else np.random.default_rng(options.seed).random(weights.size) < weights
-    rows = list(lists_of(log, length, board, kept))
+    rows = [(names, bits) for _, names, bits in lists_of(log, length, board, kept)]
     if not rows:
         raise ValueError("no list of the log begins at the first place and has different items: nothing to replay")
     rankers = _learnt(rows, length, choices, options.seed)

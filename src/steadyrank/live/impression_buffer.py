@@ -20,6 +20,7 @@ UNANSWERED = (OPEN, WITHHELD)
 MOST_KINDS = 8  # of cohorts on a board
 _FIRST_PLACES = 10_000  # positions of lists
 _NO_COHORTS: Mapping[str, int] = {}
+_UNKNOWN: Floats = np.zeros(0)  # nothing is known of a visit
 
 
 class ImpressionBuffer:
@@ -145,8 +146,11 @@ class ImpressionBuffer:
             self.cohorts = np.pad(self.cohorts, ((0, 0), (0, len(fresh))), constant_values=ANYONE)
         self.cohorts[place] = [cohorts.get(kind, ANYONE) for kind in self.kinds]
 
-    def past(self, items: Sequence[str], clicks: Bools, examined: int) -> None:
-        """A list shown before any impression was learnt of: learnt from at once. Items not known yet are added."""
+    def past(self, items: Sequence[str], clicks: Bools, examined: int, features: Floats = _UNKNOWN) -> None:
+        """A list shown before any impression was learnt of: learnt from at once. Items not known yet are added.
+
+        `features`: what was known of the visit.
+        """
         for item in items:
             if item not in self.learner_state.slots:
                 self.learner_state.add(item)
@@ -155,7 +159,8 @@ class ImpressionBuffer:
         )
         note: Floats = np.zeros(self.learner_state.length + NOTE_EXTRA)
         self.rounds += 1
-        self.learn(Visit(self.rounds), ranking, note, clicks[: ranking.size], min(examined, ranking.size), ANSWER, ())
+        visit = Visit(self.rounds, ANYONE, features)
+        self.learn(visit, ranking, note, clicks[: ranking.size], min(examined, ranking.size), ANSWER, ())
 
     def find(self, number: int) -> int:
         """The place of an impression."""

@@ -6,7 +6,7 @@ mixture of two, over clients. Evidence is kept in whole units of 1 / UNIT nats: 
 
 import math
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -290,13 +290,13 @@ def convict(taste, visits, clients, most, certainty, doubt):
     return found
 
 
-def odd_ones(taste: OddTaste, visits: RecentVisits, clients: Clients) -> Iterator[tuple[int, int, int, int, float]]:
-    """Clients above the bar: number, first round not learnt from, visits and clicks remembered, nats above it."""
+def odd_ones(taste: OddTaste, visits: RecentVisits, clients: Clients) -> Iterator[tuple[Any, ...]]:
+    """Clients above the bar, by the fields of `views.Suspect`."""
     bar = int(taste.rule[BAR])
     chosen = clients.score[visits.place[: visits.tally[HELD]]] >= bar
-    for place, since, clicks in zip(*visits.by_client(chosen), strict=True):
-        over = (int(clients.score[place]) - bar) / UNIT
-        yield int(clients.number[place]), int(since), int(clients.held[place]), int(clicks), over
+    for place, since, clicks, segments in zip(*visits.by_client(chosen), strict=True):
+        over, held = (int(clients.score[place]) - bar) / UNIT, int(clients.held[place])
+        yield int(clients.number[place]), int(since), held, int(clicks), over, tuple(segments.tolist())
 
 
 @uncounted

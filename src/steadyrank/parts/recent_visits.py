@@ -6,6 +6,7 @@ import numpy as np
 
 from .._jit import uncounted
 from ..arrays import Bools, Counts, Floats, Ints, Small
+from .segments import MOST_SEGMENTS, REST, SEGMENT
 
 NEXT, HELD, SINCE, CURSOR = range(4)  # places of RecentVisits.tally
 DONE = -1  # of the cursor: nothing to look for
@@ -57,15 +58,22 @@ class RecentVisits(NamedTuple):
                 self.learnt[at] = False
                 return
 
-    def by_client(self, chosen: Bools) -> tuple[Counts, Ints, Ints]:
-        """Of the clients of chosen visits: place, the first round not learnt from (0: all are), and clicks."""
+    def by_client(self, chosen: Bools) -> tuple[Counts, Ints, Ints, Ints]:
+        """Of the clients of chosen visits: place, the first round not learnt from (0: all are), clicks, segments.
+
+        The last are visits by the segment that notes name, 0 for none: a row a client.
+        """
         at, never = np.flatnonzero(chosen), np.iinfo(np.int64).max
         places, whose = np.unique(self.place[at], return_inverse=True)
         said = np.arange(self.bits.shape[1]) < self.examined[at, None]
         clicks = np.bincount(whose, (self.bits[at] & said).sum(axis=1), places.size).astype(np.int64)
         since: Ints = np.full(places.size, never)
         np.minimum.at(since, whose, np.where(self.learnt[at], never, self.round[at]))
-        return places, np.where(since == never, 0, since), clicks
+        told = self.note[at, SEGMENT]
+        segment = np.where((told >= REST) & (told <= MOST_SEGMENTS), told, REST).astype(np.int64)
+        segments: Ints = np.zeros((places.size, segment.max(initial=REST) + 1), np.int64)
+        np.add.at(segments, (whose, segment), 1)
+        return places, np.where(since == never, 0, since), clicks, segments
 
 
 @uncounted

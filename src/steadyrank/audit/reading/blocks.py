@@ -66,8 +66,8 @@ def _end(piece: bytes, quotes: bool) -> int:
     return last
 
 
-def plain(frame: pl.DataFrame) -> pl.DataFrame:
-    """The rows with names as text, lists as lists and gaps as nulls, whichever of their kinds the file has."""
+def plain(frame: pl.DataFrame, gaps: bool = True) -> pl.DataFrame:
+    """The rows with names as text, lists as lists and `gaps` as nulls, whichever of their kinds the file has."""
 
     def kind(old: pl.DataType) -> pl.DataType:
         if isinstance(old, (pl.Categorical, pl.Enum)):
@@ -75,6 +75,8 @@ def plain(frame: pl.DataFrame) -> pl.DataFrame:
         return pl.List(kind(old.inner)) if isinstance(old, (pl.List, pl.Array)) else old  # type: ignore[arg-type]
 
     frame = frame.cast({name: kind(old) for name, old in frame.schema.items() if kind(old) != old})
+    if not gaps:
+        return frame
     floats = [name for name, old in frame.schema.items() if isinstance(old, pl.List) and old.inner.is_float()]
     return frame.with_columns(
         pl.selectors.float().fill_nan(None),

@@ -35,10 +35,15 @@ def kind_of(path: pathlib.Path) -> str:
     return kind
 
 
-def read_blocks(log: pathlib.Path | pl.DataFrame, columns: list[str] | None = None) -> Iterator[Block]:
-    """The rows of a file or a data frame in order, with the column ROW; all columns or some."""
+def read_blocks(
+    log: pathlib.Path | pl.DataFrame, columns: list[str] | None = None, gaps: bool = True
+) -> Iterator[Block]:
+    """The rows of a file or a data frame in order, with the column ROW; all columns or some.
+
+    `gaps`: NaN is a gap, as null is; else it stays.
+    """
     if isinstance(log, pl.DataFrame) and ROW in log.columns:  # made of another log's rows
-        yield Block(plain(_some(log, None if columns is None else [*columns, ROW], "a data frame")), [])
+        yield Block(plain(_some(log, None if columns is None else [*columns, ROW], "a data frame"), gaps), [])
         return
     if isinstance(log, pl.DataFrame):
         frames: Iterator[Block] = iter([Block(_some(log, columns, "a data frame"), [])])
@@ -49,7 +54,7 @@ def read_blocks(log: pathlib.Path | pl.DataFrame, columns: list[str] | None = No
         rows = frame.height + len(broken)
         numbers = np.delete(np.arange(start, start + rows), [row for row, _, _ in broken])
         yield Block(
-            plain(frame).with_columns(pl.Series(ROW, numbers, pl.Int64)),
+            plain(frame, gaps).with_columns(pl.Series(ROW, numbers, pl.Int64)),
             [Broken(start + row, why, text) for row, why, text in broken],
         )
         start += rows

@@ -211,7 +211,8 @@ class Board:
             if len(self.batches) > _BATCHES:
                 del self.batches[next(iter(self.batches))]
         for row in event.rows:
-            self.impressions.past(row.items, *answers.at(len(row.items), row.clicks, row.examined))
+            answer = answers.at(len(row.items), row.clicks, row.examined)
+            self.impressions.past(row.items, *answer, self.learner_state.features.of_visit_then(row.features))
             self.feedback.timeline.show(self.impressions.rounds, 0.0)
         return "done"
 

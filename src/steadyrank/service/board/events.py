@@ -161,6 +161,7 @@ class Past(msgspec.Struct, array_like=True, frozen=True):
     items: list[str]
     clicks: list[int]
     examined: int
+    features: Known = {}  # what was known of the visit
 
 
 class History(msgspec.Struct, array_like=True, frozen=True, tag="history"):

@@ -11,7 +11,8 @@ class Silenced(NamedTuple):
     """A client, or a cohort, whose feedback is not learnt from; in shadow: would not be.
 
     `since`: the first round that is not, of those that are remembered, and when that was. `visits` and `clicks`: what
-    it had, as far as it is remembered. `label`: the number of the label that says so, if a person did.
+    it had, as far as it is remembered. `label`: the number of the label that says so, if a person did. `segments`:
+    the visits by segment, None for those without one, the most first; None if that is not known.
     """
 
     client: int
@@ -22,6 +23,11 @@ class Silenced(NamedTuple):
     clicks: int | None
     why: str
     label: int | None
+    segments: list[tuple[str | None, int]] | None = None
+
+    def visits_in(self, segment: str) -> int:
+        """How many of its visits are known to be of a segment."""
+        return dict(self.segments or ()).get(segment, 0)
 
 
 class GuardSummary(NamedTuple):
@@ -70,11 +76,21 @@ def _by_guard(board: Board) -> list[Silenced]:
             one.clicks,
             one.why,
             None,
+            _by_segment(board, one.segments),
         )
         for kind, view in board.learner_state.gate.views()
         for one in view.suspects
         if one.client not in words
     ]
+
+
+def _by_segment(board: Board, visits: tuple[int, ...]) -> list[tuple[str | None, int]] | None:
+    """Visits by the names of segments; None where there are none, or it is not remembered."""
+    names = board.learner_state.features.segments
+    if not (names and visits):
+        return None
+    found = [(name, n) for name, n in zip((None, *names), visits, strict=False) if n]
+    return sorted(found, key=lambda pair: -pair[1])
 
 
 def _by_label(board: Board) -> list[Silenced]:

@@ -1,4 +1,4 @@
-"""What is reported of another ranker's lists, and what is said to that."""
+"""What is reported of lists that were shown elsewhere, now or in the past, and what is said to that."""
 
 from typing import Annotated, Any, TypeAlias
 
@@ -43,6 +43,28 @@ class ObserveOut(Schema):
     impression: str
     expires: float
     ours: list[str]
+
+
+class PastIn(AnswerIn, kw_only=True):
+    """A list shown in the past, and what was clicked; `features`, `segment`: known of the visit, as for `rank`."""
+
+    items: list[str]
+    features: Features | None = None
+    segment: str | None = None
+
+
+class HistoryIn(Schema):
+    """Past clicks, oldest first. A `batch` that was sent before has no effect: with a name it can be sent again."""
+
+    rows: list[PastIn]
+    batch: str = ""
+
+
+class HistoryOut(Schema):
+    """How many rows were learnt from, or that the batch is a duplicate."""
+
+    rows: int
+    outcome: str
 
 
 class UbiRowOut(Schema):

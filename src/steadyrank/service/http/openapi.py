@@ -36,6 +36,7 @@ _QUERY: dict[str, dict[str, Any]] = {
     "limit": {"type": "integer", "minimum": 1},
     "after": {"type": "string"},
     "cohort": {"type": "string", "pattern": f"^{KIND_NAME}$"},
+    "segment": {"type": "string"},
 }
 _MOST = {"list_boards": MOST_BOARDS, "state": MOST_ITEMS}  # by operation, of `limit`
 _PARTS = {

@@ -10,6 +10,7 @@ from ...live import answers
 from ...live.candidates import fresh, without
 from ...refusals import Refused
 from ..board import events
+from ..board.checks import as_logged
 from ..storage import Unavailable
 from ..worker import rank_and_answer
 from ..worker.board_session import BoardSession
@@ -17,6 +18,7 @@ from ..worker.impression_ids import FORGED
 from ..worker.mixing import check_theirs
 from . import schemas
 from .board_routes import add_new, check_items, check_kind
+from .observe_schemas import HistoryOut, PastIn
 from .route import AWAY, Call, known_of_visit
 
 _MOST_ROWS = 10_000  # of a batch
@@ -169,12 +171,12 @@ def _summed(rows: list[schemas.BatchRowOut]) -> schemas.BatchOut:
     return schemas.BatchOut(feedback=rows, refused=refused)
 
 
-async def history(call: Call) -> schemas.HistoryOut:
+async def history(call: Call) -> HistoryOut:
     """Start from past clicks, oldest first; items not known yet are added."""
     session, body = call.worker.find(call.board), call.body
     if len(body.rows) > 100_000 or len(body.batch) > 200:
         raise Refused(422, "a batch of past clicks has at most 100000 rows and a name of at most 200 characters")
-    rows = await asyncio.to_thread(_past_rows, body.rows, session.board.learner_state.length)
+    rows = await asyncio.to_thread(_past_rows, session, body.rows)
     fresh = {item for row in rows for item in row.items} - session.board.learner_state.slots.keys()
     check_items(list(fresh), len(session.board.learner_state.names))
     learnt, outcome = 0, "duplicate"
@@ -183,22 +185,24 @@ async def history(call: Call) -> schemas.HistoryOut:
         batch = f"{body.batch}#{start}" if body.batch else ""
         if await call.worker.write(session, events.History(part, batch)) != "duplicate":
             learnt, outcome = learnt + len(part), "done"
-    return schemas.HistoryOut(rows=learnt, outcome=outcome if rows else "done")
+    return HistoryOut(rows=learnt, outcome=outcome if rows else "done")
 
 
-def _past_rows(given: list[schemas.PastIn], length: int) -> list[events.Past]:
+def _past_rows(session: BoardSession, given: list[PastIn]) -> list[events.Past]:
     rows = []
     for i, row in enumerate(given, 1):
         try:
-            rows.append(_past(row, length))
+            rows.append(_past(session, row))
         except Refused as error:
             raise Refused(error.code, f"row {i}: {error}") from None
     return rows
 
 
-def _past(row: schemas.PastIn, length: int) -> events.Past:
+def _past(session: BoardSession, row: PastIn) -> events.Past:
+    length, known = session.board.length, known_of_visit(session, row)
     if not 1 <= len(row.items) <= length or len(set(row.items)) < len(row.items):
         raise Refused(422, f"a list has 1 to {length} different items, not {row.items!r:.200}")
     check_items(row.items)
+    session.board.learner_state.features.check_visit(known)
     found = said(row).to(row.items)
-    return events.Past(row.items, found.positions, found.examined)
+    return events.Past(row.items, found.positions, found.examined, as_logged(known))

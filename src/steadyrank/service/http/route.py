@@ -8,13 +8,14 @@ from ...refusals import Refused
 from ...views import View
 from ..board.board import Board
 from ..board.feature_summary import summarize_features
-from ..board.guard_summary import GuardSummary
+from ..board.guard_summary import Silenced, summarize_guard
 from ..board.savings import summarize_savings
 from ..worker.board_session import BoardSession
 from ..worker.worker import Worker
 from . import schemas
-from .state_schemas import EffectOut, FeaturesOut, GuardOut, IntervalOut, SavedOut, SilencedOut
+from .state_schemas import EffectOut, FeaturesOut, GuardOut, IntervalOut, SavedOut, SegmentVisits, SilencedOut
 
+_NO_SEGMENTS = "segment {!r:.80} cannot be given: this board declares no segments"
 AWAY = "the store is away or being read: try again"  # what a request is told; the log says why
 
 
@@ -71,16 +72,30 @@ def describe(session: BoardSession) -> schemas.BoardOut:
     return schemas.BoardOut(board=session.name, **session.board.summary())
 
 
-def describe_guard(found: GuardSummary, most: int | None = None) -> GuardOut:
-    """Who is not heard, as the API shows it: all, or so many."""
+def describe_guard(board: Board, segment: str | None, most: int | None = None) -> GuardOut:
+    """Who is not heard, as the API shows it: all, or so many; with a `segment`, those with visits of it."""
+    names, found = board.learner_state.features.segments, summarize_guard(board)
+    chosen = found.silenced
+    if segment is not None:
+        if segment not in names:
+            may = f"segment must be one of {', '.join(names)}, not {segment!r:.80}"
+            raise Refused(422, may if names else _NO_SEGMENTS.format(segment))
+        chosen = [one for one in chosen if one.visits_in(segment)]
+        chosen.sort(key=lambda one: -one.visits_in(segment))
     return GuardOut(
         guard=found.guard,
         shadow=found.shadow,
         refused=found.refused,
         retracted=found.retracted,
         count=len(found.silenced),
-        silenced=[SilencedOut(**one._asdict()) for one in found.silenced[:most]],
+        of_segment=None if segment is None else len(chosen),
+        silenced=[_silenced(one) for one in chosen[:most]],
     )
+
+
+def _silenced(one: Silenced) -> SilencedOut:
+    parts = None if one.segments is None else [SegmentVisits(segment=name, visits=n) for name, n in one.segments]
+    return SilencedOut(**one._asdict() | {"segments": parts})
 
 
 def describe_savings(board: Board) -> SavedOut | None:
@@ -121,7 +136,7 @@ def known_of_visit(session: BoardSession, body: _OfVisit) -> Values | None:
     if body.segment is None:
         return body.features
     if not segments:
-        raise Refused(422, f"segment {body.segment!r:.80} cannot be given: this board declares no segments")
+        raise Refused(422, _NO_SEGMENTS.format(body.segment))
     return {SEGMENT_NAME: body.segment}
 
 

@@ -11,7 +11,16 @@ from .board_routes import (
     rotate_secret,
 )
 from .observe_routes import comparison, interleaving, observe
-from .observe_schemas import ComparisonOut, InterleavingOut, ObserveIn, ObserveOut, UbiIn, UbiOut
+from .observe_schemas import (
+    ComparisonOut,
+    HistoryIn,
+    HistoryOut,
+    InterleavingOut,
+    ObserveIn,
+    ObserveOut,
+    UbiIn,
+    UbiOut,
+)
 from .rank_routes import feedback, feedback_batch, history, rank
 from .record_routes import items, part, record, record_after, rounds, rows, sender, settings_and_items
 from .route import Change, Route
@@ -25,8 +34,6 @@ from .schemas import (
     FeedbackIn,
     FeedbackOut,
     ForgottenOut,
-    HistoryIn,
-    HistoryOut,
     ItemsIn,
     RankIn,
     RankOut,
@@ -50,6 +57,7 @@ _FORGOTTEN = Change("client forgotten")
 _LABELLED = Change("rounds labelled", rounds)
 _CLIENT_LABELLED = Change("client or cohort labelled", sender)
 _UNLABELLED = Change("label taken back", part)
+_STATE_QUERY = ("limit", "after", "segment")
 ROUTES = [
     Route("POST", f"{_BOARD}/rank", "rank", "A list of items", RankIn, RankOut, rank),
     Route("POST", f"{_BOARD}/feedback", "public", "Answer a list", FeedbackIn, FeedbackOut, feedback),
@@ -63,7 +71,7 @@ ROUTES = [
     Route("POST", f"{_BOARD}/items", "admin", "Add or reinstate items", ItemsIn, BoardOut, add_items, True, _ADDED),
     Route("DELETE", f"{_BOARD}/items/{{item}}", "admin", "Retire an item", None, BoardOut, retire_item, act=_RETIRED),
     Route("POST", f"{_BOARD}/history", "admin", "Past clicks", HistoryIn, HistoryOut, history, True, _PAST),
-    Route("GET", f"{_BOARD}/state", "admin", "What is known", None, StateOut, state, query=("limit", "after")),
+    Route("GET", f"{_BOARD}/state", "admin", "What is known", None, StateOut, state, query=_STATE_QUERY),
     Route(
         "DELETE",
         f"{_BOARD}/clients/{{client}}",
@@ -94,7 +102,7 @@ ROUTES = [
     Route("POST", f"{_BOARD}/secret", "admin", "Rotate the secret", None, SecretOut, rotate_secret, act=_RESEALED),
     Route("GET", f"{_BOARD}/comparison", "admin", "Another ranker and ours", None, ComparisonOut, comparison),
     Route("GET", f"{_BOARD}/interleaving", "admin", "Whose items are clicked", None, InterleavingOut, interleaving),
-    Route("GET", f"{_BOARD}/watch", "admin", "What a page shows", None, WatchOut, watch),
+    Route("GET", f"{_BOARD}/watch", "admin", "What a page shows", None, WatchOut, watch, query=("segment",)),
     Route("GET", f"{_BOARD}/export", "admin", "The board as a file", None, None, export),
     Route("GET", "/v1/record", "admin", "Who changed what", None, RecordOut, record),
     Route("GET", "/v1/record/{number}", "admin", "Who changed what since", None, RecordOut, record_after),

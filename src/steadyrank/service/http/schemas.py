@@ -215,26 +215,6 @@ class BatchOut(Schema):
     refused: dict[str, int]
 
 
-class PastIn(AnswerIn, kw_only=True):
-    """A list shown in the past, and what was clicked."""
-
-    items: list[str]
-
-
-class HistoryIn(Schema):
-    """Past clicks, oldest first. A `batch` that was sent before has no effect: with a name it can be sent again."""
-
-    rows: list[PastIn]
-    batch: str = ""
-
-
-class HistoryOut(Schema):
-    """How many rows were learnt from, or that the batch is a duplicate."""
-
-    rows: int
-    outcome: str
-
-
 class DoneOut(Schema):
     """It is done."""
 

@@ -13,7 +13,6 @@ from ...live.learner_state import LearnerState
 from ...refusals import Refused
 from ...views import View
 from ..board.board import Board
-from ..board.guard_summary import summarize_guard
 from ..board.watch_summary import SegmentSummary, summarize_segments
 from . import schemas
 from .route import Call, Parts, describe, describe_features, describe_guard, describe_savings, limit_of
@@ -30,7 +29,7 @@ async def state(call: Call) -> Parts:
     learner_state, view = session.board.learner_state, session.board.learner_state.view()
     page = _page(learner_state, limit_of(call.query.get("limit"), MOST_ITEMS), call.query.get("after"))
     event, board = session.applied, describe(session)
-    guard, saved = describe_guard(summarize_guard(session.board)), describe_savings(session.board)
+    guard, saved = describe_guard(session.board, call.query.get("segment")), describe_savings(session.board)
     features, segments = describe_features(session.board, view), summarize_segments(session.board, view)
     items = _items(session.board, view, page)  # as of this moment, whatever happens between the parts
     more = learner_state.names[page.stop - 1] if page.stop < len(learner_state.names) else None

@@ -12,12 +12,20 @@ _Changes: TypeAlias = list[ChangeOut]
 _Estimates: TypeAlias = list[float]
 
 
+class SegmentVisits(Schema):
+    """How many visits are of a segment, null for visits without one."""
+
+    segment: str | None
+    visits: int
+
+
 class SilencedOut(Schema):
     """A client that is not heard, by its number, or a cohort, with its kind; in shadow: would not be.
 
     `since`: the first round of it that is not learnt from, as far as it is remembered, and about when that was, in
     seconds since 1970. `visits`, `clicks`: what it had, as far as it is remembered. `label`: the label that says so,
-    if a person did.
+    if a person did. `segments`: those of `visits` by segment, the most first; null on a board without segments, and
+    where it is not remembered, as of who was labelled.
     """
 
     client: int
@@ -28,12 +36,14 @@ class SilencedOut(Schema):
     clicks: int | None
     why: str
     label: int | None
+    segments: list[SegmentVisits] | None
 
 
 class GuardOut(Schema):
     """Whose feedback does not reach the learner: how many answers were refused and taken back, and who is not heard.
 
     `count`: how many are not heard; `silenced`: these, or the first of them. With `shadow`: what would have been.
+    Where a `segment` is asked for, `silenced` has those with visits of it, and `of_segment` says how many there are.
     """
 
     guard: str
@@ -41,6 +51,7 @@ class GuardOut(Schema):
     refused: int
     retracted: int
     count: int
+    of_segment: int | None
     silenced: list[SilencedOut]
 
 

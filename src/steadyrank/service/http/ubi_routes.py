@@ -9,6 +9,7 @@ from typing import Any
 from ... import ubi as ubi_rows
 from ...event_rows import seconds
 from ...live.answers import Given
+from ...live.features import SEGMENT_NAME, Values
 from ...refusals import Refused
 from ..board.checks import check_name
 from ..storage import Unavailable
@@ -191,11 +192,12 @@ async def _take(call: Call, entry: _Entry, count: _Count) -> None:
 async def _report(call: Call, session: BoardSession, entry: _Entry, query: ubi_rows.Query, count: _Count) -> None:
     """A list, and what of it was clicked by now; of long ones as much as the board has places."""
     whole = list(map(str, query.items))
-    items = whole[: session.board.length]
+    items, known = whole[: session.board.length], _known(session, query)
     check_list(session, items)
+    session.board.learner_state.features.check_visit(known)
     clicked = _clicked(entry, whole, count)
     said = _said(items, clicked) if clicked else None
-    outcome = await _observe(call, session, entry, items, said, _time(query.time))
+    outcome = await _observe(call, session, entry, items, said, _time(query.time), known)
     count.duplicates += outcome == "duplicate"
     if outcome != "duplicate":
         count.lists += 1
@@ -223,6 +225,15 @@ def _clicked(entry: _Entry, items: list[str], count: _Count) -> list[str]:
     return list(entry.clicks)
 
 
+def _known(session: BoardSession, query: ubi_rows.Query) -> Values | None:
+    """What a query says of its visit, of what the board declares: attributes may be there for others' sake."""
+    space = session.board.learner_state.features
+    if space.segments:
+        return None if query.segment is None else {SEGMENT_NAME: query.segment}
+    found: Values | None = query.features if space.visits else None
+    return found
+
+
 def _said(items: list[str], clicked: list[str]) -> Given:
     """Looked at as far as the last click; to the end if that is below the board's places."""
     last = max((items.index(item) if item in items else len(items) - 1) for item in clicked)
@@ -230,9 +241,15 @@ def _said(items: list[str], clicked: list[str]) -> Given:
 
 
 async def _observe(
-    call: Call, session: BoardSession, entry: _Entry, items: list[str], said: Given | None, time: float | None
+    call: Call,
+    session: BoardSession,
+    entry: _Entry,
+    items: list[str],
+    said: Given | None,
+    time: float | None,
+    known: Values | None = None,
 ) -> str:
     client = None if entry.client is None else str(entry.client)
     check_sender(client, None)
-    report = observing.Report(entry.id, items, said, time, client, {}, None, (), ())
+    report = observing.Report(entry.id, items, said, time, client, {}, None, (), (), known)
     return (await observing.observe(call.worker, session, report)).outcome

@@ -5,7 +5,6 @@ import asyncio
 from ...contract import ANYONE
 from ...refusals import Refused
 from ..board.board import Board
-from ..board.guard_summary import summarize_guard
 from ..board.labels import Label
 from ..board.watch_summary import SegmentSummary, summarize
 from ..worker import reconfigure, transfer
@@ -101,7 +100,7 @@ async def watch(call: Call) -> WatchOut:
         view=None if found.view is None else schemas.ShortView(**schemas.in_short(found.view)),
         bands=[BandOut(**band._asdict()) for band in found.bands],
         timeline=TimelineOut(size=timeline.size, points=[PointOut(**p._asdict()) for p in timeline.points()]),
-        guard=describe_guard(summarize_guard(board), _MOST_SILENCED),
+        guard=describe_guard(board, call.query.get("segment"), _MOST_SILENCED),
         saved=describe_savings(board),
         features=describe_features(board, found.view, _MOST_EFFECTS),
         segments=[_out_segment(one) for one in found.segments] or None,

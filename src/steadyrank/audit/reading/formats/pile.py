@@ -2,6 +2,7 @@
 
 import bisect
 import collections
+import json
 import math
 from typing import Any
 
@@ -9,6 +10,8 @@ import polars as pl
 
 from ....event_rows import seconds
 from ..blocks import ROW
+
+_ABOUT = ("time", "client", "board", "segment", "features")  # columns, where a list has them
 
 
 class Pile:
@@ -20,15 +23,29 @@ class Pile:
         self.clicks: list[dict[str, Any]] = []
         self.others: collections.Counter[str] = collections.Counter()  # rows that are neither, by what they are
 
-    def shown(self, row: int, key: Any, items: list[Any], time: Any, client: Any, board: Any) -> None:
-        """A list from the top. One that is told of twice, by its key, is one."""
+    def shown(
+        self,
+        row: int,
+        key: Any,
+        items: list[Any],
+        time: Any,
+        client: Any,
+        board: Any,
+        segment: Any = None,
+        features: Any = None,
+    ) -> None:
+        """A list from the top, and what is known of its visit. One that is told of twice, by its key, is one."""
         if key is not None and key in self.by_key:
             known = self.lists[self.by_key[key]]
-            known["items"] = known["items"] if len(known["items"]) >= len(items) else items
+            if len(known["items"]) < len(items):
+                known["items"], known["places"] = items, None
+            known["segment"] = segment if known["segment"] is None else known["segment"]
+            known["features"] = features if known["features"] is None else known["features"]
             return
         if key is not None:
             self.by_key[key] = len(self.lists)
-        self.lists.append({ROW: row, "items": items, "time": time, "client": client, "board": board, "places": None})
+        about = {"time": time, "client": client, "board": board, "segment": segment, "features": features}
+        self.lists.append({ROW: row, "items": items, **about, "places": None})
 
     def piece(self, row: int, key: Any, item: Any, place: Any, time: Any, client: Any, board: Any) -> None:
         """An item of a list that is told of item by item."""
@@ -64,7 +81,7 @@ class Pile:
             {
                 "items": pl.Series([one["items"] for one in self.lists], dtype=pl.List(pl.String)),
                 "clicked": pl.Series(bits, dtype=pl.List(pl.Int64)),
-                **{name: self._column(name) for name in ("time", "client", "board") if self._has(name)},
+                **{name: self._column(name) for name in _ABOUT if self._has(name)},
                 ROW: pl.Series([one[ROW] for one in self.lists], dtype=pl.Int64),
             }
         )
@@ -79,6 +96,8 @@ class Pile:
 
     def _column(self, name: str) -> pl.Series:
         values = [one[name] for one in self.lists]
+        if name == "features":
+            values = [None if value is None else json.dumps(value) for value in values]
         if name != "time":
             return pl.Series([None if value is None else str(value) for value in values], dtype=pl.String)
         numbers = [seconds(value) for value in values]

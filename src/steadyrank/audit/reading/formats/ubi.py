@@ -17,8 +17,8 @@ def fits(row: dict[str, Any]) -> bool:
 def take(row: dict[str, Any], number: int, pile: Pile) -> None:
     """Take a query or an event."""
     match read(row):
-        case Query(id_, items, time, client, board):
-            pile.shown(number, id_, items, time, client, board)
+        case Query(id_, items, time, client, board, segment, features):
+            pile.shown(number, id_, items, time, client, board, segment, features)
         case Click(query, item):
             pile.click(number, query, item)
         case Seen(query, item, place, time, client, board):

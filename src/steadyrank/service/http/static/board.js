@@ -11,7 +11,7 @@ import { showFeatures } from "./features.js";
 import { ItemTable } from "./items.js";
 import { showBands, showLabels, showPoints } from "./rows.js";
 import { showSaved } from "./saved.js";
-import { listedIn, Segments } from "./segments.js";
+import { listedIn, Segments, UnheardIn } from "./segments.js";
 import { showSilenced, unheard } from "./silenced.js";
 import { count, many, percent, sentence, unanswered, verdict } from "./words.js";
 
@@ -27,6 +27,7 @@ export class BoardPage {
   #chart;
   #choosing;
   #segments;
+  #unheardIn;
   #list;
   #diverging;
   #all;
@@ -44,6 +45,7 @@ export class BoardPage {
     this.#chart = new Chart(byId("chart"), (start, end) => this.#choosing.fill(start, end), (text) => this.#read(text));
     this.#choosing = new Choosing((interval) => this.#chosen(interval));
     this.#segments = new Segments(() => this.#watch && this.#showItems(this.#watch));
+    this.#unheardIn = new UnheardIn(() => this.#again());
     this.#listen();
     this.#read("");
     actions.prepare();
@@ -82,11 +84,12 @@ export class BoardPage {
   /** Ask for what is known of the board, and show it. */
   async look() {
     try {
-      const watch = await ask("GET", path(this.#name, "watch"));
+      const watch = await ask("GET", path(this.#name, "watch") + this.#unheardIn.query);
       this.#turnTo("board");
       this.#show(watch);
     } catch (error) {
       if (error instanceof Refusal && error.code === 403) await this.#lookLess(error);
+      else if (error instanceof Refusal && this.#unheardIn.forget()) await this.look(); // its segment is no more
       else if (error instanceof Away) await this.#lookBroken(error);
       else throw error;
     }
@@ -133,6 +136,7 @@ export class BoardPage {
     showPoints(watch);
     showFeatures(watch);
     showSaved(watch);
+    this.#unheardIn.offer(watch);
     showSilenced(
       watch,
       (one, word) => this.#do(actions.labelClient(this.#name, one, word)),

@@ -28,7 +28,7 @@ export class ItemTable {
 
   #heads() {
     const heads = [make("th", { scope: "col" }, "item"), make("th", { scope: "col", class: "right" }, "plain rate")];
-    heads.push(make("th", { scope: "col", class: "right learnt" }, "estimate (95 %)"));
+    heads.push(make("th", { scope: "col", class: "right learnt" }, "estimate", make("span", { class: "ranged" }, " (95 %)")));
     heads.push(make("th", { scope: "col", class: "picture learnt", "aria-hidden": "true" }));
     heads.push(make("th", { scope: "col" }, make("span", { class: "hidden" }, "action")));
     if (this.#numbered) heads.unshift(make("th", { scope: "col", class: "place" }, "place"));
@@ -38,7 +38,9 @@ export class ItemTable {
   /** Show items; `most` is the right end of the pictures' scale. */
   update(items, most) {
     const learnt = items.some((item) => item.estimate !== null);
-    this.#head.closest(".scroll").classList.toggle("unlearnt", !learnt);
+    const box = this.#head.closest(".scroll").classList;
+    box.toggle("unlearnt", !learnt);
+    box.toggle("bare", items.length > 0 && items.every((item) => item.low === null));
     match(this.#body, items, (item) => item.item, (item) => this.#row(item), (row, item, place) => this.#fill(row, item, place, most));
   }
 

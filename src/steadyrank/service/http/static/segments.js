@@ -4,6 +4,38 @@ import { byId, make, match, say, show } from "./dom.js";
 
 const NONE = "visits without a segment";
 
+const ALL = "";
+
+/** Whose visits those who are not heard had: of any segment, or of the one that is chosen. */
+export class UnheardIn {
+  #box = byId("silenced-segment");
+
+  /** `onChange()` hears of another choice. */
+  constructor(onChange) {
+    this.#box.addEventListener("change", onChange);
+  }
+
+  /** What to ask the server for. */
+  get query() {
+    return this.#box.value === ALL ? "" : `?segment=${encodeURIComponent(this.#box.value)}`;
+  }
+
+  /** Choose none; whether one was chosen. */
+  forget() {
+    const chosen = this.#box.value !== ALL;
+    this.#box.value = ALL;
+    return chosen;
+  }
+
+  /** Offer the segments of a board. */
+  offer({ segments }) {
+    const named = (segments ?? []).map(({ segment }) => segment).filter((segment) => segment !== null);
+    show(byId("silenced-segment-row"), named.length > 0);
+    const choices = [ALL, ...named];
+    match(this.#box, choices, (segment) => segment, (segment) => make("option", { value: segment }), (node, segment) => say(node, segment || "any"));
+  }
+}
+
 /** A choice above the list. */
 export class Segments {
   #box = byId("segment");

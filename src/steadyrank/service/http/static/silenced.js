@@ -11,17 +11,21 @@ export function senderName({ client, kind }) {
 /** Everybody who is not heard, and labels that say who is; buttons label one, or take its label back. */
 export function showSilenced(watch, label, takeBack) {
   const { guard, client_labels: labels } = watch;
-  const rows = [...guard.silenced, ...labels.filter((each) => each.label === "honest").map(vouched)];
+  const chosen = guard.of_segment !== null;
+  const rows = [...guard.silenced, ...(chosen ? [] : labels.filter((each) => each.label === "honest").map(vouched))];
   say(byId("silenced-say"), said(guard));
+  show(byId("silenced-segments"), watch.segments !== null);
   show(byId("silenced-box"), rows.length > 0);
   match(byId("silenced-rows"), rows, (one) => one.client, () => senderRow(label, takeBack), (row, one) => {
     row.about = one;
-    const [name, since, had, why, act] = row.children;
+    const [name, since, had, where, why, act] = row.children;
     say(name, senderName(one));
     say(since.firstChild, one.since === null ? "–" : `round ${count(one.since)}`);
     say(since.lastChild, one.time === null ? "" : moment(one.time));
     const clicks = one.clicks === null ? "" : `, ${many(one.clicks, "click")}`;
     say(had, one.visits === null ? "–" : `${many(one.visits, "visit")}${clicks}`);
+    show(where, watch.segments !== null);
+    say(where, cameTo(one.segments));
     say(why, sentence(one.why));
     const [fraud, honest, back] = act.children;
     show(fraud, one.label === null);
@@ -33,9 +37,15 @@ export function showSilenced(watch, label, takeBack) {
   });
 }
 
+/** In which segments the visits were, the most first. */
+function cameTo(segments) {
+  if (!segments) return "–";
+  return segments.map(({ segment, visits }) => `${segment ?? "without a segment"}: ${count(visits)}`).join(", ");
+}
+
 function vouched({ number, client, kind }) {
   const why = `heard whatever the guard says: a person labelled it as honest (label ${number})`;
-  return { client, kind, since: null, time: null, visits: null, clicks: null, why, label: number };
+  return { client, kind, since: null, time: null, visits: null, clicks: null, why, label: number, segments: null };
 }
 
 function said(guard) {
@@ -44,15 +54,16 @@ function said(guard) {
   const done = guard.shadow
     ? `would have refused ${many(guard.refused, "answer")} and taken back ${count(guard.retracted)}`
     : `refused ${many(guard.refused, "answer")} and took back ${count(guard.retracted)}`;
-  const more = guard.count > guard.silenced.length ? ` The ${count(guard.silenced.length)} with the most visits are shown.` : "";
-  return `${many(guard.count, "client")} or cohorts not heard. ${guard.guard} ${done}.${shadow}${more} Clients are numbers: no name is kept.`;
+  const few = guard.of_segment === null ? "" : ` ${count(guard.of_segment)} of those not heard had visits of the segment that is chosen.`;
+  const more = (guard.of_segment ?? guard.count) > guard.silenced.length ? ` The ${count(guard.silenced.length)} with the most visits are shown.` : "";
+  return `${many(guard.count, "client")} or cohorts not heard. ${guard.guard} ${done}.${shadow}${few}${more} Clients are numbers: no name is kept.`;
 }
 
 /** One line for the top of the page; empty while everybody is heard. */
 export function unheard({ guard }) {
   if (guard.count === 0) return "";
   const first = guard.silenced[0];
-  const who = guard.count === 1 ? senderName(first) : `${count(guard.count)} clients or cohorts`;
+  const who = guard.count === 1 && first ? senderName(first) : `${count(guard.count)} clients or cohorts`;
   return `${who} ${guard.count === 1 ? "is" : "are"} ${guard.shadow ? "judged as false, in shadow: heard all the same" : "not heard"}. Not heard, below, says since when and why.`;
 }
 
@@ -70,6 +81,6 @@ function senderRow(label, takeBack) {
     button("Take back…", (one) => takeBack({ number: one.label, client: one.client, kind: one.kind })),
   );
   const since = make("td", {}, make("span"), make("small"));
-  const row = make("tr", {}, make("th", { scope: "row" }), since, make("td"), make("td", { class: "words" }), acts);
+  const row = make("tr", {}, make("th", { scope: "row" }), since, make("td"), make("td", { class: "words" }), make("td", { class: "words" }), acts);
   return row;
 }

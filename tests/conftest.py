@@ -1,14 +1,25 @@
 """Hypothesis draws the same examples on every machine; nothing here depends on the clock."""
 
 import asyncio
+import gc
 import inspect
+import os
 import sys
 
 import pytest
 from hypothesis import settings
 
+# Most of a run with nothing compiled yet is compiling, in which numba makes thousands of objects, and of errors that
+# nobody reads. Errors are left plain, and garbage is looked for less often, never among what was there before.
+os.environ.setdefault("NUMBA_DISABLE_ERROR_MESSAGE_HIGHLIGHTING", "1")
+gc.set_threshold(20_000, 20, 20)
+
 settings.register_profile("steady", derandomize=True, deadline=None, max_examples=100)
 settings.load_profile("steady")
+
+
+def pytest_collection_finish():
+    gc.freeze()
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -1,5 +1,6 @@
 """The docs name everything there is, and their code runs."""
 
+import contextlib
 import inspect
 import json
 import pathlib
@@ -337,11 +338,11 @@ def test_the_client_that_a_page_shows_runs(page, tmp_path):
     server = Server(f"sqlite:///{tmp_path}/boards.db", tmp_path / "log").wait()
     names = {}
     exec(block.replace("http://127.0.0.1:8080", server.address), names)
-    more = [block for block in blocks if block.startswith("client.")]
-    for block in more:
-        exec(block, names)
-    assert names["client"].board("front")["answers"] == 1 + len(more)
-    names["client"].close()
+    with contextlib.closing(names["client"]) as client:
+        more = [block for block in blocks if block.startswith("client.")]
+        for block in more:
+            exec(block, names)
+        assert client.board("front")["answers"] == 1 + len(more)
     assert server.stop() == 0
 
 

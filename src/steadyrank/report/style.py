@@ -38,7 +38,7 @@ _LEARNERS = {
     "C3UCB": ("#56B4E9", "h"),
     "CascadeWOFUL": ("#D55E00", "h"),
     "VAC2UCB": ("#E69F00", "h"),
-    "UCBCLB": ("#CC79A7", "h"),
+    "UCBCLB": ("#9A7B2F", "h"),
     "CascadeMixedTS": ("#7A4FBF", "h"),
     "SteadyRankLinear": ("#7A4FBF", "s"),
     "SteadyRankSegments": ("#7A4FBF", "^"),

@@ -140,7 +140,7 @@ def speed(sizes=(500, 10_000)):
     for k in sizes:
         copies = -(-k // 500)
         attraction, features = np.tile(films.attraction, copies)[:k], np.tile(films.features, (copies, 1))[:k]
-        rounds = 5_000_000 // k
+        rounds = 20_000_000 // k
         took, products = {name: [] for name in names}, []
         for turn in range(4):  # in turns: what else the machine does must hit all alike
             for name in names:

@@ -48,6 +48,16 @@ def meet(features, seen):
 
 
 @uncounted
+def products(posterior, k, seen, z):
+    """Write the products of the features of item k and the visitor into `z`; returns z' theta."""
+    expected = 0.0
+    for f in range(z.size):
+        z[f] = posterior.features[f, k] * seen[f]
+        expected += z[f] * posterior.estimate[f]
+    return expected
+
+
+@uncounted
 def image(inverse, z, out):
     """Write A^-1 z into `out`; returns z' A^-1 z."""
     norm = 0.0
@@ -99,8 +109,7 @@ def learn(posterior, visit, ranking, clicks, examined, weight, discount, alpha):
     seen, z, u = np.empty(n), np.empty(n), np.empty(n)
     meet(visit.features, seen)
     for p in range(examined):
-        for f in range(n):
-            z[f] = posterior.features[f, ranking[p]] * seen[f]
+        products(posterior, ranking[p], seen, z)
         norm = image(posterior.inverse, z, u)
         absorb(posterior, z, u, norm, 1.0 if clicks[p] else 0.0, weight * trusted(norm, alpha))
         weight *= discount * discount
@@ -117,10 +126,7 @@ def learn_by_bound(plain, weighted, visit, ranking, clicks, examined, width, lea
     seen, z, u = np.empty(n), np.empty(n), np.empty(n)
     meet(visit.features, seen)
     for p in range(examined):
-        bound = 0.0
-        for f in range(n):
-            z[f] = plain.features[f, ranking[p]] * seen[f]
-            bound += z[f] * plain.estimate[f]
+        bound = products(plain, ranking[p], seen, z)
         norm = image(plain.inverse, z, u)
         bound = min(bound + width * math.sqrt(max(norm, 0.0)), 1.0)
         y = 1.0 if clicks[p] else 0.0
@@ -148,17 +154,13 @@ def learn_by_range(posterior, visit, ranking, clicks, examined, width, least, al
     seen, z, u, weights = np.empty(n), np.empty(n), np.empty(n), np.empty(examined)
     meet(visit.features, seen)
     for p in range(examined):
-        mean = 0.0
-        for f in range(n):
-            z[f] = posterior.features[f, ranking[p]] * seen[f]
-            mean += z[f] * posterior.estimate[f]
+        mean = products(posterior, ranking[p], seen, z)
         norm = image(posterior.inverse, z, u)
         reach = width * math.sqrt(max(norm, 0.0))
         variance = widest(min(max(mean - reach, 0.0), 1.0), min(max(mean + reach, 0.0), 1.0))
         weights[p] = trusted(norm, alpha) / max(variance, least)
     for p in range(examined):
-        for f in range(n):
-            z[f] = posterior.features[f, ranking[p]] * seen[f]
+        products(posterior, ranking[p], seen, z)
         absorb(posterior, z, u, image(posterior.inverse, z, u), 1.0 if clicks[p] else 0.0, weights[p])
 
 
@@ -173,10 +175,7 @@ def learn_by_descent(posterior, visit, ranking, clicks, examined, rate, alpha):
     seen, z, u = np.empty(n), np.empty(n), np.empty(n)
     meet(visit.features, seen)
     for p in range(examined):
-        logit = 0.0
-        for f in range(n):
-            z[f] = posterior.features[f, ranking[p]] * seen[f]
-            logit += z[f] * posterior.estimate[f]
+        logit = products(posterior, ranking[p], seen, z)
         norm = image(posterior.inverse, z, u)
         weight = trusted(norm, alpha)
         chance = chance_of(logit)

@@ -274,8 +274,10 @@ def test_lists_are_those_of_slow_versions(name, given, slow, rule):
 
 def test_rare_clicks_weigh_more():
     """CascadeWOFUL by matrices: weights 1 / max(U, 1/3), U the bound of plain regression; the smaller one ranks."""
-    learner = make(sr.learners()["CascadeWOFUL"], Problem(K, D, 400, features=ITEMS), settings={"c": 0.3})
-    plain, weighted = SlowLinear(ITEMS, 1.0), SlowLinear(ITEMS, 1.0)
+    learner = make(
+        sr.learners()["CascadeWOFUL"], Problem(K, D, 400, features=ITEMS), settings={"c": 0.3, "alpha": 0.3}
+    )
+    plain, weighted = SlowLinear(ITEMS, 1.0, alpha=0.3), SlowLinear(ITEMS, 1.0, alpha=0.3)
     mind, world = (np.random.default_rng(s) for s in (1, 2))
     allowed, ranking, note = np.ones(K, np.bool_), np.zeros(D, np.int64), np.zeros(D + 4)
     for t in range(1, 301):
@@ -323,7 +325,7 @@ def test_certain_clicks_weigh_more():
 
 def test_a_logit_is_learnt_by_mirror_descent():
     """UCBCLB: each step solves its own quadratic problem, and the bound of the logit ranks."""
-    learner = make(sr.learners()["UCBCLB"], Problem(K, D, 400, features=ITEMS), settings={"c": 0.3})
+    learner = make(sr.learners()["UCBCLB"], Problem(K, D, 400, features=ITEMS), settings={"c": 0.3, "alpha": 0.3})
     rate, theta, precision = 0.5 * math.log(2) + 2, np.zeros(F), np.eye(F)
     mind, world = np.random.default_rng(1), np.random.default_rng(2)
     allowed, ranking, note = np.ones(K, np.bool_), np.zeros(D, np.int64), np.zeros(D + 4)
@@ -339,10 +341,11 @@ def test_a_logit_is_learnt_by_mirror_descent():
         for row, y in zip(z[ranking[:examined]], clicks, strict=False):
             p = 1 / (1 + math.exp(-row @ theta))
             # the least of g'(x - theta) + |x - theta|^2 / (2 rate) in the norm of the precision so far and this one's
-            within = precision + rate * p * (1 - p) * np.outer(row, row)
-            theta = theta - rate * np.linalg.solve(within, (p - y) * row)
+            trust = min(1, 0.3 / math.sqrt(row @ np.linalg.solve(precision, row)))
+            within = precision + rate * trust * p * (1 - p) * np.outer(row, row)
+            theta = theta - rate * trust * np.linalg.solve(within, (p - y) * row)
             p = 1 / (1 + math.exp(-row @ theta))
-            precision = precision + p * (1 - p) * np.outer(row, row)
+            precision = precision + trust * p * (1 - p) * np.outer(row, row)
     assert learner.posterior.estimate == pytest.approx(theta, abs=1e-9)
     assert learner.posterior.inverse == pytest.approx(np.linalg.inv(precision), abs=1e-9)
 

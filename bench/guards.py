@@ -2,21 +2,39 @@
 
 python bench/guards.py                       all parts, 4 profiles, 3 attacks, 3 seeds, client taste 0 and 0.7
 python bench/guards.py --parts spread honest --seeds 1 --profiles 2 --tastes 0.7 --bots 100
+python bench/guards.py --parts names cohorts --seeds 0 --tastes 0.7 --jobs 2
+
+The parts `names` and `cohorts` have honest populations of 40 to 8,000 clients against bots with few, many and fresh
+names: what honest users lose by the guard, in visits that are not learnt from and in the worth of their lists.
 """
 
 import argparse
+import concurrent.futures
+import itertools
 import math
+import multiprocessing
 import time
 from statistics import NormalDist
+from typing import Any, NamedTuple
 
 import numpy as np
 
 import steadyrank as sr
+from steadyrank.adversaries.budget import Budget, can_spend, remember, settle
+from steadyrank.adversaries.schedules import Schedule
+from steadyrank.contract import ANSWER, Visit, call_click
+from steadyrank.live.learner_state import LearnerState
+from steadyrank.parts.recent_visits import HELD
+from steadyrank.rounds import FIRST_BOT
 
 LENGTH, HORIZON, RATE = 10, 40_000, 0.15
 CROWD = {"clients": 8000, "skew": 0.8}
 TWO = {"tastes": 2, "minority": 0.3}
-PARTS = ("spread", "front", "honest", "minority", "both", "sleeper", "chameleon", "time")
+PARTS = ("spread", "front", "honest", "minority", "both", "sleeper", "chameleon", "names", "cohorts", "time")
+POPULATIONS, NAMES, RATES = (40, 100, 300, 1_500, 8_000), (20, 300, 0), (0.02, 0.05, 0.15)
+COHORTS = 40  # that honest clients are in
+COHORT_ROUNDS = 16_000  # as many as a guard remembers
+FRAMED = "framed"  # bots in the cohorts of honest clients
 
 
 def profiles():
@@ -56,7 +74,7 @@ class Bench:
                 users_settings={**CROWD, "taste": taste, **(users or {})},
                 guard=guard,
                 guard_settings=self.settings if guard != "Anyone" else {},
-                marks=sorted({max(round(rate * self.horizon), 1), self.horizon}),
+                marks=sorted({max(round(rate * self.horizon), 1), 3 * self.horizon // 4, self.horizon}),
                 threads=1,
                 **more,
             )
@@ -72,10 +90,15 @@ class Table:
     def add(self, name, value):
         self.rows.setdefault(name, []).append(max(float(value), 1e-9))
 
+    def join(self, rows):
+        """Add those of another table."""
+        for name, values in rows.items():
+            self.rows.setdefault(name, []).extend(values)
+
     def show(self):
         for name, values in self.rows.items():
             mean = math.exp(sum(map(math.log, values)) / len(values))
-            print(f"{name:42} {mean:7.3f} / {max(values):.3f}   ({len(values)} runs)")
+            print(f"{name:58} {mean:7.3f} / {max(values):.3f}   ({len(values)} runs)")
 
 
 def attacked(bench, table, world, seed, taste, part, bots):
@@ -114,7 +137,7 @@ def attacked(bench, table, world, seed, taste, part, bots):
 
 
 def parts_of(run):
-    """Regret before and after the first mark."""
+    """Regret before and after the end of an attack that begins with the first round: the first mark."""
     return run.regret[0, 0], run.regret[0, -1] - run.regret[0, 0]
 
 
@@ -160,6 +183,131 @@ def knowing(bench, table, world, seed, taste, adversary):
         report(world, seed, taste, f"{adversary}, {who}", f"{run.final[0] / withheld:.2f}", run)
 
 
+def names(bench, table, world, seed, taste, populations):
+    """Small and large honest populations against bots with 20, 300 and fresh names, each sender a client."""
+    for clients, owned, rate in itertools.product(populations, NAMES, RATES):
+        users = {"clients": clients}
+        for title, adversary, settings in (*attacks(world[1].size), ("crawler", Crawler, {})):
+            foe = {"adversary": adversary, "schedule": "spread", "rate": rate, "users": users}
+            foe["adversary_settings"] = {**settings, "bots": owned}
+            open_, run = (
+                bench.run(world, "SteadyRank", seed, taste, guard=g, **foe) for g in ("Anyone", bench.guard)
+            )
+            lost = worth(open_, world, taste, users) - worth(run, world, taste, users)
+            refused = (run.refused[0, :2] + run.retracted[0, :2]).sum() / run.visits[0, :2].sum()
+            told = (run.refused[0, 2] + run.retracted[0, 2]) / max(run.visits[0, 2], 1)
+            judge(table, f"names, {clients} clients", refused, lost)
+            if owned == 20 and adversary != Crawler:
+                table.add("names, 20 bots: not found, % of their visits", 100 * (1 - told))
+            said = f"{run.final[0] / open_.final[0]:.2f} of the regret without, worth {-lost:+.4f}"
+            report(world, seed, taste, f"{clients} clients, {owned or 'fresh'} at {rate:.0%}, {title}", said, run)
+
+
+def judge(table, name, refused, lost):
+    """Put down what honest users lose by the guard."""
+    table.add(f"{name}: honest visits not learnt from, %", 100 * refused)
+    table.add(f"{name}: worth lost, %", 100 * max(lost, 0.0))
+
+
+def worth(run, world, taste, users):
+    """The worth of the lists of the last quarter, as a share of that of the best list."""
+    crowd = sr.users()["Cascade"].create(world[1], LENGTH, **{**CROWD, "taste": taste, **users})
+    best = 1.0 - np.prod(1.0 - crowd.average[crowd.favourites])
+    began = run.marks.tolist().index(3 * run.marks[-1] // 4)
+    return 1.0 - (run.final[0] - run.regret[0, began]) / (run.marks[-1] - run.marks[began]) / best
+
+
+class Crawler(NamedTuple):
+    """A visitor who is no user, and never clicks."""
+
+    budget: Budget
+    users: Any
+
+    cascade = True
+
+    @classmethod
+    def create(cls, problem, users, budget, *, schedule: Schedule = "front", bots: int | None = None):
+        return cls(Budget.create(problem, budget, schedule, 1, bots), users)
+
+    def corrupt(self, visit, ranking, clicks, examined, rng):
+        if not can_spend(self.budget, visit.t):
+            return 0.0, examined, visit.client
+        remember(self.budget, clicks, ranking.size)
+        clicks[:] = False
+        return settle(self.budget, self.users, visit, clicks, ranking.size, examined, -1)
+
+
+class Outcome(NamedTuple):
+    """Of a run: shares of honest and of false visits not learnt from, and the worth of the last quarter's lists."""
+
+    refused: float
+    found: float
+    worth: float
+
+
+def cohorts(bench, table, world, seed, taste, populations):
+    """As `names`, but each bot's visit has a name of its own, and guards go by cohorts, which bots choose.
+
+    Honest clients are in 40 cohorts. Bots are in 20, 300 or fresh ones of their own, or in 20 of the honest ones.
+    """
+    for clients, rate in itertools.product(populations, RATES):
+        open_ = by_cohort(world, seed, taste, clients, 0, rate, "Anyone", {})
+        for owned in (*NAMES, FRAMED):
+            run = by_cohort(world, seed, taste, clients, owned, rate, bench.guard, bench.settings)
+            part = FRAMED if owned == FRAMED else "cohorts"
+            judge(table, f"{part}, {clients} clients", run.refused, open_.worth - run.worth)
+            print(
+                f"  {world[0]:20} seed {seed} taste {taste}: {clients} clients, {owned or 'fresh'} cohorts at "
+                f"{rate:.0%}: honest not learnt from {run.refused:.4f}, false {run.found:.3f}, "
+                f"worth {run.worth - open_.worth:+.4f}",
+                flush=True,
+            )
+
+
+def by_cohort(world, seed, taste, clients, owned, rate, guard, settings):
+    """Play users in cohorts, and bots of the reversed taste, against a learner that is kept alive."""
+    rng, attraction = np.random.default_rng(seed), world[1]
+    users = sr.users()["Cascade"].create(attraction, LENGTH, **{**CROWD, "taste": taste, "clients": clients})
+    order = np.argsort(attraction, kind="stable")
+    likes = np.empty_like(attraction)
+    likes[order] = attraction[order[::-1]]
+    items = [str(k) for k in range(attraction.size)]
+    state = LearnerState(items, LENGTH, "SteadyRank", {}, seed, 0.2, guards=[(guard, settings)])
+    value, false, learnt = (
+        np.zeros(COHORT_ROUNDS),
+        rng.random(COHORT_ROUNDS) < rate,
+        np.zeros(COHORT_ROUNDS, np.bool_),
+    )
+    clicks = np.zeros(LENGTH, np.bool_)
+    for t in range(COHORT_ROUNDS):
+        client = FIRST_BOT + t if false[t] else int(np.searchsorted(users.senders.upto, rng.random()))
+        cohort = cohort_of_bot(owned, t, rng) if false[t] else client % COHORTS
+        visit = Visit(t + 1, client)
+        ranking, note = state.rank(visit, None, LENGTH, rng)
+        value[t] = 1.0 - np.prod(1.0 - users.average[ranking])
+        if false[t]:
+            clicks[:] = rng.random(LENGTH) < likes[ranking]
+            examined = int(clicks.argmax()) + 1 if clicks.any() else LENGTH
+            clicks[examined:] = False
+        else:
+            examined = call_click(users, visit, ranking, clicks, rng)
+        learnt[t] = state.learn(visit, ranking, note, clicks.copy(), examined, ANSWER, [("agent", cohort)])
+    for post in state.gate.posts:
+        for judge_ in post.guards.values():  # all visits are remembered, and which of them were taken back
+            held = judge_.visits.tally[HELD]
+            learnt[judge_.visits.round[:held][~judge_.visits.learnt[:held]] - 1] = False
+    best = 1.0 - np.prod(1.0 - users.average[users.favourites])
+    last = value[3 * COHORT_ROUNDS // 4 :].mean() / best
+    return Outcome(1.0 - learnt[~false].mean(), 1.0 - learnt[false].mean(), last)
+
+
+def cohort_of_bot(owned, t, rng):
+    """The cohort that a bot says it is in."""
+    if owned == FRAMED:
+        return int(rng.integers(20))
+    return COHORTS + (t if owned == 0 else int(rng.integers(owned)))
+
+
 def clock(bench, table, world, repeats=5):
     """Time of a run against that without a guard: interleaved runs, the minimum of each."""
     best = {}
@@ -180,28 +328,42 @@ def main():
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
     parser.add_argument("--tastes", type=float, nargs="+", default=[0.0, 0.7])
     parser.add_argument("--bots", type=int, nargs="+", default=[10, 100, 600, 2000, 0], help="0: fresh identities")
+    parser.add_argument("--populations", type=int, nargs="+", default=POPULATIONS, help="of `names` and `cohorts`")
     parser.add_argument("--guard", default="ClientTrust")
+    parser.add_argument("--jobs", type=int, default=1, help="processes")
     parser.add_argument("--horizon", type=int, default=HORIZON)
     parser.add_argument("--setting", nargs="*", default=[], help="of the guard: name=value")
     chosen = parser.parse_args()
     settings = {name: float(v) if "." in v else int(v) for name, v in (s.split("=") for s in chosen.setting)}
+    tasks = [
+        (chosen, settings, i, seed, taste, part)
+        for part, i, seed, taste in itertools.product(chosen.parts, chosen.profiles, chosen.seeds, chosen.tastes)
+        if part != "time"
+    ]
     table = Table()
+    spawned = multiprocessing.get_context("spawn")
+    with concurrent.futures.ProcessPoolExecutor(chosen.jobs, mp_context=spawned) as pool:
+        for rows in pool.map(play, tasks) if chosen.jobs > 1 else map(play, tasks):
+            table.join(rows)
     for i, world in enumerate(profiles()):
-        if i not in chosen.profiles:
-            continue
-        for seed in chosen.seeds:
-            for taste in chosen.tastes:
-                bench = Bench(chosen.guard, settings, chosen.horizon)
-                for part in chosen.parts:
-                    if part in ("spread", "front"):
-                        attacked(bench, table, world, seed, taste, part, chosen.bots)
-                    elif part in ("sleeper", "chameleon"):
-                        knowing(bench, table, world, seed, taste, part.capitalize())
-                    elif part != "time":
-                        {"honest": honest, "minority": minority, "both": both}[part](bench, table, world, seed, taste)
-        if "time" in chosen.parts:
+        if "time" in chosen.parts and i in chosen.profiles:
             clock(Bench(chosen.guard, settings, chosen.horizon), table, world)
     table.show()
+
+
+def play(task):
+    """The multiples of one part, profile, seed and taste, by their names."""
+    chosen, settings, i, seed, taste, part = task
+    world, table, bench = list(profiles())[i], Table(), Bench(chosen.guard, settings, chosen.horizon)
+    if part in ("spread", "front"):
+        attacked(bench, table, world, seed, taste, part, chosen.bots)
+    elif part in ("sleeper", "chameleon"):
+        knowing(bench, table, world, seed, taste, part.capitalize())
+    elif part in ("names", "cohorts"):
+        {"names": names, "cohorts": cohorts}[part](bench, table, world, seed, taste, chosen.populations)
+    else:
+        {"honest": honest, "minority": minority, "both": both}[part](bench, table, world, seed, taste)
+    return table.rows
 
 
 if __name__ == "__main__":

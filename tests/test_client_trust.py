@@ -29,6 +29,7 @@ from steadyrank.parts.odd_taste import (
     FIRST_SHARE,
     NEVER,
     PRIOR,
+    RECENT,
     UNIT,
     VISITS,
     OddTaste,
@@ -36,13 +37,14 @@ from steadyrank.parts.odd_taste import (
     count_visit,
     exchange,
     mean_rate,
+    prior_share,
     rare,
     said_by,
     score_clients,
     start_flat,
     weigh_items,
 )
-from steadyrank.parts.recent_visits import RecentVisits, nth_oldest, write_visit
+from steadyrank.parts.recent_visits import HELD, RecentVisits, nth_oldest, write_visit
 
 TRUST = sr.guards()["ClientTrust"]
 D = 3
@@ -118,17 +120,25 @@ def test_evidence_by_hand():
     assert (taste.odd_looks[0], taste.odd_clicks[0]) == (6.0, 4.0)
 
 
-def test_rare_is_two_errors_below_most_in_clients_or_visits():
-    taste = OddTaste.create(1)
-    for share, known, answer in [
-        ((0.15, 0.15), 100, False),  # 0.15 + 2 * 0.0357 = 0.221
-        ((0.15, 0.15), 10_000, True),  # 0.157
-        ((0.30, 0.15), 10_000, True),  # many identities, few visits
-        ((0.02, 0.40), 10_000, True),  # few identities, many visits
-        ((0.30, 0.30), 10_000, False),
+def test_rare_is_two_errors_below_most_of_the_visits_whatever_the_names():
+    taste, visits = OddTaste.create(1), RecentVisits.create(1, D, D + NOTE_EXTRA)
+    for clients, share, held, answer in [
+        (0.15, 0.15, 100, False),  # 0.15 + 2 * 0.0357 = 0.221
+        (0.15, 0.15, 10_000, True),  # 0.157
+        (0.90, 0.15, 10_000, True),  # many identities, few visits
+        (0.02, 0.40, 10_000, False),  # few identities, many visits: as a hundred regulars among fresh names
+        (0.02, 0.85, 10_000, False),
     ]:
-        taste.share[:] = *share, known
-        assert rare(taste, 0.2) is answer
+        taste.share[:], visits.tally[HELD] = (clients, share, 1_000.0), held
+        assert rare(taste, visits, 0.2) is answer
+
+
+def test_what_is_believed_beforehand_of_a_client_does_not_depend_on_fresh_names():
+    taste = OddTaste.create(1)
+    taste.share[:] = 0.95, 0.1, 2_000.0
+    assert prior_share(taste) == 0.1
+    taste.share[:] = 0.01, 0.3, 2_000.0
+    assert prior_share(taste) == 0.01
 
 
 VISIT = st.tuples(
@@ -145,7 +155,7 @@ def test_a_step_of_the_fit_equals_counting_with_chances(events):
     clients, visits, taste = remembered(events)
     mean = mean_rate(taste)
     start_flat(taste, mean)
-    taste.share[CLIENTS] = FIRST_SHARE
+    taste.share[CLIENTS] = taste.share[VISITS] = FIRST_SHARE
     score_clients(taste, visits, clients, 0)
     score = Counter({client: 0 for client, _, _ in events})
     for client, items, bits in events:
@@ -166,15 +176,22 @@ def test_a_step_of_the_fit_equals_counting_with_chances(events):
     assert taste.share[VISITS] == pytest.approx(sum(chance[c] for c, _, _ in events) / len(events))
 
 
-def crowd(n, bots, seed=0, own=300):
-    """Visits of many clients who click item 0 or 1, and of `bots` who click the others; (client, items, bits)."""
+FRESH = -1  # bots: a new name for each visit
+REVERSED, NOTHING = np.array([0.05, 0.05, 0.5, 0.6]), np.zeros(4)
+
+
+def crowd(n, bots, seed=0, own=300, share=0.15, likes=REVERSED):
+    """Visits of many clients who click item 0 or 1, and of `bots` who click as they like; (client, items, bits)."""
     rng = np.random.default_rng(seed)
     rates = np.array([0.6, 0.5, 0.05, 0.05])
-    for _ in range(n):
-        bot = bots > 0 and rng.random() < 0.15
-        client = 1_000 + int(rng.integers(bots)) if bot else int(rng.integers(own))
+    for t in range(n):
+        bot = bots != 0 and rng.random() < share
+        if bot:
+            client = 1_000_000 + t if bots == FRESH else 1_000 + int(rng.integers(bots))
+        else:
+            client = int(rng.integers(own))
         items = rng.permutation(4)[:D]
-        bits = rng.random(D) < (rates[::-1] if bot else rates)[items]
+        bits = rng.random(D) < (likes if bot else rates)[items]
         reach = int(bits.argmax()) + 1 if bits.any() else D
         yield client, items, bits[:reach]
 
@@ -252,6 +269,124 @@ def test_few_odd_clients_are_left_alone():
     assert guard.taste.rule[BAR] == NEVER
 
 
+@pytest.mark.parametrize("own", [40, 100, 300])
+@pytest.mark.parametrize("share", [0.02, 0.15, 0.4])
+def test_fresh_names_do_not_turn_the_guard_against_regulars(own, share):
+    """Most clients are bots, most visits are not: nobody is refused, and nothing taken back."""
+    said, back = attend(small(), list(crowd(4_000, FRESH, own=own, share=share)))
+    assert all(said)
+    assert not back
+
+
+@pytest.mark.parametrize("bots", [FRESH, 12])
+def test_a_crawler_that_never_clicks_silences_nobody_else(bots):
+    events = list(crowd(4_000, bots, own=100, share=0.1, likes=NOTHING))
+    said, back = attend(small(), events)
+    assert all(admitted for admitted, (client, _, _) in zip(said, events, strict=True) if client < 1_000)
+    assert all(client >= 1_000 for _, client in back)
+
+
+def test_fresh_names_beside_named_bots_frame_no_honest_client():
+    """Two attackers: ten identities who come again and again, and a flood of names that nobody sees twice."""
+    rng = np.random.default_rng(5)
+    named, fresh = (iter(crowd(4_000, bots, seed=bots + 2, own=100, share=1.0)) for bots in (10, FRESH))
+    honest = iter(crowd(4_000, 0, seed=9, own=100))
+    events = [next(rng.choice([named, fresh, honest], p=[0.08, 0.1, 0.82])) for _ in range(4_000)]
+    guard = small()
+    said, back = attend(guard, events)
+    refused = {client for admitted, (client, _, _) in zip(said, events, strict=True) if not admitted}
+    refused |= {client for _, client in back}
+    assert not refused & set(range(100))
+    assert refused >= set(range(1_000, 1_010))
+
+
+def test_an_office_behind_one_address_is_heard():
+    """One client with a tenth of the visits, of as many people as it has visits."""
+    rng = np.random.default_rng(6)
+    events = [(7 if rng.random() < 0.1 else c, i, b) for c, i, b in crowd(4_000, 0, own=100)]
+    said, back = attend(small(), events)
+    assert all(said)
+    assert not back
+
+
+def school_class(n, seed=7):
+    """200 visitors, and a class of 25 that was told to click item 3, with a tenth of the visits."""
+    rng = np.random.default_rng(seed)
+    for client, items, bits in crowd(n, 0, seed=seed, own=200):
+        if rng.random() < 0.1:
+            yield 500 + int(rng.integers(25)), items, items == 3
+        else:
+            yield client, items, bits
+
+
+def test_a_school_class_that_clicks_the_same_is_refused_and_named_at_once():
+    """Nothing in its clicks tells it from bots. Everybody else is heard, and the view names the class."""
+    guard, events = small(), list(school_class(4_000))
+    said, back = attend(guard, events)
+    assert all(admitted for admitted, (client, _, _) in zip(said, events, strict=True) if client < 500)
+    assert all(client >= 500 for _, client in back)
+    assert {suspect.client for suspect in guard.view().suspects} == set(range(500, 525))
+
+
+def test_a_flash_sale_that_brings_other_people_is_no_attack():
+    """For a while most visits are of newcomers with another taste: they are heard, and so is everybody after them."""
+    rng = np.random.default_rng(8)
+    sale = ((5_000 + int(rng.integers(400)), i, b) for _, i, b in crowd(1_500, 4, seed=3, share=1.0))
+    usual = crowd(6_000, 0, own=100)
+    events = [next(sale if 2_000 <= t < 3_500 and rng.random() < 0.7 else usual) for t in range(6_000)]
+    guard = small()
+    said, back = attend(guard, events)
+    regulars = [admitted for admitted, (client, _, _) in zip(said, events, strict=True) if client < 5_000]
+    assert all(regulars)
+    newcomers = [admitted for admitted, (client, _, _) in zip(said, events, strict=True) if client >= 5_000]
+    assert newcomers.count(False) <= 0.3 * RECENT
+    assert guard.taste.rule[BAR] == NEVER
+
+
+def test_a_guard_that_refuses_many_of_the_recent_visits_stands_down_and_comes_back():
+    """Eight identities, found at 10 % of the visits, flood the board: they are heard until the flood is over."""
+    guard = small(remembered=2_048)
+    before, flood, after = (
+        list(crowd(n, 8, seed=seed, share=share))
+        for n, seed, share in ((2_000, 0, 0.1), (600, 1, 0.8), (6_000, 2, 0.05))
+    )
+    attend(guard, before)
+    assert {suspect.client for suspect in guard.view().suspects} == set(range(1_000, 1_008))
+    assert (guard.view().stands_down, guard.view().stood_down) == (0, 0)
+    said, _ = attend(guard, flood)
+    refused = said.count(False)
+    assert 0 < refused <= RECENT
+    assert guard.view().stood_down == 1
+    assert guard.view().suspects == ()
+    assert all(said[-200:])
+    said, _ = attend(guard, after)
+    assert guard.view().stands_down == 0
+    assert guard.view().stood_down == 1
+    assert not any(a for a, (client, _, _) in list(zip(said, after, strict=True))[3_000:] if client >= 1_000)
+    assert all(a for a, (client, _, _) in zip(said, after, strict=True) if client < 1_000)
+
+
+def test_a_guard_that_would_refuse_too_many_refuses_and_takes_back_nothing_and_says_so():
+    guard = small(stand_down=0.05)
+    said, back = attend(guard, list(crowd(3_000, 8)))
+    assert all(said)
+    assert not back
+    view = guard.view()
+    assert (view.refused, view.retracted, view.suspects) == (0, 0, ())
+    assert 0 < view.stands_down <= 3_000
+    assert view.stood_down >= 1
+
+
+def test_a_guard_that_was_turned_round_heals():
+    """A flood of fresh names is most of what is remembered; when it ends, everybody who stays is heard."""
+    guard = small()
+    attend(guard, list(crowd(2_000, 0, own=60)))
+    attend(guard, list(crowd(3_000, FRESH, own=60, share=0.9, seed=1)))
+    said, _ = attend(guard, list(crowd(3_000, 0, own=60, seed=2)))
+    assert said.count(False) <= 0.3 * RECENT
+    assert all(said[RECENT:])
+
+
 def test_the_same_visits_give_the_same_memory_of_the_same_size():
     events = list(crowd(2_500, 300, seed=4, own=900))
     guards = [small(remembered=512, known=600) for _ in range(2)]
@@ -316,7 +451,14 @@ def test_visits_without_a_sender_pass_and_are_not_remembered():
 
 @pytest.mark.parametrize(
     ("setting", "value"),
-    [("most", 0.6), ("certainty", -1.0), ("doubt", 5.0), ("remembered", 0), ("known", 2_047)],
+    [
+        ("most", 0.6),
+        ("certainty", -1.0),
+        ("doubt", 5.0),
+        ("stand_down", 1.5),
+        ("remembered", 0),
+        ("known", 2_047),
+    ],
 )
 def test_what_cannot_be_set_is_refused(setting, value):
     with pytest.raises(ValueError, match=setting):

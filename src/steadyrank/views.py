@@ -156,4 +156,6 @@ class GuardView:
 class TrustView(GuardView):
     """What `ClientTrust` made of the clients."""
 
-    share: float = 0.0  # of clients with the rare taste; 0: none was found
+    share: float = 0.0  # of visits of the rare taste; 0: none was found
+    stands_down: int = 0  # since this round it refuses nobody, because it would refuse too many; 0: it does not
+    stood_down: int = 0  # how often it has done so

@@ -7,12 +7,26 @@ import numpy as np
 
 from ..contract import KIND, NOTE_EXTRA, SILENCE, Bools, Ints, Problem
 from ..parts.clients import NOBODY, USED, Clients, place_of_client, welcome
-from ..parts.odd_taste import BAR, CLIENTS, NEVER, UNIT, OddTaste, bounded, count_visit, fit, odd_ones, said_by
+from ..parts.odd_taste import (
+    BAR,
+    NEVER,
+    RECENT,
+    UNIT,
+    VISITS,
+    OddTaste,
+    bounded,
+    count_visit,
+    fit,
+    odd_ones,
+    refused_lately,
+    said_by,
+)
 from ..parts.recent_visits import CURSOR, DONE, HELD, NEXT, SINCE, RecentVisits, nth_oldest, read_visit, write_visit
 from ..settings import real, whole
 from ..views import GuardView, Suspect, TrustView
 
-REFUSED, RETRACTED = range(2)  # places of ClientTrust.tally
+REFUSED, RETRACTED, LATELY, DOWN, STOOD_DOWN = range(5)  # places of ClientTrust.tally
+ALL_REFUSED = RECENT << 20  # LATELY if every visit was refused
 FIRST_FIT = 200  # visits: a few of several clients
 FITS = 8  # while the memory turns over once: a fit costs as much as this part of it
 
@@ -20,13 +34,15 @@ FITS = 8  # while the memory turns over once: a fit costs as much as this part o
 class ClientTrust(NamedTuple):
     """Refuses clients who share a taste that few others have, and takes their visits back (ours: docs/guards.md).
 
-    Two tastes are fitted to the remembered visits, each client having one of them. The one that fewer have is fraud
+    Two tastes are fitted to the remembered visits, each client having one of them. The one with fewer visits is fraud
     if it is rare and several clients surely have it. Visits without a sender pass. Lists that nobody answered
-    say nothing of a taste: they are not remembered, and pass unless their client is refused.
+    say nothing of a taste: they are not remembered, and pass unless their client is refused. A guard that refuses
+    many of the recent visits is more likely to be wrong than right: it stands down until that is over.
 
-    `most`: a taste that more than this share of the clients and of the visits has is an honest one. `certainty`: log
+    `most`: a taste with at least this share of the visits is an honest one. `certainty`: log
     odds, in nats, from which on a client is refused. `doubt`: what each visit must say beyond chance, in nats: room
-    for honest clients with tastes of their own. `remembered`: visits, 49 bytes and 12 a place of the list each.
+    for honest clients with tastes of their own. `stand_down`: the share of the RECENT latest visits above which the
+    guard refuses nobody. `remembered`: visits, 49 bytes and 12 a place of the list each.
     `known`: clients, 32 bytes each, the least recently seen leaving first; at least as many as visits are remembered.
     A visit costs O(examined), and a part of the fit, which is O(remembered) each time an eighth of it is new.
     """
@@ -34,14 +50,15 @@ class ClientTrust(NamedTuple):
     clients: Clients
     visits: RecentVisits
     taste: OddTaste
-    tally: Ints  # [2] visits
+    tally: Ints  # [5] visits refused, taken back; refused of the latest, since when it stands down, how often it did
     most: float
     certainty: int  # units
     doubt: int  # units
+    stand_down: float
     remembered: int
     known: int
 
-    VERSION = 2
+    VERSION = 3
 
     @classmethod
     def create(
@@ -51,18 +68,20 @@ class ClientTrust(NamedTuple):
         most: float = 0.2,
         certainty: float = 4.0,
         doubt: float = 0.5,
+        stand_down: float = 0.3,
         remembered: int = 16_384,
         known: int = 65_536,
     ) -> "ClientTrust":
         most = real("most", most, 0.0, 0.5)
         bar, tax = real("certainty", certainty, 0.0, 10.0), real("doubt", doubt, 0.0, 4.0)
+        limit = real("stand_down", stand_down, 0.0, 1.0)
         n = whole("remembered", remembered, 1, 1 << 24)
         most_known = whole("known", known, n, 1 << 28)
         room = problem.horizon or most_known  # each round brings one visit of one client
         clients = Clients.create(min(most_known, room))
         visits = RecentVisits.create(min(n, room), problem.length, problem.length + NOTE_EXTRA)
-        taste, tally, bars = OddTaste.create(problem.n_items), np.zeros(2, np.int64), (bar * UNIT, tax * UNIT)
-        return cls(clients, visits, taste, tally, most, *map(round, bars), n, most_known)
+        taste, tally = OddTaste.create(problem.n_items), np.zeros(5, np.int64)
+        return cls(clients, visits, taste, tally, most, round(bar * UNIT), round(tax * UNIT), limit, n, most_known)
 
     def admit(self, visit, ranking, note, clicks, examined):
         if visit.client < 0 or examined == 0:
@@ -82,15 +101,24 @@ class ClientTrust(NamedTuple):
         at = write_visit(visits, place, visit.t, ranking, note, clicks, examined)
         count_visit(taste, visits, at, 1)
         clients.held[place] += 1
-        before = clients.score[place]
-        clients.score[place] = bounded(before + said_by(taste, visits, at) - self.doubt)
+        clients.score[place] = bounded(clients.score[place] + said_by(taste, visits, at) - self.doubt)
         if visits.tally[SINCE] >= max(FIRST_FIT, visits.tally[HELD] // FITS):
             visits.tally[SINCE] = 0
             fit(taste, visits, clients, self.most, self.certainty, self.doubt)
-            visits.tally[CURSOR] = 0
-        elif clients.score[place] >= taste.rule[BAR] > before:
+            lately = refused_lately(taste, visits, clients)
+            self.tally[LATELY] = round(lately * ALL_REFUSED)
+            if lately <= self.stand_down:
+                self.tally[DOWN] = 0
             visits.tally[CURSOR] = 0
         heard = clients.score[place] < taste.rule[BAR]
+        self.tally[LATELY] += (0 if heard else ALL_REFUSED // RECENT) - self.tally[LATELY] // RECENT
+        if self.tally[LATELY] > self.stand_down * ALL_REFUSED:
+            if self.tally[DOWN] == 0:
+                self.tally[DOWN] = visit.t
+                self.tally[STOOD_DOWN] += 1
+            taste.rule[BAR] = NEVER
+            self.tally[LATELY] = 0
+            heard = True
         visits.learnt[at] = heard
         if not heard:
             self.tally[REFUSED] += 1
@@ -128,6 +156,7 @@ class ClientTrust(NamedTuple):
 
     def view(self) -> GuardView:
         """What was refused and taken back, and the clients who are not heard now, with what they had: a copy."""
-        found = starmap(Suspect, odd_ones(self.taste, self.visits, self.clients))
-        share = float(self.taste.share[CLIENTS]) if self.taste.rule[BAR] < NEVER else 0.0
-        return TrustView(int(self.tally[REFUSED]), int(self.tally[RETRACTED]), tuple(found), share)
+        suspects = tuple(starmap(Suspect, odd_ones(self.taste, self.visits, self.clients)))
+        share = float(self.taste.share[VISITS]) if self.taste.rule[BAR] < NEVER else 0.0
+        refused, retracted, _, since, times = self.tally.tolist()
+        return TrustView(refused, retracted, suspects, share, since, times)

@@ -30,9 +30,11 @@ RECHECKS = 3  # of what a fit finds for the first time
 NEGLIGIBLE = -6 * UNIT  # chances below e^-6 count for nothing
 LEAST_SHARE = 0.01  # of odd clients, in the bar
 FEWEST = 5  # clients surely odd: one has a taste of its own, several agree
+HEAVY = 4  # a client with more than this part of the odd visits, a quarter, is judged by what the others do
 SURE_CLIENTS, SURE_VISITS = 0.05, 0.25  # shares of the odd ones that are surely odd; one of the two is enough
 BAR, TURN = range(2)  # places of OddTaste.rule
 CLIENTS, VISITS, KNOWN = range(3)  # places of OddTaste.share
+RECENT = 512  # visits that count as recent
 
 
 class OddTaste(NamedTuple):
@@ -162,6 +164,16 @@ def odds_of(share):
 
 
 @uncounted
+def prior_share(taste):
+    """The share of odd ones before anything is known of a client: of the clients or of the visits, the lesser.
+
+    Names cost nothing: with a fresh one for each visit, a few visits are most of the clients, and nobody would need
+    evidence to be taken for one of them.
+    """
+    return min(taste.share[CLIENTS], taste.share[VISITS])
+
+
+@uncounted
 def clear_odd(taste):
     """Count no visit for the odd taste."""
     for k in range(taste.looks.size):
@@ -182,7 +194,8 @@ def count_odd(taste, visits, at, weight):
 @uncounted
 def assign(taste, visits, clients):
     """Count each visit for the odd taste with the chance that its client is odd; returns how the share moved."""
-    odds = odds_of(taste.share[CLIENTS])
+    before = prior_share(taste)
+    odds = odds_of(before)
     total = 0.5  # half a client of either taste is always there
     known = 0
     for place in range(clients.ends[USED]):
@@ -197,11 +210,10 @@ def assign(taste, visits, clients):
             continue
         part += chance
         count_odd(taste, visits, at, chance)
-    before = taste.share[CLIENTS]
     taste.share[CLIENTS] = total / (known + 1.0)
     taste.share[VISITS] = part / max(visits.tally[HELD], 1)
     taste.share[KNOWN] = known
-    return taste.share[CLIENTS] / before
+    return prior_share(taste) / before
 
 
 @uncounted
@@ -215,13 +227,25 @@ def exchange(taste):
 
 
 @uncounted
-def rare(taste, most):
-    """Whether so few share the odd taste that it is no honest one: up to `most` of the clients or of the visits.
+def rare(taste, visits, most):
+    """Whether so few visits are of the odd taste that it is no honest one: less than `most`, by two standard errors.
 
-    Two standard errors to the safe side.
+    Visits alone decide: names are free, so that shares of clients are whatever an attacker wants them to be.
     """
-    share = min(taste.share[CLIENTS], taste.share[VISITS])
-    return share + 2.0 * math.sqrt(share * (1.0 - share) / max(taste.share[KNOWN], 1.0)) < most
+    share = taste.share[VISITS]
+    return share + 2.0 * math.sqrt(share * (1.0 - share) / max(visits.tally[HELD], 1)) < most
+
+
+@uncounted
+def refused_lately(taste, visits, clients):
+    """The share of the RECENT latest visits whose clients are at or above the bar."""
+    held = visits.tally[HELD]
+    recent = min(held, RECENT)
+    above = 0
+    for i in range(held - recent, held):
+        if clients.score[visits.place[nth_oldest(visits, i)]] >= taste.rule[BAR]:
+            above += 1
+    return above / max(recent, 1)
 
 
 @uncounted
@@ -261,23 +285,101 @@ def turn_round(taste):
 
 @uncounted
 def settle(taste, visits, clients, mean):
-    """Fit the two tastes, beginning with the evidence at hand; the one that fewer clients have is the odd one."""
+    """Fit the two tastes, beginning with the evidence at hand; the one with fewer visits is the odd one."""
     for _ in range(STEPS):
         score_clients(taste, visits, clients, 0)
         moved = assign(taste, visits, clients)
         weigh_items(taste, mean)
         if 1.0 - STILL < moved < 1.0 + STILL:
             break
-    if taste.share[CLIENTS] > 0.5:
+    if taste.share[VISITS] > 0.5:
         exchange(taste)
         weigh_items(taste, mean)
 
 
 @uncounted
-def convict(taste, visits, clients, most, certainty, doubt):
+def bar_of(taste, certainty):
+    """The score from which on a client is surely odd."""
+    return certainty - odds_of(max(prior_share(taste), LEAST_SHARE))
+
+
+@uncounted
+def focus(taste, visits, clients, mean, certainty, doubt):
+    """Fit again, beginning with those clients alone who surely have the odd taste.
+
+    Bots beside an honest minority may first be found as one group with it, which is too large to be fraud.
+    """
+    score_clients(taste, visits, clients, doubt)
+    bar = bar_of(taste, certainty)
+    sure = part = 0
+    for place in range(clients.ends[USED]):
+        if clients.held[place] > 0 and clients.score[place] >= bar:
+            sure += 1
+    if sure < FEWEST:
+        return
+    clear_odd(taste)
+    for at in range(visits.tally[HELD]):
+        if clients.score[visits.place[at]] >= bar:
+            part += 1
+            count_odd(taste, visits, at, 1.0)
+    taste.share[CLIENTS] = sure / max(taste.share[KNOWN], 1.0)
+    taste.share[VISITS] = part / max(visits.tally[HELD], 1)
+    weigh_items(taste, mean)
+    settle(taste, visits, clients, mean)
+
+
+@uncounted
+def move_client(taste, visits, place, sign):
+    """Count the remembered visits of a client for the odd taste (sign 1), or take them away (-1)."""
+    for at in range(visits.tally[HELD]):
+        if visits.place[at] == place:
+            count_odd(taste, visits, at, sign)
+    for k in range(taste.looks.size):  # a client is surely odd with a chance a little below 1
+        taste.odd_looks[k] = min(max(taste.odd_looks[k], 0.0), float(taste.looks[k]))
+        taste.odd_clicks[k] = min(max(taste.odd_clicks[k], 0.0), float(taste.clicks[k]))
+
+
+@uncounted
+def score_of_client(taste, visits, clients, place, doubt):
+    """What the remembered visits of one client say, as `score_clients` adds it up."""
+    score = clients.carried[place]
+    for i in range(visits.tally[HELD]):
+        at = nth_oldest(visits, i)
+        if visits.place[at] == place:
+            score = bounded(score + said_by(taste, visits, at) - doubt)
+    return score
+
+
+@uncounted
+def acquit_heavy(taste, visits, clients, mean, bar, doubt):
+    """Take clients out of the odd taste who are odd by their own visits alone.
+
+    A client with many of the odd visits bends the odd taste towards its own. Where honest clients are few, that is a
+    person who comes often.
+    """
+    odd = taste.share[VISITS] * visits.tally[HELD]
+    acquitted = False
+    for place in range(clients.ends[USED]):
+        if clients.score[place] < bar or clients.held[place] * HEAVY <= odd:
+            continue
+        move_client(taste, visits, place, -1.0)
+        weigh_items(taste, mean)
+        if score_of_client(taste, visits, clients, place, doubt) < bar:
+            acquitted = True
+        else:
+            move_client(taste, visits, place, 1.0)
+            weigh_items(taste, mean)
+    if acquitted:
+        score_clients(taste, visits, clients, doubt)
+
+
+@uncounted
+def convict(taste, visits, clients, mean, most, certainty, doubt):
     """Score all clients and set the bar; whether the odd taste is rare and enough clients surely have it."""
     score_clients(taste, visits, clients, doubt)
-    bar = certainty - odds_of(max(taste.share[CLIENTS], LEAST_SHARE))
+    bar = bar_of(taste, certainty)
+    if rare(taste, visits, most):
+        acquit_heavy(taste, visits, clients, mean, bar, doubt)
     sure = visited = 0
     for place in range(clients.ends[USED]):
         if clients.held[place] > 0 and clients.score[place] >= bar:
@@ -285,7 +387,7 @@ def convict(taste, visits, clients, most, certainty, doubt):
             visited += clients.held[place]
     enough = sure >= SURE_CLIENTS * taste.share[CLIENTS] * taste.share[KNOWN]
     enough = enough or visited >= SURE_VISITS * taste.share[VISITS] * visits.tally[HELD]
-    found = enough and sure >= FEWEST and rare(taste, most)
+    found = enough and sure >= FEWEST and rare(taste, visits, most)
     taste.rule[BAR] = bar if found else NEVER
     return found
 
@@ -309,19 +411,21 @@ def fit(taste, visits, clients, most, certainty, doubt):
     mean = mean_rate(taste)
     if taste.rule[BAR] < NEVER:
         settle(taste, visits, clients, mean)
-        if convict(taste, visits, clients, most, certainty, doubt):
+        if convict(taste, visits, clients, mean, most, certainty, doubt):
             return
     turn = taste.rule[TURN]
     taste.rule[TURN] = (turn + 1) % 4
-    taste.share[CLIENTS] = FIRST_SHARE
+    taste.share[CLIENTS] = taste.share[VISITS] = FIRST_SHARE
     start_flat(taste, mean)
     if turn % 2 == 1:
         start_agreed(taste, visits, clients, mean)
     if turn == 3:
         turn_round(taste)
     settle(taste, visits, clients, mean)
+    if not rare(taste, visits, most):
+        focus(taste, visits, clients, mean, certainty, doubt)
     for _ in range(RECHECKS):
-        if not convict(taste, visits, clients, most, certainty, doubt):
+        if not convict(taste, visits, clients, mean, most, certainty, doubt):
             return
         settle(taste, visits, clients, mean)
-    convict(taste, visits, clients, most, certainty, doubt)
+    convict(taste, visits, clients, mean, most, certainty, doubt)

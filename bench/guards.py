@@ -21,7 +21,7 @@ import numpy as np
 
 import steadyrank as sr
 from steadyrank.adversaries.budget import Budget, can_spend, remember, settle
-from steadyrank.adversaries.schedules import Schedule
+from steadyrank.adversaries.schedules import Schedule, active_rounds
 from steadyrank.contract import ANSWER, Visit, call_click
 from steadyrank.live.learner_state import LearnerState
 from steadyrank.parts.recent_visits import HELD
@@ -30,7 +30,19 @@ from steadyrank.rounds import FIRST_BOT
 LENGTH, HORIZON, RATE = 10, 40_000, 0.15
 CROWD = {"clients": 8000, "skew": 0.8}
 TWO = {"tastes": 2, "minority": 0.3}
-PARTS = ("spread", "front", "honest", "minority", "both", "sleeper", "chameleon", "names", "cohorts", "time")
+PARTS = (
+    "spread",
+    "front",
+    "honest",
+    "minority",
+    "both",
+    "sleeper",
+    "chameleon",
+    "names",
+    "cohorts",
+    "nameless",
+    "time",
+)
 POPULATIONS, NAMES, RATES = (40, 100, 300, 1_500, 8_000), (20, 300, 0), (0.02, 0.05, 0.15)
 COHORTS = 40  # that honest clients are in
 COHORT_ROUNDS = 16_000  # as many as a guard remembers
@@ -217,6 +229,40 @@ def worth(run, world, taste, users):
     return 1.0 - (run.final[0] - run.regret[0, began]) / (run.marks[-1] - run.marks[began]) / best
 
 
+def nameless(bench, table, world, seed, taste):
+    """Where nobody has a name: SteadyRank against CascadeTS, bots spread evenly or in bursts, and inside of these."""
+    budget = round(RATE * bench.horizon)
+    for title, adversary, settings in attacks(world[1].size):
+        for schedule in ("spread", "bursts"):
+            active = active_rounds(schedule, bench.horizon, budget, seed, n_bursts=5).astype(np.int64)
+            edges = np.flatnonzero(np.diff(active)) if schedule == "bursts" else np.array([], np.int64)
+            marks = sorted({*edges[edges > 0].tolist(), bench.horizon})
+            foe = {"adversary": adversary, "adversary_settings": settings, "schedule": schedule, "budget": budget}
+            ours, theirs = (
+                sr.simulate(
+                    learner,
+                    world[1],
+                    length=LENGTH,
+                    horizon=bench.horizon,
+                    seeds=[seed],
+                    marks=marks,
+                    threads=1,
+                    **foe,
+                )
+                for learner in ("SteadyRank", "CascadeTS")
+            )
+            table.add(f"nameless, {schedule}, multiple of CascadeTS", ours.final[0] / theirs.final[0])
+            if schedule == "bursts":
+                best = 1.0 - np.prod(1.0 - np.sort(world[1])[-LENGTH:])
+                inside = active[np.array(ours.marks)] == 1
+                for name, run in (("SteadyRank", ours), ("CascadeTS", theirs)):
+                    lost = np.diff(run.regret[0], prepend=0.0)[inside].sum()
+                    rounds = np.diff(run.marks, prepend=0)[inside].sum()
+                    table.add(f"nameless, worth of the lists inside bursts, {name}", 1.0 - lost / rounds / best)
+            regrets = f"{ours.final[0]:.0f} and {theirs.final[0]:.0f}"
+            print(f"  {world[0]:20} seed {seed}: nameless, {schedule}, {title}: {regrets}", flush=True)
+
+
 class Crawler(NamedTuple):
     """A visitor who is no user, and never clicks."""
 
@@ -362,7 +408,8 @@ def play(task):
     elif part in ("names", "cohorts"):
         {"names": names, "cohorts": cohorts}[part](bench, table, world, seed, taste, chosen.populations)
     else:
-        {"honest": honest, "minority": minority, "both": both}[part](bench, table, world, seed, taste)
+        of_part = {"honest": honest, "minority": minority, "both": both, "nameless": nameless}
+        of_part[part](bench, table, world, seed, taste)
     return table.rows
 
 

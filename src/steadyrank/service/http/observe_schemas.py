@@ -54,7 +54,8 @@ class PastIn(AnswerIn, kw_only=True):
 
 
 class HistoryIn(Schema):
-    """Past clicks, oldest first. A `batch` that was sent before has no effect: with a name it can be sent again."""
+    """Past clicks, oldest first. Under the name of a `batch` the same rows are learnt once, however often they are
+    sent; other rows under that name are refused with 409."""
 
     rows: list[PastIn]
     batch: str = ""

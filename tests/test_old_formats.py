@@ -147,3 +147,43 @@ def test_batches_of_past_clicks_from_before_their_rows_were_compared(tmp_path, s
         assert refusal.value.code == 409
     again = Board.restore(archive.pack(*board.keep()), "it", shortened)
     assert again.digest() == board.digest()
+
+
+def visited(t):
+    """A mixed list and its click, as events: of two clients, each on its own day."""
+    teams = [1, -1] if t % 2 else [-1, 1]
+    shown = t, t, t - 1, 0, [0, 1], []
+    return [["shown", *shown, 9.0, t % 2, {}, [teams, [], []]], ["answered", *shown, [0], 1, 9.0, t % 2, {}, teams]]
+
+
+def with_few_lists(board):
+    """A snapshot as it was written when at most five mixed lists of a visitor were counted."""
+    header, arrays = board.keep()
+    arrays["interleaving.lists"] = arrays["interleaving.lists"].clip(0, 5)
+    return archive.pack(header, {n: a for n, a in arrays.items() if n.split(".")[-1] not in ("visitor", "unnamed")})
+
+
+@pytest.mark.parametrize("shortened", [False, True])
+def test_mixed_lists_from_before_all_were_counted(tmp_path, shortened):
+    """From the log, whole, they are counted again; where it was shortened, counting begins anew."""
+    rows = [row for t in range(1, 31) for row in visited(t)]
+    config = CONFIG | {"interleave": True}
+    store = open_store(f"sqlite:///{tmp_path}/store.db")
+    number = store.create("b", msgspec.msgpack.encode(["created", config, ITEMS]), 1.0)
+    store.append([NewEntry(number, msgspec.msgpack.encode(row)) for row in rows], 1.0)
+    old = Board(Config(**config), ITEMS)
+    for row in rows[:40]:
+        old.apply(events.decode(msgspec.msgpack.encode(row)))
+    if shortened:
+        assert store.forget(number, 0, number + 40, with_few_lists(old), lambda: True) == 41
+    else:
+        store.save(number, number + 40, with_few_lists(old))
+        with pytest.raises(UnreadableSnapshot, match="of an earlier version: it does not hold how many lists"):
+            Board.restore(with_few_lists(old), "it")
+    with store.reading():
+        board = rebuild(store, number, "b", store.head())
+    store.close()
+    assert [sum(column) for column in zip(*board.interleaving.lists, strict=True)] == (
+        [10, 5, 5] if shortened else [30, 15, 15]
+    )
+    assert Board.restore(archive.pack(*board.keep()), "it").digest() == board.digest()

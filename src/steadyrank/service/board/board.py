@@ -308,7 +308,8 @@ class Board:
         board._no_note = np.zeros(board.config.length + NOTE_EXTRA)
         board.answers, board.clicked = header["answers"], header["clicked"]
         board.batches = PastBatches(header["batches"])
-        board.reported, board.interleaving = Reported.restore(arrays), Interleaving.restore(arrays)
+        board.reported = Reported.restore(arrays)
+        board.interleaving = Interleaving.restore(arrays, name, first)
         return board
 
     def summary(self) -> dict[str, Any]:

@@ -96,6 +96,7 @@ async def interleaving(call: Call) -> InterleavingOut:
         by_visitor=_standing(found.by_visitor),
         by_list=_standing(found.by_list),
         whole=_standing(found.whole),
+        lists=found.lists,
         since=found.since,
         until=found.until,
         says=found.says(),

@@ -148,8 +148,8 @@ class StandingOut(Schema):
 class InterleavingOut(Schema):
     """What clicks on mixed lists say. `verdict`: ours, theirs, or open.
 
-    `withstands`: the share of visitors and lists that might be bots', and the one who leads would lead all the same.
-    `by_visitor` and `by_list` are without those that are suspect; `whole`: all visitors.
+    `withstands`: the share of all `lists` that might be bots', under any names, and the one who leads would lead all
+    the same. `by_visitor` and `by_list` are without those that are suspect; `whole`: all visitors.
     """
 
     verdict: str
@@ -157,6 +157,7 @@ class InterleavingOut(Schema):
     by_visitor: StandingOut
     by_list: StandingOut
     whole: StandingOut
+    lists: int
     since: float | None
     until: float | None
     says: list[str]

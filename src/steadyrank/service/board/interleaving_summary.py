@@ -15,8 +15,8 @@ from .suspects import Suspects, suspects
 class InterleavingSummary(NamedTuple):
     """How both stand by visitors and by lists, without those that are suspect, and by all visitors.
 
-    The verdict needs both counts. Names are free, so bots may be any share of the visitors, but by list they count for
-    no more than their share of all lists. Bots of few names may have many lists, but are few visitors.
+    The verdict needs both counts. Names are free, so bots may be any share of the visitors, but by list they have no
+    more credits than they have lists. Bots of few names may have many lists, but are few visitors.
     """
 
     by_visitor: Standing

@@ -10,8 +10,8 @@ The value of a ranker is the mean number of clicks on its lists. Two models of u
   with a control variate at each place, as Dudik, Langford and Li 2011 (ICML) have it for one action.
 
 A weight is clipped where it would let a few lists decide, as Ionides 2008 (Journal of Computational and Graphical
-Statistics 17) and Bottou et al. 2013 (JMLR 14) have it: at the root of the number of lists, as the former does, or at a
-tenth of that number where this is more, so that logs in which many lists speak of ours lose nothing. An estimate of
+Statistics 17) and Bottou et al. 2013 (JMLR 14) do it: at the root of the number of lists, as the former has it, or at
+a tenth of that number where this is more, so that logs in which many lists speak of ours lose nothing. An estimate of
 clicks on a list is from 0 to the length of the list.
 
 All four are reconstructions, not taken from the papers' text or code. The models of clicks in the doubly robust ones
@@ -200,7 +200,8 @@ def position(
     """
     here, ratio = _ratios(lists, marginals)
     weight, clicked = np.minimum(ratio, most), lists.clicked()
-    spread = _spread(weight, here, (ratio > most).any(axis=1))
+    clipped: Bools = np.any(ratio > most, axis=1)
+    spread = _spread(weight, here, clipped)
     if model is None:
         return (weight * clicked).sum(axis=1), spread
     mine = np.where(here, model.rates[model.fold[:, None], lists.ours, np.arange(lists.ours.shape[1])], 0.0)

@@ -45,7 +45,7 @@ class Standing(NamedTuple):
 
     @property
     def leader(self) -> int:
-        """Who leads for certain, OURS or THEIRS; else NEITHER."""
+        """Who leads, where the interval leaves no doubt: OURS or THEIRS; else NEITHER."""
         return OURS if self.low > 0.0 else THEIRS if self.high < 0.0 else NEITHER
 
     @property

@@ -125,19 +125,20 @@ class Interleaving:
         Earlier versions did not keep how many lists there were. Their snapshots are refused; where it is the `first`
         that there is, so that nothing else can be read, counting begins anew.
         """
-        found, names = cls(), ("senders", "time", "round", "visitor", "credit", "lists")
+        restored = cls()
         if "interleaving.senders" not in arrays:
-            return found
+            return restored
         if "interleaving.unnamed" not in arrays:
             if first:
-                return found
+                return restored
             raise UnreadableSnapshot(f"{name} is of an earlier version: it does not hold how many lists were mixed")
-        found.unnamed = int(arrays["interleaving.unnamed"])
-        columns = [arrays[f"interleaving.{name}"].tolist() for name in names]
-        for (client, *cohorts), time, round_, visitor, given, lists in zip(*columns, strict=True):
-            known = [number for number in cohorts if number != ANYONE]
-            found._add(client, known, time, round_, visitor, given, lists)
-        return found
+        restored.unnamed = int(arrays["interleaving.unnamed"])
+        columns = ("senders", "time", "round", "visitor", "credit", "lists")
+        rows = zip(*(arrays[f"interleaving.{column}"].tolist() for column in columns), strict=True)
+        for (client, *others), time, round_, visitor, given, lists in rows:
+            cohorts = [number for number in others if number != ANYONE]
+            restored._add(client, cohorts, time, round_, visitor, given, lists)
+        return restored
 
 
 def _mixed(event: events.OfVisitor) -> bool:

@@ -30,7 +30,7 @@ class InterleavingSummary(NamedTuple):
 
     @property
     def leader(self) -> int:
-        """Who leads by visitors and by lists, as far as chance goes: OURS, THEIRS or NEITHER."""
+        """Who leads by visitors and by lists, where both intervals leave no doubt: OURS or THEIRS; else NEITHER."""
         return self.by_list.leader if self.by_list.leader == self.by_visitor.leader else NEITHER
 
     @property

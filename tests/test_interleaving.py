@@ -1,6 +1,8 @@
 """Lists mixed of another ranker's and ours: fair, the same by the log, and a verdict that nobody can buy."""
 
+import collections
 import contextlib
+import itertools
 
 import numpy as np
 import pytest
@@ -14,7 +16,7 @@ from steadyrank.service.board import events
 from steadyrank.service.board.board import Board
 from steadyrank.service.board.config import Config
 from steadyrank.service.board.interleaving import DAY, Interleaving
-from steadyrank.service.board.interleaving_summary import summarize_interleaving
+from steadyrank.service.board.interleaving_summary import InterleavingSummary, summarize_interleaving
 from steadyrank.service.storage import open_store
 
 
@@ -97,27 +99,30 @@ def test_a_client_has_one_credit_a_day_and_few_in_all():
     found.answered(answer(3, 7, 30.0, [0], teams))
     found.answered(answer(4, 7, 40.0, [0], teams))
     assert found.credit == [THEIRS]
-    found.shown(shown(4, 7, 11.0 + DAY, teams))  # another day, but one client is not to be half of all
+    found.shown(shown(4, 7, 11.0 + DAY, teams))  # another day: its lists count, but one is not to be half of all
     found.shown(shown(5, -1, 12.0, teams))  # nobody
     found.answered(answer(5, -1, 12.0, [0], teams))
     found.shown(events.ListShown(6, 6, 5, 0, [0, 1], [], 12.0, 8))  # not mixed
-    assert found.client == [7]
-    for n in range(100):
+    assert (found.client, found.visitor, found.unnamed) == ([7, 7], [True, False], 1)
+    for n in range(90):
         found.shown(answer(10 + n, 100 + n, 15.0, [0], teams))  # an answer stands for a list that was never logged
         found.answered(answer(10 + n, 100 + n, 15.0, [0], teams))
-    found.shown(shown(200, 7, 11.0 + DAY, teams))
-    found.answered(answer(200, 7, 10.9999 + DAY, [0], teams))
-    found.shown(shown(201, 7, 12.0 + 2 * DAY, teams))
-    assert len(found.client) == 102
-    assert found.credit == [THEIRS] + [OURS] * 101
-    again = Interleaving.restore(found.arrays())
+    found.shown(shown(200, 7, 12.0 + 2 * DAY, teams))
+    found.answered(answer(200, 7, 11.9999 + 2 * DAY, [0], teams))
+    found.shown(shown(201, 7, 13.0 + 3 * DAY, teams))
+    assert found.client == [7, 7, *range(100, 190), 7, 7]
+    assert found.visitor == [True, False, *[True] * 91, False]
+    assert found.credit == [THEIRS, NEITHER] + [OURS] * 91 + [NEITHER]
+    again = Interleaving.restore(found.arrays(), "a test")
     for one in (again, found):
-        one.shown(shown(202, 7, 20.0 + DAY, teams))
+        one.shown(shown(202, 7, 20.0 + 3 * DAY, teams))
+        one.shown(shown(203, 100, 20.0 + 3 * DAY, teams))
     assert {name: array.tolist() for name, array in again.arrays().items()} == {
         name: array.tolist() for name, array in found.arrays().items()
     }
     assert again.tallies().senders[0].tolist() == [7, 3] + [-1] * 7
-    assert again.lists[:2] == [[2, 1, 1], [1, 1, 0]]  # the third answer is to a list that is not counted
+    assert again.lists[:3] == [[2, 1, 1], [1, 0, 0], [1, 1, 0]]  # the third answer is to a list that was not shown
+    assert (again.lists[-2:], again.visitor[-2:]) == ([[2, 0, 0], [1, 0, 0]], [False, True])
     assert Interleaving().arrays() == {}
 
 
@@ -190,18 +195,18 @@ async def test_mixed_lists_are_logged_and_credited_by_any_worker(url):
     assert replayed(url) == digest
 
 
-def experiment(prefers, bots, lasting, **settings):
-    """A board after 3,000 mixed lists; `prefers`: how often honest people click ours rather than theirs.
+def visits(prefers, bots, lasting, lists=3_000, clients=400, seconds=100.0, **settings):
+    """A board after each of so many mixed lists; `prefers`: how often honest people click ours rather than theirs.
 
     A share of the visits are of bots that click theirs; `lasting`: of 40 identities, else of a new one each time.
     """
     rng = np.random.default_rng(3)
     board = Board(Config(length=2, settle=0.0, interleave=True, **settings), ["ours", "theirs", "x", "y"])
-    for key in range(1, 3_001):
+    for key in range(1, lists + 1):
         teams = [OURS, THEIRS] if rng.random() < 0.5 else [THEIRS, OURS]
         ranking = [0 if team == OURS else 1 for team in teams]
-        wants, time = OURS if rng.random() < prefers else THEIRS, 100.0 * key
-        client = int(rng.integers(400))
+        wants, time = OURS if rng.random() < prefers else THEIRS, seconds * key
+        client = int(rng.integers(clients))
         if rng.random() < bots:
             wants, client = THEIRS, 1_000 + (int(rng.integers(40)) if lasting else key)
         clicks = [teams.index(wants)]
@@ -211,7 +216,18 @@ def experiment(prefers, bots, lasting, **settings):
         board.apply(
             events.Answered(key, key, key - 1, 0, ranking, [], clicks, clicks[0] + 1, time, client, {}, teams)
         )
-    return board
+        yield board
+
+
+def experiment(*world, **settings):
+    """The board at the end."""
+    return collections.deque(visits(*world, **settings), 1).pop()
+
+
+def verdicts(*world, **settings):
+    """The verdict after every 100 lists."""
+    boards = itertools.islice(visits(*world, **settings), 99, None, 100)
+    return [summarize_interleaving(board).verdict for board in boards]
 
 
 def test_bots_cannot_buy_the_verdict():
@@ -229,3 +245,38 @@ def test_bots_cannot_buy_the_verdict():
     assert Board.restore(archive.pack(*found.keep()), "a test").digest() == found.digest()
     shadow = summarize_interleaving(experiment(0.8, 0.15, lasting=True, shadow=True))
     assert (shadow.verdict, shadow.by_visitor.total < shadow.whole.total) == ("ours", True)
+
+
+FEW = {"lists": 3_950, "clients": 80}  # 42 of each honest client, if 15 % are bots'
+
+
+@pytest.mark.parametrize("seconds", [20.0, 43.0, 600.0])  # in a day, in two, in a month
+@pytest.mark.parametrize("shadow", [False, True])
+def test_bots_with_new_names_are_measured_against_all_lists(seconds, shadow):
+    """Few honest clients who come often: 15 % of the lists are most of the visitors, and that buys nothing."""
+    assert set(verdicts(0.5, 0.15, False, **FEW, seconds=seconds, shadow=shadow)) == {"open"}
+    assert "theirs" not in verdicts(0.8, 0.15, False, **FEW, seconds=seconds, shadow=shadow)
+
+
+@pytest.mark.parametrize("seconds", [60.0, 600.0])  # in three days, in a month
+def test_few_clients_who_come_often_reach_a_verdict(seconds):
+    found = verdicts(0.8, 0.0, False, **FEW, seconds=seconds)
+    assert set(found) == {"open", "ours"}
+    assert found.index("ours") < 20, found  # after 2,000 lists, 25 of each client
+    assert set(found[found.index("ours") :]) == {"ours"}
+
+
+def test_what_is_said_where_lists_and_visitors_differ():
+    def says(by_visitor, by_list, lists):
+        found = InterleavingSummary(by_visitor, by_list, by_visitor, lists, 0.15, 0.0, 1.0, False)
+        return found.verdict, found.withstands, found.says()
+
+    many = standing(4_000, 600, 2_600)  # theirs leads by 0.5 a list, 0.456 if chance has helped it
+    verdict, share, said = says(standing(80, 40, 40), many, 4_000)
+    assert (verdict, share) == ("open", 0.0)
+    assert said == ["Theirs leads by lists, but by visitors it is not decided: a verdict needs both."]
+    assert "it is the other way round" in says(standing(800, 600, 200), many, 4_000)[2][0]
+    assert says(standing(800, 200, 600), many, 4_000) == ("theirs", pytest.approx(0.3927, abs=1e-4), [])
+    verdict, share, said = says(standing(800, 200, 600), many, 16_000)  # most lists are suspect, or of nobody known
+    assert (verdict, share) == ("open", pytest.approx(many.withstands / 4))
+    assert said[0].startswith("Theirs leads, but if 11.4% of all 16,000 lists, or of the visitors, were")

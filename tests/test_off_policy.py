@@ -50,7 +50,7 @@ def test_position_by_hand():
     lists = one([0, 1], [0, 2], [0, 1], [0.5, 0.25])
     values, spread = op.position(lists, lists.marginals, None)
     assert values.tolist() == [2.0]  # the click of the first place, by its chance
-    assert spread == (1.0, 0.0)  # weights 2 and 0: nothing speaks of the second place
+    assert spread == (1.0, 0.0, 0)  # weights 2 and 0: nothing speaks of the second place
     rates = np.zeros((3, 2))
     rates[0, 0], rates[2, 1] = 0.2, 0.1
     assert op.position(lists, lists.marginals, model(rates))[0] == pytest.approx([0.2 + 2 * (1 - 0.2) + 0.1])
@@ -169,6 +169,62 @@ def test_a_comparison_says_what_both_show_and_how_far_to_believe_it():
     assert any("fewer than 50" in words for words in found.says)
 
 
+@pytest.mark.parametrize("chance", [1e-300, 5e-324, 9.9e-10, 0.0, 1.5, float("inf")])
+def test_chances_that_no_log_could_show_are_refused(chance):
+    good, rows = (0.5, 1e-9), [Row([0, 1], [0, 1], [0], 1, (0.5, 1e-9), (), -1)] * 2
+    assert lists_of(rows).propensities[0].tolist() == [0.5, 1e-9]
+    for name, chances in (("propensities", ([0.5, chance], good)), ("marginals", (good, [0.5, chance]))):
+        with pytest.raises(ValueError, match="must be from 1e-09 to 1, ") as refusal:
+            lists_of([*rows, Row([0, 1], [0, 1], [0], 1, *chances, -1)])
+        assert str(refusal.value) == f"list 3: {name} must be from 1e-09 to 1, not {chance!r} at place 2"
+
+
+@pytest.mark.parametrize("chance", [1e-300, 5e-324, 1e-9])
+def test_small_chances_do_not_decide_and_that_is_said(chance):
+    """As logs of earlier versions may have them."""
+    lists = lists_of([Row([0, 1, 2], [0, 1, 2], [0, 1], 3, (), (), i % 7) for i in range(100)])
+    lists = lists._replace(propensities=np.full((100, 3), chance), marginals=np.full((100, 3), chance))
+    found = compare(lists, np.arange(100) < 20, ["a", "b", "c"])
+    for part in (found.whole, found.trusted):
+        for one in part.estimates:
+            assert (one.spread.clipped, one.spread.effective) == (part.lists, pytest.approx(part.lists))
+            assert one.spread.covered == pytest.approx(op.weight_limit(part.lists))
+            assert all(0.0 <= x <= 3.0 for x in one.ours)
+            assert one.gain.low <= one.gain.value <= one.gain.high
+            if one.cut:
+                assert one.ours in ((0.0, 0.0, 3.0), (3.0, 0.0, 3.0))
+                assert one.gain == pytest.approx((one.ours.value - 2.0, -2.0, 1.0))
+        assert [one.cut for one in part.estimates[::2]] == [True, True]
+    assert found.says[0].startswith("cascade: 80 of 80 lists have a weight above 8.9: it is very seldom that")
+    words = (
+        "position, inverse propensities: the estimate was more clicks than a list has places. It is told as 3, with"
+    )
+    assert any(said.startswith(words) for said in found.says)
+    assert any("position: the mean weight is 8.9, and would be 1 at most" in said for said in found.says)
+
+
+def test_weights_are_clipped_by_hand():
+    lists = one([0, 1, 2], [0, 1, 2], [0, 1, 2], [0.5, 0.25, 0.5])
+    values, spread = op.cascade(lists, lists.propensities, None, 4.0)
+    assert (values.tolist(), spread.clipped) == ([2.0 + 4.0 + 4.0], 1)
+    values, spread = op.position(lists, lists.marginals, None, 3.0)
+    assert (values.tolist(), spread.clipped) == ([2.0 + 3.0 + 2.0], 1)
+    assert op.weight_limit(16) == 4.0  # the root of their number
+    assert op.weight_limit(10_000) == 1_000.0  # a tenth of the log, where that is more
+
+
+def test_what_is_null_is_explained():
+    rows = [Row([0, 1], [0, 1], [0], 1, (), (), 4)] * 9 + [Row([0, 1], [0, 1], [0], 1, (), (), 5)]
+    found = compare(lists_of(rows[:9]), np.zeros(9, np.bool_), ["a", "b"])
+    assert np.isnan(found.whole.theirs.low)
+    assert any("All lists are those of one client: there are no intervals" in words for words in found.says)
+    found = compare(lists_of(rows), np.arange(10) == 9, ["a", "b"])
+    assert any("All lists that are not suspect are those of one client" in words for words in found.says)
+    found = compare(lists_of(rows), np.arange(10) != 9, ["a", "b"])
+    assert found.trusted is None
+    assert any("fewer than two are left" in words for words in found.says)
+
+
 def test_the_command_compares_a_file(tmp_path, capsys):
     rng, path, names = np.random.default_rng(5), tmp_path / "lists.jsonl", list("abcdef")
     with open(path, "w") as file:
@@ -194,7 +250,9 @@ def test_the_command_compares_a_file(tmp_path, capsys):
     [
         ("[]", "an object with"), ('{"items": []}', "at least one"), ('{"items": ["a"]}', "needs its answer"),
         ('{"items": ["a"], "clicked": "b"}', "was not shown"), ("{", "line 2"),
-        ('{"items": ["a"], "clicked": null, "propensities": [0]}', "above 0 and at most 1, not [0]"),
+        ('{"items": ["a"], "clicked": null, "propensities": [0]}', "must be from 1e-09 to 1, not 0 at place 1"),
+        ('{"items": ["a", "b"], "clicked": null, "marginals": [1, 1e-300]}', "not 1e-300 at place 2"),
+        ('{"items": ["a", "b"], "clicked": null, "marginals": [1]}', "one for each of the 2 items, not [1]"),
         ('{"items": ["a"], "clicked": null, "pos": 1}', "'pos' is not known"),
         ("", "has 1 lists: two are needed"),
     ],

@@ -106,3 +106,84 @@ def test_a_board_from_before_there_were_guards_gets_one(tmp_path, shortened):
         whole.apply(events.decode(msgspec.msgpack.encode(row)))
     assert board.learner_state.looks.tolist() == whole.learner_state.looks.tolist()
     assert (board.digest() == whole.digest()) == (not shortened)
+
+
+PAST = [["history", [[["a", "b"], [k], 2]], f"june#{k}"] for k in (0, 1)]
+
+
+def with_names_alone(board):
+    """A snapshot as it was written when batches of past clicks were known by their names alone."""
+    header, arrays = board.keep()
+    return archive.pack(header | {"batches": [name for name, *_ in header["batches"]]}, arrays)
+
+
+@pytest.mark.parametrize("shortened", [False, True])
+def test_batches_of_past_clicks_from_before_their_rows_were_compared(tmp_path, shortened):
+    """From the log, whole, the rows are known; from a snapshot where it was shortened, names alone, as before."""
+    store = open_store(f"sqlite:///{tmp_path}/store.db")
+    number = store.create("b", msgspec.msgpack.encode(["created", CONFIG, ITEMS]), 1.0)
+    store.append([NewEntry(number, msgspec.msgpack.encode(row)) for row in PAST], 1.0)
+    old = Board(Config(**CONFIG), ITEMS)
+    for row in PAST:
+        old.apply(events.decode(msgspec.msgpack.encode(row)))
+    if shortened:
+        assert store.forget(number, 0, number + 2, with_names_alone(old), lambda: True) == 3
+    else:
+        store.save(number, number + 2, with_names_alone(old))
+        with pytest.raises(
+            UnreadableSnapshot, match="of an earlier version: it does not hold what came in each batch"
+        ):
+            Board.restore(with_names_alone(old), "it")
+    with store.reading():
+        board = rebuild(store, number, "b", store.head())
+    store.close()
+    same, other = (events.History([events.Past(["a", "b"], [k], 2)], "june#0", 7) for k in (0, 1))
+    assert board.apply(same) == "duplicate"
+    if shortened:
+        assert board.apply(other) == "duplicate"
+    else:
+        with pytest.raises(sr.Refused, match="batch 'june' came before with other rows") as refusal:
+            board.apply(other)
+        assert refusal.value.code == 409
+    again = Board.restore(archive.pack(*board.keep()), "it", shortened)
+    assert again.digest() == board.digest()
+
+
+def visited(t):
+    """A mixed list and its click, as events: of two clients, each on its own day."""
+    teams = [1, -1] if t % 2 else [-1, 1]
+    shown = t, t, t - 1, 0, [0, 1], []
+    return [["shown", *shown, 9.0, t % 2, {}, [teams, [], []]], ["answered", *shown, [0], 1, 9.0, t % 2, {}, teams]]
+
+
+def with_few_lists(board):
+    """A snapshot as it was written when at most five mixed lists of a visitor were counted."""
+    header, arrays = board.keep()
+    arrays["interleaving.lists"] = arrays["interleaving.lists"].clip(0, 5)
+    return archive.pack(header, {n: a for n, a in arrays.items() if n.split(".")[-1] not in ("visitor", "unnamed")})
+
+
+@pytest.mark.parametrize("shortened", [False, True])
+def test_mixed_lists_from_before_all_were_counted(tmp_path, shortened):
+    """From the log, whole, they are counted again; where it was shortened, counting begins anew."""
+    rows = [row for t in range(1, 31) for row in visited(t)]
+    config = CONFIG | {"interleave": True}
+    store = open_store(f"sqlite:///{tmp_path}/store.db")
+    number = store.create("b", msgspec.msgpack.encode(["created", config, ITEMS]), 1.0)
+    store.append([NewEntry(number, msgspec.msgpack.encode(row)) for row in rows], 1.0)
+    old = Board(Config(**config), ITEMS)
+    for row in rows[:40]:
+        old.apply(events.decode(msgspec.msgpack.encode(row)))
+    if shortened:
+        assert store.forget(number, 0, number + 40, with_few_lists(old), lambda: True) == 41
+    else:
+        store.save(number, number + 40, with_few_lists(old))
+        with pytest.raises(UnreadableSnapshot, match="of an earlier version: it does not hold how many lists"):
+            Board.restore(with_few_lists(old), "it")
+    with store.reading():
+        board = rebuild(store, number, "b", store.head())
+    store.close()
+    assert [sum(column) for column in zip(*board.interleaving.lists, strict=True)] == (
+        [10, 5, 5] if shortened else [30, 15, 15]
+    )
+    assert Board.restore(archive.pack(*board.keep()), "it").digest() == board.digest()

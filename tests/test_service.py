@@ -11,6 +11,7 @@ import pytest
 
 import steadyrank as sr
 from service_tools import ITEMS, Clocks, replayed, serving, sql, until
+from steadyrank.cli import main
 from steadyrank.service.board import events
 from steadyrank.service.board.board import Board
 from steadyrank.service.board.config import RANGES, Config
@@ -380,6 +381,72 @@ async def test_past_clicks_are_learnt_as_in_process_and_a_batch_once(url):
         assert [(s.item, s.looks, s.clicks, s.estimate) for s in ranker.standings()] == [
             (s["item"], s["looks"], s["clicks"], s["estimate"]) for s in state["items"]
         ]
+
+
+def past(n, first=0):
+    """So many past lists; those from `first` on are clicked elsewhere."""
+    return [{"items": ["a", "b"], "clicked": "ab"[i % 3 == 0 or i >= first > 0]} for i in range(n)]
+
+
+async def test_a_batch_that_comes_again_with_other_rows_is_refused(url, tmp_path):
+    async def send(local, rows, code=200, **other):
+        return await local.ask("POST", "boards/b/history", {"rows": rows, "batch": "june", **other}, code)
+
+    async def check(local):
+        """Other rows, fewer and more, are refused and not learnt from; the same rows have no effect."""
+        before, applied = local.digest(), local.worker.applied
+        for others in (past(1_000, first=500), past(2_500, first=500), past(2_500), past(999), past(2_000)):
+            refused = await send(local, others, 409)
+            assert "batch 'june' came before with other rows" in refused["message"]
+        assert await send(local, past(1_000)) == {"rows": 0, "outcome": "duplicate"}
+        assert (local.digest(), local.worker.applied) == (before, applied)
+
+    async with serving(url) as local, serving(url, seed=1) as other:
+        await local.board(settle=0, items=["a"])
+        assert await send(local, past(1_000)) == {"rows": 1_000, "outcome": "done"}
+        await check(local)
+        await other.quiet()
+        await check(other)
+        await send(other, past(1_000, first=500), batch="july")
+    async with serving(url, seed=2) as local:
+        await check(local)
+        assert local.digest() == replayed(url)
+    assert main(["export", "b", "--out", str(tmp_path / "b.jsonl"), "--store", url]) == 0
+    elsewhere = f"sqlite:///{tmp_path}/other.db"
+    assert main(["import", str(tmp_path / "b.jsonl"), "--store", elsewhere]) == 0
+    async with serving(elsewhere) as local:
+        await check(local)
+
+
+async def test_of_two_batches_with_one_name_the_log_takes_the_first(url):
+    async with serving(url) as local, serving(url, seed=1) as other:
+        await local.board(settle=0, items=["a"])
+        await other.quiet()
+        sent = [past(2_500), past(2_500, first=300)]
+        found = await asyncio.gather(*(
+            one.http.post("/v1/boards/b/history", json={"rows": rows, "batch": "june"})
+            for one, rows in zip((local, other), sent, strict=True)
+        ))  # fmt: skip
+        assert sorted(answer.status_code for answer in found) == [200, 409]
+        for one in (local, other):
+            await one.quiet()
+        assert local.digest() == other.digest() == replayed(url)
+        taken = sent[found[1].status_code == 200]
+        clicks = {item["item"]: item["clicks"] for item in (await local.ask("GET", "boards/b/state"))["items"]}
+        assert clicks == {item: sum(row["clicked"] == item for row in taken) for item in "ab"}
+
+
+async def test_a_batch_that_was_cut_off_goes_on_where_it_ended(url):
+    rows = past(2_500)
+    async with serving(url) as local:
+        await local.board(settle=0, items=["a"])
+        begun = [
+            events.Past(row["items"], ["ab".index(row["clicked"])], 1 + "ab".index(row["clicked"]))
+            for row in rows[:1_000]
+        ]
+        await local.worker.write(local.worker.boards["b"], events.History(begun, "june#0", 2_500))
+        answer = await local.ask("POST", "boards/b/history", {"rows": rows, "batch": "june"})
+        assert answer == {"rows": 1_500, "outcome": "done"}
 
 
 async def test_state_is_told_a_page_at_a_time(url):

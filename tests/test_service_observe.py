@@ -120,8 +120,8 @@ async def test_items_that_are_not_known_are_added_and_bad_reports_change_nothing
             ({"items": list("abcde")}, "1 to 4 different items"), ({"items": [""]}, "1 to 500 characters"),
             ({"clicked": "nothing of it"}, "was not shown"), ({"clicks": [1], "examined": 2}, "examined"),
             ({"examined": 1}, "an answer has either"), ({"clicked": None, "clicks": [1]}, "an answer has either"),
-            ({"propensities": [0.5]}, "one for each of the 3 items, not 1"), ({"propensities": [0.5, 0, 1]}, "> 0"),
-            ({"marginals": [0.5, 1.5, 1]}, "<= 1"), ({"time": local.clocks.wall + 61}, "time must be in the past"),
+            ({"propensities": [0.5]}, "one for each of the 3 items, not 1"), ({"propensities": [1, 0, 1]}, "not 0.0"),
+            ({"marginals": [0.5, 1.5, 1]}, "not 1.5"), ({"time": local.clocks.wall + 61}, "time must be in the past"),
             ({"client": "a\n"}, "client must be text"), ({"cohort": {"a b": "x"}}, "kind of cohort"),
         ]  # fmt: skip
         for body, words in wrong:
@@ -351,3 +351,32 @@ async def test_the_log_says_what_ours_would_have_got(url):
         found = await local.ask("GET", "boards/b/comparison")
         assert (found["whole"]["lists"], found["unanswered"]) == (40, 5)
         assert found["whole"]["theirs"]["value"] == pytest.approx(15 / 40)
+
+
+async def test_chances_that_no_log_could_show_are_refused(url):
+    async with serving(url) as local:
+        await local.board(settle=0)
+        for name in ("propensities", "marginals"):
+            for chance in (1e-300, 5e-324, 0, 1.5, -1):
+                refused = await report(local, "x", 422, clicked=None, **{name: [1, chance, 1]})
+                assert refused["message"] == f"{name} must be from 1e-09 to 1, not {float(chance)!r} at place 2"
+        assert observed(url) == []
+        schema = (await local.http.get("/openapi.json")).json()["components"]["schemas"]["ObserveIn"]["properties"]
+        assert schema["propensities"]["anyOf"][0]["items"] == {"type": "number", "minimum": 1e-9, "maximum": 1}
+        await report(local, "x", clicked=None, propensities=[1, 1e-9, 1])
+
+
+@pytest.mark.parametrize("chance", [1e-300, 5e-324])
+async def test_chances_of_earlier_logs_do_not_decide(url, chance):
+    async with serving(url) as local:
+        await local.board(settle=0)
+        session, few = local.worker.boards["b"], [chance] * 3
+        for key in range(1, 11):
+            event = events.Observed(key, key, key - 1, [0, 1, 2], [0], 1, local.clocks.wall, [0, 1, 2], few, few)
+            await local.worker.write(session, event)
+        found = await local.ask("GET", "boards/b/comparison")
+        for one in found["whole"]["estimates"]:
+            assert all(0.0 <= value <= 3.0 for value in one["ours"].values())
+            assert all(-1.0 <= value <= 2.0 for value in one["gain"].values())
+            assert (one["clipped"], one["effective"]) == (10, pytest.approx(10.0))
+        assert any("10 of 10 lists have a weight above 3.2" in words for words in found["says"])

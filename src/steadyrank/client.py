@@ -184,7 +184,7 @@ class Client:
         """Start from past clicks, rows with items and clicked or clicks; how many were learnt from.
 
         Rows may have `features` and `segment`, as `rank` has them. A batch with a name is learnt once, however often
-        it is sent; without one, the name is made up.
+        it is sent; other rows under the same name are refused with 409. Without one, the name is made up.
         """
         known = [{**row, "features": _known(row["features"])} if row.get("features") else row for row in rows]
         body = {"rows": known, "batch": batch or secrets.token_hex(16)}

@@ -44,6 +44,11 @@ class Standing(NamedTuple):
     high: float
 
     @property
+    def leader(self) -> int:
+        """Who leads, where the interval leaves no doubt: OURS or THEIRS; else NEITHER."""
+        return OURS if self.low > 0.0 else THEIRS if self.high < 0.0 else NEITHER
+
+    @property
     def withstands(self) -> float:
         """Share of them that might be bots' which all helped the leader, and it would lead all the same."""
         return max(self.low, -self.high, 0.0)

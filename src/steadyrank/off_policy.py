@@ -6,8 +6,13 @@ The value of a ranker is the mean number of clicks on its lists. Two models of u
   Inverse propensities: RIPS of McInerney, Brost, Chandar, Mehrotra and Carterette 2020 (KDD). Doubly robust:
   Cascade-DR of Kiyohara, Saito, Matsuhiro, Narita, Shimizu and Yamamoto 2022 (WSDM).
 - `position`: a click depends on the item and its place. Inverse propensities: the item-position estimator of Li,
-  Abbasi-Yadkori, Kveton, Muthukrishnan, Vinay and Wen 2018 (KDD), without their clipping. Doubly robust: the same
+  Abbasi-Yadkori, Kveton, Muthukrishnan, Vinay and Wen 2018 (KDD), clipped as below. Doubly robust: the same
   with a control variate at each place, as Dudik, Langford and Li 2011 (ICML) have it for one action.
+
+A weight is clipped where it would let a few lists decide, as Ionides 2008 (Journal of Computational and Graphical
+Statistics 17) and Bottou et al. 2013 (JMLR 14) do it: at the root of the number of lists, as the former has it, or at
+a tenth of that number where this is more, so that logs in which many lists speak of ours lose nothing. An estimate of
+clicks on a list is from 0 to the length of the list.
 
 All four are reconstructions, not taken from the papers' text or code. The models of clicks in the doubly robust ones
 are ours, and simple; they are fitted to other clients' lists than those that they are used on, so what they get wrong
@@ -15,6 +20,8 @@ costs width and not truth. Ours is one draw a list, by what was known before tha
 not be known.
 """
 
+import math
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -24,6 +31,8 @@ from .intervals import student
 
 FOLDS = 5
 PRIOR = 4.0  # looks that the mean rate counts for in an item's
+LEAST_CHANCE = 1e-9  # of an item at its place: what is less likely is in no log
+MOST_SHARE = 0.1  # of a large log that one list may count for
 
 
 class Lists(NamedTuple):
@@ -74,11 +83,13 @@ class Spread(NamedTuple):
     """How the weights of our places are spread.
 
     `covered`: their mean, about 1 where theirs may show all that ours does, less by what it never does. `effective`:
-    how many lists the weighted ones are worth, at the place where these are fewest.
+    how many lists the weighted ones are worth, at the place where these are fewest. `clipped`: lists with a weight
+    that was above the limit, and was lowered to it.
     """
 
     covered: float
     effective: float
+    clipped: int
 
 
 class Estimate(NamedTuple):
@@ -90,6 +101,19 @@ class Estimate(NamedTuple):
     spread: Spread
     ours: Interval
     gain: Interval
+    cut: bool  # whether the estimate was below 0 or above the length of a list, and is now that
+
+
+def check_chances(name: str, chances: Sequence[float]) -> None:
+    """Refuse chances of which one is too small to be in a log, or is none; `name`: what they are called."""
+    for place, chance in enumerate(chances, 1):
+        if not LEAST_CHANCE <= chance <= 1.0:
+            raise ValueError(f"{name} must be from {LEAST_CHANCE:g} to 1, not {chance!r} at place {place}")
+
+
+def weight_limit(lists: int) -> float:
+    """The weight above which one of so many lists counts no more."""
+    return max(math.sqrt(lists), MOST_SHARE * lists)
 
 
 def clusters(sender: Ints) -> Ints:
@@ -134,14 +158,24 @@ def prefix_shares(shown: Ints) -> Floats:
     return found
 
 
-def cascade(lists: Lists, propensities: Floats, model: ClickModel | None) -> tuple[Floats, Spread]:
+def cascade(
+    lists: Lists, propensities: Floats, model: ClickModel | None, most: float = math.inf
+) -> tuple[Floats, Spread]:
     """[n] what each list says of the value of ours, and how weights are spread; a `model` makes it doubly robust.
 
-    By recursion from the last place: value(k) = model(k, ours) + weight (click + value(k + 1) - model(k, theirs)),
-    where the model says that nothing is clicked after a click.
+    By recursion from the last place: value(k) = model(k, ours) + ratio (click + value(k + 1) - model(k, theirs)),
+    where the model says that nothing is clicked after a click. The product of the ratios down to a place is its
+    weight, and at most `most`.
     """
     n, length = lists.shown.shape
     here, ratio = _ratios(lists, propensities)
+    weight, clipped = np.ones((n, length)), np.zeros(n, np.bool_)
+    for k in range(length):
+        above = weight[:, k - 1] if k else np.ones(n)
+        over = above * ratio[:, k] > most
+        ratio[over, k] = most / above[over]
+        weight[:, k] = np.where(over, most, above * ratio[:, k])
+        clipped |= over
     clicked = lists.clicked()
     before = np.cumsum(clicked, axis=1) > clicked
     value, ahead = np.zeros(n), np.zeros(n)  # from the place on; what the model says of ours from there on
@@ -154,35 +188,43 @@ def cascade(lists: Lists, propensities: Floats, model: ClickModel | None) -> tup
         expected = np.where(before[:, k], 0.0, theirs + (1.0 - theirs) * ahead)
         ahead = mine + (1.0 - mine) * ahead
         value = np.where(before[:, k], 0.0, ahead) + ratio[:, k] * (clicked[:, k] + value - expected)
-    return value, _spread(np.multiply.accumulate(ratio, axis=1), here)
+    return value, _spread(weight, here, clipped)
 
 
-def position(lists: Lists, marginals: Floats, model: ClickModel | None) -> tuple[Floats, Spread]:
-    """[n] what each list says of the value of ours, and how weights are spread; a `model` makes it doubly robust."""
+def position(
+    lists: Lists, marginals: Floats, model: ClickModel | None, most: float = math.inf
+) -> tuple[Floats, Spread]:
+    """[n] what each list says of the value of ours, and how weights are spread; a `model` makes it doubly robust.
+
+    A weight is at most `most`.
+    """
     here, ratio = _ratios(lists, marginals)
-    clicked = lists.clicked()
+    weight, clicked = np.minimum(ratio, most), lists.clicked()
+    clipped: Bools = np.any(ratio > most, axis=1)
+    spread = _spread(weight, here, clipped)
     if model is None:
-        return (ratio * clicked).sum(axis=1), _spread(ratio, here)
+        return (weight * clicked).sum(axis=1), spread
     mine = np.where(here, model.rates[model.fold[:, None], lists.ours, np.arange(lists.ours.shape[1])], 0.0)
     # where the weight is not 0, theirs is the same item
-    return (mine + ratio * (clicked - mine)).sum(axis=1), _spread(ratio, here)
+    return (mine + weight * (clicked - mine)).sum(axis=1), spread
 
 
 def _ratios(lists: Lists, chances: Floats) -> tuple[Bools, Floats]:
     """[n, L] where ours has a place; and 1 / chance where theirs has the same item there, else 0."""
     here: Bools = lists.ours >= 0
     same = here & (lists.shown == lists.ours)
+    chances = np.maximum(chances, LEAST_CHANCE)  # logs of earlier versions may have less
     return here, np.divide(1.0, chances, out=np.zeros(chances.shape), where=same)
 
 
-def _spread(weight: Floats, here: Bools) -> Spread:
+def _spread(weight: Floats, here: Bools, clipped: Bools) -> Spread:
     """Kish's (1965) effective size is the square of the sum of weights by the sum of their squares."""
     if not here.any():
-        return Spread(0.0, 0.0)
+        return Spread(0.0, 0.0, 0)
     weight = np.where(here, weight, 0.0)
     squares = np.square(weight).sum(axis=0)
     worth = np.divide(np.square(weight.sum(axis=0)), squares, out=np.zeros(squares.size), where=squares > 0.0)
-    return Spread(float(weight[here].mean()), float(worth[here.any(axis=0)].min()))
+    return Spread(float(weight[here].mean()), float(worth[here.any(axis=0)].min()), int(np.count_nonzero(clipped)))
 
 
 def attractions(lists: Lists, n_items: int, cluster: Ints) -> ClickModel:
@@ -228,6 +270,7 @@ def clicks_of(lists: Lists) -> Floats:
 def estimates(lists: Lists, n_items: int) -> list[Estimate]:
     """Both estimators of both models; each with the propensities given, if all lists have them, else with shares."""
     cluster, there, theirs = clusters(lists.sender), lists.shown >= 0, clicks_of(lists)
+    length, most = int((lists.ours >= 0).sum(axis=1).max(initial=0)), weight_limit(theirs.size)
     found = []
     for name, given, otherwise, weigh, fit in (
         ("cascade", lists.propensities, prefix_shares, cascade, attractions),
@@ -236,7 +279,24 @@ def estimates(lists: Lists, n_items: int) -> list[Estimate]:
         known = bool(np.isfinite(given[there]).all())
         chances = given if known else otherwise(lists.shown)
         for method, model in (("inverse propensities", None), ("doubly robust", fit(lists, n_items, cluster))):
-            values, spread = weigh(lists, chances, model)
-            both = mean(values, cluster), mean(values - theirs, cluster)
-            found.append(Estimate(name, method, known, spread, *both))
+            values, spread = weigh(lists, chances, model, most)
+            ours, gain = mean(values, cluster), mean(values - theirs, cluster)
+            both = _possible(ours, gain, length)
+            found.append(Estimate(name, method, known, spread, *both, both[0].value != ours.value))
     return found
+
+
+def _possible(ours: Interval, gain: Interval, length: int) -> tuple[Interval, Interval]:
+    """Clicks on a list of ours, and how much more than theirs that is, within what can be; nan stays nan.
+
+    An estimate that cannot be is moved to where it can, and says nothing else: its interval is all that can be.
+    """
+    value = min(max(ours.value, 0.0), float(length))
+    if value == ours.value:
+        least, most = np.clip(ours[1:], 0.0, length).tolist()
+        return Interval(value, least, most), Interval(gain.value, *np.clip(gain[1:], -length, length).tolist())
+    theirs, nothing = ours.value - gain.value, 0.0 * ours.low  # nan if there is no interval
+    return (
+        Interval(value, nothing, nothing + length),
+        Interval(value - theirs, nothing - theirs, nothing + length - theirs),
+    )

@@ -1,15 +1,27 @@
 """Another ranker and ours on the same lists: what both show, what ours would have got, how far to believe it."""
 
+import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from .arrays import Bools, Floats, Ints
-from .off_policy import Estimate, Interval, Lists, clicks_of, clusters, estimates, mean
+from .off_policy import (
+    Estimate,
+    Interval,
+    Lists,
+    check_chances,
+    clicks_of,
+    clusters,
+    estimates,
+    mean,
+    weight_limit,
+)
 
 ENOUGH = 50  # effective lists below which an interval is said to be too narrow: a judgement, not measured
 COVERED = 0.9  # mean weight below which a part of ours is said to be unknown
+DOUBTED = 2.0  # mean weight above which the chances are said to be wrong: 1 is to be expected at most
 
 
 class Row(NamedTuple):
@@ -48,12 +60,17 @@ class Comparison(NamedTuple):
 
 
 def lists_of(rows: Sequence[Row]) -> Lists:
-    """Rows as arrays; those for which ours had nothing to show have no place here."""
+    """Rows as arrays; those for which ours had nothing to show have no place here. Impossible chances are refused."""
     n, length = len(rows), max((len(row.shown) for row in rows), default=1)
     shown, ours = np.full((n, length), -1), np.full((n, length), -1)
     clicks = np.zeros((n, length), np.bool_)
     propensities, marginals = np.full((n, length), np.nan), np.full((n, length), np.nan)
     for i, row in enumerate(rows):
+        try:
+            check_chances("propensities", row.propensities)
+            check_chances("marginals", row.marginals)
+        except ValueError as error:
+            raise ValueError(f"list {i + 1}: {error}") from None
         shown[i, : len(row.shown)] = row.shown
         ours[i, : len(row.ours)] = row.ours[:length]
         clicks[i, list(row.clicks)] = True
@@ -102,20 +119,55 @@ def _says(whole: Part, trusted: Part | None, suspect: int) -> list[str]:
         )
     last = trusted or whole
     for one in last.estimates[::2]:
-        if one.spread.covered < COVERED:
-            said.append(
-                f"{one.model}: the other ranker shows about {one.spread.covered:.0%} of what ours would. Inverse "
-                "propensities leave the rest out and say too little; doubly robust fills it in by a model of clicks, "
-                "which nothing here checks."
-            )
-        if one.spread.effective < ENOUGH:
-            said.append(
-                f"{one.model}: its lists are worth {one.spread.effective:.0f} of ours, fewer than {ENOUGH}: the "
-                "intervals are too narrow to be believed. Wait for more lists, or let the other ranker vary more."
-            )
+        said += _about_weights(one, last.lists)
+    said += [_about_cut(one) for one in last.estimates if one.cut]
+    if math.isnan(last.theirs.low):
+        which = "All lists" if trusted is None else "All lists that are not suspect"
+        said.append(
+            f"{which} are those of one client: there are no intervals (null), since nothing tells how clients differ."
+        )
     if suspect:
         said.append(
             f"{suspect} of {whole.lists} lists are suspect: not heard by the guard, labelled as fraud, or of rounds "
-            "outside of the trusted regime."
+            "outside of the trusted regime." + (" Without them fewer than two are left." if trusted is None else "")
         )
     return said
+
+
+def _about_weights(one: Estimate, lists: int) -> list[str]:
+    """What the weights of a model's estimates let doubt."""
+    said, spread = [], one.spread
+    if spread.clipped:
+        said.append(
+            f"{one.model}: {spread.clipped:,} of {lists:,} lists have a weight above {weight_limit(lists):.1f}: "
+            "it is very seldom that the other ranker shows them. They count for that much and no more, so that a few "
+            "do not decide. Inverse propensities say too little by that; doubly robust fills it in by a model of "
+            "clicks."
+        )
+    if spread.covered > DOUBTED:
+        said.append(
+            f"{one.model}: the mean weight is {spread.covered:.1f}, and would be 1 at most, but for chance, if the "
+            "chances were those of the other ranker's lists: they are smaller, and the estimates too large."
+        )
+    if spread.covered < COVERED:
+        said.append(
+            f"{one.model}: the other ranker shows about {spread.covered:.0%} of what ours would. Inverse "
+            "propensities leave the rest out and say too little; doubly robust fills it in by a model of clicks, "
+            "which nothing here checks."
+        )
+    if spread.effective < ENOUGH:
+        said.append(
+            f"{one.model}: its lists are worth {spread.effective:.0f} of ours, fewer than {ENOUGH}: the "
+            "intervals are too narrow to be believed. Wait for more lists, or let the other ranker vary more."
+        )
+    return said
+
+
+def _about_cut(one: Estimate) -> str:
+    """That an estimate was impossible."""
+    wrong = "less than no click" if one.ours.value == 0.0 else "more clicks than a list has places"
+    return (
+        f"{one.model}, {one.method}: the estimate was {wrong}. It is told as {one.ours.value:g}, with all that is "
+        "possible for its interval: the chances that were given are not those of the lists, or there are too few "
+        "lists."
+    )

@@ -85,14 +85,17 @@ def _check(row: Any) -> None:
     if "clicked" not in row and "clicks" not in row:
         raise ValueError("a list needs its answer: clicked (an item or null) or clicks (a bit a place)")
     for name in ("propensities", "marginals"):
-        chances = row.get(name)
-        if chances is not None and not _chances(chances, len(row["items"])):
-            raise ValueError(f"{name} must be one for each item, above 0 and at most 1, not {chances!r:.80}")
+        if row.get(name) is not None:
+            _check_chances(name, row[name], len(row["items"]))
 
 
-def _chances(given: Any, size: int) -> bool:
-    numbers = isinstance(given, list) and len(given) == size
-    return numbers and all(isinstance(x, int | float) and not isinstance(x, bool) and 0 < x <= 1 for x in given)
+def _check_chances(name: str, given: Any, size: int) -> None:
+    from ..off_policy import check_chances
+
+    numbers = isinstance(given, list) and all(type(chance) in (int, float) for chance in given)
+    if not numbers or len(given) != size:
+        raise ValueError(f"{name} must be numbers, one for each of the {size} items, not {given!r:.80}")
+    check_chances(name, given)
 
 
 def _observed(ranker: "Ranker", rows: Sequence[dict[str, Any]], slots: dict[str, int]) -> "list[Row]":
@@ -174,4 +177,5 @@ def _text(found: "Comparison") -> str:
 
 
 def _words(found: "Interval") -> str:
-    return f"{found.value:.3f} ({found.low:.3f} to {found.high:.3f})"
+    interval = "no interval" if found.low != found.low else f"{found.low:.3f} to {found.high:.3f}"
+    return f"{found.value:.3f} ({interval})"

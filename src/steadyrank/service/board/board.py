@@ -18,12 +18,12 @@ from .events import AnyEvent
 from .feedback import LabelledFeedback, LeftOut
 from .interleaving import Interleaving
 from .labels import Labels, Spans
+from .past_batches import PastBatches
 from .reported import OTHER_ITEMS, Reported
 from .timeline import Timeline
 
 log = logging.getLogger("steadyrank.service")
 _NOTHING: Mapping[str, Known] = {}
-_BATCHES = 10_000  # batches of past clicks remembered
 # of a summary, beside the settings
 COUNTS = ("items", "impressions", "answers", "clicks", "unanswered", "rounds", "silence")
 NOT_OURS = "an item was shown that this board does not have"
@@ -53,7 +53,7 @@ class Board:
         self.impressions.learn = self.feedback.learn
         self.events, self.events_kept = 1, 0  # its beginning; in the latest snapshot that is known of
         self.answers, self.clicked = 0, 0
-        self.batches: dict[str, None] = {}
+        self.batches = PastBatches()
         self.reported = Reported()  # lists of another ranker
         self.interleaving = Interleaving()  # lists mixed of another ranker's and ours
 
@@ -204,12 +204,9 @@ class Board:
             self.learner_state.describe(item, self.learner_state.features.fitting_item(values))
 
     def _history(self, event: events.History) -> str:
-        if event.batch and event.batch in self.batches:
+        if self.batches.includes(event):
             return "duplicate"
-        if event.batch:
-            self.batches[event.batch] = None
-            if len(self.batches) > _BATCHES:
-                del self.batches[next(iter(self.batches))]
+        self.batches.add(event)
         for row in event.rows:
             answer = answers.at(len(row.items), row.clicks, row.examined)
             self.impressions.past(row.items, *answer, self.learner_state.features.of_visit_then(row.features))
@@ -267,7 +264,7 @@ class Board:
             "events": self.events,
             "answers": self.answers,
             "clicked": self.clicked,
-            "batches": list(self.batches),
+            "batches": self.batches.keep(),
             "labels": self.labels.keep(),
             "spans": self.feedback.spans.spans,
             "words": list(self.feedback.words.items()),
@@ -284,10 +281,16 @@ class Board:
         return archive.digest(*self.keep())
 
     @classmethod
-    def restore(cls, content: bytes, name: str) -> "Board":
-        """The board of a snapshot."""
+    def restore(cls, content: bytes, name: str, first: bool = False) -> "Board":
+        """The board of a snapshot; one of an earlier version that kept less than the log tells is refused.
+
+        `first`: the events before it are no longer kept, so that it has to do.
+        """
         board = cls.__new__(cls)
         board.learner_state, board.impressions, header, arrays = snapshot.restore(content, name, None)
+        if not first and any(isinstance(batch, str) for batch in header["batches"]):
+            words = "it does not hold what came in each batch of past clicks"
+            raise archive.UnreadableSnapshot(f"{name} is of an earlier version: {words}")
         board.config, board.latest = (msgspec.convert(header[key], Config) for key in ("config", "latest"))
         if header["format"] < 5:  # before a board had a guard unless it asked for one
             board.config = msgspec.structs.replace(board.config, guard="Anyone")
@@ -304,8 +307,9 @@ class Board:
         board.events_kept = board.events
         board._no_note = np.zeros(board.config.length + NOTE_EXTRA)
         board.answers, board.clicked = header["answers"], header["clicked"]
-        board.batches = dict.fromkeys(header["batches"])
-        board.reported, board.interleaving = Reported.restore(arrays), Interleaving.restore(arrays)
+        board.batches = PastBatches(header["batches"])
+        board.reported = Reported.restore(arrays)
+        board.interleaving = Interleaving.restore(arrays, name, first)
         return board
 
     def summary(self) -> dict[str, Any]:

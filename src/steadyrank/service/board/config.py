@@ -55,7 +55,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     guard_settings: dict[str, bool | int | float | str] = {}
     shadow: bool = False  # the guard judges, and all are heard
     interleave: bool = False  # lists may be mixed of the caller's own and ours
-    interleave_bots: BotShare = 0.15  # visitors who may be bots that nobody found, without changing a verdict
+    interleave_bots: BotShare = 0.15  # of mixed lists that may be those of undetected bots without changing a verdict
     features: FeatureKinds | None = None  # what may be known of items and visits; None: nothing
     segments: list[str] | None = None  # of the visits, each with a list of its own; None: one list for all
 

@@ -165,10 +165,15 @@ class Past(msgspec.Struct, array_like=True, frozen=True):
 
 
 class History(msgspec.Struct, array_like=True, frozen=True, tag="history"):
-    """Clicks from before the board began, a part of them; a `batch` that came before has no effect."""
+    """Clicks from before the board began, a part of them; a `batch` that came before has no effect.
+
+    `batch`: the name of the batch and the number of its first row here, such as june#1000. Under a name that came
+    before with other rows, or as part of a batch of another size, they are refused.
+    """
 
     rows: list[Past]
     batch: str
+    total: int = 0  # rows of the whole batch; 0 in logs from before it was told
 
 
 class Labelled(msgspec.Struct, array_like=True, frozen=True, tag="labelled"):

@@ -6,7 +6,7 @@ import math
 import msgspec
 
 from ...interleaving import Standing
-from ...off_policy import Interval
+from ...off_policy import Interval, check_chances
 from ...ranker_comparison import Part
 from ...refusals import Refused
 from ..board.interleaving_summary import summarize_interleaving
@@ -35,9 +35,7 @@ async def observe(call: Call) -> ObserveOut:
     check_list(session, body.items)
     check_sender(body.client, body.cohort)
     for name in ("propensities", "marginals"):
-        given = getattr(body, name)
-        if given is not None and len(given) != len(body.items):
-            raise Refused(422, f"{name} must be one for each of the {len(body.items)} items, not {len(given)}")
+        _check_chances(name, getattr(body, name), len(body.items))
     answered = body.clicked is not msgspec.UNSET or body.clicks is not None or body.examined is not None
     report = observing.Report(
         body.id,
@@ -53,6 +51,17 @@ async def observe(call: Call) -> ObserveOut:
     )
     taken = await observing.observe(call.worker, session, report)
     return ObserveOut(outcome=taken.outcome, impression=taken.impression, expires=taken.expires, ours=taken.ours)
+
+
+def _check_chances(name: str, given: list[float] | None, size: int) -> None:
+    if given is None:
+        return
+    if len(given) != size:
+        raise Refused(422, f"{name} must be one for each of the {size} items, not {len(given)}")
+    try:
+        check_chances(name, given)
+    except ValueError as error:
+        raise Refused(422, str(error)) from None
 
 
 def check_list(session: BoardSession, items: list[str]) -> None:
@@ -96,6 +105,7 @@ async def interleaving(call: Call) -> InterleavingOut:
         by_visitor=_standing(found.by_visitor),
         by_list=_standing(found.by_list),
         whole=_standing(found.whole),
+        lists=found.lists,
         since=found.since,
         until=found.until,
         says=found.says(),
@@ -115,6 +125,8 @@ def _part(part: Part) -> PartOut:
             given=one.given,
             covered=one.spread.covered,
             effective=one.spread.effective,
+            clipped=one.spread.clipped,
+            cut=one.cut,
             ours=_interval(one.ours),
             gain=_interval(one.gain),
         )

@@ -4,10 +4,12 @@ from typing import Annotated, Any, TypeAlias
 
 from msgspec import Meta
 
+from ...off_policy import LEAST_CHANCE
 from .schemas import AnswerIn, Features, Schema
 from .state_schemas import IntervalOut
 
-Chance: TypeAlias = Annotated[float, Meta(gt=0, le=1)]
+# looked at by the route, which names the one that is wrong
+Chance: TypeAlias = Annotated[float, Meta(extra_json_schema={"minimum": LEAST_CHANCE, "maximum": 1})]
 # rows; an object with lists of `queries` and `events`; or one row. Each is looked at on its own
 UbiIn: TypeAlias = list[Any] | dict[str, Any]
 
@@ -54,7 +56,8 @@ class PastIn(AnswerIn, kw_only=True):
 
 
 class HistoryIn(Schema):
-    """Past clicks, oldest first. A `batch` that was sent before has no effect: with a name it can be sent again."""
+    """Past clicks, oldest first. Under the name of a `batch` the same rows are learnt once, however often they are
+    sent; other rows under that name are refused with 409."""
 
     rows: list[PastIn]
     batch: str = ""
@@ -94,7 +97,8 @@ class EstimateOut(Schema):
     """Clicks on a list of ours, by a model of users and a method; `gain`: how much more than on theirs.
 
     `given`: whether propensities were given; `covered`: the mean weight, about 1 where the other ranker may show all
-    that ours does; `effective`: how many lists of ours theirs are worth.
+    that ours does; `effective`: how many lists of ours theirs are worth; `clipped`: lists whose weight was lowered to
+    the limit. `cut`: the estimate was below 0 or above the length of a list, and is told as that.
     """
 
     model: str
@@ -102,6 +106,8 @@ class EstimateOut(Schema):
     given: bool
     covered: float
     effective: float
+    clipped: int
+    cut: bool
     ours: IntervalOut
     gain: IntervalOut
 
@@ -147,8 +153,8 @@ class StandingOut(Schema):
 class InterleavingOut(Schema):
     """What clicks on mixed lists say. `verdict`: ours, theirs, or open.
 
-    `withstands`: the share of visitors and lists that might be bots', and the one who leads would lead all the same.
-    `by_visitor` and `by_list` are without those that are suspect; `whole`: all visitors.
+    `withstands`: the share of all `lists` that might be bots', under any names, and the one who leads would lead all
+    the same. `by_visitor` and `by_list` are without those that are suspect; `whole`: all visitors.
     """
 
     verdict: str
@@ -156,6 +162,7 @@ class InterleavingOut(Schema):
     by_visitor: StandingOut
     by_list: StandingOut
     whole: StandingOut
+    lists: int
     since: float | None
     until: float | None
     says: list[str]

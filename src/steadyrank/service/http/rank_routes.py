@@ -179,13 +179,26 @@ async def history(call: Call) -> HistoryOut:
     rows = await asyncio.to_thread(_past_rows, session, body.rows)
     fresh = {item for row in rows for item in row.items} - session.board.learner_state.slots.keys()
     check_items(list(fresh), len(session.board.learner_state.names))
-    learnt, outcome = 0, "duplicate"
-    for start in range(0, len(rows), _ROWS_AT_ONCE):
-        part = rows[start : start + _ROWS_AT_ONCE]
-        batch = f"{body.batch}#{start}" if body.batch else ""
-        if await call.worker.write(session, events.History(part, batch)) != "duplicate":
-            learnt, outcome = learnt + len(part), "done"
-    return HistoryOut(rows=learnt, outcome=outcome if rows else "done")
+    parts = _parts(rows, body.batch)
+    fresh_parts = await asyncio.to_thread(_not_learnt, session, parts)
+    learnt, outcome = 0, "duplicate" if parts else "done"
+    for part in fresh_parts:  # another worker may have written them meanwhile: the log decides
+        if await call.worker.write(session, part) != "duplicate":
+            learnt, outcome = learnt + len(part.rows), "done"
+    return HistoryOut(rows=learnt, outcome=outcome)
+
+
+def _parts(rows: list[events.Past], batch: str) -> list[events.History]:
+    """Past clicks as events."""
+    return [
+        events.History(rows[start : start + _ROWS_AT_ONCE], f"{batch}#{start}" if batch else "", len(rows))
+        for start in range(0, len(rows), _ROWS_AT_ONCE)
+    ]
+
+
+def _not_learnt(session: BoardSession, parts: list[events.History]) -> list[events.History]:
+    """The parts that the board has not learnt from yet; if one of them came with other rows, all are refused."""
+    return [part for part in parts if not session.board.batches.includes(part)]
 
 
 def _past_rows(session: BoardSession, given: list[PastIn]) -> list[events.Past]:

@@ -6,6 +6,7 @@ import numpy as np
 
 from ...arrays import Bools
 from ...contract import ANYONE
+from ...off_policy import LEAST_CHANCE
 from ...ranker_comparison import Comparison, Row, compare, lists_of
 from ...refusals import Refused
 from ..board import events
@@ -63,7 +64,7 @@ def compared(reported: list[Reported], names: list[str], suspects: Suspects, ove
             examined = len(event.ranking)
         if event.ours and examined:
             sender = event.client if event.client != ANYONE else -1
-            chances = event.propensities, event.marginals
+            chances = _accepted(event.propensities), _accepted(event.marginals)
             rows.append(Row(event.ranking, event.ours, one.clicks or [], examined, *chances, sender))
             odd.append(suspects.among(event.round, (event.client, *event.cohorts.values())))
             chosen.append(event.time)
@@ -72,3 +73,8 @@ def compared(reported: list[Reported], names: list[str], suspects: Suspects, ove
     flags: Bools = np.array(odd, np.bool_)
     unanswered = sum(one.clicks is None for one in reported)
     return Compared(compare(lists_of(rows), flags, names), min(chosen), max(chosen), unanswered)
+
+
+def _accepted(chances: list[float]) -> list[float]:
+    """Chances as they are accepted by now: earlier versions took smaller ones, too."""
+    return [max(chance, LEAST_CHANCE) for chance in chances]

@@ -12,7 +12,7 @@ from ...live import answers, archive, snapshot
 from ...live.impression_buffer import UNANSWERED, ImpressionBuffer
 from ...refusals import Refused
 from . import events
-from .checks import check, guard_of
+from .checks import check, guards_of
 from .config import Config, Known, Setting
 from .events import AnyEvent
 from .feedback import LabelledFeedback, LeftOut
@@ -245,7 +245,7 @@ class Board:
             return False
         if other:
             self.config = self.config.learning_as(config)
-            self.learner_state.guard_by(*guard_of(self.config))
+            self.learner_state.guard_by(guards_of(self.config), self.config.shadow)
         self.compare()
         return True
 
@@ -253,7 +253,7 @@ class Board:
         """The settings that the log leads to with some changes; refused where they do not go together."""
         try:
             config = self.latest.changed(changes)
-        except msgspec.ValidationError as error:
+        except (msgspec.ValidationError, ValueError) as error:
             raise Refused(422, str(error)) from error
         check(config, ["any"])
         return config
@@ -312,6 +312,7 @@ class Board:
         """What a list of boards shows."""
         return {
             **msgspec.to_builtins(self.config),
+            "guards": msgspec.to_builtins(self.config.guard_choices()),
             "items": self.learner_state.newcomers.active,
             "impressions": self.impressions.last,
             "answers": self.answers,

@@ -13,10 +13,13 @@ from ..board.config import (
     ClientMinute,
     Config,
     FeatureKinds,
+    GuardChoice,
     Length,
     Lifetime,
+    MostClicks,
     MostOpen,
     NewShare,
+    OwnSettings,
     Seed,
     Settle,
 )
@@ -34,13 +37,14 @@ Items: TypeAlias = list[str] | dict[str, Features]
 class BoardIn(Schema):
     """Settings of a board; on one that is there, what is left out stays. Items that are not there yet are added.
 
-    `items`: names, or an object with what is known of each, where the board has `features`.
+    `items`: names, or an object with what is known of each, where the board has `features`. `guards`: several, each
+    with its settings; `guard` and `guard_settings` are the short form of one, and go without it.
     """
 
     items: Items | UnsetType = UNSET
     length: Length | UnsetType = UNSET
     learner: str | UnsetType = UNSET
-    settings: dict[str, bool | int | float | str] | UnsetType = UNSET
+    settings: OwnSettings | UnsetType = UNSET
     seed: Seed | UnsetType = UNSET
     new_share: NewShare | UnsetType = UNSET
     lifetime: Lifetime | UnsetType = UNSET
@@ -54,7 +58,9 @@ class BoardIn(Schema):
     anonymous_minute: AnonymousMinute | UnsetType = UNSET
     client_days: ClientDays | UnsetType = UNSET
     guard: str | UnsetType = UNSET
-    guard_settings: dict[str, bool | int | float | str] | UnsetType = UNSET
+    guard_settings: OwnSettings | UnsetType = UNSET
+    guards: list[GuardChoice] | UnsetType | None = UNSET
+    most_clicks: MostClicks | UnsetType | None = UNSET
     shadow: bool | UnsetType = UNSET
     interleave: bool | UnsetType = UNSET
     interleave_bots: BotShare | UnsetType = UNSET
@@ -101,6 +107,8 @@ class BoardOut(Schema):
     client_days: ClientDays
     guard: str
     guard_settings: dict[str, Any]
+    guards: list[GuardChoice]
+    most_clicks: MostClicks | None
     shadow: bool
     interleave: bool
     interleave_bots: BotShare

@@ -536,9 +536,9 @@ def test_a_board_with_several_guards_goes_on_from_a_snapshot():
 
 
 def test_snapshots_of_one_guard_are_as_they_were():
-    """Nothing is said of lists of guards or limits on a board that has none."""
+    """Nothing is said of lists of guards, limits or declared kinds on a board that has none."""
     header, _ = fold(told(crowd(100))).keep()
-    assert not {"guards", "most_clicks"} & (header["config"].keys() | {*header})
+    assert not {"guards", "most_clicks", "cohorts"} & (header["config"].keys() | {*header} - {"cohorts"})
     assert (header["guard"], header["kinds"]) == ("ClientTrust", [""])
 
 
@@ -630,3 +630,43 @@ def test_forged_answers_that_click_nearly_everything_do_not_take_a_board_over():
     assert worth_of(new) > 0.96 > 0.85 > worth_of(new.changed({"most_clicks": None}))
     honest = [worth_of(config, visits=1_500, share=0.0) for config in (new, new.changed({"most_clicks": None}))]
     assert honest[0] == honest[1]
+
+
+async def test_kinds_of_cohorts_are_declared_and_mistyped_ones_leave(url):
+    async with serving(url) as local:
+        await local.board(settle=0)
+        mistyped = [f"netwrok-{k}" for k in range(7)]
+        for kind in ["network", *mistyped]:
+            shown = await local.rank(client="ann", cohort={kind: "10.1"})
+            await local.answer(shown, clicked=None)
+        await local.quiet()
+        open_one = await local.rank(client="ann", cohort={mistyped[0]: "10.2", "network": "10.1"})
+        said = await local.ask("POST", "boards/b/rank", {"cohort": {"agent": "x"}}, 422)
+        assert "declare those that are meant in its setting cohorts" in said["message"]
+
+        made = await local.ask("PUT", "boards/b", {"cohorts": ["network", "agent"]})
+        assert made["cohorts"] == ["network", "agent"]
+        board = local.worker.boards["b"].board
+        assert board.impressions.kinds == ["network"]
+        assert set(senders(board)) == {"", "network"}
+        await local.answer(open_one, clicked=None)  # given out before
+        await local.rank(client="ann", cohort={"agent": "x", "network": "10.1"})
+        await local.quiet()
+        assert board.impressions.kinds == ["network", "agent"]
+        words = "cohort 'netwrok-0' is no kind that this board has: cohorts declares network, agent"
+        wrong = {"cohort": {mistyped[0]: "10.1"}}
+        assert (await local.ask("POST", "boards/b/rank", wrong, 422))["message"] == words
+        report = {"id": "1", "items": ITEMS[:2], "clicked": None, **wrong}
+        assert (await local.ask("POST", "boards/b/observe", report, 422))["message"] == words
+        assert replayed(url) == local.digest()
+        for kinds, words in (
+            ([f"kind-{k}" for k in range(9)], "at most 8 different kinds"),
+            (["network", "network"], "at most 8 different kinds"),
+            (["net work"], "named by 1 to 32 of A-Z a-z 0-9 _ -, not 'net work'"),
+        ):
+            assert words in (await local.ask("PUT", "boards/b", {"cohorts": kinds}, 422))["message"]
+    async with serving(url, seed=1) as local:  # from a snapshot
+        await local.ask("POST", "boards/b/rank", wrong, 422)
+        assert replayed(url) == local.digest()
+        assert (await local.ask("PUT", "boards/b", {"cohorts": None}))["cohorts"] is None
+        await local.rank(**wrong)

@@ -242,6 +242,12 @@ class Gate:
                     if (other, its_kind) != (post, kind):
                         other.disown(its_kind, t, ranking[:size], clicks[:size])
 
+    def leave(self, kinds: Sequence[str]) -> None:
+        """Cohorts of these kinds are judged no longer, and what was known of them is forgotten."""
+        for post in self.posts:
+            for kind in kinds:
+                post.guards.pop(kind, None)
+
     def views(self) -> list[Judged]:
         """What each guard that there is made of the visits, if it says so."""
         views = ((post.name, kind, view_of(guard)) for post in self.posts for kind, guard in post.guards.items())

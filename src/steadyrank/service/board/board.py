@@ -49,6 +49,7 @@ class Board:
         self.impressions = ImpressionBuffer(
             self.learner_state, config.settle != 0, config.count_unanswered, config.most_open
         )
+        self.impressions.declare(config.cohorts)
         self.feedback = LabelledFeedback(self.learner_state)
         self.impressions.learn = self.feedback.learn
         self.events, self.events_kept = 1, 0  # its beginning; in the latest snapshot that is known of
@@ -226,6 +227,7 @@ class Board:
         self.impressions.in_order = config.settle != 0
         self.impressions.count_unanswered = config.count_unanswered
         self.impressions.most = max(config.most_open, self.impressions.places)
+        self.impressions.declare(config.cohorts)
 
     def compare(self) -> None:
         """See whether what the log says by now is what the board is folded with."""
@@ -291,6 +293,7 @@ class Board:
         board.config, board.latest = (msgspec.convert(header[key], Config) for key in ("config", "latest"))
         if header["format"] < 5:  # before a board had a guard unless it asked for one
             board.config = msgspec.structs.replace(board.config, guard="Anyone")
+        board.impressions.declare(board.config.cohorts)
         board.described = header.get("described", {})
         board.feedback = feedback = LabelledFeedback(board.learner_state)
         board.impressions.learn = feedback.learn

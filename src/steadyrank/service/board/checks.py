@@ -6,9 +6,11 @@ from typing import Any
 
 from ...live.features import Values
 from ...live.gate import Guarding, with_guard
+from ...live.impression_buffer import MOST_KINDS
 from ...live.learner_state import LearnerState
 from ...refusals import Refused
 from .config import Config, Known
+from .events import KIND_NAME
 
 _LIMIT = "ClickLimit"  # what the setting most_clicks stands for
 BOARD_NAME = "[A-Za-z0-9][A-Za-z0-9._-]{0,63}"
@@ -29,6 +31,7 @@ def check(config: Config, items: Iterable[str], together: bool = True) -> Learne
     try:
         if together:
             config.check_together()
+            check_cohorts(config.cohorts or [])
         settings, _ = with_guard(config.learner, config.settings)
         learner = config.learner, settings, config.seed, config.new_share
         return LearnerState(items, config.length, *learner, guards_of(config), config.shadow, config.feature_space())
@@ -77,3 +80,12 @@ def guards_of(config: Config) -> Guarding:
     if [guard for guard, _ in chosen] == ["Anyone"]:
         return [(_LIMIT, limit)] if not chosen[0][1] else chosen  # Anyone refuses settings, by their names
     return [(_LIMIT, limit), *chosen]
+
+
+def check_cohorts(kinds: list[str]) -> None:
+    """Refuse kinds of cohorts that a board cannot have."""
+    if len(kinds) > MOST_KINDS or len(set(kinds)) < len(kinds):
+        raise ValueError(f"cohorts must be at most {MOST_KINDS} different kinds, not {kinds!r:.200}")
+    for kind in kinds:
+        if not re.fullmatch(KIND_NAME, kind):
+            raise ValueError(f"cohorts must each be named by 1 to 32 of A-Z a-z 0-9 _ -, not {kind!r:.80}")

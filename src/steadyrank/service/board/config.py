@@ -64,6 +64,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     guard_settings: OwnSettings = {}
     guards: list[GuardChoice] | None = None  # two or more, of which `guard` is the last; None: that one alone
     most_clicks: MostClicks | None = None  # of one answer that is learnt from; None: any number
+    cohorts: list[str] | None = None  # kinds that lists may be asked for with; None: the first ones that are
     shadow: bool = False  # the guard judges, and all are heard
     interleave: bool = False  # lists may be mixed of the caller's own and ours
     interleave_bots: BotShare = 0.15  # visitors who may be bots that nobody found, without changing a verdict
@@ -73,7 +74,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     def kept(self) -> dict[str, Any]:
         """The settings as a snapshot has them: those that came later only where there are any, as before they did."""
         settings: dict[str, Any] = msgspec.to_builtins(self)
-        for name in ("features", "segments", "guards", "most_clicks"):
+        for name in ("features", "segments", "guards", "most_clicks", "cohorts"):
             if settings[name] is None:
                 del settings[name]
         return settings

@@ -54,6 +54,7 @@ export function limits(watch) {
     ["answers of a client", `${count(board.client_minute)} a minute at most, ${count(board.anonymous_minute)} without a name; its hash is kept for ${stretch(86400 * board.client_days)}`],
   ];
   if (board.features) rows.push(["features", known(board.features)]);
+  if (board.cohorts) rows.push(["kinds of cohorts", board.cohorts.join(", ") || "none"]);
   if (board.segments) rows.push(["segments", board.segments.join(", ")]);
   if (watch.view?.attention.length) rows.push(["places are looked at", attention(watch.view.attention)]);
   if (watch.events !== undefined) rows.push(...log(watch));

@@ -31,7 +31,7 @@ from steadyrank.rounds import FALSE, FIRST_BOT, MAJORITY, MINORITY
 from test_contract import Watchful
 
 K, D = 12, 3
-PLAUSIBLE, QUOTA = sr.guards()["Plausible"], sr.guards()["Quota"]
+PLAUSIBLE, QUOTA, LIMIT = (sr.guards()[name] for name in ("Plausible", "Quota", "ClickLimit"))
 FORGETFUL = ["CascadeKLUCB", "CascadeTS", "CascadeUCB1", "CascadeUCBV", "SteadyRank", "TSCascade"]
 WORLD = {"length": 5, "horizon": 2_000, "seeds": [1, 2]}
 ATTRACTION = np.linspace(0.05, 0.6, 40)
@@ -102,6 +102,76 @@ def test_quota_equals_counting(visits, most, period):
         key = client, (t - 1) // period
         counts[key] = counts.get(key, 0) + 1
         assert ask(guard, t, client, (0, 0, 0), 3) == (counts[key] <= most)
+
+
+def clicks_of(n, size=5):
+    return [1] * n + [0] * (size - n)
+
+
+def test_click_limit_learns_how_many_clicks_are_usual():
+    """At first one; with visits of up to three clicks, four; a fifth of the visits do not raise it."""
+    guard = make(LIMIT, Problem(K, 5), settings={})
+    assert [ask(guard, 1, -1, clicks_of(n), n or 5, size=5) for n in (0, 1, 2)] == [True, True, False]
+    for t in range(200):
+        n = 5 if t % 6 == 0 else t % 2
+        ask(guard, t, t, clicks_of(n), n or 5, size=5)
+    assert not ask(guard, 1, -1, clicks_of(2), 2, size=5)
+    for t in range(400):
+        ask(guard, t, t, clicks_of(t % 4), 5, size=5)
+    assert [ask(guard, 1, -1, clicks_of(n), 5, size=5) for n in (4, 5)] == [True, False]
+    refused = guard.view().refused
+    assert ask(guard, 1, -1, clicks_of(5), 0, size=5)  # says nothing
+    assert guard.view().refused == refused
+
+
+def test_click_limit_leaves_room_where_feedback_goes_on_after_a_click():
+    """Pages that tell of whole lists: one click is usual, and somebody may have two."""
+    guard = make(LIMIT, Problem(K, 5), settings={})
+    for t in range(100):
+        ask(guard, t, t, clicks_of(t % 2), 5, size=5)
+    assert [ask(guard, 1, -1, clicks_of(n), 5, size=5) for n in (2, 3)] == [True, False]
+
+
+def test_click_limit_counts_silence_as_no_click_and_forgets():
+    """Where clicks alone are reported, most lists have no answer: forged answers are few beside them."""
+    guard = make(LIMIT, Problem(K, 5), settings={"remembered": 100})
+    for t in range(600):
+        ask(guard, t, t, clicks_of(5 if t % 10 == 0 else 0), 5, size=5, kind=ANSWER if t % 5 == 0 else SILENCE)
+    assert not ask(guard, 1, 1, clicks_of(2), 5, size=5)
+    assert guard.counts.sum() < 100
+    for t in range(200):
+        ask(guard, t, t, clicks_of(3), 5, size=5)
+    assert ask(guard, 1, 1, clicks_of(4), 5, size=5)
+    fixed = make(LIMIT, Problem(K, 5), settings={"clicks": 2})
+    assert [ask(fixed, 1, 1, clicks_of(n), 5, size=5) for n in (2, 3)] * 3 == [True, False] * 3
+    assert fixed.view().refused == 1
+
+
+def test_a_ranker_with_several_guards(tmp_path):
+    """What all admit is learnt; each shows what it refused, and all of it is saved."""
+    names = [f"item {k}" for k in range(6)]
+    guards = ["ClickLimit", ("Quota", {"visits": 2}), "ClientTrust"]
+    ranker = sr.Ranker(names, 3, "CascadeTS", guard=guards)
+    for client, clicks in ((7, [1, 1, 1]), (7, [0, 1, 0]), (7, [0, 0, 1]), (7, [1, 0, 0]), (8, [1, 0, 0])):
+        ranker.feedback(ranker.rank(client=client).id, clicks=clicks)
+    ranker.save(tmp_path / "it")
+    for one in (ranker, sr.Ranker.load(tmp_path / "it")):
+        assert {name: view.refused for name, view in one.guard_views().items()} == {
+            "Quota": 1,
+            "ClickLimit": 1,
+            "ClientTrust": 0,
+        }
+        assert one.guard_view().refused == 2
+        assert one.standings() == ranker.standings()
+    for wrong, words in (
+        ({"guard": guards, "guard_settings": {"visits": 2}}, "of several, each has its own"),
+        ({"guard": []}, "guards must name at least one guard"),
+        ({"guard": ["Quota", "Quota"]}, "Quota is among them twice"),
+        ({"guard": ["Quota", "Anyone"]}, "Anyone hears everybody"),
+        ({"guard": [("Quota", 2)]}, "a pair of that and its settings, not"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            sr.Ranker(names, 3, "CascadeTS", **wrong)
 
 
 def test_guards_refuse_what_cannot_be_set():

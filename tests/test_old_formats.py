@@ -100,7 +100,7 @@ def test_a_board_from_before_there_were_guards_gets_one(tmp_path, shortened):
     store.close()
     assert board.config.guard == board.latest.guard == "ClientTrust"
     assert not board.stale
-    assert board.learner_state.gate.guards[""].visits.tally[1] == (20 if shortened else 40)
+    assert board.learner_state.gate.posts[0].guards[""].visits.tally[1] == (20 if shortened else 40)
     whole = Board(Config(**CONFIG), ITEMS)
     for row in ROWS:
         whole.apply(events.decode(msgspec.msgpack.encode(row)))

@@ -39,7 +39,7 @@ def test_public_names():
     assert {"MUCBV", "M2UCBV", "TimeBlocks"} <= set(sr.learners())
     assert {"Honest", "PrefixFlip", "AttractionFlip"} <= set(sr.adversaries())
     assert {"Cascade", "DriftingCascade", "SemiBandit"} <= set(sr.users())
-    assert {"Anyone", "ClientTrust", "Plausible", "Quota"} <= set(sr.guards())
+    assert {"Anyone", "ClickLimit", "ClientTrust", "Plausible", "Quota"} <= set(sr.guards())
 
 
 def test_profiles_have_the_stated_shape():

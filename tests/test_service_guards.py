@@ -4,15 +4,16 @@ import collections
 import json
 import pathlib
 
+import msgspec
 import numpy as np
 import pytest
 
 from service_tools import ITEMS, Clocks, replayed, serving, sql, until
-from steadyrank.contract import ANYONE, memory
+from steadyrank.contract import ANYONE, Visit, memory
 from steadyrank.live import archive
 from steadyrank.service.board import events
 from steadyrank.service.board.board import Board
-from steadyrank.service.board.config import Config
+from steadyrank.service.board.config import NEW_BOARD, Config, GuardChoice
 from steadyrank.service.board.guard_summary import count_silenced, summarize_guard
 from steadyrank.service.storage import open_store
 from steadyrank.service.worker.impression_ids import ImpressionId, open_sealed, seal
@@ -53,6 +54,11 @@ def fold(rows, **settings):
     return board
 
 
+def senders(board):
+    """The guards of each kind of sender: of the guard that is asked last."""
+    return board.learner_state.gate.posts[-1].guards
+
+
 def learnt(board):
     return {name: array.tolist() for name, array in memory(board.learner_state.learner)}
 
@@ -61,7 +67,7 @@ def test_a_board_without_clients_has_no_guard_in_memory():
     rows = [events.Answered(t, t, t - 1, 0, [1, 2], [], [0], 1) for t in range(1, 50)]
     board = fold(rows)
     assert not [name for name in board.keep()[1] if name.startswith(("guard", "cohort"))]
-    assert (board.config.guard, board.learner_state.gate.guards) == ("ClientTrust", {})
+    assert (board.config.guard, senders(board)) == ("ClientTrust", {})
     board.apply(events.Answered(99, 99, 98, 0, [1, 2], [], [0], 1, 0.0, 7))
     sizes = [array.nbytes for name, array in board.keep()[1].items() if name.startswith("guard")]
     assert 0 < sum(sizes) < 20_000
@@ -148,7 +154,7 @@ def test_a_board_goes_on_from_a_snapshot_as_if_there_had_been_none():
         for event in rows[k:]:
             again.apply(event)
         assert again.digest() == whole.digest()
-    assert whole.learner_state.gate.guards[""].visits.round.size == 2_048
+    assert senders(whole)[""].visits.round.size == 2_048
     assert summarize_guard(whole).silenced
 
 
@@ -287,7 +293,7 @@ def test_a_ninth_kind_of_cohort_is_not_taken():
     rows = [events.Answered(*row, {kinds[row[0] - 1]: row[0], "kind-0": 50}) for row in head]
     board = fold(rows)
     assert board.impressions.kinds == kinds[:8]
-    assert set(board.learner_state.gate.guards) == {"", *kinds[:8]}
+    assert set(senders(board)) == {"", *kinds[:8]}
     assert Board.restore(archive.pack(*board.keep()), "it").digest() == board.digest()
 
 
@@ -453,7 +459,7 @@ async def test_an_answer_says_the_cohorts_of_a_list_that_never_came_into_the_log
         await local.answer({"impression": text}, clicked=ITEMS[3])
         (event,) = [event for event in events_of(url) if isinstance(event, events.Answered)]
         assert (event.client, event.cohorts) == (ANYONE, {"network": 0, "agent": 1})
-        assert set(session.board.learner_state.gate.guards) == {"network", "agent"}
+        assert set(senders(session.board)) == {"network", "agent"}
         assert replayed(url) == local.digest()
 
 
@@ -470,3 +476,197 @@ async def test_cohorts_that_cannot_be_are_refused(url):
         said = await local.ask("POST", "boards/b/rank", {"cohort": {"network": "x"}}, 422)
         assert "this board has kind-0, kind-1" in said["message"]
         assert (await local.ask("GET", "boards/b"))["impressions"] == 1
+
+
+PLAUSIBLE_AND_TRUST = [{"guard": "Plausible", "settings": {"model": "cascade"}}, {"guard": "ClientTrust"}]
+
+
+def several(*guards):
+    return [GuardChoice(**one) for one in guards or PLAUSIBLE_AND_TRUST]
+
+
+def forging(rows, every=7):
+    """The same visits, of which some claim clicks on all that was shown."""
+    for k, event in enumerate(rows):
+        whole = {"clicks": list(range(LENGTH)), "examined": LENGTH}
+        yield msgspec.structs.replace(event, **whole) if k % every == 0 else event
+
+
+def test_a_board_with_two_guards_learns_what_both_admit():
+    """What Plausible refuses is nothing to ClientTrust, which is as if those visits had never come."""
+    rows = list(forging(told(crowd(3_000))))
+    possible = [event for event in rows if len(event.clicks) <= 1]
+    both = fold(rows, learner="CascadeTS", guards=several())
+    trusting = fold(possible, learner="CascadeTS")
+    assert learnt(both) == learnt(trusting) != learnt(fold(rows, learner="CascadeTS"))
+    one, other = summarize_guard(both), summarize_guard(trusting)
+    forged = len(rows) - len(possible)
+    assert [counts.guard for counts in one.guards] == ["Plausible", "ClientTrust"]
+    assert one.guards[0] == ("Plausible", forged, 0)
+    assert one.guards[1] == other.guards[0]
+    assert one.refused == forged + other.refused
+    assert {who.client for who in one.silenced} == {who.client for who in other.silenced} != set()
+
+
+def test_guards_are_asked_in_the_same_order_however_they_are_listed():
+    rows = list(forging(told(crowd(600))))
+    one = fold(rows, guards=several())
+    other = fold(rows, guards=several(*PLAUSIBLE_AND_TRUST[::-1]))
+    assert learnt(one) == learnt(other)
+    assert [counts.guard for counts in summarize_guard(other).guards] == ["Plausible", "ClientTrust"]
+
+
+def test_a_board_with_several_guards_goes_on_from_a_snapshot():
+    three = [*PLAUSIBLE_AND_TRUST, {"guard": "Quota", "settings": {"visits": 40}}]
+    rows = list(forging(told(crowd(1_500), networks)))
+    whole = fold(rows, guards=several(*three), most_clicks="usual")
+    for k in (1, 64, 700):
+        part = fold(rows[:k], guards=several(*three), most_clicks="usual")
+        again = Board.restore(archive.pack(*part.keep()), "it")
+        assert again.digest() == part.digest()
+        for event in rows[k:]:
+            again.apply(event)
+        assert again.digest() == whole.digest()
+    found = summarize_guard(whole)
+    assert [counts.guard for counts in found.guards] == ["ClickLimit", "Plausible", "Quota", "ClientTrust"]
+    assert set(senders(whole)) == {"", "network"}
+    for k in range(30):
+        whole.apply(events.Added([f"new {k}"]))
+    assert summarize_guard(whole).guards == found.guards
+
+
+def test_snapshots_of_one_guard_are_as_they_were():
+    """Nothing is said of lists of guards, limits or declared kinds on a board that has none."""
+    header, _ = fold(told(crowd(100))).keep()
+    assert not {"guards", "most_clicks", "cohorts"} & (header["config"].keys() | {*header} - {"cohorts"})
+    assert (header["guard"], header["kinds"]) == ("ClientTrust", [""])
+
+
+async def test_guards_are_a_list_and_one_is_its_short_form(url):
+    async with serving(url, seed=4) as local:
+        made = await local.board(settle=0, guards=PLAUSIBLE_AND_TRUST)
+        plausible, trust = (*PLAUSIBLE_AND_TRUST[:1], {"guard": "ClientTrust", "settings": {}})
+        assert (made["guard"], made["guard_settings"], made["guards"]) == ("ClientTrust", {}, [plausible, trust])
+        await attack(local, list(crowd(60)))
+        shown = await local.rank(client="forger")
+        await local.answer(shown, clicks=[1, 1, 1, 1])
+        for part in ("state", "watch"):
+            guard = (await local.ask("GET", f"boards/b/{part}"))["guard"]
+            names = [one["guard"] for one in guard["guards"]]
+            assert (guard["guard"], names) == ("ClientTrust", ["ClickLimit", "Plausible", "ClientTrust"])
+            assert [one["refused"] for one in guard["guards"]] == [1, 0, 0]
+        text = (await local.http.get("/metrics")).text
+        assert 'steadyrank_board_refused{board="b",guard="ClickLimit"} 1.0' in text
+
+        said = await local.ask("PUT", "boards/b", {"guards": [plausible], "guard": "Quota"}, 422)
+        assert said["message"] == "guards names each guard with its settings: give it without guard"
+        said = await local.ask("PUT", "boards/b", {"guard_settings": {"most": 0.1}}, 422)
+        assert said["message"].startswith("guard_settings does not say of which guard: this board has Plausible, Cl")
+        for wrong, words in (
+            ([], "guards must name at least one guard"),
+            ([trust, trust], "ClientTrust is among them twice"),
+            ([trust, {"guard": "Anyone"}], "Anyone hears everybody"),
+            ([trust, {"guard": "Quote"}], "did you mean 'Quota'"),
+            ([trust, {"guard": "Quota", "settings": {"visit": 1}}], "Quota has no setting 'visit'"),
+            ([trust, {"guard": "ClickLimit"}], "either it or most_clicks"),
+        ):
+            assert words in (await local.ask("PUT", "boards/b", {"guards": wrong}, 422))["message"]
+        before = local.digest()
+        one = await local.ask("PUT", "boards/b", {"guard": "Quota", "guard_settings": {"visits": 3}})
+        assert (one["guard"], one["guards"]) == ("Quota", [{"guard": "Quota", "settings": {"visits": 3}}])
+        assert replayed(url) == local.digest() != before
+        back = await local.ask("PUT", "boards/b", {"guards": PLAUSIBLE_AND_TRUST})
+        assert back["guards"] == [plausible, trust]
+        assert replayed(url) == local.digest()
+    async with serving(url, seed=1) as local:  # from a snapshot
+        assert (await local.ask("GET", "boards/b"))["guards"] == [plausible, trust]
+        assert replayed(url) == local.digest()
+
+
+async def test_a_new_board_limits_clicks_unless_it_says_otherwise(url):
+    async with serving(url) as local:
+        assert (await local.board(settle=0, guard="Anyone"))["most_clicks"] == "usual"
+        state = await local.ask("GET", "boards/b/state")
+        assert [one["guard"] for one in state["guard"]["guards"]] == ["ClickLimit"]
+        shown = await local.rank()
+        await local.answer(shown, clicks=[1, 1, 0, 0])
+        assert (await local.ask("GET", "boards/b/state"))["guard"]["refused"] == 1
+        for most, refused in ((2, 0), (1, 1), (None, 0), ("usual", 1)):  # each folds the log again
+            assert (await local.ask("PUT", "boards/b", {"most_clicks": most}))["most_clicks"] == most
+            assert (await local.ask("GET", "boards/b/state"))["guard"]["refused"] == refused
+            assert replayed(url) == local.digest()
+        for wrong in (0, 1_001, "unusual", 1.5):
+            await local.ask("PUT", "boards/b", {"most_clicks": wrong}, 422)
+
+
+def liked_rarely(rng):
+    return 1.0 / (1.0 + np.exp(-rng.normal(-3.0, 1.0, 200)))
+
+
+def worth_of(config, seed=0, visits=5_000, share=0.15):
+    """The mean worth of the latest 1,000 lists: 15 % of the answers, each of a fresh client, claim clicks on all that
+    is shown but the best 15 items; everybody else clicks the first item that they like.
+    """
+    rng = np.random.default_rng(seed)
+    liked = liked_rarely(rng)
+    order, board = np.argsort(-liked), Board(config, [str(k) for k in range(liked.size)])
+    best, worth = {*order[:15].tolist()}, []
+    for t in range(1, visits + 1):
+        ranking, note = board.learner_state.rank(Visit(t, t), None, config.length, rng)
+        slots = ranking.tolist()
+        worth.append(1.0 - np.prod(1.0 - liked[slots]))
+        clicks = np.flatnonzero(rng.random(len(slots)) < liked[slots])[:1].tolist()
+        examined = clicks[0] + 1 if clicks else len(slots)
+        if rng.random() < share:
+            clicks, examined = [p for p, k in enumerate(slots) if k not in best], len(slots)
+        notes = [(int(p), float(note[p])) for p in np.flatnonzero(note)]
+        head = t, t, t - 1, board.generation, slots, notes
+        board.apply(events.Answered(*head, clicks, examined, 0.0, t))
+    return np.mean(worth[-1_000:]) / (1.0 - np.prod(1.0 - liked[order[: config.length]]))
+
+
+def test_forged_answers_that_click_nearly_everything_do_not_take_a_board_over():
+    new = NEW_BOARD.changed({"settle": 0.0})
+    assert worth_of(new) > 0.96 > 0.85 > worth_of(new.changed({"most_clicks": None}))
+    honest = [worth_of(config, visits=1_500, share=0.0) for config in (new, new.changed({"most_clicks": None}))]
+    assert honest[0] == honest[1]
+
+
+async def test_kinds_of_cohorts_are_declared_and_mistyped_ones_leave(url):
+    async with serving(url) as local:
+        await local.board(settle=0)
+        mistyped = [f"netwrok-{k}" for k in range(7)]
+        for kind in ["network", *mistyped]:
+            shown = await local.rank(client="ann", cohort={kind: "10.1"})
+            await local.answer(shown, clicked=None)
+        await local.quiet()
+        open_one = await local.rank(client="ann", cohort={mistyped[0]: "10.2", "network": "10.1"})
+        said = await local.ask("POST", "boards/b/rank", {"cohort": {"agent": "x"}}, 422)
+        assert "declare those that are meant in its setting cohorts" in said["message"]
+
+        made = await local.ask("PUT", "boards/b", {"cohorts": ["network", "agent"]})
+        assert made["cohorts"] == ["network", "agent"]
+        board = local.worker.boards["b"].board
+        assert board.impressions.kinds == ["network"]
+        assert set(senders(board)) == {"", "network"}
+        await local.answer(open_one, clicked=None)  # given out before
+        await local.rank(client="ann", cohort={"agent": "x", "network": "10.1"})
+        await local.quiet()
+        assert board.impressions.kinds == ["network", "agent"]
+        words = "cohort 'netwrok-0' is no kind that this board has: cohorts declares network, agent"
+        wrong = {"cohort": {mistyped[0]: "10.1"}}
+        assert (await local.ask("POST", "boards/b/rank", wrong, 422))["message"] == words
+        report = {"id": "1", "items": ITEMS[:2], "clicked": None, **wrong}
+        assert (await local.ask("POST", "boards/b/observe", report, 422))["message"] == words
+        assert replayed(url) == local.digest()
+        for kinds, words in (
+            ([f"kind-{k}" for k in range(9)], "at most 8 different kinds"),
+            (["network", "network"], "at most 8 different kinds"),
+            (["net work"], "named by 1 to 32 of A-Z a-z 0-9 _ -, not 'net work'"),
+        ):
+            assert words in (await local.ask("PUT", "boards/b", {"cohorts": kinds}, 422))["message"]
+    async with serving(url, seed=1) as local:  # from a snapshot
+        await local.ask("POST", "boards/b/rank", wrong, 422)
+        assert replayed(url) == local.digest()
+        assert (await local.ask("PUT", "boards/b", {"cohorts": None}))["cohorts"] is None
+        await local.rank(**wrong)

@@ -30,7 +30,11 @@ def add(commands: Any) -> None:
     )
     sub.add_argument("log", type=pathlib.Path, metavar="LOG", help="lists as `POST .../observe` takes them, in lines")
     sub.add_argument("--learner", default="SteadyRank", help="NAME or NAME:setting=value,...; a live one")
-    sub.add_argument("--guard", default="ClientTrust", help="NAME or NAME:setting=value,...; `steadyrank guards`")
+    sub.add_argument(
+        "--guard",
+        action="append",
+        help="NAME or NAME:setting=value,...; `steadyrank guards`; once for each of several; ClientTrust if left out",
+    )
     sub.add_argument("--seed", type=int, default=0, help="of the learner's chance")
     sub.add_argument("--json", action="store_true", help="print JSON and nothing else")
     sub.set_defaults(run=_run)
@@ -41,7 +45,7 @@ def _run(options: argparse.Namespace) -> None:
     from ..ranker_comparison import compare, lists_of
 
     learner, settings = parse_choice(options.learner)
-    guard, guard_settings = parse_choice(options.guard)
+    guards = [parse_choice(text) for text in options.guard or ["ClientTrust"]]
     rows = list(_read(options.log))
     if len(rows) < 2:
         raise ValueError(f"{options.log} has {len(rows)} lists: two are needed at least")
@@ -53,8 +57,7 @@ def _run(options: argparse.Namespace) -> None:
         learner,
         seed=options.seed,
         settings=settings,
-        guard=guard,
-        guard_settings=guard_settings,
+        guard=guards,
         most_open=1_000,
     )
     observed = _observed(ranker, rows, {name: k for k, name in enumerate(names)})

@@ -1,10 +1,10 @@
-"""Whose feedback reaches a learner that is kept alive: a guard of its clients, and one of each kind of cohort.
+"""Whose feedback reaches a learner that is kept alive: guards of visits, and guards of clients and kinds of cohorts.
 
 Guards that can grow begin with the first answer of a sender, and with little room.
 """
 
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -31,7 +31,11 @@ from ..settings import flag
 from ..views import GuardView
 from .widening import restored, widen
 
+OneGuard: TypeAlias = str | type | tuple[str | type, Mapping[str, Any]]  # by name or class, with settings or without
+Guarding: TypeAlias = Sequence[tuple[str | type, dict[str, Any]]]  # the guards of a learner, each with its settings
+
 CLIENT = ""  # the kind of sender that a client is; cohorts are of the kind that their key names
+NO_GUARD: Guarding = (("Anyone", {}),)
 _FIRST_ROOM = 64  # visits that a guard which can grow has room for at first
 
 
@@ -45,62 +49,156 @@ def with_guard(learner: Any, settings: Mapping[str, Any]) -> tuple[dict[str, Any
     return rest, "Plausible" if flag("reject_impossible", settings["reject_impossible"]) else "Anyone"
 
 
-class Judged(NamedTuple):
-    """What the guard of one kind of sender made of the visits."""
+def guarding(guard: str | type | Sequence[OneGuard], settings: Mapping[str, Any] | None) -> Guarding:
+    """One guard with its `settings`, or several, each a name or a class, or a pair of that and its own settings."""
+    if isinstance(guard, str | type):
+        return [(guard, dict(settings or {}))]
+    if settings:
+        raise ValueError(
+            f"guard_settings={dict(settings)!r:.80} is of one guard; of several, each has its own: "
+            "guard=[(NAME, SETTINGS), ...]"
+        )
+    pairs = [(one, {}) if isinstance(one, str | type) else one for one in guard]
+    for pair in pairs:
+        if not (isinstance(pair, tuple) and len(pair) == 2 and isinstance(pair[1], Mapping)):
+            raise ValueError(f"a guard is a name, a class, or a pair of that and its settings, not {pair!r:.80}")
+    return [(one, dict(own)) for one, own in pairs]
 
+
+class Judged(NamedTuple):
+    """What one guard made of the visits of one kind of sender."""
+
+    guard: str
     kind: str  # CLIENT, or the key of a cohort
     view: GuardView
 
 
-class Gate:
-    """Guards in front of a learner, by kind of sender. A visit is admitted if all of them admit it.
+class Post:
+    """One guard of several: one record of it for all visits, or one for each kind of sender if it can grow."""
 
-    What one takes back, the learner forgets once, whoever else would take it back later. `shadow`: the guards judge,
-    and all are admitted.
-    """
-
-    def __init__(self, guard: str | type, settings: dict[str, Any], shadow: bool, length: int, seed: int) -> None:
-        self.guard_class = find("guard", guard, GUARDS)
-        self.settings, self.shadow = settings, flag("shadow", shadow)
-        self.open = self.guard_class is GUARDS["Anyone"]  # nobody is kept out, and nobody judged
-        self._grows = callable(getattr(self.guard_class, "grown", None))
+    def __init__(self, guard_class: type, settings: dict[str, Any], place: int, length: int, seed: int) -> None:
+        self.guard_class, self.settings = guard_class, settings
+        self.grows = callable(getattr(guard_class, "grown", None))
+        self.guards: dict[str, Any] = {}  # by kind of sender
+        self.retracts = False
+        self._prefix = str(place or "")  # of the names of arrays; the first one's are as when there was one alone
         self._length, self._seed = length, seed
         self._sizes = (1, 1)  # items that there is room for, and that constants are made for
-        self.guards: dict[str, Any] = {}
-        self._back = TakenBack.create(length)
 
-    def begin(self, learner: Any, capacity: int, sized: int) -> None:
+    @property
+    def name(self) -> str:
+        """What the guard is called."""
+        return self.guard_class.__name__
+
+    def begin(self, learner: Any, back: TakenBack, capacity: int, sized: int) -> None:
         """Have room for so many items; what is wrong with the settings is refused, and machine code looked up."""
         self._sizes = capacity, sized
-        guard = self._make(1) if self._grows else self._made()
-        if self.open:
-            return
-        if not self._grows:
+        guard = self.make(1) if self.grows else self._made()
+        if not self.grows:
             self.guards[CLIENT] = guard
-        back, flags = self._back, np.zeros(1, np.bool_)
         ranking, note = np.zeros(1, np.int64), np.zeros(self._length + NOTE_EXTRA)
-        self._admit = call_admit.bind(guard, Visit(1), ranking, note, flags, 1)
-        self._retracts = offers(guard, "retract") and offers(learner, "forget")
-        if self._retracts:
-            self._retract = call_retract.bind(guard, back.ranking, back.note, back.clicks)
-            self._forget = call_forget.bind(learner, Visit(1), back.ranking, back.note, back.clicks, 1)
+        self.admit = call_admit.bind(guard, Visit(1), ranking, note, np.zeros(1, np.bool_), 1)
+        self.retracts = offers(guard, "retract") and offers(learner, "forget")
+        if self.retracts:
+            self.retract = call_retract.bind(guard, back.ranking, back.note, back.clicks)
+            self.forget = call_forget.bind(learner, Visit(1), back.ranking, back.note, back.clicks, 1)
 
-    def _make(self, n_items: int) -> Any:
+    def make(self, n_items: int) -> Any:
         """A guard that knows nobody; one that grows has room for its first visits."""
-        horizon = _FIRST_ROOM if self._grows else 0
+        horizon = _FIRST_ROOM if self.grows else 0
         return make(
             self.guard_class, Problem(n_items, self._length, horizon, seed=self._seed), settings=self.settings
         )
 
     def _made(self) -> Any:
         capacity, sized = self._sizes
-        return self._make(sized) if capacity == sized else _with_room(self._make(capacity), self._make(sized))
+        return self.make(sized) if capacity == sized else _with_room(self.make(capacity), self.make(sized))
 
     def widen(self, capacity: int, sized: int) -> None:
         """Have room for more items."""
         self._sizes = capacity, sized
         for kind, guard in self.guards.items():
-            self.guards[kind] = widen(guard, self._make(capacity), self._make(sized))
+            self.guards[kind] = widen(guard, self.make(capacity), self.make(sized))
+
+    def judges(self, visit: Visit, cohorts: Sequence[tuple[str, int]], silent: bool) -> Iterator[tuple[str, Visit]]:
+        """The kinds of senders whose guards are to be asked about a visit, and the visit as each is told of it."""
+        if not self.grows:
+            yield CLIENT, visit
+            return
+        for kind, number in ((CLIENT, visit.client), *cohorts):
+            if self._has_room(kind, number, silent):
+                yield kind, visit if kind == CLIENT else Visit(visit.t, number)
+
+    def _has_room(self, kind: str, number: int, silent: bool) -> bool:
+        """Whether there is a guard of this kind of sender, by now, with room for one visit more."""
+        guard = self.guards.get(kind)
+        if number < 0 or (guard is None and silent):
+            return False
+        now = self._made() if guard is None else guard.grown()
+        if now is not guard:
+            self.guards[kind] = now
+        return True
+
+    def disown(self, kind: str, t: int, ranking: Ints, clicks: Bools) -> None:
+        """The learner does not know this visit, whatever the guard of this kind of sender said of it."""
+        guard = self.guards[kind]
+        if offers(guard, "disown"):
+            guard.disown(t, ranking, clicks)
+
+    def arrays(self) -> dict[str, Any]:
+        """The memory of all records by name: the same objects, not copies."""
+        return {
+            f"{self._named(kind)}{name}": array
+            for kind, guard in self.guards.items()
+            for name, array in memory(guard)
+        }
+
+    def restore(self, kinds: Sequence[str], arrays: Mapping[str, Any], capacity: int, sized: int) -> None:
+        """Take over the memory of another one with the same settings and place."""
+        self._sizes = capacity, sized
+        self.guards = {kind: restored(self._made(), arrays, self._named(kind), self.grows) for kind in kinds}
+
+    def _named(self, kind: str) -> str:
+        return f"guard{self._prefix}." if kind == CLIENT else f"cohort{self._prefix}.{kind}."
+
+
+class Gate:
+    """Guards in front of a learner. A visit is admitted if all of them admit it.
+
+    First those are asked that are asked once a visit, then those that can grow, of which each kind of sender has its
+    own; among these, in the order in which they are given. A visit that one guard refuses is not shown to those that
+    come after it, so it is no evidence to them, and is disowned by those before it. What one takes back, the learner
+    forgets once, whoever else would take it back later. `shadow`: the guards judge, and all are admitted.
+    """
+
+    def __init__(self, guards: Guarding, shadow: bool, length: int, seed: int) -> None:
+        self.shadow = flag("shadow", shadow)
+        chosen = [(find("guard", guard, GUARDS), settings) for guard, settings in guards]
+        names = [cls.__name__ for cls, _ in chosen]
+        if not names:
+            raise ValueError("guards must name at least one guard; Anyone hears everybody")
+        if len(names) > 1 and "Anyone" in names:
+            raise ValueError(f"Anyone hears everybody: it cannot stand beside other guards, as in {', '.join(names)}")
+        if twice := [name for name in names if names.count(name) > 1]:
+            raise ValueError(f"guards must differ from one another, but {twice[0]} is among them twice")
+        self.posts = [
+            Post(cls, settings, place, length, seed) for place, (cls, settings) in enumerate(_cheap_first(chosen))
+        ]
+        self.open = chosen[0][0] is GUARDS["Anyone"]  # nobody is kept out, and nobody judged
+        self._back = TakenBack.create(length)
+
+    def begin(self, learner: Any, capacity: int, sized: int) -> None:
+        """Have room for so many items; what is wrong with the settings is refused, and machine code looked up."""
+        for post in self.posts:
+            if self.open:
+                post.make(1)
+            else:
+                post.begin(learner, self._back, capacity, sized)
+
+    def widen(self, capacity: int, sized: int) -> None:
+        """Have room for more items."""
+        for post in self.posts:
+            post.widen(capacity, sized)
 
     def admit(
         self,
@@ -113,81 +211,68 @@ class Gate:
         examined: int,
     ) -> bool:
         """Whether the learner is to hear of a visit. `cohorts`: kinds and numbers of those that its client is in."""
-        if self._grows and visit.client < 0 and not cohorts:
-            return True
-        refused, heard = False, []
-        for kind, number in ((CLIENT, visit.client), *cohorts):
-            guard = self._guard_of(kind, number, note[KIND] == SILENCE)
-            if guard is None:
-                continue
-            sender = visit if kind == CLIENT else Visit(visit.t, number)
-            if self._admit(guard, sender, ranking, note, clicks, examined):
-                heard.append(kind)
-            else:
-                refused = True
-            if self._retracts:
-                self._take_back(learner, kind)
-        if refused and note[KIND] != SILENCE:
-            for kind in heard:
-                self._disown(kind, visit.t, ranking, clicks)
+        silent, refused = note[KIND] == SILENCE, False
+        heard: list[tuple[Post, str]] = []
+        for post in self.posts:
+            for kind, told in post.judges(visit, cohorts, silent):
+                if post.admit(post.guards[kind], told, ranking, note, clicks, examined):
+                    heard.append((post, kind))
+                else:
+                    refused = True
+                if post.retracts:
+                    self._take_back(learner, post, kind)
+            if refused:
+                break
+        if refused and not silent:
+            for post, kind in heard:
+                post.disown(kind, visit.t, ranking, clicks)
         return self.shadow or not refused
 
-    def _guard_of(self, kind: str, number: int, silent: bool) -> Any:
-        """Who judges a sender, with room for one visit more; None if nobody does."""
-        guard = self.guards.get(kind)
-        if not self._grows or number < 0:
-            return None if self._grows else guard
-        if guard is None and silent:
-            return None
-        now = self._made() if guard is None else guard.grown()
-        if now is not guard:
-            self.guards[kind] = now
-        return now
-
-    def _take_back(self, learner: Any, kind: str) -> None:
+    def _take_back(self, learner: Any, post: Post, kind: str) -> None:
         """Let the learner forget what a guard takes back: `rounds.take_back`, one call at a time."""
         ranking, clicks, note, features = self._back
         while True:
-            t, client, size, examined = self._retract(self.guards[kind], ranking, note, clicks)
+            t, client, size, examined = post.retract(post.guards[kind], ranking, note, clicks)
             if size == 0:
                 return
             if not self.shadow:
-                self._forget(learner, Visit(t, client, features), ranking[:size], note, clicks[:size], examined)
-            for other in self.guards:
-                if other != kind:
-                    self._disown(other, t, ranking[:size], clicks[:size])
+                post.forget(learner, Visit(t, client, features), ranking[:size], note, clicks[:size], examined)
+            for other in self.posts:
+                for its_kind in other.guards:
+                    if (other, its_kind) != (post, kind):
+                        other.disown(its_kind, t, ranking[:size], clicks[:size])
 
-    def _disown(self, kind: str, t: int, ranking: Ints, clicks: Bools) -> None:
-        guard = self.guards[kind]
-        if offers(guard, "disown"):
-            guard.disown(t, ranking, clicks)
+    def leave(self, kinds: Sequence[str]) -> None:
+        """Cohorts of these kinds are judged no longer, and what was known of them is forgotten."""
+        for post in self.posts:
+            for kind in kinds:
+                post.guards.pop(kind, None)
 
     def views(self) -> list[Judged]:
         """What each guard that there is made of the visits, if it says so."""
-        found = ((kind, view_of(guard)) for kind, guard in self.guards.items())
-        return [Judged(kind, view) for kind, view in found if view is not None]
+        views = ((post.name, kind, view_of(guard)) for post in self.posts for kind, guard in post.guards.items())
+        return [Judged(name, kind, view) for name, kind, view in views if view is not None]
 
-    def client_view(self) -> GuardView | None:
-        """What the guard of clients made of their visits, none so far perhaps; None if it does not say."""
-        view: GuardView | None = view_of(self.guards.get(CLIENT) or self._make(1))
-        return view
+    def client_views(self) -> dict[str, GuardView]:
+        """What each guard made of clients' visits, none so far perhaps, by its name, if it says so."""
+        views = {post.name: view_of(post.guards.get(CLIENT) or post.make(1)) for post in self.posts}
+        return {name: view for name, view in views.items() if view is not None}
 
     def arrays(self) -> dict[str, Any]:
         """The memory of all guards by name: the same objects, not copies."""
-        return {
-            f"{_prefix(kind)}{name}": array for kind, guard in self.guards.items() for name, array in memory(guard)
-        }
+        return {name: array for post in self.posts for name, array in post.arrays().items()}
 
-    def restore(self, kinds: Sequence[str], arrays: Mapping[str, Any], capacity: int, sized: int) -> None:
-        """Take over the memory of another one with the same settings."""
-        self._sizes = capacity, sized
-        self.guards = {kind: restored(self._made(), arrays, _prefix(kind), self._grows) for kind in kinds}
+    def restore(self, kinds: Sequence[Sequence[str]], arrays: Mapping[str, Any], capacity: int, sized: int) -> None:
+        """Take over the memory of another one with the same settings. `kinds`: of senders, of each guard."""
+        for post, own in zip(self.posts, kinds, strict=True):
+            post.restore(own, arrays, capacity, sized)
+
+
+def _cheap_first(chosen: list[tuple[type, dict[str, Any]]]) -> list[tuple[type, dict[str, Any]]]:
+    """Guards that are asked once a visit before those that have a memory of each sender."""
+    return sorted(chosen, key=lambda pair: callable(getattr(pair[0], "grown", None)))
 
 
 def _with_room(blank: Any, scalars: Any) -> Any:
     """A guard for many items with the constants of one for fewer."""
     return widen(blank, blank, scalars)
-
-
-def _prefix(kind: str) -> str:
-    return "guard." if kind == CLIENT else f"cohort.{kind}."

@@ -48,6 +48,7 @@ class ImpressionBuffer:
         self.expired = 0  # impressions that nobody answered, or only to say nothing
         self.silence = Silence()
         self.kinds: list[str] = []  # of cohorts, in the order in which they came
+        self.declared: Sequence[str] | None = None  # kinds that are taken; None: the first MOST_KINDS
         self.numbers: dict[int, int] = {}  # by key, where impressions have one
         self._places(min(self.most, max(_FIRST_PLACES // learner_state.length, 8)))
 
@@ -139,8 +140,19 @@ class ImpressionBuffer:
             self.numbers[key] = number
         return number
 
+    def declare(self, kinds: Sequence[str] | None) -> None:
+        """Take these kinds of cohorts from now on and no others, which are forgotten; None: any, as they come."""
+        self.declared = kinds
+        gone = [] if kinds is None else [kind for kind in self.kinds if kind not in kinds]
+        if gone:
+            stay = [kind not in gone for kind in self.kinds]
+            self.kinds = [kind for kind in self.kinds if kind not in gone]
+            self.cohorts = np.ascontiguousarray(self.cohorts[:, stay])
+            self.learner_state.gate.leave(gone)
+
     def _place_cohorts(self, place: int, cohorts: Mapping[str, int]) -> None:
-        fresh = [kind for kind in cohorts if kind not in self.kinds][: MOST_KINDS - len(self.kinds)]
+        may = [kind for kind in cohorts if self.declared is None or kind in self.declared]
+        fresh = [kind for kind in may if kind not in self.kinds][: MOST_KINDS - len(self.kinds)]
         if fresh:
             self.kinds += fresh
             self.cohorts = np.pad(self.cohorts, ((0, 0), (0, len(fresh))), constant_values=ANYONE)

@@ -31,7 +31,7 @@ from ..settings import real, whole
 from ..views import GuardView, View
 from .candidates import check_item
 from .features import NO_FEATURES, FeatureSpace, Values
-from .gate import Gate
+from .gate import NO_GUARD, Gate, Guarding
 from .newcomers import NEW_LOOKS, Newcomers
 from .suited import check_suited
 from .widening import restored, widen
@@ -66,7 +66,7 @@ class Standing:
 
 
 class LearnerState:
-    """Items by name, each in a slot of its own for good, a learner over the slots, and a guard in front of it.
+    """Items by name, each in a slot of its own for good, a learner over the slots, and guards in front of it.
 
     `new_share`: most places of a list that items added later take while they are new, at least one.
     """
@@ -79,8 +79,7 @@ class LearnerState:
         settings: dict[str, Any],
         seed: int,
         new_share: float,
-        guard: str | type = "Anyone",
-        guard_settings: dict[str, Any] | None = None,
+        guards: Guarding = NO_GUARD,
         shadow: bool = False,
         features: FeatureSpace = NO_FEATURES,
     ) -> None:
@@ -107,7 +106,7 @@ class LearnerState:
         self.looks: Ints = np.zeros(self.capacity, np.int64)
         self.clicks: Ints = np.zeros(self.capacity, np.int64)
         self.newcomers = Newcomers(self.active, self.added, self.looks)
-        self.refused: Ints = np.zeros(1, np.int64)  # visits that the guard kept from the learner
+        self.refused: Ints = np.zeros(1, np.int64)  # visits that guards kept from the learner
         self.learner = self._make(self.capacity)
         # machine code, looked up once: the types never change
         rng, ranking, note = np.random.default_rng(0), np.zeros(1, np.int64), np.zeros(self.length + NOTE_EXTRA)
@@ -115,11 +114,11 @@ class LearnerState:
         self._compiled = self._rank is not call_rank_at.plain
         self._rng: tuple[Any, Any] = (None, None)  # the generator of the last call, and its addresses
         self._update = call_update.bind(self.learner, Visit(1), ranking, note, self.active, 1)
-        self.guard_by(guard, guard_settings or {}, shadow)
+        self.guard_by(guards, shadow)
 
-    def guard_by(self, guard: str | type, settings: dict[str, Any], shadow: bool) -> None:
-        """Another guard from now on, which knows nobody yet."""
-        self.gate = Gate(guard, _plain(settings), shadow, self.length, self.seed)
+    def guard_by(self, guards: Guarding, shadow: bool) -> None:
+        """Other guards from now on, which know nobody yet."""
+        self.gate = Gate([(guard, _plain(own)) for guard, own in guards], shadow, self.length, self.seed)
         self.gate.begin(self.learner, self.capacity, self.sized)
 
     def _name(self, item: Any) -> int:
@@ -291,9 +290,9 @@ class LearnerState:
         view: View | None = view_of(self.learner)
         return None if view is None else view.beside(int(self.refused[0]))
 
-    def guard_view(self) -> GuardView | None:
-        """What the guard makes of clients' visits, if it says so."""
-        return self.gate.client_view()
+    def guard_views(self) -> dict[str, GuardView]:
+        """What each guard makes of clients' visits, by its name, if it says so."""
+        return self.gate.client_views()
 
     def standings(self, view: View | None) -> list[Standing]:
         """Every item with its plain click rate and the learner's estimate, if it has a view."""
@@ -316,8 +315,13 @@ class LearnerState:
         learner = {f"learner.{name}": array for name, array in memory(self.learner)}
         return own | {"refused": self.refused} | learner | self.gate.arrays()
 
-    def restore(self, names: Sequence[str], sized: int, kinds: Sequence[str], arrays: Mapping[str, Any]) -> None:
-        """Take over the items and the memory of another one with the same settings."""
+    def restore(
+        self, names: Sequence[str], sized: int, kinds: Sequence[Sequence[str]], arrays: Mapping[str, Any]
+    ) -> None:
+        """Take over the items and the memory of another one with the same settings.
+
+        `kinds`: of senders, of each guard.
+        """
         self.names, self.slots = list(names), {name: k for k, name in enumerate(names)}
         self.capacity, self.sized = arrays["active"].size, sized
         self.active, self.added, self.looks, self.clicks = (

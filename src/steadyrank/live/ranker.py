@@ -18,6 +18,7 @@ from . import answers, archive, snapshot
 from .candidates import Unknown, check_item, check_unknown, fresh, refuse_text, without
 from .delay_queue import DelayQueue
 from .features import NO_FEATURES, SEGMENT_NAME, FeatureSpace, Values, by_segment
+from .gate import OneGuard, guarding
 from .impression_buffer import ImpressionBuffer, Outcome
 from .learner_state import LearnerState, Standing
 
@@ -44,7 +45,8 @@ class Ranker:
 
     `items`: their names. `length`: places of a list. `learner`: a name or a class that is `live`; `settings` are its
     own. `guard`: whose feedback reaches the learner, a name or a class, with its `guard_settings`; it judges by the
-    `client` given to `rank`. `lifetime`: seconds after which an impression can no longer be answered. `settle`:
+    `client` given to `rank`. Several guards: a list of names or classes, or of pairs with the settings of each; what
+    all of them admit is learnt. `lifetime`: seconds after which an impression can no longer be answered. `settle`:
     seconds that answers wait so that they enter the learner in the order in which the lists were shown (default with
     a lifetime: as long as that; without one, answers are learnt from at once). `count_unanswered`: an expired
     impression without an answer counts as looked at in full with no click, as far as answers vouch for it
@@ -62,7 +64,7 @@ class Ranker:
         *,
         seed: int = 0,
         settings: Mapping[str, Any] | None = None,
-        guard: str | type = "Anyone",
+        guard: str | type | Sequence[OneGuard] = "Anyone",
         guard_settings: Mapping[str, Any] | None = None,
         new_share: float = 0.2,
         features: FeatureSpace = NO_FEATURES,
@@ -79,8 +81,8 @@ class Ranker:
             raise ValueError(f"settle={settle!r} needs a lifetime: without one an unanswered list would wait forever")
         self.lifetime = None if lifetime is None else real("lifetime", lifetime, 0.0)
         self.settle = self.lifetime if settle is None else real("settle", settle, 0.0, self.lifetime)
-        own, guarding = dict(settings or {}), (guard, dict(guard_settings or {}), False)
-        self._learner_state = LearnerState(items, length, learner, own, seed, new_share, *guarding, features)
+        own, guards = dict(settings or {}), guarding(guard, guard_settings)
+        self._learner_state = LearnerState(items, length, learner, own, seed, new_share, guards, False, features)
         self._impressions = ImpressionBuffer(
             self._learner_state, self.lifetime is not None, count_unanswered, most_open
         )
@@ -247,9 +249,20 @@ class Ranker:
         return view.explained, self._learner_state.features.strongest(view.effects)
 
     def guard_view(self) -> GuardView | None:
-        """What the guard makes of the visits, how many it refused among it; None if it has no view."""
+        """What the guard makes of the visits, how many it refused among it; None if it has no view.
+
+        Of several guards: what they refused and took back together, and whom any of them does not hear.
+        """
+        views = list(self.guard_views().values())
+        if len(views) < 2:
+            return views[0] if views else None
+        suspects = tuple(one for view in views for one in view.suspects)
+        return GuardView(sum(view.refused for view in views), sum(view.retracted for view in views), suspects)
+
+    def guard_views(self) -> dict[str, GuardView]:
+        """The same of each guard by its name; without those that have no view."""
         with self._lock:
-            return self._learner_state.guard_view()
+            return self._learner_state.guard_views()
 
     def learn(self, log: Iterable[tuple[Sequence[str], Any]]) -> int:
         """Start from past clicks: pairs of the items shown, in order, and the answer; how many there were.
@@ -311,13 +324,14 @@ class Ranker:
         path: str | pathlib.Path,
         *,
         learner: type | None = None,
-        guard: type | None = None,
+        guard: type | Sequence[type] | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> "Ranker":
         """A ranker as it was saved: it goes on bit for bit. `learner`, `guard`: the class, if it is not ours."""
         content = pathlib.Path(path).read_bytes()
         ranker = cls.__new__(cls)
-        ranker._learner_state, ranker._impressions, header, _ = snapshot.restore(content, str(path), learner, guard)
+        guards: Sequence[type] = () if guard is None else [guard] if isinstance(guard, type) else guard
+        ranker._learner_state, ranker._impressions, header, _ = snapshot.restore(content, str(path), learner, guards)
         ranker.lifetime, ranker.settle, ranker._clock = header["lifetime"], header["settle"], clock
         ranker._rng = np.random.default_rng()
         ranker._rng.bit_generator.state = header["chance"]

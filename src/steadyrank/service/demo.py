@@ -16,7 +16,7 @@ from ..contract import Ints, Visit
 from ..live.answers import Given
 from ..refusals import Refused
 from ..users.cascade import Cascade
-from .board.config import Config
+from .board.config import NEW_BOARD
 from .board.events import Created
 from .storage import Unavailable, open_store
 from .worker import rank_and_answer
@@ -69,8 +69,9 @@ ITEMS = [
 ]
 _FAVOURITES = np.linspace(0.42, 0.24, 7)  # chances of a click, of the items that people like
 _TARGETS = 3  # items that the attack promotes; nobody likes them
-_CONFIG = Config(length=6, lifetime=2.0)  # seconds; so long until a list nobody answered is learnt from
-_CONFIGS = {BOARD: _CONFIG, PLAIN: Config(learner="CascadeTS", length=6, lifetime=2.0)}
+# seconds of its lifetime: so long until a list nobody answered is learnt from
+_CONFIG = NEW_BOARD.changed({"length": 6, "lifetime": 2.0})
+_CONFIGS = {BOARD: _CONFIG, PLAIN: _CONFIG.changed({"learner": "CascadeTS"})}
 _SLICE = 0.05  # seconds between two groups of users
 _BOTS = 0.9  # share of the visits while an attack lasts
 _ZEAL = 0.6  # chance that a bot clicks a target it looks at: less than 1, so as to look human

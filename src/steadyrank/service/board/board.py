@@ -12,7 +12,7 @@ from ...live import answers, archive, snapshot
 from ...live.impression_buffer import UNANSWERED, ImpressionBuffer
 from ...refusals import Refused
 from . import events
-from .checks import check, guard_of
+from .checks import check, guards_of
 from .config import Config, Known, Setting
 from .events import AnyEvent
 from .feedback import LabelledFeedback, LeftOut
@@ -49,6 +49,7 @@ class Board:
         self.impressions = ImpressionBuffer(
             self.learner_state, config.settle != 0, config.count_unanswered, config.most_open
         )
+        self.impressions.declare(config.cohorts)
         self.feedback = LabelledFeedback(self.learner_state)
         self.impressions.learn = self.feedback.learn
         self.events, self.events_kept = 1, 0  # its beginning; in the latest snapshot that is known of
@@ -223,6 +224,7 @@ class Board:
         self.impressions.in_order = config.settle != 0
         self.impressions.count_unanswered = config.count_unanswered
         self.impressions.most = max(config.most_open, self.impressions.places)
+        self.impressions.declare(config.cohorts)
 
     def compare(self) -> None:
         """See whether what the log says by now is what the board is folded with."""
@@ -242,7 +244,7 @@ class Board:
             return False
         if other:
             self.config = self.config.learning_as(config)
-            self.learner_state.guard_by(*guard_of(self.config))
+            self.learner_state.guard_by(guards_of(self.config), self.config.shadow)
         self.compare()
         return True
 
@@ -250,7 +252,7 @@ class Board:
         """The settings that the log leads to with some changes; refused where they do not go together."""
         try:
             config = self.latest.changed(changes)
-        except msgspec.ValidationError as error:
+        except (msgspec.ValidationError, ValueError) as error:
             raise Refused(422, str(error)) from error
         check(config, ["any"])
         return config
@@ -294,6 +296,7 @@ class Board:
         board.config, board.latest = (msgspec.convert(header[key], Config) for key in ("config", "latest"))
         if header["format"] < 5:  # before a board had a guard unless it asked for one
             board.config = msgspec.structs.replace(board.config, guard="Anyone")
+        board.impressions.declare(board.config.cohorts)
         board.described = header.get("described", {})
         board.feedback = feedback = LabelledFeedback(board.learner_state)
         board.impressions.learn = feedback.learn
@@ -316,6 +319,7 @@ class Board:
         """What a list of boards shows."""
         return {
             **msgspec.to_builtins(self.config),
+            "guards": msgspec.to_builtins(self.config.guard_choices()),
             "items": self.learner_state.newcomers.active,
             "impressions": self.impressions.last,
             "answers": self.answers,

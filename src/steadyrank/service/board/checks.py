@@ -5,11 +5,14 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ...live.features import Values
-from ...live.gate import with_guard
+from ...live.gate import Guarding, with_guard
+from ...live.impression_buffer import MOST_KINDS
 from ...live.learner_state import LearnerState
 from ...refusals import Refused
 from .config import Config, Known
+from .events import KIND_NAME
 
+_LIMIT = "ClickLimit"  # what the setting most_clicks stands for
 BOARD_NAME = "[A-Za-z0-9][A-Za-z0-9._-]{0,63}"
 
 
@@ -28,9 +31,10 @@ def check(config: Config, items: Iterable[str], together: bool = True) -> Learne
     try:
         if together:
             config.check_together()
+            check_cohorts(config.cohorts or [])
         settings, _ = with_guard(config.learner, config.settings)
         learner = config.learner, settings, config.seed, config.new_share
-        return LearnerState(items, config.length, *learner, *guard_of(config), config.feature_space())
+        return LearnerState(items, config.length, *learner, guards_of(config), config.shadow, config.feature_space())
     except KeyError as error:
         raise Refused(422, str(error.args[0])) from error
     except (ValueError, TypeError) as error:
@@ -57,9 +61,31 @@ def as_logged(values: Values | None) -> Known:
     return {name: value if isinstance(value, str) else float(value) for name, value in found.items()}
 
 
-def guard_of(config: Config) -> tuple[str, dict[str, Any], bool]:
-    """A board's guard, its settings, and whether it only looks on."""
+def chosen_guards(config: Config) -> list[tuple[str, dict[str, Any]]]:
+    """The guards that a board's settings name, each with its settings."""
     _, asked_for = with_guard(config.learner, config.settings)
     if asked_for != "Anyone":  # by a setting of the past
-        return asked_for, {}, config.shadow
-    return config.guard, dict(config.guard_settings), config.shadow
+        return [(asked_for, {})]
+    return [(one.guard, dict(one.settings)) for one in config.guard_choices()]
+
+
+def guards_of(config: Config) -> Guarding:
+    """The guards in front of a board's learner: what limits clicks, and those that its settings name."""
+    chosen = chosen_guards(config)
+    if config.most_clicks is None:
+        return chosen
+    if _LIMIT in [guard for guard, _ in chosen]:
+        raise ValueError(f"{_LIMIT} is a guard already: give either it or most_clicks, and null for the other")
+    limit = {} if config.most_clicks == "usual" else {"clicks": config.most_clicks}
+    if [guard for guard, _ in chosen] == ["Anyone"]:
+        return [(_LIMIT, limit)] if not chosen[0][1] else chosen  # Anyone refuses settings, by their names
+    return [(_LIMIT, limit), *chosen]
+
+
+def check_cohorts(kinds: list[str]) -> None:
+    """Refuse kinds of cohorts that a board cannot have."""
+    if len(kinds) > MOST_KINDS or len(set(kinds)) < len(kinds):
+        raise ValueError(f"cohorts must be at most {MOST_KINDS} different kinds, not {kinds!r:.200}")
+    for kind in kinds:
+        if not re.fullmatch(KIND_NAME, kind):
+            raise ValueError(f"cohorts must each be named by 1 to 32 of A-Z a-z 0-9 _ -, not {kind!r:.80}")

@@ -3,14 +3,14 @@
 import typing
 import zlib
 from collections.abc import Iterator
-from typing import Annotated, Any, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias
 
 import msgspec
 from msgspec import Meta
 
 from ...live.features import NO_FEATURES, FeatureSpace, by_segment
 
-Setting: TypeAlias = bool | int | float | str | dict[str, Any] | list[str] | None
+Setting: TypeAlias = bool | int | float | str | dict[str, Any] | list[Any] | None
 Known: TypeAlias = dict[str, float | str | None]  # features by name; None: it is not known
 _MOST_PLACES = 10_000_000  # of all lists that a board remembers
 
@@ -24,6 +24,8 @@ ClientMinute: TypeAlias = Annotated[int, Meta(ge=1, le=1_000_000)]
 AnonymousMinute: TypeAlias = Annotated[int, Meta(ge=1, le=100_000_000)]
 BotShare: TypeAlias = Annotated[float, Meta(ge=0, le=0.9)]
 ClientDays: TypeAlias = Annotated[float, Meta(gt=0, le=3_650)]
+MostClicks: TypeAlias = Annotated[int, Meta(ge=1, le=1_000, description="clicks")] | Literal["usual"]
+OwnSettings: TypeAlias = dict[str, bool | int | float | str]  # of a learner or a guard
 
 
 class FeatureKinds(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -33,12 +35,19 @@ class FeatureKinds(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     visits: dict[str, list[float | str]] = {}
 
 
+class GuardChoice(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A guard by its name, and its settings."""
+
+    guard: str
+    settings: OwnSettings = {}
+
+
 class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The settings of a board. Ranges are checked where settings come in from outside: by msgspec."""
 
     length: Length = 10
     learner: str = "SteadyRank"
-    settings: dict[str, bool | int | float | str] = {}
+    settings: OwnSettings = {}
     seed: Seed = 0
     new_share: NewShare = 0.2
     lifetime: Lifetime = 1800.0
@@ -52,7 +61,10 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     anonymous_minute: AnonymousMinute = 60_000  # answers to lists without a client, of all together and minute
     client_days: ClientDays = 1.0  # after which it is no longer known which number a client has
     guard: str = "ClientTrust"  # whose feedback reaches the learner
-    guard_settings: dict[str, bool | int | float | str] = {}
+    guard_settings: OwnSettings = {}
+    guards: list[GuardChoice] | None = None  # two or more, of which `guard` is the last; None: that one alone
+    most_clicks: MostClicks | None = None  # of one answer that is learnt from; None: any number
+    cohorts: list[str] | None = None  # kinds that lists may be asked for with; None: the first ones that are
     shadow: bool = False  # the guard judges, and all are heard
     interleave: bool = False  # lists may be mixed of the caller's own and ours
     interleave_bots: BotShare = 0.15  # of mixed lists that may be those of undetected bots without changing a verdict
@@ -60,9 +72,9 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     segments: list[str] | None = None  # of the visits, each with a list of its own; None: one list for all
 
     def kept(self) -> dict[str, Any]:
-        """The settings as a snapshot has them: features and segments where there are any, as before there were."""
+        """The settings as a snapshot has them: those that came later only where there are any, as before they did."""
         settings: dict[str, Any] = msgspec.to_builtins(self)
-        for name in ("features", "segments"):
+        for name in ("features", "segments", "guards", "most_clicks", "cohorts"):
             if settings[name] is None:
                 del settings[name]
         return settings
@@ -84,7 +96,9 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     def learning(self) -> bytes:
         """What decides how the log is learnt from: a change of it folds the log again."""
-        parts = [self.guard, self.guard_settings, self.shadow]
+        parts: list[Any] = [self.guard, self.guard_settings, self.shadow]
+        parts += [] if self.guards is None else [self.guards]
+        parts += [] if self.most_clicks is None else [self.most_clicks]
         return self.learner_part() + msgspec.json.encode(parts, order="sorted")
 
     def generation(self) -> int:
@@ -92,8 +106,33 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         return zlib.crc32(self.learner_part())
 
     def changed(self, changes: dict[str, Setting]) -> "Config":
-        """These settings with some of them changed."""
-        return msgspec.convert({**msgspec.to_builtins(self), **changes}, Config)
+        """These settings with some of them changed. What says which guards there are says all of it."""
+        short = [name for name in ("guard", "guard_settings") if name in changes]
+        if changes.get("guards") is not None and short:
+            raise ValueError(f"guards names each guard with its settings: give it without {' and '.join(short)}")
+        if self.guards is not None and short == ["guard_settings"]:
+            names = ", ".join(one.guard for one in self.guards)
+            raise ValueError(f"guard_settings does not say of which guard: this board has {names}; give guards")
+        settings: dict[str, Any] = {**msgspec.to_builtins(self), **changes}
+        if self.guards is not None and "guard" in changes:
+            settings |= {"guards": None, "guard_settings": changes.get("guard_settings", {})}
+        config = msgspec.convert(settings, Config)
+        if config.guards is not None and "guards" in changes:
+            config = config._guarded(config.guards)
+        return config
+
+    def _guarded(self, guards: list[GuardChoice]) -> "Config":
+        """These settings with several guards, or one, which `guard` is then as well; none is refused."""
+        if not guards:
+            raise ValueError("guards must name at least one guard, or be null; the guard Anyone hears everybody")
+        several = guards if len(guards) > 1 else None
+        return msgspec.structs.replace(
+            self, guards=several, guard=guards[-1].guard, guard_settings=guards[-1].settings
+        )
+
+    def guard_choices(self) -> list[GuardChoice]:
+        """Every guard that was chosen, one or several."""
+        return [GuardChoice(self.guard, self.guard_settings)] if self.guards is None else self.guards
 
     def learning_as(self, other: "Config") -> "Config":
         """These settings, but learning as others do."""
@@ -106,6 +145,8 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             new_share=other.new_share,
             guard=other.guard,
             guard_settings=other.guard_settings,
+            guards=other.guards,
+            most_clicks=other.most_clicks,
             shadow=other.shadow,
             features=other.features,
             segments=other.segments,
@@ -118,9 +159,15 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         if self.most_open * self.length > _MOST_PLACES:
             most = _MOST_PLACES // self.length
             raise ValueError(f"most_open must be from 1 to {most} at length {self.length}, not {self.most_open!r}")
-        for name, value in (self.settings | self.guard_settings).items():
-            if isinstance(value, int) and abs(value) > 2**53:
-                raise ValueError(f"setting {name} must be at most 2**53, not {value!r}")
+        for own in (self.settings, *(one.settings for one in self.guard_choices())):
+            for name, value in own.items():
+                if isinstance(value, int) and abs(value) > 2**53:
+                    raise ValueError(f"setting {name} must be at most 2**53, not {value!r}")
+        if self.guards is not None and "reject_impossible" in self.settings:
+            raise ValueError("reject_impossible among the settings stands for the guard Plausible: name it in guards")
+
+
+NEW_BOARD = Config(most_clicks="usual")  # of a board that is made now; the logs of earlier ones do not limit clicks
 
 
 def out_of_range(name: str, value: Any) -> str:

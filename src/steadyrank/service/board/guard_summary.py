@@ -2,8 +2,9 @@
 
 from typing import NamedTuple
 
-from ...live.gate import CLIENT
+from ...live.gate import CLIENT, Judged
 from .board import Board
+from .checks import chosen_guards
 from .labels import FRAUD
 
 
@@ -30,13 +31,26 @@ class Silenced(NamedTuple):
         return dict(self.segments or ()).get(segment, 0)
 
 
+class GuardCounts(NamedTuple):
+    """What one guard did: visits that it refused and took back, of each kind of sender that it judges; in shadow:
+    would."""
+
+    guard: str
+    refused: int
+    retracted: int
+
+
 class GuardSummary(NamedTuple):
-    """What a board's guard did: visits that did not reach the learner, and that were taken back; in shadow: would."""
+    """What a board's guards did: visits that did not reach the learner, and that were taken back; in shadow: would.
+
+    `guard`: the last that the settings name; `guards`: all, in the order in which they are asked.
+    """
 
     guard: str
     shadow: bool
     refused: int
     retracted: int
+    guards: list[GuardCounts]
     silenced: list[Silenced]  # those with the most visits first
 
 
@@ -44,27 +58,43 @@ def summarize_guard(board: Board) -> GuardSummary:
     """Everybody who is not heard, by the guard or by a label. O(remembered visits)."""
     gate, state = board.learner_state.gate, board.learner_state
     judged = gate.views()
-    found = [*_by_label(board), *_by_guard(board)]
+    found, counts = [*_by_label(board), *_by_guard(board, judged)], _counts(board, judged)
     return GuardSummary(
-        gate.guard_class.__name__,
+        chosen_guards(board.config)[-1][0],
         gate.shadow,
-        sum(kind.view.refused for kind in judged) if gate.shadow else int(state.refused[0]),
-        sum(kind.view.retracted for kind in judged),
+        sum(one.refused for one in counts) if gate.shadow else int(state.refused[0]),
+        sum(one.retracted for one in counts),
+        counts,
         sorted(found, key=lambda one: (-one.visits, one.client)),
     )
 
 
 def count_silenced(board: Board) -> int:
     """How many clients and cohorts are not heard."""
-    return len(_by_label(board)) + len(_by_guard(board))
+    return count_guarded(board)[0]
+
+
+def count_guarded(board: Board) -> tuple[int, list[GuardCounts]]:
+    """How many clients and cohorts are not heard, and what each guard did."""
+    judged = board.learner_state.gate.views()
+    return len(_by_label(board)) + len(_by_guard(board, judged)), _counts(board, judged)
 
 
 def count_by_guard(board: Board) -> int:
-    """How many of them by the guard alone."""
-    return len(_by_guard(board))
+    """How many of them by guards alone."""
+    return len(_by_guard(board, board.learner_state.gate.views()))
 
 
-def _by_guard(board: Board) -> list[Silenced]:
+def _counts(board: Board, judged: list[Judged]) -> list[GuardCounts]:
+    def summed(guard: str) -> GuardCounts:
+        views = [one.view for one in judged if one.guard == guard]
+        return GuardCounts(guard, sum(view.refused for view in views), sum(view.retracted for view in views))
+
+    gate = board.learner_state.gate
+    return [] if gate.open else [summed(post.name) for post in gate.posts]
+
+
+def _by_guard(board: Board, judged: list[Judged]) -> list[Silenced]:
     words, time_of = board.feedback.words, board.feedback.timeline.time_of
     return [
         Silenced(
@@ -78,7 +108,7 @@ def _by_guard(board: Board) -> list[Silenced]:
             None,
             _by_segment(board, one.segments),
         )
-        for kind, view in board.learner_state.gate.views()
+        for _, kind, view in judged
         for one in view.suspects
         if one.client not in words
     ]

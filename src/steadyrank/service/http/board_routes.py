@@ -10,7 +10,7 @@ import msgspec
 from ...refusals import Refused
 from ..board import events
 from ..board.checks import check_known, check_name
-from ..board.config import Config, Known
+from ..board.config import NEW_BOARD, Config, Known, Setting
 from ..worker import reconfigure
 from ..worker.board_session import BoardSession
 from ..worker.resealing import rotate
@@ -72,7 +72,7 @@ async def put_board(call: Call) -> schemas.BoardOut:
     if not call.worker.knows(call.board):
         if not items:
             raise Refused(422, "a new board needs at least one item")
-        config = Config().changed(body.changes())
+        config = _new(body.changes())
         known = await asyncio.to_thread(check_known, config, given)
         if await call.worker.create(call.board, events.Created(config, items, known)):
             return describe(call.worker.find(call.board))
@@ -85,6 +85,14 @@ async def put_board(call: Call) -> schemas.BoardOut:
         await add_new(call.worker, session, fresh, known)
     await _describe(call.worker, session, known)
     return describe(call.worker.find(call.board))
+
+
+def _new(settings: dict[str, Setting]) -> Config:
+    """The settings of a new board; refused where they contradict one another."""
+    try:
+        return NEW_BOARD.changed(settings)
+    except ValueError as error:
+        raise Refused(422, str(error)) from error
 
 
 async def get_board(call: Call) -> schemas.BoardOut:

@@ -8,7 +8,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.registry import Collector
 
 from ..alerts.webhook import Webhook
-from ..board.guard_summary import count_silenced
+from ..board.guard_summary import count_guarded
 from ..worker.worker import Worker
 
 _BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0)
@@ -101,13 +101,20 @@ class _State(Collector):
                 "silenced",
             )
         }
+        refused = GaugeMetricFamily(
+            "steadyrank_board_refused", "Answers of a board that a guard refused", labels=["board", "guard"]
+        )
         for name, session in worker.boards.items():
             found, view = session.board.summary(), session.board.learner_state.view()
             found |= {"silence": found["silence"]["share"], "alarm": float(found["silence"]["alarming"])}
-            found |= {"silenced": count_silenced(session.board)}
+            silenced, guards = count_guarded(session.board)
+            found |= {"silenced": silenced}
+            for one in guards:
+                refused.add_metric([name, one.guard], one.refused)
             found |= {} if session.lateness.share is None else {"late": session.lateness.share}
             found |= {} if view is None else {"corrupted": view.corrupted, "changes": view.n_changes}
             for key, family in board.items():
                 if key in found:
                     family.add_metric([name], found[key])
         yield from board.values()
+        yield refused

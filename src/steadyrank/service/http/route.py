@@ -13,7 +13,16 @@ from ..board.savings import summarize_savings
 from ..worker.board_session import BoardSession
 from ..worker.worker import Worker
 from . import schemas
-from .state_schemas import EffectOut, FeaturesOut, GuardOut, IntervalOut, SavedOut, SegmentVisits, SilencedOut
+from .state_schemas import (
+    EffectOut,
+    FeaturesOut,
+    GuardCountsOut,
+    GuardOut,
+    IntervalOut,
+    SavedOut,
+    SegmentVisits,
+    SilencedOut,
+)
 
 _NO_SEGMENTS = "segment {!r:.80} cannot be given: this board declares no segments"
 AWAY = "the store is away or being read: try again"  # what a request is told; the log says why
@@ -87,6 +96,7 @@ def describe_guard(board: Board, segment: str | None, most: int | None = None) -
         shadow=found.shadow,
         refused=found.refused,
         retracted=found.retracted,
+        guards=[GuardCountsOut(**one._asdict()) for one in found.guards],
         count=len(found.silenced),
         of_segment=None if segment is None else len(chosen),
         silenced=[_silenced(one) for one in chosen[:most]],

@@ -13,10 +13,13 @@ from ..board.config import (
     ClientMinute,
     Config,
     FeatureKinds,
+    GuardChoice,
     Length,
     Lifetime,
+    MostClicks,
     MostOpen,
     NewShare,
+    OwnSettings,
     Seed,
     Settle,
 )
@@ -34,13 +37,15 @@ Items: TypeAlias = list[str] | dict[str, Features]
 class BoardIn(Schema):
     """Settings of a board; on one that is there, what is left out stays. Items that are not there yet are added.
 
-    `items`: names, or an object with what is known of each, where the board has `features`.
+    `items`: names, or an object with what is known of each, where the board has `features`. `guards`: several, each
+    with its settings; `guard` and `guard_settings` are the short form of one, and go without it. `cohorts`: the kinds
+    that lists may be asked for with.
     """
 
     items: Items | UnsetType = UNSET
     length: Length | UnsetType = UNSET
     learner: str | UnsetType = UNSET
-    settings: dict[str, bool | int | float | str] | UnsetType = UNSET
+    settings: OwnSettings | UnsetType = UNSET
     seed: Seed | UnsetType = UNSET
     new_share: NewShare | UnsetType = UNSET
     lifetime: Lifetime | UnsetType = UNSET
@@ -54,7 +59,10 @@ class BoardIn(Schema):
     anonymous_minute: AnonymousMinute | UnsetType = UNSET
     client_days: ClientDays | UnsetType = UNSET
     guard: str | UnsetType = UNSET
-    guard_settings: dict[str, bool | int | float | str] | UnsetType = UNSET
+    guard_settings: OwnSettings | UnsetType = UNSET
+    guards: list[GuardChoice] | UnsetType | None = UNSET
+    most_clicks: MostClicks | UnsetType | None = UNSET
+    cohorts: list[str] | UnsetType | None = UNSET
     shadow: bool | UnsetType = UNSET
     interleave: bool | UnsetType = UNSET
     interleave_bots: BotShare | UnsetType = UNSET
@@ -101,6 +109,9 @@ class BoardOut(Schema):
     client_days: ClientDays
     guard: str
     guard_settings: dict[str, Any]
+    guards: list[GuardChoice]
+    most_clicks: MostClicks | None
+    cohorts: list[str] | None
     shadow: bool
     interleave: bool
     interleave_bots: BotShare
@@ -141,7 +152,8 @@ class ItemsIn(Schema):
 class RankIn(Schema):
     """What to rank: all items, or some candidates; a list as long as the board's, or shorter.
 
-    `client`: who looks; `cohort`: what it has in common with others, at most eight kinds, such as network or agent.
+    `client`: who looks; `cohort`: what it has in common with others, at most eight kinds, such as network or agent;
+    of these, those that the board declares in `cohorts`, if it does.
     `unknown`: what becomes of candidates that are no items of the board: refuse the request, skip or add them.
     `theirs`: the caller's own list, from the top, to be mixed with ours, where the board has `interleave`.
     `features`: what is known of the visit, where the board has `features` of visits; `segment`: which of the board's

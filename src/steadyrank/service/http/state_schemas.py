@@ -39,10 +39,21 @@ class SilencedOut(Schema):
     segments: list[SegmentVisits] | None
 
 
+class GuardCountsOut(Schema):
+    """How many answers one guard refused and took back; one that it refused for several kinds of senders counts for
+    each of them.
+    """
+
+    guard: str
+    refused: int
+    retracted: int
+
+
 class GuardOut(Schema):
     """Whose feedback does not reach the learner: how many answers were refused and taken back, and who is not heard.
 
     `count`: how many are not heard; `silenced`: these, or the first of them. With `shadow`: what would have been.
+    `guards`: each of them, in the order in which they are asked, and `guard`: the last that the settings name.
     Where a `segment` is asked for, `silenced` has those with visits of it, and `of_segment` says how many there are.
     """
 
@@ -50,6 +61,7 @@ class GuardOut(Schema):
     shadow: bool
     refused: int
     retracted: int
+    guards: list[GuardCountsOut]
     count: int
     of_segment: int | None
     silenced: list[SilencedOut]

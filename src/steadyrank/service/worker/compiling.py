@@ -4,12 +4,13 @@ from collections.abc import Callable
 
 from ..._jit import told_of_compiling
 from ...live import Ranker
-from ..board.config import Config
+from ..board.checks import guards_of
+from ..board.config import NEW_BOARD
 
 
 def compile_ahead(say: Callable[[str], None]) -> None:
-    """Load the default learner and guard; compile them on a machine's first start, which `say` is told of."""
-    usual = Config()
+    """Load the default learner and guards; compile them on a machine's first start, which `say` is told of."""
+    usual = NEW_BOARD
     said = False
 
     def tell(begins: bool) -> None:
@@ -19,7 +20,7 @@ def compile_ahead(say: Callable[[str], None]) -> None:
             say(f"Compiling {usual.learner} and {usual.guard}, once on this machine: about a minute.")
 
     with told_of_compiling(tell):
-        ranker = Ranker(["a", "b"], 2, usual.learner, guard=usual.guard)
+        ranker = Ranker(["a", "b"], 2, usual.learner, guard=guards_of(usual))
         ranker.feedback(ranker.rank(client=0).id, clicked="a")
         ranker.view()
-        ranker.guard_view()
+        ranker.guard_views()

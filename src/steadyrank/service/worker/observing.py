@@ -61,7 +61,7 @@ async def _observe(worker: Worker, session: BoardSession, report: Report) -> Tak
     if expires < now:
         raise Refused(410, "the list has expired: past clicks are taken by history")
     cohorts = {kind: session.hash_cohort(kind, name) for kind, name in report.cohort.items()}
-    check_kinds(cohorts, board.impressions.kinds)
+    check_kinds(cohorts, board.impressions.kinds, board.config.cohorts)
     board.learner_state.features.check_visit(report.features)
     key = session.hash_report(report.id)
     async with session.alone(key):

@@ -47,7 +47,7 @@ def rank(
     round_ = max(session.round, board.impressions.rounds) + 1
     hashed = 0 if client is None else session.hash_client(client)
     cohorts = {kind: session.hash_cohort(kind, name) for kind, name in (cohort or {}).items()}
-    check_kinds(cohorts, board.impressions.kinds)
+    check_kinds(cohorts, board.impressions.kinds, board.config.cohorts)
     if hashed and not session.may_look(hashed, worker.monotonic()):
         raise Refused(429, TOO_MANY_LISTS)
     visit = Visit(round_, session.client_number(hashed), known)
@@ -82,10 +82,18 @@ def places(session: BoardSession, length: int | None) -> int:
     return most if length is None else length
 
 
-def check_kinds(given: Iterable[str], known: Sequence[str]) -> None:
-    """Refuse more kinds of cohorts than a board may have, as far as those it has are known here."""
+def check_kinds(given: Iterable[str], known: Sequence[str], declared: Sequence[str] | None) -> None:
+    """Refuse kinds of cohorts that a board does not declare; if it declares none, more than a board may have, as far
+    as those it has are known here.
+    """
+    if declared is not None:
+        if others := [kind for kind in given if kind not in declared]:
+            has = f"cohorts declares {', '.join(declared)}" if declared else "cohorts declares none"
+            raise Refused(422, f"cohort {others[0]!r} is no kind that this board has: {has}")
+        return
     if len({*given, *known}) > MOST_KINDS:
-        has = f"this board has {', '.join(known)}" if known else f"not {len(list(given))}"
+        cure = "; declare those that are meant in its setting cohorts, and the others leave"
+        has = f"this board has {', '.join(known)}{cure}" if known else f"not {len(list(given))}"
         raise Refused(422, f"a board has at most {MOST_KINDS} kinds of cohorts: {has}")
 
 

@@ -40,10 +40,11 @@ function besides({ timeline }) {
 export function limits(watch) {
   const { board } = watch;
   const settings = Object.entries(board.settings).map(([name, value]) => `${name} ${value}`);
-  const guarded = Object.entries(board.guard_settings).map(([name, value]) => `${name} ${value}`);
+  const guarded = board.guards.map(({ guard, settings }) => [guard, ...Object.entries(settings).map(([name, value]) => `${name} ${value}`)].join(", "));
   const rows = [
     ["learner", [board.learner, ...settings].join(", ")],
-    ["guard", [board.guard, ...guarded, ...(board.shadow ? ["in shadow"] : [])].join(", ")],
+    [guarded.length > 1 ? "guards" : "guard", [guarded.join("; "), ...(board.shadow ? ["in shadow"] : [])].join(", ")],
+    ["clicks of an answer", clicksOf(board.most_clicks)],
     ["items", `${count(board.items)} active, lists of ${count(board.length)}`],
     ["a list can be answered for", stretch(board.lifetime)],
     ["answers are learnt from after", stretch(board.settle ?? board.lifetime)],
@@ -53,10 +54,17 @@ export function limits(watch) {
     ["answers of a client", `${count(board.client_minute)} a minute at most, ${count(board.anonymous_minute)} without a name; its hash is kept for ${stretch(86400 * board.client_days)}`],
   ];
   if (board.features) rows.push(["features", known(board.features)]);
+  if (board.cohorts) rows.push(["kinds of cohorts", board.cohorts.join(", ") || "none"]);
   if (board.segments) rows.push(["segments", board.segments.join(", ")]);
   if (watch.view?.attention.length) rows.push(["places are looked at", attention(watch.view.attention)]);
   if (watch.events !== undefined) rows.push(...log(watch));
   return rows.map(([name, value]) => ({ name, value }));
+}
+
+/** How many clicks one answer may have. */
+function clicksOf(most) {
+  if (most === null) return "any number";
+  return most === "usual" ? "as many as are usual here, at most; answers with more are refused" : `${count(most)} at most; answers with more are refused`;
 }
 
 /** What may be known of items and of visits, by name. */

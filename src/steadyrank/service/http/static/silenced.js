@@ -49,14 +49,19 @@ function vouched({ number, client, kind }) {
 }
 
 function said(guard) {
-  if (guard.guard === "Anyone") return "This board has no guard: everybody is heard, but for labels.";
-  const shadow = guard.shadow ? " It looks on only: all are heard." : "";
-  const done = guard.shadow
-    ? `would have refused ${many(guard.refused, "answer")} and taken back ${count(guard.retracted)}`
-    : `refused ${many(guard.refused, "answer")} and took back ${count(guard.retracted)}`;
+  if (guard.guards.length === 0) return "This board has no guard: everybody is heard, but for labels.";
+  const shadow = guard.shadow ? ` ${guard.guards.length > 1 ? "They look" : "It looks"} on only: all are heard.` : "";
+  const done = guard.guards.map((one) => did(one, guard.shadow)).join(". ");
   const few = guard.of_segment === null ? "" : ` ${count(guard.of_segment)} of those not heard had visits of the segment that is chosen.`;
   const more = (guard.of_segment ?? guard.count) > guard.silenced.length ? ` The ${count(guard.silenced.length)} with the most visits are shown.` : "";
-  return `${many(guard.count, "client")} or cohorts not heard. ${guard.guard} ${done}.${shadow}${few}${more} Clients are numbers: no name is kept.`;
+  return `${many(guard.count, "client")} or cohorts not heard. ${done}.${shadow}${few}${more} Clients are numbers: no name is kept.`;
+}
+
+/** What one guard did, or would have done. */
+function did({ guard, refused, retracted }, shadow) {
+  return shadow
+    ? `${guard} would have refused ${many(refused, "answer")} and taken back ${count(retracted)}`
+    : `${guard} refused ${many(refused, "answer")} and took back ${count(retracted)}`;
 }
 
 /** One line for the top of the page; empty while everybody is heard. */

@@ -56,7 +56,7 @@ def add(commands: Any) -> None:
     sub.add_argument("--with-secret", action="store_true", help="impression ids given out go on being valid")
     sub = command(commands, "import", "a board from a file", "Make a board of a file that `export` wrote.", _import)
     sub.add_argument("file", type=pathlib.Path)
-    sub.add_argument("--as", dest="name", help="name of the board, if not the one it had")
+    sub.add_argument("--as", dest="name", help="name of a copy, which has a secret of its own; else the name it had")
     sub = command(commands, "compact", "shorten logs", "Put snapshots in place of the oldest events.", _compact)
     sub.add_argument("--keep-days", type=float, default=90.0)
     sub.add_argument("--keep-events", type=int, default=5_000_000)
@@ -228,9 +228,13 @@ def _import(options: argparse.Namespace) -> None:
 
     carried = read_board(options.file)  # before a store is made, which a refused file would leave behind empty
     with contextlib.closing(open_store(options.store)) as store:
-        name, count = bring_in(store, carried, options.name)
-        store.record(time.time(), operator(), "board imported", name, f"{count} events")
+        name, count, same_secret = bring_in(store, carried, options.name)
+        store.record(time_of(store), operator(), "board imported", name, f"{count} events")
     print(f"board {name} with {count:,} events")
+    if same_secret:
+        print("It has the secret of the board that was exported: its impression ids can be answered here.")
+    else:
+        print("It has a secret of its own: impression ids of the board that was exported are refused here.")
 
 
 def _compact(options: argparse.Namespace) -> None:

@@ -21,6 +21,7 @@ from steadyrank.client import Client
 from steadyrank.service.http.app import Service
 from steadyrank.service.storage import Unavailable, open_store
 from steadyrank.service.worker import worker as worker_module
+from steadyrank.service.worker.clock import Clock
 from steadyrank.service.worker.recovery import rebuild
 from steadyrank.service.worker.worker import Worker
 
@@ -107,7 +108,8 @@ async def serving(url, clocks=None, seed=0, most_awake=1_000):
         local.looks += 1
         return clocks.since
 
-    worker = Worker(url, lambda: clocks.wall, look, np.random.default_rng(seed), most_awake)
+    clock = Clock(lambda: clocks.wall, lambda: clocks.since)
+    worker = Worker(url, clock, look, np.random.default_rng(seed), most_awake)
     local = Local(worker, clocks, Service(worker))
     await worker.start()
     try:

@@ -685,7 +685,7 @@ async def test_a_store_of_the_first_format_is_brought_up_to_date(url):
     for thing in ("TABLE clients", "TABLE rests", "INDEX boards_by_edge"):
         sql(url, f"DROP {thing}")
     sql(url, "ALTER TABLE keys DROP COLUMN expires")
-    for column in ("edge", "clients", "forgot"):
+    for column in ("edge", "clients", "forgot", "forgotten", "promised"):
         sql(url, f"ALTER TABLE boards DROP COLUMN {column}")
     sql(url, "UPDATE meta SET value = '1'")
     kept.close()

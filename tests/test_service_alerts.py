@@ -4,10 +4,12 @@ import base64
 import hashlib
 import hmac
 import http.server
+import itertools
 import json
 import pathlib
 import re
 import shutil
+import socket
 import subprocess
 import threading
 import time
@@ -18,6 +20,7 @@ import yaml
 
 from service_tools import ITEMS, Server, serving, until, wait_until
 from steadyrank import cli
+from steadyrank.service.alerts import webhook as webhook_module
 from steadyrank.service.alerts.watcher import Watcher, watch
 from steadyrank.service.alerts.webhook import MOST_WAITING, Alert, Webhook, read_secret, sign
 from steadyrank.service.http.metrics import Metrics
@@ -125,6 +128,67 @@ def test_what_nobody_takes_is_given_up_and_counted(caplog):
     assert time.monotonic() - begin < 25, "neither who tells nor the end waits for a receiver"
     assert (slow.sent, slow.lost) == (0, MOST_WAITING + 5)
     assert "alert given up" in caplog.text
+
+
+class Dripping:
+    """A receiver that takes a request and then sends one byte of its answer at a time, without end."""
+
+    def __init__(self, begin, every=0.02):
+        self.accepted, self.cut, self._begin, self._every = 0, threading.Event(), begin, every
+        self._socket = socket.create_server(("127.0.0.1", 0))
+        self.port = self._socket.getsockname()[1]
+        threading.Thread(target=self._run, daemon=True).start()
+
+    def _run(self):
+        with self._socket:
+            while True:
+                connection, _ = self._socket.accept()
+                self.accepted += 1
+                threading.Thread(target=self._drip, args=(connection,), daemon=True).start()
+
+    def _drip(self, connection):
+        with connection:
+            connection.recv(65_536)
+            try:
+                for sign in itertools.chain(self._begin, itertools.cycle(b"x")):
+                    connection.sendall(bytes([sign]))
+                    time.sleep(self._every)
+            except OSError:
+                self.cut.set()
+
+
+@pytest.mark.parametrize(
+    ("scheme", "begin"),
+    [
+        ("http", b"HTTP/1.1 "),
+        ("http", b"HTTP/1.1 204 No Content\r\nx-slow: "),
+        ("https", b"\x16\x03\x03\x40\x00"),  # the beginning of a long record of a TLS handshake
+    ],
+)
+def test_a_receiver_that_drips_is_cut_off_in_time(scheme, begin, monkeypatch):
+    """Each byte comes long before a step of the connection would be given up."""
+    monkeypatch.setattr(webhook_module, "TIMEOUT", 0.6)
+    dripping = Dripping(begin)
+    webhook = Webhook(f"{scheme}://127.0.0.1:{dripping.port}/", SECRET.encode(), [0.01])
+    start = time.monotonic()
+    webhook.put(alert())
+    wait_until(lambda: webhook.lost == 1)
+    assert 1.2 <= time.monotonic() - start < 10.0, "two tries"
+    assert (webhook.failed, dripping.accepted) == (2, 2)
+    assert dripping.cut.wait(10.0), "no connection is left behind"
+    wait_until(lambda: not [thread for thread in threading.enumerate() if thread.name == "webhook request"])
+    webhook.close()
+
+
+def test_a_receiver_that_never_takes_the_request_is_cut_off_in_time(monkeypatch, caplog):
+    """Who listens and never answers; who reads nothing of a body that is longer than what fits into the buffers."""
+    monkeypatch.setattr(webhook_module, "TIMEOUT", 0.5)
+    with socket.create_server(("127.0.0.1", 0), backlog=1) as deaf:
+        webhook = Webhook(f"http://127.0.0.1:{deaf.getsockname()[1]}/", SECRET.encode(), [])
+        webhook.put(alert()._replace(text="x" * 20_000_000))
+        wait_until(lambda: webhook.lost == 1, 20.0)
+        webhook.close()
+    assert any("more than 0.5 seconds" in str(getattr(record, "fields", "")) for record in caplog.records)
 
 
 @pytest.fixture

@@ -138,6 +138,7 @@ async def test_an_answer_whose_list_was_never_logged_says_who_sent_it_unless_it_
             """The id of a list that its worker gave out just before it died."""
             generation, expires = session.board.generation, local.clocks.wall + 100
             given = impression_ids.ImpressionId(key, 1, 0, generation, expires, session.hash_client("ann"), [3], [])
+            given = given._replace(seen=local.worker.log_writer.seen)
             return {"impression": impression_ids.seal(given, session.signer)}
 
         first, second = lost(71), lost(72)
@@ -225,7 +226,8 @@ def test_a_client_with_any_name_that_was_ever_stored_is_deleted(url, tmp_path):
         ((number, (_, secret)),) = store.boards().items()
         session = BoardSession(number, "b", secret, Board(Config(length=2), ["x", "y"]))
         rows = [
-            NewEntry(number, events.encode(events.Settled(0)), Sender(session.hash_client(name), 9e9)) for name in old
+            NewEntry(number, events.encode(events.Settled(0)), Sender(session.hash_client(name), store.head()))
+            for name in old
         ]
         store.append(rows, 9e9)
     server.start()
@@ -292,8 +294,8 @@ def test_a_file_that_does_not_say_how_many_clients_there_were_is_refused(url, tm
 def test_many_clients_in_one_write_and_one_of_a_board_that_is_gone(url):
     with contextlib.closing(open_store(url)) as store:
         board = store.create("b", b"\x91", 1.0)
-        rows = [NewEntry(board, lambda number: b"%d" % number, Sender(k % 1_300 + 1, 5.0)) for k in range(2_600)]
-        rows += [NewEntry(999, lambda number: b"%d" % number, Sender(1, 5.0)), NewEntry(board, b"plain")]
+        rows = [NewEntry(board, lambda number: b"%d" % number, Sender(k % 1_300 + 1, board)) for k in range(2_600)]
+        rows += [NewEntry(999, lambda number: b"%d" % number, Sender(1, board)), NewEntry(board, b"plain")]
         first, numbers = store.append(rows, 6.0)
         assert numbers == [*((n,) for n in (*range(1_300), *range(1_300), ANYONE)), ()]
         bodies = [entry.body for entry in store.entries(first - 1, store.head())]
@@ -306,23 +308,23 @@ def test_many_clients_in_one_write_and_one_of_a_board_that_is_gone(url):
 def test_what_was_not_written_when_its_client_was_forgotten_is_nobodys(url):
     """Another worker had put it into its queue; it is no reason to know the client again."""
 
-    def at(time, client=9):
-        return NewEntry(board, lambda number: b"%d" % number, Sender(client, time))
+    def after(seq, client=9):
+        return NewEntry(board, lambda number: b"%d" % number, Sender(client, seq))
 
     with contextlib.closing(open_store(url)) as store, contextlib.closing(open_store(url)) as other:
         board = store.create("b", b"\x91", 1.0)
-        assert store.append([at(5.0), at(5.0, client=8)], 5.0)[1] == [(0,), (1,)]
-        assert store.forget_client(board, 9, 10.0, lambda numbers: b"gone %d" % numbers[0]) == 1
-        assert other.append([at(9.0), at(9.5)], 11.0)[1] == [(ANYONE,), (ANYONE,)]
+        assert store.append([after(board), after(board, client=8)], 5.0)[1] == [(0,), (1,)]
+        assert store.forget_client(board, 9, 10.0, lambda numbers: b"gone %s" % bytes(numbers)) == 1
+        gone = store.head()
+        assert other.append([after(gone - 2), after(gone - 1)], 11.0)[1] == [(ANYONE,), (ANYONE,)]
         assert sql(url, "SELECT hash FROM clients") == [(8,)]
-        assert other.append([at(10.0), at(11.0), at(9.9), at(11.0, client=8)], 11.0)[1] == [
-            (2,),
-            (2,),
-            (ANYONE,),
-            (1,),
-        ]
+        rows = [after(gone), after(gone + 2), after(gone - 1), after(gone, client=8)]
+        assert other.append(rows, 11.0)[1] == [(2,), (2,), (ANYONE,), (1,)]
+        assert store.forget_client(board, 7, 12.0, lambda numbers: b"gone %s" % bytes(numbers)) == 0
+        assert other.append([after(gone + 6, client=7), after(store.head(), client=7)], 1.0)[1] == [(ANYONE,), (3,)]
         bodies = [entry.body for entry in store.entries(board, store.head())]
-        assert bodies == [b"0", b"1", b"gone 0", b"-1", b"-1", b"2", b"2", b"-1", b"1"]
+        assert bodies[:9] == [b"0", b"1", b"gone \0", b"-1", b"-1", b"2", b"2", b"-1", b"1"]
+        assert bodies[9:] == [b"gone ", b"-1", b"3"], "it had no number, but what was not written may be its own"
 
 
 async def test_with_bind_client_a_list_is_answered_by_its_own_client(url):

@@ -86,6 +86,90 @@ async def test_other_workers_and_the_next_start_know_the_secret(url):
         assert (await local.answer(before, clicked=None))["outcome"] == "duplicate"
 
 
+async def test_ids_stay_good_that_were_given_out_before_the_lifetime_was_lowered(url, tmp_path):
+    clocks, path, other = Clocks(), tmp_path / "b.jsonl", f"sqlite:///{tmp_path}/other.db"
+    async with serving(url, clocks) as local:
+        await local.board(settle=0, lifetime=1_000.0)
+        old = local.worker.boards["b"].signer
+        first, second, third, last = [await local.rank() for _ in range(4)]
+        await local.quiet()
+        await local.ask("PUT", "boards/b", {"lifetime": 10.0})
+        clocks.pass_time(5.0)
+        assert (await local.ask("POST", "boards/b/secret"))["until"] == clocks.wall - 5.0 + 1_060.0
+        assert (await local.answer(first, clicked=None))["outcome"] == "learnt"
+        said = open_sealed(second["impression"], old)
+        forged = {"impression": seal(said._replace(key=7, expires=clocks.wall + 1_056.0), old)}
+        await local.answer(forged, code=403, clicked=None)
+        clocks.pass_time(500.0)
+        await local.quiet()
+        short = await local.rank()
+        assert (await local.answer(second, clicked=None))["outcome"] == "learnt"  # nor are they over in the log
+        assert (await local.ask("POST", "boards/b/secret"))["until"] == clocks.wall - 505.0 + 1_060.0
+        await local.quiet()
+        clocks.pass_time(11.0)
+        await local.answer(short, code=410, clicked=None)
+        assert (await local.answer(third, clicked=None))["outcome"] == "learnt"
+    assert main(["export", "b", "--out", str(path), "--with-secret", "--store", url]) == 0
+    assert main(["import", str(path), "--store", other]) == 0
+    async with serving(other, clocks) as local:
+        assert (await local.ask("POST", "boards/b/secret"))["until"] == clocks.wall - 516.0 + 1_060.0
+        clocks.pass_time(483.0)
+        assert (await local.answer(last, clicked=None))["outcome"] == "learnt"
+        clocks.pass_time(100.0)
+        assert (await local.ask("POST", "boards/b/secret"))["until"] == clocks.wall + 70.0
+
+
+async def test_lists_are_over_by_the_lifetime_that_they_were_given_out_with(url):
+    """Longer, then shorter, also while the board sleeps: in the order in which they were shown."""
+    clocks = Clocks()
+    async with serving(url, clocks, most_awake=1) as local:
+        await local.board(settle=0, lifetime=100.0)
+        impressions = local.worker.boards["b"].board.impressions
+        await local.rank()
+        await local.quiet()
+        clocks.pass_time(30.0)
+        await local.ask("PUT", "boards/b", {"lifetime": 20.0})
+        await local.quiet()
+        await local.rank()
+        await local.quiet()
+        clocks.pass_time(30.0)
+        await local.quiet()
+        assert impressions.expired == 0
+        await local.board("other")
+        await until(lambda: "b" in local.worker.sleepers.by_name)
+        clocks.pass_time(39.0)
+        await local.quiet()
+        assert "b" in local.worker.sleepers.by_name
+        clocks.pass_time(2.0)
+        await until(lambda: "b" in local.worker.boards)
+        await local.quiet()
+        assert local.worker.boards["b"].board.impressions.expired == 2
+
+
+async def test_a_copy_has_a_secret_of_its_own(url, tmp_path, capsys):
+    clocks, path = Clocks(), tmp_path / "b.jsonl"
+    async with serving(url, clocks) as local:
+        await local.board(settle=0)
+        before = await local.rank(client="ann")
+        await local.ask("POST", "boards/b/secret")
+        after = await local.rank(client="ann")
+        await local.quiet()
+    assert main(["export", "b", "--out", str(path), "--with-secret", "--store", url]) == 0
+    capsys.readouterr()
+    for place, words in ((url, "a secret of its own"), (f"sqlite:///{tmp_path}/other.db", "a secret of its own")):
+        assert main(["import", str(path), "--as", "copy", "--store", place]) == 0
+        assert words in capsys.readouterr().out
+    assert main(["import", str(path), "--as", "b", "--store", f"sqlite:///{tmp_path}/other.db"]) == 0
+    assert "the secret of the board that was exported" in capsys.readouterr().out
+    async with serving(url, clocks) as local:
+        for shown in (before, after):
+            await local.answer(shown, "copy", code=403, clicked=None)
+            assert (await local.answer(shown, clicked=None))["outcome"] == "learnt"
+        assert (await local.answer(await local.rank("copy"), "copy", clicked=None))["outcome"] == "learnt"
+        assert local.worker.boards["copy"].hash_client("ann") != local.worker.boards["b"].hash_client("ann")
+        assert (await local.ask("GET", "boards/copy"))["answers"] == 1
+
+
 async def test_a_board_that_moves_takes_its_secrets_along(url, tmp_path):
     clocks, path, other = Clocks(), tmp_path / "b.jsonl", f"sqlite:///{tmp_path}/other.db"
     async with serving(url, clocks) as local:

@@ -25,6 +25,7 @@ from steadyrank.client import Client
 from steadyrank.service.board import events
 from steadyrank.service.http.auth import make_key
 from steadyrank.service.storage import NewEntry, first_wrong, open_store
+from steadyrank.service.storage.tables import FORMAT
 from steadyrank.service.worker.recovery import rebuild
 from steadyrank.service.worker.transfer import compact
 
@@ -331,10 +332,11 @@ def test_workers_agree_though_most_boards_sleep(url, tmp_path):
 
 def test_a_store_from_before_there_were_refused_answers_is_brought_up_to_date(url):
     with contextlib.closing(open_store(url)) as store:
-        store._db.write("ALTER TABLE keys DROP COLUMN expires")
+        for table, column in (("keys", "expires"), ("boards", "forgotten"), ("boards", "promised")):
+            store._db.write(f"ALTER TABLE {table} DROP COLUMN {column}")
         store._db.write("UPDATE meta SET value = '3' WHERE name = 'format'")
     with contextlib.closing(open_store(url)) as store:
-        assert store._db.read("SELECT value FROM meta WHERE name = 'format'") == [("7",)]
+        assert store._db.read("SELECT value FROM meta WHERE name = 'format'") == [(str(FORMAT),)]
         assert store.token() == store.token()
 
 

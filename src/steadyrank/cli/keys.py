@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from .serve import command, must_exist, operator
+from .serve import command, must_exist, operator, time_of
 
 if TYPE_CHECKING:
     from ..service.storage import Act, Key, Store
@@ -63,7 +63,7 @@ def _keys(options: argparse.Namespace) -> None:
         _new_key(options, time.time())  # a refused one leaves no empty store behind
     run = {"create": _create, "rotate": _rotate, "revoke": _revoke, "list": _list}[options.action]
     with contextlib.closing(open_store(options.store)) as store:
-        run(options, store, time.time())
+        run(options, store, time_of(store))
 
 
 def _new_key(options: argparse.Namespace, now: float) -> tuple[str, "Key"]:

@@ -8,9 +8,12 @@ import pathlib
 import sys
 import tempfile
 import time
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..service.http.limits import MEANINGS, Limits, check
+
+if TYPE_CHECKING:
+    from ..service.storage import Store
 
 _STORE = "sqlite:///steadyrank.db"
 _WEBHOOK = "STEADYRANK_WEBHOOK"
@@ -53,10 +56,12 @@ def add(commands: Any) -> None:
     sub.add_argument("--with-secret", action="store_true", help="impression ids given out go on being valid")
     sub = command(commands, "import", "a board from a file", "Make a board of a file that `export` wrote.", _import)
     sub.add_argument("file", type=pathlib.Path)
-    sub.add_argument("--as", dest="name", help="name of the board, if not the one it had")
+    sub.add_argument("--as", dest="name", help="name of a copy, which has a secret of its own; else the name it had")
     sub = command(commands, "compact", "shorten logs", "Put snapshots in place of the oldest events.", _compact)
     sub.add_argument("--keep-days", type=float, default=90.0)
     sub.add_argument("--keep-events", type=int, default=5_000_000)
+    words = "what time it is (default: by the clock of the database, or of this machine)"
+    sub.add_argument("--now", type=float, metavar="SECONDS_SINCE_1970", help=words)
 
 
 def command(commands: Any, name: str, short: str, long: str, run: Any) -> Any:
@@ -170,6 +175,12 @@ def operator() -> str:
         return f"command line, user {os.getuid()}"
 
 
+def time_of(store: "Store") -> float:
+    """What time it is: by the clock of the database, which workers go by, or of this machine if it has none."""
+    found = store.time()
+    return time.time() if found is None else found
+
+
 def must_exist(store: str) -> None:
     """Refuse a store that would be made empty, where one is to be read."""
     from ..service.storage import would_be_new
@@ -207,7 +218,7 @@ def _export(options: argparse.Namespace) -> None:
     with contextlib.closing(open_store(options.store)) as store:
         count = export(store, options.board, options.out, options.with_secret, told)
         if options.with_secret:
-            store.record(time.time(), operator(), "board exported with its secret", options.board, "")
+            store.record(time_of(store), operator(), "board exported with its secret", options.board, "")
     print(f"{options.out}: board {options.board} with {count:,} events")
 
 
@@ -217,9 +228,13 @@ def _import(options: argparse.Namespace) -> None:
 
     carried = read_board(options.file)  # before a store is made, which a refused file would leave behind empty
     with contextlib.closing(open_store(options.store)) as store:
-        name, count = bring_in(store, carried, options.name)
-        store.record(time.time(), operator(), "board imported", name, f"{count} events")
+        name, count, same_secret = bring_in(store, carried, options.name)
+        store.record(time_of(store), operator(), "board imported", name, f"{count} events")
     print(f"board {name} with {count:,} events")
+    if same_secret:
+        print("It has the secret of the board that was exported: its impression ids can be answered here.")
+    else:
+        print("It has a secret of its own: impression ids of the board that was exported are refused here.")
 
 
 def _compact(options: argparse.Namespace) -> None:
@@ -229,7 +244,8 @@ def _compact(options: argparse.Namespace) -> None:
     _check_limits(options)
     must_exist(options.store)
     with contextlib.closing(open_store(options.store)) as store:
-        gone = compact(store, time.time() - 86_400 * options.keep_days, options.keep_events)
+        now = time_of(store) if options.now is None else options.now
+        gone = compact(store, now - 86_400 * options.keep_days, options.keep_events)
     for name, count in gone.items():
         print(f"{name}: {count:,} events became a snapshot")
     if not gone:

@@ -76,7 +76,8 @@ class Watcher:
         worker = self._worker
         if not worker.ready:
             return
-        self._tell(self._own, None, _of_worker(worker, self._own))
+        news = itertools.chain(_of_worker(worker, self._own), _of_clocks(worker, self._own))
+        self._tell(self._own, None, news)
         for number, session in list(worker.numbers.items()):
             told = self._told.setdefault(number, _Told())
             self._tell(told, session.name, _of_board(session, told))
@@ -128,6 +129,16 @@ def _of_worker(worker: Worker, told: _Told) -> Iterator[News]:
     if worker.divergences > told.marks.get("divergence", 0):
         text = f"{worker.divergences} snapshots of this worker are unlike another's: a fault that is worth a report."
         yield News("divergence", worker.divergences, "news", text, {"divergences": worker.divergences})
+
+
+def _of_clocks(worker: Worker, told: _Told) -> Iterator[News]:
+    skew = worker.clock.skew
+    if skew.alarming != told.on("clock"):
+        words = f"A clock is wrong: {skew}." if skew.alarming else "Clocks agree again."
+        if not worker.clock.settled:
+            words += " For now nothing is deleted for its age."
+        seconds = {name: round(value) for name, value in skew._asdict().items()}
+        yield News("clock", skew.alarming, _state(skew.alarming), words, seconds)
 
 
 def _of_board(session: BoardSession, told: _Told) -> Iterator[News]:

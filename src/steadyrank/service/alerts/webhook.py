@@ -3,24 +3,26 @@
 import base64
 import binascii
 import collections
+import contextlib
 import datetime
 import hashlib
 import hmac
 import http.client
 import json
 import logging
+import socket
 import threading
 import time
 import urllib.error
 import urllib.parse
 import urllib.request
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 log = logging.getLogger("steadyrank.service")
 PAUSES = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0, 1024.0)  # seconds between tries: half an hour
 MOST_WAITING = 200  # alerts
-_TIMEOUT = 10.0  # seconds that a receiver may take
+TIMEOUT = 10.0  # seconds that a receiver may take in all, from its address to the end of the headers of its answer
 _SHORTEST = 24  # bytes of a secret
 _ENCODED = "whsec_"  # begins a secret that is written in base64
 
@@ -76,6 +78,94 @@ class _NoRedirect(urllib.request.HTTPRedirectHandler):
         return
 
 
+class _Try:
+    """One request, in a thread of its own, which is cut off when its time is over.
+
+    A timeout of a socket is for each step alone: a receiver that sends a byte now and then could hold a request for
+    hours.
+    """
+
+    def __init__(self, request: urllib.request.Request) -> None:
+        self._request = request
+        self._lock = threading.Lock()
+        self._over = False
+        self._connection: socket.socket | None = None
+        self._why = f"TimeoutError: it took more than {TIMEOUT:g} seconds"
+        self._thread = threading.Thread(target=self._run, name="webhook request", daemon=True)
+
+    def send(self) -> str:
+        """Why it was not taken, if it was not, after `TIMEOUT` at most."""
+        self._thread.start()
+        self._thread.join(TIMEOUT)
+        with self._lock:
+            self._over = True
+            if self._connection is not None:
+                with contextlib.suppress(OSError):  # it is closed already
+                    self._connection.shutdown(socket.SHUT_RDWR)
+                self._connection.close()
+            return self._why
+
+    def connect(self, *where: Any) -> socket.socket:
+        """What `http.client` connects by: keeps what a request can be cut off by, whatever is wrapped around it."""
+        connection = socket.create_connection(*where)
+        with self._lock:
+            if self._over:
+                connection.close()
+                raise TimeoutError("its time is over")
+            self._connection = connection.dup()
+        return connection
+
+    def _run(self) -> None:
+        opener = urllib.request.build_opener(_NoRedirect, _Http(self), _Https(self))
+        try:
+            with opener.open(self._request, timeout=TIMEOUT):
+                why = ""
+        except urllib.error.HTTPError as error:
+            error.close()
+            why = f"status {error.code}"
+        except (OSError, http.client.HTTPException, ValueError) as error:
+            why = f"{type(error).__name__}: {error}"
+        with self._lock:
+            if not self._over:
+                self._why = why
+
+
+class _Http(urllib.request.HTTPHandler):
+    """Opens connections by way of a try."""
+
+    def __init__(self, one: _Try) -> None:
+        super().__init__()
+        self._one = one
+
+    def http_open(self, request: urllib.request.Request) -> http.client.HTTPResponse:
+        """As the usual handler does."""
+
+        def connection(*args: Any, **options: Any) -> http.client.HTTPConnection:
+            made = http.client.HTTPConnection(*args, **options)
+            made._create_connection = self._one.connect  # type: ignore[attr-defined]
+            return made
+
+        return self.do_open(connection, request)
+
+
+class _Https(urllib.request.HTTPSHandler):
+    """The same with TLS."""
+
+    def __init__(self, one: _Try) -> None:
+        super().__init__()
+        self._one = one
+
+    def https_open(self, request: urllib.request.Request) -> http.client.HTTPResponse:
+        """As the usual handler does."""
+
+        def connection(*args: Any, **options: Any) -> http.client.HTTPSConnection:
+            made = http.client.HTTPSConnection(*args, **options)
+            made._create_connection = self._one.connect  # type: ignore[attr-defined]
+            return made
+
+        return self.do_open(connection, request)
+
+
 class Webhook:
     """Sends alerts one after another; each is tried again after longer and longer pauses, and then given up.
 
@@ -83,9 +173,14 @@ class Webhook:
     oldest are given up.
     """
 
-    def __init__(self, url: str, secret: bytes, pauses: Sequence[float] = PAUSES) -> None:
-        self._url, self._secret, self._pauses = check_url(url), secret, pauses
-        self._open = urllib.request.build_opener(_NoRedirect).open
+    def __init__(
+        self,
+        url: str,
+        secret: bytes,
+        pauses: Sequence[float] = PAUSES,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._url, self._secret, self._pauses, self._clock = check_url(url), secret, pauses, clock
         self._waiting: collections.deque[Alert] = collections.deque()
         self._changed = threading.Condition()
         self._ended = False
@@ -145,7 +240,7 @@ class Webhook:
 
     def _try(self, alert: Alert) -> str:
         """Send it once; why it was not taken, if it was not."""
-        body, now = alert.body(), int(time.time())
+        body, now = alert.body(), int(self._clock())
         headers = {
             "content-type": "application/json",
             "user-agent": "steadyrank",
@@ -153,15 +248,7 @@ class Webhook:
             "webhook-timestamp": str(now),
             "webhook-signature": sign(self._secret, alert.id, now, body),
         }
-        request = urllib.request.Request(self._url, body, headers, method="POST")
-        try:
-            with self._open(request, timeout=_TIMEOUT):
-                return ""
-        except urllib.error.HTTPError as error:
-            error.close()
-            return f"status {error.code}"
-        except (OSError, http.client.HTTPException, ValueError) as error:
-            return f"{type(error).__name__}: {error}"
+        return _Try(urllib.request.Request(self._url, body, headers, method="POST")).send()
 
     def _give_up(self, alert: Alert, why: str) -> None:
         self.lost += 1

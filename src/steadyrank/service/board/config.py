@@ -12,13 +12,14 @@ from ...live.features import NO_FEATURES, FeatureSpace, by_segment
 
 Setting: TypeAlias = bool | int | float | str | dict[str, Any] | list[Any] | None
 Known: TypeAlias = dict[str, float | str | None]  # features by name; None: it is not known
+MOST_LIFETIME = 30 * 86_400  # seconds
 _MOST_PLACES = 10_000_000  # of all lists that a board remembers
 
 Length: TypeAlias = Annotated[int, Meta(ge=1, le=1_000)]
 Seed: TypeAlias = Annotated[int, Meta(ge=0, le=2**40)]
 NewShare: TypeAlias = Annotated[float, Meta(ge=0, le=1)]
-Lifetime: TypeAlias = Annotated[float, Meta(gt=0, le=30 * 86_400, description="seconds")]
-Settle: TypeAlias = Annotated[float, Meta(ge=0, le=30 * 86_400, description="seconds")]
+Lifetime: TypeAlias = Annotated[float, Meta(gt=0, le=MOST_LIFETIME, description="seconds")]
+Settle: TypeAlias = Annotated[float, Meta(ge=0, le=MOST_LIFETIME, description="seconds")]
 MostOpen: TypeAlias = Annotated[int, Meta(ge=1, le=_MOST_PLACES)]
 ClientMinute: TypeAlias = Annotated[int, Meta(ge=1, le=1_000_000)]
 AnonymousMinute: TypeAlias = Annotated[int, Meta(ge=1, le=100_000_000)]

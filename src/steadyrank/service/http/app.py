@@ -172,7 +172,9 @@ class Service:
             return error(503, self._not_started or "the log is being read")
         if not self.worker.log_writer.available:
             return error(503, _NOT_WRITABLE)
-        return Response("ready\n", media_type="text/plain")
+        skew = self.worker.clock.skew
+        text = f"ready, but {skew}\n" if skew.alarming else "ready\n"
+        return Response(text, media_type="text/plain")
 
     async def _metrics(self, request: Request) -> Response:
         if not self.worker.ready:

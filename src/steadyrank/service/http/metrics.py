@@ -81,6 +81,12 @@ class _State(Collector):
         yield GaugeMetricFamily("steadyrank_event", "The latest event applied", worker.applied)
         yield CounterMetricFamily("steadyrank_commits", "Commits", log_writer.commits)
         yield CounterMetricFamily("steadyrank_divergences", "Snapshots unlike another worker's", worker.divergences)
+        skew = GaugeMetricFamily(
+            "steadyrank_clock_skew_seconds", "Clocks ahead of the worker's time", labels=["clock"]
+        )
+        for clock, seconds in worker.clock.skew._asdict().items():
+            skew.add_metric([clock], seconds)
+        yield skew
         boards = GaugeMetricFamily("steadyrank_boards", "Boards, in memory or asleep", labels=["state"])
         for state, count in worker.count().items():
             boards.add_metric([state], count)

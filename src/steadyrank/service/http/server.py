@@ -72,14 +72,14 @@ def serve(
         told(link("/"))
     return_memory()
     limits = allow_files(limits)
-    upkeep = functools.partial(_compact, url, keep_days, keep_events)
+    worker = Worker(url, most_awake=most_awake)
     service = Service(
-        Worker(url, most_awake=most_awake),
-        upkeep,
+        worker,
+        functools.partial(_compact, worker, keep_days, keep_events),
         beside=company,
         limits=limits,
         token=token,
-        webhook=None if webhook is None else Webhook(*webhook),
+        webhook=None if webhook is None else Webhook(*webhook, clock=worker.clock),
     )
     connections = Connections(limits)
     config = uvicorn.Config(
@@ -101,7 +101,8 @@ def _keys_and_token(url: str) -> tuple[list[Key], str]:
     store = open_store(url)
     try:
         keys = store.api_keys()
-        return [key for key in keys if key.works(time.time())], "" if keys else store.token()
+        now = store.time()
+        return [key for key in keys if key.works(time.time() if now is None else now)], "" if keys else store.token()
     finally:
         store.close()
 
@@ -142,13 +143,17 @@ class _Server(uvicorn.Server):
                 signal.signal(number, handler)
 
 
-async def _compact(url: str, keep_days: float, keep_events: int) -> None:
-    """Shorten the logs in a process of its own: folding takes time that requests should not wait for."""
-    command = [sys.executable, "-m", "steadyrank.cli", "compact"]
+async def _compact(worker: Worker, keep_days: float, keep_events: int) -> None:
+    """Shorten the logs in a process of its own: folding takes time that requests should not wait for.
+
+    While the time is in doubt only what exceeds the number of events goes: by 1970 nothing is old.
+    """
+    now = worker.clock() if worker.clock.settled else 0.0
+    command = [sys.executable, "-m", "steadyrank.cli", "compact", "--now", f"{now}"]
     command += ["--keep-days", f"{keep_days:g}", "--keep-events", f"{keep_events}"]
     pipe = asyncio.subprocess.PIPE
     process = await asyncio.create_subprocess_exec(
-        *command, env=os.environ | {"STEADYRANK_STORE": url}, stdout=pipe, stderr=asyncio.subprocess.STDOUT
+        *command, env=os.environ | {"STEADYRANK_STORE": worker.url}, stdout=pipe, stderr=asyncio.subprocess.STDOUT
     )
     try:
         said, _ = await process.communicate()

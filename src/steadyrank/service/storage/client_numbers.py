@@ -2,12 +2,14 @@
 
 import collections
 import itertools
+import math
 from collections.abc import Iterable, Sequence
 
 from .sql import Database, insert, parts
 from .store import NewEntry, Numbers
 
 NOBODY = -1
+_AHEAD = 60.0  # seconds by which clocks may differ
 _SEEN = "ON CONFLICT (board, hash) DO UPDATE SET visits = clients.visits + excluded.visits, at = excluded.at"
 
 
@@ -29,14 +31,16 @@ def number_clients(db: Database, rows: Sequence[NewEntry], at: float) -> list[Nu
 
 
 def _of_board(db: Database, board: int, rows: Sequence[NewEntry], at: float) -> Iterable[Numbers]:
-    found = db.read("SELECT clients, forgot FROM boards WHERE id = ?", board)
-    given, forgot = found[0] if found else (0, float("inf"))  # a board that is gone has no clients
+    columns = db.read("SELECT clients, forgotten, forgot FROM boards WHERE id = ?", board)
+    given, forgotten, forgot = columns[0] if columns else (0, math.inf, 0.0)  # a board that is gone has no clients
+    if forgot > at + _AHEAD:
+        forgot = 0.0  # by a clock that was wrong
     senders = [row.sender for row in rows if row.sender is not None]
+    named = [sender.since >= forgotten and (sender.time is None or sender.time >= forgot) for sender in senders]
     visits: collections.Counter[int] = collections.Counter()
-    for sender in senders:
-        if sender.since >= forgot:
-            for who in filter(None, sender.hashes):
-                visits[who] += sender.visits
+    for sender in itertools.compress(senders, named):
+        for who in filter(None, sender.hashes):
+            visits[who] += sender.visits
     known = _known(db, board, list(visits))
     fresh = [client for client in visits if client not in known]
     known |= zip(fresh, itertools.count(int(given)), strict=False)
@@ -45,8 +49,8 @@ def _of_board(db: Database, board: int, rows: Sequence[NewEntry], at: float) -> 
         db.write("UPDATE boards SET clients = ? WHERE id = ?", int(given) + len(fresh), board)
     nobody: dict[int, int] = {}
     return (
-        tuple((known if sender.since >= forgot else nobody).get(who, NOBODY) for who in sender.hashes)
-        for sender in senders
+        tuple((known if has_name else nobody).get(who, NOBODY) for who in sender.hashes)
+        for sender, has_name in zip(senders, named, strict=True)
     )
 
 
@@ -59,15 +63,28 @@ def _known(db: Database, board: int, clients: Sequence[int]) -> dict[int, int]:
     return known
 
 
-def forget(db: Database, board: int, clients: Sequence[int], at: float) -> list[tuple[int, int]]:
-    """Delete which numbers clients have; number and visits of each that had one.
-
-    What they did before the time `at` and is not written yet will be nobody's.
-    """
+def forget(db: Database, board: int, clients: Sequence[int]) -> list[tuple[int, int]]:
+    """Delete which numbers clients have; number and visits of each that had one."""
     gone: list[tuple[int, int]] = []
     for part in parts(clients):
         places = ", ".join("?" * len(part))
         query = f"DELETE FROM clients WHERE board = ? AND hash IN ({places}) RETURNING number, visits"
         gone += [(row[0], row[1]) for row in db.write(query, board, *part)]
-    db.write("UPDATE boards SET forgot = ? WHERE id = ? AND forgot < ?", at, board, at)
     return gone
+
+
+def forget_unwritten(db: Database, board: int, seq: int, at: float) -> None:
+    """What is not written yet, and was put by a worker that had not read the event `seq`, will be nobody's.
+
+    By the order of the log and not by a clock, which may be wrong. Only what is reported afterwards, with the time at
+    which it happened, is compared with the time `at`.
+    """
+    db.write("UPDATE boards SET forgotten = ?, forgot = ? WHERE id = ?", seq, at, board)
+
+
+def cap_visits(db: Database, board: int, now: float) -> None:
+    """Let clients that were last seen in the future, by a clock that was wrong, be last seen now."""
+    late = now + _AHEAD
+    if db.read("SELECT 1 FROM clients WHERE board = ? AND at > ? LIMIT 1", board, late):
+        with db.transaction():
+            db.write("UPDATE clients SET at = ? WHERE board = ? AND at > ?", now, board, late)

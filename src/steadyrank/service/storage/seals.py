@@ -26,7 +26,7 @@ def read_all(db: Database) -> dict[int, list[Seal]]:
 
 
 def rotate(db: Database, board: int, at: float, until: float) -> bool:
-    """A new secret signs from now on, the one before is good until a time; False if there is no such board.
+    """A new secret signs from now on, those before are good until a time at most; False if there is no such board.
 
     To be called inside a transaction in which no other one writes.
     """
@@ -35,7 +35,7 @@ def rotate(db: Database, board: int, at: float, until: float) -> bool:
         return False
     known = read(db, board) or [Seal(bytes(first[0][0]), None)]
     kept = [seal for seal in known if seal.until is None or seal.until > at]
-    ended = [seal._replace(until=until) if seal.until is None else seal for seal in kept]
+    ended = [seal._replace(until=until if seal.until is None else min(seal.until, until)) for seal in kept]
     write(db, board, [Seal(secrets.token_bytes(32), None), *ended])
     return True
 

@@ -33,6 +33,9 @@ class Database(Protocol):
     def reading(self) -> contextlib.AbstractContextManager[None]:
         """All that is read belongs to one moment."""
 
+    def time(self) -> float | None:
+        """What time it is by the clock of the server, in seconds since 1970; None if there is no server."""
+
     def take_turns(self) -> None:
         """Inside a transaction: wait until no other one makes or changes tables."""
 
@@ -66,6 +69,10 @@ class Sqlite:
             raise _failure(error, str(error)) from error
 
     write = read
+
+    def time(self) -> float | None:
+        """A file has no clock."""
+        return None
 
     def take_turns(self) -> None:
         """Every transaction of SQLite that writes does."""
@@ -152,6 +159,10 @@ class Postgres:
             raise Unavailable(str(error)) from error
 
     write = read
+
+    def time(self) -> float | None:
+        """By the clock of the server, also inside a transaction."""
+        return float(self.read("SELECT EXTRACT(EPOCH FROM clock_timestamp())::float8")[0][0])
 
     def take_turns(self) -> None:
         """A lock until the end of the transaction."""

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from . import acts, key_rows
 from . import seals as seals_
-from .client_numbers import forget, number_clients
+from .client_numbers import cap_visits, forget, forget_unwritten, number_clients
 from .sql import Database, Row, connect, insert, parts
 from .store import Act, Key, KnownBoard, LogEntry, NewEntry, Numbers, Seal, Store
 from .tables import prepare
@@ -44,6 +44,13 @@ class SqlStore:
 
     def head(self) -> int:
         return int(self._db.read("SELECT seq FROM head")[0][0])
+
+    def time(self) -> float | None:
+        return self._db.time()
+
+    def latest(self) -> tuple[int, float]:
+        rows = self._db.read("SELECT seq, at FROM events ORDER BY seq DESC LIMIT 1")
+        return (int(rows[0][0]), float(rows[0][1])) if rows else (0, 0.0)
 
     def append(self, rows: Sequence[NewEntry], at: float) -> tuple[int, list[Numbers]]:
         with self._db.transaction():
@@ -142,13 +149,16 @@ class SqlStore:
         rows: Sequence[tuple[float, bytes]],
         clients: int,
         seals: Sequence[Seal] = (),
+        promised: float = 0.0,
     ) -> int:
         with self._db.transaction():
             extra = 0 if base is None else 1  # the snapshot stands for the beginning
             last = int(self._db.write("UPDATE head SET seq = seq + ? RETURNING seq", len(rows) + extra)[0][0])
             number = last - len(rows) - extra + 1
-            row = number, name, secret or secrets.token_bytes(32), 0 if base is None else number, clients
-            self._db.write("INSERT INTO boards (id, name, secret, edge, clients) VALUES (?, ?, ?, ?, ?)", *row)
+            row = number, name, secret or secrets.token_bytes(32), 0 if base is None else number, clients, promised
+            self._db.write(
+                "INSERT INTO boards (id, name, secret, edge, clients, promised) VALUES (?, ?, ?, ?, ?, ?)", *row
+            )
             if base is not None:
                 self._db.write("INSERT INTO snapshots VALUES (?, ?, ?)", number, number, base)
             events = [(number + extra + i, number, at, body) for i, (at, body) in enumerate(rows)]
@@ -158,6 +168,14 @@ class SqlStore:
 
     def seals(self, board: int) -> list[Seal]:
         return seals_.read(self._db, board)
+
+    def promise(self, board: int, until: float) -> None:
+        with self._db.transaction():
+            self._db.write("UPDATE boards SET promised = ? WHERE id = ? AND promised < ?", until, board, until)
+
+    def promised(self, board: int) -> float:
+        rows = self._db.read("SELECT promised FROM boards WHERE id = ?", board)
+        return float(rows[0][0]) if rows else 0.0
 
     def rotate_seal(self, board: int, event: bytes, at: float, until: float) -> bool:
         with self._db.transaction():
@@ -202,9 +220,12 @@ class SqlStore:
             self._db.write("UPDATE snapshots SET body = ? WHERE board = ? AND seq = ?", body, board, seq)
 
     def edge(self, board: int, before: float, most: int) -> int:
-        old = "SELECT COALESCE(MAX(seq), 0) FROM events WHERE board = ? AND at < ?"
+        young = "SELECT seq FROM events WHERE board = ? AND at >= ? ORDER BY seq LIMIT 1"
+        old = "SELECT COALESCE(MAX(seq), 0) FROM events WHERE board = ? AND seq < ?"
         far = f"SELECT seq FROM events WHERE board = ? ORDER BY seq DESC LIMIT 1 OFFSET {most:d}"
-        return max([0, *(int(row[0]) for row in self._db.read(old, board, before) + self._db.read(far, board))])
+        first = self._db.read(young, board, before)
+        edges = self._db.read(old, board, first[0][0] if first else 2**63 - 1) + self._db.read(far, board)
+        return max(0, *(int(row[0]) for row in edges))
 
     def forget(self, board: int, since: int, edge: int, body: bytes, holds: Callable[[], bool]) -> int:
         put = "INSERT INTO snapshots VALUES (?, ?, ?) ON CONFLICT (board, seq) DO UPDATE SET body = excluded.body"
@@ -279,41 +300,44 @@ class SqlStore:
         return int(rows[0][0]) if rows else None
 
     def forget_client(self, board: int, client: int, at: float, event: Callable[[list[int]], bytes]) -> int:
-        return self._forget(board, lambda: [client], at, at, event)
+        return self._forget(board, lambda: [client], at, event, asked=True)
 
     def forget_clients(self, board: int, before: float, at: float, event: Callable[[list[int]], bytes]) -> None:
         old = f"SELECT hash FROM clients WHERE board = ? AND at < ? LIMIT {_CLIENTS_AT_ONCE:d}"
         while self._db.read(old, board, before):
-            self._forget(board, lambda: [row[0] for row in self._db.read(old, board, before)], before, at, event)
+            self._forget(board, lambda: [row[0] for row in self._db.read(old, board, before)], at, event)
+
+    def cap_visits(self, board: int, now: float) -> None:
+        cap_visits(self._db, board, now)
 
     def _forget(
         self,
         board: int,
         which: Callable[[], list[int]],
-        since: float,
         at: float,
         event: Callable[[list[int]], bytes],
+        asked: bool = False,
     ) -> int:
         """Delete which numbers some clients have, and say so in the log; how many visits they had.
 
-        Whatever ends what is kept of a client goes through here.
+        Whatever ends what is kept of a client goes through here. If somebody `asked` for it, what workers put before
+        they had read the event is nobody's.
         """
         with self._db.transaction():
             self._db.write("UPDATE head SET seq = seq + 0")  # locks it
-            gone = forget(self._db, board, which(), since)
-            if gone and self._db.read("SELECT 1 FROM boards WHERE id = ?", board):
+            gone = forget(self._db, board, which())
+            if (gone or asked) and self._db.read("SELECT 1 FROM boards WHERE id = ?", board):
                 seq = int(self._db.write("UPDATE head SET seq = seq + 1 RETURNING seq")[0][0])
                 numbers = sorted(number for number, _ in gone)
                 self._db.write("INSERT INTO events VALUES (?, ?, ?, ?)", seq, board, at, event(numbers))
+                if asked:
+                    forget_unwritten(self._db, board, seq, at)
         return sum(visits for _, visits in gone)
 
     def span(self, board: int) -> tuple[float, float]:
-        rows = [
-            self._db.read(f"SELECT at FROM events WHERE board = ? ORDER BY seq {order} LIMIT 1", board)
-            for order in ("ASC", "DESC")
-        ]
-        first, last = (float(found[0][0]) if found else 0.0 for found in rows)
-        return first, last
+        first = self._db.read("SELECT COALESCE(MIN(at), 0) FROM events WHERE board = ?", board)
+        last = self._db.read("SELECT at FROM events WHERE board = ? ORDER BY seq DESC LIMIT 1", board)
+        return float(first[0][0]), float(last[0][0]) if last else 0.0
 
 
 def would_be_new(url: str) -> bool:

@@ -26,9 +26,10 @@ class Sender(NamedTuple):
     """The client of an event that is to be written."""
 
     hash: int  # 63 bits of a keyed hash of its name; 0: it has none
-    since: float  # when it came; seconds since 1970
+    since: int  # when it came: the latest event that the worker had read by then
     visits: int = 1  # 0: an answer, which is no visit of its own
     cohorts: tuple[int, ...] = ()  # such hashes of the cohorts that it is in
+    time: float | None = None  # when it came, in seconds since 1970, if that is reported afterwards
 
     @property
     def hashes(self) -> tuple[int, ...]:
@@ -109,12 +110,19 @@ class Store(Protocol):
     def head(self) -> int:
         """The number of the latest event."""
 
+    def time(self) -> float | None:
+        """What time it is by the store's own clock, in seconds since 1970; None if it has none."""
+
+    def latest(self) -> tuple[int, float]:
+        """The number of the latest event that is kept, and when it was written; zeros if there is none."""
+
     def append(self, rows: Sequence[NewEntry], at: float) -> tuple[int, list[Numbers]]:
         """Write events in one go; the number of the first one, and of each the numbers of its client and cohorts.
 
         On disk when it returns. Events are numbered in the order in which writes end: who has seen event n has seen
         all before it. Clients and cohorts of a board get 0, 1, 2, ... as they come; one that was forgotten gets a new
-        number when it comes again, and events from before that which were not written by then are nobody's: -1.
+        number when it comes again. When somebody has one forgotten, events that a worker put before it had read of it
+        are nobody's, -1, for they may be that client's.
         """
 
     def append_if(self, board: int, edge: int, event: bytes, at: float) -> bool:
@@ -152,6 +160,7 @@ class Store(Protocol):
         rows: Sequence[tuple[float, bytes]],
         clients: int,
         seals: Sequence[Seal] = (),
+        promised: float = 0.0,
     ) -> int:
         """A board from elsewhere, with its log or with a snapshot and what came after; its number.
 
@@ -160,6 +169,12 @@ class Store(Protocol):
 
     def seals(self, board: int) -> list[Seal]:
         """The secrets by which ids of a board are signed, the one that signs first; none if it is its first one."""
+
+    def promise(self, board: int, until: float) -> None:
+        """Keep that impression ids of a board may be given out that expire up to this time; the latest one stays."""
+
+    def promised(self, board: int) -> float:
+        """The latest time that was promised; 0 if none was."""
 
     def rotate_seal(self, board: int, event: bytes, at: float, until: float) -> bool:
         """Have another secret sign from now on, and write the event that says so; False if the board is gone.
@@ -186,7 +201,10 @@ class Store(Protocol):
         """Put a snapshot in the place of one that cannot be read."""
 
     def edge(self, board: int, before: float, most: int) -> int:
-        """The latest event that is older than a time, or has `most` others of its board after it; 0 if none is."""
+        """The latest event before all since a time, or that has `most` others of its board after it; 0 if none is.
+
+        Times of events need not be in order, for clocks may have been wrong: no event since the time is left out.
+        """
 
     def forget(self, board: int, since: int, edge: int, body: bytes, holds: Callable[[], bool]) -> int:
         """Put a snapshot in place of the events up to an edge; how many those were.
@@ -225,10 +243,16 @@ class Store(Protocol):
         """Which number a client or a cohort has, by its hash; None if it has none."""
 
     def forget_client(self, board: int, client: int, at: float, event: Callable[[list[int]], bytes]) -> int:
-        """Delete which number a client has; how many visits it had. The event of its number is written with it."""
+        """Delete which number a client has; how many visits it had. An event says so, also if it had no number.
+
+        What workers that have not read the event put, before or after it, is nobody's.
+        """
 
     def forget_clients(self, board: int, before: float, at: float, event: Callable[[list[int]], bytes]) -> None:
         """Delete which numbers clients have that were last seen before a time; with events of these numbers."""
 
+    def cap_visits(self, board: int, now: float) -> None:
+        """Clients that a wrong clock saw more than a minute after now were last seen now."""
+
     def span(self, board: int) -> tuple[float, float]:
-        """When the first and the last event of a board that are kept were written; 0 if none is."""
+        """The earliest time at which a kept event of a board was written, and that of the last one; 0 if none is."""

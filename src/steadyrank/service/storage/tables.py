@@ -2,7 +2,7 @@
 
 from .sql import Database
 
-FORMAT = 7
+FORMAT = 8
 
 # Which number a client or a cohort has on a board: `hash` is a keyed one of its name, `at` when it was last seen.
 # Nothing else in the store, and no event, leads from a client to a number or back.
@@ -27,12 +27,15 @@ CREATE TABLE IF NOT EXISTS seals (board WHOLE NOT NULL, number WHOLE NOT NULL, s
     PRIMARY KEY (board, number))
 """
 # Of a board: `edge`: up to which event its log became a snapshot. `clients`: how many numbers clients were given.
-# `forgot`: clients were forgotten at this time; what they did before it and is not written yet is nobody's.
+# `forgotten`: the event by which somebody had a client forgotten last, 0 if nobody had; what a worker gave out before
+# it had read that event, and has not written yet, is nobody's. `forgot`: when that was, for what is reported with a
+# time. `promised`: impression ids given out under an earlier, longer lifetime expire before this time.
 _TABLES = f"""
 CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL);
 CREATE TABLE head (one WHOLE PRIMARY KEY CHECK (one = 1), seq WHOLE NOT NULL);
 CREATE TABLE boards (id WHOLE PRIMARY KEY, name TEXT NOT NULL UNIQUE, secret BYTES NOT NULL,
-    edge WHOLE NOT NULL DEFAULT 0, clients WHOLE NOT NULL DEFAULT 0, forgot REAL NOT NULL DEFAULT 0);
+    edge WHOLE NOT NULL DEFAULT 0, clients WHOLE NOT NULL DEFAULT 0, forgot REAL NOT NULL DEFAULT 0,
+    forgotten WHOLE NOT NULL DEFAULT 0, promised REAL NOT NULL DEFAULT 0);
 CREATE TABLE events (seq WHOLE PRIMARY KEY, board WHOLE NOT NULL, at REAL NOT NULL, body BYTES NOT NULL);
 CREATE INDEX events_by_board ON events (board, seq);
 CREATE TABLE snapshots (board WHOLE NOT NULL, seq WHOLE NOT NULL, body BYTES NOT NULL, PRIMARY KEY (board, seq));
@@ -56,6 +59,11 @@ ALTER TABLE boards ADD COLUMN forgot REAL NOT NULL DEFAULT 0
     4: f"{_RESTS};{_ACTS};{_SEALS};ALTER TABLE keys ADD COLUMN expires REAL",
     5: "",  # lists may be of cohorts, and labels of clients
     6: "",  # there may be lists that another ranker showed
+    7: """
+ALTER TABLE boards ADD COLUMN forgotten WHOLE NOT NULL DEFAULT 0;
+ALTER TABLE boards ADD COLUMN promised REAL NOT NULL DEFAULT 0;
+UPDATE boards SET forgotten = (SELECT seq FROM head) WHERE forgot > 0
+""",
 }
 
 

@@ -23,6 +23,7 @@ _HEAD = struct.Struct("<BQQQIdQHB")
 _NOTE = struct.Struct("<Hd")
 _SEAL = 16  # bytes of HMAC-SHA256: 128 bits
 _VERSION, _WITH_COHORTS, _MIXED, _WITH_FEATURES = 1, 2, 3, 4
+_WITH_SEEN = 8  # beside one of these: the id ends with the latest event that its worker had read
 _HASH = struct.Struct("<Q")
 _DRAFT = struct.Struct("<HH")
 _NO_DRAFT = 0xFFFF, 0xFFFF  # lists are shorter
@@ -48,6 +49,7 @@ class ImpressionId(NamedTuple):
     cohorts: Mapping[str, int] = {}  # by kind, 63 bits of a keyed hash
     draft: tuple[int, int] | None = None  # of a mixed list, the first place that teams drafted, and the end
     features: Mapping[str, Any] = {}  # what was known of the visit
+    seen: int = 0  # the latest event of the log that the worker had read, if there is a client or a cohort
 
 
 class Signer:
@@ -71,9 +73,9 @@ class Signer:
 
 def seal(shown: ImpressionId, signer: Signer) -> str:
     """An impression id as text for a URL, signed."""
-    *head, ranking, note, cohorts, draft, features = shown
+    *head, ranking, note, cohorts, draft, features, seen = shown
     version = _WITH_FEATURES if features else _MIXED if draft else _WITH_COHORTS if cohorts else _VERSION
-    body = _shape(len(ranking)).pack(version, *head, len(ranking), len(note), *ranking)
+    body = _shape(len(ranking)).pack(version + (_WITH_SEEN if seen else 0), *head, len(ranking), len(note), *ranking)
     for place, value in note:
         body += _NOTE.pack(place, value)
     body += _DRAFT.pack(*(draft or _NO_DRAFT)) if draft or features else b""
@@ -82,6 +84,7 @@ def seal(shown: ImpressionId, signer: Signer) -> str:
         body += _SIZE.pack(len(known)) + _masked(known, shown.key, signer)
     for kind, hashed in cohorts.items():
         body += bytes([len(kind)]) + kind.encode("ascii") + _HASH.pack(hashed)
+    body += _HASH.pack(seen) if seen else b""
     return binascii.b2a_base64(body + signer.sign(body)[:_SEAL], newline=False).translate(_URL, b"=").decode()
 
 
@@ -117,6 +120,9 @@ def open_sealed(text: str, signer: Signer) -> ImpressionId:
     if len(raw) <= _SEAL or not hmac.compare_digest(signer.sign(body)[:_SEAL], mark):
         raise Refused(403, FORGED)
     version, key_, round_, base, generation, expires, client, size, notes = _HEAD.unpack_from(body)
+    seen = 0
+    if version & _WITH_SEEN:
+        version, body, seen = version - _WITH_SEEN, body[: -_HASH.size], _HASH.unpack(body[-_HASH.size :])[0]
     if version not in (_VERSION, _WITH_COHORTS, _MIXED, _WITH_FEATURES):
         known = f"{_VERSION} to {_WITH_FEATURES}"
         raise Refused(410, f"the impression id has format {version}, this server knows {known}")
@@ -131,7 +137,8 @@ def open_sealed(text: str, signer: Signer) -> ImpressionId:
         features = _known_of(_masked(body[start + _SIZE.size : end], key_, signer))
         draft, start = None if draft == _NO_DRAFT else draft, end
     cohorts = _cohorts(body[start:]) if version != _VERSION else {}
-    return ImpressionId(key_, round_, base, generation, expires, client, ranking, note, cohorts, draft, features)
+    visitor = cohorts, draft, features, seen
+    return ImpressionId(key_, round_, base, generation, expires, client, ranking, note, *visitor)
 
 
 def _cohorts(rest: bytes) -> dict[str, int]:

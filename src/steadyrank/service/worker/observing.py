@@ -52,7 +52,7 @@ async def observe(worker: Worker, session: BoardSession, report: Report) -> Take
 
 
 async def _observe(worker: Worker, session: BoardSession, report: Report) -> Taken:
-    board, now = session.board, worker.clock()
+    board, now, seen = session.board, worker.clock(), worker.log_writer.seen
     time = now if report.time is None else report.time
     expires = time + board.config.lifetime
     found = None if report.said is None else report.said.to(report.items)
@@ -84,7 +84,8 @@ async def _observe(worker: Worker, session: BoardSession, report: Report) -> Tak
             as_logged(report.features),
         )
         hashed = 0 if report.client is None else session.hash_client(report.client)
-        sender = Sender(hashed, time, cohorts=tuple(cohorts.values())) if hashed or cohorts else None
+        names = hashed, *cohorts.values()
+        sender = Sender(hashed, seen, cohorts=names[1:], time=report.time) if any(names) else None
         outcome = await _write(worker, session, event, sender)
     head = key, event.round, event.base, event.generation, expires
     impression = seal(ImpressionId(*head, hashed, event.ranking, event.note, cohorts), session.signer)

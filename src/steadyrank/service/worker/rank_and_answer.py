@@ -41,7 +41,7 @@ def rank(
     """
     if worker.log_writer.behind >= MOST_BEHIND:
         raise Unavailable("too many impressions wait to be written")
-    board, now = session.board, worker.clock()
+    board, now, seen = session.board, worker.clock(), worker.log_writer.seen
     size, known = places(session, length), board.learner_state.features.of_visit(features)
     others = [] if theirs is None else slots_of(session, theirs)
     round_ = max(session.round, board.impressions.rounds) + 1
@@ -67,10 +67,11 @@ def rank(
     base, generation = board.impressions.last, 0 if others else board.generation
     who, given = (ANYONE, dict.fromkeys(cohorts, ANYONE)), as_logged(features)
     event = events.ListShown(key, round_, base, generation, slots, notes, now, *who, mixed, given)
-    sender = Sender(hashed, now, cohorts=tuple(cohorts.values())) if hashed or cohorts else None
+    sender = Sender(hashed, seen, cohorts=tuple(cohorts.values())) if hashed or cohorts else None
     worker.log_writer.put(session.number, event, sender=sender)
     expires = now + board.config.lifetime
-    shown = ImpressionId(key, round_, base, generation, expires, hashed, slots, notes, cohorts, draft, given)
+    visitor = cohorts, draft, given, 0 if sender is None else seen
+    shown = ImpressionId(key, round_, base, generation, expires, hashed, slots, notes, *visitor)
     return seal(shown, session.signer), board.learner_state.items_at(slots), expires
 
 
@@ -121,7 +122,7 @@ async def _answer(worker: Worker, session: BoardSession, shown: ImpressionId, fo
     time = shown.expires - session.board.config.lifetime
     client, sender = session.board.impressions.client_of(shown.key), None
     if client is None and (shown.client or shown.cohorts):  # the list is not in the log yet, or never will be
-        sender = Sender(shown.client, time, visits=0, cohorts=tuple(shown.cohorts.values()))
+        sender = Sender(shown.client, shown.seen, visits=0, cohorts=tuple(shown.cohorts.values()))
     head = shown.key, shown.round, shown.base, shown.generation, shown.ranking, shown.note
     who = time, ANYONE if client is None else client, dict.fromkeys(shown.cohorts, ANYONE) if sender else {}
     features = dict(shown.features) if client is None else {}

@@ -11,6 +11,7 @@ from ..board.labels import WORDS, Label
 from ..storage import Store
 from .board_session import BoardSession, Edge
 from .recovery import read_edge
+from .resealing import promise
 from .worker import Worker
 
 _FROM_THE_EDGE = 2**63  # a round after all: what is to be learnt otherwise is so as far as the log is kept
@@ -20,6 +21,8 @@ async def configure(worker: Worker, session: BoardSession, changes: dict[str, Se
     """Change some of a board's settings; if that changes what is learnt, fold its log again and wait for it."""
     config = await asyncio.to_thread(session.board.after, changes)  # refuses what is wrong, and compiles the learner
     before = session.board.latest
+    if config.lifetime < before.lifetime:
+        await promise(worker.log_writer, session, worker.clock())
     if config.learning() != before.learning():
         start = 0 if config.learner_part() != before.learner_part() else _FROM_THE_EDGE
         edge = await _write(worker, session, events.Configured(changes), start)

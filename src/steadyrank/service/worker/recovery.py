@@ -30,6 +30,8 @@ class Found(NamedTuple):
     broken: dict[str, str]  # boards that cannot be read, and why
     keys: list[Key]
     head: int
+    time: float | None  # by the store's own clock, when all was read
+    latest: tuple[int, float]  # the latest event, and when it was written
 
 
 def recover(url: str, most: int, seconds: float) -> Found:
@@ -37,7 +39,7 @@ def recover(url: str, most: int, seconds: float) -> Found:
     store, end = open_store(url), time.monotonic() + seconds
     try:
         with store.reading():
-            found = Found([], [], {}, store.api_keys(), store.head())
+            found = Found([], [], {}, store.api_keys(), store.head(), None, store.latest())
             for known in store.known():
                 if len(found.boards) >= most or time.monotonic() > end:
                     found.asleep.append(known)
@@ -49,7 +51,7 @@ def recover(url: str, most: int, seconds: float) -> Found:
                     found.broken[known.name] = str(error)
                 else:
                     found.boards.append(session)
-            return found
+            return found._replace(time=store.time())
     finally:
         store.close()
 

@@ -74,6 +74,7 @@ def lines(store: Store, name: str, with_secret: bool) -> Iterator[str]:
     if with_secret:
         header["secret"] = base64.b64encode(secret).decode()
         header["seals"] = [[base64.b64encode(seal.secret).decode(), seal.until] for seal in store.seals(number)]
+        header["promised"] = store.promised(number)
     with store.reading():
         head, edge = store.head(), store.shortened(number)
         header["clients"] = store.clients(number)
@@ -113,18 +114,31 @@ def read_board(path: pathlib.Path) -> Carried:
     return Carried(header, base, entries)
 
 
-def bring_in(store: Store, carried: Carried, name: str | None) -> tuple[str, int]:
-    """Make a board of what was read, under its own name or another one; the name and how many events."""
+class Brought(NamedTuple):
+    """A board that was made of a file."""
+
+    name: str
+    events: int
+    same_secret: bool  # whether impression ids of the board that the file was made of can be answered
+
+
+def bring_in(store: Store, carried: Carried, name: str | None) -> Brought:
+    """Make a board of what was read. Under its own name it was moved, and keeps its secret if the file has it.
+
+    Under another name it is a copy beside that board: it gets a secret of its own, so that an answer to a list of the
+    one does not count at the other.
+    """
     header, base, entries = carried
     name = name or header["board"]
     check_name(name)
     if any(called == name for called, _ in store.boards().values()):
         raise ValueError(f"a board {name!r} is there already: choose another name with --as")
-    secret = base64.b64decode(header["secret"]) if "secret" in header else None
-    seals = [Seal(base64.b64decode(seal), until) for seal, until in header.get("seals", [])]
-    rows = [(at, encode(event)) for at, event in entries]
-    store.bring_in(name, secret, base, rows, header["clients"], seals)
-    return name, len(entries)
+    rows, secret, seals, promised = [(at, encode(event)) for at, event in entries], None, [], 0.0
+    if "secret" in header and name == header["board"]:
+        secret, promised = base64.b64decode(header["secret"]), float(header.get("promised", 0.0))
+        seals = [Seal(base64.b64decode(seal), until) for seal, until in header.get("seals", [])]
+    store.bring_in(name, secret, base, rows, header["clients"], seals, promised)
+    return Brought(name, len(entries), secret is not None)
 
 
 def _parse(path: pathlib.Path) -> tuple[str, list[tuple[float, AnyEvent]], dict[str, Any]]:

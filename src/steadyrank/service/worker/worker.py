@@ -5,7 +5,6 @@ import contextlib
 import gc
 import itertools
 import logging
-import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any
 
@@ -18,6 +17,7 @@ from ..board.events import AnyEvent
 from ..storage import Key, Sender, Store, Unavailable
 from . import sleep
 from .board_session import BoardSession, Edge, begin
+from .clock import Clock, uptime
 from .inbox import Inbox, SharedLook
 from .log_writer import Line, LogWriter
 from .recovery import Kept, fold_again, moved_edges, recover, save, wipe
@@ -38,12 +38,13 @@ class Worker:
     def __init__(
         self,
         url: str,
-        clock: Callable[[], float] = time.time,
-        monotonic: Callable[[], float] = time.monotonic,
+        clock: Clock | None = None,
+        monotonic: Callable[[], float] = uptime,
         chance: np.random.Generator | None = None,
         most_awake: int = MOST_AWAKE,
     ) -> None:
-        self.url, self.clock, self.monotonic = url, clock, monotonic
+        self.url, self.clock, self.monotonic = url, clock or Clock(), monotonic
+        self._alarmed = False  # whether the log says that a clock is wrong
         self.boards: dict[str, BoardSession] = {}  # those in memory
         self.numbers: dict[int, BoardSession] = {}
         self.most_awake = most_awake
@@ -65,6 +66,8 @@ class Worker:
     async def start(self) -> None:
         """Read the store, fold what is there, and begin to write; ready when it returns."""
         found = await asyncio.to_thread(recover, self.url, self.most_awake, _LOADING)
+        self.clock.look(found.time, *found.latest)
+        self._report_clock()
         self._inbox.begin(found.head)
         self.boards, self.numbers, self.broken = {}, {}, found.broken
         for session in found.boards:
@@ -298,22 +301,37 @@ class Worker:
 
     async def _chores(self, rounds: int) -> None:
         limits = []
-        if rounds % 600 == 0:
+        if rounds % 600 == 0 and self.clock.settled:
             limits = [(session.number, session.board.config.client_days) for session in self.numbers.values()]
             limits += sleep.client_days(self, rounds // 600)
         edges = {session.number: session.edge.seq for session in self.numbers.values()}
         now = self.clock()
 
-        def chore(store: Store) -> tuple[list[Key], dict[int, Edge]]:
+        def chore(store: Store) -> tuple[list[Key], dict[int, Edge], float | None, tuple[int, float]]:
             for number, days in limits:
+                store.cap_visits(number, now)
                 store.forget_clients(number, now - 86_400 * days, now, events.forgotten)
-            return store.api_keys(), moved_edges(store, edges)
+            return store.api_keys(), moved_edges(store, edges), store.time(), store.latest()
 
         with contextlib.suppress(Unavailable):  # the next ones do what these could not
-            self.keys, moved = await self.log_writer.do(chore)
+            self.keys, moved, time, latest = await self.log_writer.do(chore)
+            self.clock.look(time, *latest)
             for board, edge in moved.items():
                 if board in self.numbers:
                     self.numbers[board].edge = edge
+
+        self._report_clock()
+
+    def _report_clock(self) -> None:
+        """Say in the server's log when a clock begins to be wrong, and when that is over."""
+        skew = self.clock.skew
+        if skew.alarming != self._alarmed:
+            self._alarmed = skew.alarming
+            fields = {"fields": {name: round(seconds) for name, seconds in skew._asdict().items()}}
+            if skew.alarming:
+                log.error("a clock is wrong", extra=fields)
+            else:
+                log.warning("clocks agree again", extra=fields)
 
     def spawn(self, work: Any) -> asyncio.Task[Any]:
         """Do something meanwhile; what fails is logged."""

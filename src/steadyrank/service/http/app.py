@@ -22,7 +22,8 @@ from starlette.types import Receive, Scope, Send
 from ...refusals import Refused
 from ..alerts.watcher import watch
 from ..alerts.webhook import Webhook
-from ..storage import Unavailable, Unwritable
+from ..storage import Outdated, Unavailable, Unwritable
+from ..worker.log_rows import Unreadable
 from ..worker.worker import Worker
 from . import openapi, pages
 from .auth import HERE, Auth, read_headers
@@ -42,6 +43,7 @@ _LARGE_AT_ONCE = 2  # requests of a route with a body so long that it waited on 
 _encode = msgspec.json.Encoder().encode
 _ANY_ORIGIN = {"access-control-allow-origin": "*"}  # an impression id proves itself; no cookie and no key is read
 _NOT_WRITABLE = "the store is away, or its disk is full or read-only: the server's log says why"
+_NO_MEMORY = "the server has too little memory for this: ask for less at a time, or give it more"
 _PREFLIGHT = _ANY_ORIGIN | {
     "access-control-allow-methods": "POST",
     "access-control-allow-headers": "content-type, authorization",
@@ -147,6 +149,8 @@ class Service:
                 known = isinstance(failure, Unavailable)
                 disk = isinstance(failure, Unwritable)
                 self._not_started = _NOT_WRITABLE if disk else "the store is away: the server's log says why"
+                if isinstance(failure, Outdated):
+                    self._not_started = str(failure)
                 why = {"fields": {"why": f"{type(failure).__name__}: {failure}"}}
                 log.error("not started yet", extra=why, exc_info=None if known else failure)
                 await asyncio.sleep(1.0)
@@ -171,8 +175,9 @@ class Service:
         if not self.worker.ready:
             return error(503, self._not_started or "the log is being read")
         if not self.worker.log_writer.available:
-            return error(503, _NOT_WRITABLE)
-        return Response("ready\n", media_type="text/plain")
+            return error(503, self.worker.log_writer.outdated or _NOT_WRITABLE)
+        parked = len(self.worker.parked)  # no names: anybody may ask
+        return Response(f"ready\nparked boards: {parked}\n" if parked else "ready\n", media_type="text/plain")
 
     async def _metrics(self, request: Request) -> Response:
         if not self.worker.ready:
@@ -221,13 +226,20 @@ class _Endpoint:
         try:
             if not self._service.worker.ready:
                 raise Unavailable("the log is being read")
+            if self._service.worker.log_writer.outdated:
+                raise Outdated(self._service.worker.log_writer.outdated)
             answer = await self._answer(scope, receive)
             content = answer if isinstance(answer, File | Parts) else _encode(answer)
         except Refused as refusal:
             code, extra, content = refuse(refusal.code, str(refusal), self._headers)
         except Unavailable as away:
             log.debug("refused", extra={"fields": {"why": str(away)}})
-            code, extra, content = refuse(503, AWAY, self._headers)
+            code, extra, content = refuse(503, str(away) if isinstance(away, Outdated) else AWAY, self._headers)
+        except Unreadable as damage:
+            code, extra, content = refuse(503, str(damage), self._headers)
+        except MemoryError:
+            log.exception("too little memory for a request", extra={"fields": {"route": self._route.path}})
+            code, extra, content = refuse(503, _NO_MEMORY, self._headers)
         except Exception:
             log.exception("a request failed", extra={"fields": {"route": self._route.path}})
             code, extra, content = refuse(500, "an error of the server; its log says more", self._headers)

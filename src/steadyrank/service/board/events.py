@@ -220,9 +220,16 @@ AnyEvent: TypeAlias = (
 
 OfVisitor: TypeAlias = ListShown | Answered | Withheld | Observed
 
-encode = msgspec.msgpack.Encoder().encode
+_encode_into = msgspec.msgpack.Encoder().encode_into
 _decoder = msgspec.msgpack.Decoder(AnyEvent)
-_RECONFIGURING = tuple(encode(tag) for tag in ("configured", "labelled", "unlabelled"))
+_RECONFIGURING = tuple(msgspec.msgpack.encode(tag) for tag in ("configured", "labelled", "unlabelled"))
+
+
+def encode(event: AnyEvent) -> bytes:
+    """An event as the log has it. `Encoder.encode` of msgspec 0.22 ends the process where memory runs out."""
+    buffer = bytearray()
+    _encode_into(event, buffer)
+    return bytes(buffer)
 
 
 def decode(body: bytes) -> AnyEvent:

@@ -28,6 +28,7 @@ from ..worker.worker import Worker
 from . import openapi, pages
 from .auth import HERE, Auth, read_headers
 from .bodies import BATCH, LARGE, SMALL, Bodies, check_type, decode
+from .bodies import encode as _encode
 from .limits import Limits
 from .metrics import Metrics
 from .openapi import FILE_TYPE
@@ -40,7 +41,6 @@ log = logging.getLogger("steadyrank.service")
 _LIMITS = Limits()
 _PART = 1 << 18  # bytes of a file sent at a time
 _LARGE_AT_ONCE = 2  # requests of a route with a body so long that it waited on the disk
-_encode = msgspec.json.Encoder().encode
 _ANY_ORIGIN = {"access-control-allow-origin": "*"}  # an impression id proves itself; no cookie and no key is read
 _NOT_WRITABLE = "the store is away, or its disk is full or read-only: the server's log says why"
 _NO_MEMORY = "the server has too little memory for this: ask for less at a time, or give it more"

@@ -17,13 +17,13 @@ from ..worker.resealing import rotate
 from ..worker.sleeper import read_rest
 from ..worker.worker import Worker
 from . import schemas
+from .bodies import encode as _encode
 from .route import Call, Parts, describe, limit_of
 
 MOST_BOARDS = 1_000  # of an answer
 _MOST_PARKED = 1_000
 _BOARDS_IN_A_TURN = 100  # of a list of boards, between other requests: some milliseconds
 _KIND = re.compile(events.KIND_NAME)
-_encode = msgspec.json.Encoder().encode
 _MOST_ITEMS = 1_000_000
 _NOTHING: Mapping[str, Known] = {}
 _ITEMS_AT_ONCE = 1_000  # new items of an event: applying one must not take long

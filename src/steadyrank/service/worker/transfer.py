@@ -32,6 +32,7 @@ FORMAT = 9
 # memory: they had no guard
 _ALSO = (7, 8)
 _LEAST_KEY = 16  # bytes of a key that signs
+_write_event = msgspec.json.Encoder().encode_into  # `encode` of msgspec 0.22 ends a process without memory
 _read_event = msgspec.json.Decoder(AnyEvent).decode
 
 
@@ -107,8 +108,9 @@ def lines(store: Store, name: str, with_secret: bool, key: bytes | None = None) 
         seen.update(line.encode())
         yield line
         for entry in store.entries(edge, head, number):
-            event = msgspec.json.encode(read_event(entry)).decode()
-            line = f'{{"at": {entry.at!r}, "event": {event}}}\n'
+            event = bytearray()
+            _write_event(read_event(entry), event)
+            line = f'{{"at": {entry.at!r}, "event": {event.decode()}}}\n'
             seen.update(line.encode())
             yield line
             count += 1

@@ -124,7 +124,8 @@ def _of_worker(worker: Worker, told: _Told) -> Iterator[News]:
     if bad != told.on("behind"):
         text = "The store takes what is written again."
         if bad:
-            text = f"{behind:,} events wait to be written" + (", and the store is away." if away else ".")
+            why = worker.log_writer.outdated or "the store is away"
+            text = f"{behind:,} events wait to be written" + (f", and {why}." if away else ".")
         yield News("behind", bad, _state(bad), text, {"events": behind, "available": not away})
     if worker.divergences > told.marks.get("divergence", 0):
         text = f"{worker.divergences} snapshots of this worker are unlike another's: a fault that is worth a report."

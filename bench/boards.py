@@ -103,6 +103,7 @@ def write(folder, size):
     from steadyrank.service.board.board import Board
     from steadyrank.service.board.config import Config
     from steadyrank.service.storage import open_store
+    from steadyrank.service.storage.checksums import of_event
     from steadyrank.service.worker.sleeper import rest_of
 
     path = folder / "boards.db"
@@ -110,11 +111,12 @@ def write(folder, size):
         old.unlink()
     open_store(f"sqlite:///{path}").close()
     event, rest = events.encode(events.Created(Config(), ITEMS)), rest_of(Board(Config(), ITEMS))
-    numbers = range(1, size + 1)
+    numbers, now = range(1, size + 1), time.time()
     with contextlib.closing(sqlite3.connect(path)) as db, db:
         boards = ((n, f"b{n - 1}", n.to_bytes(32)) for n in numbers)
         db.executemany("INSERT INTO boards (id, name, secret) VALUES (?, ?, ?)", boards)
-        db.executemany("INSERT INTO events VALUES (?, ?, ?, ?)", ((n, n, time.time(), event) for n in numbers))
+        rows = ((n, n, now, event, of_event(n, n, now, event)) for n in numbers)
+        db.executemany("INSERT INTO events (seq, board, at, body, checksum) VALUES (?, ?, ?, ?, ?)", rows)
         db.executemany("INSERT INTO rests VALUES (?, ?, ?)", ((n, n, rest) for n in numbers))
         db.execute("UPDATE head SET seq = ?", (size,))
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import json
 import os
 import pathlib
 import re
@@ -156,16 +157,16 @@ class Server:
         while cls.running:
             cls.running.pop().kill()
 
-    def __init__(self, url, log, port=None, options=(), within=""):
-        """`within`: what a shell does before it becomes the server."""
+    def __init__(self, url, log, port=None, options=(), within="", program=("-m", "steadyrank.cli")):
+        """`within`: what a shell does before it becomes the server; `program`: what Python runs."""
         self.url, self.log, self.port, self.options = url, pathlib.Path(log), port or free_port(), options
-        self.within = within
+        self.within, self.program = within, program
         self.address = f"http://127.0.0.1:{self.port}"
         self.clients = []
         self.start()
 
     def start(self):
-        command = [sys.executable, "-m", "steadyrank.cli", "serve", "--port", str(self.port), *self.options]
+        command = [sys.executable, *self.program, "serve", "--port", str(self.port), *self.options]
         if self.within:
             command = ["sh", "-c", f'{self.within} && exec "$@"', "sh", *command]
         with open(self.log, "a") as log:
@@ -177,6 +178,17 @@ class Server:
         with contextlib.suppress(OSError, urllib.error.HTTPError):
             return urllib.request.urlopen(f"{self.address}/readyz", timeout=5).status == 200
         return False
+
+    def readiness(self):
+        """Code and text of /readyz, of a refusal its message; None before anybody listens."""
+        try:
+            with urllib.request.urlopen(f"{self.address}/readyz", timeout=5) as answer:
+                return answer.status, answer.read().decode()
+        except urllib.error.HTTPError as error:
+            with error:
+                return error.code, json.load(error)["message"]
+        except OSError:
+            return None
 
     def wait(self, seconds=600.0):
         end = time.monotonic() + seconds

@@ -186,10 +186,8 @@ def crowd(n, bots, seed=0, own=300, share=0.15, likes=REVERSED):
     rates = np.array([0.6, 0.5, 0.05, 0.05])
     for t in range(n):
         bot = bots != 0 and rng.random() < share
-        if bot:
-            client = 1_000_000 + t if bots == FRESH else 1_000 + int(rng.integers(bots))
-        else:
-            client = int(rng.integers(own))
+        name = 1_000_000 + t if bots == FRESH else 1_000 + int(rng.integers(max(bots, 1)))
+        client = name if bot else int(rng.integers(own))
         items = rng.permutation(4)[:D]
         bits = rng.random(D) < (likes if bot else rates)[items]
         reach = int(bits.argmax()) + 1 if bits.any() else D
@@ -353,7 +351,7 @@ def test_a_flash_sale_that_brings_other_people_is_no_attack():
     usual = crowd(6_000, 0, own=100)
     events = [next(sale if 2_000 <= t < 3_500 and rng.random() < 0.7 else usual) for t in range(6_000)]
     guard = small()
-    said, back = attend(guard, events)
+    said, _ = attend(guard, events)
     regulars = [admitted for admitted, (client, _, _) in zip(said, events, strict=True) if client < 5_000]
     assert all(regulars)
     newcomers = [admitted for admitted, (client, _, _) in zip(said, events, strict=True) if client >= 5_000]

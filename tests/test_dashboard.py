@@ -809,18 +809,19 @@ def test_rounds_that_are_no_longer_kept_cannot_be_chosen(own):
 
 
 @browser.needed
-def test_boards_that_cannot_be_read_are_named(own):
+def test_parked_boards_are_named_with_the_reason(own):
     assert own.stop() == 0
     sql(own.url, "DELETE FROM snapshots")
     sql(own.url, "UPDATE boards SET edge = 1")
     own.start()
     own.wait()
     with watched(own, "/", expected=["503"]) as page:
-        expect(page.locator("#broken-list")).to_have_text("shop")
+        why = "board 'shop': no snapshot can be read, and the beginning of its log is no longer kept"
+        expect(page.locator("#parked-list")).to_have_text(f"shop: {why}")
         own.client().put_board("other", items=["a"], length=1)
         expect(page.locator("#cards .card")).to_contain_text("other")
         page.goto(f"{own.address}/boards/shop")
-        expect(page.get_by_role("heading", level=1)).to_have_text("This board cannot be read")
+        expect(page.get_by_role("heading", level=1)).to_have_text("This board is parked")
 
 
 @browser.needed

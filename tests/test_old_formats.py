@@ -1,11 +1,14 @@
 """Files and stores that earlier versions wrote are read, or refused by name with what to do.
 
 Those in `old_formats` were written by the code of commit 13da9e6: a ranker, a board, and a store with a board whose
-log is whole and one whose log was shortened.
+log is whole and one whose log was shortened. The stores of formats 3 to 7 were written by servers of commits d133be9,
+34ac445, 8167765, 2922d73 and 8934d46, the board of format 8 by the last of them.
 """
 
+import contextlib
 import gzip
 import pathlib
+import sqlite3
 
 import msgspec
 import pytest
@@ -18,7 +21,7 @@ from steadyrank.live.archive import UnreadableSnapshot
 from steadyrank.service.board import events
 from steadyrank.service.board.board import Board
 from steadyrank.service.board.config import Config
-from steadyrank.service.storage import NewEntry, open_store
+from steadyrank.service.storage import NewEntry, open_store, tables
 from steadyrank.service.worker.recovery import rebuild
 
 OLD = pathlib.Path(__file__).parent / "old_formats"
@@ -35,7 +38,7 @@ def test_a_board_of_the_third_format_is_refused_by_name(tmp_path, capsys):
     url = f"sqlite:///{tmp_path}/store.db"
     assert main(["import", str(OLD / "board-format-3.jsonl"), "--store", url]) == 2
     said = capsys.readouterr().err
-    assert "board-format-3.jsonl cannot be read: it is a board of format 3, this version reads format 8" in said
+    assert "board-format-3.jsonl cannot be read: it is a board of format 3, this version reads format 9" in said
     assert "open that store with this one" in said
     assert not (tmp_path / "store.db").exists()
 
@@ -50,9 +53,9 @@ async def test_a_store_of_the_second_format_is_brought_up_to_date(tmp_path):
         board = state["board"]
         assert (board["impressions"], board["answers"], board["clicks"], board["items"]) == (8, 6, 6, 3)
         assert sum(item["clicks"] for item in state["items"]) == 6
-        assert "old" not in local.worker.broken
+        assert "old" not in local.worker.parked
         await local.ask("POST", "boards/short/rank", {}, 503)
-        assert "has format 1, this version reads 6" in local.worker.broken["short"]
+        assert "has format 1, this version reads 6" in local.worker.parked["short"].why
         await local.answer(await local.rank("old", client="visitor 1"), "old", clicked=None)
         assert sql(url, "SELECT number FROM clients") == [(0,)]
         digest = local.digest("old")
@@ -60,6 +63,67 @@ async def test_a_store_of_the_second_format_is_brought_up_to_date(tmp_path):
     assert main(["export", "old", "--out", str(tmp_path / "old.jsonl"), "--store", url]) == 0
     assert main(["import", str(tmp_path / "old.jsonl"), "--store", other]) == 0
     assert replayed(other, "old") == digest
+
+
+def old_store(tmp_path, number):
+    """A store as a version of this format left it; the first one had no edge of a log."""
+    path = tmp_path / f"{number}.db"
+    path.write_bytes(gzip.decompress((OLD / f"store-format-{max(number, 2)}.db.gz").read_bytes()))
+    url = f"sqlite:///{path}"
+    if number == 1:
+        sql(url, "DELETE FROM boards WHERE name = 'short'")
+        sql(url, "ALTER TABLE boards DROP COLUMN edge")
+        sql(url, "UPDATE meta SET value = '1' WHERE name = 'format'")
+    return url
+
+
+@pytest.mark.parametrize("number", range(1, tables.FORMAT))
+async def test_a_store_of_every_past_format_is_brought_up_to_date_and_goes_on(tmp_path, number):
+    url = old_store(tmp_path, number)
+    assert sql(url, "SELECT value FROM meta WHERE name = 'format'") == [(str(number),)]
+    before = sql(url, "SELECT seq, board, at, body FROM events ORDER BY seq")
+    async with serving(url, seed=3) as local:
+        found = await local.ask("GET", "boards/old")
+        assert (found["impressions"], found["answers"], found["clicks"]) == (8, 6, 6)
+        shown = await local.rank("old", client="visitor 9")
+        assert (await local.answer(shown, "old", clicked=shown["items"][0]))["outcome"] in ("learnt", "waiting")
+        await local.quiet()
+        digest = local.digest("old")
+        assert set(local.worker.parked) <= {"short"}
+    assert sql(url, "SELECT value FROM meta WHERE name = 'format'") == [(str(tables.FORMAT),)]
+    assert sql(url, "SELECT format FROM head") == [(tables.FORMAT,)]
+    after = sql(url, "SELECT seq, board, at, body, checksum FROM events ORDER BY seq")
+    assert [row[:4] for row in after[: len(before)]] == before
+    checked = [row[4] is not None for row in after]
+    assert checked == [False] * len(before) + [True] * (len(after) - len(before))
+    assert len(after) >= len(before) + 2
+    assert replayed(url, "old") == digest
+
+
+@pytest.mark.parametrize("number", range(1, 8))
+def test_rows_without_a_checksum_are_refused_once_a_store_has_them(tmp_path, number):
+    """What a worker of an older version would write, if it is still there after the upgrade."""
+    url = old_store(tmp_path, number)
+    with contextlib.closing(open_store(url)) as store:
+        board, seq = min(store.boards()), store.head() + 1
+    with pytest.raises(sqlite3.OperationalError, match="table events has 5 columns"):
+        sql(url, "INSERT INTO events VALUES (?, ?, 1.0, ?)", seq, board, b"x")
+    for table in ("events (seq, board, at, body)", "snapshots (seq, board, body)"):
+        values = "?, ?, 1.0, ?" if table.startswith("events") else "?, ?, ?"
+        with pytest.raises(sqlite3.IntegrityError, match="CHECK"):
+            sql(url, f"INSERT INTO {table} VALUES ({values})", seq, board, b"x")
+
+
+def test_a_board_of_the_format_before_is_read_and_one_that_was_changed_is_not(tmp_path, capsys):
+    path, url = OLD / "board-format-8.jsonl", f"sqlite:///{tmp_path}/store.db"
+    assert main(["import", str(path), "--store", url]) == 0
+    assert replayed(url, "other")
+    changed = tmp_path / "changed.jsonl"
+    lines = path.read_text().splitlines()
+    place = next(i for i, line in enumerate(lines) if '"answered"' in line)
+    changed.write_text("\n".join([*lines[:place], *lines[place + 1 :]]))
+    assert main(["import", str(changed), "--as", "x", "--store", url]) == 2
+    assert "not as it was written" in capsys.readouterr().err
 
 
 CONFIG = {"length": 2, "settle": 0.0}

@@ -18,7 +18,7 @@ from steadyrank.service.board.config import RANGES, Config
 from steadyrank.service.http import bodies
 from steadyrank.service.http.auth import Auth, loopback, make_key
 from steadyrank.service.http.bodies import explain
-from steadyrank.service.storage import open_store, tables
+from steadyrank.service.storage import Outdated, open_store, tables
 from steadyrank.service.worker import impression_ids
 
 
@@ -696,7 +696,7 @@ async def test_a_store_of_the_first_format_is_brought_up_to_date(url):
     assert kept.forget_client(1, 1, 1.0, lambda numbers: b"") == 0
     sql(url, "UPDATE meta SET value = '99'")
     kept.close()
-    with pytest.raises(ValueError, match=f"format 99, this version knows {tables.FORMAT}"):
+    with pytest.raises(Outdated, match=f"format 99, this version knows {tables.FORMAT}"):
         open_store(url)
 
 

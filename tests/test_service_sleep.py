@@ -106,7 +106,7 @@ async def test_after_a_restart_what_is_open_ends_though_nobody_asks(url):
     async with serving(url, clocks, most_awake=1) as local:
         listed = await local.ask("GET", "boards")
         assert [board["impressions"] for board in listed["boards"]] == [1, 1, 1]
-        assert local.worker.count() == {"awake": 1, "asleep": 2}
+        assert local.worker.count() == {"awake": 1, "asleep": 2, "parked": 0}
         await local.quiet()
         clocks.pass_time(101.0)
         await until(lambda: sum(isinstance(e, events.Expired) for e in logged(url)) >= 3)

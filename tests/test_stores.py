@@ -3,15 +3,12 @@
 import concurrent.futures
 import contextlib
 import io
-import json
 import os
 import pathlib
 import resource
 import subprocess
 import threading
 import time
-import urllib.error
-import urllib.request
 from unittest import mock
 
 import numpy as np
@@ -24,7 +21,7 @@ from steadyrank.cli import main
 from steadyrank.client import Client
 from steadyrank.service.board import events
 from steadyrank.service.http.auth import make_key
-from steadyrank.service.storage import NewEntry, first_wrong, open_store
+from steadyrank.service.storage import NewEntry, Unavailable, first_wrong, open_store
 from steadyrank.service.storage.tables import FORMAT
 from steadyrank.service.worker.recovery import rebuild
 from steadyrank.service.worker.transfer import compact
@@ -204,18 +201,6 @@ def test_a_full_disk_refuses_and_recovers(tmp_path):
     assert replayed(url)
 
 
-def readiness(server):
-    """Code and message of /readyz, None before anybody listens."""
-    try:
-        with urllib.request.urlopen(f"{server.address}/readyz", timeout=5) as answer:
-            return answer.status, ""
-    except urllib.error.HTTPError as error:
-        with error:
-            return error.code, json.load(error)["message"]
-    except OSError:
-        return None
-
-
 @pytest.mark.parametrize("fault", ["full", "read-only"])
 def test_a_disk_that_cannot_be_written_is_told_of_before_anything_is_to_be_written(tmp_path, fault):
     folder = tmp_path / "disk"
@@ -231,7 +216,7 @@ def test_a_disk_that_cannot_be_written_is_told_of_before_anything_is_to_be_writt
         pytest.skip("this user may not mount a disk read-only")
     server = Server(url, tmp_path / "log", within=within[fault])
     why = "the store is away, or its disk is full or read-only: the server's log says why"
-    wait_until(lambda: readiness(server) == (503, why))
+    wait_until(lambda: server.readiness() == (503, why))
     if fault == "full":
         resource.prlimit(server.process.pid, resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
         server.wait()
@@ -332,11 +317,21 @@ def test_workers_agree_though_most_boards_sleep(url, tmp_path):
 
 def test_a_store_from_before_there_were_refused_answers_is_brought_up_to_date(url):
     with contextlib.closing(open_store(url)) as store:
-        for table, column in (("keys", "expires"), ("boards", "forgotten"), ("boards", "promised")):
+        for table, column in (
+            ("keys", "expires"),
+            ("head", "format"),
+            ("events", "checksum"),
+            ("snapshots", "checksum"),
+            ("boards", "forgotten"),
+            ("boards", "promised"),
+        ):
             store._db.write(f"ALTER TABLE {table} DROP COLUMN {column}")
         store._db.write("UPDATE meta SET value = '3' WHERE name = 'format'")
     with contextlib.closing(open_store(url)) as store:
         assert store._db.read("SELECT value FROM meta WHERE name = 'format'") == [(str(FORMAT),)]
+        number = store.create("b", b"x", 1.0)
+        with pytest.raises(Unavailable, match=r"(?i)check"):  # as an older version would write it
+            store._db.write("INSERT INTO events (seq, board, at, body) VALUES (?, ?, 1.0, ?)", 99, number, b"x")
         assert store.token() == store.token()
 
 

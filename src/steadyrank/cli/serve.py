@@ -54,9 +54,12 @@ def add(commands: Any) -> None:
     sub.add_argument("board")
     sub.add_argument("--out", required=True, type=pathlib.Path, help="file to write")
     sub.add_argument("--with-secret", action="store_true", help="impression ids given out go on being valid")
+    sub.add_argument("--key-file", type=pathlib.Path, metavar="FILE", help="holds a key that signs the file")
     sub = command(commands, "import", "a board from a file", "Make a board of a file that `export` wrote.", _import)
     sub.add_argument("file", type=pathlib.Path)
     sub.add_argument("--as", dest="name", help="name of a copy, which has a secret of its own; else the name it had")
+    words = "holds the key: a file that is not signed with it is refused"
+    sub.add_argument("--key-file", type=pathlib.Path, metavar="FILE", help=words)
     sub = command(commands, "compact", "shorten logs", "Put snapshots in place of the oldest events.", _compact)
     sub.add_argument("--keep-days", type=float, default=90.0)
     sub.add_argument("--keep-events", type=int, default=5_000_000)
@@ -207,16 +210,17 @@ def _boards(options: argparse.Namespace) -> None:
 
 def _export(options: argparse.Namespace) -> None:
     from ..service.storage import open_store
-    from ..service.worker.transfer import export
+    from ..service.worker.transfer import export, read_key
 
     must_exist(options.store)
+    key = None if options.key_file is None else read_key(options.key_file)
 
     def told(count: int) -> None:
         if sys.stderr.isatty():
             print(f"\r{count:,} events", end="", file=sys.stderr)
 
     with contextlib.closing(open_store(options.store)) as store:
-        count = export(store, options.board, options.out, options.with_secret, told)
+        count = export(store, options.board, options.out, options.with_secret, told, key)
         if options.with_secret:
             store.record(time_of(store), operator(), "board exported with its secret", options.board, "")
     print(f"{options.out}: board {options.board} with {count:,} events")
@@ -224,9 +228,10 @@ def _export(options: argparse.Namespace) -> None:
 
 def _import(options: argparse.Namespace) -> None:
     from ..service.storage import open_store
-    from ..service.worker.transfer import bring_in, read_board
+    from ..service.worker.transfer import bring_in, read_board, read_key
 
-    carried = read_board(options.file)  # before a store is made, which a refused file would leave behind empty
+    key = None if options.key_file is None else read_key(options.key_file)
+    carried = read_board(options.file, key)  # before a store is made, which a refused file would leave behind empty
     with contextlib.closing(open_store(options.store)) as store:
         name, count, same_secret = bring_in(store, carried, options.name)
         store.record(time_of(store), operator(), "board imported", name, f"{count} events")
@@ -237,16 +242,20 @@ def _import(options: argparse.Namespace) -> None:
         print("It has a secret of its own: impression ids of the board that was exported are refused here.")
 
 
-def _compact(options: argparse.Namespace) -> None:
+def _compact(options: argparse.Namespace) -> int:
     from ..service.storage import open_store
     from ..service.worker.transfer import compact
 
     _check_limits(options)
     must_exist(options.store)
+    left_out: dict[str, str] = {}
     with contextlib.closing(open_store(options.store)) as store:
         now = time_of(store) if options.now is None else options.now
-        gone = compact(store, now - 86_400 * options.keep_days, options.keep_events)
+        gone = compact(store, now - 86_400 * options.keep_days, options.keep_events, left_out.__setitem__)
     for name, count in gone.items():
         print(f"{name}: {count:,} events became a snapshot")
     if not gone:
         print("nothing to do")
+    for name, why in left_out.items():
+        print(f"{name}: left as it is, since it cannot be read: {why}", file=sys.stderr)
+    return 2 if left_out else 0

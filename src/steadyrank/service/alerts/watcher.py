@@ -22,6 +22,7 @@ APART = 60.0  # seconds between two alerts of a kind, of a board
 MOST_LATE = 0.05  # share of the latest answers
 MOST_BEHIND = MOST_AT_ONCE  # events that wait to be written: more than one commit takes
 _NEVER = -APART
+_MOST_NAMES = 10  # of parked boards in an alert
 _AFTER_FAULT = 60.0  # seconds
 
 log = logging.getLogger("steadyrank.service")
@@ -124,11 +125,21 @@ def _of_worker(worker: Worker, told: _Told) -> Iterator[News]:
     if bad != told.on("behind"):
         text = "The store takes what is written again."
         if bad:
-            text = f"{behind:,} events wait to be written" + (", and the store is away." if away else ".")
+            why = worker.log_writer.outdated or "the store is away"
+            text = f"{behind:,} events wait to be written" + (f", and {why}." if away else ".")
         yield News("behind", bad, _state(bad), text, {"events": behind, "available": not away})
     if worker.divergences > told.marks.get("divergence", 0):
         text = f"{worker.divergences} snapshots of this worker are unlike another's: a fault that is worth a report."
         yield News("divergence", worker.divergences, "news", text, {"divergences": worker.divergences})
+    names = sorted(worker.parked)
+    if names != told.marks.get("parked", []):
+        text = "No board is parked any more."
+        if names:
+            first = worker.parked[names[0]]
+            others = f" So are {len(names) - 1} others." if len(names) > 1 else ""
+            text = f"Board {first.name} is parked, and answers 503: {first.why}.{others}"
+        detail = {"count": len(names), "boards": names[:_MOST_NAMES]}
+        yield News("parked", names, _state(bool(names)), text, detail)
 
 
 def _of_clocks(worker: Worker, told: _Told) -> Iterator[News]:

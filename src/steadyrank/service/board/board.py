@@ -1,6 +1,6 @@
 """One board: its settings, items, impressions and learner, as a fold over its events."""
 
-import logging
+import contextlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -12,7 +12,7 @@ from ...live import answers, archive, snapshot
 from ...live.impression_buffer import UNANSWERED, ImpressionBuffer
 from ...refusals import Refused
 from . import events
-from .checks import check, guards_of
+from .checks import check, check_known_here, guards_of
 from .config import Config, Known, Setting
 from .events import AnyEvent
 from .feedback import LabelledFeedback, LeftOut
@@ -22,7 +22,6 @@ from .past_batches import PastBatches
 from .reported import OTHER_ITEMS, Reported
 from .timeline import Timeline
 
-log = logging.getLogger("steadyrank.service")
 _NOTHING: Mapping[str, Known] = {}
 # of a summary, beside the settings
 COUNTS = ("items", "impressions", "answers", "clicks", "unanswered", "rounds", "silence")
@@ -75,13 +74,9 @@ class Board:
         return None
 
     def take(self, event: AnyEvent) -> None:
-        """Apply an event of the past, whose outcome was told then."""
-        try:
+        """Apply an event of the past, whose outcome was told then; whatever else than a refusal is raised."""
+        with contextlib.suppress(Refused):
             self.apply(event)
-        except Refused:
-            pass
-        except Exception:  # an event that fails must fail alike for every worker, and stop none
-            log.exception("an event cannot be applied", extra={"fields": {"kind": type(event).__name__}})
 
     def apply(self, event: AnyEvent) -> str:
         """The outcome of an event; one that is refused changes nothing but the count of events."""
@@ -216,6 +211,7 @@ class Board:
 
     def _configured(self, changes: dict[str, Setting]) -> None:
         """Settings that concern no past event; what changes the learner waits until the log is folded again."""
+        check_known_here(changes)
         before, self.latest = self.latest, self.after(changes)
         if self.latest.interleave and not before.interleave:
             self.interleaving = Interleaving()  # another experiment

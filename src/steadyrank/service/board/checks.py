@@ -4,12 +4,14 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from ...guards import ALL as GUARDS
+from ...learners import ALL as LEARNERS
 from ...live.features import Values
 from ...live.gate import Guarding, with_guard
 from ...live.impression_buffer import MOST_KINDS
 from ...live.learner_state import LearnerState
 from ...refusals import Refused
-from .config import Config, Known
+from .config import Config, Known, Setting
 from .events import KIND_NAME
 
 _LIMIT = "ClickLimit"  # what the setting most_clicks stands for
@@ -39,6 +41,28 @@ def check(config: Config, items: Iterable[str], together: bool = True) -> Learne
         raise Refused(422, str(error.args[0])) from error
     except (ValueError, TypeError) as error:
         raise Refused(422, str(error)) from error
+
+
+class UnknownHere(Exception):
+    """The log asks for something that this version does not have: a newer one wrote it."""
+
+
+def check_known_here(changes: Mapping[str, Setting]) -> None:
+    """See that this version has the settings that the log changes, and the learner and guard that it names.
+
+    Requests that ask for others are refused before they are written. To leave such a change out would be to go on
+    with a board that is another one for newer workers.
+    """
+    for name in changes:
+        if name not in Config.__struct_fields__:
+            raise UnknownHere(f"no setting {name!r:.80} in this version")
+    for name, classes in (("learner", LEARNERS), ("guard", GUARDS)):
+        if name in changes and changes[name] not in classes:
+            raise UnknownHere(f"no {name} {changes[name]!r:.80} in this version")
+    several = changes.get("guards")
+    for choice in several if isinstance(several, list) else []:
+        if isinstance(choice, dict) and choice.get("guard") not in GUARDS:
+            raise UnknownHere(f"no guard {choice.get('guard')!r:.80} in this version")
 
 
 def check_known(config: Config, known: Mapping[str, Values]) -> dict[str, Known]:

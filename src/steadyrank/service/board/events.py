@@ -1,5 +1,8 @@
 """What a board's log holds. Each event is stored as MessagePack: its kind, then its fields in the order below.
 
+Fields that are not known are refused, not left out: a newer version wrote them, and to this one the event would mean
+something else. A field is added at the end, with a default, and with a higher `FORMAT` of `storage/tables.py`.
+
 Every event can come twice, or come when it has no effect any more, without harm: a write whose outcome is unknown is
 simply written again.
 """
@@ -14,7 +17,7 @@ from .config import Config, Known, Setting
 KIND_NAME = "[A-Za-z0-9_-]{1,32}"  # of cohorts
 
 
-class Created(msgspec.Struct, array_like=True, frozen=True, tag="created"):
+class Created(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_fields=True, tag="created"):
     """The board begins."""
 
     config: Config
@@ -22,17 +25,17 @@ class Created(msgspec.Struct, array_like=True, frozen=True, tag="created"):
     features: dict[str, Known] = {}  # what is known of items, by their names
 
 
-class Configured(msgspec.Struct, array_like=True, frozen=True, tag="configured"):
+class Configured(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_fields=True, tag="configured"):
     """Some settings are others from here on; where that changes what is learnt, the log is folded again."""
 
     changes: dict[str, Setting]
 
 
-class Deleted(msgspec.Struct, array_like=True, frozen=True, tag="deleted"):
+class Deleted(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_fields=True, tag="deleted"):
     """The board ends."""
 
 
-class Mixed(msgspec.Struct, array_like=True, frozen=True):
+class Mixed(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_fields=True):
     """What a list was mixed of, from the top, and which of its places are whose (`steadyrank.interleaving`)."""
 
     teams: list[int]
@@ -40,7 +43,7 @@ class Mixed(msgspec.Struct, array_like=True, frozen=True):
     theirs: list[int]
 
 
-class ListShown(msgspec.Struct, array_like=True, frozen=True, tag="shown"):
+class ListShown(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_fields=True, tag="shown"):
     """A list was shown. `base`: the latest impression that the worker knew of; `ranking`: slots of items.
 
     `time`: when, in seconds since 1970, for people to see; 0 in logs from before there was one.
@@ -59,7 +62,7 @@ class ListShown(msgspec.Struct, array_like=True, frozen=True, tag="shown"):
     features: Known = {}  # what was known of the visit
 
 
-class Answered(msgspec.Struct, array_like=True, frozen=True, tag="answered"):
+class Answered(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_fields=True, tag="answered"):
     """An impression was answered; it says again what was shown, since `ListShown` is written without waiting."""
 
     key: int
@@ -77,7 +80,7 @@ class Answered(msgspec.Struct, array_like=True, frozen=True, tag="answered"):
     features: Known = {}  # what was known of the visit, unless `ListShown` came before
 
 
-class Withheld(msgspec.Struct, array_like=True, frozen=True, tag="withheld"):
+class Withheld(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_fields=True, tag="withheld"):
     """An answer to an impression was refused, since its client had sent too many. It can still be answered; if it is
     not, it is not taken for one that nobody clicked. It says again what was shown, as `Answered` does."""
 
@@ -93,7 +96,7 @@ class Withheld(msgspec.Struct, array_like=True, frozen=True, tag="withheld"):
     features: Known = {}
 
 
-class Observed(msgspec.Struct, array_like=True, frozen=True, tag="observed"):
+class Observed(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_fields=True, tag="observed"):
     """Another ranker showed a list, and what is known of its clicks. `key`: made of the id that the caller gave.
 
     `ours`: what this board would have shown to the same visitor, by what it knew then. Nothing is learnt from that or
@@ -118,44 +121,44 @@ class Observed(msgspec.Struct, array_like=True, frozen=True, tag="observed"):
     features: Known = {}
 
 
-class Forgotten(msgspec.Struct, array_like=True, frozen=True, tag="forgotten"):
+class Forgotten(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_fields=True, tag="forgotten"):
     """From here on these numbers of clients mean nobody: if one of them comes again, it gets a new number."""
 
     clients: list[int]
 
 
-class Settled(msgspec.Struct, array_like=True, frozen=True, tag="settled"):
+class Settled(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_fields=True, tag="settled"):
     """Time enough has passed for answers to impressions up to this number."""
 
     upto: int
 
 
-class Expired(msgspec.Struct, array_like=True, frozen=True, tag="expired"):
+class Expired(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_fields=True, tag="expired"):
     """Impressions up to this number can no longer be answered."""
 
     upto: int
 
 
-class Added(msgspec.Struct, array_like=True, frozen=True, tag="added"):
+class Added(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_fields=True, tag="added"):
     """Items are added, or reinstated."""
 
     items: list[str]
     features: dict[str, Known] = {}  # what is known from here on of some of them
 
 
-class Described(msgspec.Struct, array_like=True, frozen=True, tag="described"):
+class Described(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_fields=True, tag="described"):
     """What is known of items from here on, of each all of it, by their names."""
 
     features: dict[str, Known]
 
 
-class Retired(msgspec.Struct, array_like=True, frozen=True, tag="retired"):
+class Retired(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_fields=True, tag="retired"):
     """An item is shown no longer."""
 
     item: str
 
 
-class Past(msgspec.Struct, array_like=True, frozen=True):
+class Past(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_fields=True):
     """A list shown before the board began: items from the top, positions clicked from 0, how many were looked at."""
 
     items: list[str]
@@ -164,7 +167,7 @@ class Past(msgspec.Struct, array_like=True, frozen=True):
     features: Known = {}  # what was known of the visit
 
 
-class History(msgspec.Struct, array_like=True, frozen=True, tag="history"):
+class History(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_fields=True, tag="history"):
     """Clicks from before the board began, a part of them; a `batch` that came before has no effect.
 
     `batch`: the name of the batch and the number of its first row here, such as june#1000. Under a name that came
@@ -176,7 +179,7 @@ class History(msgspec.Struct, array_like=True, frozen=True, tag="history"):
     total: int = 0  # rows of the whole batch; 0 in logs from before it was told
 
 
-class Labelled(msgspec.Struct, array_like=True, frozen=True, tag="labelled"):
+class Labelled(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_fields=True, tag="labelled"):
     """A label for the feedback of some rounds, fraud or honest; a `key` that came before has no effect.
 
     With a `client`, for that of one, or of the cohort with this number, in all rounds; `kind`: which kind of cohort.
@@ -190,13 +193,13 @@ class Labelled(msgspec.Struct, array_like=True, frozen=True, tag="labelled"):
     kind: str = ""
 
 
-class Unlabelled(msgspec.Struct, array_like=True, frozen=True, tag="unlabelled"):
+class Unlabelled(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_fields=True, tag="unlabelled"):
     """A label is taken back, by its number."""
 
     number: int
 
 
-class Resealed(msgspec.Struct, array_like=True, frozen=True, tag="resealed"):
+class Resealed(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_fields=True, tag="resealed"):
     """Another secret, which the store has, signs impression ids from here on; nothing else changes."""
 
 
@@ -222,9 +225,16 @@ AnyEvent: TypeAlias = (
 
 OfVisitor: TypeAlias = ListShown | Answered | Withheld | Observed
 
-encode = msgspec.msgpack.Encoder().encode
+_encode_into = msgspec.msgpack.Encoder().encode_into
 _decoder = msgspec.msgpack.Decoder(AnyEvent)
-_RECONFIGURING = tuple(encode(tag) for tag in ("configured", "labelled", "unlabelled"))
+_RECONFIGURING = tuple(msgspec.msgpack.encode(tag) for tag in ("configured", "labelled", "unlabelled"))
+
+
+def encode(event: AnyEvent) -> bytes:
+    """An event as the log has it. `Encoder.encode` of msgspec 0.22 ends the process where memory runs out."""
+    buffer = bytearray()
+    _encode_into(event, buffer)
+    return bytes(buffer)
 
 
 def decode(body: bytes) -> AnyEvent:

@@ -22,11 +22,13 @@ from starlette.types import Receive, Scope, Send
 from ...refusals import Refused
 from ..alerts.watcher import watch
 from ..alerts.webhook import Webhook
-from ..storage import Unavailable, Unwritable
+from ..storage import Outdated, Unavailable, Unwritable
+from ..worker.log_rows import Unreadable
 from ..worker.worker import Worker
 from . import openapi, pages
 from .auth import HERE, Auth, read_headers
 from .bodies import BATCH, LARGE, SMALL, Bodies, check_type, decode
+from .bodies import encode as _encode
 from .limits import Limits
 from .metrics import Metrics
 from .openapi import FILE_TYPE
@@ -39,9 +41,9 @@ log = logging.getLogger("steadyrank.service")
 _LIMITS = Limits()
 _PART = 1 << 18  # bytes of a file sent at a time
 _LARGE_AT_ONCE = 2  # requests of a route with a body so long that it waited on the disk
-_encode = msgspec.json.Encoder().encode
 _ANY_ORIGIN = {"access-control-allow-origin": "*"}  # an impression id proves itself; no cookie and no key is read
 _NOT_WRITABLE = "the store is away, or its disk is full or read-only: the server's log says why"
+_NO_MEMORY = "the server has too little memory for this: ask for less at a time, or give it more"
 _PREFLIGHT = _ANY_ORIGIN | {
     "access-control-allow-methods": "POST",
     "access-control-allow-headers": "content-type, authorization",
@@ -147,6 +149,8 @@ class Service:
                 known = isinstance(failure, Unavailable)
                 disk = isinstance(failure, Unwritable)
                 self._not_started = _NOT_WRITABLE if disk else "the store is away: the server's log says why"
+                if isinstance(failure, Outdated):
+                    self._not_started = str(failure)
                 why = {"fields": {"why": f"{type(failure).__name__}: {failure}"}}
                 log.error("not started yet", extra=why, exc_info=None if known else failure)
                 await asyncio.sleep(1.0)
@@ -171,9 +175,10 @@ class Service:
         if not self.worker.ready:
             return error(503, self._not_started or "the log is being read")
         if not self.worker.log_writer.available:
-            return error(503, _NOT_WRITABLE)
-        skew = self.worker.clock.skew
+            return error(503, self.worker.log_writer.outdated or _NOT_WRITABLE)
+        skew, parked = self.worker.clock.skew, len(self.worker.parked)
         text = f"ready, but {skew}\n" if skew.alarming else "ready\n"
+        text += f"parked boards: {parked}\n" if parked else ""  # no names: anybody may ask
         return Response(text, media_type="text/plain")
 
     async def _metrics(self, request: Request) -> Response:
@@ -223,13 +228,20 @@ class _Endpoint:
         try:
             if not self._service.worker.ready:
                 raise Unavailable("the log is being read")
+            if self._service.worker.log_writer.outdated:
+                raise Outdated(self._service.worker.log_writer.outdated)
             answer = await self._answer(scope, receive)
             content = answer if isinstance(answer, File | Parts) else _encode(answer)
         except Refused as refusal:
             code, extra, content = refuse(refusal.code, str(refusal), self._headers)
         except Unavailable as away:
             log.debug("refused", extra={"fields": {"why": str(away)}})
-            code, extra, content = refuse(503, AWAY, self._headers)
+            code, extra, content = refuse(503, str(away) if isinstance(away, Outdated) else AWAY, self._headers)
+        except Unreadable as damage:
+            code, extra, content = refuse(503, str(damage), self._headers)
+        except MemoryError:
+            log.exception("too little memory for a request", extra={"fields": {"route": self._route.path}})
+            code, extra, content = refuse(503, _NO_MEMORY, self._headers)
         except Exception:
             log.exception("a request failed", extra={"fields": {"route": self._route.path}})
             code, extra, content = refuse(500, "an error of the server; its log says more", self._headers)

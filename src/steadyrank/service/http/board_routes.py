@@ -17,13 +17,13 @@ from ..worker.resealing import rotate
 from ..worker.sleeper import read_rest
 from ..worker.worker import Worker
 from . import schemas
+from .bodies import encode as _encode
 from .route import Call, Parts, describe, limit_of
 
 MOST_BOARDS = 1_000  # of an answer
-_MOST_BROKEN = 1_000
+_MOST_PARKED = 1_000
 _BOARDS_IN_A_TURN = 100  # of a list of boards, between other requests: some milliseconds
 _KIND = re.compile(events.KIND_NAME)
-_encode = msgspec.json.Encoder().encode
 _MOST_ITEMS = 1_000_000
 _NOTHING: Mapping[str, Known] = {}
 _ITEMS_AT_ONCE = 1_000  # new items of an event: applying one must not take long
@@ -48,8 +48,10 @@ async def list_boards(call: Call) -> Parts:
         if found is not None:
             shown.append(_encode(found))
             last = name
-    broken = [name for name in sorted(worker.broken) if call.visible(name)][:_MOST_BROKEN]
-    end = [b'],"broken":', _encode(broken), b',"next":', _encode(last if more else None), b"}"]
+    names = [name for name in sorted(worker.parked) if call.visible(name)][:_MOST_PARKED]
+    parked = [schemas.ParkedOut(board=name, why=worker.parked[name].why) for name in names]
+    end = [b'],"parked":', _encode(parked), b',"broken":', _encode(names)]
+    end += [b',"next":', _encode(last if more else None), b"}"]
     return Parts([b'{"boards":[', b",".join(shown), *end])
 
 
@@ -112,7 +114,7 @@ async def rotate_secret(call: Call) -> schemas.SecretOut:
 
 async def delete_board(call: Call) -> schemas.DoneOut:
     """End a board and delete its log."""
-    await call.worker.delete(call.worker.find(call.board))
+    await call.worker.delete(call.board)
     return schemas.DoneOut()
 
 

@@ -111,6 +111,9 @@ async def _answer(call: Call, name: str, body: schemas.FeedbackIn) -> str:
 
 
 async def _answer_known(call: Call, name: str, body: schemas.FeedbackIn) -> str:
+    parked = call.worker.parked.get(name)
+    if parked is not None and not call.visible(name):  # why it is not served is told to who has an id of it
+        parked.seals.open(body.impression, call.worker.clock())
     sleeper = call.worker.sleepers.by_name.get(name)
     if sleeper is not None and sleeper.waking is None:  # it wakes for an id of its own alone
         sleeper.open_id(body.impression, call.worker.clock())

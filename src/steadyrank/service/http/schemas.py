@@ -126,13 +126,21 @@ class BoardOut(Schema):
     silence: SilenceOut
 
 
+class ParkedOut(Schema):
+    """A board that this worker does not serve, and why."""
+
+    board: str
+    why: str
+
+
 class BoardsOut(Schema):
     """Boards that the key may see, by name; `next`: what to give as `after` for more, null if there are none.
 
-    `broken`: the names of those that cannot be read, the first 1,000.
+    `parked`: those that this worker does not serve, the first 1,000; `broken`: their names alone.
     """
 
     boards: list[BoardOut]
+    parked: list[ParkedOut]
     broken: list[str]
     next: str | None
 

@@ -16,7 +16,7 @@ from collections.abc import Awaitable, Callable, Iterator
 import uvicorn
 
 from ..alerts.webhook import Webhook
-from ..storage import Key, Unavailable, Unwritable, open_store, would_be_new
+from ..storage import Key, Outdated, Unavailable, Unwritable, open_store, would_be_new
 from ..worker.compiling import compile_ahead
 from ..worker.worker import MOST_AWAKE, Worker
 from . import logs
@@ -53,6 +53,8 @@ def serve(
         raise ValueError(_without_keys(address, url))
     try:
         keys, token = _keys_and_token(url)
+    except Outdated as error:
+        raise ValueError(str(error)) from error
     except Unavailable as error:
         passing = isinstance(error, Unwritable) or not url.startswith("sqlite")
         if not passing or not loopback(address):

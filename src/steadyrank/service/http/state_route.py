@@ -15,12 +15,12 @@ from ...views import View
 from ..board.board import Board
 from ..board.watch_summary import SegmentSummary, summarize_segments
 from . import schemas
+from .bodies import encode as _encode
 from .route import Call, Parts, describe, describe_features, describe_guard, describe_savings, limit_of
 from .state_schemas import SegmentOut, StateItem
 
 MOST_ITEMS = 10_000  # of an answer
 _AT_ONCE = 500  # items encoded between other requests: some milliseconds
-_encode = msgspec.json.Encoder().encode
 
 
 async def state(call: Call) -> Parts:

@@ -2,15 +2,31 @@
 
 from .acts import first_wrong
 from .sql_store import open_store, would_be_new
-from .store import Act, Key, KnownBoard, LogEntry, NewEntry, Numbers, Seal, Sender, Store, Unavailable, Unwritable
+from .store import (
+    Act,
+    Damaged,
+    Key,
+    KnownBoard,
+    LogEntry,
+    NewEntry,
+    Numbers,
+    Outdated,
+    Seal,
+    Sender,
+    Store,
+    Unavailable,
+    Unwritable,
+)
 
 __all__ = [
     "Act",
+    "Damaged",
     "Key",
     "KnownBoard",
     "LogEntry",
     "NewEntry",
     "Numbers",
+    "Outdated",
     "Seal",
     "Sender",
     "Store",

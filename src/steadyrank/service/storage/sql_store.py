@@ -5,15 +5,18 @@ import itertools
 import pathlib
 import secrets
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
 
-from . import acts, key_rows
+from . import acts, checksums, key_rows
 from . import seals as seals_
 from .client_numbers import cap_visits, forget, forget_unwritten, number_clients
 from .sql import Database, Row, connect, insert, parts
-from .store import Act, Key, KnownBoard, LogEntry, NewEntry, Numbers, Seal, Store
-from .tables import prepare
+from .store import Act, Damaged, Key, KnownBoard, LogEntry, NewEntry, Numbers, Seal, Store
+from .tables import check_format, prepare, unchecked
 
 _SLICE = 20_000  # events deleted at a time
+_EVENTS = "events (seq, board, at, body, checksum)"
+_SNAPSHOTS = "snapshots (board, seq, body, checksum)"
 _CLIENTS_AT_ONCE = 1_000  # forgotten by one event: applying it must not take long
 
 
@@ -28,6 +31,7 @@ class SqlStore:
         self._db: Database = connect(url)
         try:
             prepare(self._db)
+            self._unchecked = unchecked(self._db)
         except BaseException:
             self._db.close()
             raise
@@ -38,12 +42,30 @@ class SqlStore:
     def reading(self) -> contextlib.AbstractContextManager[None]:
         return self._db.reading()
 
+    @contextlib.contextmanager
+    def _writing(self) -> Iterator[None]:
+        """A transaction that writes anything but events, unless a newer version has upgraded the store."""
+        with self._db.transaction():
+            self.head()
+            yield
+
+    def _take_numbers(self, count: int) -> int:
+        """Inside a transaction: the last of so many new numbers of events; nobody else takes any until its end."""
+        seq, found = self._db.write("UPDATE head SET seq = seq + ? RETURNING seq, format", count)[0]
+        check_format(found)
+        return int(seq)
+
+    def _write_event(self, seq: int, board: int, at: float, body: bytes) -> None:
+        insert(self._db, _EVENTS, [_event_row(seq, board, at, body)])
+
     def try_writing(self) -> None:
         with self._db.transaction():
-            self._db.write("UPDATE head SET seq = seq + 0")
+            self._take_numbers(0)
 
     def head(self) -> int:
-        return int(self._db.read("SELECT seq FROM head")[0][0])
+        seq, found = self._db.read("SELECT seq, format FROM head")[0]
+        check_format(found)
+        return int(seq)
 
     def time(self) -> float | None:
         return self._db.time()
@@ -54,37 +76,43 @@ class SqlStore:
 
     def append(self, rows: Sequence[NewEntry], at: float) -> tuple[int, list[Numbers]]:
         with self._db.transaction():
-            last = int(self._db.write("UPDATE head SET seq = seq + ? RETURNING seq", len(rows))[0][0])
+            last = self._take_numbers(len(rows))
             first = last - len(rows) + 1
             numbers = number_clients(self._db, rows, at)
             bodies = (row.body(n) if callable(row.body) else row.body for row, n in zip(rows, numbers, strict=True))
             events = zip(range(first, last + 1), (row.board for row in rows), itertools.repeat(at), bodies)
-            insert(self._db, "events", list(events))
+            insert(self._db, _EVENTS, list(itertools.starmap(_event_row, events)))
         return first, numbers
 
     def append_if(self, board: int, edge: int, event: bytes, at: float) -> bool:
         with self._db.transaction():
-            seq = int(self._db.write("UPDATE head SET seq = seq + 0 RETURNING seq")[0][0]) + 1  # locks it
+            seq = self._take_numbers(0) + 1
             if not self._db.read("SELECT 1 FROM boards WHERE id = ? AND edge = ?", board, edge):
                 return False
             self._db.write("UPDATE head SET seq = ?", seq)
-            self._db.write("INSERT INTO events VALUES (?, ?, ?, ?)", seq, board, at, event)
+            self._write_event(seq, board, at, event)
         return True
 
     def entries(self, after: int, upto: int, board: int | None = None, most: int = 10_000) -> Iterator[LogEntry]:
         only = "" if board is None else f"AND board = {board:d} "
         while after < upto:
             rows = self._db.read(
-                "SELECT seq, board, at, body FROM events "
+                "SELECT seq, board, at, body, checksum FROM events "
                 f"WHERE seq > ? AND seq <= ? {only}ORDER BY seq LIMIT {most:d}",
                 after,
                 upto,
             )
             for row in rows:
-                yield LogEntry(*row)
+                yield self._entry(*row)
             if len(rows) < most:
                 return
             after = rows[-1][0]
+
+    def _entry(self, seq: int, board: int, at: Any, body: Any, checksum: Any) -> LogEntry:
+        """An event, with what is wrong with it; one of before there were checksums may be without."""
+        if (checksum is None and seq <= self._unchecked) or checksums.holds(checksum, seq, board, at, body):
+            return LogEntry(seq, board, at, body)
+        return LogEntry(seq, board, 0.0, b"", "its checksum is not that of its content")
 
     def shortened(self, board: int) -> int:
         rows = self._db.read("SELECT edge FROM boards WHERE id = ?", board)
@@ -124,21 +152,21 @@ class SqlStore:
 
     def rest(self, rows: Sequence[tuple[int, int, bytes]]) -> None:
         newer = "ON CONFLICT (board) DO UPDATE SET seq = excluded.seq, body = excluded.body"
-        with self._db.transaction():
+        with self._writing():
             there = self.edges([board for board, _, _ in rows])
             here = [row for row in rows if row[0] in there]
             insert(self._db, "rests", here, f"{newer} WHERE excluded.seq >= rests.seq")
 
     def create(self, name: str, event: bytes, at: float) -> int | None:
         with self._db.transaction():
-            seq = int(self._db.write("UPDATE head SET seq = seq + 0 RETURNING seq")[0][0]) + 1  # locks it
+            seq = self._take_numbers(0) + 1
             if self._db.read("SELECT 1 FROM boards WHERE name = ?", name):
                 return None
             self._db.write("UPDATE head SET seq = ?", seq)
             self._db.write(
                 "INSERT INTO boards (id, name, secret) VALUES (?, ?, ?)", seq, name, secrets.token_bytes(32)
             )
-            self._db.write("INSERT INTO events VALUES (?, ?, ?, ?)", seq, seq, at, event)
+            self._write_event(seq, seq, at, event)
         return seq
 
     def bring_in(
@@ -153,16 +181,16 @@ class SqlStore:
     ) -> int:
         with self._db.transaction():
             extra = 0 if base is None else 1  # the snapshot stands for the beginning
-            last = int(self._db.write("UPDATE head SET seq = seq + ? RETURNING seq", len(rows) + extra)[0][0])
+            last = self._take_numbers(len(rows) + extra)
             number = last - len(rows) - extra + 1
             row = number, name, secret or secrets.token_bytes(32), 0 if base is None else number, clients, promised
             self._db.write(
                 "INSERT INTO boards (id, name, secret, edge, clients, promised) VALUES (?, ?, ?, ?, ?, ?)", *row
             )
             if base is not None:
-                self._db.write("INSERT INTO snapshots VALUES (?, ?, ?)", number, number, base)
-            events = [(number + extra + i, number, at, body) for i, (at, body) in enumerate(rows)]
-            insert(self._db, "events", events)
+                insert(self._db, _SNAPSHOTS, [_snapshot_row(number, number, base)])
+            events = [_event_row(number + extra + i, number, at, body) for i, (at, body) in enumerate(rows)]
+            insert(self._db, _EVENTS, events)
             seals_.write(self._db, number, seals)
         return number
 
@@ -170,7 +198,7 @@ class SqlStore:
         return seals_.read(self._db, board)
 
     def promise(self, board: int, until: float) -> None:
-        with self._db.transaction():
+        with self._writing():
             self._db.write("UPDATE boards SET promised = ? WHERE id = ? AND promised < ?", until, board, until)
 
     def promised(self, board: int) -> float:
@@ -179,18 +207,18 @@ class SqlStore:
 
     def rotate_seal(self, board: int, event: bytes, at: float, until: float) -> bool:
         with self._db.transaction():
-            seq = int(self._db.write("UPDATE head SET seq = seq + 0 RETURNING seq")[0][0]) + 1  # locks it
+            seq = self._take_numbers(0) + 1
             if not seals_.rotate(self._db, board, at, until):
                 return False
             self._db.write("UPDATE head SET seq = ?", seq)
-            self._db.write("INSERT INTO events VALUES (?, ?, ?, ?)", seq, board, at, event)
+            self._write_event(seq, board, at, event)
         return True
 
     def delete(self, board: int, event: bytes, at: float) -> int:
         with self._db.transaction():
-            seq = int(self._db.write("UPDATE head SET seq = seq + 1 RETURNING seq")[0][0])
+            seq = self._take_numbers(1)
             self._db.write("DELETE FROM boards WHERE id = ?", board)
-            self._db.write("INSERT INTO events VALUES (?, ?, ?, ?)", seq, board, at, event)
+            self._write_event(seq, board, at, event)
         return seq
 
     def wipe(self, board: int, seq: int) -> None:
@@ -203,21 +231,33 @@ class SqlStore:
         return [row[0] for row in self._db.read("SELECT seq FROM snapshots WHERE board = ? ORDER BY seq DESC", board)]
 
     def snapshot(self, board: int, seq: int) -> bytes | None:
-        rows = self._db.read("SELECT body FROM snapshots WHERE board = ? AND seq = ?", board, seq)
-        return bytes(rows[0][0]) if rows else None
+        rows = self._db.read("SELECT body, checksum FROM snapshots WHERE board = ? AND seq = ?", board, seq)
+        if not rows:
+            return None
+        body, checksum = rows[0]
+        if checksum is None and seq <= self._unchecked:
+            return bytes(body)
+        if not isinstance(body, bytes) or checksum != checksums.of_snapshot(board, seq, body):
+            raise Damaged(f"snapshot {seq} is damaged: its checksum is not that of its content")
+        return body
 
     def save(self, board: int, seq: int, body: bytes, keep: int = 2) -> bytes:
-        with self._db.transaction():
+        with self._writing():
             if not self._db.read("SELECT 1 FROM boards WHERE id = ?", board):
                 return body  # deleted meanwhile
-            self._db.write("INSERT INTO snapshots VALUES (?, ?, ?) ON CONFLICT DO NOTHING", board, seq, body)
+            insert(self._db, _SNAPSHOTS, [_snapshot_row(board, seq, body)], "ON CONFLICT DO NOTHING")
             for old in self.snapshots(board)[keep:-1]:
                 self._db.write("DELETE FROM snapshots WHERE board = ? AND seq = ?", board, old)
-        return self.snapshot(board, seq) or body
+        try:
+            return self.snapshot(board, seq) or body
+        except Damaged:
+            self.replace(board, seq, body)
+            return body
 
     def replace(self, board: int, seq: int, body: bytes) -> None:
-        with self._db.transaction():
-            self._db.write("UPDATE snapshots SET body = ? WHERE board = ? AND seq = ?", body, board, seq)
+        put = "UPDATE snapshots SET body = ?, checksum = ? WHERE board = ? AND seq = ?"
+        with self._writing():
+            self._db.write(put, body, checksums.of_snapshot(board, seq, body), board, seq)
 
     def edge(self, board: int, before: float, most: int) -> int:
         young = "SELECT seq FROM events WHERE board = ? AND at >= ? ORDER BY seq LIMIT 1"
@@ -228,15 +268,15 @@ class SqlStore:
         return max(0, *(int(row[0]) for row in edges))
 
     def forget(self, board: int, since: int, edge: int, body: bytes, holds: Callable[[], bool]) -> int:
-        put = "INSERT INTO snapshots VALUES (?, ?, ?) ON CONFLICT (board, seq) DO UPDATE SET body = excluded.body"
+        put = "ON CONFLICT (board, seq) DO UPDATE SET body = excluded.body, checksum = excluded.checksum"
         with self._db.transaction():
-            self._db.write("UPDATE head SET seq = seq + 0")  # locks it
+            self._take_numbers(0)
             moved = holds() and self._db.write(
                 "UPDATE boards SET edge = ? WHERE id = ? AND edge = ? RETURNING id", edge, board, since
             )
             if not moved:
                 return 0
-            self._db.write(put, board, edge, body)
+            insert(self._db, _SNAPSHOTS, [_snapshot_row(board, edge, body)], put)
             self._db.write("DELETE FROM snapshots WHERE board = ? AND seq < ?", board, edge)
         return self._cut(board, edge)
 
@@ -277,7 +317,7 @@ class SqlStore:
         return key_rows.replace(self._db, old, new, until, who)
 
     def record(self, at: float, who: str, what: str, board: str, detail: str) -> None:
-        with self._db.transaction():
+        with self._writing():
             acts.add(self._db, at, who, what, board, detail)
 
     def acts(self, after: int = -1, most: int = 500) -> list[Act]:
@@ -324,12 +364,12 @@ class SqlStore:
         they had read the event is nobody's.
         """
         with self._db.transaction():
-            self._db.write("UPDATE head SET seq = seq + 0")  # locks it
+            self._take_numbers(0)
             gone = forget(self._db, board, which())
             if (gone or asked) and self._db.read("SELECT 1 FROM boards WHERE id = ?", board):
-                seq = int(self._db.write("UPDATE head SET seq = seq + 1 RETURNING seq")[0][0])
+                seq = self._take_numbers(1)
                 numbers = sorted(number for number, _ in gone)
-                self._db.write("INSERT INTO events VALUES (?, ?, ?, ?)", seq, board, at, event(numbers))
+                self._write_event(seq, board, at, event(numbers))
                 if asked:
                     forget_unwritten(self._db, board, seq, at)
         return sum(visits for _, visits in gone)
@@ -338,6 +378,16 @@ class SqlStore:
         first = self._db.read("SELECT COALESCE(MIN(at), 0) FROM events WHERE board = ?", board)
         last = self._db.read("SELECT at FROM events WHERE board = ? ORDER BY seq DESC LIMIT 1", board)
         return float(first[0][0]), float(last[0][0]) if last else 0.0
+
+
+def _event_row(seq: int, board: int, at: float, body: bytes) -> Row:
+    """The row of an event."""
+    return seq, board, at, body, checksums.of_event(seq, board, at, body)
+
+
+def _snapshot_row(board: int, seq: int, body: bytes) -> Row:
+    """The row of a snapshot."""
+    return board, seq, body, checksums.of_snapshot(board, seq, body)
 
 
 def would_be_new(url: str) -> bool:

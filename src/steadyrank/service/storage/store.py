@@ -13,6 +13,14 @@ class Unwritable(Unavailable):
     """The store's disk is full or read-only, or failed."""
 
 
+class Outdated(Unavailable):
+    """A newer version has upgraded the store: this one reads and writes nothing in it any more."""
+
+
+class Damaged(ValueError):
+    """A row that is not as it was written."""
+
+
 class LogEntry(NamedTuple):
     """A row of the log."""
 
@@ -20,6 +28,7 @@ class LogEntry(NamedTuple):
     board: int
     at: float  # seconds since 1970, for people and retention; no fold reads it
     body: bytes
+    damage: str = ""  # why it must not be applied: it is not as it was written
 
 
 class Sender(NamedTuple):
@@ -96,7 +105,10 @@ class KnownBoard(NamedTuple):
 
 
 class Store(Protocol):
-    """A connection to a store, used by one thread at a time; what fails is `Unavailable`."""
+    """A connection to a store, used by one thread at a time; what fails is `Unavailable`.
+
+    Once a newer version has upgraded the store, writing and asking for its head is `Outdated`.
+    """
 
     def reading(self) -> contextlib.AbstractContextManager[None]:
         """All that is read inside belongs to one moment."""
@@ -129,7 +141,7 @@ class Store(Protocol):
         """Write an event, unless the log of its board was shortened beyond this edge or is gone; whether it did."""
 
     def entries(self, after: int, upto: int, board: int | None = None, most: int = 10_000) -> Iterator[LogEntry]:
-        """Events after one number and up to another, in order."""
+        """Events after one number and up to another, in order; those with `damage` are not as they were written."""
 
     def shortened(self, board: int) -> int:
         """Up to which event the log of a board became a snapshot; 0 if it is whole."""
@@ -192,7 +204,7 @@ class Store(Protocol):
         """Up to which event each snapshot of a board goes, the latest first."""
 
     def snapshot(self, board: int, seq: int) -> bytes | None:
-        """A snapshot."""
+        """A snapshot; `Damaged` if it is not the one that was kept of this board as of this event."""
 
     def save(self, board: int, seq: int, body: bytes, keep: int = 2) -> bytes:
         """Keep a snapshot, and of older ones the latest and the oldest; what is kept, the first one of this event."""

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from ...contract import ANYONE
+from ...refusals import Refused
 from ..board import events
 from ..board.board import Board
 from ..board.events import AnyEvent
@@ -15,6 +16,7 @@ from .allowances import Allowances
 from .due_clock import DueClock, Reached
 from .impression_ids import Seals, Signer
 from .lateness import Lateness
+from .log_rows import Unreadable, not_applied
 from .log_writer import Line
 
 _MOST_CLIENTS = 100_000
@@ -28,11 +30,25 @@ class Edge(NamedTuple):
     first_round: int  # the first one that may be labelled: no feedback of it, or of a later one, is in the snapshot
 
 
+class Parked(NamedTuple):
+    """A board that this worker does not serve, since it cannot go on with its log; it loses nothing meanwhile."""
+
+    number: int
+    name: str
+    why: str
+    seals: Seals  # what its impression ids are signed by
+
+    def refusal(self) -> Refused:
+        """What whoever asks for it is told."""
+        return Refused(503, f"board {self.name!r} is parked: {self.why}")
+
+
 class BoardSession:
     """A board, and what is not in the log: nothing of it decides what is learnt."""
 
     def __init__(self, number: int, name: str, secret: bytes, board: Board) -> None:
         self.number, self.name, self.secret, self.board = number, name, secret, board
+        self.parked: Parked | None = None  # once it is no longer served, for those who hold it still
         self._hasher = Signer(secret, "client")
         self.reseal([])
         self.resealing: asyncio.Task[Any] | None = None  # what reads which secret signs by now
@@ -48,6 +64,11 @@ class BoardSession:
         self.lateness = Lateness()  # of answers, as this worker saw them
         self.answering: dict[int, asyncio.Future[None]] = {}  # by key of the impression, until the log has its answer
         self._clients: dict[int, int] = {}  # numbers of clients by hash, as far as this worker has written them
+
+    def check_served(self) -> None:
+        """Refuse what is to be done with a board that was parked since it was asked for."""
+        if self.parked is not None:
+            raise self.parked.refusal()
 
     @property
     def open(self) -> bool:
@@ -153,9 +174,11 @@ class BoardSession:
         return config.client_minute if named else config.anonymous_minute
 
 
-def begin(number: int, name: str, secret: bytes, event: events.Created) -> BoardSession | Exception:
-    """A new board, or why there is none: that is raised when the event's turn comes."""
+def begin(number: int, name: str, secret: bytes, event: events.Created | Unreadable) -> BoardSession | Parked:
+    """A new board, or the same parked, with the reason, if none can be made here."""
+    if isinstance(event, Unreadable):
+        return Parked(number, name, str(event), Seals(secret, []))
     try:
         return BoardSession(number, name, secret, Board(event.config, event.items, event.features))
-    except Exception as error:
-        return error
+    except Exception as error:  # a lack of memory, too
+        return Parked(number, name, str(not_applied(number, error)), Seals(secret, []))

@@ -12,6 +12,7 @@ from ...refusals import Refused
 from ..board import events
 from ..board.suspects import Suspects
 from ..storage import open_store
+from .log_rows import read_event
 
 MOST_EVENTS = 500_000  # of the log, the latest
 
@@ -41,7 +42,7 @@ def read(url: str, number: int) -> list[Reported]:
         with store.reading():
             start = max(store.edge(number, 0.0, MOST_EVENTS), store.shortened(number))
             for entry in store.entries(start, store.head(), number):
-                event = events.decode(entry.body)
+                event = read_event(entry)
                 if isinstance(event, events.Observed):
                     found.setdefault(event.key, Reported(event, None, 0))
                 if isinstance(event, events.Answered | events.Observed) and event.clicks is not None:

@@ -8,8 +8,9 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
-from ..board.events import AnyEvent, Created, decode, encode, of_sender
-from ..storage import NewEntry, Numbers, Sender, Store, Unavailable, open_store
+from ..board.events import AnyEvent, Created, encode, of_sender
+from ..storage import LogEntry, NewEntry, Numbers, Outdated, Sender, Store, Unavailable, open_store
+from .log_rows import Unreadable, read_event
 
 GATHER = 0.001  # seconds from the first event to be written until the commit begins: more of them share it
 POLL = 0.025  # seconds between looks for events of other workers
@@ -28,7 +29,7 @@ class Line(NamedTuple):
 
     seq: int
     board: int
-    event: AnyEvent
+    event: AnyEvent | Unreadable  # why there is none that can be applied
     waiting: asyncio.Future[str] | None
     client: int = 0  # hash of the client, where this worker knows it
 
@@ -58,11 +59,11 @@ class Pending(NamedTuple):
 class Reader(Protocol):
     """Who is told of the log, in the event loop's thread."""
 
-    def begin(self, number: int, name: str, secret: bytes, event: Created) -> Any:
-        """What `deliver` needs of a board that was created; called in the log writer's thread."""
+    def begin(self, number: int, name: str, secret: bytes, event: Created | Unreadable) -> Any:
+        """What `deliver` needs of a board that was created or cannot be read; called in the log writer's thread."""
 
     def deliver(self, lines: Sequence[Line], made: dict[int, Any]) -> None:
-        """Events in log order, and what `begin` made of boards that were created."""
+        """Events in log order, and what `begin` made of boards."""
 
     def cut_off(self) -> None:
         """Events that were not read yet are gone: everything has to be read again."""
@@ -84,6 +85,7 @@ class LogWriter:
         self.url = url
         self.seen = seen  # every event up to this number was handed over
         self.commits = 0
+        self.outdated = ""  # why nothing is read or written any more: a newer version has upgraded the store
         self._reader = reader
         self._clock = clock
         self._working: bool | None = None  # not known yet
@@ -218,9 +220,12 @@ class LogWriter:
 
     def _tell(self, store: Store, lines: Sequence[Line], upto: int) -> None:
         """Deliver all events up to a number. Whatever fails does so before anything is taken for handed over."""
-        created = {line.board: line.event for line in lines if isinstance(line.event, Created)}
-        names = store.boards(list(created)) if created else {}
-        made = {n: self._reader.begin(n, *names[n], event) for n, event in created.items() if n in names}
+        first: dict[int, Created | Unreadable] = {}
+        for line in lines:
+            if isinstance(line.event, Created | Unreadable):
+                first.setdefault(line.board, line.event)
+        names = store.boards(list(first)) if first else {}
+        made = {n: self._reader.begin(n, *names[n], event) for n, event in first.items() if n in names}
         if self._working is False:
             log.info("store back", extra={"fields": {"behind": self.behind}})
         self._working, self.seen = True, upto
@@ -228,7 +233,7 @@ class LogWriter:
             self._loop.call_soon_threadsafe(self._reader.deliver, lines, made)
 
     def _read(self, store: Store, after: int, upto: int) -> list[Line]:
-        return [Line(x.seq, x.board, decode(x.body), None) for x in store.entries(after, upto)]
+        return [Line(x.seq, x.board, _event_of(x), None) for x in store.entries(after, upto)]
 
     def _do(self, store: Store, chore: Callable[[Store], Any], future: asyncio.Future[Any]) -> None:
         try:
@@ -241,10 +246,13 @@ class LogWriter:
         self._wake.set()  # it may have written events
 
     def _away(self, store: Store | None, batch: Sequence[Pending], chores: Sequence[Chore], error: Exception) -> None:
-        if self._working is not False:
+        outdated = isinstance(error, Outdated)
+        if self._working is not False or (outdated and not self.outdated):
             log.error("store away", extra={"fields": {"why": f"{type(error).__name__}: {error}"}})
         self._working = False
-        why = Unavailable("the store is away")
+        if outdated:
+            self.outdated = self.outdated or str(error)
+        why = Outdated(self.outdated) if self.outdated else Unavailable("the store is away")
         for pending in reversed(batch):
             if pending.waiting is None and len(self._queue) < MOST_BEHIND:
                 self._queue.appendleft(pending)
@@ -257,6 +265,14 @@ class LogWriter:
                 store.close()
             except Exception as failure:  # a broken connection cannot always be closed
                 log.debug("closing the store", extra={"fields": {"why": str(failure)}})
+
+
+def _event_of(entry: LogEntry) -> AnyEvent | Unreadable:
+    """The event of a row, or what is wrong with it: that is for its board to bear, when its turn comes."""
+    try:
+        return read_event(entry)
+    except Unreadable as error:
+        return error
 
 
 def _settle(future: asyncio.Future[Any], result: Any, failure: BaseException | None) -> None:

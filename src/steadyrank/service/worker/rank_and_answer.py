@@ -41,6 +41,7 @@ def rank(
     """
     if worker.log_writer.behind >= MOST_BEHIND:
         raise Unavailable("too many impressions wait to be written")
+    session.check_served()
     board, now, seen = session.board, worker.clock(), worker.log_writer.seen
     size, known = places(session, length), board.learner_state.features.of_visit(features)
     others = [] if theirs is None else slots_of(session, theirs)

@@ -122,6 +122,7 @@ async def _write(worker: Worker, session: BoardSession, event: AnyEvent, start: 
     Where the log was shortened beyond that round, it is not written, and the edge is the answer. Looking and writing
     are one transaction: the log cannot be shortened in between.
     """
+    session.check_served()
     body = events.encode(event)
 
     def write(store: Store) -> Edge | None:
@@ -140,4 +141,5 @@ async def _write(worker: Worker, session: BoardSession, event: AnyEvent, start: 
 
     edge: Edge | None = await worker.log_writer.do(write)
     await worker.catch_up()
+    session.check_served()
     return edge

@@ -11,10 +11,11 @@ from ...live import archive
 from ..board import events
 from ..board.board import Board
 from ..board.config import Config
-from ..board.events import decode
 from ..board.labels import Labels
 from ..storage import Key, KnownBoard, LogEntry, Store, Unavailable, open_store
-from .board_session import BoardSession, Edge
+from .board_session import BoardSession, Edge, Parked
+from .impression_ids import Seals
+from .log_rows import not_applied, read_event
 
 log = logging.getLogger("steadyrank.service")
 _CHUNK = 1_000
@@ -27,7 +28,7 @@ class Found(NamedTuple):
 
     boards: list[BoardSession]
     asleep: list[KnownBoard]  # those that were not loaded
-    broken: dict[str, str]  # boards that cannot be read, and why
+    parked: dict[str, Parked]  # boards that cannot be read, by name
     keys: list[Key]
     head: int
     time: float | None  # by the store's own clock, when all was read
@@ -46,14 +47,29 @@ def recover(url: str, most: int, seconds: float) -> Found:
                     continue
                 try:
                     session = open_session(store, known.number, known.name, known.secret, found.head)
-                except ValueError as error:
-                    log.error("board left out", extra={"fields": {"board": known.name, "why": str(error)}})
-                    found.broken[known.name] = str(error)
+                except Unavailable:
+                    raise
+                except MemoryError:
+                    found.asleep.append(known)  # tried again when it is asked for
+                except Exception as error:  # whatever it is, the others are served
+                    seals = Seals(known.secret, known.seals)
+                    found.parked[known.name] = Parked(known.number, known.name, parking_words(error), seals)
+                    log_parked(found.parked[known.name])
                 else:
                     found.boards.append(session)
             return found._replace(time=store.time())
     finally:
         store.close()
+
+
+def parking_words(error: Exception) -> str:
+    """Why a board is parked."""
+    return str(error) if isinstance(error, ValueError) else f"it cannot be loaded ({type(error).__name__}: {error})"
+
+
+def log_parked(board: Parked) -> None:
+    """Say that a board is not served from here on."""
+    log.error("board parked", extra={"fields": {"board": board.name, "why": board.why}})
 
 
 def open_session(store: Store, number: int, name: str, secret: bytes, head: int) -> BoardSession:
@@ -104,7 +120,7 @@ def from_start(store: Store, number: int, name: str, upto: int, until: int = 0, 
     until = max(until, upto)
     entries = store.entries(0, upto, number)
     first = None if store.shortened(number) else next(entries, None)
-    start = None if first is None else decode(first.body)
+    start = None if first is None else read_event(first)
     if not isinstance(start, events.Created):
         words = f"board {name!r}: no snapshot can be read, and the beginning of its log is no longer kept"
         raise ValueError(f"{words} ({why})" if why else words)
@@ -124,8 +140,8 @@ def config_and_labels(
     board = Board(config, ["any"])
     board.labels = Labels(labels.keep())
     for entry in store.entries(after, upto, number):
-        if events.reconfigures(entry.body):
-            board.take(decode(entry.body))
+        if entry.damage or events.reconfigures(entry.body):
+            _take(board, entry)
     return board.latest, board.labels
 
 
@@ -164,9 +180,18 @@ def take_all(board: Board, entries: Iterable[LogEntry]) -> int:
     """Apply events, and go on learning as before when settings change; the number of the last one, or 0."""
     last = 0
     for entry in entries:
-        board.take(decode(entry.body))
+        _take(board, entry)
         last = entry.seq
     return last
+
+
+def _take(board: Board, entry: LogEntry) -> None:
+    """Apply an event of the past, or say by its number why it cannot be; what the board holds is then of no use."""
+    event = read_event(entry)
+    try:
+        board.take(event)
+    except Exception as error:  # a lack of memory, too
+        raise not_applied(entry.seq, error) from error
 
 
 async def fold_again(url: str, session: BoardSession) -> Board:

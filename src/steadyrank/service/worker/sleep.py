@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 from ...refusals import Refused
 from ..storage import Unavailable
-from .board_session import BoardSession
+from .board_session import BoardSession, Parked
 from .log_writer import Line
 from .sleeper import Sleeper, rest_of
 from .sleepers import Resting, Sleepers
@@ -32,7 +32,7 @@ class Host(Protocol):
     """What of a worker is needed here."""
 
     numbers: dict[int, BoardSession]
-    broken: dict[str, str]
+    parked: dict[str, Parked]
     sleepers: Sleepers
     most_awake: int
     divergences: int
@@ -48,6 +48,9 @@ class Host(Protocol):
 
     def apply(self, session: BoardSession, line: Line) -> str:
         """Apply an event to a board."""
+
+    def park(self, number: int, why: str) -> None:
+        """Serve a board no longer."""
 
     def spawn(self, work: Any) -> "asyncio.Task[Any]":
         """Do something meanwhile."""
@@ -76,9 +79,8 @@ async def _wake(host: Host, sleeper: Sleeper) -> Unavailable | None:
         _sleep_on(host, sleeper)
         return error
     except ValueError as error:
-        log.error("board left out", extra={"fields": {"board": sleeper.name, "why": str(error)}})
-        host.broken[sleeper.name] = str(error)
-        host.sleepers.drop(sleeper.number)
+        if host.sleepers.by_number.get(sleeper.number) is sleeper:
+            host.park(sleeper.number, str(error))
         return None
     except BaseException:
         _sleep_on(host, sleeper)
@@ -94,6 +96,8 @@ async def _wake(host: Host, sleeper: Sleeper) -> Unavailable | None:
         try:
             host.apply(session, line)
         except Refused:
+            if session.parked is not None:
+                break
             continue  # who wrote it was told
     return None
 
@@ -113,7 +117,8 @@ def hear(host: Host, line: Line) -> str:
     """An event of a board that is not in memory."""
     sleeper = host.sleepers.by_number.get(line.board)
     if sleeper is None:
-        raise Refused(404, "the board was deleted")
+        parked = next((board for board in host.parked.values() if board.number == line.board), None)
+        raise Refused(404, "the board was deleted") if parked is None else parked.refusal()
     if sleeper.waking is not None:
         sleeper.held.append(line)
     elif sleeper.hear(line, host.monotonic()):

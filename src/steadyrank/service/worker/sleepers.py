@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from ..storage import KnownBoard, Store, Unavailable, open_store
 from .board_session import BoardSession
-from .recovery import Kept, load, put_snapshot, rebuild
+from .recovery import Kept, load, parking_words, put_snapshot, rebuild
 from .sleeper import Rest, Sleeper, read_rest
 
 _READERS = 2  # threads that fold boards which wake
@@ -155,7 +155,9 @@ def summaries(store: Store) -> Iterator[tuple[str, dict[str, Any] | str]]:
         for known in sorted(store.known(), key=lambda board: board.name):
             try:
                 board = rebuild(store, known.number, known.name, store.head())
-            except ValueError as error:
-                yield known.name, str(error)
+            except Unavailable:
+                raise
+            except Exception as error:  # a lack of memory, too: the others are shown
+                yield known.name, parking_words(error)
             else:
                 yield known.name, board.summary()

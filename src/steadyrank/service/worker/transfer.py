@@ -1,12 +1,14 @@
 """A board with its log as a file, and back; and the end of a log that is too long.
 
 The file is text, one JSON value a line: a header, one event a line in log order (its time, its kind and fields), and
-a last line with the digest of the board's memory, by which a file that was cut off or changed is known. The header
-says how many numbers clients were given; who has which is not in the file.
+a last line with a digest of all lines before it and one of the board's memory, by which a file that was cut off or
+damaged is known. Whoever edits a file can compute both: only a signature with a key, if the file has one, tells it
+from what was written. The header says how many numbers clients were given; who has which is not in the file.
 """
 
 import base64
 import hashlib
+import hmac
 import json
 import pathlib
 import tempfile
@@ -20,12 +22,17 @@ from ...live import archive
 from ...refusals import Refused
 from ..board.board import Board
 from ..board.checks import check_name
-from ..board.events import AnyEvent, Created, decode, encode, forgotten
-from ..storage import Seal, Store, open_store
-from .recovery import rebuild, reconfigured
+from ..board.events import AnyEvent, Created, encode, forgotten
+from ..storage import Seal, Store, Unavailable, open_store
+from .log_rows import read_event
+from .recovery import parking_words, rebuild, reconfigured
 
-FORMAT = 8
-_ALSO = 7  # read as well: it had no lists of other rankers. Earlier ones lead to other memory: they had no guard
+FORMAT = 9
+# read as well: 7 had no lists of other rankers, and neither had a digest of all lines. Earlier ones lead to other
+# memory: they had no guard
+_ALSO = (7, 8)
+_LEAST_KEY = 16  # bytes of a key that signs
+_write_event = msgspec.json.Encoder().encode_into  # `encode` of msgspec 0.22 ends a process without memory
 _read_event = msgspec.json.Decoder(AnyEvent).decode
 
 
@@ -38,11 +45,18 @@ def find_board(store: Store, name: str) -> tuple[int, bytes]:
     raise ValueError(f"no board {name!r}; there are: {', '.join(sorted(n for n, _ in known.values())) or 'none'}")
 
 
-def export(store: Store, name: str, path: pathlib.Path, with_secret: bool, told: Callable[[int], None]) -> int:
-    """Write a board to a file, whole or not at all; how many events. `told` hears of the progress."""
+def export(
+    store: Store,
+    name: str,
+    path: pathlib.Path,
+    with_secret: bool,
+    told: Callable[[int], None],
+    key: bytes | None = None,
+) -> int:
+    """Write a board to a file, whole or not at all; how many events. `told` hears of the progress, `key` signs it."""
     count = -2  # neither the first line nor the last one is an event
     with replacing(path, 0o600) as file:  # it may hold a secret
-        for line in lines(store, name, with_secret):
+        for line in lines(store, name, with_secret, key):
             file.write(line.encode())
             count += 1
             if count > 0 and count % 1_000 == 0:
@@ -67,8 +81,19 @@ def export_unnamed(url: str, name: str) -> BinaryIO:
     return file
 
 
-def lines(store: Store, name: str, with_secret: bool) -> Iterator[str]:
-    """The file of a board line by line, as of one moment."""
+def read_key(path: pathlib.Path) -> bytes:
+    """A key that signs files, without blanks around it; refused if it is too short to be one."""
+    try:
+        key = path.read_bytes().strip()
+    except OSError as error:
+        raise ValueError(f"--key-file {path} cannot be read: {error.strerror}") from None
+    if len(key) < _LEAST_KEY:
+        raise ValueError(f"--key-file {path} must hold a key of at least {_LEAST_KEY} bytes, not {len(key)}")
+    return key
+
+
+def lines(store: Store, name: str, with_secret: bool, key: bytes | None = None) -> Iterator[str]:
+    """The file of a board line by line, as of one moment; signed if there is a key."""
     number, secret = find_board(store, name)
     header: dict[str, Any] = {"steadyrank": "board", "format": FORMAT, "board": name}
     if with_secret:
@@ -80,19 +105,26 @@ def lines(store: Store, name: str, with_secret: bool) -> Iterator[str]:
         header["clients"] = store.clients(number)
         if edge:  # the beginning of the log is gone: a snapshot stands for it
             header["snapshot"] = base64.b64encode(store.snapshot(number, edge) or b"").decode()
-        first, count = json.dumps(header), 0
-        yield first + "\n"
+        line, count, seen = json.dumps(header) + "\n", 0, hashlib.sha256()
+        seen.update(line.encode())
+        yield line
         for entry in store.entries(edge, head, number):
-            event = msgspec.json.encode(decode(entry.body)).decode()
-            yield f'{{"at": {entry.at!r}, "event": {event}}}\n'
+            event = bytearray()
+            _write_event(read_event(entry), event)
+            line = f'{{"at": {entry.at!r}, "event": {event.decode()}}}\n'
+            seen.update(line.encode())
+            yield line
             count += 1
         board = rebuild(store, number, name, head)
-        yield json.dumps(_end(first, count, board)) + "\n"
+        end: dict[str, Any] = {"events": count, "lines": seen.hexdigest(), "digest": board.digest()}
+        if key is not None:
+            end["signature"] = _signature(key, end["lines"])
+        yield json.dumps(end) + "\n"
 
 
-def _end(header: str, count: int, board: Board) -> dict[str, Any]:
-    """The last line: by it a file that was cut off or changed is known."""
-    return {"events": count, "header": hashlib.sha256(header.encode()).hexdigest(), "digest": board.digest()}
+def _signature(key: bytes, digest: str) -> str:
+    """What only who has the key can make of the digest of all lines."""
+    return hmac.new(key, f"steadyrank board {digest}".encode(), hashlib.sha256).hexdigest()
 
 
 class Carried(NamedTuple):
@@ -103,13 +135,20 @@ class Carried(NamedTuple):
     entries: list[tuple[float, AnyEvent]]
 
 
-def read_board(path: pathlib.Path) -> Carried:
-    """A board from a file, checked as a whole."""
-    first, entries, last = _parse(path)
-    header = json.loads(first)
+def read_board(path: pathlib.Path, key: bytes | None = None) -> Carried:
+    """A board from a file, checked as a whole; with a key, one that is not signed with it is refused."""
+    content, entries, last = _parse(path)
+    header, seen = json.loads(content[0]), hashlib.sha256(b"".join(line + b"\n" for line in content[:-1])).hexdigest()
+    if key is not None and not hmac.compare_digest(str(last.get("signature", "")), _signature(key, seen)):
+        raise ValueError(f"{path} is not signed with the key of --key-file, or was changed since")
+    if header["format"] == FORMAT and last.get("lines") != seen:
+        raise ValueError(f"{path} is not as it was written: a line was changed, added or taken out")
     base = base64.b64decode(header["snapshot"]) if "snapshot" in header else None
     board = _fold(path, base, entries)
-    if last != _end(first, len(entries), board):
+    end: dict[str, Any] = {"events": len(entries), "digest": board.digest()}
+    if header["format"] != FORMAT:
+        end["header"] = hashlib.sha256(content[0]).hexdigest()
+    if any(last.get(name) != value for name, value in end.items()):
         raise ValueError(f"{path} is not as it was written: its last line belongs to another board")
     return Carried(header, base, entries)
 
@@ -141,7 +180,9 @@ def bring_in(store: Store, carried: Carried, name: str | None) -> Brought:
     return Brought(name, len(entries), secret is not None)
 
 
-def _parse(path: pathlib.Path) -> tuple[str, list[tuple[float, AnyEvent]], dict[str, Any]]:
+def _parse(path: pathlib.Path) -> tuple[list[bytes], list[tuple[float, AnyEvent]], dict[str, Any]]:
+    """The lines of a file, the events in them, and what its last line says."""
+
     class Row(msgspec.Struct):
         at: float
         event: msgspec.Raw
@@ -159,13 +200,13 @@ def _parse(path: pathlib.Path) -> tuple[str, list[tuple[float, AnyEvent]], dict[
         entries = [(row.at, _read_event(row.event)) for row in map(rows.decode, lines[1:-1])]
     except (ValueError, IndexError, KeyError, AttributeError, msgspec.MsgspecError) as error:
         raise ValueError(f"{path} cannot be read: {error}") from error
-    return lines[0].decode(), entries, last
+    return lines, entries, last
 
 
 def _check_header(header: Any, line: bytes) -> None:
     if header.get("steadyrank") != "board":
         raise ValueError(f"it is no board of format {FORMAT}, but {line[:80].decode(errors='replace')!r}")
-    if header.get("format") not in (_ALSO, FORMAT):
+    if header.get("format") not in (*_ALSO, FORMAT):
         raise ValueError(
             f"it is a board of format {header.get('format')!r:.80}, this version reads format {FORMAT}: import it "
             "with the version that wrote it, open that store with this one, which brings it up to date, and export "
@@ -189,17 +230,26 @@ def _fold(path: pathlib.Path, base: bytes | None, entries: list[tuple[float, Any
         store.close()
 
 
-def compact(store: Store, before: float, most: int) -> dict[str, int]:
+def compact(
+    store: Store, before: float, most: int, failed: Callable[[str, str], None] = lambda name, why: None
+) -> dict[str, int]:
     """Replace events older than a time, or beyond the latest `most`, by a snapshot; how many of each board.
 
-    Clients of whom no event is kept are forgotten with them.
+    Clients of whom no event is kept are forgotten with them. A board that cannot be folded is left as it is, and
+    `failed` hears why.
     """
     gone = {}
     store.sweep(before)
     for number, (name, _) in store.boards().items():
-        with store.reading():
-            since, edge, head = store.shortened(number), store.edge(number, before, most), store.head()
-            board = rebuild(store, number, name, edge, head) if edge > since else None
+        try:
+            with store.reading():
+                since, edge, head = store.shortened(number), store.edge(number, before, most), store.head()
+                board = rebuild(store, number, name, edge, head) if edge > since else None
+        except Unavailable:
+            raise
+        except Exception as error:  # a lack of memory, too
+            failed(name, parking_words(error))
+            continue
         if board is not None:
             gone[name] = _shorten(store, number, (since, edge, head), board)
         if store.shortened(number):  # no event is kept of clients who were last here before its first

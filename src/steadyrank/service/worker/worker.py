@@ -16,11 +16,13 @@ from ..board.checks import check
 from ..board.events import AnyEvent
 from ..storage import Key, Sender, Store, Unavailable
 from . import sleep
-from .board_session import BoardSession, Edge, begin
+from .board_session import BoardSession, Edge, Parked, begin
 from .clock import Clock, uptime
+from .impression_ids import Seals
 from .inbox import Inbox, SharedLook
+from .log_rows import Unreadable, not_applied
 from .log_writer import Line, LogWriter
-from .recovery import Kept, fold_again, moved_edges, recover, save, wipe
+from .recovery import Kept, fold_again, log_parked, moved_edges, recover, save, wipe
 from .resealing import reseal
 from .sleepers import Sleepers
 
@@ -52,7 +54,7 @@ class Worker:
         self._uses = itertools.count(1)
         self.keys: list[Key] = []
         self.ready = False
-        self.broken: dict[str, str] = {}  # boards that cannot be read, and why
+        self.parked: dict[str, Parked] = {}  # boards that cannot be served, by name
         self.divergences = 0
         self.exporting = asyncio.Lock()  # one board at a time: it takes a thread, and room for its log
         self.chance = np.random.default_rng() if chance is None else chance
@@ -69,7 +71,7 @@ class Worker:
         self.clock.look(found.time, *found.latest)
         self._report_clock()
         self._inbox.begin(found.head)
-        self.boards, self.numbers, self.broken = {}, {}, found.broken
+        self.boards, self.numbers, self.parked = {}, {}, found.parked
         for session in found.boards:
             self.take_up(session)
         self.sleepers.begin(found.asleep, self.monotonic())
@@ -100,8 +102,8 @@ class Worker:
         """A board by its name."""
         if not self.ready:
             raise Unavailable("the log is being read: not ready yet")
-        if name in self.broken:
-            raise Refused(503, f"board {name!r} cannot be read: the server's log says why")
+        if name in self.parked:
+            raise self.parked[name].refusal()
         if name in self.sleepers.by_name:
             raise Unavailable(f"board {name!r} sleeps")  # for who did not hold it
         if name not in self.boards:
@@ -109,12 +111,12 @@ class Worker:
         return self.boards[name]
 
     def count(self) -> dict[str, int]:
-        """How many boards are in memory, and how many are not."""
-        return {"awake": len(self.numbers), "asleep": len(self.sleepers)}
+        """How many boards are in memory, how many are not, and how many are not served."""
+        return {"awake": len(self.numbers), "asleep": len(self.sleepers), "parked": len(self.parked)}
 
     def knows(self, name: str) -> bool:
         """Whether there is a board of this name, as far as the log was applied."""
-        return name in self.boards or name in self.sleepers.by_name or name in self.broken
+        return name in self.boards or name in self.sleepers.by_name or name in self.parked
 
     @contextlib.asynccontextmanager
     async def held(self, name: str) -> AsyncIterator[None]:
@@ -144,6 +146,7 @@ class Worker:
 
     async def write(self, session: BoardSession, event: AnyEvent, sender: Sender | None = None) -> str:
         """Write an event; its outcome once it is on the disk and applied."""
+        session.check_served()
         future = self.log_writer.put(session.number, event, wait=True, sender=sender)
         assert future is not None
         return await future
@@ -156,12 +159,14 @@ class Worker:
         await self.catch_up()
         return number is not None
 
-    async def delete(self, session: BoardSession) -> None:
-        """End a board; its log is deleted soon after."""
+    async def delete(self, name: str) -> None:
+        """End a board, a parked one too; its log is deleted soon after."""
+        number = self.parked[name].number if name in self.parked else self.find(name).number
         event = events.encode(events.Deleted())
-        seq = await self.log_writer.do(lambda store: store.delete(session.number, event, self.clock()))
-        self.drop(session.number)
-        self.spawn(asyncio.to_thread(wipe, self.url, session.number, seq))  # takes long if the log is
+        seq = await self.log_writer.do(lambda store: store.delete(number, event, self.clock()))
+        self.drop(number)
+        self._unpark(number)
+        self.spawn(asyncio.to_thread(wipe, self.url, number, seq))  # takes long if the log is
 
     async def forget_client(self, session: BoardSession, client: str, kind: str | None = None) -> int:
         """Delete which number a client has, or a cohort: what stays in the log is nobody's. How many impressions."""
@@ -188,6 +193,30 @@ class Worker:
         if session is not None and self.boards.get(session.name) is session:
             del self.boards[session.name]
 
+    def park(self, number: int, why: str, begun: Parked | None = None) -> None:
+        """Serve a board no longer, until the next start: it cannot go on with its log. The others do.
+
+        `begun`: the same, where this worker had not heard of the board before.
+        """
+        session, sleeper = self.numbers.get(number), self.sleepers.by_number.get(number)
+        if session is not None:
+            parked = Parked(number, session.name, why, session.seals)
+            session.parked = parked
+        elif sleeper is not None:
+            parked = Parked(number, sleeper.name, why, Seals(sleeper.secret, sleeper.seals))
+        elif begun is not None:
+            parked = begun
+        else:
+            return  # parked before, or deleted
+        self.drop(number)
+        self.sleepers.drop(number)
+        self.parked[parked.name] = parked
+        log_parked(parked)
+
+    def _unpark(self, number: int) -> None:
+        """A board that was parked is gone."""
+        self.parked = {name: board for name, board in self.parked.items() if board.number != number}
+
     @property
     def applied(self) -> int:
         """The latest event that was applied."""
@@ -203,16 +232,20 @@ class Worker:
         self._inbox.deliver(lines, made)
 
     def _apply(self, line: Line, made: dict[int, Any]) -> str:
+        begun = made.get(line.board)  # none if it was deleted meanwhile
+        if isinstance(line.event, Unreadable):
+            self.park(line.board, str(line.event), begun if isinstance(begun, Parked) else None)
+            return "done"
         if isinstance(line.event, events.Created):
-            begun = made.get(line.board)  # none if it was deleted meanwhile
-            if isinstance(begun, Exception):
-                raise begun
-            if begun is not None:
+            if isinstance(begun, Parked):
+                self.park(line.board, begun.why, begun)
+            elif begun is not None:
                 self.take_up(begun)
             return "done"
         if isinstance(line.event, events.Deleted):
             self.drop(line.board)
             self.sleepers.drop(line.board)
+            self._unpark(line.board)
             return "done"
         session = self.numbers.get(line.board)
         if session is None:
@@ -220,23 +253,46 @@ class Worker:
         return self.apply(session, line)
 
     def apply(self, session: BoardSession, line: Line) -> str:
-        """Apply an event to a board in memory; what it was loaded with is in it already."""
+        """Apply an event to a board in memory; what it was loaded with is in it already.
+
+        An event that fails half-way, for a lack of memory or by a fault of ours, leaves memory that no other worker
+        has: the board is parked with it, and folded anew at the next start.
+        """
+        event = line.event
+        assert not isinstance(event, Unreadable)
         if line.seq <= session.applied:
             return "done"
         session.applied = line.seq
-        session.learn_clients(line)
         try:
-            outcome = session.board.apply(line.event)
-            session.note(line, outcome, line.waiting is not None or self._gave(line.event), self.monotonic())
-            if isinstance(line.event, events.Resealed):
+            session.learn_clients(line)
+            outcome = session.board.apply(event)
+            session.note(line, outcome, line.waiting is not None or self._gave(event), self.monotonic())
+            if isinstance(event, events.Resealed):
                 session.resealing = self.spawn(reseal(self.log_writer, session))
-            return outcome
-        finally:
-            if session.board.stale and session.refolding is None:
-                session.refolding = self.spawn(self._refold(session))
-            elif session.board.events % SNAPSHOT_EVERY == 0 and not session.board.stale:
-                session.board.events_kept = session.board.events
-                self.spawn(self._snapshot(session, line.seq, session.board.keep()))
+        except Refused:
+            self._after(session, line.seq)
+            raise
+        except Exception as error:
+            log.exception("an event cannot be applied", extra={"fields": {"event": line.seq}})
+            self.park(session.number, str(not_applied(line.seq, error)))
+            session.check_served()
+            raise
+        self._after(session, line.seq)
+        return outcome
+
+    def _after(self, session: BoardSession, seq: int) -> None:
+        """Fold again or take a snapshot, where an event makes that due."""
+        board = session.board
+        if board.stale and session.refolding is None:
+            session.refolding = self.spawn(self._refold(session))
+        elif board.events % SNAPSHOT_EVERY == 0 and not board.stale:
+            try:
+                kept = board.keep()
+            except MemoryError as error:  # the board goes on without it
+                log.warning("no snapshot", extra={"fields": {"board": session.name, "why": str(error)}})
+                return
+            board.events_kept = board.events
+            self.spawn(self._snapshot(session, seq, kept))
 
     def cut_off(self) -> None:
         """This worker was away for so long that the log was shortened meanwhile: begin again."""
@@ -261,6 +317,9 @@ class Worker:
         while session.board.stale and session.number in self.numbers:
             try:
                 board = await fold_again(self.url, session)
+            except Unreadable as error:
+                self.park(session.number, str(error))
+                return
             except Exception as error:
                 log.error("not folded again", extra={"fields": {"board": session.name, "why": str(error)}})
                 await asyncio.sleep(pause)
@@ -269,7 +328,8 @@ class Worker:
             if not board.stale:
                 session.board = board
         session.refolding = None
-        await self._snapshot(session, session.applied, session.board.keep())
+        if session.parked is None:
+            await self._snapshot(session, session.applied, session.board.keep())
 
     async def _snapshot(self, session: BoardSession, seq: int, kept: Kept) -> None:
         try:

@@ -90,7 +90,7 @@ export class BoardPage {
     } catch (error) {
       if (error instanceof Refusal && error.code === 403) await this.#lookLess(error);
       else if (error instanceof Refusal && this.#unheardIn.forget()) await this.look(); // its segment is no more
-      else if (error instanceof Away) await this.#lookBroken(error);
+      else if (error instanceof Away) await this.#lookParked(error);
       else throw error;
     }
   }
@@ -107,11 +107,12 @@ export class BoardPage {
     this.#showCounts({ board, view: null });
   }
 
-  /** A board that the server cannot read is not just away. */
-  async #lookBroken(away) {
-    const { broken } = await ask("GET", "boards?limit=1");
-    if (!broken.includes(this.#name)) throw away;
-    this.#missing("This board cannot be read", "The server's log says why. Other boards are served as usual.");
+  /** A board that is parked is not just away. */
+  async #lookParked(away) {
+    const { parked } = await ask("GET", "boards?limit=1");
+    const found = parked.find(({ board }) => board === this.#name);
+    if (found === undefined) throw away;
+    this.#missing("This board is parked", `${sentence(found.why)} Other boards are served as usual.`);
     throw away;
   }
 

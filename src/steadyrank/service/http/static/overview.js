@@ -28,13 +28,13 @@ export class Overview {
 
   /** Ask for all boards, and look closer at a few of those where something happened. */
   async look() {
-    const { boards, broken, next } = await ask("GET", `boards?limit=${this.#wanted}`);
+    const { boards, parked, next } = await ask("GET", `boards?limit=${this.#wanted}`);
     this.#boards = boards;
     this.#more = next !== null;
     await Promise.all(this.#next().map((board) => this.#watch(board)));
     this.#turnTo("overview");
     this.#show();
-    this.#showBroken(broken);
+    this.#showParked(parked);
   }
 
   /** Boards not seen yet, changed since or not seen for a while, those first that were seen longest ago. */
@@ -88,9 +88,10 @@ export class Overview {
     if (watch !== null) sketch(node.querySelector("svg"), watch);
   }
 
-  #showBroken(names) {
-    show(byId("broken"), names.length > 0);
-    match(byId("broken-list"), names, (name) => name, () => make("li"), (node, name) => say(node, name));
+  #showParked(parked) {
+    show(byId("parked"), parked.length > 0);
+    const words = ({ board, why }) => `${board}: ${why}`;
+    match(byId("parked-list"), parked, ({ board }) => board, () => make("li"), (node, one) => say(node, words(one)));
   }
 }
 

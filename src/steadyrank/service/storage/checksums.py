@@ -1,0 +1,34 @@
+"""A checksum of each row of the log and of each snapshot: by it a row that is not as it was written is noticed.
+
+It has no key: who can write to the store can compute it. It is there for bits that flip, disks that lie, and rows
+that somebody edited by hand.
+"""
+
+import hashlib
+import struct
+from typing import Any
+
+_EVENT = struct.Struct("<qqd")  # number, board, time
+_SNAPSHOT = struct.Struct("<qqq")  # number of the event, board, bytes
+_BEGINNING = 64  # bytes of a snapshot, which hold the digest of all others
+
+
+def of_event(seq: int, board: int, at: float, body: bytes) -> int:
+    """64 bits of an event, as a number that both databases can keep."""
+    return _number(_EVENT.pack(seq, board, at) + body)
+
+
+def of_snapshot(board: int, seq: int, body: bytes) -> int:
+    """64 bits of whose snapshot it is, as of which event, and of the digest that it begins with."""
+    return _number(_SNAPSHOT.pack(seq, board, len(body)) + body[:_BEGINNING])
+
+
+def holds(checksum: Any, seq: int, board: int, at: Any, body: Any) -> bool:
+    """Whether an event is as it was written; a damaged row may hold anything."""
+    if not isinstance(body, bytes) or not isinstance(at, float):
+        return False
+    return bool(checksum == of_event(seq, board, at, body))
+
+
+def _number(content: bytes) -> int:
+    return int.from_bytes(hashlib.blake2b(content, digest_size=8).digest(), "little", signed=True)

@@ -1,0 +1,30 @@
+"""A row of the log as the event that it holds; a row that cannot be read concerns its own board alone."""
+
+from ..board.events import AnyEvent, decode
+from ..storage import LogEntry
+
+
+class Unreadable(ValueError):
+    """An event that this worker must not go past: it is damaged, of a newer version, or cannot be applied."""
+
+
+def read_event(entry: LogEntry) -> AnyEvent:
+    """The event of a row; `Unreadable` if there is none that can be trusted."""
+    if entry.damage:
+        raise Unreadable(f"event {entry.seq} is damaged: {entry.damage}")
+    try:
+        return decode(entry.body)
+    except Exception as error:  # a lack of memory, too: whatever it is, other boards go on
+        raise Unreadable(
+            f"event {entry.seq} cannot be decoded ({_words(error)}): a newer version may have written it"
+        ) from error
+
+
+def not_applied(seq: int, error: Exception) -> Unreadable:
+    """What an event is called that failed half-way through."""
+    return Unreadable(f"event {seq} cannot be applied ({_words(error)})")
+
+
+def _words(error: Exception) -> str:
+    said = str(error)
+    return f"{type(error).__name__}: {said:.200}" if said else type(error).__name__

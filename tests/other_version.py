@@ -1,0 +1,31 @@
+"""The command line of another version of steadyrank: `python other_version.py older serve ...`, or `newer`.
+
+`older` does not know items that are retired, as a version from before there was such an event. `newer` has a format
+of its own, with a table more, and brings stores up to it.
+"""
+
+import sys
+from typing import Union, get_args
+
+import msgspec
+
+from steadyrank.cli import main
+from steadyrank.service.board import events
+from steadyrank.service.storage import tables
+
+
+def become_older():
+    """Forget a kind of event."""
+    known = tuple(kind for kind in get_args(events.AnyEvent) if kind is not events.Retired)
+    events._decoder = msgspec.msgpack.Decoder(Union[known])  # noqa: UP007  (of classes that are found here)
+
+
+def become_newer():
+    """Know one format more."""
+    tables._UPGRADES[tables.FORMAT] = "CREATE TABLE novelties (one WHOLE PRIMARY KEY)"
+    tables.FORMAT += 1
+
+
+if __name__ == "__main__":
+    {"older": become_older, "newer": become_newer}[sys.argv[1]]()
+    sys.exit(main(sys.argv[2:]))

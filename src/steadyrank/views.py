@@ -150,6 +150,8 @@ class GuardView:
     refused: int  # visits that did not reach the learner
     retracted: int = 0  # earlier visits taken back
     suspects: tuple[Suspect | SpentAllowance, ...] = ()  # clients who are not heard now
+    stands_down: int = 0  # since this round it refuses nobody, because it would refuse too many; 0: it does not
+    stood_down: int = 0  # how often it has done so
 
 
 @dataclass(frozen=True, eq=False)
@@ -157,5 +159,3 @@ class TrustView(GuardView):
     """What `ClientTrust` made of the clients."""
 
     share: float = 0.0  # of visits of the rare taste; 0: none was found
-    stands_down: int = 0  # since this round it refuses nobody, because it would refuse too many; 0: it does not
-    stood_down: int = 0  # how often it has done so

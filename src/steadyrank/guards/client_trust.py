@@ -159,4 +159,8 @@ class ClientTrust(NamedTuple):
         suspects = tuple(starmap(Suspect, odd_ones(self.taste, self.visits, self.clients)))
         share = float(self.taste.share[VISITS]) if self.taste.rule[BAR] < NEVER else 0.0
         refused, retracted, _, since, times = self.tally.tolist()
-        return TrustView(refused, retracted, suspects, share, since, times)
+        return TrustView(refused, retracted, suspects, since, times, share)
+
+    def visits_of(self, client: int) -> int:
+        """How many visits of a client are remembered. O(1)."""
+        return self.clients.visits_of(client)

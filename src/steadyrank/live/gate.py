@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
+from ..chance import philox
 from ..contract import (
     KIND,
     NOTE_EXTRA,
@@ -36,7 +37,13 @@ Guarding: TypeAlias = Sequence[tuple[str | type, dict[str, Any]]]  # the guards 
 
 CLIENT = ""  # the kind of sender that a client is; cohorts are of the kind that their key names
 NO_GUARD: Guarding = (("Anyone", {}),)
+OWN_RECORD = 10  # remembered visits from which on a client is judged by these alone, and not by its cohorts
+COHORTS_SPARE = (
+    4  # one in so many visits of other clients is not judged by cohorts: they lower weight, never to nothing
+)
 _FIRST_ROOM = 64  # visits that a guard which can grow has room for at first
+_COHORT_KEY = 0xC0407  # of the draws that decide which
+_LOW = 0xFFFFFFFF
 
 
 def with_guard(learner: Any, settings: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
@@ -125,9 +132,25 @@ class Post:
         if not self.grows:
             yield CLIENT, visit
             return
-        for kind, number in ((CLIENT, visit.client), *cohorts):
-            if self._has_room(kind, number, silent):
-                yield kind, visit if kind == CLIENT else Visit(visit.t, number)
+        if self._has_room(CLIENT, visit.client, silent):
+            yield CLIENT, visit
+        if cohorts and self._judged_by_cohorts(visit):
+            for kind, number in cohorts:
+                if self._has_room(kind, number, silent):
+                    yield kind, Visit(visit.t, number)
+
+    def _judged_by_cohorts(self, visit: Visit) -> bool:
+        """Whether guards of cohorts are shown a visit: not if its client has a record of its own, nor one in four.
+
+        Senders choose much of what makes a cohort, and bots can choose that of honest clients. Who has come often
+        enough is judged by what it did; of all others some are always heard.
+        """
+        own = self.guards.get(CLIENT)
+        named = own is not None and visit.client >= 0 and offers(own, "visits_of")
+        if named and own.visits_of(visit.client) >= OWN_RECORD:
+            return False
+        drawn, _ = philox(visit.t & _LOW, visit.t >> 32, (_COHORT_KEY ^ self._seed) & _LOW)
+        return bool(drawn % COHORTS_SPARE)
 
     def _has_room(self, kind: str, number: int, silent: bool) -> bool:
         """Whether there is a guard of this kind of sender, by now, with room for one visit more."""

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from ...views import View
 from ..board.board import Board
-from ..board.guard_summary import count_by_guard
+from ..board.guard_summary import GuardCounts, count_by_guard
 from ..worker.board_session import BoardSession
 from ..worker.lateness import LATEST
 from ..worker.log_writer import MOST_AT_ONCE
@@ -169,7 +169,7 @@ def _of_board(session: BoardSession, told: _Told) -> Iterator[News]:
 
 def _of_learner(board: Board, told: _Told) -> Iterator[News]:
     """What takes a moment to see: not looked at while nothing happens on the board."""
-    whole, silenced = board.learner_state.view(), count_by_guard(board)
+    whole, (silenced, guards) = board.learner_state.view(), count_by_guard(board)
     view, segment = _changed_last(board, whole)
     mark = (
         (0, 0) if whole is None or view is None or not view.changes else (whole.n_changes, view.changes[-1].noticed)
@@ -197,6 +197,7 @@ def _of_learner(board: Board, told: _Told) -> Iterator[News]:
         yield News("regime", mark, "news", text if trusted else f"{text} It is not trusted.", detail)
     elif again:
         told.marks["regime"] = mark
+    yield from _of_guards(guards, told)
     heard = told.marks.setdefault("silenced", silenced)
     if silenced > heard:
         would = "would not be" if board.learner_state.gate.shadow else "are not"
@@ -204,6 +205,19 @@ def _of_learner(board: Board, told: _Told) -> Iterator[News]:
         yield News("silenced", silenced, "news", text, {"count": silenced, "more": silenced - heard})
     else:
         told.marks["silenced"] = silenced
+
+
+def _of_guards(guards: list[GuardCounts], told: _Told) -> Iterator[News]:
+    """A guard stood down since the last look, whether or not it still does."""
+    times = sum(one.stood_down for one in guards)
+    before = told.marks.setdefault("guard", times)
+    if times > before:
+        names = " and ".join(one.guard for one in guards if one.stood_down)
+        since = min((one.stands_down for one in guards if one.stands_down is not None), default=None)
+        text = f"{names} would refuse too many of the recent visits and stands down: everybody is heard meanwhile."
+        yield News("guard", times, "news", text, {"times": times, "more": times - before, "since": since})
+    else:
+        told.marks["guard"] = times
 
 
 def _changed_last(board: Board, view: View | None) -> tuple[View | None, dict[str, str | None]]:

@@ -33,11 +33,17 @@ class Silenced(NamedTuple):
 
 class GuardCounts(NamedTuple):
     """What one guard did: visits that it refused and took back, of each kind of sender that it judges; in shadow:
-    would."""
+    would.
+
+    `stands_down`: since which round it refuses nobody of some kind, because it would refuse too many; None: it does
+    not. `stood_down`: how often it has done so.
+    """
 
     guard: str
     refused: int
     retracted: int
+    stands_down: int | None
+    stood_down: int
 
 
 class GuardSummary(NamedTuple):
@@ -80,15 +86,22 @@ def count_guarded(board: Board) -> tuple[int, list[GuardCounts]]:
     return len(_by_label(board)) + len(_by_guard(board, judged)), _counts(board, judged)
 
 
-def count_by_guard(board: Board) -> int:
-    """How many of them by guards alone."""
-    return len(_by_guard(board, board.learner_state.gate.views()))
+def count_by_guard(board: Board) -> tuple[int, list[GuardCounts]]:
+    """How many of them by guards alone, and what each guard did."""
+    judged = board.learner_state.gate.views()
+    return len(_by_guard(board, judged)), _counts(board, judged)
 
 
 def _counts(board: Board, judged: list[Judged]) -> list[GuardCounts]:
     def summed(guard: str) -> GuardCounts:
         views = [one.view for one in judged if one.guard == guard]
-        return GuardCounts(guard, sum(view.refused for view in views), sum(view.retracted for view in views))
+        return GuardCounts(
+            guard,
+            sum(view.refused for view in views),
+            sum(view.retracted for view in views),
+            min((view.stands_down for view in views if view.stands_down), default=None),
+            sum(view.stood_down for view in views),
+        )
 
     gate = board.learner_state.gate
     return [] if gate.open else [summed(post.name) for post in gate.posts]

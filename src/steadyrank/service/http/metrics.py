@@ -110,6 +110,9 @@ class _State(Collector):
         refused = GaugeMetricFamily(
             "steadyrank_board_refused", "Answers of a board that a guard refused", labels=["board", "guard"]
         )
+        stood_down = GaugeMetricFamily(
+            "steadyrank_board_stood_down", "How often a guard of a board stood down", labels=["board", "guard"]
+        )
         for name, session in worker.boards.items():
             found, view = session.board.summary(), session.board.learner_state.view()
             found |= {"silence": found["silence"]["share"], "alarm": float(found["silence"]["alarming"])}
@@ -117,6 +120,7 @@ class _State(Collector):
             found |= {"silenced": silenced}
             for one in guards:
                 refused.add_metric([name, one.guard], one.refused)
+                stood_down.add_metric([name, one.guard], one.stood_down)
             found |= {} if session.lateness.share is None else {"late": session.lateness.share}
             found |= {} if view is None else {"corrupted": view.corrupted, "changes": view.n_changes}
             for key, family in board.items():
@@ -124,3 +128,4 @@ class _State(Collector):
                     family.add_metric([name], found[key])
         yield from board.values()
         yield refused
+        yield stood_down

@@ -42,11 +42,16 @@ class SilencedOut(Schema):
 class GuardCountsOut(Schema):
     """How many answers one guard refused and took back; one that it refused for several kinds of senders counts for
     each of them.
+
+    `stands_down`: since this round the guard refuses nobody, because it would refuse too many of the recent visits;
+    null: it does not. `stood_down`: how often it has done so.
     """
 
     guard: str
     refused: int
     retracted: int
+    stands_down: int | None
+    stood_down: int
 
 
 class GuardOut(Schema):

@@ -157,7 +157,7 @@ export class BoardPage {
     say(byId("silent"), unanswered(watch.board.silence));
     show(byId("silent"), watch.board.silence.alarming);
     say(byId("unheard"), unheard(watch));
-    show(byId("unheard"), watch.guard.count > 0);
+    show(byId("unheard"), unheard(watch) !== "");
     show(byId("headline"), true);
     document.title = `${said.kind === "no" ? "▲ " : ""}${this.#name} – steadyrank`;
   }

@@ -58,14 +58,17 @@ function said(guard) {
 }
 
 /** What one guard did, or would have done. */
-function did({ guard, refused, retracted }, shadow) {
+function did({ guard, refused, retracted, stands_down: since }, shadow) {
+  const down = since === null ? "" : `; since round ${count(since)} it stands down, because it would refuse too many`;
   return shadow
-    ? `${guard} would have refused ${many(refused, "answer")} and taken back ${count(retracted)}`
-    : `${guard} refused ${many(refused, "answer")} and took back ${count(retracted)}`;
+    ? `${guard} would have refused ${many(refused, "answer")} and taken back ${count(retracted)}${down}`
+    : `${guard} refused ${many(refused, "answer")} and took back ${count(retracted)}${down}`;
 }
 
 /** One line for the top of the page; empty while everybody is heard. */
 export function unheard({ guard }) {
+  const down = guard.guards.filter((one) => one.stands_down !== null).map((one) => one.guard);
+  if (down.length) return `${down.join(" and ")} would refuse too many of the recent visits and stands down: everybody is heard.`;
   if (guard.count === 0) return "";
   const first = guard.silenced[0];
   const who = guard.count === 1 && first ? senderName(first) : `${count(guard.count)} clients or cohorts`;

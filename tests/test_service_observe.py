@@ -238,9 +238,9 @@ async def test_observed_lists_go_with_an_exported_board_and_through_a_shortened_
         bring_in(second, read_board(tmp_path / "b.jsonl"), None)
         assert replayed(other) == digest
         assert [event.marginals for event in observed(other)] == [[0.5, 0.5, 1.0]] * 20
-        old = (tmp_path / "b.jsonl").read_text().replace('"format": 8', '"format": 6')
+        old = (tmp_path / "b.jsonl").read_text().replace('"format": 9', '"format": 6')
         (tmp_path / "old.jsonl").write_text(old)
-        with pytest.raises(ValueError, match="format 6, this version reads format 8"):
+        with pytest.raises(ValueError, match="format 6, this version reads format 9"):
             bring_in(second, read_board(tmp_path / "old.jsonl"), "old")
         assert compact(store, 0.0, 5)["b"] > 10
     async with serving(url, seed=4) as local:

@@ -87,7 +87,8 @@ async def _observe(worker: Worker, session: BoardSession, report: Report) -> Tak
         sender = Sender(hashed, time, cohorts=tuple(cohorts.values())) if hashed or cohorts else None
         outcome = await _write(worker, session, event, sender)
     head = key, event.round, event.base, event.generation, expires
-    impression = seal(ImpressionId(*head, hashed, event.ranking, event.note, cohorts), session.signer)
+    shown = ImpressionId(*head, hashed, event.ranking, event.note, cohorts)
+    impression = seal(shown, session.signer, session.id_room())
     return Taken(impression, expires, outcome, session.board.learner_state.items_at(event.ours))
 
 

@@ -71,7 +71,7 @@ def rank(
     worker.log_writer.put(session.number, event, sender=sender)
     expires = now + board.config.lifetime
     shown = ImpressionId(key, round_, base, generation, expires, hashed, slots, notes, cohorts, draft, given)
-    return seal(shown, session.signer), board.learner_state.items_at(slots), expires
+    return seal(shown, session.signer, session.id_room()), board.learner_state.items_at(slots), expires
 
 
 def places(session: BoardSession, length: int | None) -> int:

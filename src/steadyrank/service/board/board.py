@@ -1,7 +1,7 @@
 """One board: its settings, items, impressions and learner, as a fold over its events."""
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -24,6 +24,7 @@ from .timeline import Timeline
 log = logging.getLogger("steadyrank.service")
 _NOTHING: Mapping[str, Known] = {}
 _BATCHES = 10_000  # batches of past clicks remembered
+_AT_ONCE = 20  # impressions that are settled, or over, in a step
 # of a summary, beside the settings
 COUNTS = ("items", "impressions", "answers", "clicks", "unanswered", "rounds", "silence")
 NOT_OURS = "an item was shown that this board does not have"
@@ -31,6 +32,22 @@ NOT_OURS = "an item was shown that this board does not have"
 
 def _copied(arrays: Mapping[str, Any]) -> dict[str, Any]:
     return {name: archive.copied(array) for name, array in arrays.items()}
+
+
+def _parts_of(done: int, upto: int) -> Iterator[int]:
+    """Numbers of impressions from those that are done up to the last one, a few apart."""
+    yield from range(done + _AT_ONCE, upto, _AT_ONCE)
+    yield upto
+
+
+def finished(steps: Generator[None, None, str]) -> str:
+    """The outcome of an event that is applied to its end."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as stop:
+            outcome: str = stop.value
+            return outcome
 
 
 class Board:
@@ -84,15 +101,19 @@ class Board:
 
     def apply(self, event: AnyEvent) -> str:
         """The outcome of an event; one that is refused changes nothing but the count of events."""
+        return finished(self.steps(event))
+
+    def steps(self, event: AnyEvent) -> Generator[None, None, str]:
+        """Apply an event; it stops after each part of a long one, where lists may be given out, and nothing else."""
         self.events += 1
         try:
-            return self._apply(event)
+            return (yield from self._apply(event))
         except Refused:
             raise
         except (ValueError, KeyError) as error:
             raise Refused(422, str(error)) from error
 
-    def _apply(self, event: AnyEvent) -> str:
+    def _apply(self, event: AnyEvent) -> Generator[None, None, str]:
         match event:
             case events.Answered():
                 return self._answered(event)
@@ -103,18 +124,23 @@ class Board:
             case events.Withheld():
                 self.impressions.withhold(self._shown(event))
             case events.Settled():
-                self.impressions.settle(event.upto)
+                for upto in _parts_of(self.impressions.settled, min(event.upto, self.impressions.last)):
+                    self.impressions.settle(upto)
+                    yield
             case events.Expired():
-                self.impressions.expire(event.upto)
+                for upto in _parts_of(self.impressions.over, min(event.upto, self.impressions.last)):
+                    self.impressions.expire(upto)
+                    yield
             case events.Added():
-                return self._added(event)
+                return (yield from self._added(event))
             case events.Described():
                 for item, values in event.features.items():
                     self._describe(item, values)
+                    yield
             case events.Retired():
                 self.learner_state.switch(event.item, False)
             case events.History():
-                return self._history(event)
+                return (yield from self._history(event))
             case events.Configured():
                 self._configured(event.changes)
             case events.Labelled():
@@ -187,7 +213,7 @@ class Board:
             self.interleaving.answered(event)
         return outcome
 
-    def _added(self, event: events.Added) -> str:
+    def _added(self, event: events.Added) -> Generator[None, None, str]:
         for item in event.items:
             if item in self.learner_state.slots:
                 self.learner_state.switch(item, True)
@@ -195,6 +221,7 @@ class Board:
                 self.learner_state.add(item)
             if item in event.features:
                 self._describe(item, event.features[item])
+            yield
         return "done"
 
     def _describe(self, item: str, values: Known) -> None:
@@ -203,7 +230,7 @@ class Board:
             self.described[item] = values
             self.learner_state.describe(item, self.learner_state.features.fitting_item(values))
 
-    def _history(self, event: events.History) -> str:
+    def _history(self, event: events.History) -> Generator[None, None, str]:
         if event.batch and event.batch in self.batches:
             return "duplicate"
         if event.batch:
@@ -214,6 +241,7 @@ class Board:
             answer = answers.at(len(row.items), row.clicks, row.examined)
             self.impressions.past(row.items, *answer, self.learner_state.features.of_visit_then(row.features))
             self.feedback.timeline.show(self.impressions.rounds, 0.0)
+            yield
         return "done"
 
     def _configured(self, changes: dict[str, Setting]) -> None:

@@ -1,15 +1,15 @@
 """What is reported of lists that were shown elsewhere, now or in the past, and what is said to that."""
 
-from typing import Annotated, Any, TypeAlias
+from typing import Annotated, TypeAlias
 
-from msgspec import Meta
+from msgspec import Meta, Raw
 
 from .schemas import AnswerIn, Features, Schema
 from .state_schemas import IntervalOut
 
 Chance: TypeAlias = Annotated[float, Meta(gt=0, le=1)]
 # rows; an object with lists of `queries` and `events`; or one row. Each is looked at on its own
-UbiIn: TypeAlias = list[Any] | dict[str, Any]
+UbiIn: TypeAlias = list[Raw] | dict[str, Raw]
 
 
 class ObserveIn(AnswerIn, kw_only=True):

@@ -9,7 +9,7 @@ from ...views import View
 from ..board.board import Board
 from ..board.feature_summary import summarize_features
 from ..board.guard_summary import Silenced, summarize_guard
-from ..board.savings import summarize_savings
+from ..board.savings import Savings
 from ..worker.board_session import BoardSession
 from ..worker.worker import Worker
 from . import schemas
@@ -98,9 +98,9 @@ def _silenced(one: Silenced) -> SilencedOut:
     return SilencedOut(**one._asdict() | {"segments": parts})
 
 
-def describe_savings(board: Board) -> SavedOut | None:
+def describe_savings(board: Board, found: Savings | None) -> SavedOut | None:
     """What was saved by not believing, as the API shows it."""
-    found, state = summarize_savings(board), board.learner_state
+    state = board.learner_state
     if found is None:
         return None
     return SavedOut(

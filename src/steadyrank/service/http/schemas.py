@@ -28,6 +28,7 @@ class Schema(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
 
 # what a value may be is declared by the board, which refuses others by name
 Features: TypeAlias = dict[str, Annotated[Any, Meta(extra_json_schema={"type": ["number", "string", "null"]})]]
+FewSettings: TypeAlias = Annotated[dict[str, bool | int | float | str], Meta(max_length=100)]
 Items: TypeAlias = list[str] | dict[str, Features]
 
 
@@ -40,7 +41,7 @@ class BoardIn(Schema):
     items: Items | UnsetType = UNSET
     length: Length | UnsetType = UNSET
     learner: str | UnsetType = UNSET
-    settings: dict[str, bool | int | float | str] | UnsetType = UNSET
+    settings: FewSettings | UnsetType = UNSET
     seed: Seed | UnsetType = UNSET
     new_share: NewShare | UnsetType = UNSET
     lifetime: Lifetime | UnsetType = UNSET
@@ -54,12 +55,12 @@ class BoardIn(Schema):
     anonymous_minute: AnonymousMinute | UnsetType = UNSET
     client_days: ClientDays | UnsetType = UNSET
     guard: str | UnsetType = UNSET
-    guard_settings: dict[str, bool | int | float | str] | UnsetType = UNSET
+    guard_settings: FewSettings | UnsetType = UNSET
     shadow: bool | UnsetType = UNSET
     interleave: bool | UnsetType = UNSET
     interleave_bots: BotShare | UnsetType = UNSET
     features: FeatureKinds | UnsetType | None = UNSET
-    segments: list[str] | UnsetType | None = UNSET
+    segments: Annotated[list[str], Meta(max_length=1_000)] | UnsetType | None = UNSET
 
     def changes(self) -> dict[str, Any]:
         """The settings that are given."""

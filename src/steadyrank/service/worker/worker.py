@@ -7,18 +7,19 @@ import itertools
 import logging
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from ...refusals import Refused
 from ..board import events
+from ..board.board import Board, finished
 from ..board.checks import check
 from ..board.events import AnyEvent
 from ..storage import Key, Sender, Store, Unavailable
 from . import sleep
 from .board_session import BoardSession, Edge, begin
-from .inbox import Inbox, SharedLook
+from .inbox import Inbox, SharedLook, Steps
 from .log_writer import Line, LogWriter
 from .recovery import Kept, fold_again, moved_edges, recover, save, wipe
 from .resealing import reseal
@@ -29,7 +30,10 @@ TICK = 0.1
 MOST_AWAKE = 1_000  # boards in memory
 _LOADING = 3.0  # seconds at the start for boards that were used last; the others load when they are asked for
 
+_LARGE = 10_000  # items, times segments, of a board that is looked at in a thread: below, a few milliseconds
+
 log = logging.getLogger("steadyrank.service")
+T = TypeVar("T")
 
 
 class Worker:
@@ -170,6 +174,17 @@ class Worker:
         await self.catch_up()
         return count
 
+    async def look_at(self, session: BoardSession, look: Callable[[Board], T]) -> T:
+        """What a function makes of a board that it does not change; of a large one in a thread.
+
+        It must not draw lists. Meanwhile nothing is applied, of any board, and lists are given out as always.
+        """
+        state = session.board.learner_state
+        if state.capacity * (1 + len(state.features.segments)) <= _LARGE:
+            return look(session.board)
+        async with self._inbox.held():
+            return await asyncio.to_thread(look, session.board)
+
     async def catch_up(self) -> None:
         """Wait until the log is applied as far as it goes now."""
         await self._inbox.reach(await self.log_writer.do(lambda store: store.head()))
@@ -199,7 +214,7 @@ class Worker:
         """Apply events in log order."""
         self._inbox.deliver(lines, made)
 
-    def _apply(self, line: Line, made: dict[int, Any]) -> str:
+    def _apply(self, line: Line, made: dict[int, Any]) -> Steps:
         if isinstance(line.event, events.Created):
             begun = made.get(line.board)  # none if it was deleted meanwhile
             if isinstance(begun, Exception):
@@ -214,21 +229,27 @@ class Worker:
         session = self.numbers.get(line.board)
         if session is None:
             return sleep.hear(self, line)
-        return self.apply(session, line)
+        return (yield from self._steps(session, line))
 
     def apply(self, session: BoardSession, line: Line) -> str:
-        """Apply an event to a board in memory; what it was loaded with is in it already."""
+        """Apply an event to a board in memory, all of it at once."""
+        return finished(self._steps(session, line))
+
+    def _steps(self, session: BoardSession, line: Line) -> Steps:
+        """Apply an event to a board in memory, which stays there; what it was loaded with is in it already."""
         if line.seq <= session.applied:
             return "done"
         session.applied = line.seq
+        session.users += 1
         session.learn_clients(line)
         try:
-            outcome = session.board.apply(line.event)
+            outcome = yield from session.board.steps(line.event)
             session.note(line, outcome, line.waiting is not None or self._gave(line.event), self.monotonic())
             if isinstance(line.event, events.Resealed):
                 session.resealing = self.spawn(reseal(self.log_writer, session))
             return outcome
         finally:
+            session.users -= 1
             if session.board.stale and session.refolding is None:
                 session.refolding = self.spawn(self._refold(session))
             elif session.board.events % SNAPSHOT_EVERY == 0 and not session.board.stale:

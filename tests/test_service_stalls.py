@@ -120,6 +120,7 @@ WORST = {
     ("DELETE", "/v1/boards/{board}"): [("boards/spare", None)],
     ("POST", "/v1/boards/{board}/items"): [(LONG, lambda shown: {"items": [f"more {k:06}" for k in range(30_000)]})],
     ("DELETE", "/v1/boards/{board}/items/{item}"): [(f"{LONG}/items/{NAMES[5]}", None)],
+    ("POST", "/v1/boards/{board}/items/retire"): [(LONG, lambda shown: {"items": NAMES})],
     ("POST", "/v1/boards/{board}/history"): [("boards/b", past), ("boards/c", past_of_many)],
     ("GET", "/v1/boards/{board}/state"): [(LONG, None)],
     ("DELETE", "/v1/boards/{board}/clients/{client}"): [("boards/b/clients/ann", None)],

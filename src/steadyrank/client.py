@@ -187,6 +187,11 @@ class Client:
         """Show an item no longer."""
         self._ask("DELETE", f"{_board(board)}/items/{_part(item)}")
 
+    def retire_items(self, board: str, items: Iterable[str]) -> None:
+        """Show items no longer: all of them, or none if one is unknown; of very many, 50,000 at a time."""
+        for part in _in_parts(_names("items", items)):
+            self._ask("POST", f"{_board(board)}/items/retire", {"items": part})
+
     def history(self, board: str, rows: Iterable[Mapping[str, Any]], batch: str = "") -> int:
         """Start from past clicks, rows with items and clicked or clicks; how many were learnt from.
 

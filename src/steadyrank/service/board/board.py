@@ -70,6 +70,7 @@ class Board:
         self.impressions.learn = self.feedback.learn
         self.events, self.events_kept = 1, 0  # its beginning; in the latest snapshot that is known of
         self.answers, self.clicked = 0, 0
+        self.listed = 0  # items that lists of other rankers have added
         self.batches: dict[str, None] = {}
         self.reported = Reported()  # lists of another ranker
         self.interleaving = Interleaving()  # lists mixed of another ranker's and ours
@@ -138,7 +139,9 @@ class Board:
                     self._describe(item, values)
                     yield
             case events.Retired():
-                self.learner_state.switch(event.item, False)
+                for item in (event.item, *event.others):
+                    self.learner_state.switch(item, False)
+                    yield
             case events.History():
                 return (yield from self._history(event))
             case events.Configured():
@@ -213,7 +216,20 @@ class Board:
             self.interleaving.answered(event)
         return outcome
 
+    def check_listed(self, items: Sequence[str]) -> int:
+        """How many of these items, which lists of others bring, are new; refused if that is more than may come so."""
+        new = sum(item not in self.learner_state.slots for item in items)
+        most = self.config.observed_items
+        if new and self.listed + new > most:
+            raise Refused(
+                422,
+                f"lists of other rankers may add {most} items to this board (observed_items) and have added "
+                f"{self.listed}: {new} more are refused; add them by POST items, or PUT a larger observed_items",
+            )
+        return new
+
     def _added(self, event: events.Added) -> Generator[None, None, str]:
+        self.listed += self.check_listed(event.items) if event.by_lists else 0
         for item in event.items:
             if item in self.learner_state.slots:
                 self.learner_state.switch(item, True)
@@ -302,6 +318,7 @@ class Board:
             "left_out": [[sender, *found] for sender, found in self.feedback.left_out.items()],
             "reached": self.feedback.reached,
             **({"described": self.described} if self.described else {}),
+            **({"listed": self.listed} if self.listed else {}),
         }
         header, arrays = snapshot.take(self.learner_state, self.impressions, extra)
         beside = self.feedback.timeline.arrays() | self.reported.arrays() | self.interleaving.arrays()
@@ -319,7 +336,7 @@ class Board:
         board.config, board.latest = (msgspec.convert(header[key], Config) for key in ("config", "latest"))
         if header["format"] < 5:  # before a board had a guard unless it asked for one
             board.config = msgspec.structs.replace(board.config, guard="Anyone")
-        board.described = header.get("described", {})
+        board.described, board.listed = header.get("described", {}), header.get("listed", 0)
         board.feedback = feedback = LabelledFeedback(board.learner_state)
         board.impressions.learn = feedback.learn
         board.labels = Labels(header["labels"])

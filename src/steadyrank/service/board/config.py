@@ -23,6 +23,7 @@ MostOpen: TypeAlias = Annotated[int, Meta(ge=1, le=_MOST_PLACES)]
 ClientMinute: TypeAlias = Annotated[int, Meta(ge=1, le=1_000_000)]
 AnonymousMinute: TypeAlias = Annotated[int, Meta(ge=1, le=100_000_000)]
 BotShare: TypeAlias = Annotated[float, Meta(ge=0, le=0.9)]
+ObservedItems: TypeAlias = Annotated[int, Meta(ge=0, le=1_000_000)]
 ClientDays: TypeAlias = Annotated[float, Meta(gt=0, le=3_650)]
 
 
@@ -54,16 +55,17 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     guard: str = "ClientTrust"  # whose feedback reaches the learner
     guard_settings: dict[str, bool | int | float | str] = {}
     shadow: bool = False  # the guard judges, and all are heard
+    observed_items: ObservedItems = 10_000  # that lists of other rankers may add
     interleave: bool = False  # lists may be mixed of the caller's own and ours
     interleave_bots: BotShare = 0.15  # visitors who may be bots that nobody found, without changing a verdict
     features: FeatureKinds | None = None  # what may be known of items and visits; None: nothing
     segments: list[str] | None = None  # of the visits, each with a list of its own; None: one list for all
 
     def kept(self) -> dict[str, Any]:
-        """The settings as a snapshot has them: features and segments where there are any, as before there were."""
+        """The settings as a snapshot has them: those that came later where they are set, as before there were."""
         settings: dict[str, Any] = msgspec.to_builtins(self)
-        for name in ("features", "segments"):
-            if settings[name] is None:
+        for name in ("features", "segments", "observed_items"):
+            if settings[name] == getattr(_DEFAULT, name):
                 del settings[name]
         return settings
 
@@ -121,6 +123,9 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         for name, value in (self.settings | self.guard_settings).items():
             if isinstance(value, int) and abs(value) > 2**53:
                 raise ValueError(f"setting {name} must be at most 2**53, not {value!r}")
+
+
+_DEFAULT = Config()
 
 
 def out_of_range(name: str, value: Any) -> str:

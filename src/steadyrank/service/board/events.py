@@ -141,6 +141,7 @@ class Added(msgspec.Struct, array_like=True, frozen=True, tag="added"):
 
     items: list[str]
     features: dict[str, Known] = {}  # what is known from here on of some of them
+    by_lists: bool = False  # lists of another ranker brought them: these are counted, and refused beyond a number
 
 
 class Described(msgspec.Struct, array_like=True, frozen=True, tag="described"):
@@ -150,9 +151,10 @@ class Described(msgspec.Struct, array_like=True, frozen=True, tag="described"):
 
 
 class Retired(msgspec.Struct, array_like=True, frozen=True, tag="retired"):
-    """An item is shown no longer."""
+    """An item is shown no longer, nor are others."""
 
     item: str
+    others: list[str] = []
 
 
 class Past(msgspec.Struct, array_like=True, frozen=True):

@@ -141,16 +141,22 @@ async def _names_and_features(items: schemas.Items) -> tuple[list[str], dict[str
 
 
 async def add_new(
-    worker: Worker, session: BoardSession, items: list[str], known: Mapping[str, Known] = _NOTHING
+    worker: Worker,
+    session: BoardSession,
+    items: list[str],
+    known: Mapping[str, Known] = _NOTHING,
+    by_lists: bool = False,
 ) -> None:
     """Add items that were checked, or reinstate retired ones, some in an event, with what is known of them."""
     check_room(items, len(session.board.learner_state.names))
+    if by_lists:
+        session.board.check_listed(items)
     names = list(dict.fromkeys(items))
     size = _DESCRIBED_AT_ONCE if known else _ITEMS_AT_ONCE
     for start in range(0, len(names), size):
         some = names[start : start + size]
         told = {item: known[item] for item in some if item in known}
-        await worker.write(session, events.Added(some, told))
+        await worker.write(session, events.Added(some, told, by_lists))
 
 
 async def _describe(worker: Worker, session: BoardSession, known: Mapping[str, Known]) -> None:
@@ -179,6 +185,20 @@ async def retire_item(call: Call) -> schemas.BoardOut:
     if call.part not in session.board.learner_state.slots:
         raise Refused(404, f"no item {call.part!r:.80}")
     await call.worker.write(session, events.Retired(call.part))
+    return describe(session)
+
+
+async def retire_items(call: Call) -> schemas.BoardOut:
+    """Show items no longer; what was learnt of them is kept. All of them are retired by one event, or none."""
+    session = call.worker.find(call.board)
+    items, _ = await _names_and_features(call.body.items)
+    if not items:
+        raise Refused(422, "items must name at least one item")
+    slots = session.board.learner_state.slots
+    missing = [item for item in items if item not in slots]
+    if missing:
+        raise Refused(404, f"no item {missing[0]!r:.80}" + (f", and {len(missing) - 1} more" if missing[1:] else ""))
+    await call.worker.write(session, events.Retired(items[0], items[1:]))
     return describe(session)
 
 

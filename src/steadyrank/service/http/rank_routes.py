@@ -68,7 +68,7 @@ async def _known(
         session.board.learner_state.features.check_visit(known_of_visit(session, call.body))
         call.may("observe", session.name)
         check_items(others)
-        await add_new(call.worker, session, others)
+        await add_new(call.worker, session, others, by_lists=True)
     return some, theirs, 0
 
 

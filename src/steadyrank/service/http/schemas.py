@@ -17,6 +17,7 @@ from ..board.config import (
     Lifetime,
     MostOpen,
     NewShare,
+    ObservedItems,
     Seed,
     Settle,
 )
@@ -57,6 +58,7 @@ class BoardIn(Schema):
     guard: str | UnsetType = UNSET
     guard_settings: FewSettings | UnsetType = UNSET
     shadow: bool | UnsetType = UNSET
+    observed_items: ObservedItems | UnsetType = UNSET
     interleave: bool | UnsetType = UNSET
     interleave_bots: BotShare | UnsetType = UNSET
     features: FeatureKinds | UnsetType | None = UNSET
@@ -103,6 +105,7 @@ class BoardOut(Schema):
     guard: str
     guard_settings: dict[str, Any]
     shadow: bool
+    observed_items: ObservedItems
     interleave: bool
     interleave_bots: BotShare
     features: FeatureKinds | None
@@ -137,6 +140,12 @@ class ItemsIn(Schema):
     """Items to add or to reinstate: names, or an object with what is known of each."""
 
     items: Items
+
+
+class RetireIn(Schema):
+    """Items to show no longer."""
+
+    items: list[str]
 
 
 class RankIn(Schema):

@@ -100,7 +100,8 @@ async def _add_items(worker: Worker, session: BoardSession, report: Report, key:
     if key in session.board.impressions.numbers:  # the list of this id has known items only
         raise Refused(409, OTHER_ITEMS)
     session.board.reported.refuse_forgotten(key, time)
-    await worker.write(session, events.Added(fresh))
+    session.board.check_listed(fresh)
+    await worker.write(session, events.Added(fresh, by_lists=True))
 
 
 def _ours(worker: Worker, session: BoardSession, report: Report) -> list[int]:

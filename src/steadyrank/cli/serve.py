@@ -54,6 +54,13 @@ def add(commands: Any) -> None:
     sub = command(commands, "import", "a board from a file", "Make a board of a file that `export` wrote.", _import)
     sub.add_argument("file", type=pathlib.Path)
     sub.add_argument("--as", dest="name", help="name of the board, if not the one it had")
+    sub.add_argument(
+        "--board-bytes",
+        type=int,
+        default=Limits().board_bytes,
+        metavar="MOST",
+        help="memory of a board, as the servers have it; one that would need more is refused",
+    )
     sub = command(commands, "compact", "shorten logs", "Put snapshots in place of the oldest events.", _compact)
     sub.add_argument("--keep-days", type=float, default=90.0)
     sub.add_argument("--keep-events", type=int, default=5_000_000)
@@ -215,7 +222,8 @@ def _import(options: argparse.Namespace) -> None:
     from ..service.storage import open_store
     from ..service.worker.transfer import bring_in, read_board
 
-    carried = read_board(options.file)  # before a store is made, which a refused file would leave behind empty
+    # before a store is made, which a refused file would leave behind empty
+    carried = read_board(options.file, options.board_bytes)
     with contextlib.closing(open_store(options.store)) as store:
         name, count = bring_in(store, carried, options.name)
         store.record(time.time(), operator(), "board imported", name, f"{count} events")

@@ -4,12 +4,16 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from ...live.board_memory import SMALL, BoardMemory, memory_of, room_for
 from ...live.features import Values
 from ...live.gate import with_guard
 from ...live.learner_state import LearnerState
 from ...refusals import Refused
 from .config import Config, Known
 
+_FEW_OPEN = 1_000_000  # lists remembered, which take some 0.4 GB
+_MOST_KINDS = 100
+_memories: dict[bytes, BoardMemory] = {}  # by what decides them
 BOARD_NAME = "[A-Za-z0-9][A-Za-z0-9._-]{0,63}"
 
 
@@ -34,6 +38,24 @@ def check(config: Config, items: Iterable[str], together: bool = True) -> Learne
     except KeyError as error:
         raise Refused(422, str(error.args[0])) from error
     except (ValueError, TypeError) as error:
+        raise Refused(422, str(error)) from error
+
+
+def check_memory(config: Config, items: int, most: int, capacity: int = 0) -> None:
+    """Refuse a board with so many items that needs more than so many bytes; nothing is taken for that.
+
+    `capacity`: for how many items it has room now, which doubles until there is room for all.
+    """
+    if items <= SMALL and config.most_open <= _FEW_OPEN:
+        return
+    kind = config.learner_part()
+    if kind not in _memories:
+        if len(_memories) >= _MOST_KINDS:
+            _memories.clear()
+        _memories[kind] = memory_of(check(config, ["any"]))
+    try:
+        _memories[kind].check(items, config.most_open, most, room_for(items, capacity) if capacity else items)
+    except ValueError as error:
         raise Refused(422, str(error)) from error
 
 

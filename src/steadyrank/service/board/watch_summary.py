@@ -10,7 +10,6 @@ from ...live.impression_buffer import UNANSWERED
 from ...live.learner_state import LearnerState
 from ...views import Band, View, bands
 from .board import Board
-from .savings import Savings, summarize_savings
 
 MOST_DIVERGING = 20
 _DRAWS = 60  # lists looked at to see what users get
@@ -55,22 +54,21 @@ class WatchSummary(NamedTuple):
 
 
 class Seen(NamedTuple):
-    """What takes the longer, the more items a board has: the learner's view, items that diverge, what was saved."""
+    """What takes the longer, the more items a board has: the learner's view, and items that diverge."""
 
     view: View | None
     diverging: list[ItemSummary]
-    saved: Savings | None
 
 
 def see(board: Board) -> Seen:
     """Look at all items of a board; no list is drawn, so that others may be meanwhile."""
     view = board.learner_state.view()
-    return Seen(view, _Items(board.learner_state, view).diverging(), summarize_savings(board, view))
+    return Seen(view, _Items(board.learner_state, view).diverging())
 
 
 def summarize(board: Board, seen: Seen | None = None) -> WatchSummary:
     """What a page shows of a board, as far as it was seen before."""
-    view, diverging, _ = seen or see(board)
+    view, diverging = seen or see(board)
     items = _Items(board.learner_state, view)
     return WatchSummary(
         int(np.count_nonzero(np.isin(board.impressions.state, UNANSWERED))),

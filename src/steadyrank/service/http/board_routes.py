@@ -151,7 +151,8 @@ async def add_new(
     check_room(items, len(session.board.learner_state.names))
     if by_lists:
         session.board.check_listed(items)
-    names = list(dict.fromkeys(items))
+    names, slots = list(dict.fromkeys(items)), session.board.learner_state.slots
+    await worker.check_room(session, sum(item not in slots for item in names))
     size = _DESCRIBED_AT_ONCE if known else _ITEMS_AT_ONCE
     for start in range(0, len(names), size):
         some = names[start : start + size]

@@ -192,6 +192,7 @@ async def history(call: Call) -> HistoryOut:
     rows = await asyncio.to_thread(_past_rows, session, body.rows)
     fresh = await asyncio.to_thread(_fresh, session, rows)
     check_room(fresh, len(session.board.learner_state.names))
+    await call.worker.check_room(session, len(fresh))
     learnt, outcome = 0, "duplicate"
     for start in range(0, len(rows), _ROWS_AT_ONCE):
         part = rows[start : start + _ROWS_AT_ONCE]

@@ -9,7 +9,8 @@ from ...views import View
 from ..board.board import Board
 from ..board.feature_summary import summarize_features
 from ..board.guard_summary import Silenced, summarize_guard
-from ..board.savings import Savings
+from ..board.savings import Savings, summarize_savings
+from ..board.watch_summary import Seen, see
 from ..worker.board_session import BoardSession
 from ..worker.worker import Worker
 from . import schemas
@@ -96,6 +97,12 @@ def describe_guard(board: Board, segment: str | None, most: int | None = None) -
 def _silenced(one: Silenced) -> SilencedOut:
     parts = None if one.segments is None else [SegmentVisits(segment=name, visits=n) for name, n in one.segments]
     return SilencedOut(**one._asdict() | {"segments": parts})
+
+
+def look_over(board: Board) -> tuple[Seen, Savings | None]:
+    """What takes the longer, the more items a board has: what is seen in them, and what was saved."""
+    seen = see(board)
+    return seen, summarize_savings(board, seen.view)
 
 
 def describe_savings(board: Board, found: Savings | None) -> SavedOut | None:

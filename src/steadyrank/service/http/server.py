@@ -74,7 +74,7 @@ def serve(
     limits = allow_files(limits)
     upkeep = functools.partial(_compact, url, keep_days, keep_events)
     service = Service(
-        Worker(url, most_awake=most_awake),
+        Worker(url, most_awake=most_awake, most_bytes=limits.board_bytes),
         upkeep,
         beside=company,
         limits=limits,

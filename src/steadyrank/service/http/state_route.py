@@ -13,9 +13,9 @@ from ...live.learner_state import LearnerState
 from ...refusals import Refused
 from ...views import View
 from ..board.board import Board
-from ..board.watch_summary import SegmentSummary, see, summarize_segments
+from ..board.watch_summary import SegmentSummary, summarize_segments
 from . import schemas
-from .route import Call, Parts, describe, describe_features, describe_guard, describe_savings, limit_of
+from .route import Call, Parts, describe, describe_features, describe_guard, describe_savings, limit_of, look_over
 from .state_schemas import SegmentOut, StateItem
 
 MOST_ITEMS = 10_000  # of an answer
@@ -27,7 +27,7 @@ async def state(call: Call) -> Parts:
     """Items with their click rates and estimates, at most `limit`, those after one; and the learner's own view."""
     session = call.worker.find(call.board)
     limit_of(call.query.get("limit"), MOST_ITEMS)  # what is refused is so before anything is looked at
-    view, _, saving = await call.worker.look_at(session, see)
+    (view, _), saving = await call.worker.look_at(session, look_over)
     learner_state = session.board.learner_state
     page = _page(learner_state, limit_of(call.query.get("limit"), MOST_ITEMS), call.query.get("after"))
     event, board = session.applied, describe(session)

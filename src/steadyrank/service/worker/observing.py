@@ -101,6 +101,7 @@ async def _add_items(worker: Worker, session: BoardSession, report: Report, key:
         raise Refused(409, OTHER_ITEMS)
     session.board.reported.refuse_forgotten(key, time)
     session.board.check_listed(fresh)
+    await worker.check_room(session, len(fresh))
     await worker.write(session, events.Added(fresh, by_lists=True))
 
 

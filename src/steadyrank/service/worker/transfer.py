@@ -6,6 +6,7 @@ says how many numbers clients were given; who has which is not in the file.
 """
 
 import base64
+import contextlib
 import hashlib
 import json
 import pathlib
@@ -17,10 +18,12 @@ import msgspec
 
 from ...files import replacing
 from ...live import archive
+from ...live.board_memory import MOST_BYTES
 from ...refusals import Refused
 from ..board.board import Board
-from ..board.checks import check_name
-from ..board.events import AnyEvent, Created, decode, encode, forgotten
+from ..board.checks import check_memory, check_name
+from ..board.config import Config
+from ..board.events import Added, AnyEvent, Configured, Created, History, decode, encode, forgotten
 from ..storage import Seal, Store, open_store
 from .recovery import rebuild, reconfigured
 
@@ -102,15 +105,41 @@ class Carried(NamedTuple):
     entries: list[tuple[float, AnyEvent]]
 
 
-def read_board(path: pathlib.Path) -> Carried:
-    """A board from a file, checked as a whole."""
+def read_board(path: pathlib.Path, most: int = MOST_BYTES) -> Carried:
+    """A board from a file, checked as a whole; refused if it would take more than so many bytes of memory."""
     first, entries, last = _parse(path)
     header = json.loads(first)
     base = base64.b64decode(header["snapshot"]) if "snapshot" in header else None
+    _check_memory(path, base, entries, most)
     board = _fold(path, base, entries)
     if last != _end(first, len(entries), board):
         raise ValueError(f"{path} is not as it was written: its last line belongs to another board")
     return Carried(header, base, entries)
+
+
+def _check_memory(path: pathlib.Path, base: bytes | None, entries: list[tuple[float, AnyEvent]], most: int) -> None:
+    """Refuse a board that needs too much memory, by the items and settings that its events lead to."""
+    config, names, capacity = Config(), set[str](), 0
+    if base is not None:
+        header, arrays = archive.unpack(base, f"the snapshot in {path}")
+        config, capacity = msgspec.convert(header["latest"], Config), arrays["active"].size
+        names.update(header["items"])
+    for _, event in entries:
+        match event:
+            case Created():
+                config, capacity = event.config, len(event.items)
+                names.update(event.items)
+            case Added():
+                names.update(event.items)
+            case History():
+                names.update(item for row in event.rows for item in row.items)
+            case Configured():
+                with contextlib.suppress(msgspec.ValidationError):  # it was refused then as well
+                    config = config.changed(event.changes)
+    try:
+        check_memory(config, len(names), most, max(capacity, 1))
+    except Refused as error:
+        raise ValueError(f"{path} cannot be brought in: {error}") from error
 
 
 def bring_in(store: Store, carried: Carried, name: str | None) -> tuple[str, int]:

@@ -11,10 +11,11 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from ...live.board_memory import MOST_BYTES
 from ...refusals import Refused
 from ..board import events
 from ..board.board import Board, finished
-from ..board.checks import check
+from ..board.checks import check, check_memory
 from ..board.events import AnyEvent
 from ..storage import Key, Sender, Store, Unavailable
 from . import sleep
@@ -46,11 +47,12 @@ class Worker:
         monotonic: Callable[[], float] = time.monotonic,
         chance: np.random.Generator | None = None,
         most_awake: int = MOST_AWAKE,
+        most_bytes: int = MOST_BYTES,
     ) -> None:
         self.url, self.clock, self.monotonic = url, clock, monotonic
         self.boards: dict[str, BoardSession] = {}  # those in memory
         self.numbers: dict[int, BoardSession] = {}
-        self.most_awake = most_awake
+        self.most_awake, self.most_bytes = most_awake, most_bytes
         self.sleepers = Sleepers(url)
         self._uses = itertools.count(1)
         self.keys: list[Key] = []
@@ -151,11 +153,20 @@ class Worker:
 
     async def create(self, name: str, start: events.Created) -> bool:
         """A new board; False if the name is taken."""
+        await asyncio.to_thread(check_memory, start.config, len(start.items), self.most_bytes)
         await asyncio.to_thread(check, start.config, start.items)  # refuses what is wrong, and compiles the learner
         event = events.encode(start)
         number = await self.log_writer.do(lambda store: store.create(name, event, self.clock()))
         await self.catch_up()
         return number is not None
+
+    async def check_room(self, session: BoardSession, more: int) -> None:
+        """Refuse so many more items if the board would need too much memory for them."""
+        state = session.board.learner_state
+        items = len(state.names) + more
+        if items > state.capacity:
+            config = session.board.latest
+            await asyncio.to_thread(check_memory, config, items, self.most_bytes, state.capacity)
 
     async def delete(self, session: BoardSession) -> None:
         """End a board; its log is deleted soon after."""

@@ -390,3 +390,17 @@ def test_what_came_into_the_log_at_the_same_moment_is_refused_in_its_order():
     assert board.apply(events.Added(["c"], by_lists=True)) == "done"
     assert board.apply(events.Added(["d", "e"])) == "done"
     assert (board.learner_state.names, board.listed) == (list("abcde"), 2)
+
+
+def test_the_client_sends_many_items_in_parts_and_retires_them(url, tmp_path, monkeypatch):
+    monkeypatch.setattr("steadyrank.client._ITEMS_AT_ONCE", 5)
+    server = Server(url, tmp_path / "log").wait()
+    client = server.client()
+    assert client.put_board("b", items=ITEMS, length=4, settle=0)["items"] == len(ITEMS)
+    client.add_items("b", [f"new {k}" for k in range(11)])
+    client.retire_items("b", [f"new {k}" for k in range(9)])
+    assert client.board("b")["items"] == len(ITEMS) + 2
+    with pytest.raises(sr.Refused, match="no item 'other'"):
+        client.retire_items("b", [ITEMS[0], "other"])
+    assert client.board("b")["items"] == len(ITEMS) + 2
+    assert server.stop() == 0

@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-from service_tools import ITEMS, serving
+from service_tools import ITEMS, replayed, serving
 from steadyrank.service.http import bodies
 from steadyrank.service.http.board_routes import MOST_BOARDS
 from steadyrank.service.http.routes import ROUTES
@@ -195,3 +195,29 @@ async def test_what_watches_a_server_does_not_hold_the_loop(tmp_path, turns):
         for page in ("/metrics", "/healthz", "/openapi.json", f"/v1/boards?limit={MOST_BOARDS}"):
             assert (await local.http.get(page)).status_code == 200
         assert turns.longest < SLOWER * BUDGET
+
+
+async def test_nobody_sees_a_board_in_the_middle_of_an_event(tmp_path, monkeypatch):
+    """Who holds the log back waits for the end of an event that is applied in steps; nothing follows meanwhile."""
+    monkeypatch.setattr("steadyrank.service.worker.inbox._TURN", 0.0)  # each step is a turn
+    async with serving(f"sqlite:///{tmp_path}/store.db") as local:
+        await local.board(settle=0)
+        inbox, board, seen = local.worker._inbox, local.worker.boards["b"].board, []
+
+        async def look():
+            while True:
+                async with inbox.held():
+                    before = len(board.learner_state.names)
+                    await asyncio.sleep(0.01)
+                    assert len(board.learner_state.names) == before
+                seen.append(before)
+                await asyncio.sleep(0)
+
+        task = asyncio.create_task(look())
+        for k in range(6):
+            await local.ask("POST", "boards/b/items", {"items": [f"new {k}-{n}" for n in range(50)]})
+        task.cancel()
+        assert {size for size in seen if size > len(ITEMS)} <= {len(ITEMS) + 50 * k for k in range(1, 7)}
+        assert len(set(seen)) > 1
+        assert local.worker.boards["b"].users == 0
+        assert local.digest() == replayed(f"sqlite:///{tmp_path}/store.db")

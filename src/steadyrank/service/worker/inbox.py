@@ -29,7 +29,8 @@ class Inbox:
         self.applied = 0  # every event up to this number was
         self._apply = apply
         self._steps: Steps | None = None  # of the first line, if it was begun
-        self._holders = 0  # who keeps events from being applied
+        self._holders = 0  # who keeps events from being begun
+        self._scheduled = False
         self._lines: collections.deque[tuple[Line, dict[int, Any]]] = collections.deque()
         self._waiting: list[tuple[int, asyncio.Future[None]]] = []
 
@@ -50,22 +51,27 @@ class Inbox:
 
     @contextlib.asynccontextmanager
     async def held(self) -> AsyncIterator[None]:
-        """Apply nothing meanwhile, and be in the middle of nothing: for who looks at a board from a thread."""
-        while self._steps is not None:
-            await asyncio.sleep(0)
+        """Apply nothing meanwhile, and be in the middle of nothing: for who looks at a board as of one event."""
         self._holders += 1
         try:
+            while self._steps is not None:
+                await asyncio.sleep(0)
             yield
         finally:
             self._holders -= 1
-            if not self._holders and self._lines:
-                self._drain()
+            self._drain_soon()
+
+    def _drain_soon(self) -> None:
+        """Go on in the next turn, if there is anything that may be applied."""
+        if self._lines and not self._scheduled and (self._steps is not None or not self._holders):
+            self._scheduled = True
+            asyncio.get_running_loop().call_soon(self._drain)
 
     def _drain(self) -> None:
-        if self._holders:
-            return
-        end = time.perf_counter() + _TURN
+        self._scheduled, end = False, time.perf_counter() + _TURN
         for _ in range(min(len(self._lines), _AT_ONCE)):
+            if self._holders and self._steps is None:
+                break
             outcome = self._go_on(end)
             if outcome is None:
                 break
@@ -78,8 +84,7 @@ class Inbox:
                     line.waiting.set_exception(outcome)
             if time.perf_counter() > end:
                 break
-        if self._lines:
-            asyncio.get_running_loop().call_soon(self._drain)
+        self._drain_soon()
         for seq, future in [waiter for waiter in self._waiting if waiter[0] <= self.applied]:
             self._waiting.remove((seq, future))
             if not future.done():

@@ -298,7 +298,9 @@ class Worker:
             if not board.stale:
                 session.board = board
         session.refolding = None
-        await self._snapshot(session, session.applied, session.board.keep())
+        async with self._inbox.held():
+            seq, kept = session.applied, session.board.keep()
+        await self._snapshot(session, seq, kept)
 
     async def _snapshot(self, session: BoardSession, seq: int, kept: Kept) -> None:
         try:

@@ -81,7 +81,7 @@ def check_number(what: str, items: list[str] | None) -> None:
 def check_sender(client: str | None, cohort: Mapping[str, str] | None) -> None:
     """Refuse what cannot name who looks, or what it has in common with others."""
     if cohort is not None and len(cohort) > MOST_KINDS:
-        raise Refused(422, f"a board has at most {MOST_KINDS} kinds of cohorts, not {len(cohort)}")
+        raise Refused(422, f"a board has at most {MOST_KINDS} kinds of cohorts: not {len(cohort)}")
     if client is not None:
         _check_name("client", client)
     for kind, name in (cohort or {}).items():

@@ -88,7 +88,7 @@ def left(connections):
 def batch(server):
     """One batch of 7.9 MB in which every answer is refused."""
     shown = server.client().rank("b").impression
-    rows = [{"board": "b", "impression": shown, "clicks": [2] * 210} for _ in range(10_000)]
+    rows = [{"board": "b", "impression": shown, "clicks": [2] * 170} for _ in range(10_000)]
     body = json.dumps({"feedback": rows}).encode()
     with contextlib.closing(opened(server, 1)[0]) as connection:
         head = HEAD.format("POST /v1/feedback") + f"connection: close\r\ncontent-length: {len(body)}\r\n\r\n"
@@ -97,6 +97,17 @@ def batch(server):
         while part := connection.recv(1 << 20):
             back += len(part)
     return f"{len(body):,} bytes sent, {back:,} came back"
+
+
+def ubi(server):
+    """One body of 27 MB: 10,000 rows of User Behavior Insights, with 300 stray fields each."""
+    stray = {f"s{k}": k for k in range(300)}
+    row = {"application": "b", "query_response_hit_ids": ["x", "y"], **stray}
+    body = json.dumps([{"query_id": f"q{k}"} | row for k in range(10_000)], separators=(",", ":")).encode()
+    with contextlib.closing(http.client.HTTPConnection("127.0.0.1", server.port, timeout=600)) as user:
+        user.request("POST", "/v1/ubi", body)
+        answer = json.loads(user.getresponse().read())
+    return f"{len(body):,} bytes sent, {answer['lists']:,} lists taken"
 
 
 def url(server):
@@ -135,7 +146,7 @@ def state(server):
     return f"{size:,} bytes"
 
 
-ATTACKS = {f.__name__: f for f in (batch, url, headers, bodies, half_open, state)}
+ATTACKS = {f.__name__: f for f in (batch, ubi, url, headers, bodies, half_open, state)}
 
 
 class Found(typing.NamedTuple):

@@ -63,7 +63,7 @@ def test_it_is_near_the_truth():
         wants = np.isin(ranking, (7, 8, 9)) if bot else rng.random(3) < like[ranking]
         clicks = [int(np.argmax(wants))] if wants.any() else []
         board.apply(events.Answered(t, t, t - 1, 0, ranking.tolist(), [], clicks, clicks[0] + 1 if clicks else 3))
-    found = summarize_savings(board)
+    found = summarize_savings(board, board.learner_state.view())
     best, believed = (1.0 - np.prod(1.0 - like[slots]) for slots in ([0, 1, 2], found.believed))
     assert set(found.believed) == {7, 8, 9}
     assert len({7, 8, 9} & set(found.plain)) >= 2

@@ -568,6 +568,38 @@ async def test_keys_open_what_their_scope_says(url):
     kept.close()
 
 
+async def test_many_items_are_retired_by_one_event_as_one_by_one(url, tmp_path):
+    digests, many = [], [f"new {k}" for k in range(3_000)]
+    for each, one_by_one in ((url, False), (f"sqlite:///{tmp_path}/other.db", True)):
+        async with serving(each) as local:
+            await local.board(settle=0)
+            await local.answer(await local.rank(), clicked=None)
+            await local.ask("POST", "boards/b/items", {"items": many})
+            before = local.worker.boards["b"].board.events
+            if one_by_one:
+                for item in many[:40] + ITEMS[:2]:
+                    await local.ask("DELETE", f"boards/b/items/{item}")
+            else:
+                answer = await local.ask("POST", "boards/b/items/retire", {"items": many[:40] + ITEMS[:2]})
+                assert answer["items"] == len(many) + len(ITEMS) - 42
+                assert local.worker.boards["b"].board.events == before + 1
+            board = local.worker.boards["b"].board
+            board.events = 0  # which is all that differs
+            digests.append(local.digest())
+    assert digests[0] == digests[1]
+    async with serving(url) as local:
+        answer = await local.ask("POST", "boards/b/items/retire", {"items": [ITEMS[3], "nothing", "else"]}, 404)
+        assert answer["message"] == "no item 'nothing', and 1 more"
+        await local.ask("POST", "boards/b/items/retire", {"items": []}, 422)
+        assert (await local.ask("GET", "boards/b"))["items"] == len(many) + len(ITEMS) - 42
+        assert (await local.ask("POST", "boards/b/items/retire", {"items": many + ITEMS[1:]}))["items"] == 0
+        await local.ask("POST", "boards/b/items", {"items": ITEMS[:1]})
+        assert (await local.rank())["items"] == ITEMS[:1]
+        record = (await local.ask("GET", "record"))["record"]
+        assert "items retired" in {row["what"] for row in record}
+        assert replayed(url) == local.digest()
+
+
 def test_without_keys_only_this_machine_is_served_and_no_web_page():
     auth = Auth(list, "token")
     auth.check({"host": "127.0.0.1:8080"}, "admin", None)

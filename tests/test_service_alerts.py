@@ -339,7 +339,7 @@ async def test_a_store_that_is_away_is_told_and_told_when_it_is_back(url, monkey
 async def test_without_a_webhook_nothing_is_looked_at(url):
     async with serving(url) as local:
         await watch(local.worker, None)
-        assert b'steadyrank_alerts_total{outcome="sent"} 0.0' in Metrics(local.worker).page()
+        assert b'steadyrank_alerts_total{outcome="sent"} 0.0' in await Metrics(local.worker).page()
 
 
 def test_bad_webhooks_are_refused_at_the_start(tmp_path, capsys, monkeypatch):

@@ -380,3 +380,56 @@ async def test_chances_of_earlier_logs_do_not_decide(url, chance):
             assert all(-1.0 <= value <= 2.0 for value in one["gain"].values())
             assert (one["clipped"], one["effective"]) == (10, pytest.approx(10.0))
         assert any("10 of 10 lists have a weight above 3.2" in words for words in found["says"])
+
+
+async def test_lists_of_others_add_so_many_items_and_no_more(url):
+    async with serving(url) as local:
+        await local.board(settle=0, observed_items=5)
+        for k in range(2):
+            await report(local, f"page {k}", items=[ITEMS[0], f"new {k}-0", f"new {k}-1"])
+        answer = await report(local, "page 2", 422, items=["new 2-0", "new 2-1"])
+        assert (
+            "may add 5 items to this board (observed_items) and have added 4: 2 more are refused" in answer["message"]
+        )
+        body = {"candidates": ["new 2-0", "new 2-1"], "unknown": "add"}
+        assert "observed_items" in (await local.ask("POST", "boards/b/rank", body, 422))["message"]
+        row = {"query_id": "q", "application": "b", "query_response_hit_ids": ["new 2-0", "new 2-1"]}
+        (refusal,) = (await local.ask("POST", "ubi", [row]))["messages"]
+        assert "observed_items" in refusal["message"]
+        assert (await report(local, "page 3", items=["new 0-0", ITEMS[1]]))["outcome"] == "shown"
+        await local.ask("POST", "boards/b/items", {"items": [f"own {k}" for k in range(20)]})
+        await report(local, "page 4", items=["new 2-0", "own 3"])
+        await report(local, "page 5", 422, items=["new 2-1"])
+        await local.ask("PUT", "boards/b", {"observed_items": 6})
+        await report(local, "page 6", items=["new 2-1"])
+        await local.quiet()
+        digest = local.digest()
+        assert local.worker.boards["b"].board.listed == 6
+    assert replayed(url) == digest
+    async with serving(url) as local:
+        assert local.worker.boards["b"].board.listed == 6
+
+
+def test_what_came_into_the_log_at_the_same_moment_is_refused_in_its_order():
+    """Two workers saw room for the same last item: log order decides, and every fold agrees."""
+    board = Board(Config(observed_items=2), ["a"])
+    assert board.apply(events.Added(["b"], by_lists=True)) == "done"
+    with pytest.raises(sr.Refused, match="observed_items"):
+        board.apply(events.Added(["c", "d"], by_lists=True))
+    assert board.apply(events.Added(["c"], by_lists=True)) == "done"
+    assert board.apply(events.Added(["d", "e"])) == "done"
+    assert (board.learner_state.names, board.listed) == (list("abcde"), 2)
+
+
+def test_the_client_sends_many_items_in_parts_and_retires_them(url, tmp_path, monkeypatch):
+    monkeypatch.setattr("steadyrank.client._ITEMS_AT_ONCE", 5)
+    server = Server(url, tmp_path / "log").wait()
+    client = server.client()
+    assert client.put_board("b", items=ITEMS, length=4, settle=0)["items"] == len(ITEMS)
+    client.add_items("b", [f"new {k}" for k in range(11)])
+    client.retire_items("b", [f"new {k}" for k in range(9)])
+    assert client.board("b")["items"] == len(ITEMS) + 2
+    with pytest.raises(sr.Refused, match="no item 'other'"):
+        client.retire_items("b", [ITEMS[0], "other"])
+    assert client.board("b")["items"] == len(ITEMS) + 2
+    assert server.stop() == 0

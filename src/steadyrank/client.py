@@ -16,6 +16,7 @@ from .refusals import Refused
 __all__ = ["Client", "Observed", "Ranking", "Refused"]
 
 _LEFT_OUT: Any = object()
+_ITEMS_AT_ONCE = 50_000  # of a request
 
 
 @dataclass(frozen=True)
@@ -149,8 +150,13 @@ class Client:
         `items`: names, or what is known of each by its name, where the board has `features`. Settings of the learner
         are answered when the log was folded again: `timeout` must allow for that.
         """
-        items = {"items": _items(settings["items"])} if "items" in settings else {}
-        return self._ask("PUT", _board(board), settings | items)
+        if "items" not in settings:
+            return self._ask("PUT", _board(board), settings)
+        first, *others = _in_parts(_items(settings["items"]))
+        answer = self._ask("PUT", _board(board), settings | {"items": first})
+        for part in others:
+            answer = self._ask("PUT", _board(board), {"items": part})
+        return answer
 
     def board(self, board: str) -> dict[str, Any]:
         """A board's settings and counts."""
@@ -174,11 +180,17 @@ class Client:
 
     def add_items(self, board: str, items: Iterable[str]) -> None:
         """Add items, or reinstate retired ones: names, or what is known of each by its name."""
-        self._ask("POST", f"{_board(board)}/items", {"items": _items(items)})
+        for part in _in_parts(_items(items)):
+            self._ask("POST", f"{_board(board)}/items", {"items": part})
 
     def retire_item(self, board: str, item: str) -> None:
         """Show an item no longer."""
         self._ask("DELETE", f"{_board(board)}/items/{_part(item)}")
+
+    def retire_items(self, board: str, items: Iterable[str]) -> None:
+        """Show items no longer: all of them, or none if one is unknown; of very many, 50,000 at a time."""
+        for part in _in_parts(_names("items", items)):
+            self._ask("POST", f"{_board(board)}/items/retire", {"items": part})
 
     def history(self, board: str, rows: Iterable[Mapping[str, Any]], batch: str = "") -> int:
         """Start from past clicks, rows with items and clicked or clicks; how many were learnt from.
@@ -288,6 +300,14 @@ def _items(items: Iterable[str]) -> list[str] | dict[str, Any]:
     if isinstance(items, Mapping):
         return {item: _known(features) for item, features in items.items()}
     return _names("items", items)
+
+
+def _in_parts(items: list[str] | dict[str, Any]) -> list[list[str] | dict[str, Any]]:
+    """Items for several requests, in order: one takes so many."""
+    if isinstance(items, dict):
+        pairs = list(items.items())
+        return [dict(pairs[k : k + _ITEMS_AT_ONCE]) for k in range(0, len(pairs), _ITEMS_AT_ONCE)] or [{}]
+    return [items[k : k + _ITEMS_AT_ONCE] for k in range(0, len(items), _ITEMS_AT_ONCE)] or [[]]
 
 
 def _known(features: Mapping[str, Any]) -> dict[str, Any]:

@@ -34,9 +34,18 @@ def is_shown(word: Any) -> bool:
 
 def first_of(row: dict[str, Any], *names: str) -> Any:
     """The first of some fields that is there, whatever the case of its name; names with dots reach into objects."""
-    lower = {str(name).lower(): value for name, value in row.items() if value is not None}
+    return first_in(lowered(row), *names)
+
+
+def lowered(row: dict[str, Any]) -> dict[str, Any]:
+    """The fields that have a value, with their names in small letters."""
+    return {str(name).lower(): value for name, value in row.items() if value is not None}
+
+
+def first_in(row: dict[str, Any], *names: str) -> Any:
+    """The first of some fields that is there, as `first_of`, of a row that was lowered before."""
     for name in names:
-        value: Any = lower.get(name.lower())
+        value: Any = row.get(name.lower())
         if value is None and "." in name:
             value = row
             for part in name.split("."):

@@ -2,10 +2,12 @@
 
 from typing import Any, NamedTuple, TypeAlias
 
-from .event_rows import first_of, is_click, is_shown, opened
+from .event_rows import first_in, is_click, is_shown, lowered, opened
 
 HITS = ("query_response_hit_ids", "query_response_hits_ids")
 SEGMENT, FEATURES = ("query_attributes.segment",), ("query_attributes.features",)
+OBJECT = ("event_attributes.object.object_id", "event_attributes.object.internal_id")
+PLACE = ("event_attributes.position.ordinal", "event_attributes.position.index", "event_attributes.position")
 
 
 class Query(NamedTuple):
@@ -47,6 +49,10 @@ class Other(NamedTuple):
 
 
 Row: TypeAlias = Query | Click | Seen | Other
+# every field, in small letters, that `read` looks at; of an object, its outermost name
+FIELDS = {"query_id", "action_name", "timestamp", "client_id", "session_id", "user_id", "application", *HITS}
+FIELDS |= {"query_attributes", "event_attributes", "object_id"}
+FIELDS |= {*SEGMENT, *FEATURES, *OBJECT, *PLACE}  # what would be told under the whole name, dots included
 
 
 def read(row: dict[str, Any]) -> Row:
@@ -54,18 +60,16 @@ def read(row: dict[str, Any]) -> Row:
 
     `query_attributes` may hold anything; the plugin of OpenSearch takes text alone there, so `features` may be JSON.
     """
-    key, action = first_of(row, "query_id"), first_of(row, "action_name")
-    time, client = first_of(row, "timestamp"), first_of(row, "client_id", "session_id", "user_id")
-    board = first_of(row, "application")
-    hits = opened(first_of(row, *HITS))
+    row = lowered(row)  # once: it may have any number of other fields
+    key, action = first_in(row, "query_id"), first_in(row, "action_name")
+    time, client = first_in(row, "timestamp"), first_in(row, "client_id", "session_id", "user_id")
+    board = first_in(row, "application")
+    hits = opened(first_in(row, *HITS))
     if hits is not None and action is None:
-        segment, features = first_of(row, *SEGMENT), opened(first_of(row, *FEATURES))
+        segment, features = first_in(row, *SEGMENT), opened(first_in(row, *FEATURES))
         items = hits if isinstance(hits, list) else str(hits).split(",")
         return Query(key, items, time, client, board, segment, features)
-    item = first_of(row, "event_attributes.object.object_id", "event_attributes.object.internal_id", "object_id")
-    place = first_of(
-        row, "event_attributes.position.ordinal", "event_attributes.position.index", "event_attributes.position"
-    )
+    item, place = first_in(row, *OBJECT, "object_id"), first_in(row, *PLACE)
     if is_click(action) and key is not None and item is not None:
         return Click(key, item, client, board)
     if is_shown(action) and key is not None and item is not None:

@@ -60,6 +60,13 @@ def add(commands: Any) -> None:
     sub.add_argument("--as", dest="name", help="name of a copy, which has a secret of its own; else the name it had")
     words = "holds the key: a file that is not signed with it is refused"
     sub.add_argument("--key-file", type=pathlib.Path, metavar="FILE", help=words)
+    sub.add_argument(
+        "--board-bytes",
+        type=int,
+        default=Limits().board_bytes,
+        metavar="MOST",
+        help="memory of a board, as the servers have it; one that would need more is refused",
+    )
     sub = command(commands, "compact", "shorten logs", "Put snapshots in place of the oldest events.", _compact)
     sub.add_argument("--keep-days", type=float, default=90.0)
     sub.add_argument("--keep-events", type=int, default=5_000_000)
@@ -231,7 +238,8 @@ def _import(options: argparse.Namespace) -> None:
     from ..service.worker.transfer import bring_in, read_board, read_key
 
     key = None if options.key_file is None else read_key(options.key_file)
-    carried = read_board(options.file, key)  # before a store is made, which a refused file would leave behind empty
+    # before a store is made, which a refused file would leave behind empty
+    carried = read_board(options.file, key, options.board_bytes)
     with contextlib.closing(open_store(options.store)) as store:
         name, count, same_secret = bring_in(store, carried, options.name)
         store.record(time_of(store), operator(), "board imported", name, f"{count} events")

@@ -110,7 +110,8 @@ def _bits(size: int, clicks: Sequence[bool | int], examined: int | None) -> Answ
     except (TypeError, ValueError):  # no sequence, or one of arrays
         wrong = True
     if wrong:
-        raise Refused(422, f"clicks must be at most {size} of 0 and 1, not {clicks!r:.80}")
+        some = clicks[: size + 1] if isinstance(clicks, list) else clicks  # not all of what may be a million
+        raise Refused(422, f"clicks must be at most {size} of 0 and 1, not {some!r:.80}")
     looked = len(clicks) if examined is None else _whole("examined", examined, 0, len(clicks))
     bits: Bools = np.zeros(size, np.bool_)
     bits[:looked] = np.array(clicks[:looked], np.bool_)

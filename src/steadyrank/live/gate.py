@@ -145,9 +145,8 @@ class Post:
         Senders choose much of what makes a cohort, and bots can choose that of honest clients. Who has come often
         enough is judged by what it did; of all others some are always heard.
         """
-        own = self.guards.get(CLIENT)
-        named = own is not None and visit.client >= 0 and offers(own, "visits_of")
-        if named and own.visits_of(visit.client) >= OWN_RECORD:
+        own: Any = self.guards.get(CLIENT)
+        if visit.client >= 0 and offers(own, "visits_of") and own.visits_of(visit.client) >= OWN_RECORD:
             return False
         drawn, _ = philox(visit.t & _LOW, visit.t >> 32, (_COHORT_KEY ^ self._seed) & _LOW)
         return bool(drawn % COHORTS_SPARE)

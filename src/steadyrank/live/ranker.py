@@ -15,6 +15,7 @@ from ..refusals import Refused
 from ..settings import real, whole
 from ..views import GuardView, View
 from . import answers, archive, snapshot
+from .board_memory import MOST_BYTES, SMALL, memory_of, room_for
 from .candidates import Unknown, check_item, check_unknown, fresh, refuse_text, without
 from .delay_queue import DelayQueue
 from .features import NO_FEATURES, SEGMENT_NAME, FeatureSpace, Values, by_segment
@@ -82,7 +83,11 @@ class Ranker:
         self.lifetime = None if lifetime is None else real("lifetime", lifetime, 0.0)
         self.settle = self.lifetime if settle is None else real("settle", settle, 0.0, self.lifetime)
         own, guards = dict(settings or {}), guarding(guard, guard_settings)
-        self._learner_state = LearnerState(items, length, learner, own, seed, new_share, guards, False, features)
+        names = items if isinstance(items, str | Mapping) else list(items)
+        if not isinstance(names, str) and len(names) > SMALL:
+            one = LearnerState(["any"], length, learner, own, seed, new_share, guards, False, features)
+            memory_of(one).check(len(names), most_open, MOST_BYTES)  # before any of it is taken
+        self._learner_state = LearnerState(names, length, learner, own, seed, new_share, guards, False, features)
         self._impressions = ImpressionBuffer(
             self._learner_state, self.lifetime is not None, count_unanswered, most_open
         )
@@ -134,6 +139,7 @@ class Ranker:
             return without(candidates, others)
         for item in others:
             check_item(item)  # all of them, before any is added
+        self._check_room(len(others))
         for item in others:
             self._learner_state.add(item)
         return candidates
@@ -174,9 +180,10 @@ class Ranker:
             self._pass_time()
             visit = Visit(self._impressions.rounds + 1, sender, known)
             ours, _ = state.rank(visit, candidates, len(items), self._rng)
-            for item in items:
-                if item not in state.slots:
-                    state.add(item)
+            new = [item for item in items if item not in state.slots]
+            self._check_room(len(new))
+            for item in new:
+                state.add(item)
             note: Floats = np.zeros(state.length + NOTE_EXTRA)
             number = self._show(visit, np.array([state.slots[item] for item in items], np.int64), note)
             outcome = "shown" if said is None else self._impressions.answer(number, *said)
@@ -212,7 +219,16 @@ class Ranker:
     def add(self, item: str, features: Values | None = None) -> None:
         """Add an item while running, of which this is known: it is shown now and then until it is known better."""
         with self._lock:
+            self._check_room(1)
             self._learner_state.add(item, features)
+
+    def _check_room(self, more: int) -> None:
+        """Refuse so many more items if memory would have to grow beyond what a board may take."""
+        state = self._learner_state
+        items = len(state.names) + more
+        if items > max(state.capacity, SMALL):
+            most_open, room = self._impressions.most, room_for(items, state.capacity)
+            memory_of(state).check(items, most_open, MOST_BYTES, room)
 
     def describe(self, item: str, features: Values) -> None:
         """What is known of an item from now on, all of it; the latest lists are learnt anew with it."""
@@ -287,6 +303,7 @@ class Ranker:
             answers.Given(item=answer) if answer is None or isinstance(answer, str) else answers.Given(clicks=answer)
         )
         clicks, examined = said.to(items)
+        self._check_room(sum(item not in self._learner_state.slots for item in items))
         self._impressions.past(items, clicks, examined)
 
     def _check_list(self, items: Sequence[str]) -> None:

@@ -1,7 +1,7 @@
 """One board: its settings, items, impressions and learner, as a fold over its events."""
 
 import contextlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -23,6 +23,7 @@ from .reported import OTHER_ITEMS, Reported
 from .timeline import Timeline
 
 _NOTHING: Mapping[str, Known] = {}
+_AT_ONCE = 20  # impressions that are settled, or over, in a step
 # of a summary, beside the settings
 COUNTS = ("items", "impressions", "answers", "clicks", "unanswered", "rounds", "silence")
 NOT_OURS = "an item was shown that this board does not have"
@@ -30,6 +31,22 @@ NOT_OURS = "an item was shown that this board does not have"
 
 def _copied(arrays: Mapping[str, Any]) -> dict[str, Any]:
     return {name: archive.copied(array) for name, array in arrays.items()}
+
+
+def _parts_of(done: int, upto: int) -> Iterator[int]:
+    """Numbers of impressions from those that are done up to the last one, a few apart."""
+    yield from range(done + _AT_ONCE, upto, _AT_ONCE)
+    yield upto
+
+
+def finished(steps: Generator[None, None, str]) -> str:
+    """The outcome of an event that is applied to its end."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as stop:
+            outcome: str = stop.value
+            return outcome
 
 
 class Board:
@@ -53,6 +70,7 @@ class Board:
         self.impressions.learn = self.feedback.learn
         self.events, self.events_kept = 1, 0  # its beginning; in the latest snapshot that is known of
         self.answers, self.clicked = 0, 0
+        self.listed = 0  # items that lists of other rankers have added
         self.batches = PastBatches()
         self.reported = Reported()  # lists of another ranker
         self.interleaving = Interleaving()  # lists mixed of another ranker's and ours
@@ -80,15 +98,19 @@ class Board:
 
     def apply(self, event: AnyEvent) -> str:
         """The outcome of an event; one that is refused changes nothing but the count of events."""
+        return finished(self.steps(event))
+
+    def steps(self, event: AnyEvent) -> Generator[None, None, str]:
+        """Apply an event; it stops after each part of a long one, where lists may be given out, and nothing else."""
         self.events += 1
         try:
-            return self._apply(event)
+            return (yield from self._apply(event))
         except Refused:
             raise
         except (ValueError, KeyError) as error:
             raise Refused(422, str(error)) from error
 
-    def _apply(self, event: AnyEvent) -> str:
+    def _apply(self, event: AnyEvent) -> Generator[None, None, str]:
         match event:
             case events.Answered():
                 return self._answered(event)
@@ -99,18 +121,25 @@ class Board:
             case events.Withheld():
                 self.impressions.withhold(self._shown(event))
             case events.Settled():
-                self.impressions.settle(event.upto)
+                for upto in _parts_of(self.impressions.settled, min(event.upto, self.impressions.last)):
+                    self.impressions.settle(upto)
+                    yield
             case events.Expired():
-                self.impressions.expire(event.upto)
+                for upto in _parts_of(self.impressions.over, min(event.upto, self.impressions.last)):
+                    self.impressions.expire(upto)
+                    yield
             case events.Added():
-                return self._added(event)
+                return (yield from self._added(event))
             case events.Described():
                 for item, values in event.features.items():
                     self._describe(item, values)
+                    yield
             case events.Retired():
-                self.learner_state.switch(event.item, False)
+                for item in (event.item, *event.others):
+                    self.learner_state.switch(item, False)
+                    yield
             case events.History():
-                return self._history(event)
+                return (yield from self._history(event))
             case events.Configured():
                 self._configured(event.changes)
             case events.Labelled():
@@ -183,7 +212,20 @@ class Board:
             self.interleaving.answered(event)
         return outcome
 
-    def _added(self, event: events.Added) -> str:
+    def check_listed(self, items: Sequence[str]) -> int:
+        """How many of these items, which lists of others bring, are new; refused if that is more than may come so."""
+        new = sum(item not in self.learner_state.slots for item in items)
+        most = self.config.observed_items
+        if new and self.listed + new > most:
+            raise Refused(
+                422,
+                f"lists of other rankers may add {most} items to this board (observed_items) and have added "
+                f"{self.listed}: {new} more are refused; add them by POST items, or PUT a larger observed_items",
+            )
+        return new
+
+    def _added(self, event: events.Added) -> Generator[None, None, str]:
+        self.listed += self.check_listed(event.items) if event.by_lists else 0
         for item in event.items:
             if item in self.learner_state.slots:
                 self.learner_state.switch(item, True)
@@ -191,6 +233,7 @@ class Board:
                 self.learner_state.add(item)
             if item in event.features:
                 self._describe(item, event.features[item])
+            yield
         return "done"
 
     def _describe(self, item: str, values: Known) -> None:
@@ -199,7 +242,7 @@ class Board:
             self.described[item] = values
             self.learner_state.describe(item, self.learner_state.features.fitting_item(values))
 
-    def _history(self, event: events.History) -> str:
+    def _history(self, event: events.History) -> Generator[None, None, str]:
         if self.batches.includes(event):
             return "duplicate"
         self.batches.add(event)
@@ -207,6 +250,7 @@ class Board:
             answer = answers.at(len(row.items), row.clicks, row.examined)
             self.impressions.past(row.items, *answer, self.learner_state.features.of_visit_then(row.features))
             self.feedback.timeline.show(self.impressions.rounds, 0.0)
+            yield
         return "done"
 
     def _configured(self, changes: dict[str, Setting]) -> None:
@@ -269,6 +313,7 @@ class Board:
             "left_out": [[sender, *found] for sender, found in self.feedback.left_out.items()],
             "reached": self.feedback.reached,
             **({"described": self.described} if self.described else {}),
+            **({"listed": self.listed} if self.listed else {}),
         }
         header, arrays = snapshot.take(self.learner_state, self.impressions, extra)
         beside = self.feedback.timeline.arrays() | self.reported.arrays() | self.interleaving.arrays()
@@ -293,7 +338,7 @@ class Board:
         if header["format"] < 5:  # before a board had a guard unless it asked for one
             board.config = msgspec.structs.replace(board.config, guard="Anyone")
         board.impressions.declare(board.config.cohorts)
-        board.described = header.get("described", {})
+        board.described, board.listed = header.get("described", {}), header.get("listed", 0)
         board.feedback = feedback = LabelledFeedback(board.learner_state)
         board.impressions.learn = feedback.learn
         board.labels = Labels(header["labels"])

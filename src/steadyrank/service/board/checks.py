@@ -6,6 +6,7 @@ from typing import Any
 
 from ...guards import ALL as GUARDS
 from ...learners import ALL as LEARNERS
+from ...live.board_memory import SMALL, BoardMemory, memory_of, room_for
 from ...live.features import Values
 from ...live.gate import Guarding, with_guard
 from ...live.impression_buffer import MOST_KINDS
@@ -15,6 +16,9 @@ from .config import Config, Known, Setting
 from .events import KIND_NAME
 
 _LIMIT = "ClickLimit"  # what the setting most_clicks stands for
+_FEW_OPEN = 1_000_000  # lists remembered, which take some 0.4 GB
+_MOST_KINDS = 100
+_memories: dict[bytes, BoardMemory] = {}  # by what decides them
 BOARD_NAME = "[A-Za-z0-9][A-Za-z0-9._-]{0,63}"
 
 
@@ -63,6 +67,24 @@ def check_known_here(changes: Mapping[str, Setting]) -> None:
     for choice in several if isinstance(several, list) else []:
         if isinstance(choice, dict) and choice.get("guard") not in GUARDS:
             raise UnknownHere(f"no guard {choice.get('guard')!r:.80} in this version")
+
+
+def check_memory(config: Config, items: int, most: int, capacity: int = 0) -> None:
+    """Refuse a board with so many items that needs more than so many bytes; nothing is taken for that.
+
+    `capacity`: for how many items it has room now, which doubles until there is room for all.
+    """
+    if items <= SMALL and config.most_open <= _FEW_OPEN:
+        return
+    kind = config.learner_part()
+    if kind not in _memories:
+        if len(_memories) >= _MOST_KINDS:
+            _memories.clear()
+        _memories[kind] = memory_of(check(config, ["any"]))
+    try:
+        _memories[kind].check(items, config.most_open, most, room_for(items, capacity) if capacity else items)
+    except ValueError as error:
+        raise Refused(422, str(error)) from error
 
 
 def check_known(config: Config, known: Mapping[str, Values]) -> dict[str, Known]:

@@ -24,6 +24,7 @@ MostOpen: TypeAlias = Annotated[int, Meta(ge=1, le=_MOST_PLACES)]
 ClientMinute: TypeAlias = Annotated[int, Meta(ge=1, le=1_000_000)]
 AnonymousMinute: TypeAlias = Annotated[int, Meta(ge=1, le=100_000_000)]
 BotShare: TypeAlias = Annotated[float, Meta(ge=0, le=0.9)]
+ObservedItems: TypeAlias = Annotated[int, Meta(ge=0, le=1_000_000)]
 ClientDays: TypeAlias = Annotated[float, Meta(gt=0, le=3_650)]
 MostClicks: TypeAlias = Annotated[int, Meta(ge=1, le=1_000, description="clicks")] | Literal["usual"]
 OwnSettings: TypeAlias = dict[str, bool | int | float | str]  # of a learner or a guard
@@ -67,16 +68,17 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     most_clicks: MostClicks | None = None  # of one answer that is learnt from; None: any number
     cohorts: list[str] | None = None  # kinds that lists may be asked for with; None: the first ones that are
     shadow: bool = False  # the guard judges, and all are heard
+    observed_items: ObservedItems = 10_000  # that lists of other rankers may add
     interleave: bool = False  # lists may be mixed of the caller's own and ours
     interleave_bots: BotShare = 0.15  # of mixed lists that may be those of undetected bots without changing a verdict
     features: FeatureKinds | None = None  # what may be known of items and visits; None: nothing
     segments: list[str] | None = None  # of the visits, each with a list of its own; None: one list for all
 
     def kept(self) -> dict[str, Any]:
-        """The settings as a snapshot has them: those that came later only where there are any, as before they did."""
+        """The settings as a snapshot has them: those that came later only where they are set, as before they did."""
         settings: dict[str, Any] = msgspec.to_builtins(self)
-        for name in ("features", "segments", "guards", "most_clicks", "cohorts"):
-            if settings[name] is None:
+        for name in ("features", "segments", "guards", "most_clicks", "cohorts", "observed_items"):
+            if settings[name] == getattr(_DEFAULT, name):
                 del settings[name]
         return settings
 
@@ -169,6 +171,9 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 NEW_BOARD = Config(most_clicks="usual")  # of a board that is made now; the logs of earlier ones do not limit clicks
+
+
+_DEFAULT = Config()
 
 
 def out_of_range(name: str, value: Any) -> str:

@@ -144,6 +144,7 @@ class Added(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_fields=
 
     items: list[str]
     features: dict[str, Known] = {}  # what is known from here on of some of them
+    by_lists: bool = False  # lists of another ranker brought them: these are counted, and refused beyond a number
 
 
 class Described(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_fields=True, tag="described"):
@@ -153,9 +154,10 @@ class Described(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_fie
 
 
 class Retired(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_fields=True, tag="retired"):
-    """An item is shown no longer."""
+    """An item is shown no longer, nor are others."""
 
     item: str
+    others: list[str] = []
 
 
 class Past(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_fields=True):

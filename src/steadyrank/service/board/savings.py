@@ -38,11 +38,10 @@ class Savings(NamedTuple):
     plain: list[int]
 
 
-def summarize_savings(board: Board) -> Savings | None:
-    """What not believing has saved people on a board; None if its learner tells no regimes apart, or each
-    segment has its own. O(items)."""
+def summarize_savings(board: Board, view: View | None) -> Savings | None:
+    """What not believing has saved people on a board, by its learner's view; None if that tells no regimes apart, or
+    each segment has its own. O(items)."""
     state = board.learner_state
-    view = state.view()
     if view is None or view.segments:
         return None  # regimes are each segment's own
     size = len(state.names)

@@ -53,14 +53,27 @@ class WatchSummary(NamedTuple):
     segments: list[SegmentSummary]
 
 
-def summarize(board: Board) -> WatchSummary:
-    """What a page shows of a board."""
+class Seen(NamedTuple):
+    """What takes the longer, the more items a board has: the learner's view, and items that diverge."""
+
+    view: View | None
+    diverging: list[ItemSummary]
+
+
+def see(board: Board) -> Seen:
+    """Look at all items of a board; no list is drawn, so that others may be meanwhile."""
     view = board.learner_state.view()
+    return Seen(view, _Items(board.learner_state, view).diverging())
+
+
+def summarize(board: Board, seen: Seen | None = None) -> WatchSummary:
+    """What a page shows of a board, as far as it was seen before."""
+    view, diverging = seen or see(board)
     items = _Items(board.learner_state, view)
     return WatchSummary(
         int(np.count_nonzero(np.isin(board.impressions.state, UNANSWERED))),
         items.at(typical(board)),
-        items.diverging(),
+        diverging,
         view,
         [] if view is None else bands(view, board.impressions.rounds),
         summarize_segments(board, view),
@@ -87,14 +100,13 @@ def typical(board: Board, known: Floats | None = None, parts: int = 1) -> list[i
     """
     state, rng = board.learner_state, np.random.default_rng(0)
     visit = Visit(board.impressions.rounds + 1, ANYONE, state.unknown if known is None else known)
-    points: Floats = np.zeros(state.capacity)
+    points: dict[int, int] = {}
     size = min(state.length, state.newcomers.active)
     for _ in range(min(_DRAWS, 1 + _MOST_DRAWN // (parts * state.capacity)) if size else 0):
         ranking, _ = state.rank(visit, None, size, rng)
-        points[ranking] += np.arange(size, 0, -1)
-    drawn = np.flatnonzero(points)
-    slots: list[int] = drawn[np.argsort(-points[drawn], kind="stable")[:size]].tolist()
-    return slots
+        for place, slot in enumerate(ranking.tolist()):
+            points[slot] = points.get(slot, 0) + size - place
+    return sorted(points, key=lambda slot: (-points[slot], slot))[:size]
 
 
 def interval(mean: Floats, weight: Floats) -> tuple[Floats, Floats]:

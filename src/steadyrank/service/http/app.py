@@ -36,6 +36,7 @@ from .record_routes import recorded
 from .route import AWAY, Call, File, Parts, Route
 from .routes import BOARDS, ROUTES, UBI
 from .schemas import ErrorOut
+from .slices import AT_ONCE, Slicer, free
 
 log = logging.getLogger("steadyrank.service")
 _LIMITS = Limits()
@@ -188,7 +189,7 @@ class Service:
             self.auth.check(request.headers, "admin", None)
         except Refused as refusal:
             return error(refusal.code, str(refusal))
-        return Response(self.metrics.page(), media_type="text/plain; version=0.0.4")
+        return Response(await self.metrics.page(), media_type="text/plain; version=0.0.4")
 
 
 class _Front:
@@ -216,6 +217,7 @@ class _Endpoint:
         self._service, self._route = service, route
         self._name = f"{route.method} {route.path}"
         self._decoder = None if route.takes is None else msgspec.json.Decoder(route.takes)
+        self._slicer = None if route.takes is None else Slicer(route.takes)
         most = SMALL if not route.large else BATCH if route.scope == "public" else LARGE
         self._most = min(most, service.limits.body_bytes)
         self._turn = asyncio.Semaphore(_LARGE_AT_ONCE)
@@ -286,7 +288,7 @@ class _Endpoint:
             async with worker.held(board):
                 return await (route.run(call) if route.act is None else recorded(route, call, who))
 
-        if self._decoder is None:
+        if self._decoder is None or self._slicer is None:
             return await run(None)
         if route.scope != "public":  # a page answers with a beacon, which is text
             check_type(headers)
@@ -297,8 +299,14 @@ class _Endpoint:
         if isinstance(body, bytes):
             return await run(decode(body, self._decoder))
         with body:
-            async with self._turn:
+            if body.size <= AT_ONCE:
                 return await run(decode(body.read(), self._decoder))
+            async with self._turn:
+                value = await self._slicer.decode(body.file)
+                try:
+                    return await run(value)
+                finally:
+                    await free(value)
 
 
 async def _send_file(send: Send, file: File) -> None:

@@ -25,6 +25,7 @@ _MOST_PARKED = 1_000
 _BOARDS_IN_A_TURN = 100  # of a list of boards, between other requests: some milliseconds
 _KIND = re.compile(events.KIND_NAME)
 _MOST_ITEMS = 1_000_000
+_MOST_AT_ONCE = 100_000  # items of a request: what is done at once with all of their names takes some milliseconds
 _NOTHING: Mapping[str, Known] = {}
 _ITEMS_AT_ONCE = 1_000  # new items of an event: applying one must not take long
 _DESCRIBED_AT_ONCE = 100  # the same, of items of which something is said: some 10 ms, 45 if all were shown lately
@@ -35,7 +36,8 @@ async def list_boards(call: Call) -> Parts:
     limit, after = limit_of(call.query.get("limit"), MOST_BOARDS), call.query.get("after", "")
     worker, last, more = call.worker, "", False
     shown: list[bytes] = []
-    names = sorted(name for name in {*worker.boards, *worker.sleepers.by_name} if name > after)
+    every = [*worker.boards, *worker.sleepers.by_name]
+    names = await asyncio.to_thread(lambda: sorted({name for name in every if name > after}))
     for place, name in enumerate(names):
         if place % _BOARDS_IN_A_TURN == 0:
             await asyncio.sleep(0)
@@ -69,8 +71,7 @@ async def put_board(call: Call) -> schemas.BoardOut:
     """Make a board, or change the settings of one that is there."""
     body: schemas.BoardIn = call.body
     check_name(call.board)
-    items, given = _names_and_features([] if body.items is msgspec.UNSET else body.items)
-    check_items(items)
+    items, given = await _names_and_features([] if body.items is msgspec.UNSET else body.items)
     if not call.worker.knows(call.board):
         if not items:
             raise Refused(422, "a new board needs at least one item")
@@ -126,35 +127,53 @@ def check_kind(kind: str) -> None:
 
 def check_items(items: list[str], there: int = 0) -> None:
     """Refuse items that cannot be, or are too many beside those there."""
-    if there + len(items) > _MOST_ITEMS:
-        raise Refused(422, f"a board has at most {_MOST_ITEMS} items, not {there + len(items)}")
+    check_room(items, there)
     for item in items:
         if not 1 <= len(item) <= 500 or item in (".", ".."):  # these two cannot stand in a path
             raise Refused(422, f"an item is named by text of 1 to 500 characters, no . or .., not {item!r:.80}")
 
 
-def _names_and_features(items: schemas.Items) -> tuple[list[str], dict[str, dict[str, Any]]]:
+def check_room(items: list[str], there: int) -> None:
+    """Refuse more items than a board may have beside those there."""
+    if there + len(items) > _MOST_ITEMS:
+        raise Refused(422, f"a board has at most {_MOST_ITEMS} items, not {there + len(items)}")
+
+
+async def _names_and_features(items: schemas.Items) -> tuple[list[str], dict[str, dict[str, Any]]]:
     """The names of items, and what is said to be known of them; empty where names alone are given."""
-    return (items, {}) if isinstance(items, list) else (list(items), items)
+    if len(items) > _MOST_AT_ONCE:
+        raise Refused(
+            422, f"a request has at most {_MOST_AT_ONCE} items, not {len(items)}: send the others after them"
+        )
+    names = list(items)
+    await asyncio.to_thread(check_items, names)
+    return names, {} if isinstance(items, list) else items
 
 
 async def add_new(
-    worker: Worker, session: BoardSession, items: list[str], known: Mapping[str, Known] = _NOTHING
+    worker: Worker,
+    session: BoardSession,
+    items: list[str],
+    known: Mapping[str, Known] = _NOTHING,
+    by_lists: bool = False,
 ) -> None:
-    """Add items, or reinstate retired ones, some in an event, with what is known of them."""
-    check_items(items, len(session.board.learner_state.names))
-    names = list(dict.fromkeys(items))
+    """Add items that were checked, or reinstate retired ones, some in an event, with what is known of them."""
+    check_room(items, len(session.board.learner_state.names))
+    if by_lists:
+        session.board.check_listed(items)
+    names, slots = list(dict.fromkeys(items)), session.board.learner_state.slots
+    await worker.check_room(session, sum(item not in slots for item in names))
     size = _DESCRIBED_AT_ONCE if known else _ITEMS_AT_ONCE
     for start in range(0, len(names), size):
         some = names[start : start + size]
         told = {item: known[item] for item in some if item in known}
-        await worker.write(session, events.Added(some, told))
+        await worker.write(session, events.Added(some, told, by_lists))
 
 
 async def _describe(worker: Worker, session: BoardSession, known: Mapping[str, Known]) -> None:
     """Let what is known of items be this, of those where the log says otherwise; some in an event."""
     before = session.board.described
-    others = [item for item, values in known.items() if values != before.get(item, {})]
+    others = await asyncio.to_thread(lambda: [one for one, said in known.items() if said != before.get(one, {})])
     for start in range(0, len(others), _DESCRIBED_AT_ONCE):
         some = others[start : start + _DESCRIBED_AT_ONCE]
         await worker.write(session, events.Described({item: known[item] for item in some}))
@@ -165,7 +184,7 @@ async def add_items(call: Call) -> schemas.BoardOut:
     session = call.worker.find(call.board)
     if not call.body.items:
         raise Refused(422, "items must name at least one item")
-    items, given = _names_and_features(call.body.items)
+    items, given = await _names_and_features(call.body.items)
     known = await asyncio.to_thread(check_known, session.board.config, given)
     await add_new(call.worker, session, items, known)
     return describe(session)
@@ -177,6 +196,20 @@ async def retire_item(call: Call) -> schemas.BoardOut:
     if call.part not in session.board.learner_state.slots:
         raise Refused(404, f"no item {call.part!r:.80}")
     await call.worker.write(session, events.Retired(call.part))
+    return describe(session)
+
+
+async def retire_items(call: Call) -> schemas.BoardOut:
+    """Show items no longer; what was learnt of them is kept. All of them are retired by one event, or none."""
+    session = call.worker.find(call.board)
+    items, _ = await _names_and_features(call.body.items)
+    if not items:
+        raise Refused(422, "items must name at least one item")
+    slots = session.board.learner_state.slots
+    missing = [item for item in items if item not in slots]
+    if missing:
+        raise Refused(404, f"no item {missing[0]!r:.80}" + (f", and {len(missing) - 1} more" if missing[1:] else ""))
+    await call.worker.write(session, events.Retired(items[0], items[1:]))
     return describe(session)
 
 

@@ -2,6 +2,8 @@
 
 from typing import NamedTuple
 
+from ...live.board_memory import MOST_BYTES
+
 
 class Limits(NamedTuple):
     """Bounds on what clients can make a server hold and wait for, without a proxy in front of it."""
@@ -14,6 +16,7 @@ class Limits(NamedTuple):
     head_bytes: int = 16_384
     body_bytes: int = 32 << 20
     unfinished_bytes: int = 256 << 20
+    board_bytes: int = MOST_BYTES
 
 
 # of each limit: what it bounds, and the least that still serves requests
@@ -26,6 +29,7 @@ MEANINGS: dict[str, tuple[str, float]] = {
     "head_bytes": ("length of a request's address and headers", 2_048),
     "body_bytes": ("length of a body; less than that for most requests", 1_024),
     "unfinished_bytes": ("bodies being received, in all; they wait on the disk, the oldest ends first", 1 << 20),
+    "board_bytes": ("memory of a board; one that would need more is refused", 1 << 20),
 }
 
 

@@ -1,5 +1,6 @@
 """What a monitoring system reads."""
 
+import asyncio
 import bisect
 from collections.abc import Iterator
 
@@ -8,9 +9,23 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.registry import Collector
 
 from ..alerts.webhook import Webhook
-from ..board.guard_summary import count_guarded
+from ..board.guard_summary import GuardCounts, count_guarded
+from ..worker.board_session import BoardSession
 from ..worker.worker import Worker
 
+_OF_A_BOARD = (
+    "items",
+    "impressions",
+    "answers",
+    "clicks",
+    "unanswered",
+    "corrupted",
+    "silence",
+    "alarm",
+    "late",
+    "changes",
+    "silenced",
+)
 _BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0)
 
 
@@ -23,8 +38,8 @@ class Metrics:
 
     def __init__(self, worker: Worker, webhook: Webhook | None = None) -> None:
         self._webhook = webhook
-        self._registry = CollectorRegistry()
-        self._registry.register(_State(worker, self))
+        self._registry, self._state = CollectorRegistry(), _State(worker, self)
+        self._registry.register(self._state)
         self.requests: dict[tuple[str, int], int] = {}  # by route and status
         self.times: dict[str, list[int]] = {}  # by route: how many in each bucket, the last one without end
         self.seconds: dict[str, float] = {}
@@ -38,9 +53,10 @@ class Metrics:
         self.times[route][bisect.bisect_left(_BUCKETS, seconds)] += 1
         self.seconds[route] += seconds
 
-    def page(self) -> bytes:
-        """Everything in Prometheus' text format."""
-        return generate_latest(self._registry)
+    async def page(self) -> bytes:
+        """Everything in Prometheus' text format; boards are looked at one by one, with requests between them."""
+        await self._state.look()
+        return await asyncio.to_thread(generate_latest, self._registry)
 
     def families(self) -> Iterator[CounterMetricFamily | HistogramMetricFamily]:
         """Requests, for the page."""
@@ -68,6 +84,22 @@ class Metrics:
 class _State(Collector):
     def __init__(self, worker: Worker, metrics: Metrics) -> None:
         self._host, self._metrics = worker, metrics
+        self._boards: list[tuple[str, dict[str, float], list[GuardCounts]]] = []
+
+    async def look(self) -> None:
+        """See how each board in memory stands."""
+        self._boards = [await self._stands(session) for session in list(self._host.boards.values())]
+
+    async def _stands(self, session: BoardSession) -> tuple[str, dict[str, float], list[GuardCounts]]:
+        await asyncio.sleep(0)
+        view = await self._host.look_at(session, lambda board: board.learner_state.view())
+        found = session.board.summary()
+        found |= {"silence": found["silence"]["share"], "alarm": float(found["silence"]["alarming"])}
+        silenced, guards = count_guarded(session.board)
+        found |= {"silenced": silenced}
+        found |= {} if session.lateness.share is None else {"late": session.lateness.share}
+        found |= {} if view is None else {"corrupted": view.corrupted, "changes": view.n_changes}
+        return session.name, {key: found[key] for key in _OF_A_BOARD if key in found}, guards
 
     def collect(self) -> Iterator[GaugeMetricFamily | CounterMetricFamily | HistogramMetricFamily]:
         worker = self._host
@@ -93,19 +125,7 @@ class _State(Collector):
         yield boards
         board = {
             name: GaugeMetricFamily(f"steadyrank_board_{name}", f"{name.capitalize()} of a board", labels=["board"])
-            for name in (
-                "items",
-                "impressions",
-                "answers",
-                "clicks",
-                "unanswered",
-                "corrupted",
-                "silence",
-                "alarm",
-                "late",
-                "changes",
-                "silenced",
-            )
+            for name in _OF_A_BOARD
         }
         refused = GaugeMetricFamily(
             "steadyrank_board_refused", "Answers of a board that a guard refused", labels=["board", "guard"]
@@ -113,19 +133,12 @@ class _State(Collector):
         stood_down = GaugeMetricFamily(
             "steadyrank_board_stood_down", "How often a guard of a board stood down", labels=["board", "guard"]
         )
-        for name, session in worker.boards.items():
-            found, view = session.board.summary(), session.board.learner_state.view()
-            found |= {"silence": found["silence"]["share"], "alarm": float(found["silence"]["alarming"])}
-            silenced, guards = count_guarded(session.board)
-            found |= {"silenced": silenced}
+        for name, counts, guards in self._boards:
+            for key, value in counts.items():
+                board[key].add_metric([name], value)
             for one in guards:
                 refused.add_metric([name, one.guard], one.refused)
                 stood_down.add_metric([name, one.guard], one.stood_down)
-            found |= {} if session.lateness.share is None else {"late": session.lateness.share}
-            found |= {} if view is None else {"corrupted": view.corrupted, "changes": view.n_changes}
-            for key, family in board.items():
-                if key in found:
-                    family.add_metric([name], found[key])
         yield from board.values()
         yield refused
         yield stood_down

@@ -23,7 +23,7 @@ from .observe_schemas import (
     PartOut,
     StandingOut,
 )
-from .rank_routes import check_sender, said
+from .rank_routes import check_number, check_sender, said
 from .route import Call, known_of_visit
 from .state_schemas import IntervalOut
 
@@ -34,6 +34,7 @@ async def observe(call: Call) -> ObserveOut:
     session = call.worker.find(call.board)
     check_list(session, body.items)
     check_sender(body.client, body.cohort)
+    check_number("candidates", body.candidates)
     for name in ("propensities", "marginals"):
         _check_chances(name, getattr(body, name), len(body.items))
     answered = body.clicked is not msgspec.UNSET or body.clicks is not None or body.examined is not None
@@ -68,7 +69,7 @@ def check_list(session: BoardSession, items: list[str]) -> None:
     """Refuse what cannot be a list of a board, or has more new items than there is room for."""
     state = session.board.learner_state
     if not 1 <= len(items) <= state.length or len(set(items)) < len(items):
-        raise Refused(422, f"a list has 1 to {state.length} different items, not {items!r:.200}")
+        raise Refused(422, f"a list has 1 to {state.length} different items, not {len(items)}: {items[:9]!r:.200}")
     check_items(items)
     check_items([item for item in items if item not in state.slots], len(state.names))
 

@@ -1,8 +1,8 @@
 """What is reported of lists that were shown elsewhere, now or in the past, and what is said to that."""
 
-from typing import Annotated, Any, TypeAlias
+from typing import Annotated, TypeAlias
 
-from msgspec import Meta
+from msgspec import Meta, Raw
 
 from ...off_policy import LEAST_CHANCE
 from .schemas import AnswerIn, Features, Schema
@@ -11,7 +11,7 @@ from .state_schemas import IntervalOut
 # looked at by the route, which names the one that is wrong
 Chance: TypeAlias = Annotated[float, Meta(extra_json_schema={"minimum": LEAST_CHANCE, "maximum": 1})]
 # rows; an object with lists of `queries` and `events`; or one row. Each is looked at on its own
-UbiIn: TypeAlias = list[Any] | dict[str, Any]
+UbiIn: TypeAlias = list[Raw] | dict[str, Raw]
 
 
 class ObserveIn(AnswerIn, kw_only=True):

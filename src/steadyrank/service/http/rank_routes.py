@@ -8,6 +8,7 @@ import msgspec
 
 from ...live import answers
 from ...live.candidates import fresh, without
+from ...live.impression_buffer import MOST_KINDS
 from ...refusals import Refused
 from ..board import events
 from ..board.checks import as_logged
@@ -17,7 +18,7 @@ from ..worker.board_session import BoardSession
 from ..worker.impression_ids import FORGED
 from ..worker.mixing import check_theirs
 from . import schemas
-from .board_routes import add_new, check_items, check_kind
+from .board_routes import add_new, check_items, check_kind, check_room
 from .observe_schemas import HistoryOut, PastIn
 from .route import AWAY, Call, known_of_visit
 
@@ -26,7 +27,8 @@ _ROWS_IN_FLIGHT = 500  # answers of a batch that wait for a commit
 _ROWS_IN_A_TURN = 20  # answers of a batch between other requests: some milliseconds
 _CLIENT = re.compile(r"[^\x00-\x1f\x7f-\x9f]{1,200}")  # what can be stored can be written down, and deleted
 _MESSAGES = 10  # refusals of a batch that say why
-_ROWS_AT_ONCE = 1_000  # past clicks of an event: applying one must not take long
+_ROWS_AT_ONCE = 1_000  # past clicks of an event
+_MOST_CANDIDATES = 10_000  # each is looked up while others wait
 
 
 async def rank(call: Call) -> schemas.RankOut:
@@ -35,6 +37,8 @@ async def rank(call: Call) -> schemas.RankOut:
     check_sender(body.client, body.cohort)
     if body.candidates is not None and not body.candidates:
         raise Refused(422, "candidates must name at least one item, or be left out")
+    check_number("candidates", body.candidates)
+    check_number("theirs", body.theirs)
     session, some, theirs, skipped = call.worker.find(call.board), body.candidates, body.theirs, 0
     visit = known_of_visit(session, body)
     if theirs is not None:
@@ -63,12 +67,21 @@ async def _known(
         rank_and_answer.places(session, call.body.length)  # what is refused adds nothing
         session.board.learner_state.features.check_visit(known_of_visit(session, call.body))
         call.may("observe", session.name)
-        await add_new(call.worker, session, others)
+        check_items(others)
+        await add_new(call.worker, session, others, by_lists=True)
     return some, theirs, 0
+
+
+def check_number(what: str, items: list[str] | None) -> None:
+    """Refuse more items than are looked up for one list."""
+    if items is not None and len(items) > _MOST_CANDIDATES:
+        raise Refused(422, f"{what} must name at most {_MOST_CANDIDATES} items, not {len(items)}")
 
 
 def check_sender(client: str | None, cohort: Mapping[str, str] | None) -> None:
     """Refuse what cannot name who looks, or what it has in common with others."""
+    if cohort is not None and len(cohort) > MOST_KINDS:
+        raise Refused(422, f"a board has at most {MOST_KINDS} kinds of cohorts: not {len(cohort)}")
     if client is not None:
         _check_name("client", client)
     for kind, name in (cohort or {}).items():
@@ -180,8 +193,9 @@ async def history(call: Call) -> HistoryOut:
     if len(body.rows) > 100_000 or len(body.batch) > 200:
         raise Refused(422, "a batch of past clicks has at most 100000 rows and a name of at most 200 characters")
     rows = await asyncio.to_thread(_past_rows, session, body.rows)
-    fresh = {item for row in rows for item in row.items} - session.board.learner_state.slots.keys()
-    check_items(list(fresh), len(session.board.learner_state.names))
+    fresh = await asyncio.to_thread(_fresh, session, rows)
+    check_room(fresh, len(session.board.learner_state.names))
+    await call.worker.check_room(session, len(fresh))
     parts = _parts(rows, body.batch)
     fresh_parts = await asyncio.to_thread(_not_learnt, session, parts)
     learnt, outcome = 0, "duplicate" if parts else "done"
@@ -214,10 +228,19 @@ def _past_rows(session: BoardSession, given: list[PastIn]) -> list[events.Past]:
     return rows
 
 
+def _fresh(session: BoardSession, rows: list[events.Past]) -> list[str]:
+    """Items of past lists that the board does not have; counted in a thread, since there may be many."""
+    slots = session.board.learner_state.slots
+    found: set[str] = set()
+    for row in rows:
+        found.update(item for item in row.items if item not in slots)
+    return list(found)
+
+
 def _past(session: BoardSession, row: PastIn) -> events.Past:
     length, known = session.board.length, known_of_visit(session, row)
     if not 1 <= len(row.items) <= length or len(set(row.items)) < len(row.items):
-        raise Refused(422, f"a list has 1 to {length} different items, not {row.items!r:.200}")
+        raise Refused(422, f"a list has 1 to {length} different items, not {len(row.items)}: {row.items[:9]!r:.200}")
     check_items(row.items)
     session.board.learner_state.features.check_visit(known)
     found = said(row).to(row.items)

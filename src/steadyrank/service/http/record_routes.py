@@ -1,5 +1,6 @@
 """The record of who changed what: written before anything is changed, and read by who may do everything."""
 
+import itertools
 from collections.abc import Callable
 from typing import Any
 
@@ -52,8 +53,9 @@ def settings_and_items(call: Call) -> str:
 
 
 def items(call: Call) -> str:
-    """The items of a request."""
-    return msgspec.json.encode(list(call.body.items)[:100]).decode()
+    """How many items a request has, and the first of them."""
+    first = msgspec.json.encode(list(itertools.islice(call.body.items, 100))).decode()
+    return first if len(call.body.items) <= 100 else f"{len(call.body.items)} items: {first}"
 
 
 def part(call: Call) -> str:

@@ -9,7 +9,8 @@ from ...views import View
 from ..board.board import Board
 from ..board.feature_summary import summarize_features
 from ..board.guard_summary import Silenced, summarize_guard
-from ..board.savings import summarize_savings
+from ..board.savings import Savings, summarize_savings
+from ..board.watch_summary import Seen, see
 from ..worker.board_session import BoardSession
 from ..worker.worker import Worker
 from . import schemas
@@ -108,9 +109,15 @@ def _silenced(one: Silenced) -> SilencedOut:
     return SilencedOut(**one._asdict() | {"segments": parts})
 
 
-def describe_savings(board: Board) -> SavedOut | None:
+def look_over(board: Board) -> tuple[Seen, Savings | None]:
+    """What takes the longer, the more items a board has: what is seen in them, and what was saved."""
+    seen = see(board)
+    return seen, summarize_savings(board, seen.view)
+
+
+def describe_savings(board: Board, found: Savings | None) -> SavedOut | None:
     """What was saved by not believing, as the API shows it."""
-    found, state = summarize_savings(board), board.learner_state
+    state = board.learner_state
     if found is None:
         return None
     return SavedOut(

@@ -8,6 +8,7 @@ from .board_routes import (
     list_boards,
     put_board,
     retire_item,
+    retire_items,
     rotate_secret,
 )
 from .observe_routes import comparison, interleaving, observe
@@ -37,6 +38,7 @@ from .schemas import (
     ItemsIn,
     RankIn,
     RankOut,
+    RetireIn,
     SecretOut,
 )
 from .state_route import state
@@ -52,6 +54,7 @@ _RESEALED = Change("signing secret rotated")
 _DELETED = Change("board deleted")
 _ADDED = Change("items added or reinstated", items)
 _RETIRED = Change("item retired", part)
+_SEVERAL_RETIRED = Change("items retired", items)
 _PAST = Change("past clicks added", rows)
 _FORGOTTEN = Change("client forgotten")
 _LABELLED = Change("rounds labelled", rounds)
@@ -70,6 +73,17 @@ ROUTES = [
     Route("DELETE", _BOARD, "admin", "End a board and delete its log", None, DoneOut, delete_board, act=_DELETED),
     Route("POST", f"{_BOARD}/items", "admin", "Add or reinstate items", ItemsIn, BoardOut, add_items, True, _ADDED),
     Route("DELETE", f"{_BOARD}/items/{{item}}", "admin", "Retire an item", None, BoardOut, retire_item, act=_RETIRED),
+    Route(
+        "POST",
+        f"{_BOARD}/items/retire",
+        "admin",
+        "Retire items",
+        RetireIn,
+        BoardOut,
+        retire_items,
+        True,
+        _SEVERAL_RETIRED,
+    ),
     Route("POST", f"{_BOARD}/history", "admin", "Past clicks", HistoryIn, HistoryOut, history, True, _PAST),
     Route("GET", f"{_BOARD}/state", "admin", "What is known", None, StateOut, state, query=_STATE_QUERY),
     Route(

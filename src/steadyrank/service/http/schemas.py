@@ -19,7 +19,7 @@ from ..board.config import (
     MostClicks,
     MostOpen,
     NewShare,
-    OwnSettings,
+    ObservedItems,
     Seed,
     Settle,
 )
@@ -31,6 +31,7 @@ class Schema(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
 
 # what a value may be is declared by the board, which refuses others by name
 Features: TypeAlias = dict[str, Annotated[Any, Meta(extra_json_schema={"type": ["number", "string", "null"]})]]
+FewSettings: TypeAlias = Annotated[dict[str, bool | int | float | str], Meta(max_length=100)]
 Items: TypeAlias = list[str] | dict[str, Features]
 
 
@@ -45,7 +46,7 @@ class BoardIn(Schema):
     items: Items | UnsetType = UNSET
     length: Length | UnsetType = UNSET
     learner: str | UnsetType = UNSET
-    settings: OwnSettings | UnsetType = UNSET
+    settings: FewSettings | UnsetType = UNSET
     seed: Seed | UnsetType = UNSET
     new_share: NewShare | UnsetType = UNSET
     lifetime: Lifetime | UnsetType = UNSET
@@ -59,15 +60,16 @@ class BoardIn(Schema):
     anonymous_minute: AnonymousMinute | UnsetType = UNSET
     client_days: ClientDays | UnsetType = UNSET
     guard: str | UnsetType = UNSET
-    guard_settings: OwnSettings | UnsetType = UNSET
+    guard_settings: FewSettings | UnsetType = UNSET
     guards: list[GuardChoice] | UnsetType | None = UNSET
     most_clicks: MostClicks | UnsetType | None = UNSET
     cohorts: list[str] | UnsetType | None = UNSET
     shadow: bool | UnsetType = UNSET
+    observed_items: ObservedItems | UnsetType = UNSET
     interleave: bool | UnsetType = UNSET
     interleave_bots: BotShare | UnsetType = UNSET
     features: FeatureKinds | UnsetType | None = UNSET
-    segments: list[str] | UnsetType | None = UNSET
+    segments: Annotated[list[str], Meta(max_length=1_000)] | UnsetType | None = UNSET
 
     def changes(self) -> dict[str, Any]:
         """The settings that are given."""
@@ -113,6 +115,7 @@ class BoardOut(Schema):
     most_clicks: MostClicks | None
     cohorts: list[str] | None
     shadow: bool
+    observed_items: ObservedItems
     interleave: bool
     interleave_bots: BotShare
     features: FeatureKinds | None
@@ -155,6 +158,12 @@ class ItemsIn(Schema):
     """Items to add or to reinstate: names, or an object with what is known of each."""
 
     items: Items
+
+
+class RetireIn(Schema):
+    """Items to show no longer."""
+
+    items: list[str]
 
 
 class RankIn(Schema):

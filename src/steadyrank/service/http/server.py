@@ -74,7 +74,7 @@ def serve(
         told(link("/"))
     return_memory()
     limits = allow_files(limits)
-    worker = Worker(url, most_awake=most_awake)
+    worker = Worker(url, most_awake=most_awake, most_bytes=limits.board_bytes)
     service = Service(
         worker,
         functools.partial(_compact, worker, keep_days, keep_events),

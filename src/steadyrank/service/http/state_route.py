@@ -16,7 +16,7 @@ from ..board.board import Board
 from ..board.watch_summary import SegmentSummary, summarize_segments
 from . import schemas
 from .bodies import encode as _encode
-from .route import Call, Parts, describe, describe_features, describe_guard, describe_savings, limit_of
+from .route import Call, Parts, describe, describe_features, describe_guard, describe_savings, limit_of, look_over
 from .state_schemas import SegmentOut, StateItem
 
 MOST_ITEMS = 10_000  # of an answer
@@ -26,10 +26,13 @@ _AT_ONCE = 500  # items encoded between other requests: some milliseconds
 async def state(call: Call) -> Parts:
     """Items with their click rates and estimates, at most `limit`, those after one; and the learner's own view."""
     session = call.worker.find(call.board)
-    learner_state, view = session.board.learner_state, session.board.learner_state.view()
+    limit_of(call.query.get("limit"), MOST_ITEMS)  # what is refused is so before anything is looked at
+    (view, _), saving = await call.worker.look_at(session, look_over)
+    learner_state = session.board.learner_state
     page = _page(learner_state, limit_of(call.query.get("limit"), MOST_ITEMS), call.query.get("after"))
     event, board = session.applied, describe(session)
-    guard, saved = describe_guard(session.board, call.query.get("segment")), describe_savings(session.board)
+    guard = describe_guard(session.board, call.query.get("segment"))
+    saved = describe_savings(session.board, saving)
     features, segments = describe_features(session.board, view), summarize_segments(session.board, view)
     items = _items(session.board, view, page)  # as of this moment, whatever happens between the parts
     more = learner_state.names[page.stop - 1] if page.stop < len(learner_state.names) else None

@@ -3,8 +3,11 @@
 import asyncio
 import collections
 import math
-from collections.abc import Iterator
+import time
 from typing import Any
+
+import msgspec
+from msgspec import Raw
 
 from ... import ubi as ubi_rows
 from ...event_rows import seconds
@@ -23,10 +26,17 @@ from .route import AWAY, Call
 _MOST_ROWS = 10_000
 _IN_FLIGHT = 500  # lists that wait for a commit
 _IN_A_TURN = 20  # lists between other requests: some milliseconds
+_TURN = 0.003  # seconds of reading rows between other requests
+_BYTES_IN_A_TURN = 256 << 10
+_CLICKS_IN_A_TURN = 500
 _MESSAGES = 10  # refusals that say why
 _KINDS = 20  # of rows that were left alone, told by name
 _LONGEST_ID = 200
 _MILLISECONDS = 1e11  # larger numbers are no seconds since 1970: those would be in the year 5138
+
+
+_rows, _any = msgspec.json.Decoder(list[Raw]), msgspec.json.Decoder()
+_fields = msgspec.json.Decoder(dict[str, Raw])
 
 
 class _Entry:
@@ -74,10 +84,11 @@ class _Count:
 
 async def ubi(call: Call) -> UbiOut:
     """Queries and events of User Behavior Insights 1.x: bad rows are refused by name, the others are learnt from."""
-    named, count = list(_named(call.body)), _Count()
-    if len(named) > _MOST_ROWS:
-        raise Refused(422, f"a request has at most {_MOST_ROWS} rows, not {len(named)}")
-    entries = _joined(named, call.query.get("board"), count)
+    parts, count = _parts(call.body), _Count()
+    size = sum(len(rows) for _, rows in parts)
+    if size > _MOST_ROWS:
+        raise Refused(422, f"a request has at most {_MOST_ROWS} rows, not {size}")
+    entries = await _joined(parts, call.query.get("board"), count)
     for board in {entry.board for entry in entries}:
         if call.visible(board) and not call.worker.knows(board):
             await call.worker.look()  # it may have been made at another worker a moment ago
@@ -91,56 +102,83 @@ async def ubi(call: Call) -> UbiOut:
     return count.out()
 
 
-def _named(body: Any) -> Iterator[tuple[str, Any]]:
-    """Rows with their names: of a list, of an object with `queries` and `events`, or a single one."""
+def _parts(body: list[Raw] | dict[str, Raw]) -> list[tuple[str, list[Raw]]]:
+    """Rows by what they are called: of a list, of an object with `queries` and `events`, or a single one."""
     if isinstance(body, list):
-        yield from ((f"row {n}", row) for n, row in enumerate(body, 1))
-    elif "queries" in body or "events" in body:
-        for part, rows in body.items():
-            if part not in ("queries", "events") or not isinstance(rows, list):
-                raise Refused(422, f"beside lists of queries and events nothing is taken, not {part!r:.80}")
-            yield from ((f"{part} {n}", row) for n, row in enumerate(rows, 1))
-    else:
-        yield "row 1", body
+        return [("row", body)]
+    if "queries" not in body and "events" not in body:
+        return [("row", [Raw(msgspec.json.encode(body))])]
+    for part, rows in body.items():
+        if part not in ("queries", "events") or not (isinstance(rows, list) or bytes(rows)[:1] == b"["):
+            raise Refused(422, f"beside lists of queries and events nothing is taken, not {part!r:.80}")
+    read = _rows.decode
+    return [(part, rows if isinstance(rows, list) else read(rows)) for part, rows in body.items()]
 
 
-def _joined(named: list[tuple[str, Any]], board: str | None, count: _Count) -> list[_Entry]:
+async def _joined(parts: list[tuple[str, list[Raw]]], board: str | None, count: _Count) -> list[_Entry]:
     """One entry a list, in the order of the rows; those of queries first. `board`: in place of `application`."""
-    lists: dict[tuple[Any, str], _Entry] = {}
-    where: dict[str, str] = {}  # the board of a query: an event need not say it
-    again: list[_Entry] = []
-    clicks: list[tuple[str, ubi_rows.Click]] = []
-    for name, row in named:
+    joining, turn, done = _Joining(board, count), time.perf_counter(), 0
+    for part, rows in parts:
+        for number, row in enumerate(rows, 1):
+            joining.take(f"{part} {number}", row)
+            done += memoryview(row).nbytes
+            if done > _BYTES_IN_A_TURN or time.perf_counter() - turn > _TURN:
+                await asyncio.sleep(0)
+                turn, done = time.perf_counter(), 0
+    return await joining.end()
+
+
+class _Joining:
+    """Brings rows together that tell of the same list."""
+
+    def __init__(self, board: str | None, count: _Count) -> None:
+        self._board, self._count = board, count
+        self._lists: dict[tuple[Any, str], _Entry] = {}
+        self._where: dict[str, str] = {}  # the board of a query: an event need not say it
+        self._again: list[_Entry] = []
+        self._clicks: list[tuple[str, ubi_rows.Click]] = []
+
+    def take(self, name: str, row: Raw) -> None:
+        """A row."""
         try:
             found = ubi_rows.read(_object(row))
             if isinstance(found, ubi_rows.Query) and found.items:
-                entry = _Entry(_board(board or found.board), _id(found.id))
+                entry = _Entry(_board(self._board or found.board), _id(found.id))
                 entry.query, entry.row, entry.client = found, name, found.client
-                if lists.setdefault((entry.board, entry.id), entry) is not entry:
-                    again.append(entry)
-                where[entry.id] = entry.board
+                if self._lists.setdefault((entry.board, entry.id), entry) is not entry:
+                    self._again.append(entry)
+                self._where[entry.id] = entry.board
             elif isinstance(found, ubi_rows.Click):
-                clicks.append((name, found))
+                self._clicks.append((name, found))
             else:
-                count.ignored[_what(found)] += 1
+                self._count.ignored[_what(found)] += 1
         except Refused as refusal:
-            count.refuse(name, refusal.code, str(refusal))
-    for name, click in clicks:
-        try:
-            id_ = _id(click.query)
-            place = _board(board or click.board or where.get(id_))
-            entry = lists.setdefault((place, id_), _Entry(place, id_))
-            entry.clicks.setdefault(str(click.item), name)
-            entry.client = click.client if entry.client is None else entry.client
-        except Refused as refusal:
-            count.refuse(name, refusal.code, str(refusal))
-    return [*lists.values(), *again]
+            self._count.refuse(name, refusal.code, str(refusal))
+
+    async def end(self) -> list[_Entry]:
+        """The lists with what was clicked on them."""
+        for number, (name, click) in enumerate(self._clicks):
+            if number % _CLICKS_IN_A_TURN == 0:
+                await asyncio.sleep(0)
+            try:
+                id_ = _id(click.query)
+                place = _board(self._board or click.board or self._where.get(id_))
+                entry = self._lists.setdefault((place, id_), _Entry(place, id_))
+                entry.clicks.setdefault(str(click.item), name)
+                entry.client = click.client if entry.client is None else entry.client
+            except Refused as refusal:
+                self._count.refuse(name, refusal.code, str(refusal))
+        return [*self._lists.values(), *self._again]
 
 
-def _object(row: Any) -> dict[str, Any]:
-    if not isinstance(row, dict):
-        raise Refused(422, f"a row is an object, not {row!r:.80}")
-    return row
+def _object(row: Raw) -> dict[str, Any]:
+    """The fields of a row that mean something; of the others not even the values are read."""
+    try:
+        fields = _fields.decode(row)
+        return {name: _any.decode(value) for name, value in fields.items() if name.lower() in ubi_rows.FIELDS}
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        pass
+    raise Refused(422, f"a row is an object, not {bytes(row)[:80].decode(errors='replace')}")
 
 
 def _what(found: ubi_rows.Row) -> str:
@@ -220,7 +258,8 @@ async def _answer(call: Call, session: BoardSession, entry: _Entry, count: _Coun
 
 def _clicked(entry: _Entry, items: list[str], count: _Count) -> list[str]:
     """The items of a list that were clicked; clicks on others are refused by their rows."""
-    for item in [item for item in entry.clicks if item not in items]:
+    shown = set(items)
+    for item in [item for item in entry.clicks if item not in shown]:
         count.refuse(entry.clicks.pop(item), 422, f"item {item!r:.80} was not shown")
     return list(entry.clicks)
 
@@ -236,8 +275,9 @@ def _known(session: BoardSession, query: ubi_rows.Query) -> Values | None:
 
 def _said(items: list[str], clicked: list[str]) -> Given:
     """Looked at as far as the last click; to the end if that is below the board's places."""
-    last = max((items.index(item) if item in items else len(items) - 1) for item in clicked)
-    return Given(clicks=[int(item in clicked) for item in items[: last + 1]])
+    places, those = {item: place for place, item in enumerate(items)}, set(clicked)
+    last = max(places.get(item, len(items) - 1) for item in clicked)
+    return Given(clicks=[int(item in those) for item in items[: last + 1]])
 
 
 async def _observe(

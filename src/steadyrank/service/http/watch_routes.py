@@ -9,7 +9,7 @@ from ..board.labels import Label
 from ..board.watch_summary import SegmentSummary, summarize
 from ..worker import reconfigure, transfer
 from . import schemas
-from .route import Call, File, describe, describe_features, describe_guard, describe_savings
+from .route import Call, File, describe, describe_features, describe_guard, describe_savings, look_over
 from .watch_schemas import (
     BandOut,
     ClientLabelIn,
@@ -84,8 +84,9 @@ async def labels(call: Call) -> LabelsOut:
 async def watch(call: Call) -> WatchOut:
     """What a page of a board shows, small at any number of items."""
     session, worker = call.worker.find(call.board), call.worker
+    seen, saved = await worker.look_at(session, look_over)
     board, edge = session.board, session.edge
-    found, timeline = summarize(board), board.feedback.timeline
+    found, timeline = summarize(board, seen), board.feedback.timeline
     return WatchOut(
         board=describe(session),
         event=session.applied,
@@ -101,7 +102,7 @@ async def watch(call: Call) -> WatchOut:
         bands=[BandOut(**band._asdict()) for band in found.bands],
         timeline=TimelineOut(size=timeline.size, points=[PointOut(**p._asdict()) for p in timeline.points()]),
         guard=describe_guard(board, call.query.get("segment"), _MOST_SILENCED),
-        saved=describe_savings(board),
+        saved=describe_savings(board, saved),
         features=describe_features(board, found.view, _MOST_EFFECTS),
         segments=[_out_segment(one) for one in found.segments] or None,
         labels=_of_rounds(board),

@@ -14,7 +14,7 @@ from ..board.events import AnyEvent
 from ..storage import Seal
 from .allowances import Allowances
 from .due_clock import DueClock, Reached
-from .impression_ids import Seals, Signer
+from .impression_ids import Seals, Signer, room_for
 from .lateness import Lateness
 from .log_rows import Unreadable, not_applied
 from .log_writer import Line
@@ -64,6 +64,7 @@ class BoardSession:
         self.lateness = Lateness()  # of answers, as this worker saw them
         self.answering: dict[int, asyncio.Future[None]] = {}  # by key of the impression, until the log has its answer
         self._clients: dict[int, int] = {}  # numbers of clients by hash, as far as this worker has written them
+        self._room: tuple[Any, int, int] = (None, 0, 0)  # features and how many kinds of cohorts it is for, and bytes
 
     def check_served(self) -> None:
         """Refuse what is to be done with a board that was parked since it was asked for."""
@@ -88,6 +89,13 @@ class BoardSession:
         """Sign by the first of some secrets, if there are any, and know what the others have signed."""
         self.seals = Seals(self.secret, seals)
         self.signer = self.seals.signer
+
+    def id_room(self) -> int:
+        """Bytes of an impression id for what differs from visit to visit: as many for all visits of the board."""
+        space, kinds = self.board.learner_state.features, self.board.impressions.kinds
+        if self._room[0] is not space or self._room[1] != len(kinds):
+            self._room = space, len(kinds), room_for(space, kinds)
+        return self._room[2]
 
     def hash_client(self, client: str) -> int:
         """63 bits that stand for a client on this board and mean nothing elsewhere; never 0."""

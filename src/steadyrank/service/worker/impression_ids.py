@@ -1,7 +1,13 @@
-"""Impression ids: signed, so that they need no look-up and cannot be made up.
+"""Impression ids: signed, so that they need no look-up and cannot be made up; encrypted, so that they say nothing.
 
 What is known of a visit travels in them as well, so that an answer is learnt from with it even if the list itself was
-never written. It is encrypted: whoever has the id, the visitor above all, cannot read what others know of them.
+never written. Whoever has the id, the visitor above all, cannot read any of it: neither in its bytes, which look like
+chance, nor in its length, which is the same for all visits of a board (`room_for`).
+
+An id is a mark of 16 bytes and a body. The mark is the signature of the body before it is encrypted, and the stream
+that encrypts it depends on the mark (a synthetic nonce, as in RFC 5297). No two bodies are alike, for a key is one
+impression's alone, and so no two streams are. Ids of versions 1 to 4, whose mark stands at the end of a body
+that can be read, are still opened.
 """
 
 import binascii
@@ -10,11 +16,12 @@ import functools
 import hashlib
 import hmac
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
 
+from ...live.features import FeatureSpace
 from ...refusals import Refused
 from ..board.config import Known
 from ..storage import Seal
@@ -22,13 +29,16 @@ from ..storage import Seal
 _HEAD = struct.Struct("<BQQQIdQHB")
 _NOTE = struct.Struct("<Hd")
 _SEAL = 16  # bytes of HMAC-SHA256: 128 bits
-_VERSION, _WITH_COHORTS, _MIXED, _WITH_FEATURES = 1, 2, 3, 4
-_WITH_SEEN = 8  # beside one of these: the id ends with the latest event that its worker had read
+_VERSION = 5
+_PLAIN_HEAD, _WITH_COHORTS, _MIXED, _WITH_FEATURES = 1, 2, 3, 4  # former versions
 _HASH = struct.Struct("<Q")
 _DRAFT = struct.Struct("<HH")
 _NO_DRAFT = 0xFFFF, 0xFFFF  # lists are shorter
 _SIZE = struct.Struct("<H")
 _BLOCK = 32  # bytes of a signature
+_ROOM = 64  # bytes: what differs from visit to visit is padded to a multiple of it
+_NOTES = 4  # places of a note that are not 0, at most, by learners that come with this package and are live
+_LONGEST = 1 << 16  # characters of a text that is looked at
 _known_in = msgspec.msgpack.Encoder().encode
 _known_of = msgspec.msgpack.Decoder(Known).decode
 FORGED = "the impression id is not one of this board"
@@ -71,31 +81,60 @@ class Signer:
         return outer.digest()
 
 
-def seal(shown: ImpressionId, signer: Signer) -> str:
-    """An impression id as text for a URL, signed."""
-    *head, ranking, note, cohorts, draft, features, seen = shown
-    version = _WITH_FEATURES if features else _MIXED if draft else _WITH_COHORTS if cohorts else _VERSION
-    body = _shape(len(ranking)).pack(version + (_WITH_SEEN if seen else 0), *head, len(ranking), len(note), *ranking)
-    for place, value in note:
-        body += _NOTE.pack(place, value)
-    body += _DRAFT.pack(*(draft or _NO_DRAFT)) if draft or features else b""
-    if features:
-        known = _known_in(features)
-        body += _SIZE.pack(len(known)) + _masked(known, shown.key, signer)
-    for kind, hashed in cohorts.items():
-        body += bytes([len(kind)]) + kind.encode("ascii") + _HASH.pack(hashed)
-    body += _HASH.pack(seen) if seen else b""
-    return binascii.b2a_base64(body + signer.sign(body)[:_SEAL], newline=False).translate(_URL, b"=").decode()
+def seal(shown: ImpressionId, signer: Signer, room: int = _ROOM) -> str:
+    """An impression id as text for a URL. What differs from visit to visit is padded to `room` bytes.
 
-
-def _masked(content: bytes, key: int, signer: Signer) -> bytes:
-    """Content that only who has the secret can read; masked twice it is what it was. A key is one impression's alone.
-
-    Content and as many bytes of what signs numbered blocks, in exclusive or. A signed body begins with its version, a
-    block here with 0, so that no signature tells anything of a block.
+    More than that is padded to a multiple of 64.
     """
-    blocks = -(-len(content) // _BLOCK)
-    stream = b"".join(signer.sign(bytes(1) + _HASH.pack(key) + _SIZE.pack(block)) for block in range(blocks))
+    *head, ranking, note, cohorts, draft, features, seen = shown
+    known = _known_in(features) if features else b""
+    rest = _HASH.pack(seen) + _DRAFT.pack(*(draft or _NO_DRAFT)) + _SIZE.pack(len(known)) + known
+    for place, value in note:
+        rest += _NOTE.pack(place, value)
+    for kind, hashed in cohorts.items():
+        rest += bytes([len(kind)]) + kind.encode("ascii") + _HASH.pack(hashed)
+    rest = rest.ljust(_rounded(max(len(rest), room)), b"\0")
+    body = _shape(len(ranking)).pack(_VERSION, *head, len(ranking), len(note), *ranking) + rest
+    mark = signer.sign(body)[:_SEAL]
+    return _text(mark + _masked(body, mark, signer))
+
+
+def _text(raw: bytes) -> str:
+    """Bytes as text for a URL."""
+    return binascii.b2a_base64(raw, newline=False).translate(_URL, b"=").decode()
+
+
+def room_for(space: FeatureSpace, kinds: Iterable[str]) -> int:
+    """Bytes for the longest that can be said of a visit with these features and cohorts of these kinds."""
+    said = {kind.name: max(kind.categories, key=_bytes_of) if kind.categories else 0.0 for kind in space.visits}
+    known = len(_known_in(said)) if said else 0
+    cohorts = sum(1 + len(kind) + _HASH.size for kind in kinds)
+    return _rounded(_HASH.size + _DRAFT.size + _SIZE.size + known + _NOTES * _NOTE.size + cohorts)
+
+
+def _bytes_of(text: str) -> int:
+    return len(text.encode())
+
+
+def _rounded(size: int) -> int:
+    return -(-size // _ROOM) * _ROOM
+
+
+def _masked(content: bytes, mark: bytes, signer: Signer) -> bytes:
+    """Content that only who has the secret can read; masked twice it is what it was.
+
+    Content and as many bytes of a stream, in exclusive or: SHAKE-256 of a signature of the mark. A signed body begins
+    with its version, what is signed here with 0, so that no mark tells anything of a stream.
+    """
+    size = len(content)
+    stream = hashlib.shake_256(signer.sign(bytes(1) + mark)).digest(size)
+    return (int.from_bytes(content) ^ int.from_bytes(stream)).to_bytes(size)
+
+
+def _masked_then(content: bytes, key: int, signer: Signer) -> bytes:
+    """The features of an id of version 4, masked or not: in exclusive or with what signs numbered blocks."""
+    blocks = range(-(-len(content) // _BLOCK))
+    stream = b"".join(signer.sign(bytes(1) + _HASH.pack(key) + _SIZE.pack(block)) for block in blocks)
     return bytes(one ^ other for one, other in zip(content, stream, strict=False))
 
 
@@ -112,19 +151,55 @@ def _shape(size: int) -> struct.Struct:
 def open_sealed(text: str, signer: Signer) -> ImpressionId:
     """What a text says that was sealed by this signer; anything else is refused."""
     try:
+        if len(text) > _LONGEST:
+            raise ValueError
         padded = text.encode("ascii").translate(_PLAIN, b"+/=") + b"=" * (-len(text) % 4)
         raw = binascii.a2b_base64(padded, strict_mode=True)
     except (binascii.Error, ValueError):
         raise Refused(403, FORGED) from None
-    body, mark = raw[:-_SEAL], raw[-_SEAL:]
-    if len(raw) <= _SEAL or not hmac.compare_digest(signer.sign(body)[:_SEAL], mark):
+    if len(raw) < _SEAL + _HEAD.size or _text(raw) != text:  # the last character has bits that mean nothing
         raise Refused(403, FORGED)
+    body = _masked(raw[_SEAL:], raw[:_SEAL], signer)
+    if body[0] == _VERSION and hmac.compare_digest(signer.sign(body)[:_SEAL], raw[:_SEAL]):
+        return _read(body)
+    body = raw[:-_SEAL]
+    if body[0] != _VERSION and hmac.compare_digest(signer.sign(body)[:_SEAL], raw[-_SEAL:]):
+        return _read_former(body, signer)
+    raise Refused(403, FORGED)
+
+
+def _read(body: bytes) -> ImpressionId:
+    """What a body of this version says."""
+    _, *head, size, notes = _HEAD.unpack_from(body)
+    ranking, start = list(_slots(size).unpack_from(body, _HEAD.size)), _HEAD.size + 4 * size
+    (seen,), draft = _HASH.unpack_from(body, start), _DRAFT.unpack_from(body, start + _HASH.size)
+    start += _HASH.size + _DRAFT.size
+    end = start + _SIZE.size + _SIZE.unpack_from(body, start)[0]
+    known = body[start + _SIZE.size : end]
+    note = [_NOTE.unpack_from(body, end + i * _NOTE.size) for i in range(notes)]
+    cohorts = _cohorts(body[end + notes * _NOTE.size :])
+    key, round_, base, generation, expires, client = head
+    return ImpressionId(
+        key,
+        round_,
+        base,
+        generation,
+        expires,
+        client,
+        ranking,
+        note,
+        cohorts,
+        None if draft == _NO_DRAFT else draft,
+        _known_of(known) if known else {},
+        seen,
+    )
+
+
+def _read_former(body: bytes, signer: Signer) -> ImpressionId:
+    """What a body of version 1 to 4 says."""
     version, key_, round_, base, generation, expires, client, size, notes = _HEAD.unpack_from(body)
-    seen = 0
-    if version & _WITH_SEEN:
-        version, body, seen = version - _WITH_SEEN, body[: -_HASH.size], _HASH.unpack(body[-_HASH.size :])[0]
-    if version not in (_VERSION, _WITH_COHORTS, _MIXED, _WITH_FEATURES):
-        known = f"{_VERSION} to {_WITH_FEATURES}"
+    if version not in (_PLAIN_HEAD, _WITH_COHORTS, _MIXED, _WITH_FEATURES):
+        known = f"{_PLAIN_HEAD} to {_VERSION}"
         raise Refused(410, f"the impression id has format {version}, this server knows {known}")
     ranking = list(_slots(size).unpack_from(body, _HEAD.size))
     start = _HEAD.size + 4 * size
@@ -134,17 +209,16 @@ def open_sealed(text: str, signer: Signer) -> ImpressionId:
         draft, start = _DRAFT.unpack_from(body, start), start + _DRAFT.size
     if version == _WITH_FEATURES:
         end = start + _SIZE.size + _SIZE.unpack_from(body, start)[0]
-        features = _known_of(_masked(body[start + _SIZE.size : end], key_, signer))
+        features = _known_of(_masked_then(body[start + _SIZE.size : end], key_, signer))
         draft, start = None if draft == _NO_DRAFT else draft, end
-    cohorts = _cohorts(body[start:]) if version != _VERSION else {}
-    visitor = cohorts, draft, features, seen
-    return ImpressionId(key_, round_, base, generation, expires, client, ranking, note, *visitor)
+    cohorts = _cohorts(body[start:]) if version != _PLAIN_HEAD else {}
+    return ImpressionId(key_, round_, base, generation, expires, client, ranking, note, cohorts, draft, features)
 
 
 def _cohorts(rest: bytes) -> dict[str, int]:
-    """What `seal` wrote of cohorts: of each the length of its kind, that, and its hash."""
+    """What `seal` wrote of cohorts: of each the length of its kind, that, and its hash; padding has no length."""
     found = {}
-    while rest:
+    while rest and rest[0]:
         end = 1 + rest[0]
         found[rest[1:end].decode("ascii")] = _HASH.unpack_from(rest, end)[0]
         rest = rest[end + _HASH.size :]

@@ -2,26 +2,35 @@
 
 import asyncio
 import collections
+import contextlib
 import logging
-from collections.abc import Awaitable, Callable, Sequence
-from typing import Any
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Sequence
+from typing import Any, TypeAlias
 
 from ...refusals import Refused
 from ..storage import Unavailable
 from .log_writer import POLL, Line
 
 _AT_ONCE = 32  # events applied between requests
+_TURN = 0.004  # seconds after which requests have their turn, in the middle of a long event as well
 _PATIENCE = 20.0  # seconds
 
 log = logging.getLogger("steadyrank.service")
 
 
-class Inbox:
-    """Applies events a few at a time, so that requests need not wait for all of them."""
+Steps: TypeAlias = Generator[None, None, str]  # an event being applied; it stops where requests may have their turn
 
-    def __init__(self, apply: Callable[[Line, dict[int, Any]], str]) -> None:
+
+class Inbox:
+    """Applies events a few at a time, and long ones in steps, so that requests need not wait for all of them."""
+
+    def __init__(self, apply: Callable[[Line, dict[int, Any]], Steps]) -> None:
         self.applied = 0  # every event up to this number was
         self._apply = apply
+        self._steps: Steps | None = None  # of the first line, if it was begun
+        self._holders = 0  # who keeps events from being begun
+        self._scheduled = False
         self._lines: collections.deque[tuple[Line, dict[int, Any]]] = collections.deque()
         self._waiting: list[tuple[int, asyncio.Future[None]]] = []
 
@@ -31,7 +40,7 @@ class Inbox:
     def begin(self, head: int) -> None:
         """Everything up to this event is applied, and nothing waits."""
         self._lines.clear()
-        self.applied = head
+        self._steps, self.applied = None, head
 
     def deliver(self, lines: Sequence[Line], made: dict[int, Any]) -> None:
         """More events, and what was made of boards that they create."""
@@ -40,29 +49,64 @@ class Inbox:
         if idle:
             self._drain()
 
+    @contextlib.asynccontextmanager
+    async def held(self) -> AsyncIterator[None]:
+        """Apply nothing meanwhile, and be in the middle of nothing: for who looks at a board as of one event."""
+        self._holders += 1
+        try:
+            while self._steps is not None:
+                await asyncio.sleep(0)
+            yield
+        finally:
+            self._holders -= 1
+            self._drain_soon()
+
+    def _drain_soon(self) -> None:
+        """Go on in the next turn, if there is anything that may be applied."""
+        if self._lines and not self._scheduled and (self._steps is not None or not self._holders):
+            self._scheduled = True
+            asyncio.get_running_loop().call_soon(self._drain)
+
     def _drain(self) -> None:
+        self._scheduled, end = False, time.perf_counter() + _TURN
         for _ in range(min(len(self._lines), _AT_ONCE)):
-            line, made = self._lines[0]
-            try:
-                outcome: str | Exception = self._apply(line, made)
-            except Refused as error:
-                outcome = error
-            except Exception as error:  # as a replay does: this event has failed, the next one is applied
-                log.exception("an event cannot be applied", extra={"fields": {"event": line.seq}})
-                outcome = error
-            self.applied = line.seq
+            if self._holders and self._steps is None:
+                break
+            outcome = self._go_on(end)
+            if outcome is None:
+                break
+            line, _ = self._lines.popleft()
+            self._steps, self.applied = None, line.seq
             if line.waiting is not None and not line.waiting.done():
                 if isinstance(outcome, str):
                     line.waiting.set_result(outcome)
                 else:
                     line.waiting.set_exception(outcome)
-            self._lines.popleft()
-        if self._lines:
-            asyncio.get_running_loop().call_soon(self._drain)
+            if time.perf_counter() > end:
+                break
+        self._drain_soon()
         for seq, future in [waiter for waiter in self._waiting if waiter[0] <= self.applied]:
             self._waiting.remove((seq, future))
             if not future.done():
                 future.set_result(None)
+
+    def _go_on(self, end: float) -> str | Exception | None:
+        """Apply the first line until a moment; its outcome, None if there are steps left."""
+        line, made = self._lines[0]
+        steps = self._steps = self._steps or self._apply(line, made)
+        try:
+            while True:
+                next(steps)
+                if time.perf_counter() > end:
+                    return None
+        except StopIteration as stop:
+            outcome: str = stop.value
+            return outcome
+        except Refused as error:
+            return error
+        except Exception as error:  # as a replay does: this event has failed, the next one is applied
+            log.exception("an event cannot be applied", extra={"fields": {"event": line.seq}})
+            return error
 
     async def reach(self, seq: int) -> None:
         """Wait until the log is applied up to an event."""

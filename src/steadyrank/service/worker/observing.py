@@ -88,7 +88,8 @@ async def _observe(worker: Worker, session: BoardSession, report: Report) -> Tak
         sender = Sender(hashed, seen, cohorts=names[1:], time=report.time) if any(names) else None
         outcome = await _write(worker, session, event, sender)
     head = key, event.round, event.base, event.generation, expires
-    impression = seal(ImpressionId(*head, hashed, event.ranking, event.note, cohorts), session.signer)
+    shown = ImpressionId(*head, hashed, event.ranking, event.note, cohorts)
+    impression = seal(shown, session.signer, session.id_room())
     return Taken(impression, expires, outcome, session.board.learner_state.items_at(event.ours))
 
 
@@ -100,7 +101,9 @@ async def _add_items(worker: Worker, session: BoardSession, report: Report, key:
     if key in session.board.impressions.numbers:  # the list of this id has known items only
         raise Refused(409, OTHER_ITEMS)
     session.board.reported.refuse_forgotten(key, time)
-    await worker.write(session, events.Added(fresh))
+    session.board.check_listed(fresh)
+    await worker.check_room(session, len(fresh))
+    await worker.write(session, events.Added(fresh, by_lists=True))
 
 
 def _ours(worker: Worker, session: BoardSession, report: Report) -> list[int]:

@@ -73,7 +73,7 @@ def rank(
     expires = now + board.config.lifetime
     visitor = cohorts, draft, given, 0 if sender is None else seen
     shown = ImpressionId(key, round_, base, generation, expires, hashed, slots, notes, *visitor)
-    return seal(shown, session.signer), board.learner_state.items_at(slots), expires
+    return seal(shown, session.signer, session.id_room()), board.learner_state.items_at(slots), expires
 
 
 def places(session: BoardSession, length: int | None) -> int:

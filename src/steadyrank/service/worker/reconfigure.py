@@ -5,6 +5,7 @@ import asyncio
 from ...contract import ANYONE
 from ...refusals import Refused
 from ..board import events
+from ..board.checks import check_memory
 from ..board.config import Setting
 from ..board.events import AnyEvent
 from ..board.labels import WORDS, Label
@@ -20,7 +21,10 @@ _FROM_THE_EDGE = 2**63  # a round after all: what is to be learnt otherwise is s
 async def configure(worker: Worker, session: BoardSession, changes: dict[str, Setting]) -> None:
     """Change some of a board's settings; if that changes what is learnt, fold its log again and wait for it."""
     config = await asyncio.to_thread(session.board.after, changes)  # refuses what is wrong, and compiles the learner
-    before = session.board.latest
+    before, state = session.board.latest, session.board.learner_state
+    if config.learner_part() != before.learner_part() or config.most_open > before.most_open:
+        items = len(state.names), worker.most_bytes, state.capacity
+        await asyncio.to_thread(check_memory, config, *items)
     if config.lifetime < before.lifetime:
         await promise(worker.log_writer, session, worker.clock())
     if config.learning() != before.learning():

@@ -7,6 +7,7 @@ from what was written. The header says how many numbers clients were given; who 
 """
 
 import base64
+import contextlib
 import hashlib
 import hmac
 import json
@@ -19,10 +20,12 @@ import msgspec
 
 from ...files import replacing
 from ...live import archive
+from ...live.board_memory import MOST_BYTES
 from ...refusals import Refused
 from ..board.board import Board
-from ..board.checks import check_name
-from ..board.events import AnyEvent, Created, encode, forgotten
+from ..board.checks import check_memory, check_name
+from ..board.config import Config
+from ..board.events import Added, AnyEvent, Configured, Created, History, encode, forgotten
 from ..storage import Seal, Store, Unavailable, open_store
 from .log_rows import read_event
 from .recovery import parking_words, rebuild, reconfigured
@@ -135,8 +138,11 @@ class Carried(NamedTuple):
     entries: list[tuple[float, AnyEvent]]
 
 
-def read_board(path: pathlib.Path, key: bytes | None = None) -> Carried:
-    """A board from a file, checked as a whole; with a key, one that is not signed with it is refused."""
+def read_board(path: pathlib.Path, key: bytes | None = None, most: int = MOST_BYTES) -> Carried:
+    """A board from a file, checked as a whole; refused if it would take more than so many bytes of memory.
+
+    With a key, one that is not signed with it is refused.
+    """
     content, entries, last = _parse(path)
     header, seen = json.loads(content[0]), hashlib.sha256(b"".join(line + b"\n" for line in content[:-1])).hexdigest()
     if key is not None and not hmac.compare_digest(str(last.get("signature", "")), _signature(key, seen)):
@@ -144,6 +150,7 @@ def read_board(path: pathlib.Path, key: bytes | None = None) -> Carried:
     if header["format"] == FORMAT and last.get("lines") != seen:
         raise ValueError(f"{path} is not as it was written: a line was changed, added or taken out")
     base = base64.b64decode(header["snapshot"]) if "snapshot" in header else None
+    _check_memory(path, base, entries, most)
     board = _fold(path, base, entries)
     end: dict[str, Any] = {"events": len(entries), "digest": board.digest()}
     if header["format"] != FORMAT:
@@ -151,6 +158,31 @@ def read_board(path: pathlib.Path, key: bytes | None = None) -> Carried:
     if any(last.get(name) != value for name, value in end.items()):
         raise ValueError(f"{path} is not as it was written: its last line belongs to another board")
     return Carried(header, base, entries)
+
+
+def _check_memory(path: pathlib.Path, base: bytes | None, entries: list[tuple[float, AnyEvent]], most: int) -> None:
+    """Refuse a board that needs too much memory, by the items and settings that its events lead to."""
+    config, names, capacity = Config(), set[str](), 0
+    if base is not None:
+        header, arrays = archive.unpack(base, f"the snapshot in {path}")
+        config, capacity = msgspec.convert(header["latest"], Config), arrays["active"].size
+        names.update(header["items"])
+    for _, event in entries:
+        match event:
+            case Created():
+                config, capacity = event.config, len(event.items)
+                names.update(event.items)
+            case Added():
+                names.update(event.items)
+            case History():
+                names.update(item for row in event.rows for item in row.items)
+            case Configured():
+                with contextlib.suppress(msgspec.ValidationError):  # it was refused then as well
+                    config = config.changed(event.changes)
+    try:
+        check_memory(config, len(names), most, max(capacity, 1))
+    except Refused as error:
+        raise ValueError(f"{path} cannot be brought in: {error}") from error
 
 
 class Brought(NamedTuple):

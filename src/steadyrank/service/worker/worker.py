@@ -6,20 +6,22 @@ import gc
 import itertools
 import logging
 from collections.abc import AsyncIterator, Callable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
+from ...live.board_memory import MOST_BYTES
 from ...refusals import Refused
 from ..board import events
-from ..board.checks import check
+from ..board.board import Board, finished
+from ..board.checks import check, check_memory
 from ..board.events import AnyEvent
 from ..storage import Key, Sender, Store, Unavailable
 from . import sleep
 from .board_session import BoardSession, Edge, Parked, begin
 from .clock import Clock, uptime
 from .impression_ids import Seals
-from .inbox import Inbox, SharedLook
+from .inbox import Inbox, SharedLook, Steps
 from .log_rows import Unreadable, not_applied
 from .log_writer import Line, LogWriter
 from .recovery import Kept, fold_again, log_parked, moved_edges, recover, save, wipe
@@ -31,7 +33,10 @@ TICK = 0.1
 MOST_AWAKE = 1_000  # boards in memory
 _LOADING = 3.0  # seconds at the start for boards that were used last; the others load when they are asked for
 
+_LARGE = 10_000  # items, times segments, of a board that is looked at in a thread: below, a few milliseconds
+
 log = logging.getLogger("steadyrank.service")
+T = TypeVar("T")
 
 
 class Worker:
@@ -44,12 +49,13 @@ class Worker:
         monotonic: Callable[[], float] = uptime,
         chance: np.random.Generator | None = None,
         most_awake: int = MOST_AWAKE,
+        most_bytes: int = MOST_BYTES,
     ) -> None:
         self.url, self.clock, self.monotonic = url, clock or Clock(), monotonic
         self._alarmed = False  # whether the log says that a clock is wrong
         self.boards: dict[str, BoardSession] = {}  # those in memory
         self.numbers: dict[int, BoardSession] = {}
-        self.most_awake = most_awake
+        self.most_awake, self.most_bytes = most_awake, most_bytes
         self.sleepers = Sleepers(url)
         self._uses = itertools.count(1)
         self.keys: list[Key] = []
@@ -153,11 +159,20 @@ class Worker:
 
     async def create(self, name: str, start: events.Created) -> bool:
         """A new board; False if the name is taken."""
+        await asyncio.to_thread(check_memory, start.config, len(start.items), self.most_bytes)
         await asyncio.to_thread(check, start.config, start.items)  # refuses what is wrong, and compiles the learner
         event = events.encode(start)
         number = await self.log_writer.do(lambda store: store.create(name, event, self.clock()))
         await self.catch_up()
         return number is not None
+
+    async def check_room(self, session: BoardSession, more: int) -> None:
+        """Refuse so many more items if the board would need too much memory for them."""
+        state = session.board.learner_state
+        items = len(state.names) + more
+        if items > state.capacity:
+            config = session.board.latest
+            await asyncio.to_thread(check_memory, config, items, self.most_bytes, state.capacity)
 
     async def delete(self, name: str) -> None:
         """End a board, a parked one too; its log is deleted soon after."""
@@ -177,6 +192,17 @@ class Worker:
         session.forget_client(hashed)
         await self.catch_up()
         return count
+
+    async def look_at(self, session: BoardSession, look: Callable[[Board], T]) -> T:
+        """What a function makes of a board that it does not change; of a large one in a thread.
+
+        It must not draw lists. Meanwhile nothing is applied, of any board, and lists are given out as always.
+        """
+        state = session.board.learner_state
+        if state.capacity * (1 + len(state.features.segments)) <= _LARGE:
+            return look(session.board)
+        async with self._inbox.held():
+            return await asyncio.to_thread(look, session.board)
 
     async def catch_up(self) -> None:
         """Wait until the log is applied as far as it goes now."""
@@ -231,7 +257,7 @@ class Worker:
         """Apply events in log order."""
         self._inbox.deliver(lines, made)
 
-    def _apply(self, line: Line, made: dict[int, Any]) -> str:
+    def _apply(self, line: Line, made: dict[int, Any]) -> Steps:
         begun = made.get(line.board)  # none if it was deleted meanwhile
         if isinstance(line.event, Unreadable):
             self.park(line.board, str(line.event), begun if isinstance(begun, Parked) else None)
@@ -250,10 +276,14 @@ class Worker:
         session = self.numbers.get(line.board)
         if session is None:
             return sleep.hear(self, line)
-        return self.apply(session, line)
+        return (yield from self._steps(session, line))
 
     def apply(self, session: BoardSession, line: Line) -> str:
-        """Apply an event to a board in memory; what it was loaded with is in it already.
+        """Apply an event to a board in memory, all of it at once."""
+        return finished(self._steps(session, line))
+
+    def _steps(self, session: BoardSession, line: Line) -> Steps:
+        """Apply an event to a board in memory, which stays there; what it was loaded with is in it already.
 
         An event that fails half-way, for a lack of memory or by a fault of ours, leaves memory that no other worker
         has: the board is parked with it, and folded anew at the next start.
@@ -263,9 +293,10 @@ class Worker:
         if line.seq <= session.applied:
             return "done"
         session.applied = line.seq
+        session.users += 1
         try:
             session.learn_clients(line)
-            outcome = session.board.apply(event)
+            outcome = yield from session.board.steps(event)
             session.note(line, outcome, line.waiting is not None or self._gave(event), self.monotonic())
             if isinstance(event, events.Resealed):
                 session.resealing = self.spawn(reseal(self.log_writer, session))
@@ -277,6 +308,8 @@ class Worker:
             self.park(session.number, str(not_applied(line.seq, error)))
             session.check_served()
             raise
+        finally:
+            session.users -= 1
         self._after(session, line.seq)
         return outcome
 
@@ -329,7 +362,9 @@ class Worker:
                 session.board = board
         session.refolding = None
         if session.parked is None:
-            await self._snapshot(session, session.applied, session.board.keep())
+            async with self._inbox.held():
+                seq, kept = session.applied, session.board.keep()
+            await self._snapshot(session, seq, kept)
 
     async def _snapshot(self, session: BoardSession, seq: int, kept: Kept) -> None:
         try:

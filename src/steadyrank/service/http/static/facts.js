@@ -50,6 +50,7 @@ export function limits(watch) {
     ["answers are learnt from after", stretch(board.settle ?? board.lifetime)],
     ["unanswered lists", board.count_unanswered ? `${count(board.unanswered)}, as many as are usual counted as looked at without a click` : `${count(board.unanswered)}, left out`],
     ["open impressions remembered", `${count(board.most_open)} at most`],
+    ["items that other rankers' lists may add", `${count(board.observed_items)} at most`],
     ["lists for a client", `${count(board.client_lists)} a minute at most`],
     ["answers of a client", `${count(board.client_minute)} a minute at most, ${count(board.anonymous_minute)} without a name; its hash is kept for ${stretch(86400 * board.client_days)}`],
   ];

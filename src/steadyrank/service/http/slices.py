@@ -1,0 +1,281 @@
+"""Long bodies from bytes to checked values, a slice at a time: nobody waits for all of one.
+
+A decoder cannot be interrupted, in a thread as little as in the event loop, since it holds the interpreter. So the
+places where a body can be cut are found first, some bytes at a time. Then each list in it, or object, is decoded in
+slices of whole elements by the route's own schema, with other requests between them.
+"""
+
+import asyncio
+import mmap
+import re
+import types
+import typing
+from collections.abc import Iterator
+from typing import Any, BinaryIO
+
+import msgspec
+import numpy as np
+
+from ...arrays import Bools, Ints
+from ...refusals import Refused
+from .bodies import decode, explain
+
+AT_ONCE = 64 << 10  # bytes that are looked at, or decoded, between other requests: a millisecond or two
+WIDEST = 256 << 10  # bytes of one element, or of a member that is no list
+_MOST_MEMBERS = 1_000  # of the object that a body is
+_FREED_AT_ONCE = 5_000  # elements
+_QUOTE, _ESCAPE, _COMMA = 34, 92, 44
+_OPENING, _CLOSING, _OTHER_BRACKET = 123, 125, 0x20  # of objects; those of lists differ in one bit
+_SPACE = b" \t\r\n"
+_NO_JSON = "the body is no JSON: it has no end, or brackets that do not belong together"
+_PLACE = re.compile(r"`\$(?:\[(\d+)\])?")  # where an element is that a decoder refuses
+_NAME = re.compile(rb'\s*("(?:[^"\\]|\\.)*")\s*:\s*', re.DOTALL)
+
+
+class _Part:
+    """A list or an object in a body: where it begins and ends, brackets included, and commas where it may be cut.
+
+    There is a cut in each stretch of `AT_ONCE` bytes, unless an element is longer than that.
+    """
+
+    def __init__(self, start: int) -> None:
+        self.start, self.end = start, 0
+        self.cuts: list[int] = []
+        self._latest = start  # comma, or the beginning
+
+    def note_commas(self, commas: Ints) -> None:
+        """Commas of a stretch, in order."""
+        if commas.size:
+            self._check_width(int(commas[0]))
+            self._latest = int(commas[-1])
+            self.cuts.append(self._latest)
+
+    def close(self, end: int, cut: bool) -> None:
+        """The part ends before this byte; `cut`: it is one that is cut."""
+        if cut:
+            self._check_width(end - 1)
+        self.end = end
+
+    def _check_width(self, end: int) -> None:
+        if end - self._latest > WIDEST:
+            raise Refused(422, f"an element of the body has {end - self._latest} bytes, at most {WIDEST} are read")
+
+    def slices(self) -> Iterator[tuple[int, int]]:
+        """Where stretches of whole elements begin and end."""
+        start = self.start + 1
+        for cut in self.cuts:
+            yield start, cut
+            start = cut + 1
+        yield start, self.end - 1
+
+
+class _Cutter:
+    """Finds the parts of a body: the elements of a list, or those of the lists and objects that an object has."""
+
+    def __init__(self, body: mmap.mmap) -> None:
+        self.body = body
+        self._in_text, self._escaped, self._depth = False, False, 0
+        first = re.compile(rb"\s*(.)", re.DOTALL).match(body[:AT_ONCE])
+        self.listed = first is not None and first.group(1) == b"["
+        self._cut_at = 1 if self.listed else 2  # in how many brackets the elements stand
+        self.outer: _Part | None = None
+        self.members: list[int] = []  # commas between the members of an object
+        self.inner: list[_Part] = []  # lists and objects among its members
+
+    async def look_through(self) -> None:
+        """Look at all of it, some bytes between other requests."""
+        for start in range(0, len(self.body), AT_ONCE):
+            self._look(start)
+            await asyncio.sleep(0)
+        if self.outer is None or not self.outer.end:
+            raise Refused(422, _NO_JSON)
+        for start in (*range(0, self.outer.start, AT_ONCE), *range(self.outer.end, len(self.body), AT_ONCE)):
+            end = self.outer.start if start < self.outer.start else len(self.body)
+            if self.body[start : min(start + AT_ONCE, end)].strip(_SPACE):
+                raise Refused(422, _NO_JSON)
+            await asyncio.sleep(0)
+
+    def _look(self, start: int) -> None:
+        """Take up brackets and commas outside of texts."""
+        chunk = np.frombuffer(self.body[start : start + AT_ONCE], np.uint8)
+        quotes = chunk == _QUOTE
+        if self._escaped or (chunk == _ESCAPE).any():
+            quotes &= ~self._after_escape(chunk)
+        outside: Bools = ~(np.logical_xor.accumulate(quotes) ^ self._in_text)
+        self._in_text = not outside[-1]
+        bracket = chunk | _OTHER_BRACKET
+        opening, closing = (bracket == _OPENING) & outside, (bracket == _CLOSING) & outside
+        after: Ints = self._depth + np.cumsum(opening.astype(np.int64) - closing)
+        self._depth = int(after[-1])
+        depth = after + closing  # a bracket that closes is among what it closes
+        commas = (chunk == _COMMA) & outside
+        if not self.listed:
+            self.members += (np.flatnonzero(commas & (depth == 1)) + start).tolist()
+        brackets = np.flatnonzero((opening | closing) & (depth >= 1) & (depth <= self._cut_at))
+        if max(len(self.members), len(self.inner) + brackets.size // 2) > _MOST_MEMBERS or (after < 0).any():
+            raise Refused(422, f"{_NO_JSON}, or more than {_MOST_MEMBERS} members")
+        between = np.flatnonzero(commas & (depth == self._cut_at)) + start
+        self._take(brackets + start, opening[brackets], depth[brackets], between)
+
+    def _take(self, brackets: Ints, opening: Bools, depth: Ints, commas: Ints) -> None:
+        """Begin and end parts in the order of their brackets, with the commas between these."""
+        done = 0
+        for place, opens, deep in zip(brackets.tolist(), opening.tolist(), depth.tolist(), strict=True):
+            upto = int(np.searchsorted(commas, place))
+            self._note(commas[done:upto])
+            done = upto
+            if not opens:
+                part = self.inner[-1] if deep == 2 else self.outer
+                assert part is not None
+                part.close(place + 1, deep == self._cut_at)
+            elif deep == 2:
+                self.inner.append(_Part(place))
+            elif self.outer is None:
+                self.outer = _Part(place)
+            else:
+                raise Refused(422, _NO_JSON)
+        self._note(commas[done:])
+
+    def _note(self, commas: Ints) -> None:
+        part = self.outer if self.listed else self.inner[-1] if self.inner else None
+        if commas.size:
+            assert part is not None
+            part.note_commas(commas)
+
+    def _after_escape(self, chunk: Any) -> Bools:
+        """Which bytes stand after a backslash that does not stand after one itself."""
+        escapes, places = chunk == _ESCAPE, np.arange(chunk.size)
+        latest = np.maximum.accumulate(np.where(escapes, -1, places))  # byte that is no backslash
+        run = places - latest  # of backslashes up to here
+        run[latest < 0] += self._escaped  # which may have begun before
+        active = escapes & (run % 2 == 1)
+        before: Bools = np.concatenate([[self._escaped], active[:-1]])
+        self._escaped = bool(active[-1])
+        return before
+
+
+class Slicer:
+    """Decodes long bodies of one schema: a structure with members that may be long, or rows."""
+
+    def __init__(self, schema: Any) -> None:
+        self._decoder = msgspec.json.Decoder(schema)
+        self._structure = isinstance(schema, type) and issubclass(schema, msgspec.Struct)
+        hints = typing.get_type_hints(schema, include_extras=True) if self._structure else {}
+        self._kinds = {name: _elements(hint) for name, hint in hints.items()}
+        self._rows = _elements(schema)
+        self._decoders: dict[tuple[bool, Any], msgspec.json.Decoder[Any]] = {}
+
+    async def decode(self, file: BinaryIO) -> Any:
+        """The body in a file; refused as a whole if anything in it is wrong. `free` it at the end."""
+        with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as body:
+            cutter = _Cutter(body)
+            await cutter.look_through()
+            assert cutter.outer is not None
+            if cutter.listed:
+                return await self._gathered(body, cutter.outer, self._rows, "")
+            return await self._object(cutter)
+
+    async def _object(self, cutter: _Cutter) -> Any:
+        """An object of which long lists and objects are decoded in slices, and the rest at once."""
+        body, long, rest, size = cutter.body, {}, [], 0
+        for start, end, part in _members(cutter):
+            name = None if part is None else _NAME.fullmatch(body[start : part.start])
+            if part is not None and name is not None:
+                if part.end + WIDEST < end or body[part.end : end].strip(_SPACE):
+                    raise Refused(422, _NO_JSON)
+                long[str(msgspec.json.decode(name.group(1)))] = part
+                rest.append(name.group() + (b"[]" if body[part.start : part.start + 1] == b"[" else b"{}"))
+            else:
+                size += end - start
+                if size > WIDEST:
+                    begin = body[start : start + 80].decode(errors="replace")
+                    raise Refused(422, f"beside long lists a body has at most {WIDEST} bytes: {begin!r}")
+                rest.append(body[start:end])
+        found = decode(b"{" + b",".join(rest) + b"}", self._decoder)
+        for member, part in long.items():
+            kinds = self._kinds[member] if self._structure else (msgspec.Raw, None)
+            value = await self._gathered(body, part, kinds, f".{member}")
+            if self._structure:
+                setattr(found, member, value)
+            else:
+                found[member] = value
+        return found
+
+    async def _gathered(self, body: mmap.mmap, part: _Part, kinds: tuple[Any, Any], where: str) -> Any:
+        """A list or an object, from its slices."""
+        listed = body[part.start : part.start + 1] == b"["
+        kind, brackets = kinds[0] if listed else kinds[1], (b"[", b"]") if listed else (b"{", b"}")
+        if kind is None or body[part.end - 1 : part.end] != brackets[1]:
+            raise Refused(
+                422,
+                f"{part.end - part.start} bytes cannot stand at `${where}`: {body[part.start : part.start + 80]!r}",
+            )
+        whole: Any = types.GenericAlias(list, kind) if listed else types.GenericAlias(dict, (str, kind))
+        decoder = self._decoders.setdefault((listed, kind), msgspec.json.Decoder(whole))
+        rows: list[Any] = []
+        members: dict[str, Any] = {}
+        for start, end in part.slices():
+            content = body[start:end]
+            if part.cuts and not content.strip(_SPACE):  # a comma with nothing after it
+                raise Refused(422, _NO_JSON)
+            some = _decoded(brackets[0] + content + brackets[1], decoder, where, len(rows))
+            if listed:
+                rows += some
+            else:
+                members |= some
+            await asyncio.sleep(0)
+        return rows if listed else members
+
+
+def _members(cutter: _Cutter) -> Iterator[tuple[int, int, _Part | None]]:
+    """Where each member of an object begins and ends, and the list or object in it, if that is long."""
+    assert cutter.outer is not None
+    ends, parts = [*cutter.members, cutter.outer.end - 1], iter(cutter.inner)
+    part = next(parts, None)
+    for before, end in zip([cutter.outer.start, *ends], ends, strict=False):
+        while part is not None and part.end <= before:
+            part = next(parts, None)
+        long = part is not None and part.end <= end and part.end - part.start > AT_ONCE
+        yield before + 1, end, part if long else None
+
+
+def _elements(hint: Any) -> tuple[Any, Any]:
+    """What a list of this type has for elements, and what an object has for values; None where it is neither."""
+    origin, parts = typing.get_origin(hint), typing.get_args(hint)
+    if origin is list:
+        return parts[0], None
+    if origin is dict:
+        return None, parts[1]
+    if origin in (typing.Union, types.UnionType):
+        found = [_elements(part) for part in parts]
+        return next((one for one, _ in found if one), None), next((other for _, other in found if other), None)
+    return None, None
+
+
+def _decoded(content: bytes, decoder: msgspec.json.Decoder[Any], where: str, done: int) -> Any:
+    """The elements of a slice; what is wrong is told with the place that it has in the whole body."""
+    try:
+        return decoder.decode(content)
+    except msgspec.ValidationError as error:
+
+        def place(at: re.Match[str]) -> str:
+            return f"`${where}" + (f"[{int(at[1]) + done}]" if at[1] else "")
+
+        raise Refused(422, _PLACE.sub(place, explain(str(error), content), count=1)) from None
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise Refused(422, f"the body is no JSON: {error}, from element {done} of `${where}` on") from None
+
+
+async def free(body: Any) -> None:
+    """Let go of a long body some elements at a time: that takes as long as to make them."""
+    fields = body.__struct_fields__ if isinstance(body, msgspec.Struct) else ()
+    for value in (body, *(getattr(body, name) for name in fields)):
+        if isinstance(value, list):
+            while value:
+                del value[-_FREED_AT_ONCE:]
+                await asyncio.sleep(0)
+        elif isinstance(value, dict):
+            while value:
+                for _ in range(min(len(value), _FREED_AT_ONCE)):
+                    value.popitem()
+                await asyncio.sleep(0)

@@ -24,7 +24,6 @@ from steadyrank.adversaries.budget import Budget, can_spend, remember, settle
 from steadyrank.adversaries.schedules import Schedule, active_rounds
 from steadyrank.contract import ANSWER, Visit, call_click
 from steadyrank.live.learner_state import LearnerState
-from steadyrank.parts.recent_visits import HELD
 from steadyrank.rounds import FIRST_BOT
 
 LENGTH, HORIZON, RATE = 10, 40_000, 0.15
@@ -324,7 +323,10 @@ def by_cohort(world, seed, taste, clients, owned, rate, guard, settings):
         rng.random(COHORT_ROUNDS) < rate,
         np.zeros(COHORT_ROUNDS, np.bool_),
     )
-    clicks = np.zeros(LENGTH, np.bool_)
+    clicks, taken_back = np.zeros(LENGTH, np.bool_), []
+    for post in state.gate.posts:
+        if post.retracts:
+            post.forget = noting(post.forget, taken_back)
     for t in range(COHORT_ROUNDS):
         client = FIRST_BOT + t if false[t] else int(np.searchsorted(users.senders.upto, rng.random()))
         cohort = cohort_of_bot(owned, t, rng) if false[t] else client % COHORTS
@@ -338,13 +340,20 @@ def by_cohort(world, seed, taste, clients, owned, rate, guard, settings):
         else:
             examined = call_click(users, visit, ranking, clicks, rng)
         learnt[t] = state.learn(visit, ranking, note, clicks.copy(), examined, ANSWER, [("agent", cohort)])
-    for post in state.gate.posts:
-        for judge_ in post.guards.values():  # all visits are remembered, and which of them were taken back
-            held = judge_.visits.tally[HELD]
-            learnt[judge_.visits.round[:held][~judge_.visits.learnt[:held]] - 1] = False
+    learnt[taken_back] = False
     best = 1.0 - np.prod(1.0 - users.average[users.favourites])
     last = value[3 * COHORT_ROUNDS // 4 :].mean() / best
     return Outcome(1.0 - learnt[~false].mean(), 1.0 - learnt[false].mean(), last)
+
+
+def noting(forget, taken_back):
+    """`forget`, which notes the places of the visits that it is called for."""
+
+    def noted(learner, visit, *rest):
+        taken_back.append(visit.t - 1)
+        forget(learner, visit, *rest)
+
+    return noted
 
 
 def cohort_of_bot(owned, t, rng):

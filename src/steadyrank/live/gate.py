@@ -37,10 +37,8 @@ Guarding: TypeAlias = Sequence[tuple[str | type, dict[str, Any]]]  # the guards 
 
 CLIENT = ""  # the kind of sender that a client is; cohorts are of the kind that their key names
 NO_GUARD: Guarding = (("Anyone", {}),)
-OWN_RECORD = 10  # remembered visits from which on a client is judged by these alone, and not by its cohorts
-COHORTS_SPARE = (
-    4  # one in so many visits of other clients is not judged by cohorts: they lower weight, never to nothing
-)
+OWN_RECORD = 10  # remembered visits from which on a client is refused for these alone, and not for its cohorts
+COHORTS_SPARE = 4  # one in so many visits of others is not refused for cohorts: they lower weight, never to nothing
 _FIRST_ROOM = 64  # visits that a guard which can grow has room for at first
 _COHORT_KEY = 0xC0407  # of the draws that decide which
 _LOW = 0xFFFFFFFF
@@ -127,20 +125,25 @@ class Post:
         for kind, guard in self.guards.items():
             self.guards[kind] = widen(guard, self.make(capacity), self.make(sized))
 
-    def judges(self, visit: Visit, cohorts: Sequence[tuple[str, int]], silent: bool) -> Iterator[tuple[str, Visit]]:
-        """The kinds of senders whose guards are to be asked about a visit, and the visit as each is told of it."""
+    def judges(
+        self, visit: Visit, cohorts: Sequence[tuple[str, int]], silent: bool
+    ) -> Iterator[tuple[str, Visit, bool]]:
+        """The kinds of senders whose guards are to be asked about a visit, the visit as each is told of it, and
+        whether what the guard says counts. One that does not count is evidence all the same.
+        """
         if not self.grows:
-            yield CLIENT, visit
+            yield CLIENT, visit, True
             return
         if self._has_room(CLIENT, visit.client, silent):
-            yield CLIENT, visit
-        if cohorts and self._judged_by_cohorts(visit):
+            yield CLIENT, visit, True
+        if cohorts:
+            counts = self._cohorts_count(visit)
             for kind, number in cohorts:
                 if self._has_room(kind, number, silent):
-                    yield kind, Visit(visit.t, number)
+                    yield kind, Visit(visit.t, number), counts
 
-    def _judged_by_cohorts(self, visit: Visit) -> bool:
-        """Whether guards of cohorts are shown a visit: not if its client has a record of its own, nor one in four.
+    def _cohorts_count(self, visit: Visit) -> bool:
+        """Whether a visit may be refused for its cohorts: not if its client has a record of its own, nor one in four.
 
         Senders choose much of what makes a cohort, and bots can choose that of honest clients. Who has come often
         enough is judged by what it did; of all others some are always heard.
@@ -236,11 +239,13 @@ class Gate:
         silent, refused = note[KIND] == SILENCE, False
         heard: list[tuple[Post, str]] = []
         for post in self.posts:
-            for kind, told in post.judges(visit, cohorts, silent):
-                if post.admit(post.guards[kind], told, ranking, note, clicks, examined):
+            for kind, told, counts in post.judges(visit, cohorts, silent):
+                admitted = post.admit(post.guards[kind], told, ranking, note, clicks, examined)
+                refused |= counts and not admitted
+                if admitted and counts:
                     heard.append((post, kind))
-                else:
-                    refused = True
+                elif admitted and not silent:
+                    post.disown(kind, visit.t, ranking, clicks)  # so that it is not taken back for its cohort either
                 if post.retracts:
                     self._take_back(learner, post, kind)
             if refused:

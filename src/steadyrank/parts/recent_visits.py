@@ -50,13 +50,22 @@ class RecentVisits(NamedTuple):
         return more
 
     def disown(self, t: int, ranking: Ints, clicks: Bools) -> None:
-        """The learner does not know the newest visit of round t with this list and these clicks. O(remembered)."""
-        n = int(self.tally[HELD])
+        """The learner does not know the newest visit of round t with this list and these clicks.
+
+        O(1) for the latest visit of all, O(remembered) for others.
+        """
+        n, latest = int(self.tally[HELD]), int(self.tally[NEXT]) - 1
+        if n and self.round[latest] == t and self.learnt[latest] and self._is(latest, ranking, clicks):
+            self.learnt[latest] = False
+            return
         for at in np.flatnonzero((self.round[:n] == t) & self.learnt[:n])[::-1]:
-            size = self.size[at]
-            if np.array_equal(self.bits[at, :size], 2 * ranking + clicks):
+            if self._is(at, ranking, clicks):
                 self.learnt[at] = False
                 return
+
+    def _is(self, at: int, ranking: Ints, clicks: Bools) -> bool:
+        """Whether a remembered visit has this list and these clicks."""
+        return np.array_equal(self.bits[at, : self.size[at]], 2 * ranking + clicks)
 
     def by_client(self, chosen: Bools) -> tuple[Counts, Ints, Ints, Ints]:
         """Of the clients of chosen visits: place, the first round not learnt from (0: all are), clicks, segments.

@@ -180,14 +180,18 @@ FRESH = -1  # bots: a new name for each visit
 REVERSED, NOTHING = np.array([0.05, 0.05, 0.5, 0.6]), np.zeros(4)
 
 
+def bot_name(bots, t, rng):
+    """The number under which a bot comes in round t."""
+    return 1_000_000 + t if bots == FRESH else 1_000 + int(rng.integers(bots))
+
+
 def crowd(n, bots, seed=0, own=300, share=0.15, likes=REVERSED):
     """Visits of many clients who click item 0 or 1, and of `bots` who click as they like; (client, items, bits)."""
     rng = np.random.default_rng(seed)
     rates = np.array([0.6, 0.5, 0.05, 0.05])
     for t in range(n):
         bot = bots != 0 and rng.random() < share
-        name = 1_000_000 + t if bots == FRESH else 1_000 + int(rng.integers(max(bots, 1)))
-        client = name if bot else int(rng.integers(own))
+        client = bot_name(bots, t, rng) if bot else int(rng.integers(own))
         items = rng.permutation(4)[:D]
         bits = rng.random(D) < (likes if bot else rates)[items]
         reach = int(bits.argmax()) + 1 if bits.any() else D

@@ -25,7 +25,7 @@ from ..parts.recent_visits import CURSOR, DONE, HELD, NEXT, SINCE, RecentVisits,
 from ..settings import real, whole
 from ..views import GuardView, Suspect, TrustView
 
-REFUSED, RETRACTED, LATELY, DOWN, STOOD_DOWN = range(5)  # places of ClientTrust.tally
+REFUSED, RETRACTED, LATELY, DOWN, STOOD_DOWN, FOUND = range(6)  # places of ClientTrust.tally
 ALL_REFUSED = RECENT << 20  # LATELY if every visit was refused
 FIRST_FIT = 200  # visits: a few of several clients
 FITS = 8  # while the memory turns over once: a fit costs as much as this part of it
@@ -50,7 +50,10 @@ class ClientTrust(NamedTuple):
     clients: Clients
     visits: RecentVisits
     taste: OddTaste
-    tally: Ints  # [5] visits refused, taken back; refused of the latest, since when it stands down, how often it did
+    tally: (
+        Ints  # [6] visits refused and taken back; refused lately; since when it stands down, how often it did; fits
+    )
+    # in a row that have found somebody
     most: float
     certainty: int  # units
     doubt: int  # units
@@ -80,7 +83,7 @@ class ClientTrust(NamedTuple):
         room = problem.horizon or most_known  # each round brings one visit of one client
         clients = Clients.create(min(most_known, room))
         visits = RecentVisits.create(min(n, room), problem.length, problem.length + NOTE_EXTRA)
-        taste, tally = OddTaste.create(problem.n_items), np.zeros(5, np.int64)
+        taste, tally = OddTaste.create(problem.n_items), np.zeros(6, np.int64)
         return cls(clients, visits, taste, tally, most, round(bar * UNIT), round(tax * UNIT), limit, n, most_known)
 
     def admit(self, visit, ranking, note, clicks, examined):
@@ -102,14 +105,17 @@ class ClientTrust(NamedTuple):
         count_visit(taste, visits, at, 1)
         clients.held[place] += 1
         clients.score[place] = bounded(clients.score[place] + said_by(taste, visits, at) - self.doubt)
-        if visits.tally[SINCE] >= max(FIRST_FIT, visits.tally[HELD] // FITS):
+        pause = FIRST_FIT if self.tally[FOUND] == 1 else max(FIRST_FIT, visits.tally[HELD] // FITS)
+        if visits.tally[SINCE] >= pause:
             visits.tally[SINCE] = 0
             fit(taste, visits, clients, self.most, self.certainty, self.doubt)
             lately = refused_lately(taste, visits, clients)
             self.tally[LATELY] = round(lately * ALL_REFUSED)
             if lately <= self.stand_down:
                 self.tally[DOWN] = 0
-            visits.tally[CURSOR] = 0
+            self.tally[FOUND] = self.tally[FOUND] + 1 if taste.rule[BAR] < NEVER else 0
+            if self.tally[FOUND] > 1:  # one fit is enough to refuse; what is taken back is lost, and waits for two
+                visits.tally[CURSOR] = 0
         heard = clients.score[place] < taste.rule[BAR]
         self.tally[LATELY] += (0 if heard else ALL_REFUSED // RECENT) - self.tally[LATELY] // RECENT
         if self.tally[LATELY] > self.stand_down * ALL_REFUSED:
@@ -117,7 +123,7 @@ class ClientTrust(NamedTuple):
                 self.tally[DOWN] = visit.t
                 self.tally[STOOD_DOWN] += 1
             taste.rule[BAR] = NEVER
-            self.tally[LATELY] = 0
+            self.tally[LATELY] = self.tally[FOUND] = 0
             heard = True
         visits.learnt[at] = heard
         if not heard:
@@ -158,7 +164,7 @@ class ClientTrust(NamedTuple):
         """What was refused and taken back, and the clients who are not heard now, with what they had: a copy."""
         suspects = tuple(starmap(Suspect, odd_ones(self.taste, self.visits, self.clients)))
         share = float(self.taste.share[VISITS]) if self.taste.rule[BAR] < NEVER else 0.0
-        refused, retracted, _, since, times = self.tally.tolist()
+        refused, retracted, _, since, times, _ = self.tally.tolist()
         return TrustView(refused, retracted, suspects, since, times, share)
 
     def visits_of(self, client: int) -> int:

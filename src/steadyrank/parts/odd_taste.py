@@ -30,7 +30,10 @@ RECHECKS = 3  # of what a fit finds for the first time
 NEGLIGIBLE = -6 * UNIT  # chances below e^-6 count for nothing
 LEAST_SHARE = 0.01  # of odd clients, in the bar
 FEWEST = 5  # clients surely odd: one has a taste of its own, several agree
-HEAVY = 8  # a client with more than an eighth of the odd visits is judged by what the others do
+FEW, HEAVY = (
+    32,
+    8,
+)  # clients surely odd: if they are few, or have more than an eighth of the odd visits, each is judged by the others
 SURE_CLIENTS, SURE_VISITS = 0.05, 0.25  # shares of the odd ones that are surely odd; one of the two is enough
 BAR, TURN = range(2)  # places of OddTaste.rule
 CLIENTS, VISITS, KNOWN = range(3)  # places of OddTaste.share
@@ -125,9 +128,12 @@ def weigh_items(taste, mean):
     """Evidence from the counts of both tastes; an item's rate in each is drawn towards that among all clients."""
     for k in range(taste.looks.size):
         prior = PRIOR * pooled_rate(taste, k, mean)
-        odd = (taste.odd_clicks[k] + prior) / (taste.odd_looks[k] + PRIOR)
-        clicks = taste.clicks[k] - taste.odd_clicks[k]
-        common = (clicks + prior) / (taste.looks[k] - taste.odd_looks[k] + PRIOR)
+        odd_looks = min(
+            max(taste.odd_looks[k], 0.0), float(taste.looks[k])
+        )  # sure clients count a little less than 1
+        odd_clicks = min(max(taste.odd_clicks[k], 0.0), float(taste.clicks[k]))
+        odd = (odd_clicks + prior) / (odd_looks + PRIOR)
+        common = (taste.clicks[k] - odd_clicks + prior) / (taste.looks[k] - odd_looks + PRIOR)
         taste.evidence[2 * k] = log_ratio(1.0 - odd, 1.0 - common)
         taste.evidence[2 * k + 1] = log_ratio(odd, common)
 
@@ -311,16 +317,12 @@ def focus(taste, visits, clients, mean, certainty, doubt):
     """
     score_clients(taste, visits, clients, doubt)
     bar = bar_of(taste, certainty)
-    sure = part = 0
-    for place in range(clients.ends[USED]):
-        if clients.held[place] > 0 and clients.score[place] >= bar:
-            sure += 1
+    sure, part = count_sure(visits, clients, bar)
     if sure < FEWEST:
         return
     clear_odd(taste)
     for at in range(visits.tally[HELD]):
         if clients.score[visits.place[at]] >= bar:
-            part += 1
             count_odd(taste, visits, at, 1.0)
     taste.share[CLIENTS] = sure / max(taste.share[KNOWN], 1.0)
     taste.share[VISITS] = part / max(visits.tally[HELD], 1)
@@ -334,9 +336,6 @@ def move_client(taste, visits, place, sign):
     for at in range(visits.tally[HELD]):
         if visits.place[at] == place:
             count_odd(taste, visits, at, sign)
-    for k in range(taste.looks.size):  # a client is surely odd with a chance a little below 1
-        taste.odd_looks[k] = min(max(taste.odd_looks[k], 0.0), float(taste.looks[k]))
-        taste.odd_clicks[k] = min(max(taste.odd_clicks[k], 0.0), float(taste.clicks[k]))
 
 
 @uncounted
@@ -351,26 +350,34 @@ def score_of_client(taste, visits, clients, place, doubt):
 
 
 @uncounted
-def acquit_heavy(taste, visits, clients, mean, bar, doubt):
-    """Take clients out of the odd taste who are odd by their own visits alone.
-
-    A client with many of the odd visits bends the odd taste towards its own. Where honest clients are few, that is a
-    person who comes often.
-    """
-    odd = taste.share[VISITS] * visits.tally[HELD]
-    acquitted = False
+def count_sure(visits, clients, bar):
+    """How many clients are surely odd, and how many remembered visits they have."""
+    sure = visited = 0
     for place in range(clients.ends[USED]):
-        if clients.score[place] < bar or clients.held[place] * HEAVY <= odd:
+        if clients.held[place] > 0 and clients.score[place] >= bar:
+            sure += 1
+            visited += clients.held[place]
+    return sure, visited
+
+
+@uncounted
+def judge_by_others(taste, visits, clients, mean, bar, doubt):
+    """Score those who are surely odd again, each by an odd taste without its own visits.
+
+    A client's own visits bend the odd taste towards what it did. Among hundreds that is little; among a few, or for
+    one who comes often, it alone can make a person with a taste of their own look like one of several who agree.
+    """
+    sure, _ = count_sure(visits, clients, bar)
+    odd = taste.share[VISITS] * visits.tally[HELD]
+    for place in range(clients.ends[USED]):
+        if clients.held[place] == 0 or clients.score[place] < bar:
             continue
-        move_client(taste, visits, place, -1.0)
-        weigh_items(taste, mean)
-        if score_of_client(taste, visits, clients, place, doubt) < bar:
-            acquitted = True
-        else:
-            move_client(taste, visits, place, 1.0)
+        if sure <= FEW or clients.held[place] * HEAVY > odd:
+            move_client(taste, visits, place, -1.0)
             weigh_items(taste, mean)
-    if acquitted:
-        score_clients(taste, visits, clients, doubt)
+            clients.score[place] = score_of_client(taste, visits, clients, place, doubt)
+            move_client(taste, visits, place, 1.0)
+    weigh_items(taste, mean)
 
 
 @uncounted
@@ -379,12 +386,8 @@ def convict(taste, visits, clients, mean, most, certainty, doubt):
     score_clients(taste, visits, clients, doubt)
     bar = bar_of(taste, certainty)
     if rare(taste, visits, most):
-        acquit_heavy(taste, visits, clients, mean, bar, doubt)
-    sure = visited = 0
-    for place in range(clients.ends[USED]):
-        if clients.held[place] > 0 and clients.score[place] >= bar:
-            sure += 1
-            visited += clients.held[place]
+        judge_by_others(taste, visits, clients, mean, bar, doubt)
+    sure, visited = count_sure(visits, clients, bar)
     enough = sure >= SURE_CLIENTS * taste.share[CLIENTS] * taste.share[KNOWN]
     enough = enough or visited >= SURE_VISITS * taste.share[VISITS] * visits.tally[HELD]
     found = enough and sure >= FEWEST and rare(taste, visits, most)

@@ -107,5 +107,5 @@ async def test_each_way_to_more_memory_is_refused_and_changes_nothing(tmp_path):
     with contextlib.closing(open_store(url)) as store:
         export(store, "b", tmp_path / "b.jsonl", False, lambda _: None)
     with pytest.raises(ValueError, match=r"b\.jsonl cannot be brought in: 4,000 items need 2 MB"):
-        read_board(tmp_path / "b.jsonl", 1_500_000)
+        read_board(tmp_path / "b.jsonl", most=1_500_000)
     assert len(read_board(tmp_path / "b.jsonl").entries) == 2

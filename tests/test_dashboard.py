@@ -559,7 +559,7 @@ def test_labels_are_given_and_taken_back_with_the_keyboard_alone(own):
         expect(page.locator("#cards .state")).to_contain_text("No feedback yet")
 
 
-def besiege(client, name, visits=3_000, bots=100, share=0.18):
+def besiege(client, name, visits=3_000, bots=100, share=0.15):
     """Honest users, who like the first items, and among them a ring of bots that like the last ones."""
     client.put_board(name, items=ITEMS, length=4, settle=0)
     rng, answers = np.random.default_rng(6), []
@@ -763,13 +763,13 @@ def test_a_store_without_boards_says_how_to_begin(tmp_path):
 @browser.needed
 def test_lists_that_nobody_answers_are_shown_with_an_alarm(own):
     client = own.client()
-    client.put_board("shop", lifetime=1)
-    with watched(own, "/boards/shop") as page:
+    fill(client, "brief", 120, lifetime=1)
+    with watched(own, "/boards/brief") as page:
         fact = page.locator("#facts > div", has_text="unanswered lately")
         expect(fact).to_contain_text("at most 3.3 % are usual")
         expect(page.locator("#silent")).to_be_hidden()
         for _ in range(40):
-            client.rank("shop")
+            client.rank("brief")
         said = "28.6 % of the latest lists were left unanswered, at most 3.3 % are usual."
         expect(page.locator("#silent")).to_contain_text(said)
         expect(fact.locator("dd.no")).to_have_text("28.6 %")

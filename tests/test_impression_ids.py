@@ -42,6 +42,7 @@ SOMEBODY = st.builds(
     st.dictionaries(
         st.text(min_size=1, max_size=100), st.floats(allow_nan=False) | st.text(max_size=100), max_size=20
     ),
+    st.integers(0, 2**63 - 1),
 )
 
 

@@ -9,8 +9,11 @@ import numpy as np
 import pytest
 
 from service_tools import ITEMS, Clocks, replayed, serving, sql, until
-from steadyrank.contract import ANYONE, Visit, memory
+from steadyrank.chance import philox
+from steadyrank.contract import ANSWER, ANYONE, NOTE_EXTRA, Visit, memory
 from steadyrank.live import archive
+from steadyrank.live.gate import COHORTS_SPARE, OWN_RECORD
+from steadyrank.live.learner_state import LearnerState
 from steadyrank.service.board import events
 from steadyrank.service.board.board import Board
 from steadyrank.service.board.config import NEW_BOARD, Config, GuardChoice
@@ -235,7 +238,7 @@ def test_a_client_labelled_as_fraud_was_never_there():
 
 
 def test_a_client_labelled_as_honest_is_heard():
-    rows = list(told(crowd(1_500)))
+    rows = list(told(crowd(3_000)))
     board = refold(labelled("honest", FIRST_BOT, rows))
     silenced = {one.client for one in summarize_guard(board).silenced}
     assert silenced == {FIRST_BOT + k for k in range(1, 8)}
@@ -251,14 +254,65 @@ def networks(client):
     return {"network": 5_000 + client % 8 if client >= FIRST_BOT else 2_000 + client % 250}
 
 
+def spared(t):
+    """Whether the visit of a round is one of those that are not refused for cohorts."""
+    return philox(t, 0, 0xC0407)[0] % COHORTS_SPARE == 0
+
+
+def framing(visits, victims):
+    """Bots with a name for each visit say that they are in the networks of honest clients: each has one of its own."""
+    for event in told(visits):
+        bot = event.client >= FIRST_BOT
+        client = FIRST_BOT + 10**6 + event.round if bot else event.client
+        network = event.client % victims if bot else event.client
+        yield msgspec.structs.replace(event, client=client, cohorts={"network": 10_000 + network})
+
+
+def kept(rows):
+    """The rounds that a learner behind ClientTrust has learnt from in the end."""
+    state = LearnerState(ITEMS, LENGTH, "CascadeTS", {}, 0, 0.2, guards=[("ClientTrust", {})])
+    rounds, (post,) = set(), state.gate.posts
+    forget = post.forget
+
+    def taken_back(learner, visit, *rest):
+        rounds.remove(visit.t)
+        forget(learner, visit, *rest)
+
+    post.forget = taken_back
+    for e in rows:
+        clicks = np.isin(np.arange(LENGTH), e.clicks)
+        visit, note = Visit(e.round, e.client), np.zeros(LENGTH + NOTE_EXTRA)
+        if state.learn(visit, np.array(e.ranking), note, clicks, e.examined, ANSWER, list(e.cohorts.items())):
+            rounds.add(e.round)
+    return rounds
+
+
+@pytest.mark.parametrize("victims", [20, 40, 60])
+def test_bots_in_the_cohorts_of_honest_clients_do_not_silence_them(victims):
+    """Whoever has come ten times is heard whatever others in its network do; nobody else's visits are all refused."""
+    rows = list(framing(crowd(6_000, bots=100_000, share=0.06), victims))
+    learnt_from, came = kept(rows), collections.Counter()
+    lost = collections.Counter()
+    for e in rows:
+        came[e.client] += 1
+        if e.round not in learnt_from:
+            lost[e.client] += 1
+            assert e.client >= FIRST_BOT or came[e.client] <= OWN_RECORD
+            assert not spared(e.round)
+    assert all(lost[client] < came[client] for client in range(300))
+    assert not any(lost[client] for client in range(victims, 300))
+
+
 @pytest.mark.parametrize("bots", [8, 100_000])
 def test_what_clients_and_cohorts_take_back_is_forgotten_once(bots):
     """Eight identities in eight networks, or a fresh one for each visit: whoever convicts, or both, the learner is as
-    if no bot had come; and it goes on from a snapshot."""
+    if no bot had come, but for the fourth of fresh ones that no network convicts; and it goes on from a snapshot."""
     visits = list(crowd(2_500, bots))
     rows = list(told(visits, networks))
     board = fold(rows, learner="CascadeTS")
-    assert learnt(board) == learnt(fold((e for e in rows if e.client < FIRST_BOT), learner="CascadeTS"))
+    heard = [e for e in rows if e.client < FIRST_BOT or (bots > 8 and spared(e.round))]
+    assert learnt(board) == learnt(fold(heard, learner="CascadeTS", guard="Anyone"))
+    assert sum(e.client >= FIRST_BOT for e in heard) == (0 if bots == 8 else 102)
     found = summarize_guard(board).silenced
     assert {one.client for one in found if one.kind == "network"} == {5_000 + k for k in range(8)}
     assert {one.client for one in found if one.kind is None} == set(
@@ -315,7 +369,7 @@ def url(tmp_path):
 
 
 async def test_lists_in_shadow_are_those_without_a_guard(tmp_path):
-    visits, lists = list(crowd(450)), []
+    visits, lists = list(crowd(800)), []
     for name, settings in (("shadow", {"shadow": True}), ("none", {"guard": "Anyone"})):
         async with serving(f"sqlite:///{tmp_path}/{name}.db", seed=4) as local:
             await local.board(settle=0, **settings)
@@ -333,7 +387,7 @@ async def test_a_guard_is_changed_labels_are_given_and_all_of_it_survives(url):
         await local.ask("PUT", "boards/b", {"guard": "Nobody"}, 422)
         await local.ask("PUT", "boards/b", {"guard_settings": {"most": 0.7}}, 422)
         await local.ask("PUT", "boards/b", {"guard_settings": {"visits": 3}}, 422)
-        visits = list(crowd(450))
+        visits = list(crowd(800))
         await attack(local, visits)
         guard = (await local.ask("GET", "boards/b/state"))["guard"]
         came = list(dict.fromkeys(client for client, _, _ in visits))
@@ -502,7 +556,7 @@ def test_a_board_with_two_guards_learns_what_both_admit():
     one, other = summarize_guard(both), summarize_guard(trusting)
     forged = len(rows) - len(possible)
     assert [counts.guard for counts in one.guards] == ["Plausible", "ClientTrust"]
-    assert one.guards[0] == ("Plausible", forged, 0)
+    assert one.guards[0] == ("Plausible", forged, 0, None, 0)
     assert one.guards[1] == other.guards[0]
     assert one.refused == forged + other.refused
     assert {who.client for who in one.silenced} == {who.client for who in other.silenced} != set()

@@ -30,10 +30,7 @@ from ..storage import Seal, Store, Unavailable, open_store
 from .log_rows import read_event
 from .recovery import parking_words, rebuild, reconfigured
 
-FORMAT = 9
-# read as well: 7 had no lists of other rankers, and neither had a digest of all lines. Earlier ones lead to other
-# memory: they had no guard
-_ALSO = (7, 8)
+FORMAT = 9  # earlier ones lead to other memory, by which a file is checked: their guard was another
 _LEAST_KEY = 16  # bytes of a key that signs
 _write_event = msgspec.json.Encoder().encode_into  # `encode` of msgspec 0.22 ends a process without memory
 _read_event = msgspec.json.Decoder(AnyEvent).decode
@@ -147,15 +144,12 @@ def read_board(path: pathlib.Path, key: bytes | None = None, most: int = MOST_BY
     header, seen = json.loads(content[0]), hashlib.sha256(b"".join(line + b"\n" for line in content[:-1])).hexdigest()
     if key is not None and not hmac.compare_digest(str(last.get("signature", "")), _signature(key, seen)):
         raise ValueError(f"{path} is not signed with the key of --key-file, or was changed since")
-    if header["format"] == FORMAT and last.get("lines") != seen:
+    if last.get("lines") != seen:
         raise ValueError(f"{path} is not as it was written: a line was changed, added or taken out")
     base = base64.b64decode(header["snapshot"]) if "snapshot" in header else None
     _check_memory(path, base, entries, most)
     board = _fold(path, base, entries)
-    end: dict[str, Any] = {"events": len(entries), "digest": board.digest()}
-    if header["format"] != FORMAT:
-        end["header"] = hashlib.sha256(content[0]).hexdigest()
-    if any(last.get(name) != value for name, value in end.items()):
+    if (last.get("events"), last.get("digest")) != (len(entries), board.digest()):
         raise ValueError(f"{path} is not as it was written: its last line belongs to another board")
     return Carried(header, base, entries)
 
@@ -238,7 +232,7 @@ def _parse(path: pathlib.Path) -> tuple[list[bytes], list[tuple[float, AnyEvent]
 def _check_header(header: Any, line: bytes) -> None:
     if header.get("steadyrank") != "board":
         raise ValueError(f"it is no board of format {FORMAT}, but {line[:80].decode(errors='replace')!r}")
-    if header.get("format") not in (*_ALSO, FORMAT):
+    if header.get("format") != FORMAT:
         raise ValueError(
             f"it is a board of format {header.get('format')!r:.80}, this version reads format {FORMAT}: import it "
             "with the version that wrote it, open that store with this one, which brings it up to date, and export "

@@ -260,7 +260,7 @@ def spared(t):
 
 
 def framing(visits, victims):
-    """Bots with a name for each visit say that they are in the networks of honest clients: each has one of its own."""
+    """Bots with a name for each visit say that they are in the networks of honest clients, who have one each."""
     for event in told(visits):
         bot = event.client >= FIRST_BOT
         client = FIRST_BOT + 10**6 + event.round if bot else event.client

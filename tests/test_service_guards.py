@@ -14,6 +14,7 @@ from steadyrank.contract import ANSWER, ANYONE, NOTE_EXTRA, Visit, memory
 from steadyrank.live import archive
 from steadyrank.live.gate import COHORTS_SPARE, OWN_RECORD
 from steadyrank.live.learner_state import LearnerState
+from steadyrank.service.alerts.watcher import Watcher
 from steadyrank.service.board import events
 from steadyrank.service.board.board import Board
 from steadyrank.service.board.config import NEW_BOARD, Config, GuardChoice
@@ -377,6 +378,45 @@ async def test_lists_in_shadow_are_those_without_a_guard(tmp_path):
             guard = (await local.ask("GET", "boards/b/state"))["guard"]
             assert (guard["shadow"], guard["count"] > 0) == (name == "shadow", name == "shadow")
     assert lists[0] == lists[1]
+
+
+async def test_a_guard_that_stands_down_says_so_everywhere(url):
+    """It would refuse 15 % of the visits and may refuse 5 %: everybody is heard, and somebody is told."""
+    async with serving(url, seed=4) as local:
+        await local.board(settle=0, guard_settings={"stand_down": 0.05})
+        told = []
+        watcher = Watcher(local.worker, told.append, "one")
+        await watcher.look()
+        await attack(local, list(crowd(800)))
+        guard = (await local.ask("GET", "boards/b/state"))["guard"]
+        (counts,) = [one for one in guard["guards"] if one["guard"] == "ClientTrust"]
+        assert (counts["refused"], counts["retracted"], guard["count"]) == (0, 0, 0)
+        times = counts["stood_down"]
+        assert times >= 1
+        await watcher.look()
+        (alert,) = [one for one in told if one.kind == "guard"]
+        assert alert.text == (
+            "Board b: ClientTrust would refuse too many of the recent visits and stands down: everybody is heard "
+            "meanwhile."
+        )
+        assert alert.detail == {"times": times, "more": times, "since": counts["stands_down"]}
+        metrics = (await local.http.get("/metrics")).text
+        assert f'steadyrank_board_stood_down{{board="b",guard="ClientTrust"}} {times}.0' in metrics
+        await watcher.look()
+        assert sum(one.kind == "guard" for one in told) == 1
+
+
+async def test_a_group_that_is_refused_is_told_of_within_a_look(url):
+    """Whether it is bots or a school class: nothing tells them apart, so somebody is told at once."""
+    async with serving(url, seed=4) as local:
+        await local.board(settle=0)
+        told = []
+        watcher = Watcher(local.worker, told.append, "one")
+        await watcher.look()
+        await attack(local, list(crowd(800)))
+        await watcher.look()
+        (alert,) = [one for one in told if one.kind == "silenced"]
+        assert alert.detail["count"] == (await local.ask("GET", "boards/b/state"))["guard"]["count"] >= 5
 
 
 async def test_a_guard_is_changed_labels_are_given_and_all_of_it_survives(url):

@@ -25,7 +25,8 @@ from ..parts.recent_visits import CURSOR, DONE, HELD, NEXT, SINCE, RecentVisits,
 from ..settings import real, whole
 from ..views import GuardView, Suspect, TrustView
 
-REFUSED, RETRACTED, LATELY, DOWN, STOOD_DOWN, FOUND = range(6)  # places of ClientTrust.tally
+# places of ClientTrust.tally; FOUND: fits in a row that have found somebody, or, below 0, nobody
+REFUSED, RETRACTED, LATELY, DOWN, STOOD_DOWN, FOUND = range(6)
 ALL_REFUSED = RECENT << 20  # LATELY if every visit was refused
 FIRST_FIT = 200  # visits: a few of several clients
 FITS = 8  # while the memory turns over once: a fit costs as much as this part of it
@@ -50,10 +51,7 @@ class ClientTrust(NamedTuple):
     clients: Clients
     visits: RecentVisits
     taste: OddTaste
-    tally: (
-        Ints  # [6] visits refused and taken back; refused lately; since when it stands down, how often it did; fits
-    )
-    # in a row that have found somebody
+    tally: Ints  # [6] visits refused, taken back, refused lately; when and how often it stood down; FOUND
     most: float
     certainty: int  # units
     doubt: int  # units

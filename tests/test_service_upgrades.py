@@ -370,6 +370,7 @@ def test_a_server_without_memory_refuses_parks_the_one_board_and_serves_the_othe
     with pytest.raises(sr.Refused, match="is parked") as refusal:
         client.feedback("big", shown[-1].impression, clicked=None)
     assert server.readiness() == (200, "ready\nparked boards: 2\n")
+    resource.prlimit(server.process.pid, resource.RLIMIT_AS, (hard, hard))  # an end with snapshots takes some, too
     assert server.stop() == 0
     server = Server(url, tmp_path / "log").wait()
     client = server.client(tries=1)

@@ -30,6 +30,7 @@ REFUSED, RETRACTED, LATELY, DOWN, STOOD_DOWN, FOUND = range(6)
 ALL_REFUSED = RECENT << 20  # LATELY if every visit was refused
 FIRST_FIT = 200  # visits: a few of several clients
 FITS = 8  # while the memory turns over once: a fit costs as much as this part of it
+STARTS = 4  # fits that begin in each way once: if none of them finds anybody, nobody is there
 
 
 class ClientTrust(NamedTuple):
@@ -109,9 +110,10 @@ class ClientTrust(NamedTuple):
             fit(taste, visits, clients, self.most, self.certainty, self.doubt)
             lately = refused_lately(taste, visits, clients)
             self.tally[LATELY] = round(lately * ALL_REFUSED)
-            if lately <= self.stand_down:
+            found = taste.rule[BAR] < NEVER
+            self.tally[FOUND] = max(self.tally[FOUND], 0) + 1 if found else min(self.tally[FOUND], 0) - 1
+            if (found and lately <= self.stand_down) or self.tally[FOUND] <= -STARTS:
                 self.tally[DOWN] = 0
-            self.tally[FOUND] = self.tally[FOUND] + 1 if taste.rule[BAR] < NEVER else 0
             if self.tally[FOUND] > 1:  # one fit is enough to refuse; what is taken back is lost, and waits for two
                 visits.tally[CURSOR] = 0
         heard = clients.score[place] < taste.rule[BAR]

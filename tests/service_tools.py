@@ -220,3 +220,15 @@ class Server:
             client.close()
         self.process.send_signal(signal.SIGTERM)
         return self.process.wait(timeout=30)
+
+
+async def answered(local, rounds, name="b"):
+    """Lists, each answered."""
+    for i in range(rounds):
+        shown = await local.rank(name)
+        await local.answer(shown, name, clicked=shown["items"][i % len(shown["items"])])
+
+
+def number_of(store, name="b"):
+    """The number of a board."""
+    return next(n for n, (called, _) in store.boards().items() if called == name)

@@ -10,7 +10,7 @@ import threading
 
 import pytest
 
-from service_tools import ITEMS, Clocks, Local, replayed, serving, sql, until
+from service_tools import ITEMS, Clocks, Local, answered, number_of, replayed, serving, sql, until
 from steadyrank.cli import main
 from steadyrank.client import Client
 from steadyrank.live import archive
@@ -31,17 +31,6 @@ from steadyrank.service.worker.worker import Worker
 @pytest.fixture
 def url(tmp_path):
     return f"sqlite:///{tmp_path}/store.db"
-
-
-async def answered(local, rounds, name="b"):
-    """Lists, each answered."""
-    for i in range(rounds):
-        shown = await local.rank(name)
-        await local.answer(shown, name, clicked=shown["items"][i % len(shown["items"])])
-
-
-def number_of(kept, name="b"):
-    return next(n for n, (called, _) in kept.boards().items() if called == name)
 
 
 @contextlib.contextmanager

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import steadyrank as sr
-from service_tools import ITEMS, Server, replayed, serving, sql, until, wait_until
+from service_tools import ITEMS, Server, answered, number_of, replayed, serving, sql, until, wait_until
 from steadyrank.cli import main
 from steadyrank.service.alerts.watcher import Watcher
 from steadyrank.service.board import events
@@ -30,17 +30,6 @@ NOVEL = b"\x91\xa5novel"  # an event of a kind that no version knows
 @pytest.fixture
 def url(tmp_path):
     return f"sqlite:///{tmp_path}/store.db"
-
-
-async def answered(local, rounds, name="b"):
-    """Lists, each answered."""
-    for i in range(rounds):
-        shown = await local.rank(name)
-        await local.answer(shown, name, clicked=shown["items"][i % len(shown["items"])])
-
-
-def number_of(store, name="b"):
-    return next(n for n, (called, _) in store.boards().items() if called == name)
 
 
 def append(url, name, body):

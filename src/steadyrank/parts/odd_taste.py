@@ -124,18 +124,22 @@ def start_flat(taste, mean):
 
 
 @uncounted
+def weigh_item(taste, k, mean):
+    """Evidence of an item from the counts of both tastes; its rates are drawn towards that among all clients."""
+    prior = PRIOR * pooled_rate(taste, k, mean)
+    odd_looks = min(max(taste.odd_looks[k], 0.0), float(taste.looks[k]))  # sure clients count a little less than 1
+    odd_clicks = min(max(taste.odd_clicks[k], 0.0), float(taste.clicks[k]))
+    odd = (odd_clicks + prior) / (odd_looks + PRIOR)
+    common = (taste.clicks[k] - odd_clicks + prior) / (taste.looks[k] - odd_looks + PRIOR)
+    taste.evidence[2 * k] = log_ratio(1.0 - odd, 1.0 - common)
+    taste.evidence[2 * k + 1] = log_ratio(odd, common)
+
+
+@uncounted
 def weigh_items(taste, mean):
-    """Evidence from the counts of both tastes; an item's rate in each is drawn towards that among all clients."""
+    """Evidence of all items."""
     for k in range(taste.looks.size):
-        prior = PRIOR * pooled_rate(taste, k, mean)
-        odd_looks = min(
-            max(taste.odd_looks[k], 0.0), float(taste.looks[k])
-        )  # sure clients count a little less than 1
-        odd_clicks = min(max(taste.odd_clicks[k], 0.0), float(taste.clicks[k]))
-        odd = (odd_clicks + prior) / (odd_looks + PRIOR)
-        common = (taste.clicks[k] - odd_clicks + prior) / (taste.looks[k] - odd_looks + PRIOR)
-        taste.evidence[2 * k] = log_ratio(1.0 - odd, 1.0 - common)
-        taste.evidence[2 * k + 1] = log_ratio(odd, common)
+        weigh_item(taste, k, mean)
 
 
 @uncounted
@@ -331,11 +335,18 @@ def focus(taste, visits, clients, mean, certainty, doubt):
 
 
 @uncounted
-def move_client(taste, visits, place, sign):
-    """Count the remembered visits of a client for the odd taste (sign 1), or take them away (-1)."""
+def move_client(taste, visits, place, sign, mean):
+    """Count the remembered visits of a client for the odd taste (sign 1), or take them away (-1).
+
+    Only items that it has seen are weighed again: a board may have a million others.
+    """
     for at in range(visits.tally[HELD]):
         if visits.place[at] == place:
             count_odd(taste, visits, at, sign)
+    for at in range(visits.tally[HELD]):
+        if visits.place[at] == place:
+            for p in range(visits.examined[at]):
+                weigh_item(taste, visits.bits[at, p] >> 1, mean)
 
 
 @uncounted
@@ -373,11 +384,9 @@ def judge_by_others(taste, visits, clients, mean, bar, doubt):
         if clients.held[place] == 0 or clients.score[place] < bar:
             continue
         if sure <= FEW or clients.held[place] * HEAVY > odd:
-            move_client(taste, visits, place, -1.0)
-            weigh_items(taste, mean)
+            move_client(taste, visits, place, -1.0, mean)
             clients.score[place] = score_of_client(taste, visits, clients, place, doubt)
-            move_client(taste, visits, place, 1.0)
-    weigh_items(taste, mean)
+            move_client(taste, visits, place, 1.0, mean)
 
 
 @uncounted

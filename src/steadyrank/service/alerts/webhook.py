@@ -115,6 +115,16 @@ class _Try:
             self._connection = connection.dup()
         return connection
 
+    def connecting(self, kind: type[http.client.HTTPConnection]) -> Callable[..., http.client.HTTPConnection]:
+        """What makes connections of a kind that connect by way of this try."""
+
+        def connection(*args: Any, **options: Any) -> http.client.HTTPConnection:
+            made = kind(*args, **options)
+            made._create_connection = self.connect  # type: ignore[attr-defined]
+            return made
+
+        return connection
+
     def _run(self) -> None:
         opener = urllib.request.build_opener(_NoRedirect, _Http(self), _Https(self))
         try:
@@ -139,13 +149,7 @@ class _Http(urllib.request.HTTPHandler):
 
     def http_open(self, request: urllib.request.Request) -> http.client.HTTPResponse:
         """As the usual handler does."""
-
-        def connection(*args: Any, **options: Any) -> http.client.HTTPConnection:
-            made = http.client.HTTPConnection(*args, **options)
-            made._create_connection = self._one.connect  # type: ignore[attr-defined]
-            return made
-
-        return self.do_open(connection, request)
+        return self.do_open(self._one.connecting(http.client.HTTPConnection), request)
 
 
 class _Https(urllib.request.HTTPSHandler):
@@ -157,13 +161,7 @@ class _Https(urllib.request.HTTPSHandler):
 
     def https_open(self, request: urllib.request.Request) -> http.client.HTTPResponse:
         """As the usual handler does."""
-
-        def connection(*args: Any, **options: Any) -> http.client.HTTPSConnection:
-            made = http.client.HTTPSConnection(*args, **options)
-            made._create_connection = self._one.connect  # type: ignore[attr-defined]
-            return made
-
-        return self.do_open(connection, request)
+        return self.do_open(self._one.connecting(http.client.HTTPSConnection), request)
 
 
 class Webhook:

@@ -75,11 +75,6 @@ def summarize_guard(board: Board) -> GuardSummary:
     )
 
 
-def count_silenced(board: Board) -> int:
-    """How many clients and cohorts are not heard."""
-    return count_guarded(board)[0]
-
-
 def count_guarded(board: Board) -> tuple[int, list[GuardCounts]]:
     """How many clients and cohorts are not heard, and what each guard did."""
     judged = board.learner_state.gate.views()

@@ -9,6 +9,7 @@ import contextlib
 import pathlib
 import subprocess
 import sys
+import threading
 import urllib.request
 
 import pytest
@@ -20,6 +21,7 @@ from steadyrank.service.board import events
 from steadyrank.service.http.auth import make_key
 from steadyrank.service.http.server import _compact
 from steadyrank.service.storage import open_store
+from steadyrank.service.storage.sql_store import SqlStore
 from steadyrank.service.worker import impression_ids
 from steadyrank.service.worker.transfer import compact
 from test_service_faults import blind
@@ -53,6 +55,24 @@ def written(url):
 def shown_to(url):
     """The client of each list in the log."""
     return [event.client for event in written(url) if isinstance(event, events.ListShown)]
+
+
+@contextlib.contextmanager
+def mute(local, monkeypatch):
+    """Meanwhile this worker writes nothing: what is put into its log waits."""
+    thread, real, done = local.worker.log_writer._thread, SqlStore.append, threading.Event()
+
+    def append(store, rows, at):
+        if threading.current_thread() is thread:
+            assert done.wait(60)
+        return real(store, rows, at)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(SqlStore, "append", append)
+        try:
+            yield
+        finally:
+            done.set()
 
 
 async def visit(local, *names):
@@ -336,7 +356,7 @@ async def test_what_a_worker_gave_out_before_it_read_of_a_deletion_is_nobodys(ur
         await other.quiet()
         await visit(local, "ann")
         await other.quiet()
-        with blind(other, monkeypatch):
+        with blind(other, monkeypatch), mute(other, monkeypatch):
             before = await other.rank(client="ann")
             await local.ask("DELETE", "boards/b/clients/ann")
             also = await other.rank(client="ann")

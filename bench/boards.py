@@ -103,7 +103,7 @@ def write(folder, size):
     from steadyrank.service.board.board import Board
     from steadyrank.service.board.config import Config
     from steadyrank.service.storage import open_store
-    from steadyrank.service.storage.checksums import of_event
+    from steadyrank.service.storage.checksums import event_checksum
     from steadyrank.service.worker.sleeper import rest_of
 
     path = folder / "boards.db"
@@ -115,7 +115,7 @@ def write(folder, size):
     with contextlib.closing(sqlite3.connect(path)) as db, db:
         boards = ((n, f"b{n - 1}", n.to_bytes(32)) for n in numbers)
         db.executemany("INSERT INTO boards (id, name, secret) VALUES (?, ?, ?)", boards)
-        rows = ((n, n, now, event, of_event(n, n, now, event)) for n in numbers)
+        rows = ((n, n, now, event, event_checksum(n, n, now, event)) for n in numbers)
         db.executemany("INSERT INTO events (seq, board, at, body, checksum) VALUES (?, ?, ?, ?, ?)", rows)
         db.executemany("INSERT INTO rests VALUES (?, ?, ?)", ((n, n, rest) for n in numbers))
         db.execute("UPDATE head SET seq = ?", (size,))

@@ -16,7 +16,7 @@ from ..impressions import Impressions
 from .attention import Slots
 from .explanations import Usual, explain, gathered, looks_of
 
-DRAWS = 24  # of impressions at random, and as many stretches where the log has them
+PERMUTED_DRAWS = 24  # of impressions at random, and as many stretches where the log has them
 LONGEST = 2_000  # impressions of a draw: as many show how evidence behaves
 
 
@@ -25,7 +25,7 @@ def scale_of_chance(
 ) -> float:
     """Nats, at least 1, that are worth what one nat promises. `free`: the usual impressions, in order.
 
-    O(DRAWS LONGEST) looks.
+    O(PERMUTED_DRAWS LONGEST) looks.
     """
     size = min(size, LONGEST, free.size // 2)
     if size < 8:
@@ -36,8 +36,8 @@ def scale_of_chance(
             explain(usual, gathered(*looks_of(impressions, slots, np.sort(chosen)), slots.n)).after_places, 0.0
         )
 
-    shuffled = [nats(rng.choice(free, size, replace=False)) for _ in range(DRAWS)]
-    starts = np.linspace(0, free.size - size, min(DRAWS, free.size // size)).astype(np.int64)
+    shuffled = [nats(rng.choice(free, size, replace=False)) for _ in range(PERMUTED_DRAWS)]
+    starts = np.linspace(0, free.size - size, min(PERMUTED_DRAWS, free.size // size)).astype(np.int64)
     along = sorted(nats(free[start : start + size]) for start in starts.tolist())
     kept = along[: max(1, 9 * len(along) // 10)]  # one of them may be an attack that was not found
     return max(1.0, float(np.mean(shuffled)), float(np.mean(kept)))

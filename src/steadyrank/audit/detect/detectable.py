@@ -16,7 +16,7 @@ from .explanations import Usual, explain, gathered, looks_of
 from .stretches import BAR, SHORTEST
 
 CHANCE = 0.8  # that an attack is found
-DRAWS = 10  # attacks of a size
+ATTACK_DRAWS = 10  # attacks of a size
 TARGETS = 3  # items that are promoted, or demoted
 MARGIN = 6.0  # nats that finding the edges of an attack takes, beyond knowing them
 STEP = math.sqrt(2.0)  # from size to size
@@ -59,11 +59,11 @@ def _smallest(
     while size <= min(LARGEST * impressions.n, MOST) and size <= free.size:
         m = math.ceil(size)
         hits = 0
-        for draw in range(DRAWS):
+        for draw in range(ATTACK_DRAWS):
             hits += _found(kind, target, impressions, slots, usual, rng.choice(free, m, replace=False))
-            if hits + DRAWS - 1 - draw < CHANCE * DRAWS:
+            if hits + ATTACK_DRAWS - 1 - draw < CHANCE * ATTACK_DRAWS:
                 break
-        if hits >= CHANCE * DRAWS:
+        if hits >= CHANCE * ATTACK_DRAWS:
             return m
         size *= STEP
     return None

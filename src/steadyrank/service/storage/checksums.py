@@ -8,27 +8,27 @@ import hashlib
 import struct
 from typing import Any
 
-_EVENT = struct.Struct("<qqd")  # number, board, time
-_SNAPSHOT = struct.Struct("<qqq")  # number of the event, board, bytes
+_EVENT_PREFIX = struct.Struct("<qqd")  # number, board, time
+_SNAPSHOT_PREFIX = struct.Struct("<qqq")  # number of the event, board, bytes
 _BEGINNING = 64  # bytes of a snapshot, which hold the digest of all others
 
 
-def of_event(seq: int, board: int, at: float, body: bytes) -> int:
+def event_checksum(seq: int, board: int, at: float, body: bytes) -> int:
     """64 bits of an event, as a number that both databases can keep."""
-    return _number(_EVENT.pack(seq, board, at) + body)
+    return _checksum(_EVENT_PREFIX.pack(seq, board, at) + body)
 
 
-def of_snapshot(board: int, seq: int, body: bytes) -> int:
+def snapshot_checksum(board: int, seq: int, body: bytes) -> int:
     """64 bits of whose snapshot it is, as of which event, and of the digest that it begins with."""
-    return _number(_SNAPSHOT.pack(seq, board, len(body)) + body[:_BEGINNING])
+    return _checksum(_SNAPSHOT_PREFIX.pack(seq, board, len(body)) + body[:_BEGINNING])
 
 
-def holds(checksum: Any, seq: int, board: int, at: Any, body: Any) -> bool:
+def checksum_holds(checksum: Any, seq: int, board: int, at: Any, body: Any) -> bool:
     """Whether an event is as it was written; a damaged row may hold anything."""
     if not isinstance(body, bytes) or not isinstance(at, float):
         return False
-    return bool(checksum == of_event(seq, board, at, body))
+    return bool(checksum == event_checksum(seq, board, at, body))
 
 
-def _number(content: bytes) -> int:
+def _checksum(content: bytes) -> int:
     return int.from_bytes(hashlib.blake2b(content, digest_size=8).digest(), "little", signed=True)

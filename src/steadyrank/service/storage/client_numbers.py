@@ -10,7 +10,7 @@ from .store import NewEntry, Numbers
 
 NOBODY = -1
 _AHEAD = 60.0  # seconds by which clocks may differ
-_SEEN = "ON CONFLICT (board, hash) DO UPDATE SET visits = clients.visits + excluded.visits, at = excluded.at"
+_CLIENT_SEEN = "ON CONFLICT (board, hash) DO UPDATE SET visits = clients.visits + excluded.visits, at = excluded.at"
 
 
 def number_clients(db: Database, rows: Sequence[NewEntry], at: float) -> list[Numbers]:
@@ -25,12 +25,12 @@ def number_clients(db: Database, rows: Sequence[NewEntry], at: float) -> list[Nu
             boards.setdefault(row.board, []).append(place)
     numbers: list[Numbers] = [()] * len(rows)
     for board, places in boards.items():
-        for place, number in zip(places, _of_board(db, board, [rows[i] for i in places], at), strict=True):
+        for place, number in zip(places, _number_clients_of_board(db, board, [rows[i] for i in places], at), strict=True):
             numbers[place] = number
     return numbers
 
 
-def _of_board(db: Database, board: int, rows: Sequence[NewEntry], at: float) -> Iterable[Numbers]:
+def _number_clients_of_board(db: Database, board: int, rows: Sequence[NewEntry], at: float) -> Iterable[Numbers]:
     columns = db.read("SELECT clients, forgotten, forgot FROM boards WHERE id = ?", board)
     given, forgotten, forgot = columns[0] if columns else (0, math.inf, 0.0)  # a board that is gone has no clients
     if forgot > at + _AHEAD:
@@ -41,10 +41,10 @@ def _of_board(db: Database, board: int, rows: Sequence[NewEntry], at: float) -> 
     for sender in itertools.compress(senders, named):
         for who in filter(None, sender.hashes):
             visits[who] += sender.visits
-    known = _known(db, board, list(visits))
+    known = _known_clients(db, board, list(visits))
     fresh = [client for client in visits if client not in known]
     known |= zip(fresh, itertools.count(int(given)), strict=False)
-    insert(db, "clients", [(board, client, known[client], n, at) for client, n in visits.items()], _SEEN)
+    insert(db, "clients", [(board, client, known[client], n, at) for client, n in visits.items()], _CLIENT_SEEN)
     if fresh:
         db.write("UPDATE boards SET clients = ? WHERE id = ?", int(given) + len(fresh), board)
     nobody: dict[int, int] = {}
@@ -54,7 +54,7 @@ def _of_board(db: Database, board: int, rows: Sequence[NewEntry], at: float) -> 
     )
 
 
-def _known(db: Database, board: int, clients: Sequence[int]) -> dict[int, int]:
+def _known_clients(db: Database, board: int, clients: Sequence[int]) -> dict[int, int]:
     known: dict[int, int] = {}
     for part in parts(clients):
         places = ", ".join("?" * len(part))
@@ -63,7 +63,7 @@ def _known(db: Database, board: int, clients: Sequence[int]) -> dict[int, int]:
     return known
 
 
-def forget(db: Database, board: int, clients: Sequence[int]) -> list[tuple[int, int]]:
+def forget_clients(db: Database, board: int, clients: Sequence[int]) -> list[tuple[int, int]]:
     """Delete which numbers clients have; number and visits of each that had one."""
     gone: list[tuple[int, int]] = []
     for part in parts(clients):

@@ -9,7 +9,7 @@ from typing import Any
 
 from . import acts, checksums, key_rows
 from . import seals as seals_
-from .client_numbers import cap_visits, forget, forget_unwritten, number_clients
+from .client_numbers import cap_visits, forget_clients, forget_unwritten, number_clients
 from .sql import Database, Row, connect, insert, parts
 from .store import Act, Damaged, Key, KnownBoard, LogEntry, NewEntry, Numbers, Seal, Store
 from .tables import check_format, prepare, unchecked
@@ -110,7 +110,7 @@ class SqlStore:
 
     def _entry(self, seq: int, board: int, at: Any, body: Any, checksum: Any) -> LogEntry:
         """An event, with what is wrong with it; one of before there were checksums may be without."""
-        if (checksum is None and seq <= self._unchecked) or checksums.holds(checksum, seq, board, at, body):
+        if (checksum is None and seq <= self._unchecked) or checksums.checksum_holds(checksum, seq, board, at, body):
             return LogEntry(seq, board, at, body)
         return LogEntry(seq, board, 0.0, b"", "its checksum is not that of its content")
 
@@ -143,7 +143,7 @@ class SqlStore:
             "(SELECT MAX(events.seq) FROM events WHERE events.board = boards.id) "
             "FROM boards LEFT JOIN rests ON rests.board = boards.id"
         )
-        found, seals = [], seals_.read_all(self._db)
+        found, seals = [], seals_.read_all_seals(self._db)
         for number, name, secret, edge, seq, body, last in rows:
             latest = max(number, edge, last or 0)
             rest = None if seq is None or seq < latest else bytes(body)
@@ -191,11 +191,11 @@ class SqlStore:
                 insert(self._db, _SNAPSHOTS, [_snapshot_row(number, number, base)])
             events = [_event_row(number + extra + i, number, at, body) for i, (at, body) in enumerate(rows)]
             insert(self._db, _EVENTS, events)
-            seals_.write(self._db, number, seals)
+            seals_.write_seals(self._db, number, seals)
         return number
 
     def seals(self, board: int) -> list[Seal]:
-        return seals_.read(self._db, board)
+        return seals_.read_seals(self._db, board)
 
     def promise(self, board: int, until: float) -> None:
         with self._writing():
@@ -208,7 +208,7 @@ class SqlStore:
     def rotate_seal(self, board: int, event: bytes, at: float, until: float) -> bool:
         with self._db.transaction():
             seq = self._take_numbers(0) + 1
-            if not seals_.rotate(self._db, board, at, until):
+            if not seals_.rotate_seal(self._db, board, at, until):
                 return False
             self._db.write("UPDATE head SET seq = ?", seq)
             self._write_event(seq, board, at, event)
@@ -237,7 +237,7 @@ class SqlStore:
         body, checksum = rows[0]
         if checksum is None and seq <= self._unchecked:
             return bytes(body)
-        if not isinstance(body, bytes) or checksum != checksums.of_snapshot(board, seq, body):
+        if not isinstance(body, bytes) or checksum != checksums.snapshot_checksum(board, seq, body):
             raise Damaged(f"snapshot {seq} is damaged: its checksum is not that of its content")
         return body
 
@@ -257,7 +257,7 @@ class SqlStore:
     def replace(self, board: int, seq: int, body: bytes) -> None:
         put = "UPDATE snapshots SET body = ?, checksum = ? WHERE board = ? AND seq = ?"
         with self._writing():
-            self._db.write(put, body, checksums.of_snapshot(board, seq, body), board, seq)
+            self._db.write(put, body, checksums.snapshot_checksum(board, seq, body), board, seq)
 
     def edge(self, board: int, before: float, most: int) -> int:
         young = "SELECT seq FROM events WHERE board = ? AND at >= ? ORDER BY seq LIMIT 1"
@@ -305,23 +305,23 @@ class SqlStore:
                 self._db.write(f"DELETE FROM {table} WHERE board NOT IN (SELECT id FROM boards)")
 
     def api_keys(self) -> list[Key]:
-        return key_rows.read(self._db)
+        return key_rows.read_keys(self._db)
 
     def add_key(self, key: Key, who: str = "") -> None:
-        key_rows.add(self._db, key, who)
+        key_rows.add_key(self._db, key, who)
 
     def revoke(self, key: str, at: float, who: str = "") -> bool:
-        return key_rows.revoke(self._db, key, at, who)
+        return key_rows.revoke_key(self._db, key, at, who)
 
     def replace_key(self, old: str, new: Key, until: float, who: str = "") -> bool:
-        return key_rows.replace(self._db, old, new, until, who)
+        return key_rows.replace_key(self._db, old, new, until, who)
 
     def record(self, at: float, who: str, what: str, board: str, detail: str) -> None:
         with self._writing():
-            acts.add(self._db, at, who, what, board, detail)
+            acts.add_act(self._db, at, who, what, board, detail)
 
     def acts(self, after: int = -1, most: int = 500) -> list[Act]:
-        return acts.read(self._db, after, most)
+        return acts.read_acts(self._db, after, most)
 
     def token(self) -> str:
         find = "SELECT value FROM meta WHERE name = 'token'"
@@ -365,7 +365,7 @@ class SqlStore:
         """
         with self._db.transaction():
             self._take_numbers(0)
-            gone = forget(self._db, board, which())
+            gone = forget_clients(self._db, board, which())
             if (gone or asked) and self._db.read("SELECT 1 FROM boards WHERE id = ?", board):
                 seq = self._take_numbers(1)
                 numbers = sorted(number for number, _ in gone)
@@ -382,12 +382,12 @@ class SqlStore:
 
 def _event_row(seq: int, board: int, at: float, body: bytes) -> Row:
     """The row of an event."""
-    return seq, board, at, body, checksums.of_event(seq, board, at, body)
+    return seq, board, at, body, checksums.event_checksum(seq, board, at, body)
 
 
 def _snapshot_row(board: int, seq: int, body: bytes) -> Row:
     """The row of a snapshot."""
-    return board, seq, body, checksums.of_snapshot(board, seq, body)
+    return board, seq, body, checksums.snapshot_checksum(board, seq, body)
 
 
 def would_be_new(url: str) -> bool:

@@ -10,9 +10,9 @@ import numpy as np
 from drawing import write_table
 
 import steadyrank as sr
-from steadyrank.learners.steady_rank import SteadyRank
-from steadyrank.parts.evidence import Rule
-from steadyrank.studies.matrix import ATTACKS, HELD_OUT, PROFILES, WHEN
+from steadyrank.evaluation.studies.matrix import ATTACKS, HELD_OUT, PROFILES, WHEN
+from steadyrank.learners.steady.evidence import Rule
+from steadyrank.learners.steady.steady_rank import SteadyRank
 
 NEVER = 1e12
 

@@ -103,8 +103,8 @@ def write(folder, size):
     from steadyrank.service.board.board import Board
     from steadyrank.service.board.config import Config
     from steadyrank.service.storage import open_store
-    from steadyrank.service.storage.checksums import event_checksum
-    from steadyrank.service.worker.sleeper import rest_of
+    from steadyrank.service.storage.sql_store import event_checksum
+    from steadyrank.service.worker.board_cache import rest_of
 
     path = folder / "boards.db"
     for old in folder.glob("boards.db*"):

@@ -18,7 +18,7 @@ import numpy as np
 from drawing import write_table
 
 import steadyrank as sr
-from steadyrank.contract import Problem, Visit, call_update, make
+from steadyrank.core.contract import Problem, Visit, call_update, make
 
 LENGTH = 10
 PUBLISHED = [

@@ -13,8 +13,8 @@ import time
 import numpy as np
 
 import steadyrank as sr
-from steadyrank.contract import Problem, Visit, call_rank, call_update, make
-from steadyrank.indices.posteriors import derive_all
+from steadyrank.core.contract import Problem, Visit, call_rank, call_update, make
+from steadyrank.learners.shared.thompson import derive_all
 
 
 def numpy_loop(attraction, length, horizon, seed):

@@ -22,9 +22,9 @@ import numpy as np
 import steadyrank as sr
 from steadyrank.adversaries.budget import Budget, can_spend, remember, settle
 from steadyrank.adversaries.schedules import Schedule, active_rounds
-from steadyrank.contract import ANSWER, Visit, call_click
+from steadyrank.core.contract import ANSWER, Visit, call_click
+from steadyrank.core.rounds import FIRST_BOT
 from steadyrank.live.learner_state import LearnerState
-from steadyrank.rounds import FIRST_BOT
 
 LENGTH, HORIZON, RATE = 10, 40_000, 0.15
 CROWD = {"clients": 8000, "skew": 0.8}

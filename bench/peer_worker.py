@@ -86,7 +86,7 @@ def steadyrank(n_items, length):
     import numpy as np
 
     import steadyrank as sr
-    from steadyrank.contract import NOTE_EXTRA, Problem, call_rank, call_update, make
+    from steadyrank.core.contract import NOTE_EXTRA, Problem, call_rank, call_update, make
 
     learner = make(sr.learners()["CascadeUCBV"], Problem(n_items, length, 0, 0, np.zeros(n_items)), settings={})
     allowed, ranking = np.ones(n_items, np.bool_), np.zeros(length, np.int64)

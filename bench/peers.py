@@ -81,7 +81,7 @@ def main() -> None:
     begin = time.perf_counter()
     sr.simulate("CascadeUCBV", attraction, length=10, horizon=1_000_000, seeds=[0], threads=1, marks=1)
     loop = 1_000_000 / (time.perf_counter() - begin)
-    print(f"{'in the loop':<14} {loop:10,.0f}   steadyrank.simulate, users included")
+    print(f"{'in the loop':<14} {loop:10,.0f}   steadyrank.simulator.simulate, users included")
     print(
         "The others do more general jobs than ranking with cascade feedback: this says what that costs here, no more."
     )

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from steadyrank.kernels import count_bits, top_allowed
+from steadyrank.core.kernels import count_bits, top_allowed
 
 
 class PlainUCBV(NamedTuple):

@@ -18,7 +18,7 @@ from numpy_loop import numpy_loop
 from plain_ucbv import PlainUCBV
 
 import steadyrank as sr
-from steadyrank.contract import Problem, make, memory
+from steadyrank.core.contract import Problem, make, memory
 
 PROFILES = ("synthetic-low", "synthetic-spread", "synthetic-mid")
 WITH_FEATURES = {

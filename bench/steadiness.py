@@ -13,8 +13,8 @@ import time
 import numpy as np
 
 import steadyrank as sr
-from steadyrank.contract import NOTE_EXTRA, Problem, call_rank, call_update, make, memory
-from steadyrank.profiles import mappings
+from steadyrank.core.contract import NOTE_EXTRA, Problem, call_rank, call_update, make, memory
+from steadyrank.evaluation.profiles import mappings
 
 SteadyRank = sr.learners()["SteadyRank"]
 ROUNDS = 40_000

@@ -9,8 +9,8 @@ import sys
 from matplotlib.axes import Axes
 
 import steadyrank as sr
-from steadyrank.report.figures import name_ends, panel
-from steadyrank.report.style import line_style
+from steadyrank.evaluation.report.figures import name_ends, panel
+from steadyrank.evaluation.report.style import line_style
 
 BENCHES = ["peers", "scaling-us", "scaling-thompson"]
 FIGURES = ["corruption-yelp-pizza-moderate", "when", "estimators-0.1"]

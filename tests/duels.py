@@ -3,7 +3,7 @@
 import numpy as np
 
 import steadyrank as sr
-from steadyrank.contract import NOTE_EXTRA, Problem, Visit, call_rank, call_update, make
+from steadyrank.core.contract import NOTE_EXTRA, Problem, Visit, call_rank, call_update, make
 
 K, D, T = 30, 4, 1200
 ATTRACTION = np.random.default_rng(4).uniform(0.0, 0.7, K)

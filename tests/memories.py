@@ -1,8 +1,8 @@
 """Memories that are told apart."""
 
-from steadyrank.live import archive
+from steadyrank.live import snapshot
 
 
 def digest_of(state):
     """Sixteen digits that differ where items or anything learnt differ."""
-    return archive.digest({"items": state.names}, state.arrays())
+    return snapshot.digest({"items": state.names}, state.arrays())

@@ -2,7 +2,7 @@
 
 import math
 
-from steadyrank.indices.equal_counts import group_of
+from steadyrank.learners.shared.thompson import group_of
 
 SURE, MEANT, LEAST, MOST, SPARE = 0.7, 1.8, 1.2, 3.0, 8.0
 

@@ -3,9 +3,9 @@
 import pathlib
 import sys
 
-from steadyrank.lab.cells import Study, Trial
-from steadyrank.lab.results import CellStore
-from steadyrank.lab.runner import run_studies
+from steadyrank.evaluation.lab.cells import Study, Trial
+from steadyrank.evaluation.lab.results import CellStore
+from steadyrank.evaluation.lab.runner import run_studies
 
 STUDY = Study(
     name="small",

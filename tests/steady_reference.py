@@ -7,8 +7,8 @@ from scipy import optimize, special
 
 import references
 from slow_draws import Draws
-from steadyrank.chance import philox
-from steadyrank.contract import ANSWER, SILENCE
+from steadyrank.core.contract import ANSWER, SILENCE
+from steadyrank.core.philox import philox
 
 KNOWN, MOST, CHANGED, BACK, OPEN = 5, 400.0, 0.1, 10.0, 15.0
 INSURANCE = 0.3

@@ -10,16 +10,18 @@ from hypothesis.extra.numpy import arrays
 
 import steadyrank as sr
 from steady_reference import fitted_attention
-from steadyrank.contract import NOTE_EXTRA, Problem, Visit, call_rank, call_update, make
-from steadyrank.indices.posteriors import Posteriors, set_counts
-from steadyrank.parts.attention import (
+from steadyrank.core.contract import NOTE_EXTRA, Problem, Visit, call_rank, call_update, make
+from steadyrank.learners.shared.thompson import Posteriors, set_counts
+from steadyrank.learners.steady.attention import (
     BAR,
     DEALT,
     FITS,
     LEAST,
+    PLACES,
     ROUNDS,
     SLOTS,
     Attention,
+    fit_attention,
     goes_on,
     grows_steadily,
     learn_attention,
@@ -29,7 +31,6 @@ from steadyrank.parts.attention import (
     sort_places,
     watch,
 )
-from steadyrank.parts.attention_fit import PLACES, fit_attention
 
 SteadyRank = sr.learners()["SteadyRank"]
 

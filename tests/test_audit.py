@@ -2,6 +2,7 @@ import itertools
 import math
 import pickle
 
+import audit_power
 import numpy as np
 import pytest
 from hypothesis import given
@@ -13,10 +14,9 @@ from steadyrank.audit.detect.clients import stand_out
 from steadyrank.audit.detect.findings import BoardTask, analyse
 from steadyrank.audit.detect.segments import intervals, regimes, runs, with_shape
 from steadyrank.audit.detect.stretches import Stretch
-from steadyrank.audit.impressions import Impressions
-from steadyrank.audit.power import experiment
-from steadyrank.audit.power.simulated_logs import simulated_log
-from steadyrank.workers import Interrupted
+from steadyrank.click_logs.looks import Impressions
+from steadyrank.core.workers import Interrupted
+from steadyrank.simulator.simulated_logs import simulated_log
 
 
 def impressions_of(lists, n_items):
@@ -192,11 +192,11 @@ def test_too_short_a_log_says_nothing():
 
 
 @pytest.mark.parametrize("adversary", ["Promote", "Demote", "AttractionFlip", "PrefixFlip"])
-@pytest.mark.parametrize("world", list(experiment.WORLDS))
+@pytest.mark.parametrize("world", list(audit_power.WORLDS))
 def test_a_burst_is_cut_out_exactly(world, adversary):
     """A tenth of 10,000 lists; each edge is found within a twentieth of the interval."""
     impressions = simulated_log(
-        experiment.attraction_of(world),
+        audit_power.attraction_of(world),
         10_000,
         10,
         learner="Random",
@@ -211,7 +211,7 @@ def test_a_burst_is_cut_out_exactly(world, adversary):
 
 
 def test_findings_do_not_depend_on_threads():
-    attraction = experiment.attraction_of("low attraction")
+    attraction = audit_power.attraction_of("low attraction")
     impressions = simulated_log(attraction, 5_000, 10, adversary="Demote", start=1000, end=2000, seed=1)
     assert intervals(impressions, 1) == intervals(impressions, 3) != []
 
@@ -219,7 +219,7 @@ def test_findings_do_not_depend_on_threads():
 @pytest.mark.parametrize("threads", [1, 2])
 def test_an_audit_ends_soon_after_it_is_told_to(threads):
     """Whichever step it is in."""
-    attraction = experiment.attraction_of("low attraction")
+    attraction = audit_power.attraction_of("low attraction")
     impressions = simulated_log(attraction, 2_000, 10, adversary="Demote", start=1000, end=1300, seed=1)
     calls = []
     intervals(impressions, threads, lambda: calls.append(None))
@@ -237,7 +237,7 @@ def test_an_audit_ends_soon_after_it_is_told_to(threads):
 
 
 def test_two_attacks_that_differ_are_both_found():
-    attraction = experiment.attraction_of("low attraction")
+    attraction = audit_power.attraction_of("low attraction")
     one = simulated_log(attraction, 8_000, 10, adversary="Demote", start=2000, end=3000, seed=7)
     two = simulated_log(attraction, 8_000, 10, adversary="Promote", start=4000, end=5000, learner="Random", seed=8)
     sizes = np.diff(two.first)
@@ -252,8 +252,8 @@ def test_two_attacks_that_differ_are_both_found():
 
 def test_planted_attacks_are_found():
     """A seed that chose nothing. Of 24 attacks at least 20 are found, nine tenths of the interval at least."""
-    chosen = [case for case in experiment.cases(1, 5_000) if case.share == 0.25]
-    hits = [experiment.play(case, lambda: None).overlap >= 0.9 for case in chosen]
+    chosen = [case for case in audit_power.cases(1, 5_000) if case.share == 0.25]
+    hits = [audit_power.play(case, lambda: None).overlap >= 0.9 for case in chosen]
     assert len(hits) == 24
     assert sum(hits) >= 20
 
@@ -268,8 +268,8 @@ def test_an_inversion_of_clicks_is_told_from_other_attacks(adversary, inverted):
 
 def test_honest_logs_are_not_blamed():
     """60 logs: steady users, slow drift and daily cycles; at most one false alarm."""
-    honest = [case for case in experiment.cases(5, 6_000) if not case.share]
-    wrong, total = experiment.alarms([experiment.play(case, lambda: None) for case in honest])
+    honest = [case for case in audit_power.cases(5, 6_000) if not case.share]
+    wrong, total = audit_power.alarms([audit_power.play(case, lambda: None) for case in honest])
     assert total == 60
     assert wrong <= 1
 

@@ -2,6 +2,7 @@
 
 import math
 
+import audit_baselines
 import numpy as np
 import polars as pl
 import pytest
@@ -9,12 +10,10 @@ import pytest
 import real_tables
 import steadyrank as sr
 from steadyrank.audit.detect import client_tests, clients
-from steadyrank.audit.detect.certainty import certainty
-from steadyrank.audit.detect.findings import BoardTask, analyse
+from steadyrank.audit.detect.findings import BoardTask, analyse, certainty
 from steadyrank.audit.detect.segments import intervals
-from steadyrank.audit.impressions import Impressions
-from steadyrank.audit.power import baselines
-from steadyrank.audit.reading.events import event
+from steadyrank.click_logs.holidays import event
+from steadyrank.click_logs.looks import Impressions
 
 K, N, DAY = 30, 12_000, 86_400
 ATTRACTION = np.random.default_rng(1).uniform(0.03, 0.3, K)
@@ -277,13 +276,14 @@ def test_simple_detectors_by_hand():
     """A CUSUM in steps of 50, a limit at the busiest hour of all but the busiest, a forest where there is one."""
     clicks = np.tile([0, 1], 1_000)
     clicks[1_000:1_200] = 1  # four blocks with twice the clicks, of 40
-    found = np.flatnonzero(baselines.cusum(clicks + (np.arange(2_000) // 50 % 2 == 0) * (np.arange(2_000) % 50 == 0)))
+    uneven = (np.arange(2_000) // 50 % 2 == 0) * (np.arange(2_000) % 50 == 0)
+    found = np.flatnonzero(audit_baselines.excursions(clicks + uneven))
     assert (found.min(), found.max()) == (1_000, 1_999)
-    assert not baselines.cusum(np.zeros(10, np.int64)).any()
+    assert not audit_baselines.excursions(np.zeros(10, np.int64)).any()
     client = np.concatenate([np.repeat(np.arange(100), 3), np.full(9, 100)])
     time = np.concatenate([np.tile([0.0, 3_600.0, 7_200.0], 100), np.full(9, 10.0)])
-    assert baselines.over_limit(client, time).tolist() == [100]
-    odd = baselines.odd_in_forest(client, np.zeros(client.size, np.int64), np.zeros(client.size, np.bool_))
+    assert audit_baselines.over_limit(client, time).tolist() == [100]
+    odd = audit_baselines.odd_in_forest(client, np.zeros(client.size, np.int64), np.zeros(client.size, np.bool_))
     assert odd is None or 100 in odd
 
 

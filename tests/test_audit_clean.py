@@ -8,8 +8,8 @@ import pytest
 
 import steadyrank as sr
 from steadyrank.audit import clean
-from steadyrank.audit.reading import log_files
 from steadyrank.cli import main
+from steadyrank.click_logs import files
 
 N, K, D = 3_000, 20, 5
 BOTS = slice(1_000, 1_300)
@@ -37,7 +37,7 @@ def shown_items(log, top=None):
 
 
 def test_what_is_left_is_what_was_not_suspect_and_audits_to_the_clean_ranking(tmp_path, monkeypatch):
-    monkeypatch.setattr(log_files, "ROWS", 700)  # several blocks
+    monkeypatch.setattr(files, "ROWS", 700)  # several blocks
     LOG.write_parquet(tmp_path / "log.parquet")
     found = sr.audit(tmp_path / "log.parquet", time="minute", clean=tmp_path / "clean.parquet")
     left = pl.read_parquet(tmp_path / "clean.parquet")
@@ -143,4 +143,3 @@ def test_the_command_writes_it_and_tells_the_ranking_both_ways(tmp_path, capsys,
     ):
         assert main(["audit", "log.parquet", "--clean", name]) == 2
         assert words in capsys.readouterr().err
-    assert main(["audit", "--power", "--clean", "clean.parquet"]) == 2

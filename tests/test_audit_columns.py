@@ -6,9 +6,9 @@ import math
 import polars as pl
 import pytest
 
-from steadyrank.audit.reading import blocks
-from steadyrank.audit.reading.click_logs import read
-from steadyrank.audit.reading.list_cells import split_lists
+from steadyrank.click_logs import files
+from steadyrank.click_logs.cells import split_lists
+from steadyrank.click_logs.click_log import read
 
 LISTS = [["a", "b", "c"], ["b", "c", "a"], ["c", "a", "b"]]
 
@@ -63,7 +63,7 @@ def test_lists_of_text_as_json_or_as_python_writes_them():
 
 
 def test_lists_that_become_text_are_still_lists(tmp_path, monkeypatch):
-    monkeypatch.setattr(blocks, "BLOCK", 100)
+    monkeypatch.setattr(files, "BLOCK", 100)
     path = tmp_path / "log.jsonl"
     path.write_text('{"items": ["a", "b"], "clicked": 1}\n' * 9 + '{"items": "a", "clicked": 1}\n' * 9)
     assert set(read([path], {}).items) == {"a"}

@@ -9,14 +9,14 @@ import polars as pl
 import pytest
 
 import steadyrank as sr
-from steadyrank.audit import audits
+from steadyrank.audit import assembly
 from steadyrank.audit.detect.clients import SuspectClient
-from steadyrank.audit.reading.by_board import by_board
-from steadyrank.audit.reading.click_logs import read
-from steadyrank.audit.reading.frames import from_pandas
 from steadyrank.audit.show import audit_page, drawing
 from steadyrank.cli import audit as command
 from steadyrank.cli import main
+from steadyrank.click_logs.by_board import by_board
+from steadyrank.click_logs.click_log import read
+from steadyrank.click_logs.files import from_pandas
 
 N, K, D = 2_000, 20, 5
 
@@ -49,13 +49,11 @@ def audit(capsys, *arguments):
         (["--parquet", "log.parquet"], "--parquet log.parquet is a file; name a folder"),
         (["--parquet", "none/flagged"], "none is not a folder"),
         (["log.parquet"], "log.parquet is named twice"),
-        (["--power"], "--power plants its own logs and draws a page: leave out /"),
-        (["--seeds", "5"], "--seeds 5 is for --power"),
         (["--time", "when"], "--time names 'when', which is no column; columns found: items"),
     ],
 )
 def test_bad_flags_are_answered_before_any_work(log, capsys, monkeypatch, flags, words):
-    monkeypatch.setattr(audits, "analyse", None)
+    monkeypatch.setattr(assembly, "analyse", None)
     code, out, error = audit(capsys, log, *flags)
     assert (code, out) == (2, "")
     assert words in error
@@ -68,17 +66,6 @@ def test_a_place_that_cannot_be_written_is_refused_before_any_work(log, capsys, 
         assert (code, out) == (2, "")
         assert ". is not writable: choose another place than" in error
     assert audit(capsys, log, "--json", "--page", "/dev/null")[0] == 0  # written to, whoever owns its folder
-
-
-@pytest.mark.parametrize(
-    "flag", ["--json", "--parquet=flagged", "--time=when", "--first-position=0", "--fail-above=0"]
-)
-def test_power_takes_no_flags_of_logs(tmp_path, capsys, monkeypatch, flag):
-    monkeypatch.chdir(tmp_path)
-    code, out, error = audit(capsys, "--power", flag)
-    assert (code, out) == (2, "")
-    assert f"leave out {flag.partition('=')[0]}" in error
-    assert "none is not a folder" in audit(capsys, "--power", "--page", "none/power.html")[2]
 
 
 def test_what_was_found_is_not_lost_with_a_full_disk(log, tmp_path, capsys, monkeypatch):

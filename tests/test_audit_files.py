@@ -5,8 +5,8 @@ import gzip
 import polars as pl
 import pytest
 
-from steadyrank.audit.reading import blocks
-from steadyrank.audit.reading.click_logs import read
+from steadyrank.click_logs import files
+from steadyrank.click_logs.click_log import read
 
 ROW = '{"items": ["a", "b"], "clicked": 1}\n'
 
@@ -42,14 +42,14 @@ def test_a_quote_that_never_ends_costs_its_own_line_only(log):
 
 
 def test_quotes_inside_of_fields_do_not_stop_reading(log, monkeypatch):
-    monkeypatch.setattr(blocks, "BLOCK", 1_000)
+    monkeypatch.setattr(files, "BLOCK", 1_000)
     path = log("log.csv", 'items,clicked\n5" disk|b,1\n' + "a|b|c|d,1\n" * 1_000)
     assert facts(path)[:2] == (1_001, 0)
-    assert max(map(len, blocks.pieces(path, quotes=True))) <= 2_000  # the rest of the file does not wait for a quote
+    assert max(map(len, files.pieces(path, quotes=True))) <= 2_000  # the rest of the file does not wait for a quote
 
 
 def test_a_block_does_not_end_in_a_quoted_field(log, monkeypatch):
-    monkeypatch.setattr(blocks, "BLOCK", 97)
+    monkeypatch.setattr(files, "BLOCK", 97)
     path = log("log.csv", "items,clicked\n" + '"a\nx|b",1\nc|d,2\n' * 100)
     assert facts(path) == (200, 0, 200, 200)
 

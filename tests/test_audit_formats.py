@@ -6,9 +6,9 @@ import json
 import polars as pl
 import pytest
 
-from steadyrank.audit.reading.click_logs import explained, read
-from steadyrank.audit.reading.formats import FORMATS
 from steadyrank.cli import main
+from steadyrank.click_logs.click_log import explained, read
+from steadyrank.click_logs.formats import FORMATS
 
 QUERY = {"application": "shop", "timestamp": "2026-03-01T10:00:00Z", "client_id": "u1", "user_query": "shoes"}
 

@@ -1,6 +1,7 @@
 import gzip
 import json
 
+import audit_power
 import numpy as np
 import polars as pl
 import pytest
@@ -9,12 +10,11 @@ from hypothesis import strategies as st
 
 import browser
 import steadyrank as sr
-from steadyrank.audit.power import experiment
-from steadyrank.audit.reading import blocks, log_files
-from steadyrank.audit.reading.click_logs import read
 from steadyrank.audit.sentences import moment
 from steadyrank.audit.show.audit_page import page
 from steadyrank.cli import main
+from steadyrank.click_logs import files
+from steadyrank.click_logs.click_log import read
 
 N, K, D = 3_000, 20, 5
 ATTRACTION = np.linspace(0.5, 0.02, K)
@@ -99,8 +99,8 @@ def write(frame, path):
 
 @pytest.mark.parametrize(("name", "frame"), [pytest.param(*one, id=one[0]) for one in variants()])
 def test_every_way_to_write_a_log_reads_the_same(tmp_path, monkeypatch, name, frame):
-    monkeypatch.setattr(blocks, "BLOCK", 20_000)
-    monkeypatch.setattr(log_files, "ROWS", 700)
+    monkeypatch.setattr(files, "BLOCK", 20_000)
+    monkeypatch.setattr(files, "ROWS", 700)
     assert same(read([write(frame, tmp_path / name)], {}))
 
 
@@ -384,12 +384,13 @@ def test_an_honest_log_writes_empty_tables(tmp_path, capsys, monkeypatch):
     assert "Nothing suspect found" in (tmp_path / "audit.html").read_text()
 
 
-def test_power_draws_the_curve(tmp_path, capsys, monkeypatch):
+def test_the_benchmark_of_power_draws_its_curve(tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(experiment, "IMPRESSIONS", 2_000)
-    monkeypatch.setattr(experiment, "LEARNERS", ("Random",))
-    code, out, _ = audit(capsys, "--power", "--seeds", "1")
-    assert code == 0
+    monkeypatch.setattr(audit_power, "IMPRESSIONS", 2_000)
+    monkeypatch.setattr(audit_power, "LEARNERS", ("Random",))
+    monkeypatch.setattr("sys.argv", ["audit_power.py", "--seeds", "1", "--page", "power.html"])
+    audit_power.main()
+    out = capsys.readouterr().out
     assert "flip, low attraction" in out
     assert "of 6 honest logs" in out
     ours, cusum, limit = (line for line in out.splitlines() if line.startswith(("this audit", "CUSUM", "rate limit")))

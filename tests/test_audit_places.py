@@ -9,9 +9,9 @@ import pytest
 
 import steadyrank as sr
 from steadyrank.audit.detect.place_rates import fitted, place_rates
-from steadyrank.audit.impressions import Impressions
 from steadyrank.audit.show.audit_page import page
 from steadyrank.cli import main
+from steadyrank.click_logs.looks import Impressions
 
 K, L = 12, 4
 ATTRACTION = np.linspace(0.5, 0.05, K)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from steadyrank.live import archive
+from steadyrank.live import snapshot
 from steadyrank.service.board.savings import _best
 
 
@@ -17,15 +17,15 @@ def test_a_snapshot_holds_what_is_not_zero(share, shape):
     flat[:] = np.repeat(touched, 1024)[: flat.size] * rng.integers(0, 9, flat.size)
     flat[-1] = 7  # in a block that is not full
     kept = {"a": array, "b": np.arange(3.0)}
-    content = archive.pack({"x": 1}, {name: archive.copied(each) for name, each in kept.items()})
+    content = snapshot.pack({"x": 1}, {name: snapshot.copied(each) for name, each in kept.items()})
     assert (len(content) < array.nbytes // 4) == (share < 0.5)
-    assert content == archive.pack({"x": 1}, kept)
-    header, found = archive.unpack(content, "it")
-    assert header == {"format": archive.FORMAT, "x": 1}
+    assert content == snapshot.pack({"x": 1}, kept)
+    header, found = snapshot.unpack(content, "it")
+    assert header == {"format": snapshot.FORMAT, "x": 1}
     assert {name: (each.dtype, each.tolist()) for name, each in found.items()} == {
         name: (each.dtype, each.tolist()) for name, each in kept.items()
     }
-    assert archive.digest({}, found) == archive.digest({}, kept)
+    assert snapshot.digest({}, found) == snapshot.digest({}, kept)
 
 
 @pytest.mark.parametrize("values", [1, 3, 40, 100_000])

@@ -6,13 +6,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import steadyrank as sr
-from steadyrank.contract import NOTE_EXTRA, Problem, Visit, call_rank, call_update, make
-from steadyrank.indices.bounds import ALIKE, LAST, POOL, REACH, SURE, Bounds, keep
-from steadyrank.indices.kl_lines import Tangents, draw_line
-from steadyrank.indices.ranks import hold, rank_by_bounds
-from steadyrank.indices.shortlist import Candidates, Moment, at_least, gather
-from steadyrank.indices.tied_at_cap import draw_places
-from steadyrank.kernels import LOG_CLOCK, IndexTable, kl_upper, rank_by_index
+from steadyrank.core.contract import NOTE_EXTRA, Problem, Visit, call_rank, call_update, make
+from steadyrank.core.kernels import LOG_CLOCK, IndexTable, kl_upper, rank_by_index
+from steadyrank.learners.shared.ucb.bounds import ALIKE, LAST, POOL, REACH, SURE, Bounds, hold, keep, rank_by_bounds
+from steadyrank.learners.shared.ucb.kl_lines import Tangents, draw_line
+from steadyrank.learners.shared.ucb.shortlist import Candidates, Moment, at_least, draw_places, gather
 
 INDEX_LEARNERS = {
     "CascadeUCB1": {}, "CascadeKLUCB": {}, "CascadeUCBV": {}, "TimeBlocks": {}, "MUCBV": {"corruption": 0},

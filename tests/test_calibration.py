@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 import references
-from steadyrank.estimators import calibration as c
+from steadyrank.learners.median import calibration as c
 
 blocks = st.integers(0, 150).map(lambda i: 2 * i + 1)
 

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from steadyrank import chance
+from steadyrank.core import philox
 
 
 @pytest.mark.parametrize(
@@ -17,13 +17,13 @@ from steadyrank import chance
 )
 def test_philox_gives_the_published_words(counter, key, expected):
     """Known answers of Philox2x32 with ten rounds, from the authors' Random123 distribution."""
-    assert tuple(chance.philox(*counter, key)) == expected
+    assert tuple(philox.philox(*counter, key)) == expected
 
 
 def test_uniform_is_uniform_and_advances_one_step():
     """Kolmogorov-Smirnov at 20,000 draws and lag-one correlation, p above 0.001."""
-    memory = chance.start(7)
-    draws = np.array([chance.uniform(memory) for _ in range(20_000)])
+    memory = philox.start(7)
+    draws = np.array([philox.uniform(memory) for _ in range(20_000)])
     assert memory[1] == 20_000
     assert 0.0 <= draws.min() < draws.max() < 1.0
     assert stats.kstest(draws, "uniform").pvalue > 0.001
@@ -31,15 +31,15 @@ def test_uniform_is_uniform_and_advances_one_step():
 
 
 def test_streams_of_different_seeds_differ():
-    first = {chance.uniform(chance.start(seed)) for seed in range(200)}
+    first = {philox.uniform(philox.start(seed)) for seed in range(200)}
     assert len(first) == 200
 
 
 @pytest.mark.parametrize(("n", "ones", "size"), [(21, 9, 5), (420, 100, 21), (3000, 40, 301), (50, 48, 20)])
 def test_hypergeometric_has_its_law(n, ones, size):
     """Chi-square over cells with at least 5 expected of 20,000 draws, p above 0.001."""
-    memory = chance.start(1)
-    draws = np.array([chance.hypergeometric(n, ones, size, memory) for _ in range(20_000)])
+    memory = philox.start(1)
+    draws = np.array([philox.hypergeometric(n, ones, size, memory) for _ in range(20_000)])
     support = np.arange(max(0, size - (n - ones)), min(size, ones) + 1)
     assert set(draws) <= set(support)
     expected = 20_000 * stats.hypergeom(n, ones, size).pmf(support)
@@ -56,7 +56,7 @@ def test_hypergeometric_has_its_law(n, ones, size):
 @given(st.integers(1, 300), st.data(), st.integers(0, 2**20))
 def test_hypergeometric_stays_within_its_support(n, data, seed):
     ones, size = data.draw(st.integers(0, n)), data.draw(st.integers(0, n))
-    drawn = chance.hypergeometric(n, ones, size, chance.start(seed))
+    drawn = philox.hypergeometric(n, ones, size, philox.start(seed))
     assert max(0, size - (n - ones)) <= drawn <= min(size, ones)
 
 
@@ -66,4 +66,4 @@ def test_the_chance_of_each_count_is_scipys(n, size, data):
     ones = data.draw(st.integers(0, n))
     x = data.draw(st.integers(max(0, size - (n - ones)), min(size, ones)))
     chances = stats.hypergeom(n, ones, size)
-    assert chance.hypergeometric_at(x, n, ones, size) == pytest.approx(chances.pmf(x), rel=1e-9, abs=1e-290)
+    assert philox.hypergeometric_at(x, n, ones, size) == pytest.approx(chances.pmf(x), rel=1e-9, abs=1e-290)

@@ -7,7 +7,7 @@ import pytest
 import steadyrank as sr
 from steadyrank import cli
 from steadyrank.cli.choices import parse_choice
-from steadyrank.progress import Progress
+from steadyrank.core.progress import Progress
 
 
 def steadyrank(capsys, *arguments):
@@ -233,7 +233,7 @@ def test_progress_says_that_it_compiles_and_leaves_that_out_of_the_remaining_tim
 
 
 def test_the_compiler_is_heard_of_when_it_works_and_not_when_code_is_there():
-    from steadyrank._jit import told_of_compiling, uncached
+    from steadyrank.core.compiling.jit import told_of_compiling, uncached
 
     @uncached
     def half(x):
@@ -267,7 +267,7 @@ def test_what_is_warmed_is_not_compiled_again(tmp_path, monkeypatch, capfd):
     assert cli.main(["warm", "Random", "--adversary", "Honest"]) == 0
     assert f"compiled code is kept in {tmp_path}" in capfd.readouterr().out
     script = (
-        "import steadyrank as sr; from steadyrank._jit import told_of_compiling; heard = []\n"
+        "import steadyrank as sr; from steadyrank.core.compiling.jit import told_of_compiling; heard = []\n"
         "with told_of_compiling(heard.append):\n"
         "    sr.simulate('Random', [0.1, 0.2, 0.3], length=2, horizon=10, seeds=[0])\n"
         "    ranker = sr.Ranker(list('abc'), 2, learner='Random'); ranker.feedback(ranker.rank().id, clicked=None)\n"

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import references
 import steadyrank as sr
-from steadyrank.contract import Visit, make
+from steadyrank.core.contract import Visit, make
 from steadyrank.users.user_browsing import falls_fast_enough
 
 USERS = sr.users()

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import steadyrank as sr
-from steadyrank.contract import (
+from steadyrank.core.contract import (
     ANSWER,
     KIND,
     NOTE_EXTRA,
@@ -21,8 +21,7 @@ from steadyrank.contract import (
     make,
     memory,
 )
-from steadyrank.parts.clients import NEWEST, NOBODY, Clients, place_of_client, welcome
-from steadyrank.parts.odd_taste import (
+from steadyrank.guards.client_trust.client_mixture import (
     BAR,
     CLIENTS,
     CLIP,
@@ -44,7 +43,8 @@ from steadyrank.parts.odd_taste import (
     start_flat,
     weigh_items,
 )
-from steadyrank.parts.recent_visits import HELD, RecentVisits, nth_oldest, write_visit
+from steadyrank.guards.client_trust.client_table import NEWEST, NOBODY, Clients, place_of_client, welcome
+from steadyrank.guards.client_trust.recent_visits import HELD, RecentVisits, nth_oldest, write_visit
 
 TRUST = sr.guards()["ClientTrust"]
 D = 3

@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 import steadyrank as sr
 from steadyrank.adversaries.tastes import visitors_of
 from steadyrank.cli import main
-from steadyrank.contract import Problem, Visit, call_rank, call_update, make
-from steadyrank.lab.cells import Cell
-from steadyrank.lab.runner import run_cell
-from steadyrank.parts.linear_posterior import LinearPosterior, absorb, image
-from steadyrank.parts.mixed_model import STEPS, MixedModel, fit, observe
-from steadyrank.rounds import Streams
+from steadyrank.core.contract import Problem, Visit, call_rank, call_update, make
+from steadyrank.core.rounds import Streams
+from steadyrank.evaluation.lab.cells import Cell
+from steadyrank.evaluation.lab.runner import run_cell
+from steadyrank.learners.shared.linear_posterior import LinearPosterior, absorb, image
+from steadyrank.learners.shared.mixed_model import STEPS, MixedModel, fit, observe
 
 LOGISTIC, LINEAR = sr.users()["LogisticCascade"], sr.users()["LinearCascade"]
 ATTRACTION = np.array([0.5, 0.2, 0.05, 0.6, 0.0])

@@ -6,9 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import steadyrank as sr
-from steadyrank.contract import Problem, Visit, call_forget, call_rank, call_update, make
-from steadyrank.parts.mixed_model import MixedModel, add_sums, observe, rebuild, unobserve
-from steadyrank.parts.models import model_before
+from steadyrank.core.contract import Problem, Visit, call_forget, call_rank, call_update, make
+from steadyrank.learners.shared.mixed_model import MixedModel, add_sums, observe, rebuild, unobserve
+from steadyrank.learners.steady.regime_models import model_before
 
 K, D, F = 30, 4, 3
 ITEMS = np.random.default_rng(7).normal(size=(K, F))

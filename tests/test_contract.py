@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 
 import steadyrank as sr
-from steadyrank import contract
-from steadyrank.contract import Problem, Visit, make
-from steadyrank.indices.posteriors import Posteriors
-from steadyrank.kernels import count_bits, top, top_allowed
+from steadyrank.core import contract
+from steadyrank.core.contract import Problem, Visit, make
+from steadyrank.core.kernels import count_bits, top, top_allowed
+from steadyrank.core.views import GuardView, View
+from steadyrank.learners.shared.thompson import Posteriors
 from steadyrank.testing import check_adversary, check_guard, check_learner, check_users
-from steadyrank.views import GuardView, View
 
 LEARNERS, USERS, ADVERSARIES, GUARDS = sr.learners(), sr.users(), sr.adversaries(), sr.guards()
 

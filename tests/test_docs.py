@@ -13,9 +13,9 @@ import urllib.request
 import pytest
 
 import steadyrank as sr
-from steadyrank.contract import settings_of
-from steadyrank.profiles import mappings
-from steadyrank.studies import ALL as STUDIES
+from steadyrank.core.contract import settings_of
+from steadyrank.evaluation.profiles import mappings
+from steadyrank.evaluation.studies import ALL as STUDIES
 
 ROOT = pathlib.Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -179,7 +179,7 @@ def test_every_route_and_setting_of_the_service_is_explained():
 
 
 def test_every_limit_of_the_server_is_explained_with_its_default():
-    from steadyrank.service.http.limits import Limits
+    from steadyrank.service.http.connections import Limits
 
     text = (ROOT / "docs" / "operations.md").read_text()
     for name, value in Limits()._asdict().items():
@@ -276,7 +276,7 @@ def test_every_public_name_is_on_the_api_page():
     import dataclasses
 
     from steadyrank import client, testing
-    from steadyrank.runs import Run
+    from steadyrank.simulator.runs import Run
 
     text = (ROOT / "docs" / "api.md").read_text()
     entries = {name.rpartition(".")[2] for name in re.findall(r"^::: (\S+)", text, re.MULTILINE)}

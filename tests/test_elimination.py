@@ -8,10 +8,10 @@ import pytest
 import references
 import steadyrank as sr
 from duels import D, K, T, duel
-from steadyrank.contract import Problem
+from steadyrank.core.contract import Problem
 from steadyrank.learners.cascade_rac import CascadeRAC
+from steadyrank.learners.shared.layers import observe_layer
 from steadyrank.learners.top_rank import split
-from steadyrank.parts.layers import observe_layer
 
 
 def least_seen(eligible, seen, u):
@@ -105,7 +105,7 @@ class BatchRank:
                 self.finish(b)
 
     def finish(self, b):
-        from steadyrank.kernels import kl_lower, kl_upper
+        from steadyrank.core.kernels import kl_lower, kl_upper
 
         level = math.log(T) + 3 * math.log(math.log(T))
         low = {k: kl_lower(self.wins[k] / self.seen[k], self.seen[k], level) for k in b["items"]}

@@ -8,9 +8,9 @@ import pytest
 import references
 import steadyrank as sr
 from duels import D, K, duel
-from steadyrank import chance
-from steadyrank.contract import NOTE_EXTRA, Problem, Visit, call_update, make
-from steadyrank.parts import epochs
+from steadyrank.core import philox
+from steadyrank.core.contract import NOTE_EXTRA, Problem, Visit, call_update, make
+from steadyrank.learners import cascade_cbarbar
 
 
 class CBARBAR:
@@ -58,7 +58,7 @@ class CBARBAR:
             means.append(self.hits[k] / (max(self.draws[k], 1) if few else planned))
         up = [min(max(m + g / (16 * D), 0), 1) for m, g in zip(means, self.gap, strict=True)]
         down = [min(max(m - g / (16 * D), 0), 1) for m, g in zip(means, self.gap, strict=True)]
-        uniforms = [chance.uniform(self.memory) for _ in range(D)]
+        uniforms = [philox.uniform(self.memory) for _ in range(D)]
 
         class Fixed:
             def __init__(self):
@@ -119,7 +119,7 @@ def test_epochs_end_when_the_schedule_says(n0, ends):
 )  # fmt: skip
 def test_readings_of_lambda(name, lam, horizons):
     """K = 500, d = 10, T = 40,000, delta = 0.1: lambda, and the first epoch 2 lambda K d^2 in horizons."""
-    assert epochs.LAMBDAS[name](500, 40_000, 0.1) == pytest.approx(lam, rel=0.01)
+    assert cascade_cbarbar.LAMBDAS[name](500, 40_000, 0.1) == pytest.approx(lam, rel=0.01)
     settings = {"schedule": "literal", "lam": name}
     learner = make(sr.learners()["CascadeCBARBAR"], Problem(500, 10, 40_000), settings=settings)
     assert learner.clock[2] / 40_000 == pytest.approx(horizons, rel=0.02)
@@ -133,7 +133,7 @@ def test_end_of_an_epoch_by_hand():
     """
     gap, clock = np.ones(3), np.array([1, 0, 0])
     hits, draws, best = np.array([4, 2, 0]), np.array([4, 4, 4]), np.zeros(2, np.int64)
-    epochs.end_epoch(gap, hits, draws, best, clock, 4.0, 0, chance.start(0))
+    cascade_cbarbar.end_epoch(gap, hits, draws, best, clock, 4.0, 0, philox.start(0))
     assert best.tolist() == [0, 1]
     assert gap == pytest.approx([2**-0.25] * 3)
     assert (hits.sum(), draws.sum(), clock[0]) == (0, 0, 2)
@@ -148,7 +148,7 @@ def test_gaps_by_hand():
     gap, clock, best = np.ones(2), np.array([9, 0, 0]), np.zeros(1, np.int64)
     for expected in ([0.5, 1.0], [0.25, 1.0]):
         hits, draws = np.array([4, 0]), np.array([4, 4])
-        epochs.end_epoch(gap, hits, draws, best, clock, 4.0, 0, chance.start(0))
+        cascade_cbarbar.end_epoch(gap, hits, draws, best, clock, 4.0, 0, philox.start(0))
         assert best.tolist() == [0]
         assert gap == pytest.approx(expected)
 
@@ -156,5 +156,5 @@ def test_gaps_by_hand():
 def test_draws_follow_the_plan():
     """Items 1 : 2 and the list 5, over 4,000 evenly spaced u."""
     ladder = np.array([1.0, 3.0, 8.0])
-    arms = [epochs.draw_arm(ladder, (i + 0.5) / 4000) for i in range(4000)]
+    arms = [cascade_cbarbar.draw_arm(ladder, (i + 0.5) / 4000) for i in range(4000)]
     assert [arms.count(a) for a in range(3)] == [500, 1000, 2500]

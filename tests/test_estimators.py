@@ -9,10 +9,11 @@ from hypothesis import strategies as st
 from scipy import stats
 
 import references
-from steadyrank import chance, kernel
-from steadyrank.contract import memory
-from steadyrank.estimators import calibration, means, partitions
-from steadyrank.estimators.means import Medians, TimeMedians, median_in_time, observe, observe_in_time
+from steadyrank import kernel
+from steadyrank.core import philox
+from steadyrank.core.contract import memory
+from steadyrank.learners.median import calibration, means, partitions
+from steadyrank.learners.median.means import Medians, TimeMedians, median_in_time, observe, observe_in_time
 
 PLAIN = {
     "preset": "paper-exp", "reading": None, "partition": "random", "block": None, "alpha": None, "least_blocks": None,
@@ -31,7 +32,7 @@ def observe_all(book, bits, draws):
 
 
 def feed(book, bits, seed=0):
-    observe_all(book, np.array(bits, np.int64), chance.start(seed))
+    observe_all(book, np.array(bits, np.int64), philox.start(seed))
     return book
 
 
@@ -122,7 +123,7 @@ def test_redrawn_tallies_have_the_exact_law(n, ones, b):
     book = medians(block=b, partition="every-round")
     book.looks[0], book.clicks[0], book.blocks[0] = n, ones, n // b
     found = np.zeros(60_000, np.int64)
-    redraw_often(book, b, chance.start(8), found)
+    redraw_often(book, b, philox.start(8), found)
     expected = law_of_tally(n, ones, b) * found.size
     often = expected >= 10
     counts = np.bincount(found, minlength=expected.size)
@@ -141,7 +142,7 @@ def test_proposition_1_only_the_number_of_ones_matters(settings):
 
 def test_the_histogram_counts_blocks_exactly():
     rng = np.random.default_rng(2)
-    book, draws, ones = medians(block=5), chance.start(3), 0
+    book, draws, ones = medians(block=5), philox.start(3), 0
     for n, bit in enumerate((rng.random(500) < 0.4).astype(int).tolist(), start=1):
         observe(book, 0, bit, draws)
         ones += bit
@@ -219,7 +220,7 @@ def test_consecutive_blocks_equal_the_stored_bits(reading, b, least, bits):
     block = {"block": b} if reading == "A3" else {}
     book = medians(reading=reading, partition="consecutive", least_blocks=least, **block)
     b = book.block if reading == "A4" else b
-    draws = chance.start(0)
+    draws = philox.start(0)
     for n, bit in enumerate(bits, start=1):
         observe(book, 0, bit, draws)
         slow = references.estimate_consecutive(bits[:n], reading, b, 2.0, least)
@@ -229,7 +230,7 @@ def test_consecutive_blocks_equal_the_stored_bits(reading, b, least, bits):
 @given(st.sampled_from(["A1", "A2", "A3"]), st.lists(st.integers(0, 1), min_size=1, max_size=200))
 def test_averaged_partition_is_the_calibrated_hypergeometric_tail(reading, bits):
     book = medians(reading=reading, partition="averaged", **({"block": 5} if reading == "A3" else {}))
-    draws = chance.start(0)
+    draws = philox.start(0)
     for n, bit in enumerate(bits, start=1):
         observe(book, 0, bit, draws)
         b, ones = references.size_of_blocks(reading, n, 5, 2.0), sum(bits[:n])

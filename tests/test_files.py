@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from steadyrank.files import replacing
+from steadyrank.core.files import replacing
 
 
 def test_a_file_takes_the_place_of_another_at_the_end(tmp_path):

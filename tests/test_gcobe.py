@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import steadyrank as sr
-from steadyrank.contract import Problem, make
-from steadyrank.parts import gcobe
+from steadyrank.core.contract import Problem, make
+from steadyrank.learners.median import gcobe
 
 LENGTH = 2
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import steadyrank as sr
 from slow_draws import members
-from steadyrank.contract import (
+from steadyrank.core.contract import (
     ANSWER,
     KIND,
     NOTE_EXTRA,
@@ -23,11 +23,11 @@ from steadyrank.contract import (
     make,
     memory,
 )
-from steadyrank.indices.posteriors import derive_all
-from steadyrank.lab.cells import Cell, identity
-from steadyrank.lab.runner import run_cell
-from steadyrank.live import archive
-from steadyrank.rounds import FALSE, FIRST_BOT, MAJORITY, MINORITY
+from steadyrank.core.rounds import FALSE, FIRST_BOT, MAJORITY, MINORITY
+from steadyrank.evaluation.lab.cells import Cell, identity
+from steadyrank.evaluation.lab.runner import run_cell
+from steadyrank.learners.shared.thompson import derive_all
+from steadyrank.live import snapshot
 from test_contract import Watchful
 
 K, D = 12, 3
@@ -334,9 +334,9 @@ def test_a_saved_guard_goes_on_bit_for_bit(guard, tmp_path):
 def test_a_ranker_saved_before_there_were_guards_is_refused_by_name(tmp_path):
     ranker = sr.Ranker(ITEMS, 3)
     ranker.save(tmp_path / "new")
-    header, arrays = archive.unpack((tmp_path / "new").read_bytes(), "new")
-    (tmp_path / "old").write_bytes(archive.pack(header | {"format": 3}, arrays))
-    with pytest.raises(archive.UnreadableSnapshot, match="old has format 3, this version reads 6: load it"):
+    header, arrays = snapshot.unpack((tmp_path / "new").read_bytes(), "new")
+    (tmp_path / "old").write_bytes(snapshot.pack(header | {"format": 3}, arrays))
+    with pytest.raises(snapshot.UnreadableSnapshot, match="old has format 3, this version reads 6: load it"):
         sr.Ranker.load(tmp_path / "old")
 
 

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from service_tools import ITEMS, replayed, serving, until
-from steadyrank.interleaving import ERROR, NEITHER, OURS, THEIRS, credit, draft, margin, standing
-from steadyrank.live import archive
+from steadyrank.comparison.interleaving import ERROR, NEITHER, OURS, THEIRS, credit, draft, margin, standing
+from steadyrank.live import snapshot
 from steadyrank.service.board import events
 from steadyrank.service.board.board import Board
 from steadyrank.service.board.config import Config
@@ -242,7 +242,7 @@ def test_bots_cannot_buy_the_verdict():
     better = summarize_interleaving(found)
     assert better.verdict == "ours"
     assert better.whole.total - better.by_visitor.total > 50  # of bots that the guard has found
-    assert Board.restore(archive.pack(*found.keep()), "a test").digest() == found.digest()
+    assert Board.restore(snapshot.pack(*found.keep()), "a test").digest() == found.digest()
     shadow = summarize_interleaving(experiment(0.8, 0.15, lasting=True, shadow=True))
     assert (shadow.verdict, shadow.by_visitor.total < shadow.whole.total) == ("ours", True)
 

@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from steadyrank.intervals import half_width, student
-from steadyrank.report.text import aligned
+from steadyrank.comparison.intervals import half_width, student
+from steadyrank.evaluation.report.tables import aligned
 
 
 def test_half_width_by_hand():

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import steadyrank
-from steadyrank import _intrinsics, _jit, _linking
+from steadyrank.core.compiling import intrinsics, jit, late_linking
 
 SOURCE = pathlib.Path(steadyrank.__file__).parent
 
@@ -32,28 +32,33 @@ def run(script, **environment):
 
 
 def miniature(folder):
-    """A package with the real `_jit.py` and `_linking.py` and two small modules, so that compiling takes no time."""
+    """A package with the real `core/compiling` and two small modules, so that compiling takes no time."""
     package = folder / "steadyrank"
-    package.mkdir()
-    shutil.copy(SOURCE / "_jit.py", package)
-    shutil.copy(SOURCE / "_linking.py", package)
-    (package / "__init__.py").write_text("")
-    (package / "kernels.py").write_text("from ._jit import kernel\n\n@kernel\ndef step(x):\n    return x + 1\n")
-    (package / "simulate.py").write_text(
-        "from ._jit import kernel\nfrom .kernels import step\n\n@kernel\ndef play(x):\n    return 10 * step(x)\n"
+    shutil.copytree(SOURCE / "core" / "compiling", package / "core" / "compiling")
+    (package / "simulator").mkdir()
+    for face in (package, package / "core", package / "simulator"):
+        (face / "__init__.py").write_text("")
+    write_kernel(package, "x + 1")
+    (package / "simulator" / "simulate.py").write_text(
+        "from ..core.compiling.jit import kernel\nfrom ..core.kernels import step\n\n"
+        "@kernel\ndef play(x):\n    return 10 * step(x)\n"
     )
     return package
+
+
+def write_kernel(package, result):
+    text = f"from .compiling.jit import kernel\n\n@kernel\ndef step(x):\n    return {result}\n"
+    (package / "core" / "kernels.py").write_text(text)
 
 
 def test_an_edit_of_another_file_takes_effect_with_a_warm_cache(tmp_path):
     """The hazard: numba's cache of the loop does not notice that a kernel it calls has changed."""
     package = miniature(tmp_path)
     environment = {"PYTHONPATH": str(tmp_path), "STEADYRANK_CACHE": str(tmp_path / "cache")}
-    script = "from steadyrank.simulate import play; print(play(4), play.stats.cache_hits)"
+    script = "from steadyrank.simulator.simulate import play; print(play(4), play.stats.cache_hits)"
     assert run(script, **environment)[0] == "50 Counter()"
     assert run(script, **environment)[0] == "50 Counter({(int64,): 1})"
-    kernels = package / "kernels.py"
-    kernels.write_text(kernels.read_text().replace("x + 1", "x + 2"))
+    write_kernel(package, "x + 2")
     assert run(script, **environment)[0] == "60 Counter()"
     assert len(list((tmp_path / "cache").iterdir())) == 2
     # switching bounds checking on is another version too, and back is the one before
@@ -62,18 +67,18 @@ def test_an_edit_of_another_file_takes_effect_with_a_warm_cache(tmp_path):
 
 
 def test_the_digest_sees_sources_and_flags(monkeypatch, tmp_path):
-    first = _jit.digest()
-    assert first == _jit.digest()
+    first = jit.digest()
+    assert first == jit.digest()
     for flag, value in [("BOUNDSCHECK", 1), ("OPT", 0), ("CPU_NAME", "generic")]:
         with monkeypatch.context() as patch:
-            patch.setattr(_jit.config, flag, value)
-            assert _jit.digest() != first
-    monkeypatch.setattr(_jit.numba, "__version__", "0.0.0")
-    assert _jit.digest() != first
+            patch.setattr(jit.config, flag, value)
+            assert jit.digest() != first
+    monkeypatch.setattr(jit.numba, "__version__", "0.0.0")
+    assert jit.digest() != first
 
 
 def test_every_module_with_compiled_functions_is_in_the_digest():
-    covered = set(_jit._sources())
+    covered = set(jit._sources())
     for path in SOURCE.rglob("*.py"):
         text = path.read_text()
         marks = ("@kernel", "@uncounted", "@inlined", "@Dispatcher", "def rank(self, visit, allowed")
@@ -103,7 +108,7 @@ def test_processes_that_save_at_once_do_not_exchange_code(tmp_path):
     kinds = ["int8", "int32", "int64", "float32", "float64"]
     script = (
         "import sys, os, time, numpy as np\n"
-        "from steadyrank.simulate import play\n"
+        "from steadyrank.simulator.simulate import play\n"
         "x = np.array([3, 4, 5], sys.argv[1])\n"
         "while not os.path.exists(sys.argv[2]): time.sleep(0.001)\n"
         "print(play(x).tolist() == (10 * (x + 1)).tolist())\n"
@@ -131,7 +136,7 @@ def test_of_processes_that_need_the_same_code_one_compiles_and_the_others_wait(t
     miniature(tmp_path)
     script = (
         "import os, sys, time\n"
-        "from steadyrank.simulate import play\n"
+        "from steadyrank.simulator.simulate import play\n"
         f"while not os.path.exists({str(tmp_path / 'gate')!r}): time.sleep(0.001)\n"
         "print(play(4), sum(play.stats.cache_hits.values()))\n"
     )
@@ -145,12 +150,16 @@ def test_nobody_waits_for_a_process_that_was_killed_or_stopped(tmp_path):
     miniature(tmp_path)
     claim = (
         "import numba, time\n"
-        "from steadyrank.simulate import play\n"
+        "from steadyrank.simulator.simulate import play\n"
         "assert play._cache.load_overload((numba.int64,), play.targetctx) is None\n"
         "print('claimed', flush=True)\n"
         "time.sleep(600)\n"
     )
-    use = "from steadyrank import _jit, simulate\n_jit._PATIENCE = {}\nprint(simulate.play(4))"
+    use = (
+        "from steadyrank.core.compiling import jit\n"
+        "from steadyrank.simulator.simulate import play\n"
+        "jit._PATIENCE = {}\nprint(play(4))"
+    )
     holder = start(claim, tmp_path)
     assert holder.stdout.readline() == "claimed\n"
     assert start(use.format(0.1), tmp_path).communicate()[0] == "50\n"  # as if it were stopped
@@ -166,10 +175,10 @@ def test_nobody_waits_for_a_process_that_was_killed_or_stopped(tmp_path):
 
 def test_code_that_cannot_be_compiled_is_not_claimed_for_ever(tmp_path):
     package = miniature(tmp_path)
-    (package / "kernels.py").write_text("from ._jit import kernel\n\n@kernel\ndef step(x):\n    return x.missing\n")
+    write_kernel(package, "x.missing")
     script = (
         "from numba.core.errors import TypingError\n"
-        "from steadyrank.kernels import step\n"
+        "from steadyrank.core.kernels import step\n"
         "try:\n    step(4)\nexcept TypingError:\n    print(step._cache._claims)\n"
     )
     assert start(script, tmp_path).communicate()[0] == "{}\n"
@@ -179,7 +188,7 @@ def test_a_cache_that_cannot_be_written_warns_and_runs(tmp_path):
     miniature(tmp_path)
     blocked = tmp_path / "file"
     blocked.write_text("")
-    script = "from steadyrank.simulate import play; print(play(4))"
+    script = "from steadyrank.simulator.simulate import play; print(play(4))"
     printed, warned = run(script, PYTHONPATH=str(tmp_path), STEADYRANK_CACHE=str(blocked))
     assert printed == "50"
     assert "compiled code cannot be kept" in warned
@@ -191,7 +200,7 @@ def test_a_disk_that_fills_up_warns_and_runs(tmp_path):
     miniature(tmp_path)
     script = (
         "import resource, signal\n"
-        "from steadyrank.simulate import play\n"
+        "from steadyrank.simulator.simulate import play\n"
         "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
         "resource.setrlimit(resource.RLIMIT_FSIZE, (200, 200))\n"
         "print(play(4))\n"
@@ -208,7 +217,7 @@ def test_long_unused_versions_are_removed_and_nothing_else(tmp_path):
         (folder / "file").write_text("")
     os.utime(old, (1, 1))
     os.utime(theirs, (1, 1))
-    home = _jit._prepare(tmp_path)
+    home = jit._prepare(tmp_path)
     assert home is not None
     assert {p.name for p in tmp_path.iterdir()} == {young.name, theirs.name, home.name}
 
@@ -218,9 +227,9 @@ def test_code_for_records_of_others_is_not_kept(tmp_path):
     package = miniature(tmp_path)
     theirs = tmp_path / "theirs.py"
     theirs.write_text("from typing import NamedTuple\n\nclass Pair(NamedTuple):\n    a: int\n    b: float\n")
-    (package / "kernels.py").write_text("from ._jit import kernel\n\n@kernel\ndef step(x):\n    return x.a + 1\n")
+    write_kernel(package, "x.a + 1")
     environment = {"PYTHONPATH": str(tmp_path), "STEADYRANK_CACHE": str(tmp_path / "cache")}
-    script = "from steadyrank.simulate import play; from theirs import Pair; print(play(Pair(4, 0.5)))"
+    script = "from steadyrank.simulator.simulate import play; from theirs import Pair; print(play(Pair(4, 0.5)))"
     assert run(script, **environment) == ("50", "")
     assert not list((tmp_path / "cache").rglob("*.nbi"))
     theirs.write_text("from typing import NamedTuple\n\nclass Pair(NamedTuple):\n    b: int\n    a: float\n")
@@ -230,7 +239,7 @@ def test_code_for_records_of_others_is_not_kept(tmp_path):
 def test_a_torn_file_is_replaced(tmp_path):
     miniature(tmp_path)
     environment = {"PYTHONPATH": str(tmp_path), "STEADYRANK_CACHE": str(tmp_path / "cache")}
-    script = "from steadyrank.simulate import play; print(play(4), sum(play.stats.cache_hits.values()))"
+    script = "from steadyrank.simulator.simulate import play; print(play(4), sum(play.stats.cache_hits.values()))"
     assert run(script, **environment)[0] == "50 0"
     for index in (tmp_path / "cache").rglob("*.nbi"):
         index.write_bytes(b"")
@@ -279,15 +288,15 @@ print("fine")
 
 
 def test_uncounted_code_may_not_allocate_and_borrows_from_the_stack():
-    @_jit.uncounted
+    @jit.uncounted
     def squares(total):
-        scratch, whole = _intrinsics.stack_floats(total.size), _intrinsics.stack_ints(total.size)
+        scratch, whole = intrinsics.stack_floats(total.size), intrinsics.stack_ints(total.size)
         for i in range(total.size):
             scratch[i], whole[i] = 0.5 * i, i
         for i in range(total.size):
             total[i] = scratch[i] * whole[i]
 
-    @_jit.uncounted
+    @jit.uncounted
     def allocates(n):
         return np.empty(n).size
 
@@ -299,9 +308,9 @@ def test_uncounted_code_may_not_allocate_and_borrows_from_the_stack():
 
 
 def test_what_is_lent_is_the_same_and_its_owner_keeps_it():
-    @_jit.kernel
+    @jit.kernel
     def add(pair, rng, rounds):
-        pair, rng = _intrinsics.borrowed(pair), _intrinsics.borrowed(rng)
+        pair, rng = intrinsics.borrowed(pair), intrinsics.borrowed(rng)
         for _ in range(rounds):
             pair[0][0] += rng.random() < 2.0
         return pair[1]
@@ -317,7 +326,7 @@ def test_what_is_lent_is_the_same_and_its_owner_keeps_it():
 def test_a_generator_found_by_its_address_draws_the_same_numbers():
     @numba.njit
     def draw(places, n):
-        rng, total = _intrinsics.generator_at(places), 0.0
+        rng, total = intrinsics.generator_at(places), 0.0
         for _ in range(n):
             total += rng.random() + rng.beta(2.0, 3.0) + rng.standard_gamma(0.5) + rng.integers(0, 9)
         return total
@@ -331,7 +340,7 @@ def test_a_generator_found_by_its_address_draws_the_same_numbers():
 
     for bits in (np.random.PCG64, np.random.Philox, np.random.MT19937):
         one, other = (np.random.Generator(bits(7)) for _ in range(2))
-        places = _intrinsics.addresses(one)
+        places = intrinsics.addresses(one)
         for n in (1, 5, 1_000):
             assert draw(places, n) == plainly(other, n)
         assert one.random() == other.random()
@@ -343,18 +352,18 @@ def test_what_only_compiled_code_calls_waits_and_what_python_calls_does_not():
             raise ValueError("half of what is owed")  # what is raised stands in the function's environment
         return 0.5 * x
 
-    inner = _jit.uncached(half)
+    inner = jit.uncached(half)
 
     def quarter(x):
         return inner(inner(x))
 
-    outer = _jit.uncached(quarter)
+    outer = jit.uncached(quarter)
     assert outer(8.0) == 2.0
     with pytest.raises(ValueError, match="what is owed"):
         outer(-1.0)
     called = next(iter(outer.overloads.values())).library
     linked = called._linking_libraries[0]
-    assert isinstance(called, _linking.LateLibrary)
+    assert isinstance(called, late_linking.LateLibrary)
     assert not called._waits
     assert linked._waits
     assert linked.get_pointer_to_function("nobody's name") == 0

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scipy import optimize, stats
 
 import references
-from steadyrank import kernels
+from steadyrank.core import kernels
 
 values = st.lists(st.sampled_from([0.0, 0.25, 0.5, 1.0, math.inf]) | st.floats(0, 1), min_size=1, max_size=30)
 

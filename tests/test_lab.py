@@ -20,14 +20,14 @@ import pytest
 
 import small_study
 import steadyrank as sr
-from steadyrank import workers
-from steadyrank._jit import cache_root
-from steadyrank.lab import results
-from steadyrank.lab.cells import Cell, Study, Trial, identity, key
-from steadyrank.lab.results import CellStore, UnreadableCell, read
-from steadyrank.lab.runner import expand, run_cell, run_job
-from steadyrank.studies import ALL, find
-from steadyrank.studies.matrix import ATTACKS, HELD_OUT, PROFILES, WHEN, unseen
+from steadyrank.core import workers
+from steadyrank.core.compiling.jit import cache_root
+from steadyrank.evaluation.lab import results
+from steadyrank.evaluation.lab.cells import Cell, Study, Trial, identity, key
+from steadyrank.evaluation.lab.results import CellStore, UnreadableCell, read
+from steadyrank.evaluation.lab.runner import expand, run_cell, run_job
+from steadyrank.evaluation.studies import ALL, find
+from steadyrank.evaluation.studies.matrix import ATTACKS, HELD_OUT, PROFILES, WHEN, unseen
 
 SCRIPT = pathlib.Path(small_study.__file__)
 N_JOBS = 37
@@ -320,10 +320,10 @@ def test_any_source_that_decides_numbers_is_in_the_digest(tmp_path, monkeypatch)
     before = results.source_digest()
     for name, matters in (
         ("adversaries/targets.py", True),
-        ("lab/runner.py", True),
-        ("profiles/modelled.py", True),
-        ("parts/regimes.py", True),
-        ("report/page.py", False),
+        ("evaluation/lab/runner.py", True),
+        ("evaluation/profiles/modelled.py", True),
+        ("learners/steady/regimes.py", True),
+        ("evaluation/report/page.py", False),
         ("audit/detect/bayes_factors.py", False),
     ):
         text = (package / name).read_text()

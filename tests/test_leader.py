@@ -11,8 +11,8 @@ from scipy import optimize, special
 import references
 import steadyrank as sr
 from duels import ATTRACTION, D, K, T, duel
-from steadyrank.contract import NOTE_EXTRA, Problem, Visit, call_rank, call_update, make
-from steadyrank.parts import leader
+from steadyrank.core.contract import NOTE_EXTRA, Problem, Visit, call_rank, call_update, make
+from steadyrank.learners import ftrl
 
 VARIANTS = ["lbinf", "lbinfv", "hybrid"]
 
@@ -47,9 +47,9 @@ def marginals(variant, gamma, losses, factor, d):
 def solve(code, gamma, c0, losses, factor, d, logits, price):
     """`leader.solve` from these logits."""
     curve = np.empty((3, logits.size))
-    leader.trace(code, gamma, c0, logits, curve)
-    residual = leader.solve(code, gamma, c0, losses, factor, d, logits, price, curve)
-    assert curve[leader.VALUE] == pytest.approx(special.expit(logits))  # the answer's own, for the next round
+    ftrl.trace(code, gamma, c0, logits, curve)
+    residual = ftrl.solve(code, gamma, c0, losses, factor, d, logits, price, curve)
+    assert curve[ftrl.VALUE] == pytest.approx(special.expit(logits))  # the answer's own, for the next round
     return residual
 
 
@@ -144,7 +144,7 @@ def test_systematic_sampling_has_exact_marginals():
         x += (5 - x.sum()) / 20
     counts, chosen = np.zeros(20), np.zeros(5, np.int64)
     for _ in range(40_000):
-        leader.systematic(x, chosen, rng)
+        ftrl.systematic(x, chosen, rng)
         assert len(set(chosen.tolist())) == 5
         counts[chosen] += 1
     z = (counts / 40_000 - x) / np.sqrt(x * (1 - x) / 40_000)
@@ -156,7 +156,7 @@ def test_systematic_sampling_fills_every_place_despite_rounding():
     chosen = np.zeros(3, np.int64)
     rng = np.random.default_rng(1)
     for _ in range(2000):
-        leader.systematic(x, chosen, rng)
+        ftrl.systematic(x, chosen, rng)
         assert len(set(chosen.tolist())) == 3
 
 

@@ -8,7 +8,7 @@ import pytest
 
 import steadyrank as sr
 from memories import digest_of
-from steadyrank.contract import (
+from steadyrank.core.contract import (
     ANSWER,
     ANYONE,
     NOTE_EXTRA,
@@ -20,9 +20,9 @@ from steadyrank.contract import (
     make,
     memory,
 )
-from steadyrank.live import archive
-from steadyrank.live.archive import UnreadableSnapshot
+from steadyrank.live import snapshot
 from steadyrank.live.learner_state import LearnerState
+from steadyrank.live.snapshot import UnreadableSnapshot
 
 LIVE = sorted(name for name, cls in sr.learners().items() if cls.live)
 ITEMS = [f"item {k}" for k in range(12)]
@@ -290,12 +290,12 @@ def test_saved_waiting_answers_enter_after_loading(tmp_path):
 
 def test_a_snapshot_is_the_same_bytes_with_every_python(monkeypatch):
     """Written down with 3.11.2, 3.11.7, 3.12.1 and 3.13.0, in format 1: zipfile has changed in between."""
-    monkeypatch.setattr(archive, "FORMAT", 1)
-    content = archive.pack({"a": 1}, {"x": np.arange(3, dtype=np.int64), "y": np.zeros((0, 2))})
+    monkeypatch.setattr(snapshot, "FORMAT", 1)
+    content = snapshot.pack({"a": 1}, {"x": np.arange(3, dtype=np.int64), "y": np.zeros((0, 2))})
     assert hashlib.sha256(content).hexdigest()[:16] == "e35207be892f8b87"
-    header, arrays = archive.unpack(content, "kept")
+    header, arrays = snapshot.unpack(content, "kept")
     assert (header, arrays["x"].tolist(), arrays["y"].shape) == ({"a": 1, "format": 1}, [0, 1, 2], (0, 2))
-    assert archive.digest({"a": 1}, arrays) != archive.digest({"a": 1}, arrays | {"x": arrays["x"][::-1]})
+    assert snapshot.digest({"a": 1}, arrays) != snapshot.digest({"a": 1}, arrays | {"x": arrays["x"][::-1]})
 
 
 def test_damaged_and_foreign_files_are_refused(tmp_path):

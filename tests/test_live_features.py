@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import steadyrank as sr
-from steadyrank.parts.mixed_model import BEFORE_PRECISION
+from steadyrank.learners.shared.mixed_model import BEFORE_PRECISION
 
 SPACE = sr.FeatureSpace({"genre": ["drama", "comedy"], "year": [1950, 2030]}, {"age": [0, 100]})
 

@@ -9,9 +9,8 @@ from hypothesis import strategies as st
 from scipy import optimize
 
 import steadyrank as sr
-from steadyrank.contract import NOTE_EXTRA, Problem, Visit, call_rank, call_update, make
-from steadyrank.parts.matching import match
-from steadyrank.parts.rounding import draw_matching, round_pairs, stand_in
+from steadyrank.core.contract import NOTE_EXTRA, Problem, Visit, call_rank, call_update, make
+from steadyrank.learners.pbm_ftrl import draw_matching, match, round_pairs, stand_in
 from test_place_learners import interpreted
 
 

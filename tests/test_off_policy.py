@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from steadyrank import off_policy as op
 from steadyrank.cli import main
-from steadyrank.ranker_comparison import Row, compare, lists_of
+from steadyrank.comparison import off_policy as op
+from steadyrank.comparison.ranker_comparison import Row, compare, lists_of
 
 CHANCE = st.floats(0.05, 0.95)
 

@@ -16,8 +16,8 @@ import pytest
 import steadyrank as sr
 from service_tools import replayed, serving, sql
 from steadyrank.cli import main
-from steadyrank.live import archive
-from steadyrank.live.archive import UnreadableSnapshot
+from steadyrank.live import snapshot
+from steadyrank.live.snapshot import UnreadableSnapshot
 from steadyrank.service.board import events
 from steadyrank.service.board.board import Board
 from steadyrank.service.board.config import Config
@@ -139,7 +139,7 @@ def fourth(board):
     header = {name: value for name, value in header.items() if name not in new}
     header |= {name: without_guards(header[name]) for name in ("config", "latest")}
     arrays = {name: array for name, array in arrays.items() if name != "impressions.cohorts"}
-    return archive.pack(header | {"format": 4}, arrays)
+    return snapshot.pack(header | {"format": 4}, arrays)
 
 
 @pytest.mark.parametrize("shortened", [False, True])
@@ -175,7 +175,7 @@ PAST = [["history", [[["a", "b"], [k], 2]], f"june#{k}"] for k in (0, 1)]
 def with_names_alone(board):
     """A snapshot as it was written when batches of past clicks were known by their names alone."""
     header, arrays = board.keep()
-    return archive.pack(header | {"batches": [name for name, *_ in header["batches"]]}, arrays)
+    return snapshot.pack(header | {"batches": [name for name, *_ in header["batches"]]}, arrays)
 
 
 @pytest.mark.parametrize("shortened", [False, True])
@@ -206,7 +206,7 @@ def test_batches_of_past_clicks_from_before_their_rows_were_compared(tmp_path, s
         with pytest.raises(sr.Refused, match="batch 'june' came before with other rows") as refusal:
             board.apply(other)
         assert refusal.value.code == 409
-    again = Board.restore(archive.pack(*board.keep()), "it", shortened)
+    again = Board.restore(snapshot.pack(*board.keep()), "it", shortened)
     assert again.digest() == board.digest()
 
 
@@ -221,7 +221,7 @@ def with_few_lists(board):
     """A snapshot as it was written when at most five mixed lists of a visitor were counted."""
     header, arrays = board.keep()
     arrays["interleaving.lists"] = arrays["interleaving.lists"].clip(0, 5)
-    return archive.pack(header, {n: a for n, a in arrays.items() if n.split(".")[-1] not in ("visitor", "unnamed")})
+    return snapshot.pack(header, {n: a for n, a in arrays.items() if n.split(".")[-1] not in ("visitor", "unnamed")})
 
 
 @pytest.mark.parametrize("shortened", [False, True])
@@ -247,4 +247,4 @@ def test_mixed_lists_from_before_all_were_counted(tmp_path, shortened):
     assert [sum(column) for column in zip(*board.interleaving.lists, strict=True)] == (
         [10, 5, 5] if shortened else [30, 15, 15]
     )
-    assert Board.restore(archive.pack(*board.keep()), "it").digest() == board.digest()
+    assert Board.restore(snapshot.pack(*board.keep()), "it").digest() == board.digest()

@@ -12,13 +12,13 @@ from scipy import integrate, optimize, stats
 import references
 import steadyrank as sr
 from duels import D, K, T, duel
-from steadyrank.chance import start
-from steadyrank.contract import NOTE_EXTRA, Problem, Visit, call_rank, call_update, make
+from steadyrank.core.contract import NOTE_EXTRA, Problem, Visit, call_rank, call_update, make
+from steadyrank.core.philox import start
+from steadyrank.core.places import order_of_places, place_best_first
+from steadyrank.learners.grab import best_assignment
 from steadyrank.learners.pbm_hb import sweep
-from steadyrank.parts.assignment import best_assignment
-from steadyrank.parts.place_counts import PlaceCounts, count_places
-from steadyrank.parts.place_posteriors import PlacePosteriors, draw_attraction, set_pieces
-from steadyrank.places import order_of_places, place_best_first
+from steadyrank.learners.pbm_ts import PlacePosteriors, draw_attraction, set_pieces
+from steadyrank.learners.shared.place_counts import PlaceCounts, count_places
 
 ATTENTION = [0.6137, 1.0, 0.0, 0.2911]  # the second place first, the third never
 

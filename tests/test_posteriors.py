@@ -10,10 +10,11 @@ from scipy import stats
 
 from slow_draws import Draws, members
 from slow_draws import length_above as slow_length
-from steadyrank._jit import uncached
-from steadyrank.indices.equal_counts import Groups, move_item
-from steadyrank.indices.posteriors import (
+from steadyrank.core.compiling.jit import uncached
+from steadyrank.core.kernels import top
+from steadyrank.learners.shared.thompson import (
     SURE,
+    Groups,
     Posteriors,
     check_bar,
     derive_all,
@@ -21,12 +22,12 @@ from steadyrank.indices.posteriors import (
     length_above,
     load,
     miss_of,
+    move_item,
     proposal,
     raise_bar,
     set_counts,
 )
-from steadyrank.kernels import top
-from steadyrank.parts.hedge import dullest_allowed
+from steadyrank.learners.steady.hedge import dullest_allowed
 
 BILLION = 10**9
 EXTREME = [(BILLION, BILLION), (0, 400), (0, 0), (5, BILLION), (BILLION, 2), (0, 3), (40, 60), (1, 1)]

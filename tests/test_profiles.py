@@ -9,9 +9,9 @@ import pytest
 
 import real_tables
 import steadyrank as sr
-from steadyrank.profiles import lastfm, mappings
-from steadyrank.profiles.mappings import MAPPINGS, attractions, bayesian_averages, formula
-from steadyrank.profiles.ratings import Ratings
+from steadyrank.evaluation.profiles import lastfm, mappings
+from steadyrank.evaluation.profiles.mappings import MAPPINGS, attractions, bayesian_averages, formula
+from steadyrank.evaluation.profiles.ratings import Ratings
 
 RATED = {"yelp-pizza": 529, "movielens": 500, "lastfm": 500}
 

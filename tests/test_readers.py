@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 import steadyrank as sr
 from steadyrank import cli
-from steadyrank.profiles import lastfm, lines, movielens, totals, yelp
-from steadyrank.profiles.factors import item_and_visitor_features
-from steadyrank.profiles.mappings import bayesian_averages
+from steadyrank.evaluation.profiles import lastfm, lines, movielens, totals, yelp
+from steadyrank.evaluation.profiles.factors import item_and_visitor_features
+from steadyrank.evaluation.profiles.mappings import bayesian_averages
 
 
 def write_movielens(folder, ratings, n_movies, *, csv=True):

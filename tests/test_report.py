@@ -22,18 +22,18 @@ import pytest
 import browser
 import steadyrank as sr
 from steadyrank import cli
-from steadyrank.cli.own_file import learners_in
-from steadyrank.contract import Problem, make
-from steadyrank.lab import cells
-from steadyrank.lab.cells import Cell
-from steadyrank.lab.results import CellStore, read, with_fields
-from steadyrank.lab.runner import expand, run_job
-from steadyrank.report import claims, curve_claims, exhibits, figures, finals, looking, steadiness, style
-from steadyrank.report.answer import answer
-from steadyrank.report.tables import by_rate, text
-from steadyrank.report.verdicts import Claim, Outcome
-from steadyrank.report.writing import load, write_report
-from steadyrank.studies import ALL, click_models, find, lineup, matrix, readings
+from steadyrank.cli.choices import learners_in
+from steadyrank.core.contract import Problem, make
+from steadyrank.evaluation.lab import cells
+from steadyrank.evaluation.lab.cells import Cell
+from steadyrank.evaluation.lab.results import CellStore, read, with_fields
+from steadyrank.evaluation.lab.runner import expand, run_job
+from steadyrank.evaluation.report import claims, exhibits, figures, finals, regret_claims, steadiness, style
+from steadyrank.evaluation.report.page import answer
+from steadyrank.evaluation.report.tables import by_rate, text
+from steadyrank.evaluation.report.verdicts import Claim, Outcome
+from steadyrank.evaluation.report.writing import load, write_report
+from steadyrank.evaluation.studies import ALL, click_models, find, lineup, matrix, readings
 
 SHORT = 400  # rounds where the paper has 40,000
 
@@ -394,9 +394,9 @@ def test_convergence_of_a_curve():
         rows = {"seed": [0] * 20, "mark": [100 * i for i in range(1, 21)], "regret": curve, "spent": [0.0] * 20}
         frames.append(with_fields(cell, pl.DataFrame(rows)))
     rows = pl.concat(frames)
-    assert curve_claims.converged(rows, "moderate", "M2UCBV", 0.1) == 700.0
-    assert curve_claims.converged(rows, "moderate", "FTRL", 0.1) == math.inf
-    assert curve_claims.converged(rows, "moderate", "CascadeRAC", 0.1) is None
+    assert regret_claims.converged(rows, "moderate", "M2UCBV", 0.1) == 700.0
+    assert regret_claims.converged(rows, "moderate", "FTRL", 0.1) == math.inf
+    assert regret_claims.converged(rows, "moderate", "CascadeRAC", 0.1) is None
 
 
 def test_a_search_over_readings_is_reported_as_one():
@@ -434,7 +434,7 @@ def test_the_turn_of_a_curve():
     curve = [10.0 * min(i, 7) + max(i - 7, 0) for i in range(1, 21)]
     cell = Cell("CascadeCBARBAR", "yelp-pizza", "moderate", rate=0.1, horizon=2000)
     rows = {"seed": [0] * 20, "mark": [100 * i for i in range(1, 21)], "regret": curve, "spent": [0.0] * 20}
-    turn = curve_claims.turning_point(with_fields(cell, pl.DataFrame(rows)), "moderate", "CascadeCBARBAR", 0.1)
+    turn = regret_claims.turning_point(with_fields(cell, pl.DataFrame(rows)), "moderate", "CascadeCBARBAR", 0.1)
     assert turn == (700, pytest.approx(0.1))
 
 
@@ -569,16 +569,16 @@ def test_whom_to_take_by_hand():
             ("PBMTS", "lastfm", "Noisy", spread): 7.0,  # nobody honest there: no multiple of anything
         }
     )
-    table = looking.multiples(rows)
-    clean = looking.by_users(table, honest)
-    assert clean.columns == ["who", "Cascade", "PositionBased", looking.ALL]
+    table = steadiness.multiples(rows)
+    clean = steadiness.by_users(table, honest)
+    assert clean.columns == ["who", "Cascade", "PositionBased", steadiness.ALL]
     assert clean.row(0) == ("CascadeTS", pytest.approx(2.0), pytest.approx(1.0), pytest.approx(2.0**0.5))
     assert clean.row(1) == ("PBMTS", pytest.approx(2.0), None, None)  # of 4 and 1; it did not run everywhere
-    attacked = looking.by_users(table, spread)
+    attacked = steadiness.by_users(table, spread)
     assert attacked.row(0) == ("CascadeTS", pytest.approx(9.0), pytest.approx(1.0), pytest.approx(3.0))
     assert attacked.row(1) == ("PBMTS", pytest.approx(3.0), None, None)
-    assert looking.by_users(table, "15 % false visits in one stretch").is_empty()
-    chosen = looking.choices(table).filter(pl.col("clicks") == spread).row(0, named=True)
+    assert steadiness.by_users(table, "15 % false visits in one stretch").is_empty()
+    chosen = steadiness.choices(table).filter(pl.col("clicks") == spread).row(0, named=True)
     assert chosen["people"] == "click once, then stop (Cascade)"
     assert chosen["least regret"] == "PBMTS 3.00"
     assert chosen["least, of those told nothing"] == "CascadeTS 9.00"

@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
-from steadyrank.contract import Visit
+from steadyrank.core.contract import Visit
+from steadyrank.core.views import Change, Regime, View
 from steadyrank.service.board import events
 from steadyrank.service.board.board import Board
 from steadyrank.service.board.config import Config
 from steadyrank.service.board.savings import savings, summarize_savings
-from steadyrank.views import Change, Regime, View
 
 
 def regime(number, estimate, looks):

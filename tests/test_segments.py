@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import steadyrank as sr
-from steadyrank.contract import NOTE_EXTRA, Problem, Visit, call_rank, call_update, make, memory
-from steadyrank.parts.segments import SEGMENT, row, stacked
+from steadyrank.core.contract import NOTE_EXTRA, Problem, Visit, call_rank, call_update, make, memory
+from steadyrank.core.segments import SEGMENT, row, stacked
 
 K, D, WINDOW = 40, 4, 10
 SEGMENTS, PLAIN = sr.learners()["SteadyRankSegments"], sr.learners()["SteadyRank"]

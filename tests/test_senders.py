@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import steadyrank as sr
-from steadyrank.contract import Problem, Visit, make
-from steadyrank.rounds import FIRST_BOT, MAJORITY, MINORITY
+from steadyrank.core.contract import Problem, Visit, make
+from steadyrank.core.rounds import FIRST_BOT, MAJORITY, MINORITY
 from steadyrank.users.senders import Senders, draw_client, group_of_client, liked_by, seen_as
 
 ATTRACTION = np.linspace(0.05, 0.6, 30)

@@ -6,11 +6,11 @@ import contextlib
 import pytest
 
 from service_tools import ITEMS, Server, serving
-from steadyrank._jit import told_of_compiling
+from steadyrank.core.compiling.jit import told_of_compiling
 from steadyrank.service.http.auth import make_key
+from steadyrank.service.http.server import compile_ahead
 from steadyrank.service.storage import open_store
-from steadyrank.service.worker import inbox
-from steadyrank.service.worker.compiling import compile_ahead
+from steadyrank.service.worker import log_writer
 
 
 @pytest.fixture
@@ -155,7 +155,7 @@ async def test_a_board_made_at_another_worker_is_found_at_once(url, monkeypatch)
         assert (await other.answer(shown, "second", clicked=None))["outcome"] == "learnt"
         await other.ask("POST", "boards/third/rank", {}, 404)
         monkeypatch.undo()
-    assert inbox.POLL == 0.025
+    assert log_writer.POLL == 0.025
 
 
 def test_a_name_with_any_signs_can_stand_in_a_path(url, tmp_path):

@@ -8,7 +8,7 @@ import pathlib
 import pytest
 
 from service_tools import Server, replayed, serving, sql, wait_until
-from steadyrank.contract import ANYONE
+from steadyrank.core.contract import ANYONE
 from steadyrank.service.board import events
 from steadyrank.service.board.board import Board
 from steadyrank.service.board.config import Config

@@ -15,7 +15,7 @@ import urllib.request
 import pytest
 
 from service_tools import ITEMS, Clocks, Server, replayed, serving, sql, until, wait_until
-from steadyrank.contract import ANYONE
+from steadyrank.core.contract import ANYONE
 from steadyrank.service.alerts.watcher import Watcher
 from steadyrank.service.board import events
 from steadyrank.service.http.auth import make_key
@@ -405,7 +405,7 @@ async def test_a_store_in_which_clients_were_deleted_in_the_future_is_mended(url
 # what is kept of compiled code is looked after before the clock is turned: by a clock a year ahead it would be old
 TURNED = """
 import os, pathlib, time
-import steadyrank._jit
+import steadyrank.core.compiling.jit
 real, turned = time.time, pathlib.Path(os.environ["TURNED_BY"])
 time.time = lambda: real() + float(turned.read_text() or 0)
 """

@@ -13,8 +13,8 @@ import pytest
 from service_tools import ITEMS, Clocks, Local, answered, number_of, replayed, serving, sql, until
 from steadyrank.cli import main
 from steadyrank.client import Client
-from steadyrank.live import archive
-from steadyrank.refusals import Refused
+from steadyrank.core.refusals import Refused
+from steadyrank.live import snapshot
 from steadyrank.service.board import events
 from steadyrank.service.board.board import Board
 from steadyrank.service.board.config import Config
@@ -243,7 +243,7 @@ def test_a_snapshot_that_is_written_later_holds_no_later_item():
     board.apply(events.Added(["d"]))  # from here on there is room for more
     before, kept = board.digest(), board.keep()
     board.apply(events.Added(["e"]))
-    restored = Board.restore(archive.pack(*kept), "it")
+    restored = Board.restore(snapshot.pack(*kept), "it")
     assert restored.digest() == before
     restored.apply(events.Added(["e"]))
     assert restored.digest() == board.digest()

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from service_tools import ITEMS, Clocks, replayed, serving, sql, until
-from steadyrank.chance import philox
-from steadyrank.contract import ANSWER, ANYONE, NOTE_EXTRA, Visit, memory
-from steadyrank.live import archive
+from steadyrank.core.contract import ANSWER, ANYONE, NOTE_EXTRA, Visit, memory
+from steadyrank.core.philox import philox
+from steadyrank.live import snapshot
 from steadyrank.live.gate import COHORTS_SPARE, OWN_RECORD
 from steadyrank.live.learner_state import LearnerState
 from steadyrank.service.alerts.watcher import Watcher
@@ -153,7 +153,7 @@ def test_a_board_goes_on_from_a_snapshot_as_if_there_had_been_none():
     whole = fold(rows)
     for k in (1, 63, 64, 65, 700):
         part = fold(rows[:k])
-        again = Board.restore(archive.pack(*part.keep()), "it")
+        again = Board.restore(snapshot.pack(*part.keep()), "it")
         assert again.digest() == part.digest()
         for event in rows[k:]:
             again.apply(event)
@@ -169,7 +169,7 @@ def test_an_item_that_is_added_keeps_what_the_guard_knows():
     for k in range(30):
         board.apply(events.Added([f"new {k}"]))
     assert summarize_guard(board).silenced == before
-    assert Board.restore(archive.pack(*board.keep()), "it").digest() == board.digest()
+    assert Board.restore(snapshot.pack(*board.keep()), "it").digest() == board.digest()
 
 
 def test_in_shadow_the_guard_judges_and_changes_nothing():
@@ -193,7 +193,7 @@ def test_in_shadow_the_guard_judges_and_changes_nothing():
 
 
 def visit_of(board):
-    from steadyrank.contract import Visit
+    from steadyrank.core.contract import Visit
 
     return Visit(board.impressions.rounds + 1)
 
@@ -320,7 +320,7 @@ def test_what_clients_and_cohorts_take_back_is_forgotten_once(bots):
         range(FIRST_BOT, FIRST_BOT + 8) if bots == 8 else ()
     )
     for k in (500, 1_200):
-        again = Board.restore(archive.pack(*fold(rows[:k], learner="CascadeTS").keep()), "it")
+        again = Board.restore(snapshot.pack(*fold(rows[:k], learner="CascadeTS").keep()), "it")
         for event in rows[k:]:
             again.apply(event)
         assert again.digest() == board.digest()
@@ -349,7 +349,7 @@ def test_a_ninth_kind_of_cohort_is_not_taken():
     board = fold(rows)
     assert board.impressions.kinds == kinds[:8]
     assert set(senders(board)) == {"", *kinds[:8]}
-    assert Board.restore(archive.pack(*board.keep()), "it").digest() == board.digest()
+    assert Board.restore(snapshot.pack(*board.keep()), "it").digest() == board.digest()
 
 
 async def attack(local, visits, name="b", **more):
@@ -616,7 +616,7 @@ def test_a_board_with_several_guards_goes_on_from_a_snapshot():
     whole = fold(rows, guards=several(*three), most_clicks="usual")
     for k in (1, 64, 700):
         part = fold(rows[:k], guards=several(*three), most_clicks="usual")
-        again = Board.restore(archive.pack(*part.keep()), "it")
+        again = Board.restore(snapshot.pack(*part.keep()), "it")
         assert again.digest() == part.digest()
         for event in rows[k:]:
             again.apply(event)

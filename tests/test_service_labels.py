@@ -261,7 +261,7 @@ async def test_a_label_of_what_has_not_been_learnt_needs_no_fold_from_the_start(
         begun.append(arguments)
         return real(*arguments)
 
-    monkeypatch.setattr("steadyrank.service.worker.sleep.SNAPSHOT_AFTER", 1)
+    monkeypatch.setattr("steadyrank.service.worker.board_cache.SNAPSHOT_AFTER", 1)
     async with serving(url) as local:
         await local.board(settle=0)
         await answered(local, 30)  # and a snapshot at the stop

@@ -6,11 +6,11 @@ import pytest
 
 import steadyrank as sr
 from service_tools import ITEMS, Server, replayed, serving, until
-from steadyrank.contract import ANYONE
+from steadyrank.core.contract import ANYONE
 from steadyrank.service.board import events
 from steadyrank.service.board.board import Board
 from steadyrank.service.board.config import Config
-from steadyrank.service.board.reported import Reported
+from steadyrank.service.board.feedback import Reported
 from steadyrank.service.http.auth import make_key
 from steadyrank.service.storage import open_store
 from steadyrank.service.worker.transfer import bring_in, compact, export, read_board
@@ -187,9 +187,9 @@ def test_a_list_that_was_forgotten_is_not_learnt_from_again():
         board.apply(events.Observed(999, 9, 7, [0, 1], [0], 1, 1002.0))
     assert board.learner_state.looks.tolist() == looks
     kept = board.digest()
-    from steadyrank.live import archive
+    from steadyrank.live import snapshot
 
-    again = Board.restore(archive.pack(*board.keep()), "a test")
+    again = Board.restore(snapshot.pack(*board.keep()), "a test")
     assert again.digest() == kept
     with pytest.raises(sr.Refused, match="may have been"):
         again.apply(events.Observed(101, 9, 7, [0, 1], [0], 1, 1001.0))

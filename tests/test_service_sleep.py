@@ -15,10 +15,10 @@ from steadyrank.service.board import events
 from steadyrank.service.board.board import Board
 from steadyrank.service.board.config import Config
 from steadyrank.service.storage import Unavailable, open_store
-from steadyrank.service.worker import sleep
-from steadyrank.service.worker.due_clock import DueClock, Reached
+from steadyrank.service.worker import board_cache
+from steadyrank.service.worker.board_cache import rest_of
+from steadyrank.service.worker.board_session import DueClock, Reached
 from steadyrank.service.worker.recovery import rebuild
-from steadyrank.service.worker.sleeper import rest_of
 from test_service import traffic
 
 
@@ -39,7 +39,7 @@ async def digest(local, name):
 
 @pytest.mark.parametrize("after", [3, 10_000])
 async def test_a_board_that_slept_is_byte_for_byte_one_that_never_did(url, after, monkeypatch):
-    monkeypatch.setattr(sleep, "SNAPSHOT_AFTER", after)  # it wakes from snapshots, or from its log
+    monkeypatch.setattr(board_cache, "SNAPSHOT_AFTER", after)  # it wakes from snapshots, or from its log
     names = ["a", "b", "c", "d"]
     clocks, slept = Clocks(), set()
     async with serving(url, clocks, 1, most_awake=1) as drowsy, serving(url, clocks, 2) as awake:
@@ -243,7 +243,7 @@ async def test_a_board_that_cannot_be_read_now_sleeps_on_and_wakes_later(url, mo
 
         for store in local.worker.sleepers._stores:
             monkeypatch.setattr(store, "reading", lambda: away(url))
-        monkeypatch.setattr("steadyrank.service.worker.sleepers.open_store", away)
+        monkeypatch.setattr("steadyrank.service.worker.board_cache.open_store", away)
         await local.ask("POST", "boards/a/rank", {}, code=503)
         await local.rank("b")
         local.clocks.pass_time(101.0)  # what is due is tried, and tried again

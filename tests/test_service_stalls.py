@@ -199,7 +199,7 @@ async def test_what_watches_a_server_does_not_hold_the_loop(tmp_path, turns):
 
 async def test_nobody_sees_a_board_in_the_middle_of_an_event(tmp_path, monkeypatch):
     """Who holds the log back waits for the end of an event that is applied in steps; nothing follows meanwhile."""
-    monkeypatch.setattr("steadyrank.service.worker.inbox._TURN", 0.0)  # each step is a turn
+    monkeypatch.setattr("steadyrank.service.worker.log_writer._TURN", 0.0)  # each step is a turn
     async with serving(f"sqlite:///{tmp_path}/store.db") as local:
         await local.board(settle=0)
         inbox, board, seen = local.worker._inbox, local.worker.boards["b"].board, []

@@ -7,13 +7,13 @@ from hypothesis import given
 from scipy.stats import beta
 
 from service_tools import replayed, serving
-from steadyrank.contract import Visit
+from steadyrank.core.contract import Visit
+from steadyrank.core.views import Change, View
 from steadyrank.service.board import events
 from steadyrank.service.board.board import Board
 from steadyrank.service.board.config import Config
 from steadyrank.service.board.timeline import POINTS, Timeline
 from steadyrank.service.board.watch_summary import bands, interval, summarize
-from steadyrank.views import Change, View
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from hypothesis import given
 
 import steadyrank as sr
 from service_tools import serving
-from steadyrank.contract import Visit
+from steadyrank.core.contract import Visit
 from steadyrank.live.silence import BLOCK, BLOCKS, FIRST, RISE, Silence
 
 ITEMS, LENGTH = 100, 10

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import steadyrank as sr
-from steadyrank import simulate as _function
-from steadyrank.contract import NOTE_EXTRA, Problem, Visit, call_rank, call_update, make
+from steadyrank.core.contract import NOTE_EXTRA, Problem, Visit, call_rank, call_update, make
+from steadyrank.simulator import simulate as _function
 
 ATTRACTION = np.random.default_rng(0).uniform(0.0, 0.5, 40)
 BASE = {"length": 4, "horizon": 300, "seeds": range(3)}
@@ -280,7 +280,7 @@ def test_bad_input_is_named_before_anything_is_compiled(change, error, message, 
     def compiled(*arguments):
         raise RuntimeError("the loop was reached")
 
-    monkeypatch.setattr(sys.modules["steadyrank.simulate"], "play", compiled)
+    monkeypatch.setattr(sys.modules["steadyrank.simulator.simulate"], "play", compiled)
     monkeypatch.setattr("numba.core.dispatcher.Dispatcher.compile", compiled)
     arguments = {
         "learner": "CascadeUCBV",

@@ -14,7 +14,8 @@ from slow_draws import Draws
 from steady_reference import Steady
 from steady_reference import add_best as slow_add_best
 from steady_reference import hedged_list as slow_hedged_list
-from steadyrank.contract import (
+from steadyrank.core.beta_prior import fit_prior
+from steadyrank.core.contract import (
     ANSWER,
     KIND,
     NOTE_EXTRA,
@@ -27,25 +28,33 @@ from steadyrank.contract import (
     call_update,
     make,
 )
-from steadyrank.indices.posteriors import Posteriors, raise_bar, set_counts
-from steadyrank.item_evidence import log_predictive
-from steadyrank.kernels import cascade_like
-from steadyrank.parts.evidence import Rule, distinct_evidence, judge, weigh
-from steadyrank.parts.favourites import NUMBER, Favourites, find_favourites, view_of_regime
-from steadyrank.parts.hedge import Rival, add_best, best_of, hedged_list
-from steadyrank.parts.regimes import (
+from steadyrank.core.item_evidence import log_predictive
+from steadyrank.core.kernels import cascade_like
+from steadyrank.learners.shared.thompson import Posteriors, raise_bar, set_counts
+from steadyrank.learners.steady.evidence import Rule, distinct_evidence, judge, weigh
+from steadyrank.learners.steady.hedge import (
+    NUMBER,
+    Favourites,
+    Rival,
+    add_best,
+    best_of,
+    find_favourites,
+    hedged_list,
+    view_of_regime,
+)
+from steadyrank.learners.steady.regimes import (
     CURRENT,
     MOST_APART,
     MOST_SPAN_APART,
+    SPANS,
     STORED,
     Regimes,
+    clear_span,
     count,
     count_apart,
     move,
     rival,
 )
-from steadyrank.parts.spans import SPANS, clear_span
-from steadyrank.populations import fit_prior
 
 SteadyRank = sr.learners()["SteadyRank"]
 K, D = 24, 3

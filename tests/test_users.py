@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 import steadyrank as sr
-from steadyrank.contract import Visit
+from steadyrank.core.contract import Visit
 
 CASCADE, DRIFTING = sr.users()["Cascade"], sr.users()["DriftingCascade"]
 

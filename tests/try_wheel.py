@@ -16,7 +16,7 @@ ROOT = pathlib.Path(__file__).parent.parent
 NEEDS = {  # commands that need an extra, and which
     "serve": "service", "boards": "service", "reproduce --quick": "report", "report": "report", "results": "report",
     "compare own.py": "report", "profile build movielens --from . --out x.json": "report",
-    "audit log.csv": "report", "audit --power": "report",
+    "audit log.csv": "report",
 }  # fmt: skip
 
 

@@ -9,20 +9,20 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ._jit import kernel as kernel
     from .audit import audit as audit
-    from .contract import Problem as Problem
-    from .contract import Visit as Visit
+    from .core.compiling.jit import kernel as kernel
+    from .core.contract import Problem as Problem
+    from .core.contract import Visit as Visit
+    from .core.refusals import Refused as Refused
+    from .evaluation.profiles import Profile as Profile
+    from .evaluation.profiles import profile as profile
+    from .evaluation.profiles import profiles as profiles
     from .live import FeatureSpace as FeatureSpace
     from .live import Ranker as Ranker
     from .live import features_from as features_from
     from .live import replay as replay
-    from .profiles import Profile as Profile
-    from .profiles import profile as profile
-    from .profiles import profiles as profiles
-    from .refusals import Refused as Refused
-    from .runs import Run as Run
-    from .simulate import simulate as simulate
+    from .simulator.runs import Run as Run
+    from .simulator.simulate import simulate as simulate
 
 __version__ = "0.1.0"
 __all__ = [
@@ -48,19 +48,19 @@ __all__ = [
 
 _HOME = {
     "FeatureSpace": "live",
-    "Problem": "contract",
-    "Profile": "profiles",
+    "Problem": "core.contract",
+    "Profile": "evaluation.profiles",
     "Ranker": "live",
-    "Refused": "refusals",
-    "Run": "runs",
-    "Visit": "contract",
+    "Refused": "core.refusals",
+    "Run": "simulator.runs",
+    "Visit": "core.contract",
     "audit": "audit",
     "features_from": "live",
-    "kernel": "_jit",
-    "profile": "profiles",
-    "profiles": "profiles",
+    "kernel": "core.compiling.jit",
+    "profile": "evaluation.profiles",
+    "profiles": "evaluation.profiles",
     "replay": "live",
-    "simulate": "simulate",
+    "simulate": "simulator.simulate",
 }
 
 
@@ -97,7 +97,7 @@ def __dir__() -> list[str]:
 class _Package(ModuleType):
     """Keeps a public function from being hidden by the module of the same name.
 
-    Importing `steadyrank.simulate` would otherwise replace the function `steadyrank.simulate` by its module.
+    Importing `steadyrank.learners` would otherwise replace the function `steadyrank.learners` by its package.
     """
 
     def __setattr__(self, name: str, value: Any) -> None:

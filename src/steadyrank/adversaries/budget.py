@@ -4,12 +4,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .._jit import kernel
-from ..arrays import Bools, Ints
-from ..chance import philox
-from ..contract import ANYONE, Problem
-from ..rounds import FIRST_BOT
-from ..settings import whole
+from ..core.arrays import Bools, Ints
+from ..core.compiling.jit import kernel
+from ..core.contract import ANYONE, Problem
+from ..core.philox import philox
+from ..core.rounds import FIRST_BOT
+from ..core.settings import whole
 from .schedules import Schedule, active_rounds
 
 NO_BOTS = -1

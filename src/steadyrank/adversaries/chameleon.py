@@ -5,10 +5,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._jit import uncounted
-from ..contract import ANYONE, Floats, Problem, Visit
-from ..rounds import FIRST_BOT
-from ..settings import real, whole
+from ..core.compiling.jit import uncounted
+from ..core.contract import ANYONE, Floats, Problem, Visit
+from ..core.rounds import FIRST_BOT
+from ..core.settings import real, whole
 from .budget import Budget, can_spend, sender, spend
 from .schedules import Schedule
 from .tastes import Taste, attractions_of, visitors_of

@@ -4,7 +4,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..contract import Floats, Problem
+from ..core.contract import Floats, Problem
 from .schedules import Schedule
 
 

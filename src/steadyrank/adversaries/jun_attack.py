@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from ..contract import Problem
-from ..settings import real
+from ..core.contract import Problem
+from ..core.settings import real
 from .budget import Budget, can_spend, sender, spend
 from .poison import Poison, hides, watch
 from .schedules import Schedule

@@ -5,8 +5,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..contract import ANYONE, Bools, Problem
-from ..settings import real
+from ..core.contract import ANYONE, Bools, Problem
+from ..core.settings import real
 from .budget import Budget, can_spend, remember, settle
 from .schedules import Schedule
 from .targets import choose_targets

@@ -2,7 +2,7 @@
 
 from typing import Any, NamedTuple
 
-from ..contract import Problem
+from ..core.contract import Problem
 from .budget import Budget
 from .schedules import Schedule
 from .tastes import Taste, visit_by_taste, visitors_of

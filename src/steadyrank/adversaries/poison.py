@@ -9,9 +9,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .._jit import kernel
-from ..arrays import Bools, Ints
-from ..kernels import count_bits
+from ..core.arrays import Bools, Ints
+from ..core.compiling.jit import kernel
+from ..core.kernels import count_bits
 
 
 class Poison(NamedTuple):

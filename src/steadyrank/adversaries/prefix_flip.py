@@ -2,7 +2,7 @@
 
 from typing import Any, NamedTuple
 
-from ..contract import Problem
+from ..core.contract import Problem
 from .budget import Budget, can_spend, sender, spend
 from .schedules import Schedule
 

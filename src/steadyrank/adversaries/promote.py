@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from ..contract import Bools, Problem
+from ..core.contract import Bools, Problem
 from .budget import Budget, can_spend, sender, spend
 from .schedules import Schedule
 from .targets import choose_targets

@@ -4,8 +4,8 @@ from typing import Literal, TypeAlias, get_args
 
 import numpy as np
 
-from ..arrays import Bools, Floats, Ints
-from ..settings import choice, whole
+from ..core.arrays import Bools, Floats, Ints
+from ..core.settings import choice, whole
 
 Schedule: TypeAlias = Literal["front", "spread", "late", "bursts", "ramp"]
 SCHEDULES: tuple[Schedule, ...] = get_args(Schedule)

@@ -4,9 +4,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..contract import ANYONE, Ints, Problem, Visit
-from ..rounds import FIRST_BOT
-from ..settings import whole
+from ..core.contract import ANYONE, Ints, Problem, Visit
+from ..core.rounds import FIRST_BOT
+from ..core.settings import whole
 from .budget import Budget, can_spend, sender, spend
 from .schedules import Schedule
 from .tastes import Taste, visitors_of

@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from ..arrays import Bools, Floats
-from ..settings import real, whole
+from ..core.arrays import Bools, Floats
+from ..core.settings import real, whole
 
 
 def choose_targets(targets: str | Sequence[int], share: float, attraction: Floats, length: int) -> Bools:

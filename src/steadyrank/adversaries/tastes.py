@@ -4,10 +4,10 @@ from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 
 import numpy as np
 
-from .._jit import kernel
-from ..arrays import Floats
-from ..contract import ANYONE, Problem, Visit
-from ..settings import choice
+from ..core.arrays import Floats
+from ..core.compiling.jit import kernel
+from ..core.contract import ANYONE, Problem, Visit
+from ..core.settings import choice
 from .budget import can_spend, remember, settle
 
 Taste: TypeAlias = Literal["reversed", "permuted"]

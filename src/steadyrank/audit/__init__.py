@@ -12,6 +12,6 @@ def audit(log: Any, **options: Any) -> "Audit":
         import polars  # noqa: F401
     except ModuleNotFoundError:
         raise ValueError("polars is missing; install it with: pip install 'steadyrank[report]'") from None
-    from .audits import run
+    from .assembly import run
 
     return run(log, **options)

@@ -8,13 +8,12 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from ..arrays import Floats
-from ..files import replacing
+from ..click_logs.by_board import BoardLog
+from ..click_logs.click_log import ClickLog, impression_blocks
+from ..click_logs.impressions import BlockImpressions
+from ..core.arrays import Floats
+from ..core.files import replacing
 from .detect.findings import Finding
-from .reading.block_impressions import BlockImpressions
-from .reading.by_board import BoardLog
-from .reading.click_logs import ClickLog
-from .reading.impression_blocks import impression_blocks
 from .verdicts import CleanLog
 
 AT_EDGE = 0.5  # weight of an impression right outside of an interval, whose edge may lie further out

@@ -7,9 +7,9 @@ from typing import Any
 
 import polars as pl
 
-from ..files import replacing
+from ..core.files import replacing
 from .detect.clients import SuspectClient
-from .detect.detectable import Detectable
+from .detect.findings import Detectable
 
 LIMITS = (
     "Fake users who click as true ones do, each of them rarely, cannot be told from true ones.",

@@ -6,7 +6,7 @@ import pathlib
 import sys
 from typing import Any
 
-from ..files import replacing, writable_through
+from ..core.files import replacing, writable_through
 from .choices import need_report
 
 CLIENTS = 5  # that are listed on the terminal
@@ -81,8 +81,6 @@ def add(commands: Any) -> None:
     )
     sub.add_argument("--fail-above", default=None, metavar="SHARE", help="exit code 3 if surely more is suspect")
     sub.add_argument("--on", default="local", help="where boards are audited: local, ray or ray://HOST")
-    sub.add_argument("--power", action="store_true", help="no log: which planted attacks are found, as a curve")
-    sub.add_argument("--seeds", type=int, default=None, help="with --power: logs of each kind (3)")
     sub.add_argument("--quiet", action="store_true", help="no progress")
     sub.set_defaults(run=_run)
 
@@ -111,14 +109,10 @@ def _run(options: argparse.Namespace) -> int:
     broken = share("--most-broken", options.most_broken or "1%")
     looks = None if options.propensities is None else chances(options.propensities)
     if options.page is None and not options.json:
-        options.page = pathlib.Path("power.html" if options.power else "audit.html")
+        options.page = pathlib.Path("audit.html")
     need_report("polars")
-    if options.power:
-        return _power(options)
     if not options.logs:
         raise ValueError("name a log to audit, for instance: steadyrank audit clicks.parquet")
-    if options.seeds is not None:
-        raise ValueError(f"--seeds {options.seeds} is for --power: an audit of a log has no chance in it")
     if options.explain_columns:
         return _explain(options)
     _check_places(options.page, options.parquet, options.clean)
@@ -149,7 +143,7 @@ def _run(options: argparse.Namespace) -> int:
 
 def _explain(options: argparse.Namespace) -> int:
     """Print what would be read as what."""
-    from ..audit.reading.click_logs import explained
+    from ..click_logs.click_log import explained
 
     known = explained(
         options.logs,
@@ -234,47 +228,3 @@ def _harmless(line: str) -> str:
     """A line without what would command a terminal, or what it cannot show: names come from the log."""
     line = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in line)
     return line.encode(sys.stdout.encoding or "utf-8", "backslashreplace").decode(sys.stdout.encoding or "utf-8")
-
-
-def _power(options: argparse.Namespace) -> int:
-    from ..audit.power.experiment import power
-    from ..audit.power.power_page import power_page, power_table
-    from ..progress import Progress
-    from ..settings import whole
-
-    seeds = whole("--seeds", 3 if options.seeds is None else options.seeds, 1, 1_000)
-    if options.logs:
-        raise ValueError(f"--power plants its own logs and draws a page: leave out {options.logs[0]}")
-    for name in (
-        "json",
-        "parquet",
-        "fail_above",
-        "first_position",
-        "time_format",
-        "format",
-        "explain_columns",
-        "most_broken",
-        "events",
-        "clean",
-        "propensities",
-        *COLUMNS,
-    ):
-        if (given := getattr(options, name)) is not None and given is not False:
-            raise ValueError(f"--power plants its own logs and draws a page: leave out --{name.replace('_', '-')}")
-    _check_places(options.page)
-    bar: list[Progress] = []
-
-    def step(done: int, of: int) -> None:
-        if not bar:
-            bar.append(Progress(of, "planting", sys.stderr))
-        if done:
-            bar[0].step()
-
-    rows = power(seeds, on=options.on, progress=None if options.quiet else step)
-    for shown in bar:
-        shown.close()
-    with replacing(options.page) as file:
-        file.write(power_page(rows).encode())
-    print(power_table(rows))
-    print(f"curve: {options.page}")
-    return 0

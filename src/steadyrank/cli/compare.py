@@ -5,9 +5,8 @@ import pathlib
 import sys
 from typing import Any
 
-from ..files import replacing
-from .choices import need_report, parse_choice
-from .own_file import learners_in
+from ..core.files import replacing
+from .choices import learners_in, need_report, parse_choice
 
 
 def add(commands: Any) -> None:
@@ -59,14 +58,14 @@ def _run(options: argparse.Namespace) -> None:
     users, users_settings = parse_choice(options.users)
     guard, guard_settings = parse_choice(options.guard)
     need_report("polars", *(["matplotlib"] if options.figure else []))
-    from .._jit import told_of_compiling
-    from ..contract import find
-    from ..lab.cells import Cell
-    from ..lab.runner import compare
+    from ..core.compiling.jit import told_of_compiling
+    from ..core.contract import find
+    from ..core.progress import Progress
+    from ..core.settings import whole
+    from ..evaluation.lab.cells import Cell
+    from ..evaluation.lab.runner import compare
+    from ..evaluation.report.tables import by_rate, finals, text
     from ..learners import ALL
-    from ..progress import Progress
-    from ..report.tables import by_rate, finals, text
-    from ..settings import whole
     from ..testing import check_learner
 
     if options.figure is not None and options.figure.suffix != ".svg":
@@ -113,7 +112,7 @@ def _run(options: argparse.Namespace) -> None:
         f"Regret after {options.horizon:,} rounds on {about}, by share of corrupted rounds:\n\n{text(by_rate(last))}"
     )
     if options.figure is not None:
-        from ..report.figures import rates as draw
+        from ..evaluation.report.figures import rates as draw
 
         with replacing(options.figure) as file:
             file.write(draw("compare", last, about).encode())

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 from .choices import parse_choice
 
 if TYPE_CHECKING:
+    from ..comparison.off_policy import Interval
+    from ..comparison.ranker_comparison import Comparison, Part, Row
     from ..live import Ranker
-    from ..off_policy import Interval
-    from ..ranker_comparison import Comparison, Part, Row
 
 _MEMBERS = ("items", "clicked", "clicks", "examined", "client", "candidates", "propensities", "marginals")
 _IGNORED = ("id", "time", "cohort")
@@ -41,8 +41,8 @@ def add(commands: Any) -> None:
 
 
 def _run(options: argparse.Namespace) -> None:
+    from ..comparison.ranker_comparison import compare, lists_of
     from ..live import Ranker
-    from ..ranker_comparison import compare, lists_of
 
     learner, settings = parse_choice(options.learner)
     guards = [parse_choice(text) for text in options.guard or ["ClientTrust"]]
@@ -93,7 +93,7 @@ def _check(row: Any) -> None:
 
 
 def _check_chances(name: str, given: Any, size: int) -> None:
-    from ..off_policy import check_chances
+    from ..comparison.off_policy import check_chances
 
     numbers = isinstance(given, list) and all(type(chance) in (int, float) for chance in given)
     if not numbers or len(given) != size:
@@ -103,8 +103,8 @@ def _check_chances(name: str, given: Any, size: int) -> None:
 
 def _observed(ranker: "Ranker", rows: Sequence[dict[str, Any]], slots: dict[str, int]) -> "list[Row]":
     """Each list with what the ranker would have shown in its place, before it learnt from it."""
+    from ..comparison.ranker_comparison import Row
     from ..live import answers
-    from ..ranker_comparison import Row
 
     clients: dict[Any, int] = {}
     found = []
@@ -135,7 +135,7 @@ def _suspect(ranker: "Ranker", rows: "Sequence[Row]") -> Any:
     """Which lists are of clients who are not heard by now, or of rounds outside of the trusted regime."""
     import numpy as np
 
-    from ..views import bands
+    from ..core.views import bands
 
     judged, view = ranker.guard_view(), ranker.view()
     silenced = set() if judged is None else {one.client for one in judged.suspects}

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from .audit import COLUMNS, share
 
 if TYPE_CHECKING:
-    from ..arrays import Floats
-    from ..audit.reading.click_logs import ClickLog
+    from ..click_logs.click_log import ClickLog
+    from ..core.arrays import Floats
 
 WEIGHT = "weight"  # the column that `steadyrank audit --clean` writes
 
@@ -29,7 +29,7 @@ def add_options(sub: argparse.ArgumentParser) -> None:
 
 def read_log(options: argparse.Namespace) -> "ClickLog":
     """The log that the options name."""
-    from ..audit.reading.click_logs import read
+    from ..click_logs.click_log import read
 
     return read(
         options.logs,

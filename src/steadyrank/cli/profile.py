@@ -56,7 +56,7 @@ def _add_source(sources: Any, source: str, files: str) -> None:
 
 
 def _list(options: argparse.Namespace) -> None:
-    from ..profiles import mappings, profile, profiles
+    from ..evaluation.profiles import mappings, profile, profiles
 
     for name in profiles():
         world = profile(name)
@@ -77,7 +77,7 @@ def _build(options: argparse.Namespace) -> None:
     if not 0 <= options.features <= 63:
         raise ValueError(f"--features must be from 0 to 63, not {options.features}")
     need_report()
-    from ..profiles import lastfm, movielens, yelp
+    from ..evaluation.profiles import lastfm, movielens, yelp
 
     common = {"n_items": items, "at_least": options.at_least, "seed": options.seed}
     common |= {"stream": sys.stderr, "n_factors": options.features}

@@ -8,7 +8,7 @@ from .choices import need_report, parse_choice
 from .past_lists import add_options, board_of, lists_of, read_log, weights_of
 
 if TYPE_CHECKING:
-    from ..audit.reading.click_logs import ClickLog
+    from ..click_logs.click_log import ClickLog
     from ..live import Ranker
 
 _FIRST = 10  # items of a list that are printed at most
@@ -45,7 +45,7 @@ def _run(options: argparse.Namespace) -> None:
     need_report("polars")
     import numpy as np
 
-    from ..settings import whole
+    from ..core.settings import whole
 
     choices = [parse_choice(text) for text in options.learners or ["SteadyRank", "CascadeTS"]]
     if options.save is not None and len(choices) != 1:

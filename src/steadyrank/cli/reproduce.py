@@ -6,7 +6,7 @@ import pathlib
 import sys
 from typing import Any
 
-from ..files import replacing
+from ..core.files import replacing
 from .choices import need_report
 
 _SEEDS, _QUICK_SEEDS = 2, 1
@@ -58,7 +58,7 @@ def _add_common(sub: Any) -> None:
 
 
 def _studies(options: argparse.Namespace) -> Any:
-    from ..studies import ALL, find
+    from ..evaluation.studies import ALL, find
 
     if options.full and options.study:
         raise ValueError("--full runs every study; leave --study out")
@@ -66,7 +66,7 @@ def _studies(options: argparse.Namespace) -> Any:
 
 
 def _seeds(options: argparse.Namespace) -> int:
-    from ..settings import whole
+    from ..core.settings import whole
 
     default = _QUICK_SEEDS if options.quick else _SEEDS
     return whole("--seeds", default if options.seeds is None else options.seeds, 1, 10_000)
@@ -74,11 +74,11 @@ def _seeds(options: argparse.Namespace) -> int:
 
 def _reproduce(options: argparse.Namespace) -> None:
     need_report()
-    from .._jit import told_of_compiling
-    from ..lab.results import CellStore
-    from ..lab.runner import run_studies
-    from ..progress import Progress
-    from ..settings import whole
+    from ..core.compiling.jit import told_of_compiling
+    from ..core.progress import Progress
+    from ..core.settings import whole
+    from ..evaluation.lab.results import CellStore
+    from ..evaluation.lab.runner import run_studies
 
     studies, seeds = _studies(options), _seeds(options)
     if options.workers is not None:
@@ -115,7 +115,7 @@ def _reproduce(options: argparse.Namespace) -> None:
 
 def _report(options: argparse.Namespace) -> None:
     need_report()
-    from ..lab.results import CellStore
+    from ..evaluation.lab.results import CellStore
 
     seeds, store = _seeds(options), CellStore(options.out)
     if not store.folder.is_dir():
@@ -124,7 +124,7 @@ def _report(options: argparse.Namespace) -> None:
 
 
 def _write(options: argparse.Namespace, store: Any, seeds: int, asked: Any) -> None:
-    from ..report.writing import write_report
+    from ..evaluation.report.writing import write_report
 
     page, claims = write_report(store, options.out, seeds=seeds, quick=options.quick, asked=asked)
     if options.json:
@@ -141,8 +141,8 @@ def _results(options: argparse.Namespace) -> None:
     need_report("polars")
     import polars as pl
 
-    from ..lab.results import listing, source_digest
-    from ..report.text import aligned
+    from ..evaluation.lab.results import listing, source_digest
+    from ..evaluation.report.tables import aligned
 
     suffix = options.export.suffix if options.export else ".csv"
     if suffix not in (".csv", ".parquet"):

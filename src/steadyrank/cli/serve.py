@@ -10,7 +10,7 @@ import tempfile
 import time
 from typing import TYPE_CHECKING, Any
 
-from ..service.http.limits import MEANINGS, Limits, check
+from ..service.http.connections import MEANINGS, Limits, check
 
 if TYPE_CHECKING:
     from ..service.storage import Store
@@ -201,7 +201,7 @@ def must_exist(store: str) -> None:
 
 def _boards(options: argparse.Namespace) -> None:
     from ..service.storage import open_store
-    from ..service.worker.sleepers import summaries
+    from ..service.worker.board_cache import summaries
 
     must_exist(options.store)
     print(f"{'board':<24}{'learner':<16}{'items':>9}{'impressions':>13}{'answers':>11}{'clicks':>10}")

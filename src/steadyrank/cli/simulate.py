@@ -5,8 +5,7 @@ import pathlib
 import sys
 from typing import Any
 
-from .choices import parse_budget, parse_choice
-from .own_file import classes_in
+from .choices import classes_in, parse_budget, parse_choice
 
 
 def add(commands: Any) -> None:
@@ -48,16 +47,16 @@ def add(commands: Any) -> None:
 
 
 def _run(options: argparse.Namespace) -> None:
-    from .._jit import told_of_compiling
     from ..adversaries import ALL as ADVERSARIES
-    from ..contract import Problem, find, make
-    from ..intervals import half_width
+    from ..comparison.intervals import half_width
+    from ..core.compiling.jit import told_of_compiling
+    from ..core.contract import Problem, find, make
+    from ..core.progress import Progress
+    from ..core.settings import whole
+    from ..evaluation.profiles import profile
+    from ..evaluation.report.tables import aligned, plus_minus
     from ..learners import ALL
-    from ..profiles import profile
-    from ..progress import Progress
-    from ..report.text import aligned, plus_minus
-    from ..settings import whole
-    from ..simulate import simulate
+    from ..simulator.simulate import simulate
 
     world = profile(options.profile, options.mapping)
     whole("--length", options.length, 1, world.attraction.size)

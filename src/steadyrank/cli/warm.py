@@ -34,10 +34,10 @@ def _run(options: argparse.Namespace) -> None:
     from multiprocessing import get_context
 
     from .. import adversaries, guards, learners, users
-    from .._jit import cache_root
-    from ..contract import find
-    from ..progress import Progress
-    from ..settings import whole
+    from ..core.compiling.jit import cache_root
+    from ..core.contract import find
+    from ..core.progress import Progress
+    from ..core.settings import whole
 
     workers = whole("--workers", options.workers or os.cpu_count() or 1, 1, 1_000)
     kinds = (("learner", options.learner, learners()), ("adversary", options.adversary, adversaries()))
@@ -64,7 +64,7 @@ def _run(options: argparse.Namespace) -> None:
 def _compile(what: str, learner: str, adversary: str, users: str, guard: str) -> None:
     """Play the shortest game that reaches every function."""
     from ..live import Ranker
-    from ..simulate import simulate
+    from ..simulator.simulate import simulate
 
     if what == _LIVE:
         ranker = Ranker(["a", "b", "c"], 2, learner=learner, guard="ClientTrust")  # as boards have it

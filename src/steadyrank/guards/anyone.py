@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from ..contract import Problem
+from ..core.contract import Problem
 
 
 class Anyone(NamedTuple):

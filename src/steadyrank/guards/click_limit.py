@@ -4,10 +4,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .._jit import uncounted
-from ..contract import KIND, SILENCE, Ints, Problem
-from ..settings import real, whole
-from ..views import GuardView
+from ..core.compiling.jit import uncounted
+from ..core.contract import KIND, SILENCE, Ints, Problem
+from ..core.settings import real, whole
+from ..core.views import GuardView
 
 ENDS, GOES_ON = range(2)  # places of ClickLimit.single
 BEGIN = 20  # visits with one click that count as seen before the first one: so many others must say otherwise

@@ -4,10 +4,10 @@ from typing import Literal, NamedTuple, TypeAlias, get_args
 
 import numpy as np
 
-from ..contract import Ints, Problem
-from ..kernels import cascade_like
-from ..settings import choice
-from ..views import GuardView
+from ..core.contract import Ints, Problem
+from ..core.kernels import cascade_like
+from ..core.settings import choice
+from ..core.views import GuardView
 
 Model: TypeAlias = Literal["cascade", "whole"]
 CASCADE = 0  # as in Model

@@ -4,10 +4,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..contract import KIND, SILENCE, Ints, Problem
-from ..parts.clients import spread
-from ..settings import whole
-from ..views import GuardView, SpentAllowance
+from ..core.contract import KIND, SILENCE, Ints, Problem
+from ..core.settings import whole
+from ..core.views import GuardView, SpentAllowance
+from .client_trust.client_table import spread
 
 MOST_PLACES = 1 << 22
 WAYS = 4  # places that a client may stand in

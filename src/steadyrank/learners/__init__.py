@@ -2,6 +2,6 @@
 
 import sys
 
-from ..contract import discover
+from ..core.contract import discover
 
 ALL = discover(sys.modules[__name__], "rank")

@@ -5,10 +5,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..contract import Problem
-from ..kernels import top_allowed
-from ..parts.linear_posterior import LinearPosterior, learn, upper
-from ..settings import given_features, known_horizon, real
+from ..core.contract import Problem
+from ..core.kernels import top_allowed
+from ..core.settings import given_features, known_horizon, real
+from .shared.linear_posterior import LinearPosterior, learn, upper
 
 
 class C3UCB(NamedTuple):

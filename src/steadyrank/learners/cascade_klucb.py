@@ -2,11 +2,10 @@
 
 from typing import NamedTuple
 
-from ..contract import Problem
-from ..indices.bounds import Bounds, void
-from ..indices.kl_lines import Tangents, draw_again, keep_kl, rank_by_kl
-from ..indices.ranks import GUESSED
-from ..kernels import Ties, count_bits, luck_of, uncount_bits
+from ..core.contract import Problem
+from ..core.kernels import Ties, count_bits, luck_of, uncount_bits
+from .shared.ucb.bounds import GUESSED, Bounds, void
+from .shared.ucb.kl_lines import Tangents, draw_again, keep_kl, rank_by_kl
 
 
 class CascadeKLUCB(NamedTuple):

@@ -4,10 +4,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..contract import Problem
-from ..kernels import top_allowed
-from ..parts.linear_posterior import LinearPosterior, draw, expect, learn, meet
-from ..settings import given_features, real
+from ..core.contract import Problem
+from ..core.kernels import top_allowed
+from ..core.settings import given_features, real
+from .shared.linear_posterior import LinearPosterior, draw, expect, learn, meet
 
 
 class CascadeLinTS(NamedTuple):

@@ -4,10 +4,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..contract import Problem
-from ..kernels import top_allowed
-from ..parts.mixed_model import MixedModel, drawn_logits, learn
-from ..settings import given_features, real
+from ..core.contract import Problem
+from ..core.kernels import top_allowed
+from ..core.settings import given_features, real
+from .shared.mixed_model import MixedModel, drawn_logits, learn
 
 
 class CascadeMixedTS(NamedTuple):

@@ -3,9 +3,9 @@
 import math
 from typing import NamedTuple
 
-from ..contract import Problem
-from ..parts.layers import Layers, acting_layer, bar, count_layers, draw_layer, observe_layer, rank_by_position
-from ..settings import known_horizon, real
+from ..core.contract import Problem
+from ..core.settings import known_horizon, real
+from .shared.layers import Layers, acting_layer, bar, count_layers, draw_layer, observe_layer, rank_by_position
 
 LAYER = 0  # place of the note: the layer that ranked
 

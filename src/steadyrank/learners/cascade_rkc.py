@@ -3,9 +3,9 @@
 import math
 from typing import NamedTuple
 
-from ..contract import Problem
-from ..parts.layers import Layers, bar, observe_layer, rank_by_position
-from ..settings import known_horizon, real, whole
+from ..core.contract import Problem
+from ..core.settings import known_horizon, real, whole
+from .shared.layers import Layers, bar, observe_layer, rank_by_position
 
 
 class CascadeRKC(NamedTuple):

@@ -4,12 +4,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .._jit import uncounted
-from ..contract import Ints, Problem
-from ..indices.posteriors import Posteriors, check_bar, set_counts
-from ..kernels import count_bits, uncount_bits
-from ..parts.hedge import Rival, drawn_list, hedged_list
-from ..settings import real
+from ..core.compiling.jit import uncounted
+from ..core.contract import Ints, Problem
+from ..core.kernels import count_bits, uncount_bits
+from ..core.settings import real
+from .shared.thompson import Posteriors, check_bar, set_counts
+from .steady.hedge import Rival, drawn_list, hedged_list
 
 
 @uncounted

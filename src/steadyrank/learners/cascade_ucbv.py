@@ -4,11 +4,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..contract import Floats, Ints, Problem
-from ..indices.bounds import Bounds, keep, void
-from ..indices.ranks import GUESSED, rank_by_bounds
-from ..kernels import LOG_CLOCK, IndexTable, Ties, count_bits, luck_of, mean_index, uncount_bits
-from ..settings import real
+from ..core.contract import Floats, Ints, Problem
+from ..core.kernels import LOG_CLOCK, IndexTable, Ties, count_bits, luck_of, mean_index, uncount_bits
+from ..core.settings import real
+from .shared.ucb.bounds import GUESSED, Bounds, keep, rank_by_bounds, void
 
 
 class CascadeUCBV(NamedTuple):

@@ -5,12 +5,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..contract import Ints, Problem
-from ..indices.bounds import Bounds, void
-from ..indices.kl_lines import Tangents, draw_again, keep_kl, rank_by_kl
-from ..indices.ranks import GUESSED
-from ..kernels import Ties, count_bits, luck_of, uncount_bits
-from ..places import by_place, last_stop, order_of_places, place_best_first
+from ..core.contract import Ints, Problem
+from ..core.kernels import Ties, count_bits, luck_of, uncount_bits
+from ..core.places import by_place, last_stop, order_of_places, place_best_first
+from .shared.ucb.bounds import GUESSED, Bounds, void
+from .shared.ucb.kl_lines import Tangents, draw_again, keep_kl, rank_by_kl
 
 
 class DCMKLUCB(NamedTuple):

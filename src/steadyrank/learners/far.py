@@ -5,9 +5,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..contract import Problem
-from ..parts.layers import Layers, observe_layer, pick_least
-from ..settings import known_horizon, real, whole
+from ..core.contract import Problem
+from ..core.settings import known_horizon, real, whole
+from .shared.layers import Layers, observe_layer, pick_least
 
 
 class FAR(NamedTuple):

@@ -1,14 +1,195 @@
-"""FTRL: follow the regularised leader over lists, with semi-bandit losses."""
+"""FTRL: follow the regularised leader over lists, with semi-bandit losses.
+
+Follow the regularised leader over lists: marginals by a joint Newton method, lists by systematic sampling.
+"""
 
 import math
 from typing import Literal, NamedTuple, TypeAlias, get_args
 
 import numpy as np
 
-from ..contract import Floats, Ints, Problem
-from ..kernels import count_bits, top_allowed
-from ..parts.leader import LBINF, LBINFV, TSALLIS, VALUE, lead, systematic, trace
-from ..settings import choice, known_horizon, real, refuse_unused
+from ..core.compiling.jit import kernel
+from ..core.contract import Floats, Ints, Problem
+from ..core.kernels import count_bits, top_allowed
+from ..core.settings import choice, known_horizon, real, refuse_unused
+
+LBINF, LBINFV, HYBRID, TSALLIS = range(4)
+VALUE, FIRST, STEEP = range(3)  # rows of `curve`: x, phi'(x) and its slope against the logit of x
+PRICE, RESIDUAL = range(2)  # places of `price`: that of the constraint, and how well the equations are solved
+_FAR = 600.0  # logits beyond this are not numbers apart from 0 and 1 any more
+
+
+@kernel
+def barrier(variant, u, gamma, c0):
+    """x, phi'(x) and its slope against the logit u of x, phi''(x) x (1 - x), for a variant's regulariser.
+
+    LBINF (Ito 2021): phi = -log x + gamma (1 - x) log(1 - x), c0 = -gamma. LBINFV (Tsuchiya, Ito, Honda 2023):
+    phi = x - 1 - log x + gamma (x + (1 - x) log(1 - x)), c0 = 1. The constant matters because each item has its own
+    factor. HYBRID (Zimmert, Luo, Wei 2019): phi = -sqrt x + gamma (1 - x) log(1 - x). TSALLIS (Zimmert, Seldin 2021):
+    phi = -4 sqrt x. Logits keep x and 1 - x apart from 0 where neither could be told from it as a number.
+    """
+    e = math.exp(-min(abs(u), _FAR))
+    big, small = 1.0 / (1.0 + e), e / (1.0 + e)
+    x, y = (big, small) if u >= 0.0 else (small, big)
+    log_y = (-u if u >= 0.0 else 0.0) - math.log1p(e)
+    if variant <= LBINFV:
+        return x, c0 - 1.0 / x - gamma * log_y, y / x + gamma * x
+    root = math.sqrt(x)
+    if variant == HYBRID:
+        return x, -0.5 / root - gamma * (1.0 + log_y), 0.25 * y / root + gamma * x
+    return x, -2.0 / root, y / root
+
+
+@kernel
+def asymptote(variant, z, gamma, c0):
+    """Roughly the logit of the x with phi'(x) = z, good where x is near 0 or near 1."""
+    if variant <= LBINFV:
+        z -= c0
+        return -math.log(max(-z - 1.0, 0.05)) if z < -0.5 * gamma - 1.0 else (z + 1.0) / gamma
+    if variant == HYBRID:
+        return -math.log(max(4.0 * z * z - 1.0, 0.05)) if z < -1.0 else (z + 1.0) / gamma
+    return -math.log(max(0.25 * z * z - 1.0, 1e-6)) if z < 0.0 else 14.0
+
+
+@kernel
+def solve(variant, gamma, c0, losses, factor, d, logits, price, curve):
+    """The minimiser of <losses, x> + sum factor_i phi(x_i) over x in (0, 1)^K with sum x = d.
+
+    Newton on all logits and the price lambda of the constraint at once: factor_i phi'(x_i) + losses_i = lambda.
+    `logits`, `price[PRICE]` and `curve` ([3, K]: the `barrier` of each logit) hold the start and receive the answer.
+    Returns the largest residual of those equations and of the sum. O(K) a step, about three steps from the answer of
+    the round before, the first of them without a logarithm; where twenty do not suffice, a bracket around the price.
+    """
+    k = losses.size
+    residual, slope = np.empty(k), np.empty(k)
+    worst, start = np.inf, price[PRICE]
+    for _ in range(20):
+        total = pull = give = worst = 0.0
+        for i in range(k):
+            x = curve[VALUE, i]
+            residual[i] = factor[i] * curve[FIRST, i] + losses[i] - price[PRICE]
+            slope[i] = factor[i] * curve[STEEP, i]
+            share = x * (1.0 - x) / slope[i]
+            total += x
+            pull += share * residual[i]
+            give += share
+            worst = max(worst, abs(residual[i]))
+        worst = max(worst, abs(total - d))
+        if worst < 1e-8:
+            return worst
+        step = (d - total + pull) / max(give, 1e-300)
+        if not abs(step) < 1e12:
+            break
+        price[PRICE] += step
+        for i in range(k):
+            move = (step - residual[i]) / slope[i]
+            if abs(move) <= 2.0:
+                logits[i] += move
+            else:  # too far for a tangent
+                logits[i] = asymptote(variant, (price[PRICE] - losses[i]) / factor[i], gamma, c0)
+        trace(variant, gamma, c0, logits, curve)
+    price[PRICE] = start
+    worst = bracket(variant, gamma, c0, losses, factor, d, logits, price)
+    trace(variant, gamma, c0, logits, curve)
+    return worst
+
+
+@kernel
+def trace(variant, gamma, c0, logits, curve):
+    """Write the `barrier` of each logit."""
+    for i in range(logits.size):
+        curve[VALUE, i], curve[FIRST, i], curve[STEEP, i] = barrier(variant, logits[i], gamma, c0)
+
+
+@kernel
+def invert(variant, z, gamma, c0):
+    """The logit of the x with phi'(x) = z, from scratch."""
+    u = asymptote(variant, z, gamma, c0)
+    for _ in range(100):
+        _x, first, steep = barrier(variant, u, gamma, c0)
+        move = min(max((z - first) / steep, -2.0), 2.0)
+        u = min(max(u + move, -_FAR), _FAR)
+        if abs(move) < 1e-14 * max(abs(u), 1.0):
+            break
+    return u
+
+
+@kernel
+def bracket(variant, gamma, c0, losses, factor, d, logits, price):
+    """`solve` by Newton on the price alone, kept inside a bracket: the sum of the marginals rises with it."""
+    low, high, stride = -np.inf, np.inf, 1.0
+    gap = np.inf
+    for _ in range(300):
+        total = give = 0.0
+        for i in range(losses.size):
+            logits[i] = invert(variant, (price[PRICE] - losses[i]) / factor[i], gamma, c0)
+            x, _first, steep = barrier(variant, logits[i], gamma, c0)
+            total += x
+            give += x * (1.0 - x) / (factor[i] * steep)
+        gap = total - d
+        if abs(gap) < 1e-9:
+            break
+        if gap > 0.0:
+            high = price[PRICE]
+        else:
+            low = price[PRICE]
+        guess = price[PRICE] - gap / give if give > 0.0 else np.inf
+        if math.isinf(low) or math.isinf(high):
+            reach = price[PRICE] - math.copysign(stride, gap)
+            price[PRICE] = guess if abs(guess - price[PRICE]) < stride else reach
+            stride *= 2.0
+        else:
+            price[PRICE] = guess if low < guess < high else 0.5 * (low + high)
+    worst = abs(gap)
+    for i in range(losses.size):
+        _x, first, _steep = barrier(variant, logits[i], gamma, c0)
+        worst = max(worst, abs(factor[i] * first + losses[i] - price[PRICE]))
+    return worst
+
+
+@kernel
+def lead(learner, t):
+    """Solve for an FTRL learner's marginals of round t, `curve[VALUE]`; nothing to solve when all items are shown.
+
+    `price[RESIDUAL]` receives how well the equations are solved.
+    """
+    variant, gamma, c0, weight = learner.variant, learner.gamma, learner.c0, learner.weight
+    if learner.length >= weight.size:
+        return
+    goal, factor = np.empty(weight.size), np.empty(weight.size)
+    for i in range(weight.size):
+        goal[i] = learner.losses[i] + learner.guess[i]
+        if variant <= LBINFV:
+            factor[i] = math.sqrt(weight[i])
+        else:  # 1 / eta: 1 / sqrt(t) for hybrid, 2 / sqrt(t) for tsallis
+            factor[i] = math.sqrt(t) if variant == HYBRID else 0.5 * math.sqrt(t)
+    learner.price[RESIDUAL] = solve(
+        variant, gamma, c0, goal, factor, learner.length, learner.logits, learner.price, learner.curve
+    )
+
+
+@kernel
+def systematic(marginals, chosen, rng):
+    """Draw `chosen.size` distinct items, item i with chance exactly marginals[i] (Madow 1949).
+
+    The marginals lie in [0, 1] and sum to that size. A random order, then every item in which u, u + 1, ... falls on
+    the running sum. O(K).
+    """
+    k = marginals.size
+    order = np.arange(k)
+    for i in range(k - 1, 0, -1):
+        j = int(rng.random() * (i + 1))
+        order[i], order[j] = order[j], order[i]
+    goal = rng.random()
+    running, filled = 0.0, 0
+    for i in range(k):
+        running += marginals[order[i]]
+        left = k - i  # rounding must not leave a place empty
+        if filled < chosen.size and (running > goal or left == chosen.size - filled):
+            chosen[filled] = order[i]
+            filled += 1
+            goal += 1.0
+
 
 Variant: TypeAlias = Literal["lbinf", "lbinfv", "hybrid", "tsallis"]
 Weights: TypeAlias = Literal["naive", "first-only", "plug-in"]

@@ -5,12 +5,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .._jit import uncounted
-from ..chance import start, uniform
-from ..contract import Floats, Ints, Problem
-from ..kernels import top_allowed
-from ..parts.place_counts import PlaceCounts, count_places
-from ..settings import real, whole
+from ..core.compiling.jit import uncounted
+from ..core.contract import Floats, Ints, Problem
+from ..core.kernels import top_allowed
+from ..core.philox import start, uniform
+from ..core.settings import real, whole
+from .shared.place_counts import PlaceCounts, count_places
 
 _EDGE = 1e-12  # attractions and attention stay inside of (0, 1)
 _WIDE = 0.5  # from this width on a normal law on [0, 1] is drawn from uniform numbers

@@ -6,12 +6,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .._jit import kernel, uncounted
-from ..contract import Floats, Problem
-from ..kernels import top
-from ..parts.place_counts import PlaceCounts, count_places, sums, uncount_places
-from ..places import attention_of, place_best_first
-from ..settings import known_horizon, real
+from ..core.compiling.jit import kernel, uncounted
+from ..core.contract import Floats, Problem
+from ..core.kernels import top
+from ..core.places import attention_of, place_best_first
+from ..core.settings import known_horizon, real
+from .shared.place_counts import PlaceCounts, count_places, sums, uncount_places
 
 _EDGE = 1e-12  # of means that are compared: 0 and 1 have no logarithm
 

@@ -6,14 +6,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .._jit import uncounted
-from ..contract import Floats, Ints, Problem
-from ..indices.bounds import Bounds, keep, void
-from ..indices.ranks import GUESSED, rank_by_bounds
-from ..kernels import LOG_CLOCK, IndexTable
-from ..parts.place_counts import PlaceCounts, count_places, sums, uncount_places
-from ..places import attention_of, place_best_first
-from ..settings import real
+from ..core.compiling.jit import uncounted
+from ..core.contract import Floats, Ints, Problem
+from ..core.kernels import LOG_CLOCK, IndexTable
+from ..core.places import attention_of, place_best_first
+from ..core.settings import real
+from .shared.place_counts import PlaceCounts, count_places, sums, uncount_places
+from .shared.ucb.bounds import GUESSED, Bounds, keep, rank_by_bounds, void
 
 
 @uncounted

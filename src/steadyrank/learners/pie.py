@@ -5,10 +5,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .._jit import kernel
-from ..contract import Ints, Problem
-from ..kernels import count_bits, top, uncount_bits
-from ..settings import whole
+from ..core.compiling.jit import kernel
+from ..core.contract import Ints, Problem
+from ..core.kernels import count_bits, top, uncount_bits
+from ..core.settings import whole
 
 _EDGE = 1e-12  # of means that are compared: 0 and 1 have no logarithm
 

@@ -4,8 +4,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..contract import Problem
-from ..kernels import top_allowed
+from ..core.contract import Problem
+from ..core.kernels import top_allowed
 
 
 class Random(NamedTuple):

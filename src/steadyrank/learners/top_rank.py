@@ -5,10 +5,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .._jit import kernel
-from ..contract import Bools, Counts, Ints, Problem
-from ..kernels import top_allowed
-from ..settings import known_horizon
+from ..core.compiling.jit import kernel
+from ..core.contract import Bools, Counts, Ints, Problem
+from ..core.kernels import top_allowed
+from ..core.settings import known_horizon
 
 C = 4.0 * math.sqrt(2.0 / math.pi) / math.erf(math.sqrt(2.0))  # 3.43 (Lattimore et al. 2018, Algorithm 1)
 

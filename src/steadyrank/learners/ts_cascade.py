@@ -5,9 +5,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .._jit import kernel
-from ..contract import Ints, Problem
-from ..kernels import count_bits, top_allowed, uncount_bits
+from ..core.compiling.jit import kernel
+from ..core.contract import Ints, Problem
+from ..core.kernels import count_bits, top_allowed, uncount_bits
 
 
 @kernel

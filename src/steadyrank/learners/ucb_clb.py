@@ -5,10 +5,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..contract import Problem
-from ..kernels import top_allowed
-from ..parts.linear_posterior import LinearPosterior, learn_by_descent, upper
-from ..settings import given_features, real
+from ..core.contract import Problem
+from ..core.kernels import top_allowed
+from ..core.settings import given_features, real
+from .shared.linear_posterior import LinearPosterior, learn_by_descent, upper
 
 _RATE = 0.5 * math.log(2.0) + 2.0  # Zhang and Sugiyama 2023: log(2) / 2 + B + 1, for weights of a norm of B = 1
 

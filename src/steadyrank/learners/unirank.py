@@ -1,15 +1,151 @@
-"""UniRank: sets of items in order, told apart by their clicks alone, whatever users do."""
+"""UniRank: sets of items in order, told apart by their clicks alone, whatever users do.
+
+Ordered sets of items that clicks have not told apart: who beats whom, which sets lead, which are mixed.
+"""
 
 import math
 from typing import NamedTuple
 
 import numpy as np
 
-from .._jit import kernel
-from ..contract import Counts, Ints, Problem
-from ..kernels import top_allowed
-from ..parts.orders import count_win, leading_sets, mix
-from ..settings import known_horizon
+from ..core.compiling.jit import kernel, uncounted
+from ..core.contract import Counts, Ints, Problem
+from ..core.kernels import kl_upper, top_allowed
+from ..core.settings import known_horizon
+
+
+@uncounted
+def count_win(ahead, total, score, i, j):
+    """Item i was clicked and j was not, both in one set; returns whether it changed who beats whom.
+
+    ahead[i, j] is how much more often i won than j, total[i, j] how often one of them did, score[i] how many i beats.
+    """
+    ahead[i, j] += 1
+    ahead[j, i] -= 1
+    total[i, j] += 1
+    total[j, i] += 1
+    score[i] += ahead[i, j] == 1
+    score[j] -= ahead[i, j] == 0
+    return ahead[i, j] == 1 or ahead[i, j] == 0
+
+
+@kernel
+def leading_sets(ahead, score, enough, part):
+    """Number the sets of the leading order into `part`, 0 for the first.
+
+    A set is the smallest group of the items left of which each beats every other one left. Whoever beats most
+    belongs to it; whoever is not beaten by one of the group belongs to it. Items behind `enough` others are one
+    last set. O(K) for each item of a set, so O(K^2) while nothing is known.
+    """
+    n_items = part.size
+    queue, worth = np.empty(n_items, np.int64), score.copy()
+    part[:] = -1
+    number = placed = 0
+    while placed < enough and placed < n_items:
+        first = -1
+        for i in range(n_items):
+            if part[i] < 0 and (first < 0 or worth[i] > worth[first]):
+                first = i
+        part[first], queue[0] = number, first
+        found, looked = 1, 0
+        while looked < found:
+            row = ahead[queue[looked]]
+            looked += 1
+            for j in range(n_items):
+                if part[j] < 0 and row[j] <= 0:
+                    part[j], queue[found] = number, j
+                    found += 1
+        for q in range(found):
+            column = ahead[queue[q]]
+            for i in range(n_items):
+                worth[i] -= column[i] < 0  # i beat it, and what is left is counted among itself
+        placed += found
+        number += 1
+    for i in range(n_items):
+        part[i] = number if part[i] < 0 else part[i]
+
+
+@uncounted
+def may_win(ahead, total, j, i, most, level):
+    """The largest share of j's wins among those of j and i that KL-UCB allows, if it is above `most`; else `most`.
+
+    1 if they never met. Most are refused by one divergence, without solving for the bound.
+    """
+    n = total[j, i]
+    if n == 0:
+        return 1.0
+    mean = 0.5 * (n + ahead[j, i]) / n
+    if mean < most:
+        kl = (1.0 - mean) * math.log((1.0 - mean) / (1.0 - most)) if most < 1.0 else np.inf
+        kl += mean * math.log(mean / most) if mean > 0.0 else 0.0
+        if n * kl >= level:
+            return most
+    return max(kl_upper(mean, n, level), most)
+
+
+@kernel
+def members(mixed, allowed, c):
+    """The allowed items of set c."""
+    found, n = np.empty(mixed.size, np.int64), 0
+    for k in range(mixed.size):
+        if allowed[k] and mixed[k] == c:
+            found[n] = k
+            n += 1
+    return found[:n]
+
+
+@kernel
+def challenger(ahead, total, leaders, others, level, u):
+    """Of the others, the one that may win most against one of the leaders, if more than half; else -1. Ties by u."""
+    most, ties = 0.5, 0
+    shares = np.empty(others.size)
+    for q in range(others.size):
+        shares[q] = 0.5
+        for i in leaders:
+            shares[q] = may_win(ahead, total, others[q], i, shares[q], level)
+        if shares[q] > most:
+            most, ties = shares[q], 0
+        ties += shares[q] == most
+    pick = int(u * ties)
+    for q in range(others.size):
+        if shares[q] == most > 0.5:
+            if pick == 0:
+                return others[q]
+            pick -= 1
+    return -1
+
+
+@kernel
+def mix(ahead, total, part, allowed, size, level, u, mixed):
+    """Write the sets that are shown into `mixed`: neighbours of the leading order are joined if that may be better.
+
+    From the first set on: two sets that both fit into the list are joined if an item of the second may win against
+    one of the first; then neither is joined to another. A set is joined by the one item that may win most, if it
+    may, of a next set that does not fit. Returns the set that the list ends in, if only a part of it is shown, else
+    -1; and the item that joined a set which filled the list without it, or -1.
+    """
+    mixed[:] = part
+    c = placed = 0
+    while placed < size:
+        leaders, others = members(mixed, allowed, c), members(mixed, allowed, c + 1)
+        here = leaders.size
+        if placed + here > size:
+            return c, -1
+        best = challenger(ahead, total, leaders, others, level, u) if here > 0 else -1
+        if best >= 0 and placed + here + others.size <= size:
+            for k in others:
+                mixed[k] = c
+            here += others.size
+            c += 1
+        elif best >= 0:
+            mixed[best] = c
+            if placed + here == size:
+                return c, best
+            here += 1
+        placed += here
+        c += 1
+    return -1, -1
+
 
 LAST, JOINED = 0, 1  # places of a note behind those of the list: what `mix` returns
 

@@ -1,15 +1,20 @@
-"""What is known of items and of who comes, by name: declared kinds, and the numbers that a learner is told."""
+"""What is known of items and of who comes, by name: declared kinds, and the numbers that a learner is told.
+
+Which learners suit a board: live, and able to use what is declared of items and visits.
+"""
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
 
-from ..arrays import Floats
-from ..refusals import Refused
-from ..settings import closest
+from ..core.arrays import Floats
+from ..core.contract import settings_of
+from ..core.refusals import Refused
+from ..core.settings import closest
+from ..learners import ALL as LEARNERS
 
 MOST_FEATURES = 64  # numbers that a learner is told: what it does in a round grows with their square
 MOST_CATEGORIES = 50
@@ -229,3 +234,32 @@ def features_from(frame: Any, item: str, columns: Iterable[str]) -> dict[str, di
 def _known(value: Any) -> Any:
     missing = value is None or (isinstance(value, float) and math.isnan(value)) or type(value).__name__ == "NAType"
     return None if missing else value
+
+
+def check_suited(learner: type, settings: Mapping[str, Any], features: FeatureSpace) -> None:
+    """Refuse a learner that cannot do what is asked of it, with those that can."""
+    name = learner.__name__
+    if not _live(learner):
+        raise ValueError(f"{name} is not live: it cannot rank items that come and go; these can: {_those(_live)}")
+    if features.size and not _describes(learner):
+        raise ValueError(f"{name} does not use features; these do: {_those(_describes)}; or declare none")
+    if features.segments and not _has_segments(learner):
+        raise ValueError(f"{name} has one list for all segments; a list each: {_those(_has_segments)}")
+    if features.segments and "segments" in settings:
+        raise ValueError("the setting 'segments' is counted from the names of the segments: leave it out")
+
+
+def _those(can: Callable[[type], bool]) -> str:
+    return ", ".join(name for name, cls in LEARNERS.items() if can(cls))
+
+
+def _live(learner: type) -> bool:
+    return bool(getattr(learner, "live", False))
+
+
+def _describes(learner: type) -> bool:
+    return callable(getattr(learner, "describe", None))
+
+
+def _has_segments(learner: type) -> bool:
+    return "segments" in settings_of(learner)

@@ -8,8 +8,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from ..chance import philox
-from ..contract import (
+from ..core.contract import (
     KIND,
     NOTE_EXTRA,
     SILENCE,
@@ -26,10 +25,11 @@ from ..contract import (
     memory,
     view_of,
 )
+from ..core.philox import philox
+from ..core.rounds import TakenBack, offers
+from ..core.settings import flag
+from ..core.views import GuardView
 from ..guards import ALL as GUARDS
-from ..rounds import TakenBack, offers
-from ..settings import flag
-from ..views import GuardView
 from .widening import restored, widen
 
 OneGuard: TypeAlias = str | type | tuple[str | type, Mapping[str, Any]]  # by name or class, with settings or without

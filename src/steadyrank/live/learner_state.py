@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from .._intrinsics import addresses
-from ..contract import (
+from ..core.compiling.intrinsics import addresses
+from ..core.contract import (
     KIND,
     NOTE_EXTRA,
     SILENCE,
@@ -24,16 +24,15 @@ from ..contract import (
     memory,
     view_of,
 )
+from ..core.refusals import Refused
+from ..core.segments import REST, SEGMENT, segment_at
+from ..core.settings import real, whole
+from ..core.views import GuardView, View
 from ..learners import ALL as LEARNERS
-from ..parts.segments import REST, SEGMENT, segment_at
-from ..refusals import Refused
-from ..settings import real, whole
-from ..views import GuardView, View
-from .candidates import check_item
-from .features import NO_FEATURES, FeatureSpace, Values
+from .answers import check_item
+from .features import NO_FEATURES, FeatureSpace, Values, check_suited
 from .gate import NO_GUARD, Gate, Guarding
 from .newcomers import NEW_LOOKS, Newcomers
-from .suited import check_suited
 from .widening import restored, widen
 
 MOST_ITEMS = 10_000_000

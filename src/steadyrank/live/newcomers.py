@@ -5,7 +5,7 @@ No list needs a pass over all items: a million of them cost a list as much as fi
 
 import numpy as np
 
-from ..arrays import Bools, Ints
+from ..core.arrays import Bools, Ints
 
 NEW_LOOKS = 20  # looks after which an added item is no longer new
 _BLOCK = 1024  # slots whose new items are counted together: one block is looked through for each that is drawn

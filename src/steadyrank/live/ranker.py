@@ -1,4 +1,7 @@
-"""A learner kept alive between requests, inside your own process."""
+"""A learner kept alive between requests, inside your own process.
+
+One log of past clicks through several learners.
+"""
 
 import pathlib
 import threading
@@ -9,18 +12,17 @@ from typing import Any, Literal
 
 import numpy as np
 
-from ..contract import ANYONE, NOTE_EXTRA, Floats, Ints, Visit
-from ..files import replacing
-from ..refusals import Refused
-from ..settings import real, whole
-from ..views import GuardView, View
-from . import answers, archive, snapshot
+from ..core.contract import ANYONE, NOTE_EXTRA, Floats, Ints, Visit
+from ..core.files import replacing
+from ..core.refusals import Refused
+from ..core.settings import real, whole
+from ..core.views import GuardView, View
+from . import answers, snapshot
+from .answers import Unknown, check_item, check_unknown, fresh, refuse_text, without
 from .board_memory import MOST_BYTES, SMALL, memory_of, room_for
-from .candidates import Unknown, check_item, check_unknown, fresh, refuse_text, without
-from .delay_queue import DelayQueue
 from .features import NO_FEATURES, SEGMENT_NAME, FeatureSpace, Values, by_segment
 from .gate import OneGuard, guarding
-from .impression_buffer import ImpressionBuffer, Outcome
+from .impression_buffer import DelayQueue, ImpressionBuffer, Outcome
 from .learner_state import LearnerState, Standing
 
 
@@ -331,7 +333,7 @@ class Ranker:
                 "chance": self._rng.bit_generator.state,
                 "delays": [[[now - then, number] for then, number in delay.moments] for delay in self._delays],
             }
-            content = archive.pack(*snapshot.take(self._learner_state, self._impressions, extra))
+            content = snapshot.pack(*snapshot.take(self._learner_state, self._impressions, extra))
         with replacing(pathlib.Path(path)) as file:
             file.write(content)
 
@@ -358,3 +360,24 @@ class Ranker:
             delay.moments.extend((now - age, number) for age, number in moments)
         ranker._lock = threading.RLock()
         return ranker
+
+
+def replay(
+    log: Iterable[tuple[Sequence[str], Any]], learners: Sequence[str | type], *, length: int, **options: Any
+) -> dict[str, Ranker]:
+    """Run one log of past clicks through several learners: a ranker each, by the learner's name.
+
+    `log` as for `Ranker.learn`; `options` go to every `Ranker`.
+    """
+    rows = list(log)
+    if not rows:
+        raise ValueError("the log is empty: it needs at least one list")
+    for items, _ in rows:
+        refuse_text(items)
+    first = dict.fromkeys(item for items, _ in rows for item in items)
+    rankers = {}
+    for learner in learners:
+        ranker = Ranker(first, length, learner, **options)
+        ranker.learn(rows)
+        rankers[learner if isinstance(learner, str) else learner.__name__] = ranker
+    return rankers

@@ -5,9 +5,9 @@ from typing import Any
 
 import numpy as np
 
-from ..indices.bounds import Bounds
-from ..indices.posteriors import Posteriors
-from ..parts.segments import row
+from ..core.segments import row
+from ..learners.shared.thompson import Posteriors
+from ..learners.shared.ucb.bounds import Bounds
 
 
 def widen(record: Any, wider: Any, scalars: Any) -> Any:

@@ -12,9 +12,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..contract import Ints, Visit
+from ..core.contract import Ints, Visit
+from ..core.refusals import Refused
 from ..live.answers import Given
-from ..refusals import Refused
 from ..users.cascade import Cascade
 from .board.config import NEW_BOARD
 from .board.events import Created

@@ -5,9 +5,9 @@ from typing import Any
 
 import numpy as np
 
-from ..contract import ANSWER, KIND, NOTE_EXTRA, SILENCE, VOUCHED, Visit, call_admit, call_retract, find, make
-from ..rounds import FIRST_BOT, TakenBack, offers
-from ..views import GuardView
+from ..core.contract import ANSWER, KIND, NOTE_EXTRA, SILENCE, VOUCHED, Visit, call_admit, call_retract, find, make
+from ..core.rounds import FIRST_BOT, TakenBack, offers
+from ..core.views import GuardView
 from .samples import D, Event, F, K, T, check_fields, feedback, sample_attraction, sample_problem, state
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ..contract import (
+from ..core.contract import (
     ANSWER,
     ANYONE,
     KIND,
@@ -20,9 +20,9 @@ from ..contract import (
     find,
     make,
 )
+from ..core.rounds import offers
+from ..core.views import View
 from ..learners.oracle import Oracle
-from ..rounds import offers
-from ..views import View
 from .samples import D, Event, F, K, T, check_fields, feedback, sample_attraction, sample_problem, state
 
 

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import numba
 import numpy as np
 
-from ..contract import Bools, Floats, Ints, Problem, Visit, memory
+from ..core.contract import Bools, Floats, Ints, Problem, Visit, memory
 
 K, D, F, T, BUDGET = 30, 4, 3, 240, 40  # items, length, features, rounds, units
 

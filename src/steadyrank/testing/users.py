@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from ..contract import (
+from ..core.contract import (
     ANYONE,
     Bools,
     Ints,
@@ -18,7 +18,7 @@ from ..contract import (
     make,
     settings_of,
 )
-from ..rounds import offers
+from ..core.rounds import offers
 from .samples import D, F, K, T, check_fields, sample_attraction, sample_features, state
 
 

@@ -5,10 +5,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..contract import Floats, Ints
-from ..kernels import cascade_stop
-from ..places import by_place
-from ..settings import real
+from ..core.contract import Floats, Ints
+from ..core.kernels import cascade_stop
+from ..core.places import by_place
+from ..core.settings import real
 from .senders import Senders, attracts, draw_client, group_of_client
 
 

@@ -5,9 +5,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..contract import Floats, Ints
-from ..places import by_place, last_stop, order_of_places, put_in_places
-from ..settings import real
+from ..core.contract import Floats, Ints
+from ..core.places import by_place, last_stop, order_of_places, put_in_places
+from ..core.settings import real
 from .senders import Senders, attracts, draw_client, group_of_client
 
 

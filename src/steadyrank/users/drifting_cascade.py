@@ -5,10 +5,10 @@ from typing import Literal, NamedTuple, TypeAlias, get_args
 
 import numpy as np
 
-from .._jit import kernel
-from ..contract import Floats
-from ..kernels import cascade_stop, cascade_value, largest
-from ..settings import choice, real, whole
+from ..core.compiling.jit import kernel
+from ..core.contract import Floats
+from ..core.kernels import cascade_stop, cascade_value, largest
+from ..core.settings import choice, real, whole
 from .senders import Senders, draw_client, group_of_client, liked_by, seen_as
 
 Pattern: TypeAlias = Literal["slow", "jump", "daily"]

@@ -4,11 +4,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._jit import uncounted
-from ..chance import philox
-from ..contract import Floats, find, make, settings_of
-from ..rounds import group_of
-from ..settings import real, whole
+from ..core.compiling.jit import uncounted
+from ..core.contract import Floats, find, make, settings_of
+from ..core.philox import philox
+from ..core.rounds import group_of
+from ..core.settings import real, whole
 
 _LOW = 0xFFFFFFFF
 

@@ -5,8 +5,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..contract import Floats, Ints
-from ..places import attention_of, order_of_places, put_in_places
+from ..core.contract import Floats, Ints
+from ..core.places import attention_of, order_of_places, put_in_places
 from .senders import Senders, attracts, draw_client, group_of_client
 
 

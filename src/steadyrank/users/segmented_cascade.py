@@ -4,10 +4,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .._jit import kernel, uncounted
-from ..contract import Floats
-from ..kernels import cascade_stop, largest
-from ..settings import real, whole
+from ..core.compiling.jit import kernel, uncounted
+from ..core.contract import Floats
+from ..core.kernels import cascade_stop, largest
+from ..core.settings import real, whole
 from .senders import Senders, draw_client, group_of_client, liked_by, seen_as
 
 _KEY = 0x5E63E27  # segments are the same in every run; luck alone changes with the seed

@@ -4,8 +4,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..contract import Floats, Ints
-from ..kernels import cascade_value
+from ..core.contract import Floats, Ints
+from ..core.kernels import cascade_value
 from .senders import Senders, draw_client, group_of_client, liked_by, seen_as
 
 

@@ -5,10 +5,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .._jit import uncounted
-from ..chance import philox
-from ..contract import ANYONE, Bools, Floats, Ints
-from ..settings import real, whole
+from ..core.compiling.jit import uncounted
+from ..core.contract import ANYONE, Bools, Floats, Ints
+from ..core.philox import philox
+from ..core.settings import real, whole
 
 _LOW = 0xFFFFFFFF
 _KEY = 0x5E4DE45  # clients keep their tastes from run to run; luck alone changes with the seed

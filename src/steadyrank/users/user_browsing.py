@@ -4,10 +4,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .._intrinsics import stack_floats
-from .._jit import uncounted
-from ..contract import Floats, Ints
-from ..settings import real
+from ..core.compiling.intrinsics import stack_floats
+from ..core.compiling.jit import uncounted
+from ..core.contract import Floats, Ints
+from ..core.settings import real
 from .senders import Senders, attracts, draw_client, group_of_client
 
 

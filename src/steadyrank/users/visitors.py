@@ -5,11 +5,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._jit import kernel, uncounted
-from ..chance import philox
-from ..contract import Floats
-from ..kernels import largest
-from ..settings import real, whole
+from ..core.compiling.jit import kernel, uncounted
+from ..core.contract import Floats
+from ..core.kernels import largest
+from ..core.philox import philox
+from ..core.settings import real, whole
 from .senders import liked_by, seen_as
 
 LOGIT, LINEAR = range(2)  # what a visitor's features move: the logit of a chance, or the chance

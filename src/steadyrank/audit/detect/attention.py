@@ -10,10 +10,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..._jit import kernel, uncounted
-from ...arrays import Floats, Ints
-from ...populations import fit_prior
-from ..impressions import Impressions
+from ...click_logs.looks import Impressions
+from ...core.arrays import Floats, Ints
+from ...core.beta_prior import fit_prior
+from ...core.compiling.jit import kernel, uncounted
 
 PLACES = 24  # told apart; those further down are one
 LENGTHS = 4  # of lists, told apart if each has a share of COMMON of all

@@ -10,9 +10,9 @@ import math
 
 import numpy as np
 
-from ..._intrinsics import stack_floats
-from ..._jit import kernel, uncounted
-from ...item_evidence import FEW, KNOWN, MOST, SHARE_CHANGED, at_least_half, changed_with, log_beta
+from ...core.compiling.intrinsics import stack_floats
+from ...core.compiling.jit import kernel, uncounted
+from ...core.item_evidence import FEW, KNOWN, MOST, SHARE_CHANGED, at_least_half, changed_with, log_beta
 
 GROUPS = 8  # of items by usual attraction: what no item shows alone, items of a kind may show together
 HIGH = 1e100  # more than that is as good as certain: products stay within floats

@@ -21,10 +21,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..._jit import kernel, uncounted
-from ...arrays import Bools, Floats, Ints
-from ...item_evidence import log_beta
-from ..impressions import Impressions, Slots
+from ...click_logs.looks import Impressions, ItemNumbers
+from ...core.arrays import Bools, Floats, Ints
+from ...core.compiling.jit import kernel, uncounted
+from ...core.item_evidence import log_beta
 from .attention import CLICKS as CLICKED
 from .attention import Appeal, chance, slot_at, sums
 from .attention import Slots as ListSlots
@@ -202,7 +202,7 @@ def calibrated(scores: Floats, judged: Bools) -> Floats:
     return scores / excess(scores, judged)
 
 
-def pairs_of(impressions: Impressions, slots: ListSlots, client: Slots, appeal: Appeal, shown: Floats) -> Pairs:
+def pairs_of(impressions: Impressions, slots: ListSlots, client: ItemNumbers, appeal: Appeal, shown: Floats) -> Pairs:
     """Clients and the items they looked at. O(looks log looks) of those clients that have looks enough."""
     sizes = np.diff(impressions.first)
     looks = np.bincount(client[client >= 0], sizes[client >= 0], shown.size)

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from ...arrays import Bools, Floats, Ints
-from ..impressions import Impressions, Slots
+from ...click_logs.looks import Impressions, ItemNumbers
+from ...core.arrays import Bools, Floats, Ints
 from .attention import Appeal, counts_of, fit, slots_of
 from .client_tests import (
     CLICKS,
@@ -75,7 +75,7 @@ NOBODY = OddClients(np.zeros(0, np.int64), [], 0, np.zeros(0))
 
 def stand_out(
     impressions: Impressions,
-    client: Slots,
+    client: ItemNumbers,
     names: list[Any],
     items: list[Any] | None = None,
     suspect: Bools | None = None,
@@ -106,7 +106,7 @@ def stand_out(
     return OddClients(named, listed, log.least_silent(), np.minimum(share, 1.0))
 
 
-def _among(client: Slots, named: Ints, n: int) -> Bools:
+def _among(client: ItemNumbers, named: Ints, n: int) -> Bools:
     flags: Bools = np.zeros(n + 1, np.bool_)  # the last is that of nobody, -1
     flags[named] = True
     chosen: Bools = flags[client]
@@ -129,7 +129,7 @@ class _Clients:
     def __init__(
         self,
         impressions: Impressions,
-        client: Slots,
+        client: ItemNumbers,
         n: int,
         suspect: Bools,
         intervals: Sequence[tuple[int, int]],

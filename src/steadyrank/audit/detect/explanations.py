@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...arrays import Bools, Floats, Ints
-from ..impressions import Impressions
+from ...click_logs.looks import Impressions
+from ...core.arrays import Bools, Floats, Ints
 from .attention import CLICKS, LOOKS, Appeal, Slots, counts_of, fit, sums
 from .bayes_factors import BEYOND, CHANGED, CHOICE, DISPERSED, EDGE, GROUP_CHANGED, GROUPS, evidence_by_item
 from .stretches import BANDS

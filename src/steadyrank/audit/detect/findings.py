@@ -1,26 +1,145 @@
-"""What an audit says of one board: suspect intervals and clients, other changes, the ranking with and without."""
+"""What an audit says of one board: suspect intervals and clients, other changes, the ranking with and without.
+
+How sure a change is, by the log itself: what the same numbers say of its impressions drawn at random, and of
+others.
+
+A Bayes factor promises that s nats come by chance once in e^s times. Where items are many and each is seen rarely,
+or where taste drifts all the time, it may not keep that. So the evidence of a stretch is compared with that of
+impressions drawn at random from the usual ones (as a permutation of the log would put them there), and with that of
+usual stretches as long as it: their mean excess, at least 1 as promised, is the scale on which nats count.
+
+What a log could have shown: the smallest attacks of some kinds that would have been found in it.
+
+Attacks are planted in the log's own lists, judged as a suspect stretch is, and made larger until four in five would
+be found.
+"""
 
 import itertools
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...arrays import Bools, Floats, Ints
-from ...item_evidence import INVERTED, KNOWN, inversion
-from ..impressions import Impressions, Slots
-from .attention import Slots as ListSlots
-from .attention import slots_of
+from ...click_logs.looks import Impressions, ItemNumbers
+from ...core.arrays import Bools, Floats, Ints
+from ...core.item_evidence import INVERTED, KNOWN, inversion
+from .attention import Slots, slots_of
 from .bayes_factors import EDGE
-from .certainty import certainty, scale_of_chance
 from .clients import NOBODY, OddClients, SuspectClient, stand_out
-from .detectable import Detectable, detectable
 from .explanations import Explanation, Usual, explain, gathered, looks_of, usual_of
 from .item_changes import ItemChange, changes_of, sure_of
 from .place_rates import PlaceRates, place_rates
 from .segments import Segment, edge_range, intervals, with_shape
-from .stretches import BAR, Stretch, rates_by_item
+from .stretches import BAR, SHORTEST, Stretch, rates_by_item
+
+PERMUTED_DRAWS = 24  # of impressions at random, and as many stretches where the log has them
+LONGEST = 2_000  # impressions of a draw: as many show how evidence behaves
+
+
+def scale_of_chance(
+    impressions: Impressions, slots: Slots, usual: Usual, free: Ints, size: int, rng: np.random.Generator
+) -> float:
+    """Nats, at least 1, that are worth what one nat promises. `free`: the usual impressions, in order.
+
+    O(PERMUTED_DRAWS LONGEST) looks.
+    """
+    size = min(size, LONGEST, free.size // 2)
+    if size < 8:
+        return 1.0
+
+    def nats(chosen: Ints) -> float:
+        return max(
+            explain(usual, gathered(*looks_of(impressions, slots, np.sort(chosen)), slots.n)).after_places, 0.0
+        )
+
+    shuffled = [nats(rng.choice(free, size, replace=False)) for _ in range(PERMUTED_DRAWS)]
+    starts = np.linspace(0, free.size - size, min(PERMUTED_DRAWS, free.size // size)).astype(np.int64)
+    along = sorted(nats(free[start : start + size]) for start in starts.tolist())
+    kept = along[: max(1, 9 * len(along) // 10)]  # one of them may be an attack that was not found
+    return max(1.0, float(np.mean(shuffled)), float(np.mean(kept)))
+
+
+def certainty(nats: float, scale: float, stretches: float) -> float:
+    """That evidence is no accident: 1 less the chance of as much in any of so many stretches."""
+    return 1.0 - min(1.0, max(stretches, 1.0) * math.exp(-max(nats, 0.0) / scale))
+
+
+CHANCE = 0.8  # that an attack is found
+ATTACK_DRAWS = 10  # attacks of a size
+TARGETS = 3  # items that are promoted, or demoted
+MARGIN = 6.0  # nats that finding the edges of an attack takes, beyond knowing them
+STEP = math.sqrt(2.0)  # from size to size
+LARGEST = 0.25  # share of a log beyond which sizes are not tried
+MOST = 20_000  # impressions of an attack that are tried at most
+KINDS = ("promote", "demote", "silent")
+
+
+@dataclass(frozen=True)
+class Detectable:
+    """Impressions, one after the other, of the smallest attack found with a chance of 80 %; None if none is.
+
+    promote: three items that are clicked less than others are clicked wherever looked at, and nothing else; demote:
+    the three most clicked items never are; silent: nothing is clicked.
+    """
+
+    promote: int | None
+    demote: int | None
+    silent: int | None
+    client: int  # impressions without a click after which a single client would have been named; 0 without clients
+
+    def hidden(self, n: int) -> int:
+        """The largest attack of these that could hide in n impressions."""
+        return min(n, max(n if size is None else size for size in (self.promote, self.demote, self.silent)))
+
+
+def detectable(
+    impressions: Impressions, slots: Slots, usual: Usual, free: Ints, client: int, rng: np.random.Generator
+) -> Detectable:
+    """The smallest attacks that this log could have shown; `free`: the numbers of its usual impressions."""
+    found = {kind: _smallest(kind, impressions, slots, usual, free, rng) for kind in KINDS}
+    return Detectable(**found, client=client)
+
+
+def _smallest(
+    kind: str, impressions: Impressions, slots: Slots, usual: Usual, free: Ints, rng: np.random.Generator
+) -> int | None:
+    target = _targets(kind, usual)
+    size = float(SHORTEST // 2)
+    while size <= min(LARGEST * impressions.n, MOST) and size <= free.size:
+        m = math.ceil(size)
+        hits = 0
+        for draw in range(ATTACK_DRAWS):
+            hits += _found(kind, target, impressions, slots, usual, rng.choice(free, m, replace=False))
+            if hits + ATTACK_DRAWS - 1 - draw < CHANCE * ATTACK_DRAWS:
+                break
+        if hits >= CHANCE * ATTACK_DRAWS:
+            return m
+        size *= STEP
+    return None
+
+
+def _targets(kind: str, usual: Usual) -> Ints:
+    """The items that an attack wants clicked, or not clicked: of those, the ones looked at most."""
+    seen = np.flatnonzero(usual.looks)
+    rate = usual.appeal.item[seen]
+    if kind == "promote":
+        seen = seen[rate <= np.median(rate)] if seen.size else seen
+        worth = usual.looks[seen].astype(np.float64)
+    else:
+        worth = usual.looks[seen] / (1.0 + np.exp(-rate))
+    return seen[np.argsort(-worth, kind="stable")[:TARGETS]]
+
+
+def _found(kind: str, target: Ints, impressions: Impressions, slots: Slots, usual: Usual, chosen: Ints) -> bool:
+    item, slot, bits = looks_of(impressions, slots, np.sort(chosen))
+    hit: Bools = np.isin(item, target)
+    bits = hit if kind == "promote" else bits & ~hit if kind == "demote" else np.zeros(bits.size, np.bool_)
+    told = explain(usual, gathered(item, slot, bits, slots.n))
+    where = math.log(max(4.0 * impressions.n / chosen.size, 1.0))  # stretches of half their length, in two directions
+    return told.all >= BAR + where + MARGIN and told.left >= BAR + MARGIN
+
 
 POINTS = 240  # of the time line
 LEAST = 40  # impressions of a point of it, in logs that have several hundred: fewer are noise
@@ -35,7 +154,7 @@ class BoardTask(NamedTuple):
 
     board: int
     impressions: Impressions
-    client: Slots | None
+    client: ItemNumbers | None
     clients: list[Any]
     threads: int = 1
     items: list[Any] | None = None  # their names, for sentences
@@ -129,7 +248,7 @@ class _Board:
 
     def __init__(self, task: BoardTask) -> None:
         self.task, self.impressions = task, task.impressions
-        self.slots: ListSlots = slots_of(task.impressions)
+        self.slots: Slots = slots_of(task.impressions)
         self.log = Stretch(task.impressions, np.arange(task.impressions.n))
         self.rng = np.random.default_rng(SEED)
 

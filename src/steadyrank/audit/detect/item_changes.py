@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ...arrays import Floats, Ints
-from ...item_evidence import SHARE_CHANGED
+from ...core.arrays import Floats, Ints
+from ...core.item_evidence import SHARE_CHANGED
 from .bayes_factors import EDGE, evidence_by_item
 from .stretches import Tally
 

@@ -12,12 +12,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..._jit import kernel
-from ...arrays import Bools, Counts, Floats, Ints
-from ...parts.attention import BAR, LEAST_SHAPE
-from ...parts.attention_fit import fit_attention
-from ...populations import fit_prior
-from ..impressions import Impressions
+from ...click_logs.looks import Impressions
+from ...core.arrays import Bools, Counts, Floats, Ints
+from ...core.beta_prior import fit_prior
+from ...core.compiling.jit import kernel
+from ...learners.steady.attention import BAR, LEAST_SHAPE, fit_attention
 from .attention import ITEMS, PLACES
 from .stretches import rates_by_item
 

@@ -9,9 +9,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..._jit import kernel, uncounted
-from ...arrays import Floats, Ints
-from ..impressions import Impressions, Slots
+from ...click_logs.looks import Impressions, ItemNumbers
+from ...core.arrays import Floats, Ints
+from ...core.compiling.jit import kernel, uncounted
 from .bayes_factors import GROUP_COLUMNS, GROUPS, REFERENCE, weigh
 
 WORTH = 4.0  # looks at an item, on average, in what is put together
@@ -23,9 +23,9 @@ class Units(NamedTuple):
     The entries of part i are places first[i] to first[i + 1].
     """
 
-    item: Slots
-    looks: Slots
-    clicks: Slots
+    item: ItemNumbers
+    looks: ItemNumbers
+    clicks: ItemNumbers
     first: Ints
     span: int
     whole: int  # parts that are: the last one may be shorter

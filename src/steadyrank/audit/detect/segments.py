@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...arrays import Bools, Floats, Small
-from ..impressions import Impressions
+from ...click_logs.looks import Impressions
+from ...core.arrays import Bools, Floats, Small
 from .bayes_factors import GROUPED, REFERENCE
 from .stretches import BAR, SHORTEST, TOLL, Stretch, Tally
 from .two_regimes import two_states

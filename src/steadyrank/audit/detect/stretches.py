@@ -8,9 +8,9 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from ...arrays import Bools, Floats, Ints
-from ...populations import fit_prior
-from ..impressions import Impressions
+from ...click_logs.looks import Impressions
+from ...core.arrays import Bools, Floats, Ints
+from ...core.beta_prior import fit_prior
 from .bayes_factors import count, count_where, weigh_counts
 from .scales import Units, at_scales, evidence
 from .two_regimes import WAVE, gains, rates_of, suddenness, two_states

@@ -4,8 +4,8 @@ import math
 
 import numpy as np
 
-from ..._jit import kernel, uncounted
-from ...item_evidence import MOST
+from ...core.compiling.jit import kernel, uncounted
+from ...core.item_evidence import MOST
 from .bayes_factors import (
     CLICKS,
     EDGE,

@@ -5,8 +5,7 @@ from typing import Any
 
 from ..sentences import change_seen, could_have_shown, counted, percent, place, surety
 from ..verdicts import LIMITS, Audit, BoardAudit, Interval
-from .drawing import timeline
-from .html import Html, WrittenNumber, shell, table
+from .drawing import Html, WrittenNumber, shell, table, timeline
 
 SHOWN_ITEMS = 20
 SHOWN_BOARDS = 50

@@ -8,11 +8,10 @@ import weakref
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
-from ...views import View
+from ...core.views import View
 from ..board.board import Board
 from ..board.guard_summary import GuardCounts, count_by_guard
-from ..worker.board_session import BoardSession
-from ..worker.lateness import LATEST
+from ..worker.board_session import LATEST, BoardSession
 from ..worker.log_writer import MOST_AT_ONCE
 from ..worker.worker import Worker
 from .webhook import Alert, Webhook

@@ -7,19 +7,18 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from ...contract import NOTE_EXTRA, Floats, Visit
-from ...live import answers, archive, snapshot
+from ...core.contract import NOTE_EXTRA, Floats, Visit
+from ...core.refusals import Refused
+from ...live import answers, snapshot
 from ...live.impression_buffer import UNANSWERED, ImpressionBuffer
-from ...refusals import Refused
 from . import events
 from .checks import check, check_known_here, guards_of
 from .config import Config, Known, Setting
 from .events import AnyEvent
-from .feedback import LabelledFeedback, LeftOut
+from .feedback import OTHER_ITEMS, LabelledFeedback, LeftOut, Reported
 from .interleaving import Interleaving
 from .labels import Labels, Spans
 from .past_batches import PastBatches
-from .reported import OTHER_ITEMS, Reported
 from .timeline import Timeline
 
 _NOTHING: Mapping[str, Known] = {}
@@ -30,7 +29,7 @@ NOT_OURS = "an item was shown that this board does not have"
 
 
 def _copied(arrays: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: archive.copied(array) for name, array in arrays.items()}
+    return {name: snapshot.copied(array) for name, array in arrays.items()}
 
 
 def _parts_of(done: int, upto: int) -> Iterator[int]:
@@ -321,7 +320,7 @@ class Board:
 
     def digest(self) -> str:
         """Sixteen digits that tell two boards apart, whatever made them."""
-        return archive.digest(*self.keep())
+        return snapshot.digest(*self.keep())
 
     @classmethod
     def restore(cls, content: bytes, name: str, first: bool = False) -> "Board":
@@ -333,7 +332,7 @@ class Board:
         board.learner_state, board.impressions, header, arrays = snapshot.restore(content, name, None)
         if not first and any(isinstance(batch, str) for batch in header["batches"]):
             words = "it does not hold what came in each batch of past clicks"
-            raise archive.UnreadableSnapshot(f"{name} is of an earlier version: {words}")
+            raise snapshot.UnreadableSnapshot(f"{name} is of an earlier version: {words}")
         board.config, board.latest = (msgspec.convert(header[key], Config) for key in ("config", "latest"))
         if header["format"] < 5:  # before a board had a guard unless it asked for one
             board.config = msgspec.structs.replace(board.config, guard="Anyone")

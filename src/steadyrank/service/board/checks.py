@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from ...core.refusals import Refused
 from ...guards import ALL as GUARDS
 from ...learners import ALL as LEARNERS
 from ...live.board_memory import SMALL, BoardMemory, memory_of, room_for
@@ -11,7 +12,6 @@ from ...live.features import Values
 from ...live.gate import Guarding, with_guard
 from ...live.impression_buffer import MOST_KINDS
 from ...live.learner_state import LearnerState
-from ...refusals import Refused
 from .config import Config, Known, Setting
 from .events import KIND_NAME
 

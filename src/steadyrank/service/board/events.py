@@ -11,7 +11,7 @@ from typing import ClassVar, TypeAlias
 
 import msgspec
 
-from ...contract import ANYONE
+from ...core.contract import ANYONE
 from .config import Config, Known, Setting
 
 KIND_NAME = "[A-Za-z0-9_-]{1,32}"  # of cohorts
@@ -36,7 +36,7 @@ class Deleted(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_field
 
 
 class Mixed(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_fields=True):
-    """What a list was mixed of, from the top, and which of its places are whose (`steadyrank.interleaving`)."""
+    """What a list was mixed of, from the top, and which of its places are whose (`comparison.interleaving`)."""
 
     teams: list[int]
     ours: list[int]

@@ -4,11 +4,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...arrays import Bools, Ints
-from ...contract import ANYONE
-from ...interleaving import NEITHER, OURS, credit
-from ...live.archive import UnreadableSnapshot
+from ...comparison.interleaving import NEITHER, OURS, credit
+from ...core.arrays import Bools, Ints
+from ...core.contract import ANYONE
 from ...live.impression_buffer import MOST_KINDS
+from ...live.snapshot import UnreadableSnapshot
 from . import events
 
 DAY = 86_400.0  # seconds in which a client has one credit

@@ -4,12 +4,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...arrays import Bools
-from ...interleaving import NEITHER, OURS, THEIRS, Standing, standing
+from ...comparison.interleaving import NEITHER, OURS, THEIRS, Standing, standing
+from ...core.arrays import Bools
 from .board import Board
+from .guard_summary import Suspects, suspects
 from .interleaving import MOST, Tallies
 from .labels import FRAUD
-from .suspects import Suspects, suspects
 
 
 class InterleavingSummary(NamedTuple):

@@ -6,8 +6,8 @@ import itertools
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-from ...contract import ANYONE
-from ...refusals import Refused
+from ...core.contract import ANYONE
+from ...core.refusals import Refused
 
 FRAUD, HONEST = WORDS = ("fraud", "honest")
 MOST = 1_000  # labels in force

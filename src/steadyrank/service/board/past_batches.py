@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from ...refusals import Refused
+from ...core.refusals import Refused
 from . import events
 
 MOST_PARTS = 10_000  # remembered; the oldest are forgotten first

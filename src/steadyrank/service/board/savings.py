@@ -13,9 +13,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...contract import Bools, Floats, Ints
+from ...core.contract import Bools, Floats, Ints
+from ...core.views import Regime, View
 from ...live.learner_state import LearnerState
-from ...views import Regime, View
 from .board import Board
 
 _DRAWS = 400

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from urllib.parse import urlsplit
 
-from ...refusals import Refused
+from ...core.refusals import Refused
 from ..storage import Key
 
 SCOPES = ("rank", "feedback", "observe", "admin")  # admin may do everything

@@ -8,7 +8,7 @@ from typing import Any, BinaryIO, TypeVar
 import msgspec
 from starlette.types import Receive
 
-from ...refusals import Refused
+from ...core.refusals import Refused
 from ..board.config import RANGES, out_of_range
 
 T = TypeVar("T")

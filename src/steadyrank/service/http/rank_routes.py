@@ -6,20 +6,20 @@ from collections.abc import Mapping
 
 import msgspec
 
+from ...core.refusals import Refused
 from ...live import answers
-from ...live.candidates import fresh, without
+from ...live.answers import fresh, without
 from ...live.impression_buffer import MOST_KINDS
-from ...refusals import Refused
 from ..board import events
 from ..board.checks import as_logged
 from ..storage import Unavailable
 from ..worker import rank_and_answer
 from ..worker.board_session import BoardSession
 from ..worker.impression_ids import FORGED
-from ..worker.mixing import check_theirs
+from ..worker.rank_and_answer import check_theirs
 from . import schemas
 from .board_routes import add_new, check_items, check_kind, check_room
-from .observe_schemas import HistoryOut, PastIn
+from .observe_routes import HistoryOut, PastIn
 from .route import AWAY, Call, known_of_visit
 
 _MOST_ROWS = 10_000  # of a batch

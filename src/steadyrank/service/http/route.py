@@ -3,18 +3,17 @@
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, BinaryIO, NamedTuple, Protocol
 
+from ...core.refusals import Refused
+from ...core.views import View
 from ...live.features import SEGMENT_NAME, Values
-from ...refusals import Refused
-from ...views import View
 from ..board.board import Board
-from ..board.feature_summary import summarize_features
 from ..board.guard_summary import Silenced, summarize_guard
 from ..board.savings import Savings, summarize_savings
-from ..board.watch_summary import Seen, see
+from ..board.watch_summary import Seen, see, summarize_features
 from ..worker.board_session import BoardSession
 from ..worker.worker import Worker
 from . import schemas
-from .state_schemas import (
+from .state_route import (
     EffectOut,
     FeaturesOut,
     GuardCountsOut,

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from ...views import View
+from ...core.views import View
 from ..board.config import (
     AnonymousMinute,
     BotShare,

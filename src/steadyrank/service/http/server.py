@@ -1,9 +1,16 @@
-"""Start the server: take its sockets, serve until it is told to end, shorten logs in between."""
+"""Start the server: take its sockets, serve until it is told to end, shorten logs in between.
+
+One line of JSON for each thing that happens, on standard error.
+
+What boards use unless they say otherwise, compiled before the first request, which would not wait for it.
+"""
 
 import asyncio
 import contextlib
+import datetime
 import functools
 import gc
+import json
 import logging
 import os
 import secrets
@@ -15,15 +22,56 @@ from collections.abc import Awaitable, Callable, Iterator
 
 import uvicorn
 
+from ...core.compiling.jit import told_of_compiling
+from ...live import Ranker
 from ..alerts.webhook import Webhook
+from ..board.checks import guards_of
+from ..board.config import NEW_BOARD
 from ..storage import Key, Outdated, Unavailable, Unwritable, open_store, would_be_new
-from ..worker.compiling import compile_ahead
 from ..worker.worker import MOST_AWAKE, Worker
-from . import logs
 from .app import Service
 from .auth import loopback
-from .connections import Connections, allow_files, return_memory
-from .limits import Limits
+from .connections import Connections, Limits, allow_files, return_memory
+
+
+class Lines(logging.Formatter):
+    """A record as JSON; `extra={"fields": {...}}` adds members."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """One line."""
+        moment = datetime.datetime.fromtimestamp(record.created, datetime.UTC)
+        line = {"time": moment.isoformat(timespec="milliseconds"), "level": record.levelname.lower()}
+        line["message"] = record.getMessage()
+        line |= getattr(record, "fields", {})
+        if record.exc_info:
+            line["error"] = self.formatException(record.exc_info)
+        return json.dumps(line, default=str)
+
+
+def set_up(level: int = logging.INFO) -> None:
+    """Log as lines of JSON."""
+    handler = logging.StreamHandler()
+    handler.setFormatter(Lines())
+    logging.basicConfig(level=level, handlers=[handler], force=True)
+
+
+def compile_ahead(say: Callable[[str], None]) -> None:
+    """Load the default learner and guards; compile them on a machine's first start, which `say` is told of."""
+    usual = NEW_BOARD
+    said = False
+
+    def tell(begins: bool) -> None:
+        nonlocal said
+        if begins and not said:
+            said = True
+            say(f"Compiling {usual.learner} and {usual.guard}, once on this machine: about a minute.")
+
+    with told_of_compiling(tell):
+        ranker = Ranker(["a", "b"], 2, usual.learner, guard=guards_of(usual))
+        ranker.feedback(ranker.rank(client=0).id, clicked="a")
+        ranker.view()
+        ranker.guard_views()
+
 
 log = logging.getLogger("steadyrank.service")
 _LIMITS = Limits()
@@ -48,7 +96,7 @@ def serve(
     `link(path)` is what opens a page in a browser. Until there is an API key, that needs a token, and `told` hears
     the address with it. `webhook`: where alerts go, and the secret that signs them.
     """
-    logs.set_up(logging.INFO if beside is None else logging.WARNING)
+    set_up(logging.INFO if beside is None else logging.WARNING)
     if not loopback(address) and would_be_new(url):  # asked before it is opened, which would make it
         raise ValueError(_without_keys(address, url))
     try:

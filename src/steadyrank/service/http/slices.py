@@ -16,8 +16,8 @@ from typing import Any, BinaryIO
 import msgspec
 import numpy as np
 
-from ...arrays import Bools, Ints
-from ...refusals import Refused
+from ...core.arrays import Bools, Ints
+from ...core.refusals import Refused
 from .bodies import decode, explain
 
 AT_ONCE = 64 << 10  # bytes that are looked at, or decoded, between other requests: a millisecond or two

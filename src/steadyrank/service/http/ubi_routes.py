@@ -9,17 +9,16 @@ from typing import Any
 import msgspec
 from msgspec import Raw
 
-from ... import ubi as ubi_rows
-from ...event_rows import seconds
+from ...click_logs import event_rows as ubi_rows
+from ...click_logs.event_rows import seconds
+from ...core.refusals import Refused
 from ...live.answers import Given
 from ...live.features import SEGMENT_NAME, Values
-from ...refusals import Refused
 from ..board.checks import check_name
 from ..storage import Unavailable
 from ..worker import observing
 from ..worker.board_session import BoardSession
-from .observe_routes import check_list
-from .observe_schemas import UbiOut, UbiRowOut
+from .observe_routes import UbiOut, UbiRowOut, check_list
 from .rank_routes import check_sender
 from .route import AWAY, Call
 

@@ -1,7 +1,6 @@
 """What is on the disk: a store, opened by its address. How it is kept is nobody else's business."""
 
-from .acts import first_wrong
-from .sql_store import open_store, would_be_new
+from .sql_store import first_wrong, open_store, would_be_new
 from .store import (
     Act,
     Damaged,

@@ -1,18 +1,271 @@
-"""A store in SQLite or PostgreSQL: one definition of its tables and statements for both."""
+"""A store in SQLite or PostgreSQL: one definition of its tables and statements for both.
 
+Who changed what: a record that is only ever added to.
+
+Nothing here changes or deletes a row. Each row holds a digest of itself and of the one before, so that one that was
+changed, or taken out from among others, is noticed by whoever reads the record; the end of it can be cut off unseen.
+
+A checksum of each row of the log and of each snapshot: by it a row that is not as it was written is noticed.
+
+It has no key: who can write to the store can compute it. It is there for bits that flip, disks that lie, and rows
+that somebody edited by hand.
+
+Which number a client or a cohort has on a board: given out in the transaction that writes the event.
+
+API keys in the store: made, replaced, revoked, and each of it in the record.
+
+Secrets by which boards sign impression ids, where they are no longer the first one.
+
+A board begins with one secret, which also makes hashes of clients and stays for that. When the one that signs is
+rotated, the former ones are kept until the ids that they signed have expired.
+"""
+
+import collections
 import contextlib
+import hashlib
 import itertools
+import json
+import math
 import pathlib
+import re
 import secrets
+import struct
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
-from . import acts, checksums, key_rows
-from . import seals as seals_
-from .client_numbers import cap_visits, forget_clients, forget_unwritten, number_clients
 from .sql import Database, Row, connect, insert, parts
 from .store import Act, Damaged, Key, KnownBoard, LogEntry, NewEntry, Numbers, Seal, Store
 from .tables import check_format, prepare, unchecked
+
+_LONGEST_TEXT = 1_000  # characters of a text
+_UNSEEN = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")  # what cannot be stored, or not be seen
+_ACT_COLUMNS = "number, at, who, what, board, detail, digest"
+
+
+def add_act(db: Database, at: float, who: str, what: str, board: str, detail: str) -> None:
+    """Add a row, inside a transaction; writers take turns."""
+    db.write("UPDATE head SET seq = seq + 0")  # locks it
+    last = db.read(f"SELECT {_ACT_COLUMNS} FROM acts ORDER BY number DESC LIMIT 1")
+    before = bytes(last[0][6]) if last else b""
+    words = (
+        _UNSEEN.sub(lambda sign: f"\\u{ord(sign[0]):04x}", text)[:_LONGEST_TEXT]
+        for text in (who, what, board, detail)
+    )
+    row = (int(last[0][0]) + 1 if last else 1, float(at), *words)
+    db.write(f"INSERT INTO acts ({_ACT_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?)", *row, _act_digest(before, row))
+
+
+def read_acts(db: Database, after: int, most: int) -> list[Act]:
+    """Rows after a number, in order; -1: the latest ones."""
+    if after < 0:
+        rows = db.read(f"SELECT {_ACT_COLUMNS} FROM acts ORDER BY number DESC LIMIT {most:d}")[::-1]
+    else:
+        rows = db.read(f"SELECT {_ACT_COLUMNS} FROM acts WHERE number > ? ORDER BY number LIMIT {most:d}", after)
+    return [Act(*row)._replace(digest=bytes(row[6])) for row in rows]
+
+
+def first_wrong(acts: Iterable[Act]) -> int:
+    """The number of the first row that does not follow from the one before, from the beginning on; 0 if all do."""
+    before = b""
+    for number, act in enumerate(acts, 1):
+        if act.number != number or act.digest != _act_digest(before, act[:6]):
+            return act.number
+        before = act.digest
+    return 0
+
+
+def _act_digest(before: bytes, row: Row) -> bytes:
+    return hashlib.sha256(before + json.dumps(row).encode()).digest()
+
+
+_EVENT_PREFIX = struct.Struct("<qqd")  # number, board, time
+_SNAPSHOT_PREFIX = struct.Struct("<qqq")  # number of the event, board, bytes
+_BEGINNING = 64  # bytes of a snapshot, which hold the digest of all others
+
+
+def event_checksum(seq: int, board: int, at: float, body: bytes) -> int:
+    """64 bits of an event, as a number that both databases can keep."""
+    return _checksum(_EVENT_PREFIX.pack(seq, board, at) + body)
+
+
+def snapshot_checksum(board: int, seq: int, body: bytes) -> int:
+    """64 bits of whose snapshot it is, as of which event, and of the digest that it begins with."""
+    return _checksum(_SNAPSHOT_PREFIX.pack(seq, board, len(body)) + body[:_BEGINNING])
+
+
+def checksum_holds(checksum: Any, seq: int, board: int, at: Any, body: Any) -> bool:
+    """Whether an event is as it was written; a damaged row may hold anything."""
+    if not isinstance(body, bytes) or not isinstance(at, float):
+        return False
+    return bool(checksum == event_checksum(seq, board, at, body))
+
+
+def _checksum(content: bytes) -> int:
+    return int.from_bytes(hashlib.blake2b(content, digest_size=8).digest(), "little", signed=True)
+
+
+NOBODY = -1
+_AHEAD = 60.0  # seconds by which clocks may differ
+_CLIENT_SEEN = "ON CONFLICT (board, hash) DO UPDATE SET visits = clients.visits + excluded.visits, at = excluded.at"
+
+
+def number_clients(db: Database, rows: Sequence[NewEntry], at: float) -> list[Numbers]:
+    """The numbers of each row's client and cohorts, new ones if they have none yet; `NOBODY` without a client.
+
+    To be called while no other transaction writes events. Nothing is remembered between calls: a client that another
+    worker has forgotten meanwhile would come back under its old number.
+    """
+    boards: dict[int, list[int]] = {}
+    for place, row in enumerate(rows):
+        if row.sender is not None:
+            boards.setdefault(row.board, []).append(place)
+    numbers: list[Numbers] = [()] * len(rows)
+    for board, places in boards.items():
+        for place, number in zip(places, _number_in_board(db, board, [rows[i] for i in places], at), strict=True):
+            numbers[place] = number
+    return numbers
+
+
+def _number_in_board(db: Database, board: int, rows: Sequence[NewEntry], at: float) -> Iterable[Numbers]:
+    columns = db.read("SELECT clients, forgotten, forgot FROM boards WHERE id = ?", board)
+    given, forgotten, forgot = columns[0] if columns else (0, math.inf, 0.0)  # a board that is gone has no clients
+    if forgot > at + _AHEAD:
+        forgot = 0.0  # by a clock that was wrong
+    senders = [row.sender for row in rows if row.sender is not None]
+    named = [sender.since >= forgotten and (sender.time is None or sender.time >= forgot) for sender in senders]
+    visits: collections.Counter[int] = collections.Counter()
+    for sender in itertools.compress(senders, named):
+        for who in filter(None, sender.hashes):
+            visits[who] += sender.visits
+    known = _known_clients(db, board, list(visits))
+    fresh = [client for client in visits if client not in known]
+    known |= zip(fresh, itertools.count(int(given)), strict=False)
+    insert(db, "clients", [(board, client, known[client], n, at) for client, n in visits.items()], _CLIENT_SEEN)
+    if fresh:
+        db.write("UPDATE boards SET clients = ? WHERE id = ?", int(given) + len(fresh), board)
+    nobody: dict[int, int] = {}
+    return (
+        tuple((known if has_name else nobody).get(who, NOBODY) for who in sender.hashes)
+        for sender, has_name in zip(senders, named, strict=True)
+    )
+
+
+def _known_clients(db: Database, board: int, clients: Sequence[int]) -> dict[int, int]:
+    known: dict[int, int] = {}
+    for part in parts(clients):
+        places = ", ".join("?" * len(part))
+        query = f"SELECT hash, number FROM clients WHERE board = ? AND hash IN ({places})"
+        known |= {row[0]: row[1] for row in db.read(query, board, *part)}
+    return known
+
+
+def forget_clients(db: Database, board: int, clients: Sequence[int]) -> list[tuple[int, int]]:
+    """Delete which numbers clients have; number and visits of each that had one."""
+    gone: list[tuple[int, int]] = []
+    for part in parts(clients):
+        places = ", ".join("?" * len(part))
+        query = f"DELETE FROM clients WHERE board = ? AND hash IN ({places}) RETURNING number, visits"
+        gone += [(row[0], row[1]) for row in db.write(query, board, *part)]
+    return gone
+
+
+def forget_unwritten(db: Database, board: int, seq: int, at: float) -> None:
+    """What is not written yet, and was put by a worker that had not read the event `seq`, will be nobody's.
+
+    By the order of the log and not by a clock, which may be wrong. Only what is reported afterwards, with the time at
+    which it happened, is compared with the time `at`.
+    """
+    db.write("UPDATE boards SET forgotten = ?, forgot = ? WHERE id = ?", seq, at, board)
+
+
+def cap_visits(db: Database, board: int, now: float) -> None:
+    """Let clients that were last seen in the future, by a clock that was wrong, be last seen now."""
+    late = now + _AHEAD
+    if db.read("SELECT 1 FROM clients WHERE board = ? AND at > ? LIMIT 1", board, late):
+        with db.transaction():
+            db.write("UPDATE clients SET at = ? WHERE board = ? AND at > ?", now, board, late)
+
+
+_KEY_COLUMNS = "id, hash, scopes, board, created, revoked, expires"
+
+
+def read_keys(db: Database) -> list[Key]:
+    """Every key, revoked and expired ones too."""
+    rows = db.read(f"SELECT {_KEY_COLUMNS} FROM keys ORDER BY created, id")
+    return [Key(row[0], bytes(row[1]), *row[2:]) for row in rows]
+
+
+def add_key(db: Database, key: Key, who: str) -> None:
+    """Keep a new key."""
+    with db.transaction():
+        _insert_key(db, key)
+        detail = f"{key.id}: {key.scopes}" + ("" if key.expires is None else f", until {key.expires:.0f}")
+        add_act(db, key.created, who, "key made", key.board or "", detail)
+
+
+def _insert_key(db: Database, key: Key) -> None:
+    db.write(f"INSERT INTO keys ({_KEY_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?)", *key)
+
+
+def revoke_key(db: Database, key: str, at: float, who: str) -> bool:
+    """End a key; whether there was one that was not revoked."""
+    with db.transaction():
+        ended = db.write("UPDATE keys SET revoked = ? WHERE id = ? AND revoked IS NULL RETURNING id, board", at, key)
+        if ended:
+            add_act(db, at, who, "key revoked", ended[0][1] or "", key)
+        return bool(ended)
+
+
+def replace_key(db: Database, old: str, new: Key, until: float, who: str) -> bool:
+    """Keep a new key in place of another, which works until a time at most; whether that one worked."""
+    with db.transaction():
+        ended = db.write(
+            "UPDATE keys SET expires = CASE WHEN expires < ? THEN expires ELSE ? END "
+            "WHERE id = ? AND revoked IS NULL AND (expires IS NULL OR expires > ?) RETURNING id",
+            *(until, until, old, new.created),
+        )
+        if ended:
+            _insert_key(db, new)
+            detail = f"{old}, which works until {until:.0f}, by {new.id}"
+            add_act(db, new.created, who, "key rotated", new.board or "", detail)
+        return bool(ended)
+
+
+def read_seals(db: Database, board: int) -> list[Seal]:
+    """The secrets of a board whose signing secret was rotated, the one that signs first; none if it never was."""
+    rows = db.read("SELECT secret, until FROM seals WHERE board = ? ORDER BY number DESC", board)
+    return [Seal(bytes(secret), until) for secret, until in rows]
+
+
+def read_all_seals(db: Database) -> dict[int, list[Seal]]:
+    """The same of every board that has any."""
+    found: dict[int, list[Seal]] = {}
+    for board, secret, until in db.read("SELECT board, secret, until FROM seals ORDER BY number DESC"):
+        found.setdefault(board, []).append(Seal(bytes(secret), until))
+    return found
+
+
+def rotate_seal(db: Database, board: int, at: float, until: float) -> bool:
+    """A new secret signs from now on, those before are good until a time at most; False if there is no such board.
+
+    To be called inside a transaction in which no other one writes.
+    """
+    first = db.read("SELECT secret FROM boards WHERE id = ?", board)
+    if not first:
+        return False
+    known = read_seals(db, board) or [Seal(bytes(first[0][0]), None)]
+    kept = [seal for seal in known if seal.until is None or seal.until > at]
+    ended = [seal._replace(until=until if seal.until is None else min(seal.until, until)) for seal in kept]
+    write_seals(db, board, [Seal(secrets.token_bytes(32), None), *ended])
+    return True
+
+
+def write_seals(db: Database, board: int, seals: Sequence[Seal]) -> None:
+    """Put secrets, the one that signs first, in place of those of a board; inside a transaction."""
+    db.write("DELETE FROM seals WHERE board = ?", board)
+    for number, seal in enumerate(reversed(seals)):
+        db.write("INSERT INTO seals (board, number, secret, until) VALUES (?, ?, ?, ?)", board, number, *seal)
+
 
 _SLICE = 20_000  # events deleted at a time
 _EVENTS = "events (seq, board, at, body, checksum)"
@@ -110,7 +363,7 @@ class SqlStore:
 
     def _entry(self, seq: int, board: int, at: Any, body: Any, checksum: Any) -> LogEntry:
         """An event, with what is wrong with it; one of before there were checksums may be without."""
-        if (checksum is None and seq <= self._unchecked) or checksums.checksum_holds(checksum, seq, board, at, body):
+        if (checksum is None and seq <= self._unchecked) or checksum_holds(checksum, seq, board, at, body):
             return LogEntry(seq, board, at, body)
         return LogEntry(seq, board, 0.0, b"", "its checksum is not that of its content")
 
@@ -143,7 +396,7 @@ class SqlStore:
             "(SELECT MAX(events.seq) FROM events WHERE events.board = boards.id) "
             "FROM boards LEFT JOIN rests ON rests.board = boards.id"
         )
-        found, seals = [], seals_.read_all_seals(self._db)
+        found, seals = [], read_all_seals(self._db)
         for number, name, secret, edge, seq, body, last in rows:
             latest = max(number, edge, last or 0)
             rest = None if seq is None or seq < latest else bytes(body)
@@ -191,11 +444,11 @@ class SqlStore:
                 insert(self._db, _SNAPSHOTS, [_snapshot_row(number, number, base)])
             events = [_event_row(number + extra + i, number, at, body) for i, (at, body) in enumerate(rows)]
             insert(self._db, _EVENTS, events)
-            seals_.write_seals(self._db, number, seals)
+            write_seals(self._db, number, seals)
         return number
 
     def seals(self, board: int) -> list[Seal]:
-        return seals_.read_seals(self._db, board)
+        return read_seals(self._db, board)
 
     def promise(self, board: int, until: float) -> None:
         with self._writing():
@@ -208,7 +461,7 @@ class SqlStore:
     def rotate_seal(self, board: int, event: bytes, at: float, until: float) -> bool:
         with self._db.transaction():
             seq = self._take_numbers(0) + 1
-            if not seals_.rotate_seal(self._db, board, at, until):
+            if not rotate_seal(self._db, board, at, until):
                 return False
             self._db.write("UPDATE head SET seq = ?", seq)
             self._write_event(seq, board, at, event)
@@ -237,7 +490,7 @@ class SqlStore:
         body, checksum = rows[0]
         if checksum is None and seq <= self._unchecked:
             return bytes(body)
-        if not isinstance(body, bytes) or checksum != checksums.snapshot_checksum(board, seq, body):
+        if not isinstance(body, bytes) or checksum != snapshot_checksum(board, seq, body):
             raise Damaged(f"snapshot {seq} is damaged: its checksum is not that of its content")
         return body
 
@@ -257,7 +510,7 @@ class SqlStore:
     def replace(self, board: int, seq: int, body: bytes) -> None:
         put = "UPDATE snapshots SET body = ?, checksum = ? WHERE board = ? AND seq = ?"
         with self._writing():
-            self._db.write(put, body, checksums.snapshot_checksum(board, seq, body), board, seq)
+            self._db.write(put, body, snapshot_checksum(board, seq, body), board, seq)
 
     def edge(self, board: int, before: float, most: int) -> int:
         young = "SELECT seq FROM events WHERE board = ? AND at >= ? ORDER BY seq LIMIT 1"
@@ -305,23 +558,23 @@ class SqlStore:
                 self._db.write(f"DELETE FROM {table} WHERE board NOT IN (SELECT id FROM boards)")
 
     def api_keys(self) -> list[Key]:
-        return key_rows.read_keys(self._db)
+        return read_keys(self._db)
 
     def add_key(self, key: Key, who: str = "") -> None:
-        key_rows.add_key(self._db, key, who)
+        add_key(self._db, key, who)
 
     def revoke(self, key: str, at: float, who: str = "") -> bool:
-        return key_rows.revoke_key(self._db, key, at, who)
+        return revoke_key(self._db, key, at, who)
 
     def replace_key(self, old: str, new: Key, until: float, who: str = "") -> bool:
-        return key_rows.replace_key(self._db, old, new, until, who)
+        return replace_key(self._db, old, new, until, who)
 
     def record(self, at: float, who: str, what: str, board: str, detail: str) -> None:
         with self._writing():
-            acts.add_act(self._db, at, who, what, board, detail)
+            add_act(self._db, at, who, what, board, detail)
 
     def acts(self, after: int = -1, most: int = 500) -> list[Act]:
-        return acts.read_acts(self._db, after, most)
+        return read_acts(self._db, after, most)
 
     def token(self) -> str:
         find = "SELECT value FROM meta WHERE name = 'token'"
@@ -382,12 +635,12 @@ class SqlStore:
 
 def _event_row(seq: int, board: int, at: float, body: bytes) -> Row:
     """The row of an event."""
-    return seq, board, at, body, checksums.event_checksum(seq, board, at, body)
+    return seq, board, at, body, event_checksum(seq, board, at, body)
 
 
 def _snapshot_row(board: int, seq: int, body: bytes) -> Row:
     """The row of a snapshot."""
-    return board, seq, body, checksums.snapshot_checksum(board, seq, body)
+    return board, seq, body, snapshot_checksum(board, seq, body)
 
 
 def would_be_new(url: str) -> bool:

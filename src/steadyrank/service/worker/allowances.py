@@ -1,6 +1,6 @@
 """How many answers or lists a client may have in a minute, at all workers together as far as the log tells."""
 
-from ...contract import ANYONE
+from ...core.contract import ANYONE
 
 _MOST = 100_000  # clients counted
 

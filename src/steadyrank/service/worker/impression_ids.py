@@ -21,8 +21,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from ...core.refusals import Refused
 from ...live.features import FeatureSpace
-from ...refusals import Refused
 from ..board.config import Known
 from ..storage import Seal
 

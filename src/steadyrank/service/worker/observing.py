@@ -1,22 +1,98 @@
-"""Take lists that another ranker showed: learnt from as if they were ours."""
+"""Take lists that another ranker showed: learnt from as if they were ours.
+
+What the log says of another ranker's lists, and of ours in their place.
+"""
 
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import msgspec
+import numpy as np
 
-from ...contract import ANYONE, Visit
+from ...comparison.off_policy import LEAST_CHANCE
+from ...comparison.ranker_comparison import Comparison, Row, compare, lists_of
+from ...core.arrays import Bools
+from ...core.contract import ANYONE, Visit
+from ...core.refusals import Refused
 from ...live.answers import Given
 from ...live.features import Values
-from ...refusals import Refused
 from ..board import events
 from ..board.checks import as_logged
-from ..board.reported import OTHER_ITEMS
-from ..storage import Sender, Unavailable
+from ..board.feedback import OTHER_ITEMS
+from ..board.guard_summary import Suspects
+from ..storage import Sender, Unavailable, open_store
 from .board_session import BoardSession
 from .impression_ids import ImpressionId, seal
+from .log_rows import read_event
 from .rank_and_answer import TOO_MANY, TOO_MANY_LISTS, TOO_MANY_UNNAMED, check_kinds
 from .worker import Worker
+
+MOST_EVENTS = 500_000  # of the log, the latest
+
+
+class Reported(NamedTuple):
+    """A list of another ranker as the log has it, and its answer, if it has one."""
+
+    event: events.Observed
+    clicks: list[int] | None
+    examined: int
+
+
+class Compared(NamedTuple):
+    """A comparison, when the first and the last of its lists were shown, and how many lists are not answered yet."""
+
+    found: Comparison
+    since: float
+    until: float
+    unanswered: int
+
+
+def read(url: str, number: int) -> list[Reported]:
+    """The lists of another ranker that are in the log of a board, of its latest events, in order."""
+    found: dict[int, Reported] = {}
+    store = open_store(url)
+    try:
+        with store.reading():
+            start = max(store.edge(number, 0.0, MOST_EVENTS), store.shortened(number))
+            for entry in store.entries(start, store.head(), number):
+                event = read_event(entry)
+                if isinstance(event, events.Observed):
+                    found.setdefault(event.key, Reported(event, None, 0))
+                if isinstance(event, events.Answered | events.Observed) and event.clicks is not None:
+                    before = found.get(event.key)
+                    if before is not None and before.clicks is None:
+                        found[event.key] = before._replace(clicks=event.clicks, examined=event.examined)
+    finally:
+        store.close()
+    return list(found.values())
+
+
+def compared(reported: list[Reported], names: list[str], suspects: Suspects, over: float | None) -> Compared:
+    """Compare the rankers. `over`: lists shown before this time without an answer were looked at and not clicked."""
+    rows, odd, chosen = [], [], []
+    for one in reported:
+        event, examined = one.event, one.examined
+        if one.clicks is None:
+            if over is None or event.time >= over:
+                continue
+            examined = len(event.ranking)
+        if event.ours and examined:
+            sender = event.client if event.client != ANYONE else -1
+            chances = _accepted(event.propensities), _accepted(event.marginals)
+            rows.append(Row(event.ranking, event.ours, one.clicks or [], examined, *chances, sender))
+            odd.append(suspects.among(event.round, (event.client, *event.cohorts.values())))
+            chosen.append(event.time)
+    if len(rows) < 2:
+        raise Refused(409, f"{len(rows)} lists of another ranker are answered and kept in the log: two are needed")
+    flags: Bools = np.array(odd, np.bool_)
+    unanswered = sum(one.clicks is None for one in reported)
+    return Compared(compare(lists_of(rows), flags, names), min(chosen), max(chosen), unanswered)
+
+
+def _accepted(chances: list[float]) -> list[float]:
+    """Chances as they are accepted by now: earlier versions took smaller ones, too."""
+    return [max(chance, LEAST_CHANCE) for chance in chances]
+
 
 _AHEAD = 60.0  # seconds by which the clock of who reports may be fast
 

@@ -2,8 +2,8 @@
 
 import asyncio
 
-from ...contract import ANYONE
-from ...refusals import Refused
+from ...core.contract import ANYONE
+from ...core.refusals import Refused
 from ..board import events
 from ..board.checks import check_memory
 from ..board.config import Setting

@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterable
 from typing import Any, NamedTuple, TypeAlias
 
-from ...live import archive
+from ...live import snapshot
 from ..board import events
 from ..board.board import Board
 from ..board.config import Config
@@ -157,7 +157,7 @@ def read_edge(store: Store, number: int) -> Edge:
         return Edge(0, 0, 1)
     for seq in reversed(store.snapshots(number)):
         try:
-            header, _ = archive.unpack(store.snapshot(number, seq) or b"", f"snapshot {seq}")
+            header, _ = snapshot.unpack(store.snapshot(number, seq) or b"", f"snapshot {seq}")
         except ValueError:
             continue
         return Edge(edge, header["events"], header["reached"] + 1)
@@ -246,7 +246,7 @@ def save(url: str, number: int, seq: int, kept: Kept) -> bool:
 
 def put_snapshot(store: Store, number: int, seq: int, kept: Kept) -> bool:
     """Keep a snapshot; False if another worker's of the same event differs, and can be read."""
-    body = archive.pack(*kept)
+    body = snapshot.pack(*kept)
     found = store.save(number, seq, body)
     if found == body:
         return True

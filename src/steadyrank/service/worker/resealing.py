@@ -2,7 +2,7 @@
 
 import asyncio
 
-from ...refusals import Refused
+from ...core.refusals import Refused
 from ..board import events
 from ..board.config import MOST_LIFETIME
 from ..storage import Store, Unavailable

@@ -18,10 +18,10 @@ from typing import Any, BinaryIO, NamedTuple
 
 import msgspec
 
-from ...files import replacing
-from ...live import archive
+from ...core.files import replacing
+from ...core.refusals import Refused
+from ...live import snapshot
 from ...live.board_memory import MOST_BYTES
-from ...refusals import Refused
 from ..board.board import Board
 from ..board.checks import check_memory, check_name
 from ..board.config import Config
@@ -158,7 +158,7 @@ def _check_memory(path: pathlib.Path, base: bytes | None, entries: list[tuple[fl
     """Refuse a board that needs too much memory, by the items and settings that its events lead to."""
     config, names, capacity = Config(), set[str](), 0
     if base is not None:
-        header, arrays = archive.unpack(base, f"the snapshot in {path}")
+        header, arrays = snapshot.unpack(base, f"the snapshot in {path}")
         config, capacity = msgspec.convert(header["latest"], Config), arrays["active"].size
         names.update(header["items"])
     for _, event in entries:
@@ -286,7 +286,7 @@ def compact(
 def _shorten(store: Store, number: int, marks: tuple[int, int, int], board: Board) -> int:
     """Put a board in place of its events, unless settings or labels were changed after it was folded."""
     since, edge, head = marks
-    seen, body = store.head(), archive.pack(*board.keep())
+    seen, body = store.head(), snapshot.pack(*board.keep())
     if reconfigured(store, number, head):
         return 0
     return store.forget(number, since, edge, body, lambda: not reconfigured(store, number, seen))

@@ -10,23 +10,22 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from ...core.refusals import Refused
 from ...live.board_memory import MOST_BYTES
-from ...refusals import Refused
 from ..board import events
 from ..board.board import Board, finished
 from ..board.checks import check, check_memory
 from ..board.events import AnyEvent
 from ..storage import Key, Sender, Store, Unavailable
-from . import sleep
+from . import board_cache
+from .board_cache import Sleepers
 from .board_session import BoardSession, Edge, Parked, begin
 from .clock import Clock, uptime
 from .impression_ids import Seals
-from .inbox import Inbox, SharedLook, Steps
 from .log_rows import Unreadable, not_applied
-from .log_writer import Line, LogWriter
+from .log_writer import Inbox, Line, LogWriter, SharedLook, Steps
 from .recovery import Kept, fold_again, log_parked, moved_edges, recover, save, wipe
 from .resealing import reseal
-from .sleepers import Sleepers
 
 SNAPSHOT_EVERY = 20_000  # events of a board; every worker takes one at the same event
 TICK = 0.1
@@ -87,7 +86,7 @@ class Worker:
         gc.collect()
         gc.freeze()  # what is there now stays: looking at it again and again would take a tenth of a second each time
         self.ready = True
-        self.spawn(sleep.wake_unknown(self))
+        self.spawn(board_cache.wake_unknown(self))
 
     async def stop(self) -> None:
         """Write what is left, take snapshots as far as time permits, end."""
@@ -101,7 +100,7 @@ class Worker:
         while self._inbox:
             await asyncio.sleep(0)
         if available:
-            await sleep.leave(self)
+            await board_cache.leave(self)
         self.sleepers.close()
 
     def find(self, name: str) -> BoardSession:
@@ -128,7 +127,7 @@ class Worker:
     async def held(self, name: str) -> AsyncIterator[None]:
         """Keep a board in memory meanwhile, and wake it first if it sleeps; one that is not there is nothing."""
         while (sleeper := self.sleepers.by_name.get(name)) is not None:
-            await sleep.wake(self, sleeper)
+            await board_cache.wake(self, sleeper)
         session = self.boards.get(name)
         if session is None:
             yield
@@ -275,7 +274,7 @@ class Worker:
             return "done"
         session = self.numbers.get(line.board)
         if session is None:
-            return sleep.hear(self, line)
+            return board_cache.hear(self, line)
         return (yield from self._steps(session, line))
 
     def apply(self, session: BoardSession, line: Line) -> str:
@@ -387,9 +386,9 @@ class Worker:
                     for event in session.due(now):
                         self.log_writer.put(session.number, event)
             for sleeper in self.sleepers.due(now):
-                self.spawn(sleep.wake_unasked(self, sleeper))
+                self.spawn(board_cache.wake_unasked(self, sleeper))
             if len(self.numbers) > self.most_awake and (resting is None or resting.done()):
-                resting = self.spawn(sleep.rest(self))
+                resting = self.spawn(board_cache.rest(self))
             rounds += 1
             if rounds % 10 == 0 and (chores is None or chores.done()):  # never waited for: the store may be stuck
                 chores = self.spawn(self._chores(rounds))
@@ -398,7 +397,7 @@ class Worker:
         limits = []
         if rounds % 600 == 0 and self.clock.settled:
             limits = [(session.number, session.board.config.client_days) for session in self.numbers.values()]
-            limits += sleep.client_days(self, rounds // 600)
+            limits += board_cache.client_days(self, rounds // 600)
         edges = {session.number: session.edge.seq for session in self.numbers.values()}
         now = self.clock()
 

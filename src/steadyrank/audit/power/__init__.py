@@ -1,1 +1,0 @@
-"""How much must be false before an audit finds it: simulated logs whose truth is known."""

@@ -1,0 +1,279 @@
+"""What the columns of a click log mean: as told, else guessed from their names and first values.
+
+Which column of a click log says what, and how: settled once, before the rows are read.
+"""
+
+import re
+from dataclasses import dataclass, fields, replace
+
+import polars as pl
+
+from ..core.settings import closest
+from .cells import as_text, split_lists, written_as
+from .files import ROW
+
+ROLES = ("items", "item", "clicked", "impression", "position", "time", "client", "board")
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Which column says what; None where there is none.
+
+    Either `items` (one row an impression) or `item` (one row a shown item), with `impression` unless every row is an
+    impression of its own.
+    """
+
+    items: str | None = None
+    item: str | None = None
+    clicked: str | None = None
+    impression: str | None = None
+    position: str | None = None
+    time: str | None = None
+    client: str | None = None
+    board: str | None = None
+    separator: str | None = None  # between the items of a list in a column of text; "[" for a JSON list
+    clicked_is: str = ""  # position, item, bits or items in rows of impressions; flag in rows of items
+    first_position: int = 1  # what the top position is called
+    time_format: str | None = None  # how dates are written, for `strptime`, where that has to be said
+    unused: tuple[str, ...] = ()  # columns that say nothing here
+
+    def used(self) -> list[str]:
+        """The columns to read."""
+        return list(dict.fromkeys(value for role in ROLES if (value := getattr(self, role)) is not None))
+
+    def key(self) -> list[str]:
+        """The columns that say which rows of shown items belong together."""
+        each = ROW if self.impression is None else self.impression
+        return list(dict.fromkeys(name for name in (each, self.board) if name is not None))
+
+    def told(self) -> dict[str, str]:
+        """What is read as what, for people."""
+        known = {role: getattr(self, role) for role in ROLES if getattr(self, role) is not None}
+        alone = "" if self.impression else ", each an impression of its own: no column says which were shown together"
+        known["rows are"] = "impressions" if self.items else f"shown items{alone}"
+        known["a click is told by"] = {
+            "position": f"its position, the top being {self.first_position}",
+            "item": "its item",
+            "bits": "a bit a position",
+            "items": "its items",
+            "flag": "a flag a row",
+        }[self.clicked_is]
+        if self.time_format is not None:
+            known["times are written as"] = self.time_format
+        if self.unused:
+            known["not used"] = ", ".join(self.unused)
+        return known
+
+
+_NAMES = {
+    "items": "items|ranking|list|shown|results|documents|docs|slate|products|item_ids|shown_items|item_list",
+    "item": "item|item_id|itemid|doc|doc_id|document|document_id|product|product_id|article|article_id|news_id|"
+    "movie_id|video_id|listing_id|content_id|object_id|ad_id|sku|asin|url",
+    "clicked": "clicked|click|clicks|is_click|is_clicked|was_clicked|has_click|click_flag|clicked_position|"
+    "click_position|click_pos|clicked_pos|position_clicked|clicked_item|clicked_item_id",
+    "impression": "impression|impression_id|request|request_id|query_id|search_id|list_id|page_view|pageview_id|"
+    "recommendation_id|slate_id",
+    "position": "position|pos|rank|slot|place|item_position|item_list_index|list_index|item_index|item_rank|"
+    "result_position|ordinal|index",
+    "time": "time|timestamp|ts|datetime|date|created_at|event_time|event_timestamp|occurred_at|logged_at|server_time|"
+    "request_time|unix_time|unixtime|event_date|day",
+    "client": "client|client_id|user|user_id|userid|uid|customer|customer_id|user_pseudo_id|account|account_id|"
+    "member_id|visitor|visitor_id|anonymous_id|ip|ip_address|client_ip|cookie|cookie_id|fingerprint|device|device_id|"
+    "session|session_id",
+    "board": "board|board_id|page|page_id|surface|widget|placement|item_list_id|item_list_name|query",
+}
+_IN_LISTS = (  # in rows of impressions, where `clicked` beside one of them is a flag
+    "clicked_position|click_position|click_pos|clicked_pos|position_clicked|clicked_item|clicked_item_id|clicked_items"
+)
+OPTIONS = (
+    "first_position",
+    "time_format",
+    "format",
+    "most_broken",
+    "events",
+    "propensities",
+    "clean",
+    "on",
+    "progress",
+)
+_SEPARATORS = ("|", ";", " ", ",")  # of lists in text, the likeliest first
+_FLAGS = {"true", "false"}
+_FEWEST = 64  # rows a board, on average: with fewer nothing can be found, and a guess that makes such boards is wrong
+
+
+def check_roles(told: dict[str, str | None]) -> None:
+    """Refuse roles that no column can have."""
+    for role in told:
+        if role not in ROLES:
+            raise ValueError(
+                closest(
+                    "option",
+                    role,
+                    [*ROLES, *OPTIONS],
+                )
+            )
+
+
+def understand(
+    sample: pl.DataFrame, told: dict[str, str | None], first: int | None, written: str | None = None
+) -> Columns:
+    """What the columns mean; refused with the columns found and the flags to use where that cannot be told.
+
+    A role told to be "" has no column, whatever their names. `written`: how dates are, for `strptime`.
+    """
+    chosen = {role: told.get(role) or None for role in ROLES}
+    for role, name in chosen.items():
+        if name is not None and name not in sample.columns:
+            raise ValueError(f"--{role} names {name!r}, which is no column; {_found(sample)}")
+    for role, names in _NAMES.items():
+        if told.get(role) is None:
+            chosen[role] = _named(sample, names, set(chosen.values()))
+    if told.get("item") or (chosen["items"] is not None and not told.get("items") and _single(sample, chosen)):
+        chosen["item"], chosen["items"] = chosen["item"] or chosen["items"], None
+    elif not chosen["items"] and not chosen["impression"] and chosen["item"] and _listed(sample[chosen["item"]]):
+        chosen["items"] = chosen["item"]
+    if chosen["items"] is not None:
+        chosen["item"] = chosen["impression"] = chosen["position"] = None
+        if told.get("clicked") is None:
+            chosen["clicked"] = _named(sample, _IN_LISTS, set()) or chosen["clicked"]
+    if told.get("board") is None and chosen["board"] is not None and not _boards(sample, chosen["board"]):
+        chosen["board"] = None
+    _need(sample, chosen)
+    columns = Columns(**chosen)  # type: ignore[arg-type]
+    columns = replace(columns, unused=tuple(name for name in sample.columns if name not in columns.used()))
+    if written is not None and columns.time is None:
+        raise ValueError(f"--time-format {written!r} is for a column of times, and there is none; {_found(sample)}")
+    return _detail(sample, replace(columns, time_format=written), first)
+
+
+def _found(sample: pl.DataFrame) -> str:
+    def shown(name: str, kind: pl.DataType) -> str:
+        nameless = re.fullmatch(r"column_\d+", name) and sample.height
+        return f"{name} ({kind}{f', such as {sample[name][0]!r}' if nameless else ''})"
+
+    return "columns found: " + ", ".join(shown(name, kind) for name, kind in sample.schema.items())
+
+
+def _named(sample: pl.DataFrame, names: str, taken: set[str | None]) -> str | None:
+    order = names.split("|")
+    plain = {re.sub("[^a-z0-9]+", "_", re.sub("(?<=[a-z])(?=[A-Z])", "_", c).lower()): c for c in sample.columns}
+    return next((plain[name] for name in order if name in plain and plain[name] not in taken), None)
+
+
+def _listed(values: pl.Series) -> bool:
+    """Whether values are lists, or text with several parts that a single name hardly has."""
+    return isinstance(values.dtype, pl.List) or (
+        values.dtype == pl.String and _separator_of(values) in ("[", "|", ";")
+    )
+
+
+def _boards(sample: pl.DataFrame, name: str) -> bool:
+    """Whether a column may name boards: a search for words, say, is rarely made often enough."""
+    return name.lower() in ("board", "board_id") or sample.height >= _FEWEST * sample[name].n_unique()
+
+
+def _single(sample: pl.DataFrame, chosen: dict[str, str | None]) -> bool:
+    """Whether what is called a list holds one item a row, with the impression in another column."""
+    values = sample[chosen["items"] or ""]
+    listed = isinstance(values.dtype, pl.List) or (values.dtype == pl.String and _separator_of(values) is not None)
+    return chosen["impression"] is not None and not listed
+
+
+def _need(sample: pl.DataFrame, chosen: dict[str, str | None]) -> None:
+    lacking = []
+    if chosen["items"] is None and chosen["item"] is None:
+        lacking.append("--items COLUMN (one row an impression) or --item COLUMN (one row a shown item)")
+    if chosen["clicked"] is None:
+        lacking.append("--clicked COLUMN (the position or item clicked, or a flag a shown item)")
+    if lacking:
+        raise ValueError(f"cannot tell what the columns mean; add {' and '.join(lacking)}; {_found(sample)}")
+
+
+def _detail(sample: pl.DataFrame, columns: Columns, told: int | None) -> Columns:
+    """How lists and clicks are written."""
+    _refuse_nested(sample, columns)
+    if columns.time is not None and columns.time_format is None:
+        columns = replace(columns, time_format=written_as(columns.time, sample[columns.time]))
+    known = {field.name: getattr(columns, field.name) for field in fields(columns)}
+    if columns.items is None:
+        top = 1 if columns.position is None else _top(sample[columns.position])
+        return replace(columns, clicked_is="flag", first_position=top if told is None else told)
+    written, clicked = sample[columns.items], sample[columns.clicked or ""]
+    if written.dtype == pl.String:
+        known["separator"] = _separator_of(written) or ","
+    elif not isinstance(written.dtype, pl.List):
+        raise ValueError(f"--items {columns.items}: values must be lists, not {written.dtype}; {_found(sample)}")
+    if clicked.dtype == pl.Boolean or (
+        clicked.dtype == pl.String and set(clicked.str.to_lowercase()) - {None} == _FLAGS
+    ):
+        raise ValueError(
+            f"--clicked {columns.clicked}: values must say what of a list was clicked (a position, an item, or a bit "
+            f"a position), not whether; {_found(sample)}"
+        )
+    lists = split_lists(written, known["separator"])
+    known["clicked_is"] = _clicked_is(clicked, lists, known["separator"])
+    if known["clicked_is"] == "position":
+        known["first_position"] = _first_position(clicked, lists) if told is None else told
+    return Columns(**known)
+
+
+def _refuse_nested(sample: pl.DataFrame, columns: Columns) -> None:
+    for role in ROLES:
+        name = getattr(columns, role)
+        if name is None:
+            continue
+        kind = sample.schema[name]
+        inner = kind.inner if role in ("items", "clicked") and isinstance(kind, pl.List) else kind
+        if inner.is_nested() or inner == pl.Object:
+            lists = " or lists of them" if role in ("items", "clicked") else ""
+            raise ValueError(f"--{role} {name}: values must be names or numbers{lists}, not {kind}; {_found(sample)}")
+
+
+def _separator_of(values: pl.Series) -> str | None:
+    """What stands between the items of most lists in a column of text; "[" for lists as in JSON."""
+    text = values.drop_nulls().head(1000)
+    text = text.filter(text.str.len_chars() > 0)
+    if text.is_empty():
+        return None
+    if text.str.starts_with("[").sum() > 0.9 * text.len():
+        return "["
+    return next((s for s in _SEPARATORS if text.str.contains(s, literal=True).sum() > 0.5 * text.len()), None)
+
+
+def _clicked_is(clicked: pl.Series, lists: pl.Series, separator: str | None) -> str:
+    """How clicks are told: by position or item, or in lists, by bits or items."""
+    if clicked.dtype == pl.String and separator is not None:
+        mark = "[" if separator == "[" else separator
+        if clicked.str.contains(mark, literal=True).any():
+            return _listed_as(split_lists(clicked, separator).cast(pl.List(pl.String)), lists)
+    if isinstance(clicked.dtype, pl.List):
+        return "items" if clicked.dtype.inner == pl.String else _listed_as(clicked, lists)
+    both = pl.DataFrame({"clicked": as_text(clicked), "list": lists.cast(pl.List(pl.String))})
+    both = both.filter(pl.col("clicked").str.len_chars() > 0).head(1000)
+    shown = both.select(pl.col("list").list.contains(pl.col("clicked"))).to_series().sum()
+    place = pl.col("clicked").cast(pl.Float64, strict=False)
+    places = both.select(place.is_between(0, pl.col("list").list.len()).fill_null(False)).to_series().sum()
+    by_name = shown == places == both.height > 0 and "item" in clicked.name
+    return "item" if shown > places or by_name else "position"
+
+
+def _listed_as(clicked: pl.Series, lists: pl.Series) -> str:
+    """Bits if there is one of them, 0 or 1, for each item of most lists."""
+    both = pl.DataFrame({"clicked": clicked, "list": lists}).filter(pl.col("clicked").list.len() > 0)
+    bit = pl.col("clicked").list.eval(pl.element().cast(pl.Float64, strict=False).is_in([0.0, 1.0])).list.all()
+    alike = pl.col("clicked").list.len() == pl.col("list").list.len()
+    bits = both.select((bit & alike).fill_null(False)).to_series().sum()
+    return "bits" if bits >= 0.5 * both.height else "items"
+
+
+def _top(places: pl.Series) -> int:
+    """What the top position is called in rows of shown items: 0 where that is said, else 1."""
+    return 0 if bool((places.cast(pl.Float64, strict=False) == 0).any()) else 1
+
+
+def _first_position(clicked: pl.Series, lists: pl.Series) -> int:
+    """0 or 1: what the top position is called. A log that never says 0, or says it for no click, counts from 1."""
+    numbers = clicked.cast(pl.Float64, strict=False)
+    if not bool((numbers == 0).any()) or bool((numbers >= lists.list.len()).any()):
+        return 1
+    return 0 if bool((numbers < 0).any()) or numbers.null_count() > 0 else 1  # no click is -1, or nothing

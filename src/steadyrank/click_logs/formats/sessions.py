@@ -1,0 +1,78 @@
+"""Nested JSON: sessions that hold lists, lists that hold items with their clicks, however deep."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from ..event_rows import first_of, opened
+from .joiner import Pile
+
+NAME = "sessions"
+WORDS = "nested JSON: sessions with lists, or lists of items with an id and whether each was clicked"
+_ITEM = ("item", "item_id", "itemId", "id", "doc_id", "document_id", "product_id", "productId", "sku", "url")
+_CLICKED = ("clicked", "click", "is_clicked", "isClicked", "was_clicked")
+_LIST = ("items", "ranking", "results", "documents", "docs", "products", "shown", "slate")
+_WHAT = ("clicked", "clicks", "clicked_item", "clickedItem", "clicked_items", "clicked_position", "clickedPosition")
+
+
+def fits(row: dict[str, Any]) -> bool:
+    """Whether a list that was shown is somewhere in a row, inside of another or of objects."""
+    return any(isinstance(value, list) and value and isinstance(value[0], dict) for value in row.values()) and any(
+        True for _ in _lists(row, {})
+    )
+
+
+def take(row: dict[str, Any], number: int, pile: Pile) -> None:
+    """Take all lists of a row."""
+    found = False
+    for items, clicked, context in _lists(row, {}):
+        found = True
+        key = (number, len(pile.lists))
+        time = first_of(context, "time", "timestamp", "ts", "datetime", "date", "created_at")
+        client = first_of(
+            context, "client", "client_id", "user", "user_id", "userId", "visitor_id", "session_id", "ip"
+        )
+        pile.shown(number, key, items, time, client, first_of(context, "board", "page", "surface", "placement"))
+        for item in clicked:
+            pile.click(number, key, item)
+    if not found:
+        pile.other("rows without a list")
+
+
+def _lists(row: dict[str, Any], context: dict[str, Any]) -> Iterator[tuple[list[Any], list[Any], dict[str, Any]]]:
+    """Lists from the top, what of each was clicked, and all that stands around it."""
+    row = {name: opened(value) for name, value in row.items()}
+    context = {**context, **{name: value for name, value in row.items() if not isinstance(value, (list, dict))}}
+    shown = first_of(row, *_LIST)
+    if isinstance(shown, list) and shown:
+        if isinstance(shown[0], dict) and first_of(shown[0], *_ITEM) is not None and not _deeper(shown[0]):
+            items = [first_of(one, *_ITEM) for one in shown]
+            flags = [str(first_of(one, *_CLICKED)).lower() in ("1", "1.0", "true", "yes") for one in shown]
+            named = _named(row, items)
+            yield items, named or [item for item, flag in zip(items, flags, strict=True) if flag], context
+            return
+        if not isinstance(shown[0], (dict, list)) and first_of(row, *_WHAT) is not None:
+            yield shown, _named(row, shown), context
+            return
+    for value in row.values():
+        inner = value if isinstance(value, list) else [value]
+        for one in inner:
+            if isinstance(one, dict):
+                yield from _lists(one, context)
+
+
+def _deeper(one: dict[str, Any]) -> bool:
+    """Whether an object holds a list itself: then it is no item."""
+    return isinstance(first_of(one, *_LIST), list)
+
+
+def _named(row: dict[str, Any], items: list[Any]) -> list[Any]:
+    """What a field beside the list says was clicked: items, or places from 1."""
+    told = first_of(row, *_WHAT)
+    several = told if isinstance(told, list) else [] if told is None else [told]
+    names = set(map(str, items))
+    found = [one for one in several if str(one) in names]
+    if found or not several:
+        return found
+    if all(isinstance(one, (int, float)) and 1 <= one <= len(items) for one in several):
+        return [items[int(one) - 1] for one in several]
+    return []

@@ -1,0 +1,62 @@
+"""Days that are known to differ: a sale, an outage. What was shown on them is left out of an audit."""
+
+import datetime
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+
+from ..core.arrays import Bools
+from .click_log import ClickLog
+
+
+class Event(NamedTuple):
+    """Times from `start` to before `end`, in seconds since 1970, and what happened."""
+
+    start: float
+    end: float
+    name: str
+
+
+def event(days: str, name: str) -> Event:
+    """An event from a day, 2026-11-27, or from the first and the last of some, 2026-11-27..2026-11-30, in UTC."""
+    try:
+        one, two = (datetime.date.fromisoformat(day) for day in (days.split("..") if ".." in days else (days, days)))
+    except (ValueError, TypeError):
+        raise ValueError(f"--event {days!r} must be a day such as 2026-11-27, or 2026-11-27..2026-11-30") from None
+    if two < one:
+        raise ValueError(f"--event {days!r} ends before it begins")
+    edges = [datetime.datetime.combine(day, datetime.time(), datetime.UTC).timestamp() for day in (one, two)]
+    return Event(edges[0], edges[1] + 86_400.0, name)
+
+
+def without_events(log: ClickLog, events: list[Event]) -> tuple[ClickLog, list[str]]:
+    """The log without what was shown during some events, and what is to be said of that."""
+    if not events:
+        return log, []
+    if log.time is None:
+        raise ValueError(f"--event {events[0].name}: the log has no column of times; name it with --time")
+    unit = 1.0 if log.dated else next((u for u in (1.0, 1e3, 1e6) if 1e9 * u <= log.time[0] < 4e9 * u), 0.0)
+    if unit == 0.0:
+        raise ValueError(f"--event {events[0].name}: times such as {log.time[0]:g} are no dates")
+    kept: Bools = np.ones(log.impressions.n, np.bool_)
+    told = []
+    for start, end, name in events:
+        inside = (log.time >= start * unit) & (log.time < end * unit)
+        told.append(f"{int(np.count_nonzero(inside & kept)):,} impressions of the event {name} were left out.")
+        kept &= ~inside
+    if not kept.any():
+        raise ValueError(f"--event {events[0].name}: nothing is left of the log without it")
+    chosen = np.flatnonzero(kept)
+    return (
+        replace(
+            log,
+            impressions=log.impressions.only(chosen),
+            row=log.row[chosen],
+            last_row=log.last_row[chosen],
+            time=log.time[chosen],
+            client=None if log.client is None else log.client[chosen],
+            board=log.board[chosen],
+        ),
+        told,
+    )

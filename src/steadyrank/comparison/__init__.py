@@ -1,0 +1,1 @@
+"""Two rankers compared: off-policy estimates, interleaved lists, intervals."""

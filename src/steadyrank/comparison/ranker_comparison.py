@@ -1,0 +1,163 @@
+"""Another ranker and ours on the same lists: what both show, what ours would have got, how far to believe it."""
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from ..core.arrays import Bools, Floats, Ints
+from .off_policy import Estimate, Interval, Lists, check_chances, clicks_of, clusters, estimates, mean, weight_limit
+
+ENOUGH = 50  # effective lists below which an interval is said to be too narrow: a judgement, not measured
+COVERED = 0.9  # mean weight below which a part of ours is said to be unknown
+DOUBTED = 2.0  # mean weight above which the chances are said to be wrong: 1 is to be expected at most
+
+
+class Row(NamedTuple):
+    """One list: slots of items from the top, positions clicked from 0, places looked at; chances empty: not known."""
+
+    shown: Sequence[int]
+    ours: Sequence[int]
+    clicks: Sequence[int]
+    examined: int
+    propensities: Sequence[float]
+    marginals: Sequence[float]
+    sender: int
+
+
+class Part(NamedTuple):
+    """A comparison over some lists. `alike`: share of the places of ours with the same item there on their list."""
+
+    lists: int
+    theirs: Interval
+    alike: float
+    estimates: list[Estimate]
+
+
+class Comparison(NamedTuple):
+    """Both rankers over all lists, and over those that are not suspect; None: none is, or all are.
+
+    `theirs` and `ours`: at each place the item that was there most often.
+    """
+
+    whole: Part
+    trusted: Part | None
+    suspect: int
+    theirs: list[str]
+    ours: list[str]
+    says: list[str]
+
+
+def lists_of(rows: Sequence[Row]) -> Lists:
+    """Rows as arrays; those for which ours had nothing to show have no place here. Impossible chances are refused."""
+    n, length = len(rows), max((len(row.shown) for row in rows), default=1)
+    shown, ours = np.full((n, length), -1), np.full((n, length), -1)
+    clicks = np.zeros((n, length), np.bool_)
+    propensities, marginals = np.full((n, length), np.nan), np.full((n, length), np.nan)
+    for i, row in enumerate(rows):
+        try:
+            check_chances("propensities", row.propensities)
+            check_chances("marginals", row.marginals)
+        except ValueError as error:
+            raise ValueError(f"list {i + 1}: {error}") from None
+        shown[i, : len(row.shown)] = row.shown
+        ours[i, : len(row.ours)] = row.ours[:length]
+        clicks[i, list(row.clicks)] = True
+        propensities[i, : len(row.propensities)] = row.propensities
+        marginals[i, : len(row.marginals)] = row.marginals
+    numbers: tuple[Ints, Ints] = (
+        np.array([row.examined for row in rows], np.int64),
+        np.array([row.sender for row in rows], np.int64),
+    )
+    return Lists(shown, ours, clicks, numbers[0], propensities, marginals, numbers[1])
+
+
+def compare(lists: Lists, suspect: Bools, names: Sequence[str]) -> Comparison:
+    """Compare both rankers; `suspect`: which lists are left out of the second part. At least two lists."""
+    whole = _part(lists, len(names))
+    count = int(np.count_nonzero(suspect))
+    trusted = _part(lists.only(~suspect), len(names)) if 0 < count < suspect.size - 1 else None
+    theirs, ours = ([names[slot] for slot in _most_often(part)] for part in (lists.shown, lists.ours))
+    return Comparison(whole, trusted, count, theirs, ours, _says(whole, trusted, count))
+
+
+def _part(lists: Lists, n_items: int) -> Part:
+    places = lists.ours >= 0
+    alike = float((lists.shown == lists.ours)[places].mean()) if places.any() else 0.0
+    theirs: Floats = clicks_of(lists)
+    return Part(theirs.size, mean(theirs, clusters(lists.sender)), alike, estimates(lists, n_items))
+
+
+def _most_often(lists: Ints) -> list[int]:
+    found = []
+    for place in lists.T:
+        slots, count = np.unique(place[place >= 0], return_counts=True)
+        if slots.size:
+            found.append(int(slots[np.argmax(count)]))
+    return found
+
+
+def _says(whole: Part, trusted: Part | None, suspect: int) -> list[str]:
+    """What a reader has to know before believing the numbers, in sentences."""
+    said = []
+    if not all(one.given for one in whole.estimates):
+        missing = sorted({one.model for one in whole.estimates if not one.given})
+        said.append(
+            f"Without propensities of the other ranker ({' and '.join(missing)}), the share of lists with an item at "
+            "its place stands for them: right only if it shows everybody lists of the same kind, whoever they are."
+        )
+    last = trusted or whole
+    for one in last.estimates[::2]:
+        said += _about_weights(one, last.lists)
+    said += [_about_cut(one) for one in last.estimates if one.cut]
+    if math.isnan(last.theirs.low):
+        which = "All lists" if trusted is None else "All lists that are not suspect"
+        said.append(
+            f"{which} are those of one client: there are no intervals (null), since nothing tells how clients differ."
+        )
+    if suspect:
+        said.append(
+            f"{suspect} of {whole.lists} lists are suspect: not heard by the guard, labelled as fraud, or of rounds "
+            "outside of the trusted regime." + (" Without them fewer than two are left." if trusted is None else "")
+        )
+    return said
+
+
+def _about_weights(one: Estimate, lists: int) -> list[str]:
+    """What the weights of a model's estimates let doubt."""
+    said, spread = [], one.spread
+    if spread.clipped:
+        said.append(
+            f"{one.model}: {spread.clipped:,} of {lists:,} lists have a weight above {weight_limit(lists):.1f}: "
+            "it is very seldom that the other ranker shows them. They count for that much and no more, so that a few "
+            "do not decide. Inverse propensities say too little by that; doubly robust fills it in by a model of "
+            "clicks."
+        )
+    if spread.covered > DOUBTED:
+        said.append(
+            f"{one.model}: the mean weight is {spread.covered:.1f}, and would be 1 at most, but for chance, if the "
+            "chances were those of the other ranker's lists: they are smaller, and the estimates too large."
+        )
+    if spread.covered < COVERED:
+        said.append(
+            f"{one.model}: the other ranker shows about {spread.covered:.0%} of what ours would. Inverse "
+            "propensities leave the rest out and say too little; doubly robust fills it in by a model of clicks, "
+            "which nothing here checks."
+        )
+    if spread.effective < ENOUGH:
+        said.append(
+            f"{one.model}: its lists are worth {spread.effective:.0f} of ours, fewer than {ENOUGH}: the "
+            "intervals are too narrow to be believed. Wait for more lists, or let the other ranker vary more."
+        )
+    return said
+
+
+def _about_cut(one: Estimate) -> str:
+    """That an estimate was impossible."""
+    wrong = "less than no click" if one.ours.value == 0.0 else "more clicks than a list has places"
+    return (
+        f"{one.model}, {one.method}: the estimate was {wrong}. It is told as {one.ours.value:g}, with all that is "
+        "possible for its interval: the chances that were given are not those of the lists, or there are too few "
+        "lists."
+    )

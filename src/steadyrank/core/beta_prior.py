@@ -1,0 +1,49 @@
+"""What the items have in common: a prior fitted across items."""
+
+import numpy as np
+
+from .compiling.jit import kernel, uncounted
+
+FIT_STEPS = 10  # a window; each goes only part of the way where items were seen few times
+FIT_ITEMS = 10  # with fewer items seen there is no population to speak of
+STRENGTH = (1.0, 100.0)  # pseudo-counts of a fitted prior, least and most
+EDGE = 0.002  # least distance of its mean from 0 and from 1
+
+
+@kernel
+def fit_prior(looks, clicks, prior):
+    """`fit_groups` to single items, float64[2] in `prior`."""
+    fit_groups(looks, clicks, np.ones(looks.size, np.int64), prior)
+
+
+@uncounted
+def fit_groups(looks, clicks, items, prior):
+    """Move `prior`, float64[2], towards the Beta from which the items' attractions seem to be drawn.
+
+    `items[i]` items have `looks[i]` looks and `clicks[i]` clicks each.
+
+    Each step replaces it by the Beta with the mean and the variance of the average posterior of the items seen, an
+    expectation-maximization step with moments for maximum. That the learner chose what to show does no harm: under
+    the true prior the average posterior has the prior's moments, whatever rule decides how often to look.
+    """
+    for _ in range(FIT_STEPS):
+        a = prior[0]
+        b = prior[1]
+        seen = 0
+        first = 0.0
+        second = 0.0
+        for k in range(looks.size):
+            if looks[k] > 0:
+                total = a + b + looks[k]
+                p = (a + clicks[k]) / total
+                seen += items[k]
+                first += items[k] * p
+                second += items[k] * (p * p + p * (1.0 - p) / (total + 1.0))
+        if seen < FIT_ITEMS:
+            return
+        mean = first / seen
+        variance = max(second / seen - mean * mean, 1e-9)
+        mean = min(max(mean, EDGE), 1.0 - EDGE)
+        strength = min(max(mean * (1.0 - mean) / variance - 1.0, STRENGTH[0]), STRENGTH[1])
+        prior[0] = mean * strength
+        prior[1] = (1.0 - mean) * strength

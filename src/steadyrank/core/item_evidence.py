@@ -1,0 +1,71 @@
+"""What the feedback of one item says of a change: shared by SteadyRank's test for a regime and by the audit.
+
+Both ask the same of an item: are these clicks those of the attraction that it had before, or of another one drawn
+anew? Constants and formulas that are the same stand here. On purpose the two differ in
+
+- what is drawn anew: uniform for the learner; Beta(1/2, 1/2) for the audit, which gives more to rates near 0 and 1;
+- what an item's earlier looks are joined with: for the learner the prior fitted across items, for the audit the
+  item's usual rate in the log; in both it counts no more than the looks themselves;
+- how chances are multiplied: the learner adds logarithms, once a window; the audit, which judges every item of every
+  stretch at every scale, multiplies factors and takes the logarithm of the product;
+- how much is enough: the learner's bars are fixed, the audit adds the logarithm of the number of stretches judged.
+"""
+
+import math
+
+import numpy as np
+
+from .arrays import Floats, Ints
+from .compiling.jit import uncounted
+
+KNOWN = 5  # looks at an item before it can testify
+MOST = 400.0  # looks that count at most: attraction may have moved a little since
+SHARE_CHANGED = 0.1  # of the items that a change is taken to touch, before anything is seen of it
+INVERTED = 10.0  # nats before feedback is called inverted
+FEW = 8  # looks up to which a product is faster than Beta functions
+
+
+@uncounted
+def log_beta(a, b):
+    """log B(a, b), for a, b > 0."""
+    return math.lgamma(a) + math.lgamma(b) - math.lgamma(a + b)
+
+
+@uncounted
+def at_least_half(count):
+    """Pseudo-counts of one kind: an attraction near 0 or 1 keeps half a pseudo-count against it."""
+    return max(count, 0.5)
+
+
+@uncounted
+def log_predictive(clicks, looks, a, b, most):
+    """Log chance of one order of `clicks` clicks in `looks` looks at an item whose attraction is Beta(a, b).
+
+    Of a + b pseudo-counts at most `most` count: whatever was learnt, attraction may have moved a little since.
+    """
+    total = a + b
+    if total > most:
+        a = at_least_half(a * most / total)
+        b = at_least_half(b * most / total)
+    if looks > FEW:
+        return log_beta(a + clicks, b + looks - clicks) - log_beta(a, b)
+    chance = 1.0
+    for i in range(clicks):
+        chance *= (a + i) / (a + b + i)
+    for i in range(looks - clicks):
+        chance *= (b + i) / (a + b + clicks + i)
+    return math.log(chance)
+
+
+def inversion(looks: Ints, clicks: Ints, rate: Floats) -> float:
+    """Nats by which chances of 1 - rate predict these clicks better than the rates, in (0, 1), do. O(K)."""
+    return float(np.sum((looks - 2 * clicks) * np.log(rate / (1.0 - rate))))
+
+
+@uncounted
+def changed_with(share, ratio):
+    """Bayes factor of what changed with chance `share`, if it is `ratio` for what did: 1 - share + share ratio.
+
+    What did not change costs little.
+    """
+    return 1.0 - share + share * ratio

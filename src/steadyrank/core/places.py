@@ -1,0 +1,74 @@
+"""Numbers by place, given as settings, and which item belongs to which place."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from .arrays import Floats, Ints
+from .compiling.intrinsics import stack_ints
+from .compiling.jit import uncounted
+from .settings import real, refuse_unused
+
+ETA = 0.7  # place p is looked at with chance 1 / p^ETA
+
+
+def attention_of(eta: Any, attention: Any, length: int) -> Floats:
+    """float64[length]: the chance that each place is looked at: as given, or 1 / p^eta, by default 1 / p^0.7."""
+    if attention is not None:
+        refuse_unused({"eta": eta}, "attention given by place")
+        return by_place("attention", attention, length)
+    return np.arange(1.0, length + 1.0) ** -real("eta", ETA if eta is None else eta, 0.0, 10.0)
+
+
+def by_place(name: str, given: Any, length: int) -> Floats:
+    """float64[length]: the chances given, one a place, as numbers or as text such as `1+0.6+0.4`."""
+    values = given.split("+") if isinstance(given, str) else given
+    if not isinstance(values, Sequence | np.ndarray) or len(values) != length:
+        raise ValueError(f"{name} must be {length} numbers from 0 to 1, one a place, not {given!r}")
+    return np.array([real(name, _number(value), 0.0, 1.0) for value in values])
+
+
+def _number(value: Any) -> Any:
+    try:
+        return float(value) if isinstance(value, str) else value
+    except ValueError:
+        return value  # refused with the setting's name
+
+
+def order_of_places(weight: Floats) -> Ints:
+    """int64[length, length]: in row m - 1, for each place of a list of m, how many of its places weigh more.
+
+    The k-th best item belongs to the k-th heaviest place where lists are worth sums of weight times attraction, or
+    1 - prod(1 - weight attraction): both gain when the larger of two attractions moves to the larger of two weights.
+    """
+    length = weight.size
+    order = np.zeros((length, length), np.int64)
+    for m in range(1, length + 1):
+        order[m - 1, np.argsort(-weight[:m], kind="stable")] = np.arange(m)
+    return order
+
+
+@uncounted
+def put_in_places(order, best_first, ranking):
+    """Write a list that is given best first into `ranking`: the better an item, the heavier its place."""
+    for p in range(ranking.size):
+        ranking[p] = best_first[order[ranking.size - 1, p]]
+
+
+@uncounted
+def place_best_first(order, ranking):
+    """Rearrange a list that is ranked best first: the better an item, the heavier its place."""
+    best_first = stack_ints(ranking.size)
+    for p in range(ranking.size):
+        best_first[p] = ranking[p]
+    put_in_places(order, best_first, ranking)
+
+
+@uncounted
+def last_stop(clicks, size):
+    """How many leading positions were surely looked at: up to the last set bit, all `size` where none is set."""
+    for p in range(size - 1, -1, -1):
+        if clicks[p]:
+            return p + 1
+    return size

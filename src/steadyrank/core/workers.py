@@ -1,0 +1,94 @@
+"""Runs many independent jobs, on this machine's cores or on a Ray cluster, and stops cleanly when interrupted."""
+
+import os
+import pathlib
+import threading
+from collections.abc import Callable, Generator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from typing import Any, TypeVar
+
+J = TypeVar("J")
+R = TypeVar("R")
+
+
+class Interrupted(Exception):
+    """Raised inside a job that should not go on."""
+
+
+def check_place(on: str) -> None:
+    """Refuse a place where jobs cannot run, before any work is done."""
+    if on != "local" and on != "ray" and not on.startswith("ray://"):
+        raise ValueError(f"on must be local, ray or ray://HOST, not {on!r}")
+    if on != "local":
+        try:
+            import grpc  # noqa: F401  # a cluster is reached through it
+            import ray  # noqa: F401
+        except ModuleNotFoundError as error:
+            raise ValueError(f"{error.name} is missing; install it with: pip install 'steadyrank[ray]'") from None
+
+
+def run(
+    function: Callable[[J, Callable[[], None]], R],
+    jobs: Sequence[J],
+    *,
+    on: str = "local",
+    workers: int | None = None,
+) -> Generator[tuple[J, R], None, None]:
+    """Each job with its result, in the order in which they end. Close it, and jobs under way are stopped.
+
+    `function(job, pulse)` calls `pulse` now and then; it raises `Interrupted` once the others are stopping. Local
+    jobs run in threads, so they should spend their time in compiled code. The first error stops all and is raised.
+    """
+    check_place(on)
+    if on == "local":
+        return _local(function, jobs, workers or os.cpu_count() or 1)
+    return _ray(function, jobs, None if on == "ray" else on)
+
+
+def _local(
+    function: Callable[[J, Callable[[], None]], R], jobs: Sequence[J], workers: int
+) -> Generator[tuple[J, R], None, None]:
+    stop = threading.Event()
+
+    def pulse() -> None:
+        if stop.is_set():
+            raise Interrupted
+
+    with ThreadPoolExecutor(workers) as pool:
+        waiting: dict[Future[R], J] = {}
+        left = iter(jobs)
+        try:
+            while True:
+                while len(waiting) < workers and (job := next(left, None)) is not None:
+                    waiting[pool.submit(function, job, pulse)] = job
+                if not waiting:
+                    return
+                done, _ = wait(waiting, return_when=FIRST_COMPLETED)
+                for future in done:
+                    yield waiting.pop(future), future.result()
+        finally:
+            stop.set()
+
+
+def _ray(
+    function: Callable[[J, Callable[[], None]], R], jobs: Sequence[J], address: str | None
+) -> Generator[tuple[J, R], None, None]:
+    """One task a job. On a cluster the nodes receive this package and need its dependencies only."""
+    import ray
+
+    package = str(pathlib.Path(__file__).parents[1])
+    options: dict[str, Any] = {"include_dashboard": False} if address is None else {"address": address}
+    ray.init(**options, runtime_env={"py_modules": [package]} if address else None, log_to_driver=False)
+    try:
+        task: Any = ray.remote(num_cpus=1)(_in_task).remote
+        waiting = {task(function, job): job for job in jobs}
+        while waiting:
+            done, _ = ray.wait(list(waiting))
+            for reference in done:
+                yield waiting.pop(reference), ray.get(reference)
+    finally:
+        ray.shutdown()
+
+
+def _in_task(function: Callable[[Any, Callable[[], None]], R], job: Any) -> R:
+    return function(job, lambda: None)  # Ray ends its tasks itself

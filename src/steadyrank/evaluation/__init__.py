@@ -1,0 +1,1 @@
+"""The paper's evaluation: profiles, studies, the laboratory that runs them, and the report."""

@@ -1,0 +1,178 @@
+"""Cells on disk: one Parquet file a job, written whole or not at all."""
+
+import hashlib
+import io
+import json
+import os
+import pathlib
+import platform
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numba
+import numpy as np
+import polars as pl
+
+from ... import __version__
+from ...core.compiling.jit import surroundings
+from ...core.files import replacing
+from .cells import Cell, Job, identity, key
+
+FORMAT = "steadyrank-cell-1"
+_META = "steadyrank"
+_EMPTY = b"0" * 64
+_SEAL = re.compile(rb'"digest": "([0-9a-f]{64})"')
+_PACKAGE = pathlib.Path(__file__).parents[2]
+# what cannot change a cell's numbers: everything else is in the digest
+_OUTSIDE = (
+    "audit/",
+    "cli/",
+    "click_logs/",
+    "client.py",
+    "comparison/",
+    "core/files.py",
+    "core/progress.py",
+    "core/refusals.py",
+    "core/workers.py",
+    "evaluation/lab/results.py",
+    "evaluation/report/",
+    "evaluation/studies/",
+    "live/",
+    "service/",
+    "testing/",
+)
+
+
+class UnreadableCell(ValueError):
+    """A file that is no cell, or is not as it was written."""
+
+
+def source_digest() -> str:
+    """Twelve digits that change with any source or version that decides a cell's numbers."""
+    h = hashlib.sha256(surroundings().encode())
+    for path in sorted(_PACKAGE.rglob("*.py")):
+        name = path.relative_to(_PACKAGE).as_posix()
+        if not name.startswith(_OUTSIDE):
+            h.update(f"{name}:".encode() + path.read_bytes())
+    return h.hexdigest()[:12]
+
+
+def versions() -> dict[str, str]:
+    """What made a cell."""
+    return {
+        "steadyrank": __version__,
+        "python": platform.python_version(),
+        "numba": numba.__version__,
+        "numpy": np.__version__,
+        "polars": pl.__version__,
+    }
+
+
+class CellStore:
+    """A folder of finished cells. A file's name says which job and which source made it, so none is overwritten."""
+
+    def __init__(self, folder: pathlib.Path) -> None:
+        self.folder = folder / "cells"
+        self.source = source_digest()
+
+    def prepare(self) -> None:
+        """Make the folder, and be sure that it can be written to."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        if not os.access(self.folder, os.W_OK):
+            raise PermissionError(f"{self.folder} is not writable; choose another folder with --out")
+        for part in self.folder.glob("*.part"):  # left by a killed run, or being written by another
+            writer = re.fullmatch(r"\..+\.(\d+)\.\d+\.part", part.name)
+            if writer and not _alive(int(writer[1])):
+                part.unlink(missing_ok=True)
+
+    def path(self, job: Job) -> pathlib.Path:
+        """Where the job's file is, or will be."""
+        return self.folder / f"{key(job, self.source)}.parquet"
+
+    def has(self, job: Job) -> bool:
+        """Whether the job is finished; a damaged file is an error, not a reason to run it again unasked."""
+        path = self.path(job)
+        if not path.exists():
+            return False
+        read(path)
+        return True
+
+    def save(self, job: Job, columns: Mapping[str, Any]) -> None:
+        """Write a finished job; a reader never sees half a file; after a crash it is there whole or not."""
+        frame, content = pl.DataFrame(columns), io.BytesIO()
+        about = {
+            "format": FORMAT,
+            **identity(job),
+            "source": self.source,
+            "versions": versions(),
+            "digest": _EMPTY.decode(),
+        }
+        path = self.path(job)
+        frame.write_parquet(content, metadata={_META: json.dumps(about, sort_keys=True)})
+        try:
+            with replacing(path) as file:
+                file.write(_sealed(content.getvalue()))
+        except OSError as error:
+            raise OSError(f"{path} cannot be written ({error.strerror or error}); finished cells are kept") from None
+
+    def load(self, jobs: Sequence[Job]) -> pl.DataFrame:
+        """The rows of the finished ones among the jobs, with the fields of their cells as columns."""
+        frames = [with_fields(job, read(self.path(job))[1]) for job in jobs if self.path(job).exists()]
+        return pl.concat(frames) if frames else pl.DataFrame()
+
+
+def _alive(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:  # another user's
+        return True
+    return True
+
+
+def with_fields(job: Job, rows: pl.DataFrame) -> pl.DataFrame:
+    """Rows of a job with what tells it from others."""
+    if not isinstance(job, Cell):
+        return rows
+    fields = {
+        "who": job.who,
+        "learner": job.learner,
+        "omniscient": job.omniscient,
+        "profile": job.profile,
+        "mapping": job.mapping or "",
+        "adversary": job.foe,
+        "schedule": job.schedule,
+        "rate": job.rate,
+        "users": job.crowd,
+        "n_items": job.n_items or 0,
+        "length": job.length,
+        "horizon": job.horizon,
+    }
+    return rows.with_columns(pl.lit(value).alias(name) for name, value in fields.items())
+
+
+def read(path: pathlib.Path) -> tuple[dict[str, Any], pl.DataFrame]:
+    """What a file says about itself, and its rows; refused when it is not as it was written, before it is parsed."""
+    content = path.read_bytes()
+    seal = _SEAL.search(content)
+    if seal is None or _sealed(content[: seal.start(1)] + _EMPTY + content[seal.end(1) :]) != content:
+        raise UnreadableCell(f"{path} is damaged: not as it was written; delete it and run again")
+    about = json.loads(pl.read_parquet_metadata(io.BytesIO(content))[_META])
+    if about["format"] != FORMAT:
+        raise UnreadableCell(f"{path} has the format {about['format']!r}, not {FORMAT!r}; use another folder")
+    return about, pl.read_parquet(io.BytesIO(content))
+
+
+def listing(folder: pathlib.Path) -> Iterator[tuple[pathlib.Path, dict[str, Any], pl.DataFrame]]:
+    """All cells below a results folder, whatever source made them, by name."""
+    if not (folder / "cells").is_dir():
+        raise ValueError(f"{folder} holds no results; run `steadyrank reproduce --out {folder}` first")
+    for path in sorted((folder / "cells").glob("*.parquet")):
+        yield path, *read(path)
+
+
+def _sealed(content: bytes) -> bytes:
+    """The file with the digest of itself in the place kept for it: Parquet does not protect its values."""
+    return content.replace(_EMPTY, hashlib.sha256(content).hexdigest().encode(), 1)

@@ -1,0 +1,136 @@
+"""Runs studies: expand into jobs, skip the finished ones, run the others, store each as it ends."""
+
+import contextlib
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from ...core import workers
+from ...simulator.runs import Run
+from ...simulator.simulate import simulate
+from ..profiles import profile
+from . import trials
+from .cells import Cell, Job, Study, key
+from .results import CellStore, with_fields
+
+Columns = dict[str, Any]
+
+
+def expand(studies: Sequence[Study], *, seeds: int, quick: bool) -> list[Job]:
+    """The jobs of all the studies, each once, in an order in which long and short ones mix."""
+    found = {key(job, ""): job for study in studies for job in study.jobs(seeds=seeds, quick=quick)}
+    return [found[name] for name in sorted(found, key=lambda name: name[-16:])]
+
+
+def run_studies(
+    studies: Sequence[Study],
+    store: CellStore,
+    *,
+    seeds: int,
+    quick: bool = False,
+    on: str = "local",
+    n_workers: int | None = None,
+    started: Callable[[int, int], None] = lambda total, finished: None,
+    finished: Callable[[], None] = lambda: None,
+) -> int:
+    """Run what is missing and store it; returns how many jobs were run.
+
+    `started(total, finished)` is called once, `finished()` after each job. Whatever interrupts it, finished jobs
+    stay, and the numbers of a job do not depend on when, where or beside what it runs.
+    """
+    workers.check_place(on)
+    store.prepare()
+    jobs = expand(studies, seeds=seeds, quick=quick)
+    missing = [job for job in jobs if not store.has(job)]
+    started(len(jobs), len(jobs) - len(missing))
+    with contextlib.closing(workers.run(run_job, missing, on=on, workers=n_workers)) as ended:
+        for job, columns in ended:
+            store.save(job, columns)
+            finished()
+    return len(missing)
+
+
+def run_job(job: Job, pulse: Callable[[], None] = lambda: None) -> Columns:
+    """The columns of one job; `pulse` is called once a seed."""
+    if isinstance(job, Cell):
+        return _rows(run_cell(job, pulse))
+    return dict(trials.KINDS[job.kind](job.seed, **job.parameters))
+
+
+def run_cell(cell: Cell, pulse: Callable[[], None] = lambda: None) -> Run:
+    """Simulate one cell in this thread."""
+    return _simulate(cell, cell.learner, pulse, threads=1)
+
+
+def _simulate(cell: Cell, learner: str | type, pulse: Callable[[], None], threads: int | None) -> Run:
+    world = profile(cell.profile, cell.mapping)
+    attraction, features = world.attraction, world.features
+    if cell.n_items is not None:  # evenly placed in order of attraction, so the range stays
+        places = ((np.arange(cell.n_items) + 0.5) * attraction.size / cell.n_items).astype(np.int64)
+        chosen = np.sort(np.argsort(attraction, kind="stable")[places])
+        attraction, features = attraction[chosen], None if features is None else features[chosen]
+    budget = round(cell.rate * cell.horizon)
+    return simulate(
+        learner,
+        attraction,
+        length=cell.length,
+        horizon=cell.horizon,
+        adversary=cell.adversary if budget else "Honest",
+        adversary_settings=dict(cell.adversary_settings) if budget else {},
+        schedule=cell.schedule,  # type: ignore[arg-type]
+        budget=budget,
+        seeds=range(cell.seeds),
+        settings=dict(cell.settings),
+        omniscient=cell.omniscient,
+        users=cell.users,
+        users_settings=dict(cell.users_settings),
+        guard=cell.guard,
+        guard_settings=dict(cell.guard_settings),
+        features=features,
+        visitors=world.visitors,
+        marks=cell.marks,
+        threads=threads,
+        progress=pulse,
+    )
+
+
+def _rows(run: Run) -> Columns:
+    """One row a seed and mark; what the guard did with visits of each sort, as of the end."""
+    n_seeds, n_marks = run.regret.shape
+    guarded = {
+        f"{what}_{sort}": np.repeat(counts[:, place], n_marks)
+        for what, counts in (("visits", run.visits), ("refused", run.refused), ("retracted", run.retracted))
+        for place, sort in enumerate(("honest", "minority", "false"))
+    }
+    return {
+        "seed": np.repeat(run.seeds, n_marks),
+        "mark": np.tile(run.marks, n_seeds),
+        "regret": run.regret.ravel(),
+        "spent": run.spent.ravel(),
+        "bits_changed": np.repeat(run.bits_changed, n_marks),
+        "best_corrupted": np.repeat(run.best_corrupted, n_marks),
+        **guarded,
+    }
+
+
+def compare(
+    learners: Sequence[str | type], world: Cell, rates: Sequence[float], progress: Callable[[], None]
+) -> pl.DataFrame:
+    """Regret of each learner, a name or a class, at each corruption rate: rows as `CellStore.load` gives them.
+
+    `world` is a cell that says all but learner and rate. Nothing is stored: a class from outside may change between
+    two runs. `progress` is called once a seed.
+    """
+    found = profile(world.profile, world.mapping)
+    frames = []
+    for learner in learners:
+        for rate in rates:
+            run = _simulate(dataclasses.replace(world, rate=rate), learner, progress, threads=None)
+            cell = dataclasses.replace(
+                world, learner=run.learner, profile=found.name, mapping=found.mapping, rate=rate
+            )
+            frames.append(with_fields(cell, pl.DataFrame(_rows(run))))
+    return pl.concat(frames)

@@ -1,0 +1,216 @@
+"""Monte-Carlo experiments on the paper's estimator and its lemmas, without a learner."""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ...core import philox
+from ...core.arrays import Floats
+from ...core.compiling.jit import kernel
+from ...learners.median.calibration import block_majority, calibrate, majority
+from ...learners.median.means import Medians, TimeMedians, median_in_time, observe, observe_in_time
+
+Columns = dict[str, list[Any]]
+_TIME_BLOCKS = 21
+_CASES = {
+    "clean": ("none", 0.0),
+    "front 10 %": ("front", 0.10),
+    "front 25 %": ("front", 0.25),
+    "spread 25 %": ("spread", 0.25),
+    "3 bursts 10 %": ("bursts", 0.10),
+    "3 bursts 25 %": ("bursts", 0.25),
+}
+
+
+@kernel
+def feed(book, bits, state):
+    """Bit i of stream k is `bits[k, i]`."""
+    for i in range(bits.shape[1]):
+        for k in range(bits.shape[0]):
+            observe(book, k, bits[k, i], state)
+
+
+@kernel
+def feed_in_time(book, bits, estimates):
+    """The same for blocks in time; their medians go to `estimates`."""
+    for k in range(bits.shape[0]):
+        for i in range(bits.shape[1]):
+            observe_in_time(book, k, bits[k, i])
+        estimates[k] = median_in_time(book, k)
+
+
+def errors(seed: int, *, p: float, bits: int, repetitions: int) -> Columns:
+    """Bias and root mean square error of each estimate of `p` under each case of inverted bits."""
+    out: Columns = {"estimate": [], "case": [], "bias": [], "rmse": []}
+    for case, (where, share) in _CASES.items():
+        rng = np.random.default_rng([seed, list(_CASES).index(case)])
+        streams = (rng.random((repetitions, bits)) < p).astype(np.int64)
+        flips = np.array([_flipped(where, share, bits, rng) for _ in range(repetitions)])
+        for name, estimates in _estimates(np.where(flips, 1 - streams, streams), seed).items():
+            out["estimate"].append(name)
+            out["case"].append(case)
+            out["bias"].append(float(estimates.mean() - p))
+            out["rmse"].append(float(np.sqrt(np.mean((estimates - p) ** 2))))
+    return out
+
+
+def _flipped(where: str, share: float, bits: int, rng: np.random.Generator) -> Any:
+    """Which bits of a stream are inverted."""
+    flips, number = np.zeros(bits, np.bool_), round(share * bits)
+    if where == "front":
+        flips[:number] = True
+    elif where == "spread":
+        flips[rng.permutation(bits)[:number]] = True
+    elif where == "bursts":
+        for start in (0, bits // 3, 2 * bits // 3):
+            flips[start : start + number // 3] = True
+    return flips
+
+
+def _estimates(streams: Any, seed: int) -> dict[str, Floats]:
+    repetitions, bits = streams.shape
+    found = {"sample mean": streams.mean(axis=1)}
+    for label, block, partition in (
+        ("mean of medians, random, b = 5", 5, "random"),
+        ("mean of medians, random, b = 21", 21, "random"),
+        ("mean of medians, averaged, b = 21", 21, "averaged"),
+        ("mean of medians, in time, b = 21", 21, "consecutive"),
+    ):
+        book = Medians.create(
+            (repetitions,),
+            bits,
+            preset="paper-exp",
+            reading="A3",
+            partition=partition,  # type: ignore[arg-type]
+            block=block,
+            alpha=None,
+            least_blocks=1,
+            calibration="exact",
+            eta=None,
+            edge="literal",
+        )
+        feed(book, streams, philox.start(seed))
+        found[label] = book.estimate
+    medians = np.zeros(repetitions)
+    feed_in_time(TimeMedians.create(repetitions, _TIME_BLOCKS), streams, medians)
+    found[f"median of means, {_TIME_BLOCKS} blocks in time"] = medians
+    found["mean of the last half"] = streams[:, bits // 2 :].mean(axis=1)
+    return found
+
+
+def lemma1(seed: int, *, reading: str, samples: int, alpha: float, repetitions: int) -> Columns:
+    """Chance that some block of a random partition has no honest majority, with a tenth of the samples corrupted.
+
+    `reading`: alpha log s is the `number` of blocks, or their `size`; the paper's letter b means both. `least` and
+    `most` bound the exact chance: that of one block, and its sum over blocks; `tried` is the observed share.
+    """
+    corrupted = samples // 10
+    target = math.ceil(alpha * math.log(samples))
+    size = samples // target if reading == "number" else min(target, samples)
+    size -= 1 - size % 2  # odd: no block is undecided
+    blocks = samples // size
+    one = float(block_majority(samples, corrupted, size))
+    rng = np.random.default_rng([seed, samples])
+    sizes = [size] * blocks + [samples - size * blocks]
+    drawn = rng.multivariate_hypergeometric(sizes, corrupted, repetitions, method="marginals")[:, :blocks]
+    tried = float((drawn.max(axis=1) > size // 2).mean())
+    return {
+        "reading": [reading],
+        "samples": [samples],
+        "corrupted": [corrupted],
+        "blocks": [blocks],
+        "size": [size],
+        "least": [one],
+        "most": [min(1.0, blocks * one)],
+        "tried": [tried],
+        "stated": [samples**-3.0],
+    }
+
+
+def lemma2(seed: int, *, p: float, flipped: float, bits: int, block: int, delta: float, repetitions: int) -> Columns:
+    """Share of runs in which the mean of medians is within Lemma 2's width of q_b(p), `flipped` of the bits inverted.
+
+    The lemma bounds |estimate - p| by width / q_b'(xi) with xi, by its proof, between p and the estimate: by the mean
+    value theorem that is |mean of medians - q_b(p)| <= width, which does not depend on xi. Runs in which a block
+    loses its honest majority are left out, as the lemma assumes.
+    """
+    rng = np.random.default_rng([seed, round(1000 * p), round(1000 * flipped)])
+    streams = rng.random((repetitions, bits)) < p
+    flips = np.argsort(rng.random((repetitions, bits)), axis=1) < round(flipped * bits)
+    shares = _majorities(streams, flips, block)
+    estimates = np.array([calibrate(block, share) for share in shares])
+    q, a = float(majority(block, p)), block * math.log(2 / delta) / bits
+    width = math.sqrt(2 * a * q * (1 - q)) + 2 * a / 3
+    return {
+        "p": [p],
+        "flipped": [flipped],
+        "bits": [bits],
+        "block": [block],
+        "kept": [shares.size / repetitions],
+        "width": [width],
+        "bias": [float(estimates.mean() - p)],
+        "covered": [float((np.abs(shares - q) <= width).mean())],
+        "stated": [1 - delta],
+    }
+
+
+def _majorities(streams: Any, flips: Any, block: int) -> Floats:
+    """Shares of blocks with a majority of ones, of the runs in which every block has an honest majority."""
+    repetitions, bits = streams.shape
+    shape = (repetitions, bits // block, block)
+    used = bits // block * block
+    kept = flips[:, :used].reshape(shape).sum(axis=2).max(axis=1) <= block // 2
+    wins = (streams ^ flips)[:, :used].reshape(shape).sum(axis=2) > block // 2
+    shares: Floats = wins.mean(axis=1)[kept]
+    return shares
+
+
+def lemma3(seed: int, *, p: float, flipped: float, bits: int, block: int, horizon: int, repetitions: int) -> Columns:
+    """How often the estimate is as near as Lemma 3 says, with A and B as its proof has them (appendix B).
+
+    A = 2 sqrt(2 b) / q_b'(xi), B = 4 b / (3 q_b'(xi)) + b / q_b'(xi)^2, and xi the point of the mean value theorem:
+    q_b'(xi) = |mean of medians - q_b(p)| / |estimate - p| in each run. Runs in which a block loses its honest
+    majority are left out, as the lemma assumes.
+    """
+    rng = np.random.default_rng([seed, 3, round(1000 * p), round(1000 * flipped)])
+    streams = rng.random((repetitions, bits)) < p
+    flips = np.argsort(rng.random((repetitions, bits)), axis=1) < round(flipped * bits)
+    shares = _majorities(streams, flips, block)
+    estimate = np.array([calibrate(block, share) for share in shares])
+    error = np.abs(estimate - p)
+    slope = np.abs(shares - majority(block, p)) / np.maximum(error, 1e-300)
+    a = math.log(horizon) / bits
+    with np.errstate(divide="ignore", over="ignore"):
+        width = 2 * np.sqrt(2 * block * estimate * (1 - estimate) * a) / slope
+        bound = width + (4 * block / (3 * slope) + block / slope**2) * a
+    return {
+        "p": [p],
+        "flipped": [flipped],
+        "bits": [bits],
+        "error": [float(np.median(error))],
+        "bound": [float(np.median(bound))],
+        "covered": [float(np.mean((error <= bound) | (error == 0.0)))],
+        "stated": [1 - horizon**-4.0],
+    }
+
+
+def variance(seed: int, *, most: int, repetitions: int) -> Columns:
+    """The largest q_b(p) (1 - q_b(p)) - p (1 - p) over a grid of p, for odd b up to `most`; nothing is drawn."""
+    sizes = [b for b in range(3, most + 1, 2) if b < 30 or b % 10 == 1]
+    grid = np.arange(1, repetitions + 1) / (repetitions + 1)
+    worst = []
+    for b in sizes:
+        q = np.array([majority(b, p) for p in grid])
+        worst.append(float(np.max(q * (1 - q) - grid * (1 - grid))))
+    return {"b": sizes, "excess": worst}
+
+
+KINDS: dict[str, Callable[..., Columns]] = {
+    "errors": errors,
+    "lemma1": lemma1,
+    "lemma2": lemma2,
+    "lemma3": lemma3,
+    "variance": variance,
+}

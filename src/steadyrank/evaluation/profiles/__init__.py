@@ -1,0 +1,115 @@
+"""Named vectors of attractions."""
+
+import pathlib
+import random
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ...core.arrays import Floats
+from ...core.settings import closest
+from . import contextual, modelled
+from .mappings import DEFAULT, MAPPINGS, attractions, formula, sigmoid
+from .ratings import LISTENERS, Ratings
+
+_SYNTHETIC = {"synthetic-low": (-3.0, 0.8), "synthetic-mid": (0.0, 0.5), "synthetic-spread": (-2.0, 1.2)}
+_N_SYNTHETIC = 500
+# how many items of which attraction; docs/rivals.md says what for
+_LEVELS = {
+    "synthetic-two-levels": ((5, 0.9), (495, 0.1)),
+    "synthetic-five-items": ((1, 0.9), (1, 0.8), (3, 0.1)),
+}
+_FILMS = "contextual-films"
+_OTHERS = sorted(set(MAPPINGS) - {DEFAULT})
+
+
+@dataclass(frozen=True)
+class Profile:
+    """Attractions with their origin: float64[K] in [0, 1], rounded to 1e-12 so that every machine agrees."""
+
+    name: str
+    attraction: Floats
+    origin: str
+    mapping: str
+    features: Floats | None = None  # [K, F] what is known of the items, if anything
+    visitors: Floats | None = None  # [V, C] what is known of those who come, by the last C features
+
+    @property
+    def formula(self) -> str:
+        """How attraction follows from what was measured; `r` is an item's Bayesian average rating."""
+        return formula(self.mapping)
+
+    @property
+    def title(self) -> str:
+        """Name, mapping and whether it is modelled, as figures and tables show it."""
+        marks = [self.mapping] if self.formula == self.mapping else [f"{self.mapping}: {self.formula}"]
+        marks += ["modelled"] if self.origin.startswith("modelled") else []
+        return f"{self.name} ({', '.join(marks)})"
+
+
+def profiles() -> list[str]:
+    """The names that `profile` knows."""
+    return sorted([_FILMS, *_SYNTHETIC, *_LEVELS, *modelled.RATED, *modelled.SHARED])
+
+
+def mappings(name: str) -> list[str]:
+    """The mappings that the profile of that name has, the default first."""
+    if name.endswith(".json"):
+        return [DEFAULT, *_OTHERS, *([LISTENERS] if Ratings.load(pathlib.Path(name)).raters else [])]
+    if name in modelled.RATED:
+        return [DEFAULT, *_OTHERS]
+    return [profile(name).mapping]
+
+
+def profile(name: str, mapping: str | None = None) -> Profile:
+    """The profile of that name, or of the file that `steadyrank profile build` wrote (a path ending in .json).
+
+    `mapping` is `moderate` (the default), `centred`, `saturated` or `sparse` where items have ratings, or `centred`
+    shifted by a number (`centred-1`, `centred+0.5`); other profiles have one mapping only. Bundled items stand in a
+    fixed shuffled order. Of these `contextual-films` alone has features; a file may have some.
+    """
+    if name.endswith(".json"):
+        return _from_file(pathlib.Path(name), mapping)
+    if name in modelled.RATED:
+        averages = modelled.rated_averages(modelled.RATED[name])
+        chosen = mapping or DEFAULT
+        return _bundled(name, attractions(averages, chosen), modelled.ORIGINS[name], chosen)
+    if name in modelled.SHARED:
+        values, origin, only = modelled.shares(modelled.SHARED[name]), modelled.ORIGINS[name], LISTENERS
+    elif name in _SYNTHETIC:
+        mean, sd = _SYNTHETIC[name]
+        law = statistics.NormalDist(mean, sd)
+        values = [sigmoid(law.inv_cdf((i + 0.5) / _N_SYNTHETIC)) for i in range(_N_SYNTHETIC)]
+        origin, only = "synthetic: quantiles of a logit-normal law", f"sigmoid(N({mean:g}, {sd:g}))"
+    elif name == _FILMS:
+        values, features = contextual.films()
+        origin, only = contextual.ORIGIN, contextual.MAPPING
+    elif name in _LEVELS:
+        levels = _LEVELS[name]
+        values = [value for count, value in levels for _ in range(count)]
+        origin, only = "synthetic: a few levels", ", ".join(f"{count} of {value:g}" for count, value in levels)
+    else:
+        raise KeyError(closest("profile", name, profiles()))
+    if mapping not in (None, only):
+        raise ValueError(f"profile {name!r} has the one mapping {only!r}, not {mapping!r}")
+    if name == _FILMS:
+        return Profile(name, np.round(values, 12), origin, only, np.round(features, 12))
+    return _bundled(name, values, origin, only)
+
+
+def _bundled(name: str, values: Sequence[float], origin: str, mapping: str) -> Profile:
+    shuffle = random.Random(name)
+    order = sorted(range(len(values)), key=lambda _: shuffle.random())
+    return Profile(name, np.round(np.array(values)[order], 12), origin, mapping)
+
+
+def _from_file(path: pathlib.Path, mapping: str | None) -> Profile:
+    ratings = Ratings.load(path)
+    chosen = mapping or DEFAULT
+    values = np.round(np.array(ratings.attractions(chosen)), 12)
+    if ratings.features is None:
+        return Profile(ratings.name, values, ratings.origin, chosen)
+    told, who = np.array(ratings.features, np.float64), np.array(ratings.visitors, np.float64)
+    return Profile(ratings.name, values, ratings.origin, chosen, told, who)

@@ -1,0 +1,62 @@
+"""Results as tables, for the page, CSV and a terminal.
+
+Plain text for a terminal; needs nothing but the standard library.
+"""
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import polars as pl
+
+from ...comparison.intervals import half_width
+from ...core.arrays import Floats
+
+
+def aligned(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Columns as wide as their content, the first to the left, the others to the right."""
+    widths = [max(len(row[i]) for row in [header, *rows]) for i in range(len(header))]
+    lines = []
+    for row in [header, ["-" * w for w in widths], *rows]:
+        cells = [row[0].ljust(widths[0]), *(c.rjust(w) for c, w in zip(row[1:], widths[1:], strict=True))]
+        lines.append("  ".join(cells).rstrip())
+    return "\n".join(lines)
+
+
+def plus_minus(half: float, digits: int) -> str:
+    """`± half`, or `± -` where one run alone says nothing of the spread."""
+    return "± -" if math.isnan(half) else f"± {half:,.{digits}f}"
+
+
+def number(value: float) -> str:
+    """Three digits or more."""
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+
+
+def finals(rows: pl.DataFrame) -> pl.DataFrame:
+    """The last mark of every run."""
+    return rows.filter(pl.col("mark") == pl.col("horizon"))
+
+
+def by_rate(rows: pl.DataFrame) -> pl.DataFrame:
+    """Mean final regret with its 95 % interval: a learner a row, a corruption rate a column, best last rate first."""
+    means: dict[str, list[str]] = {"learner": []}
+    at = sorted(rows["rate"].unique())
+    last = rows.filter(pl.col("rate") == at[-1]).group_by("who").agg(pl.col("regret").mean()).sort("regret", "who")
+    for who in last["who"]:
+        means["learner"].append(who)
+        for rate in at:
+            values = np.array(rows.filter((pl.col("who") == who) & (pl.col("rate") == rate))["regret"])
+            column = means.setdefault(f"{100 * rate:g}%", [])
+            column.append(_with_interval(values) if values.size else "-")
+    return pl.DataFrame(means)
+
+
+def text(table: pl.DataFrame) -> str:
+    """A table of words for a terminal."""
+    return aligned(table.columns, [[str(value) for value in row] for row in table.rows()])
+
+
+def _with_interval(values: Floats) -> str:
+    digits = 0 if values.mean() >= 100 else 1 if values.mean() >= 10 else 2
+    return f"{values.mean():,.{digits}f} {plus_minus(float(half_width(values)), digits)}"

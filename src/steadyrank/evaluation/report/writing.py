@@ -1,0 +1,112 @@
+"""Writes the report: the page, every figure as SVG, every table as CSV."""
+
+import itertools
+import os
+import pathlib
+import shutil
+from collections.abc import Mapping, Sequence
+
+import polars as pl
+
+from ..lab.cells import Job, Study, Trial
+from ..lab.results import CellStore, read, versions
+from ..studies import ALL
+from .claims import scorecard
+from .exhibits import show
+from .page import answer, page
+from .verdicts import Claim
+
+_MARK = ".steadyrank"
+
+
+def load(study: Study, store: CellStore, *, seeds: int, quick: bool) -> pl.DataFrame:
+    """The finished rows of a study; a trial's rows carry what was tried."""
+    jobs = study.jobs(seeds=seeds, quick=quick)
+    if not study.trials:
+        return store.load(jobs)
+    frames = []
+    for job in jobs:
+        if isinstance(job, Trial) and store.path(job).exists():
+            frame = read(store.path(job))[1]
+            tried = {"kind": job.kind, **job.parameters}
+            frames.append(frame.with_columns(pl.lit(v).alias(k) for k, v in tried.items() if k not in frame.columns))
+    return pl.concat(frames, how="diagonal_relaxed") if frames else pl.DataFrame()
+
+
+def write_report(
+    store: CellStore, folder: pathlib.Path, *, seeds: int, quick: bool, asked: Sequence[Study] = ()
+) -> tuple[pathlib.Path, list[Claim]]:
+    """Make folder/report with report.html, figures and tables from what is finished; returns the page and claims.
+
+    A report is written beside the old one and then takes its place; a folder of that name that is not ours is
+    refused. Studies that do not run unasked are shown when `asked` for or finished.
+    """
+    home = folder / "report"
+    if home.exists() and not (home / _MARK).exists():
+        raise ValueError(f"{home} was not written by steadyrank; move it away or choose another --out")
+    rows = {study.name: load(study, store, seeds=seeds, quick=quick) for study in ALL.values()}
+    if all(frame.is_empty() for frame in rows.values()):
+        options = f"--seeds {seeds}{' --quick' * quick}"
+        raise ValueError(
+            f"{folder} holds no cells of the present source for {options} (after a run with --quick, add that); "
+            "`steadyrank results` lists all"
+        )
+    shown = [
+        study
+        for study in ALL.values()
+        if study.default or study in asked or _finished(study.jobs(seeds=seeds, quick=quick), store)
+    ]
+    new = folder / f".report.{os.getpid()}.part"
+    shutil.rmtree(new, ignore_errors=True)
+    try:
+        claims = _write(new, shown, rows, store, seeds, quick)
+        if home.exists():
+            shutil.rmtree(home)
+        os.replace(new, home)
+    finally:
+        shutil.rmtree(new, ignore_errors=True)
+    return home / "report.html", claims
+
+
+def _write(
+    new: pathlib.Path,
+    shown: Sequence[Study],
+    rows: Mapping[str, pl.DataFrame],
+    store: CellStore,
+    seeds: int,
+    quick: bool,
+) -> list[Claim]:
+    for part in ("figures", "tables"):
+        (new / part).mkdir(parents=True)
+    exhibits = {study.name: show(study, rows[study.name], quick) for study in shown}
+    for exhibit in itertools.chain.from_iterable(exhibits.values()):
+        if exhibit.svg:
+            (new / "figures" / f"{exhibit.name}.svg").write_text(exhibit.svg, encoding="utf-8")
+        if exhibit.table is not None:
+            exhibit.table.write_csv(new / "tables" / f"{exhibit.name}.csv")
+    claims = scorecard(rows, quick)
+    lines = [
+        {"id": c.id, "claim": c.text, "place": c.place, "verdict": c.verdict, **reading}
+        for c in claims
+        for reading in c.data()["readings"] or [{}]
+    ]
+    table = pl.DataFrame(lines, schema_overrides={"holds": pl.Boolean}, infer_schema_length=None)
+    table.write_csv(new / "tables" / "scorecard.csv")
+    made = ", ".join(f"{name} {version}" for name, version in versions().items())
+    state = _state(shown, store, seeds, quick)
+    text = page(shown, exhibits, claims, answer(rows, claims), f"Made by {made}; source {store.source}.", state)
+    (new / "report.html").write_text(text, encoding="utf-8")
+    (new / _MARK).write_text("This folder is replaced whenever steadyrank writes a report.\n")
+    return claims
+
+
+def _finished(jobs: Sequence[Job], store: CellStore) -> bool:
+    return all(store.path(job).exists() for job in jobs)
+
+
+def _state(studies: Sequence[Study], store: CellStore, seeds: int, quick: bool) -> str:
+    jobs = {store.path(job) for study in studies for job in study.jobs(seeds=seeds, quick=quick)}  # shared ones once
+    done = sum(path.exists() for path in jobs)
+    words = f"{seeds} seed{'s' * (seeds > 1)} a setting, modelled profiles."
+    words += " A quick look at a quarter of the rounds: the claims are about 40,000." if quick else ""
+    return words if done == len(jobs) else f"{words} Unfinished: {done:,} of {len(jobs):,} cells so far."

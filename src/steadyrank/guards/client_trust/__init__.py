@@ -1,0 +1,1 @@
+"""Which clients click unlike all others."""

@@ -1,0 +1,122 @@
+"""A ring of the most recent visits, so that they can be judged again and taken back."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...core.arrays import Bools, Counts, Floats, Ints, Small
+from ...core.compiling.jit import uncounted
+from ...core.segments import MOST_SEGMENTS, REST, SEGMENT
+
+NEXT, HELD, SINCE, CURSOR = range(4)  # places of RecentVisits.tally
+DONE = -1  # of the cursor: nothing to look for
+
+
+class RecentVisits(NamedTuple):
+    """The N most recent visits: what was shown, what was clicked, by whom, and whether the learner knows it."""
+
+    bits: Counts  # [N, length] 2 item, and 1 more where it was clicked
+    size: Small  # [N] of the list
+    examined: Small  # [N]
+    note: Floats  # [N, places of a note]
+    learnt: Bools  # [N]
+    place: Counts  # [N] of the client in its table
+    round: Ints  # [N]
+    tally: Ints  # [4] place of the next one, how many are held, how many came since the last fit, cursor
+
+    @classmethod
+    def create(cls, n: int, length: int, note: int) -> "RecentVisits":
+        """Room for n visits with lists of at most `length` items and notes of `note` places."""
+        return cls(
+            np.zeros((n, length), np.int32),
+            np.zeros(n, np.int16),
+            np.zeros(n, np.int16),
+            np.zeros((n, note)),
+            np.zeros(n, np.bool_),
+            np.zeros(n, np.int32),
+            np.zeros(n, np.int64),
+            np.array([0, 0, 0, DONE], np.int64),
+        )
+
+    def enlarged(self, n: int) -> "RecentVisits":
+        """These visits, of which none has left yet, with room for n, at least as many as there are. O(n)."""
+        held, (_, length), note = int(self.tally[HELD]), self.bits.shape, self.note.shape[1]
+        more = RecentVisits.create(n, length, note)
+        arrays: list[tuple[Any, Any]] = list(zip(self[:-1], more[:-1], strict=True))
+        for old, new in arrays:
+            new[:held] = old[:held]
+        more.tally[:] = self.tally
+        more.tally[NEXT] = held % n
+        return more
+
+    def disown(self, t: int, ranking: Ints, clicks: Bools) -> None:
+        """The learner does not know the newest visit of round t with this list and these clicks.
+
+        O(1) for the latest visit of all, O(remembered) for others.
+        """
+        n, latest = int(self.tally[HELD]), int(self.tally[NEXT]) - 1
+        if n and self.round[latest] == t and self.learnt[latest] and self._is(latest, ranking, clicks):
+            self.learnt[latest] = False
+            return
+        for at in np.flatnonzero((self.round[:n] == t) & self.learnt[:n])[::-1]:
+            if self._is(at, ranking, clicks):
+                self.learnt[at] = False
+                return
+
+    def _is(self, at: int, ranking: Ints, clicks: Bools) -> bool:
+        """Whether a remembered visit has this list and these clicks."""
+        return np.array_equal(self.bits[at, : self.size[at]], 2 * ranking + clicks)
+
+    def by_client(self, chosen: Bools) -> tuple[Counts, Ints, Ints, Ints]:
+        """Of the clients of chosen visits: place, the first round not learnt from (0: all are), clicks, segments.
+
+        The last are visits by the segment that notes name, 0 for none: a row a client.
+        """
+        at, never = np.flatnonzero(chosen), np.iinfo(np.int64).max
+        places, whose = np.unique(self.place[at], return_inverse=True)
+        said = np.arange(self.bits.shape[1]) < self.examined[at, None]
+        clicks = np.bincount(whose, (self.bits[at] & said).sum(axis=1), places.size).astype(np.int64)
+        since: Ints = np.full(places.size, never)
+        np.minimum.at(since, whose, np.where(self.learnt[at], never, self.round[at]))
+        told = self.note[at, SEGMENT]
+        segment = np.where((told >= REST) & (told <= MOST_SEGMENTS), told, REST).astype(np.int64)
+        segments: Ints = np.zeros((places.size, segment.max(initial=REST) + 1), np.int64)
+        np.add.at(segments, (whose, segment), 1)
+        return places, np.where(since == never, 0, since), clicks, segments
+
+
+@uncounted
+def nth_oldest(visits, i):
+    """Where the visit is that came i visits after the oldest one."""
+    n = visits.round.size
+    at = visits.tally[NEXT] + i if visits.tally[HELD] == n else i
+    return at - n if at >= n else at
+
+
+@uncounted
+def read_visit(visits, at, ranking, note, clicks):
+    """Write a remembered visit into what it was once told by."""
+    for p in range(visits.size[at]):
+        ranking[p] = visits.bits[at, p] >> 1
+        clicks[p] = visits.bits[at, p] & 1 == 1
+    for i in range(note.size):
+        note[i] = visits.note[at, i]
+
+
+@uncounted
+def write_visit(visits, place, t, ranking, note, clicks, examined):
+    """Remember a visit in place of the oldest one; returns where. Not learnt yet."""
+    at = visits.tally[NEXT]
+    for p in range(ranking.size):
+        visits.bits[at, p] = 2 * ranking[p] + clicks[p]
+    visits.size[at] = ranking.size
+    visits.examined[at] = examined
+    for i in range(note.size):
+        visits.note[at, i] = note[i]
+    visits.learnt[at] = False
+    visits.place[at] = place
+    visits.round[at] = t
+    visits.tally[NEXT] = at + 1 if at + 1 < visits.round.size else 0
+    visits.tally[HELD] = min(visits.tally[HELD] + 1, visits.round.size)
+    visits.tally[SINCE] += 1
+    return at

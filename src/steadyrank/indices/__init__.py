@@ -1,1 +1,0 @@
-"""The items with the highest index, found without evaluating the index of every item."""

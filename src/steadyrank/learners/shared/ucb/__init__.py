@@ -1,0 +1,1 @@
+"""The items with the highest index, without evaluating all."""

@@ -1,0 +1,375 @@
+"""Ranks by an index without evaluating it for every item: a pool of those that may be among the best.
+
+An index `min(level + root s + linear l, cap)` with s = sqrt(l) and l the logarithm of the round rises slowly between
+two observations of its item. So its value at the end of a short window of rounds bounds it until then. Items whose
+bound reaches a floor form the pool; while d of them reach the floor themselves, no other item matters.
+
+Where a list's worth of items and more tie, at the cap or because they were observed alike, they are not in the pool
+but counted in blocks, and places are drawn from these counts. The rankings are those of `rank_by_index`, tie for tie
+and bit for bit: every index that matters is evaluated by the same formula, and rounding keeps order.
+
+Lists from the bounds: the same as from all indices, at a fraction of the cost.
+"""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from ....core.arrays import Counts, Floats, Ints
+from ....core.compiling.intrinsics import borrowed, stack_floats, stack_ints
+from ....core.compiling.jit import uncounted
+from ....core.kernels import KL_CLOCK, LOG_CLOCK, place_index, value_of
+from .shortlist import (
+    CHUNK,
+    GROUP,
+    ITEMS,
+    MORE,
+    ROOM,
+    Candidates,
+    Moment,
+    count_reaching,
+    draw_tied,
+    gather,
+    name,
+    place,
+)
+
+_WINDOW = 1000  # bounds hold for a thousandth of the rounds so far, and a few rounds more
+_SHORTEST = 6
+_STALE = 8  # an eighth of the pool may be items that left it
+LARGEST = 1.7976931348623157e308
+FIRST, LAST, SURE, FEWEST, POOL, STALE = range(6)  # places of `window`
+GUESS, REACH, FLOOR, CEILING, S0, L0, S1, L1, ALIKE, LEVEL, ROOT, LINEAR = range(12)  # places of `marks`
+
+
+class Bounds(NamedTuple):
+    """What is known for ranks of rounds `window[FIRST]` to `window[LAST]`; 17 bytes an item."""
+
+    ahead: Floats  # [K] the item's index in the last of these rounds, infinite if it belongs to the tie
+    sure: Counts  # [blocks] how many are infinite
+    pool: Ints  # [K] items, in order, whose bounds lie between floor and ceiling: the first `window[POOL]` places
+    window: Ints  # [6] first and last round, sum of `sure`, least observations of an item, pool's size, stale items
+    marks: Floats  # [12] guess, reach, floor and ceiling, s and l of both rounds, the index that alike items have
+
+    @classmethod
+    def create(cls, n_items: int, rows: int = 0) -> "Bounds":
+        """Bounds that hold for no round yet; with `rows`, one more axis in front."""
+        shape = (rows,) if rows else ()
+        window, marks = np.zeros((*shape, 6), np.int64), np.zeros((*shape, 12))
+        window[..., LAST] = -1
+        marks[..., CEILING] = np.inf
+        blocks = np.zeros((*shape, -(-n_items // ITEMS)), np.int32)
+        return cls(np.zeros((*shape, n_items)), blocks, np.zeros((*shape, n_items), np.int64), window, marks)
+
+
+@uncounted
+def bounds_row(bounds, j):
+    """The j-th row of bounds that have one, borrowed."""
+    return borrowed(Bounds(bounds.ahead[j], bounds.sure[j], bounds.pool[j], bounds.window[j], bounds.marks[j]))
+
+
+@uncounted
+def void(bounds):
+    """The bounds hold no longer: an item's index changed otherwise than by an update."""
+    bounds.window[FIRST] = 0
+    bounds.window[LAST] = -1
+
+
+@uncounted
+def forget(bounds):
+    """The bounds, which have rows, hold no longer."""
+    for j in range(bounds.window.shape[0]):
+        bounds.window[j, FIRST] = 0
+        bounds.window[j, LAST] = -1
+
+
+@uncounted
+def time_parts(t, clock):
+    """The s and the l of a round by a clock of `kernels`; log t is at least log 2.
+
+    KL-UCB's is log t + 3 log log t (Garivier and Cappe 2011).
+    """
+    lt = math.log(max(t, 2))
+    return (0.0, lt + 3.0 * max(math.log(lt), 0.0)) if clock == KL_CLOCK else (math.sqrt(lt), lt)
+
+
+@uncounted
+def look_ahead(table, k, marks):
+    """Item k's index at the end of the window, infinite if it belongs to the tie: at the cap already, or alike."""
+    then = value_of(table, k, marks[S1], marks[L1])
+    if marks[ALIKE] > 0.0:
+        if table.level[k] == marks[LEVEL] and table.root[k] == marks[ROOT] and table.linear[k] == marks[LINEAR]:
+            return np.inf
+    elif then >= table.cap and value_of(table, k, marks[S0], marks[L0]) >= table.cap:
+        return np.inf
+    return then
+
+
+@uncounted
+def keep(bounds, table, t, ranking, examined, guess):
+    """After an update at round t that changed the examined items: make the bounds right for the rounds to come.
+
+    `guess` is what the rank returned. About O(sqrt(d K)), and O(K) once every thousandth of t.
+    """
+    ahead, sure, pool, window, marks = bounds
+    marks[GUESS] = guess
+    if t >= window[LAST]:
+        renew(bounds, table, t + 1, ranking.size)
+        return
+    d = ranking.size
+    were, gone, outside = counts_tie(bounds), 0, -np.inf
+    for p in range(examined):
+        k = ranking[p]
+        before, now = ahead[k], look_ahead(table, k, marks)
+        ahead[k] = now
+        if (now == np.inf) != (before == np.inf):
+            change = 1 if now == np.inf else -1
+            sure[k // ITEMS] += change
+            window[SURE] += change
+        was, stays = belongs(before, marks), belongs(now, marks)
+        gone += stays < was
+        if stays > was:
+            insert(pool, window, k)
+        outside = now if outside < now < marks[FLOOR] else outside
+    window[STALE] += gone
+    marks[REACH] = max(marks[REACH], np.nextafter(outside, np.inf))
+    tied = window[SURE] >= d
+    if tied != were or (not tied and window[POOL] - window[STALE] < min(d + 3 * MORE, ahead.size)):
+        refill(bounds, table, d)
+    elif window[STALE] > (0 if tied else window[POOL] // _STALE):
+        drop(ahead, pool, window, marks)
+
+
+@uncounted
+def renew(bounds, table, first, d):
+    """Bound all items from round `first` on."""
+    ahead, window, marks = bounds.ahead, bounds.window, bounds.marks
+    last = first + first // _WINDOW + _SHORTEST
+    marks[S0], marks[L0] = time_parts(first, table.clock)
+    marks[S1], marks[L1] = time_parts(last, table.clock)
+    marks[ALIKE] = 0.0
+    fewest = table.looks[0]
+    for k in range(ahead.size):
+        ahead[k] = look_ahead(table, k, marks)
+        fewest = min(fewest, table.looks[k])
+    window[FIRST], window[LAST], window[FEWEST] = first, last, fewest
+    refill(bounds, table, d)
+
+
+@uncounted
+def count_sure(bounds):
+    """Count the items of the tie, block by block."""
+    bounds.window[SURE] = 0
+    for j in range(bounds.sure.size):
+        number = 0
+        for k in range(j * ITEMS, min((j + 1) * ITEMS, bounds.ahead.size)):
+            number += bounds.ahead[k] == np.inf
+        bounds.sure[j] = number
+        bounds.window[SURE] += number
+
+
+@uncounted
+def counts_tie(bounds):
+    """Whether the items of a tie are counted apart from the pool."""
+    return bounds.marks[CEILING] < np.inf
+
+
+@uncounted
+def belongs(bound, marks):
+    """Whether an item with this bound is in the pool."""
+    return marks[FLOOR] <= bound <= marks[CEILING]
+
+
+@uncounted
+def drop(ahead, pool, window, marks):
+    """Let the items leave the pool that no longer belong; until then they cost a little time, no more."""
+    n = 0
+    for i in range(window[POOL]):
+        k = np.uint64(pool[i])
+        pool[n] = pool[i]
+        n += belongs(ahead[k], marks)
+    window[POOL], window[STALE] = n, 0
+
+
+@uncounted
+def insert(pool, window, k):
+    """Let item k into the pool, unless it is there, left behind; keeps the order."""
+    n = window[POOL]
+    p = n
+    while p > 0 and pool[p - 1] > k:
+        p -= 1
+    if p > 0 and pool[p - 1] == k:
+        window[STALE] -= 1
+        return
+    for i in range(n, p, -1):
+        pool[i] = pool[i - 1]
+    pool[p] = k
+    window[POOL] = n + 1
+
+
+@uncounted
+def refill(bounds, table, d):
+    """Choose the pool anew: about sqrt(d K) items, or those that may beat the items of a large tie."""
+    ahead, pool, window, marks = bounds.ahead, bounds.pool, bounds.window, bounds.marks
+    if marks[ALIKE] > 0.0:
+        marks[ALIKE] = 0.0
+        for k in range(ahead.size):
+            ahead[k] = look_ahead(table, k, marks)
+    count_sure(bounds)
+    if window[SURE] >= d:
+        marks[FLOOR], marks[CEILING] = table.cap, LARGEST
+    else:
+        wanted = min(max(d + 2 * MORE, int(0.6 * math.sqrt(d * ahead.size))), ahead.size - window[SURE])
+        marks[FLOOR], marks[CEILING] = choose_floor(ahead, marks[FLOOR], wanted), np.inf
+        if count_reaching(ahead, marks[FLOOR]) > 4 * wanted:
+            find_tie(bounds, table, wanted)
+    n, outside = 0, -np.inf
+    for k in range(ahead.size):
+        pool[n] = k
+        n += belongs(ahead[k], marks)
+        outside = ahead[k] if outside < ahead[k] < marks[FLOOR] else outside
+    window[POOL], window[STALE] = n, 0
+    marks[REACH] = np.nextafter(outside, np.inf)
+
+
+@uncounted
+def find_tie(bounds, table, wanted):
+    """Too many bounds reach the floor: count those apart that are alike, if most of them are."""
+    ahead, marks = bounds.ahead, bounds.marks
+    k = 0
+    for i in range(ahead.size):
+        if ahead[i] >= marks[FLOOR] and (ahead[k] < marks[FLOOR] or ahead[i] < ahead[k]):
+            k = i
+    marks[ALIKE], marks[LEVEL], marks[ROOT], marks[LINEAR] = 1.0, table.level[k], table.root[k], table.linear[k]
+    lowest = value_of(table, k, marks[S0], marks[L0])
+    alike = others = 0
+    for i in range(ahead.size):
+        same = look_ahead(table, i, marks) == np.inf
+        alike += same
+        others += (ahead[i] >= lowest) & (not same)
+    if alike < 2 * wanted or others > 2 * wanted:
+        marks[ALIKE] = 0.0
+        return
+    for i in range(ahead.size):
+        ahead[i] = look_ahead(table, i, marks)
+    marks[FLOOR], marks[CEILING] = lowest, LARGEST
+    count_sure(bounds)
+
+
+@uncounted
+def choose_floor(ahead, floor, wanted):
+    """A floor that about so many bounds reach, more if they tie; from the one before, which too few reach now."""
+    high = -np.inf
+    for k in range(ahead.size):
+        high = ahead[k] if high < ahead[k] < np.inf else high
+    floor = min(floor, high)
+    n = count_reaching(ahead, floor)
+    step = (high - floor) / max(n, 1) * wanted
+    step = step if step > 0.0 else 1e-3
+    for _ in range(60):
+        if n >= wanted:
+            break
+        high, floor = floor, floor - step
+        n, step = count_reaching(ahead, floor), 2.0 * step
+    for _ in range(20):
+        if n <= 2 * wanted:
+            break
+        middle = 0.5 * (floor + high)
+        there = count_reaching(ahead, middle)
+        if there >= wanted:
+            floor, n = middle, there
+        else:
+            high = middle
+    return floor
+
+
+LONGEST = 256  # longer lists gain nothing here
+GUESSED = 0  # place of a note in which learners keep the guess from `rank_by_bounds` for `keep`
+
+
+@uncounted
+def hold(bounds, t, least):
+    """Whether the bounds hold at round t and every item was seen `least` times."""
+    return bounds.window[FIRST] <= t <= bounds.window[LAST] and bounds.window[FEWEST] >= least
+
+
+@uncounted
+def rank_by_bounds(bounds, table, t, least, allowed, ranking, note, rng):
+    """`rank_by_index` by way of the bounds where they hold: the same ranking and the same draws from `rng`.
+
+    Returns the next guess, for `keep`. The front of `note` holds the uniforms meanwhile and is zero again afterwards.
+    """
+    d, guess = ranking.size, bounds.marks[GUESS]
+    s, lt = time_parts(t, LOG_CLOCK)
+    for p in range(d):
+        note[p] = rng.random() * table.luck
+    n = 0
+    if d <= LONGEST and hold(bounds, t, least):
+        items, values = stack_ints(room(d)), stack_floats(room(d))
+        found = Candidates(items, values, stack_ints(room(d) + 1), stack_ints(room(d)))
+        now = Moment(s, lt, 0.0)
+        if counts_tie(bounds):
+            n = rank_tied(bounds, table, now, allowed, ranking, note, found)
+        else:
+            pool, reach = bounds.pool[: bounds.window[POOL]], bounds.marks[REACH]
+            n = gather(pool, reach, guess, table, now, allowed, d, found)
+            if n > 0:
+                guess = place(values, n, ranking, note, found.spare)
+                name(items, ranking)
+    if n == 0:
+        place_index(table, lt, least, allowed, ranking, note[:d])
+    for p in range(d):
+        note[p] = 0.0
+    return guess
+
+
+@uncounted
+def room(d):
+    """How many candidates are kept at a time for a list of d."""
+    return max(ROOM, 3 * d, d + CHUNK + CHUNK // GROUP)
+
+
+@uncounted
+def rank_tied(bounds, table, now, allowed, ranking, note, found):
+    """Rank where a list's worth ties: what beats the tie comes first, then the tie. 0 if that is not enough."""
+    pool, marks, size, d = bounds.pool, bounds.marks, bounds.window[POOL], ranking.size
+    items, values, equals = found.items, found.values, found.equals
+    if size > items.size or not all_true(allowed):
+        return 0
+    tie = table.cap
+    if marks[ALIKE] > 0.0:
+        tie = min(marks[LEVEL] + marks[ROOT] * now.s + marks[LINEAR] * now.lt, tie)
+    n = n_equal = 0
+    for i in range(size):
+        k = np.uint64(pool[i])
+        v = value_of(table, k, now.s, now.lt)
+        items[n], values[n], equals[n_equal] = pool[i], v, pool[i]
+        n += v > tie
+        n_equal += v == tie
+    if n + n_equal + bounds.window[SURE] < d:
+        return 0
+    fill_tied(bounds, found, n, n_equal, ranking, note)
+    return d
+
+
+@uncounted
+def all_true(flags):
+    """Whether all flags are set; no early exit: a plain conjunction runs 64 at a time."""
+    every = True
+    for k in range(flags.size):
+        every &= flags[k]
+    return every
+
+
+@uncounted
+def fill_tied(bounds, found, n, n_equal, ranking, uniforms):
+    """The list from n candidates that beat the tie, and the tie."""
+    spare = found.spare
+    first = min(n, ranking.size)
+    if n > 0:
+        place(found.values, n, ranking[:first], uniforms, spare)
+        name(found.items, ranking[:first])
+    if first < ranking.size:
+        n_sure, equals = bounds.window[SURE], found.equals[:n_equal]
+        draw_tied(bounds.ahead, bounds.sure, n_sure, equals, ranking, first, uniforms, spare)

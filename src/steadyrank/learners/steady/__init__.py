@@ -1,0 +1,1 @@
+"""SteadyRank, SteadyRankLinear and SteadyRankSegments, with what they alone are made of."""

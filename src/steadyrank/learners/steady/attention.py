@@ -1,0 +1,355 @@
+"""How far down a list people look, learnt from the clicks themselves. Ours, no paper's.
+
+An item at place p is clicked with chance attention[p] times its attraction (Richardson et al. 2007). Items that stood
+at several places tell the two apart: the attention is fitted to their clicks by place (`attention_fit`), the first
+place being looked at by everybody. A place where nothing was clicked was perhaps not looked at: it counts as looked
+at with the chance that it was, given that it was not clicked.
+
+The fit of attention by place to clicks by item and place. Ours, no paper's.
+
+Clicks of item i at place p are taken to be Poisson with mean looks[i, p] * attention[p] * attraction[i], and
+attractions of the n items to be Gamma with a known shape. The attractions are integrated out, which leaves
+
+    sum_p clicks[p] log attention[p] + n shape log B
+    - sum_i (shape + clicks[i]) log(B + sum_p looks[i, p] attention[p])
+
+with B the shape over the mean attraction. It is concave in the logarithms of B and of the attention, so that
+Newton's steps climb to its top. Had every item an attraction of its own fitted instead, then an item that was dropped
+for want of a click would fit perfectly and say nothing, whatever its place, while those that luck kept on top would
+do worse there than before: lower places would seem to be looked at far more than they are.
+"""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from ...core.arrays import Counts, Floats
+from ...core.compiling.intrinsics import stack_ints
+from ...core.compiling.jit import kernel, uncounted
+from ...core.philox import philox
+from ..shared.thompson import miss_of
+
+STEPS = 12  # of Newton's, at most; five are usual
+CLOSE = 1e-6  # nats
+ADDED = 0.1  # clicks and clicks expected, at each place but the first: places without clicks stay finite
+PLACES = 40  # of a list that have an attention of their own; further ones have that of the last of these
+
+
+@kernel
+def likelihood(looks, clicks, shape, logs):
+    """The log likelihood above, with what is ADDED; `logs`: of B, then of the attention of places 2, 3, ..."""
+    total = 0.0
+    for p in range(1, logs.size):
+        total += ADDED * (logs[p] - math.exp(logs[p]))
+    for i in range(looks.shape[0]):
+        expected, won = math.exp(logs[0]) + looks[i, 0], clicks[i, 0]
+        for p in range(1, logs.size):
+            expected += looks[i, p] * math.exp(logs[p])
+            won += clicks[i, p]
+            total += clicks[i, p] * logs[p]
+        total += shape * logs[0] - (shape + won) * math.log(expected)
+    return total
+
+
+@kernel
+def slope(looks, clicks, shape, logs, free):
+    """First derivatives of the log likelihood by the first `free` logs, and minus the second ones."""
+    first, second, weight = np.zeros(free), np.zeros((free, free)), np.empty(free)
+    for p in range(1, free):
+        first[p] = ADDED * (1.0 - math.exp(logs[p]))
+        second[p, p] = ADDED * math.exp(logs[p])
+    for i in range(looks.shape[0]):
+        expected, won = math.exp(logs[0]) + looks[i, 0], clicks[i, 0]
+        weight[0] = math.exp(logs[0])
+        first[0] += shape
+        for p in range(1, logs.size):
+            mine = looks[i, p] * math.exp(logs[p])
+            expected += mine
+            won += clicks[i, p]
+            if p < free:
+                weight[p] = mine
+                first[p] += clicks[i, p]
+        rate = (shape + won) / expected
+        for p in range(free):
+            first[p] -= rate * weight[p]
+            second[p, p] += rate * weight[p]
+            for q in range(p + 1):
+                second[p, q] -= rate * weight[p] * weight[q] / expected
+    return first, second
+
+
+@kernel
+def solve(matrix, vector):
+    """Solve matrix x = vector in place, by Cholesky's method; `matrix` positive, its lower triangle given."""
+    for p in range(vector.size):
+        for q in range(p + 1):
+            rest = matrix[p, q]
+            for r in range(q):
+                rest -= matrix[p, r] * matrix[q, r]
+            matrix[p, q] = math.sqrt(max(rest, 1e-12)) if p == q else rest / matrix[q, q]
+    for p in range(vector.size):
+        for q in range(p):
+            vector[p] -= matrix[p, q] * vector[q]
+        vector[p] /= matrix[p, p]
+    for p in range(vector.size - 1, -1, -1):
+        for q in range(p + 1, vector.size):
+            vector[p] -= matrix[q, p] * vector[q]
+        vector[p] /= matrix[p, p]
+
+
+@kernel
+def climb(looks, clicks, shape, logs, free):
+    """Move the first `free` logs to where the log likelihood is largest; returns it. O(items free^2) a step."""
+    best = likelihood(looks, clicks, shape, logs)
+    for _ in range(STEPS):
+        first, second = slope(looks, clicks, shape, logs, free)
+        solve(second, first)
+        trial, size, found = logs.copy(), 1.0, best
+        while size > 1e-3:
+            for p in range(free):
+                trial[p] = logs[p] + size * first[p]
+            found = likelihood(looks, clicks, shape, trial)
+            if found >= best:
+                break
+            size /= 2.0
+        gained = found - best
+        if gained > 0.0:
+            logs[:] = trial
+            best = found
+        if gained < CLOSE:
+            break
+    return best
+
+
+@kernel
+def of_shown(table, looks, places):
+    """The rows of a table [item, place] whose items were shown, as numbers, with at most so many places."""
+    n = 0
+    found = np.zeros((looks.shape[0], places))
+    for i in range(looks.shape[0]):
+        some = False
+        for p in range(looks.shape[1]):
+            found[n, min(p, places - 1)] += table[i, p]
+            some = some or looks[i, p] > 0
+        n += 1 if some else 0
+    return found[:n]
+
+
+@kernel
+def fit_attention(looks, clicks, shape, chance):
+    """Fit the attention of each place, and write it into `chance`, [place].
+
+    `looks` and `clicks`: whole numbers, [item, place]; items without looks say nothing. Returns two kinds of evidence
+    against looks in full, in nats: that of the fit, and that of the attention that stood in `chance` before.
+    """
+    places = min(chance.size, PLACES)
+    seen, won = of_shown(looks, looks, places), of_shown(clicks, looks, places)
+    if won.sum() == 0.0 or places < 2:
+        chance[:] = 1.0
+        return 0.0, 0.0
+    logs, before = np.zeros(places), np.log(chance[:places])
+    logs[0] = before[0] = math.log(shape * seen.sum() / won.sum())
+    full = climb(seen, won, shape, logs, 1)
+    kept = climb(seen, won, shape, before, 1)
+    gain = climb(seen, won, shape, logs, places)
+    for p in range(1, chance.size):
+        chance[p] = min(math.exp(logs[min(p, places - 1)]), 1.0)
+    return gain - full, kept - full
+
+
+SLOTS = 512  # items whose clicks are kept by place, at most: the first ones that are shown
+NOBODY = -1
+LEAST_SHAPE = 0.05  # of the law of attractions: below, a handful of items would have all the clicks
+BAR = 20.0  # nats of evidence against lists that are looked at in full: there are nine places to fit in a list of ten
+FIRST, FIRST_OF_CASCADE = 200.0, 500.0  # rounds before a fit, where feedback goes on after clicks and where not
+DEALT = 2000.0  # rounds in which lists may be dealt
+GROWN = 1.125  # a further fit comes when there are this many times the rounds of the last one
+FITS = 6  # whose evidence is remembered: in so many fits the rounds double
+SUDDEN = 3.0  # times the evidence of FITS fits ago, where twice is to be expected
+FALLEN = 0.98  # of the most evidence lately
+CLICKED, WHOLE, ROUNDS, FITTED = range(4)  # places of Attention.tally
+LEAST = 1e-9  # in a note: 0 says nothing
+_KEY = 0x10CA7ED  # of the draws that decide what was looked at
+
+
+class Attention(NamedTuple):
+    """Looks and clicks by item and place, and what they say; N is SLOTS or the number of items, if that is less."""
+
+    item: Counts  # [N]
+    looks: Counts  # [N, length]
+    clicks: Counts  # [N, length]
+    chance: Floats  # [length] that a place is looked at, as believed
+    order: Counts  # [length] places, the one that is looked at most first
+    evidence: Floats  # [FITS] of the latest fits, the oldest first, in nats
+    tally: (
+        Floats  # [4] lists with a click before their end, and of these those told of in full; rounds, at the last fit
+    )
+
+    @classmethod
+    def create(cls, n_items: int, length: int, given: Floats | None = None) -> "Attention":
+        """Every place is looked at, and nobody goes on after a click, until clicks say otherwise; or as `given`."""
+        n = min(n_items, SLOTS)
+        counts = np.zeros((n, length), np.int32), np.zeros((n, length), np.int32)
+        chance, tally = np.ones(length), np.zeros(4)
+        if given is not None:
+            chance[:], tally[WHOLE], tally[ROUNDS] = given, 1.0, DEALT
+        order = np.argsort(-chance, kind="stable").astype(np.int32)
+        return cls(np.full(n, NOBODY, np.int32), *counts, chance, order, np.zeros(FITS), tally)
+
+
+@uncounted
+def place_by_attention(attention, ranking, rng):
+    """Rearrange a list that is ranked best first: the better an item, the more its place is looked at. O(length).
+
+    If people go on after clicks, and all places seem alike to them, then order is worth nothing: for the first DEALT
+    rounds it is dealt. Items that stay where they are cannot tell of places, and what stands low seems to be bad.
+    """
+    size, chance = ranking.size, attention.chance
+    if attention.tally[ROUNDS] < DEALT and goes_on(attention) and chance[attention.order[chance.size - 1]] == 1.0:
+        for p in range(size - 1, 0, -1):
+            q = int(rng.random() * (p + 1))
+            ranking[p], ranking[q] = ranking[q], ranking[p]
+        return
+    best_first = stack_ints(size)
+    for p in range(size):
+        best_first[p] = ranking[p]
+    n = 0
+    for p in attention.order:
+        if p < size:
+            ranking[p] = best_first[n]
+            n += 1
+
+
+@uncounted
+def sort_places(order, chance):
+    """Order places by how much they are looked at, equal ones from the top. O(length^2)."""
+    for place in range(order.size):
+        p = place
+        while p > 0 and chance[order[p - 1]] < chance[place]:
+            order[p] = order[p - 1]
+            p -= 1
+        order[p] = place
+
+
+@uncounted
+def note_looks(attention, posteriors, ranking, note):
+    """Write the chance that each place of a list was looked at, if it is not clicked, into its note: Bayes' rule.
+
+    Nothing of a place that is always looked at: notes are stored with lists.
+    """
+    for p in range(ranking.size):
+        chance = attention.chance[p]
+        if chance < 1.0:
+            miss = miss_of(posteriors, ranking[p])
+            note[p] = max(chance * miss / (1.0 - chance * (1.0 - miss)), LEAST)
+
+
+@uncounted
+def was_looked_at(note, clicks, t, p):
+    """Whether place p of round t counts as looked at: drawn from the round and the place, the same when replayed.
+
+    Lists without such a note were looked at in full.
+    """
+    if clicks[p] or not 0.0 < note[p] < 1.0:
+        return True
+    low, _ = philox(t & 0xFFFFFFFF, p, _KEY)
+    return low < note[p] * 4294967296.0
+
+
+@kernel
+def looked_at(ranking, note, clicks, examined, t):
+    """The items of the places of round t that count as looked at, and their bits."""
+    items, bits = np.empty(examined, np.int64), np.empty(examined, np.bool_)
+    n = 0
+    for p in range(examined):
+        if was_looked_at(note, clicks, t, p):
+            items[n] = ranking[p]
+            bits[n] = clicks[p]
+            n += 1
+    return items[:n], bits[:n]
+
+
+@uncounted
+def goes_on(attention):
+    """Whether feedback goes on after clicks: most lists with a click are told of to the end.
+
+    A cascade ends with the click, and every further place of a list is to spare once it is clicked. Here none is.
+    """
+    return attention.tally[WHOLE] > attention.tally[CLICKED] / 2.0
+
+
+@uncounted
+def watch(attention, ranking, clicks, examined):
+    """Take the clicks of one list."""
+    clicked = False
+    for p in range(examined):
+        k = ranking[p]
+        clicked = clicked or (clicks[p] and p + 1 < ranking.size)
+        n = attention.item.size
+        slot = k if k < n else (k * 0x9E3779B1 >> 8) % n
+        if attention.item[slot] == NOBODY:
+            attention.item[slot] = k
+        if attention.item[slot] == k:
+            attention.looks[slot, p] += 1
+            attention.clicks[slot, p] += 1 if clicks[p] else 0
+    attention.tally[ROUNDS] += 1.0
+    if clicked:
+        attention.tally[CLICKED] += 1.0
+        if examined == ranking.size and not clicks[examined - 1]:
+            attention.tally[WHOLE] += 1.0
+
+
+@uncounted
+def rewatch(attention):
+    """Items are liked otherwise from now on: their clicks at different places no longer compare. O(N length)."""
+    attention.tally[ROUNDS] = 0.0
+    attention.tally[FITTED] = 0.0
+    attention.evidence[:] = 0.0
+    for slot in range(attention.item.size):
+        attention.item[slot] = NOBODY
+        for p in range(attention.chance.size):
+            attention.looks[slot, p] = 0
+            attention.clicks[slot, p] = 0
+
+
+@uncounted
+def grows_steadily(evidence, latest):
+    """Whether evidence came with the rounds, neither of a sudden nor less of it lately; takes the latest.
+
+    The attention of places shows from the first rounds on. Items that are liked otherwise for some time, and then
+    fall to lower places, look like it too, but for a while.
+    """
+    steady = latest <= SUDDEN * evidence[0]
+    for i in range(FITS):
+        steady = steady and latest >= FALLEN * evidence[i]
+        evidence[i] = latest if i == FITS - 1 else evidence[i + 1]
+    return steady
+
+
+@kernel
+def learn_attention(attention, shape, bar):
+    """Fit the attention of each place; in full, until the evidence against that is above `bar`. O(N length^2).
+
+    Where feedback ends with a click, a cascade is the first thing to believe, and evidence has to grow steadily;
+    unless `bar` is 0. What was learnt stays until there is as much evidence for something else. `shape`: of the law
+    of attractions, the prior's. Returns the share of the looks so far that were looks, where they were all counted
+    as looks until now; else 1.
+    """
+    length, further = attention.chance.size, goes_on(attention)
+    first = FIRST if further else FIRST_OF_CASCADE
+    if attention.tally[ROUNDS] < max(GROWN * attention.tally[FITTED], first) or length < 2:
+        return 1.0
+    attention.tally[FITTED] = attention.tally[ROUNDS]
+    before = attention.chance.copy()
+    fitted, kept = fit_attention(attention.looks, attention.clicks, max(shape, LEAST_SHAPE), attention.chance)
+    steady = grows_steadily(attention.evidence, fitted)
+    if fitted <= bar or not (steady or further or bar == 0.0):
+        attention.chance[:] = before if kept >= -bar else np.ones(length)
+    sort_places(attention.order, attention.chance)
+    shown = looks = 0.0
+    for slot in range(attention.item.size):
+        for p in range(length):
+            shown += attention.looks[slot, p]
+            looks += attention.looks[slot, p] * attention.chance[p]
+    return looks / shown if before.min() == 1.0 and shown > 0.0 else 1.0

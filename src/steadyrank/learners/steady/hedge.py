@@ -1,0 +1,366 @@
+"""A list for several views of the items at once.
+
+The items that a stored regime likes best, found once and not for every list.
+
+A list for several views of the items at once, where models with features give them.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ...core.arrays import Counts, Floats, Ints
+from ...core.compiling.intrinsics import stack_ints
+from ...core.compiling.jit import kernel, uncounted
+from ...core.kernels import largest, top, top_allowed
+from ..shared.linear_posterior import chance_of
+from ..shared.mixed_model import drawn_logits, expected_logits
+from ..shared.thompson import draw_largest, draw_of, miss_of
+from .regimes import number_at, rival
+
+PATIENCE = 64  # items tried in vain among equals, since they may not be shown
+FEW = 4096  # items up to which all are compared: a pass over so few costs little
+
+
+class Rival(NamedTuple):
+    """Another view of the items: what was learnt in a regime that is not the current one."""
+
+    looks: Counts  # [K]
+    clicks: Counts  # [K]
+    apart_looks: Counts  # [K] further ones
+    apart_clicks: Counts  # [K]
+    prior: Floats  # [2]
+    liked: Counts  # [n] in item order: whatever is not among them has a smaller mean
+    tied: Counts  # [m] in item order: all that come next, which have one mean; empty if they are not known
+
+
+@uncounted
+def mean_of(rival, k):
+    """Item k's posterior mean in another view."""
+    clicks = rival.clicks[k] + rival.apart_clicks[k]
+    return (rival.prior[0] + clicks) / (rival.prior[0] + rival.prior[1] + rival.looks[k] + rival.apart_looks[k])
+
+
+@kernel
+def best_and_tied(rival, allowed, ranking, n, rng):
+    """`best_of` where the n liked items that are allowed come first, and then some of those tied; whether that went.
+
+    Which of these come is drawn item by item. It does not go if few of them are allowed.
+    """
+    means = np.empty(rival.liked.size)
+    for i in range(means.size):
+        means[i] = mean_of(rival, rival.liked[i]) if allowed[rival.liked[i]] else -np.inf
+    if n > 0:
+        top(means, ranking[:n], rng)
+    for p in range(n):
+        ranking[p] = rival.liked[ranking[p]]
+    filled = n
+    for _ in range(PATIENCE * ranking.size):
+        k = rival.tied[int(rng.random() * rival.tied.size)]
+        new = allowed[k]
+        for p in range(n, filled):
+            new = new and ranking[p] != k
+        if new:
+            ranking[filled] = k
+            filled += 1
+        if filled == ranking.size:
+            return True
+    return False
+
+
+@kernel
+def best_of(rival, allowed, ranking, rng):
+    """Fill `ranking` with the allowed items that a view likes best, ties broken by `top`.
+
+    O(d) if enough of those are allowed that it is known to like best, or that come next; else O(K).
+    """
+    n = 0
+    for k in rival.liked:
+        n += allowed[k]
+    short = n >= ranking.size
+    if not short and rival.tied.size > 0 and allowed.size > FEW and best_and_tied(rival, allowed, ranking, n, rng):
+        return
+    means = np.empty(rival.liked.size if short else allowed.size)
+    for i in range(means.size):
+        k = rival.liked[i] if short else i
+        means[i] = mean_of(rival, k) if allowed[k] else -np.inf
+    top(means, ranking, rng)
+    for p in range(ranking.size if short else 0):
+        ranking[p] = rival.liked[ranking[p]]
+
+
+@uncounted
+def member(groups, g, i):
+    """Item number i of those that are missed as often as the items of group g, which is the first of their groups."""
+    value = groups.miss[g]
+    while i >= groups.items[g]:
+        i -= groups.items[g]
+        g += 1
+        while groups.miss[g] != value:
+            g += 1
+    return groups.order[groups.first[g] + i]
+
+
+@uncounted
+def tied_with(groups, g):
+    """How many items are missed as often as those of group g. O(G)."""
+    total = 0
+    for h in range(groups.size[0]):
+        if groups.miss[h] == groups.miss[g]:
+            total += groups.items[h]
+    return total
+
+
+@uncounted
+def deal_members(groups, g, size, allowed, ranking, filled, rng, steps):
+    """Fill places of `ranking` with allowed items from `member` 0 to size - 1, shuffled; how many are filled then.
+
+    The steps of a Fisher-Yates shuffle, one uniform each, until the list is full: `moved[i]` is what the i-th step
+    put to place `to[i]`. -1 if it takes more than `steps`, for want of allowed ones.
+    """
+    to, moved = stack_ints(steps), stack_ints(steps)
+    i = 0
+    while i < size and filled < ranking.size:
+        if i == steps:
+            return -1
+        j = i + int(rng.random() * (size - i))
+        one, other = i, j
+        for earlier in range(i):
+            one = moved[earlier] if to[earlier] == i else one
+            other = moved[earlier] if to[earlier] == j else other
+        to[i] = j
+        moved[i] = one
+        k = member(groups, g, other)
+        if allowed[k]:
+            ranking[filled] = k
+            filled += 1
+        i += 1
+    return filled
+
+
+@uncounted
+def dullest(groups, allowed, ranking, rng):
+    """Fill `ranking` with the allowed items of the smallest means, equal ones in random order; whether that went.
+
+    It does not if few are allowed among the items of the `ranking.size` groups that come first. O(G + d^2).
+    """
+    best = stack_ints(min(ranking.size, groups.size[0]))
+    left_out = largest(groups.miss[: groups.size[0]], best)
+    filled = 0
+    p = 0
+    while p < best.size and 0 <= filled < ranking.size:
+        g = best[p]
+        size = 0
+        while p < best.size and groups.miss[best[p]] == groups.miss[g]:
+            size += groups.items[best[p]]
+            p += 1
+        if p == best.size and left_out > 0:
+            size = tied_with(groups, g)
+        filled = deal_members(groups, g, size, allowed, ranking, filled, rng, ranking.size + PATIENCE)
+    return filled == ranking.size
+
+
+@kernel
+def dullest_allowed(posteriors, allowed, ranking, rng):
+    """Fill `ranking` with the allowed items that are missed most, ties in random order. O(K) if few are allowed."""
+    if not dullest(posteriors.groups, allowed, ranking, rng):
+        miss = np.empty(allowed.size)
+        for k in range(allowed.size):
+            miss[k] = miss_of(posteriors, k) if allowed[k] else -np.inf
+        top(miss, ranking, rng)
+
+
+@uncounted
+def add_new(found, n, places):
+    """Append the items in `places` that `found[:n]` lacks; returns how many there are then."""
+    for p in range(places.size):
+        new = True
+        for i in range(n):
+            new = new and found[i] != places[p]
+        if new:
+            found[n] = places[p]
+            n += 1
+    return n
+
+
+@uncounted
+def add_best(values, mean, free, miss, ranking):
+    """Fill `ranking` with places of `values`, each time the one that adds most. Overwrites `free` and `miss`.
+
+    `values` [V, n]: attraction of each candidate in each view, the first of which is drawn; `mean` [n]: what that one
+    expects; `free` [n]: 0, 1, ..., n - 1; `miss` [V]: the weights of the views.
+    """
+    n = free.size
+    for p in range(ranking.size):
+        most = -1.0
+        place = 0
+        for i in range(n):
+            gain = 0.0
+            for v in range(miss.size):
+                gain += miss[v] * values[v, free[i]]
+            if gain > most:
+                most = gain
+                place = i
+        pick = free[place]
+        ranking[p] = pick
+        miss[0] *= 1.0 - min(values[0, pick], mean[pick])
+        for v in range(1, miss.size):
+            miss[v] *= 1.0 - values[v, pick]
+        n -= 1
+        for i in range(place, n):  # the others keep their order, in which `top` has dealt ties
+            free[i] = free[i + 1]
+
+
+@kernel
+def drawn_list(posteriors, allowed, ranking, rng):
+    """Fill `ranking` with the items of the largest draws from their posteriors (Thompson sampling)."""
+    items, draws = draw_largest(posteriors, allowed, ranking.size, rng)
+    top(draws, ranking, rng)
+    for p in range(ranking.size):
+        ranking[p] = items[ranking[p]]
+
+
+@kernel
+def hedged_list(posteriors, rival, weights, allowed, ranking, rng):
+    """Fill `ranking` so that a cascade user is likely to click, whichever of several views of the items is true.
+
+    The views: attractions drawn from the posteriors; everything learnt is inverted, 1 - mean; and, with a third
+    weight, `rival`. Items are added one by one, each the one that adds most to the chance of a click,
+    1 - prod(1 - attraction), averaged over the views by their `weights` [V]: once a view is likely to be served, the
+    places left go to the others. A view that is drawn counts as served by no more than it expects: lucky draws are no
+    users. Candidates are the `ranking.size` best of each view, ties in random order; docs/steadyrank.md proves what
+    that is good for. Beside a rival each has its draw, since both may like it; else, beyond the largest draws, 0.
+    O(G + V^3 d^2) with G groups of items of equal counts.
+    """
+    size, views = ranking.size, weights.size
+    items, draws = draw_largest(posteriors, allowed, size, rng)
+    best, found = np.empty(size, np.int64), np.empty(views * size, np.int64)
+    values, mean = np.zeros((views, views * size)), np.empty(views * size)
+    top(draws, best, rng)
+    for p in range(size):
+        found[p] = items[best[p]]
+        values[0, p] = draws[best[p]]
+    dullest_allowed(posteriors, allowed, best, rng)
+    n = add_new(found, size, best)
+    if views > 2:
+        best_of(rival, allowed, best, rng)
+        n = add_new(found, n, best)
+        for i in range(n):
+            values[2, i] = mean_of(rival, found[i])
+        for i in range(size, n):
+            values[0, i] = draw_of(posteriors, found[i], items, draws, rng)
+    for i in range(n):
+        values[1, i] = miss_of(posteriors, found[i])
+        mean[i] = 1.0 - values[1, i]
+    add_best(values, mean, np.arange(n), weights.copy(), ranking)
+    for p in range(size):
+        ranking[p] = found[ranking[p]]
+
+
+NUMBER, SIZE, ALL, TIED = range(4)  # places of Favourites.of
+MORE, EACH = 16, 3  # items kept: so many, and so many for each place of a list
+
+
+class Favourites(NamedTuple):
+    """Items in item order, each liked better than all others by one regime."""
+
+    items: Counts  # [n]
+    tied: Counts  # [K] those that come next, all liked alike; memory is taken only for as many as there are
+    of: Ints  # [4] the regime's number, 0 for none; how many items; of how many; how many come next
+
+    @classmethod
+    def create(cls, n_items: int, length: int) -> "Favourites":
+        """Of no regime."""
+        best = np.zeros(min(n_items, MORE + EACH * length), np.int32)
+        return cls(best, np.zeros(n_items, np.int32), np.zeros(4, np.int64))
+
+
+@uncounted
+def are_known(regimes, favourites, r):
+    """Whether these are the favourites of regime r."""
+    return favourites.of[NUMBER] == regimes.number[r] and favourites.of[ALL] == regimes.looks.shape[1]
+
+
+@kernel
+def view_of_regime(regimes, favourites, r):
+    """What regime r says of the items, with its favourites if they are known."""
+    known = are_known(regimes, favourites, r)
+    best = favourites.items[: favourites.of[SIZE] if known else 0]
+    tied = favourites.tied[: favourites.of[TIED] if known else 0]
+    counts = regimes.looks[r], regimes.clicks[r], regimes.apart_looks[r], regimes.apart_clicks[r]
+    return Rival(counts[0], counts[1], counts[2], counts[3], regimes.prior[r], best, tied)
+
+
+@kernel
+def find_favourites(regimes, favourites, r):
+    """Find the favourites of regime r: all items whose mean is larger than that of any other. O(K)."""
+    view = view_of_regime(regimes, favourites, r)
+    means, best = np.empty(view.looks.size), np.empty(favourites.items.size, np.int64)
+    for k in range(means.size):
+        means[k] = mean_of(view, k)
+    left_out = largest(means, best)
+    least = means[best[best.size - 1]]
+    n = 0
+    for k in np.sort(best):
+        favourites.items[n] = k
+        n += left_out == 0 or means[k] > least
+    m = 0
+    for k in range(means.size if left_out > 0 else 0):
+        if means[k] == least:
+            favourites.tied[m] = k
+            m += 1
+    favourites.of[TIED] = m
+    favourites.of[NUMBER] = regimes.number[r]
+    favourites.of[SIZE] = n
+    favourites.of[ALL] = means.size
+
+
+@kernel
+def keep_favourites(regimes, favourites, slack, changed):
+    """After a window: know those of the regime that lists are hedged with. O(K) if that is another one."""
+    if changed:
+        favourites.of[NUMBER] = 0
+    r = rival(regimes, slack)
+    if r >= 0 and not are_known(regimes, favourites, r):
+        find_favourites(regimes, favourites, r)
+
+
+@uncounted
+def drop_favourites(regimes, favourites, t):
+    """What the regime of round t knows has changed: its favourites are to be found anew."""
+    if number_at(regimes, t) == favourites.of[NUMBER]:
+        favourites.of[NUMBER] = 0
+
+
+@kernel
+def hedged_by_models(model, rival, weights, visit, width, allowed, ranking, rng):
+    """As `hedge.hedged_list`, the views being a draw of `model`, its inverse, and with a third weight `rival`'s mean.
+
+    O(K F + F^3 + V^3 d^2).
+    """
+    size, views = ranking.size, weights.size
+    drawn, mean, other = np.empty(allowed.size), np.empty(allowed.size), np.empty(allowed.size)
+    drawn_logits(model, visit, width, rng, drawn)
+    if weights[0] == 1.0:
+        top_allowed(drawn, allowed, ranking, rng)
+        return
+    expected_logits(model, visit, mean)
+    best, found = np.empty(size, np.int64), np.empty(views * size, np.int64)
+    values, means = np.zeros((views, views * size)), np.empty(views * size)
+    top_allowed(drawn, allowed, found[:size], rng)
+    top_allowed(-mean, allowed, best, rng)
+    n = add_new(found, size, best)
+    if views > 2:
+        expected_logits(rival, visit, other)
+        top_allowed(other, allowed, best, rng)
+        n = add_new(found, n, best)
+    for i in range(n):
+        k = found[i]
+        means[i] = chance_of(mean[k])
+        values[0, i] = chance_of(drawn[k]) if i < size or views > 2 else 0.0
+        values[1, i] = 1.0 - means[i]
+        if views > 2:
+            values[2, i] = chance_of(other[k])
+    add_best(values, means, np.arange(n), weights.copy(), ranking)
+    for p in range(size):
+        ranking[p] = found[ranking[p]]

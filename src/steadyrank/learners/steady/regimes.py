@@ -1,0 +1,395 @@
+"""Regimes: stretches of rounds with one click behaviour, and counts of the most recent rounds. Ours, no paper's.
+
+The most recent rounds of the current regime, counted apart: which items each span of them has looks at.
+
+What was counted in a regime is taken back. Ours, no paper's.
+
+Nobody remembers where a visit was counted: its round says which regime and which spans it lies in. If that regime was
+dropped meanwhile, so was what it knew, and nothing is left to take back. Priors follow when the next window ends.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ...core.arrays import Counts, Floats, Ints, Small
+from ...core.compiling.jit import uncounted
+from ...core.kernels import count_bits, counted, uncount_bits
+
+SPANS = 4  # recent counts are kept for 1, 4, 16 and 64 windows
+SPAN_FACTOR = 4  # from one of them to the next
+
+
+@uncounted
+def touch(regimes, j, ranking, examined):
+    """Note the items that span j is about to have its first looks at."""
+    some_apart = regimes.span_apart_rounds[j] > 0
+    for p in range(examined):
+        k = ranking[p]
+        if regimes.span_looks[j, k] == 0 and not (some_apart and regimes.span_apart_looks[j, k] > 0):
+            regimes.span_items[j, regimes.span_size[j]] = k
+            regimes.span_size[j] += 1
+
+
+@uncounted
+def untouch(regimes, j, ranking, examined):
+    """Leave out the items that span j has no look at any more. O(items of the span) for each of them."""
+    for p in range(examined):
+        k = ranking[p]
+        n = regimes.span_size[j]
+        i = n if regimes.span_looks[j, k] > 0 or regimes.span_apart_looks[j, k] > 0 else 0
+        while i < n and regimes.span_items[j, i] != k:
+            i += 1
+        if i < n:
+            regimes.span_items[j, i] = regimes.span_items[j, n - 1]
+            regimes.span_size[j] -= 1
+
+
+@uncounted
+def copy_span(regimes, source, target):
+    """Make a span hold the rounds of another."""
+    clear_span(regimes, target)
+    regimes.span_rounds[target] = regimes.span_rounds[source]
+    regimes.span_apart_rounds[target] = regimes.span_apart_rounds[source]
+    regimes.span_silent_rounds[target] = regimes.span_silent_rounds[source]
+    regimes.span_start[target] = regimes.span_start[source]
+    regimes.span_size[target] = regimes.span_size[source]
+    for i in range(regimes.span_size[source]):
+        k = regimes.span_items[source, i]
+        regimes.span_items[target, i] = k
+        regimes.span_looks[target, k] = regimes.span_looks[source, k]
+        regimes.span_clicks[target, k] = regimes.span_clicks[source, k]
+        regimes.span_apart_looks[target, k] = regimes.span_apart_looks[source, k]
+        regimes.span_apart_clicks[target, k] = regimes.span_apart_clicks[source, k]
+
+
+@uncounted
+def clear_span(regimes, j):
+    """Let a span start afresh."""
+    regimes.span_rounds[j] = 0
+    regimes.span_apart_rounds[j] = 0
+    regimes.span_silent_rounds[j] = 0
+    for i in range(regimes.span_size[j]):
+        k = regimes.span_items[j, i]
+        regimes.span_looks[j, k] = 0
+        regimes.span_clicks[j, k] = 0
+        regimes.span_apart_looks[j, k] = 0
+        regimes.span_apart_clicks[j, k] = 0
+    regimes.span_size[j] = 0
+
+
+MOST_REGIMES = 6  # kept at a time: each costs memory for all items
+LOG = 64  # changes remembered, the latest ones
+STARTED, NOTICED, BEFORE, AFTER = range(4)  # columns of the log of changes
+MOST_SPAN_APART = 2**15 - 1  # of the lists of a span: each has at most one look at an item, so 16 bits hold them
+MOST_APART = 2**30  # looks at an item, so that two such numbers fit into 32 bits together; more say nothing new
+
+CURRENT, STORED, OPENED, CHANGES, LEARNT = range(5)  # places of Regimes.tally
+
+
+class Regimes(NamedTuple):
+    """Counts by regime and item, and those of the most recent rounds; K items.
+
+    What is no answer, or was found honest by a person, is counted apart: lists are made of all feedback, tests of
+    the answers. Lists that nobody answered are in no regime's length either, since nobody has to be there for them.
+    """
+
+    looks: Counts  # [MOST_REGIMES, K] of answers
+    clicks: Counts  # [MOST_REGIMES, K]
+    apart_looks: Counts  # [MOST_REGIMES, K]
+    apart_clicks: Counts  # [MOST_REGIMES, K]
+    prior: Floats  # [MOST_REGIMES, 2] of all feedback
+    test_prior: Floats  # [MOST_REGIMES, 2] of answers
+    rounds: Ints  # [MOST_REGIMES] but those that nobody answered
+    apart_rounds: Ints  # [MOST_REGIMES]
+    start: Ints  # [MOST_REGIMES] first round
+    number: Ints  # [MOST_REGIMES] 1, 2, ... in order of opening; a place may be used again
+    span_looks: Counts  # [SPANS, K] part of the current regime's counts; at most 64 windows, which 32 bits hold
+    span_clicks: Counts  # [SPANS, K]
+    span_apart_looks: Small  # [SPANS, K] of the same rounds: it goes where they go
+    span_apart_clicks: Small  # [SPANS, K]
+    span_rounds: Ints  # [SPANS] of answers
+    span_apart_rounds: Ints  # [SPANS]
+    span_silent_rounds: Ints  # [SPANS] of these, those that nobody answered
+    span_start: Ints  # [SPANS] first round
+    span_items: Counts  # [SPANS, K] the items that it has looks at, of either kind: the first `span_size`
+    span_size: Ints  # [SPANS]
+    tally: Ints  # [5]
+    log: Ints  # [LOG, 4] changes: first round, round noticed, number of the regime before and after
+
+    @classmethod
+    def create(cls, n_items: int) -> "Regimes":
+        """One empty regime."""
+
+        def zeros(*shape: int) -> Ints:
+            return np.zeros(shape, np.int64)
+
+        def small(rows: int) -> Counts:
+            return np.zeros((rows, n_items), np.int32)
+
+        r, k = MOST_REGIMES, n_items
+        stored, apart, priors = (small(r), small(r)), (small(r), small(r)), (np.ones((r, 2)), np.ones((r, 2)))
+        names = zeros(r), zeros(r), np.ones(r, np.int64), zeros(r)
+        names[3][0] = 1
+        apart_spans = np.zeros((SPANS, k), np.int16), np.zeros((SPANS, k), np.int16)
+        spans, sizes = (small(SPANS), small(SPANS)), (zeros(SPANS), zeros(SPANS), zeros(SPANS))
+        begun, touched = zeros(SPANS), (small(SPANS), zeros(SPANS))
+        tally, log = np.array([0, 1, 1, 0, 0], np.int64), zeros(LOG, 4)
+        return cls(*stored, *apart, *priors, *names, *spans, *apart_spans, *sizes, begun, *touched, tally, log)
+
+
+@uncounted
+def number_at(regimes, t):
+    """The number of the regime that round `t` belongs to."""
+    number = regimes.number[regimes.tally[CURRENT]]
+    changes = regimes.tally[CHANGES]
+    for i in range(changes - 1, max(changes - LOG, 0) - 1, -1):
+        if t >= regimes.log[i % LOG, STARTED]:
+            break
+        number = regimes.log[i % LOG, BEFORE]
+    return number
+
+
+@uncounted
+def find_place(regimes, number):
+    """The place of the regime with this number; -1 if it is forgotten."""
+    for r in range(regimes.tally[STORED]):
+        if regimes.number[r] == number:
+            return r
+    return -1
+
+
+@uncounted
+def place_of(regimes, t):
+    """The place of the regime that round `t` belongs to, the current one if that is forgotten."""
+    place = find_place(regimes, number_at(regimes, t))
+    return place if place >= 0 else regimes.tally[CURRENT]
+
+
+@uncounted
+def count(regimes, ranking, clicks, examined, t):
+    """Add the bits of an answer to the list of round t to the current regime and to the recent ones."""
+    current = regimes.tally[CURRENT]
+    count_bits(regimes.looks[current], regimes.clicks[current], ranking, clicks, examined)
+    for j in range(SPANS):
+        touch(regimes, j, ranking, examined)
+        count_bits(regimes.span_looks[j], regimes.span_clicks[j], ranking, clicks, examined)
+        if regimes.span_rounds[j] == 0:
+            regimes.span_start[j] = t
+        regimes.span_rounds[j] += 1
+    regimes.rounds[current] += 1
+    regimes.tally[LEARNT] += 1
+
+
+@uncounted
+def count_apart(regimes, ranking, clicks, examined, t, silent):
+    """Add bits that no test reads to the regime that round t belongs to and to the spans that it lies in.
+
+    `silent`: nobody answered, so the regime becomes no longer by it.
+    """
+    place = place_of(regimes, t)
+    if not silent:
+        regimes.rounds[place] += 1
+        regimes.tally[LEARNT] += 1
+    for p in range(examined):
+        if regimes.apart_looks[place, ranking[p]] >= MOST_APART:
+            return
+    count_bits(regimes.apart_looks[place], regimes.apart_clicks[place], ranking, clicks, examined)
+    regimes.apart_rounds[place] += 1
+    if place != regimes.tally[CURRENT]:
+        return
+    for j in range(SPANS):
+        room = regimes.span_apart_rounds[j] < MOST_SPAN_APART
+        if room and regimes.span_rounds[j] > 0 and t >= regimes.span_start[j]:
+            touch(regimes, j, ranking, examined)
+            count_bits(regimes.span_apart_looks[j], regimes.span_apart_clicks[j], ranking, clicks, examined)
+            regimes.span_apart_rounds[j] += 1
+            if silent:
+                regimes.span_silent_rounds[j] += 1
+
+
+@uncounted
+def recount(regimes, share):
+    """Believe only this share of the looks without a click so far, and let spans start afresh: nothing changed."""
+    if share == 1.0:
+        return
+    for r in range(regimes.tally[STORED]):
+        for k in range(regimes.looks.shape[1]):
+            won, apart = regimes.clicks[r, k], regimes.apart_clicks[r, k]
+            regimes.looks[r, k] = won + round((regimes.looks[r, k] - won) * share)
+            regimes.apart_looks[r, k] = apart + round((regimes.apart_looks[r, k] - apart) * share)
+    for j in range(SPANS):
+        clear_span(regimes, j)
+
+
+@uncounted
+def room(regimes):
+    """An empty place for a regime: a free one, else that of the shortest which is not the current one."""
+    stored = regimes.tally[STORED]
+    place = stored
+    if stored < MOST_REGIMES:
+        regimes.tally[STORED] += 1
+    else:
+        place = -1
+        for r in range(stored):
+            if r != regimes.tally[CURRENT] and (place < 0 or regimes.rounds[r] < regimes.rounds[place]):
+                place = r
+        for k in range(regimes.looks.shape[1]):
+            regimes.looks[place, k] = 0
+            regimes.clicks[place, k] = 0
+            regimes.apart_looks[place, k] = 0
+            regimes.apart_clicks[place, k] = 0
+    regimes.rounds[place] = 0
+    regimes.apart_rounds[place] = 0
+    for i in range(2):
+        regimes.prior[place, i] = 1.0
+        regimes.test_prior[place, i] = 1.0
+    regimes.tally[OPENED] += 1
+    regimes.number[place] = regimes.tally[OPENED]
+    return place
+
+
+@uncounted
+def hand_over(counts, part, items, source, target):
+    """Move a part of one row of counts, which these items have, to another row."""
+    for k in items:
+        counts[source, k] -= part[k]
+        counts[target, k] += part[k]
+
+
+@uncounted
+def move(regimes, to, span, t):
+    """Hand the rounds of a span over from the current regime to another, which becomes the current one.
+
+    Longer spans shrink to the rounds handed over and go on from there: a regime taken up again must explain them as
+    well as what comes next. Were they forgotten, two regimes could take turns forever, each explaining why the
+    other's favourites fail and never blamed for its own.
+    """
+    current = regimes.tally[CURRENT]
+    items = regimes.span_items[span, : regimes.span_size[span]]
+    hand_over(regimes.looks, regimes.span_looks[span], items, current, to)
+    hand_over(regimes.clicks, regimes.span_clicks[span], items, current, to)
+    hand_over(regimes.apart_looks, regimes.span_apart_looks[span], items, current, to)
+    hand_over(regimes.apart_clicks, regimes.span_apart_clicks[span], items, current, to)
+    first = regimes.span_start[span]
+    if regimes.rounds[to] == 0:
+        regimes.start[to] = first
+    apart = regimes.span_apart_rounds[span]
+    moved = regimes.span_rounds[span] + apart - regimes.span_silent_rounds[span]
+    regimes.rounds[to] += moved
+    regimes.rounds[current] -= moved
+    regimes.apart_rounds[to] += apart
+    regimes.apart_rounds[current] -= apart
+    entry = regimes.tally[CHANGES] % LOG
+    regimes.log[entry, STARTED] = first
+    regimes.log[entry, NOTICED] = t
+    regimes.log[entry, BEFORE] = regimes.number[current]
+    regimes.log[entry, AFTER] = regimes.number[to]
+    regimes.tally[CHANGES] += 1
+    regimes.tally[CURRENT] = to
+    for j in range(SPANS):
+        if regimes.span_rounds[j] > regimes.span_rounds[span]:
+            copy_span(regimes, span, j)
+
+
+@uncounted
+def rival(regimes, slack):
+    """The longest regime that is longer than the current one by more than `slack` rounds; -1 if there is none."""
+    current = regimes.tally[CURRENT]
+    found = -1
+    for r in range(regimes.tally[STORED]):
+        longer = regimes.rounds[r] > regimes.rounds[current] + slack
+        if r != current and longer and (found < 0 or regimes.rounds[r] > regimes.rounds[found]):
+            found = r
+    return found
+
+
+NOW = 1 << 62  # a round after all others: it lies in every span
+
+
+class Held(NamedTuple):
+    """What a regime has of one kind of feedback, and what the spans have of it."""
+
+    looks: Ints  # [K]
+    clicks: Ints  # [K]
+    span_looks: Ints  # [SPANS, K]
+    span_clicks: Ints  # [SPANS, K]
+    span_rounds: Ints  # [SPANS]
+
+
+@uncounted
+def uncount(regimes, ranking, bits, examined, t):
+    """Take back what `regimes.count` did with the answer to the list of round t.
+
+    An answer that came late was counted among the rounds in which it came. It is looked for where its round is, and
+    if it cannot be there, among the latest: a span may keep the looks of a late answer, the items' counts do not.
+    """
+    r = find_place(regimes, number_at(regimes, t))
+    if r < 0:
+        return
+    if not take_answer(regimes, r, ranking, bits, examined, t):
+        take_answer(regimes, regimes.tally[CURRENT], ranking, bits, examined, NOW)
+
+
+@uncounted
+def take_answer(regimes, r, ranking, bits, examined, t):
+    """Take an answer back from regime r; whether it was there."""
+    held = Held(regimes.looks[r], regimes.clicks[r], regimes.span_looks, regimes.span_clicks, regimes.span_rounds)
+    if regimes.rounds[r] == 0 or not holds(regimes, r, held, ranking, bits, examined, t):
+        return False
+    uncount_bits(held.looks, held.clicks, ranking, bits, examined)
+    regimes.rounds[r] -= 1
+    regimes.tally[LEARNT] -= 1
+    for j in range(SPANS):
+        if lies_in(regimes, r, held, j, t):
+            uncount_bits(held.span_looks[j], held.span_clicks[j], ranking, bits, examined)
+            untouch(regimes, j, ranking, examined)
+            regimes.span_rounds[j] -= 1
+    return True
+
+
+@uncounted
+def uncount_apart(regimes, ranking, bits, examined, t, silent):
+    """Take back what `regimes.count_apart` did with the feedback of round t."""
+    r = find_place(regimes, number_at(regimes, t))
+    if r < 0 or regimes.apart_rounds[r] == 0 or not (silent or regimes.rounds[r] > 0):
+        return
+    spans = regimes.span_apart_looks, regimes.span_apart_clicks, regimes.span_apart_rounds
+    held = Held(regimes.apart_looks[r], regimes.apart_clicks[r], spans[0], spans[1], spans[2])
+    if not holds(regimes, r, held, ranking, bits, examined, t):
+        return
+    uncount_bits(held.looks, held.clicks, ranking, bits, examined)
+    regimes.apart_rounds[r] -= 1
+    if not silent:
+        regimes.rounds[r] -= 1
+        regimes.tally[LEARNT] -= 1
+    for j in range(SPANS):
+        if lies_in(regimes, r, held, j, t):
+            uncount_bits(held.span_looks[j], held.span_clicks[j], ranking, bits, examined)
+            untouch(regimes, j, ranking, examined)
+            regimes.span_apart_rounds[j] -= 1
+            if silent and regimes.span_silent_rounds[j] > 0:
+                regimes.span_silent_rounds[j] -= 1
+
+
+@uncounted
+def lies_in(regimes, r, held, j, t):
+    """Whether round t of regime r is one of span j, as far as there is such feedback in it."""
+    return r == regimes.tally[CURRENT] and held.span_rounds[j] > 0 and t >= regimes.span_start[j]
+
+
+@uncounted
+def holds(regimes, r, held, ranking, bits, examined, t):
+    """Whether the bits of round t can be in the counts of regime r, and in those spans alone that t lies in."""
+    if not counted(held.looks, held.clicks, ranking, bits, examined):
+        return False
+    for j in range(SPANS if r == regimes.tally[CURRENT] else 0):
+        inside = lies_in(regimes, r, held, j, t)
+        if inside and not counted(held.span_looks[j], held.span_clicks[j], ranking, bits, examined):
+            return False
+        for p in range(0 if inside else examined):
+            k = ranking[p]
+            beside, others = held.looks[k] - held.span_looks[j, k], held.clicks[k] - held.span_clicks[j, k]
+            if beside < 1 or (others < 1 if bits[p] else others >= beside):
+                return False
+    return True

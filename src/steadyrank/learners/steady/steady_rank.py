@@ -1,0 +1,130 @@
+"""SteadyRank: regimes found across items, Thompson sampling inside one, a list hedged between views."""
+
+from collections.abc import Sequence
+from typing import Literal, NamedTuple, TypeAlias, get_args
+
+import numpy as np
+
+from ...core.contract import ANSWER, KIND, SILENCE, Problem
+from ...core.places import by_place
+from ...core.settings import choice, real, whole
+from ...core.views import View
+from ..shared.thompson import Posteriors, check_bar
+from .attention import BAR, Attention, goes_on, looked_at, note_looks, place_by_attention, watch
+from .evidence import Rule, end_window
+from .explain import view_of
+from .hedge import Favourites, drawn_list, drop_favourites, hedged_list, view_of_regime
+from .regime_posteriors import learn_items
+from .regimes import CURRENT, Regimes, count, count_apart, rival, uncount, uncount_apart
+
+Looks: TypeAlias = Literal["cascade", "positions", "learn"]
+CASCADE, POSITIONS, LEARN = range(3)  # as in Looks
+
+
+class SteadyRank(NamedTuple):
+    """Learns from clicks of which an unknown part is false, at no cost when none is (ours: docs/steadyrank.md).
+
+    An attack is an event in time that touches many items at once. Feedback that the past does not explain opens a new
+    regime, or takes up a stored one; what was learnt in each is kept apart. The list is drawn by Thompson sampling
+    from the current regime, with a prior fitted across items; while another regime is longer, the list serves both.
+    Places that it can spare are insured: they go to users who like just what was learnt to be bad.
+
+    `looks`: how people look at lists. `cascade`: from the top, everything up to the first click. `positions`: each
+    place with a chance of its own, which is learnt, or given by `attention`. `learn`: as a cascade, until clicks say
+    otherwise. `insurance`: weight in the list of the view that everything learnt is inverted; 0 insures nothing, and
+    nothing is insured where feedback goes on after clicks.
+    `caution`: weight of that longer regime in the list, at most; 0 follows every change at once, 1 hardly follows one
+    that has just begun. `window`: rounds between tests; shorter notices sooner and takes more time.
+    """
+
+    regimes: Regimes
+    posteriors: Posteriors  # of the current regime
+    favourites: Favourites  # of another one
+    attention: Attention
+    rule: Rule
+    insurance: float
+    caution: float
+    window: int
+    length: int
+    looks: int  # CASCADE: nothing of it is learnt
+
+    live = True
+    VERSION = 10  # of the memory: since then, it knows which items another regime likes alike
+
+    @classmethod
+    def create(
+        cls,
+        problem: Problem,
+        *,
+        insurance: float = 0.3,
+        caution: float = 0.5,
+        window: int = 50,
+        looks: Looks = "learn",
+        attention: Sequence[float] | str | None = None,
+    ) -> "SteadyRank":
+        insurance = real("insurance", insurance, 0.0, 0.5)
+        caution = real("caution", caution, 0.0, 1.0)
+        window = whole("window", window, 1, 1_000_000)
+        regimes = Regimes.create(problem.n_items)
+        posteriors = Posteriors.create(problem.n_items, problem.length, 1.0, 1.0)
+        mode, given = choice("looks", looks, get_args(Looks)), None
+        if attention is not None:
+            if mode != POSITIONS:
+                raise ValueError(f"attention is of looks='positions', not of looks={looks!r}")
+            mode, given = CASCADE, by_place("attention", attention, problem.length)
+        places = Attention.create(problem.n_items, problem.length, given)
+        best = Favourites.create(problem.n_items, problem.length)
+        return cls(regimes, posteriors, best, places, Rule(), insurance, caution, window, problem.length, mode)
+
+    def rank(self, visit, allowed, ranking, note, rng):
+        regimes = self.regimes
+        other = rival(regimes, self.window) if self.caution > 0.0 else -1
+        insured = 0.0 if goes_on(self.attention) else self.insurance
+        if other < 0 and insured == 0.0:
+            drawn_list(self.posteriors, allowed, ranking, rng)
+            place_by_attention(self.attention, ranking, rng)
+            note_looks(self.attention, self.posteriors, ranking, note)
+            return
+        weights = np.zeros(2 if other < 0 else 3)
+        weights[1] = insured
+        if other >= 0:
+            younger = 1.0 - (regimes.rounds[regimes.tally[CURRENT]] + self.window) / regimes.rounds[other]
+            weights[2] = (1.0 - insured) * self.caution * younger
+        weights[0] = 1.0 - weights.sum()
+        view = view_of_regime(regimes, self.favourites, max(other, 0))
+        hedged_list(self.posteriors, view, weights, allowed, ranking, rng)
+        place_by_attention(self.attention, ranking, rng)
+        note_looks(self.attention, self.posteriors, ranking, note)
+
+    def update(self, visit, ranking, note, clicks, examined):
+        if examined == 0:
+            return  # says nothing
+        if note[KIND] == ANSWER and self.looks != CASCADE:
+            watch(self.attention, ranking, clicks, examined)
+        items, bits = looked_at(ranking, note, clicks, examined, visit.t)
+        if note[KIND] == ANSWER:
+            count(self.regimes, items, bits, items.size, visit.t)
+        else:
+            count_apart(self.regimes, items, bits, items.size, visit.t, note[KIND] == SILENCE)
+            drop_favourites(self.regimes, self.favourites, visit.t)
+        learn_items(self.regimes, self.posteriors, ranking, examined)
+        if self.regimes.span_rounds[0] < self.window:
+            check_bar(self.posteriors, self.length)
+        else:
+            bar = BAR if self.looks == LEARN else 0.0
+            end_window(self, -1.0 if self.looks == CASCADE else bar, visit.t)
+
+    def forget(self, visit, ranking, note, clicks, examined):
+        if examined > 0:
+            items, bits = looked_at(ranking, note, clicks, examined, visit.t)
+            if note[KIND] == ANSWER:
+                uncount(self.regimes, items, bits, items.size, visit.t)
+            else:
+                uncount_apart(self.regimes, items, bits, items.size, visit.t, note[KIND] == SILENCE)
+            drop_favourites(self.regimes, self.favourites, visit.t)
+            learn_items(self.regimes, self.posteriors, ranking, examined)
+            check_bar(self.posteriors, self.length)
+
+    def view(self) -> View:
+        """Regimes and what they say of the feedback, with item estimates, and how far people look: a copy."""
+        return view_of(self.regimes, self.rule, self.attention)

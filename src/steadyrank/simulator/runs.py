@@ -1,0 +1,97 @@
+"""What a simulation gives back."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..comparison.intervals import half_width
+from ..core.arrays import Floats, Ints
+from ..core.rounds import FALSE, MAJORITY, MINORITY
+from ..core.views import GuardView, View
+
+
+@dataclass(frozen=True, repr=False)
+class Run:
+    """What `simulate` gives back: curves over marks, one row a seed."""
+
+    learner: str
+    seeds: tuple[int, ...]
+    marks: Ints  # [mark] rounds; the last one is the horizon
+    regret: Floats  # [seed, mark] cumulative regret, measured with the true attractions
+    spent: Floats  # [seed, mark] rounds corrupted so far
+    bits_changed: Ints  # [seed] false bits of the feedback; those of an omniscient learner are withheld
+    best_corrupted: Ints  # [seed] those of them about items of the best list
+    visits: Ints  # [seed, sort] by sort (honest; honest, of another taste; corrupted), those made
+    refused: Ints  # [seed, sort] those that the guard kept from the learner
+    retracted: Ints  # [seed, sort] those taken back later; corrupted means here: by an identity of the adversary's
+    views: tuple[View | None, ...] = ()  # [seed] what the learner made of the feedback at the end, if it says so
+    guard_views: tuple[GuardView | None, ...] = ()  # [seed] what the guard made of the visits, if it says so
+
+    def __repr__(self) -> str:
+        final, error = self.final.mean(), float(half_width(self.final))
+        spread = f" ± {error:,.1f}" if np.isfinite(error) else ""
+        seeds = f"{len(self.seeds)} seed{'s' if len(self.seeds) > 1 else ''}"
+        return f"<Run of {self.learner}: {seeds}, {self.marks[-1]:,} rounds, final regret {final:,.1f}{spread}>"
+
+    @property
+    def final(self) -> Floats:
+        """Regret at the horizon, [seed]."""
+        return self.regret[:, -1]
+
+    @property
+    def honest_refused(self) -> float:
+        """The share of all honest visits that the guard refused, of all seeds; nan without such visits."""
+        return self._share(MAJORITY, MINORITY)
+
+    @property
+    def minority_refused(self) -> float:
+        """The share of the visits of the second honest taste that the guard refused; nan without such visits."""
+        return self._share(MINORITY)
+
+    @property
+    def false_refused(self) -> float:
+        """The share of corrupted visits that the guard refused, of all seeds; nan without such visits."""
+        return self._share(FALSE)
+
+    def _share(self, *sorts: int) -> float:
+        made = int(self.visits[:, sorts].sum())
+        return int(self.refused[:, sorts].sum()) / made if made else float("nan")
+
+    def to_polars(self) -> Any:
+        """The curves as a polars frame: `learner`, `seed`, `round`, `regret`, `spent`, one row a seed and mark.
+
+        Needs polars (`pip install 'steadyrank[report]'`); `.to_pandas()` of the frame makes a pandas one.
+        """
+        import polars as pl
+
+        n_seeds, n_marks = self.regret.shape
+        return pl.DataFrame(
+            {
+                "learner": [self.learner] * (n_seeds * n_marks),
+                "seed": np.repeat(np.array(self.seeds, np.int64), n_marks),
+                "round": np.tile(self.marks, n_seeds),
+                "regret": self.regret.ravel(),
+                "spent": self.spent.ravel(),
+            }
+        )
+
+    def plot(self, ax: Any = None, **style: Any) -> Any:
+        """Draw mean regret against rounds, with its 95 % interval over the seeds; return the axes.
+
+        `ax`: axes of Matplotlib to draw into, new ones by default. `style`: for the line, as `Axes.plot` takes it;
+        its label is the learner's name. Needs Matplotlib (`pip install 'steadyrank[report]'`).
+        """
+        if ax is None:
+            from matplotlib import pyplot
+
+            _, ax = pyplot.subplots()
+        rounds = np.concatenate(([0], self.marks))
+        mean = np.concatenate(([0.0], self.regret.mean(axis=0)))
+        (line,) = ax.plot(rounds, mean, **{"label": self.learner, **style})
+        if len(self.seeds) > 1:
+            spread = np.concatenate(([0.0], half_width(self.regret.T)))
+            ax.fill_between(rounds, mean - spread, mean + spread, color=line.get_color(), alpha=0.2, linewidth=0)
+        ax.set_xlabel("rounds")
+        ax.set_ylabel("regret")
+        return ax

@@ -1,0 +1,249 @@
+"""The one loop that every experiment runs, and its replication over seeds."""
+
+import os
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from typing import Any
+
+import numpy as np
+
+from ..adversaries import ALL as ADVERSARIES
+from ..adversaries.schedules import SCHEDULES, Schedule
+from ..core.compiling.intrinsics import borrowed
+from ..core.compiling.jit import kernel
+from ..core.contract import Dispatcher, Floats, Ints, Problem, find, make, settings_of, view_of
+from ..core.rounds import MADE, REFUSED, RETRACTED, RoundBuffers, Streams, play_round
+from ..core.settings import choice, flag, whole
+from ..core.views import GuardView, View
+from ..guards import ALL as GUARDS
+from ..learners import ALL as LEARNERS
+from ..users import ALL as USERS
+from .runs import Run
+
+BITS, ON_BEST = range(2)  # places of `lies`: false bits, and those about items of the best list
+
+
+@kernel
+def count_lies(truth, clicks, examined, ranking, best, lies):
+    """Add to `lies` the shown bits that are not what the user would have done, and those on the best items."""
+    for p in range(examined):
+        if clicks[p] != truth[p]:
+            lies[BITS] += 1
+            for q in range(best.size):
+                lies[ON_BEST] += 1 if ranking[p] == best[q] else 0
+
+
+@Dispatcher
+def play(
+    learner, users, adversary, guard, buffers, best, marks, omniscient, halt, streams, regret, spent, lies, least
+):
+    """Play rounds 1 to marks[-1]; write cumulative regret and spending at each mark.
+
+    With `omniscient` the learner is not told of corrupted rounds. Setting `halt[0]` from outside stops it within a
+    thousand rounds. `lies` receives the number of false bits that were shown, and how many of them were about items
+    of the round's best list; `least[0]` the smallest loss of a round.
+    """
+    learner, users, adversary, guard = borrowed(learner), borrowed(users), borrowed(adversary), borrowed(guard)
+    world, foe, mind, door = borrowed(streams)
+    buffers, best = borrowed(buffers), borrowed(best)
+    _, ranking, clicks, truth, _, _, _, _ = buffers
+    loss = cost = 0.0
+    smallest = np.inf
+    m = 0
+    for t in range(1, marks[-1] + 1):
+        visit, paid, examined = play_round(
+            learner, users, adversary, guard, t, buffers, omniscient, world, foe, mind, door
+        )
+        users.best(visit, best)
+        lost = users.value(visit, best) - users.value(visit, ranking)
+        smallest = min(smallest, lost)
+        loss += lost
+        cost += paid
+        if paid > 0.0:
+            count_lies(truth, clicks, examined, ranking, best, lies)
+        if t == marks[m]:
+            regret[m] = loss
+            spent[m] = cost
+            m += 1
+        if t % 1024 == 0 and halt[0]:
+            break
+    least[0] = smallest
+
+
+def simulate(
+    learner: str | type,
+    attraction: Sequence[float] | Floats,
+    *,
+    length: int,
+    horizon: int,
+    adversary: str | type = "Honest",
+    schedule: Schedule = "front",
+    budget: int | None = None,
+    seeds: Iterable[int] = range(10),
+    settings: dict[str, Any] | None = None,
+    adversary_settings: dict[str, Any] | None = None,
+    users: str | type = "Cascade",
+    users_settings: dict[str, Any] | None = None,
+    marks: int | Sequence[int] | Ints = 50,
+    threads: int | None = None,
+    omniscient: bool = False,
+    guard: str | type = "Anyone",
+    guard_settings: dict[str, Any] | None = None,
+    features: Sequence[Sequence[float]] | Floats | None = None,
+    visitors: Sequence[Sequence[float]] | Floats | None = None,
+    progress: Callable[[], None] | None = None,
+) -> Run:
+    """Run a learner against users and an adversary, once a seed, and return its regret curves.
+
+    `attraction`: click probability of each item, in [0, 1]. `budget`: rounds the adversary may corrupt, at most
+    `horizon`; every adversary but `Honest` needs one.
+    `marks`: how many evenly spaced rounds to record, or which. `threads`: default one a core; the
+    results do not depend on it. `omniscient`: feedback of corrupted rounds is withheld from guard and learner.
+    `guard` decides whose feedback reaches the learner.
+    `features`: what learners are told of the items, one row of numbers each; users of whom something is known are
+    told as well. `visitors`: those who may come, for such users, one row each with a number for each of the last
+    features. `progress` is called after each seed.
+    Learners given the same seed meet the same users.
+    """
+    learner_class = find("learner", learner, LEARNERS)
+    adversary_class = find("adversary", adversary, ADVERSARIES)
+    users_class = find("users", users, USERS)
+    guard_class = find("guard", guard, GUARDS)
+    attraction = _check_attraction(attraction)
+    known = _check_features(features, attraction.size)
+    length = whole("length", length, 1, attraction.size)
+    horizon = whole("horizon", horizon, 1)
+    if budget is None and adversary_class.__name__ != "Honest":
+        raise ValueError(
+            f"{adversary_class.__name__} can do nothing without a budget: "
+            f"the rounds it may corrupt, from 0 to {horizon}"
+        )
+    budget = whole("budget", budget or 0, 0, horizon)
+    rounds = _check_marks(marks, horizon)
+    chosen = _check_seeds(seeds)
+    workers = min(whole("threads", (os.cpu_count() or 1) if threads is None else threads, 1), len(chosen))
+    flag("omniscient", omniscient)
+    choice("schedule", schedule, SCHEDULES)
+    for value in (settings, adversary_settings, users_settings, guard_settings):
+        if value is not None and not isinstance(value, dict):
+            raise ValueError(f"settings must be a dictionary of names and values, not {value!r}")
+    if "schedule" in (adversary_settings or {}):
+        raise ValueError("schedule is an argument of its own, not one of the adversary_settings")
+    for name in ("features", "visitors"):
+        if name in (users_settings or {}):
+            raise ValueError(f"{name} is an argument of its own, not one of the users_settings")
+    people = settings_of(users_class)
+    told = {name: value for name, value in (("features", known), ("visitors", visitors)) if name in people}
+    seen = max(known.shape[1], getattr(users_class, "visit_features", 0))
+
+    def parts(seed: int) -> tuple[Any, Any, Any, Any]:
+        problem = Problem(attraction.size, length, horizon, budget, attraction, seed, known)
+        crowd = make(users_class, attraction, length, settings={**(users_settings or {}), **told})
+        foe = {"schedule": schedule, **(adversary_settings or {})}
+        return (
+            make(learner_class, problem, settings=settings or {}),
+            crowd,
+            make(adversary_class, problem, crowd, budget, settings=foe),
+            make(guard_class, problem, settings=guard_settings or {}),
+        )
+
+    halt = np.zeros(1, np.bool_)
+
+    def one(seed: int) -> tuple[Floats, Floats, Ints, Ints, View | None, GuardView | None]:
+        regret, spent, lies, least = np.zeros(rounds.size), np.zeros(rounds.size), np.zeros(2, np.int64), np.zeros(1)
+        buffers, best = RoundBuffers.create(attraction.size, length, seen), np.zeros(length, np.int64)
+        mind, crowd, foe, gate = parts(seed)
+        streams = Streams.create(seed)
+        play(mind, crowd, foe, gate, buffers, best, rounds, omniscient, halt, streams, regret, spent, lies, least)
+        _check_losses(users_class.__name__, regret, float(least[0]))
+        view: View | None = view_of(mind)
+        if view is not None:
+            view = view.beside(int(buffers.visits[REFUSED].sum()))
+        return regret, spent, lies, buffers.visits, view, view_of(gate)
+
+    parts(chosen[0])  # every setting is refused here or not at all, before anything is compiled
+    with ThreadPoolExecutor(workers) as pool:
+        jobs = [pool.submit(one, seed) for seed in chosen]
+        try:
+            for job in as_completed(jobs):
+                job.result()
+                if progress is not None:
+                    progress()
+        except BaseException:
+            halt[0] = True
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+    *curves, views, guard_views = zip(*(job.result() for job in jobs), strict=True)
+    regret, spent, lies, visits = (np.array(part) for part in curves)
+    return Run(
+        learner_class.__name__,
+        chosen,
+        rounds,
+        regret,
+        spent,
+        lies[:, BITS],
+        lies[:, ON_BEST],
+        visits[:, MADE],
+        visits[:, REFUSED],
+        visits[:, RETRACTED],
+        views,
+        guard_views,
+    )
+
+
+def _check_attraction(attraction: Sequence[float] | Floats) -> Floats:
+    try:
+        values = np.array(attraction, np.float64)
+    except (TypeError, ValueError):
+        raise ValueError(f"attraction must be one number an item, not {attraction!r}") from None
+    if values.ndim != 1 or values.size < 1:
+        raise ValueError(f"attraction must be one number an item, at least one; its shape is {values.shape}")
+    wrong = np.flatnonzero(~((values >= 0.0) & (values <= 1.0)))
+    if wrong.size:
+        raise ValueError(f"attraction must lie in [0, 1]; that of item {wrong[0]} is {values[wrong[0]]}")
+    return values
+
+
+def _check_features(features: Any, n_items: int) -> Floats:
+    if features is None:
+        return np.zeros((n_items, 0))
+    try:
+        values = np.array(features, np.float64, ndmin=2)
+    except (TypeError, ValueError):
+        raise ValueError(f"features must be one row of numbers an item, not {features!r:.80}") from None
+    if values.ndim != 2 or values.shape[0] != n_items:
+        raise ValueError(f"features must have one row for each of {n_items} items; their shape is {values.shape}")
+    if not np.isfinite(values).all():
+        raise ValueError(
+            f"features must be finite; those of item {np.flatnonzero(~np.isfinite(values).all(1))[0]} are not"
+        )
+    return values
+
+
+def _check_losses(users: str, regret: Floats, least: float) -> None:
+    """Refuse what no click model can give: values that are no numbers, or a list worth more than the best one."""
+    if not np.isfinite(regret).all():
+        raise ValueError(f"users {users}: `value` is not finite in some round, so there is no regret to speak of")
+    if least < -1e-9:
+        raise ValueError(
+            f"users {users}: a list was worth {-least:.3g} more than the one that `best` gave; regret would be wrong"
+        )
+
+
+def _check_marks(marks: int | Iterable[int], horizon: int) -> Ints:
+    if isinstance(marks, Iterable) and np.ndim(marks) > 0:  # type: ignore[arg-type]
+        rounds = [whole("marks", m, 1, horizon) for m in marks]
+        if rounds != sorted(set(rounds)):
+            raise ValueError(f"marks must rise strictly, not {rounds}")
+        return np.array(rounds if rounds and rounds[-1] == horizon else [*rounds, horizon], np.int64)
+    count = min(whole("marks", marks, 1), horizon)
+    return np.array([horizon * (i + 1) // count for i in range(count)], np.int64)
+
+
+def _check_seeds(seeds: Iterable[int]) -> tuple[int, ...]:
+    if not isinstance(seeds, Iterable):
+        raise ValueError(f"seeds must be whole numbers, for instance range(10), not {seeds!r}")
+    chosen = tuple(whole("seeds", seed, 0) for seed in seeds)
+    if not chosen:
+        raise ValueError("seeds must hold at least one seed, for instance range(10); it is empty")
+    return chosen

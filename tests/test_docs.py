@@ -179,7 +179,7 @@ def test_every_route_and_setting_of_the_service_is_explained():
 
 
 def test_every_limit_of_the_server_is_explained_with_its_default():
-    from steadyrank.service.http.connections import Limits
+    from steadyrank.service.http.limits import Limits
 
     text = (ROOT / "docs" / "operations.md").read_text()
     for name, value in Limits()._asdict().items():

@@ -13,7 +13,8 @@ import pytest
 from service_tools import ITEMS, Server, serving, wait_until
 from steadyrank.service.http import bodies
 from steadyrank.service.http.auth import make_key
-from steadyrank.service.http.connections import Limits, check, network
+from steadyrank.service.http.connections import network
+from steadyrank.service.http.limits import Limits, check
 from steadyrank.service.storage import open_store
 
 GET = b"GET /healthz HTTP/1.1\r\nhost: 127.0.0.1\r\n"

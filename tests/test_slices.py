@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import steadyrank as sr
 from steadyrank.service.http import slices
-from steadyrank.service.http.observe_routes import HistoryIn
+from steadyrank.service.http.observe_schemas import HistoryIn
 from steadyrank.service.http.schemas import BatchIn, BoardIn, ItemsIn, RankIn
 
 ANYTHING = st.recursive(

@@ -10,7 +10,7 @@ import tempfile
 import time
 from typing import TYPE_CHECKING, Any
 
-from ..service.http.connections import MEANINGS, Limits, check
+from ..service.http.limits import MEANINGS, Limits, check
 
 if TYPE_CHECKING:
     from ..service.storage import Store

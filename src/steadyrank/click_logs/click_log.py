@@ -15,8 +15,7 @@ import polars as pl
 from ..core.arrays import Floats, Ints
 from .columns import Columns, check_roles, understand
 from .files import EXAMPLES, ROW, Block, Broken, kind_of, peek, read_blocks
-from .formats import Format
-from .formats.joiner import chosen_format, converted
+from .formats import Format, chosen_format, converted
 from .impressions import BlockImpressions
 from .item_rows import of_items
 from .list_rows import of_impressions

@@ -118,7 +118,7 @@ class CascadeCBARBAR(NamedTuple):
     draws: Ints  # [K] rounds of this epoch
     favourites: Ints  # [length] the best list by pessimistic estimates
     clock: Ints  # [3] epoch (from 1), rounds gone by in it, its length
-    philox: Ints  # [2]
+    chance: Ints  # [2]
     scale: float  # lambda d^2, or n0
     use_all: int
 

@@ -40,7 +40,7 @@ class M2UCBV(NamedTuple):
     gains: Ints  # [bases] rounds of this epoch with a click
     plays: Ints  # [bases] all rounds of this epoch
     epoch: Ints  # [2] its length and the rounds gone by
-    philox: Ints  # [2]
+    chance: Ints  # [2]
     plan: gcobe.GCOBE
     guesses: Floats  # [bases] corruption that a base expects (practical)
     share: float  # observations below which an item goes first: min(ceil(10 C share), cap)

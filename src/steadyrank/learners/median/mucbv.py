@@ -51,7 +51,7 @@ class MUCBV(NamedTuple):
     root: Floats  # [K]
     linear: Floats  # [K]
     bounds: Bounds
-    philox: Ints  # [2] the generator of the random partition
+    chance: Ints  # [2] the generator of the random partition
     least: int  # observations below which an item goes first
     warmup: int
     repeats: int  # 10 C

@@ -19,7 +19,7 @@ from ..worker.impression_ids import FORGED
 from ..worker.rank_and_answer import check_theirs
 from . import schemas
 from .board_routes import add_new, check_items, check_kind, check_room
-from .observe_routes import HistoryOut, PastIn
+from .observe_schemas import HistoryOut, PastIn
 from .route import AWAY, Call, known_of_visit
 
 _MOST_ROWS = 10_000  # of a batch

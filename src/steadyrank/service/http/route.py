@@ -13,7 +13,7 @@ from ..board.watch_summary import Seen, see, summarize_features
 from ..worker.board_session import BoardSession
 from ..worker.worker import Worker
 from . import schemas
-from .state_route import (
+from .state_schemas import (
     EffectOut,
     FeaturesOut,
     GuardCountsOut,

@@ -5,21 +5,14 @@ from .board_routes import (
     delete_board,
     forget_client,
     get_board,
-    items,
     list_boards,
-    part,
     put_board,
-    record,
-    record_after,
     retire_item,
     retire_items,
     rotate_secret,
-    rounds,
-    rows,
-    sender,
-    settings_and_items,
 )
-from .observe_routes import (
+from .observe_routes import comparison, interleaving, observe
+from .observe_schemas import (
     ComparisonOut,
     HistoryIn,
     HistoryOut,
@@ -28,11 +21,9 @@ from .observe_routes import (
     ObserveOut,
     UbiIn,
     UbiOut,
-    comparison,
-    interleaving,
-    observe,
 )
 from .rank_routes import feedback, feedback_batch, history, rank
+from .record_routes import items, part, record, record_after, rounds, rows, sender, settings_and_items
 from .route import Change, Route
 from .schemas import (
     BatchIn,
@@ -50,23 +41,11 @@ from .schemas import (
     RetireIn,
     SecretOut,
 )
-from .state_route import StateOut, state
+from .state_route import state
+from .state_schemas import StateOut
 from .ubi_routes import ubi
-from .watch_routes import (
-    ClientLabelIn,
-    ClientLabelOut,
-    LabelIn,
-    LabelOut,
-    LabelsOut,
-    RecordOut,
-    WatchOut,
-    export,
-    label,
-    label_client,
-    labels,
-    unlabel,
-    watch,
-)
+from .watch_routes import export, label, label_client, labels, unlabel, watch
+from .watch_schemas import ClientLabelIn, ClientLabelOut, LabelIn, LabelOut, LabelsOut, RecordOut, WatchOut
 
 BOARDS, UBI = "/v1/boards", "/v1/ubi"  # of several boards: a key for any one of them opens these
 _BOARD = f"{BOARDS}/{{board}}"

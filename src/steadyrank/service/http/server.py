@@ -1,16 +1,12 @@
 """Start the server: take its sockets, serve until it is told to end, shorten logs in between.
 
-One line of JSON for each thing that happens, on standard error.
-
 What boards use unless they say otherwise, compiled before the first request, which would not wait for it.
 """
 
 import asyncio
 import contextlib
-import datetime
 import functools
 import gc
-import json
 import logging
 import os
 import secrets
@@ -29,30 +25,11 @@ from ..board.checks import guards_of
 from ..board.config import NEW_BOARD
 from ..storage import Key, Outdated, Unavailable, Unwritable, open_store, would_be_new
 from ..worker.worker import MOST_AWAKE, Worker
+from . import logs
 from .app import Service
 from .auth import loopback
-from .connections import Connections, Limits, allow_files, return_memory
-
-
-class Lines(logging.Formatter):
-    """A record as JSON; `extra={"fields": {...}}` adds members."""
-
-    def format(self, record: logging.LogRecord) -> str:
-        """One line."""
-        moment = datetime.datetime.fromtimestamp(record.created, datetime.UTC)
-        line = {"time": moment.isoformat(timespec="milliseconds"), "level": record.levelname.lower()}
-        line["message"] = record.getMessage()
-        line |= getattr(record, "fields", {})
-        if record.exc_info:
-            line["error"] = self.formatException(record.exc_info)
-        return json.dumps(line, default=str)
-
-
-def set_up(level: int = logging.INFO) -> None:
-    """Log as lines of JSON."""
-    handler = logging.StreamHandler()
-    handler.setFormatter(Lines())
-    logging.basicConfig(level=level, handlers=[handler], force=True)
+from .connections import Connections, allow_files, return_memory
+from .limits import Limits
 
 
 def compile_ahead(say: Callable[[str], None]) -> None:
@@ -96,7 +73,7 @@ def serve(
     `link(path)` is what opens a page in a browser. Until there is an API key, that needs a token, and `told` hears
     the address with it. `webhook`: where alerts go, and the secret that signs them.
     """
-    set_up(logging.INFO if beside is None else logging.WARNING)
+    logs.set_up(logging.INFO if beside is None else logging.WARNING)
     if not loopback(address) and would_be_new(url):  # asked before it is opened, which would make it
         raise ValueError(_without_keys(address, url))
     try:

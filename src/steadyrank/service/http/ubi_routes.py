@@ -18,7 +18,8 @@ from ..board.checks import check_name
 from ..storage import Unavailable
 from ..worker import observing
 from ..worker.board_session import BoardSession
-from .observe_routes import UbiOut, UbiRowOut, check_list
+from .observe_routes import check_list
+from .observe_schemas import UbiOut, UbiRowOut
 from .rank_routes import check_sender
 from .route import AWAY, Call
 

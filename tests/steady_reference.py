@@ -347,9 +347,9 @@ class Steady:
     def fit(self, regime):
         rounds = self.of(regime)
         self.test_priors[regime] = self.fitted(self.answered(rounds), regime, self.test_priors[regime])
-        some_apart = any(r[3] != ANSWER for r in rounds)
+        some_untested = any(r[3] != ANSWER for r in rounds)
         self.priors[regime] = (
-            self.fitted(rounds, regime, self.priors[regime]) if some_apart else self.test_priors[regime]
+            self.fitted(rounds, regime, self.priors[regime]) if some_untested else self.test_priors[regime]
         )
 
     def fitted(self, rounds, regime, prior):

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 import steadyrank as sr
 from steadyrank.core.contract import Problem, Visit, call_forget, call_rank, call_update, make
 from steadyrank.learners.shared.mixed_model import MixedModel, add_sums, observe, rebuild, unobserve
-from steadyrank.learners.steady.regime_models import model_before
+from steadyrank.learners.steady.steady_rank_linear import model_before
 
 K, D, F = 30, 4, 3
 ITEMS = np.random.default_rng(7).normal(size=(K, F))

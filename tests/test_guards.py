@@ -353,7 +353,7 @@ def test_silence_of_a_client_who_is_not_heard_is_not_learnt():
     ranker.rank()
     view, regimes = ranker.view(), ranker._learner_state.learner.regimes
     assert (view.rounds, view.rejected, ranker.guard_view().refused) == (1, 1, 1)
-    assert (regimes.looks.sum(), regimes.apart_looks.sum()) == (3, 3)
+    assert (regimes.looks.sum(), regimes.untested_looks.sum()) == (3, 3)
     assert sum(item.looks for item in ranker.standings()) == 4 * 3
 
 

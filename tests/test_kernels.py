@@ -73,7 +73,7 @@ def test_capped_items_tie_and_least_seen_items_go_first():
         firsts.add(tuple(ranking[1:].tolist()))
     assert {(0, 2), (2, 0)} <= firsts  # both at the cap
     assert all(1 in pair or pair in {(0, 2), (2, 0)} for pair in firsts)
-    kernels.rank_by_index(table._replace(luck=0.0), 50, 5, allowed, ranking, np.random.default_rng(0))
+    kernels.rank_by_index(table._replace(tie_noise=0.0), 50, 5, allowed, ranking, np.random.default_rng(0))
     assert ranking.tolist() == [3, 0, 1]  # 0, 1 and 2 are at the cap: in item order
 
 

@@ -66,7 +66,7 @@ def test_cascade_ts(insurance):
     class Posterior(references.IndexLearner):
         draws = Draws([(1, 1)] * K, D)
 
-        def meet(self, learner):
+        def visitor_features(self, learner):
             self.fast = learner.posteriors
 
         def rank(self, t, allowed, size, rng):

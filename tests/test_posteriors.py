@@ -27,7 +27,7 @@ from steadyrank.learners.shared.thompson import (
     raise_bar,
     set_counts,
 )
-from steadyrank.learners.steady.hedge import dullest_allowed
+from steadyrank.learners.steady.hedge import lowest_means_allowed
 
 BILLION = 10**9
 EXTREME = [(BILLION, BILLION), (0, 400), (0, 0), (5, BILLION), (BILLION, 2), (0, 3), (40, 60), (1, 1)]
@@ -242,14 +242,14 @@ def test_those_missed_most_are_dealt_among_equals():
         set_counts(found, k, looks, clicks)
     allowed, best, seen = np.arange(9) != 1, np.zeros(4, np.int64), np.zeros((4, 9), np.int64)
     for _ in range(3_000):
-        dullest_allowed(found, allowed, best, rng)
+        lowest_means_allowed(found, allowed, best, rng)
         seen[np.arange(4), best] += 1
     assert seen[:3, [0, 2, 3]].sum() == 9_000
     assert seen[3, 4:].sum() == 3_000
     assert abs(seen[:3, [0, 2, 3]] - 1_000).max() < 4 * math.sqrt(3_000 * 2 / 9)
     assert abs(seen[3, 4:] - 600).max() < 4 * math.sqrt(3_000 * 0.16)
     allowed[:] = np.arange(9) > 4  # none of the groups that come first: all are looked at
-    dullest_allowed(found, allowed, best, rng)
+    lowest_means_allowed(found, allowed, best, rng)
     assert sorted(best) == [5, 6, 7, 8]
 
 

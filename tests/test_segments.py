@@ -40,7 +40,7 @@ def own_counts(learner, s):
     """Looks and clicks of a segment's current regime, without what is lent."""
     regimes = row(learner.each, s).regimes
     r = regimes.tally[0]
-    return (regimes.looks[r] + regimes.apart_looks[r] - learner.pool.looks[s]).tolist()
+    return (regimes.looks[r] + regimes.untested_looks[r] - learner.pool.looks[s]).tolist()
 
 
 def test_without_segments_it_is_steady_rank():
@@ -95,7 +95,7 @@ def test_loans_are_counted_in_no_test_and_leave_own_counts_as_they_are(alike):
         assert regimes.tally[2] == 1  # nothing has changed
         assert own_counts(alike, s) == regimes.looks[regimes.tally[0]].tolist()
         assert regimes.rounds[0] == 600
-        assert regimes.apart_rounds.tolist() == [0] * 6
+        assert regimes.untested_rounds.tolist() == [0] * 6
     view = alike.view()
     assert view.rounds == 1200
     assert [one.rounds for one in view.segments] == [0, 600, 600, 0]

@@ -31,7 +31,15 @@ from steadyrank.core.contract import (
 from steadyrank.core.item_evidence import log_predictive
 from steadyrank.core.kernels import cascade_like
 from steadyrank.learners.shared.thompson import Posteriors, raise_bar, set_counts
-from steadyrank.learners.steady.evidence import Rule, distinct_evidence, judge, weigh
+from steadyrank.learners.steady.evidence import (
+    Rule,
+    distinct_evidence,
+    due,
+    forecast_of_counts,
+    hear,
+    no_verdict,
+    weigh,
+)
 from steadyrank.learners.steady.hedge import (
     NUMBER,
     Favourites,
@@ -44,14 +52,14 @@ from steadyrank.learners.steady.hedge import (
 )
 from steadyrank.learners.steady.regimes import (
     CURRENT,
-    MOST_APART,
-    MOST_SPAN_APART,
+    MOST_SPAN_UNTESTED,
+    MOST_UNTESTED,
     SPANS,
     STORED,
     Regimes,
     clear_span,
     count,
-    count_apart,
+    count_untested,
     move,
     rival,
 )
@@ -255,7 +263,7 @@ def test_the_favourites_of_a_regime_give_the_lists_that_all_items_give(seed, siz
     regimes, found = Regimes.create(items), Favourites.create(items, size)
     regimes.looks[2] = rng.integers(0, rng.integers(2, 40), items)
     regimes.clicks[2] = rng.integers(0, regimes.looks[2] + 1)
-    regimes.apart_looks[2] = rng.integers(0, 2, items)
+    regimes.untested_looks[2] = rng.integers(0, 2, items)
     regimes.prior[2], regimes.number[2] = (0.5, 3.0), 4
     allowed = rng.random(items) < rng.choice([0.2, 0.9])
     allowed[rng.permutation(items)[:size]] = True
@@ -266,7 +274,7 @@ def test_the_favourites_of_a_regime_give_the_lists_that_all_items_give(seed, siz
     few = view_of_regime(regimes, found, 2)
     best_of(few, allowed, lists[1], np.random.default_rng(seed))
     assert lists[0].tolist() == lists[1].tolist()
-    means = (0.5 + regimes.clicks[2]) / (3.5 + regimes.looks[2] + regimes.apart_looks[2])
+    means = (0.5 + regimes.clicks[2]) / (3.5 + regimes.looks[2] + regimes.untested_looks[2])
     others = np.setdiff1d(np.arange(items), few.liked)
     assert found.of[NUMBER] == 4
     assert few.liked.size <= 16 + 3 * size
@@ -397,38 +405,44 @@ def counted(before, recent):
     return regimes
 
 
+def evidence_of(regimes, j=0):
+    """Evidence of span j for each stored regime and last for a new one, and for regime 1 without what is alike."""
+    forecast = forecast_of_counts(regimes, Rule(), j)
+    stored = int(regimes.tally[STORED])
+    every = [weigh(forecast, regimes, Rule(), r) for r in range(stored + 1)]
+    return every, distinct_evidence(forecast, regimes, Rule(), 1, None) if stored > 1 else None
+
+
 def test_evidence_by_hand():
     """Item 0: 10 of 20 before, 0 of 10 now. Item 1: 4 looks before, too few to testify."""
-    regimes, evidence = counted([(0, 10, 20), (1, 4, 4)], [(0, 0, 10), (1, 0, 10)]), np.zeros(7)
-    weigh(regimes, Rule(), 0, evidence)
+    regimes = counted([(0, 10, 20), (1, 4, 4)], [(0, 0, 10), (1, 0, 10)])
     same = special.betaln(11, 21) - special.betaln(11, 11)
     anew = -math.log(11)
-    assert evidence[:2] == pytest.approx([0.0, math.log(0.9 + 0.1 * math.exp(anew - same))])
+    assert evidence_of(regimes)[0] == pytest.approx([0.0, math.log(0.9 + 0.1 * math.exp(anew - same))])
     regimes.tally[STORED] = 2  # and a stored regime that knows item 0 as never clicked
     regimes.looks[1, 0] = 30
-    weigh(regimes, Rule(), 0, evidence)
+    evidence, distinct = evidence_of(regimes)
     assert evidence[1] == pytest.approx(math.log(31 / 41) - same)
-    assert distinct_evidence(regimes, Rule(), 0, 1) == pytest.approx(
-        evidence[1], abs=0.1
-    )  # 10 of 20 are nothing like it
+    assert distinct == pytest.approx(evidence[1], abs=0.1)  # 10 of 20 are nothing like it
     regimes.clicks[1, 0] = 15
-    weigh(regimes, Rule(), 0, evidence)
     then = special.betaln(16, 26) - special.betaln(16, 16)
     odds = math.exp(special.betaln(26, 26) - special.betaln(16, 16) - special.betaln(11, 11))
     mixed = math.log((odds * math.exp(then) + math.exp(same)) / (odds + 1))
-    assert (evidence[1], distinct_evidence(regimes, Rule(), 0, 1)) == pytest.approx((then - same, then - mixed))
+    evidence, distinct = evidence_of(regimes)
+    assert (evidence[1], distinct) == pytest.approx((then - same, then - mixed))
     regimes.looks[1, 0] = 4
-    weigh(regimes, Rule(), 0, evidence)
-    assert (
-        evidence[1] == evidence[2] == distinct_evidence(regimes, Rule(), 0, 1)
-    )  # it does not know the item: as good as a new one
+    evidence, distinct = evidence_of(regimes)
+    assert evidence[1] == evidence[2] == distinct  # it does not know the item: as good as a new one
 
 
 def test_overwhelming_evidence_does_not_overflow():
-    regimes, evidence = counted([(0, 3000, 3000)], [(0, 0, 3000)]), np.zeros(7)
-    weigh(regimes, Rule(), 3, evidence)
-    assert 500 < evidence[1] < np.inf
-    assert judge(regimes, Rule(), 50, 3000) == (1, 0)
+    regimes = counted([(0, 3000, 3000)], [(0, 0, 3000)])
+    assert 500 < evidence_of(regimes, 3)[0][1] < np.inf
+    verdict = no_verdict()
+    for j in range(SPANS):
+        if due(regimes, 50, j):
+            hear(verdict, forecast_of_counts(regimes, Rule(), j), regimes, Rule(), j, False, None)
+    assert (verdict.regime[0], verdict.span[0]) == (1, 0)
 
 
 def test_the_rival_is_the_longest_regime_that_is_longer_than_the_current_one():
@@ -601,30 +615,33 @@ def test_what_is_counted_apart_moves_with_its_rounds():
     view = learner.view()
     assert [(c.start, c.noticed) for c in view.changes] == [(1_001, 1_050)]
     assert [r.rounds for r in view.regimes] == [1_001, 51]
-    assert learner.regimes.apart_rounds[:3].tolist() == [1, 2, 0]
-    apart = [np.flatnonzero(row).tolist() for row in learner.regimes.apart_looks[:2]]
+    assert learner.regimes.untested_rounds[:3].tolist() == [1, 2, 0]
+    apart = [np.flatnonzero(row).tolist() for row in learner.regimes.untested_looks[:2]]
     assert apart == [[0, 1, 2, 3], [16, 17, 18, 19]]
-    assert learner.regimes.apart_clicks[:2].sum(1).tolist() == [0, 1]
+    assert learner.regimes.untested_clicks[:2].sum(1).tolist() == [0, 1]
 
 
 def test_a_span_takes_no_more_than_16_bits_hold_of_what_is_counted_apart():
     regimes = Regimes.create(2)
     ranking, clicks = np.array([1]), np.array([True])
     count(regimes, ranking, clicks, 1, 1)
-    regimes.span_apart_rounds[:] = regimes.span_apart_looks[:, 1] = MOST_SPAN_APART - 1
+    regimes.span_untested_rounds[:] = regimes.span_untested_looks[:, 1] = MOST_SPAN_UNTESTED - 1
     for _ in range(3):
-        count_apart(regimes, ranking, clicks, 1, 2, False)
-    assert (regimes.span_apart_rounds == MOST_SPAN_APART).all()
-    assert (regimes.span_apart_looks[:, 1] == MOST_SPAN_APART).all()
-    assert regimes.apart_looks[0, 1] == 3
+        count_untested(regimes, ranking, clicks, 1, 2, False)
+    assert (regimes.span_untested_rounds == MOST_SPAN_UNTESTED).all()
+    assert (regimes.span_untested_looks[:, 1] == MOST_SPAN_UNTESTED).all()
+    assert regimes.untested_looks[0, 1] == 3
 
 
 def test_what_is_counted_apart_never_overflows():
     regimes = Regimes.create(3)
-    regimes.apart_looks[0, 1] = MOST_APART - 1
+    regimes.untested_looks[0, 1] = MOST_UNTESTED - 1
     for _ in range(3):
-        count_apart(regimes, np.arange(2), np.array([False, True]), 2, 1, False)
-    assert (regimes.apart_looks[0].tolist(), regimes.apart_clicks[0].tolist()) == ([1, MOST_APART, 0], [0, 1, 0])
+        count_untested(regimes, np.arange(2), np.array([False, True]), 2, 1, False)
+    assert (regimes.untested_looks[0].tolist(), regimes.untested_clicks[0].tolist()) == (
+        [1, MOST_UNTESTED, 0],
+        [0, 1, 0],
+    )
     assert regimes.rounds[0] == 3
 
 
@@ -658,7 +675,7 @@ def test_lists_that_nobody_answers_open_no_regime_where_answers_settle_sooner(se
     view = ranker.view()
     assert (len(view.regimes), view.n_changes, view.corrupted) == (1, 0, 0.0)
     assert view.rounds > 3_300
-    assert ranker._learner_state.learner.regimes.apart_rounds[0] < 160
+    assert ranker._learner_state.learner.regimes.untested_rounds[0] < 160
     assert sum(s.looks for s in ranker.standings()) == view.regime(1).looks.sum()
     assert len(set(np.argsort(-view.regime(1).estimate)[:7]) & set(np.argsort(-chance)[:7])) >= 6
 

@@ -1,25 +1,21 @@
 """Click fraud against some items: their clicks are withheld."""
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, Self
 
-from ..core.contract import Bools, Problem
-from .budget import Budget, can_spend, sender, spend
+from ..core.contract import Problem
+from .budget import can_spend, sender, spend
+from .promote import Promote
 from .schedules import Schedule
-from .targets import choose_targets
 
 
-class Demote(NamedTuple):
+class Demote(Promote):
     """Withholds clicks on targets; the user looks on and may click a later item. Acts where a target was clicked.
 
     Settings: `targets`: `best` (the best list), `bottom` (the least attractive `share`), `worst` or item numbers.
     """
 
-    budget: Budget
-    users: Any
-    target: Bools  # [K]
-
-    cascade = True
+    __slots__ = ()
 
     @classmethod
     def create(
@@ -33,9 +29,9 @@ class Demote(NamedTuple):
         targets: str | Sequence[int] = "best",
         share: float = 0.5,
         bots: int | None = None,
-    ) -> "Demote":
-        chosen = choose_targets(targets, share, problem.attraction, problem.length)
-        return cls(Budget.create(problem, budget, schedule, n_bursts, bots), users, chosen)
+    ) -> Self:
+        chosen: dict[str, Any] = {"n_bursts": n_bursts, "targets": targets, "share": share, "bots": bots}
+        return super().create(problem, users, budget, schedule=schedule, **chosen)
 
     def corrupt(self, visit, ranking, clicks, examined, rng):
         hit = False

@@ -1,6 +1,6 @@
 """Visitors who look and click as users do, but like other items."""
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 from ..core.contract import Problem
 from .budget import Budget
@@ -31,7 +31,7 @@ class OtherTaste(NamedTuple):
         n_bursts: int = 5,
         taste: Taste = "reversed",
         bots: int | None = None,
-    ) -> "OtherTaste":
+    ) -> Self:
         visitors = visitors_of(taste, problem, users)
         return cls(Budget.create(problem, budget, schedule, n_bursts, bots), visitors)
 

@@ -1,7 +1,7 @@
 """Click fraud for some items: a false click where a target is looked at."""
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 from ..core.contract import Bools, Problem
 from .budget import Budget, can_spend, sender, spend
@@ -33,7 +33,7 @@ class Promote(NamedTuple):
         targets: str | Sequence[int] = "bottom",
         share: float = 0.5,
         bots: int | None = None,
-    ) -> "Promote":
+    ) -> Self:
         chosen = choose_targets(targets, share, problem.attraction, problem.length)
         return cls(Budget.create(problem, budget, schedule, n_bursts, bots), users, chosen)
 

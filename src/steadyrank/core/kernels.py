@@ -26,10 +26,10 @@ __all__ = [
     "kl_lower",
     "kl_upper",
     "largest",
-    "luck_of",
     "mean_index",
     "place_index",
     "rank_by_index",
+    "tie_noise_of",
     "top",
     "top_allowed",
     "uncount_bits",
@@ -40,7 +40,7 @@ Ties: TypeAlias = Literal["random", "number"]
 LOG_CLOCK, KL_CLOCK = range(2)  # sqrt(log t) and log t; 0 and KL-UCB's log t + 3 log log t
 
 
-def luck_of(ties: Ties) -> float:
+def tie_noise_of(ties: Ties) -> float:
     """What the uniforms that order equal indices are multiplied by: 1, or 0, which leaves them in item order."""
     return 1.0 - choice("ties", ties, get_args(Ties))
 
@@ -150,7 +150,7 @@ class IndexTable(NamedTuple):
     linear: Floats  # [K]
     cap: float  # infinite: none
     clock: int  # which s and l: LOG_CLOCK or KL_CLOCK
-    luck: float  # equal indices: 1 by chance, 0 in item order (`luck_of`)
+    tie_noise: float  # equal indices: 1 by chance, 0 in item order (`tie_noise_of`)
 
 
 @uncounted
@@ -180,7 +180,7 @@ def rank_by_index(table, t, least, allowed, ranking, rng):
     """`place_index` at round t with `ranking.size` uniforms from `rng`; the clock is log(max(t, 2))."""
     uniforms = np.empty(ranking.size)
     for p in range(ranking.size):
-        uniforms[p] = rng.random() * table.luck
+        uniforms[p] = rng.random() * table.tie_noise
     place_index(table, math.log(max(t, 2)), least, allowed, ranking, uniforms)
 
 

@@ -61,7 +61,7 @@ class View:
         """Whether the latest change looks like an inversion of what was learnt before it."""
         return bool(self.changes) and self.changes[-1].inverted
 
-    def beside(self, refused: int) -> "View":
+    def with_refused(self, refused: int) -> "View":
         """This view, with visits that the guard kept from the learner."""
         if refused == 0:
             return self

@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 from ..core.contract import Problem
-from ..core.kernels import Ties, count_bits, luck_of, uncount_bits
+from ..core.kernels import Ties, count_bits, tie_noise_of, uncount_bits
 from .shared.ucb.bounds import GUESSED, Bounds, void
 from .shared.ucb.kl_lines import Tangents, draw_again, keep_kl, rank_by_kl
 
@@ -23,7 +23,7 @@ class CascadeKLUCB(NamedTuple):
 
     @classmethod
     def create(cls, problem: Problem, *, ties: Ties = "random") -> "CascadeKLUCB":
-        return cls(Tangents.create(problem.n_items, luck_of(ties)), Bounds.create(problem.n_items))
+        return cls(Tangents.create(problem.n_items, tie_noise_of(ties)), Bounds.create(problem.n_items))
 
     def rank(self, visit, allowed, ranking, note, rng):
         note[GUESSED] = rank_by_kl(self.bounds, self.kl, visit.t, allowed, ranking, note, rng)

@@ -7,7 +7,7 @@ import numpy as np
 from ..core.contract import Problem
 from ..core.kernels import top_allowed
 from ..core.settings import given_features, real
-from .shared.linear_posterior import LinearPosterior, draw, expect, learn, meet
+from .shared.linear_posterior import LinearPosterior, draw, expect, learn, visitor_features
 
 
 class CascadeLinTS(NamedTuple):
@@ -31,7 +31,7 @@ class CascadeLinTS(NamedTuple):
 
     def rank(self, visit, allowed, ranking, note, rng):
         index, seen = np.empty(allowed.size), np.empty(self.posterior.estimate.size)
-        meet(visit.features, seen)
+        visitor_features(visit.features, seen)
         expect(self.posterior.features, draw(self.posterior, rng), seen, index)
         top_allowed(index, allowed, ranking, rng)
 

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..core.contract import Floats, Ints, Problem
-from ..core.kernels import LOG_CLOCK, IndexTable, Ties, count_bits, luck_of, uncount_bits
+from ..core.kernels import LOG_CLOCK, IndexTable, Ties, count_bits, tie_noise_of, uncount_bits
 from ..core.settings import real
 from .shared.ucb.bounds import GUESSED, Bounds, keep, rank_by_bounds, void
 
@@ -24,7 +24,7 @@ class CascadeUCB1(NamedTuple):
     linear: Floats  # [K] zero
     bounds: Bounds
     c: float
-    luck: float  # of ties
+    tie_noise: float  # of ties
 
     live = True
 
@@ -33,10 +33,10 @@ class CascadeUCB1(NamedTuple):
         k = problem.n_items
         counts = np.zeros(k, np.int64), np.zeros(k, np.int64)
         index = np.zeros(k), np.zeros(k), np.zeros(k)
-        return cls(*counts, *index, Bounds.create(k), real("c", c, 0.0), luck_of(ties))
+        return cls(*counts, *index, Bounds.create(k), real("c", c, 0.0), tie_noise_of(ties))
 
     def rank(self, visit, allowed, ranking, note, rng):
-        table = IndexTable(self.looks, self.level, self.root, self.linear, np.inf, LOG_CLOCK, self.luck)
+        table = IndexTable(self.looks, self.level, self.root, self.linear, np.inf, LOG_CLOCK, self.tie_noise)
         note[GUESSED] = rank_by_bounds(self.bounds, table, visit.t, 1, allowed, ranking, note, rng)
 
     def update(self, visit, ranking, note, clicks, examined):
@@ -44,7 +44,7 @@ class CascadeUCB1(NamedTuple):
         for k in ranking[:examined]:
             self.level[k] = self.clicks[k] / self.looks[k]
             self.root[k] = math.sqrt(self.c / self.looks[k])
-        table = IndexTable(self.looks, self.level, self.root, self.linear, np.inf, LOG_CLOCK, self.luck)
+        table = IndexTable(self.looks, self.level, self.root, self.linear, np.inf, LOG_CLOCK, self.tie_noise)
         keep(self.bounds, table, visit.t, ranking, examined, note[GUESSED])
 
     def forget(self, visit, ranking, note, clicks, examined):

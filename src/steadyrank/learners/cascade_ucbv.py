@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..core.contract import Floats, Ints, Problem
-from ..core.kernels import LOG_CLOCK, IndexTable, Ties, count_bits, luck_of, mean_index, uncount_bits
+from ..core.kernels import LOG_CLOCK, IndexTable, Ties, count_bits, mean_index, tie_noise_of, uncount_bits
 from ..core.settings import real
 from .shared.ucb.bounds import GUESSED, Bounds, keep, rank_by_bounds, void
 
@@ -27,7 +27,7 @@ class CascadeUCBV(NamedTuple):
     bounds: Bounds
     a: float
     b: float
-    luck: float  # of ties
+    tie_noise: float  # of ties
 
     live = True
 
@@ -43,11 +43,11 @@ class CascadeUCBV(NamedTuple):
             Bounds.create(k),
             real("a", a, 0.0),
             real("b", b, 0.0),
-            luck_of(ties),
+            tie_noise_of(ties),
         )
 
     def rank(self, visit, allowed, ranking, note, rng):
-        table = IndexTable(self.looks, self.level, self.root, self.linear, 1.0, LOG_CLOCK, self.luck)
+        table = IndexTable(self.looks, self.level, self.root, self.linear, 1.0, LOG_CLOCK, self.tie_noise)
         note[GUESSED] = rank_by_bounds(self.bounds, table, visit.t, 1, allowed, ranking, note, rng)
 
     def update(self, visit, ranking, note, clicks, examined):
@@ -55,7 +55,7 @@ class CascadeUCBV(NamedTuple):
         for k in ranking[:examined]:
             mean = self.clicks[k] / self.looks[k]
             mean_index(self.level, self.root, self.linear, k, mean, self.looks[k], self.a, self.b)
-        table = IndexTable(self.looks, self.level, self.root, self.linear, 1.0, LOG_CLOCK, self.luck)
+        table = IndexTable(self.looks, self.level, self.root, self.linear, 1.0, LOG_CLOCK, self.tie_noise)
         keep(self.bounds, table, visit.t, ranking, examined, note[GUESSED])
 
     def forget(self, visit, ranking, note, clicks, examined):

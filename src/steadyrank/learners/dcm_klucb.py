@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..core.contract import Ints, Problem
-from ..core.kernels import Ties, count_bits, luck_of, uncount_bits
+from ..core.kernels import Ties, count_bits, tie_noise_of, uncount_bits
 from ..core.places import by_place, last_stop, order_of_places, place_best_first
 from .shared.ucb.bounds import GUESSED, Bounds, void
 from .shared.ucb.kl_lines import Tangents, draw_again, keep_kl, rank_by_kl
@@ -37,7 +37,7 @@ class DCMKLUCB(NamedTuple):
         weight = (
             -np.arange(1.0, problem.length + 1.0) if onward is None else -by_place("onward", onward, problem.length)
         )
-        tangents = Tangents.create(problem.n_items, luck_of(ties))
+        tangents = Tangents.create(problem.n_items, tie_noise_of(ties))
         return cls(tangents, Bounds.create(problem.n_items), order_of_places(weight))
 
     def rank(self, visit, allowed, ranking, note, rng):

@@ -287,7 +287,7 @@ class LearnerState:
     def view(self) -> View | None:
         """What the learner makes of the feedback, if it says so, and how many visits the guard refused."""
         view: View | None = view_of(self.learner)
-        return None if view is None else view.beside(int(self.refused[0]))
+        return None if view is None else view.with_refused(int(self.refused[0]))
 
     def guard_views(self) -> dict[str, GuardView]:
         """What each guard makes of clients' visits, by its name, if it says so."""

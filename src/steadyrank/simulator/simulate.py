@@ -158,7 +158,7 @@ def simulate(
         _check_losses(users_class.__name__, regret, float(least[0]))
         view: View | None = view_of(mind)
         if view is not None:
-            view = view.beside(int(buffers.visits[REFUSED].sum()))
+            view = view.with_refused(int(buffers.visits[REFUSED].sum()))
         return regret, spent, lies, buffers.visits, view, view_of(gate)
 
     parts(chosen[0])  # every setting is refused here or not at all, before anything is compiled

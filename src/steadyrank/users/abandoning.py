@@ -9,7 +9,7 @@ from ..core.contract import Floats, Ints
 from ..core.kernels import cascade_stop
 from ..core.places import by_place
 from ..core.settings import real
-from .senders import Senders, attracts, draw_client, group_of_client
+from .senders import Crowd, Senders, attracts, draw_client, group_of_client
 
 
 class Abandoning(NamedTuple):
@@ -48,10 +48,8 @@ class Abandoning(NamedTuple):
             stay[0] = 1.0
         else:
             stay = 1.0 - by_place("leave", leave, length)
-        attraction = np.ascontiguousarray(attraction, np.float64)
-        senders = Senders.create(attraction.size, clients, skew, taste, tastes, minority)
-        average = senders.average(attraction)
-        return cls(attraction, average, stay, np.argsort(-average, kind="stable")[:length].astype(np.int64), senders)
+        crowd = Crowd.create(attraction, length, clients, skew, taste, tastes, minority)
+        return cls(crowd.attraction, crowd.average, stay, crowd.favourites, crowd.senders)
 
     def liking(self, attraction: Floats) -> "Abandoning":
         return self._replace(attraction=attraction)

@@ -1,12 +1,25 @@
 """Cascade users: scan from the top, click the first attractive item, stop."""
 
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
-import numpy as np
-
+from ..core.compiling.jit import inlined
 from ..core.contract import Floats, Ints
 from ..core.kernels import cascade_stop, cascade_value
-from .senders import Senders, draw_client, group_of_client, liked_by, seen_as
+from .senders import Crowd, Senders, draw_client, group_of_client, liked_by, seen_as
+
+
+@inlined
+def like_or_not(users, visit, ranking, clicks, rng):
+    """Write for each place whether its item attracts; a number is drawn for each place that a list may have."""
+    for p in range(users.favourites.size):
+        u = rng.random()
+        if p < ranking.size:
+            k = ranking[p]
+            chance = users.attraction[k]
+            if not users.senders.agree:
+                chance = users.attraction[seen_as(users.senders, visit.client, k)]
+                chance = liked_by(users.senders, visit.client, k, chance)
+            clicks[p] = u < chance
 
 
 class Cascade(NamedTuple):
@@ -33,14 +46,10 @@ class Cascade(NamedTuple):
         taste: float = 0.0,
         tastes: int = 1,
         minority: float = 0.3,
-    ) -> "Cascade":
-        attraction = np.ascontiguousarray(attraction, np.float64)
-        senders = Senders.create(attraction.size, clients, skew, taste, tastes, minority)
-        average = senders.average(attraction)
-        # numpy, not a kernel: nothing is compiled before every setting has been checked
-        return cls(attraction, average, np.argsort(-average, kind="stable")[:length].astype(np.int64), senders)
+    ) -> Self:
+        return cls(*Crowd.create(attraction, length, clients, skew, taste, tastes, minority))
 
-    def liking(self, attraction: Floats) -> "Cascade":
+    def liking(self, attraction: Floats) -> Self:
         return self._replace(attraction=attraction)
 
     def arrive(self, t, features, rng):
@@ -50,15 +59,7 @@ class Cascade(NamedTuple):
         return group_of_client(self.senders, client)
 
     def click(self, visit, ranking, clicks, rng):
-        for p in range(self.favourites.size):
-            u = rng.random()
-            if p < ranking.size:
-                k = ranking[p]
-                chance = self.attraction[k]
-                if not self.senders.agree:
-                    chance = self.attraction[seen_as(self.senders, visit.client, k)]
-                    chance = liked_by(self.senders, visit.client, k, chance)
-                clicks[p] = u < chance
+        like_or_not(self, visit, ranking, clicks, rng)
         return cascade_stop(clicks, ranking.size)
 
     def reach(self, clicks, size):

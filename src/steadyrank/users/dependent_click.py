@@ -8,7 +8,7 @@ import numpy as np
 from ..core.contract import Floats, Ints
 from ..core.places import by_place, last_stop, order_of_places, put_in_places
 from ..core.settings import real
-from .senders import Senders, attracts, draw_client, group_of_client
+from .senders import Crowd, Senders, attracts, draw_client, group_of_client
 
 
 class DependentClick(NamedTuple):
@@ -45,11 +45,10 @@ class DependentClick(NamedTuple):
             chances = np.full(length, real("onward", onward, 0.0, 1.0))
         else:
             chances = by_place("onward", onward, length)
-        attraction = np.ascontiguousarray(attraction, np.float64)
-        senders = Senders.create(attraction.size, clients, skew, taste, tastes, minority)
-        average = senders.average(attraction)
-        favourites = np.argsort(-average, kind="stable")[:length].astype(np.int64)
-        return cls(attraction, average, chances, order_of_places(1.0 - chances), favourites, senders)
+        crowd = Crowd.create(attraction, length, clients, skew, taste, tastes, minority)
+        return cls(
+            crowd.attraction, crowd.average, chances, order_of_places(1.0 - chances), crowd.favourites, crowd.senders
+        )
 
     def liking(self, attraction: Floats) -> "DependentClick":
         return self._replace(attraction=attraction)

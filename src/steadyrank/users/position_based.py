@@ -3,11 +3,9 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-import numpy as np
-
 from ..core.contract import Floats, Ints
 from ..core.places import attention_of, order_of_places, put_in_places
-from .senders import Senders, attracts, draw_client, group_of_client
+from .senders import Crowd, Senders, attracts, draw_client, group_of_client
 
 
 class PositionBased(NamedTuple):
@@ -42,11 +40,8 @@ class PositionBased(NamedTuple):
         minority: float = 0.3,
     ) -> "PositionBased":
         looks = attention_of(eta, attention, length)
-        attraction = np.ascontiguousarray(attraction, np.float64)
-        senders = Senders.create(attraction.size, clients, skew, taste, tastes, minority)
-        average = senders.average(attraction)
-        favourites = np.argsort(-average, kind="stable")[:length].astype(np.int64)
-        return cls(attraction, average, looks, order_of_places(looks), favourites, senders)
+        crowd = Crowd.create(attraction, length, clients, skew, taste, tastes, minority)
+        return cls(crowd.attraction, crowd.average, looks, order_of_places(looks), crowd.favourites, crowd.senders)
 
     def liking(self, attraction: Floats) -> "PositionBased":
         return self._replace(attraction=attraction)

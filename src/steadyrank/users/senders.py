@@ -63,6 +63,28 @@ class Senders(NamedTuple):
         return attraction
 
 
+class Crowd(NamedTuple):
+    """What users are made of, whatever their click model."""
+
+    attraction: Floats  # [K]
+    average: Floats  # [K] over visits; the same where all clients agree
+    favourites: Ints  # [length] the items that attract most on average, best first
+    senders: Senders
+
+    @classmethod
+    def create(
+        cls, attraction: Floats, length: int, clients: int, skew: float, taste: float, tastes: int, minority: float
+    ) -> "Crowd":
+        """Clients as `Senders` have them; checks their settings.
+
+        numpy, not a kernel: nothing is compiled before every setting has been checked.
+        """
+        attraction = np.ascontiguousarray(attraction, np.float64)
+        senders = Senders.create(attraction.size, clients, skew, taste, tastes, minority)
+        average = senders.average(attraction)
+        return cls(attraction, average, np.argsort(-average, kind="stable")[:length].astype(np.int64), senders)
+
+
 @uncounted
 def draw_client(senders, rng):
     """Who comes next; nothing is drawn where everybody is anonymous."""

@@ -8,7 +8,7 @@ from ..core.compiling.intrinsics import stack_floats
 from ..core.compiling.jit import uncounted
 from ..core.contract import Floats, Ints
 from ..core.settings import real
-from .senders import Senders, attracts, draw_client, group_of_client
+from .senders import Crowd, Senders, attracts, draw_client, group_of_client
 
 
 @uncounted
@@ -87,16 +87,13 @@ class UserBrowsing(NamedTuple):
     ) -> "UserBrowsing":
         place = np.arange(1.0, length + 1.0)
         attention = np.outer(place ** -real("eta", eta, 0.0, 10.0), place ** -real("fade", fade, 0.0, 10.0))
-        attraction = np.ascontiguousarray(attraction, np.float64)
-        senders = Senders.create(attraction.size, clients, skew, taste, tastes, minority)
-        average = senders.average(attraction)
-        favourites = np.argsort(-average, kind="stable")[:length].astype(np.int64)
-        if not falls_fast_enough(attention, float(average[favourites[0]])):
+        crowd = Crowd.create(attraction, length, clients, skew, taste, tastes, minority)
+        if not falls_fast_enough(attention, float(crowd.average[crowd.favourites[0]])):
             raise ValueError(
                 f"eta={eta} must be larger for fade={fade}: attention must fall so fast from place to place "
                 "that the most attractive items belong first"
             )
-        return cls(attraction, average, attention, favourites, senders)
+        return cls(crowd.attraction, crowd.average, attention, crowd.favourites, crowd.senders)
 
     def liking(self, attraction: Floats) -> "UserBrowsing":
         return self._replace(attraction=attraction)

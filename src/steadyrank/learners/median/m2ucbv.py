@@ -7,7 +7,7 @@ import numpy as np
 
 from ...core import philox
 from ...core.contract import Bools, Floats, Ints, Problem
-from ...core.kernels import Ties, luck_of
+from ...core.kernels import Ties, tie_noise_of
 from ...core.settings import choice, real, refuse_unused, whole
 from ..shared.ucb.bounds import Bounds
 from . import gcobe
@@ -47,7 +47,7 @@ class M2UCBV(NamedTuple):
     cap: float
     exact: int
     width: Width
-    luck: float  # of ties
+    tie_noise: float  # of ties
 
     live = True
 
@@ -119,7 +119,7 @@ class M2UCBV(NamedTuple):
             float(whole("warmup_cap", warmup_cap)) if capped else 2.0**62,
             exact,
             Width.create(a, b, radius),
-            luck_of(ties),
+            tie_noise_of(ties),
         )
 
     def rank(self, visit, allowed, ranking, note, rng):

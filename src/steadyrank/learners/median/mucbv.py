@@ -8,7 +8,7 @@ import numpy as np
 from ...core import philox
 from ...core.compiling.jit import kernel
 from ...core.contract import Floats, Ints, Problem
-from ...core.kernels import LOG_CLOCK, IndexTable, Ties, luck_of, top_allowed
+from ...core.kernels import LOG_CLOCK, IndexTable, Ties, tie_noise_of, top_allowed
 from ...core.settings import choice, whole
 from ..shared.ucb.bounds import GUESSED, Bounds, keep, rank_by_bounds
 from .means import Calibration, Edge, Medians, Preset, Radius, Width, observe_list
@@ -57,7 +57,7 @@ class MUCBV(NamedTuple):
     repeats: int  # 10 C
     warmup_rounds: int
     width: Width
-    luck: float  # of ties
+    tie_noise: float  # of ties
 
     live = True
 
@@ -111,18 +111,22 @@ class MUCBV(NamedTuple):
             repeats,
             (0, repeats * k, math.ceil(repeats * k / d))[kind],
             Width.create(a, b, radius),
-            luck_of(ties),
+            tie_noise_of(ties),
         )
 
     def rank(self, visit, allowed, ranking, note, rng):
         if visit.t <= self.warmup_rounds:
             rank_warmup(self.warmup, visit.t, self.repeats, allowed, ranking, rng)
         else:
-            table = IndexTable(self.book.looks, self.book.estimate, self.root, self.linear, 1.0, LOG_CLOCK, self.luck)
+            table = IndexTable(
+                self.book.looks, self.book.estimate, self.root, self.linear, 1.0, LOG_CLOCK, self.tie_noise
+            )
             note[GUESSED] = rank_by_bounds(self.bounds, table, visit.t, self.least, allowed, ranking, note, rng)
 
     def update(self, visit, ranking, note, clicks, examined):
         observe_list(self.book, self.root, self.linear, self.width, ranking, clicks, examined, self.chance)
-        table = IndexTable(self.book.looks, self.book.estimate, self.root, self.linear, 1.0, LOG_CLOCK, self.luck)
+        table = IndexTable(
+            self.book.looks, self.book.estimate, self.root, self.linear, 1.0, LOG_CLOCK, self.tie_noise
+        )
         if self.book.partition != EVERY_ROUND:  # where all indices change, no bounds ever hold
             keep(self.bounds, table, visit.t, ranking, examined, note[GUESSED])

@@ -116,9 +116,9 @@ BASE, GENERATION = 1, 2  # further places of the note: which base ranked, and of
 
 
 @uncounted
-def table_of(book, root, linear, luck):
+def table_of(book, root, linear, tie_noise):
     """The indices of one row of estimates."""
-    return IndexTable(book.looks, book.estimate, root, linear, 1.0, LOG_CLOCK, luck)
+    return IndexTable(book.looks, book.estimate, root, linear, 1.0, LOG_CLOCK, tie_noise)
 
 
 @uncounted
@@ -134,7 +134,7 @@ def rank_by_base(learner, t, allowed, ranking, note, rng):
         expected = gcobe.theta(learner.plan, i) if learner.exact else learner.guesses[i]
         least = threshold(expected, learner.share, learner.cap)
         when = learner.clock[j] + 1 if private else t
-        table = table_of(row(learner.book, j), learner.root[j], learner.linear[j], learner.luck)
+        table = table_of(row(learner.book, j), learner.root[j], learner.linear[j], learner.tie_noise)
         note[GUESSED] = rank_by_bounds(bounds_row(learner.bounds, j), table, when, least, allowed, ranking, note, rng)
         if learner.plan.counts[gcobe.PHASE] == 2:
             rank_otherwise(learner.plan.favourite, table, when, least, allowed, ranking, rng)
@@ -156,7 +156,7 @@ def learn_from(learner, t, ranking, note, clicks, examined):
         learner.clock[j] += 1
         when, bounds = learner.clock[j] if private else t, bounds_row(learner.bounds, j)
         if book.partition != EVERY_ROUND:  # where all indices change, no bounds ever hold
-            keep(bounds, table_of(book, root, linear, learner.luck), when, ranking, examined, note[GUESSED])
+            keep(bounds, table_of(book, root, linear, learner.tie_noise), when, ranking, examined, note[GUESSED])
     if not learner.exact:
         judge(learner.active, learner.gains, learner.plays, learner.epoch, i, gain)
         return

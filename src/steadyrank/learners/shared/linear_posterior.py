@@ -38,7 +38,7 @@ def chance_of(logit):
 
 
 @uncounted
-def meet(features, seen):
+def visitor_features(features, seen):
     """Write the visitor's features into `seen` [F]; 1 each where nothing is known: none given, or all 0."""
     known = False
     for f in range(min(seen.size, features.size)):
@@ -58,7 +58,7 @@ def products(posterior, k, seen, z):
 
 
 @uncounted
-def image(inverse, z, out):
+def inverse_times(inverse, z, out):
     """Write A^-1 z into `out`; returns z' A^-1 z."""
     norm = 0.0
     for f in range(z.size):
@@ -71,7 +71,7 @@ def image(inverse, z, out):
 
 
 @uncounted
-def narrow(posterior, u, norm, weight):
+def rank_one_update(posterior, u, norm, weight):
     """Add `weight` z z' to A, u = A^-1 z and norm = z'u given (Sherman and Morrison 1950). O(F^2)."""
     scale = weight / (1.0 + weight * norm)
     for f in range(u.size):
@@ -89,11 +89,11 @@ def absorb(posterior, z, u, norm, y, weight):
         error -= z[f] * posterior.estimate[f]
     for f in range(z.size):
         posterior.estimate[f] += scale * error * u[f]
-    narrow(posterior, u, norm, weight)
+    rank_one_update(posterior, u, norm, weight)
 
 
 @uncounted
-def trusted(norm, alpha):
+def cw_weight(norm, alpha):
     """How much an observation counts: min(1, alpha / |z|), |z|^2 = `norm` = z' A^-1 z, or 1 where alpha is 0.
 
     The less is known of what it is about, the less it can do (He et al. 2022, CW-OFUL; here A is that of the
@@ -107,32 +107,32 @@ def learn(posterior, visit, ranking, clicks, examined, weight, discount, alpha):
     """Add what a visit says of each item examined; place p, from 0 on, weighs `weight` discount^(2 p), as trusted."""
     n = posterior.estimate.size
     seen, z, u = np.empty(n), np.empty(n), np.empty(n)
-    meet(visit.features, seen)
+    visitor_features(visit.features, seen)
     for p in range(examined):
         products(posterior, ranking[p], seen, z)
-        norm = image(posterior.inverse, z, u)
-        absorb(posterior, z, u, norm, 1.0 if clicks[p] else 0.0, weight * trusted(norm, alpha))
+        norm = inverse_times(posterior.inverse, z, u)
+        absorb(posterior, z, u, norm, 1.0 if clicks[p] else 0.0, weight * cw_weight(norm, alpha))
         weight *= discount * discount
 
 
 @kernel
 def learn_by_bound(plain, weighted, visit, ranking, clicks, examined, width, least, alpha):
-    """Add a visit to `plain`, as trusted, and to `weighted` with the weight 1 / max(bound, least) of an observation.
+    """Add a visit to `plain`, weighed by `cw_weight`, and to `weighted`, also by 1 / max(bound, least).
 
     The bound, min(z' theta + width sqrt(z' A^-1 z), 1) of `plain` before this observation, is one of the variance:
     that of a bit is at most its mean.
     """
     n = plain.estimate.size
     seen, z, u = np.empty(n), np.empty(n), np.empty(n)
-    meet(visit.features, seen)
+    visitor_features(visit.features, seen)
     for p in range(examined):
         bound = products(plain, ranking[p], seen, z)
-        norm = image(plain.inverse, z, u)
+        norm = inverse_times(plain.inverse, z, u)
         bound = min(bound + width * math.sqrt(max(norm, 0.0)), 1.0)
         y = 1.0 if clicks[p] else 0.0
-        absorb(plain, z, u, norm, y, trusted(norm, alpha))
-        norm = image(weighted.inverse, z, u)
-        absorb(weighted, z, u, norm, y, trusted(norm, alpha) / max(bound, least))
+        absorb(plain, z, u, norm, y, cw_weight(norm, alpha))
+        norm = inverse_times(weighted.inverse, z, u)
+        absorb(weighted, z, u, norm, y, cw_weight(norm, alpha) / max(bound, least))
 
 
 @uncounted
@@ -152,16 +152,16 @@ def learn_by_range(posterior, visit, ranking, clicks, examined, width, least, al
     """
     n = posterior.estimate.size
     seen, z, u, weights = np.empty(n), np.empty(n), np.empty(n), np.empty(examined)
-    meet(visit.features, seen)
+    visitor_features(visit.features, seen)
     for p in range(examined):
         mean = products(posterior, ranking[p], seen, z)
-        norm = image(posterior.inverse, z, u)
+        norm = inverse_times(posterior.inverse, z, u)
         reach = width * math.sqrt(max(norm, 0.0))
         variance = widest(min(max(mean - reach, 0.0), 1.0), min(max(mean + reach, 0.0), 1.0))
-        weights[p] = trusted(norm, alpha) / max(variance, least)
+        weights[p] = cw_weight(norm, alpha) / max(variance, least)
     for p in range(examined):
         products(posterior, ranking[p], seen, z)
-        absorb(posterior, z, u, image(posterior.inverse, z, u), 1.0 if clicks[p] else 0.0, weights[p])
+        absorb(posterior, z, u, inverse_times(posterior.inverse, z, u), 1.0 if clicks[p] else 0.0, weights[p])
 
 
 @kernel
@@ -173,18 +173,18 @@ def learn_by_descent(posterior, visit, ranking, clicks, examined, rate, alpha):
     """
     n = posterior.estimate.size
     seen, z, u = np.empty(n), np.empty(n), np.empty(n)
-    meet(visit.features, seen)
+    visitor_features(visit.features, seen)
     for p in range(examined):
         logit = products(posterior, ranking[p], seen, z)
-        norm = image(posterior.inverse, z, u)
-        weight = trusted(norm, alpha)
+        norm = inverse_times(posterior.inverse, z, u)
+        weight = cw_weight(norm, alpha)
         chance = chance_of(logit)
         step = weight * rate / (1.0 + weight * rate * chance * (1.0 - chance) * norm)
         step *= (1.0 if clicks[p] else 0.0) - chance
         for f in range(n):
             posterior.estimate[f] += step * u[f]
         chance = chance_of(logit + step * norm)
-        narrow(posterior, u, norm, weight * chance * (1.0 - chance))
+        rank_one_update(posterior, u, norm, weight * chance * (1.0 - chance))
 
 
 @kernel
@@ -202,7 +202,7 @@ def upper(posterior, visit, width, cap, index):
     """Write min(z' theta + width sqrt(z' A^-1 z), cap) of each item into `index` [K]. O(K F^2)."""
     n = posterior.estimate.size
     seen, norm = np.empty(n), np.zeros(index.size)
-    meet(visit.features, seen)
+    visitor_features(visit.features, seen)
     expect(posterior.features, posterior.estimate, seen, index)
     for f in range(n):
         for g in range(f + 1):

@@ -16,7 +16,7 @@ import numpy as np
 
 from ...core.arrays import Floats
 from ...core.compiling.jit import kernel, uncounted
-from .linear_posterior import LinearPosterior, absorb, chance_of, draw, expect, image, meet
+from .linear_posterior import LinearPosterior, absorb, chance_of, draw, expect, inverse_times, visitor_features
 
 OWN, SHARED = range(2)  # places of `prior`
 BEFORE, BEFORE_PRECISION = -2.0, 0.25  # of the 1: a click rate of 12 %, or of 2 to 47 % within a standard deviation
@@ -74,7 +74,7 @@ def observe(model, k, z, c, u, y):
     p = chance_of(eta)
     w = max(p * (1.0 - p), _FLATTEST)
     target = eta + (y - p) / w
-    absorb(model.shared, c, u, image(model.shared.inverse, c, u), target - own, w * d / (d + w))
+    absorb(model.shared, c, u, inverse_times(model.shared.inverse, c, u), target - own, w * d / (d + w))
     add_sums(model, k, z, w, target)
     return w, target, eta
 
@@ -99,7 +99,7 @@ def unobserve(model, k, z, c, u, w, target):
     d = model.weight[k] + model.prior[OWN]
     for f in range(z.size):
         c[f] = z[f] - model.cross[f, k] / d
-    norm, weight = image(model.shared.inverse, c, u), w * d / (d + w)
+    norm, weight = inverse_times(model.shared.inverse, c, u), w * d / (d + w)
     if weight * norm < _SURE:
         absorb(model.shared, c, u, norm, target - model.pull[k] / d, -weight)
     else:
@@ -142,7 +142,7 @@ def rebuild(model):
                 for g in range(n):
                     matrix[f, g] -= b * model.cross[g, k]
     invert(matrix, model.shared.inverse)
-    image(model.shared.inverse, right, model.shared.estimate)
+    inverse_times(model.shared.inverse, right, model.shared.estimate)
 
 
 @uncounted
@@ -173,7 +173,7 @@ def fit(model):
                     b[f] = model.cross[f, k] / d
                     mean -= b[f] * model.shared.estimate[f]
                 squares += mean * mean
-                variance += 1.0 / d + image(model.shared.inverse, b, u)
+                variance += 1.0 / d + inverse_times(model.shared.inverse, b, u)
                 items += 1
         model.prior[OWN] = refit(model.prior[OWN], squares, variance, items)
         squares = variance = 0.0
@@ -190,7 +190,7 @@ def learn(model, visit, ranking, clicks, examined):
     """Add what a visit says of each item examined."""
     n = model.moment.size
     seen, z, c, u = np.ones(n), np.empty(n), np.empty(n), np.empty(n)
-    meet(visit.features, seen[: n - 1])
+    visitor_features(visit.features, seen[: n - 1])
     for p in range(examined):
         for f in range(n):
             z[f] = model.shared.features[f, ranking[p]] * seen[f]
@@ -209,7 +209,7 @@ def drawn_logits(model, visit, width, rng, index):
     """
     n = model.moment.size
     seen, theta, bound = np.ones(n), draw(model.shared, rng), np.empty(index.size)
-    meet(visit.features, seen[: n - 1])
+    visitor_features(visit.features, seen[: n - 1])
     expect(model.shared.features, theta, seen, index)
     seen[:] = 1.0
     expect(model.cross, theta, seen, bound)
@@ -223,7 +223,7 @@ def expected_logits(model, visit, index):
     """Write the mean of every item's logit for this visitor into `index` [K]. O(K F)."""
     n = model.moment.size
     seen, bound = np.ones(n), np.empty(index.size)
-    meet(visit.features, seen[: n - 1])
+    visitor_features(visit.features, seen[: n - 1])
     expect(model.shared.features, model.shared.estimate, seen, index)
     seen[:] = 1.0
     expect(model.cross, model.shared.estimate, seen, bound)

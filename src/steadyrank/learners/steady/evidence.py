@@ -1,15 +1,9 @@
 """Which regime recent feedback belongs to: a Bayes factor over all items at once. Ours, no paper's.
 
 The feedback of each span is predicted from the rounds of the current regime before it, from each stored regime, and
-from a new one that may differ in any item. Nothing here reads what is counted apart. What a single item says is
-judged as in the audit of click logs; where not, `item_evidence` says so.
-
-Which regime recent visits belong to, where models with features say what is to be expected. Ours, no paper's.
-
-As `evidence`, with the same bars: but what a regime expects of an item in a span is the mean of its model's chances
-over the very visitors who were shown it, as a Beta law with the mean and the variance that the model gives.
-
-What SteadyRank does when a window of rounds is full.
+from a new one that may differ in any item. What a regime expects of an item is a Beta law: a `Forecast` holds those
+of all regimes, whether they come from counts, as here, or from models with features. Nothing here reads what is
+counted apart. What a single item says is judged as in the audit of click logs; where not, `item_evidence` says so.
 """
 
 import math
@@ -17,33 +11,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...core.arrays import Floats, Ints
-from ...core.compiling.intrinsics import stack_floats
+from ...core.arrays import Counts, Floats, Ints
 from ...core.compiling.jit import kernel, uncounted
 from ...core.item_evidence import KNOWN, MOST, SHARE_CHANGED, changed_with, inversion, log_beta, log_predictive
-from ..shared.linear_posterior import image
-from ..shared.mixed_model import OWN
-from .attention import learn_attention, rewatch
-from .hedge import keep_favourites
-from .regime_models import empty_model, held_from, model_before, model_of, tell
-from .regime_posteriors import fit_priors, learn_priors, learn_regime
-from .regimes import (
-    CHANGES,
-    CURRENT,
-    LOG,
-    MOST_REGIMES,
-    NOTICED,
-    SPAN_FACTOR,
-    SPANS,
-    STORED,
-    Regimes,
-    clear_span,
-    move,
-    recount,
-    room,
-)
+from .regimes import CHANGES, CURRENT, LOG, NOTICED, SPAN_FACTOR, SPANS, STORED, Regimes, clear_span
 
 CALM = 16  # windows in which three changes are too many
+NONE = -1  # no other regime
 
 
 class Rule(NamedTuple):
@@ -56,16 +30,27 @@ class Rule(NamedTuple):
     open: float = 15.0  # nats of evidence before a new one is opened
 
 
-@uncounted
-def predict(regimes, r, looks, clicks, before, won, most):
-    """Log chance of `clicks` in `looks` looks at an item of regime r, after `won` in `before`.
+class Forecast(NamedTuple):
+    """What there was in a span of each item that testifies, and what each of R regimes expects of it: Beta(a, b).
 
-    The prior counts no more than the looks before: an item unlike the others is no change.
+    Only items that the current regime knows testify.
     """
-    a = regimes.test_prior[r, 0]
-    b = regimes.test_prior[r, 1]
-    weight = min(1.0, before / (a + b))
-    return log_predictive(clicks, looks, a * weight + won, b * weight + before - won, most)
+
+    items: Counts  # [n]
+    looks: Ints  # [n]
+    clicks: Ints  # [n]
+    a: Floats  # [R, n] of the current regime, without the span
+    b: Floats  # [R, n]
+    same: Floats  # [n] log chance of what there was, by the current regime
+    new: Floats  # [n] nats that it says for a new one
+
+
+class Verdict(NamedTuple):
+    """The regime that recent feedback belongs to."""
+
+    regime: Ints  # [1] NONE for the current one; `tally[STORED]` stands for a new one
+    span: Ints  # [1] that it came in with
+    excess: Floats  # [1] nats of evidence beyond the bar
 
 
 @uncounted
@@ -76,7 +61,7 @@ def blend(x, y, share):
 
 
 @uncounted
-def restless(regimes, window, t):
+def changes_too_often(regimes, window, t):
     """Whether the last three changes came within `CALM` windows: regimes that take turns have missed another one."""
     changes = regimes.tally[CHANGES]
     return changes >= 3 and t - regimes.log[(changes - 3) % LOG, NOTICED] <= CALM * window
@@ -94,124 +79,143 @@ def novelty(same, looks, clicks, changed):
     return math.log(changed_with(changed, math.exp(anew)))
 
 
-@uncounted
-def weigh(regimes, rule, j, evidence):
-    """Write the evidence of span `j` for each stored regime, and last for a new one, against the current one.
+@kernel
+def forecast_of_counts(regimes, rule, j):
+    """What there was in span `j`, and what each stored regime expects by its counts. O(items of the span R).
 
-    In nats, summed over items. Only items that the current regime knows testify; one that a stored regime does not
-    know counts for it as for a new one.
+    The prior counts no more than the looks before: an item unlike the others is no change.
     """
-    current = regimes.tally[CURRENT]
-    stored = regimes.tally[STORED]
-    for r in range(stored + 1):
-        evidence[r] = 0.0
-    for i in range(regimes.span_size[j]):
-        k = regimes.span_items[j, i]
+    current, stored, n = regimes.tally[CURRENT], regimes.tally[STORED], 0
+    items = np.empty(regimes.span_size[j], np.int32)
+    for k in regimes.span_items[j, : items.size]:
         looks = regimes.span_looks[j, k]
-        before = regimes.looks[current, k] - looks
-        if looks == 0 or before < rule.known:
-            continue
-        clicks = regimes.span_clicks[j, k]
-        same = predict(regimes, current, looks, clicks, before, regimes.clicks[current, k] - clicks, rule.most)
-        unknown = novelty(same, looks, clicks, rule.changed)
-        evidence[stored] += unknown
+        if looks > 0 and regimes.looks[current, k] - looks >= rule.known:
+            items[n] = k
+            n += 1
+    looks, clicks = np.empty(n, np.int64), np.empty(n, np.int64)
+    a, b = np.empty((stored, n)), np.empty((stored, n))
+    for i in range(n):
+        k = items[i]
+        looks[i] = regimes.span_looks[j, k]
+        clicks[i] = regimes.span_clicks[j, k]
         for r in range(stored):
+            before, won = regimes.looks[r, k], regimes.clicks[r, k]
             if r == current:
-                continue
-            if regimes.looks[r, k] >= rule.known:
-                then = predict(regimes, r, looks, clicks, regimes.looks[r, k], regimes.clicks[r, k], rule.most)
-                evidence[r] += then - same
-            else:
-                evidence[r] += unknown
+                before -= looks[i]
+                won -= clicks[i]
+            prior = regimes.test_prior[r]
+            weight = min(1.0, before / (prior[0] + prior[1]))
+            a[r, i] = prior[0] * weight + won
+            b[r, i] = prior[1] * weight + before - won
+    return forecast_with(items[:n], looks, clicks, a, b, current, rule)
+
+
+@kernel
+def forecast_with(items, looks, clicks, a, b, current, rule):
+    """A forecast from what was looked at and clicked, and from what each regime expects: fields of `Forecast`."""
+    same, new = np.empty(items.size), np.empty(items.size)
+    for i in range(items.size):
+        same[i] = log_predictive(clicks[i], looks[i], a[current, i], b[current, i], rule.most)
+        new[i] = novelty(same[i], looks[i], clicks[i], rule.changed)
+    return Forecast(items, looks, clicks, a, b, same, new)
 
 
 @uncounted
-def distinct_evidence(regimes, rule, j, r):
-    """The evidence of span `j` for stored regime `r` without what items say that behave in it as in the current one.
+def expected(forecast, r, i, most):
+    """Log chance of what there was of the forecast's item number i, by regime r."""
+    return log_predictive(forecast.clicks[i], forecast.looks[i], forecast.a[r, i], forecast.b[r, i], most)
 
-    They are the same in both, and whichever regime knows them longer predicts them better.
+
+@uncounted
+def weigh(forecast, regimes, rule, r):
+    """Evidence for regime r against the current one, in nats, summed over items; `tally[STORED]` is a new one.
+
+    An item that a stored regime does not know counts for it as for a new one.
     """
-    current = regimes.tally[CURRENT]
     total = 0.0
-    for i in range(regimes.span_size[j]):
-        k = regimes.span_items[j, i]
-        looks = regimes.span_looks[j, k]
-        before = regimes.looks[current, k] - looks
-        if looks == 0 or before < rule.known:
-            continue
-        clicks = regimes.span_clicks[j, k]
-        won = regimes.clicks[current, k] - clicks
-        same = predict(regimes, current, looks, clicks, before, won, rule.most)
-        if regimes.looks[r, k] < rule.known:
-            total += novelty(same, looks, clicks, rule.changed)
-            continue
-        then = predict(regimes, r, looks, clicks, regimes.looks[r, k], regimes.clicks[r, k], rule.most)
-        alike = predict(regimes, r, before, won, regimes.looks[r, k], regimes.clicks[r, k], rule.most)
-        alike -= log_beta(1.0 + won, 1.0 + before - won)
-        share = 1.0 / (1.0 + math.exp(-min(max(alike, -30.0), 30.0)))  # never certain
-        total += then - blend(then, same, share)
+    for i in range(forecast.items.size):
+        if r == regimes.tally[STORED] or regimes.looks[r, forecast.items[i]] < rule.known:
+            total += forecast.new[i]
+        else:
+            total += expected(forecast, r, i, rule.most) - forecast.same[i]
     return total
 
 
 @uncounted
-def due(regimes, j, quarter):
-    """Whether span `j` is to be weighed: it grew by a `quarter` in this window, and no shorter one is the same."""
+def alike_by_counts(forecast, regimes, rule, r, i):
+    """Nats by which the counts of the current regime before the span are those of an item as regime r knows it."""
+    k = forecast.items[i]
+    before = regimes.looks[regimes.tally[CURRENT], k] - forecast.looks[i]
+    won = regimes.clicks[regimes.tally[CURRENT], k] - forecast.clicks[i]
+    alike = log_predictive(won, before, forecast.a[r, i], forecast.b[r, i], rule.most)
+    return alike - log_beta(1.0 + won, 1.0 + before - won)
+
+
+@uncounted
+def distinct_evidence(forecast, regimes, rule, r, alike):
+    """The evidence for stored regime `r` without what items say that behave in it as in the current one.
+
+    They are the same in both, and whichever regime knows them longer predicts them better. `alike` [R, n]: nats by
+    which they are the same; None: by counts.
+    """
+    total = 0.0
+    for i in range(forecast.items.size):
+        if regimes.looks[r, forecast.items[i]] < rule.known:
+            total += forecast.new[i]
+            continue
+        then = expected(forecast, r, i, rule.most)
+        if alike is None:  # noqa: SIM108  (decided when it is compiled)
+            nats = alike_by_counts(forecast, regimes, rule, r, i)
+        else:
+            nats = alike[r, i]
+        share = 1.0 / (1.0 + math.exp(-min(max(nats, -30.0), 30.0)))  # never certain
+        total += then - blend(then, forecast.same[i], share)
+    return total
+
+
+@uncounted
+def due(regimes, window, j):
+    """Whether span `j` is to be weighed: it grew by a quarter of its full size in this window, the shortest one is
+    full, and no shorter one is the same.
+    """
+    quarter = window * SPAN_FACTOR ** max(j - 1, 0)
     rounds = regimes.span_rounds[j]
     grown = rounds // quarter > (rounds - regimes.span_rounds[0]) // quarter
     return grown and (j == 0 or rounds != regimes.span_rounds[j - 1])
 
 
-@uncounted
-def judge(regimes, rule, window, t):
-    """The regime that the recent feedback belongs to and the span it came in with; -1 and 0 for the current one.
+@kernel
+def no_verdict():
+    """Recent feedback belongs to the current regime, until a span says otherwise."""
+    return Verdict(np.full(1, NONE), np.zeros(1, np.int64), np.zeros(1))
 
-    `tally[STORED]` stands for a new one. A span is weighed whenever it has grown by a quarter of its full size, the
-    shortest one when it is full. O(items of the span) a span and regime, with Beta functions.
+
+@uncounted
+def hear(verdict, forecast, regimes, rule, j, turns, alike):
+    """Change the verdict if span `j` says more for another regime than shorter ones did. O(items of the span R).
+
+    `turns`: regimes change too often, so that only a new one will do. `alike`: as of `distinct_evidence`.
     """
-    evidence = stack_floats(MOST_REGIMES + 1)
     stored = regimes.tally[STORED]
-    turns = restless(regimes, window, t)
-    to = -1
-    span = 0
-    excess = 0.0
-    quarter = window
-    for j in range(SPANS):
-        if j > 1:
-            quarter *= SPAN_FACTOR
-        if not due(regimes, j, quarter):
+    for r in range(stored + 1):
+        if r == regimes.tally[CURRENT] or (turns and r < stored):
             continue
-        weigh(regimes, rule, j, evidence)
-        for r in range(stored + 1):
-            if r == regimes.tally[CURRENT] or (turns and r < stored):
-                continue
-            bar = rule.back if r < stored else rule.open
-            over = evidence[r] - bar
-            if over > excess and (r == stored or distinct_evidence(regimes, rule, j, r) > bar):
-                to = r
-                span = j
-                excess = over
-    return to, span
+        bar = rule.back if r < stored else rule.open
+        over = weigh(forecast, regimes, rule, r) - bar
+        if over > verdict.excess[0] and (r == stored or distinct_evidence(forecast, regimes, rule, r, alike) > bar):
+            verdict.regime[0] = r
+            verdict.span[0] = j
+            verdict.excess[0] = over
 
 
 @uncounted
-def close_window(regimes, rule, window, t):
-    """Test the recent feedback after a window, and change the regime if it says so; returns whether it was changed.
-
-    The current one's priors are fitted afterwards, by `learn_priors`.
-    """
-    to, span = judge(regimes, rule, window, t)
-    if to == regimes.tally[STORED]:
-        to = room(regimes)
-    if to >= 0:
-        left = regimes.tally[CURRENT]
-        move(regimes, to, span, t)
-        fit_priors(regimes, left)
+def end_spans(regimes, window):
+    """Let the spans that are full start afresh."""
     full = window
     for j in range(SPANS):
         if regimes.span_rounds[j] >= full:
             clear_span(regimes, j)
         full *= SPAN_FACTOR
-    return to >= 0
 
 
 def inversion_between(regimes: Regimes, rule: Rule, before: int, after: int) -> float:
@@ -227,191 +231,3 @@ def inversion_between(regimes: Regimes, rule: Rule, before: int, after: int) -> 
     a, b = regimes.test_prior[old]
     rate = (a + regimes.clicks[old, known]) / (a + b + regimes.looks[old, known])
     return inversion(regimes.looks[new, known], regimes.clicks[new, known], rate)
-
-
-_LEAST_CHANCE, _LEAST_STRENGTH = 1e-3, 1.0
-
-
-class Forecast(NamedTuple):
-    """What there was of each item in a span, and what each of R regimes expects of it: Beta(a, b)."""
-
-    looks: Ints  # [K]
-    clicks: Ints  # [K]
-    a: Floats  # [R, K]
-    b: Floats  # [R, K]
-
-
-@kernel
-def foresee(model, tilt, log, number, first, looks, a, b):
-    """Write what a model expects of each item in the answers from visit number `first` on. O(visits F^2).
-
-    Chances are averaged over the posterior of a logit with variance v as sigmoid(eta / sqrt(1 + pi v / 8))
-    (MacKay 1992). A Beta law of mean m and strength s has the variance m (1 - m) / (s + 1), here that of the chance,
-    (m (1 - m))^2 v.
-    """
-    n = model.moment.size
-    c, u = np.empty(n), np.empty(n)
-    a[:] = 0.0  # first, chances added up
-    b[:] = 0.0  # and variances
-    for i in range(held_from(log, first), log.first[-1]):
-        at = i % log.round.size
-        for p in range(log.examined[at] if log.answer[at] and log.regime[at] == number else 0):
-            k = log.items[at, p]
-            d = model.weight[k] + model.prior[OWN]
-            eta = model.pull[k] / d + tilt
-            for f in range(n):
-                c[f] = model.shared.features[f, k] * log.seen[at, f] - model.cross[f, k] / d
-                eta += c[f] * model.shared.estimate[f]
-            v = 1.0 / d + image(model.shared.inverse, c, u)
-            a[k] += 1.0 / (1.0 + math.exp(-eta / math.sqrt(1.0 + math.pi * v / 8.0)))
-            b[k] += v
-    for k in range(looks.size):
-        if looks[k] > 0:
-            m = min(max(a[k] / looks[k], _LEAST_CHANCE), 1.0 - _LEAST_CHANCE)
-            strength = max(1.0 / (m * (1.0 - m) * (b[k] / looks[k])) - 1.0, _LEAST_STRENGTH)
-            a[k] = m * strength
-            b[k] = (1.0 - m) * strength
-
-
-@kernel
-def forecast_of(regimes, models, log, first):
-    """What there was since visit number `first`, and what each stored regime expects; the current one without it."""
-    k, stored, current = models.weight.shape[1], regimes.tally[STORED], regimes.tally[CURRENT]
-    number = regimes.number[current]
-    looks, clicks = np.zeros(k, np.int64), np.zeros(k, np.int64)
-    for i in range(held_from(log, first), log.first[-1]):
-        at = i % log.round.size
-        for p in range(log.examined[at] if log.answer[at] and log.regime[at] == number else 0):
-            looks[log.items[at, p]] += 1
-            clicks[log.items[at, p]] += 1 if log.clicks[at, p] else 0
-    a, b = np.zeros((stored, k)), np.zeros((stored, k))
-    for r in range(stored):
-        if r == current:
-            model = model_before(models, log, r, number, first)
-            foresee(model, models.tilt[r, 0], log, number, first, looks, a[r], b[r])
-        else:
-            foresee(model_of(models, r), models.tilt[r, 0], log, number, first, looks, a[r], b[r])
-    return Forecast(looks, clicks, a, b)
-
-
-@uncounted
-def expected(forecast, r, k, most):
-    """Log chance of what there was of item k, by regime r."""
-    return log_predictive(forecast.clicks[k], forecast.looks[k], forecast.a[r, k], forecast.b[r, k], most)
-
-
-@uncounted
-def weigh_forecast(forecast, regimes, rule, r):
-    """Evidence for regime r against the current one, in nats, and without what items say that are alike in both.
-
-    `tally[STORED]` stands for a new one. Only items that the current regime knows testify; one that a stored regime
-    does not know counts for it as for a new one.
-    """
-    current, stored = regimes.tally[CURRENT], regimes.tally[STORED]
-    total = distinct = 0.0
-    for k in range(forecast.looks.size):
-        looks, clicks = forecast.looks[k], forecast.clicks[k]
-        if looks == 0 or regimes.looks[current, k] - looks < rule.known:
-            continue
-        same = expected(forecast, current, k, rule.most)
-        if r == stored or regimes.looks[r, k] < rule.known:
-            new = novelty(same, looks, clicks, rule.changed)
-            total += new
-            distinct += new
-            continue
-        then = expected(forecast, r, k, rule.most)
-        total += then - same
-        strength = forecast.a[current, k] + forecast.b[current, k]
-        before = min(strength, rule.most)  # as if the current regime had seen so many looks
-        won = before * forecast.a[current, k] / strength
-        a, b = forecast.a[r, k], forecast.b[r, k]
-        scale = min(1.0, rule.most / (a + b))
-        alike = log_beta(a * scale + won, b * scale + before - won) - log_beta(a * scale, b * scale)
-        alike -= log_beta(1.0 + won, 1.0 + before - won)
-        share = 1.0 / (1.0 + math.exp(-min(max(alike, -30.0), 30.0)))  # never certain
-        distinct += then - blend(then, same, share)
-    return total, distinct
-
-
-@kernel
-def judge_visits(regimes, models, log, rule, window, t):
-    """The regime that recent visits belong to and the span they came in with; -1 and 0 for the current one.
-
-    As `evidence.judge`.
-    """
-    stored, turns = regimes.tally[STORED], restless(regimes, window, t)
-    to, span, excess, quarter = -1, 0, 0.0, window
-    for j in range(SPANS):
-        if j > 1:
-            quarter *= SPAN_FACTOR
-        if not due(regimes, j, quarter):
-            continue
-        forecast = forecast_of(regimes, models, log, log.first[j])
-        for r in range(stored + 1):
-            if r == regimes.tally[CURRENT] or (turns and r < stored):
-                continue
-            bar = rule.back if r < stored else rule.open
-            total, distinct = weigh_forecast(forecast, regimes, rule, r)
-            if total - bar > excess and distinct > bar:
-                to, span, excess = r, j, total - bar
-    return to, span
-
-
-@kernel
-def move_visits(regimes, models, log, source, to, first):
-    """Hand the visits from number `first` on over to the model of regime `to`, which observes them anew."""
-    before = model_before(models, log, source, regimes.number[source], first)
-    for i in range(held_from(log, first), log.first[-1]):
-        at = i % log.round.size
-        if log.regime[at] == regimes.number[source]:
-            log.regime[at] = regimes.number[to]
-            tell(models, log, i, to, regimes.apart_rounds[to] > 0)
-    model = model_of(models, source)
-    model.shared.inverse[:] = before.shared.inverse
-    model.shared.estimate[:] = before.shared.estimate
-    model.cross[:] = before.cross
-    model.weight[:] = before.weight
-    model.pull[:] = before.pull
-    model.precision[:] = before.precision
-    model.moment[:] = before.moment
-
-
-@kernel
-def close_window_of_visits(regimes, models, log, rule, window, t):
-    """Test the recent visits after a window, and change the regime if they say so."""
-    to, span = judge_visits(regimes, models, log, rule, window, t)
-    if to == regimes.tally[STORED]:
-        to = room(regimes)
-        empty_model(models, to, regimes.tally[CURRENT])
-    if to >= 0:
-        for j in range(SPANS):
-            if regimes.span_rounds[j] > regimes.span_rounds[span]:
-                log.first[j] = log.first[span]
-        move_visits(regimes, models, log, regimes.tally[CURRENT], to, log.first[span])
-        move(regimes, to, span, t)
-    full = window
-    for j in range(SPANS):
-        if regimes.span_rounds[j] >= full:
-            clear_span(regimes, j)
-            log.first[j] = log.first[-1]
-        full *= SPAN_FACTOR
-
-
-@kernel
-def end_window(learner, bar, t):
-    """Learn how far people look, take up another regime if the feedback says so, and fit its prior.
-
-    `bar`: nats of evidence before attention is believed; below 0, nothing is learnt of it. O(G + items of the spans)
-    with G groups of items of equal counts; O(K) if the regime changes.
-    """
-    share = 1.0
-    if bar >= 0.0:
-        share = learn_attention(learner.attention, learner.posteriors.prior[0], bar)
-        recount(learner.regimes, share)
-    changed = close_window(learner.regimes, learner.rule, learner.window, t)
-    if changed:
-        rewatch(learner.attention)
-    if changed or share != 1.0:
-        learn_regime(learner.regimes, learner.posteriors)
-    learn_priors(learner.regimes, learner.posteriors, learner.length)
-    keep_favourites(learner.regimes, learner.favourites, learner.window, changed or share != 1.0)

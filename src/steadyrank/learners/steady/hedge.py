@@ -1,8 +1,6 @@
-"""A list for several views of the items at once.
+"""A list for several views of the items at once: how much each counts, and which items serve them all best.
 
-The items that a stored regime likes best, found once and not for every list.
-
-A list for several views of the items at once, where models with features give them.
+The items that a stored regime likes best are found once, and not for every list.
 """
 
 from typing import NamedTuple
@@ -12,11 +10,9 @@ import numpy as np
 from ...core.arrays import Counts, Floats, Ints
 from ...core.compiling.intrinsics import stack_ints
 from ...core.compiling.jit import kernel, uncounted
-from ...core.kernels import largest, top, top_allowed
-from ..shared.linear_posterior import chance_of
-from ..shared.mixed_model import drawn_logits, expected_logits
+from ...core.kernels import largest, top
 from ..shared.thompson import draw_largest, draw_of, miss_of
-from .regimes import number_at, rival
+from .regimes import CURRENT, number_at, rival
 
 PATIENCE = 64  # items tried in vain among equals, since they may not be shown
 FEW = 4096  # items up to which all are compared: a pass over so few costs little
@@ -27,8 +23,8 @@ class Rival(NamedTuple):
 
     looks: Counts  # [K]
     clicks: Counts  # [K]
-    apart_looks: Counts  # [K] further ones
-    apart_clicks: Counts  # [K]
+    untested_looks: Counts  # [K] further ones
+    untested_clicks: Counts  # [K]
     prior: Floats  # [2]
     liked: Counts  # [n] in item order: whatever is not among them has a smaller mean
     tied: Counts  # [m] in item order: all that come next, which have one mean; empty if they are not known
@@ -37,8 +33,8 @@ class Rival(NamedTuple):
 @uncounted
 def mean_of(rival, k):
     """Item k's posterior mean in another view."""
-    clicks = rival.clicks[k] + rival.apart_clicks[k]
-    return (rival.prior[0] + clicks) / (rival.prior[0] + rival.prior[1] + rival.looks[k] + rival.apart_looks[k])
+    clicks = rival.clicks[k] + rival.untested_clicks[k]
+    return (rival.prior[0] + clicks) / (rival.prior[0] + rival.prior[1] + rival.looks[k] + rival.untested_looks[k])
 
 
 @kernel
@@ -139,7 +135,7 @@ def deal_members(groups, g, size, allowed, ranking, filled, rng, steps):
 
 
 @uncounted
-def dullest(groups, allowed, ranking, rng):
+def lowest_means(groups, allowed, ranking, rng):
     """Fill `ranking` with the allowed items of the smallest means, equal ones in random order; whether that went.
 
     It does not if few are allowed among the items of the `ranking.size` groups that come first. O(G + d^2).
@@ -161,9 +157,9 @@ def dullest(groups, allowed, ranking, rng):
 
 
 @kernel
-def dullest_allowed(posteriors, allowed, ranking, rng):
+def lowest_means_allowed(posteriors, allowed, ranking, rng):
     """Fill `ranking` with the allowed items that are missed most, ties in random order. O(K) if few are allowed."""
-    if not dullest(posteriors.groups, allowed, ranking, rng):
+    if not lowest_means(posteriors.groups, allowed, ranking, rng):
         miss = np.empty(allowed.size)
         for k in range(allowed.size):
             miss[k] = miss_of(posteriors, k) if allowed[k] else -np.inf
@@ -212,6 +208,29 @@ def add_best(values, mean, free, miss, ranking):
 
 
 @kernel
+def serve_views(candidates, values, mean, weights, ranking):
+    """Fill `ranking` with candidates, each time the one that adds most to the views; arrays as of `add_best`."""
+    add_best(values, mean, np.arange(candidates.size), weights.copy(), ranking)
+    for p in range(ranking.size):
+        ranking[p] = candidates[ranking[p]]
+
+
+@kernel
+def view_weights(regimes, other, insurance, caution, window):
+    """How much each view counts in a list: what was learnt; its inverse; and with a longer regime, `other` >= 0, it.
+
+    That one counts the less, the longer the current regime is beside it.
+    """
+    weights = np.zeros(2 if other < 0 else 3)
+    weights[1] = insurance
+    if other >= 0:
+        younger = 1.0 - (regimes.rounds[regimes.tally[CURRENT]] + window) / regimes.rounds[other]
+        weights[2] = (1.0 - insurance) * caution * younger
+    weights[0] = 1.0 - weights.sum()
+    return weights
+
+
+@kernel
 def drawn_list(posteriors, allowed, ranking, rng):
     """Fill `ranking` with the items of the largest draws from their posteriors (Thompson sampling)."""
     items, draws = draw_largest(posteriors, allowed, ranking.size, rng)
@@ -240,7 +259,7 @@ def hedged_list(posteriors, rival, weights, allowed, ranking, rng):
     for p in range(size):
         found[p] = items[best[p]]
         values[0, p] = draws[best[p]]
-    dullest_allowed(posteriors, allowed, best, rng)
+    lowest_means_allowed(posteriors, allowed, best, rng)
     n = add_new(found, size, best)
     if views > 2:
         best_of(rival, allowed, best, rng)
@@ -252,9 +271,7 @@ def hedged_list(posteriors, rival, weights, allowed, ranking, rng):
     for i in range(n):
         values[1, i] = miss_of(posteriors, found[i])
         mean[i] = 1.0 - values[1, i]
-    add_best(values, mean, np.arange(n), weights.copy(), ranking)
-    for p in range(size):
-        ranking[p] = found[ranking[p]]
+    serve_views(found[:n], values, mean, weights, ranking)
 
 
 NUMBER, SIZE, ALL, TIED = range(4)  # places of Favourites.of
@@ -287,7 +304,7 @@ def view_of_regime(regimes, favourites, r):
     known = are_known(regimes, favourites, r)
     best = favourites.items[: favourites.of[SIZE] if known else 0]
     tied = favourites.tied[: favourites.of[TIED] if known else 0]
-    counts = regimes.looks[r], regimes.clicks[r], regimes.apart_looks[r], regimes.apart_clicks[r]
+    counts = regimes.looks[r], regimes.clicks[r], regimes.untested_looks[r], regimes.untested_clicks[r]
     return Rival(counts[0], counts[1], counts[2], counts[3], regimes.prior[r], best, tied)
 
 
@@ -330,37 +347,3 @@ def drop_favourites(regimes, favourites, t):
     """What the regime of round t knows has changed: its favourites are to be found anew."""
     if number_at(regimes, t) == favourites.of[NUMBER]:
         favourites.of[NUMBER] = 0
-
-
-@kernel
-def hedged_by_models(model, rival, weights, visit, width, allowed, ranking, rng):
-    """As `hedge.hedged_list`, the views being a draw of `model`, its inverse, and with a third weight `rival`'s mean.
-
-    O(K F + F^3 + V^3 d^2).
-    """
-    size, views = ranking.size, weights.size
-    drawn, mean, other = np.empty(allowed.size), np.empty(allowed.size), np.empty(allowed.size)
-    drawn_logits(model, visit, width, rng, drawn)
-    if weights[0] == 1.0:
-        top_allowed(drawn, allowed, ranking, rng)
-        return
-    expected_logits(model, visit, mean)
-    best, found = np.empty(size, np.int64), np.empty(views * size, np.int64)
-    values, means = np.zeros((views, views * size)), np.empty(views * size)
-    top_allowed(drawn, allowed, found[:size], rng)
-    top_allowed(-mean, allowed, best, rng)
-    n = add_new(found, size, best)
-    if views > 2:
-        expected_logits(rival, visit, other)
-        top_allowed(other, allowed, best, rng)
-        n = add_new(found, n, best)
-    for i in range(n):
-        k = found[i]
-        means[i] = chance_of(mean[k])
-        values[0, i] = chance_of(drawn[k]) if i < size or views > 2 else 0.0
-        values[1, i] = 1.0 - means[i]
-        if views > 2:
-            values[2, i] = chance_of(other[k])
-    add_best(values, means, np.arange(n), weights.copy(), ranking)
-    for p in range(size):
-        ranking[p] = found[ranking[p]]

@@ -12,8 +12,8 @@ from .regimes import CURRENT
 def learn_item(regimes, posteriors, k):
     """Item k's posterior in the current regime."""
     r = regimes.tally[CURRENT]
-    looks = regimes.looks[r, k] + regimes.apart_looks[r, k]
-    set_counts(posteriors, k, looks, regimes.clicks[r, k] + regimes.apart_clicks[r, k])
+    looks = regimes.looks[r, k] + regimes.untested_looks[r, k]
+    set_counts(posteriors, k, looks, regimes.clicks[r, k] + regimes.untested_clicks[r, k])
 
 
 @uncounted
@@ -30,7 +30,7 @@ def learn_regime(regimes, posteriors):
     unseen = unseen_items(posteriors.groups)
     for k in range(regimes.looks.shape[1]):
         # those that nobody looked at come first, then as now, and are the most
-        if posteriors.groups.place[k] >= unseen or regimes.looks[r, k] + regimes.apart_looks[r, k] > 0:
+        if posteriors.groups.place[k] >= unseen or regimes.looks[r, k] + regimes.untested_looks[r, k] > 0:
             learn_item(regimes, posteriors, k)
             unseen = unseen_items(posteriors.groups)
 
@@ -43,7 +43,7 @@ def learn_priors(regimes, posteriors, length):
     """
     r, groups = regimes.tally[CURRENT], posteriors.groups
     n = groups.size[0]
-    if regimes.apart_rounds[r] == 0:
+    if regimes.untested_rounds[r] == 0:
         fit_groups(groups.looks[:n], groups.clicks[:n], groups.items[:n], regimes.test_prior[r])
         regimes.prior[r, 0] = regimes.test_prior[r, 0]
         regimes.prior[r, 1] = regimes.test_prior[r, 1]
@@ -62,8 +62,8 @@ def fit_items(regimes, r, items, apart, prior):
     looks, clicks = np.empty(items.size, np.int64), np.empty(items.size, np.int64)
     n = 0
     for k in items:
-        looks[n] = regimes.looks[r, k] + (regimes.apart_looks[r, k] if apart else 0)
-        clicks[n] = regimes.clicks[r, k] + (regimes.apart_clicks[r, k] if apart else 0)
+        looks[n] = regimes.looks[r, k] + (regimes.untested_looks[r, k] if apart else 0)
+        clicks[n] = regimes.clicks[r, k] + (regimes.untested_clicks[r, k] if apart else 0)
         n += looks[n] > 0
     fit_prior(looks[:n], clicks[:n], prior)
 
@@ -73,7 +73,7 @@ def fit_priors(regimes, r):
     """Fit the priors of regime r, whichever it is. O(K), twice as long where some feedback was counted apart."""
     items = np.arange(regimes.looks.shape[1]).astype(np.int32)
     fit_items(regimes, r, items, False, regimes.test_prior[r])
-    if regimes.apart_rounds[r] == 0:
+    if regimes.untested_rounds[r] == 0:
         regimes.prior[r, 0] = regimes.test_prior[r, 0]
         regimes.prior[r, 1] = regimes.test_prior[r, 1]
     else:

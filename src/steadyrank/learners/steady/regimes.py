@@ -23,10 +23,10 @@ SPAN_FACTOR = 4  # from one of them to the next
 @uncounted
 def touch(regimes, j, ranking, examined):
     """Note the items that span j is about to have its first looks at."""
-    some_apart = regimes.span_apart_rounds[j] > 0
+    some_untested = regimes.span_untested_rounds[j] > 0
     for p in range(examined):
         k = ranking[p]
-        if regimes.span_looks[j, k] == 0 and not (some_apart and regimes.span_apart_looks[j, k] > 0):
+        if regimes.span_looks[j, k] == 0 and not (some_untested and regimes.span_untested_looks[j, k] > 0):
             regimes.span_items[j, regimes.span_size[j]] = k
             regimes.span_size[j] += 1
 
@@ -37,7 +37,7 @@ def untouch(regimes, j, ranking, examined):
     for p in range(examined):
         k = ranking[p]
         n = regimes.span_size[j]
-        i = n if regimes.span_looks[j, k] > 0 or regimes.span_apart_looks[j, k] > 0 else 0
+        i = n if regimes.span_looks[j, k] > 0 or regimes.span_untested_looks[j, k] > 0 else 0
         while i < n and regimes.span_items[j, i] != k:
             i += 1
         if i < n:
@@ -50,7 +50,7 @@ def copy_span(regimes, source, target):
     """Make a span hold the rounds of another."""
     clear_span(regimes, target)
     regimes.span_rounds[target] = regimes.span_rounds[source]
-    regimes.span_apart_rounds[target] = regimes.span_apart_rounds[source]
+    regimes.span_untested_rounds[target] = regimes.span_untested_rounds[source]
     regimes.span_silent_rounds[target] = regimes.span_silent_rounds[source]
     regimes.span_start[target] = regimes.span_start[source]
     regimes.span_size[target] = regimes.span_size[source]
@@ -59,30 +59,30 @@ def copy_span(regimes, source, target):
         regimes.span_items[target, i] = k
         regimes.span_looks[target, k] = regimes.span_looks[source, k]
         regimes.span_clicks[target, k] = regimes.span_clicks[source, k]
-        regimes.span_apart_looks[target, k] = regimes.span_apart_looks[source, k]
-        regimes.span_apart_clicks[target, k] = regimes.span_apart_clicks[source, k]
+        regimes.span_untested_looks[target, k] = regimes.span_untested_looks[source, k]
+        regimes.span_untested_clicks[target, k] = regimes.span_untested_clicks[source, k]
 
 
 @uncounted
 def clear_span(regimes, j):
     """Let a span start afresh."""
     regimes.span_rounds[j] = 0
-    regimes.span_apart_rounds[j] = 0
+    regimes.span_untested_rounds[j] = 0
     regimes.span_silent_rounds[j] = 0
     for i in range(regimes.span_size[j]):
         k = regimes.span_items[j, i]
         regimes.span_looks[j, k] = 0
         regimes.span_clicks[j, k] = 0
-        regimes.span_apart_looks[j, k] = 0
-        regimes.span_apart_clicks[j, k] = 0
+        regimes.span_untested_looks[j, k] = 0
+        regimes.span_untested_clicks[j, k] = 0
     regimes.span_size[j] = 0
 
 
 MOST_REGIMES = 6  # kept at a time: each costs memory for all items
 LOG = 64  # changes remembered, the latest ones
 STARTED, NOTICED, BEFORE, AFTER = range(4)  # columns of the log of changes
-MOST_SPAN_APART = 2**15 - 1  # of the lists of a span: each has at most one look at an item, so 16 bits hold them
-MOST_APART = 2**30  # looks at an item, so that two such numbers fit into 32 bits together; more say nothing new
+MOST_SPAN_UNTESTED = 2**15 - 1  # of the lists of a span: each has at most one look at an item, so 16 bits hold them
+MOST_UNTESTED = 2**30  # looks at an item, so that two such numbers fit into 32 bits together; more say nothing new
 
 CURRENT, STORED, OPENED, CHANGES, LEARNT = range(5)  # places of Regimes.tally
 
@@ -96,20 +96,20 @@ class Regimes(NamedTuple):
 
     looks: Counts  # [MOST_REGIMES, K] of answers
     clicks: Counts  # [MOST_REGIMES, K]
-    apart_looks: Counts  # [MOST_REGIMES, K]
-    apart_clicks: Counts  # [MOST_REGIMES, K]
+    untested_looks: Counts  # [MOST_REGIMES, K]
+    untested_clicks: Counts  # [MOST_REGIMES, K]
     prior: Floats  # [MOST_REGIMES, 2] of all feedback
     test_prior: Floats  # [MOST_REGIMES, 2] of answers
     rounds: Ints  # [MOST_REGIMES] but those that nobody answered
-    apart_rounds: Ints  # [MOST_REGIMES]
+    untested_rounds: Ints  # [MOST_REGIMES]
     start: Ints  # [MOST_REGIMES] first round
     number: Ints  # [MOST_REGIMES] 1, 2, ... in order of opening; a place may be used again
     span_looks: Counts  # [SPANS, K] part of the current regime's counts; at most 64 windows, which 32 bits hold
     span_clicks: Counts  # [SPANS, K]
-    span_apart_looks: Small  # [SPANS, K] of the same rounds: it goes where they go
-    span_apart_clicks: Small  # [SPANS, K]
+    span_untested_looks: Small  # [SPANS, K] of the same rounds: it goes where they go
+    span_untested_clicks: Small  # [SPANS, K]
     span_rounds: Ints  # [SPANS] of answers
-    span_apart_rounds: Ints  # [SPANS]
+    span_untested_rounds: Ints  # [SPANS]
     span_silent_rounds: Ints  # [SPANS] of these, those that nobody answered
     span_start: Ints  # [SPANS] first round
     span_items: Counts  # [SPANS, K] the items that it has looks at, of either kind: the first `span_size`
@@ -131,11 +131,11 @@ class Regimes(NamedTuple):
         stored, apart, priors = (small(r), small(r)), (small(r), small(r)), (np.ones((r, 2)), np.ones((r, 2)))
         names = zeros(r), zeros(r), np.ones(r, np.int64), zeros(r)
         names[3][0] = 1
-        apart_spans = np.zeros((SPANS, k), np.int16), np.zeros((SPANS, k), np.int16)
+        untested_spans = np.zeros((SPANS, k), np.int16), np.zeros((SPANS, k), np.int16)
         spans, sizes = (small(SPANS), small(SPANS)), (zeros(SPANS), zeros(SPANS), zeros(SPANS))
         begun, touched = zeros(SPANS), (small(SPANS), zeros(SPANS))
         tally, log = np.array([0, 1, 1, 0, 0], np.int64), zeros(LOG, 4)
-        return cls(*stored, *apart, *priors, *names, *spans, *apart_spans, *sizes, begun, *touched, tally, log)
+        return cls(*stored, *apart, *priors, *names, *spans, *untested_spans, *sizes, begun, *touched, tally, log)
 
 
 @uncounted
@@ -182,7 +182,7 @@ def count(regimes, ranking, clicks, examined, t):
 
 
 @uncounted
-def count_apart(regimes, ranking, clicks, examined, t, silent):
+def count_untested(regimes, ranking, clicks, examined, t, silent):
     """Add bits that no test reads to the regime that round t belongs to and to the spans that it lies in.
 
     `silent`: nobody answered, so the regime becomes no longer by it.
@@ -192,18 +192,18 @@ def count_apart(regimes, ranking, clicks, examined, t, silent):
         regimes.rounds[place] += 1
         regimes.tally[LEARNT] += 1
     for p in range(examined):
-        if regimes.apart_looks[place, ranking[p]] >= MOST_APART:
+        if regimes.untested_looks[place, ranking[p]] >= MOST_UNTESTED:
             return
-    count_bits(regimes.apart_looks[place], regimes.apart_clicks[place], ranking, clicks, examined)
-    regimes.apart_rounds[place] += 1
+    count_bits(regimes.untested_looks[place], regimes.untested_clicks[place], ranking, clicks, examined)
+    regimes.untested_rounds[place] += 1
     if place != regimes.tally[CURRENT]:
         return
     for j in range(SPANS):
-        room = regimes.span_apart_rounds[j] < MOST_SPAN_APART
+        room = regimes.span_untested_rounds[j] < MOST_SPAN_UNTESTED
         if room and regimes.span_rounds[j] > 0 and t >= regimes.span_start[j]:
             touch(regimes, j, ranking, examined)
-            count_bits(regimes.span_apart_looks[j], regimes.span_apart_clicks[j], ranking, clicks, examined)
-            regimes.span_apart_rounds[j] += 1
+            count_bits(regimes.span_untested_looks[j], regimes.span_untested_clicks[j], ranking, clicks, examined)
+            regimes.span_untested_rounds[j] += 1
             if silent:
                 regimes.span_silent_rounds[j] += 1
 
@@ -215,9 +215,9 @@ def recount(regimes, share):
         return
     for r in range(regimes.tally[STORED]):
         for k in range(regimes.looks.shape[1]):
-            won, apart = regimes.clicks[r, k], regimes.apart_clicks[r, k]
+            won, apart = regimes.clicks[r, k], regimes.untested_clicks[r, k]
             regimes.looks[r, k] = won + round((regimes.looks[r, k] - won) * share)
-            regimes.apart_looks[r, k] = apart + round((regimes.apart_looks[r, k] - apart) * share)
+            regimes.untested_looks[r, k] = apart + round((regimes.untested_looks[r, k] - apart) * share)
     for j in range(SPANS):
         clear_span(regimes, j)
 
@@ -237,10 +237,10 @@ def room(regimes):
         for k in range(regimes.looks.shape[1]):
             regimes.looks[place, k] = 0
             regimes.clicks[place, k] = 0
-            regimes.apart_looks[place, k] = 0
-            regimes.apart_clicks[place, k] = 0
+            regimes.untested_looks[place, k] = 0
+            regimes.untested_clicks[place, k] = 0
     regimes.rounds[place] = 0
-    regimes.apart_rounds[place] = 0
+    regimes.untested_rounds[place] = 0
     for i in range(2):
         regimes.prior[place, i] = 1.0
         regimes.test_prior[place, i] = 1.0
@@ -269,17 +269,17 @@ def move(regimes, to, span, t):
     items = regimes.span_items[span, : regimes.span_size[span]]
     hand_over(regimes.looks, regimes.span_looks[span], items, current, to)
     hand_over(regimes.clicks, regimes.span_clicks[span], items, current, to)
-    hand_over(regimes.apart_looks, regimes.span_apart_looks[span], items, current, to)
-    hand_over(regimes.apart_clicks, regimes.span_apart_clicks[span], items, current, to)
+    hand_over(regimes.untested_looks, regimes.span_untested_looks[span], items, current, to)
+    hand_over(regimes.untested_clicks, regimes.span_untested_clicks[span], items, current, to)
     first = regimes.span_start[span]
     if regimes.rounds[to] == 0:
         regimes.start[to] = first
-    apart = regimes.span_apart_rounds[span]
+    apart = regimes.span_untested_rounds[span]
     moved = regimes.span_rounds[span] + apart - regimes.span_silent_rounds[span]
     regimes.rounds[to] += moved
     regimes.rounds[current] -= moved
-    regimes.apart_rounds[to] += apart
-    regimes.apart_rounds[current] -= apart
+    regimes.untested_rounds[to] += apart
+    regimes.untested_rounds[current] -= apart
     entry = regimes.tally[CHANGES] % LOG
     regimes.log[entry, STARTED] = first
     regimes.log[entry, NOTICED] = t
@@ -349,17 +349,17 @@ def take_answer(regimes, r, ranking, bits, examined, t):
 
 
 @uncounted
-def uncount_apart(regimes, ranking, bits, examined, t, silent):
-    """Take back what `regimes.count_apart` did with the feedback of round t."""
+def uncount_untested(regimes, ranking, bits, examined, t, silent):
+    """Take back what `regimes.count_untested` did with the feedback of round t."""
     r = find_place(regimes, number_at(regimes, t))
-    if r < 0 or regimes.apart_rounds[r] == 0 or not (silent or regimes.rounds[r] > 0):
+    if r < 0 or regimes.untested_rounds[r] == 0 or not (silent or regimes.rounds[r] > 0):
         return
-    spans = regimes.span_apart_looks, regimes.span_apart_clicks, regimes.span_apart_rounds
-    held = Held(regimes.apart_looks[r], regimes.apart_clicks[r], spans[0], spans[1], spans[2])
+    spans = regimes.span_untested_looks, regimes.span_untested_clicks, regimes.span_untested_rounds
+    held = Held(regimes.untested_looks[r], regimes.untested_clicks[r], spans[0], spans[1], spans[2])
     if not holds(regimes, r, held, ranking, bits, examined, t):
         return
     uncount_bits(held.looks, held.clicks, ranking, bits, examined)
-    regimes.apart_rounds[r] -= 1
+    regimes.untested_rounds[r] -= 1
     if not silent:
         regimes.rounds[r] -= 1
         regimes.tally[LEARNT] -= 1
@@ -367,7 +367,7 @@ def uncount_apart(regimes, ranking, bits, examined, t, silent):
         if lies_in(regimes, r, held, j, t):
             uncount_bits(held.span_looks[j], held.span_clicks[j], ranking, bits, examined)
             untouch(regimes, j, ranking, examined)
-            regimes.span_apart_rounds[j] -= 1
+            regimes.span_untested_rounds[j] -= 1
             if silent and regimes.span_silent_rounds[j] > 0:
                 regimes.span_silent_rounds[j] -= 1
 

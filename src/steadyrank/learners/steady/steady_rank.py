@@ -3,22 +3,72 @@
 from collections.abc import Sequence
 from typing import Literal, NamedTuple, TypeAlias, get_args
 
-import numpy as np
-
+from ...core.compiling.jit import kernel
 from ...core.contract import ANSWER, KIND, SILENCE, Problem
 from ...core.places import by_place
 from ...core.settings import choice, real, whole
 from ...core.views import View
 from ..shared.thompson import Posteriors, check_bar
-from .attention import BAR, Attention, goes_on, looked_at, note_looks, place_by_attention, watch
-from .evidence import Rule, end_window
+from .attention import (
+    BAR,
+    Attention,
+    goes_on,
+    learn_attention,
+    looked_at,
+    note_looks,
+    place_by_attention,
+    rewatch,
+    watch,
+)
+from .evidence import NONE, Rule, changes_too_often, due, end_spans, forecast_of_counts, hear, no_verdict
 from .explain import view_of
-from .hedge import Favourites, drawn_list, drop_favourites, hedged_list, view_of_regime
-from .regime_posteriors import learn_items
-from .regimes import CURRENT, Regimes, count, count_apart, rival, uncount, uncount_apart
+from .hedge import (
+    Favourites,
+    drawn_list,
+    drop_favourites,
+    hedged_list,
+    keep_favourites,
+    view_of_regime,
+    view_weights,
+)
+from .regime_posteriors import fit_priors, learn_items, learn_priors, learn_regime
+from .regimes import (
+    CURRENT,
+    SPANS,
+    STORED,
+    Regimes,
+    count,
+    count_untested,
+    move,
+    recount,
+    rival,
+    room,
+    uncount,
+    uncount_untested,
+)
 
 Looks: TypeAlias = Literal["cascade", "positions", "learn"]
 CASCADE, POSITIONS, LEARN = range(3)  # as in Looks
+
+
+@kernel
+def end_window(regimes, rule, window, t):
+    """Test the recent feedback after a window, and change the regime if it says so; returns whether it was changed.
+
+    The current one's priors are fitted afterwards, by `learn_priors`. O(items of the spans R) with Beta functions;
+    O(K) if the regime changes.
+    """
+    verdict, turns = no_verdict(), changes_too_often(regimes, window, t)
+    for j in range(SPANS):
+        if due(regimes, window, j):
+            hear(verdict, forecast_of_counts(regimes, rule, j), regimes, rule, j, turns, None)
+    to = verdict.regime[0]
+    if to != NONE:
+        left = regimes.tally[CURRENT]
+        move(regimes, room(regimes) if to == regimes.tally[STORED] else to, verdict.span[0], t)
+        fit_priors(regimes, left)
+    end_spans(regimes, window)
+    return to != NONE
 
 
 class SteadyRank(NamedTuple):
@@ -49,7 +99,7 @@ class SteadyRank(NamedTuple):
     looks: int  # CASCADE: nothing of it is learnt
 
     live = True
-    VERSION = 10  # of the memory: since then, it knows which items another regime likes alike
+    VERSION = 11  # of the memory
 
     @classmethod
     def create(
@@ -85,12 +135,7 @@ class SteadyRank(NamedTuple):
             place_by_attention(self.attention, ranking, rng)
             note_looks(self.attention, self.posteriors, ranking, note)
             return
-        weights = np.zeros(2 if other < 0 else 3)
-        weights[1] = insured
-        if other >= 0:
-            younger = 1.0 - (regimes.rounds[regimes.tally[CURRENT]] + self.window) / regimes.rounds[other]
-            weights[2] = (1.0 - insured) * self.caution * younger
-        weights[0] = 1.0 - weights.sum()
+        weights = view_weights(regimes, other, insured, self.caution, self.window)
         view = view_of_regime(regimes, self.favourites, max(other, 0))
         hedged_list(self.posteriors, view, weights, allowed, ranking, rng)
         place_by_attention(self.attention, ranking, rng)
@@ -105,14 +150,23 @@ class SteadyRank(NamedTuple):
         if note[KIND] == ANSWER:
             count(self.regimes, items, bits, items.size, visit.t)
         else:
-            count_apart(self.regimes, items, bits, items.size, visit.t, note[KIND] == SILENCE)
+            count_untested(self.regimes, items, bits, items.size, visit.t, note[KIND] == SILENCE)
             drop_favourites(self.regimes, self.favourites, visit.t)
         learn_items(self.regimes, self.posteriors, ranking, examined)
         if self.regimes.span_rounds[0] < self.window:
             check_bar(self.posteriors, self.length)
-        else:
-            bar = BAR if self.looks == LEARN else 0.0
-            end_window(self, -1.0 if self.looks == CASCADE else bar, visit.t)
+            return
+        share = 1.0
+        if self.looks != CASCADE:
+            share = learn_attention(self.attention, self.posteriors.prior[0], BAR if self.looks == LEARN else 0.0)
+            recount(self.regimes, share)
+        changed = end_window(self.regimes, self.rule, self.window, visit.t)
+        if changed:
+            rewatch(self.attention)
+        if changed or share != 1.0:
+            learn_regime(self.regimes, self.posteriors)
+        learn_priors(self.regimes, self.posteriors, self.length)
+        keep_favourites(self.regimes, self.favourites, self.window, changed or share != 1.0)
 
     def forget(self, visit, ranking, note, clicks, examined):
         if examined > 0:
@@ -120,7 +174,7 @@ class SteadyRank(NamedTuple):
             if note[KIND] == ANSWER:
                 uncount(self.regimes, items, bits, items.size, visit.t)
             else:
-                uncount_apart(self.regimes, items, bits, items.size, visit.t, note[KIND] == SILENCE)
+                uncount_untested(self.regimes, items, bits, items.size, visit.t, note[KIND] == SILENCE)
             drop_favourites(self.regimes, self.favourites, visit.t)
             learn_items(self.regimes, self.posteriors, ranking, examined)
             check_bar(self.posteriors, self.length)

@@ -1,16 +1,263 @@
-"""SteadyRankSegments: a SteadyRank a segment of the visits, each of which borrows from the others."""
+"""SteadyRankSegments: a SteadyRank a segment of the visits, each of which borrows from the others. Ours.
 
+What segments lend one another are looks at items, as many as the segments agree. An item's prior in a segment is that
+of the segment, and looks lent by the others: their click rate, in fewer looks. How few is fitted to how well the
+others, each alone and all together, foretell what was seen here: the likeliest strength of a Beta prior. A segment
+that was lied to foretells badly what honest ones see, so they borrow little from it. Lent looks are counted apart:
+lists are made of them, tests do not read them.
+"""
+
+import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
+import numpy as np
+
+from ...core.arrays import Counts, Floats, Ints
+from ...core.compiling.jit import kernel, uncounted
 from ...core.contract import ANSWER, KIND, Problem
+from ...core.item_evidence import log_beta
+from ...core.philox import philox
 from ...core.segments import MOST_SEGMENTS, SEGMENT, row, segment_at, segment_told, stacked
 from ...core.settings import whole
-from ...core.views import View
+from ...core.views import Regime, View
 from ..shared.thompson import check_bar
-from .explain import view_of_all
-from .segment_pooling import DUE, GROWN, ROUNDS, Pool, call_in, pay_out, share
+from .regime_posteriors import learn_item, learn_priors
+from .regimes import CURRENT, STORED, find_place
 from .steady_rank import Looks, SteadyRank
+
+START = 10.0  # looks that a segment's word is worth to another, before anything is known of any
+STRENGTH = (0.5, 2000.0)  # the least and the most
+DOUBT = 1.0  # standard deviation of the logarithm of that, from segment to segment
+EXAMPLE = 200  # rounds after which a segment is an example to others
+GROWN = 16  # loans are made anew when there are a 16th more rounds
+ROUNDS, DUE = range(2)  # places of Pool.tally
+_KEY = 0x10A2ED
+
+
+class Pool(NamedTuple):
+    """Looks and clicks lent to each of S segments; K items."""
+
+    looks: Counts  # [S, K]
+    clicks: Counts  # [S, K]
+    number: Ints  # [S] of the regime that they were lent to; 0: nothing is lent
+    strength: Floats  # [S, S] what the word of segment j is worth to i, in looks; on the diagonal that of all others
+    tally: Ints  # [2] rounds, and the one after which loans are made anew
+
+    @classmethod
+    def create(cls, segments: int, n_items: int, first: int) -> "Pool":
+        """Nothing is lent before round `first`."""
+        counts = np.zeros((segments, n_items), np.int32), np.zeros((segments, n_items), np.int32)
+        strength = np.full((segments, segments), START)
+        return cls(*counts, np.zeros(segments, np.int64), strength, np.array([0, first], np.int64))
+
+
+@uncounted
+def trusted_place(regimes):
+    """The place of the longest regime; the current one among equals."""
+    found = regimes.tally[CURRENT]
+    for r in range(regimes.tally[STORED]):
+        if regimes.rounds[r] > regimes.rounds[found]:
+            found = r
+    return found
+
+
+@uncounted
+def call_in(regimes, pool, s):
+    """Take what was lent to segment s out of its counts; its posteriors keep it. Returns the place of the regime."""
+    r = find_place(regimes, pool.number[s]) if pool.number[s] > 0 else -1
+    if r >= 0:
+        for k in range(pool.looks.shape[1]):
+            if pool.looks[s, k] > 0:  # what a guard took back may have been part of a loan
+                regimes.untested_looks[r, k] = max(regimes.untested_looks[r, k] - pool.looks[s, k], 0)
+                clicks = max(regimes.untested_clicks[r, k] - pool.clicks[s, k], 0)
+                regimes.untested_clicks[r, k] = min(clicks, regimes.untested_looks[r, k])
+    return r
+
+
+@uncounted
+def pay_out(regimes, posteriors, pool, s):
+    """Add what is lent to segment s to the counts of its current regime, and to its posteriors."""
+    r = regimes.tally[CURRENT]
+    pool.number[s] = regimes.number[r]
+    for k in range(pool.looks.shape[1]):
+        if pool.looks[s, k] > 0:
+            regimes.untested_looks[r, k] += pool.looks[s, k]
+            regimes.untested_clicks[r, k] += pool.clicks[s, k]
+            learn_item(regimes, posteriors, k)
+
+
+@uncounted
+def worth(looks, strength):
+    """How many looks here so many looks elsewhere are worth."""
+    return looks * (strength + 1.0) / (looks + strength + 1.0)
+
+
+@uncounted
+def log_likelihood(strength, typical, prior, looks, clicks, far, rate):
+    """Log chance of what was seen here, if looks elsewhere are worth as much as `strength` says; and of that. O(K).
+
+    An item has `far` looks elsewhere, at this `rate`, and here a Beta prior with as many of these as they are worth.
+    """
+    off = math.log(strength / typical) / DOUBT
+    total = -0.5 * off * off
+    for k in range(looks.size):
+        if looks[k] > 0.0 and far[k] > 0.0:
+            w = worth(far[k], strength)
+            a = prior[0] + w * rate[k]
+            b = prior[1] + w * (1.0 - rate[k])
+            total += log_beta(a + clicks[k], b + looks[k] - clicks[k]) - log_beta(a, b)
+    return total
+
+
+@uncounted
+def fit_strength(strength, typical, prior, looks, clicks, far, rate):
+    """What looks elsewhere are worth here, the likeliest up to a factor of 2; sought from `strength` on."""
+    best = log_likelihood(strength, typical, prior, looks, clicks, far, rate)
+    for factor in (2.0, 0.5):
+        moved = False
+        while STRENGTH[0] <= strength * factor <= STRENGTH[1]:
+            other = log_likelihood(strength * factor, typical, prior, looks, clicks, far, rate)
+            if other <= best:
+                break
+            best = other
+            strength *= factor
+            moved = True
+        if moved:
+            break
+    return strength
+
+
+@uncounted
+def typical_strength(strength, rounds, s, j):
+    """The most that the word of segment j is worth to one other than s; that of all others to it, if j is s.
+
+    The most, because a segment that is lied to agrees with nobody, and that is no reason for others to do without: a
+    single example may be such a one.
+    """
+    most = 0.0
+    examples = 0
+    for i in range(rounds.size):
+        if i not in (s, j) and rounds[i] >= EXAMPLE:
+            most = max(most, strength[i, i if j == s else j])
+            examples += 1
+    return most if examples > 1 else START
+
+
+@uncounted
+def lend(pool, s, most, far, rate):
+    """Write what the others lend segment s: at most so many looks at an item, as many as theirs are worth."""
+    for k in range(far.size):
+        looks = 0
+        clicks = 0
+        if far[k] > 0.0:
+            looks = int(min(worth(far[k], pool.strength[s, s]), most) + 0.5)
+            low, _ = philox(k, s, _KEY)  # rounded up or down by the item, so that on the whole nothing is lost
+            clicks = min(int(rate[k] * looks + low / 4294967296.0), looks)
+        pool.looks[s, k] = looks
+        pool.clicks[s, k] = clicks
+
+
+@kernel
+def share(each, pool, most, length):
+    """Fit how far segments agree, and make all loans anew. O(S^2 K)."""
+    segments, n = pool.looks.shape
+    looks, clicks = np.empty((segments, n)), np.empty((segments, n))
+    rounds = np.empty(segments)
+    for s in range(segments):
+        regimes = row(each.regimes, s)
+        call_in(regimes, pool, s)
+        r = trusted_place(regimes)
+        rounds[s] = regimes.rounds[r]
+        for k in range(n):
+            looks[s, k] = regimes.looks[r, k] + regimes.untested_looks[r, k]
+            clicks[s, k] = regimes.clicks[r, k] + regimes.untested_clicks[r, k]
+    for s in range(segments):
+        borrow(row(each.regimes, s), row(each.posteriors, s), pool, s, most, looks, clicks, rounds, length)
+
+
+@uncounted
+def trust(pool, s, looks, clicks, rounds, prior, rate):
+    """Fit what the word of each other segment is worth to segment s; returns the most. Overwrites `rate` [K]."""
+    most = STRENGTH[0]
+    for j in range(rounds.size):
+        if j != s and rounds[j] > 0.0:
+            for k in range(rate.size):
+                rate[k] = clicks[j, k] / max(looks[j, k], 1.0)
+            typical = typical_strength(pool.strength, rounds, s, j)
+            now = fit_strength(pool.strength[s, j], typical, prior, looks[s], clicks[s], looks[j], rate)
+            pool.strength[s, j] = now
+            most = max(most, now)
+    return most
+
+
+@kernel
+def borrow(regimes, posteriors, pool, s, most, looks, clicks, rounds, length):
+    """Make the loans of segment s anew, from what all have seen themselves: `looks`, `clicks` [S, K], `rounds` [S].
+
+    Others count by their looks as far as these are worth something here, and by how much their word is worth beside
+    the best one's: where nobody has looked much, that of liars would else count like any.
+    """
+    n = looks.shape[1]
+    far, rate, prior = np.zeros(n), np.zeros(n), regimes.prior[trusted_place(regimes)]
+    best = trust(pool, s, looks, clicks, rounds, prior, rate)
+    rate[:] = 0.0
+    for j in range(rounds.size):
+        if j != s and rounds[j] > 0.0:
+            strength = pool.strength[s, j]
+            for k in range(n):
+                w = strength / best * worth(looks[j, k], strength)
+                far[k] += w
+                rate[k] += w * clicks[j, k] / max(looks[j, k], 1.0)
+    for k in range(n):
+        rate[k] /= max(far[k], 1e-12)
+    typical = typical_strength(pool.strength, rounds, s, s)
+    pool.strength[s, s] = fit_strength(pool.strength[s, s], typical, prior, looks[s], clicks[s], far, rate)
+    before = pool.looks[s].copy()
+    lend(pool, s, most, far, rate)
+    pay_out(regimes, posteriors, pool, s)
+    for k in range(n):
+        if before[k] > 0 and pool.looks[s, k] == 0:
+            learn_item(regimes, posteriors, k)
+    r = regimes.tally[CURRENT]
+    regimes.untested_rounds[r] += 1  # so that the prior of tests is fitted to answers alone
+    learn_priors(regimes, posteriors, length)
+    regimes.untested_rounds[r] -= 1
+
+
+def view_of_all(views: Sequence[View], lent: Counts, number: Ints) -> View:
+    """One view of all segments, with theirs in it. `lent` [S, K]: looks that are none of a segment's own, in the
+    regime with this `number` [S]. A segment alone is all there is.
+
+    Together they have one regime: estimates are those that lists are made of, averaged over the rounds of the
+    segments. Changes are told segment by segment.
+    """
+    each = [_own_looks(view, lent[s], int(number[s])) for s, view in enumerate(views)]
+    if len(each) == 1:
+        return each[0]
+    rounds = np.array([view.rounds for view in each])
+    total = int(rounds.sum())
+    share = rounds / total if total else np.full(len(each), 1.0 / len(each))
+    now = [view.regime(view.current) for view in each]
+    regime = Regime(
+        1,
+        1,
+        total,
+        np.average([one.estimate for one in now], axis=0, weights=share),
+        np.sum([one.looks for one in now], axis=0),
+        np.sum([one.weight for one in now], axis=0),
+    )
+    doubted = float(sum(part * view.corrupted for part, view in zip(share, each, strict=True)))
+    attention = tuple(float(x) for x in share @ np.array([view.attention for view in each]))
+    changes = sum(view.n_changes for view in each)
+    return View((regime,), 1, 1, total, 0, doubted, changes, (), attention, segments=tuple(each))
+
+
+def _own_looks(view: View, lent: Counts, number: int) -> View:
+    """Without the looks that were lent; estimates keep what they say."""
+    found = (replace(one, looks=one.looks - lent) if one.number == number else one for one in view.regimes)
+    return replace(view, regimes=tuple(found))
 
 
 class SteadyRankSegments(NamedTuple):
@@ -27,7 +274,7 @@ class SteadyRankSegments(NamedTuple):
     lent: int
 
     live = True
-    VERSION = 1
+    VERSION = 2
 
     @classmethod
     def create(
@@ -63,10 +310,10 @@ class SteadyRankSegments(NamedTuple):
         ends = note[KIND] == ANSWER and one.regimes.span_rounds[0] + 1 >= one.window
         r = call_in(one.regimes, pool, s) if ends else -1
         if r >= 0:
-            one.regimes.apart_rounds[r] += 1  # so that the prior of tests is fitted to answers alone
+            one.regimes.untested_rounds[r] += 1  # so that the prior of tests is fitted to answers alone
         one.update(visit, ranking, note, clicks, examined)
         if r >= 0:
-            one.regimes.apart_rounds[r] -= 1
+            one.regimes.untested_rounds[r] -= 1
             pay_out(one.regimes, one.posteriors, pool, s)
             check_bar(one.posteriors, one.length)
         pool.tally[ROUNDS] += 1

@@ -303,7 +303,7 @@ def rank_by_bounds(bounds, table, t, least, allowed, ranking, note, rng):
     d, guess = ranking.size, bounds.marks[GUESS]
     s, lt = time_parts(t, LOG_CLOCK)
     for p in range(d):
-        note[p] = rng.random() * table.luck
+        note[p] = rng.random() * table.tie_noise
     n = 0
     if d <= LONGEST and hold(bounds, t, least):
         items, values = stack_ints(room(d)), stack_floats(room(d))

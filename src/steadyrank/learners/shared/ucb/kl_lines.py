@@ -49,19 +49,19 @@ class Tangents(NamedTuple):
     root: Floats  # [K] how fast the index leaves it
     linear: Floats  # [K]
     epoch: Floats  # [2] where the tangents were drawn, and until which round they serve
-    luck: float  # as in `IndexTable`
+    tie_noise: float  # as in `IndexTable`
 
     @classmethod
-    def create(cls, n_items: int, luck: float = 1.0) -> "Tangents":
+    def create(cls, n_items: int, tie_noise: float = 1.0) -> "Tangents":
         """Nothing seen, no tangents drawn."""
         counts = np.zeros(n_items, np.int64), np.zeros(n_items, np.int64)
-        return cls(*counts, np.zeros(n_items), np.zeros(n_items), np.zeros(n_items), np.zeros(2), luck)
+        return cls(*counts, np.zeros(n_items), np.zeros(n_items), np.zeros(n_items), np.zeros(2), tie_noise)
 
 
 @uncounted
 def lines(kl):
     """The tangents as a table of indices, which are the KL indices' upper bounds."""
-    return IndexTable(kl.looks, kl.level, kl.root, kl.linear, np.inf, KL_CLOCK, kl.luck)
+    return IndexTable(kl.looks, kl.level, kl.root, kl.linear, np.inf, KL_CLOCK, kl.tie_noise)
 
 
 @uncounted
@@ -118,7 +118,7 @@ def rank_by_kl(bounds, kl, t, allowed, ranking, note, rng):
     d, guess, reach = ranking.size, bounds.marks[GUESS], bounds.marks[REACH]
     pool, lt, n = bounds.pool[: bounds.window[POOL]], time_parts(t, KL_CLOCK)[1], 0
     for p in range(d):
-        note[p] = rng.random() * kl.luck
+        note[p] = rng.random() * kl.tie_noise
     held = hold(bounds, t, 1)
     if held and d <= LONGEST:
         items, values = stack_ints(room(d)), stack_floats(room(d))

@@ -18,7 +18,9 @@ import numpy as np
 from drawing import write_table
 
 import steadyrank as sr
-from steadyrank.core.contract import Problem, Visit, call_update, make
+from steadyrank.core.contract import Problem, Visit
+from steadyrank.core.discovery import make
+from steadyrank.core.dispatch import call_update
 
 LENGTH = 10
 PUBLISHED = [

@@ -13,7 +13,9 @@ import time
 import numpy as np
 
 import steadyrank as sr
-from steadyrank.core.contract import Problem, Visit, call_rank, call_update, make
+from steadyrank.core.contract import Problem, Visit
+from steadyrank.core.discovery import make
+from steadyrank.core.dispatch import call_rank, call_update
 from steadyrank.learners.shared.thompson import derive_all
 
 

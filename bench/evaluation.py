@@ -20,7 +20,9 @@ sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "src"))
 
 from steadyrank import guards
 from steadyrank.comparison import off_policy
-from steadyrank.core.contract import ANSWER, KIND, NOTE_EXTRA, Problem, Visit, call_admit, make
+from steadyrank.core.contract import ANSWER, KIND, NOTE_EXTRA, Problem, Visit
+from steadyrank.core.discovery import make
+from steadyrank.core.dispatch import call_admit
 
 ITEMS, LENGTH = 6, 3
 ATTRACTION = np.array([0.30, 0.24, 0.18, 0.12, 0.07, 0.04])

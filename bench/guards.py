@@ -22,7 +22,8 @@ import numpy as np
 import steadyrank as sr
 from steadyrank.adversaries.budget import Budget, can_spend, remember, settle
 from steadyrank.adversaries.schedules import Schedule, active_rounds
-from steadyrank.core.contract import ANSWER, Visit, call_click
+from steadyrank.core.contract import ANSWER, Visit
+from steadyrank.core.dispatch import call_click
 from steadyrank.core.rounds import FIRST_BOT
 from steadyrank.live.learner_state import LearnerState
 

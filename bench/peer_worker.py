@@ -86,7 +86,9 @@ def steadyrank(n_items, length):
     import numpy as np
 
     import steadyrank as sr
-    from steadyrank.core.contract import NOTE_EXTRA, Problem, call_rank, call_update, make
+    from steadyrank.core.contract import NOTE_EXTRA, Problem
+    from steadyrank.core.discovery import make
+    from steadyrank.core.dispatch import call_rank, call_update
 
     learner = make(sr.learners()["CascadeUCBV"], Problem(n_items, length, 0, 0, np.zeros(n_items)), settings={})
     allowed, ranking = np.ones(n_items, np.bool_), np.zeros(length, np.int64)

@@ -17,7 +17,8 @@ import numpy as np
 from drawing import draw_lines, write_table
 
 import steadyrank as sr
-from steadyrank.core.contract import Problem, make, memory
+from steadyrank.core.contract import Problem, memory
+from steadyrank.core.discovery import make
 
 THOMPSON = ["CascadeTS", "SteadyRank"]
 ATTACKED = 0.15  # of the rounds

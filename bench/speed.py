@@ -18,7 +18,8 @@ from numpy_loop import numpy_loop
 from plain_ucbv import PlainUCBV
 
 import steadyrank as sr
-from steadyrank.core.contract import Problem, make, memory
+from steadyrank.core.contract import Problem, memory
+from steadyrank.core.discovery import make
 
 PROFILES = ("synthetic-low", "synthetic-spread", "synthetic-mid")
 WITH_FEATURES = {

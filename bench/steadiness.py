@@ -13,7 +13,9 @@ import time
 import numpy as np
 
 import steadyrank as sr
-from steadyrank.core.contract import NOTE_EXTRA, Problem, call_rank, call_update, make, memory
+from steadyrank.core.contract import NOTE_EXTRA, Problem, memory
+from steadyrank.core.discovery import make
+from steadyrank.core.dispatch import call_rank, call_update
 from steadyrank.evaluation.profiles import mappings
 
 SteadyRank = sr.learners()["SteadyRank"]

@@ -3,7 +3,9 @@
 import numpy as np
 
 import steadyrank as sr
-from steadyrank.core.contract import NOTE_EXTRA, Problem, Visit, call_rank, call_update, make
+from steadyrank.core.contract import NOTE_EXTRA, Problem, Visit
+from steadyrank.core.discovery import make
+from steadyrank.core.dispatch import call_rank, call_update
 
 K, D, T = 30, 4, 1200
 ATTRACTION = np.random.default_rng(4).uniform(0.0, 0.7, K)

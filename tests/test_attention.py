@@ -10,7 +10,9 @@ from hypothesis.extra.numpy import arrays
 
 import steadyrank as sr
 from steady_reference import fitted_attention
-from steadyrank.core.contract import NOTE_EXTRA, Problem, Visit, call_rank, call_update, make
+from steadyrank.core.contract import NOTE_EXTRA, Problem, Visit
+from steadyrank.core.discovery import make
+from steadyrank.core.dispatch import call_rank, call_update
 from steadyrank.learners.shared.thompson import Posteriors, set_counts
 from steadyrank.learners.steady.attention import (
     BAR,

@@ -6,7 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import steadyrank as sr
-from steadyrank.core.contract import NOTE_EXTRA, Problem, Visit, call_rank, call_update, make
+from steadyrank.core.contract import NOTE_EXTRA, Problem, Visit
+from steadyrank.core.discovery import make
+from steadyrank.core.dispatch import call_rank, call_update
 from steadyrank.core.kernels import LOG_CLOCK, IndexTable, kl_upper, rank_by_index
 from steadyrank.learners.shared.ucb.bounds import ALIKE, LAST, POOL, REACH, SURE, Bounds, hold, keep, rank_by_bounds
 from steadyrank.learners.shared.ucb.kl_lines import Tangents, draw_line

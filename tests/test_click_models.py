@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 import references
 import steadyrank as sr
-from steadyrank.core.contract import Visit, make
+from steadyrank.core.contract import Visit
+from steadyrank.core.discovery import make
 from steadyrank.users.user_browsing import falls_fast_enough
 
 USERS = sr.users()

@@ -9,18 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import steadyrank as sr
-from steadyrank.core.contract import (
-    ANSWER,
-    KIND,
-    NOTE_EXTRA,
-    SILENCE,
-    Problem,
-    Visit,
-    call_admit,
-    call_retract,
-    make,
-    memory,
-)
+from steadyrank.core.contract import ANSWER, KIND, NOTE_EXTRA, SILENCE, Problem, Visit, memory
+from steadyrank.core.discovery import make
+from steadyrank.core.dispatch import call_admit, call_retract
 from steadyrank.guards.client_trust.client_mixture import (
     BAR,
     CLIENTS,

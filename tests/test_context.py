@@ -11,7 +11,9 @@ from hypothesis import strategies as st
 import steadyrank as sr
 from steadyrank.adversaries.tastes import visitors_of
 from steadyrank.cli import main
-from steadyrank.core.contract import Problem, Visit, call_rank, call_update, make
+from steadyrank.core.contract import Problem, Visit
+from steadyrank.core.discovery import make
+from steadyrank.core.dispatch import call_rank, call_update
 from steadyrank.core.rounds import Streams
 from steadyrank.evaluation.lab.cells import Cell
 from steadyrank.evaluation.lab.runner import run_cell

@@ -6,7 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import steadyrank as sr
-from steadyrank.core.contract import Problem, Visit, call_forget, call_rank, call_update, make
+from steadyrank.core.contract import Problem, Visit
+from steadyrank.core.discovery import make
+from steadyrank.core.dispatch import call_forget, call_rank, call_update
 from steadyrank.learners.shared.mixed_model import MixedModel, add_sums, observe, rebuild, unobserve
 from steadyrank.learners.steady.steady_rank_linear import model_before
 

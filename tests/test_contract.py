@@ -13,7 +13,8 @@ import pytest
 
 import steadyrank as sr
 from steadyrank.core import contract
-from steadyrank.core.contract import Problem, Visit, make
+from steadyrank.core.contract import Problem, Visit
+from steadyrank.core.discovery import make
 from steadyrank.core.kernels import count_bits, top, top_allowed
 from steadyrank.core.views import GuardView, View
 from steadyrank.learners.shared.thompson import Posteriors

@@ -13,7 +13,7 @@ import urllib.request
 import pytest
 
 import steadyrank as sr
-from steadyrank.core.contract import settings_of
+from steadyrank.core.discovery import settings_of
 from steadyrank.evaluation.profiles import mappings
 from steadyrank.evaluation.studies import ALL as STUDIES
 

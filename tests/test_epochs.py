@@ -9,7 +9,9 @@ import references
 import steadyrank as sr
 from duels import D, K, duel
 from steadyrank.core import philox
-from steadyrank.core.contract import NOTE_EXTRA, Problem, Visit, call_update, make
+from steadyrank.core.contract import NOTE_EXTRA, Problem, Visit
+from steadyrank.core.discovery import make
+from steadyrank.core.dispatch import call_update
 from steadyrank.learners import cascade_cbarbar
 
 

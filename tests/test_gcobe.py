@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 import steadyrank as sr
-from steadyrank.core.contract import Problem, make
+from steadyrank.core.contract import Problem
+from steadyrank.core.discovery import make
 from steadyrank.learners.median import gcobe
 
 LENGTH = 2

@@ -9,20 +9,9 @@ from hypothesis import strategies as st
 
 import steadyrank as sr
 from slow_draws import members
-from steadyrank.core.contract import (
-    ANSWER,
-    KIND,
-    NOTE_EXTRA,
-    SILENCE,
-    VOUCHED,
-    Problem,
-    Visit,
-    call_forget,
-    call_rank,
-    call_update,
-    make,
-    memory,
-)
+from steadyrank.core.contract import ANSWER, KIND, NOTE_EXTRA, SILENCE, VOUCHED, Problem, Visit, memory
+from steadyrank.core.discovery import make
+from steadyrank.core.dispatch import call_forget, call_rank, call_update
 from steadyrank.core.rounds import FALSE, FIRST_BOT, MAJORITY, MINORITY
 from steadyrank.evaluation.lab.cells import Cell, identity
 from steadyrank.evaluation.lab.runner import run_cell

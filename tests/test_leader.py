@@ -11,7 +11,9 @@ from scipy import optimize, special
 import references
 import steadyrank as sr
 from duels import ATTRACTION, D, K, T, duel
-from steadyrank.core.contract import NOTE_EXTRA, Problem, Visit, call_rank, call_update, make
+from steadyrank.core.contract import NOTE_EXTRA, Problem, Visit
+from steadyrank.core.discovery import make
+from steadyrank.core.dispatch import call_rank, call_update
 from steadyrank.learners import ftrl
 
 VARIANTS = ["lbinf", "lbinfv", "hybrid"]

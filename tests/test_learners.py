@@ -13,7 +13,9 @@ import steadyrank as sr
 from duels import ATTRACTION, D, K, T, duel
 from slow_draws import Draws
 from steady_reference import hedged_list
-from steadyrank.core.contract import NOTE_EXTRA, Problem, Visit, call_rank, call_update, make, memory
+from steadyrank.core.contract import NOTE_EXTRA, Problem, Visit, memory
+from steadyrank.core.discovery import make
+from steadyrank.core.dispatch import call_rank, call_update
 from steadyrank.learners.median.selection import judge, suspend, threshold
 from steadyrank.learners.ts_cascade import sample
 

@@ -8,18 +8,9 @@ import pytest
 
 import steadyrank as sr
 from memories import digest_of
-from steadyrank.core.contract import (
-    ANSWER,
-    ANYONE,
-    NOTE_EXTRA,
-    SILENCE,
-    Problem,
-    Visit,
-    call_rank,
-    call_update,
-    make,
-    memory,
-)
+from steadyrank.core.contract import ANSWER, ANYONE, NOTE_EXTRA, SILENCE, Problem, Visit, memory
+from steadyrank.core.discovery import make
+from steadyrank.core.dispatch import call_rank, call_update
 from steadyrank.live import snapshot
 from steadyrank.live.learner_state import LearnerState
 from steadyrank.live.snapshot import UnreadableSnapshot

@@ -9,7 +9,9 @@ from hypothesis import strategies as st
 from scipy import optimize
 
 import steadyrank as sr
-from steadyrank.core.contract import NOTE_EXTRA, Problem, Visit, call_rank, call_update, make
+from steadyrank.core.contract import NOTE_EXTRA, Problem, Visit
+from steadyrank.core.discovery import make
+from steadyrank.core.dispatch import call_rank, call_update
 from steadyrank.learners.pbm_ftrl import draw_matching, match, round_pairs, stand_in
 from test_place_learners import interpreted
 

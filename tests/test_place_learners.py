@@ -12,7 +12,9 @@ from scipy import integrate, optimize, stats
 import references
 import steadyrank as sr
 from duels import D, K, T, duel
-from steadyrank.core.contract import NOTE_EXTRA, Problem, Visit, call_rank, call_update, make
+from steadyrank.core.contract import NOTE_EXTRA, Problem, Visit
+from steadyrank.core.discovery import make
+from steadyrank.core.dispatch import call_rank, call_update
 from steadyrank.core.philox import start
 from steadyrank.core.places import order_of_places, place_best_first
 from steadyrank.learners.grab import best_assignment

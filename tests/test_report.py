@@ -23,7 +23,8 @@ import browser
 import steadyrank as sr
 from steadyrank import cli
 from steadyrank.cli.choices import learners_in
-from steadyrank.core.contract import Problem, make
+from steadyrank.core.contract import Problem
+from steadyrank.core.discovery import make
 from steadyrank.evaluation.lab import cells
 from steadyrank.evaluation.lab.cells import Cell
 from steadyrank.evaluation.lab.results import CellStore, read, with_fields

@@ -4,7 +4,9 @@ import numpy as np
 import pytest
 
 import steadyrank as sr
-from steadyrank.core.contract import NOTE_EXTRA, Problem, Visit, call_rank, call_update, make, memory
+from steadyrank.core.contract import NOTE_EXTRA, Problem, Visit, memory
+from steadyrank.core.discovery import make
+from steadyrank.core.dispatch import call_rank, call_update
 from steadyrank.core.segments import SEGMENT, row, stacked
 
 K, D, WINDOW = 40, 4, 10

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 import steadyrank as sr
-from steadyrank.core.contract import Problem, Visit, make
+from steadyrank.core.contract import Problem, Visit
+from steadyrank.core.discovery import make
 from steadyrank.core.rounds import FIRST_BOT, MAJORITY, MINORITY
 from steadyrank.users.senders import Senders, draw_client, group_of_client, liked_by, seen_as
 

@@ -7,7 +7,9 @@ import numpy as np
 import pytest
 
 import steadyrank as sr
-from steadyrank.core.contract import NOTE_EXTRA, Problem, Visit, call_rank, call_update, make
+from steadyrank.core.contract import NOTE_EXTRA, Problem, Visit
+from steadyrank.core.discovery import make
+from steadyrank.core.dispatch import call_rank, call_update
 from steadyrank.simulator import simulate as _function
 
 ATTRACTION = np.random.default_rng(0).uniform(0.0, 0.5, 40)

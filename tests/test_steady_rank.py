@@ -15,19 +15,9 @@ from steady_reference import Steady
 from steady_reference import add_best as slow_add_best
 from steady_reference import hedged_list as slow_hedged_list
 from steadyrank.core.beta_prior import fit_prior
-from steadyrank.core.contract import (
-    ANSWER,
-    KIND,
-    NOTE_EXTRA,
-    SILENCE,
-    VOUCHED,
-    Problem,
-    Visit,
-    call_forget,
-    call_rank,
-    call_update,
-    make,
-)
+from steadyrank.core.contract import ANSWER, KIND, NOTE_EXTRA, SILENCE, VOUCHED, Problem, Visit
+from steadyrank.core.discovery import make
+from steadyrank.core.dispatch import call_forget, call_rank, call_update
 from steadyrank.core.item_evidence import log_predictive
 from steadyrank.core.kernels import cascade_like
 from steadyrank.learners.shared.thompson import Posteriors, raise_bar, set_counts

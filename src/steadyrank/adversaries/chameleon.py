@@ -5,8 +5,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..core.arrays import Floats
 from ..core.compiling.jit import uncounted
-from ..core.contract import ANYONE, Floats, Problem, Visit
+from ..core.contract import ANYONE, Problem, Visit
 from ..core.rounds import FIRST_BOT
 from ..core.settings import real, whole
 from .budget import Budget, can_spend, sender, spend

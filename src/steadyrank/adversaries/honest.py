@@ -4,7 +4,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..core.contract import Floats, Problem
+from ..core.arrays import Floats
+from ..core.contract import Problem
 from .schedules import Schedule
 
 

@@ -5,7 +5,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..core.contract import ANYONE, Bools, Problem
+from ..core.arrays import Bools
+from ..core.contract import ANYONE, Problem
 from ..core.settings import real
 from .budget import Budget, can_spend, remember, settle
 from .schedules import Schedule

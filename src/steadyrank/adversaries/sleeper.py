@@ -4,7 +4,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..core.contract import ANYONE, Ints, Problem, Visit
+from ..core.arrays import Ints
+from ..core.contract import ANYONE, Problem, Visit
 from ..core.rounds import FIRST_BOT
 from ..core.settings import whole
 from .budget import Budget, can_spend, sender, spend

@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from ..core.contract import Bools, Problem
+from ..core.arrays import Bools
+from ..core.contract import Problem
 from .budget import Budget, can_spend, remember, settle
 from .schedules import Schedule
 from .targets import choose_targets

@@ -59,7 +59,7 @@ def _run(options: argparse.Namespace) -> None:
     guard, guard_settings = parse_choice(options.guard)
     need_report("polars", *(["matplotlib"] if options.figure else []))
     from ..core.compiling.jit import told_of_compiling
-    from ..core.contract import find
+    from ..core.discovery import find
     from ..core.progress import Progress
     from ..core.settings import whole
     from ..evaluation.lab.cells import Cell

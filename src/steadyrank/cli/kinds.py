@@ -20,7 +20,7 @@ def add(commands: Any) -> None:
 def _list(options: argparse.Namespace) -> None:
     import steadyrank
 
-    from ..core.contract import find
+    from ..core.discovery import find
 
     known: dict[str, type] = getattr(steadyrank, options.kind)()
     if options.name is None:
@@ -48,7 +48,7 @@ def _summary(cls: type) -> str:
 
 def _settings(cls: type) -> list[str]:
     """`name = default`, with the words a setting may take."""
-    from ..core.contract import settings_of
+    from ..core.discovery import settings_of
 
     hints = typing.get_type_hints(cls.create)  # type: ignore[attr-defined]
     lines = []

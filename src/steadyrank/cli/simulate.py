@@ -50,7 +50,8 @@ def _run(options: argparse.Namespace) -> None:
     from ..adversaries import ALL as ADVERSARIES
     from ..comparison.intervals import half_width
     from ..core.compiling.jit import told_of_compiling
-    from ..core.contract import Problem, find, make
+    from ..core.contract import Problem
+    from ..core.discovery import find, make
     from ..core.progress import Progress
     from ..core.settings import whole
     from ..evaluation.profiles import profile

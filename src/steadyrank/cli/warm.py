@@ -35,7 +35,7 @@ def _run(options: argparse.Namespace) -> None:
 
     from .. import adversaries, guards, learners, users
     from ..core.compiling.jit import cache_root
-    from ..core.contract import find
+    from ..core.discovery import find
     from ..core.progress import Progress
     from ..core.settings import whole
 

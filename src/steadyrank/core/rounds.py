@@ -5,8 +5,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba.extending import overload
 
+from .arrays import Bools, Floats, Ints
 from .compiling.jit import inlined
-from .contract import NOTE_EXTRA, Bools, Floats, Ints, Visit
+from .contract import NOTE_EXTRA, Visit
 
 FIRST_BOT = 1 << 40  # identities that an adversary owns have numbers from here on: no honest client has one
 MAJORITY, MINORITY, FALSE = range(3)  # sorts of visits: honest, of the second honest taste, corrupted

@@ -4,8 +4,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..core.arrays import Ints
 from ..core.compiling.jit import uncounted
-from ..core.contract import KIND, SILENCE, Ints, Problem
+from ..core.contract import KIND, SILENCE, Problem
 from ..core.settings import real, whole
 from ..core.views import GuardView
 

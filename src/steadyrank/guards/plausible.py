@@ -4,7 +4,8 @@ from typing import Literal, NamedTuple, TypeAlias, get_args
 
 import numpy as np
 
-from ..core.contract import Ints, Problem
+from ..core.arrays import Ints
+from ..core.contract import Problem
 from ..core.kernels import cascade_like
 from ..core.settings import choice
 from ..core.views import GuardView

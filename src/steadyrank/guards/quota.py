@@ -4,7 +4,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..core.contract import KIND, SILENCE, Ints, Problem
+from ..core.arrays import Ints
+from ..core.contract import KIND, SILENCE, Problem
 from ..core.settings import whole
 from ..core.views import GuardView, SpentAllowance
 from .client_trust.client_table import spread

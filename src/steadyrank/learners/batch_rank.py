@@ -1,15 +1,13 @@
-"""BatchRank: batches of items for ranges of positions, explored in stages of growing precision.
-
-Batches of items for ranges of positions: how BatchRank fills, counts, splits and thins them.
-"""
+"""BatchRank: batches of items for ranges of positions, explored in stages of growing precision."""
 
 import math
 from typing import NamedTuple
 
 import numpy as np
 
+from ..core.arrays import Ints
 from ..core.compiling.jit import kernel
-from ..core.contract import Ints, Problem
+from ..core.contract import Problem
 from ..core.kernels import kl_lower, kl_upper, largest, top
 from ..core.settings import known_horizon
 

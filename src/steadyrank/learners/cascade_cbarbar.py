@@ -1,9 +1,7 @@
 """CascadeCBARBAR: epochs of random exploration whose estimates are thrown away.
 
-Epochs of CascadeCBARBAR: how long they last, what is played in them, what is learnt at their end.
-
-Appendix C of the paper, with its unclear places resolved as docs/algorithms.md says.
-"""
+How long epochs last, what is played in them and what is learnt at their end: appendix C of the paper, with its
+unclear places resolved as docs/algorithms.md says."""
 
 import math
 from collections.abc import Callable
@@ -12,8 +10,9 @@ from typing import Literal, NamedTuple, TypeAlias
 import numpy as np
 
 from ..core import philox
+from ..core.arrays import Floats, Ints
 from ..core.compiling.jit import kernel
-from ..core.contract import Floats, Ints, Problem
+from ..core.contract import Problem
 from ..core.kernels import arrange, cascade_value, top_allowed
 from ..core.philox import uniform
 from ..core.settings import choice, flag, known_horizon, real, refuse_unused

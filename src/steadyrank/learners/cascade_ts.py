@@ -4,8 +4,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..core.arrays import Ints
 from ..core.compiling.jit import uncounted
-from ..core.contract import Ints, Problem
+from ..core.contract import Problem
 from ..core.kernels import count_bits, uncount_bits
 from ..core.settings import real
 from .shared.thompson import Posteriors, check_bar, set_counts

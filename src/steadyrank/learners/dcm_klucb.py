@@ -5,7 +5,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..core.contract import Ints, Problem
+from ..core.arrays import Ints
+from ..core.contract import Problem
 from ..core.kernels import Ties, count_bits, tie_noise_of, uncount_bits
 from ..core.places import by_place, last_stop, order_of_places, place_best_first
 from .shared.ucb.bounds import GUESSED, Bounds, void

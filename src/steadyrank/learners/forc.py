@@ -1,9 +1,7 @@
 """FORC: FAR on levels that learn from one another, for an unknown number of fake users.
 
-Proven relations between items on levels, kept as one bit a level and pair, and rankings that respect them.
-
-`edges[i, j]` has bit l set when level l proved i better than j; a level also holds what slower levels proved.
-`above[l, j]` counts the items better than j on level l. Used by FORC.
+Proven relations between items are kept as one bit a level and pair. `edges[i, j]` has bit l set when level l proved i
+better than j; a level also holds what slower levels proved. `above[l, j]` counts the items better than j on level l.
 """
 
 import math
@@ -11,8 +9,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..core.arrays import Counts
 from ..core.compiling.jit import kernel
-from ..core.contract import Counts, Problem
+from ..core.contract import Problem
 from ..core.settings import known_horizon, real
 from .shared.layers import Layers, count_layers, draw_layer, observe_layer
 

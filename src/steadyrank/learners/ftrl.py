@@ -1,15 +1,15 @@
 """FTRL: follow the regularised leader over lists, with semi-bandit losses.
 
-Follow the regularised leader over lists: marginals by a joint Newton method, lists by systematic sampling.
-"""
+Marginals are found by a joint Newton method, lists drawn by systematic sampling."""
 
 import math
 from typing import Literal, NamedTuple, TypeAlias, get_args
 
 import numpy as np
 
+from ..core.arrays import Floats, Ints
 from ..core.compiling.jit import kernel
-from ..core.contract import Floats, Ints, Problem
+from ..core.contract import Problem
 from ..core.kernels import count_bits, top_allowed
 from ..core.settings import choice, known_horizon, real, refuse_unused
 

@@ -1,15 +1,15 @@
 """GRAB: the best list so far, and the lists next to it that may be better.
 
-The list with the largest sum over places of what its items are worth there.
-"""
+The best list is the one with the largest sum over places of what its items are worth there: an assignment problem."""
 
 import math
 from typing import NamedTuple
 
 import numpy as np
 
+from ..core.arrays import Counts, Floats, Ints
 from ..core.compiling.jit import kernel, uncounted
-from ..core.contract import Counts, Floats, Ints, Problem
+from ..core.contract import Problem
 from ..core.kernels import kl_upper
 from ..core.settings import known_horizon, whole
 

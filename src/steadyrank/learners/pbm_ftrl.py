@@ -1,17 +1,15 @@
 """FTRL for position-based users: follow the regularised leader over chances of items at places.
 
-Chances of items at places: follow the regularised leader over them.
-
-Lists drawn by chances of each item at each place.
-"""
+Lists are drawn so that each item has its chance at each place."""
 
 import math
 from typing import NamedTuple
 
 import numpy as np
 
+from ..core.arrays import Floats, Ints
 from ..core.compiling.jit import kernel, uncounted
-from ..core.contract import Floats, Ints, Problem
+from ..core.contract import Problem
 from ..core.settings import real
 
 _STEPS = 60

@@ -5,8 +5,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..core.arrays import Floats, Ints
 from ..core.compiling.jit import uncounted
-from ..core.contract import Floats, Ints, Problem
+from ..core.contract import Problem
 from ..core.kernels import top_allowed
 from ..core.philox import start, uniform
 from ..core.settings import real, whole

@@ -6,8 +6,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..core.arrays import Floats
 from ..core.compiling.jit import kernel, uncounted
-from ..core.contract import Floats, Problem
+from ..core.contract import Problem
 from ..core.kernels import top
 from ..core.places import attention_of, place_best_first
 from ..core.settings import known_horizon, real

@@ -1,11 +1,10 @@
 """PBM-TS: Thompson sampling item by item, for users whose attention by place is known.
 
-Posteriors of attractions that were looked at through places, and exact draws from them.
-
-The density of an attraction a with S clicks and F_p times no click at place p is, up to a factor and with a uniform
-prior, a^S prod_p (1 - attention_p a)^F_p (Lagree, Vernade, Cappe 2016, section 6). Its logarithm g is concave, so
-three pieces lie above it: a flat one at its mode between two points, and beyond each the line from the mode through
-that point (Devroye 1986, section VII.2). Draws below these pieces are kept as often as they lie below the density.
+Draws from the posterior of an attraction that was looked at through places are exact. The density of an attraction a
+with S clicks and F_p times no click at place p is, up to a factor and with a uniform prior,
+a^S prod_p (1 - attention_p a)^F_p (Lagree, Vernade, Cappe 2016, section 6). Its logarithm g is concave, so three
+pieces lie above it: a flat one at its mode between two points, and beyond each the line from the mode through that
+point (Devroye 1986, section VII.2). Draws below these pieces are kept as often as they lie below the density.
 """
 
 import math

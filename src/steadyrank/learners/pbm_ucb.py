@@ -6,8 +6,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..core.arrays import Floats, Ints
 from ..core.compiling.jit import uncounted
-from ..core.contract import Floats, Ints, Problem
+from ..core.contract import Problem
 from ..core.kernels import LOG_CLOCK, IndexTable
 from ..core.places import attention_of, place_best_first
 from ..core.settings import real

@@ -5,8 +5,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..core.arrays import Bools, Counts, Ints
 from ..core.compiling.jit import kernel
-from ..core.contract import Bools, Counts, Ints, Problem
+from ..core.contract import Problem
 from ..core.kernels import top_allowed
 from ..core.settings import known_horizon
 

@@ -5,8 +5,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..core.arrays import Ints
 from ..core.compiling.jit import kernel
-from ..core.contract import Ints, Problem
+from ..core.contract import Problem
 from ..core.kernels import count_bits, top_allowed, uncount_bits
 
 

@@ -1,15 +1,13 @@
-"""UniRank: sets of items in order, told apart by their clicks alone, whatever users do.
-
-Ordered sets of items that clicks have not told apart: who beats whom, which sets lead, which are mixed.
-"""
+"""UniRank: sets of items in order, told apart by their clicks alone, whatever users do."""
 
 import math
 from typing import NamedTuple
 
 import numpy as np
 
+from ..core.arrays import Counts, Ints
 from ..core.compiling.jit import kernel, uncounted
-from ..core.contract import Counts, Ints, Problem
+from ..core.contract import Problem
 from ..core.kernels import kl_upper, top_allowed
 from ..core.settings import known_horizon
 

@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
-from ..core.contract import Bools
+from ..core.arrays import Bools
 from ..core.refusals import Refused
 from ..core.settings import whole
 

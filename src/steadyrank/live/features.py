@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from ..core.arrays import Floats
-from ..core.contract import settings_of
+from ..core.discovery import settings_of
 from ..core.refusals import Refused
 from ..core.settings import closest
 from ..learners import ALL as LEARNERS

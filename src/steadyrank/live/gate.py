@@ -8,23 +8,10 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from ..core.contract import (
-    KIND,
-    NOTE_EXTRA,
-    SILENCE,
-    Bools,
-    Floats,
-    Ints,
-    Problem,
-    Visit,
-    call_admit,
-    call_forget,
-    call_retract,
-    find,
-    make,
-    memory,
-    view_of,
-)
+from ..core.arrays import Bools, Floats, Ints
+from ..core.contract import KIND, NOTE_EXTRA, SILENCE, Problem, Visit, memory, view_of
+from ..core.discovery import find, make
+from ..core.dispatch import call_admit, call_forget, call_retract
 from ..core.philox import philox
 from ..core.rounds import TakenBack, offers
 from ..core.settings import flag

@@ -9,7 +9,8 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from ..core.contract import ANSWER, ANYONE, NOTE_EXTRA, SILENCE, Bools, Floats, Ints, Visit
+from ..core.arrays import Bools, Floats, Ints
+from ..core.contract import ANSWER, ANYONE, NOTE_EXTRA, SILENCE, Visit
 from ..core.refusals import Refused
 from ..core.settings import flag, whole
 from .learner_state import LearnerState

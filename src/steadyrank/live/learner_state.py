@@ -6,24 +6,11 @@ from typing import Any
 
 import numpy as np
 
+from ..core.arrays import Bools, Floats, Ints
 from ..core.compiling.intrinsics import addresses
-from ..core.contract import (
-    KIND,
-    NOTE_EXTRA,
-    SILENCE,
-    Bools,
-    Floats,
-    Ints,
-    Problem,
-    Visit,
-    call_rank,
-    call_rank_at,
-    call_update,
-    find,
-    make,
-    memory,
-    view_of,
-)
+from ..core.contract import KIND, NOTE_EXTRA, SILENCE, Problem, Visit, memory, view_of
+from ..core.discovery import find, make
+from ..core.dispatch import call_rank, call_rank_at, call_update
 from ..core.refusals import Refused
 from ..core.segments import REST, SEGMENT, segment_at
 from ..core.settings import real, whole

@@ -12,7 +12,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from ..core.contract import ANYONE, NOTE_EXTRA, Floats, Ints, Visit
+from ..core.arrays import Floats, Ints
+from ..core.contract import ANYONE, NOTE_EXTRA, Visit
 from ..core.files import replacing
 from ..core.refusals import Refused
 from ..core.settings import real, whole

@@ -12,7 +12,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..core.contract import Ints, Visit
+from ..core.arrays import Ints
+from ..core.contract import Visit
 from ..core.refusals import Refused
 from ..live.answers import Given
 from ..users.cascade import Cascade

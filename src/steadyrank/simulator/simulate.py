@@ -9,9 +9,12 @@ import numpy as np
 
 from ..adversaries import ALL as ADVERSARIES
 from ..adversaries.schedules import SCHEDULES, Schedule
+from ..core.arrays import Floats, Ints
 from ..core.compiling.intrinsics import borrowed
 from ..core.compiling.jit import kernel
-from ..core.contract import Dispatcher, Floats, Ints, Problem, find, make, settings_of, view_of
+from ..core.contract import Problem, view_of
+from ..core.discovery import find, make, settings_of
+from ..core.dispatch import Dispatcher
 from ..core.rounds import MADE, REFUSED, RETRACTED, RoundBuffers, Streams, play_round
 from ..core.settings import choice, flag, whole
 from ..core.views import GuardView, View

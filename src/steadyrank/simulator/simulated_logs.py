@@ -8,7 +8,9 @@ from ..adversaries import ALL as ADVERSARIES
 from ..click_logs.looks import Impressions
 from ..core.arrays import Floats
 from ..core.compiling.intrinsics import borrowed
-from ..core.contract import Dispatcher, Problem, make
+from ..core.contract import Problem
+from ..core.discovery import make
+from ..core.dispatch import Dispatcher
 from ..core.rounds import RoundBuffers, Streams, play_round
 from ..guards import ALL as GUARDS
 from ..learners import ALL as LEARNERS

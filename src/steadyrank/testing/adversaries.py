@@ -5,7 +5,9 @@ from typing import Any
 import numpy as np
 
 from ..adversaries.schedules import SCHEDULES
-from ..core.contract import ANYONE, Visit, call_corrupt, find, make
+from ..core.contract import ANYONE, Visit
+from ..core.discovery import find, make
+from ..core.dispatch import call_corrupt
 from ..users.cascade import Cascade
 from .samples import BUDGET, D, K, T, check_fields, sample_attraction, sample_problem
 

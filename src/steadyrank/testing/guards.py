@@ -5,7 +5,9 @@ from typing import Any
 
 import numpy as np
 
-from ..core.contract import ANSWER, KIND, NOTE_EXTRA, SILENCE, VOUCHED, Visit, call_admit, call_retract, find, make
+from ..core.contract import ANSWER, KIND, NOTE_EXTRA, SILENCE, VOUCHED, Visit
+from ..core.discovery import find, make
+from ..core.dispatch import call_admit, call_retract
 from ..core.rounds import FIRST_BOT, TakenBack, offers
 from ..core.views import GuardView
 from .samples import D, Event, F, K, T, check_fields, feedback, sample_attraction, sample_problem, state

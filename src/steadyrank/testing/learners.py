@@ -6,20 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from ..core.contract import (
-    ANSWER,
-    ANYONE,
-    KIND,
-    NOTE_EXTRA,
-    SILENCE,
-    VOUCHED,
-    Visit,
-    call_forget,
-    call_rank,
-    call_update,
-    find,
-    make,
-)
+from ..core.contract import ANSWER, ANYONE, KIND, NOTE_EXTRA, SILENCE, VOUCHED, Visit
+from ..core.discovery import find, make
+from ..core.dispatch import call_forget, call_rank, call_update
 from ..core.rounds import offers
 from ..core.views import View
 from ..learners.oracle import Oracle

@@ -6,7 +6,8 @@ from typing import Any, NamedTuple
 import numba
 import numpy as np
 
-from ..core.contract import Bools, Floats, Ints, Problem, Visit, memory
+from ..core.arrays import Bools, Floats, Ints
+from ..core.contract import Problem, Visit, memory
 
 K, D, F, T, BUDGET = 30, 4, 3, 240, 40  # items, length, features, rounds, units
 

@@ -4,20 +4,10 @@ from typing import Any
 
 import numpy as np
 
-from ..core.contract import (
-    ANYONE,
-    Bools,
-    Ints,
-    Visit,
-    call_arrive,
-    call_best,
-    call_click,
-    call_reach,
-    call_value,
-    find,
-    make,
-    settings_of,
-)
+from ..core.arrays import Bools, Ints
+from ..core.contract import ANYONE, Visit
+from ..core.discovery import find, make, settings_of
+from ..core.dispatch import call_arrive, call_best, call_click, call_reach, call_value
 from ..core.rounds import offers
 from .samples import D, F, K, T, check_fields, sample_attraction, sample_features, state
 

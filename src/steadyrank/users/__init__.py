@@ -2,6 +2,6 @@
 
 import sys
 
-from ..core.contract import discover
+from ..core.discovery import discover
 
 ALL = discover(sys.modules[__name__], "click")

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..core.contract import Floats, Ints
+from ..core.arrays import Floats, Ints
 from ..core.kernels import cascade_stop
 from ..core.places import by_place
 from ..core.settings import real

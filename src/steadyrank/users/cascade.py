@@ -2,8 +2,8 @@
 
 from typing import NamedTuple, Self
 
+from ..core.arrays import Floats, Ints
 from ..core.compiling.jit import inlined
-from ..core.contract import Floats, Ints
 from ..core.kernels import cascade_stop, cascade_value
 from .senders import Crowd, Senders, draw_client, group_of_client, liked_by, seen_as
 

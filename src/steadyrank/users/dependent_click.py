@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..core.contract import Floats, Ints
+from ..core.arrays import Floats, Ints
 from ..core.places import by_place, last_stop, order_of_places, put_in_places
 from ..core.settings import real
 from .senders import Crowd, Senders, attracts, draw_client, group_of_client

@@ -5,8 +5,8 @@ from typing import Literal, NamedTuple, TypeAlias, get_args
 
 import numpy as np
 
+from ..core.arrays import Floats
 from ..core.compiling.jit import kernel
-from ..core.contract import Floats
 from ..core.kernels import cascade_stop, cascade_value, largest
 from ..core.settings import choice, real, whole
 from .senders import Senders, draw_client, group_of_client, liked_by, seen_as

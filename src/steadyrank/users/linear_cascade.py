@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core.contract import Floats
+from ..core.arrays import Floats
 from .logistic_cascade import LogisticCascade
 from .senders import Senders
 from .visitors import LINEAR, Visitors

@@ -4,7 +4,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..core.contract import Floats
+from ..core.arrays import Floats
 from ..core.kernels import cascade_stop
 from .senders import Senders, draw_client, group_of_client
 from .visitors import LOGIT, Visitors, chance_of, draw_features, find_best

@@ -4,8 +4,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..core.arrays import Floats
 from ..core.compiling.jit import uncounted
-from ..core.contract import Floats, find, make, settings_of
+from ..core.discovery import find, make, settings_of
 from ..core.philox import philox
 from ..core.rounds import group_of
 from ..core.settings import real, whole

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from ..core.contract import Floats, Ints
+from ..core.arrays import Floats, Ints
 from ..core.places import attention_of, order_of_places, put_in_places
 from .senders import Crowd, Senders, attracts, draw_client, group_of_client
 

@@ -4,8 +4,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..core.arrays import Floats
 from ..core.compiling.jit import kernel, uncounted
-from ..core.contract import Floats
 from ..core.kernels import cascade_stop, largest
 from ..core.settings import real, whole
 from .senders import Senders, draw_client, group_of_client, liked_by, seen_as

@@ -5,8 +5,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..core.arrays import Bools, Floats, Ints
 from ..core.compiling.jit import uncounted
-from ..core.contract import ANYONE, Bools, Floats, Ints
+from ..core.contract import ANYONE
 from ..core.philox import philox
 from ..core.settings import real, whole
 

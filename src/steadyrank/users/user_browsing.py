@@ -4,9 +4,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..core.arrays import Floats, Ints
 from ..core.compiling.intrinsics import stack_floats
 from ..core.compiling.jit import uncounted
-from ..core.contract import Floats, Ints
 from ..core.settings import real
 from .senders import Crowd, Senders, attracts, draw_client, group_of_client
 

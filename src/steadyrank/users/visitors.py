@@ -5,8 +5,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..core.arrays import Floats
 from ..core.compiling.jit import kernel, uncounted
-from ..core.contract import Floats
 from ..core.kernels import largest
 from ..core.philox import philox
 from ..core.settings import real, whole

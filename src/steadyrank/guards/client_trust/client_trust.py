@@ -5,7 +5,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...core.contract import KIND, NOTE_EXTRA, SILENCE, Bools, Ints, Problem
+from ...core.arrays import Bools, Ints
+from ...core.contract import KIND, NOTE_EXTRA, SILENCE, Problem
 from ...core.settings import real, whole
 from ...core.views import GuardView, Suspect, TrustView
 from .client_mixture import (

@@ -6,7 +6,8 @@ from typing import Literal, NamedTuple, TypeAlias, get_args
 import numpy as np
 
 from ...core import philox
-from ...core.contract import Bools, Floats, Ints, Problem
+from ...core.arrays import Bools, Floats, Ints
+from ...core.contract import Problem
 from ...core.kernels import Ties, tie_noise_of
 from ...core.settings import choice, real, refuse_unused, whole
 from ..shared.ucb.bounds import Bounds

@@ -3,9 +3,8 @@
 `Medians` is the paper's calibrated mean of medians in all its readings; `TimeMedians` is the median of means
 over blocks in order of arrival.
 
-What a round does to the estimates, and to the indices made of them.
-
-`book` is an `estimators.Medians`; `root` and `linear`, with its estimates as level, are the items' indices.
+Where a round changes estimates and indices, `book` is a `Medians`; `root` and `linear`, with its estimates as level,
+are the items' indices.
 """
 
 import math

@@ -6,8 +6,9 @@ from typing import Literal, NamedTuple, TypeAlias, get_args
 import numpy as np
 
 from ...core import philox
+from ...core.arrays import Floats, Ints
 from ...core.compiling.jit import kernel
-from ...core.contract import Floats, Ints, Problem
+from ...core.contract import Problem
 from ...core.kernels import LOG_CLOCK, IndexTable, Ties, tie_noise_of, top_allowed
 from ...core.settings import choice, whole
 from ..shared.ucb.bounds import GUESSED, Bounds, keep, rank_by_bounds

@@ -5,7 +5,7 @@ constants that can act within 40,000 rounds. Rewards are compared as self-normal
 sums fluctuate with the number of plays even when rewards do not. Epochs forget: during an attack the rewards
 are false too.
 
-What M2UCB-V does in a round: a base ranks, and the data it may use grow.
+In a round a base ranks, and the data that it may use grow.
 """
 
 import math

@@ -4,7 +4,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...core.contract import Floats, Ints, Problem
+from ...core.arrays import Floats, Ints
+from ...core.contract import Problem
 from ...core.kernels import LOG_CLOCK, IndexTable, mean_index
 from ...core.settings import real, whole
 from ..shared.ucb.bounds import GUESSED, Bounds, keep, rank_by_bounds

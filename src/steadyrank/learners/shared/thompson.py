@@ -12,8 +12,6 @@ the length -log(1 - u_k), one point a unit of length on average: with chance u_k
 Items of which the envelope says little are drawn in any case. When fewer draws than wanted reach the bar, all others
 are drawn too, on condition that they lie below it.
 
-Items side by side with those that have the same counts: what is true of one is true of its group.
-
 Groups lie in the order of their clicks, among equals of their looks. So an item that was looked at moves to the next
 group, or opens one there, and an item that was clicked moves past the few groups that have as many clicks.
 """

@@ -1,14 +1,13 @@
 """How far down a list people look, learnt from the clicks themselves. Ours, no paper's.
 
 An item at place p is clicked with chance attention[p] times its attraction (Richardson et al. 2007). Items that stood
-at several places tell the two apart: the attention is fitted to their clicks by place (`attention_fit`), the first
+at several places tell the two apart: the attention is fitted to their clicks by place, the first
 place being looked at by everybody. A place where nothing was clicked was perhaps not looked at: it counts as looked
 at with the chance that it was, given that it was not clicked.
 
-The fit of attention by place to clicks by item and place. Ours, no paper's.
-
-Clicks of item i at place p are taken to be Poisson with mean looks[i, p] * attention[p] * attraction[i], and
-attractions of the n items to be Gamma with a known shape. The attractions are integrated out, which leaves
+For the fit, clicks of item i at place p are taken to be Poisson with mean
+looks[i, p] * attention[p] * attraction[i], and attractions of the n items to be Gamma with a known shape. The
+attractions are integrated out, which leaves
 
     sum_p clicks[p] log attention[p] + n shape log B
     - sum_i (shape + clicks[i]) log(B + sum_p looks[i, p] attention[p])

@@ -1,11 +1,9 @@
-"""Regimes: stretches of rounds with one click behaviour, and counts of the most recent rounds. Ours, no paper's.
+"""Regimes: stretches of rounds with one click behaviour. Ours, no paper's.
 
-The most recent rounds of the current regime, counted apart: which items each span of them has looks at.
-
-What was counted in a regime is taken back. Ours, no paper's.
-
-Nobody remembers where a visit was counted: its round says which regime and which spans it lies in. If that regime was
-dropped meanwhile, so was what it knew, and nothing is left to take back. Priors follow when the next window ends.
+The most recent rounds of the current regime are counted in spans, each with the items that it has looks at. What was
+counted can be taken back. Nobody remembers where a visit was counted: its round says which regime and which spans it
+lies in. If that regime was dropped meanwhile, so was what it knew, and nothing is left to take back. Priors follow
+when the next window ends.
 """
 
 from typing import NamedTuple

@@ -7,7 +7,8 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from ...core.contract import NOTE_EXTRA, Floats, Visit
+from ...core.arrays import Floats
+from ...core.contract import NOTE_EXTRA, Visit
 from ...core.refusals import Refused
 from ...live import answers, snapshot
 from ...live.impression_buffer import UNANSWERED, ImpressionBuffer

@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...core.contract import ANSWER, SILENCE, VOUCHED, Bools, Floats, Ints, Visit
+from ...core.arrays import Bools, Floats, Ints
+from ...core.contract import ANSWER, SILENCE, VOUCHED, Visit
 from ...core.refusals import Refused
 from ...live.learner_state import LearnerState
 from .labels import FRAUD, HONEST, Spans

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...core.contract import Bools, Floats, Ints
+from ...core.arrays import Bools, Floats, Ints
 from ...core.views import Regime, View
 from ...live.learner_state import LearnerState
 from .board import Board

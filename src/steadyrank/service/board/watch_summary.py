@@ -8,7 +8,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...core.contract import ANYONE, Bools, Floats, Ints, Visit
+from ...core.arrays import Bools, Floats, Ints
+from ...core.contract import ANYONE, Visit
 from ...core.views import Band, View, bands
 from ...live.features import SEGMENT_NAME, FeatureSpace, Kind
 from ...live.impression_buffer import UNANSWERED

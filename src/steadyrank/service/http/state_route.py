@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from ...core.contract import Floats
+from ...core.arrays import Floats
 from ...core.refusals import Refused
 from ...core.views import View
 from ...live.learner_state import LearnerState

@@ -7,8 +7,6 @@ bound reaches a floor form the pool; while d of them reach the floor themselves,
 Where a list's worth of items and more tie, at the cap or because they were observed alike, they are not in the pool
 but counted in blocks, and places are drawn from these counts. The rankings are those of `rank_by_index`, tie for tie
 and bit for bit: every index that matters is evaluated by the same formula, and rounding keeps order.
-
-Lists from the bounds: the same as from all indices, at a fraction of the cost.
 """
 
 import math

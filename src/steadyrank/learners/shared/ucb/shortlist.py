@@ -1,7 +1,6 @@
-"""The best of a few candidates, without a branch that a processor could mistake.
+"""The best of a few candidates, without a branch that a processor could mistake; and places drawn from many that tie.
 
-Places drawn from the many items whose indices tie, by their counts in blocks instead of one by one.
-"""
+Where many items tie, places are drawn from their counts in blocks instead of one by one."""
 
 from typing import NamedTuple
 

@@ -1,0 +1,130 @@
+"""Functions that call records' methods, compiled for each combination of record types, and one for each method."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numba import typeof
+
+from .compiling.intrinsics import generator_at
+from .compiling.jit import kernel, uncached
+
+
+def _shape(value: Any) -> Any:
+    """What decides the type that numba gives a value; found some ten times sooner than the type itself."""
+    if isinstance(value, np.ndarray):
+        return value.dtype, value.ndim, value.flags.num
+    if isinstance(value, tuple):
+        return type(value), *map(_shape, value)
+    if isinstance(value, int):
+        return type(value), -(2**63) <= value < 2**63
+    return type(value)
+
+
+class Dispatcher:
+    """A function that calls records' methods, compiled for each combination of record types.
+
+    Kept on disk when all records are this package's own. Records defined elsewhere run uncached: no digest
+    covers their sources, and an edit must take effect. The types are looked up here because numba's own call
+    tells records apart by class name and fields only: an edited class, or a user's variant of one of ours under
+    the same name, would run the code of the other.
+    """
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self.plain = function  # interpreted
+        self.__doc__ = function.__doc__
+        self._cached: Any = kernel(function)
+        self._uncached: Any = uncached(function)
+        self._bound: dict[Any, Callable[..., Any]] = {}
+
+    def bind(self, *arguments: Any) -> Callable[..., Any]:
+        """The machine code for arguments of these types: valid for all others of the same types."""
+        shape = tuple(map(_shape, arguments))
+        if shape not in self._bound:
+            self._bound[shape] = self._compile(arguments)
+        return self._bound[shape]
+
+    def _compile(self, arguments: tuple[Any, ...]) -> Callable[..., Any]:
+        records = (type(a) for a in arguments if isinstance(a, tuple))
+        ours = all(r.__module__.partition(".")[0] == __name__.partition(".")[0] for r in records)
+        dispatcher = self._cached if ours else self._uncached
+        if not hasattr(dispatcher, "compile"):  # compilation is switched off
+            return self.plain
+        code: Callable[..., Any] = dispatcher.compile(tuple(typeof(a) for a in arguments))
+        return code
+
+    def __call__(self, *arguments: Any) -> Any:
+        """Compile if need be, and run."""
+        return self.bind(*arguments)(*arguments)
+
+
+@Dispatcher
+def call_rank(learner, visit, allowed, ranking, note, rng):  # type: ignore[no-untyped-def]
+    """One compiled `rank`."""
+    learner.rank(visit, allowed, ranking, note, rng)
+
+
+@Dispatcher
+def call_rank_at(learner, visit, allowed, ranking, note, places):  # type: ignore[no-untyped-def]
+    """One compiled `rank` with the generator at these `addresses`; interpreted there is no such thing."""
+    learner.rank(visit, allowed, ranking, note, generator_at(places))
+
+
+@Dispatcher
+def call_update(learner, visit, ranking, note, clicks, examined):  # type: ignore[no-untyped-def]
+    """One compiled `update`."""
+    learner.update(visit, ranking, note, clicks, examined)
+
+
+@Dispatcher
+def call_arrive(users, t, features, rng):  # type: ignore[no-untyped-def]
+    """One compiled `arrive`."""
+    return users.arrive(t, features, rng)
+
+
+@Dispatcher
+def call_click(users, visit, ranking, clicks, rng):  # type: ignore[no-untyped-def]
+    """One compiled `click`."""
+    return users.click(visit, ranking, clicks, rng)
+
+
+@Dispatcher
+def call_reach(users, clicks, size):  # type: ignore[no-untyped-def]
+    """One compiled `reach`."""
+    return users.reach(clicks, size)
+
+
+@Dispatcher
+def call_value(users, visit, ranking):  # type: ignore[no-untyped-def]
+    """One compiled `value`."""
+    return users.value(visit, ranking)
+
+
+@Dispatcher
+def call_best(users, visit, ranking):  # type: ignore[no-untyped-def]
+    """One compiled `best`."""
+    users.best(visit, ranking)
+
+
+@Dispatcher
+def call_corrupt(adversary, visit, ranking, clicks, examined, rng):  # type: ignore[no-untyped-def]
+    """One compiled `corrupt`."""
+    return adversary.corrupt(visit, ranking, clicks, examined, rng)
+
+
+@Dispatcher
+def call_admit(guard, visit, ranking, note, clicks, examined):  # type: ignore[no-untyped-def]
+    """One compiled `admit`."""
+    return guard.admit(visit, ranking, note, clicks, examined)
+
+
+@Dispatcher
+def call_forget(learner, visit, ranking, note, clicks, examined):  # type: ignore[no-untyped-def]
+    """One compiled `forget`."""
+    learner.forget(visit, ranking, note, clicks, examined)
+
+
+@Dispatcher
+def call_retract(guard, ranking, note, clicks):  # type: ignore[no-untyped-def]
+    """One compiled `retract`."""
+    return guard.retract(ranking, note, clicks)

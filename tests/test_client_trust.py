@@ -22,7 +22,7 @@ from steadyrank.guards.client_trust.client_mixture import (
     RECENT,
     UNIT,
     VISITS,
-    OddTaste,
+    ClientMixture,
     assign,
     count_visit,
     exchange,
@@ -72,7 +72,11 @@ def test_a_client_takes_32_bytes():
 
 def remembered(events, n=64, n_items=4):
     """Tables after visits, each client, items and bits."""
-    clients, visits, taste = Clients.create(n), RecentVisits.create(n, D, D + NOTE_EXTRA), OddTaste.create(n_items)
+    clients, visits, taste = (
+        Clients.create(n),
+        RecentVisits.create(n, D, D + NOTE_EXTRA),
+        ClientMixture.create(n_items),
+    )
     for t, (client, items, bits) in enumerate(events, 1):
         place = welcome(clients, client)
         ranking, clicks = np.array(items, np.int64), np.array(bits, np.bool_)
@@ -112,7 +116,7 @@ def test_evidence_by_hand():
 
 
 def test_rare_is_two_errors_below_most_of_the_visits_whatever_the_names():
-    taste, visits = OddTaste.create(1), RecentVisits.create(1, D, D + NOTE_EXTRA)
+    taste, visits = ClientMixture.create(1), RecentVisits.create(1, D, D + NOTE_EXTRA)
     for clients, share, held, answer in [
         (0.15, 0.15, 100, False),  # 0.15 + 2 * 0.0357 = 0.221
         (0.15, 0.15, 10_000, True),  # 0.157
@@ -125,7 +129,7 @@ def test_rare_is_two_errors_below_most_of_the_visits_whatever_the_names():
 
 
 def test_what_is_believed_beforehand_of_a_client_does_not_depend_on_fresh_names():
-    taste = OddTaste.create(1)
+    taste = ClientMixture.create(1)
     taste.share[:] = 0.95, 0.1, 2_000.0
     assert prior_share(taste) == 0.1
     taste.share[:] = 0.01, 0.3, 2_000.0

@@ -1,7 +1,4 @@
-"""A client of the ranking service: the standard library alone.
-
-Requests to a server, sent again while it cannot be reached: the standard library alone.
-"""
+"""A client of the ranking service: the standard library alone. Requests are sent again while it cannot be reached."""
 
 import http.client
 import json

@@ -1,7 +1,4 @@
-"""What is typed on the command line, as values.
-
-Classes from a Python file of the user's own.
-"""
+"""What is typed on the command line, as values; and classes from a Python file of the user's own."""
 
 import importlib.util
 import pathlib

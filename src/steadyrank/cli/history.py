@@ -1,6 +1,6 @@
 """`steadyrank history`: a board of a running server learns from click logs, read as the audit reads them.
 
-What a log says of its visits: their segment, or features by the names that a board declares.
+What a log says of its visits, their segment or features by the names that a board declares, goes along.
 """
 
 import argparse

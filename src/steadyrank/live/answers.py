@@ -1,9 +1,7 @@
 """What an answer to a list says: which places were clicked, and how many were looked at. It is read here alone.
 
 It is read in two steps, since the list is not always at hand when the answer comes: `given` refuses what has no form,
-`Given.to` what does not fit the list.
-
-Lists by name; what may be one; candidates that are no items: refused, left out, or added.
+`Given.to` what does not fit the list. Candidates that are no items are refused, left out or added.
 """
 
 from collections.abc import Sequence

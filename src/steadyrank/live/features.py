@@ -1,6 +1,5 @@
-"""What is known of items and of who comes, by name: declared kinds, and the numbers that a learner is told.
-
-Which learners suit a board: live, and able to use what is declared of items and visits.
+"""What is known of items and of who comes, by name: declared kinds, the numbers that a learner is told, and which
+learners can use them.
 """
 
 import math

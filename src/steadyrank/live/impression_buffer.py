@@ -1,7 +1,4 @@
-"""From impressions and answers to what a learner is told, and in which order.
-
-Which impressions are older than a delay.
-"""
+"""From impressions and answers to what a learner is told, and in which order."""
 
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence

@@ -1,7 +1,4 @@
-"""A learner kept alive between requests, inside your own process.
-
-One log of past clicks through several learners.
-"""
+"""A learner kept alive between requests, inside your own process; and one log of past clicks through several."""
 
 import pathlib
 import threading

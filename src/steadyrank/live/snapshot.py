@@ -1,6 +1,6 @@
 """A learner's state and the latest impressions as a snapshot, and back.
 
-Files that hold a ranker: a JSON header and arrays, sealed; no pickle, so that a file can run no code.
+A snapshot is a JSON header and arrays, sealed; no pickle, so that a file can run no code.
 """
 
 import hashlib

@@ -1,7 +1,4 @@
-"""One self-contained HTML page: scorecard first, then every study.
-
-The result in a few sentences, made of what was measured.
-"""
+"""One self-contained HTML page: the result in a few sentences, the scorecard, then every study."""
 
 import itertools
 from collections.abc import Mapping, Sequence

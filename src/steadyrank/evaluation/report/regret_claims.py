@@ -1,8 +1,7 @@
 """The paper's claims about who has how much regret, judged by its mean over the seeds among the five learners.
 
-None of the thresholds below was chosen by looking at whether a claim holds.
-
-What the paper says about the shape of regret over the rounds, judged on the mean curves on Yelp.
+What it says about the shape of regret over the rounds is judged on the mean curves on Yelp. None of the thresholds
+below was chosen by looking at whether a claim holds.
 """
 
 import itertools

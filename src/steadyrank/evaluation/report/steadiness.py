@@ -1,6 +1,7 @@
-"""The study `matrix` as tables: regret under every attack against that of a learner that never sees a false click.
+"""The studies `matrix` and `click-models` as tables and pictures.
 
-The study `click-models`: which learner for which way of looking at lists, as tables and as a picture.
+`matrix`: regret under every attack against that of a learner that never sees a false click. `click-models`: which
+learner for which way of looking at lists.
 """
 
 from typing import Any

@@ -1,7 +1,4 @@
-"""Results as tables, for the page, CSV and a terminal.
-
-Plain text for a terminal; needs nothing but the standard library.
-"""
+"""Results as tables, for the page, CSV and a terminal."""
 
 import math
 from collections.abc import Sequence

@@ -35,12 +35,12 @@ FEW, HEAVY = (
     8,
 )  # clients surely odd: if they are few, or have more than an eighth of the odd visits, each is judged by the others
 SURE_CLIENTS, SURE_VISITS = 0.05, 0.25  # shares of the odd ones that are surely odd; one of the two is enough
-BAR, TURN = range(2)  # places of OddTaste.rule
-CLIENTS, VISITS, KNOWN = range(3)  # places of OddTaste.share
+BAR, TURN = range(2)  # places of ClientMixture.rule
+CLIENTS, VISITS, KNOWN = range(3)  # places of ClientMixture.share
 RECENT = 512  # visits that count as recent
 
 
-class OddTaste(NamedTuple):
+class ClientMixture(NamedTuple):
     """Looks and clicks of all remembered visits, and of the odd ones; what a bit of an item says. K items."""
 
     looks: Counts  # [K]
@@ -52,7 +52,7 @@ class OddTaste(NamedTuple):
     rule: Ints  # [2] the score from which on a client is refused, and the way in which the next fit begins
 
     @classmethod
-    def create(cls, n_items: int) -> "OddTaste":
+    def create(cls, n_items: int) -> "ClientMixture":
         """Nothing known."""
         counts = np.zeros(n_items, np.int32), np.zeros(n_items, np.int32)
         odd = np.zeros(n_items), np.zeros(n_items)
@@ -404,7 +404,7 @@ def convict(taste, visits, clients, mean, most, certainty, doubt):
     return found
 
 
-def odd_ones(taste: OddTaste, visits: RecentVisits, clients: Clients) -> Iterator[tuple[Any, ...]]:
+def odd_ones(taste: ClientMixture, visits: RecentVisits, clients: Clients) -> Iterator[tuple[Any, ...]]:
     """Clients above the bar, by the fields of `views.Suspect`."""
     bar = int(taste.rule[BAR])
     chosen = clients.score[visits.place[: visits.tally[HELD]]] >= bar

@@ -15,7 +15,7 @@ from .client_mixture import (
     RECENT,
     UNIT,
     VISITS,
-    OddTaste,
+    ClientMixture,
     bounded,
     count_visit,
     fit,
@@ -52,7 +52,7 @@ class ClientTrust(NamedTuple):
 
     clients: Clients
     visits: RecentVisits
-    taste: OddTaste
+    taste: ClientMixture
     tally: Ints  # [6] visits refused, taken back, refused lately; when and how often it stood down; FOUND
     most: float
     certainty: int  # units
@@ -83,7 +83,7 @@ class ClientTrust(NamedTuple):
         room = problem.horizon or most_known  # each round brings one visit of one client
         clients = Clients.create(min(most_known, room))
         visits = RecentVisits.create(min(n, room), problem.length, problem.length + NOTE_EXTRA)
-        taste, tally = OddTaste.create(problem.n_items), np.zeros(6, np.int64)
+        taste, tally = ClientMixture.create(problem.n_items), np.zeros(6, np.int64)
         return cls(clients, visits, taste, tally, most, round(bar * UNIT), round(tax * UNIT), limit, n, most_known)
 
     def admit(self, visit, ranking, note, clicks, examined):

@@ -17,7 +17,7 @@ from .core.files import replacing, writable_through
 from .core.refusals import Refused
 
 
-class Connections:
+class _Connections:
     """Connections to one server, one for each thread. Refusals are `Refused` with the server's code."""
 
     def __init__(self, url: str, key: str | None, timeout: float, tries: int, sleep: Callable[[float], None]) -> None:
@@ -130,7 +130,7 @@ class Client:
         tries: int = 5,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        self._connections = Connections(url, key, timeout, tries, sleep)
+        self._connections = _Connections(url, key, timeout, tries, sleep)
         self._ask = self._connections.ask
 
     def rank(

@@ -1,4 +1,4 @@
-"""How often 95 % intervals of `steadyrank.off_policy` hold the truth, in simulated logs of another ranker.
+"""How often 95 % intervals of `comparison.off_policy` hold the truth, in simulated logs of another ranker.
 
     python bench/evaluation.py [--logs 400] [--lists 10000] [--bots 40]
 

@@ -399,7 +399,8 @@ def test_every_adversary_is_right_for_all_users():
     script = """
 import numpy as np
 import steadyrank as sr
-from steadyrank.contract import Problem, Visit, make
+from steadyrank.contract import Problem, Visit
+from steadyrank.core.discovery import make
 
 K, D, T, BUDGET = 12, 3, 60, 40
 attraction = np.random.default_rng(1).uniform(0.1, 0.7, K)

@@ -17,7 +17,7 @@ from steadyrank.core.dispatch import call_rank, call_update
 from steadyrank.core.rounds import Streams
 from steadyrank.evaluation.lab.cells import Cell
 from steadyrank.evaluation.lab.runner import run_cell
-from steadyrank.learners.shared.linear_posterior import LinearPosterior, absorb, image
+from steadyrank.learners.shared.linear_posterior import LinearPosterior, absorb, inverse_times
 from steadyrank.learners.shared.mixed_model import STEPS, MixedModel, fit, observe
 
 LOGISTIC, LINEAR = sr.users()["LogisticCascade"], sr.users()["LinearCascade"]
@@ -357,7 +357,7 @@ def test_the_inverse_stays_one_over_many_updates():
     posterior, rng = LinearPosterior.create(ITEMS, 1.0), np.random.default_rng(3)
     precision, u = np.eye(F), np.zeros(F)
     for z in rng.normal(size=(100_000, F)):
-        absorb(posterior, z, u, image(posterior.inverse, z, u), 1.0, 1.0)
+        absorb(posterior, z, u, inverse_times(posterior.inverse, z, u), 1.0, 1.0)
         precision += np.outer(z, z)
     assert posterior.inverse @ precision == pytest.approx(np.eye(F), abs=1e-9)
     assert posterior.growth[0] == pytest.approx(np.linalg.slogdet(precision)[1])

@@ -22,7 +22,7 @@ class CBARBAR:
         self.n0, self.use_all, self.m = n0, use_all, 1
         self.gap, self.ends, self.rounds = [1.0] * K, [], 0
 
-    def visitor_features(self, learner):
+    def meet(self, learner):
         self.best = learner.favourites.tolist()
         self.memory = learner.chance.copy()
         self.begin()

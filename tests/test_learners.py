@@ -68,7 +68,7 @@ def test_cascade_ts(insurance):
     class Posterior(references.IndexLearner):
         draws = Draws([(1, 1)] * K, D)
 
-        def visitor_features(self, learner):
+        def meet(self, learner):
             self.fast = learner.posteriors
 
         def rank(self, t, allowed, size, rng):

@@ -8,6 +8,8 @@ from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from .core.version import __version__ as __version__
+
 if TYPE_CHECKING:
     from .audit import audit as audit
     from .core.compiling.jit import kernel as kernel
@@ -24,7 +26,6 @@ if TYPE_CHECKING:
     from .simulator.runs import Run as Run
     from .simulator.simulate import simulate as simulate
 
-__version__ = "0.1.0"
 __all__ = [
     "FeatureSpace",
     "Problem",

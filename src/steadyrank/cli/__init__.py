@@ -5,7 +5,7 @@ import os
 import sys
 from collections.abc import Sequence
 
-from .. import __version__
+from ..core.version import __version__
 from . import audit, compare, compare_rankers, history, keys, kinds, profile, replay, reproduce, serve, simulate, warm
 
 

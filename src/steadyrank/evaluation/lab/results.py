@@ -14,9 +14,9 @@ import numba
 import numpy as np
 import polars as pl
 
-from ... import __version__
 from ...core.compiling.jit import surroundings
 from ...core.files import replacing
+from ...core.version import __version__
 from .cells import Cell, Job, identity, key
 
 FORMAT = "steadyrank-cell-1"

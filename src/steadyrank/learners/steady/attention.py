@@ -104,18 +104,18 @@ def climb(looks, clicks, shape, logs, free):
     for _ in range(STEPS):
         first, second = slope(looks, clicks, shape, logs, free)
         solve(second, first)
-        trial, size, found = logs.copy(), 1.0, best
+        trial, size, reached = logs.copy(), 1.0, best
         while size > 1e-3:
             for p in range(free):
                 trial[p] = logs[p] + size * first[p]
-            found = likelihood(looks, clicks, shape, trial)
-            if found >= best:
+            reached = likelihood(looks, clicks, shape, trial)
+            if reached >= best:
                 break
             size /= 2.0
-        gained = found - best
+        gained = reached - best
         if gained > 0.0:
             logs[:] = trial
-            best = found
+            best = reached
         if gained < CLOSE:
             break
     return best
@@ -125,14 +125,14 @@ def climb(looks, clicks, shape, logs, free):
 def of_shown(table, looks, places):
     """The rows of a table [item, place] whose items were shown, as numbers, with at most so many places."""
     n = 0
-    found = np.zeros((looks.shape[0], places))
+    rows = np.zeros((looks.shape[0], places))
     for i in range(looks.shape[0]):
         some = False
         for p in range(looks.shape[1]):
-            found[n, min(p, places - 1)] += table[i, p]
+            rows[n, min(p, places - 1)] += table[i, p]
             some = some or looks[i, p] > 0
         n += 1 if some else 0
-    return found[:n]
+    return rows[:n]
 
 
 @kernel

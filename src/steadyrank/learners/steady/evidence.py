@@ -191,7 +191,7 @@ def no_verdict():
 
 
 @uncounted
-def hear(verdict, forecast, regimes, rule, j, turns, alike):
+def update_verdict(verdict, forecast, regimes, rule, j, turns, alike):
     """Change the verdict if span `j` says more for another regime than shorter ones did. O(items of the span R).
 
     `turns`: regimes change too often, so that only a new one will do. `alike`: as of `distinct_evidence`.
@@ -227,7 +227,7 @@ def inversion_between(regimes: Regimes, rule: Rule, before: int, after: int) -> 
     if before not in places or after not in places:
         return 0.0
     old, new = places[before], places[after]
-    known = regimes.looks[old] >= rule.known
+    looked_at = regimes.looks[old] >= rule.known
     a, b = regimes.test_prior[old]
-    rate = (a + regimes.clicks[old, known]) / (a + b + regimes.looks[old, known])
-    return inversion(regimes.looks[new, known], regimes.clicks[new, known], rate)
+    rate = (a + regimes.clicks[old, looked_at]) / (a + b + regimes.looks[old, looked_at])
+    return inversion(regimes.looks[new, looked_at], regimes.clicks[new, looked_at], rate)

@@ -20,7 +20,7 @@ from .attention import (
     rewatch,
     watch,
 )
-from .evidence import NONE, Rule, changes_too_often, due, end_spans, forecast_of_counts, hear, no_verdict
+from .evidence import NONE, Rule, changes_too_often, due, end_spans, forecast_of_counts, no_verdict, update_verdict
 from .explain import view_of
 from .hedge import (
     Favourites,
@@ -61,7 +61,7 @@ def end_window(regimes, rule, window, t):
     verdict, turns = no_verdict(), changes_too_often(regimes, window, t)
     for j in range(SPANS):
         if due(regimes, window, j):
-            hear(verdict, forecast_of_counts(regimes, rule, j), regimes, rule, j, turns, None)
+            update_verdict(verdict, forecast_of_counts(regimes, rule, j), regimes, rule, j, turns, None)
     to = verdict.regime[0]
     if to != NONE:
         left = regimes.tally[CURRENT]

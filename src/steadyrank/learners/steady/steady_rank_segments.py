@@ -56,11 +56,11 @@ class Pool(NamedTuple):
 @uncounted
 def trusted_place(regimes):
     """The place of the longest regime; the current one among equals."""
-    found = regimes.tally[CURRENT]
+    longest = regimes.tally[CURRENT]
     for r in range(regimes.tally[STORED]):
-        if regimes.rounds[r] > regimes.rounds[found]:
-            found = r
-    return found
+        if regimes.rounds[r] > regimes.rounds[longest]:
+            longest = r
+    return longest
 
 
 @uncounted
@@ -256,8 +256,8 @@ def view_of_all(views: Sequence[View], lent: Counts, number: Ints) -> View:
 
 def _own_looks(view: View, lent: Counts, number: int) -> View:
     """Without the looks that were lent; estimates keep what they say."""
-    found = (replace(one, looks=one.looks - lent) if one.number == number else one for one in view.regimes)
-    return replace(view, regimes=tuple(found))
+    regimes = (replace(one, looks=one.looks - lent) if one.number == number else one for one in view.regimes)
+    return replace(view, regimes=tuple(regimes))
 
 
 class SteadyRankSegments(NamedTuple):

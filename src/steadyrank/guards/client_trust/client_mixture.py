@@ -69,7 +69,7 @@ def count_visit(taste, visits, at, sign):
 
 
 @uncounted
-def said_by(taste, visits, at):
+def evidence_of_visit(taste, visits, at):
     """What a visit says for the odd taste, within +-CLIP."""
     total = 0
     for p in range(visits.examined[at]):
@@ -157,7 +157,7 @@ def score_clients(taste, visits, clients, doubt):
     for i in range(visits.tally[HELD]):
         at = nth_oldest(visits, i)
         place = visits.place[at]
-        clients.score[place] = bounded(clients.score[place] + said_by(taste, visits, at) - doubt)
+        clients.score[place] = bounded(clients.score[place] + evidence_of_visit(taste, visits, at) - doubt)
 
 
 @uncounted
@@ -207,11 +207,11 @@ def assign(taste, visits, clients):
     before = prior_share(taste)
     odds = odds_of(before)
     total = 0.5  # half a client of either taste is always there
-    known = 0
+    n_clients = 0
     for place in range(clients.ends[USED]):
         if clients.held[place] > 0:
             total += chance_odd(clients.score[place], odds)
-            known += 1
+            n_clients += 1
     clear_odd(taste)
     part = 0.0
     for at in range(visits.tally[HELD]):
@@ -220,9 +220,9 @@ def assign(taste, visits, clients):
             continue
         part += chance
         count_odd(taste, visits, at, chance)
-    taste.share[CLIENTS] = total / (known + 1.0)
+    taste.share[CLIENTS] = total / (n_clients + 1.0)
     taste.share[VISITS] = part / max(visits.tally[HELD], 1)
-    taste.share[KNOWN] = known
+    taste.share[KNOWN] = n_clients
     return prior_share(taste) / before
 
 
@@ -269,10 +269,10 @@ def start_agreed(taste, visits, clients, mean):
         reset_scores(clients, False)
         for at in range(visits.tally[HELD]):
             place = visits.place[at]
-            clients.score[place] = min(max(clients.score[place] + said_by(taste, visits, at), -SIDE), SIDE)
+            clients.score[place] = min(max(clients.score[place] + evidence_of_visit(taste, visits, at), -SIDE), SIDE)
         clear_odd(taste)
         for at in range(visits.tally[HELD]):
-            count_odd(taste, visits, at, clients.score[visits.place[at]] - said_by(taste, visits, at))
+            count_odd(taste, visits, at, clients.score[visits.place[at]] - evidence_of_visit(taste, visits, at))
         square = 0.0
         for k in range(taste.looks.size):
             rate = pooled_rate(taste, k, mean)
@@ -356,7 +356,7 @@ def score_of_client(taste, visits, clients, place, doubt):
     for i in range(visits.tally[HELD]):
         at = nth_oldest(visits, i)
         if visits.place[at] == place:
-            score = bounded(score + said_by(taste, visits, at) - doubt)
+            score = bounded(score + evidence_of_visit(taste, visits, at) - doubt)
     return score
 
 
@@ -399,9 +399,9 @@ def convict(taste, visits, clients, mean, most, certainty, doubt):
     sure, visited = count_sure(visits, clients, bar)
     enough = sure >= SURE_CLIENTS * taste.share[CLIENTS] * taste.share[KNOWN]
     enough = enough or visited >= SURE_VISITS * taste.share[VISITS] * visits.tally[HELD]
-    found = enough and sure >= FEWEST and rare(taste, visits, most)
-    taste.rule[BAR] = bar if found else NEVER
-    return found
+    convicted = enough and sure >= FEWEST and rare(taste, visits, most)
+    taste.rule[BAR] = bar if convicted else NEVER
+    return convicted
 
 
 def odd_ones(taste: ClientMixture, visits: RecentVisits, clients: Clients) -> Iterator[tuple[Any, ...]]:

@@ -137,25 +137,25 @@ def mean(values: Floats, cluster: Ints) -> Interval:
 
 def shares(shown: Ints) -> Floats:
     """[n, L] the share of lists with the same item at the same place, of those that are as long."""
-    found = np.full(shown.shape, np.nan)
+    share = np.full(shown.shape, np.nan)
     for k in range(shown.shape[1]):
         here = np.flatnonzero(shown[:, k] >= 0)
         _, number, count = np.unique(shown[here, k], return_inverse=True, return_counts=True)
-        found[here, k] = count[number] / max(here.size, 1)
-    return found
+        share[here, k] = count[number] / max(here.size, 1)
+    return share
 
 
 def prefix_shares(shown: Ints) -> Floats:
     """[n, L] of the lists with the same items above a place, the share with the same item at it as well."""
-    found = np.full(shown.shape, np.nan)
+    share = np.full(shown.shape, np.nan)
     above, size = np.zeros(shown.shape[0], np.int64), np.full(shown.shape[0], shown.shape[0])
     for k in range(shown.shape[1]):
         here = np.flatnonzero(shown[:, k] >= 0)
         pairs = np.column_stack([above[here], shown[here, k]])
         _, number, count = np.unique(pairs, axis=0, return_inverse=True, return_counts=True)
-        found[here, k] = count[number.ravel()] / size[here]
+        share[here, k] = count[number.ravel()] / size[here]
         above[here], size[here] = number.ravel(), count[number.ravel()]
-    return found
+    return share
 
 
 def cascade(
@@ -271,19 +271,19 @@ def estimates(lists: Lists, n_items: int) -> list[Estimate]:
     """Both estimators of both models; each with the propensities given, if all lists have them, else with shares."""
     cluster, there, theirs = clusters(lists.sender), lists.shown >= 0, clicks_of(lists)
     length, most = int((lists.ours >= 0).sum(axis=1).max(initial=0)), weight_limit(theirs.size)
-    found = []
+    results = []
     for name, given, otherwise, weigh, fit in (
         ("cascade", lists.propensities, prefix_shares, cascade, attractions),
         ("position", lists.marginals, shares, position, place_rates),
     ):
-        known = bool(np.isfinite(given[there]).all())
-        chances = given if known else otherwise(lists.shown)
+        all_given = bool(np.isfinite(given[there]).all())
+        chances = given if all_given else otherwise(lists.shown)
         for method, model in (("inverse propensities", None), ("doubly robust", fit(lists, n_items, cluster))):
             values, spread = weigh(lists, chances, model, most)
             ours, gain = mean(values, cluster), mean(values - theirs, cluster)
             both = _possible(ours, gain, length)
-            found.append(Estimate(name, method, known, spread, *both, both[0].value != ours.value))
-    return found
+            results.append(Estimate(name, method, all_given, spread, *both, both[0].value != ours.value))
+    return results
 
 
 def _possible(ours: Interval, gain: Interval, length: int) -> tuple[Interval, Interval]:

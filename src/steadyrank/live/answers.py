@@ -23,11 +23,11 @@ def check_unknown(unknown: str) -> None:
         raise Refused(422, f"unknown must be one of {', '.join(WORDS)}, not {unknown!r:.80}")
 
 
-def fresh(candidates: Sequence[str], known: dict[str, int]) -> list[str]:
+def fresh(candidates: Sequence[str], slots: dict[str, int]) -> list[str]:
     """Those that are no items, each once, in order."""
     if isinstance(candidates, str):
         raise Refused(422, f"candidates must be several names, not the text {candidates!r}")
-    return [item for item in dict.fromkeys(candidates) if item not in known]
+    return [item for item in dict.fromkeys(candidates) if item not in slots]
 
 
 def without(candidates: Sequence[str], left_out: Sequence[str]) -> list[str]:
@@ -82,8 +82,8 @@ class Answer(NamedTuple):
     @property
     def positions(self) -> list[int]:
         """The places that were clicked, from 0."""
-        found: list[int] = np.flatnonzero(self.clicks).tolist()
-        return found
+        places: list[int] = np.flatnonzero(self.clicks).tolist()
+        return places
 
 
 class Given(NamedTuple):

@@ -199,7 +199,7 @@ class ImpressionBuffer:
         visit = Visit(self.rounds, ANYONE, features)
         self.learn(visit, ranking, note, clicks[: ranking.size], min(examined, ranking.size), ANSWER, ())
 
-    def find(self, number: int) -> int:
+    def find_place(self, number: int) -> int:
         """The place of an impression."""
         if not 1 <= number <= self.last:
             raise Refused(403, f"impression {number} was never shown")
@@ -218,7 +218,7 @@ class ImpressionBuffer:
 
     def answer(self, number: int, clicks: Bools, examined: int) -> Outcome:
         """An impression was answered; the same answer again changes nothing, another one is refused."""
-        place = self.find(number)
+        place = self.find_place(number)
         kept = self.clicks[place, : self.size[place]]
         if self.state[place] not in UNANSWERED:
             if self.examined[place] != examined or not np.array_equal(kept, clicks):
@@ -266,7 +266,7 @@ class ImpressionBuffer:
         if not self.examined[place]:
             self.expired += 1
             self.silence.leave(int(self.round[place]))
-        elif self._tell(place, ANSWER):
+        elif self._learn_impression(place, ANSWER):
             self.silence.answer()
 
     def _leave(self, place: int) -> None:
@@ -275,10 +275,10 @@ class ImpressionBuffer:
         self.clicks[place] = False
         self.examined[place] = self.size[place]
         if self.state[place] == OPEN and self.silence.leave(int(self.round[place])) and self.count_unanswered:
-            self._tell(place, SILENCE)
+            self._learn_impression(place, SILENCE)
         self.state[place] = LOST
 
-    def _tell(self, place: int, kind: float) -> bool:
+    def _learn_impression(self, place: int, kind: float) -> bool:
         size = self.size[place]
         cohorts = zip(self.kinds, self.cohorts[place].tolist(), strict=True) if self.kinds else ()
         return self.learn(

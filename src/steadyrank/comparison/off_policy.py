@@ -161,7 +161,7 @@ def prefix_shares(shown: Ints) -> Floats:
 def cascade(
     lists: Lists, propensities: Floats, model: ClickModel | None, most: float = math.inf
 ) -> tuple[Floats, Spread]:
-    """[n] what each list says of the value of ours, and how weights are spread; a `model` makes it doubly robust.
+    """[n] each list's estimate of the value of ours, and how weights are spread; a `model` makes it doubly robust.
 
     By recursion from the last place: value(k) = model(k, ours) + ratio (click + value(k + 1) - model(k, theirs)),
     where the model says that nothing is clicked after a click. The product of the ratios down to a place is its
@@ -178,7 +178,7 @@ def cascade(
         clipped |= over
     clicked = lists.clicked()
     before = np.cumsum(clicked, axis=1) > clicked
-    value, ahead = np.zeros(n), np.zeros(n)  # from the place on; what the model says of ours from there on
+    value, ahead = np.zeros(n), np.zeros(n)  # from the place on; by the model, of ours from there on
     for k in range(length - 1, -1, -1):
         if model is None:
             value = ratio[:, k] * (clicked[:, k] + value)
@@ -194,7 +194,7 @@ def cascade(
 def position(
     lists: Lists, marginals: Floats, model: ClickModel | None, most: float = math.inf
 ) -> tuple[Floats, Spread]:
-    """[n] what each list says of the value of ours, and how weights are spread; a `model` makes it doubly robust.
+    """[n] each list's estimate of the value of ours, and how weights are spread; a `model` makes it doubly robust.
 
     A weight is at most `most`.
     """
@@ -289,7 +289,7 @@ def estimates(lists: Lists, n_items: int) -> list[Estimate]:
 def _possible(ours: Interval, gain: Interval, length: int) -> tuple[Interval, Interval]:
     """Clicks on a list of ours, and how much more than theirs that is, within what can be; nan stays nan.
 
-    An estimate that cannot be is moved to where it can, and says nothing else: its interval is all that can be.
+    An estimate that cannot be is moved to where it can, and no more is known: its interval is all that can be.
     """
     value = min(max(ours.value, 0.0), float(length))
     if value == ours.value:

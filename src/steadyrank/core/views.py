@@ -41,7 +41,7 @@ class Change:
 
 @dataclass(frozen=True, eq=False)
 class View:
-    """Regimes, which of them is believed, and what that says of the feedback."""
+    """Regimes, which of them is believed, and what that implies for the feedback."""
 
     regimes: tuple[Regime, ...]  # those remembered, in order of opening
     current: int  # number of the regime that feedback is added to

@@ -1,4 +1,4 @@
-"""What an answer to a list says: which places were clicked, and how many were looked at. It is read here alone.
+"""What an answer to a list means: which places were clicked, and how many were looked at. It is read here alone.
 
 It is read in two steps, since the list is not always at hand when the answer comes: `given` refuses what has no form,
 `Given.to` what does not fit the list. Candidates that are no items are refused, left out or added.
@@ -57,7 +57,7 @@ LEFT_OUT: Any = object()  # nothing was said of which item was clicked; None: th
 
 
 class Form(NamedTuple):
-    """What a refusal says that an answer is made of."""
+    """How a refusal describes what an answer is made of."""
 
     parts: str
     examined: str  # what is wrong with an `examined` that stands alone
@@ -74,7 +74,7 @@ OVER_HTTP = Form(
 
 
 class Answer(NamedTuple):
-    """A bit a place of a list, and how many places from the top it speaks of."""
+    """A bit a place of a list, and how many places from the top it covers."""
 
     clicks: Bools
     examined: int

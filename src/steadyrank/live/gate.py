@@ -116,7 +116,7 @@ class Post:
         self, visit: Visit, cohorts: Sequence[tuple[str, int]], silent: bool
     ) -> Iterator[tuple[str, Visit, bool]]:
         """The kinds of senders whose guards are to be asked about a visit, the visit as each is told of it, and
-        whether what the guard says counts. One that does not count is evidence all the same.
+        whether the guard's decision counts. One that does not count is evidence all the same.
         """
         if not self.grows:
             yield CLIENT, visit, True

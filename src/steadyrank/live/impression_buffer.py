@@ -70,7 +70,7 @@ class ImpressionBuffer:
         self.settled = 0  # answers to impressions up to this number are late
         self.over = 0  # up to this number the time is over
         self.forgotten = 0  # up to this number nothing is remembered; it never goes back
-        self.expired = 0  # impressions that nobody answered, or only to say nothing
+        self.expired = 0  # impressions without an answer, or with one that covers no place
         self.silence = Silence()
         self.kinds: list[str] = []  # of cohorts, in the order in which they came
         self.declared: Sequence[str] | None = None  # kinds that are taken; None: the first MOST_KINDS
@@ -261,7 +261,7 @@ class ImpressionBuffer:
         self.settled = max(self.settled, self.over)
 
     def _enter(self, place: int) -> None:
-        """An answer is learnt from; one that says nothing is like none, one that is not let in vouches for none."""
+        """An answer is learnt from; one that covers no place is like none, one that is refused vouches for none."""
         self.state[place] = DONE
         if not self.examined[place]:
             self.expired += 1

@@ -118,7 +118,7 @@ class LearnerState:
         return self.slots[item]
 
     def _features_at_first(self, items: Iterable[str]) -> Floats:
-        """What is known of the first items, [K, F]; nothing need be said of any."""
+        """What is known of the first items, [K, F]; features may be missing."""
         given = items if isinstance(items, Mapping) else {}
         if not self.features.size and all(values is None for values in given.values()):
             return _NOTHING

@@ -12,9 +12,9 @@ _BLOCK = 1024  # slots whose new items are counted together: one block is looked
 
 
 class Newcomers:
-    """What the arrays of a learner's state say of who may be shown: nothing of its own, so it is in no snapshot.
+    """Who may be shown, by the arrays of a learner's state: nothing of its own, so it is in no snapshot.
 
-    It follows the arrays that it is made of; whoever changes them tells it.
+    It follows the arrays that it is made of; whoever changes them calls its methods.
     """
 
     def __init__(self, active: Bools, added: Bools, looks: Ints) -> None:

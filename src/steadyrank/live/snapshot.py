@@ -167,7 +167,7 @@ def take(
 
 
 def _guards(posts: Sequence[Post]) -> dict[str, Any]:
-    """What a header says of the guards: of a single one as when there was no list of them."""
+    """What a header holds of the guards: of a single one as when there was no list of them."""
     rows = [
         {
             "guard": post.name,
@@ -181,7 +181,7 @@ def _guards(posts: Sequence[Post]) -> dict[str, Any]:
 
 
 def _guards_in(header: Mapping[str, Any], arrays: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """What `_guards` said; a header of the past says nothing of kinds of senders."""
+    """What `_guards` wrote; a header of the past has no kinds of senders."""
     if "guards" in header:
         return list(header["guards"])
     of_clients = [CLIENT] if any(name.startswith("guard.") for name in arrays) else []

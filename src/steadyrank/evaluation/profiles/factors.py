@@ -66,7 +66,7 @@ def _factorise(seen: Floats, rated: Floats, n_factors: int) -> tuple[Floats, Flo
     """Factors of centred ratings [V, K]: means [K, d] and covariances [K, d, d] of the items', the variance left.
 
     Variational Bayes (Lim and Teh 2007): a visitor is normal with mean 0 and variance 1 in each factor, an item with
-    a variance that is fitted, so that a factor which few ratings speak for fades away.
+    a variance that is fitted, so that a factor which few ratings support fades away.
     """
     n_ratings = max(seen.sum(), 1.0)
     _, sizes, axes = np.linalg.svd(rated, full_matrices=False)

@@ -1,4 +1,4 @@
-"""A claim of the paper, what the results say of it under each reading, and the verdict."""
+"""A claim of the paper, its outcome under each reading, and the verdict."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Outcome:
-    """What the results say of a claim under one reading.
+    """The outcome of a claim under one reading.
 
     `mapping` from ratings to attraction and `reading` of what else the paper leaves open, empty where none is
     involved, or as the study `corruption` has it. `holds` is None while it is not measured. `score` says how near it

@@ -39,11 +39,11 @@ class ClientTrust(NamedTuple):
 
     Two tastes are fitted to the remembered visits, each client having one of them. The one with fewer visits is fraud
     if it is rare and several clients surely have it. Visits without a sender pass. Lists that nobody answered
-    say nothing of a taste: they are not remembered, and pass unless their client is refused. A guard that refuses
+    show nothing of a taste: they are not remembered, and pass unless their client is refused. A guard that refuses
     many of the recent visits is more likely to be wrong than right: it stands down until that is over.
 
     `most`: a taste with at least this share of the visits is an honest one. `certainty`: log
-    odds, in nats, from which on a client is refused. `doubt`: what each visit must say beyond chance, in nats: room
+    odds, in nats, from which on a client is refused. `doubt`: nats taken off the evidence of each visit: room
     for honest clients with tastes of their own. `stand_down`: the share of the RECENT latest visits above which the
     guard refuses nobody. `remembered`: visits, 49 bytes and 12 a place of the list each.
     `known`: clients, 32 bytes each, the least recently seen leaving first; at least as many as visits are remembered.

@@ -104,7 +104,7 @@ def cw_weight(norm, alpha):
 
 @kernel
 def learn(posterior, visit, ranking, clicks, examined, weight, discount, alpha):
-    """Add what a visit says of each item examined; place p, from 0 on, weighs `weight` discount^(2 p), as trusted."""
+    """Add a visit's evidence on items examined; place p, from 0 on, weighs `weight` discount^(2 p), as trusted."""
     n = posterior.estimate.size
     seen, z, u = np.empty(n), np.empty(n), np.empty(n)
     visitor_features(visit.features, seen)

@@ -139,7 +139,7 @@ def of_shown(table, looks, places):
 def fit_attention(looks, clicks, shape, chance):
     """Fit the attention of each place, and write it into `chance`, [place].
 
-    `looks` and `clicks`: whole numbers, [item, place]; items without looks say nothing. Returns two kinds of evidence
+    `looks` and `clicks`: whole numbers, [item, place]; items need looks to count. Returns two kinds of evidence
     against looks in full, in nats: that of the fit, and that of the attention that stood in `chance` before.
     """
     places = min(chance.size, PLACES)
@@ -173,7 +173,7 @@ _KEY = 0x10CA7ED  # of the draws that decide what was looked at
 
 
 class Attention(NamedTuple):
-    """Looks and clicks by item and place, and what they say; N is SLOTS or the number of items, if that is less."""
+    """Looks and clicks by item and place, and their fit; N is SLOTS or the number of items, if that is less."""
 
     item: Counts  # [N]
     looks: Counts  # [N, length]
@@ -187,7 +187,7 @@ class Attention(NamedTuple):
 
     @classmethod
     def create(cls, n_items: int, length: int, given: Floats | None = None) -> "Attention":
-        """Every place is looked at, and nobody goes on after a click, until clicks say otherwise; or as `given`."""
+        """Every place is looked at, and nobody goes on after a click, until clicks show otherwise; or as `given`."""
         n = min(n_items, SLOTS)
         counts = np.zeros((n, length), np.int32), np.zeros((n, length), np.int32)
         chance, tally = np.ones(length), np.zeros(4)

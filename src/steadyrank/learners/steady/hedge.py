@@ -300,7 +300,7 @@ def are_favourites_of(regimes, favourites, r):
 
 @kernel
 def view_of_regime(regimes, favourites, r):
-    """What regime r says of the items, with its favourites if they are known."""
+    """What regime r knows of the items, with its favourites if these are its own."""
     up_to_date = are_favourites_of(regimes, favourites, r)
     best = favourites.items[: favourites.of[SIZE] if up_to_date else 0]
     tied = favourites.tied[: favourites.of[TIED] if up_to_date else 0]

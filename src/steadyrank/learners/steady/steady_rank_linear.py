@@ -94,7 +94,7 @@ class VisitLog(NamedTuple):
     items: Counts  # [N, length]
     clicks: Bools  # [N, length]
     weight: Floats  # [N, length] with which a place counts
-    target: Floats  # [N, length] what it says of the logit
+    target: Floats  # [N, length] the logit as observed there
     round: Ints  # [N]
     regime: Ints  # [N] number of the one that it was told to
     examined: Small  # [N] 0: taken back
@@ -150,7 +150,7 @@ def empty_model(models, r, like):
 
 @uncounted
 def learn_tilt(tilt, eta, y):
-    """One answer more says by how much logits of answers are above those of all lists, silence included."""
+    """Learn from one more answer by how much logits of answers are above those of all lists, silence included."""
     p = 1.0 / (1.0 + math.exp(-eta - tilt[0]))
     tilt[1] += max(p * (1.0 - p), _FLATTEST)
     tilt[0] += (y - p) / (tilt[1] + 1.0)
@@ -392,7 +392,7 @@ def move_visits(regimes, models, log, source, to, first):
 
 @kernel
 def end_window(regimes, models, log, rule, window, t):
-    """Test the recent visits after a window, and change the regime if they say so."""
+    """Test the recent visits after a window, and change the regime if they fit another."""
     verdict, turns = no_verdict(), changes_too_often(regimes, window, t)
     for j in range(SPANS):
         if due(regimes, window, j):
@@ -447,7 +447,7 @@ def hedged_by_models(model, rival, weights, visit, width, allowed, ranking, rng)
 
 
 def view_of_models(regimes: Regimes, rule: Rule, models: Models) -> View:
-    """Regimes and what they say of the feedback, with item estimates for the mean of all visitors: a copy. O(K F)."""
+    """Regimes and what they imply for the feedback, with estimates for the mean of all visitors: a copy. O(K F)."""
     typical = models.visitors / max(models.visitors[-1], 1.0)
 
     def read(place: int) -> Regime:
@@ -529,7 +529,7 @@ class SteadyRankLinear(NamedTuple):
 
     def update(self, visit, ranking, note, clicks, examined):
         if examined == 0:
-            return  # says nothing
+            return  # nothing was looked at
         regimes, answer = self.regimes, note[KIND] == ANSWER
         r = regimes.tally[CURRENT] if answer else place_of(regimes, visit.t)
         if answer:
@@ -570,5 +570,5 @@ class SteadyRankLinear(NamedTuple):
             relearn_item(self.models, self.visits, numbers, item, scaled)
 
     def view(self) -> View:
-        """Regimes and what they say of the feedback, with estimates for the visitor between all so far: a copy."""
+        """Regimes and what they imply for the feedback, with estimates for the visitor between all so far: a copy."""
         return view_of_models(self.regimes, self.rule, self.models)

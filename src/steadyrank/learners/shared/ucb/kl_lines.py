@@ -119,8 +119,8 @@ def rank_by_kl(bounds, kl, t, allowed, ranking, note, rng):
     pool, lt, n = bounds.pool[: bounds.window[POOL]], time_parts(t, KL_CLOCK)[1], 0
     for p in range(d):
         note[p] = rng.random() * kl.tie_noise
-    held = hold(bounds, t, 1)
-    if held and d <= LONGEST:
+    bounds_hold = hold(bounds, t, 1)
+    if bounds_hold and d <= LONGEST:
         items, values = stack_ints(room(d)), stack_floats(room(d))
         candidates = Candidates(items, values, stack_ints(room(d) + 1), stack_ints(room(d)))
         now = Moment(0.0, lt, (lt - kl.epoch[L0]) ** 2 + 1e-300)
@@ -135,7 +135,9 @@ def rank_by_kl(bounds, kl, t, allowed, ranking, note, rng):
                     guess = place(values, n, ranking, note, candidates.spare)
                 name(items, ranking)
     if n == 0:
-        rank_all(kl, pool[:0] if counts_tie(bounds) or not held else pool, reach, lt, allowed, ranking, note[:d])
+        rank_all(
+            kl, pool[:0] if counts_tie(bounds) or not bounds_hold else pool, reach, lt, allowed, ranking, note[:d]
+        )
     for p in range(d):
         note[p] = 0.0
     return guess

@@ -25,11 +25,11 @@ from steadyrank.guards.client_trust.client_mixture import (
     ClientMixture,
     assign,
     count_visit,
+    evidence_of_visit,
     exchange,
     mean_rate,
     prior_share,
     rare,
-    said_by,
     score_clients,
     start_flat,
     weigh_items,
@@ -108,9 +108,9 @@ def test_evidence_by_hand():
     score_clients(taste, visits, clients, UNIT // 2)
     assert clients.score[7] == taste.evidence[0] - UNIT // 2
     assert clients.score[0] == taste.evidence[1] - UNIT // 2
-    assert said_by(taste, visits, 0) == taste.evidence[1]
+    assert evidence_of_visit(taste, visits, 0) == taste.evidence[1]
     taste.evidence[:] = 5 * CLIP
-    assert said_by(taste, visits, 0) == CLIP
+    assert evidence_of_visit(taste, visits, 0) == CLIP
     exchange(taste)
     assert (taste.odd_looks[0], taste.odd_clicks[0]) == (6.0, 4.0)
 

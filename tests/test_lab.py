@@ -26,7 +26,7 @@ from steadyrank.evaluation.lab import results
 from steadyrank.evaluation.lab.cells import Cell, Study, Trial, identity, key
 from steadyrank.evaluation.lab.results import CellStore, UnreadableCell, read
 from steadyrank.evaluation.lab.runner import expand, run_cell, run_job
-from steadyrank.evaluation.studies import ALL, find
+from steadyrank.evaluation.studies import ALL, find_studies
 from steadyrank.evaluation.studies.matrix import ATTACKS, HELD_OUT, PROFILES, WHEN, unseen
 
 SCRIPT = pathlib.Path(small_study.__file__)
@@ -94,11 +94,11 @@ def test_every_study_expands():
                 assert job.users in sr.users()
         quick = study.jobs(seeds=3, quick=True)
         assert len(quick) == len(jobs)
-    names = [study.name for study in find([])]
+    names = [study.name for study in find_studies([])]
     assert names[:5] == ["when", "corruption", "curves-yelp", "curves-movielens", "curves-lastfm"]
     assert not {"matrix", "matrix-full", "readings", "own-settings", "click-models"} & set(names)
     with pytest.raises(KeyError, match="unknown study 'curves': did you mean"):
-        find(["curves"])
+        find_studies(["curves"])
 
 
 def test_studies_hold_what_the_paper_shows():

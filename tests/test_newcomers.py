@@ -19,7 +19,7 @@ def test_what_is_kept_is_what_the_arrays_say_after_any_events():
     kept, active, added, looks = newcomers(rng)
     for _ in range(3_000):
         kept.switch(int(rng.integers(N)), bool(rng.random() < 0.5))
-        kept.look(rng.choice(N, 10, replace=False))
+        kept.count_looks(rng.choice(N, 10, replace=False))
     new = active & added & (looks < NEW_LOOKS)
     assert (kept.active, kept.size) == (np.count_nonzero(active), np.count_nonzero(new))
     assert kept.known.tolist() == (active & ~new).tolist()

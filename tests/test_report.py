@@ -34,7 +34,7 @@ from steadyrank.evaluation.report.page import answer
 from steadyrank.evaluation.report.tables import by_rate, text
 from steadyrank.evaluation.report.verdicts import Claim, Outcome
 from steadyrank.evaluation.report.writing import load, write_report
-from steadyrank.evaluation.studies import ALL, click_models, find, lineup, matrix, readings
+from steadyrank.evaluation.studies import ALL, click_models, find_studies, lineup, matrix, readings
 
 SHORT = 400  # rounds where the paper has 40,000
 
@@ -55,7 +55,7 @@ def results(tmp_path_factory):
 
 def test_the_report_has_every_figure_and_table(results):
     page = (results / "report" / "report.html").read_text()
-    for study in find([]):
+    for study in find_studies([]):
         assert f'id="{study.name}">' in page
     figures_written = {path.stem for path in (results / "report" / "figures").iterdir()}
     assert {f"corruption-{p}-{m}" for p in ("yelp-pizza", "movielens", "lastfm") for m in lineup.JUDGED} <= (
@@ -183,11 +183,11 @@ def test_a_report_of_a_part_says_so(results, tmp_path, capsys):
 def test_any_part_of_a_run_gives_a_report(results, tmp_path, share):
     store = CellStore(tmp_path)
     store.folder.mkdir()
-    jobs = expand(find([]), seeds=2, quick=True)
+    jobs = expand(find_studies([]), seeds=2, quick=True)
     for job in jobs[: round(share * len(jobs))]:
         store.path(job).write_bytes((results / "cells" / store.path(job).name).read_bytes())
     rows = {study.name: load(study, store, seeds=2, quick=True) for study in ALL.values()}
-    for study in find([]):
+    for study in find_studies([]):
         exhibits.show(study, rows[study.name], True)
     assert any("not measured" in claim.verdict for claim in claims.scorecard(rows, True))
 

@@ -26,8 +26,8 @@ from steadyrank.learners.steady.evidence import (
     distinct_evidence,
     due,
     forecast_of_counts,
-    hear,
     no_verdict,
+    update_verdict,
     weigh,
 )
 from steadyrank.learners.steady.hedge import (
@@ -431,7 +431,7 @@ def test_overwhelming_evidence_does_not_overflow():
     verdict = no_verdict()
     for j in range(SPANS):
         if due(regimes, 50, j):
-            hear(verdict, forecast_of_counts(regimes, Rule(), j), regimes, Rule(), j, False, None)
+            update_verdict(verdict, forecast_of_counts(regimes, Rule(), j), regimes, Rule(), j, False, None)
     assert (verdict.regime[0], verdict.span[0]) == (1, 0)
 
 

@@ -158,7 +158,7 @@ class Client:
         body |= {"cohort": dict(cohort)} if cohort else {}
         body |= {"unknown": unknown} if unknown != "refuse" else {}  # what older servers do not know
         body |= {"theirs": _names("theirs", theirs)} if theirs is not None else {}
-        body |= {"features": _known(features)} if features else {}
+        body |= {"features": _finite_features(features)} if features else {}
         body |= {"segment": segment} if segment is not None else {}
         got = self._ask("POST", f"{_board(board)}/rank", body)
         return Ranking(got["impression"], tuple(got["items"]), got["expires"], got.get("skipped", 0))
@@ -200,7 +200,7 @@ class Client:
         `candidates`: docs/shadow.md
         """
         body: dict[str, Any] = {"id": id, "items": _names("items", items), **more}
-        body |= {"features": _known(more["features"])} if more.get("features") else {}
+        body |= {"features": _finite_features(more["features"])} if more.get("features") else {}
         body |= _answer(clicked, clicks, examined)
         got = self._ask("POST", f"{_board(board)}/observe", body)
         return Observed(got["outcome"], got["impression"], got["expires"], tuple(got["ours"]))
@@ -272,8 +272,10 @@ class Client:
         Rows may have `features` and `segment`, as `rank` has them. A batch with a name is learnt once, however often
         it is sent; other rows under the same name are refused with 409. Without one, the name is made up.
         """
-        known = [{**row, "features": _known(row["features"])} if row.get("features") else row for row in rows]
-        body = {"rows": known, "batch": batch or secrets.token_hex(16)}
+        checked_rows = [
+            {**row, "features": _finite_features(row["features"])} if row.get("features") else row for row in rows
+        ]
+        body = {"rows": checked_rows, "batch": batch or secrets.token_hex(16)}
         return int(self._ask("POST", f"{_board(board)}/history", body)["rows"])
 
     def state(
@@ -297,13 +299,13 @@ class Client:
 
     def labels(self, board: str) -> list[dict[str, Any]]:
         """The labels in force, by number."""
-        found: list[dict[str, Any]] = self._ask("GET", f"{_board(board)}/labels")["labels"]
-        return found
+        rows: list[dict[str, Any]] = self._ask("GET", f"{_board(board)}/labels")["labels"]
+        return rows
 
     def client_labels(self, board: str) -> list[dict[str, Any]]:
         """The labels of clients and cohorts in force, by number."""
-        found: list[dict[str, Any]] = self._ask("GET", f"{_board(board)}/labels")["clients"]
-        return found
+        rows: list[dict[str, Any]] = self._ask("GET", f"{_board(board)}/labels")["clients"]
+        return rows
 
     def watch(self, board: str, segment: str | None = None) -> dict[str, Any]:
         """What a page of a board shows: list, regimes, time line, labels, ...; `segment` as for `state`."""
@@ -349,8 +351,8 @@ class Client:
     def record(self, after: int | None = None) -> list[dict[str, Any]]:
         """Who changed what: the latest rows, or those after a number, at most 500; oldest first."""
         path = "/v1/record" if after is None else f"/v1/record/{_part(str(after))}"
-        found: list[dict[str, Any]] = self._ask("GET", path)["record"]
-        return found
+        rows: list[dict[str, Any]] = self._ask("GET", path)["record"]
+        return rows
 
     def close(self) -> None:
         """End this thread's connection."""
@@ -372,7 +374,7 @@ def _names(what: str, names: Iterable[str]) -> list[str]:
 
 def _items(items: Iterable[str]) -> list[str] | dict[str, Any]:
     if isinstance(items, Mapping):
-        return {item: _known(features) for item, features in items.items()}
+        return {item: _finite_features(features) for item, features in items.items()}
     return _names("items", items)
 
 
@@ -384,7 +386,7 @@ def _in_parts(items: list[str] | dict[str, Any]) -> list[list[str] | dict[str, A
     return [items[k : k + _ITEMS_AT_ONCE] for k in range(0, len(items), _ITEMS_AT_ONCE)] or [[]]
 
 
-def _known(features: Mapping[str, Any]) -> dict[str, Any]:
+def _finite_features(features: Mapping[str, Any]) -> dict[str, Any]:
     """Features by name; JSON has neither NaN nor infinity, and the server could not say which one it is."""
     for name, value in features.items():
         if isinstance(value, float) and not math.isfinite(value):
@@ -392,9 +394,9 @@ def _known(features: Mapping[str, Any]) -> dict[str, Any]:
     return dict(features)
 
 
-def _query(**said: Any) -> str:
+def _query(**parameters: Any) -> str:
     """What stands behind a path: nothing, or a question mark and what is given."""
-    given = {name: value for name, value in said.items() if value is not None}
+    given = {name: value for name, value in parameters.items() if value is not None}
     return f"?{urlencode(given)}" if given else ""
 
 

@@ -30,7 +30,7 @@ def evidence(false, true, ranking, clicks, examined):
 
 
 class Chameleon(NamedTuple):
-    """Each identity shows another taste only while its record speaks no more for that taste than for the users'.
+    """Each identity shows another taste only while its record fits that taste no better than the users'.
 
     It keeps for each identity what a guard would that knew both tastes: the sum of log-likelihood ratios of its
     visits. Up to `bar` nats it lies, above it shows what a user did, which brings the sum down: about half of its

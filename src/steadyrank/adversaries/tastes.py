@@ -24,9 +24,9 @@ def attractions_of(taste: Taste, problem: Problem) -> Floats:
     if taste == "permuted":
         return np.random.default_rng([problem.seed, 0x7A57E]).permutation(true)
     order = np.argsort(-true, kind="stable")
-    found = np.empty(true.size)
-    found[order] = true[order[::-1]]
-    return found
+    swapped = np.empty(true.size)
+    swapped[order] = true[order[::-1]]
+    return swapped
 
 
 class Looking(NamedTuple):
@@ -50,8 +50,8 @@ def visitors_of(taste: Taste, problem: Problem, users: Any) -> Any:
     """Users of another taste who look at lists as these users do; it is for them to say how (contract, rule 17)."""
     liked = attractions_of(taste, problem)
     liking = getattr(users, "liking", None)
-    found = None if liking is None else liking(liked)
-    return Looking(users, liked) if found is None else found
+    others = None if liking is None else liking(liked)
+    return Looking(users, liked) if others is None else others
 
 
 @kernel

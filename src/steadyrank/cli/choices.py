@@ -27,10 +27,10 @@ def classes_in(path: pathlib.Path) -> list[type]:
 
 def learners_in(path: pathlib.Path) -> list[type]:
     """The learners that a Python file defines."""
-    found = [cls for cls in classes_in(path) if hasattr(cls, "rank") and hasattr(cls, "update")]
-    if not found:
+    classes = [cls for cls in classes_in(path) if hasattr(cls, "rank") and hasattr(cls, "update")]
+    if not classes:
         raise ValueError(f"{path} defines no learner: a NamedTuple with create, rank and update")
-    return found
+    return classes
 
 
 def parse_choice(text: str) -> tuple[str, dict[str, Any]]:

@@ -59,7 +59,7 @@ def _run(options: argparse.Namespace) -> None:
     guard, guard_settings = parse_choice(options.guard)
     need_report("polars", *(["matplotlib"] if options.figure else []))
     from ..core.compiling.jit import told_of_compiling
-    from ..core.discovery import find
+    from ..core.discovery import find_class
     from ..core.progress import Progress
     from ..core.settings import whole
     from ..evaluation.lab.cells import Cell
@@ -73,7 +73,7 @@ def _run(options: argparse.Namespace) -> None:
     if options.figure is not None and not options.figure.parent.is_dir():
         raise ValueError(f"{options.figure.parent} is not a folder: {options.figure} cannot be written")
     whole("--seeds", options.seeds, 1, 10_000)
-    others = {name: find("learner", name, ALL) for name in [*options.others, "Random"]}
+    others = {name: find_class("learner", name, ALL) for name in [*options.others, "Random"]}
     own = {learner.__name__: learner for learner in learners_in(options.file)}
     if taken := sorted(set(own) & set(others)):
         raise ValueError(

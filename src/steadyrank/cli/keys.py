@@ -34,8 +34,8 @@ def add(commands: Any) -> None:
 
 
 def _seconds(option: str, text: str) -> float:
-    found = re.fullmatch(r"(\d{1,9}(?:\.\d+)?)([smhd])", text)
-    seconds = float(found[1]) * _UNITS[found[2]] if found else 0.0
+    match = re.fullmatch(r"(\d{1,9}(?:\.\d+)?)([smhd])", text)
+    seconds = float(match[1]) * _UNITS[match[2]] if match else 0.0
     if not 0 < seconds <= _LONGEST:
         raise ValueError(f"{option} is a time such as 90d, 12h, 30m or 45s, at most 36500d, not {text!r}")
     return seconds
@@ -76,7 +76,7 @@ def _new_key(options: argparse.Namespace, now: float) -> tuple[str, "Key"]:
 def _create(options: argparse.Namespace, store: "Store", now: float) -> None:
     text, key = _new_key(options, now)
     store.add_key(key, operator())
-    _tell(options, text)
+    _print_key(options, text)
 
 
 def _rotate(options: argparse.Namespace, store: "Store", now: float) -> None:
@@ -91,11 +91,11 @@ def _rotate(options: argparse.Namespace, store: "Store", now: float) -> None:
         text, key = make_key(old.scopes.split(), old.board, now, expires)
     if old is None or not store.replace_key(old.id, key, now + grace, operator()):
         raise ValueError(f"no key {options.id!r} that works: see `steadyrank keys list`")
-    _tell(options, text)
+    _print_key(options, text)
     print(f"The old one works until {_day(now + grace)} UTC, or until it is revoked.", file=sys.stderr)
 
 
-def _tell(options: argparse.Namespace, text: str) -> None:
+def _print_key(options: argparse.Namespace, text: str) -> None:
     print(text)
     where = options.store if options.store.startswith("sqlite") else "the PostgreSQL store"
     print(f"A key for {where}. Keep it: it is shown only now.", file=sys.stderr)
@@ -141,9 +141,9 @@ def _record(options: argparse.Namespace) -> int:
 
 
 def _all(store: "Store", after: int = 0) -> Iterator["Act"]:
-    while found := store.acts(after):
-        yield from found
-        after = found[-1].number
+    while acts := store.acts(after):
+        yield from acts
+        after = acts[-1].number
 
 
 def _printed(acts: Iterator["Act"]) -> Iterator["Act"]:

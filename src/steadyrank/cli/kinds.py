@@ -20,17 +20,17 @@ def add(commands: Any) -> None:
 def _list(options: argparse.Namespace) -> None:
     import steadyrank
 
-    from ..core.discovery import find
+    from ..core.discovery import find_class
 
-    known: dict[str, type] = getattr(steadyrank, options.kind)()
+    classes: dict[str, type] = getattr(steadyrank, options.kind)()
     if options.name is None:
-        width = max(map(len, known))
-        for name, cls in known.items():
+        width = max(map(len, classes))
+        for name, cls in classes.items():
             print(f"{name:<{width}}  {_summary(cls)}{_shape(cls)}")
             for line in _settings(cls):
                 print(f"{'':<{width}}    {line}")
         return
-    cls = find(options.one, options.name, known)
+    cls = find_class(options.one, options.name, classes)
     print(f"{cls.__name__}\n\n{inspect.getdoc(cls)}\n")
     for line in _settings(cls):
         print(f"    {line}")

@@ -94,9 +94,9 @@ def _build(options: argparse.Namespace) -> None:
         ratings = {"movielens": movielens, "lastfm": lastfm}[options.source].build(options.folder, **common)
     ratings.save(options.out)
     print(f"{len(ratings.items)} items: {ratings.origin}")
-    known = " --users LogisticCascade" if options.features else ""
+    users_option = " --users LogisticCascade" if options.features else ""
     learner = "SteadyRankLinear" if options.features else "CascadeTS"
-    print(f"try: steadyrank simulate {learner} --profile {options.out} --mapping moderate{known}")
+    print(f"try: steadyrank simulate {learner} --profile {options.out} --mapping moderate{users_option}")
 
 
 def _whole(name: str, text: str) -> int:

@@ -58,11 +58,11 @@ def _add_common(sub: Any) -> None:
 
 
 def _studies(options: argparse.Namespace) -> Any:
-    from ..evaluation.studies import ALL, find
+    from ..evaluation.studies import ALL, find_studies
 
     if options.full and options.study:
         raise ValueError("--full runs every study; leave --study out")
-    return list(ALL.values()) if options.full else find(options.study)
+    return list(ALL.values()) if options.full else find_studies(options.study)
 
 
 def _seeds(options: argparse.Namespace) -> int:

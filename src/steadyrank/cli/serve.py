@@ -159,7 +159,7 @@ def _demo(options: argparse.Namespace, limits: Limits, webhook: tuple[str, bytes
         raise ValueError(f"the demo has no keys and is for this machine alone, not for others at {options.host}")
     plan, begin = Plan(after), time.monotonic()
 
-    def told(news: str) -> None:
+    def print_news(news: str) -> None:
         print(f"[{time.monotonic() - begin:5.0f} s] {news}", flush=True)
 
     with tempfile.TemporaryDirectory(prefix="steadyrank-demo-") as folder:
@@ -167,7 +167,7 @@ def _demo(options: argparse.Namespace, limits: Limits, webhook: tuple[str, bytes
         check_empty(url)
         print("Starting a board with simulated users.", flush=True)
         kept = options.keep_days, options.keep_events
-        serve(url, options.host, options.port, *kept, visits(plan, told), limits, webhook=webhook)
+        serve(url, options.host, options.port, *kept, visits(plan, print_news), limits, webhook=webhook)
 
 
 def _check_limits(options: argparse.Namespace) -> None:
@@ -187,8 +187,8 @@ def operator() -> str:
 
 def time_of(store: "Store") -> float:
     """What time it is: by the clock of the database, which workers go by, or of this machine if it has none."""
-    found = store.time()
-    return time.time() if found is None else found
+    store_time = store.time()
+    return time.time() if store_time is None else store_time
 
 
 def must_exist(store: str) -> None:
@@ -206,13 +206,13 @@ def _boards(options: argparse.Namespace) -> None:
     must_exist(options.store)
     print(f"{'board':<24}{'learner':<16}{'items':>9}{'impressions':>13}{'answers':>11}{'clicks':>10}")
     with contextlib.closing(open_store(options.store)) as store:
-        for name, found in summaries(store):
-            if isinstance(found, str):
-                print(f"{name:<24}cannot be read: {found}")
+        for name, summary in summaries(store):
+            if isinstance(summary, str):
+                print(f"{name:<24}cannot be read: {summary}")
                 continue
-            counts = (found[key] for key in ("items", "impressions", "answers", "clicks"))
+            counts = (summary[key] for key in ("items", "impressions", "answers", "clicks"))
             row = "".join(f"{n:>{w},}" for n, w in zip(counts, (9, 13, 11, 10), strict=True))
-            print(f"{name:<24}{found['learner']:<16}{row}")
+            print(f"{name:<24}{summary['learner']:<16}{row}")
 
 
 def _export(options: argparse.Namespace) -> None:
@@ -222,12 +222,12 @@ def _export(options: argparse.Namespace) -> None:
     must_exist(options.store)
     key = None if options.key_file is None else read_key(options.key_file)
 
-    def told(count: int) -> None:
+    def show_count(count: int) -> None:
         if sys.stderr.isatty():
             print(f"\r{count:,} events", end="", file=sys.stderr)
 
     with contextlib.closing(open_store(options.store)) as store:
-        count = export(store, options.board, options.out, options.with_secret, told, key)
+        count = export(store, options.board, options.out, options.with_secret, show_count, key)
         if options.with_secret:
             store.record(time_of(store), operator(), "board exported with its secret", options.board, "")
     print(f"{options.out}: board {options.board} with {count:,} events")

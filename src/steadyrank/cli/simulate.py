@@ -51,7 +51,7 @@ def _run(options: argparse.Namespace) -> None:
     from ..comparison.intervals import half_width
     from ..core.compiling.jit import told_of_compiling
     from ..core.contract import Problem
-    from ..core.discovery import find, make
+    from ..core.discovery import find_class, make
     from ..core.progress import Progress
     from ..core.settings import whole
     from ..evaluation.profiles import profile
@@ -71,13 +71,16 @@ def _run(options: argparse.Namespace) -> None:
     chosen = [(text, *parse_choice(text)) for text in options.learner]
     if budget > 0 and adversary == "Honest":
         raise ValueError(f"--budget {options.budget} has no effect on Honest; choose an --adversary")
-    if options.budget is None and find("adversary", own.get(adversary, adversary), ADVERSARIES).__name__ != "Honest":
+    if (
+        options.budget is None
+        and find_class("adversary", own.get(adversary, adversary), ADVERSARIES).__name__ != "Honest"
+    ):
         raise ValueError(f"--adversary {adversary} can do nothing without a --budget such as 10%")
     problem = Problem(world.attraction.size, options.length, options.horizon, budget, world.attraction)
     if world.features is not None:
         problem = problem._replace(features=world.features)
     for _, name, settings in chosen:  # every learner is refused here or not at all, before the first one runs
-        make(find("learner", own.get(name, name), ALL), problem, settings=settings)
+        make(find_class("learner", own.get(name, name), ALL), problem, settings=settings)
     bar = Progress(len(chosen) * options.seeds, "simulating", sys.stderr)
     rows = []
     for text, name, settings in chosen:

@@ -35,16 +35,16 @@ def _run(options: argparse.Namespace) -> None:
 
     from .. import adversaries, guards, learners, users
     from ..core.compiling.jit import cache_root
-    from ..core.discovery import find
+    from ..core.discovery import find_class
     from ..core.progress import Progress
     from ..core.settings import whole
 
     workers = whole("--workers", options.workers or os.cpu_count() or 1, 1, 1_000)
     kinds = (("learner", options.learner, learners()), ("adversary", options.adversary, adversaries()))
     others = (("users", [options.users], users()), ("guard", [options.guard], guards()))
-    for kind, names, known in (*kinds, *others):
+    for kind, names, classes in (*kinds, *others):
         for name in names:
-            find(kind, name, known)
+            find_class(kind, name, classes)
     jobs = [(_LIVE, name, "", "", "") for name in options.learner if getattr(learners()[name], "live", False)]
     jobs += [
         (_SIMULATED, name, adversary, options.users, options.guard)

@@ -56,12 +56,12 @@ class Standing(NamedTuple):
 
 def teams(size: int, first: int, end: int, coins: bytes) -> list[int]:
     """The team of each place: in every pair of places from `first` to `end` each has one, in the order of a coin."""
-    found = [NEITHER] * size
+    team = [NEITHER] * size
     for place in range(first, end):
         pair, second = divmod(place - first, 2)
         heads = coins[pair // 8] >> (pair % 8) & 1
-        found[place] = OURS if heads ^ second else THEIRS
-    return found
+        team[place] = OURS if heads ^ second else THEIRS
+    return team
 
 
 def draft(ours: Sequence[int], theirs: Sequence[int], size: int, coins: bytes) -> Mix:

@@ -137,31 +137,31 @@ def mean(values: Floats, cluster: Ints) -> Interval:
 
 def shares(shown: Ints) -> Floats:
     """[n, L] the share of lists with the same item at the same place, of those that are as long."""
-    found = np.full(shown.shape, np.nan)
+    share = np.full(shown.shape, np.nan)
     for k in range(shown.shape[1]):
         here = np.flatnonzero(shown[:, k] >= 0)
         _, number, count = np.unique(shown[here, k], return_inverse=True, return_counts=True)
-        found[here, k] = count[number] / max(here.size, 1)
-    return found
+        share[here, k] = count[number] / max(here.size, 1)
+    return share
 
 
 def prefix_shares(shown: Ints) -> Floats:
     """[n, L] of the lists with the same items above a place, the share with the same item at it as well."""
-    found = np.full(shown.shape, np.nan)
+    share = np.full(shown.shape, np.nan)
     above, size = np.zeros(shown.shape[0], np.int64), np.full(shown.shape[0], shown.shape[0])
     for k in range(shown.shape[1]):
         here = np.flatnonzero(shown[:, k] >= 0)
         pairs = np.column_stack([above[here], shown[here, k]])
         _, number, count = np.unique(pairs, axis=0, return_inverse=True, return_counts=True)
-        found[here, k] = count[number.ravel()] / size[here]
+        share[here, k] = count[number.ravel()] / size[here]
         above[here], size[here] = number.ravel(), count[number.ravel()]
-    return found
+    return share
 
 
 def cascade(
     lists: Lists, propensities: Floats, model: ClickModel | None, most: float = math.inf
 ) -> tuple[Floats, Spread]:
-    """[n] what each list says of the value of ours, and how weights are spread; a `model` makes it doubly robust.
+    """[n] each list's estimate of the value of ours, and how weights are spread; a `model` makes it doubly robust.
 
     By recursion from the last place: value(k) = model(k, ours) + ratio (click + value(k + 1) - model(k, theirs)),
     where the model says that nothing is clicked after a click. The product of the ratios down to a place is its
@@ -178,7 +178,7 @@ def cascade(
         clipped |= over
     clicked = lists.clicked()
     before = np.cumsum(clicked, axis=1) > clicked
-    value, ahead = np.zeros(n), np.zeros(n)  # from the place on; what the model says of ours from there on
+    value, ahead = np.zeros(n), np.zeros(n)  # from the place on; by the model, of ours from there on
     for k in range(length - 1, -1, -1):
         if model is None:
             value = ratio[:, k] * (clicked[:, k] + value)
@@ -194,7 +194,7 @@ def cascade(
 def position(
     lists: Lists, marginals: Floats, model: ClickModel | None, most: float = math.inf
 ) -> tuple[Floats, Spread]:
-    """[n] what each list says of the value of ours, and how weights are spread; a `model` makes it doubly robust.
+    """[n] each list's estimate of the value of ours, and how weights are spread; a `model` makes it doubly robust.
 
     A weight is at most `most`.
     """
@@ -271,25 +271,25 @@ def estimates(lists: Lists, n_items: int) -> list[Estimate]:
     """Both estimators of both models; each with the propensities given, if all lists have them, else with shares."""
     cluster, there, theirs = clusters(lists.sender), lists.shown >= 0, clicks_of(lists)
     length, most = int((lists.ours >= 0).sum(axis=1).max(initial=0)), weight_limit(theirs.size)
-    found = []
+    results = []
     for name, given, otherwise, weigh, fit in (
         ("cascade", lists.propensities, prefix_shares, cascade, attractions),
         ("position", lists.marginals, shares, position, place_rates),
     ):
-        known = bool(np.isfinite(given[there]).all())
-        chances = given if known else otherwise(lists.shown)
+        all_given = bool(np.isfinite(given[there]).all())
+        chances = given if all_given else otherwise(lists.shown)
         for method, model in (("inverse propensities", None), ("doubly robust", fit(lists, n_items, cluster))):
             values, spread = weigh(lists, chances, model, most)
             ours, gain = mean(values, cluster), mean(values - theirs, cluster)
             both = _possible(ours, gain, length)
-            found.append(Estimate(name, method, known, spread, *both, both[0].value != ours.value))
-    return found
+            results.append(Estimate(name, method, all_given, spread, *both, both[0].value != ours.value))
+    return results
 
 
 def _possible(ours: Interval, gain: Interval, length: int) -> tuple[Interval, Interval]:
     """Clicks on a list of ours, and how much more than theirs that is, within what can be; nan stays nan.
 
-    An estimate that cannot be is moved to where it can, and says nothing else: its interval is all that can be.
+    An estimate that cannot be is moved to where it can, and no more is known: its interval is all that can be.
     """
     value = min(max(ours.value, 0.0), float(length))
     if value == ours.value:

@@ -79,7 +79,7 @@ def compare(lists: Lists, suspect: Bools, names: Sequence[str]) -> Comparison:
     count = int(np.count_nonzero(suspect))
     trusted = _part(lists.only(~suspect), len(names)) if 0 < count < suspect.size - 1 else None
     theirs, ours = ([names[slot] for slot in _most_often(part)] for part in (lists.shown, lists.ours))
-    return Comparison(whole, trusted, count, theirs, ours, _says(whole, trusted, count))
+    return Comparison(whole, trusted, count, theirs, ours, _caveats(whole, trusted, count))
 
 
 def _part(lists: Lists, n_items: int) -> Part:
@@ -90,67 +90,67 @@ def _part(lists: Lists, n_items: int) -> Part:
 
 
 def _most_often(lists: Ints) -> list[int]:
-    found = []
+    commonest = []
     for place in lists.T:
         slots, count = np.unique(place[place >= 0], return_counts=True)
         if slots.size:
-            found.append(int(slots[np.argmax(count)]))
-    return found
+            commonest.append(int(slots[np.argmax(count)]))
+    return commonest
 
 
-def _says(whole: Part, trusted: Part | None, suspect: int) -> list[str]:
+def _caveats(whole: Part, trusted: Part | None, suspect: int) -> list[str]:
     """What a reader has to know before believing the numbers, in sentences."""
-    said = []
+    caveats = []
     if not all(one.given for one in whole.estimates):
         missing = sorted({one.model for one in whole.estimates if not one.given})
-        said.append(
+        caveats.append(
             f"Without propensities of the other ranker ({' and '.join(missing)}), the share of lists with an item at "
             "its place stands for them: right only if it shows everybody lists of the same kind, whoever they are."
         )
     last = trusted or whole
     for one in last.estimates[::2]:
-        said += _about_weights(one, last.lists)
-    said += [_about_cut(one) for one in last.estimates if one.cut]
+        caveats += _about_weights(one, last.lists)
+    caveats += [_about_cut(one) for one in last.estimates if one.cut]
     if math.isnan(last.theirs.low):
         which = "All lists" if trusted is None else "All lists that are not suspect"
-        said.append(
+        caveats.append(
             f"{which} are those of one client: there are no intervals (null), since nothing tells how clients differ."
         )
     if suspect:
-        said.append(
+        caveats.append(
             f"{suspect} of {whole.lists} lists are suspect: not heard by the guard, labelled as fraud, or of rounds "
             "outside of the trusted regime." + (" Without them fewer than two are left." if trusted is None else "")
         )
-    return said
+    return caveats
 
 
 def _about_weights(one: Estimate, lists: int) -> list[str]:
     """What the weights of a model's estimates let doubt."""
-    said, spread = [], one.spread
+    caveats, spread = [], one.spread
     if spread.clipped:
-        said.append(
+        caveats.append(
             f"{one.model}: {spread.clipped:,} of {lists:,} lists have a weight above {weight_limit(lists):.1f}: "
             "it is very seldom that the other ranker shows them. They count for that much and no more, so that a few "
             "do not decide. Inverse propensities say too little by that; doubly robust fills it in by a model of "
             "clicks."
         )
     if spread.covered > DOUBTED:
-        said.append(
+        caveats.append(
             f"{one.model}: the mean weight is {spread.covered:.1f}, and would be 1 at most, but for chance, if the "
             "chances were those of the other ranker's lists: they are smaller, and the estimates too large."
         )
     if spread.covered < COVERED:
-        said.append(
+        caveats.append(
             f"{one.model}: the other ranker shows about {spread.covered:.0%} of what ours would. Inverse "
             "propensities leave the rest out and say too little; doubly robust fills it in by a model of clicks, "
             "which nothing here checks."
         )
     if spread.effective < ENOUGH:
-        said.append(
+        caveats.append(
             f"{one.model}: its lists are worth {spread.effective:.0f} of ours, fewer than {ENOUGH}: the "
             "intervals are too narrow to be believed. Wait for more lists, or let the other ranker vary more."
         )
-    return said
+    return caveats
 
 
 def _about_cut(one: Estimate) -> str:

@@ -13,18 +13,18 @@ from .settings import closest
 
 def discover(package: ModuleType, method: str) -> dict[str, type]:
     """Every record class with `method` defined in a module of `package`, at any depth, by class name."""
-    found = {}
+    classes = {}
     assert package.__file__ is not None
     folder = pathlib.Path(package.__file__).parent
     for path in sorted(folder.rglob("[a-z]*.py")):
         module = import_module(".".join((package.__name__, *path.relative_to(folder).with_suffix("").parts)))
         for obj in vars(module).values():
             if isinstance(obj, type) and obj.__module__ == module.__name__ and hasattr(obj, method):
-                found[obj.__name__] = obj
-    return dict(sorted(found.items()))
+                classes[obj.__name__] = obj
+    return dict(sorted(classes.items()))
 
 
-def find(kind: str, chosen: str | type, known: dict[str, type]) -> type:
+def find_class(kind: str, chosen: str | type, classes: dict[str, type]) -> type:
     """The class meant by a name or given as a class; an unknown name is answered with the closest ones.
 
     `kind` is learner, users, adversary or guard. A class that compiled code could not run is refused here, by name.
@@ -32,9 +32,9 @@ def find(kind: str, chosen: str | type, known: dict[str, type]) -> type:
     if isinstance(chosen, type):
         _check_class(kind, chosen)
         return chosen
-    if not isinstance(chosen, str) or chosen not in known:
-        raise KeyError(closest(kind, chosen, known))
-    return known[chosen]
+    if not isinstance(chosen, str) or chosen not in classes:
+        raise KeyError(closest(kind, chosen, classes))
+    return classes[chosen]
 
 
 def _check_class(kind: str, cls: type) -> None:
@@ -90,10 +90,10 @@ def settings_of(cls: type) -> dict[str, inspect.Parameter]:
 
 def make(cls: type, *arguments: Any, settings: dict[str, Any]) -> Any:
     """`cls.create(*arguments, **settings)`, unknown settings refused by name."""
-    known = settings_of(cls)
+    accepted = settings_of(cls)
     for name in settings:
-        if name not in known:
-            has = f"it has {', '.join(known)}" if known else "it has none"
+        if name not in accepted:
+            has = f"it has {', '.join(accepted)}" if accepted else "it has none"
             raise ValueError(f"{cls.__name__} has no setting {name!r}: {has}")
     record = cls.create(*arguments, **settings)  # type: ignore[attr-defined]
     if not isinstance(record, cls):

@@ -1,4 +1,4 @@
-"""What the feedback of one item says of a change: shared by SteadyRank's test for a regime and by the audit.
+"""Evidence for a change from the feedback of one item: shared by SteadyRank's test for a regime and by the audit.
 
 Both ask the same of an item: are these clicks those of the attraction that it had before, or of another one drawn
 anew? Constants and formulas that are the same stand here. On purpose the two differ in
@@ -18,7 +18,7 @@ import numpy as np
 from .arrays import Floats, Ints
 from .compiling.jit import uncounted
 
-KNOWN = 5  # looks at an item before it can testify
+KNOWN = 5  # looks at an item before it counts as evidence
 MOST = 400.0  # looks that count at most: attraction may have moved a little since
 SHARE_CHANGED = 0.1  # of the items that a change is taken to touch, before anything is seen of it
 INVERTED = 10.0  # nats before feedback is called inverted

@@ -151,11 +151,11 @@ def play_round(learner, users, adversary, guard, t, buffers, omniscient, world, 
     sort = sort_of(users, visit.client, paid > 0.0)
     visits[MADE, sort] += 1
     if not (omniscient and paid > 0.0):
-        told = Visit(t, client, features)
-        admitted = guard.admit(told, ranking, note, clicks, examined)
+        reported = Visit(t, client, features)
+        admitted = guard.admit(reported, ranking, note, clicks, examined)
         take_back(learner, guard, users, back, visits)
         if admitted:
-            learner.update(told, ranking, note, clicks, examined)
+            learner.update(reported, ranking, note, clicks, examined)
         else:
             visits[REFUSED, sort] += 1
     return visit, paid, examined

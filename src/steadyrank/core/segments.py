@@ -19,10 +19,10 @@ def stacked(record: Any, n: int) -> Any:
     Zeros are not copied: memory of large arrays is taken only where it is written.
     """
     if isinstance(record, np.ndarray):
-        found = np.zeros((n, *record.shape), record.dtype)
+        copies = np.zeros((n, *record.shape), record.dtype)
         if record.any():
-            found[:] = record
-        return found
+            copies[:] = record
+        return copies
     return type(record)(*(stacked(value, n) for value in record)) if isinstance(record, tuple) else record
 
 

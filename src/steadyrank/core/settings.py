@@ -55,15 +55,15 @@ def flag(name: str, value: Any) -> bool:
 
 def choice(name: str, value: Any, options: Iterable[str]) -> int:
     """The place of `value` among `options`: compiled code compares numbers, not words."""
-    known = list(options)
-    if value not in known:
-        raise ValueError(f"{name} must be one of {', '.join(map(repr, known))}, not {value!r}")
-    return known.index(value)
+    choices = list(options)
+    if value not in choices:
+        raise ValueError(f"{name} must be one of {', '.join(map(repr, choices))}, not {value!r}")
+    return choices.index(value)
 
 
-def closest(kind: str, name: str, known: Iterable[str]) -> str:
+def closest(kind: str, name: str, candidates: Iterable[str]) -> str:
     """The message for an unknown name: the nearest known ones first."""
-    names = sorted(known)
+    names = sorted(candidates)
     lower = {n.lower(): n for n in names}
     near = [lower[n] for n in difflib.get_close_matches(str(name).lower(), list(lower), n=3, cutoff=0.5)]
     hint = f"did you mean {' or '.join(map(repr, near))}? " if near else ""

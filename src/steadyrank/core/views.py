@@ -41,7 +41,7 @@ class Change:
 
 @dataclass(frozen=True, eq=False)
 class View:
-    """Regimes, which of them is believed, and what that says of the feedback."""
+    """Regimes, which of them is believed, and what that implies for the feedback."""
 
     regimes: tuple[Regime, ...]  # those remembered, in order of opening
     current: int  # number of the regime that feedback is added to
@@ -94,16 +94,16 @@ def bands(view: View, rounds: int) -> list[Band]:
     starts = [(1, view.changes[0].before if view.changes else view.current)]
     starts += [(max(change.start, 1), change.after) for change in view.changes]
     later = itertools.accumulate((start for start, _ in reversed(starts[1:])), min, initial=rounds + 1)
-    found: list[Band] = []
+    merged: list[Band] = []
     for (start, regime), after in zip(starts, reversed(list(later)), strict=True):
         end = after - 1
         if end < start:
             continue
-        if found and found[-1].regime == regime:
-            found[-1] = found[-1]._replace(end=end)
+        if merged and merged[-1].regime == regime:
+            merged[-1] = merged[-1]._replace(end=end)
         else:
-            found.append(Band(start, end, regime, regime == view.trusted))
-    return found
+            merged.append(Band(start, end, regime, regime == view.trusted))
+    return merged
 
 
 @dataclass(frozen=True)

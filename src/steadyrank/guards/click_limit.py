@@ -1,4 +1,4 @@
-"""What one visit may say: no more clicks than visits usually have."""
+"""A limit on single visits: no more clicks than visits usually have."""
 
 from typing import NamedTuple
 
@@ -11,7 +11,7 @@ from ..core.settings import real, whole
 from ..core.views import GuardView
 
 ENDS, GOES_ON = range(2)  # places of ClickLimit.single
-BEGIN = 20  # visits with one click that count as seen before the first one: so many others must say otherwise
+BEGIN = 20  # visits with one click that count as seen before the first one: it takes as many others to outweigh them
 
 
 @uncounted
@@ -34,10 +34,10 @@ def usual_limit(counts, single, share):
 class ClickLimit(NamedTuple):
     """Refuses visits with more clicks than a limit, whoever sends them (ours: docs/guards.md).
 
-    A forged visit may click everything but the best items; with a limit it takes many visits to say as much.
+    A forged visit may click everything but the best items; with a limit it takes many visits to do as much.
     `clicks`: the limit; 0: it is learnt from how many clicks visits have. `share`: this part of the visits may be
     forged without raising a learnt limit. `remembered`: about how many visits it is learnt from; lists that nobody
-    answered count as visits without a click. Feedback that speaks of no place says nothing and passes. O(length).
+    answered count as visits without a click. Feedback that covers no place passes. O(length).
     """
 
     counts: Ints  # [length + 1] visits by their clicks

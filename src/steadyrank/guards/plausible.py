@@ -18,8 +18,8 @@ class Plausible(NamedTuple):
     """Admits only what the users' click model can produce, whoever sends it.
 
     `model`: of a `cascade` user, no click and the whole list, or one click where the feedback ends; of one who looks
-    at the `whole` list, any clicks as long as they speak of all of it. Feedback that speaks of no place says nothing
-    and passes. Not the default, because real users sometimes click twice or leave early. O(length), no memory.
+    at the `whole` list, any clicks as long as the feedback covers all of it. Feedback that covers no place
+    passes. Not the default, because real users sometimes click twice or leave early. O(length), no memory.
     """
 
     refused: Ints  # [1] visits

@@ -48,14 +48,14 @@ class Quota(NamedTuple):
                 break
             if self.seen[i] < self.seen[place]:
                 place = i
-        known = self.client[place] == visit.client
-        fresh = not known or (visit.t - 1) // self.period > (self.seen[place] - 1) // self.period
+        same_client = self.client[place] == visit.client
+        fresh = not same_client or (visit.t - 1) // self.period > (self.seen[place] - 1) // self.period
         if note[KIND] == SILENCE:
             return fresh or self.visited[place] < self.visits
         if fresh:
             self.visited[place] = 0
         self.client[place] = visit.client
-        self.seen[place] = max(visit.t, self.seen[place]) if known else visit.t
+        self.seen[place] = max(visit.t, self.seen[place]) if same_client else visit.t
         if self.visited[place] >= self.visits:
             self.refused[0] += 1
             return False
@@ -67,5 +67,5 @@ class Quota(NamedTuple):
         period = (self.seen - 1) // self.period
         spent = np.flatnonzero((self.client >= 0) & (self.visited >= self.visits) & (period == period.max()))
         until = (int(period.max()) + 1) * self.period
-        found = (SpentAllowance(client, self.visits, until) for client in self.client[spent].tolist())
-        return GuardView(int(self.refused[0]), 0, tuple(found))
+        allowances = (SpentAllowance(client, self.visits, until) for client in self.client[spent].tolist())
+        return GuardView(int(self.refused[0]), 0, tuple(allowances))

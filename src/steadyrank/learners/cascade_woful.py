@@ -14,7 +14,7 @@ class CascadeWOFUL(NamedTuple):
     """Ranks by the smaller of two upper bounds, the second from observations that weigh 1 / max(U, 1 / d).
 
     Vial et al. 2022, linear case: U is the first bound, that of plain regression, and bounds the variance of a click:
-    where clicks are rare, each says more. A reconstruction after public code: both bounds are
+    where clicks are rare, each weighs more. A reconstruction after public code: both bounds are
     z' theta + c sqrt(z' A^-1 z) with the same c, where the paper has constants of its theory. `alpha` as in
     `CascadeLinUCB`, in both.
     """

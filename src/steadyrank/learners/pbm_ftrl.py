@@ -97,9 +97,9 @@ def improve(losses, scale, price, fee, chances, rows, columns, goal):
         for c in range(crowded.size):
             i = crowded[c]
             fee[i] = max(old_fee[i] + length * move[d + c], 0.0)
-        found, off = measure(losses, scale, price, fee, chances, rows, columns)
-        if found <= goal:
-            return found, off
+        reached, off = measure(losses, scale, price, fee, chances, rows, columns)
+        if reached <= goal:
+            return reached, off
         length *= 0.5
     price[:] = old_price
     fee[:] = old_fee

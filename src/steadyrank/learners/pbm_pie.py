@@ -60,13 +60,13 @@ def explore(counts, mean, fixed, allowed, delta, ranking, coin, pick):
     open_to = allowed.copy()
     for p in range(d):
         open_to[ranking[p]] = False
-    found, n = np.empty(allowed.size, np.int64), 0
+    candidates, n = np.empty(allowed.size, np.int64), 0
     for k in range(allowed.size):
         if open_to[k] and may_reach(counts, fixed, k, x, misses, delta):
-            found[n] = k
+            candidates[n] = k
             n += 1
     if n > 0:
-        ranking[d - 1] = found[int(pick * n)]
+        ranking[d - 1] = candidates[int(pick * n)]
 
 
 class PBMPIE(NamedTuple):

@@ -17,7 +17,7 @@ _EDGE = 1e-12  # of means that are compared: 0 and 1 have no logarithm
 @kernel
 def candidates(looks, clicks, open_to, x, level):
     """Items open to choice whose bound max{q : n kl(S/n, q) <= level} is at least x; in item order."""
-    found, n_found = np.empty(looks.size, np.int64), 0
+    items, size = np.empty(looks.size, np.int64), 0
     x = min(max(x, _EDGE), 1.0 - _EDGE)
     for k in range(looks.size):
         if not open_to[k]:
@@ -28,9 +28,9 @@ def candidates(looks, clicks, open_to, x, level):
             cost = (n - s) * math.log((n - s) / (n * (1.0 - x)))
             cost += s * math.log(s / (n * x)) if s > 0 else 0.0
         if cost <= level:
-            found[n_found] = k
-            n_found += 1
-    return found[:n_found]
+            items[size] = k
+            size += 1
+    return items[:size]
 
 
 class PIE(NamedTuple):
@@ -69,11 +69,11 @@ class PIE(NamedTuple):
         for p in range(d):
             open_to[ranking[p]] = False
         lt = math.log(max(visit.t, 2))
-        found = candidates(self.looks, self.clicks, open_to, x, lt + 4.0 * max(math.log(lt), 0.0))
-        if found.size > 0:
+        others = candidates(self.looks, self.clicks, open_to, x, lt + 4.0 * max(math.log(lt), 0.0))
+        if others.size > 0:
             for p in range(d - 1, min(self.slot, d) - 1, -1):
                 ranking[p] = ranking[p - 1]
-            ranking[min(self.slot, d) - 1] = found[int(pick * found.size)]
+            ranking[min(self.slot, d) - 1] = others[int(pick * others.size)]
 
     def update(self, visit, ranking, note, clicks, examined):
         count_bits(self.looks, self.clicks, ranking, clicks, examined)

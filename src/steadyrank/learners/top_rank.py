@@ -50,12 +50,12 @@ def split(better, block, length):
     block[:] = -1
     placed = number = 0
     while placed < k:
-        found = 0
+        size = 0
         for i in range(k):
             if block[i] < 0 and above[i] == 0:
                 block[i] = number
-                found += 1
-        if found == 0 or placed >= length:
+                size += 1
+        if size == 0 or placed >= length:
             for i in range(k):
                 if block[i] < 0:
                     block[i] = number
@@ -64,7 +64,7 @@ def split(better, block, length):
             if block[i] == number:
                 for j in range(k):
                     above[j] -= better[i, j]
-        placed += found
+        placed += size
         number += 1
 
 

@@ -45,19 +45,19 @@ def leading_sets(ahead, score, enough, part):
             if part[i] < 0 and (first < 0 or worth[i] > worth[first]):
                 first = i
         part[first], queue[0] = number, first
-        found, looked = 1, 0
-        while looked < found:
+        size, looked = 1, 0
+        while looked < size:
             row = ahead[queue[looked]]
             looked += 1
             for j in range(n_items):
                 if part[j] < 0 and row[j] <= 0:
-                    part[j], queue[found] = number, j
-                    found += 1
-        for q in range(found):
+                    part[j], queue[size] = number, j
+                    size += 1
+        for q in range(size):
             column = ahead[queue[q]]
             for i in range(n_items):
                 worth[i] -= column[i] < 0  # i beat it, and what is left is counted among itself
-        placed += found
+        placed += size
         number += 1
     for i in range(n_items):
         part[i] = number if part[i] < 0 else part[i]
@@ -84,12 +84,12 @@ def may_win(ahead, total, j, i, most, level):
 @kernel
 def members(mixed, allowed, c):
     """The allowed items of set c."""
-    found, n = np.empty(mixed.size, np.int64), 0
+    items, n = np.empty(mixed.size, np.int64), 0
     for k in range(mixed.size):
         if allowed[k] and mixed[k] == c:
-            found[n] = k
+            items[n] = k
             n += 1
-    return found[:n]
+    return items[:n]
 
 
 @kernel

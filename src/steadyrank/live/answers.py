@@ -1,4 +1,4 @@
-"""What an answer to a list says: which places were clicked, and how many were looked at. It is read here alone.
+"""What an answer to a list means: which places were clicked, and how many were looked at. It is read here alone.
 
 It is read in two steps, since the list is not always at hand when the answer comes: `given` refuses what has no form,
 `Given.to` what does not fit the list. Candidates that are no items are refused, left out or added.
@@ -23,11 +23,11 @@ def check_unknown(unknown: str) -> None:
         raise Refused(422, f"unknown must be one of {', '.join(WORDS)}, not {unknown!r:.80}")
 
 
-def fresh(candidates: Sequence[str], known: dict[str, int]) -> list[str]:
+def fresh(candidates: Sequence[str], slots: dict[str, int]) -> list[str]:
     """Those that are no items, each once, in order."""
     if isinstance(candidates, str):
         raise Refused(422, f"candidates must be several names, not the text {candidates!r}")
-    return [item for item in dict.fromkeys(candidates) if item not in known]
+    return [item for item in dict.fromkeys(candidates) if item not in slots]
 
 
 def without(candidates: Sequence[str], left_out: Sequence[str]) -> list[str]:
@@ -57,7 +57,7 @@ LEFT_OUT: Any = object()  # nothing was said of which item was clicked; None: th
 
 
 class Form(NamedTuple):
-    """What a refusal says that an answer is made of."""
+    """How a refusal describes what an answer is made of."""
 
     parts: str
     examined: str  # what is wrong with an `examined` that stands alone
@@ -74,7 +74,7 @@ OVER_HTTP = Form(
 
 
 class Answer(NamedTuple):
-    """A bit a place of a list, and how many places from the top it speaks of."""
+    """A bit a place of a list, and how many places from the top it covers."""
 
     clicks: Bools
     examined: int
@@ -82,8 +82,8 @@ class Answer(NamedTuple):
     @property
     def positions(self) -> list[int]:
         """The places that were clicked, from 0."""
-        found: list[int] = np.flatnonzero(self.clicks).tolist()
-        return found
+        places: list[int] = np.flatnonzero(self.clicks).tolist()
+        return places
 
 
 class Given(NamedTuple):

@@ -65,18 +65,18 @@ def kind_of(name: Any, declared: Any) -> Kind:
     """A declared feature: `[low, high]`, or the categories."""
     if not isinstance(name, str) or not 0 < len(name) <= _LONGEST:
         raise ValueError(f"a feature is named by text of 1 to {_LONGEST} characters, not {name!r:.120}")
-    said = list(declared) if isinstance(declared, Sequence) and not isinstance(declared, str) else []
-    words = all(isinstance(each, str) and 0 < len(each) <= _LONGEST for each in said)
-    if said and words and len(set(said)) == len(said):
-        if len(said) > MOST_CATEGORIES:
-            raise ValueError(f"feature {name!r} has at most {MOST_CATEGORIES} categories, not {len(said)}")
-        return Kind(name, categories=tuple(said))
-    numbers = len(said) == 2 and all(isinstance(x, (int, float)) and not isinstance(x, bool) for x in said)
-    if not numbers or not all(abs(x) <= _LARGEST for x in said) or not said[0] < said[1]:
+    values = list(declared) if isinstance(declared, Sequence) and not isinstance(declared, str) else []
+    words = all(isinstance(each, str) and 0 < len(each) <= _LONGEST for each in values)
+    if values and words and len(set(values)) == len(values):
+        if len(values) > MOST_CATEGORIES:
+            raise ValueError(f"feature {name!r} has at most {MOST_CATEGORIES} categories, not {len(values)}")
+        return Kind(name, categories=tuple(values))
+    numbers = len(values) == 2 and all(isinstance(x, (int, float)) and not isinstance(x, bool) for x in values)
+    if not numbers or not all(abs(x) <= _LARGEST for x in values) or not values[0] < values[1]:
         raise ValueError(
             f"feature {name!r} is declared as [lowest, highest] or by its categories, not {declared!r:.120}"
         )
-    return Kind(name, float(said[0]), float(said[1]))
+    return Kind(name, float(values[0]), float(values[1]))
 
 
 class FeatureSpace:
@@ -112,10 +112,10 @@ class FeatureSpace:
     def declared(self) -> dict[str, dict[str, Any]]:
         """What makes the same once more, as JSON has it."""
 
-        def said(kinds: list[Kind]) -> dict[str, Any]:
+        def declarations(kinds: list[Kind]) -> dict[str, Any]:
             return {kind.name: list(kind.categories) or [kind.low, kind.high] for kind in kinds}
 
-        return {"items": said(self.items), "visits": said(self.visits)}
+        return {"items": declarations(self.items), "visits": declarations(self.visits)}
 
     @property
     def labels(self) -> list[str]:
@@ -185,12 +185,12 @@ def _fitting(kinds: list[Kind], values: Values) -> Values:
 
 
 def _numbers(kinds: list[Kind], values: Values | None) -> Floats:
-    found = []
+    parts = []
     for kind in kinds:
         part: Floats = np.zeros(len(kind.labels))
         kind.write((values or {}).get(kind.name), part)
-        found.append(part)
-    return np.concatenate(found) if found else np.zeros(0)
+        parts.append(part)
+    return np.concatenate(parts) if parts else np.zeros(0)
 
 
 SEGMENT_NAME = "segment"  # the feature of visits that lists may be kept apart by
@@ -203,12 +203,12 @@ def by_segment(names: Sequence[str], others: FeatureSpace = NO_FEATURES) -> Feat
         raise ValueError("declare segments or features, not both")
     if isinstance(names, str):
         raise ValueError(f"segments must be several names, not the text {names!r}")
-    found = list(names)
-    words = all(isinstance(name, str) and 0 < len(name) <= _LONGEST for name in found)
-    if not words or not 1 <= len(set(found)) == len(found) <= MOST_CATEGORIES:
+    segments = list(names)
+    words = all(isinstance(name, str) and 0 < len(name) <= _LONGEST for name in segments)
+    if not words or not 1 <= len(set(segments)) == len(segments) <= MOST_CATEGORIES:
         may = f"1 to {MOST_CATEGORIES} different names of 1 to {_LONGEST} characters"
-        raise ValueError(f"segments must be {may}, not {found!r:.120}")
-    return FeatureSpace({}, {SEGMENT_NAME: found})
+        raise ValueError(f"segments must be {may}, not {segments!r:.120}")
+    return FeatureSpace({}, {SEGMENT_NAME: segments})
 
 
 def features_from(frame: Any, item: str, columns: Iterable[str]) -> dict[str, dict[str, Any]]:
@@ -222,15 +222,15 @@ def features_from(frame: Any, item: str, columns: Iterable[str]) -> dict[str, di
         if name not in have:
             raise ValueError(closest("column", name, have))
     cells = {name: frame[name].to_list() for name in (item, *wanted)}
-    found: dict[str, dict[str, Any]] = {}
+    by_item: dict[str, dict[str, Any]] = {}
     for row, name in enumerate(cells[item]):
-        if name in found:
+        if name in by_item:
             raise ValueError(f"item {name!r} has two rows")
-        found[name] = {column: _known(cells[column][row]) for column in wanted}
-    return found
+        by_item[name] = {column: _value_or_none(cells[column][row]) for column in wanted}
+    return by_item
 
 
-def _known(value: Any) -> Any:
+def _value_or_none(value: Any) -> Any:
     missing = value is None or (isinstance(value, float) and math.isnan(value)) or type(value).__name__ == "NAType"
     return None if missing else value
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from ..core.arrays import Bools, Floats, Ints
 from ..core.contract import KIND, NOTE_EXTRA, SILENCE, Problem, Visit, memory, view_of
-from ..core.discovery import find, make
+from ..core.discovery import find_class, make
 from ..core.dispatch import call_admit, call_forget, call_retract
 from ..core.philox import philox
 from ..core.rounds import TakenBack, offers
@@ -116,7 +116,7 @@ class Post:
         self, visit: Visit, cohorts: Sequence[tuple[str, int]], silent: bool
     ) -> Iterator[tuple[str, Visit, bool]]:
         """The kinds of senders whose guards are to be asked about a visit, the visit as each is told of it, and
-        whether what the guard says counts. One that does not count is evidence all the same.
+        whether the guard's decision counts. One that does not count is evidence all the same.
         """
         if not self.grows:
             yield CLIENT, visit, True
@@ -185,7 +185,7 @@ class Gate:
 
     def __init__(self, guards: Guarding, shadow: bool, length: int, seed: int) -> None:
         self.shadow = flag("shadow", shadow)
-        chosen = [(find("guard", guard, GUARDS), settings) for guard, settings in guards]
+        chosen = [(find_class("guard", guard, GUARDS), settings) for guard, settings in guards]
         names = [cls.__name__ for cls, _ in chosen]
         if not names:
             raise ValueError("guards must name at least one guard; Anyone hears everybody")
@@ -224,13 +224,13 @@ class Gate:
     ) -> bool:
         """Whether the learner is to hear of a visit. `cohorts`: kinds and numbers of those that its client is in."""
         silent, refused = note[KIND] == SILENCE, False
-        heard: list[tuple[Post, str]] = []
+        admitting: list[tuple[Post, str]] = []
         for post in self.posts:
-            for kind, told, counts in post.judges(visit, cohorts, silent):
-                admitted = post.admit(post.guards[kind], told, ranking, note, clicks, examined)
+            for kind, as_sender, counts in post.judges(visit, cohorts, silent):
+                admitted = post.admit(post.guards[kind], as_sender, ranking, note, clicks, examined)
                 refused |= counts and not admitted
                 if admitted and counts:
-                    heard.append((post, kind))
+                    admitting.append((post, kind))
                 elif admitted and not silent:
                     post.disown(kind, visit.t, ranking, clicks)  # so that it is not taken back for its cohort either
                 if post.retracts:
@@ -238,7 +238,7 @@ class Gate:
             if refused:
                 break
         if refused and not silent:
-            for post, kind in heard:
+            for post, kind in admitting:
                 post.disown(kind, visit.t, ranking, clicks)
         return self.shadow or not refused
 

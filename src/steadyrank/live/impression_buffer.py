@@ -70,7 +70,7 @@ class ImpressionBuffer:
         self.settled = 0  # answers to impressions up to this number are late
         self.over = 0  # up to this number the time is over
         self.forgotten = 0  # up to this number nothing is remembered; it never goes back
-        self.expired = 0  # impressions that nobody answered, or only to say nothing
+        self.expired = 0  # impressions without an answer, or with one that covers no place
         self.silence = Silence()
         self.kinds: list[str] = []  # of cohorts, in the order in which they came
         self.declared: Sequence[str] | None = None  # kinds that are taken; None: the first MOST_KINDS
@@ -199,7 +199,7 @@ class ImpressionBuffer:
         visit = Visit(self.rounds, ANYONE, features)
         self.learn(visit, ranking, note, clicks[: ranking.size], min(examined, ranking.size), ANSWER, ())
 
-    def find(self, number: int) -> int:
+    def find_place(self, number: int) -> int:
         """The place of an impression."""
         if not 1 <= number <= self.last:
             raise Refused(403, f"impression {number} was never shown")
@@ -218,7 +218,7 @@ class ImpressionBuffer:
 
     def answer(self, number: int, clicks: Bools, examined: int) -> Outcome:
         """An impression was answered; the same answer again changes nothing, another one is refused."""
-        place = self.find(number)
+        place = self.find_place(number)
         kept = self.clicks[place, : self.size[place]]
         if self.state[place] not in UNANSWERED:
             if self.examined[place] != examined or not np.array_equal(kept, clicks):
@@ -261,12 +261,12 @@ class ImpressionBuffer:
         self.settled = max(self.settled, self.over)
 
     def _enter(self, place: int) -> None:
-        """An answer is learnt from; one that says nothing is like none, one that is not let in vouches for none."""
+        """An answer is learnt from; one that covers no place is like none, one that is refused vouches for none."""
         self.state[place] = DONE
         if not self.examined[place]:
             self.expired += 1
             self.silence.leave(int(self.round[place]))
-        elif self._tell(place, ANSWER):
+        elif self._learn_impression(place, ANSWER):
             self.silence.answer()
 
     def _leave(self, place: int) -> None:
@@ -275,10 +275,10 @@ class ImpressionBuffer:
         self.clicks[place] = False
         self.examined[place] = self.size[place]
         if self.state[place] == OPEN and self.silence.leave(int(self.round[place])) and self.count_unanswered:
-            self._tell(place, SILENCE)
+            self._learn_impression(place, SILENCE)
         self.state[place] = LOST
 
-    def _tell(self, place: int, kind: float) -> bool:
+    def _learn_impression(self, place: int, kind: float) -> bool:
         size = self.size[place]
         cohorts = zip(self.kinds, self.cohorts[place].tolist(), strict=True) if self.kinds else ()
         return self.learn(

@@ -9,7 +9,7 @@ import numpy as np
 from ..core.arrays import Bools, Floats, Ints
 from ..core.compiling.intrinsics import addresses
 from ..core.contract import KIND, NOTE_EXTRA, SILENCE, Problem, Visit, memory, view_of
-from ..core.discovery import find, make
+from ..core.discovery import find_class, make
 from ..core.dispatch import call_rank, call_rank_at, call_update
 from ..core.refusals import Refused
 from ..core.segments import REST, SEGMENT, segment_at
@@ -72,7 +72,7 @@ class LearnerState:
         self.length = whole("length", length, 1, 10_000)
         self.seed = whole("seed", seed, 0)
         self.new_share = real("new_share", new_share, 0.0, 1.0)
-        self.learner_class = find("learner", learner, LEARNERS)
+        self.learner_class = find_class("learner", learner, LEARNERS)
         self.settings, self.features = _plain(settings), features
         check_suited(self.learner_class, self.settings, features)
         self.unknown = features.of_visit(None)  # what is told of a visit of which nothing is known
@@ -118,23 +118,23 @@ class LearnerState:
         return self.slots[item]
 
     def _features_at_first(self, items: Iterable[str]) -> Floats:
-        """What is known of the first items, [K, F]; nothing need be said of any."""
+        """What is known of the first items, [K, F]; features may be missing."""
         given = items if isinstance(items, Mapping) else {}
-        if not self.features.size and all(said is None for said in given.values()):
+        if not self.features.size and all(values is None for values in given.values()):
             return _NOTHING
         return np.array([self.features.of_item(given.get(name)) for name in self.names])
 
-    def _told(self, visit: Visit) -> Visit:
+    def _with_features(self, visit: Visit) -> Visit:
         """A visit with its features, of which there are none if nothing is known of it."""
         return visit if visit.features.size == self.unknown.size else visit._replace(features=self.unknown)
 
     def _make(self, n_items: int) -> Any:
         """A learner that knows the features of the first items alone: those of others are described to it."""
-        known = _NOTHING
+        features = _NOTHING
         if self.features.size:
-            known = np.zeros((n_items, self.features.size))
-            known[: len(self._start)] = self._start[:n_items]
-        problem = Problem(n_items, self.length, seed=self.seed, features=known)
+            features = np.zeros((n_items, self.features.size))
+            features[: len(self._start)] = self._start[:n_items]
+        problem = Problem(n_items, self.length, seed=self.seed, features=features)
         n = len(self.features.segments)
         return make(self.learner_class, problem, settings={**self.settings, "segments": n} if n else self.settings)
 
@@ -153,7 +153,7 @@ class LearnerState:
 
         It counts as new where others were looked at before; until then all of them are the first ones.
         """
-        known = self.features.of_item(features)
+        numbers = self.features.of_item(features)
         slot = self._name(item)
         if slot == self.capacity:
             self.capacity *= 2
@@ -166,14 +166,14 @@ class LearnerState:
             self.gate.widen(self.capacity, self.sized)
         self.added[slot] = self.newcomers.begun
         self.newcomers.switch(slot, True)
-        if known.size:
-            self.learner.describe(slot, known)
+        if numbers.size:
+            self.learner.describe(slot, numbers)
 
     def describe(self, item: str, features: Values) -> None:
         """What is known of an item from now on, all of it; what was learnt last is learnt anew with it."""
-        known = self.features.of_item(features)
-        if known.size:
-            self.learner.describe(self.slot(item), known)
+        numbers = self.features.of_item(features)
+        if numbers.size:
+            self.learner.describe(self.slot(item), numbers)
 
     def switch(self, item: str, active: bool) -> None:
         """Retire an item, or take it up again."""
@@ -186,7 +186,7 @@ class LearnerState:
 
         Beside what the learner does, O(new items that have their turn), and O(items) with candidates.
         """
-        visit = self._told(visit)
+        visit = self._with_features(visit)
         if candidates is not None:
             return self._rank_among(self._slots_of(candidates), visit, length, rng)
         newcomers = self.newcomers
@@ -226,9 +226,9 @@ class LearnerState:
         ranking, note = self._rank_allowed(allowed, visit, size, rng)
         return _with_turn(ranking, turn, rng), note
 
-    def _places(self, size: int, known: int) -> int:
+    def _places(self, size: int, n_others: int) -> int:
         """How many new items have their turn in a list: their share, and more where others are too few."""
-        return max(1, int(self.new_share * size), size - known)
+        return max(1, int(self.new_share * size), size - n_others)
 
     def _rank_allowed(self, allowed: Bools, visit: Visit, size: int, rng: np.random.Generator) -> tuple[Ints, Floats]:
         """The learner's list of `size` allowed items, and its note."""
@@ -258,17 +258,17 @@ class LearnerState:
         rates count what is kept out all the same. Silence that is kept out is not counted as refused: it would have
         made no regime longer either.
         """
-        self.newcomers.look(ranking[:examined])
+        self.newcomers.count_looks(ranking[:examined])
         self.clicks[ranking[:examined]] += clicks[:examined]
-        told, visit = note.copy(), self._told(visit)
-        told[KIND] = kind
+        marked, visit = note.copy(), self._with_features(visit)
+        marked[KIND] = kind
         asked = not (self.gate.open or vouched)
-        if self.features.segments and told[SEGMENT] == REST:
-            told[SEGMENT] = segment_at(visit.features, 0, 1 + len(self.features.segments))
-        if asked and not self.gate.admit(self.learner, visit, cohorts, ranking, told, clicks, examined):
+        if self.features.segments and marked[SEGMENT] == REST:
+            marked[SEGMENT] = segment_at(visit.features, 0, 1 + len(self.features.segments))
+        if asked and not self.gate.admit(self.learner, visit, cohorts, ranking, marked, clicks, examined):
             self.refused[0] += kind != SILENCE
             return False
-        self._update(self.learner, visit, ranking, told, clicks, examined)
+        self._update(self.learner, visit, ranking, marked, clicks, examined)
         return True
 
     def view(self) -> View | None:

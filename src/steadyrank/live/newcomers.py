@@ -12,9 +12,9 @@ _BLOCK = 1024  # slots whose new items are counted together: one block is looked
 
 
 class Newcomers:
-    """What the arrays of a learner's state say of who may be shown: nothing of its own, so it is in no snapshot.
+    """Who may be shown, by the arrays of a learner's state: nothing of its own, so it is in no snapshot.
 
-    It follows the arrays that it is made of; whoever changes them tells it.
+    It follows the arrays that it is made of; whoever changes them calls its methods.
     """
 
     def __init__(self, active: Bools, added: Bools, looks: Ints) -> None:
@@ -51,16 +51,16 @@ class Newcomers:
         self._counts[looks, slot // _BLOCK] += step
         self._totals[looks] += step
 
-    def look(self, ranking: Ints) -> None:
+    def count_looks(self, ranking: Ints) -> None:
         """Count a look at each of these items. Each is there once."""
         if self.size:
             for slot in ranking.tolist():
                 if self._added[slot]:
-                    self._look_at_added(slot)
+                    self._count_look_at_added(slot)
         self._looks[ranking] += 1
         self.begun = self.begun or ranking.size > 0
 
-    def _look_at_added(self, slot: int) -> None:
+    def _count_look_at_added(self, slot: int) -> None:
         looks = int(self._looks[slot])
         if looks >= NEW_LOOKS or not self._active[slot]:
             return
@@ -73,14 +73,14 @@ class Newcomers:
 
     def draw(self, wanted: int, rng: np.random.Generator) -> list[int]:
         """Active new items, those looked at least, equals drawn at random: as many as are wanted, if there are."""
-        found: list[int] = []
+        slots: list[int] = []
         for looks, size in enumerate(self._totals):
-            if size and len(found) < wanted:
+            if size and len(slots) < wanted:
                 upto = np.cumsum(self._counts[looks])
-                found += [self._find(looks, upto, pick) for pick in _some(size, wanted - len(found), rng)]
-        return found
+                slots += [self._find_slot(looks, upto, pick) for pick in _some(size, wanted - len(slots), rng)]
+        return slots
 
-    def _find(self, looks: int, upto: Ints, number: int) -> int:
+    def _find_slot(self, looks: int, upto: Ints, number: int) -> int:
         """The slot of a new item by its number, from 0, among those looked at as often, in the order of slots."""
         block = int(np.searchsorted(upto, number, "right"))
         start = block * _BLOCK
@@ -94,7 +94,7 @@ def _some(size: int, wanted: int, rng: np.random.Generator) -> list[int]:
     if 4 * wanted > size:
         every: list[int] = rng.permutation(size)[:wanted].tolist()
         return every
-    found: dict[int, None] = {}
-    while len(found) < wanted:
-        found[int(rng.random() * size)] = None
-    return list(found)
+    numbers: dict[int, None] = {}
+    while len(numbers) < wanted:
+        numbers[int(rng.random() * size)] = None
+    return list(numbers)

@@ -122,17 +122,17 @@ class Ranker:
         most = self._learner_state.length
         size = most if length is None else whole("length", length, 1, most)
         sender = ANYONE if client is None else whole("client", client)
-        known = self._learner_state.features.of_visit(features if segment is None else {SEGMENT_NAME: segment})
+        numbers = self._learner_state.features.of_visit(features if segment is None else {SEGMENT_NAME: segment})
         with self._lock:
             self._pass_time()
             if candidates is not None and unknown != "refuse":
-                candidates = self._known(candidates, unknown)
-            visit = Visit(self._impressions.rounds + 1, sender, known)
+                candidates = self._resolve_candidates(candidates, unknown)
+            visit = Visit(self._impressions.rounds + 1, sender, numbers)
             ranking, note = self._learner_state.rank(visit, candidates, size, self._rng)
             number = self._show(visit, ranking, note)
             return Shown(number, tuple(self._learner_state.items_at(ranking.tolist())))
 
-    def _known(self, candidates: Sequence[str], unknown: Unknown) -> Sequence[str]:
+    def _resolve_candidates(self, candidates: Sequence[str], unknown: Unknown) -> Sequence[str]:
         """Candidates that are items by now, of which some may have been added for it."""
         others = fresh(candidates, self._learner_state.slots)
         if unknown == "skip":
@@ -170,15 +170,17 @@ class Ranker:
         """
         self._check_list(items)
         left_out = clicked is answers.LEFT_OUT and position is None and clicks is None and examined is None
-        said = None
+        answer = None
         if not left_out:
             form = answers.IN_PROCESS
-            said = answers.given(form, clicked=clicked, position=position, clicks=clicks, examined=examined).to(items)
+            answer = answers.given(form, clicked=clicked, position=position, clicks=clicks, examined=examined).to(
+                items
+            )
         sender = ANYONE if client is None else whole("client", client)
-        state, known = self._learner_state, self._learner_state.features.of_visit(features)
+        state, numbers = self._learner_state, self._learner_state.features.of_visit(features)
         with self._lock:
             self._pass_time()
-            visit = Visit(self._impressions.rounds + 1, sender, known)
+            visit = Visit(self._impressions.rounds + 1, sender, numbers)
             ours, _ = state.rank(visit, candidates, len(items), self._rng)
             new = [item for item in items if item not in state.slots]
             self._check_room(len(new))
@@ -186,7 +188,7 @@ class Ranker:
                 state.add(item)
             note: Floats = np.zeros(state.length + NOTE_EXTRA)
             number = self._show(visit, np.array([state.slots[item] for item in items], np.int64), note)
-            outcome = "shown" if said is None else self._impressions.answer(number, *said)
+            outcome = "shown" if answer is None else self._impressions.answer(number, *answer)
             return Observed(number, tuple(state.items_at(ours.tolist())), outcome)
 
     def feedback(
@@ -208,13 +210,13 @@ class Ranker:
             self._pass_time()
             if isinstance(shown, bool) or not isinstance(shown, int):
                 raise Refused(422, f"an impression's id is a whole number, not {shown!r}")
-            place = self._impressions.find(shown)
+            place = self._impressions.find_place(shown)
             ranking = self._impressions.ranking[place, : self._impressions.size[place]]
             items = self._learner_state.items_at(ranking.tolist())
-            said = answers.given(
+            given = answers.given(
                 answers.IN_PROCESS, clicked=clicked, position=position, clicks=clicks, examined=examined
             )
-            return self._impressions.answer(shown, *said.to(items))
+            return self._impressions.answer(shown, *given.to(items))
 
     def add(self, item: str, features: Values | None = None) -> None:
         """Add an item while running, of which this is known: it is shown now and then until it is known better."""
@@ -299,10 +301,10 @@ class Ranker:
 
     def _learn_one(self, items: Sequence[str], answer: Any) -> None:
         self._check_list(items)
-        said = (
+        given = (
             answers.Given(item=answer) if answer is None or isinstance(answer, str) else answers.Given(clicks=answer)
         )
-        clicks, examined = said.to(items)
+        clicks, examined = given.to(items)
         self._check_room(sum(item not in self._learner_state.slots for item in items))
         self._impressions.past(items, clicks, examined)
 

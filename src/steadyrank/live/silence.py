@@ -47,7 +47,7 @@ class Silence:
             self.usual = middle if young else min(middle, self.usual + RISE * max(self.usual, 1.0 / BLOCK))
 
     def leave(self, t: int) -> bool:
-        """The list of round t is over without an answer that says anything; whether it counts as not clicked."""
+        """The list of round t is over without an answer that covers any place; whether it counts as not clicked."""
         self.unanswered += 1
         if self.alarming:
             self.alarmed = t

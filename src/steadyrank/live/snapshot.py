@@ -43,15 +43,15 @@ class Sparse(NamedTuple):
     def dense(self) -> Any:
         """The array. Memory is taken only where it is not 0."""
         size = int(np.prod(self.shape)) * self.dtype.itemsize
-        found = np.zeros(-(-size // _BLOCK) * _BLOCK, np.uint8)
-        found.reshape(-1, _BLOCK)[self.blocks] = self.content.reshape(-1, _BLOCK)
-        return found[:size].view(self.dtype).reshape(self.shape)
+        padded = np.zeros(-(-size // _BLOCK) * _BLOCK, np.uint8)
+        padded.reshape(-1, _BLOCK)[self.blocks] = self.content.reshape(-1, _BLOCK)
+        return padded[:size].view(self.dtype).reshape(self.shape)
 
 
 def copied(array: Any) -> Any:
     """A copy of an array, which may be `thinned`."""
-    found = thinned(array)
-    return found.copy() if found is array else found
+    thin = thinned(array)
+    return thin.copy() if thin is array else thin
 
 
 def thinned(array: Any) -> Any:
@@ -80,14 +80,14 @@ def pack(header: dict[str, Any], arrays: dict[str, Any]) -> bytes:
     written: dict[str, Any] = {}
     sparse: dict[str, Any] = {}
     for name, array in arrays.items():
-        found = thinned(array)
-        if isinstance(found, Sparse):
-            sparse[name] = [found.dtype.str, list(found.shape)]
-            written |= {f"{name}/blocks": found.blocks, f"{name}/content": found.content}
+        thin = thinned(array)
+        if isinstance(thin, Sparse):
+            sparse[name] = [thin.dtype.str, list(thin.shape)]
+            written |= {f"{name}/blocks": thin.blocks, f"{name}/content": thin.content}
         else:
-            written[name] = found
-    said = {"format": FORMAT, **({"sparse": sparse} if sparse else {}), **header}
-    text = json.dumps(said, sort_keys=True).encode()
+            written[name] = thin
+    full_header = {"format": FORMAT, **({"sparse": sparse} if sparse else {}), **header}
+    text = json.dumps(full_header, sort_keys=True).encode()
     rest = len(text).to_bytes(8, "little") + text + _archive(written)
     return _MAGIC + hashlib.sha256(rest).digest() + rest
 
@@ -108,8 +108,8 @@ def digest(header: dict[str, Any], arrays: dict[str, Any]) -> str:
     h = hashlib.sha256(json.dumps(header, sort_keys=True).encode())
     for name, array in sorted(arrays.items()):
         h.update(f"{name} {array.dtype.str} {array.shape};".encode())
-        found = thinned(array)
-        for part in found[2:] if isinstance(found, Sparse) else (found,):
+        thin = thinned(array)
+        for part in thin[2:] if isinstance(thin, Sparse) else (thin,):
             h.update(part.tobytes())
     return h.hexdigest()[:16]
 
@@ -131,12 +131,12 @@ def unpack(content: bytes, name: str) -> tuple[dict[str, Any], dict[str, Any]]:
         )
     with np.load(io.BytesIO(rest[8 + size :]), allow_pickle=False) as archive:
         sparse = header.pop("sparse", {})
-        found = {key: archive[key] for key in archive.files if "/" not in key}
+        arrays = {key: archive[key] for key in archive.files if "/" not in key}
         for key, (kind, shape) in sparse.items():
-            found[key] = Sparse(
+            arrays[key] = Sparse(
                 np.dtype(kind), tuple(shape), archive[f"{key}/blocks"], archive[f"{key}/content"]
             ).dense()
-        return header, found
+        return header, arrays
 
 
 def take(
@@ -167,7 +167,7 @@ def take(
 
 
 def _guards(posts: Sequence[Post]) -> dict[str, Any]:
-    """What a header says of the guards: of a single one as when there was no list of them."""
+    """What a header holds of the guards: of a single one as when there was no list of them."""
     rows = [
         {
             "guard": post.name,
@@ -181,7 +181,7 @@ def _guards(posts: Sequence[Post]) -> dict[str, Any]:
 
 
 def _guards_in(header: Mapping[str, Any], arrays: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """What `_guards` said; a header of the past says nothing of kinds of senders."""
+    """What `_guards` wrote; a header of the past has no kinds of senders."""
     if "guards" in header:
         return list(header["guards"])
     of_clients = [CLIENT] if any(name.startswith("guard.") for name in arrays) else []
@@ -201,8 +201,8 @@ def restore(
     header, arrays = unpack(content, name)
     rows, given = _guards_in(header, arrays), {cls.__name__: cls for cls in guards}
     if others := [other for other in given if other not in [row["guard"] for row in rows]]:
-        held = " and ".join(f"{row['guard']} version {row['guard_version']}" for row in rows)
-        raise UnreadableSnapshot(f"{name} holds {held}, not {others[0]} version {version(given[others[0]])}")
+        stored = " and ".join(f"{row['guard']} version {row['guard_version']}" for row in rows)
+        raise UnreadableSnapshot(f"{name} holds {stored}, not {others[0]} version {version(given[others[0]])}")
     state = LearnerState(
         ["?"],
         header["length"],
@@ -224,7 +224,7 @@ def restore(
     return state, impressions, header, arrays
 
 
-def _check_version(name: str, cls: type, held: str, number: int) -> None:
+def _check_version(name: str, cls: type, stored: str, number: int) -> None:
     """Refuse a memory that is of another class, or of another version of this one."""
-    if cls.__name__ != held or version(cls) != number:
-        raise UnreadableSnapshot(f"{name} holds {held} version {number}, not {cls.__name__} version {version(cls)}")
+    if cls.__name__ != stored or version(cls) != number:
+        raise UnreadableSnapshot(f"{name} holds {stored} version {number}, not {cls.__name__} version {version(cls)}")

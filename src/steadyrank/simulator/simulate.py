@@ -13,7 +13,7 @@ from ..core.arrays import Floats, Ints
 from ..core.compiling.intrinsics import borrowed
 from ..core.compiling.jit import kernel
 from ..core.contract import Problem, view_of
-from ..core.discovery import find, make, settings_of
+from ..core.discovery import find_class, make, settings_of
 from ..core.dispatch import Dispatcher
 from ..core.rounds import MADE, REFUSED, RETRACTED, RoundBuffers, Streams, play_round
 from ..core.settings import choice, flag, whole
@@ -108,12 +108,12 @@ def simulate(
     features. `progress` is called after each seed.
     Learners given the same seed meet the same users.
     """
-    learner_class = find("learner", learner, LEARNERS)
-    adversary_class = find("adversary", adversary, ADVERSARIES)
-    users_class = find("users", users, USERS)
-    guard_class = find("guard", guard, GUARDS)
+    learner_class = find_class("learner", learner, LEARNERS)
+    adversary_class = find_class("adversary", adversary, ADVERSARIES)
+    users_class = find_class("users", users, USERS)
+    guard_class = find_class("guard", guard, GUARDS)
     attraction = _check_attraction(attraction)
-    known = _check_features(features, attraction.size)
+    item_features = _check_features(features, attraction.size)
     length = whole("length", length, 1, attraction.size)
     horizon = whole("horizon", horizon, 1)
     if budget is None and adversary_class.__name__ != "Honest":
@@ -136,12 +136,14 @@ def simulate(
         if name in (users_settings or {}):
             raise ValueError(f"{name} is an argument of its own, not one of the users_settings")
     people = settings_of(users_class)
-    told = {name: value for name, value in (("features", known), ("visitors", visitors)) if name in people}
-    seen = max(known.shape[1], getattr(users_class, "visit_features", 0))
+    about_users = {
+        name: value for name, value in (("features", item_features), ("visitors", visitors)) if name in people
+    }
+    n_features = max(item_features.shape[1], getattr(users_class, "visit_features", 0))
 
     def parts(seed: int) -> tuple[Any, Any, Any, Any]:
-        problem = Problem(attraction.size, length, horizon, budget, attraction, seed, known)
-        crowd = make(users_class, attraction, length, settings={**(users_settings or {}), **told})
+        problem = Problem(attraction.size, length, horizon, budget, attraction, seed, item_features)
+        crowd = make(users_class, attraction, length, settings={**(users_settings or {}), **about_users})
         foe = {"schedule": schedule, **(adversary_settings or {})}
         return (
             make(learner_class, problem, settings=settings or {}),
@@ -154,7 +156,7 @@ def simulate(
 
     def one(seed: int) -> tuple[Floats, Floats, Ints, Ints, View | None, GuardView | None]:
         regret, spent, lies, least = np.zeros(rounds.size), np.zeros(rounds.size), np.zeros(2, np.int64), np.zeros(1)
-        buffers, best = RoundBuffers.create(attraction.size, length, seen), np.zeros(length, np.int64)
+        buffers, best = RoundBuffers.create(attraction.size, length, n_features), np.zeros(length, np.int64)
         mind, crowd, foe, gate = parts(seed)
         streams = Streams.create(seed)
         play(mind, crowd, foe, gate, buffers, best, rounds, omniscient, halt, streams, regret, spent, lies, least)

@@ -6,7 +6,7 @@ import numpy as np
 
 from ..adversaries.schedules import SCHEDULES
 from ..core.contract import ANYONE, Visit
-from ..core.discovery import find, make
+from ..core.discovery import find_class, make
 from ..core.dispatch import call_corrupt
 from ..users.cascade import Cascade
 from .samples import BUDGET, D, K, T, check_fields, sample_attraction, sample_problem
@@ -14,7 +14,7 @@ from .samples import BUDGET, D, K, T, check_fields, sample_attraction, sample_pr
 
 def check_adversary(cls: type, *, users: type = Cascade, **settings: Any) -> None:
     """Check an adversary with the given settings against the contract, under every schedule, for these users."""
-    find("adversary", cls, {})
+    find_class("adversary", cls, {})
     check_fields(cls, lambda n: _adversary(cls, users, n, "front", settings))
     for schedule in SCHEDULES:
         try:

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from ..core.contract import ANSWER, KIND, NOTE_EXTRA, SILENCE, VOUCHED, Visit
-from ..core.discovery import find, make
+from ..core.discovery import find_class, make
 from ..core.dispatch import call_admit, call_retract
 from ..core.rounds import FIRST_BOT, TakenBack, offers
 from ..core.views import GuardView
@@ -15,15 +15,17 @@ from .samples import D, Event, F, K, T, check_fields, feedback, sample_attractio
 
 def check_guard(cls: type, **settings: Any) -> None:
     """Check a guard with the given settings against the contract."""
-    find("guard", cls, {})
+    find_class("guard", cls, {})
     check_fields(cls, lambda n: make(cls, sample_problem(n), settings=settings))
     guard, plain = (make(cls, sample_problem(K), settings=settings) for _ in range(2))
-    said = _watch(guard, call_admit, call_retract)
+    decisions = _watch(guard, call_admit, call_retract)
     again = _watch(plain, call_admit.plain, call_retract.plain)
-    assert said == again, f"{cls.__name__}: compiled and interpreted `admit` or `retract` differ"
+    assert decisions == again, f"{cls.__name__}: compiled and interpreted `admit` or `retract` differ"
     assert state(guard) == state(plain), f"{cls.__name__}: compiled and interpreted memory differ"
     other = make(cls, sample_problem(K)._replace(attraction=sample_attraction(K)[::-1].copy()), settings=settings)
-    assert _watch(other, call_admit, call_retract) == said, f"{cls.__name__}: a guard may not read the attractions"
+    assert _watch(other, call_admit, call_retract) == decisions, (
+        f"{cls.__name__}: a guard may not read the attractions"
+    )
     if callable(getattr(cls, "view", None)):
         assert isinstance(guard.view(), GuardView), f"{cls.__name__}: `view` returns a GuardView (rule 12)"
         assert state(guard) == state(plain), f"{cls.__name__}: `view` only reads (rule 12)"
@@ -34,8 +36,8 @@ def _watch(guard: Any, admit: Callable[..., Any], retract: Callable[..., Any]) -
     """Visits of heavy clients, fresh and silent ones, and impossible feedback; what the guard said of each."""
     name = type(guard).__name__
     world = np.random.default_rng(2)
-    known: dict[int, Event] = {}  # by round, the visits that were admitted and not taken back
-    said: list[Any] = []
+    admitted: dict[int, Event] = {}  # by round, the visits that were admitted and not taken back
+    decisions: list[Any] = []
     for t in range(1, T + 1):
         size = D if t % 5 else int(world.integers(1, D + 1))
         ranking, note = world.permutation(K)[:size], world.random(D + NOTE_EXTRA)
@@ -51,15 +53,15 @@ def _watch(guard: Any, admit: Callable[..., Any], retract: Callable[..., Any]) -
         assert isinstance(answer, bool | np.bool_), f"{name}: `admit` says True or False, not {answer!r} (rule 13)"
         for was, now in zip(kept[1:4], event[1:4], strict=True):
             assert np.array_equal(was, now), f"{name}: `admit` writes only its own memory (rule 13)"
-        said.append(bool(answer))
+        decisions.append(bool(answer))
         if offers(guard, "retract"):
-            said.append(_take_back(name, guard, retract, known, t))
+            decisions.append(_take_back(name, guard, retract, admitted, t))
         if answer:
-            known[t] = kept
-    return said
+            admitted[t] = kept
+    return decisions
 
 
-def _take_back(name: str, guard: Any, retract: Callable[..., Any], known: dict[int, Event], now: int) -> list[int]:
+def _take_back(name: str, guard: Any, retract: Callable[..., Any], admitted: dict[int, Event], now: int) -> list[int]:
     """The rounds that the guard takes back: each as it was told, admitted, and not taken back before (rule 14)."""
     back, rounds = TakenBack.create(D, F), list[int]()
     while True:
@@ -67,8 +69,8 @@ def _take_back(name: str, guard: Any, retract: Callable[..., Any], known: dict[i
         if size == 0:
             return rounds
         assert t < now, f"{name}: takes back round {t} in round {now}, before the learner was told of it (rule 14)"
-        assert t in known, f"{name}: takes back round {t}, which was not admitted, or a second time (rule 14)"
-        event = known.pop(t)
+        assert t in admitted, f"{name}: takes back round {t}, which was not admitted, or a second time (rule 14)"
+        event = admitted.pop(t)
         same = (
             client == event.visit.client
             and size == event.ranking.size

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..core.contract import ANSWER, ANYONE, KIND, NOTE_EXTRA, SILENCE, VOUCHED, Visit
-from ..core.discovery import find, make
+from ..core.discovery import find_class, make
 from ..core.dispatch import call_forget, call_rank, call_update
 from ..core.rounds import offers
 from ..core.views import View
@@ -17,7 +17,7 @@ from .samples import D, Event, F, K, T, check_fields, feedback, sample_attractio
 
 def check_learner(cls: type, **settings: Any) -> None:
     """Check a learner class with the given settings against every rule of the contract. A few seconds."""
-    find("learner", cls, {})
+    find_class("learner", cls, {})
     check_fields(cls, lambda n: make(cls, sample_problem(n), settings=settings))
     learner = make(cls, sample_problem(K), settings=settings)
     log = _live_through(learner, call_rank, call_update)
@@ -88,13 +88,13 @@ def _due(waiting: list[Event], t: int) -> Iterator[Event]:
 
 
 def _check_replay(cls: type, settings: dict[str, Any], learner: Any, log: list[Event]) -> None:
-    # told other attractions, which only `Oracle` may read
-    told = (
+    # a problem with other attractions, which only `Oracle` may read
+    problem = (
         sample_problem(K)
         if cls is Oracle
         else sample_problem(K)._replace(attraction=sample_attraction(K)[::-1].copy())
     )
-    again = make(cls, told, settings=settings)
+    again = make(cls, problem, settings=settings)
     for event in log:
         call_update(again, *event)
     allowed, note = np.ones(K, np.bool_), np.zeros(D + NOTE_EXTRA)

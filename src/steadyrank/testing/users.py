@@ -6,7 +6,7 @@ import numpy as np
 
 from ..core.arrays import Bools, Ints
 from ..core.contract import ANYONE, Visit
-from ..core.discovery import find, make, settings_of
+from ..core.discovery import find_class, make, settings_of
 from ..core.dispatch import call_arrive, call_best, call_click, call_reach, call_value
 from ..core.rounds import offers
 from .samples import D, F, K, T, check_fields, sample_attraction, sample_features, state
@@ -14,7 +14,7 @@ from .samples import D, F, K, T, check_fields, sample_attraction, sample_feature
 
 def check_users(cls: type, **settings: Any) -> None:
     """Check a click model with the given settings against the contract."""
-    find("users", cls, {})
+    find_class("users", cls, {})
     check_fields(cls, lambda n: _users(cls, n, settings))
     crowd = _users(cls, K, settings)
     before = state(crowd)
@@ -44,8 +44,8 @@ def check_users(cls: type, **settings: Any) -> None:
 
 def _users(cls: type, n_items: int, settings: dict[str, Any]) -> Any:
     """Users who are told of the items' features, if that is what they ask for."""
-    told = {"features": sample_features(n_items)} if "features" in settings_of(cls) else {}
-    return make(cls, sample_attraction(n_items), D, settings={**told, **settings})
+    given = {"features": sample_features(n_items)} if "features" in settings_of(cls) else {}
+    return make(cls, sample_attraction(n_items), D, settings={**given, **settings})
 
 
 def _check_arrival(cls: type, crowd: Any, t: int, door: np.random.Generator, second: np.random.Generator) -> Visit:

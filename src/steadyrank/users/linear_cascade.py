@@ -36,6 +36,6 @@ class LinearCascade(LogisticCascade):
         minority: float = 0.3,
     ) -> "LinearCascade":
         attraction = np.ascontiguousarray(attraction, np.float64)
-        known = Visitors.create(attraction.size, features, weight, constant, LINEAR, visitors)
+        crowd = Visitors.create(attraction.size, features, weight, constant, LINEAR, visitors)
         senders = Senders.create(attraction.size, clients, skew, taste, tastes, minority)
-        return cls(attraction, known, senders, int(length))
+        return cls(attraction, crowd, senders, int(length))

@@ -42,9 +42,9 @@ class LogisticCascade(NamedTuple):
         minority: float = 0.3,
     ) -> "LogisticCascade":
         attraction = np.ascontiguousarray(attraction, np.float64)
-        known = Visitors.create(attraction.size, features, weight, constant, LOGIT, visitors)
+        crowd = Visitors.create(attraction.size, features, weight, constant, LOGIT, visitors)
         senders = Senders.create(attraction.size, clients, skew, taste, tastes, minority)
-        return cls(attraction, known, senders, int(length))
+        return cls(attraction, crowd, senders, int(length))
 
     def liking(self, attraction: Floats) -> "LogisticCascade":
         return self._replace(attraction=attraction, visitors=self.visitors.alike())

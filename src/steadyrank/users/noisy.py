@@ -6,7 +6,7 @@ import numpy as np
 
 from ..core.arrays import Floats
 from ..core.compiling.jit import uncounted
-from ..core.discovery import find, make, settings_of
+from ..core.discovery import find_class, make, settings_of
 from ..core.philox import philox
 from ..core.rounds import group_of
 from ..core.settings import real, whole
@@ -56,14 +56,14 @@ class Noisy(NamedTuple):
     ) -> "Noisy":
         from . import ALL  # made of this module among others
 
-        inner = find("users", of, ALL)
+        inner = find_class("users", of, ALL)
         if inner is cls:
             raise ValueError("of must be other users than Noisy itself: a share of a share is a share")
         if given is not None and not isinstance(given, dict):
             raise ValueError(f"given must be a dictionary of settings of {inner.__name__}, not {given!r}")
         senders = {"clients": clients, "skew": skew, "taste": taste, "tastes": tastes, "minority": minority}
-        known = {name: value for name, value in senders.items() if name in settings_of(inner)}
-        users = make(inner, attraction, length, settings={**known, **(given or {})})
+        of_senders = {name: value for name, value in senders.items() if name in settings_of(inner)}
+        users = make(inner, attraction, length, settings={**of_senders, **(given or {})})
         key = int(np.random.SeedSequence([whole("seed", seed, 0), 0x4015E]).generate_state(1)[0])
         return cls(users, int(length), real("noise", noise, 0.0, 1.0), real("rate", rate, 0.0, 1.0), key)
 

@@ -37,21 +37,21 @@ class Visitors(NamedTuple):
         cls, n_items: int, features: Any, weight: float, constant: int, link: int, pool: Any = None
     ) -> "Visitors":
         """Checks the settings; without `features` visitors are all alike. A `pool` implies `constant`."""
-        known = np.zeros((n_items, 0)) if features is None else np.ascontiguousarray(features, np.float64)
-        if known.ndim != 2 or known.shape[0] != n_items:
-            raise ValueError(f"features must have one row for each of {n_items} items; their shape is {known.shape}")
-        if not np.isfinite(known).all():
-            raise ValueError(f"features must be finite; those of item {np.argmin(np.isfinite(known).all(1))} are not")
-        weights = np.full(known.shape[1], real("weight", weight, 0.0, 100.0))
-        constant = whole("constant", constant, 0, known.shape[1])
+        table = np.zeros((n_items, 0)) if features is None else np.ascontiguousarray(features, np.float64)
+        if table.ndim != 2 or table.shape[0] != n_items:
+            raise ValueError(f"features must have one row for each of {n_items} items; their shape is {table.shape}")
+        if not np.isfinite(table).all():
+            raise ValueError(f"features must be finite; those of item {np.argmin(np.isfinite(table).all(1))} are not")
+        weights = np.full(table.shape[1], real("weight", weight, 0.0, 100.0))
+        constant = whole("constant", constant, 0, table.shape[1])
         who = (
-            np.zeros((0, known.shape[1] - constant))
+            np.zeros((0, table.shape[1] - constant))
             if pool is None
-            else _checked_pool(pool, known.shape[1], constant)
+            else _checked_pool(pool, table.shape[1], constant)
         )
-        constant = known.shape[1] - who.shape[1]
+        constant = table.shape[1] - who.shape[1]
         weights[:constant] = 0.0
-        return cls(known, weights, constant, link, who)
+        return cls(table, weights, constant, link, who)
 
     def alike(self) -> "Visitors":
         """The same visitors, whose features mean nothing."""

@@ -111,7 +111,7 @@ class Study:
 
     def jobs(self, *, seeds: int, quick: bool = False) -> list[Job]:
         """Its jobs, each once, in a fixed order; `quick` quarters the horizons and cuts the trials to a tenth."""
-        found: dict[str, Job] = {}
+        cells: dict[str, Job] = {}
         for axes in self.blocks or [self.axes]:
             for values in itertools.product(*axes.values()) if axes else ():
                 fields: dict[str, Any] = {"seeds": seeds}
@@ -120,8 +120,8 @@ class Study:
                 cell = Cell(**fields)
                 if quick:
                     cell = dataclasses.replace(cell, horizon=cell.horizon * QUICK_HORIZON // HORIZON)
-                found[key(cell, "")] = cell
-        return [*found.values(), *(_cut(trial) if quick else trial for trial in self.trials)]
+                cells[key(cell, "")] = cell
+        return [*cells.values(), *(_cut(trial) if quick else trial for trial in self.trials)]
 
 
 def _cut(trial: Trial) -> Trial:

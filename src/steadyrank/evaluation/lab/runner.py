@@ -21,8 +21,8 @@ Columns = dict[str, Any]
 
 def expand(studies: Sequence[Study], *, seeds: int, quick: bool) -> list[Job]:
     """The jobs of all the studies, each once, in an order in which long and short ones mix."""
-    found = {key(job, ""): job for study in studies for job in study.jobs(seeds=seeds, quick=quick)}
-    return [found[name] for name in sorted(found, key=lambda name: name[-16:])]
+    jobs = {key(job, ""): job for study in studies for job in study.jobs(seeds=seeds, quick=quick)}
+    return [jobs[name] for name in sorted(jobs, key=lambda name: name[-16:])]
 
 
 def run_studies(
@@ -124,13 +124,13 @@ def compare(
     `world` is a cell that says all but learner and rate. Nothing is stored: a class from outside may change between
     two runs. `progress` is called once a seed.
     """
-    found = profile(world.profile, world.mapping)
+    chosen_profile = profile(world.profile, world.mapping)
     frames = []
     for learner in learners:
         for rate in rates:
             run = _simulate(dataclasses.replace(world, rate=rate), learner, progress, threads=None)
             cell = dataclasses.replace(
-                world, learner=run.learner, profile=found.name, mapping=found.mapping, rate=rate
+                world, learner=run.learner, profile=chosen_profile.name, mapping=chosen_profile.mapping, rate=rate
             )
             frames.append(with_fields(cell, pl.DataFrame(_rows(run))))
     return pl.concat(frames)

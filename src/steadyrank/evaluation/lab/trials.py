@@ -71,7 +71,7 @@ def _flipped(where: str, share: float, bits: int, rng: np.random.Generator) -> A
 
 def _estimates(streams: Any, seed: int) -> dict[str, Floats]:
     repetitions, bits = streams.shape
-    found = {"sample mean": streams.mean(axis=1)}
+    estimates = {"sample mean": streams.mean(axis=1)}
     for label, block, partition in (
         ("mean of medians, random, b = 5", 5, "random"),
         ("mean of medians, random, b = 21", 21, "random"),
@@ -92,12 +92,12 @@ def _estimates(streams: Any, seed: int) -> dict[str, Floats]:
             edge="literal",
         )
         feed(book, streams, philox.start(seed))
-        found[label] = book.estimate
+        estimates[label] = book.estimate
     medians = np.zeros(repetitions)
     feed_in_time(TimeMedians.create(repetitions, _TIME_BLOCKS), streams, medians)
-    found[f"median of means, {_TIME_BLOCKS} blocks in time"] = medians
-    found["mean of the last half"] = streams[:, bits // 2 :].mean(axis=1)
-    return found
+    estimates[f"median of means, {_TIME_BLOCKS} blocks in time"] = medians
+    estimates["mean of the last half"] = streams[:, bits // 2 :].mean(axis=1)
+    return estimates
 
 
 def lemma1(seed: int, *, reading: str, samples: int, alpha: float, repetitions: int) -> Columns:

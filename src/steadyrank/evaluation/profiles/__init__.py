@@ -111,5 +111,5 @@ def _from_file(path: pathlib.Path, mapping: str | None) -> Profile:
     values = np.round(np.array(ratings.attractions(chosen)), 12)
     if ratings.features is None:
         return Profile(ratings.name, values, ratings.origin, chosen)
-    told, who = np.array(ratings.features, np.float64), np.array(ratings.visitors, np.float64)
-    return Profile(ratings.name, values, ratings.origin, chosen, told, who)
+    features, who = np.array(ratings.features, np.float64), np.array(ratings.visitors, np.float64)
+    return Profile(ratings.name, values, ratings.origin, chosen, features, who)

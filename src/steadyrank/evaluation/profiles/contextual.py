@@ -23,8 +23,8 @@ def films() -> tuple[list[float], Floats]:
     """
     rows, attractions = [], []
     for k in range(1, N_FILMS + 1):
-        *told, own = (_NORMAL.inv_cdf((0.5 + k / step) % 1.0) for step in _steps(N_QUALITIES + N_TASTES + 1))
-        qualities, tastes = told[:N_QUALITIES], told[N_QUALITIES:]
+        *normals, own = (_NORMAL.inv_cdf((0.5 + k / step) % 1.0) for step in _steps(N_QUALITIES + N_TASTES + 1))
+        qualities, tastes = normals[:N_QUALITIES], normals[N_QUALITIES:]
         rows.append([1.0, *qualities, *(0.5 * taste for taste in tastes)])
         attractions.append(sigmoid(-4.5 + 0.8 * sum(qualities) / N_QUALITIES**0.5 + 0.6 * own))
     return attractions, np.array(rows)

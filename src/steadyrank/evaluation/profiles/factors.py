@@ -27,10 +27,10 @@ def item_and_visitor_features(
     people, rows = np.unique(visitors, return_inverse=True)
     chance = np.random.default_rng([seed, 0xFAC7])
     order = chance.permutation(people.size)
-    held = order[: people.size // 5][:_POOL]
+    held_out = order[: people.size // 5][:_POOL]
     fitted = order[people.size // 5 :][: max(1, _CELLS // n_items)]
     whole("the number of features", n_factors, 1, MOST_FACTORS)
-    if held.size == 0 or n_factors >= min(n_items, fitted.size):
+    if held_out.size == 0 or n_factors >= min(n_items, fitted.size):
         raise ValueError(
             f"{n_factors} features need more than {n_factors} items and {n_factors} visitors who are not held out; "
             f"there are {n_items} and {fitted.size}"
@@ -38,12 +38,12 @@ def item_and_visitor_features(
     seen, rated = _matrix(rows, items, ratings, fitted, n_items)
     means = rated.sum(0) / np.maximum(seen.sum(0), 1.0)
     factors, spreads, noise = _factorise(seen, rated - means * seen, n_factors)
-    seen, rated = _matrix(rows, items, ratings, held, n_items)
+    seen, rated = _matrix(rows, items, ratings, held_out, n_items)
     above = rated - means * seen
     pool, _ = _regress(seen, above, factors, spreads, np.ones(n_factors), noise)
-    told = seen * (chance.random(seen.shape) < 0.75)
-    guess, _ = _regress(told, above * told, factors, spreads, np.ones(n_factors), noise)
-    hidden = seen > told
+    visible = seen * (chance.random(seen.shape) < 0.75)
+    guess, _ = _regress(visible, above * visible, factors, spreads, np.ones(n_factors), noise)
+    hidden = seen > visible
     worth = 1.0 - ((above - guess @ factors.T)[hidden] ** 2).sum() / max((above[hidden] ** 2).sum(), 1e-9)
     order = np.argsort(-(factors**2).sum(0), kind="stable")  # the factor that moves ratings most comes first
     features = np.concatenate([np.ones((n_items, 1)), factors[:, order]], axis=1)
@@ -66,7 +66,7 @@ def _factorise(seen: Floats, rated: Floats, n_factors: int) -> tuple[Floats, Flo
     """Factors of centred ratings [V, K]: means [K, d] and covariances [K, d, d] of the items', the variance left.
 
     Variational Bayes (Lim and Teh 2007): a visitor is normal with mean 0 and variance 1 in each factor, an item with
-    a variance that is fitted, so that a factor which few ratings speak for fades away.
+    a variance that is fitted, so that a factor which few ratings support fades away.
     """
     n_ratings = max(seen.sum(), 1.0)
     _, sizes, axes = np.linalg.svd(rated, full_matrices=False)
@@ -84,16 +84,16 @@ def _factorise(seen: Floats, rated: Floats, n_factors: int) -> tuple[Floats, Flo
 
 
 def _regress(
-    seen: Floats, rated: Floats, known: Floats, spreads: Floats, prior: Floats, noise: float
+    seen: Floats, rated: Floats, factors: Floats, spreads: Floats, prior: Floats, noise: float
 ) -> tuple[Floats, Floats]:
-    """Ridge regression of each row of `rated` on what is `known` of the columns, as far as seen: means, covariances.
+    """Ridge regression of each row of `rated` on the `factors` of the columns, as far as seen: means, covariances.
 
-    `spreads` are the covariances of what is known, `prior` the variances of what is sought.
+    `spreads` are the covariances of the factors, `prior` the variances of what is sought.
     """
     n_factors = prior.size
-    precision = (seen @ _squares(known, spreads)).reshape(-1, n_factors, n_factors) / noise + np.diag(1.0 / prior)
+    precision = (seen @ _squares(factors, spreads)).reshape(-1, n_factors, n_factors) / noise + np.diag(1.0 / prior)
     covariances: Floats = np.linalg.inv(precision).astype(np.float64)
-    return np.einsum("vde,ve->vd", covariances, rated @ known) / noise, covariances
+    return np.einsum("vde,ve->vd", covariances, rated @ factors) / noise, covariances
 
 
 def _squares(means: Floats, spreads: Floats) -> Floats:

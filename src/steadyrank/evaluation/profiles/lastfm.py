@@ -103,6 +103,6 @@ def _artists(path: pathlib.Path) -> dict[object, str]:
     with path.open(encoding="utf-8", errors="replace") as file:
         rows = [line.rstrip("\r\n").split("\t") for line in file]
     if not rows or rows[0][:2] != ["id", "name"]:
-        found = "\t".join(rows[0]) if rows else ""
-        raise ValueError(f"{path} must begin with the columns id and name, not {found!r}")
+        header = "\t".join(rows[0]) if rows else ""
+        raise ValueError(f"{path} must begin with the columns id and name, not {header!r}")
     return {int(row[0]): row[1] for row in rows[1:] if len(row) > 1 and row[0].isascii() and row[0].isdigit()}

@@ -120,9 +120,9 @@ def read(path: pathlib.Path, layout: Layout, stream: TextIO) -> Iterator[pl.Data
         stream.write(f"{malformed}; left out\n")
 
 
-def _check_header(path: pathlib.Path, found: bytes, expected: bytes) -> None:
-    if found != expected:
-        raise ValueError(f"{path} must begin with the columns {_excerpt(expected)!r}, not {_excerpt(found)!r}")
+def _check_header(path: pathlib.Path, header: bytes, expected: bytes) -> None:
+    if header != expected:
+        raise ValueError(f"{path} must begin with the columns {_excerpt(expected)!r}, not {_excerpt(header)!r}")
 
 
 def _whole_lines(file: BinaryIO) -> bytes:

@@ -49,8 +49,8 @@ class Ratings:
         """Write as JSON; a reader never sees half a file."""
         try:
             with replacing(path) as file:
-                told = {name: value for name, value in vars(self).items() if name not in _OPTIONAL or value}
-                file.write(json.dumps({"format": FORMAT, **told}, indent=None if self.features else 1).encode())
+                fields = {name: value for name, value in vars(self).items() if name not in _OPTIONAL or value}
+                file.write(json.dumps({"format": FORMAT, **fields}, indent=None if self.features else 1).encode())
         except OSError as error:
             raise OSError(f"{path} cannot be written: {error.strerror or error}") from None
 
@@ -58,13 +58,17 @@ class Ratings:
     def load(cls, path: pathlib.Path) -> "Ratings":
         """Read what `save` wrote; anything else is refused with what was expected and found."""
         try:
-            found = json.loads(path.read_text(encoding="utf-8"))
+            content = json.loads(path.read_text(encoding="utf-8"))
         except (json.JSONDecodeError, UnicodeDecodeError) as error:
             raise ValueError(f"{path} is not a file of `steadyrank profile build`: {error}") from None
         fields = {field.name for field in dataclasses.fields(cls)}
-        if not isinstance(found, dict) or found.pop("format", None) != FORMAT or set(found) | _OPTIONAL != fields:
+        if (
+            not isinstance(content, dict)
+            or content.pop("format", None) != FORMAT
+            or set(content) | _OPTIONAL != fields
+        ):
             raise ValueError(f"{path} must have the format {FORMAT!r} with {sorted(fields - _OPTIONAL)}")
-        ratings = cls(**found)
+        ratings = cls(**content)
         ratings._check(path)
         return ratings
 
@@ -84,26 +88,26 @@ class Ratings:
         if (self.features is None) != (self.visitors is None):
             raise ValueError(f"{path}: features and visitors must both be there or neither")
         if self.features is not None:
-            told, who = (
+            features, who = (
                 rows_of_numbers(path, "features", self.features),
                 rows_of_numbers(path, "visitors", self.visitors),
             )
-            if len(told) != len(self.items) or not 1 <= who.shape[1] <= told.shape[1]:
+            if len(features) != len(self.items) or not 1 <= who.shape[1] <= features.shape[1]:
                 raise ValueError(
                     f"{path}: features must have a row for each of {len(self.items)} items, and visitors from 1 to "
-                    f"as many numbers each as items have; their shapes are {told.shape} and {who.shape}"
+                    f"as many numbers each as items have; their shapes are {features.shape} and {who.shape}"
                 )
 
 
 def rows_of_numbers(path: pathlib.Path, name: str, rows: Any) -> Floats:
     """Lists of numbers, all of the same length, as an array; anything else is refused."""
     try:
-        found = np.array(rows, np.float64)
+        numbers = np.array(rows, np.float64)
     except (TypeError, ValueError):
-        found = np.zeros(0)
-    if found.ndim != 2 or not found.size or not np.isfinite(found).all():
+        numbers = np.zeros(0)
+    if numbers.ndim != 2 or not numbers.size or not np.isfinite(numbers).all():
         raise ValueError(f"{path}: {name} must be lists of finite numbers, each as long as the others and none empty")
-    return found
+    return numbers
 
 
 def draw(

@@ -49,14 +49,14 @@ def build(
     review_file = find_file(folder, ["yelp_academic_dataset_review.json"], what) if reviews else None
     layout = json_lines(_BUSINESS, valid=_STARS & (pl.col("review_count") >= 0), optional="categories")
     wanted = (pl.col("city") == city) & pl.col("categories").str.split(", ").list.contains(category)
-    found = pl.concat(
+    businesses = pl.concat(
         block.filter(wanted if closed else wanted & (pl.col("is_open") == 1)) for block in read(file, layout, stream)
     )
     if review_file is None:
-        rated = found.select("name", count="review_count", mean="stars", item="business_id")
+        rated = businesses.select("name", count="review_count", mean="stars", item="business_id")
     else:
-        rated = found.select("name", item="business_id").join(
-            mean_ratings(_reviews(review_file, found, _REVIEW, stream)), on="item", maintain_order="left"
+        rated = businesses.select("name", item="business_id").join(
+            mean_ratings(_reviews(review_file, businesses, _REVIEW, stream)), on="item", maintain_order="left"
         )
         rated = rated.select("name", "count", "mean", "item")
     query = f"{city}, {category}, {'open or closed' if closed else 'open'}"
@@ -69,15 +69,15 @@ def build(
     if n_factors == 0 or review_file is None:
         return ratings
     kept = rated["item"][drawn(rated["count"].to_list(), n_items, seed, least=at_least)].to_list()
-    return factorised(ratings, _reviews(review_file, found, _SIGNED_REVIEW, stream), kept, n_factors, seed)
+    return factorised(ratings, _reviews(review_file, businesses, _SIGNED_REVIEW, stream), kept, n_factors, seed)
 
 
 def _reviews(
-    file: pathlib.Path, found: pl.DataFrame, columns: dict[str, type[pl.DataType]], stream: TextIO
+    file: pathlib.Path, businesses: pl.DataFrame, columns: dict[str, type[pl.DataType]], stream: TextIO
 ) -> Iterator[pl.DataFrame]:
-    """Blocks with columns item and rating, and user where that is read: the reviews of the businesses found."""
-    wanted = found["business_id"].implode()
+    """Blocks with columns item and rating, and user where that is read: the reviews of these businesses."""
+    ids = businesses["business_id"].implode()
     layout = json_lines(columns, valid=_STARS)
     names = {"user_id": "user", "business_id": "item", "stars": "rating"}
     for block in read(file, layout, stream):
-        yield block.filter(pl.col("business_id").is_in(wanted)).rename(names, strict=False)
+        yield block.filter(pl.col("business_id").is_in(ids)).rename(names, strict=False)

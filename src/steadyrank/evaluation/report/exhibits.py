@@ -125,23 +125,23 @@ def _shares(study: Study, rows: pl.DataFrame, quick: bool) -> list[Exhibit]:
 
 def _search(study: Study, rows: pl.DataFrame, quick: bool) -> list[Exhibit]:
     """One line a reading: M2UCB-V's regret over that of its best rival, and which claims the reading moves."""
-    found, lines = Finals(rows), []
+    final_means, lines = Finals(rows), []
     judged: dict[str, dict[str, bool]] = {}
     for reading in readings.READINGS:
         line: dict[str, str] = {"part": reading.part, "reading": reading.name}
-        held: dict[str, dict[str, bool]] = {"clean": {}, "best": {}}
+        holds: dict[str, dict[str, bool]] = {"clean": {}, "best": {}}
         for mapping in lineup.JUDGED:
-            lens = Lens(found, mapping, reading.names(), "", *reading.where(), readings.RATES)
+            lens = Lens(final_means, mapping, reading.names(), "", *reading.where(), readings.RATES)
             seen = [lens.at("yelp-pizza", rate) for rate in readings.RATES]
             for rate, means in zip(readings.RATES, seen, strict=True):
                 ratio = means["M2UCBV"] / max(min(means[w] for w in PAPER[1:]), 1e-9) if means else math.nan
                 line[f"{mapping} {rate:.0%}"] = f"{ratio:.3g}" if means else "-"
             if all(seen):
                 clean, *attacked = (means for means in seen if means)
-                held["clean"][mapping] = place_of("M2UCBV", 2)(clean)
-                held["best"][mapping] = all(place_of("M2UCBV", 1)(means) for means in attacked)
-        judged = judged or held
-        line["moves"] = _moved(judged, held) if reading.part != "none" else "-"
+                holds["clean"][mapping] = place_of("M2UCBV", 2)(clean)
+                holds["best"][mapping] = all(place_of("M2UCBV", 1)(means) for means in attacked)
+        judged = judged or holds
+        line["moves"] = _moved(judged, holds) if reading.part != "none" else "-"
         lines.append(line)
     caption = (
         f"{len(readings.READINGS)} readings on Yelp: M2UCBV's regret as a multiple of its best rival's at 0, 10 and "
@@ -198,9 +198,9 @@ def _growth(study: Study, rows: pl.DataFrame, quick: bool) -> list[Exhibit]:
         powers[axis] = {w[0]: exponent(of, column) for w, of in part.group_by("who", maintain_order=True)}
     table = {"learner": list(_BOUNDS), "bound": [bound for bound, _ in _BOUNDS.values()]}
     table |= {"bound under corruption": [bound for _, bound in _BOUNDS.values()]}
-    for axis, found in powers.items():
-        known = {name: power for name, power in found.items() if not math.isnan(power)}
-        table[f"power of {axis}"] = [f"{known[name]:.2f}" if name in known else "-" for name in _BOUNDS]
+    for axis, exponents in powers.items():
+        finite = {name: power for name, power in exponents.items() if not math.isnan(power)}
+        table[f"power of {axis}"] = [f"{finite[name]:.2f}" if name in finite else "-" for name in _BOUNDS]
     caption = (
         "Measured powers: regret ~ T^a, K^b, d^c; in C, of the regret that the attack adds ('-': none, or unknown)."
     )

@@ -60,7 +60,7 @@ def _key(who: str, name: str, mapping: str, rate: float, adversary: str, users: 
 class Lens:
     """The five learners under one mapping and one reading; `names` is what each of them is called there."""
 
-    found: Finals
+    final_means: Finals
     mapping: str
     names: Mapping[str, str]
     reading: str = ""
@@ -70,11 +70,11 @@ class Lens:
 
     def at(self, name: str, rate: float) -> Means | None:
         """Their means in one setting, or None while one is missing."""
-        found = {
-            who: self.found.get(shown, name, self.mapping, rate, self.adversary, self.users)
+        means = {
+            who: self.final_means.get(shown, name, self.mapping, rate, self.adversary, self.users)
             for who, shown in self.names.items()
         }
-        return None if None in found.values() else {who: mean for who, mean in found.items() if mean is not None}
+        return None if None in means.values() else {who: mean for who, mean in means.items() if mean is not None}
 
     def has(self, setting: Setting) -> bool:
         """Whether the study behind it runs this setting."""
@@ -82,16 +82,16 @@ class Lens:
         return self.rates is None or (name == "yelp-pizza" and rate in self.rates)
 
 
-def lenses(found: Finals, *, rivals_only: bool = False) -> Iterator[Lens]:
+def lenses(final_means: Finals, *, rivals_only: bool = False) -> Iterator[Lens]:
     """The readings a claim is judged under: those of the study `corruption`, then what is finished of `readings`.
 
     `rivals_only` leaves out those in which nothing but M2UCB-V is read otherwise.
     """
     plain = {who: who for who in PAPER}
     for mapping in lineup.JUDGED:
-        yield Lens(found, mapping, plain)
+        yield Lens(final_means, mapping, plain)
         if not rivals_only:
-            yield Lens(found, mapping, {**plain, "M2UCBV": APPENDIX}, "blocks of the appendix")
+            yield Lens(final_means, mapping, {**plain, "M2UCBV": APPENDIX}, "blocks of the appendix")
     for reading in readings.READINGS[1:]:
         if reading.settings.get("M2UCBV") == lineup.APPENDIX["settings"]:
             continue  # judged above
@@ -99,7 +99,7 @@ def lenses(found: Finals, *, rivals_only: bool = False) -> Iterator[Lens]:
             continue
         for mapping in lineup.JUDGED:
             lens = Lens(
-                found,
+                final_means,
                 mapping,
                 reading.names(),
                 f"{reading.part}: {reading.name}",

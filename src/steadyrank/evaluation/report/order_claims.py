@@ -46,7 +46,7 @@ def _settings(names: Sequence[str], rates: Sequence[float]) -> list[Setting]:
     return list(itertools.product(names, rates))
 
 
-def ordered_claims(found: Finals) -> Iterator[Claim]:
+def ordered_claims(final_means: Finals) -> Iterator[Claim]:
     """Claims that a test of the five means decides."""
     sets = lineup.DATA_SETS
     beyond, several = _RATES[1:], f"{_SEVERAL} or more"
@@ -65,7 +65,7 @@ def ordered_claims(found: Finals) -> Iterator[Claim]:
         rivals_only: bool = False,
     ) -> Claim:
         outcomes = []
-        for lens in lenses(found, rivals_only=rivals_only):
+        for lens in lenses(final_means, rivals_only=rivals_only):
             here = [setting for setting in settings if lens.has(setting)]
             if here and (need is None or lens.rates is None):
                 outcomes.append(everywhere(lens, here, test, need))

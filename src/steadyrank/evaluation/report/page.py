@@ -63,18 +63,18 @@ def _beyond(rows: pl.DataFrame | None) -> list[str]:
     ]
 
 
-def _places(found: Finals) -> tuple[list[tuple[bool, float]], list[tuple[bool, float]]]:
+def _places(final_means: Finals) -> tuple[list[tuple[bool, float]], list[tuple[bool, float]]]:
     """Whether M2UCB-V is first (in the better of its two readings), and what Random's lists are worth, by setting."""
     many: list[tuple[bool, float]] = []
     few: list[tuple[bool, float]] = []
     for name, mapping, rate in itertools.product(lineup.DATA_SETS, lineup.JUDGED, lineup.RATES[1:]):
-        means = {who: found.get(who, name, mapping, rate) for who in [*PAPER, APPENDIX, "Random"]}
-        known = {who: mean for who, mean in means.items() if mean is not None}
-        if len(known) < len(means):
+        means = {who: final_means.get(who, name, mapping, rate) for who in [*PAPER, APPENDIX, "Random"]}
+        finished = {who: mean for who, mean in means.items() if mean is not None}
+        if len(finished) < len(means):
             continue
         attraction = profile(name, mapping).attraction
-        first = min(known["M2UCBV"], known[APPENDIX]) < min(known[who] for who in PAPER[1:])
-        worth = 1.0 - known["Random"] / found.horizon / best_value(attraction, LENGTH)
+        first = min(finished["M2UCBV"], finished[APPENDIX]) < min(finished[who] for who in PAPER[1:])
+        worth = 1.0 - finished["Random"] / final_means.horizon / best_value(attraction, LENGTH)
         (many if np.mean(attraction > 0.5) >= _MANY else few).append((first, worth))
     return many, few
 

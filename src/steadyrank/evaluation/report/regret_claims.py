@@ -81,14 +81,15 @@ def fastest(rows: pl.DataFrame, mapping: str) -> Outcome:
     """Whether M2UCB-V converges first of the five on Yelp at every rate."""
     texts, passed = [], 0
     for rate in lineup.CURVE_RATES:
-        found = {who: converged(rows, mapping, who, rate) for who in PAPER}
-        known = {who: since for who, since in found.items() if since is not None}
-        if len(known) < len(PAPER):
+        starts = {who: converged(rows, mapping, who, rate) for who in PAPER}
+        finished = {who: since for who, since in starts.items() if since is not None}
+        if len(finished) < len(PAPER):
             return Outcome(None, f"curves at {rate:.0%} are not finished", mapping)
-        passed += known["M2UCBV"] < float("inf") and place_of("M2UCBV", 1)(known)
-        order = sorted(known, key=lambda who: known[who])
+        passed += finished["M2UCBV"] < float("inf") and place_of("M2UCBV", 1)(finished)
+        order = sorted(finished, key=lambda who: finished[who])
         texts.append(
-            f"{rate:.0%}: " + ", ".join(f"{w} {known[w]:,.0f}" if known[w] < 1e9 else f"{w} never" for w in order)
+            f"{rate:.0%}: "
+            + ", ".join(f"{w} {finished[w]:,.0f}" if finished[w] < 1e9 else f"{w} never" for w in order)
         )
     share = passed / len(texts)
     return Outcome(share == 1.0, f"in {passed} of {len(texts)} settings. " + "; ".join(texts), mapping, score=share)
@@ -150,50 +151,53 @@ def steep(lens: Lens) -> Outcome:
 
 def alike(lens: Lens) -> Outcome:
     """Whether the learners' order on MovieLens and Last.fm is that on Yelp, by Spearman's rank correlation."""
-    texts, found = [], []
+    texts, correlations = [], []
     for name, rate in itertools.product(lineup.DATA_SETS[1:], lineup.CURVE_RATES):
         yelp, other = lens.at("yelp-pizza", rate), lens.at(name, rate)
         if yelp is None or other is None:
             return Outcome(None, f"{name} at {rate:.0%} is not finished", lens.mapping)
         places = [[sorted(m, key=lambda w, m=m: m[w]).index(w) for w in PAPER] for m in (yelp, other)]  # type: ignore[misc]
         square = sum((a - b) ** 2 for a, b in zip(*places, strict=True))
-        found.append(1 - 6 * square / (len(PAPER) * (len(PAPER) ** 2 - 1)))
-        texts.append(f"{name} {rate:.0%}: {found[-1]:.1f}")
-    mean = sum(found) / len(found)
+        correlations.append(1 - 6 * square / (len(PAPER) * (len(PAPER) ** 2 - 1)))
+        texts.append(f"{name} {rate:.0%}: {correlations[-1]:.1f}")
+    mean = sum(correlations) / len(correlations)
     return Outcome(mean >= _ALIKE, f"mean {mean:.2f}. " + "; ".join(texts), lens.mapping, score=mean / _ALIKE)
 
 
-def group_size(found: Finals, mapping: str) -> Outcome:
+def group_size(final_means: Finals, mapping: str) -> Outcome:
     """Whether blocks of 2 log T bits are best of three sizes at every rate above 0."""
     texts, passed = [], 0
     for rate in _RATES:
         means = {
-            alpha: found.get(f"M2UCBV (alpha={alpha})", "yelp-pizza", mapping, rate) for alpha in (0.5, 1.0, 2.0)
+            alpha: final_means.get(f"M2UCBV (alpha={alpha})", "yelp-pizza", mapping, rate)
+            for alpha in (0.5, 1.0, 2.0)
         }
-        known = {alpha: mean for alpha, mean in means.items() if mean is not None}
-        if len(known) < len(means):
+        finished = {alpha: mean for alpha, mean in means.items() if mean is not None}
+        if len(finished) < len(means):
             return Outcome(None, f"{rate:.0%} is not finished", mapping)
-        passed += min(known, key=lambda alpha: known[alpha]) == 2.0
-        texts.append(f"{rate:.0%}: " + ", ".join(f"{alpha:g} log T {number(mean)}" for alpha, mean in known.items()))
+        passed += min(finished, key=lambda alpha: finished[alpha]) == 2.0
+        texts.append(
+            f"{rate:.0%}: " + ", ".join(f"{alpha:g} log T {number(mean)}" for alpha, mean in finished.items())
+        )
     share = passed / len(_RATES)
     return Outcome(share == 1.0, f"in {passed} of {len(_RATES)} rates. " + "; ".join(texts), mapping, score=share)
 
 
 def regret_claims(rows: dict[str, pl.DataFrame]) -> list[Claim]:
     """All claims about regret, from the rows of the studies by name."""
-    found = Finals(rows["corruption"], rows["readings"])
+    final_means = Finals(rows["corruption"], rows["readings"])
     sizes = Finals(rows["group-size"])
 
     def by_mapping(judge: Callable[[str], Outcome]) -> list[Outcome]:
         return [judge(mapping) for mapping in lineup.JUDGED]
 
     def by_lens(judge: Callable[..., Outcome], *more: Any, main: bool = False) -> list[Outcome]:
-        seen = lenses(found, rivals_only=main)
-        return [judge(lens, *more) for lens in seen if not main or lens.rates is None]
+        chosen = lenses(final_means, rivals_only=main)
+        return [judge(lens, *more) for lens in chosen if not main or lens.rates is None]
 
     curves = rows["curves-yelp"]
     return [
-        *ordered_claims(found),
+        *ordered_claims(final_means),
         Claim(
             "graceful",
             "As corruption grows M2UCB-V degrades most gracefully",

@@ -52,8 +52,8 @@ def by_users(table: pl.DataFrame, attack: str) -> pl.DataFrame:
     columns = [name for name in click_models.USERS if name in wide.columns]
     every = pl.concat_list(pl.col(name).log() for name in columns).list.mean().exp()
     full = pl.all_horizontal(pl.col(name).is_not_null() for name in columns)
-    found = wide.select("who", *columns).with_columns(pl.when(full).then(every).alias(ALL))
-    return found.sort(ALL, nulls_last=True, maintain_order=True)
+    with_mean = wide.select("who", *columns).with_columns(pl.when(full).then(every).alias(ALL))
+    return with_mean.sort(ALL, nulls_last=True, maintain_order=True)
 
 
 def choices(table: pl.DataFrame) -> pl.DataFrame:
@@ -62,16 +62,16 @@ def choices(table: pl.DataFrame) -> pl.DataFrame:
     for attack in click_models.ATTACKS:
         wide = by_users(table, attack)
         for users in [name for name in click_models.USERS if name in wide.columns]:
-            found = {who: m for who, m in wide.select("who", users).rows() if m is not None}
-            blind = {who: m for who, m in found.items() if who not in click_models.TOLD}
+            by_learner = {who: m for who, m in wide.select("who", users).rows() if m is not None}
+            blind = {who: m for who, m in by_learner.items() if who not in click_models.TOLD}
             lines.append(
                 {
                     "people": f"{click_models.USERS[users]} ({users})",
                     "clicks": attack,
-                    "least regret": _named(found),
+                    "least regret": _named(by_learner),
                     "least, of those told nothing": _named(blind),
-                    "SteadyRank": _times(found.get("SteadyRank")),
-                    "Random": _times(found.get("Random")),
+                    "SteadyRank": _times(by_learner.get("SteadyRank")),
+                    "Random": _times(by_learner.get("Random")),
                 }
             )
     return pl.DataFrame(lines)
@@ -85,9 +85,9 @@ def regrets(table: pl.DataFrame) -> pl.DataFrame:
     return wide.fill_null("-")
 
 
-def _named(found: dict[str, float]) -> str:
-    who = min(found, key=found.__getitem__, default="")
-    return f"{who} {_times(found[who])}" if who else "-"
+def _named(by_learner: dict[str, float]) -> str:
+    who = min(by_learner, key=by_learner.__getitem__, default="")
+    return f"{who} {_times(by_learner[who])}" if who else "-"
 
 
 def _times(multiple: float | None) -> str:
@@ -159,13 +159,15 @@ def _mean(column: str, which: pl.Expr) -> pl.Expr:
 def five_profiles(table: pl.DataFrame) -> pl.DataFrame:
     """Every learner over the five profiles and four attacks with which SteadyRank's regimes were made."""
     place = pl.format("{} {} {}", "profile", "mapping", "scenario").str.replace("  ", " ", literal=True)
-    held = [f"{p} {a} {t}" for p, attacks in matrix.HELD_OUT.items() for a, whens in attacks.items() for t in whens]
-    known = pl.col("adversary").is_in([*matrix.ATTACKS, "Honest"])
+    held_out = [
+        f"{p} {a} {t}" for p, attacks in matrix.HELD_OUT.items() for a, whens in attacks.items() for t in whens
+    ]
+    of_four_attacks = pl.col("adversary").is_in([*matrix.ATTACKS, "Honest"])
     served = pl.struct("profile", "mapping").is_in(matrix.SERVED)
     stretch = (pl.col("rate") > 0) & (pl.col("schedule") != "spread")
-    unseen = place.is_in(held)
+    unseen = place.is_in(held_out)
     return (
-        table.filter(known & ~served)
+        table.filter(of_four_attacks & ~served)
         .group_by("who", maintain_order=True)
         .agg(
             _mean("ratio", stretch).alias("geometric mean"),

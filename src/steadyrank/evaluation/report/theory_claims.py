@@ -28,22 +28,24 @@ def _errors(rows: pl.DataFrame, p: float) -> dict[tuple[str, str], tuple[float, 
 
 
 def _clean_error(rows: pl.DataFrame, p: float) -> Outcome:
-    found, reading = _errors(rows, p), f"attraction {p}"
-    if not found:
+    errors, reading = _errors(rows, p), f"attraction {p}"
+    if not errors:
         return Outcome(None, "not run", reading=reading)
-    ratio = found[_OURS, "clean"][1] / found[_MEAN, "clean"][1]
-    text = f"root mean square error {found[_OURS, 'clean'][1]:.3f} against {found[_MEAN, 'clean'][1]:.3f} of the mean"
+    ratio = errors[_OURS, "clean"][1] / errors[_MEAN, "clean"][1]
+    text = (
+        f"root mean square error {errors[_OURS, 'clean'][1]:.3f} against {errors[_MEAN, 'clean'][1]:.3f} of the mean"
+    )
     return Outcome(ratio <= 1.1, f"{text}: {ratio:.1f} times", reading=reading, score=1.1 / ratio)
 
 
 def _false_error(rows: pl.DataFrame, p: float, other: str, *, factor: float) -> Outcome:
     """Whether the estimator's error under false bits is below `factor` times that of the other, in every case."""
-    found, reading, texts, passed = _errors(rows, p), f"attraction {p}", [], 0
-    cases = list(dict.fromkeys(case for _, case in found if case != "clean"))
-    if not found:
+    errors, reading, texts, passed = _errors(rows, p), f"attraction {p}", [], 0
+    cases = list(dict.fromkeys(case for _, case in errors if case != "clean"))
+    if not errors:
         return Outcome(None, "not run", reading=reading)
     for case in cases:
-        mine, its = found[_OURS, case][1], found[other, case][1]
+        mine, its = errors[_OURS, case][1], errors[other, case][1]
         passed += mine < factor * its
         texts.append(f"{case}: {mine:.3f} against {its:.3f}")
     text = f"in {passed} of {len(cases)} cases, root mean square error. " + "; ".join(texts)

@@ -1,4 +1,4 @@
-"""A claim of the paper, what the results say of it under each reading, and the verdict."""
+"""A claim of the paper, its outcome under each reading, and the verdict."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Outcome:
-    """What the results say of a claim under one reading.
+    """The outcome of a claim under one reading.
 
     `mapping` from ratings to attraction and `reading` of what else the paper leaves open, empty where none is
     involved, or as the study `corruption` has it. `holds` is None while it is not measured. `score` says how near it
@@ -43,13 +43,13 @@ class Claim:
         """holds, holds where ..., fails, cannot be tested here, because ..., or not measured."""
         if self.because:
             return f"cannot be tested here, because {self.because}"
-        known = [outcome for outcome in self.outcomes if outcome.holds is not None]
-        if not known:
+        measured = [outcome for outcome in self.outcomes if outcome.holds is not None]
+        if not measured:
             return "not measured"
-        if len(known) < len(self.outcomes):
+        if len(measured) < len(self.outcomes):
             missing = sorted({o.mapping or o.reading or "the rest" for o in self.outcomes if o.holds is None})
-            return f"{self._judged(known)}; {' and '.join(missing)} not measured"
-        return self._judged(known)
+            return f"{self._judged(measured)}; {' and '.join(missing)} not measured"
+        return self._judged(measured)
 
     @property
     def tried(self) -> int:
@@ -64,15 +64,15 @@ class Claim:
     @property
     def closest(self) -> Outcome | None:
         """The reading under which it comes closest, the first of several."""
-        known = [outcome for outcome in self.outcomes if outcome.holds is not None]
-        return max(known, key=lambda outcome: outcome.score) if known else None
+        measured = [outcome for outcome in self.outcomes if outcome.holds is not None]
+        return max(measured, key=lambda outcome: outcome.score) if measured else None
 
-    def _judged(self, known: Sequence[Outcome]) -> str:
-        if all(outcome.holds for outcome in known):
+    def _judged(self, measured: Sequence[Outcome]) -> str:
+        if all(outcome.holds for outcome in measured):
             return "holds"
-        if not any(outcome.holds for outcome in known):
+        if not any(outcome.holds for outcome in measured):
             return "fails"
-        return f"holds where {_grouped(known)}"
+        return f"holds where {_grouped(measured)}"
 
     def data(self) -> dict[str, Any]:
         """As plain values, for JSON."""
@@ -98,21 +98,21 @@ class Claim:
         }
 
 
-def _grouped(known: Sequence[Outcome]) -> str:
+def _grouped(measured: Sequence[Outcome]) -> str:
     """Which outcomes hold, in few words: mappings with all of their readings, some, or so many of so many."""
     parts = []
-    for mapping in dict.fromkeys(outcome.mapping for outcome in known):
-        here = [outcome for outcome in known if outcome.mapping == mapping]
-        held = [outcome for outcome in here if outcome.holds]
-        names = [outcome.reading or "as judged" for outcome in held]
-        if not held:
+    for mapping in dict.fromkeys(outcome.mapping for outcome in measured):
+        here = [outcome for outcome in measured if outcome.mapping == mapping]
+        holding = [outcome for outcome in here if outcome.holds]
+        names = [outcome.reading or "as judged" for outcome in holding]
+        if not holding:
             continue
         if not mapping:
             parts += names
-        elif len(held) == len(here):
+        elif len(holding) == len(here):
             parts.append(mapping)
-        elif len(held) <= 2:
+        elif len(holding) <= 2:
             parts.append(f"{mapping} ({', '.join(names)})")
         else:
-            parts.append(f"{mapping} ({len(held)} of {len(here)} readings)")
+            parts.append(f"{mapping} ({len(holding)} of {len(here)} readings)")
     return " or ".join(parts)

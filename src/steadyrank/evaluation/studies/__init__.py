@@ -8,17 +8,19 @@ from ...core.settings import closest
 from ..lab.cells import Study
 
 
-def _found() -> Iterator[Study]:
+def _studies() -> Iterator[Study]:
     for module in pkgutil.iter_modules(__path__):
         study = getattr(importlib.import_module(f"{__name__}.{module.name}"), "STUDY", None)
         if study is not None:
             yield study
 
 
-ALL: dict[str, Study] = {study.name: study for study in sorted(_found(), key=lambda study: (study.place, study.name))}
+ALL: dict[str, Study] = {
+    study.name: study for study in sorted(_studies(), key=lambda study: (study.place, study.name))
+}
 
 
-def find(names: list[str]) -> list[Study]:
+def find_studies(names: list[str]) -> list[Study]:
     """The studies of these names; none given means all that run unasked."""
     for name in names:
         if name not in ALL:

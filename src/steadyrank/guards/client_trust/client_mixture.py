@@ -1,6 +1,6 @@
 """Two tastes among clients, fitted to their recent visits: the common one and an odd one. Ours, no paper's.
 
-Each client is of one of the two, so that all visits of a client testify together: expectation-maximization for a
+Each client is of one of the two, so that all visits of a client are judged together: expectation-maximization for a
 mixture of two, over clients. Evidence is kept in whole units of 1 / UNIT nats: sums are exact, whatever their order.
 """
 
@@ -19,9 +19,9 @@ UNIT = 256  # of a nat
 NEVER = 1 << 15  # no score is as high
 PRIOR = 4.0  # looks that count for an item's rate among all clients in its rate in either taste
 LEAST = 0.002  # of a rate: no bit is proof
-CLIP = 4 * UNIT  # what one visit says at most: nobody is convicted by a single one
+CLIP = 4 * UNIT  # evidence of one visit at most: nobody is convicted by a single one
 FLOOR, CEILING = -8 * UNIT, 24 * UNIT  # of a score: whoever turns loses a good name in a few visits, or regains it
-SIDE = 8 * UNIT  # of what a client says in `start_agreed`
+SIDE = 8 * UNIT  # evidence of one client at most in `start_agreed`
 POWERS = 5  # its steps
 FIRST_SHARE = 0.05  # of odd clients, to begin with
 STEPS = 8  # of a fit at most
@@ -41,7 +41,7 @@ RECENT = 512  # visits that count as recent
 
 
 class ClientMixture(NamedTuple):
-    """Looks and clicks of all remembered visits, and of the odd ones; what a bit of an item says. K items."""
+    """Looks and clicks of all remembered visits, and of the odd ones; the evidence of a bit of an item. K items."""
 
     looks: Counts  # [K]
     clicks: Counts  # [K]
@@ -69,8 +69,8 @@ def count_visit(taste, visits, at, sign):
 
 
 @uncounted
-def said_by(taste, visits, at):
-    """What a visit says for the odd taste, within +-CLIP."""
+def evidence_of_visit(taste, visits, at):
+    """The evidence of a visit for the odd taste, within +-CLIP."""
     total = 0
     for p in range(visits.examined[at]):
         total += taste.evidence[visits.bits[at, p]]
@@ -152,12 +152,12 @@ def reset_scores(clients, carried):
 
 @uncounted
 def score_clients(taste, visits, clients, doubt):
-    """Add up what the remembered visits say of their clients, in order, each less `doubt`."""
+    """Add up the evidence of the remembered visits for their clients, in order, each less `doubt`."""
     reset_scores(clients, True)
     for i in range(visits.tally[HELD]):
         at = nth_oldest(visits, i)
         place = visits.place[at]
-        clients.score[place] = bounded(clients.score[place] + said_by(taste, visits, at) - doubt)
+        clients.score[place] = bounded(clients.score[place] + evidence_of_visit(taste, visits, at) - doubt)
 
 
 @uncounted
@@ -207,11 +207,11 @@ def assign(taste, visits, clients):
     before = prior_share(taste)
     odds = odds_of(before)
     total = 0.5  # half a client of either taste is always there
-    known = 0
+    n_clients = 0
     for place in range(clients.ends[USED]):
         if clients.held[place] > 0:
             total += chance_odd(clients.score[place], odds)
-            known += 1
+            n_clients += 1
     clear_odd(taste)
     part = 0.0
     for at in range(visits.tally[HELD]):
@@ -220,9 +220,9 @@ def assign(taste, visits, clients):
             continue
         part += chance
         count_odd(taste, visits, at, chance)
-    taste.share[CLIENTS] = total / (known + 1.0)
+    taste.share[CLIENTS] = total / (n_clients + 1.0)
     taste.share[VISITS] = part / max(visits.tally[HELD], 1)
-    taste.share[KNOWN] = known
+    taste.share[KNOWN] = n_clients
     return prior_share(taste) / before
 
 
@@ -262,23 +262,23 @@ def refused_lately(taste, visits, clients):
 def start_agreed(taste, visits, clients, mean):
     """Evidence for what some clients do again and again and others do not: POWERS steps of a power iteration.
 
-    A visit counts by what the *other* visits of its client say, so that chance has no part in it, and a client by no
-    more than SIDE, so that no heavy one decides alone.
+    A visit counts by the evidence of the *other* visits of its client, so that chance has no part in it, and a client
+    by no more than SIDE, so that no heavy one decides alone.
     """
     for _ in range(POWERS):
         reset_scores(clients, False)
         for at in range(visits.tally[HELD]):
             place = visits.place[at]
-            clients.score[place] = min(max(clients.score[place] + said_by(taste, visits, at), -SIDE), SIDE)
+            clients.score[place] = min(max(clients.score[place] + evidence_of_visit(taste, visits, at), -SIDE), SIDE)
         clear_odd(taste)
         for at in range(visits.tally[HELD]):
-            count_odd(taste, visits, at, clients.score[visits.place[at]] - said_by(taste, visits, at))
+            count_odd(taste, visits, at, clients.score[visits.place[at]] - evidence_of_visit(taste, visits, at))
         square = 0.0
         for k in range(taste.looks.size):
             rate = pooled_rate(taste, k, mean)
             agreed = taste.odd_clicks[k] - rate * taste.odd_looks[k]
             square += agreed**2 * rate * (1.0 - rate) * taste.looks[k]
-        scale = UNIT / math.sqrt(square / max(visits.tally[HELD], 1) + 1e-9)  # a visit says one nat or so
+        scale = UNIT / math.sqrt(square / max(visits.tally[HELD], 1) + 1e-9)  # a visit is worth one nat or so
         for k in range(taste.looks.size):
             rate = pooled_rate(taste, k, mean)
             agreed = taste.odd_clicks[k] - rate * taste.odd_looks[k]
@@ -351,12 +351,12 @@ def move_client(taste, visits, place, sign, mean):
 
 @uncounted
 def score_of_client(taste, visits, clients, place, doubt):
-    """What the remembered visits of one client say, as `score_clients` adds it up."""
+    """The evidence of the remembered visits of one client, as `score_clients` adds it up."""
     score = clients.carried[place]
     for i in range(visits.tally[HELD]):
         at = nth_oldest(visits, i)
         if visits.place[at] == place:
-            score = bounded(score + said_by(taste, visits, at) - doubt)
+            score = bounded(score + evidence_of_visit(taste, visits, at) - doubt)
     return score
 
 
@@ -399,9 +399,9 @@ def convict(taste, visits, clients, mean, most, certainty, doubt):
     sure, visited = count_sure(visits, clients, bar)
     enough = sure >= SURE_CLIENTS * taste.share[CLIENTS] * taste.share[KNOWN]
     enough = enough or visited >= SURE_VISITS * taste.share[VISITS] * visits.tally[HELD]
-    found = enough and sure >= FEWEST and rare(taste, visits, most)
-    taste.rule[BAR] = bar if found else NEVER
-    return found
+    convicted = enough and sure >= FEWEST and rare(taste, visits, most)
+    taste.rule[BAR] = bar if convicted else NEVER
+    return convicted
 
 
 def odd_ones(taste: ClientMixture, visits: RecentVisits, clients: Clients) -> Iterator[tuple[Any, ...]]:
@@ -417,7 +417,7 @@ def odd_ones(taste: ClientMixture, visits: RecentVisits, clients: Clients) -> It
 def fit(taste, visits, clients, most, certainty, doubt):
     """Fit the two tastes, score all clients, and set the bar. O(remembered visits) a step.
 
-    What was found is followed as long as it is there. Else each fit begins anew, in one of three ways in turn, the
+    An odd taste is followed as long as it is there. Else each fit begins anew, in one of three ways in turn, the
     flat one twice as often; what it finds must last when the fit goes on.
     """
     mean = mean_rate(taste)

@@ -18,10 +18,10 @@ from .client_mixture import (
     ClientMixture,
     bounded,
     count_visit,
+    evidence_of_visit,
     fit,
     odd_ones,
     refused_lately,
-    said_by,
 )
 from .client_table import NOBODY, USED, Clients, place_of_client, welcome
 from .recent_visits import CURSOR, DONE, HELD, NEXT, SINCE, RecentVisits, nth_oldest, read_visit, write_visit
@@ -39,11 +39,11 @@ class ClientTrust(NamedTuple):
 
     Two tastes are fitted to the remembered visits, each client having one of them. The one with fewer visits is fraud
     if it is rare and several clients surely have it. Visits without a sender pass. Lists that nobody answered
-    say nothing of a taste: they are not remembered, and pass unless their client is refused. A guard that refuses
+    show nothing of a taste: they are not remembered, and pass unless their client is refused. A guard that refuses
     many of the recent visits is more likely to be wrong than right: it stands down until that is over.
 
     `most`: a taste with at least this share of the visits is an honest one. `certainty`: log
-    odds, in nats, from which on a client is refused. `doubt`: what each visit must say beyond chance, in nats: room
+    odds, in nats, from which on a client is refused. `doubt`: nats taken off the evidence of each visit: room
     for honest clients with tastes of their own. `stand_down`: the share of the RECENT latest visits above which the
     guard refuses nobody. `remembered`: visits, 49 bytes and 12 a place of the list each.
     `known`: clients, 32 bytes each, the least recently seen leaving first; at least as many as visits are remembered.
@@ -95,41 +95,43 @@ class ClientTrust(NamedTuple):
             return place == NOBODY or clients.score[place] < taste.rule[BAR]
         if visits.tally[HELD] == visits.round.size:  # the oldest visit leaves
             at = visits.tally[NEXT]
-            gone = visits.place[at]
+            sender = visits.place[at]
             if taste.rule[BAR] < NEVER:
-                clients.carried[gone] = bounded(clients.carried[gone] + said_by(taste, visits, at) - self.doubt)
-            clients.held[gone] -= 1
+                clients.carried[sender] = bounded(
+                    clients.carried[sender] + evidence_of_visit(taste, visits, at) - self.doubt
+                )
+            clients.held[sender] -= 1
             count_visit(taste, visits, at, -1)
         place = welcome(clients, visit.client)
         at = write_visit(visits, place, visit.t, ranking, note, clicks, examined)
         count_visit(taste, visits, at, 1)
         clients.held[place] += 1
-        clients.score[place] = bounded(clients.score[place] + said_by(taste, visits, at) - self.doubt)
+        clients.score[place] = bounded(clients.score[place] + evidence_of_visit(taste, visits, at) - self.doubt)
         pause = FIRST_FIT if self.tally[FOUND] == 1 else max(FIRST_FIT, visits.tally[HELD] // FITS)
         if visits.tally[SINCE] >= pause:
             visits.tally[SINCE] = 0
             fit(taste, visits, clients, self.most, self.certainty, self.doubt)
             lately = refused_lately(taste, visits, clients)
             self.tally[LATELY] = round(lately * ALL_REFUSED)
-            found = taste.rule[BAR] < NEVER
-            self.tally[FOUND] = max(self.tally[FOUND], 0) + 1 if found else min(self.tally[FOUND], 0) - 1
-            if (found and lately <= self.stand_down) or self.tally[FOUND] <= -STARTS:
+            refuses = taste.rule[BAR] < NEVER
+            self.tally[FOUND] = max(self.tally[FOUND], 0) + 1 if refuses else min(self.tally[FOUND], 0) - 1
+            if (refuses and lately <= self.stand_down) or self.tally[FOUND] <= -STARTS:
                 self.tally[DOWN] = 0
             if self.tally[FOUND] > 1:  # one fit is enough to refuse; what is taken back is lost, and waits for two
                 visits.tally[CURSOR] = 0
-        heard = clients.score[place] < taste.rule[BAR]
-        self.tally[LATELY] += (0 if heard else ALL_REFUSED // RECENT) - self.tally[LATELY] // RECENT
+        admitted = clients.score[place] < taste.rule[BAR]
+        self.tally[LATELY] += (0 if admitted else ALL_REFUSED // RECENT) - self.tally[LATELY] // RECENT
         if self.tally[LATELY] > self.stand_down * ALL_REFUSED:
             if self.tally[DOWN] == 0:
                 self.tally[DOWN] = visit.t
                 self.tally[STOOD_DOWN] += 1
             taste.rule[BAR] = NEVER
             self.tally[LATELY] = self.tally[FOUND] = 0
-            heard = True
-        visits.learnt[at] = heard
-        if not heard:
+            admitted = True
+        visits.learnt[at] = admitted
+        if not admitted:
             self.tally[REFUSED] += 1
-        return heard
+        return admitted
 
     def retract(self, ranking, note, clicks):
         visits = self.visits

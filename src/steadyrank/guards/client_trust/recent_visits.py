@@ -74,12 +74,12 @@ class RecentVisits(NamedTuple):
         """
         at, never = np.flatnonzero(chosen), np.iinfo(np.int64).max
         places, whose = np.unique(self.place[at], return_inverse=True)
-        said = np.arange(self.bits.shape[1]) < self.examined[at, None]
-        clicks = np.bincount(whose, (self.bits[at] & said).sum(axis=1), places.size).astype(np.int64)
+        looked_at = np.arange(self.bits.shape[1]) < self.examined[at, None]
+        clicks = np.bincount(whose, (self.bits[at] & looked_at).sum(axis=1), places.size).astype(np.int64)
         since: Ints = np.full(places.size, never)
         np.minimum.at(since, whose, np.where(self.learnt[at], never, self.round[at]))
-        told = self.note[at, SEGMENT]
-        segment = np.where((told >= REST) & (told <= MOST_SEGMENTS), told, REST).astype(np.int64)
+        noted = self.note[at, SEGMENT]
+        segment = np.where((noted >= REST) & (noted <= MOST_SEGMENTS), noted, REST).astype(np.int64)
         segments: Ints = np.zeros((places.size, segment.max(initial=REST) + 1), np.int64)
         np.add.at(segments, (whose, segment), 1)
         return places, np.where(since == never, 0, since), clicks, segments

@@ -78,7 +78,7 @@ class GCOBE(NamedTuple):
         return state
 
 
-def known(learner: str, horizon: int) -> int:
+def checked_horizon(learner: str, horizon: int) -> int:
     """The horizon, at most ten million rounds: each may bring a list to remember."""
     return whole(f"horizon of {learner}", known_horizon(learner, horizon), 1, 10_000_000)
 

@@ -83,7 +83,9 @@ class M2UCBV(NamedTuple):
             refuse_unused({"delta": delta}, f"selection={selection!r}")
         elif not private:
             raise ValueError("data='shared' is not for selection='gcobe': its instances learn from their own rounds")
-        horizon = gcobe.known("M2UCBV with selection='gcobe'", horizon) if exact else horizon or UNKNOWN_HORIZON
+        horizon = (
+            gcobe.checked_horizon("M2UCBV with selection='gcobe'", horizon) if exact else horizon or UNKNOWN_HORIZON
+        )
         bases = gcobe.slowest(horizon) + 1 if exact else math.ceil(math.log2(max(horizon, 2))) + 2
         capped, shape = choice("warmup", warmup, ("capped", "literal")) == 0, (bases if private else 1, k)
         book = Medians.create(

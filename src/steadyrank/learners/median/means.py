@@ -385,7 +385,7 @@ def redraw_others(book, root, linear, width, ranking, examined, chance):
 @uncounted
 def among(ranking, size, k):
     """Whether item k is one of the first `size` of a list."""
-    found = False
+    contained = False
     for p in range(size):
-        found |= ranking[p] == k
-    return found
+        contained |= ranking[p] == k
+    return contained

@@ -40,11 +40,11 @@ def chance_of(logit):
 @uncounted
 def visitor_features(features, seen):
     """Write the visitor's features into `seen` [F]; 1 each where nothing is known: none given, or all 0."""
-    known = False
+    given = False
     for f in range(min(seen.size, features.size)):
-        known = known or features[f] != 0.0
+        given = given or features[f] != 0.0
     for f in range(seen.size):
-        seen[f] = (features[f] if f < features.size else 0.0) if known else 1.0
+        seen[f] = (features[f] if f < features.size else 0.0) if given else 1.0
 
 
 @uncounted
@@ -104,7 +104,7 @@ def cw_weight(norm, alpha):
 
 @kernel
 def learn(posterior, visit, ranking, clicks, examined, weight, discount, alpha):
-    """Add what a visit says of each item examined; place p, from 0 on, weighs `weight` discount^(2 p), as trusted."""
+    """Add a visit's evidence on items examined; place p, from 0 on, weighs `weight` discount^(2 p), as trusted."""
     n = posterior.estimate.size
     seen, z, u = np.empty(n), np.empty(n), np.empty(n)
     visitor_features(visit.features, seen)

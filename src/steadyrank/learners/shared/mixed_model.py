@@ -187,7 +187,7 @@ def fit(model):
 
 @kernel
 def learn(model, visit, ranking, clicks, examined):
-    """Add what a visit says of each item examined."""
+    """Add a visit's evidence on items examined."""
     n = model.moment.size
     seen, z, c, u = np.ones(n), np.empty(n), np.empty(n), np.empty(n)
     visitor_features(visit.features, seen[: n - 1])

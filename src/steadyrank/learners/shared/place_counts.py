@@ -27,7 +27,7 @@ class PlaceCounts(NamedTuple):
 
 @uncounted
 def count_places(counts, ranking, bits, examined):
-    """Add the bits of a list; a place that nobody looks at says nothing."""
+    """Add the bits of a list; a place that nobody looks at counts for nothing."""
     for p in range(examined):
         if counts.attention[p] > 0.0:
             counts.shown[ranking[p], p] += 1

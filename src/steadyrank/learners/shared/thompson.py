@@ -44,21 +44,21 @@ class Groups(NamedTuple):
         order, place = np.arange(n_items, dtype=np.int32), np.arange(n_items, dtype=np.int32)
         looks, clicks, items, first = np.zeros((4, n_items + 1), np.int64)
         length, miss = np.zeros((2, n_items + 1))
-        found = cls(order, place, looks, clicks, items, first, length, miss, np.ones(1, np.int64))
-        found.items[0] = n_items
-        return found
+        groups = cls(order, place, looks, clicks, items, first, length, miss, np.ones(1, np.int64))
+        groups.items[0] = n_items
+        return groups
 
     def widened(self, wider: "Groups") -> "Groups":
         """The same for more items, which nobody has looked at; in the memory of `wider`."""
         n, more, size = self.order.size, wider.order.size - self.order.size, int(self.size[0])
-        known = int(size > 0 and self.looks[0] + self.clicks[0] == 0)  # groups of such items: they join it
+        unseen = int(size > 0 and self.looks[0] + self.clicks[0] == 0)  # groups of such items: they join it
         wider.order[:more], wider.order[more:] = np.arange(n, n + more), self.order
         wider.place[wider.order] = np.arange(n + more)
         for name in ("looks", "clicks", "items", "length", "miss"):
-            getattr(wider, name)[1 : 1 + size - known] = getattr(self, name)[known:size]
-        wider.first[1 : 1 + size - known] = self.first[known:size] + more
-        wider.items[0] = more + (self.items[0] if known else 0)
-        wider.size[0] = size - known + 1
+            getattr(wider, name)[1 : 1 + size - unseen] = getattr(self, name)[unseen:size]
+        wider.first[1 : 1 + size - unseen] = self.first[unseen:size] + more
+        wider.items[0] = more + (self.items[0] if unseen else 0)
+        wider.size[0] = size - unseen + 1
         return wider
 
 
@@ -211,9 +211,9 @@ class Posteriors(NamedTuple):
     @classmethod
     def create(cls, n_items: int, length: int, a: float, b: float) -> "Posteriors":
         """The prior for all, and a bar for lists of `length` items."""
-        found = cls(Groups.create(n_items), np.zeros(1), np.array([a, b], np.float64))
-        raise_bar(found, length)
-        return found
+        posteriors = cls(Groups.create(n_items), np.zeros(1), np.array([a, b], np.float64))
+        raise_bar(posteriors, length)
+        return posteriors
 
     def widened(self, wider: "Posteriors") -> "Posteriors":
         """The same for more items, of which nothing is known; in the memory of `wider`."""
@@ -323,10 +323,10 @@ def raise_bar(posteriors, length):
         step = 0.25
         for _ in range(PASSES):
             bar = 1.0 / (1.0 + math.exp(-at))
-            found = load_at(posteriors, bar)
-            if abs(found - wanted) <= 0.2 * wanted:
+            load_here = load_at(posteriors, bar)
+            if abs(load_here - wanted) <= 0.2 * wanted:
                 break
-            if found > wanted:
+            if load_here > wanted:
                 low = at
                 at = min(at + step, 0.5 * (at + high)) if high == 36.0 else 0.5 * (low + high)
             else:
@@ -421,12 +421,12 @@ def draw_rest(posteriors, allowed, rng, items, values, n):
 
     The first n are written already. O(K).
     """
-    groups, known = posteriors.groups, n
+    groups, drawn = posteriors.groups, n
     for k in range(allowed.size):
         if allowed[k]:
             g = group_of(groups, k)
             new = groups.length[g] >= 0.0
-            for i in range(known if new else 0):
+            for i in range(drawn if new else 0):
                 new = new and items[i] != k
             if new:
                 items[n] = k

@@ -104,18 +104,18 @@ def climb(looks, clicks, shape, logs, free):
     for _ in range(STEPS):
         first, second = slope(looks, clicks, shape, logs, free)
         solve(second, first)
-        trial, size, found = logs.copy(), 1.0, best
+        trial, size, reached = logs.copy(), 1.0, best
         while size > 1e-3:
             for p in range(free):
                 trial[p] = logs[p] + size * first[p]
-            found = likelihood(looks, clicks, shape, trial)
-            if found >= best:
+            reached = likelihood(looks, clicks, shape, trial)
+            if reached >= best:
                 break
             size /= 2.0
-        gained = found - best
+        gained = reached - best
         if gained > 0.0:
             logs[:] = trial
-            best = found
+            best = reached
         if gained < CLOSE:
             break
     return best
@@ -125,21 +125,21 @@ def climb(looks, clicks, shape, logs, free):
 def of_shown(table, looks, places):
     """The rows of a table [item, place] whose items were shown, as numbers, with at most so many places."""
     n = 0
-    found = np.zeros((looks.shape[0], places))
+    rows = np.zeros((looks.shape[0], places))
     for i in range(looks.shape[0]):
         some = False
         for p in range(looks.shape[1]):
-            found[n, min(p, places - 1)] += table[i, p]
+            rows[n, min(p, places - 1)] += table[i, p]
             some = some or looks[i, p] > 0
         n += 1 if some else 0
-    return found[:n]
+    return rows[:n]
 
 
 @kernel
 def fit_attention(looks, clicks, shape, chance):
     """Fit the attention of each place, and write it into `chance`, [place].
 
-    `looks` and `clicks`: whole numbers, [item, place]; items without looks say nothing. Returns two kinds of evidence
+    `looks` and `clicks`: whole numbers, [item, place]; items need looks to count. Returns two kinds of evidence
     against looks in full, in nats: that of the fit, and that of the attention that stood in `chance` before.
     """
     places = min(chance.size, PLACES)
@@ -173,7 +173,7 @@ _KEY = 0x10CA7ED  # of the draws that decide what was looked at
 
 
 class Attention(NamedTuple):
-    """Looks and clicks by item and place, and what they say; N is SLOTS or the number of items, if that is less."""
+    """Looks and clicks by item and place, and their fit; N is SLOTS or the number of items, if that is less."""
 
     item: Counts  # [N]
     looks: Counts  # [N, length]
@@ -187,7 +187,7 @@ class Attention(NamedTuple):
 
     @classmethod
     def create(cls, n_items: int, length: int, given: Floats | None = None) -> "Attention":
-        """Every place is looked at, and nobody goes on after a click, until clicks say otherwise; or as `given`."""
+        """Every place is looked at, and nobody goes on after a click, until clicks show otherwise; or as `given`."""
         n = min(n_items, SLOTS)
         counts = np.zeros((n, length), np.int32), np.zeros((n, length), np.int32)
         chance, tally = np.ones(length), np.zeros(4)

@@ -3,7 +3,7 @@
 The feedback of each span is predicted from the rounds of the current regime before it, from each stored regime, and
 from a new one that may differ in any item. What a regime expects of an item is a Beta law: a `Forecast` holds those
 of all regimes, whether they come from counts, as here, or from models with features. Nothing here reads what is
-counted apart. What a single item says is judged as in the audit of click logs; where not, `item_evidence` says so.
+counted apart. A single item is judged as in the audit of click logs; `item_evidence` lists the differences.
 """
 
 import math
@@ -23,7 +23,7 @@ NONE = -1  # no other regime
 class Rule(NamedTuple):
     """When recent feedback is taken for another regime. Defaults and what they decide: docs/steadyrank.md."""
 
-    known: int = KNOWN  # looks at an item before it can testify
+    known: int = KNOWN  # looks at an item before it counts as evidence
     most: float = MOST  # looks at an item that count at most: smaller moves than their error are no change
     changed: float = SHARE_CHANGED  # of the items in a new regime
     back: float = 10.0  # nats of evidence before a stored regime is taken up again
@@ -31,9 +31,9 @@ class Rule(NamedTuple):
 
 
 class Forecast(NamedTuple):
-    """What there was in a span of each item that testifies, and what each of R regimes expects of it: Beta(a, b).
+    """What there was in a span of each item that counts, and what each of R regimes expects of it: Beta(a, b).
 
-    Only items that the current regime knows testify.
+    Only items that the current regime knows count.
     """
 
     items: Counts  # [n]
@@ -42,7 +42,7 @@ class Forecast(NamedTuple):
     a: Floats  # [R, n] of the current regime, without the span
     b: Floats  # [R, n]
     same: Floats  # [n] log chance of what there was, by the current regime
-    new: Floats  # [n] nats that it says for a new one
+    new: Floats  # [n] nats of its evidence for a new one
 
 
 class Verdict(NamedTuple):
@@ -153,7 +153,7 @@ def alike_by_counts(forecast, regimes, rule, r, i):
 
 @uncounted
 def distinct_evidence(forecast, regimes, rule, r, alike):
-    """The evidence for stored regime `r` without what items say that behave in it as in the current one.
+    """The evidence for stored regime `r` without that of items that behave in it as in the current one.
 
     They are the same in both, and whichever regime knows them longer predicts them better. `alike` [R, n]: nats by
     which they are the same; None: by counts.
@@ -186,13 +186,13 @@ def due(regimes, window, j):
 
 @kernel
 def no_verdict():
-    """Recent feedback belongs to the current regime, until a span says otherwise."""
+    """Recent feedback belongs to the current regime, until a span shows otherwise."""
     return Verdict(np.full(1, NONE), np.zeros(1, np.int64), np.zeros(1))
 
 
 @uncounted
-def hear(verdict, forecast, regimes, rule, j, turns, alike):
-    """Change the verdict if span `j` says more for another regime than shorter ones did. O(items of the span R).
+def update_verdict(verdict, forecast, regimes, rule, j, turns, alike):
+    """Change the verdict if span `j` has more evidence for another regime than shorter ones. O(items of the span R).
 
     `turns`: regimes change too often, so that only a new one will do. `alike`: as of `distinct_evidence`.
     """
@@ -221,13 +221,13 @@ def end_spans(regimes, window):
 def inversion_between(regimes: Regimes, rule: Rule, before: int, after: int) -> float:
     """Nats by which the regime numbered `before`, inverted, predicts the feedback of `after` better than as learnt.
 
-    Items that `before` knows testify; 0 if one of the two is forgotten. O(K).
+    Only items that `before` knows count; 0 if one of the two is forgotten. O(K).
     """
     places = {int(n): place for place, n in enumerate(regimes.number[: regimes.tally[STORED]])}
     if before not in places or after not in places:
         return 0.0
     old, new = places[before], places[after]
-    known = regimes.looks[old] >= rule.known
+    looked_at = regimes.looks[old] >= rule.known
     a, b = regimes.test_prior[old]
-    rate = (a + regimes.clicks[old, known]) / (a + b + regimes.looks[old, known])
-    return inversion(regimes.looks[new, known], regimes.clicks[new, known], rate)
+    rate = (a + regimes.clicks[old, looked_at]) / (a + b + regimes.looks[old, looked_at])
+    return inversion(regimes.looks[new, looked_at], regimes.clicks[new, looked_at], rate)

@@ -11,7 +11,7 @@ from .regimes import CHANGES, CURRENT, LEARNT, LOG, STORED, Regimes
 
 
 def view_of(regimes: Regimes, rule: Rule, attention: Attention) -> View:
-    """Regimes and what they say of the feedback, with item estimates, and how far people look: a copy. O(K)."""
+    """Regimes and what they imply for the feedback, with item estimates, and how far people look: a copy. O(K)."""
     r = regimes
 
     def read(place: int) -> Regime:
@@ -25,15 +25,17 @@ def view_of(regimes: Regimes, rule: Rule, attention: Attention) -> View:
 
 
 def view_with(regimes: Regimes, rule: Rule, read: Callable[[int], Regime], attention: tuple[float, ...]) -> View:
-    """Regimes, each as `read` from its place, and what they say of the feedback: a copy. O(K)."""
+    """Regimes, each as `read` from its place, and what they imply for the feedback: a copy. O(K)."""
     r = regimes
-    found = [read(int(place)) for place in np.argsort(r.number[: r.tally[STORED]])]
+    stored = [read(int(place)) for place in np.argsort(r.number[: r.tally[STORED]])]
     current = int(r.number[r.tally[CURRENT]])
-    trusted = max(found, key=lambda regime: (regime.rounds, regime.number == current))
+    trusted = max(stored, key=lambda regime: (regime.rounds, regime.number == current))
     rounds = int(r.tally[LEARNT])
     share = 1.0 - trusted.rounds / rounds if rounds else 0.0
     n = int(r.tally[CHANGES])
     log: list[list[int]] = [r.log[i % LOG].tolist() for i in range(max(0, n - LOG), n)]
-    told = {pair: inversion_between(r, rule, *pair) for pair in {(before, after) for _, _, before, after in log}}
-    changes = tuple(Change(start, noticed, x, y, told[x, y]) for start, noticed, x, y in log)
-    return View(tuple(found), current, trusted.number, rounds, 0, share, n, changes, attention)
+    inversions = {
+        pair: inversion_between(r, rule, *pair) for pair in {(before, after) for _, _, before, after in log}
+    }
+    changes = tuple(Change(start, noticed, x, y, inversions[x, y]) for start, noticed, x, y in log)
+    return View(tuple(stored), current, trusted.number, rounds, 0, share, n, changes, attention)

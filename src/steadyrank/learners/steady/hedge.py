@@ -167,14 +167,14 @@ def lowest_means_allowed(posteriors, allowed, ranking, rng):
 
 
 @uncounted
-def add_new(found, n, places):
-    """Append the items in `places` that `found[:n]` lacks; returns how many there are then."""
+def add_new(candidates, n, places):
+    """Append the items in `places` that `candidates[:n]` lacks; returns how many there are then."""
     for p in range(places.size):
         new = True
         for i in range(n):
-            new = new and found[i] != places[p]
+            new = new and candidates[i] != places[p]
         if new:
-            found[n] = places[p]
+            candidates[n] = places[p]
             n += 1
     return n
 
@@ -253,25 +253,25 @@ def hedged_list(posteriors, rival, weights, allowed, ranking, rng):
     """
     size, views = ranking.size, weights.size
     items, draws = draw_largest(posteriors, allowed, size, rng)
-    best, found = np.empty(size, np.int64), np.empty(views * size, np.int64)
+    best, candidates = np.empty(size, np.int64), np.empty(views * size, np.int64)
     values, mean = np.zeros((views, views * size)), np.empty(views * size)
     top(draws, best, rng)
     for p in range(size):
-        found[p] = items[best[p]]
+        candidates[p] = items[best[p]]
         values[0, p] = draws[best[p]]
     lowest_means_allowed(posteriors, allowed, best, rng)
-    n = add_new(found, size, best)
+    n = add_new(candidates, size, best)
     if views > 2:
         best_of(rival, allowed, best, rng)
-        n = add_new(found, n, best)
+        n = add_new(candidates, n, best)
         for i in range(n):
-            values[2, i] = mean_of(rival, found[i])
+            values[2, i] = mean_of(rival, candidates[i])
         for i in range(size, n):
-            values[0, i] = draw_of(posteriors, found[i], items, draws, rng)
+            values[0, i] = draw_of(posteriors, candidates[i], items, draws, rng)
     for i in range(n):
-        values[1, i] = miss_of(posteriors, found[i])
+        values[1, i] = miss_of(posteriors, candidates[i])
         mean[i] = 1.0 - values[1, i]
-    serve_views(found[:n], values, mean, weights, ranking)
+    serve_views(candidates[:n], values, mean, weights, ranking)
 
 
 NUMBER, SIZE, ALL, TIED = range(4)  # places of Favourites.of
@@ -293,17 +293,17 @@ class Favourites(NamedTuple):
 
 
 @uncounted
-def are_known(regimes, favourites, r):
+def are_favourites_of(regimes, favourites, r):
     """Whether these are the favourites of regime r."""
     return favourites.of[NUMBER] == regimes.number[r] and favourites.of[ALL] == regimes.looks.shape[1]
 
 
 @kernel
 def view_of_regime(regimes, favourites, r):
-    """What regime r says of the items, with its favourites if they are known."""
-    known = are_known(regimes, favourites, r)
-    best = favourites.items[: favourites.of[SIZE] if known else 0]
-    tied = favourites.tied[: favourites.of[TIED] if known else 0]
+    """What regime r knows of the items, with its favourites if these are its own."""
+    up_to_date = are_favourites_of(regimes, favourites, r)
+    best = favourites.items[: favourites.of[SIZE] if up_to_date else 0]
+    tied = favourites.tied[: favourites.of[TIED] if up_to_date else 0]
     counts = regimes.looks[r], regimes.clicks[r], regimes.untested_looks[r], regimes.untested_clicks[r]
     return Rival(counts[0], counts[1], counts[2], counts[3], regimes.prior[r], best, tied)
 
@@ -338,7 +338,7 @@ def keep_favourites(regimes, favourites, slack, changed):
     if changed:
         favourites.of[NUMBER] = 0
     r = rival(regimes, slack)
-    if r >= 0 and not are_known(regimes, favourites, r):
+    if r >= 0 and not are_favourites_of(regimes, favourites, r):
         find_favourites(regimes, favourites, r)
 
 

@@ -1,4 +1,4 @@
-"""What a regime says of the items: their posteriors, and the prior that they have in common."""
+"""What a regime knows of the items: their posteriors, and the prior that they have in common."""
 
 import numpy as np
 

@@ -294,12 +294,12 @@ def move(regimes, to, span, t):
 def rival(regimes, slack):
     """The longest regime that is longer than the current one by more than `slack` rounds; -1 if there is none."""
     current = regimes.tally[CURRENT]
-    found = -1
+    longest = -1
     for r in range(regimes.tally[STORED]):
         longer = regimes.rounds[r] > regimes.rounds[current] + slack
-        if r != current and longer and (found < 0 or regimes.rounds[r] > regimes.rounds[found]):
-            found = r
-    return found
+        if r != current and longer and (longest < 0 or regimes.rounds[r] > regimes.rounds[longest]):
+            longest = r
+    return longest
 
 
 NOW = 1 << 62  # a round after all others: it lies in every span

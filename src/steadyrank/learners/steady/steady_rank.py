@@ -20,7 +20,7 @@ from .attention import (
     rewatch,
     watch,
 )
-from .evidence import NONE, Rule, changes_too_often, due, end_spans, forecast_of_counts, hear, no_verdict
+from .evidence import NONE, Rule, changes_too_often, due, end_spans, forecast_of_counts, no_verdict, update_verdict
 from .explain import view_of
 from .hedge import (
     Favourites,
@@ -53,7 +53,7 @@ CASCADE, POSITIONS, LEARN = range(3)  # as in Looks
 
 @kernel
 def end_window(regimes, rule, window, t):
-    """Test the recent feedback after a window, and change the regime if it says so; returns whether it was changed.
+    """Test the recent feedback after a window, and change the regime if it fits another; returns whether it did so.
 
     The current one's priors are fitted afterwards, by `learn_priors`. O(items of the spans R) with Beta functions;
     O(K) if the regime changes.
@@ -61,7 +61,7 @@ def end_window(regimes, rule, window, t):
     verdict, turns = no_verdict(), changes_too_often(regimes, window, t)
     for j in range(SPANS):
         if due(regimes, window, j):
-            hear(verdict, forecast_of_counts(regimes, rule, j), regimes, rule, j, turns, None)
+            update_verdict(verdict, forecast_of_counts(regimes, rule, j), regimes, rule, j, turns, None)
     to = verdict.regime[0]
     if to != NONE:
         left = regimes.tally[CURRENT]
@@ -143,7 +143,7 @@ class SteadyRank(NamedTuple):
 
     def update(self, visit, ranking, note, clicks, examined):
         if examined == 0:
-            return  # says nothing
+            return  # nothing was looked at
         if note[KIND] == ANSWER and self.looks != CASCADE:
             watch(self.attention, ranking, clicks, examined)
         items, bits = looked_at(ranking, note, clicks, examined, visit.t)
@@ -180,5 +180,5 @@ class SteadyRank(NamedTuple):
             check_bar(self.posteriors, self.length)
 
     def view(self) -> View:
-        """Regimes and what they say of the feedback, with item estimates, and how far people look: a copy."""
+        """Regimes and what they imply for the feedback, with item estimates, and how far people look: a copy."""
         return view_of(self.regimes, self.rule, self.attention)

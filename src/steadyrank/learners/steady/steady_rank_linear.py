@@ -32,7 +32,7 @@ from ..shared.mixed_model import (
     scale_of,
     unobserve,
 )
-from .evidence import NONE, Rule, changes_too_often, due, end_spans, forecast_with, hear, no_verdict
+from .evidence import NONE, Rule, changes_too_often, due, end_spans, forecast_with, no_verdict, update_verdict
 from .explain import view_with
 from .hedge import add_new, serve_views, view_weights
 from .regimes import (
@@ -82,9 +82,9 @@ class Models(NamedTuple):
         """`n` models with nothing observed, of items with these `features` [K, F]."""
         one = MixedModel.create(features)
         parts: dict[str, Any] = {**one.shared._asdict(), **one._asdict(), "tilt": np.zeros(2)}
-        known, _ = parts.pop("features"), parts.pop("shared")
+        scaled, _ = parts.pop("features"), parts.pop("shared")
         stacked = {name: np.repeat(np.asarray(part)[None], n, 0) for name, part in parts.items()}
-        return cls(features=known, scale=scale_of(features), visitors=np.zeros(features.shape[1] + 1), **stacked)
+        return cls(features=scaled, scale=scale_of(features), visitors=np.zeros(features.shape[1] + 1), **stacked)
 
 
 class VisitLog(NamedTuple):
@@ -94,7 +94,7 @@ class VisitLog(NamedTuple):
     items: Counts  # [N, length]
     clicks: Bools  # [N, length]
     weight: Floats  # [N, length] with which a place counts
-    target: Floats  # [N, length] what it says of the logit
+    target: Floats  # [N, length] the logit as observed there
     round: Ints  # [N]
     regime: Ints  # [N] number of the one that it was told to
     examined: Small  # [N] 0: taken back
@@ -150,7 +150,7 @@ def empty_model(models, r, like):
 
 @uncounted
 def learn_tilt(tilt, eta, y):
-    """One answer more says by how much logits of answers are above those of all lists, silence included."""
+    """Learn from one more answer by how much logits of answers are above those of all lists, silence included."""
     p = 1.0 / (1.0 + math.exp(-eta - tilt[0]))
     tilt[1] += max(p * (1.0 - p), _FLATTEST)
     tilt[0] += (y - p) / (tilt[1] + 1.0)
@@ -210,7 +210,7 @@ def write_down(models, log, visit, ranking, clicks, examined, number, answer):
 
 
 @kernel
-def relearn_item(models, log, numbers, k, known):
+def relearn_item(models, log, numbers, k, features):
     """Let item k have these features [F], in their units; what the log has of it is observed anew with them.
 
     `numbers` [R]: of the regimes that there are. Otherwise visits in the log would be taken back as they were never
@@ -237,7 +237,7 @@ def relearn_item(models, log, numbers, k, known):
                     else:
                         unobserve(model_of(models, r), k, z, c, u, log.weight[at, p], log.target[at, p])
         for f in range(n - 1):
-            models.features[f, k] = known[f]
+            models.features[f, k] = features[f]
 
 
 @uncounted
@@ -392,12 +392,12 @@ def move_visits(regimes, models, log, source, to, first):
 
 @kernel
 def end_window(regimes, models, log, rule, window, t):
-    """Test the recent visits after a window, and change the regime if they say so."""
+    """Test the recent visits after a window, and change the regime if they fit another."""
     verdict, turns = no_verdict(), changes_too_often(regimes, window, t)
     for j in range(SPANS):
         if due(regimes, window, j):
             forecast, alike = forecast_of_visits(regimes, models, log, rule, j)
-            hear(verdict, forecast, regimes, rule, j, turns, alike)
+            update_verdict(verdict, forecast, regimes, rule, j, turns, alike)
     to, span = verdict.regime[0], verdict.span[0]
     if to == regimes.tally[STORED]:
         to = room(regimes)
@@ -427,27 +427,27 @@ def hedged_by_models(model, rival, weights, visit, width, allowed, ranking, rng)
         top_allowed(drawn, allowed, ranking, rng)
         return
     expected_logits(model, visit, mean)
-    best, found = np.empty(size, np.int64), np.empty(views * size, np.int64)
+    best, candidates = np.empty(size, np.int64), np.empty(views * size, np.int64)
     values, means = np.zeros((views, views * size)), np.empty(views * size)
-    top_allowed(drawn, allowed, found[:size], rng)
+    top_allowed(drawn, allowed, candidates[:size], rng)
     top_allowed(-mean, allowed, best, rng)
-    n = add_new(found, size, best)
+    n = add_new(candidates, size, best)
     if views > 2:
         expected_logits(rival, visit, other)
         top_allowed(other, allowed, best, rng)
-        n = add_new(found, n, best)
+        n = add_new(candidates, n, best)
     for i in range(n):
-        k = found[i]
+        k = candidates[i]
         means[i] = chance_of(mean[k])
         values[0, i] = chance_of(drawn[k]) if i < size or views > 2 else 0.0
         values[1, i] = 1.0 - means[i]
         if views > 2:
             values[2, i] = chance_of(other[k])
-    serve_views(found[:n], values, means, weights, ranking)
+    serve_views(candidates[:n], values, means, weights, ranking)
 
 
 def view_of_models(regimes: Regimes, rule: Rule, models: Models) -> View:
-    """Regimes and what they say of the feedback, with item estimates for the mean of all visitors: a copy. O(K F)."""
+    """Regimes and what they imply for the feedback, with estimates for the mean of all visitors: a copy. O(K F)."""
     typical = models.visitors / max(models.visitors[-1], 1.0)
 
     def read(place: int) -> Regime:
@@ -515,9 +515,9 @@ class SteadyRankLinear(NamedTuple):
         caution = real("caution", caution, 0.0, 1.0)
         window = whole("window", window, 1, 10_000)
         width = real("width", width, 0.0, 10.0)
-        known = problem.features if problem.features.shape[0] else np.zeros((problem.n_items, 0))
-        models = Models.create(known, MOST_REGIMES)
-        visits = VisitLog.create(window, known.shape[1], problem.length, SPANS)
+        features = problem.features if problem.features.shape[0] else np.zeros((problem.n_items, 0))
+        models = Models.create(features, MOST_REGIMES)
+        visits = VisitLog.create(window, features.shape[1], problem.length, SPANS)
         return cls(Regimes.create(problem.n_items), models, visits, Rule(), insurance, caution, window, width)
 
     def rank(self, visit, allowed, ranking, note, rng):
@@ -529,7 +529,7 @@ class SteadyRankLinear(NamedTuple):
 
     def update(self, visit, ranking, note, clicks, examined):
         if examined == 0:
-            return  # says nothing
+            return  # nothing was looked at
         regimes, answer = self.regimes, note[KIND] == ANSWER
         r = regimes.tally[CURRENT] if answer else place_of(regimes, visit.t)
         if answer:
@@ -562,13 +562,13 @@ class SteadyRankLinear(NamedTuple):
 
     def describe(self, item: int, features: Floats) -> None:
         """What is known of an item from now on; the latest visits are learnt anew with it, if it was in them."""
-        known = features / self.models.scale
+        scaled = features / self.models.scale
         if not self.models.weight[:, item].any():
-            self.models.features[:-1, item] = known
-        elif not np.array_equal(known, self.models.features[:-1, item]):
+            self.models.features[:-1, item] = scaled
+        elif not np.array_equal(scaled, self.models.features[:-1, item]):
             numbers = self.regimes.number[: self.regimes.tally[STORED]]
-            relearn_item(self.models, self.visits, numbers, item, known)
+            relearn_item(self.models, self.visits, numbers, item, scaled)
 
     def view(self) -> View:
-        """Regimes and what they say of the feedback, with estimates for the visitor between all so far: a copy."""
+        """Regimes and what they imply for the feedback, with estimates for the visitor between all so far: a copy."""
         return view_of_models(self.regimes, self.rule, self.models)

@@ -56,11 +56,11 @@ class Pool(NamedTuple):
 @uncounted
 def trusted_place(regimes):
     """The place of the longest regime; the current one among equals."""
-    found = regimes.tally[CURRENT]
+    longest = regimes.tally[CURRENT]
     for r in range(regimes.tally[STORED]):
-        if regimes.rounds[r] > regimes.rounds[found]:
-            found = r
-    return found
+        if regimes.rounds[r] > regimes.rounds[longest]:
+            longest = r
+    return longest
 
 
 @uncounted
@@ -255,9 +255,9 @@ def view_of_all(views: Sequence[View], lent: Counts, number: Ints) -> View:
 
 
 def _own_looks(view: View, lent: Counts, number: int) -> View:
-    """Without the looks that were lent; estimates keep what they say."""
-    found = (replace(one, looks=one.looks - lent) if one.number == number else one for one in view.regimes)
-    return replace(view, regimes=tuple(found))
+    """Without the looks that were lent; estimates stay as they are."""
+    regimes = (replace(one, looks=one.looks - lent) if one.number == number else one for one in view.regimes)
+    return replace(view, regimes=tuple(regimes))
 
 
 class SteadyRankSegments(NamedTuple):
@@ -304,7 +304,7 @@ class SteadyRankSegments(NamedTuple):
 
     def update(self, visit, ranking, note, clicks, examined):
         if examined == 0:
-            return  # says nothing
+            return  # nothing was looked at
         pool, s = self.pool, segment_told(visit, note, self.pool.number.size)
         one = row(self.each, s)
         ends = note[KIND] == ANSWER and one.regimes.span_rounds[0] + 1 >= one.window

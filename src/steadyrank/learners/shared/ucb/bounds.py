@@ -136,7 +136,7 @@ def keep(bounds, table, t, ranking, examined, guess):
     if tied != were or (not tied and window[POOL] - window[STALE] < min(d + 3 * MORE, ahead.size)):
         refill(bounds, table, d)
     elif window[STALE] > (0 if tied else window[POOL] // _STALE):
-        drop(ahead, pool, window, marks)
+        drop_stale(ahead, pool, window, marks)
 
 
 @uncounted
@@ -180,7 +180,7 @@ def belongs(bound, marks):
 
 
 @uncounted
-def drop(ahead, pool, window, marks):
+def drop_stale(ahead, pool, window, marks):
     """Let the items leave the pool that no longer belong; until then they cost a little time, no more."""
     n = 0
     for i in range(window[POOL]):
@@ -305,15 +305,15 @@ def rank_by_bounds(bounds, table, t, least, allowed, ranking, note, rng):
     n = 0
     if d <= LONGEST and hold(bounds, t, least):
         items, values = stack_ints(room(d)), stack_floats(room(d))
-        found = Candidates(items, values, stack_ints(room(d) + 1), stack_ints(room(d)))
+        candidates = Candidates(items, values, stack_ints(room(d) + 1), stack_ints(room(d)))
         now = Moment(s, lt, 0.0)
         if counts_tie(bounds):
-            n = rank_tied(bounds, table, now, allowed, ranking, note, found)
+            n = rank_tied(bounds, table, now, allowed, ranking, note, candidates)
         else:
             pool, reach = bounds.pool[: bounds.window[POOL]], bounds.marks[REACH]
-            n = gather(pool, reach, guess, table, now, allowed, d, found)
+            n = gather(pool, reach, guess, table, now, allowed, d, candidates)
             if n > 0:
-                guess = place(values, n, ranking, note, found.spare)
+                guess = place(values, n, ranking, note, candidates.spare)
                 name(items, ranking)
     if n == 0:
         place_index(table, lt, least, allowed, ranking, note[:d])
@@ -329,10 +329,10 @@ def room(d):
 
 
 @uncounted
-def rank_tied(bounds, table, now, allowed, ranking, note, found):
+def rank_tied(bounds, table, now, allowed, ranking, note, candidates):
     """Rank where a list's worth ties: what beats the tie comes first, then the tie. 0 if that is not enough."""
     pool, marks, size, d = bounds.pool, bounds.marks, bounds.window[POOL], ranking.size
-    items, values, equals = found.items, found.values, found.equals
+    items, values, equals = candidates.items, candidates.values, candidates.equals
     if size > items.size or not all_true(allowed):
         return 0
     tie = table.cap
@@ -347,7 +347,7 @@ def rank_tied(bounds, table, now, allowed, ranking, note, found):
         n_equal += v == tie
     if n + n_equal + bounds.window[SURE] < d:
         return 0
-    fill_tied(bounds, found, n, n_equal, ranking, note)
+    fill_tied(bounds, candidates, n, n_equal, ranking, note)
     return d
 
 
@@ -361,13 +361,13 @@ def all_true(flags):
 
 
 @uncounted
-def fill_tied(bounds, found, n, n_equal, ranking, uniforms):
+def fill_tied(bounds, candidates, n, n_equal, ranking, uniforms):
     """The list from n candidates that beat the tie, and the tie."""
-    spare = found.spare
+    spare = candidates.spare
     first = min(n, ranking.size)
     if n > 0:
-        place(found.values, n, ranking[:first], uniforms, spare)
-        name(found.items, ranking[:first])
+        place(candidates.values, n, ranking[:first], uniforms, spare)
+        name(candidates.items, ranking[:first])
     if first < ranking.size:
-        n_sure, equals = bounds.window[SURE], found.equals[:n_equal]
+        n_sure, equals = bounds.window[SURE], candidates.equals[:n_equal]
         draw_tied(bounds.ahead, bounds.sure, n_sure, equals, ranking, first, uniforms, spare)

@@ -119,51 +119,53 @@ def rank_by_kl(bounds, kl, t, allowed, ranking, note, rng):
     pool, lt, n = bounds.pool[: bounds.window[POOL]], time_parts(t, KL_CLOCK)[1], 0
     for p in range(d):
         note[p] = rng.random() * kl.tie_noise
-    held = hold(bounds, t, 1)
-    if held and d <= LONGEST:
+    bounds_hold = hold(bounds, t, 1)
+    if bounds_hold and d <= LONGEST:
         items, values = stack_ints(room(d)), stack_floats(room(d))
-        found = Candidates(items, values, stack_ints(room(d) + 1), stack_ints(room(d)))
+        candidates = Candidates(items, values, stack_ints(room(d) + 1), stack_ints(room(d)))
         now = Moment(0.0, lt, (lt - kl.epoch[L0]) ** 2 + 1e-300)
         if counts_tie(bounds):
-            n = rank_tied_kl(bounds, kl, now, allowed, ranking, note, found)
+            n = rank_tied_kl(bounds, kl, now, allowed, ranking, note, candidates)
         else:
-            n = gather(pool, reach, guess, lines(kl), now, allowed, d, found)
+            n = gather(pool, reach, guess, lines(kl), now, allowed, d, candidates)
             if n > 0:
-                guess = place(values, n, ranking, note, found.spare)
-                if not clear(found, n, kl, now.w, ranking):
+                guess = place(values, n, ranking, note, candidates.spare)
+                if not clear(candidates, n, kl, now.w, ranking):
                     solve(items, values, n, kl.looks, kl.clicks, lt)
-                    guess = place(values, n, ranking, note, found.spare)
+                    guess = place(values, n, ranking, note, candidates.spare)
                 name(items, ranking)
     if n == 0:
-        rank_all(kl, pool[:0] if counts_tie(bounds) or not held else pool, reach, lt, allowed, ranking, note[:d])
+        rank_all(
+            kl, pool[:0] if counts_tie(bounds) or not bounds_hold else pool, reach, lt, allowed, ranking, note[:d]
+        )
     for p in range(d):
         note[p] = 0.0
     return guess
 
 
 @uncounted
-def rank_tied_kl(bounds, kl, now, allowed, ranking, note, found):
+def rank_tied_kl(bounds, kl, now, allowed, ranking, note, candidates):
     """`rank_tied` for the KL index: by tangents if they tell what beats the tie, in which order; else by indices."""
     pool, marks, size, d = bounds.pool, bounds.marks, bounds.window[POOL], ranking.size
-    looks, clicks, items, values, equals = kl.looks, kl.clicks, found.items, found.values, found.equals
+    looks, clicks, items, values, equals = kl.looks, kl.clicks, candidates.items, candidates.values, candidates.equals
     tie = marks[LEVEL] + marks[LINEAR] * now.lt
     least = at_least(tie, marks[ROOT], now.w)
     if size > items.size or least < marks[REACH] or bounds.window[SURE] < d or not all_true(allowed):
         return 0
     n = n_equal = 0
-    told = True
+    certain = True
     for i in range(size):
         k = pool[i]
         v = kl.level[k] + kl.linear[k] * now.lt
         items[n], values[n] = k, v
         above = at_least(v, kl.root[k], now.w) > tie
         n += above
-        told &= above | (v < least)
-    if told and n > 0:
+        certain &= above | (v < least)
+    if certain and n > 0:
         best = ranking[: min(n, d)]
-        place(values, n, best, note, found.spare)
-        told = clear(found, n, kl, now.w, best)
-    if not told:
+        place(values, n, best, note, candidates.spare)
+        certain = clear(candidates, n, kl, now.w, best)
+    if not certain:
         k = 0
         while bounds.ahead[k] < np.inf:
             k += 1
@@ -175,17 +177,17 @@ def rank_tied_kl(bounds, kl, now, allowed, ranking, note, found):
             items[n], values[n], equals[n_equal] = pool[i], v, pool[i]
             n += v > tie
             n_equal += v == tie
-    fill_tied(bounds, found, n, n_equal, ranking, note)
+    fill_tied(bounds, candidates, n, n_equal, ranking, note)
     return d
 
 
 @uncounted
-def clear(found, n, kl, w, ranking):
+def clear(candidates, n, kl, w, ranking):
     """Whether the tangents alone tell which candidates are the best, and in which order.
 
     Each must lie surely above the next; equal tangents must belong to equal (n, S). `ranking` has their numbers.
     """
-    items, values = found.items, found.values
+    items, values = candidates.items, candidates.values
     last = ranking[-1]
     after = -np.inf
     for i in range(n):
@@ -243,9 +245,9 @@ def rank_all(kl, pool, reach, lt, allowed, ranking, uniforms):
         index[k] = np.inf if allowed[k] and looks[k] == 0 else -np.inf
         unseen += index[k] == np.inf
     if unseen < ranking.size:
-        known = np.flatnonzero(looks > 0)
-        values = np.empty(known.size)
-        solve(known, values, known.size, looks, clicks, lt)
-        for i in range(known.size):
-            index[known[i]] = values[i] if allowed[known[i]] else -np.inf
+        seen = np.flatnonzero(looks > 0)
+        values = np.empty(seen.size)
+        solve(seen, values, seen.size, looks, clicks, lt)
+        for i in range(seen.size):
+            index[seen[i]] = values[i] if allowed[seen[i]] else -np.inf
     arrange(index, ranking, uniforms)

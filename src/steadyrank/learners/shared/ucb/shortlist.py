@@ -76,14 +76,14 @@ def locate(counts, place):
 @uncounted
 def pick(ahead, j, left, equals):
     """The tied item of block j that has `left` others before it there."""
-    found, here = j * ITEMS, 0
+    item, here = j * ITEMS, 0
     for k in range(j * ITEMS, min((j + 1) * ITEMS, ahead.size)):
         tied = ahead[k] == np.inf
         for e in range(equals.size):
             tied |= equals[e] == k
         here += tied
-        found += here <= left
-    return found
+        item += here <= left
+    return item
 
 
 @uncounted
@@ -140,27 +140,27 @@ def count_reaching(values, floor):
 
 
 @uncounted
-def gather(pool, least, guess, table, now, allowed, d, found):
+def gather(pool, least, guess, table, now, allowed, d, candidates):
     """Collect from the pool every item that may be among the d best, in item order; returns how many, at least d.
 
     An index lies between `at_least` and its value. 0 means that the pool does not tell, or that too many tie.
     """
     for reach in (max(guess, least), least):
-        n = collect(pool, table, now, allowed, d, reach, found)
-        enough = count_reaching(found.values[:n], reach)
+        n = collect(pool, table, now, allowed, d, reach, candidates)
+        enough = count_reaching(candidates.values[:n], reach)
         if now.w > 0.0:
             enough = 0
             for i in range(n):
-                enough += at_least(found.values[i], table.root[found.items[i]], now.w) >= reach
+                enough += at_least(candidates.values[i], table.root[candidates.items[i]], now.w) >= reach
         if enough >= d:
             return n
     return 0
 
 
 @uncounted
-def collect(pool, table, now, allowed, d, floor, found):
+def collect(pool, table, now, allowed, d, floor, candidates):
     """Collect the allowed items of the pool whose value reaches the floor, which rises when there is no more room."""
-    items, values, size = found.items, found.values, pool.size
+    items, values, size = candidates.items, candidates.values, pool.size
     n = start = 0
     while True:
         stop = min(size, start + items.size - n)

@@ -302,7 +302,10 @@ def test_damaged_and_foreign_files_are_refused(tmp_path):
         with pytest.raises(UnreadableSnapshot, match=message):
             sr.Ranker.load(path)
     path.write_bytes(content)
-    with pytest.raises(UnreadableSnapshot, match="holds SteadyRank version 10, not CascadeTS version 3"):
+    versions = (sr.learners()[name].VERSION for name in ("SteadyRank", "CascadeTS"))
+    with pytest.raises(
+        UnreadableSnapshot, match="holds SteadyRank version {}, not CascadeTS version {}".format(*versions)
+    ):
         sr.Ranker.load(path, learner=sr.learners()["CascadeTS"])
     with pytest.raises(FileNotFoundError):
         ranker.save(tmp_path / "nowhere" / "ranker")

@@ -14,8 +14,7 @@ from steadyrank.audit.detect.clients import SuspectClient
 from steadyrank.audit.show import audit_page, drawing
 from steadyrank.cli import audit as command
 from steadyrank.cli import main
-from steadyrank.click_logs.by_board import by_board
-from steadyrank.click_logs.click_log import read
+from steadyrank.click_logs.click_log import by_board, read
 from steadyrank.click_logs.files import from_pandas
 
 N, K, D = 2_000, 20, 5

@@ -9,14 +9,13 @@ import os
 import pathlib
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import polars as pl
 
-from ..click_logs.by_board import BoardLog, by_board, notes_of
-from ..click_logs.click_log import ClickLog, read
-from ..click_logs.files import from_pandas, is_pandas
+from ..click_logs.click_log import BoardLog, ClickLog, by_board, read
+from ..click_logs.files import sources_of
 from ..click_logs.holidays import event, without_events
 from ..core import workers
 from ..core.arrays import Floats
@@ -28,6 +27,7 @@ from .detect.item_changes import ItemChange
 from .sentences import summary
 from .verdicts import Attack, Audit, BoardAudit, Change, Interval, text_of
 
+FEWEST_CLICKS = 30  # clicks in a log of which anything can be said
 MOST_ITEMS = 1_000  # in JSON, those whose rate differs most
 FIRST = 50  # of each ranking, in JSON whatever their rate does
 MOST_CLIENTS = 1_000
@@ -294,11 +294,8 @@ def _items(names: list[Any], ranks: list[dict[int, int]], finding: Finding) -> l
     ]
 
 
-Source: TypeAlias = str | pathlib.Path | pl.DataFrame | Any  # Any: a data frame of pandas
-
-
 def run(
-    log: Source | Sequence[Source],
+    log: Any,
     *,
     first_position: int | None = None,
     time_format: str | None = None,
@@ -322,7 +319,7 @@ def run(
     from the log otherwise. `clean`: a Parquet file to write, the log without what is suspect. `on`: where boards are
     audited, "local" or "ray". `progress(step, done, of)` is called now and then; `of` is 0 while unknown.
     """
-    logs = _sources(log)
+    logs = sources_of(log)
     real("most_broken", most_broken, 0.0, 1.0)
     workers.check_place(on)
     if first_position not in (None, 0, 1):
@@ -352,27 +349,11 @@ def run(
             found[task.board] = finding
             say("auditing", len(found), len(tasks))
     findings = [found[task.board] for task in tasks]
-    whole = assembled(told, boards, findings, everywhere, [*notes_of(told), *gone])
+    whole = assembled(told, boards, findings, everywhere, [*_notes(told), *gone])
     if clean is None:
         return whole
     say("writing", 0, 0)
     return replace(whole, clean=write_clean(pathlib.Path(clean), told, weights(boards, findings, told)))
-
-
-def _sources(log: Source | Sequence[Source]) -> list[pathlib.Path | pl.DataFrame]:
-    """What is to be read, as paths and data frames."""
-    sources: list[Any] = list(log) if isinstance(log, (list, tuple)) else [log]
-    for source in sources:
-        if not isinstance(source, (str, pathlib.Path, pl.DataFrame)) and not is_pandas(source):
-            kind = type(source).__module__.partition(".")[0] + "." + type(source).__name__
-            raise ValueError(f"log must be a path, a data frame of polars or pandas, or a list of them, not {kind}")
-    return [_source(source) for source in sources]
-
-
-def _source(source: Any) -> pathlib.Path | pl.DataFrame:
-    if isinstance(source, pathlib.Path | pl.DataFrame):
-        return source
-    return pathlib.Path(source) if isinstance(source, str) else from_pandas(source)
 
 
 def _on_all_boards(log: ClickLog, boards: list[BoardLog]) -> OddClients:
@@ -407,3 +388,47 @@ def _tasks(
             BoardTask(part.board, part.impressions, part.client, clients, threads, items, len(boards), known, looks)
         )
     return tasks
+
+
+def _notes(log: ClickLog) -> list[str]:
+    """What a reader should know of how a log was read, and what it cannot say because of what it holds."""
+    notes = list(log.notes)
+    shown = log.impressions
+    clicks = int(shown.bits.sum())
+    if shown.n and shown.item.size == clicks and shown.item.size == shown.n and _alone(log):
+        notes.append(
+            "Every row is a click, and nothing says what else was shown: how often items were seen and not clicked "
+            "cannot be known, so neither can click rates, clients who never click, or a ranking by rate."
+        )
+    elif clicks == shown.n and shown.n and not _unclicked(log):
+        notes.append(
+            "Every list has a click: lists without one seem to be missing. Rates are higher than they were, and who "
+            "never clicks cannot be seen."
+        )
+    elif clicks < FEWEST_CLICKS:
+        notes.append(f"The log has {clicks:,} clicks: too few for anything but a crude attack to show.")
+    if log.repeats:
+        notes.append(f"{log.repeats:,} impressions show an item twice: each place of it is a look of its own.")
+    if log.columns.items is None and log.columns.impression is None:
+        notes.append(
+            "No column says which rows were shown together, so each is an impression of its own; name it with "
+            "--impression if there is one."
+        )
+    if len(log.boards) > 1:
+        sizes = np.bincount(log.board, minlength=len(log.boards))
+        if np.median(sizes) < FEWEST_CLICKS:
+            notes.append(
+                f"Half of the {len(log.boards):,} boards have fewer than {int(np.median(sizes)) + 1:,} impressions: "
+                "nothing can be found on those alone. --board '' audits all of them as one."
+            )
+    return notes
+
+
+def _alone(log: ClickLog) -> bool:
+    """Whether all lists have one place."""
+    return bool((log.impressions.lengths() == 1).all())
+
+
+def _unclicked(log: ClickLog) -> bool:
+    """Whether there is a list without a click."""
+    return bool((log.impressions.clicks() == 0).any())

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from ..click_logs.by_board import BoardLog
-from ..click_logs.click_log import ClickLog, impression_blocks
-from ..click_logs.impressions import BlockImpressions
+from ..click_logs.click_log import BoardLog, ClickLog
+from ..click_logs.files import Source
+from ..click_logs.rows import BlockImpressions, impression_blocks
 from ..core.arrays import Floats
 from ..core.files import replacing
 from .detect.findings import Finding
@@ -19,7 +19,7 @@ from .verdicts import CleanLog
 AT_EDGE = 0.5  # weight of an impression right outside of an interval, whose edge may lie further out
 
 
-def check_clean(path: pathlib.Path, logs: Sequence[pathlib.Path | pl.DataFrame]) -> None:
+def check_clean(path: pathlib.Path, logs: Sequence[Source]) -> None:
     """Refuse a file that cannot be Parquet, or that is one of the logs."""
     if path.suffix.lower() not in (".parquet", ".pq"):
         raise ValueError(f"--clean {path} must end in .parquet: that is what is written")

@@ -7,7 +7,7 @@ import argparse
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from ..click_logs.event_rows import opened
+from ..click_logs.formats.fields import opened
 from ..core.refusals import Refused
 from ..core.settings import closest
 
@@ -52,10 +52,10 @@ class PastVisits:
             raise ValueError(closest("column", wrong, have))
         names = [kind.name for kind in self._space.visits]
         self._column = told | {name: name for name in names if name in have and name not in told}
-        self._whole = bool(names) and not self._space.segments and _converted(log) and FEATURES in have
+        self._whole = bool(names) and not self._space.segments and log.converted and FEATURES in have
         self.notes = list(self._said())
         columns = list(dict.fromkeys([*self._column.values(), *([FEATURES] if self._whole else [])]))
-        self._row, self._cells = log.row, _cells(log, columns) if columns else {}
+        self._row, self._cells = log.row, log.cells(columns) if columns else {}
 
     def of(self, i: int) -> dict[str, Any]:
         """What is known of the visit of an impression, as the server takes it; what cannot be is refused by row."""
@@ -86,13 +86,6 @@ class PastVisits:
             yield f"The log has no column {', '.join(lacking)}, so visits count as without; {option} names one."
 
 
-def _converted(log: "ClickLog") -> bool:
-    """Whether the log is another system's, so that columns have the names that we gave them."""
-    from ..click_logs.files import ROW
-
-    return any(ROW in getattr(source, "columns", ()) for source in log.sources)
-
-
 def _declared(board: Mapping[str, Any]) -> "FeatureSpace":
     from ..live.features import NO_FEATURES, FeatureSpace, by_segment
 
@@ -117,26 +110,6 @@ def _told(board: str, space: "FeatureSpace", options: argparse.Namespace) -> dic
             raise ValueError(closest("feature of a visit", name, declared))
         told[name] = column
     return told
-
-
-def _cells(log: "ClickLog", columns: list[str]) -> dict[int, dict[str, Any]]:
-    """Some columns of the first row of each impression, by its number. O(impressions)."""
-    import numpy as np
-    import polars as pl
-
-    from ..click_logs.files import ROW, read_blocks
-
-    found: dict[int, dict[str, Any]] = {}
-    rows = 0
-    for source in log.sources:
-        offset = rows
-        for frame, broken in read_blocks(source, columns, gaps=False):
-            rows += frame.height + len(broken)
-            number = frame[ROW].to_numpy() + offset
-            first = np.isin(number, log.row)
-            cells = frame.filter(pl.Series(first)).drop(ROW).iter_rows(named=True)
-            found |= zip(number[first].tolist(), cells, strict=True)
-    return found
 
 
 def _value(kind: "Kind", cell: Any) -> Any:

@@ -10,8 +10,8 @@ import pytest
 import real_tables
 import steadyrank as sr
 from steadyrank.audit.detect import client_tests, clients
+from steadyrank.audit.detect.changed_stretches import intervals
 from steadyrank.audit.detect.findings import BoardTask, analyse, certainty
-from steadyrank.audit.detect.segments import intervals
 from steadyrank.click_logs.holidays import event
 from steadyrank.click_logs.looks import Impressions
 

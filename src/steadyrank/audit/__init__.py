@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .verdicts import Audit
+    from .results import Audit
 
 
 def audit(log: Any, **options: Any) -> "Audit":

@@ -24,8 +24,8 @@ from .clean import check_clean, weights, write_clean
 from .detect.clients import NOBODY, OddClients, SuspectClient, stand_out
 from .detect.findings import BoardTask, Finding, OtherChange, SuspectInterval, analyse
 from .detect.item_changes import ItemChange
+from .results import Attack, Audit, BoardAudit, Change, Interval, text_of
 from .sentences import summary
-from .verdicts import Attack, Audit, BoardAudit, Change, Interval, text_of
 
 FEWEST_CLICKS = 30  # clicks in a log of which anything can be said
 MOST_ITEMS = 1_000  # in JSON, those whose rate differs most

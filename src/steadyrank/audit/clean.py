@@ -14,7 +14,7 @@ from ..click_logs.rows import BlockImpressions, impression_blocks
 from ..core.arrays import Floats
 from ..core.files import replacing
 from .detect.findings import Finding
-from .verdicts import CleanLog
+from .results import CleanLog
 
 AT_EDGE = 0.5  # weight of an impression right outside of an interval, whose edge may lie further out
 

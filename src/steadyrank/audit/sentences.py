@@ -3,7 +3,7 @@
 import datetime
 from typing import Any
 
-from .verdicts import Attack, Audit, BoardAudit, Change, CleanLog, Interval
+from .results import Attack, Audit, BoardAudit, Change, CleanLog, Interval
 
 NAMED = 3  # items in a sentence
 RANKED = 10  # of a ranking

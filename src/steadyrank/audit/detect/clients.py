@@ -9,7 +9,7 @@ import numpy as np
 
 from ...click_logs.looks import Impressions, ItemNumbers
 from ...core.arrays import Bools, Floats, Ints
-from .attention import Appeal, counts_of, fit, slots_of
+from .attention import Appeal, counts_of, fit, place_cells
 from .client_tests import (
     CLICKS,
     CLIENT_COLUMNS,
@@ -137,7 +137,7 @@ class _Clients:
     ) -> None:
         self.impressions, self.client, self.n, self.suspect = impressions, client, n, suspect
         self.intervals, self.boards = intervals, boards
-        self.slots = slots_of(impressions)
+        self.cells = place_cells(impressions)
         self.out: Floats = np.zeros((n, CLIENT_COLUMNS))
         self.scores: Floats = np.zeros((len(WAYS), n))
         self.share = 0.0  # of lists that are clicked
@@ -147,28 +147,29 @@ class _Clients:
     def learn(self, usual: Bools) -> None:
         """Score all clients against what the impressions of `usual`, bool[n], show."""
         shown = self.impressions
-        counts = counts_of(shown, self.slots, usual)
+        counts = counts_of(shown, self.cells, usual)
         appeal: Appeal = fit(counts)
         rank, mean = ranks_of_taste(counts, appeal)
-        kind, share = kinds_of_lists(shown, self.slots, appeal, usual)
+        kind, share = kinds_of_lists(shown, self.cells, appeal, usual)
         self.out[:] = 0.0
         tally(
             shown.item,
             shown.bits,
             shown.first,
-            *self.slots[:2],
-            self.slots.places,
+            self.cells.base,
+            self.cells.last,
+            self.cells.places,
             self.client,
             self.suspect,
-            appeal[:2],
+            tuple(appeal),
             kind,
             share,
             rank,
             mean,
-            top_shares(counts, self.slots),
+            top_shares(counts, self.cells),
             self.out,
         )
-        self.pairs = pairs_of(shown, self.slots, self.client, appeal, self.out[:, SHOWN])
+        self.pairs = pairs_of(shown, self.cells, self.client, appeal, self.out[:, SHOWN])
         self.tests = scored(self.out, self.pairs)
         self.scores[:5] = np.abs(np.stack(self.tests[:5]))
         self.scores[5] = self._in_intervals(usual)

@@ -25,13 +25,13 @@ import numpy as np
 from ...click_logs.looks import Impressions, ItemNumbers
 from ...core.arrays import Bools, Floats, Ints
 from ...core.item_evidence import INVERTED, KNOWN, inversion
-from .attention import Slots, slots_of
+from .attention import PlaceCells, place_cells
 from .bayes_factors import EDGE
+from .changed_stretches import ChangedStretch, edge_range, intervals, with_shape
 from .clients import NOBODY, OddClients, SuspectClient, stand_out
 from .explanations import Explanation, Usual, explain, gathered, looks_of, usual_of
 from .item_changes import ItemChange, changes_of, sure_of
 from .place_rates import PlaceRates, place_rates
-from .segments import Segment, edge_range, intervals, with_shape
 from .stretches import BAR, SHORTEST, Stretch, rates_by_item
 
 PERMUTED_DRAWS = 24  # of impressions at random, and as many stretches where the log has them
@@ -39,7 +39,7 @@ LONGEST = 2_000  # impressions of a draw: as many show how evidence behaves
 
 
 def scale_of_chance(
-    impressions: Impressions, slots: Slots, usual: Usual, free: Ints, size: int, rng: np.random.Generator
+    impressions: Impressions, cells: PlaceCells, usual: Usual, free: Ints, size: int, rng: np.random.Generator
 ) -> float:
     """Nats, at least 1, that are worth what one nat promises. `free`: the usual impressions, in order.
 
@@ -51,7 +51,7 @@ def scale_of_chance(
 
     def nats(chosen: Ints) -> float:
         return max(
-            explain(usual, gathered(*looks_of(impressions, slots, np.sort(chosen)), slots.n)).after_places, 0.0
+            explain(usual, gathered(*looks_of(impressions, cells, np.sort(chosen)), cells.n)).after_places, 0.0
         )
 
     shuffled = [nats(rng.choice(free, size, replace=False)) for _ in range(PERMUTED_DRAWS)]
@@ -95,15 +95,15 @@ class Detectable:
 
 
 def detectable(
-    impressions: Impressions, slots: Slots, usual: Usual, free: Ints, client: int, rng: np.random.Generator
+    impressions: Impressions, cells: PlaceCells, usual: Usual, free: Ints, client: int, rng: np.random.Generator
 ) -> Detectable:
     """The smallest attacks that this log could have shown; `free`: the numbers of its usual impressions."""
-    found = {kind: _smallest(kind, impressions, slots, usual, free, rng) for kind in KINDS}
+    found = {kind: _smallest(kind, impressions, cells, usual, free, rng) for kind in KINDS}
     return Detectable(**found, client=client)
 
 
 def _smallest(
-    kind: str, impressions: Impressions, slots: Slots, usual: Usual, free: Ints, rng: np.random.Generator
+    kind: str, impressions: Impressions, cells: PlaceCells, usual: Usual, free: Ints, rng: np.random.Generator
 ) -> int | None:
     target = _targets(kind, usual)
     size = float(SHORTEST // 2)
@@ -111,7 +111,7 @@ def _smallest(
         m = math.ceil(size)
         hits = 0
         for draw in range(ATTACK_DRAWS):
-            hits += _found(kind, target, impressions, slots, usual, rng.choice(free, m, replace=False))
+            hits += _found(kind, target, impressions, cells, usual, rng.choice(free, m, replace=False))
             if hits + ATTACK_DRAWS - 1 - draw < CHANCE * ATTACK_DRAWS:
                 break
         if hits >= CHANCE * ATTACK_DRAWS:
@@ -132,11 +132,11 @@ def _targets(kind: str, usual: Usual) -> Ints:
     return seen[np.argsort(-worth, kind="stable")[:TARGETS]]
 
 
-def _found(kind: str, target: Ints, impressions: Impressions, slots: Slots, usual: Usual, chosen: Ints) -> bool:
-    item, slot, bits = looks_of(impressions, slots, np.sort(chosen))
+def _found(kind: str, target: Ints, impressions: Impressions, cells: PlaceCells, usual: Usual, chosen: Ints) -> bool:
+    item, cell, bits = looks_of(impressions, cells, np.sort(chosen))
     hit: Bools = np.isin(item, target)
     bits = hit if kind == "promote" else bits & ~hit if kind == "demote" else np.zeros(bits.size, np.bool_)
-    told = explain(usual, gathered(item, slot, bits, slots.n))
+    told = explain(usual, gathered(item, cell, bits, cells.n))
     where = math.log(max(4.0 * impressions.n / chosen.size, 1.0))  # stretches of half their length, in two directions
     return told.all >= BAR + where + MARGIN and told.left >= BAR + MARGIN
 
@@ -237,7 +237,7 @@ class Finding:
 class Judged(NamedTuple):
     """An interval in which clicks changed."""
 
-    part: Segment
+    part: ChangedStretch
     kind: str  # clicks, if it is suspect; else as in `OtherChange`
     sure: float
     level: float
@@ -248,7 +248,7 @@ class _Board:
 
     def __init__(self, task: BoardTask) -> None:
         self.task, self.impressions = task, task.impressions
-        self.slots: Slots = slots_of(task.impressions)
+        self.cells: PlaceCells = place_cells(task.impressions)
         self.log = Stretch(task.impressions, np.arange(task.impressions.n))
         self.rng = np.random.default_rng(SEED)
 
@@ -259,14 +259,14 @@ class _Board:
             flags[start:end] = True
         return flags
 
-    def explained(self, usual: Usual, part: Segment, without: int = -1) -> Explanation:
+    def explained(self, usual: Usual, part: ChangedStretch, without: int = -1) -> Explanation:
         """What made the clicks of an interval change; `without`: a client whose impressions are left out."""
         inside = np.arange(part.start, part.end)
         if without >= 0 and self.task.client is not None:
             inside = inside[self.task.client[inside] != without]
-        return explain(usual, gathered(*looks_of(self.impressions, self.slots, inside), self.slots.n))
+        return explain(usual, gathered(*looks_of(self.impressions, self.cells, inside), self.cells.n))
 
-    def busiest(self, part: Segment) -> int:
+    def busiest(self, part: ChangedStretch) -> int:
         """The client with most clicks in an interval, -1 if clients are not known."""
         if self.task.client is None:
             return -1
@@ -275,7 +275,7 @@ class _Board:
         known = client >= 0
         return int(np.bincount(client[known], clicks[known]).argmax()) if known.any() else -1
 
-    def judged(self, found: list[Segment], usual: Usual, free: Ints) -> list[Judged]:
+    def judged(self, found: list[ChangedStretch], usual: Usual, free: Ints) -> list[Judged]:
         """Each interval with its kind, its certainty and the shift of all items."""
         out: list[Judged] = []
         for part in found:
@@ -285,7 +285,7 @@ class _Board:
                 kind = "client"
             if kind == "clicks":
                 size = part.end - part.start
-                scale = scale_of_chance(self.impressions, self.slots, usual, free, size, self.rng)
+                scale = scale_of_chance(self.impressions, self.cells, usual, free, size, self.rng)
                 sure = min(
                     certainty(told.after_places, scale, 2.0 * self.impressions.n / size), sure_of(part.evidence)
                 )
@@ -299,12 +299,12 @@ class _Board:
         pulse()
         calm = ~self.marked([(part.start, part.end) for part in found])
         calm = calm if calm.any() else ~calm
-        usual = usual_of(self.impressions, self.slots, calm)
+        usual = usual_of(self.impressions, self.cells, calm)
         free = np.flatnonzero(calm)
         return self.judged(found, usual, free), usual, free
 
 
-def suspect_intervals(task: BoardTask, pulse: Callable[[], None]) -> list[Segment]:
+def suspect_intervals(task: BoardTask, pulse: Callable[[], None]) -> list[ChangedStretch]:
     """Only the intervals of a board whose clicks are suspect."""
     return [one.part for one in _Board(task).found(pulse)[0] if one.kind == "clicks"]
 
@@ -330,7 +330,7 @@ def analyse(task: BoardTask, pulse: Any) -> Finding:
         board=task.board,
         impressions=impressions.n,
         clicks=int(impressions.bits.sum()),
-        detectable=detectable(impressions, board.slots, usual, free, people.least, board.rng),
+        detectable=detectable(impressions, board.cells, usual, free, people.least, board.rng),
         intervals=parts,
         others=[_other(board, one, clean_rate, clean[0]) for one in judged if one.kind != "clicks"],
         looks=looks,
@@ -374,7 +374,7 @@ def _order(rate: Floats, known: Ints) -> Ints:
 def _describe(
     impressions: Impressions,
     log: Stretch,
-    part: Segment,
+    part: ChangedStretch,
     sure: float,
     suspect: Bools,
     clean: Floats,

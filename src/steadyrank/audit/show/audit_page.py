@@ -3,8 +3,8 @@
 from html import escape
 from typing import Any
 
+from ..results import LIMITS, Audit, BoardAudit, Interval
 from ..sentences import change_seen, could_have_shown, counted, percent, place, surety
-from ..verdicts import LIMITS, Audit, BoardAudit, Interval
 from .drawing import Html, WrittenNumber, shell, table, timeline
 
 SHOWN_ITEMS = 20

@@ -21,7 +21,7 @@ TURNS = 4  # intervals, and the share of the log they hold at least, that are ta
 TURN_SHARE = 0.4
 
 
-class Segment(NamedTuple):
+class ChangedStretch(NamedTuple):
     """Impressions `start` to before `end`, whose clicks do not behave as the others'."""
 
     start: int
@@ -77,7 +77,9 @@ def with_shape(impressions: Impressions) -> Impressions:
     return Impressions(item, bits, impressions.first + np.arange(impressions.n + 1), impressions.n_items + 1)
 
 
-def intervals(impressions: Impressions, threads: int = 1, pulse: Callable[[], None] = lambda: None) -> list[Segment]:
+def intervals(
+    impressions: Impressions, threads: int = 1, pulse: Callable[[], None] = lambda: None
+) -> list[ChangedStretch]:
     """The intervals in which clicks do not behave as in most of the log, in order; `pulse` is called on the way.
 
     The longest regime is trusted. Where two others touch, each is an interval of its own. An interval stands if its
@@ -91,7 +93,7 @@ def intervals(impressions: Impressions, threads: int = 1, pulse: Callable[[], No
         return []
     everywhere = np.arange(impressions.n)
     log = Stretch(impressions, everywhere, Stretch(impressions, everywhere).chosen(~suspect))
-    found = pieces(label, suspect)
+    found = _suspect_stretches(label, suspect)
     for _ in range(2):
         pulse()
         found = _cut(log, found)
@@ -114,11 +116,11 @@ def intervals(impressions: Impressions, threads: int = 1, pulse: Callable[[], No
         near = max((change for change, _ in changes), default=0.0)
         steps = sum(step for _, step in changes)
         if evidence >= BAR and near >= NEAR * evidence and steps >= SUDDEN:
-            kept.append(Segment(start, end, evidence))
+            kept.append(ChangedStretch(start, end, evidence))
     return sorted([*kept, *_alike(log, kept)])
 
 
-def pieces(label: Small, suspect: Bools) -> list[tuple[int, int]]:
+def _suspect_stretches(label: Small, suspect: Bools) -> list[tuple[int, int]]:
     """Where stretches of one suspect regime each begin and end."""
     return [
         (start + a, start + b)
@@ -160,7 +162,7 @@ def _around(log: Stretch, found: list[tuple[int, int]], start: int, end: int, ro
     return log.chosen(usual)
 
 
-def _alike(log: Stretch, kept: list[Segment]) -> list[Segment]:
+def _alike(log: Stretch, kept: list[ChangedStretch]) -> list[ChangedStretch]:
     """More intervals that behave as those found do, though they would not stand alone.
 
     An attack that is known by its rates is told from what is usual by fewer impressions than one that is not. Items
@@ -179,7 +181,7 @@ def _alike(log: Stretch, kept: list[Segment]) -> list[Segment]:
     for start, end in runs(path == 1):
         evidence = float(gain[start:end].sum()) - TOLL * (end - start) - 2.0 * cost
         if evidence >= BAR and not known[start:end].any():
-            more.append(Segment(start, end, evidence))
+            more.append(ChangedStretch(start, end, evidence))
     return more
 
 
@@ -252,7 +254,7 @@ def _odd(log: Stretch, usual: Tally, low: int, high: int, at_end: bool) -> int:
     return size if min(log.weigh(half, usual)[0] for half in halves) >= BAR else 0
 
 
-def edge_range(impressions: Impressions, part: Segment, suspect: Bools, at: int) -> tuple[int, int]:
+def edge_range(impressions: Impressions, part: ChangedStretch, suspect: Bools, at: int) -> tuple[int, int]:
     """Where an edge of an interval lies, with a chance of 95 %: its log likelihood at each impression nearby."""
     log = Stretch(impressions, np.arange(impressions.n))
     log = Stretch(impressions, log.where, log.chosen(~suspect))

@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 import steadyrank as sr
-from steadyrank.audit import assembly
+from steadyrank.audit import pipeline
 from steadyrank.audit.detect.clients import SuspectClient
 from steadyrank.audit.show import audit_page, drawing
 from steadyrank.cli import audit as command
@@ -52,7 +52,7 @@ def audit(capsys, *arguments):
     ],
 )
 def test_bad_flags_are_answered_before_any_work(log, capsys, monkeypatch, flags, words):
-    monkeypatch.setattr(assembly, "analyse", None)
+    monkeypatch.setattr(pipeline, "analyse", None)
     code, out, error = audit(capsys, log, *flags)
     assert (code, out) == (2, "")
     assert words in error

@@ -39,7 +39,7 @@ def assembled(
     }
     audit = Audit(
         files=log.files,
-        columns=log.columns.told(),
+        columns=log.columns.in_words(),
         rows=log.rows,
         impressions=log.impressions.n,
         broken=log.broken,
@@ -233,8 +233,8 @@ def _corrected(finding: Finding) -> list[int]:
     if finding.by_place.source == "none":
         return []
     rate = finding.by_place.rate
-    known = np.flatnonzero(np.isfinite(rate))
-    order: list[int] = known[np.argsort(-rate[known], kind="stable")].tolist()
+    items = np.flatnonzero(np.isfinite(rate))
+    order: list[int] = items[np.argsort(-rate[items], kind="stable")].tolist()
     return order
 
 

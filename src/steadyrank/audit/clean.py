@@ -84,12 +84,12 @@ def write_clean(path: pathlib.Path, log: ClickLog, weight: Floats) -> CleanLog:
 
 def _rows(block: BlockImpressions, log: ClickLog, weight: Floats, placed: bool) -> pl.DataFrame:
     """The rows to write of a block."""
-    told = {"row" if not placed else "impression": pl.Series(block.row, dtype=pl.Int64)}
+    about = {"row" if not placed else "impression": pl.Series(block.row, dtype=pl.Int64)}
     if block.time is not None:
-        told["time"] = _times(block.time, log.dated)
-    told |= {name: of for name, of in (("client", block.client), ("board", block.board)) if of is not None}
+        about["time"] = _times(block.time, log.dated)
+    about |= {name: of for name, of in (("client", block.client), ("board", block.board)) if of is not None}
     trust = weight[block.row]
-    heads = pl.DataFrame({**told, "weight": trust})
+    heads = pl.DataFrame({**about, "weight": trust})
     kept = pl.Series(trust > 0.0)
     turn = np.repeat(np.arange(block.shown.size), block.shown)
     if placed:

@@ -66,7 +66,7 @@ class ClickLog:
 
 def read(
     logs: Sequence[Source],
-    told: dict[str, str | None],
+    roles: dict[str, str | None],
     *,
     first_position: int | None = None,
     time_format: str | None = None,
@@ -76,18 +76,18 @@ def read(
 ) -> ClickLog:
     """The log in some files or data frames, in the order given.
 
-    `told`: columns by role, as far as they are not to be guessed. More than `most_broken` of the rows that cannot be
+    `roles`: columns by role, as far as they are not to be guessed. More than `most_broken` of the rows that cannot be
     used is an error, which shows some. `progress` is called with the number of rows read so far.
     """
-    check_roles(told)
+    check_roles(roles)
     _check_files(logs)
     files = [str(log) if isinstance(log, pathlib.Path) else "a data frame" for log in logs]
-    columns = _sniffed(peek(logs), told, first_position, time_format, format)
+    columns = _sniffed(peek(logs), roles, first_position, time_format, format)
     other = None
     if isinstance(columns, Format):
         other = converted(logs, columns)
-        logs, told = [other.frame], {"items": "items", "clicked": "clicked"}
-        columns = understand(other.frame.drop(ROW), told, first_position)
+        logs, roles = [other.frame], {"items": "items", "clicked": "clicked"}
+        columns = understand(other.frame.drop(ROW), roles, first_position)
     reader = _Reader(columns)
     for part in impression_blocks(logs, columns, progress):
         reader.take(part)
@@ -106,19 +106,19 @@ def read(
 
 def explained(
     logs: Sequence[Source],
-    told: dict[str, str | None],
+    roles: dict[str, str | None],
     *,
     first_position: int | None = None,
     time_format: str | None = None,
     format: str | None = None,
 ) -> dict[str, str]:
     """What would be read as what, from the first rows alone."""
-    check_roles(told)
+    check_roles(roles)
     sample = peek(logs)
-    meaning = _sniffed(sample, told, first_position, time_format, format)
+    meaning = _sniffed(sample, roles, first_position, time_format, format)
     if isinstance(meaning, Format):
         return {"format": f"{meaning.name}: {meaning.words}", "columns found": ", ".join(sample.columns)}
-    return {"format": "plain", **meaning.told()}
+    return {"format": "plain", **meaning.in_words()}
 
 
 def _check_files(logs: Sequence[Source]) -> None:
@@ -133,15 +133,15 @@ def _check_files(logs: Sequence[Source]) -> None:
 
 
 def _sniffed(
-    sample: pl.DataFrame, told: dict[str, str | None], first: int | None, written: str | None, format: str | None
+    sample: pl.DataFrame, roles: dict[str, str | None], first: int | None, written: str | None, format: str | None
 ) -> Columns | Format:
-    """What the columns mean, or the schema of another system; a log whose columns are told is none of those."""
+    """What the columns mean, or the schema of another system; a log whose columns are named has none."""
     columns: Columns | ValueError
     try:
-        columns = understand(sample, told, first, written)
+        columns = understand(sample, roles, first, written)
     except ValueError as error:
         columns = error
-    if format is not None or not any(told.get(role) for role in ("items", "item", "clicked")):
+    if format is not None or not any(roles.get(role) for role in ("items", "item", "clicked")):
         schema = chosen_format(sample, format, isinstance(columns, Columns))
         if schema is not None:
             return schema

@@ -77,7 +77,7 @@ class Columns:
         each = ROW if self.impression is None else self.impression
         return list(dict.fromkeys(name for name in (each, self.board) if name is not None))
 
-    def told(self) -> dict[str, str]:
+    def in_words(self) -> dict[str, str]:
         """What is read as what, for people."""
         words = {role: getattr(self, role) for role in ROLES if getattr(self, role) is not None}
         alone = "" if self.impression else ", each an impression of its own: no column says which were shown together"
@@ -96,36 +96,36 @@ class Columns:
         return words
 
 
-def check_roles(told: dict[str, str | None]) -> None:
+def check_roles(roles: dict[str, str | None]) -> None:
     """Refuse roles that no column can have."""
-    for role in told:
+    for role in roles:
         if role not in ROLES:
             raise ValueError(closest("option", role, [*ROLES, *_OPTIONS]))
 
 
 def understand(
-    sample: pl.DataFrame, told: dict[str, str | None], first: int | None, written: str | None = None
+    sample: pl.DataFrame, roles: dict[str, str | None], first: int | None, written: str | None = None
 ) -> Columns:
     """What the columns mean; refused with the columns found and the flags to use where that cannot be told.
 
     A role told to be "" has no column, whatever their names. `written`: how dates are, for `strptime`.
     """
-    chosen = {role: told.get(role) or None for role in ROLES}
+    chosen = {role: roles.get(role) or None for role in ROLES}
     for role, name in chosen.items():
         if name is not None and name not in sample.columns:
             raise ValueError(f"--{role} names {name!r}, which is no column; {_columns_in(sample)}")
     for role, names in _NAMES.items():
-        if told.get(role) is None:
+        if roles.get(role) is None:
             chosen[role] = _named(sample, names, set(chosen.values()))
-    if told.get("item") or (chosen["items"] is not None and not told.get("items") and _single(sample, chosen)):
+    if roles.get("item") or (chosen["items"] is not None and not roles.get("items") and _single(sample, chosen)):
         chosen["item"], chosen["items"] = chosen["item"] or chosen["items"], None
     elif not chosen["items"] and not chosen["impression"] and chosen["item"] and _listed(sample[chosen["item"]]):
         chosen["items"] = chosen["item"]
     if chosen["items"] is not None:
         chosen["item"] = chosen["impression"] = chosen["position"] = None
-        if told.get("clicked") is None:
+        if roles.get("clicked") is None:
             chosen["clicked"] = _named(sample, _IN_LISTS, set()) or chosen["clicked"]
-    if told.get("board") is None and chosen["board"] is not None and not _boards(sample, chosen["board"]):
+    if roles.get("board") is None and chosen["board"] is not None and not _boards(sample, chosen["board"]):
         chosen["board"] = None
     _need(sample, chosen)
     columns = Columns(**chosen)  # type: ignore[arg-type]

@@ -39,17 +39,17 @@ class Converted(NamedTuple):
     notes: list[str]  # what is to be said of it
 
 
-def chosen_format(sample: pl.DataFrame, told: str | None, plain: bool) -> Format | None:
-    """The schema that is told, or that the first rows look like; None for plain logs.
+def chosen_format(sample: pl.DataFrame, name: str | None, plain: bool) -> Format | None:
+    """The schema of this name, or that the first rows look like; None for plain logs.
 
     `plain`: whether the columns can be understood as those of a plain log.
     """
-    if told == PLAIN:
+    if name == PLAIN:
         return None
-    if told is not None:
-        if told not in FORMATS:
-            raise ValueError(closest("format", told, [PLAIN, *FORMATS]))
-        return FORMATS[told]
+    if name is not None:
+        if name not in FORMATS:
+            raise ValueError(closest("format", name, [PLAIN, *FORMATS]))
+        return FORMATS[name]
     rows = sample.head(20).to_dicts()
     for schema in FORMATS.values():
         if not (plain and schema.plain_first) and any(schema.fits(row) for row in rows):
@@ -84,12 +84,12 @@ def _frame(lists: list[ShownList]) -> pl.DataFrame:
         "segment": [None if one.segment is None else str(one.segment) for one in lists],
         "features": [None if one.features is None else json.dumps(one.features) for one in lists],
     }
-    known = {name: values for name, values in columns.items() if any(getattr(o, name) is not None for o in lists)}
+    given = {name: values for name, values in columns.items() if any(getattr(o, name) is not None for o in lists)}
     return pl.DataFrame(
         {
             "items": pl.Series([one.items for one in lists], dtype=pl.List(pl.String)),
             "clicked": pl.Series([one.bits for one in lists], dtype=pl.List(pl.Int64)),
-            **{name: pl.Series(of, dtype=pl.Float64 if name == "time" else pl.String) for name, of in known.items()},
+            **{name: pl.Series(of, dtype=pl.Float64 if name == "time" else pl.String) for name, of in given.items()},
             ROW: pl.Series([one.row for one in lists], dtype=pl.Int64),
         }
     )

@@ -93,19 +93,19 @@ def intervals(
         return []
     everywhere = np.arange(impressions.n)
     log = Stretch(impressions, everywhere, Stretch(impressions, everywhere).chosen(~suspect))
-    found = _suspect_stretches(label, suspect)
+    stretches = _suspect_stretches(label, suspect)
     for _ in range(2):
         pulse()
-        found = _cut(log, found)
-    if len(runs(suspect)) >= TURNS and sum(end - start for start, end in found) > TURN_SHARE * impressions.n:
+        stretches = _cut(log, stretches)
+    if len(runs(suspect)) >= TURNS and sum(end - start for start, end in stretches) > TURN_SHARE * impressions.n:
         return []  # two behaviours that take turns at like length are day and night
-    edges = [0, *(at for part in found for at in part), impressions.n]
+    edges = [0, *(at for part in stretches for at in part), impressions.n]
     kept = []
-    for i, (start, end) in enumerate(found):
-        low, high = _neighbours(edges, found, i)
+    for i, (start, end) in enumerate(stretches):
+        low, high = _neighbours(edges, stretches, i)
         before, after = min(REFERENCE * (end - start), start - low), min(REFERENCE * (end - start), high - end)
         room = max(REFERENCE * (end - start), log.enough)
-        around = _around(log, found, start, end, room)
+        around = _around(log, stretches, start, end, room)
         evidence = log.weigh(log.between(start, end), around)[0] - math.log(impressions.n / (end - start))
         sides = [(at, reach) for at, reach in ((start, before), (end, after)) if 0 < at < impressions.n]
         usual = (min(room, start - edges[2 * i]), min(room, edges[2 * i + 3] - end))
@@ -139,21 +139,21 @@ def _settled(label: Small) -> Small:
     return label
 
 
-def _neighbours(edges: list[int], found: list[tuple[int, int]], i: int) -> tuple[int, int]:
+def _neighbours(edges: list[int], stretches: list[tuple[int, int]], i: int) -> tuple[int, int]:
     """How far behaviours reach that begin where an interval ends: usual ones, or another interval's."""
-    start, end = found[i]
+    start, end = stretches[i]
     low, high = edges[2 * i], edges[2 * i + 3]
     if low == start and i > 0:
-        low = found[i - 1][0]
-    if high == end and i + 1 < len(found):
-        high = found[i + 1][1]
+        low = stretches[i - 1][0]
+    if high == end and i + 1 < len(stretches):
+        high = stretches[i + 1][1]
     return low, high
 
 
-def _around(log: Stretch, found: list[tuple[int, int]], start: int, end: int, room: int) -> Tally:
+def _around(log: Stretch, stretches: list[tuple[int, int]], start: int, end: int, room: int) -> Tally:
     """Counts of usual impressions around an interval, `room` on either side."""
     usual: Bools = np.ones(log.n, np.bool_)
-    for one, two in found:
+    for one, two in stretches:
         usual[one:two] = False
     so_far = np.concatenate([[0], np.cumsum(usual)])
     low = int(np.searchsorted(so_far, max(so_far[start] - room, 0), "left"))
@@ -170,29 +170,29 @@ def _alike(log: Stretch, kept: list[ChangedStretch]) -> list[ChangedStretch]:
     """
     if not kept:
         return []
-    known: Bools = np.zeros(log.n, np.bool_)
+    inside: Bools = np.zeros(log.n, np.bool_)
     for part in kept:
-        known[part.start : part.end] = True
+        inside[part.start : part.end] = True
     cost = math.log(log.n) + CHANGE
-    gain = log.gains(0, log.n, *log.rates(log.chosen(~known), log.chosen(known), GROUPED))
+    gain = log.gains(0, log.n, *log.rates(log.chosen(~inside), log.chosen(inside), GROUPED))
     path = np.zeros(log.n, np.int8)
     two_states(gain, cost, TOLL, path)
     more = []
     for start, end in runs(path == 1):
         evidence = float(gain[start:end].sum()) - TOLL * (end - start) - 2.0 * cost
-        if evidence >= BAR and not known[start:end].any():
+        if evidence >= BAR and not inside[start:end].any():
             more.append(ChangedStretch(start, end, evidence))
     return more
 
 
-def _cut(log: Stretch, found: list[tuple[int, int]]) -> list[tuple[int, int]]:
+def _cut(log: Stretch, stretches: list[tuple[int, int]]) -> list[tuple[int, int]]:
     """Intervals with each edge where it explains most, judged by impressions that lie clear of it."""
     suspect: Bools = np.zeros(log.n, np.bool_)
-    for start, end in found:
+    for start, end in stretches:
         suspect[start:end] = True
-    shared = {end for _, end in found} & {start for start, _ in found}  # those between two intervals stay
+    shared = {end for _, end in stretches} & {start for start, _ in stretches}  # those between two intervals stay
     cut: list[tuple[int, int]] = []
-    for start, end in found:
+    for start, end in stretches:
         edges = [at if at in shared else _edge(log, suspect, start, end, at) for at in (start, end)]
         if edges[1] - edges[0] >= 8:
             if cut and edges[0] < cut[-1][1]:

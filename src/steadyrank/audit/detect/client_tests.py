@@ -217,10 +217,10 @@ def pairs_of(
     cell = np.minimum(np.repeat(cells.base[chosen], size) + offset, np.repeat(cells.last[chosen], size))
     p = 1.0 / (1.0 + np.exp(-(appeal.item[part.item] + appeal.cell[cell])))
     key = np.repeat(client[chosen].astype(np.int64), size) * impressions.n_items + part.item
-    found, where, looks = np.unique(key, return_inverse=True, return_counts=True)
-    clicks = np.bincount(where, part.bits, found.size).astype(np.int64)
-    expected = sums(where, p, found.size)
-    return Pairs(found // impressions.n_items, found % impressions.n_items, looks, clicks, expected)
+    pair, where, looks = np.unique(key, return_inverse=True, return_counts=True)
+    clicks = np.bincount(where, part.bits, pair.size).astype(np.int64)
+    expected = sums(where, p, pair.size)
+    return Pairs(pair // impressions.n_items, pair % impressions.n_items, looks, clicks, expected)
 
 
 def single_items(pairs: Pairs, n_clients: int, factor: Floats) -> tuple[Floats, Ints]:

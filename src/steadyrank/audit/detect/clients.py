@@ -102,7 +102,7 @@ def stand_out(
         if np.array_equal(before, named):
             break
     share = log.rates_of_honest()
-    listed = [log.told(c, float(share[c]), names, items) for c in named[:LISTED].tolist()]
+    listed = [log.described(c, float(share[c]), names, items) for c in named[:LISTED].tolist()]
     return OddClients(named, listed, log.least_silent(), np.minimum(share, 1.0))
 
 
@@ -177,16 +177,18 @@ class _Clients:
 
     def too_active(self) -> Ints:
         """Clients whose clicks are left out when it is learnt for the first time what is usual."""
-        shown, known = self.impressions, self.client >= 0
+        shown, identified = self.impressions, self.client >= 0
         clicked = shown.clicks() > 0
-        lists, count = (np.bincount(self.client[which], minlength=self.n) for which in (known & clicked, known))
+        lists, count = (
+            np.bincount(self.client[which], minlength=self.n) for which in (identified & clicked, identified)
+        )
         judged = max(int(np.count_nonzero(count >= FEWEST)), 1)
         return too_active(lists.astype(np.float64), count.astype(np.float64), math.log(len(WAYS) * judged / SURE))
 
     def _in_intervals(self, usual: Bools) -> Floats:
         """Nats by which the rates of a suspect interval explain a client's clicks in it better than the usual do."""
         best: Floats = np.zeros(self.n)
-        known = self.client >= 0
+        identified = self.client >= 0
         whole = Stretch(self.impressions, np.arange(self.impressions.n)) if self.intervals else None
         for start, end in self.intervals:
             assert whole is not None
@@ -195,9 +197,10 @@ class _Clients:
             inside: Bools = np.zeros(self.impressions.n, np.bool_)
             inside[start:end] = True
             sums = [
-                np.bincount(self.client[which], gain[which], self.n) for which in (known & inside, known & ~inside)
+                np.bincount(self.client[which], gain[which], self.n)
+                for which in (identified & inside, identified & ~inside)
             ]
-            here = np.bincount(self.client[known & inside], minlength=self.n)
+            here = np.bincount(self.client[identified & inside], minlength=self.n)
             there = self.out[:, SHOWN] - here
             scale = calibrated(np.maximum(sums[1], 0.0), (there >= FEWEST) & (sums[1] > 0.0))
             ratio = float(np.max(sums[1], initial=0.0) / max(float(np.max(scale, initial=0.0)), 1e-9)) or 1.0
@@ -232,8 +235,8 @@ class _Clients:
     def named(self) -> Ints:
         """The clients that stand out, the clearest first."""
         share = self.rates_of_honest()
-        found = np.flatnonzero(share <= SURE)
-        return found[np.lexsort((-self.scores[:, found].max(axis=0), share[found]))]
+        odd = np.flatnonzero(share <= SURE)
+        return odd[np.lexsort((-self.scores[:, odd].max(axis=0), share[odd]))]
 
     def least_silent(self) -> int:
         """Impressions without any click after which a client would be named for that, alone among honest ones."""
@@ -244,7 +247,7 @@ class _Clients:
         need = math.log(rivals * self.boards / SURE) * self.tests.excess
         return max(least_silent(self.share, self.tests.spread, need), FEWEST)
 
-    def told(self, c: int, share: float, names: list[Any], items: list[Any] | None) -> SuspectClient:
+    def described(self, c: int, share: float, names: list[Any], items: list[Any] | None) -> SuspectClient:
         """What is said of a client."""
         row = self.out[c]
         way = int(np.argmax(self.scores[:, c]))

@@ -161,8 +161,8 @@ class _Board:
             return -1
         client = self.task.client[part.start : part.end]
         clicks = self.impressions.clicks()[part.start : part.end]
-        known = client >= 0
-        return int(np.bincount(client[known], clicks[known]).argmax()) if known.any() else -1
+        identified = client >= 0
+        return int(np.bincount(client[identified], clicks[identified]).argmax()) if identified.any() else -1
 
     def judged(self, changed: list[ChangedStretch], usual: Usual, free: Ints) -> list[Judged]:
         """Each interval with its kind, its certainty and the shift of all items."""
@@ -242,7 +242,7 @@ def analyse(task: BoardTask, pulse: Any) -> Finding:
     clean = log.chosen(~suspect & ~odd)
     looks, clicks = log.between(0, impressions.n)
     rate, clean_rate = rates_by_item(looks, clicks), rates_by_item(*clean)
-    known = np.flatnonzero(looks)
+    looked_at = np.flatnonzero(looks)
     parts = [_describe(impressions, log, part, sure, suspect, clean_rate, clean[0]) for part, sure in blamed]
     return Finding(
         board=task.board,
@@ -254,8 +254,8 @@ def analyse(task: BoardTask, pulse: Any) -> Finding:
         looks=looks,
         rate=rate,
         clean_rate=clean_rate,
-        ranking=_order(rate, known),
-        clean_ranking=_order(clean_rate, known),
+        ranking=_order(rate, looked_at),
+        clean_ranking=_order(clean_rate, looked_at),
         named=people.named,
         clients=people.listed,
         client_items=changes_of(log.chosen(odd), clean_rate, clean[0]) if odd.any() else [],
@@ -285,8 +285,8 @@ def _theirs(task: BoardTask, people: OddClients) -> Bools:
     return theirs
 
 
-def _order(rate: Floats, known: Ints) -> Ints:
-    return known[np.argsort(-rate[known], kind="stable")]
+def _order(rate: Floats, items: Ints) -> Ints:
+    return items[np.argsort(-rate[items], kind="stable")]
 
 
 def _describe(

@@ -8,10 +8,12 @@ simple detectors find. Two minutes on two cores.
 
 import argparse
 import contextlib
+import math
 import pathlib
 import sys
 from collections import defaultdict
 from collections.abc import Callable
+from html import escape
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,7 +22,7 @@ from audit_baselines import FOREST, flags_of
 from steadyrank import profile
 from steadyrank.audit.detect.findings import BoardTask, suspect_intervals
 from steadyrank.audit.sentences import percent
-from steadyrank.audit.show.drawing import Html, curves, shell, table
+from steadyrank.audit.show.drawing import Html, axes, line, shell, table, x_of, y_of
 from steadyrank.click_logs.looks import Impressions
 from steadyrank.core import workers
 from steadyrank.core.arrays import Bools, Floats
@@ -43,6 +45,7 @@ OVERLAP = 0.9  # of what is told and what is true, both over either, in an attac
 CLIENTS, BOTS = 400, 20  # who come, for the detectors that look at clients; the audit is not told
 SECONDS = 60.0  # from impression to impression
 OURS = "this audit"
+LINES = (("var(--mark)", ""), ("var(--band)", "8 4"), ("var(--up)", "2 4"))  # colours and dashes of curves
 
 
 class Case(NamedTuple):
@@ -199,6 +202,22 @@ def power_table(results: list[CaseResult]) -> str:
     if FOREST not in results[0].others:
         lines.append(f"{FOREST}: left out, scikit-learn is not installed")
     return "\n".join(lines)
+
+
+def curves(lines: dict[str, list[tuple[float, float]]], words: str) -> str:
+    """Shares found (0 to 1) by share of false impressions in percent, on a logarithmic scale from 1 to 25."""
+
+    def place(percent: float) -> float:
+        return math.log(percent) / math.log(25.0)
+
+    out = axes(1.0, [(place(p), f"{p} %") for p in (1, 2, 5, 10, 25)], words)
+    for i, (name, points) in enumerate(lines.items()):
+        colour, dash = LINES[i % len(LINES)]
+        out += line([(place(100 * share), found) for share, found in points], 1.0, colour, dash)
+        height = 0.4 - 0.1 * i  # the legend stands where curves of use do not go
+        out += line([(0.8, height), (0.86, height)], 1.0, colour, dash)
+        out += f'<text x="{x_of(0.87):.1f}" y="{y_of(height, 1.0) + 4:.1f}">{escape(name)}</text>'
+    return out + "</svg>"
 
 
 def power_page(results: list[CaseResult]) -> str:

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from steadyrank import profile
 from steadyrank.audit.detect import bayes_factors, scales, two_regimes
+from steadyrank.audit.detect.changed_stretches import intervals, regimes, runs, with_shape
 from steadyrank.audit.detect.clients import stand_out
 from steadyrank.audit.detect.findings import BoardTask, analyse
-from steadyrank.audit.detect.segments import intervals, regimes, runs, with_shape
 from steadyrank.audit.detect.stretches import Stretch
 from steadyrank.click_logs.looks import Impressions
 from steadyrank.core.workers import Interrupted

@@ -10,9 +10,9 @@ import pytest
 import real_tables
 import steadyrank as sr
 from steadyrank.audit.detect import client_tests, clients
+from steadyrank.audit.detect.changed_stretches import intervals
 from steadyrank.audit.detect.findings import BoardTask, analyse, certainty
-from steadyrank.audit.detect.segments import intervals
-from steadyrank.click_logs.holidays import event
+from steadyrank.click_logs.holidays import holiday
 from steadyrank.click_logs.looks import Impressions
 
 K, N, DAY = 30, 12_000, 86_400
@@ -83,7 +83,7 @@ def test_a_known_event_is_left_out():
     assert found.intervals == []
     assert found.impressions == N - N // 10
     assert found.notes == ["1,200 impressions of the event a sale were left out."]
-    assert event("2026-03-05..2026-03-06", "x")[:2] == (1772668800.0, 1772841600.0)
+    assert holiday("2026-03-05..2026-03-06", "x")[:2] == (1772668800.0, 1772841600.0)
     for days_told, words in (("5 March", "must be a day such as"), ("2026-03-06..2026-03-05", "ends before")):
         with pytest.raises(ValueError, match=words):
             sr.audit(log, events=[(days_told, "x")])

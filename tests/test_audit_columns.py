@@ -190,8 +190,8 @@ def test_rows_without_an_impression_are_one_each_and_keep_their_places():
     log = read([frame], {})
     assert log.impressions.n == 3
     assert log.impressions.places().tolist() == [0, 2, 1]
-    assert "each an impression of its own" in log.columns.told()["rows are"]
-    assert log.columns.told()["not used"] == "row"
+    assert "each an impression of its own" in log.columns.in_words()["rows are"]
+    assert log.columns.in_words()["not used"] == "row"
 
 
 @pytest.mark.parametrize(

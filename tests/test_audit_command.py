@@ -9,13 +9,12 @@ import polars as pl
 import pytest
 
 import steadyrank as sr
-from steadyrank.audit import assembly
+from steadyrank.audit import pipeline
 from steadyrank.audit.detect.clients import SuspectClient
 from steadyrank.audit.show import audit_page, drawing
 from steadyrank.cli import audit as command
 from steadyrank.cli import main
-from steadyrank.click_logs.by_board import by_board
-from steadyrank.click_logs.click_log import read
+from steadyrank.click_logs.click_log import by_board, read
 from steadyrank.click_logs.files import from_pandas
 
 N, K, D = 2_000, 20, 5
@@ -53,7 +52,7 @@ def audit(capsys, *arguments):
     ],
 )
 def test_bad_flags_are_answered_before_any_work(log, capsys, monkeypatch, flags, words):
-    monkeypatch.setattr(assembly, "analyse", None)
+    monkeypatch.setattr(pipeline, "analyse", None)
     code, out, error = audit(capsys, log, *flags)
     assert (code, out) == (2, "")
     assert words in error

@@ -8,7 +8,7 @@ import pytest
 
 from steadyrank.cli import main
 from steadyrank.click_logs.click_log import explained, read
-from steadyrank.click_logs.formats import FORMATS
+from steadyrank.click_logs.conversion import FORMATS
 
 QUERY = {"application": "shop", "timestamp": "2026-03-01T10:00:00Z", "client_id": "u1", "user_query": "shoes"}
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 
 from service_tools import ITEMS, Server, replayed, serving
-from steadyrank.click_logs.event_rows import Click, Other, Query, Seen, read
+from steadyrank.click_logs.formats.ubi import Click, Other, Query, Seen, read
 from steadyrank.service.http.auth import make_key
 from steadyrank.service.storage import open_store
 

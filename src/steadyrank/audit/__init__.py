@@ -3,15 +3,15 @@
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .verdicts import Audit
+    from .results import Audit
 
 
 def audit(log: Any, **options: Any) -> "Audit":
-    """Audit click logs: `log` is a path, a polars frame, or a list of them; options as in `audits.run`."""
+    """Audit click logs: `log` is a path, a polars frame, or a list of them; options as in `pipeline.run`."""
     try:
         import polars  # noqa: F401
     except ModuleNotFoundError:
         raise ValueError("polars is missing; install it with: pip install 'steadyrank[report]'") from None
-    from .assembly import run
+    from .pipeline import run
 
     return run(log, **options)

@@ -1,32 +1,19 @@
-"""From what was found on each board, in numbers, to what is told of a log: in its own names, rows and times.
+"""From what was found on each board, in numbers, to what is told of a log: in its own names, rows and times."""
 
-A whole audit: a log is read, each of its boards searched, and what was found told in names, rows and times.
-"""
-
-import contextlib
 import datetime
-import os
-import pathlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, replace
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import polars as pl
 
-from ..click_logs.by_board import BoardLog, by_board, notes_of
-from ..click_logs.click_log import ClickLog, read
-from ..click_logs.files import from_pandas, is_pandas
-from ..click_logs.holidays import event, without_events
-from ..core import workers
-from ..core.arrays import Floats
-from ..core.settings import real
-from .clean import check_clean, weights, write_clean
-from .detect.clients import NOBODY, OddClients, SuspectClient, stand_out
-from .detect.findings import BoardTask, Finding, OtherChange, SuspectInterval, analyse
+from ..click_logs.click_log import BoardLog, ClickLog
+from .detect.clients import OddClients, SuspectClient
+from .detect.findings import Finding, OtherChange, SuspectInterval
 from .detect.item_changes import ItemChange
+from .results import Attack, Audit, BoardAudit, Change, Interval, text_of
 from .sentences import summary
-from .verdicts import Attack, Audit, BoardAudit, Change, Interval, text_of
 
 MOST_ITEMS = 1_000  # in JSON, those whose rate differs most
 FIRST = 50  # of each ranking, in JSON whatever their rate does
@@ -50,9 +37,9 @@ def assembled(
     named = {int(c) for c in everywhere.named} | {
         int(p.clients[c]) for p, f in zip(parts, findings, strict=True) for c in f.named
     }
-    told = Audit(
+    audit = Audit(
         files=log.files,
-        columns=log.columns.told(),
+        columns=log.columns.in_words(),
         rows=log.rows,
         impressions=log.impressions.n,
         broken=log.broken,
@@ -64,8 +51,8 @@ def assembled(
         n_clients=len(named),
         notes=notes,
     )
-    told = replace(told, attacks=_attacks(told.intervals))
-    return replace(told, summary=summary(told))
+    audit = replace(audit, attacks=_attacks(audit.intervals))
+    return replace(audit, summary=summary(audit))
 
 
 def _flags(log: ClickLog, part: BoardLog, finding: Finding) -> list[pl.DataFrame]:
@@ -92,8 +79,8 @@ def _clients(groups: Sequence[list[SuspectClient]], several: bool) -> list[Suspe
             other = best.get(one.client)
             if other is None or one.score > other.score:
                 best[one.client] = one
-    found = sorted(best.values(), key=lambda one: -one.score) if several else list(best.values())
-    return found[:MOST_CLIENTS]
+    clients = sorted(best.values(), key=lambda one: -one.score) if several else list(best.values())
+    return clients[:MOST_CLIENTS]
 
 
 def _attacks(intervals: list[Interval]) -> list[Attack]:
@@ -246,27 +233,27 @@ def _corrected(finding: Finding) -> list[int]:
     if finding.by_place.source == "none":
         return []
     rate = finding.by_place.rate
-    known = np.flatnonzero(np.isfinite(rate))
-    order: list[int] = known[np.argsort(-rate[known], kind="stable")].tolist()
+    items = np.flatnonzero(np.isfinite(rate))
+    order: list[int] = items[np.argsort(-rate[items], kind="stable")].tolist()
     return order
 
 
 def _attention(finding: Finding) -> list[dict[str, Any]]:
     """Each place that was looked at, from the top."""
-    told = finding.by_place
+    fit = finding.by_place
     places = []
-    for p in np.flatnonzero(told.looks).tolist():
-        known = bool(np.isfinite(told.attention[p])) and told.source != "none"
-        value = float(told.attention[p]) if known else None
-        wide = float(np.exp(SPREAD * told.error[p])) if known else 1.0
+    for p in np.flatnonzero(fit.looks).tolist():
+        known = bool(np.isfinite(fit.attention[p])) and fit.source != "none"
+        value = float(fit.attention[p]) if known else None
+        wide = float(np.exp(SPREAD * fit.error[p])) if known else 1.0
         places.append(
             {
                 "place": p + 1,
                 "attention": value,
                 "low": None if value is None else value / wide,
                 "high": None if value is None else value * wide,
-                "looks": int(told.looks[p]),
-                "clicks": int(told.clicks[p]),
+                "looks": int(fit.looks[p]),
+                "clicks": int(fit.clicks[p]),
             }
         )
     return places
@@ -292,118 +279,3 @@ def _items(names: list[Any], ranks: list[dict[int, int]], finding: Finding) -> l
         }
         for k in most
     ]
-
-
-Source: TypeAlias = str | pathlib.Path | pl.DataFrame | Any  # Any: a data frame of pandas
-
-
-def run(
-    log: Source | Sequence[Source],
-    *,
-    first_position: int | None = None,
-    time_format: str | None = None,
-    format: str | None = None,
-    most_broken: float = 0.01,
-    events: Sequence[tuple[str, str]] = (),
-    propensities: Sequence[float] | None = None,
-    clean: str | pathlib.Path | None = None,
-    on: str = "local",
-    progress: Callable[[str, int, int], None] | None = None,
-    **columns: str | None,
-) -> Audit:
-    """Audit logs: Parquet, CSV or JSON, or frames of polars or pandas, oldest rows first unless there are times.
-
-    `columns`: `items`, `item`, `clicked`, `impression`, `position`, `time`, `client`, `board`, as far as they are not
-    to be guessed. `first_position`: what the top position is called, 0 or 1. `time_format`: how dates are written, as
-    `strptime` has it, where that is not plain. `format`: the schema of another system, one of `reading.formats`, or
-    "plain", as far as it is not to be guessed. `most_broken`: share of rows that may be unusable. `events`: days
-    known to differ and what they are, such as ("2026-11-27", "sale"): what was shown then is left out.
-    `propensities`: the chance that each place is looked at, from the top, the last for all below; it is estimated
-    from the log otherwise. `clean`: a Parquet file to write, the log without what is suspect. `on`: where boards are
-    audited, "local" or "ray". `progress(step, done, of)` is called now and then; `of` is 0 while unknown.
-    """
-    logs = _sources(log)
-    real("most_broken", most_broken, 0.0, 1.0)
-    workers.check_place(on)
-    if first_position not in (None, 0, 1):
-        raise ValueError(f"first_position must be 0 or 1, not {first_position!r}")
-    if clean is not None:
-        check_clean(pathlib.Path(clean), logs)
-    looks = None if propensities is None else _chances(propensities)
-    known = [event(*one) for one in events]
-    say = progress or (lambda step, done, of: None)
-    told = read(
-        logs,
-        columns,
-        first_position=first_position,
-        time_format=time_format,
-        format=format,
-        most_broken=most_broken,
-        progress=lambda rows: say("reading", rows, 0),
-    )
-    told, gone = without_events(told, known)
-    boards = by_board(told)
-    everywhere = _on_all_boards(told, boards)
-    tasks = _tasks(told, boards, everywhere, looks)
-    found: dict[int, Finding] = {}
-    say("auditing", 0, len(tasks))
-    with contextlib.closing(workers.run(analyse, tasks, on=on)) as ended:
-        for task, finding in ended:
-            found[task.board] = finding
-            say("auditing", len(found), len(tasks))
-    findings = [found[task.board] for task in tasks]
-    whole = assembled(told, boards, findings, everywhere, [*notes_of(told), *gone])
-    if clean is None:
-        return whole
-    say("writing", 0, 0)
-    return replace(whole, clean=write_clean(pathlib.Path(clean), told, weights(boards, findings, told)))
-
-
-def _sources(log: Source | Sequence[Source]) -> list[pathlib.Path | pl.DataFrame]:
-    """What is to be read, as paths and data frames."""
-    sources: list[Any] = list(log) if isinstance(log, (list, tuple)) else [log]
-    for source in sources:
-        if not isinstance(source, (str, pathlib.Path, pl.DataFrame)) and not is_pandas(source):
-            kind = type(source).__module__.partition(".")[0] + "." + type(source).__name__
-            raise ValueError(f"log must be a path, a data frame of polars or pandas, or a list of them, not {kind}")
-    return [_source(source) for source in sources]
-
-
-def _source(source: Any) -> pathlib.Path | pl.DataFrame:
-    if isinstance(source, pathlib.Path | pl.DataFrame):
-        return source
-    return pathlib.Path(source) if isinstance(source, str) else from_pandas(source)
-
-
-def _on_all_boards(log: ClickLog, boards: list[BoardLog]) -> OddClients:
-    """Clients that stand out on several boards together: an item of each board is an item of its own."""
-    if len(boards) < 2 or log.client is None:
-        return NOBODY
-    board = np.repeat(log.board.astype(np.int64), np.diff(log.impressions.first))
-    pair = board * log.impressions.n_items + log.impressions.item
-    numbers, item = np.unique(pair, return_inverse=True)
-    shown = log.impressions._replace(item=item.astype(np.int32), n_items=numbers.size)
-    names = [log.items[k] for k in (numbers % max(log.impressions.n_items, 1)).tolist()]
-    return stand_out(shown, log.client, log.clients, names)
-
-
-def _chances(given: Sequence[float]) -> Floats:
-    """Propensities as an array."""
-    if not len(given):
-        raise ValueError("propensities must be chances from the first place on, such as 1,0.6,0.4: there are none")
-    return np.array([real("propensities", value, 1e-6, 1.0) for value in given])
-
-
-def _tasks(
-    log: ClickLog, boards: list[BoardLog], everywhere: OddClients, looks: Floats | None = None
-) -> list[BoardTask]:
-    threads = max(1, (os.cpu_count() or 1) // len(boards))
-    tasks = []
-    for part in boards:
-        clients = [log.clients[c] for c in part.clients.tolist()]
-        items = [log.items[k] for k in part.items.tolist()]
-        known = np.flatnonzero(np.isin(part.clients, everywhere.named))
-        tasks.append(
-            BoardTask(part.board, part.impressions, part.client, clients, threads, items, len(boards), known, looks)
-        )
-    return tasks

@@ -8,18 +8,18 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from ..click_logs.by_board import BoardLog
-from ..click_logs.click_log import ClickLog, impression_blocks
-from ..click_logs.impressions import BlockImpressions
+from ..click_logs.click_log import BoardLog, ClickLog
+from ..click_logs.files import Source
+from ..click_logs.rows import BlockImpressions, impression_blocks
 from ..core.arrays import Floats
 from ..core.files import replacing
 from .detect.findings import Finding
-from .verdicts import CleanLog
+from .results import CleanLog
 
 AT_EDGE = 0.5  # weight of an impression right outside of an interval, whose edge may lie further out
 
 
-def check_clean(path: pathlib.Path, logs: Sequence[pathlib.Path | pl.DataFrame]) -> None:
+def check_clean(path: pathlib.Path, logs: Sequence[Source]) -> None:
     """Refuse a file that cannot be Parquet, or that is one of the logs."""
     if path.suffix.lower() not in (".parquet", ".pq"):
         raise ValueError(f"--clean {path} must end in .parquet: that is what is written")
@@ -84,12 +84,12 @@ def write_clean(path: pathlib.Path, log: ClickLog, weight: Floats) -> CleanLog:
 
 def _rows(block: BlockImpressions, log: ClickLog, weight: Floats, placed: bool) -> pl.DataFrame:
     """The rows to write of a block."""
-    told = {"row" if not placed else "impression": pl.Series(block.row, dtype=pl.Int64)}
+    about = {"row" if not placed else "impression": pl.Series(block.row, dtype=pl.Int64)}
     if block.time is not None:
-        told["time"] = _times(block.time, log.dated)
-    told |= {name: of for name, of in (("client", block.client), ("board", block.board)) if of is not None}
+        about["time"] = _times(block.time, log.dated)
+    about |= {name: of for name, of in (("client", block.client), ("board", block.board)) if of is not None}
     trust = weight[block.row]
-    heads = pl.DataFrame({**told, "weight": trust})
+    heads = pl.DataFrame({**about, "weight": trust})
     kept = pl.Series(trust > 0.0)
     turn = np.repeat(np.arange(block.shown.size), block.shown)
     if placed:

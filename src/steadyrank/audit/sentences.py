@@ -3,7 +3,7 @@
 import datetime
 from typing import Any
 
-from .verdicts import Attack, Audit, BoardAudit, Change, CleanLog, Interval
+from .results import Attack, Audit, BoardAudit, Change, CleanLog, Interval
 
 NAMED = 3  # items in a sentence
 RANKED = 10  # of a ranking
@@ -107,11 +107,11 @@ def could_have_shown(audit: Audit) -> str:
     if not audit.boards:
         return "no attack could have been seen."
     board = max(audit.boards, key=lambda one: one.impressions)
-    told = board.could_have_shown
+    smallest = board.could_have_shown
     sizes = {
-        "promotes three items": told.promote,
-        "never clicks the three best": told.demote,
-        "never clicks": told.silent,
+        "promotes three items": smallest.promote,
+        "never clicks the three best": smallest.demote,
+        "never clicks": smallest.silent,
     }
     seen = [f"one that {what} from {size:,} impressions on" for what, size in sizes.items() if size is not None]
     unseen = [f"one that {what}" for what, size in sizes.items() if size is None]
@@ -122,7 +122,7 @@ def could_have_shown(audit: Audit) -> str:
         else []
     )
     words += [f"it would not have shown {', '.join(unseen)}, whatever its size"] if unseen else []
-    words += [f"a client from {told.client:,} impressions without a click on"] if told.client else []
+    words += [f"a client from {smallest.client:,} impressions without a click on"] if smallest.client else []
     return "; ".join(words) + "."
 
 
@@ -138,11 +138,11 @@ def rankings(board: BoardAudit) -> list[str]:
     orders = {"with everything": board.ranking, "without what is suspect": board.clean_ranking}
     if board.ranking == board.clean_ranking:
         orders = {"with and without what is suspect": board.ranking}
-    told = []
+    lines = []
     for words, order in orders.items():
         more = f" and {len(order) - RANKED:,} more" if len(order) > RANKED else ""
-        told.append(f"ranking {words}: {', '.join(map(str, order[:RANKED]))}{more}")
-    return told
+        lines.append(f"ranking {words}: {', '.join(map(str, order[:RANKED]))}{more}")
+    return lines
 
 
 def summary(audit: Audit) -> str:

@@ -8,20 +8,11 @@ from typing import Any
 
 from ..core.files import replacing, writable_through
 from .choices import need_report
+from .logs import COLUMNS, how_to_read, share
 
 CLIENTS = 5  # that are listed on the terminal
 BOARDS = 5  # whose rankings are
 EXCEEDED = 3  # exit code: more is suspect than --fail-above allows
-COLUMNS = {
-    "items": "the list shown (one row an impression)",
-    "item": "the item shown (one row a shown item)",
-    "clicked": "the click: a position, an item, bits, or a flag a shown item",
-    "impression": "which rows were shown together",
-    "position": "the place of a shown item in its list",
-    "time": "when",
-    "client": "who",
-    "board": "on which ranked surface; each is audited on its own",
-}
 
 
 def add(commands: Any) -> None:
@@ -85,17 +76,6 @@ def add(commands: Any) -> None:
     sub.set_defaults(run=_run)
 
 
-def share(name: str, text: str) -> float:
-    """A share such as 5% or 0.05."""
-    try:
-        value = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
-    except ValueError:
-        value = -1.0
-    if not 0.0 <= value <= 1.0:
-        raise ValueError(f"{name} must be a share such as 5% or 0.05, not {text!r}")
-    return value
-
-
 def chances(text: str) -> list[float]:
     """Propensities such as 1,0.6,0.4."""
     try:
@@ -118,41 +98,33 @@ def _run(options: argparse.Namespace) -> int:
     _check_places(options.page, options.parquet, options.clean)
     from ..audit import audit
 
-    columns = {name: getattr(options, name) for name in COLUMNS}
-    found = audit(
+    result = audit(
         options.logs,
-        first_position=options.first_position,
-        time_format=options.time_format,
-        format=options.format,
         most_broken=broken,
         events=options.events or (),
         propensities=looks,
         clean=options.clean,
         on=options.on,
-        progress=None if options.quiet or options.json else _Said().say,
-        **columns,
+        progress=None if options.quiet or options.json else _Progress().show,
+        **how_to_read(options),
+        **{name: getattr(options, name) for name in COLUMNS},
     )
     try:
-        written = _write_all(found, options.page, options.parquet)
+        written = _write_all(result, options.page, options.parquet)
     finally:  # what was found is not lost with a full disk
-        print(found.to_json() if options.json else "\n".join(_told(found)))
+        print(result.to_json() if options.json else "\n".join(_lines(result)))
     if not options.json:
         print("report: " + ", ".join(map(str, written)))
-    return EXCEEDED if limit is not None and found.suspect_share[0] > limit else 0
+    return EXCEEDED if limit is not None and result.suspect_share[0] > limit else 0
 
 
 def _explain(options: argparse.Namespace) -> int:
     """Print what would be read as what."""
     from ..click_logs.click_log import explained
 
-    known = explained(
-        options.logs,
-        {name: getattr(options, name) for name in COLUMNS},
-        first_position=options.first_position,
-        time_format=options.time_format,
-        format=options.format,
-    )
-    print("\n".join(_harmless(f"{what}: {name}") for what, name in known.items()))
+    columns = {name: getattr(options, name) for name in COLUMNS}
+    meanings = explained(options.logs, columns, **how_to_read(options))
+    print("\n".join(_harmless(f"{what}: {name}") for what, name in meanings.items()))
     return 0
 
 
@@ -174,54 +146,54 @@ def _check_places(
         raise ValueError(f"--parquet {folder} is a file; name a folder")
 
 
-def _write_all(found: Any, page: pathlib.Path | None, folder: pathlib.Path | None) -> list[pathlib.Path]:
+def _write_all(result: Any, page: pathlib.Path | None, folder: pathlib.Path | None) -> list[pathlib.Path]:
     from ..audit.show.audit_page import page as drawn
 
     if page is not None:
         with replacing(page) as file:
-            file.write(drawn(found).encode(errors="backslashreplace"))
-    tables: list[pathlib.Path] = [] if folder is None else found.write_parquet(folder)
+            file.write(drawn(result).encode(errors="backslashreplace"))
+    tables: list[pathlib.Path] = [] if folder is None else result.write_parquet(folder)
     return [*([] if page is None else [page]), *tables]
 
 
-class _Said:
+class _Progress:
     """Progress on one line of a terminal, and nothing elsewhere."""
 
     def __init__(self) -> None:
         self.shown = sys.stderr.isatty()
 
-    def say(self, step: str, done: int, of: int) -> None:
+    def show(self, step: str, done: int, of: int) -> None:
         if self.shown:
             words = f"{step}: {done:,}" + (f" of {of:,} boards" if of else " rows")
             end = "\n" if of and done == of else ""
             print(f"\r\033[K{words}", end=end, file=sys.stderr, flush=True)
 
 
-def _told(found: Any) -> list[str]:
+def _lines(result: Any) -> list[str]:
     """What was found, in lines for people."""
     from ..audit.sentences import change_seen, clean_seen, interval_seen, place, rankings, surety
 
-    told = ["read as: " + ", ".join(f"{what}: {name}" for what, name in found.columns.items())]
-    if found.broken:
-        row, why, text = found.examples[0]
-        told.append(f"{found.broken:,} of {found.rows:,} rows could not be used; row {row}: {why}: {text}")
-    told += [*found.notes, found.summary]
-    for part in found.intervals:
+    lines = ["read as: " + ", ".join(f"{what}: {name}" for what, name in result.columns.items())]
+    if result.broken:
+        row, why, text = result.examples[0]
+        lines.append(f"{result.broken:,} of {result.rows:,} rows could not be used; row {row}: {why}: {text}")
+    lines += [*result.notes, result.summary]
+    for part in result.intervals:
         where = "" if part.board is None else f"board {part.board}, "
-        told.append(f"  {where}{place(part)}: {interval_seen(part)}; {surety(part.certainty)} sure")
-    for one in found.clients[:CLIENTS]:
-        told.append(f"  client {one.client}: {one.reason}")
-    if found.n_clients > CLIENTS:
-        told.append(f"  and {found.n_clients - CLIENTS:,} more clients: see the page or --json")
-    for change in found.changes:
+        lines.append(f"  {where}{place(part)}: {interval_seen(part)}; {surety(part.certainty)} sure")
+    for one in result.clients[:CLIENTS]:
+        lines.append(f"  client {one.client}: {one.reason}")
+    if result.n_clients > CLIENTS:
+        lines.append(f"  and {result.n_clients - CLIENTS:,} more clients: see the page or --json")
+    for change in result.changes:
         where = "" if change.board is None else f"board {change.board}, "
-        told.append(f"  not suspect: {where}{place(change)}: {change_seen(change)}")
-    if found.clean is not None:
-        told.append(clean_seen(found.clean, found))
-        for board in found.boards[:BOARDS]:
+        lines.append(f"  not suspect: {where}{place(change)}: {change_seen(change)}")
+    if result.clean is not None:
+        lines.append(clean_seen(result.clean, result))
+        for board in result.boards[:BOARDS]:
             where = "" if board.board is None else f"board {board.board}, "
-            told += [f"  {where}{line}" for line in rankings(board)]
-    return list(map(_harmless, told))
+            lines += [f"  {where}{line}" for line in rankings(board)]
+    return list(map(_harmless, lines))
 
 
 def _harmless(line: str) -> str:

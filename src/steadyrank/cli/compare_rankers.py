@@ -61,8 +61,8 @@ def _run(options: argparse.Namespace) -> None:
         most_open=1_000,
     )
     observed = _observed(ranker, rows, {name: k for k, name in enumerate(names)})
-    found = compare(lists_of(observed), _suspect(ranker, observed), names)
-    print(json.dumps(_plain(found), indent=2) if options.json else _text(found))
+    comparison = compare(lists_of(observed), _suspect(ranker, observed), names)
+    print(json.dumps(_plain(comparison), indent=2) if options.json else _text(comparison))
 
 
 def _read(path: pathlib.Path) -> Iterator[dict[str, Any]]:
@@ -107,18 +107,18 @@ def _observed(ranker: "Ranker", rows: Sequence[dict[str, Any]], slots: dict[str,
     from ..live import answers
 
     clients: dict[Any, int] = {}
-    found = []
+    observed = []
     for number, row in enumerate(rows, 1):
         client = row.get("client")
         sender = -1 if client is None else clients.setdefault(client, len(clients))
         some = row.get("candidates")
-        said = {name: row[name] for name in ("clicked", "clicks", "examined") if row.get(name) is not None}
-        said |= {"clicked": None} if "clicks" not in said and "clicked" not in said else {}
+        given = {name: row[name] for name in ("clicked", "clicks", "examined") if row.get(name) is not None}
+        given |= {"clicked": None} if "clicks" not in given and "clicked" not in given else {}
         try:
-            answer = answers.given(answers.IN_PROCESS, **said).to(row["items"])
+            answer = answers.given(answers.IN_PROCESS, **given).to(row["items"])
             one = ranker.observe(
                 row["items"],
-                **said,
+                **given,
                 client=None if sender < 0 else sender,
                 candidates=None if some is None else [item for item in some if item in slots],
             )
@@ -127,8 +127,8 @@ def _observed(ranker: "Ranker", rows: Sequence[dict[str, Any]], slots: dict[str,
         ours = [slots[item] for item in one.ours]
         shown = [slots[item] for item in row["items"]]
         chances = row.get("propensities") or (), row.get("marginals") or ()
-        found.append(Row(shown, ours, answer.positions, answer.examined, *chances, sender))
-    return found
+        observed.append(Row(shown, ours, answer.positions, answer.examined, *chances, sender))
+    return observed
 
 
 def _suspect(ranker: "Ranker", rows: "Sequence[Row]") -> Any:
@@ -139,14 +139,14 @@ def _suspect(ranker: "Ranker", rows: "Sequence[Row]") -> Any:
 
     judged, view = ranker.guard_view(), ranker.view()
     silenced = set() if judged is None else {one.client for one in judged.suspects}
-    found = np.array([row.sender in silenced for row in rows], np.bool_)
+    suspect = np.array([row.sender in silenced for row in rows], np.bool_)
     for band in [] if view is None else bands(view, len(rows)):
         if not band.trusted:
-            found[band.start - 1 : band.end] = True
-    return found
+            suspect[band.start - 1 : band.end] = True
+    return suspect
 
 
-def _plain(found: "Comparison") -> dict[str, Any]:
+def _plain(comparison: "Comparison") -> dict[str, Any]:
     def part(one: "Part | None") -> dict[str, Any] | None:
         if one is None:
             return None
@@ -156,16 +156,19 @@ def _plain(found: "Comparison") -> dict[str, Any]:
         ]
         return {"lists": one.lists, "theirs": _numbers(one.theirs), "alike": one.alike, "estimates": rows}
 
-    return {**found._asdict(), "whole": part(found.whole), "trusted": part(found.trusted)}
+    return {**comparison._asdict(), "whole": part(comparison.whole), "trusted": part(comparison.trusted)}
 
 
-def _numbers(found: "Interval") -> dict[str, float | None]:
-    return {name: None if value != value else value for name, value in found._asdict().items()}  # nan is no JSON
+def _numbers(interval: "Interval") -> dict[str, float | None]:
+    return {name: None if value != value else value for name, value in interval._asdict().items()}  # nan is no JSON
 
 
-def _text(found: "Comparison") -> str:
-    lines = [f"theirs, most often: {', '.join(found.theirs)}", f"ours, most often:   {', '.join(found.ours)}"]
-    for title, part in (("all lists", found.whole), ("without suspect lists", found.trusted)):
+def _text(comparison: "Comparison") -> str:
+    lines = [
+        f"theirs, most often: {', '.join(comparison.theirs)}",
+        f"ours, most often:   {', '.join(comparison.ours)}",
+    ]
+    for title, part in (("all lists", comparison.whole), ("without suspect lists", comparison.trusted)):
         if part is None:
             continue
         lines += ["", f"{title}: {part.lists:,}; the same item at the same place: {part.alike:.0%}"]
@@ -176,9 +179,9 @@ def _text(found: "Comparison") -> str:
                 f"  ours, {one.model}, {one.method}{chances}: {_words(one.ours)}; gain {_words(one.gain)}; "
                 f"covered {one.spread.covered:.0%}, worth {one.spread.effective:,.0f} lists"
             )
-    return "\n".join([*lines, "", *found.says]).rstrip()
+    return "\n".join([*lines, "", *comparison.says]).rstrip()
 
 
-def _words(found: "Interval") -> str:
-    interval = "no interval" if found.low != found.low else f"{found.low:.3f} to {found.high:.3f}"
-    return f"{found.value:.3f} ({interval})"
+def _words(interval: "Interval") -> str:
+    low_to_high = "no interval" if interval.low != interval.low else f"{interval.low:.3f} to {interval.high:.3f}"
+    return f"{interval.value:.3f} ({low_to_high})"

@@ -4,153 +4,28 @@ What a log says of its visits, their segment or features by the names that a boa
 """
 
 import argparse
-from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
-
-from ..click_logs.event_rows import opened
-from ..core.refusals import Refused
-from ..core.settings import closest
-
-if TYPE_CHECKING:
-    from ..click_logs.click_log import ClickLog
-    from ..live.features import FeatureSpace, Kind
 import contextlib
 import hashlib
 import json
 import os
 import pathlib
 import sys
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
 
+from ..click_logs.formats.fields import opened
 from ..core.progress import Progress
+from ..core.refusals import Refused
+from ..core.settings import closest
 from .choices import need_report
-from .past_lists import add_options, board_of, lists_of, read_log
+from .logs import add_options, board_of, lists_of, read_log
 
 if TYPE_CHECKING:
     from ..click_logs.click_log import ClickLog
     from ..client import Client
-
+    from ..live.features import FeatureSpace, Kind
 
 SEGMENT, FEATURES = "segment", "features"  # columns; those of UBI are called so, and hold all features together
-
-
-def _add_visit_options(sub: argparse.ArgumentParser) -> None:
-    """Add what says which columns tell of visits."""
-    words = "column: the segment of a visit; else the one called segment"
-    sub.add_argument("--segment", metavar="COLUMN", default=None, help=words)
-    words = "column of a feature of visits; else the one that is called as the feature; may be repeated"
-    sub.add_argument("--feature", metavar="NAME=COLUMN", action="append", default=[], help=words)
-
-
-class PastVisits:
-    """What a log says of its visits, of what a board declares; `notes`: which columns say it, for people."""
-
-    def __init__(self, log: "ClickLog", board: Mapping[str, Any], options: argparse.Namespace) -> None:
-        self._space = _declared(board)
-        have = [*log.columns.used(), *log.columns.unused]
-        told = _told(board["board"], self._space, options)
-        if wrong := next((column for column in told.values() if column not in have), None):
-            raise ValueError(closest("column", wrong, have))
-        names = [kind.name for kind in self._space.visits]
-        self._column = told | {name: name for name in names if name in have and name not in told}
-        self._whole = bool(names) and not self._space.segments and _converted(log) and FEATURES in have
-        self.notes = list(self._said())
-        columns = list(dict.fromkeys([*self._column.values(), *([FEATURES] if self._whole else [])]))
-        self._row, self._cells = log.row, _cells(log, columns) if columns else {}
-
-    def of(self, i: int) -> dict[str, Any]:
-        """What is known of the visit of an impression, as the server takes it; what cannot be is refused by row."""
-        row = int(self._row[i])
-        cells = self._cells.get(row, {})
-        whole = opened(cells.get(FEATURES)) if self._whole else None
-        if isinstance(whole, Mapping):  # rows of a file have all names that any of them has
-            whole = {name: value for name, value in whole.items() if value is not None}
-        try:
-            self._space.check_visit(whole)
-            known = dict(whole or {})
-            for kind in self._space.visits:
-                value = _value(kind, cells.get(self._column.get(kind.name, "")))
-                known |= {} if value is None else {kind.name: value}
-            self._space.check_visit(known)
-        except Refused as error:
-            raise ValueError(f"row {row} of the log: {error}") from None
-        return known if self._space.segments or not known else {"features": known}
-
-    def _said(self) -> Iterator[str]:
-        found = [f"{name} from column {column}" for name, column in self._column.items()]
-        found += [f"those in column {FEATURES}"] if self._whole else []
-        lacking = [kind.name for kind in self._space.visits if kind.name not in self._column and not self._whole]
-        if found:
-            yield f"Known of visits: {', '.join(found)}."
-        if lacking:
-            option = "--segment COLUMN" if self._space.segments else "--feature NAME=COLUMN"
-            yield f"The log has no column {', '.join(lacking)}, so visits count as without; {option} names one."
-
-
-def _converted(log: "ClickLog") -> bool:
-    """Whether the log is another system's, so that columns have the names that we gave them."""
-    from ..click_logs.files import ROW
-
-    return any(ROW in getattr(source, "columns", ()) for source in log.sources)
-
-
-def _declared(board: Mapping[str, Any]) -> "FeatureSpace":
-    from ..live.features import NO_FEATURES, FeatureSpace, by_segment
-
-    if board.get("segments"):
-        return by_segment(board["segments"])
-    return FeatureSpace(**board["features"]) if board.get("features") else NO_FEATURES
-
-
-def _told(board: str, space: "FeatureSpace", options: argparse.Namespace) -> dict[str, str]:
-    """Columns by the name of what they tell, as far as options say it."""
-    if options.segment is not None and not space.segments:
-        raise ValueError(f"--segment {options.segment}: board {board} has no segments")
-    told = {} if options.segment is None else {SEGMENT: options.segment}
-    declared = [] if space.segments else [kind.name for kind in space.visits]
-    for text in options.feature:
-        name, equals, column = text.partition("=")
-        if not equals:
-            raise ValueError(f"--feature {text}: NAME=COLUMN is needed, such as age=visitor_age")
-        if not declared:
-            raise ValueError(f"--feature {text}: board {board} declares no features of visits")
-        if name not in declared:
-            raise ValueError(closest("feature of a visit", name, declared))
-        told[name] = column
-    return told
-
-
-def _cells(log: "ClickLog", columns: list[str]) -> dict[int, dict[str, Any]]:
-    """Some columns of the first row of each impression, by its number. O(impressions)."""
-    import numpy as np
-    import polars as pl
-
-    from ..click_logs.files import ROW, read_blocks
-
-    found: dict[int, dict[str, Any]] = {}
-    rows = 0
-    for source in log.sources:
-        offset = rows
-        for frame, broken in read_blocks(source, columns, gaps=False):
-            rows += frame.height + len(broken)
-            number = frame[ROW].to_numpy() + offset
-            first = np.isin(number, log.row)
-            cells = frame.filter(pl.Series(first)).drop(ROW).iter_rows(named=True)
-            found |= zip(number[first].tolist(), cells, strict=True)
-    return found
-
-
-def _value(kind: "Kind", cell: Any) -> Any:
-    """A cell as what it stands for: files of text have numbers as text, and others may have categories as numbers."""
-    if cell is None or cell == "":
-        return None
-    if kind.categories:
-        return str(cell) if isinstance(cell, int) and not isinstance(cell, bool) else cell
-    try:
-        return float(cell) if isinstance(cell, str) else cell
-    except ValueError:
-        return cell
-
-
 ROWS, BYTES = 2_000, 400_000  # of a request, about: a server without keys takes no more than 1 MiB
 MOST_ITEMS, MOST_NAME = 1_000_000, 500  # of a board, and characters of an item, as the server has it
 
@@ -175,23 +50,31 @@ def add(commands: Any) -> None:
     sub.set_defaults(run=_run)
 
 
+def _add_visit_options(sub: argparse.ArgumentParser) -> None:
+    """Add what says which columns tell of visits."""
+    words = "column: the segment of a visit; else the one called segment"
+    sub.add_argument("--segment", metavar="COLUMN", default=None, help=words)
+    words = "column of a feature of visits; else the one that is called as the feature; may be repeated"
+    sub.add_argument("--feature", metavar="NAME=COLUMN", action="append", default=[], help=words)
+
+
 def _run(options: argparse.Namespace) -> int:
     need_report("polars")
     from ..client import Client
 
     with contextlib.closing(Client(options.server, _key(options.key_file), timeout=120.0)) as client:
         state = client.state(options.board)
-        found = read_log(options)
-        which = board_of(found, options.of, options.board)
-        visits = PastVisits(found, state["board"], options)
-        rows = list(_rows(found, int(state["board"]["length"]), which, visits))
+        log = read_log(options)
+        which = board_of(log, options.of, options.board)
+        visits = PastVisits(log, state["board"], options)
+        rows = list(_rows(log, int(state["board"]["length"]), which, visits))
         _check(rows, {item["item"] for item in state["items"]})
         items = len({item for row in rows for item in row["items"]})
         clicks = sum(any(row["clicks"]) for row in rows)
-        left_out = int((found.board == which).sum()) - len(rows)
-        told = f"{len(rows):,} lists of {items:,} items, {clicks:,} with a click, for board {options.board}"
-        told += f"; {left_out:,} left out that begin below the first place or show an item twice" if left_out else ""
-        print("\n".join([*found.notes, *visits.notes, told]))
+        left_out = int((log.board == which).sum()) - len(rows)
+        words = f"{len(rows):,} lists of {items:,} items, {clicks:,} with a click, for board {options.board}"
+        words += f"; {left_out:,} left out that begin below the first place or show an item twice" if left_out else ""
+        print("\n".join([*log.notes, *visits.notes, words]))
         if not options.dry_run:
             learnt = _send(client, options.board, rows)
             print(f"{learnt:,} lists learnt from, {len(rows) - learnt:,} known before")
@@ -202,14 +85,14 @@ def _key(path: pathlib.Path | None) -> str | None:
     return os.environ.get("STEADYRANK_KEY") if path is None else path.read_text().strip()
 
 
-def _rows(log: "ClickLog", length: int, board: int, visits: PastVisits) -> Iterator[dict[str, Any]]:
+def _rows(log: "ClickLog", length: int, board: int, visits: "PastVisits") -> Iterator[dict[str, Any]]:
     """Lists as the server takes them, with what is known of their visits."""
     for i, names, bits in lists_of(log, length, board):
         yield {"items": names, "clicks": bits, "examined": len(names), **visits.of(i)}
 
 
-def _check(rows: list[dict[str, Any]], known: set[str]) -> None:
-    """Refuse what the server would refuse, before anything is sent; `known`: the items that the board has."""
+def _check(rows: list[dict[str, Any]], present: set[str]) -> None:
+    """Refuse what the server would refuse, before anything is sent; `present`: the items that the board has."""
     if not rows:
         raise ValueError(
             "no list of the log begins at the first place and has different items: nothing to learn from"
@@ -220,9 +103,9 @@ def _check(rows: list[dict[str, Any]], known: set[str]) -> None:
                 rule = f"an item is named by text of 1 to {MOST_NAME} characters, no . or .."
                 raise ValueError(f"{rule}, not {item!r:.80} (list {number})")
     items = {item for row in rows for item in row["items"]}
-    if len(items | known) > MOST_ITEMS:
-        fresh = len(items - known)
-        raise ValueError(f"a board has at most {MOST_ITEMS:,} items: it has {len(known):,}, and {fresh:,} are new")
+    if len(items | present) > MOST_ITEMS:
+        fresh = len(items - present)
+        raise ValueError(f"a board has at most {MOST_ITEMS:,} items: it has {len(present):,}, and {fresh:,} are new")
 
 
 def _parts(rows: list[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
@@ -246,3 +129,86 @@ def _send(client: "Client", board: str, rows: list[dict[str, Any]]) -> int:
         progress.step(len(part))
     progress.close()
     return learnt
+
+
+class PastVisits:
+    """What a log says of its visits, of what a board declares; `notes`: which columns say it, for people."""
+
+    def __init__(self, log: "ClickLog", board: Mapping[str, Any], options: argparse.Namespace) -> None:
+        self._space = _declared(board)
+        have = [*log.columns.used(), *log.columns.unused]
+        named = _columns_named(board["board"], self._space, options)
+        if wrong := next((column for column in named.values() if column not in have), None):
+            raise ValueError(closest("column", wrong, have))
+        names = [kind.name for kind in self._space.visits]
+        self._column = named | {name: name for name in names if name in have and name not in named}
+        self._whole = bool(names) and not self._space.segments and log.converted and FEATURES in have
+        self.notes = list(self._sentences())
+        columns = list(dict.fromkeys([*self._column.values(), *([FEATURES] if self._whole else [])]))
+        self._row, self._cells = log.row, log.cells(columns) if columns else {}
+
+    def of(self, i: int) -> dict[str, Any]:
+        """What is known of the visit of an impression, as the server takes it; what cannot be is refused by row."""
+        row = int(self._row[i])
+        cells = self._cells.get(row, {})
+        whole = opened(cells.get(FEATURES)) if self._whole else None
+        if isinstance(whole, Mapping):  # rows of a file have all names that any of them has
+            whole = {name: value for name, value in whole.items() if value is not None}
+        try:
+            self._space.check_visit(whole)
+            values = dict(whole or {})
+            for kind in self._space.visits:
+                value = _value(kind, cells.get(self._column.get(kind.name, "")))
+                values |= {} if value is None else {kind.name: value}
+            self._space.check_visit(values)
+        except Refused as error:
+            raise ValueError(f"row {row} of the log: {error}") from None
+        return values if self._space.segments or not values else {"features": values}
+
+    def _sentences(self) -> Iterator[str]:
+        sources = [f"{name} from column {column}" for name, column in self._column.items()]
+        sources += [f"those in column {FEATURES}"] if self._whole else []
+        lacking = [kind.name for kind in self._space.visits if kind.name not in self._column and not self._whole]
+        if sources:
+            yield f"Known of visits: {', '.join(sources)}."
+        if lacking:
+            option = "--segment COLUMN" if self._space.segments else "--feature NAME=COLUMN"
+            yield f"The log has no column {', '.join(lacking)}, so visits count as without; {option} names one."
+
+
+def _declared(board: Mapping[str, Any]) -> "FeatureSpace":
+    from ..live.features import NO_FEATURES, FeatureSpace, by_segment
+
+    if board.get("segments"):
+        return by_segment(board["segments"])
+    return FeatureSpace(**board["features"]) if board.get("features") else NO_FEATURES
+
+
+def _columns_named(board: str, space: "FeatureSpace", options: argparse.Namespace) -> dict[str, str]:
+    """Columns by the name of what they tell, as far as options say it."""
+    if options.segment is not None and not space.segments:
+        raise ValueError(f"--segment {options.segment}: board {board} has no segments")
+    columns = {} if options.segment is None else {SEGMENT: options.segment}
+    declared = [] if space.segments else [kind.name for kind in space.visits]
+    for text in options.feature:
+        name, equals, column = text.partition("=")
+        if not equals:
+            raise ValueError(f"--feature {text}: NAME=COLUMN is needed, such as age=visitor_age")
+        if not declared:
+            raise ValueError(f"--feature {text}: board {board} declares no features of visits")
+        if name not in declared:
+            raise ValueError(closest("feature of a visit", name, declared))
+        columns[name] = column
+    return columns
+
+
+def _value(kind: "Kind", cell: Any) -> Any:
+    """A cell as what it stands for: files of text have numbers as text, and others may have categories as numbers."""
+    if cell is None or cell == "":
+        return None
+    if kind.categories:
+        return str(cell) if isinstance(cell, int) and not isinstance(cell, bool) else cell
+    try:
+        return float(cell) if isinstance(cell, str) else cell
+    except ValueError:
+        return cell

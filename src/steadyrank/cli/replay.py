@@ -5,7 +5,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from .choices import need_report, parse_choice
-from .past_lists import add_options, board_of, lists_of, read_log, weights_of
+from .logs import add_options, board_of, lists_of, read_log, weights_of
 
 if TYPE_CHECKING:
     from ..click_logs.click_log import ClickLog
@@ -75,8 +75,8 @@ def _learnt(
     items = list(dict.fromkeys(item for names, _ in rows for item in names))
     rankers = {}
     for name, settings in choices:  # all of them, before any learns: a wrong name costs nothing
-        told = ",".join(f"{key}={value}" for key, value in settings.items())
-        rankers[f"{name}:{told}" if told else name] = Ranker(items, length, name, seed=seed, settings=settings)
+        given = ",".join(f"{key}={value}" for key, value in settings.items())
+        rankers[f"{name}:{given}" if given else name] = Ranker(items, length, name, seed=seed, settings=settings)
     for ranker in rankers.values():
         ranker.learn(rows)
     return rankers
@@ -89,15 +89,17 @@ def _tell(
     left_out: int,
     rankers: "dict[str, Ranker]",
 ) -> None:
-    found = {name: list(ranker.rank().items) for name, ranker in rankers.items()}
+    lists = {name: list(ranker.rank().items) for name, ranker in rankers.items()}
     doubted = {name: None if (view := ranker.view()) is None else view.corrupted for name, ranker in rankers.items()}
     clicked = sum(any(bits) for _, bits in rows)
     if options.json:
-        told = [{"learner": name, "items": items, "doubted": doubted[name]} for name, items in found.items()]
-        print(json.dumps({"lists": len(rows), "clicked": clicked, "left_out": left_out, "learners": told}, indent=2))
+        learners = [{"learner": name, "items": items, "doubted": doubted[name]} for name, items in lists.items()]
+        print(
+            json.dumps({"lists": len(rows), "clicked": clicked, "left_out": left_out, "learners": learners}, indent=2)
+        )
         return
     words = f"; {left_out:,} left out, by their weight or because they show an item twice or begin further down"
     print("\n".join([*log.notes, f"{len(rows):,} lists, {clicked:,} with a click{words if left_out else ''}"]))
-    for name, items in found.items():
+    for name, items in lists.items():
         share = doubted[name]
         print(f"{name}: {', '.join(items[:_FIRST])}" + (f" ({share:.1%} of the lists not believed)" if share else ""))

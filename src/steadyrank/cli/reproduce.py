@@ -142,7 +142,7 @@ def _results(options: argparse.Namespace) -> None:
     import polars as pl
 
     from ..evaluation.lab.results import listing, source_digest
-    from ..evaluation.report.tables import aligned
+    from ..evaluation.report.text import aligned
 
     suffix = options.export.suffix if options.export else ".csv"
     if suffix not in (".csv", ".parquet"):

@@ -55,7 +55,7 @@ def _run(options: argparse.Namespace) -> None:
     from ..core.progress import Progress
     from ..core.settings import whole
     from ..evaluation.profiles import profile
-    from ..evaluation.report.tables import aligned, plus_minus
+    from ..evaluation.report.text import aligned, plus_minus
     from ..learners import ALL
     from ..simulator.simulate import simulate
 

@@ -1,7 +1,4 @@
-"""Times of a log, however they are written, as seconds since 1970.
-
-The text of lists into lists, and of names into names alike, whatever they are written as.
-"""
+"""Cells of a log as what they stand for, however they are written: lists, names, and times as seconds since 1970."""
 
 import ast
 import json
@@ -9,7 +6,8 @@ from typing import Any
 
 import polars as pl
 
-from ..core.arrays import Floats
+_SHORT = r"^\s*(\d{1,2})([./-])(\d{1,2})[./-](\d{4}|\d{2})(\D.*)?$"  # 03/04/2026: day and month in either order
+_CLOCK = r"^[ T](\d{1,2}:\d\d(:\d\d)?)(\.\d+)?\s*$"
 
 
 def split_lists(lists: pl.Series, separator: str | None) -> pl.Series:
@@ -34,8 +32,8 @@ def split_lists(lists: pl.Series, separator: str | None) -> pl.Series:
 def _parsed(text: str) -> list[str | None]:
     for parse in (json.loads, ast.literal_eval):
         try:
-            found: list[Any] = parse(text)
-            return [None if one is None else str(one) for one in found]
+            items: list[Any] = parse(text)
+            return [None if item is None else str(item) for item in items]
         except (ValueError, SyntaxError, RecursionError, MemoryError):
             continue
     return [one.strip(" \"'") for one in text.strip("[]").split(",")]
@@ -49,12 +47,8 @@ def as_text(values: pl.Series) -> pl.Series:
     return pl.select(whole.otherwise(values.cast(pl.String))).to_series().alias(values.name)
 
 
-_SHORT = r"^\s*(\d{1,2})([./-])(\d{1,2})[./-](\d{4}|\d{2})(\D.*)?$"  # 03/04/2026: day and month in either order
-_CLOCK = r"^[ T](\d{1,2}:\d\d(:\d\d)?)(\.\d+)?\s*$"
-
-
-def seconds(values: pl.Series, written: str | None = None) -> tuple[Floats, bool]:
-    """Times as numbers, NaN where there is none, and whether they are dates; `written`: as `strptime` has it."""
+def seconds(values: pl.Series, written: str | None = None) -> tuple[pl.Series, bool]:
+    """Times as numbers, null where there is none, and whether they are dates; `written`: as `strptime` has it."""
     if values.dtype == pl.String and written is not None:
         day = "%H" not in written and "%I" not in written
         text = values.str.strip_chars()
@@ -65,12 +59,12 @@ def seconds(values: pl.Series, written: str | None = None) -> tuple[Floats, bool
     elif values.dtype == pl.String:
         numbers = values.cast(pl.Float64, strict=False)
         if numbers.null_count() == values.null_count():
-            return numbers.to_numpy(), False
+            return numbers, False
         values = values.str.replace(" ", "T").str.to_datetime(time_unit="us", strict=False, time_zone="UTC")
     if values.dtype == pl.Date or isinstance(values.dtype, pl.Datetime):
         micro = values.cast(pl.Datetime("us")).cast(pl.Int64)
-        return (micro.cast(pl.Float64) / 1e6).to_numpy(), True
-    return values.cast(pl.Float64, strict=False).to_numpy(), False
+        return micro.cast(pl.Float64) / 1e6, True
+    return values.cast(pl.Float64, strict=False), False
 
 
 def written_as(name: str, values: pl.Series) -> str | None:
@@ -85,15 +79,15 @@ def written_as(name: str, values: pl.Series) -> str | None:
     if parts.is_empty():
         return None
     group = pl.col("text").str.extract
-    found = parts.select(
+    fields = parts.select(
         one=group(_SHORT, 1).cast(pl.Int64),
         mark=group(_SHORT, 2),
         two=group(_SHORT, 3).cast(pl.Int64),
         year=group(_SHORT, 4).str.len_chars(),
         rest=group(_SHORT, 5).fill_null(""),
     )
-    mark, year, rest = str(found["mark"][0]), found["year"][0], str(found["rest"][0])
-    first, second = bool((found["one"] > 12).any()), bool((found["two"] > 12).any())
+    mark, year, rest = str(fields["mark"][0]), fields["year"][0], str(fields["rest"][0])
+    first, second = bool((fields["one"] > 12).any()), bool((fields["two"] > 12).any())
     if first == second and (first or mark != "."):
         raise ValueError(
             f"--time {name}: {parts['text'][0]!r} can be read in two ways; write times as 2026-03-04 10:20:30, say "
@@ -102,12 +96,12 @@ def written_as(name: str, values: pl.Series) -> str | None:
         )
     clock = pl.Series([rest]).str.extract_groups(_CLOCK).struct.unnest().row(0)
     day = "%m{0}%d{0}" if second else "%d{0}%m{0}"
-    told = day.format(mark) + ("%Y" if year == 4 else "%y")
+    date = day.format(mark) + ("%Y" if year == 4 else "%y")
     if not rest.strip():
-        return told
+        return date
     if clock[0] is None:
         raise ValueError(
             f"--time {name}: {parts['text'][0]!r} cannot be read; say how times are written, for instance "
             "--time-format '%d/%m/%Y %I:%M %p'"
         )
-    return told + rest[0] + ("%H:%M:%S" if clock[1] else "%H:%M") + ("%.f" if clock[2] else "")
+    return date + rest[0] + ("%H:%M:%S" if clock[1] else "%H:%M") + ("%.f" if clock[2] else "")

@@ -1,12 +1,14 @@
-"""Click logs as a whole: rows are checked, items, clients and boards numbered, impressions put in order of time.
+"""Click logs as a whole: items, clients and boards numbered, impressions in order of time, boards apart.
 
-The impressions of a log, block by block, in the order of its rows.
+A row goes one way: `files` reads it, `columns` or `conversion` says what it means, `rows` makes impressions of rows,
+and here their names become numbers.
 """
 
+import itertools
 import pathlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -14,81 +16,10 @@ import polars as pl
 
 from ..core.arrays import Floats, Ints
 from .columns import Columns, check_roles, understand
-from .files import EXAMPLES, ROW, Block, Broken, kind_of, peek, read_blocks
-from .formats import Format, chosen_format, converted
-from .impressions import BlockImpressions
-from .item_rows import of_items
-from .list_rows import of_impressions
+from .conversion import Format, chosen_format, converted
+from .files import EXAMPLES, ROW, Broken, Source, kind_of, peek, read_blocks
 from .looks import Impressions, ItemNumbers
-from .names import Names
-
-Source = pathlib.Path | pl.DataFrame
-
-
-def impression_blocks(
-    logs: Sequence[Source],
-    columns: Columns,
-    progress: Callable[[int], None] | None = None,
-    together: bool = False,
-) -> Iterator[BlockImpressions]:
-    """Impressions with their whole lists. `progress` is called with the number of rows read so far.
-
-    `together`: rows of an impression may stand apart; all are read into memory, and each impression is where its
-    first row stands.
-    """
-    blocks = _numbered(logs, columns, progress)
-    if together:
-        blocks = iter([_sorted(list(blocks), columns)])
-    rest: pl.DataFrame | None = None
-    for block in blocks:
-        try:
-            if columns.items is not None:
-                part = of_impressions(block.frame, columns)
-            else:
-                part = of_items(block.frame, columns, rest, last=together)
-        except pl.exceptions.PolarsError as error:
-            kinds = ", ".join(f"{name} ({kind})" for name, kind in block.frame.drop(ROW).schema.items())
-            first, why = block.frame[ROW][0], str(error).splitlines()[0]
-            raise ValueError(f"rows from {first} on are not as those before; they hold {kinds}: {why}") from None
-        rest = part.rest
-        yield replace(
-            part,
-            rows=block.frame.height + len(block.broken),
-            n_broken=part.n_broken + len(block.broken),
-            broken=[*block.broken, *part.broken],
-        )
-    if rest is not None and rest.height:
-        yield of_items(rest.clear(), columns, rest, last=True)
-
-
-def _sorted(blocks: list[Block], columns: Columns) -> Block:
-    """All blocks as one, the rows of each impression next to each other."""
-    frame = pl.concat([block.frame for block in blocks], how="vertical_relaxed")
-    first = pl.col(ROW).min().over(columns.key())
-    return Block(frame.sort(first, maintain_order=True), [one for block in blocks for one in block.broken])
-
-
-def _numbered(logs: Sequence[Source], columns: Columns, progress: Callable[[int], None] | None) -> Iterator[Block]:
-    """The blocks of all files, their rows numbered on from file to file."""
-    rows = 0
-    for log in logs:
-        offset = rows
-        for frame, broken in read_blocks(log, columns.used()):
-            rows += frame.height + len(broken)
-            if progress is not None:
-                progress(rows)
-            yield Block(
-                _named(frame, columns).with_columns(pl.col(ROW) + offset),
-                [Broken(offset + row, why, text) for row, why, text in broken],
-            )
-
-
-def _named(frame: pl.DataFrame, columns: Columns) -> pl.DataFrame:
-    """The rows with null in place of names that are infinite: these cannot be told in JSON."""
-    roles = {columns.item, columns.client, columns.board} - {None}
-    names = [name for name, kind in frame.schema.items() if name in roles and kind.is_float()]
-    return frame.with_columns(pl.when(pl.col(name).is_finite()).then(pl.col(name)) for name in names)
-
+from .rows import BlockImpressions, impression_blocks
 
 LONGEST = 32_000  # places of a list that are told apart
 
@@ -114,28 +45,28 @@ class ClickLog:
     examples: list[Broken]
     repeats: int = 0  # impressions that show an item twice
     notes: list[str] = field(default_factory=list)  # of reading another system's schema
-    sources: list[pathlib.Path | pl.DataFrame] = field(default_factory=list)  # what `impression_blocks` reads again
+    sources: list[Source] = field(default_factory=list)  # what `impression_blocks` reads again
     scattered: bool = False  # whether rows of an impression stand apart in them
 
+    @property
+    def converted(self) -> bool:
+        """Whether it is another system's, so that columns have the names that we gave them."""
+        return any(isinstance(source, pl.DataFrame) and ROW in source.columns for source in self.sources)
 
-class _Parts:
-    """Arrays that grow by blocks."""
-
-    def __init__(self) -> None:
-        self.parts: dict[str, list[npt.NDArray[Any]]] = {}
-
-    def add(self, **arrays: npt.NDArray[Any]) -> None:
-        for name, array in arrays.items():
-            self.parts.setdefault(name, []).append(array)
-
-    def take(self, name: str, kind: Any) -> npt.NDArray[Any]:
-        parts = self.parts.pop(name, [])
-        return np.concatenate(parts).astype(kind, copy=False) if parts else np.zeros(0, kind)
+    def cells(self, columns: list[str]) -> dict[int, dict[str, Any]]:
+        """Some columns of the first row of each impression, by its number. Reads the log again; O(impressions)."""
+        cells: dict[int, dict[str, Any]] = {}
+        for frame, _ in read_blocks(self.sources, columns, gaps=False):
+            number = frame[ROW].to_numpy()
+            first = np.isin(number, self.row)
+            rows = frame.filter(pl.Series(first)).drop(ROW).iter_rows(named=True)
+            cells |= zip(number[first].tolist(), rows, strict=True)
+        return cells
 
 
 def read(
-    logs: Sequence[pathlib.Path | pl.DataFrame],
-    told: dict[str, str | None],
+    logs: Sequence[Source],
+    roles: dict[str, str | None],
     *,
     first_position: int | None = None,
     time_format: str | None = None,
@@ -145,27 +76,18 @@ def read(
 ) -> ClickLog:
     """The log in some files or data frames, in the order given.
 
-    `told`: columns by role, as far as they are not to be guessed. More than `most_broken` of the rows that cannot be
+    `roles`: columns by role, as far as they are not to be guessed. More than `most_broken` of the rows that cannot be
     used is an error, which shows some. `progress` is called with the number of rows read so far.
     """
-    check_roles(told)
-    if not logs:
-        raise ValueError("name at least one log")
-    paths = [log for log in logs if isinstance(log, pathlib.Path)]
-    for i, path in enumerate(paths):
-        kind_of(path)
-        if path.resolve() in (other.resolve() for other in paths[:i]):
-            raise ValueError(f"{path} is named twice; its impressions would count twice")
-    logs_read = [str(log) if isinstance(log, pathlib.Path) else "a data frame" for log in logs]
-    sample = peek(logs)
-    schema = format_of(sample, told, first_position, time_format, format)
-    broken: list[Broken] = []
-    rows = 0
-    notes: list[str] = []
-    if schema is not None:
-        frame, broken, rows, notes = converted(logs, schema)
-        logs, sample, told = [frame], frame.drop(ROW), {"items": "items", "clicked": "clicked"}
-    columns = understand(sample, told, first_position, None if schema is not None else time_format)
+    check_roles(roles)
+    _check_files(logs)
+    files = [str(log) if isinstance(log, pathlib.Path) else "a data frame" for log in logs]
+    columns = _sniffed(peek(logs), roles, first_position, time_format, format)
+    other = None
+    if isinstance(columns, Format):
+        other = converted(logs, columns)
+        logs, roles = [other.frame], {"items": "items", "clicked": "clicked"}
+        columns = understand(other.frame.drop(ROW), roles, first_position)
     reader = _Reader(columns)
     for part in impression_blocks(logs, columns, progress):
         reader.take(part)
@@ -174,42 +96,58 @@ def read(
         reader = _Reader(columns)
         for part in impression_blocks(logs, columns, together=True):
             reader.take(part)
-    if schema is not None:
-        reader.n_rows = rows
-        reader.note(broken, len(broken))
+    if other is not None:
+        reader.n_rows = other.rows
+        reader.note(other.broken, len(other.broken))
     _refuse_broken(reader.n_broken, reader.n_rows, most_broken, reader.broken)
-    return replace(reader.log(logs_read), notes=notes, sources=list(logs), scattered=scattered)
-
-
-def format_of(
-    sample: pl.DataFrame, told: dict[str, str | None], first: int | None, written: str | None, format: str | None
-) -> Format | None:
-    """The schema of another system that a log has; None for a plain one, or one whose columns are told."""
-    if format is None and any(told.get(role) for role in ("items", "item", "clicked")):
-        return None
-    try:
-        understand(sample, told, first, written)
-        plain = True
-    except ValueError:
-        plain = False
-    return chosen_format(sample, format, plain)
+    notes = [] if other is None else other.notes
+    return replace(reader.log(files), notes=notes, sources=list(logs), scattered=scattered)
 
 
 def explained(
-    logs: Sequence[pathlib.Path | pl.DataFrame],
-    told: dict[str, str | None],
+    logs: Sequence[Source],
+    roles: dict[str, str | None],
     *,
     first_position: int | None = None,
     time_format: str | None = None,
     format: str | None = None,
 ) -> dict[str, str]:
     """What would be read as what, from the first rows alone."""
-    check_roles(told)
+    check_roles(roles)
     sample = peek(logs)
-    schema = format_of(sample, told, first_position, time_format, format)
-    if schema is not None:
-        return {"format": f"{schema.name}: {schema.words}", "columns found": ", ".join(sample.columns)}
-    return {"format": "plain", **understand(sample, told, first_position, time_format).told()}
+    meaning = _sniffed(sample, roles, first_position, time_format, format)
+    if isinstance(meaning, Format):
+        return {"format": f"{meaning.name}: {meaning.words}", "columns found": ", ".join(sample.columns)}
+    return {"format": "plain", **meaning.in_words()}
+
+
+def _check_files(logs: Sequence[Source]) -> None:
+    """Refuse files that cannot be read or are named twice."""
+    if not logs:
+        raise ValueError("name at least one log")
+    paths = [log for log in logs if isinstance(log, pathlib.Path)]
+    for i, path in enumerate(paths):
+        kind_of(path)
+        if path.resolve() in (other.resolve() for other in paths[:i]):
+            raise ValueError(f"{path} is named twice; its impressions would count twice")
+
+
+def _sniffed(
+    sample: pl.DataFrame, roles: dict[str, str | None], first: int | None, written: str | None, format: str | None
+) -> Columns | Format:
+    """What the columns mean, or the schema of another system; a log whose columns are named has none."""
+    columns: Columns | ValueError
+    try:
+        columns = understand(sample, roles, first, written)
+    except ValueError as error:
+        columns = error
+    if format is not None or not any(roles.get(role) for role in ("items", "item", "clicked")):
+        schema = chosen_format(sample, format, isinstance(columns, Columns))
+        if schema is not None:
+            return schema
+    if isinstance(columns, ValueError):
+        raise columns
+    return columns
 
 
 class _Reader:
@@ -217,10 +155,10 @@ class _Reader:
 
     def __init__(self, columns: Columns) -> None:
         self.columns = columns
-        self.items, self.boards, self.clients, self.parts = Names(), Names(), Names(), _Parts()
+        self.items, self.boards, self.clients, self.parts = _Names(), _Names(), _Names(), _Parts()
         self.broken: list[Broken] = []
         self.n_broken = self.n_rows = self.repeats = 0
-        self.dated: bool | None = None
+        self.dated = False
 
     def scattered(self) -> bool:
         """Whether rows of an impression stand apart."""
@@ -237,8 +175,6 @@ class _Reader:
         self.n_rows += rows.rows
         self.note(rows.broken, rows.n_broken)
         if rows.time is not None and rows.time.size:
-            if self.dated not in (None, rows.dated):
-                raise ValueError(f"column {self.columns.time} holds dates in some rows and numbers in others")
             self.dated = rows.dated
         looked_at = rows.looked_at()
         self.parts.add(
@@ -295,7 +231,7 @@ class _Reader:
             row=row,
             last_row=last_row,
             time=time,
-            dated=bool(self.dated),
+            dated=self.dated,
             client=client,
             board=board,
             rows=self.n_rows,
@@ -303,6 +239,58 @@ class _Reader:
             examples=self.broken,
             repeats=self.repeats,
         )
+
+
+class _Parts:
+    """Arrays that grow by blocks."""
+
+    def __init__(self) -> None:
+        self.parts: dict[str, list[npt.NDArray[Any]]] = {}
+
+    def add(self, **arrays: npt.NDArray[Any]) -> None:
+        for name, array in arrays.items():
+            self.parts.setdefault(name, []).append(array)
+
+    def take(self, name: str, kind: Any) -> npt.NDArray[Any]:
+        parts = self.parts.pop(name, [])
+        return np.concatenate(parts).astype(kind, copy=False) if parts else np.zeros(0, kind)
+
+
+class _Names:
+    """Values and their numbers, in order of first sight."""
+
+    def __init__(self) -> None:
+        self.values: list[Any] = []
+        self._numbers = pl.DataFrame({"value": [], "number": []}, schema={"value": pl.Null, "number": pl.Int32})
+
+    def numbers(self, values: pl.Series) -> ItemNumbers:
+        """The number of each value, new ones given out as they come; -1 for null."""
+        if self.values and values.dtype != self._numbers["value"].dtype:
+            values = self._alike(values)
+        fresh = values.unique(maintain_order=True).drop_nulls()
+        if self.values:
+            fresh = fresh.filter(~fresh.is_in(self._numbers["value"].implode()))
+        if len(fresh):
+            more = pl.DataFrame({"value": fresh, "number": range(len(self.values), len(self.values) + len(fresh))})
+            more = more.with_columns(pl.col("number").cast(pl.Int32))
+            self._numbers = more if not self.values else self._numbers.vstack(more)
+            self.values += fresh.to_list()
+        if not self.values:
+            return np.full(len(values), -1, np.int32)
+        joined = values.alias("value").to_frame().join(self._numbers, on="value", how="left", maintain_order="left")
+        return joined["number"].fill_null(-1).to_numpy().astype(np.int32, copy=False)
+
+    def _alike(self, values: pl.Series) -> pl.Series:
+        """Values of the kind that came first."""
+        kind = self._numbers["value"].dtype
+        alike = values.cast(kind, strict=False)
+        lost = values.filter(~alike.cast(values.dtype, strict=False).eq_missing(values))
+        if len(lost):
+            raise ValueError(
+                f"column {values.name} holds {kind} at first, such as {self.values[0]!r}, and {values.dtype} later, "
+                f"such as {lost[0]!r}"
+            )
+        return alike
 
 
 def _refuse_broken(n_broken: int, rows: int, most: float, examples: list[Broken]) -> None:
@@ -313,3 +301,36 @@ def _refuse_broken(n_broken: int, rows: int, most: float, examples: list[Broken]
         raise ValueError(
             f"{n_broken} of {rows} rows cannot be used, more than {most:.2%} (--most-broken); for instance {shown}"
         )
+
+
+class BoardLog(NamedTuple):
+    """The impressions of one board."""
+
+    board: int
+    chosen: Ints  # their places in the log
+    impressions: Impressions
+    items: Ints  # [K] the log's numbers of its items
+    client: ItemNumbers | None
+    clients: Ints  # the log's numbers of its clients
+
+
+def by_board(log: ClickLog) -> list[BoardLog]:
+    """The log by board, in order of first sight."""
+    if len(log.boards) == 1:
+        items, clients = np.arange(len(log.items)), np.arange(len(log.clients))
+        return [BoardLog(0, np.arange(log.impressions.n), log.impressions, items, log.client, clients)]
+    order = np.argsort(log.board, kind="stable")
+    edges = np.searchsorted(log.board[order], np.arange(len(log.boards) + 1))
+    return [_of_board(log, i, order[start:end]) for i, (start, end) in enumerate(itertools.pairwise(edges.tolist()))]
+
+
+def _of_board(log: ClickLog, board: int, chosen: Ints) -> BoardLog:
+    impressions = log.impressions.only(chosen)
+    items, item = np.unique(impressions.item, return_inverse=True)
+    impressions = impressions._replace(item=item.astype(np.int32), n_items=items.size)
+    if log.client is None:
+        return BoardLog(board, chosen, impressions, items.astype(np.int64), None, np.zeros(0, np.int64))
+    client = log.client[chosen]
+    clients = np.unique(client[client >= 0])
+    numbers = np.where(client >= 0, np.searchsorted(clients, client), -1).astype(np.int32)
+    return BoardLog(board, chosen, impressions, items.astype(np.int64), numbers, clients.astype(np.int64))

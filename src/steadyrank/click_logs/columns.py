@@ -1,10 +1,7 @@
-"""What the columns of a click log mean: as told, else guessed from their names and first values.
-
-Which column of a click log says what, and how: settled once, before the rows are read.
-"""
+"""Which column of a click log says what, and how: settled once, from names and first values, before rows are read."""
 
 import re
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 
 import polars as pl
 
@@ -13,6 +10,40 @@ from .cells import as_text, split_lists, written_as
 from .files import ROW
 
 ROLES = ("items", "item", "clicked", "impression", "position", "time", "client", "board")
+_NAMES = {
+    "items": "items|ranking|list|shown|results|documents|docs|slate|products|item_ids|shown_items|item_list",
+    "item": "item|item_id|itemid|doc|doc_id|document|document_id|product|product_id|article|article_id|news_id|"
+    "movie_id|video_id|listing_id|content_id|object_id|ad_id|sku|asin|url",
+    "clicked": "clicked|click|clicks|is_click|is_clicked|was_clicked|has_click|click_flag|clicked_position|"
+    "click_position|click_pos|clicked_pos|position_clicked|clicked_item|clicked_item_id",
+    "impression": "impression|impression_id|request|request_id|query_id|search_id|list_id|page_view|pageview_id|"
+    "recommendation_id|slate_id",
+    "position": "position|pos|rank|slot|place|item_position|item_list_index|list_index|item_index|item_rank|"
+    "result_position|ordinal|index",
+    "time": "time|timestamp|ts|datetime|date|created_at|event_time|event_timestamp|occurred_at|logged_at|server_time|"
+    "request_time|unix_time|unixtime|event_date|day",
+    "client": "client|client_id|user|user_id|userid|uid|customer|customer_id|user_pseudo_id|account|account_id|"
+    "member_id|visitor|visitor_id|anonymous_id|ip|ip_address|client_ip|cookie|cookie_id|fingerprint|device|device_id|"
+    "session|session_id",
+    "board": "board|board_id|page|page_id|surface|widget|placement|item_list_id|item_list_name|query",
+}
+_IN_LISTS = (  # in rows of impressions, where `clicked` beside one of them is a flag
+    "clicked_position|click_position|click_pos|clicked_pos|position_clicked|clicked_item|clicked_item_id|clicked_items"
+)
+_OPTIONS = (
+    "first_position",
+    "time_format",
+    "format",
+    "most_broken",
+    "events",
+    "propensities",
+    "clean",
+    "on",
+    "progress",
+)
+_SEPARATORS = ("|", ";", " ", ",")  # of lists in text, the likeliest first
+_FLAGS = {"true", "false"}
+_FEWEST = 64  # rows a board, on average: with fewer nothing can be found, and a guess that makes such boards is wrong
 
 
 @dataclass(frozen=True)
@@ -46,12 +77,12 @@ class Columns:
         each = ROW if self.impression is None else self.impression
         return list(dict.fromkeys(name for name in (each, self.board) if name is not None))
 
-    def told(self) -> dict[str, str]:
+    def in_words(self) -> dict[str, str]:
         """What is read as what, for people."""
-        known = {role: getattr(self, role) for role in ROLES if getattr(self, role) is not None}
+        words = {role: getattr(self, role) for role in ROLES if getattr(self, role) is not None}
         alone = "" if self.impression else ", each an impression of its own: no column says which were shown together"
-        known["rows are"] = "impressions" if self.items else f"shown items{alone}"
-        known["a click is told by"] = {
+        words["rows are"] = "impressions" if self.items else f"shown items{alone}"
+        words["a click is told by"] = {
             "position": f"its position, the top being {self.first_position}",
             "item": "its item",
             "bits": "a bit a position",
@@ -59,94 +90,54 @@ class Columns:
             "flag": "a flag a row",
         }[self.clicked_is]
         if self.time_format is not None:
-            known["times are written as"] = self.time_format
+            words["times are written as"] = self.time_format
         if self.unused:
-            known["not used"] = ", ".join(self.unused)
-        return known
+            words["not used"] = ", ".join(self.unused)
+        return words
 
 
-_NAMES = {
-    "items": "items|ranking|list|shown|results|documents|docs|slate|products|item_ids|shown_items|item_list",
-    "item": "item|item_id|itemid|doc|doc_id|document|document_id|product|product_id|article|article_id|news_id|"
-    "movie_id|video_id|listing_id|content_id|object_id|ad_id|sku|asin|url",
-    "clicked": "clicked|click|clicks|is_click|is_clicked|was_clicked|has_click|click_flag|clicked_position|"
-    "click_position|click_pos|clicked_pos|position_clicked|clicked_item|clicked_item_id",
-    "impression": "impression|impression_id|request|request_id|query_id|search_id|list_id|page_view|pageview_id|"
-    "recommendation_id|slate_id",
-    "position": "position|pos|rank|slot|place|item_position|item_list_index|list_index|item_index|item_rank|"
-    "result_position|ordinal|index",
-    "time": "time|timestamp|ts|datetime|date|created_at|event_time|event_timestamp|occurred_at|logged_at|server_time|"
-    "request_time|unix_time|unixtime|event_date|day",
-    "client": "client|client_id|user|user_id|userid|uid|customer|customer_id|user_pseudo_id|account|account_id|"
-    "member_id|visitor|visitor_id|anonymous_id|ip|ip_address|client_ip|cookie|cookie_id|fingerprint|device|device_id|"
-    "session|session_id",
-    "board": "board|board_id|page|page_id|surface|widget|placement|item_list_id|item_list_name|query",
-}
-_IN_LISTS = (  # in rows of impressions, where `clicked` beside one of them is a flag
-    "clicked_position|click_position|click_pos|clicked_pos|position_clicked|clicked_item|clicked_item_id|clicked_items"
-)
-OPTIONS = (
-    "first_position",
-    "time_format",
-    "format",
-    "most_broken",
-    "events",
-    "propensities",
-    "clean",
-    "on",
-    "progress",
-)
-_SEPARATORS = ("|", ";", " ", ",")  # of lists in text, the likeliest first
-_FLAGS = {"true", "false"}
-_FEWEST = 64  # rows a board, on average: with fewer nothing can be found, and a guess that makes such boards is wrong
-
-
-def check_roles(told: dict[str, str | None]) -> None:
+def check_roles(roles: dict[str, str | None]) -> None:
     """Refuse roles that no column can have."""
-    for role in told:
+    for role in roles:
         if role not in ROLES:
-            raise ValueError(
-                closest(
-                    "option",
-                    role,
-                    [*ROLES, *OPTIONS],
-                )
-            )
+            raise ValueError(closest("option", role, [*ROLES, *_OPTIONS]))
 
 
 def understand(
-    sample: pl.DataFrame, told: dict[str, str | None], first: int | None, written: str | None = None
+    sample: pl.DataFrame, roles: dict[str, str | None], first: int | None, written: str | None = None
 ) -> Columns:
     """What the columns mean; refused with the columns found and the flags to use where that cannot be told.
 
     A role told to be "" has no column, whatever their names. `written`: how dates are, for `strptime`.
     """
-    chosen = {role: told.get(role) or None for role in ROLES}
+    chosen = {role: roles.get(role) or None for role in ROLES}
     for role, name in chosen.items():
         if name is not None and name not in sample.columns:
-            raise ValueError(f"--{role} names {name!r}, which is no column; {_found(sample)}")
+            raise ValueError(f"--{role} names {name!r}, which is no column; {_columns_in(sample)}")
     for role, names in _NAMES.items():
-        if told.get(role) is None:
+        if roles.get(role) is None:
             chosen[role] = _named(sample, names, set(chosen.values()))
-    if told.get("item") or (chosen["items"] is not None and not told.get("items") and _single(sample, chosen)):
+    if roles.get("item") or (chosen["items"] is not None and not roles.get("items") and _single(sample, chosen)):
         chosen["item"], chosen["items"] = chosen["item"] or chosen["items"], None
     elif not chosen["items"] and not chosen["impression"] and chosen["item"] and _listed(sample[chosen["item"]]):
         chosen["items"] = chosen["item"]
     if chosen["items"] is not None:
         chosen["item"] = chosen["impression"] = chosen["position"] = None
-        if told.get("clicked") is None:
+        if roles.get("clicked") is None:
             chosen["clicked"] = _named(sample, _IN_LISTS, set()) or chosen["clicked"]
-    if told.get("board") is None and chosen["board"] is not None and not _boards(sample, chosen["board"]):
+    if roles.get("board") is None and chosen["board"] is not None and not _boards(sample, chosen["board"]):
         chosen["board"] = None
     _need(sample, chosen)
     columns = Columns(**chosen)  # type: ignore[arg-type]
     columns = replace(columns, unused=tuple(name for name in sample.columns if name not in columns.used()))
     if written is not None and columns.time is None:
-        raise ValueError(f"--time-format {written!r} is for a column of times, and there is none; {_found(sample)}")
+        raise ValueError(
+            f"--time-format {written!r} is for a column of times, and there is none; {_columns_in(sample)}"
+        )
     return _detail(sample, replace(columns, time_format=written), first)
 
 
-def _found(sample: pl.DataFrame) -> str:
+def _columns_in(sample: pl.DataFrame) -> str:
     def shown(name: str, kind: pl.DataType) -> str:
         nameless = re.fullmatch(r"column_\d+", name) and sample.height
         return f"{name} ({kind}{f', such as {sample[name][0]!r}' if nameless else ''})"
@@ -186,35 +177,33 @@ def _need(sample: pl.DataFrame, chosen: dict[str, str | None]) -> None:
     if chosen["clicked"] is None:
         lacking.append("--clicked COLUMN (the position or item clicked, or a flag a shown item)")
     if lacking:
-        raise ValueError(f"cannot tell what the columns mean; add {' and '.join(lacking)}; {_found(sample)}")
+        raise ValueError(f"cannot tell what the columns mean; add {' and '.join(lacking)}; {_columns_in(sample)}")
 
 
-def _detail(sample: pl.DataFrame, columns: Columns, told: int | None) -> Columns:
-    """How lists and clicks are written."""
+def _detail(sample: pl.DataFrame, columns: Columns, first: int | None) -> Columns:
+    """The columns, with how lists, clicks and times are written in them; `first`: the top position, if it is told."""
     _refuse_nested(sample, columns)
     if columns.time is not None and columns.time_format is None:
         columns = replace(columns, time_format=written_as(columns.time, sample[columns.time]))
-    known = {field.name: getattr(columns, field.name) for field in fields(columns)}
     if columns.items is None:
         top = 1 if columns.position is None else _top(sample[columns.position])
-        return replace(columns, clicked_is="flag", first_position=top if told is None else told)
+        return replace(columns, clicked_is="flag", first_position=top if first is None else first)
     written, clicked = sample[columns.items], sample[columns.clicked or ""]
-    if written.dtype == pl.String:
-        known["separator"] = _separator_of(written) or ","
-    elif not isinstance(written.dtype, pl.List):
-        raise ValueError(f"--items {columns.items}: values must be lists, not {written.dtype}; {_found(sample)}")
+    separator = (_separator_of(written) or ",") if written.dtype == pl.String else None
+    if separator is None and not isinstance(written.dtype, pl.List):
+        raise ValueError(f"--items {columns.items}: values must be lists, not {written.dtype}; {_columns_in(sample)}")
     if clicked.dtype == pl.Boolean or (
         clicked.dtype == pl.String and set(clicked.str.to_lowercase()) - {None} == _FLAGS
     ):
         raise ValueError(
             f"--clicked {columns.clicked}: values must say what of a list was clicked (a position, an item, or a bit "
-            f"a position), not whether; {_found(sample)}"
+            f"a position), not whether; {_columns_in(sample)}"
         )
-    lists = split_lists(written, known["separator"])
-    known["clicked_is"] = _clicked_is(clicked, lists, known["separator"])
-    if known["clicked_is"] == "position":
-        known["first_position"] = _first_position(clicked, lists) if told is None else told
-    return Columns(**known)
+    lists = split_lists(written, separator)
+    columns = replace(columns, separator=separator, clicked_is=_clicked_is(clicked, lists, separator))
+    if columns.clicked_is != "position":
+        return columns
+    return replace(columns, first_position=_first_position(clicked, lists) if first is None else first)
 
 
 def _refuse_nested(sample: pl.DataFrame, columns: Columns) -> None:
@@ -226,7 +215,9 @@ def _refuse_nested(sample: pl.DataFrame, columns: Columns) -> None:
         inner = kind.inner if role in ("items", "clicked") and isinstance(kind, pl.List) else kind
         if inner.is_nested() or inner == pl.Object:
             lists = " or lists of them" if role in ("items", "clicked") else ""
-            raise ValueError(f"--{role} {name}: values must be names or numbers{lists}, not {kind}; {_found(sample)}")
+            raise ValueError(
+                f"--{role} {name}: values must be names or numbers{lists}, not {kind}; {_columns_in(sample)}"
+            )
 
 
 def _separator_of(values: pl.Series) -> str | None:

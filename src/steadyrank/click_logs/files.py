@@ -1,10 +1,6 @@
-"""Click logs as files: Parquet, CSV or JSON lines, read in blocks; lines that cannot be read are named, not lost.
+"""Click logs as rows: files (Parquet, CSV, JSON) and data frames, read in blocks, rows numbered over all of them.
 
-Some rows of a log at once, and the text of a file in pieces of whole lines.
-
-CSV logs in blocks: lines that are no rows are told apart, whatever their quotes do to those after them.
-
-Data frames of others as polars frames: pandas is not needed, nor any other package.
+Lines that cannot be read are named, not lost.
 """
 
 import csv
@@ -16,70 +12,119 @@ import re
 import sys
 import zlib
 from collections.abc import Iterator, Sequence
-from typing import Any, BinaryIO, NamedTuple, cast
+from typing import Any, BinaryIO, NamedTuple, TypeAlias, cast
 
 import numpy as np
 import polars as pl
 
-ROW = "__row__"  # the column with the number of the row in its file, from 0
+Source: TypeAlias = pathlib.Path | pl.DataFrame  # what rows are read from
+
+ROW = "__row__"  # the column with the number of the row, from 0, over all sources
 BLOCK = 16_000_000  # bytes of text at once
+ROWS = 200_000  # rows of Parquet at once
 EXAMPLES = 5  # broken rows that are shown
 LONGEST = 120  # characters of an example
-_MOST_LINES = 1_000  # of one quoted field; beyond that a quote is taken for one that never ends
+_KINDS = {
+    ".parquet": "parquet",
+    ".pq": "parquet",
+    ".csv": "csv",
+    ".tsv": "csv",
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".json": "json",
+}
 
 
 class Broken(NamedTuple):
     """A row that cannot be used."""
 
-    row: int  # in its file, from 0; a header is no row
+    row: int  # its number, from 0; a header is no row
     why: str
     text: str  # how it begins
 
 
 class Block(NamedTuple):
-    """Some rows of a file: those that could be read, and those that could not."""
+    """Some rows: those that could be read, and those that could not."""
 
     frame: pl.DataFrame
     broken: list[Broken]
 
 
-def pieces(path: pathlib.Path, quotes: bool = False) -> Iterator[bytes]:
-    """The text of a file, whole lines, many at once; with `quotes` a piece does not end inside of a quoted field."""
-    rest = b""
-    try:
-        with _open(path) as file:
-            while piece := file.read(BLOCK):
-                piece = rest + piece
-                end = _end(piece, quotes)
-                rest = piece[end:]
-                if end:
-                    yield piece[:end]
-    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise ValueError(f"{path} cannot be unpacked: {error}") from None
-    if rest.strip():
-        yield rest
+def sources_of(log: Any) -> list[Source]:
+    """What a caller gives as a log, a path, a data frame or a list of them, as paths and frames of polars."""
+    given: list[Any] = list(log) if isinstance(log, (list, tuple)) else [log]
+    for source in given:
+        if not isinstance(source, (str, pathlib.Path, pl.DataFrame)) and not _is_pandas(source):
+            kind = type(source).__module__.partition(".")[0] + "." + type(source).__name__
+            raise ValueError(f"log must be a path, a data frame of polars or pandas, or a list of them, not {kind}")
+    return [_source(source) for source in given]
 
 
-def _open(path: pathlib.Path) -> BinaryIO:
-    if path.name.lower().endswith(".gz"):
-        return cast(BinaryIO, gzip.open(path, "rb"))
-    return path.open("rb")
+def _source(source: Any) -> Source:
+    if isinstance(source, pathlib.Path | pl.DataFrame):
+        return source
+    return pathlib.Path(source) if isinstance(source, str) else from_pandas(source)
 
 
-def _end(piece: bytes, quotes: bool) -> int:
-    """Where the last whole line ends. Quotes may stand alone inside of fields: then any end of a line must do."""
-    last = end = piece.rfind(b"\n") + 1
-    if not quotes or piece.count(b'"', 0, end) % 2 == 0:
-        return last
-    for _ in range(_MOST_LINES):
-        start = piece.rfind(b"\n", 0, max(end - 1, 0)) + 1
-        if piece.count(b'"', start, end) % 2:
-            return start or last
-        end = start
-    return last
+def kind_of(path: pathlib.Path) -> str:
+    """The format of a file, by its name."""
+    name = path.name.lower().removesuffix(".gz")
+    kind = _KINDS.get(pathlib.PurePath(name).suffix)
+    if kind is None or (kind == "parquet" and path.name.lower().endswith(".gz")):
+        endings = ", ".join(_KINDS)
+        raise ValueError(f"{path} is no log that can be read: its name must end in {endings} (text also with .gz)")
+    if not path.is_file():
+        raise ValueError(f"{path} is not a file")
+    return kind
 
 
-def plain(frame: pl.DataFrame, gaps: bool = True) -> pl.DataFrame:
+def read_blocks(logs: Sequence[Source], columns: list[str] | None = None, gaps: bool = True) -> Iterator[Block]:
+    """The rows of files and data frames in order, with the column ROW; all columns or some.
+
+    `gaps`: NaN is a gap, as null is; else it stays.
+    """
+    start = 0
+    for log in logs:
+        if isinstance(log, pl.DataFrame) and ROW in log.columns:  # made of another log's rows, numbered as these
+            yield Block(_alike(_some(log, None if columns is None else [*columns, ROW], "a data frame"), gaps), [])
+            continue
+        for frame, broken in _blocks(log, columns):
+            rows = frame.height + len(broken)
+            numbers = np.delete(np.arange(start, start + rows), [row for row, _, _ in broken])
+            yield Block(
+                _alike(frame, gaps).with_columns(pl.Series(ROW, numbers, pl.Int64)),
+                [Broken(start + row, why, text) for row, why, text in broken],
+            )
+            start += rows
+
+
+def _blocks(log: Source, columns: list[str] | None) -> Iterator[Block]:
+    """The rows of one source as they are; broken ones numbered within their block."""
+    if isinstance(log, pl.DataFrame):
+        return iter([Block(_some(log, columns, "a data frame"), [])])
+    return {"parquet": _parquet, "csv": _csv, "jsonl": _jsonl, "json": _json}[kind_of(log)](log, columns)
+
+
+def peek(logs: Sequence[Source]) -> pl.DataFrame:
+    """The first rows that can be read."""
+    broken: list[Broken] = []
+    for block in read_blocks(logs):
+        if block.frame.height and block.frame.width > 1:
+            return block.frame.drop(ROW)
+        broken += block.broken
+    if broken:
+        row, why, text = broken[0]
+        raise ValueError(f"no row can be read; row {row}: {why}: {text!r}")
+    raise ValueError("the log holds no rows")
+
+
+def _some(frame: pl.DataFrame, columns: list[str] | None, what: str) -> pl.DataFrame:
+    if lacking := [name for name in columns or [] if name not in frame.columns]:
+        raise ValueError(f"{what} lacks the columns {', '.join(lacking)}; it has {', '.join(frame.columns)}")
+    return frame if columns is None else frame.select(columns)
+
+
+def _alike(frame: pl.DataFrame, gaps: bool) -> pl.DataFrame:
     """The rows with names as text, lists as lists and `gaps` as nulls, whichever of their kinds the file has."""
 
     def kind(old: pl.DataType) -> pl.DataType:
@@ -97,211 +142,6 @@ def plain(frame: pl.DataFrame, gaps: bool = True) -> pl.DataFrame:
     )
 
 
-UNNAMED = "column_1"  # what a column without a name is called, as the first of a file without a header
-_VALUE = re.compile(  # what stands in rows and in no header: a number, a date, a list
-    r"[-+]?\d*\.?\d+([eE][-+]?\d+)?$|\d{4}-\d\d?-\d\d?|\d\d?[./]\d\d?[./]\d{2,4}|\[.*\]$|[^|]+\|[^|]"
-)
-_FOREIGN = re.compile("[\udc80-\udcff]")  # what stands for bytes that are no UTF-8
-
-
-def csv_blocks(path: pathlib.Path, columns: list[str] | None) -> Iterator[Block]:
-    """The rows of a CSV or TSV file."""
-    texts = pieces(path, quotes=True)
-    header, _, first = next(texts, b"").partition(b"\n")
-    if b"\0" in header:
-        raise ValueError(f"{path} is no text in UTF-8 but perhaps in UTF-16; save it as UTF-8")
-    line = header.decode("utf-8-sig", "replace").rstrip("\r")
-    separator = _separator(path, line)
-    names = _names(path, line, separator)
-    if names and _are_values(names):
-        first = header.removeprefix(b"\xef\xbb\xbf") + b"\n" + first
-        names = [f"column_{i}" for i in range(1, len(names) + 1)]
-    if lacking := [name for name in columns or [] if names and name not in names]:
-        raise ValueError(f"{path} lacks the columns {', '.join(lacking)}; it has {', '.join(names)}")
-    if first.strip():
-        yield _block(first, names, separator, columns or names)
-    for text in texts:
-        yield _block(text, names, separator, columns or names)
-
-
-def _separator(path: pathlib.Path, header: str) -> str:
-    """What stands between fields: by the file's name, else a comma, else what the header holds."""
-    if ".tsv" in path.suffixes:
-        return "\t"
-    return next((s for s in (",", ";", "\t") if s in header), ",")
-
-
-def _names(path: pathlib.Path, header: str, separator: str) -> list[str]:
-    try:
-        names = [name.strip() for name in next(csv.reader([header], delimiter=separator), [])]
-    except csv.Error as error:
-        raise ValueError(f"{path} cannot be read as CSV: {error}; it begins with {header[:LONGEST]!r}") from None
-    if _are_values(names):
-        return names
-    if len(names) > 1 and not names[0]:
-        names[0] = UNNAMED  # the index that pandas writes unless told not to
-    nameless = [i for i, name in enumerate(names, 1) if header and not name]
-    again = [name for i, name in enumerate(names) if name and name in names[:i]]
-    if nameless or again:
-        why = f"column {nameless[0]} has no name" if nameless else f"two are called {again[0]!r}"
-        raise ValueError(f"{path} must begin with a line of different column names, not {header[:LONGEST]!r}: {why}")
-    return names
-
-
-def _are_values(names: list[str]) -> bool:
-    """Whether what should be a header is a row: a number, a date or a list is the name of no column."""
-    return any(map(_VALUE.match, names))
-
-
-def _block(text: bytes, names: list[str], separator: str, columns: list[str]) -> Block:
-    schema = dict.fromkeys(names, pl.String)
-    if b"\n\n" in text or b"\n\r\n" in text or text[:1] in b"\r\n":  # empty lines are no rows
-        return _lines(text, names, separator, columns)
-    try:
-        frame = pl.read_csv(io.BytesIO(text), has_header=False, schema=schema, separator=separator)
-    except pl.exceptions.PolarsError:
-        return _lines(text, names, separator, columns)
-    if _cut(text, frame, separator):
-        return _lines(text, names, separator, columns)
-    return Block(frame.select(columns), [])
-
-
-def _cut(text: bytes, frame: pl.DataFrame, separator: str) -> bool:
-    """Whether a line may have too few fields, which would be read as empty ones."""
-    if frame[:, -1].null_count() == 0:
-        return False
-    return b'"' in text or text.count(separator.encode()) != frame.height * (frame.width - 1)
-
-
-def _lines(text: bytes, names: list[str], separator: str, columns: list[str]) -> Block:
-    """The slow way: line by line, to tell which of them are wrong.
-
-    A quote that never ends would swallow the lines after it: only its own line is given up.
-    """
-    lines = io.StringIO(text.decode("utf-8", "surrogateescape"), newline="").readlines()
-    good: list[list[str | None]] = []
-    broken: list[Broken] = []
-    limit = csv.field_size_limit(sys.maxsize)
-    at = 0
-    try:
-        while at < len(lines):
-            start = at
-            reader = csv.reader((lines[i] for i in range(start, len(lines))), delimiter=separator)
-            for fields in reader:
-                taken, at = at, start + reader.line_num
-                shown = lines[taken].strip()[:LONGEST].encode(errors="replace").decode()
-                if _FOREIGN.search("".join(fields)):
-                    broken.append(Broken(len(good) + len(broken), "not in UTF-8: save the file as that", shown))
-                elif len(fields) == len(names):
-                    good.append([field or None for field in fields])
-                elif fields:
-                    broken.append(Broken(len(good) + len(broken), f"{len(fields)} fields, not {len(names)}", shown))
-                    if at > taken + 1:
-                        at = taken + 1
-                        break
-    finally:
-        csv.field_size_limit(limit)
-    frame = pl.DataFrame(good, schema=dict.fromkeys(names, pl.String), orient="row")
-    return Block(frame.select(columns), broken)
-
-
-_NOTHING = ("NaTType", "NAType")  # what pandas calls a value that is not there
-
-
-def is_pandas(source: Any) -> bool:
-    """Whether it is a data frame of pandas, or of a library that stands in for it: by its methods."""
-    return all(hasattr(type(source), name) for name in ("columns", "iloc", "to_dict"))
-
-
-def from_pandas(source: Any) -> pl.DataFrame:
-    """The columns of a pandas frame, its index left out. Lists in cells stay lists, what is missing is null.
-
-    Not by `polars.from_pandas`, which needs pyarrow for them.
-    """
-    columns = list(source.columns)
-    if wrong := [name for name in columns if not isinstance(name, str)]:
-        raise ValueError(f"the columns of a data frame must have names, not {wrong[0]!r}")
-    if len(set(columns)) < len(columns):
-        twice = next(name for name in columns if columns.count(name) > 1)
-        raise ValueError(f"two columns of the data frame are called {twice!r}")
-    return pl.DataFrame([_series(name, source[name]) for name in columns])
-
-
-def _series(name: str, column: Any) -> pl.Series:
-    values = [None if _missing(value) else _plain(value) for value in column.tolist()]
-    try:
-        return pl.Series(name, values, strict=False)
-    except (TypeError, pl.exceptions.PolarsError) as error:
-        kinds = sorted({type(value).__name__ for value in values if value is not None})
-        raise ValueError(f"column {name!r} mixes {', '.join(kinds)}, which no column can hold: {error}") from None
-
-
-def _missing(value: Any) -> bool:
-    return value is None or type(value).__name__ in _NOTHING or (isinstance(value, float) and value != value)
-
-
-def _plain(value: Any) -> Any:
-    """Arrays and tuples in cells as lists; moments of pandas as those of Python."""
-    if hasattr(value, "to_pydatetime"):
-        return value.to_pydatetime(warn=False)
-    return value.tolist() if hasattr(value, "tolist") else list(value) if isinstance(value, tuple) else value
-
-
-ROWS = 200_000  # rows of Parquet at once
-_KINDS = {
-    ".parquet": "parquet",
-    ".pq": "parquet",
-    ".csv": "csv",
-    ".tsv": "csv",
-    ".jsonl": "jsonl",
-    ".ndjson": "jsonl",
-    ".json": "json",
-}
-
-
-def kind_of(path: pathlib.Path) -> str:
-    """The format of a file, by its name."""
-    name = path.name.lower().removesuffix(".gz")
-    kind = _KINDS.get(pathlib.PurePath(name).suffix)
-    if kind is None or (kind == "parquet" and path.name.lower().endswith(".gz")):
-        known = ", ".join(_KINDS)
-        raise ValueError(f"{path} is no log that can be read: its name must end in {known} (text also with .gz)")
-    if not path.is_file():
-        raise ValueError(f"{path} is not a file")
-    return kind
-
-
-def read_blocks(
-    log: pathlib.Path | pl.DataFrame, columns: list[str] | None = None, gaps: bool = True
-) -> Iterator[Block]:
-    """The rows of a file or a data frame in order, with the column ROW; all columns or some.
-
-    `gaps`: NaN is a gap, as null is; else it stays.
-    """
-    if isinstance(log, pl.DataFrame) and ROW in log.columns:  # made of another log's rows
-        yield Block(plain(_some(log, None if columns is None else [*columns, ROW], "a data frame"), gaps), [])
-        return
-    if isinstance(log, pl.DataFrame):
-        frames: Iterator[Block] = iter([Block(_some(log, columns, "a data frame"), [])])
-    else:
-        frames = {"parquet": _parquet, "csv": csv_blocks, "jsonl": _jsonl, "json": _json}[kind_of(log)](log, columns)
-    start = 0
-    for frame, broken in frames:
-        rows = frame.height + len(broken)
-        numbers = np.delete(np.arange(start, start + rows), [row for row, _, _ in broken])
-        yield Block(
-            plain(frame, gaps).with_columns(pl.Series(ROW, numbers, pl.Int64)),
-            [Broken(start + row, why, text) for row, why, text in broken],
-        )
-        start += rows
-
-
-def _some(frame: pl.DataFrame, columns: list[str] | None, what: str) -> pl.DataFrame:
-    if lacking := [name for name in columns or [] if name not in frame.columns]:
-        raise ValueError(f"{what} lacks the columns {', '.join(lacking)}; it has {', '.join(frame.columns)}")
-    return frame if columns is None else frame.select(columns)
-
-
 def _parquet(path: pathlib.Path, columns: list[str] | None) -> Iterator[Block]:
     try:
         frame = pl.scan_parquet(path, glob=False)
@@ -314,16 +154,16 @@ def _parquet(path: pathlib.Path, columns: list[str] | None) -> Iterator[Block]:
 
 def _jsonl(path: pathlib.Path, columns: list[str] | None) -> Iterator[Block]:
     """Rows may leave out keys, but a key that no row of a file has is another column's."""
-    found: dict[str, None] = {}
+    keys: dict[str, None] = {}
     for text in pieces(path):
         frame, broken = _json_block(text)
-        found |= dict.fromkeys(frame.columns)
+        keys |= dict.fromkeys(frame.columns)
         if columns is not None:
             left_out = [pl.lit(None).alias(name) for name in columns if name not in frame.columns]
             frame = frame.with_columns(left_out).select(columns)
         yield Block(frame, broken)
-    if found:
-        _some(pl.DataFrame(schema=dict.fromkeys(found, pl.Null)), columns, str(path))
+    if keys:
+        _some(pl.DataFrame(schema=dict.fromkeys(keys, pl.Null)), columns, str(path))
 
 
 def _json(path: pathlib.Path, columns: list[str] | None) -> Iterator[Block]:
@@ -370,15 +210,190 @@ def _json_block(text: bytes) -> tuple[pl.DataFrame, list[Broken]]:
     return pl.DataFrame(good, infer_schema_length=None, strict=False), broken
 
 
-def peek(logs: Sequence[pathlib.Path | pl.DataFrame]) -> pl.DataFrame:
-    """The first rows that can be read."""
+_UNNAMED = "column_1"  # what a column without a name is called, as the first of a file without a header
+_VALUE = re.compile(  # what stands in rows and in no header: a number, a date, a list
+    r"[-+]?\d*\.?\d+([eE][-+]?\d+)?$|\d{4}-\d\d?-\d\d?|\d\d?[./]\d\d?[./]\d{2,4}|\[.*\]$|[^|]+\|[^|]"
+)
+_FOREIGN = re.compile("[\udc80-\udcff]")  # what stands for bytes that are no UTF-8
+
+
+def _csv(path: pathlib.Path, columns: list[str] | None) -> Iterator[Block]:
+    """The rows of a CSV or TSV file."""
+    texts = pieces(path, quotes=True)
+    header, _, first = next(texts, b"").partition(b"\n")
+    if b"\0" in header:
+        raise ValueError(f"{path} is no text in UTF-8 but perhaps in UTF-16; save it as UTF-8")
+    line = header.decode("utf-8-sig", "replace").rstrip("\r")
+    separator = _field_separator(path, line)
+    names = _column_names(path, line, separator)
+    if names and _are_values(names):
+        first = header.removeprefix(b"\xef\xbb\xbf") + b"\n" + first
+        names = [f"column_{i}" for i in range(1, len(names) + 1)]
+    if lacking := [name for name in columns or [] if names and name not in names]:
+        raise ValueError(f"{path} lacks the columns {', '.join(lacking)}; it has {', '.join(names)}")
+    if first.strip():
+        yield _csv_block(first, names, separator, columns or names)
+    for text in texts:
+        yield _csv_block(text, names, separator, columns or names)
+
+
+def _field_separator(path: pathlib.Path, header: str) -> str:
+    """What stands between fields: by the file's name, else a comma, else what the header holds."""
+    if ".tsv" in path.suffixes:
+        return "\t"
+    return next((s for s in (",", ";", "\t") if s in header), ",")
+
+
+def _column_names(path: pathlib.Path, header: str, separator: str) -> list[str]:
+    try:
+        names = [name.strip() for name in next(csv.reader([header], delimiter=separator), [])]
+    except csv.Error as error:
+        raise ValueError(f"{path} cannot be read as CSV: {error}; it begins with {header[:LONGEST]!r}") from None
+    if _are_values(names):
+        return names
+    if len(names) > 1 and not names[0]:
+        names[0] = _UNNAMED  # the index that pandas writes unless told not to
+    nameless = [i for i, name in enumerate(names, 1) if header and not name]
+    again = [name for i, name in enumerate(names) if name and name in names[:i]]
+    if nameless or again:
+        why = f"column {nameless[0]} has no name" if nameless else f"two are called {again[0]!r}"
+        raise ValueError(f"{path} must begin with a line of different column names, not {header[:LONGEST]!r}: {why}")
+    return names
+
+
+def _are_values(names: list[str]) -> bool:
+    """Whether what should be a header is a row: a number, a date or a list is the name of no column."""
+    return any(map(_VALUE.match, names))
+
+
+def _csv_block(text: bytes, names: list[str], separator: str, columns: list[str]) -> Block:
+    schema = dict.fromkeys(names, pl.String)
+    if b"\n\n" in text or b"\n\r\n" in text or text[:1] in b"\r\n":  # empty lines are no rows
+        return _csv_lines(text, names, separator, columns)
+    try:
+        frame = pl.read_csv(io.BytesIO(text), has_header=False, schema=schema, separator=separator)
+    except pl.exceptions.PolarsError:
+        return _csv_lines(text, names, separator, columns)
+    if _may_be_cut(text, frame, separator):
+        return _csv_lines(text, names, separator, columns)
+    return Block(frame.select(columns), [])
+
+
+def _may_be_cut(text: bytes, frame: pl.DataFrame, separator: str) -> bool:
+    """Whether a line may have too few fields, which would be read as empty ones."""
+    if frame[:, -1].null_count() == 0:
+        return False
+    return b'"' in text or text.count(separator.encode()) != frame.height * (frame.width - 1)
+
+
+def _csv_lines(text: bytes, names: list[str], separator: str, columns: list[str]) -> Block:
+    """The slow way: line by line, to tell which of them are wrong.
+
+    A quote that never ends would swallow the lines after it: only its own line is given up.
+    """
+    lines = io.StringIO(text.decode("utf-8", "surrogateescape"), newline="").readlines()
+    good: list[list[str | None]] = []
     broken: list[Broken] = []
-    for log in logs:
-        for block in read_blocks(log):
-            if block.frame.height and block.frame.width > 1:
-                return block.frame.drop(ROW)
-            broken += block.broken
-    if broken:
-        row, why, text = broken[0]
-        raise ValueError(f"no row can be read; row {row}: {why}: {text!r}")
-    raise ValueError("the log holds no rows")
+    limit = csv.field_size_limit(sys.maxsize)
+    at = 0
+    try:
+        while at < len(lines):
+            start = at
+            reader = csv.reader((lines[i] for i in range(start, len(lines))), delimiter=separator)
+            for fields in reader:
+                taken, at = at, start + reader.line_num
+                shown = lines[taken].strip()[:LONGEST].encode(errors="replace").decode()
+                if _FOREIGN.search("".join(fields)):
+                    broken.append(Broken(len(good) + len(broken), "not in UTF-8: save the file as that", shown))
+                elif len(fields) == len(names):
+                    good.append([field or None for field in fields])
+                elif fields:
+                    broken.append(Broken(len(good) + len(broken), f"{len(fields)} fields, not {len(names)}", shown))
+                    if at > taken + 1:
+                        at = taken + 1
+                        break
+    finally:
+        csv.field_size_limit(limit)
+    frame = pl.DataFrame(good, schema=dict.fromkeys(names, pl.String), orient="row")
+    return Block(frame.select(columns), broken)
+
+
+_MOST_LINES = 1_000  # of one quoted field; beyond that a quote is taken for one that never ends
+
+
+def pieces(path: pathlib.Path, quotes: bool = False) -> Iterator[bytes]:
+    """The text of a file, whole lines, many at once; with `quotes` a piece does not end inside of a quoted field."""
+    rest = b""
+    try:
+        with _open(path) as file:
+            while piece := file.read(BLOCK):
+                piece = rest + piece
+                end = _end(piece, quotes)
+                rest = piece[end:]
+                if end:
+                    yield piece[:end]
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise ValueError(f"{path} cannot be unpacked: {error}") from None
+    if rest.strip():
+        yield rest
+
+
+def _open(path: pathlib.Path) -> BinaryIO:
+    if path.name.lower().endswith(".gz"):
+        return cast(BinaryIO, gzip.open(path, "rb"))
+    return path.open("rb")
+
+
+def _end(piece: bytes, quotes: bool) -> int:
+    """Where the last whole line ends. Quotes may stand alone inside of fields: then any end of a line must do."""
+    last = end = piece.rfind(b"\n") + 1
+    if not quotes or piece.count(b'"', 0, end) % 2 == 0:
+        return last
+    for _ in range(_MOST_LINES):
+        start = piece.rfind(b"\n", 0, max(end - 1, 0)) + 1
+        if piece.count(b'"', start, end) % 2:
+            return start or last
+        end = start
+    return last
+
+
+_NOTHING = ("NaTType", "NAType")  # what pandas calls a value that is not there
+
+
+def _is_pandas(source: Any) -> bool:
+    """Whether it is a data frame of pandas, or of a library that stands in for it: by its methods."""
+    return all(hasattr(type(source), name) for name in ("columns", "iloc", "to_dict"))
+
+
+def from_pandas(source: Any) -> pl.DataFrame:
+    """The columns of a pandas frame, its index left out. Lists in cells stay lists, what is missing is null.
+
+    Not by `polars.from_pandas`, which needs pyarrow for them.
+    """
+    columns = list(source.columns)
+    if wrong := [name for name in columns if not isinstance(name, str)]:
+        raise ValueError(f"the columns of a data frame must have names, not {wrong[0]!r}")
+    if len(set(columns)) < len(columns):
+        twice = next(name for name in columns if columns.count(name) > 1)
+        raise ValueError(f"two columns of the data frame are called {twice!r}")
+    return pl.DataFrame([_series(name, source[name]) for name in columns])
+
+
+def _series(name: str, column: Any) -> pl.Series:
+    values = [None if _missing(value) else _cell(value) for value in column.tolist()]
+    try:
+        return pl.Series(name, values, strict=False)
+    except (TypeError, pl.exceptions.PolarsError) as error:
+        kinds = sorted({type(value).__name__ for value in values if value is not None})
+        raise ValueError(f"column {name!r} mixes {', '.join(kinds)}, which no column can hold: {error}") from None
+
+
+def _missing(value: Any) -> bool:
+    return value is None or type(value).__name__ in _NOTHING or (isinstance(value, float) and value != value)
+
+
+def _cell(value: Any) -> Any:
+    """Arrays and tuples in cells as lists; moments of pandas as those of Python."""
+    if hasattr(value, "to_pydatetime"):
+        return value.to_pydatetime(warn=False)
+    return value.tolist() if hasattr(value, "tolist") else list(value) if isinstance(value, tuple) else value

@@ -1,4 +1,4 @@
-"""Days that are known to differ: a sale, an outage. What was shown on them is left out of an audit."""
+"""Holidays: days that are known to differ, such as those of a sale. What was shown then is left out of an audit."""
 
 import datetime
 from dataclasses import replace
@@ -10,7 +10,7 @@ from ..core.arrays import Bools
 from .click_log import ClickLog
 
 
-class Event(NamedTuple):
+class Holiday(NamedTuple):
     """Times from `start` to before `end`, in seconds since 1970, and what happened."""
 
     start: float
@@ -18,8 +18,8 @@ class Event(NamedTuple):
     name: str
 
 
-def event(days: str, name: str) -> Event:
-    """An event from a day, 2026-11-27, or from the first and the last of some, 2026-11-27..2026-11-30, in UTC."""
+def holiday(days: str, name: str) -> Holiday:
+    """A holiday from a day, 2026-11-27, or from the first and the last of some, 2026-11-27..2026-11-30, in UTC."""
     try:
         one, two = (datetime.date.fromisoformat(day) for day in (days.split("..") if ".." in days else (days, days)))
     except (ValueError, TypeError):
@@ -27,26 +27,26 @@ def event(days: str, name: str) -> Event:
     if two < one:
         raise ValueError(f"--event {days!r} ends before it begins")
     edges = [datetime.datetime.combine(day, datetime.time(), datetime.UTC).timestamp() for day in (one, two)]
-    return Event(edges[0], edges[1] + 86_400.0, name)
+    return Holiday(edges[0], edges[1] + 86_400.0, name)
 
 
-def without_events(log: ClickLog, events: list[Event]) -> tuple[ClickLog, list[str]]:
-    """The log without what was shown during some events, and what is to be said of that."""
-    if not events:
+def without_holidays(log: ClickLog, holidays: list[Holiday]) -> tuple[ClickLog, list[str]]:
+    """The log without what was shown on some holidays, and what is to be said of that."""
+    if not holidays:
         return log, []
     if log.time is None:
-        raise ValueError(f"--event {events[0].name}: the log has no column of times; name it with --time")
+        raise ValueError(f"--event {holidays[0].name}: the log has no column of times; name it with --time")
     unit = 1.0 if log.dated else next((u for u in (1.0, 1e3, 1e6) if 1e9 * u <= log.time[0] < 4e9 * u), 0.0)
     if unit == 0.0:
-        raise ValueError(f"--event {events[0].name}: times such as {log.time[0]:g} are no dates")
+        raise ValueError(f"--event {holidays[0].name}: times such as {log.time[0]:g} are no dates")
     kept: Bools = np.ones(log.impressions.n, np.bool_)
-    told = []
-    for start, end, name in events:
+    notes = []
+    for start, end, name in holidays:
         inside = (log.time >= start * unit) & (log.time < end * unit)
-        told.append(f"{int(np.count_nonzero(inside & kept)):,} impressions of the event {name} were left out.")
+        notes.append(f"{int(np.count_nonzero(inside & kept)):,} impressions of the event {name} were left out.")
         kept &= ~inside
     if not kept.any():
-        raise ValueError(f"--event {events[0].name}: nothing is left of the log without it")
+        raise ValueError(f"--event {holidays[0].name}: nothing is left of the log without it")
     chosen = np.flatnonzero(kept)
     return (
         replace(
@@ -58,5 +58,5 @@ def without_events(log: ClickLog, events: list[Event]) -> tuple[ClickLog, list[s
             client=None if log.client is None else log.client[chosen],
             board=log.board[chosen],
         ),
-        told,
+        notes,
     )

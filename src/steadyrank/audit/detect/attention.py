@@ -1,6 +1,6 @@
 """What a list's places do to clicks: an item's appeal told apart from the place it was shown at.
 
-The log-odds of a click are the item's own plus an effect of the slot: the place in lists of a length. Both are
+The log-odds of a click are the item's own plus an effect of the cell: the place in lists of a length. Both are
 fitted to the log's margins by iterative scaling (Deming and Stephan 1940, in odds), items with the pseudo-looks of
 the prior that they have in common. It is the examination hypothesis of Richardson, Dominowska and Ragno 2007 with
 odds in place of chances, so that nothing leaves (0, 1).
@@ -24,34 +24,29 @@ EDGE = 1e-4  # least distance of a rate from 0 and 1
 LOOKS, CLICKS = range(2)
 
 
-class Slots(NamedTuple):
-    """Which slot each look of a log belongs to: base[t] + its place in the list, at most last[t]."""
+class PlaceCells(NamedTuple):
+    """Which cell each look of a log belongs to: base[t] + its place in the list, at most last[t]."""
 
-    base: Ints  # [impression] slot of the first look
-    last: Ints  # [impression] slot of all places from the last told apart on
-    lengths: tuple[int, ...]  # of lists that have slots of their own; all others share the first
+    base: Ints  # [impression] cell of the first look
+    last: Ints  # [impression] cell of all places from the last told apart on
+    lengths: tuple[int, ...]  # of lists that have cells of their own; all others share the first
     places: int
 
     @property
     def n(self) -> int:
-        """How many slots."""
+        """How many cells."""
         return (1 + len(self.lengths)) * self.places
 
 
 class Appeal(NamedTuple):
-    """The log-odds of a click: item[k] + slot[s]."""
+    """The log-odds of a click: item[k] + cell[c]."""
 
     item: Floats  # [K]
-    slot: Floats  # [slot]
-    middle: float  # effect of the slot that looks are at on average
-
-    def rates(self) -> Floats:
-        """Each item's click rate, had all been shown at places alike."""
-        return _logistic(self.item + self.middle)
+    cell: Floats  # [cell]
 
 
-def slots_of(impressions: Impressions) -> Slots:
-    """The slots of a log's looks. Where lengths of lists are not known, none are told apart: what was looked at of a
+def place_cells(impressions: Impressions) -> PlaceCells:
+    """The cells of a log's looks. Where lengths of lists are not known, none are told apart: what was looked at of a
     list depends on its clicks.
     """
     lengths = impressions.lengths() if impressions.shown is not None else np.zeros(impressions.n, np.int64)
@@ -64,12 +59,12 @@ def slots_of(impressions: Impressions) -> Slots:
     for i, size in enumerate(common, 1):
         group[lengths == size] = i
     top = 0 if impressions.top is None else np.minimum(impressions.top, places - 1)
-    return Slots(group * places + top, (group + 1) * places - 1, common, places)
+    return PlaceCells(group * places + top, (group + 1) * places - 1, common, places)
 
 
 @uncounted
-def slot_at(base, last, offset):
-    """The slot of a look, `offset` places behind the first of its impression."""
+def cell_at(base, last, offset):
+    """The cell of a look, `offset` places behind the first of its impression."""
     return min(base + offset, last)
 
 
@@ -85,77 +80,71 @@ def sums(group: Ints, values: Any, n: int) -> Floats:
     return out
 
 
-def _logistic(log_odds: Floats) -> Floats:
-    rates: Floats = 1.0 / (1.0 + np.exp(-log_odds))
-    return rates
-
-
 @kernel
-def count_by_slot(item, bits, first, base, last, chosen, out):
-    """Add the looks and clicks of the chosen impressions to out, int64[2, K, slot]; chosen: bool[n]."""
+def count_by_cell(item, bits, first, base, last, chosen, out):
+    """Add the looks and clicks of the chosen impressions to out, int64[2, K, cell]; chosen: bool[n]."""
     for t in range(chosen.size):
         if chosen[t]:
             for q in range(first[t], first[t + 1]):
-                s = slot_at(base[t], last[t], q - first[t])
-                out[LOOKS, item[q], s] += 1
-                out[CLICKS, item[q], s] += 1 if bits[q] else 0
+                c = cell_at(base[t], last[t], q - first[t])
+                out[LOOKS, item[q], c] += 1
+                out[CLICKS, item[q], c] += 1 if bits[q] else 0
 
 
 @kernel
-def scale(counts, pseudo, mean, item, slot, sweeps):
-    """Fit item[K] and slot[S], log-odds, to the margins of counts[2, K, S], with `pseudo` looks at `mean` an item."""
-    n_items, n_slots = item.size, slot.size
-    seen = np.zeros(n_slots)
-    clicked = np.zeros(n_slots)
+def scale(counts, pseudo, mean, item, cell, sweeps):
+    """Fit item[K] and cell[C], log-odds, to the margins of counts[2, K, C], with `pseudo` looks at `mean` an item."""
+    n_items, n_cells = item.size, cell.size
+    seen = np.zeros(n_cells)
+    clicked = np.zeros(n_cells)
     for k in range(n_items):
-        for s in range(n_slots):
-            seen[s] += counts[LOOKS, k, s]
-            clicked[s] += counts[CLICKS, k, s]
+        for c in range(n_cells):
+            seen[c] += counts[LOOKS, k, c]
+            clicked[c] += counts[CLICKS, k, c]
     usual = np.log(mean / (1.0 - mean))
     for _ in range(sweeps):
-        expected = np.zeros(n_slots)
+        expected = np.zeros(n_cells)
         for k in range(n_items):
             got = pseudo * mean
             due = pseudo * chance(item[k])
-            for s in range(n_slots):
-                if counts[LOOKS, k, s] > 0:
-                    got += counts[CLICKS, k, s]
-                    due += counts[LOOKS, k, s] * chance(item[k] + slot[s])
+            for c in range(n_cells):
+                if counts[LOOKS, k, c] > 0:
+                    got += counts[CLICKS, k, c]
+                    due += counts[LOOKS, k, c] * chance(item[k] + cell[c])
             item[k] += np.log(got / due)
-            for s in range(n_slots):
-                if counts[LOOKS, k, s] > 0:
-                    expected[s] += counts[LOOKS, k, s] * chance(item[k] + slot[s])
+            for c in range(n_cells):
+                if counts[LOOKS, k, c] > 0:
+                    expected[c] += counts[LOOKS, k, c] * chance(item[k] + cell[c])
         level = 0.0
         total = 0.0
-        for s in range(n_slots):
-            if seen[s] > 0.0:
-                slot[s] += np.log((clicked[s] + 0.5) / (expected[s] + 0.5))
-                slot[s] = min(max(slot[s], -6.0), 6.0)
-                level += seen[s] * slot[s]
-                total += seen[s]
+        for c in range(n_cells):
+            if seen[c] > 0.0:
+                cell[c] += np.log((clicked[c] + 0.5) / (expected[c] + 0.5))
+                cell[c] = min(max(cell[c], -6.0), 6.0)
+                level += seen[c] * cell[c]
+                total += seen[c]
         if total > 0.0:
             level /= total
-        for s in range(n_slots):  # what all slots share belongs to the items
-            slot[s] -= level
+        for c in range(n_cells):  # what all cells share belongs to the items
+            cell[c] -= level
         for k in range(n_items):
             item[k] = min(max(item[k] + level, usual - 12.0), usual + 12.0)
 
 
-def counts_of(impressions: Impressions, slots: Slots, chosen: np.ndarray) -> Ints:
-    """Looks and clicks by item and slot, int64[2, K, slot], of the chosen impressions, bool[n]."""
-    out: Ints = np.zeros((2, impressions.n_items, slots.n), np.int64)
-    count_by_slot(impressions.item, impressions.bits, impressions.first, slots.base, slots.last, chosen, out)
+def counts_of(impressions: Impressions, cells: PlaceCells, chosen: np.ndarray) -> Ints:
+    """Looks and clicks by item and cell, int64[2, K, cell], of the chosen impressions, bool[n]."""
+    out: Ints = np.zeros((2, impressions.n_items, cells.n), np.int64)
+    count_by_cell(impressions.item, impressions.bits, impressions.first, cells.base, cells.last, chosen, out)
     return out
 
 
 def fit(counts: Ints) -> Appeal:
-    """What items and slots contribute to clicks. O(items times slots) a sweep."""
+    """What items and cells contribute to clicks. O(items times cells) a sweep."""
     looks, clicks = counts[LOOKS].sum(axis=1), counts[CLICKS].sum(axis=1)
     prior = np.ones(2)
     fit_prior(looks, clicks, prior)
     mean = float(np.clip(prior[0] / prior.sum(), EDGE, 1.0 - EDGE))
     item: Floats = np.full(looks.size, np.log(mean / (1.0 - mean)))
-    slot: Floats = np.zeros(counts.shape[2])
-    scale(counts, float(prior.sum()), mean, item, slot, SWEEPS)
-    weight = counts[LOOKS].sum(axis=0)
-    return Appeal(item, slot, float(np.average(slot, weights=weight)) if weight.any() else 0.0)
+    cell: Floats = np.zeros(counts.shape[2])
+    scale(counts, float(prior.sum()), mean, item, cell, SWEEPS)
+    return Appeal(item, cell)

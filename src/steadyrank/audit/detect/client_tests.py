@@ -26,8 +26,7 @@ from ...core.arrays import Bools, Floats, Ints
 from ...core.compiling.jit import kernel, uncounted
 from ...core.item_evidence import log_beta
 from .attention import CLICKS as CLICKED
-from .attention import Appeal, chance, slot_at, sums
-from .attention import Slots as ListSlots
+from .attention import Appeal, PlaceCells, cell_at, chance, sums
 
 TRIMMED = 4.6  # nats: clients odder than one in a hundred do not say how much honest ones differ
 ROUNDS = 10  # of estimating a spread without those
@@ -68,20 +67,20 @@ class Scores(NamedTuple):
 
 
 def ranks_of_taste(counts: Ints, appeal: Appeal) -> tuple[Floats, Floats]:
-    """Each item's rank among all clicks, from 0 to 1 by appeal, and the mean of clicks at each slot."""
+    """Each item's rank among all clicks, from 0 to 1 by appeal, and the mean of clicks at each cell."""
     clicks = counts[CLICKED].sum(axis=1).astype(np.float64)
     order = np.argsort(appeal.item, kind="stable")
     so_far = np.cumsum(clicks[order])
     rank = np.full(clicks.size, 0.5)
     rank[order] = (so_far - 0.5 * clicks[order]) / max(float(so_far[-1]) if so_far.size else 0.0, 1.0)
-    at_slot = counts[CLICKED].sum(axis=0)
-    mean: Floats = np.where(at_slot > 0, rank @ counts[CLICKED] / np.maximum(at_slot, 1), 0.5)
+    at_cell = counts[CLICKED].sum(axis=0)
+    mean: Floats = np.where(at_cell > 0, rank @ counts[CLICKED] / np.maximum(at_cell, 1), 0.5)
     return rank, mean
 
 
-def top_shares(counts: Ints, slots: ListSlots) -> Floats:
+def top_shares(counts: Ints, cells: PlaceCells) -> Floats:
     """For each group of lengths, the share of clicks that its first place gets."""
-    clicks = counts[CLICKED].sum(axis=0).reshape(-1, slots.places)
+    clicks = counts[CLICKED].sum(axis=0).reshape(-1, cells.places)
     total = clicks.sum(axis=1)
     share: Floats = np.where(total > 0, clicks[:, 0] / np.maximum(total, 1), 0.5)
     return share
@@ -101,12 +100,12 @@ def tally(item, bits, first, base, last, places, client, suspect, appeal, kind, 
         got = 0.0
         due = 0.0
         for q in range(first[t], first[t + 1]):
-            s = slot_at(base[t], last[t], q - first[t])
-            due += chance(log_odds[item[q]] + effect[s])
+            cell = cell_at(base[t], last[t], q - first[t])
+            due += chance(log_odds[item[q]] + effect[cell])
             if bits[q]:
                 got += 1.0
-                out[c, TOP] += 1.0 if s % places == 0 else 0.0
-                out[c, TASTE] += rank[item[q]] - mean[s]
+                out[c, TOP] += 1.0 if cell % places == 0 else 0.0
+                out[c, TASTE] += rank[item[q]] - mean[cell]
         out[c, SHOWN] += 1.0
         out[c, LISTS] += 1.0 if got > 0.0 else 0.0
         out[c, LISTS_EXPECTED] += usual[kind[t]]
@@ -202,7 +201,9 @@ def calibrated(scores: Floats, judged: Bools) -> Floats:
     return scores / excess(scores, judged)
 
 
-def pairs_of(impressions: Impressions, slots: ListSlots, client: ItemNumbers, appeal: Appeal, shown: Floats) -> Pairs:
+def pairs_of(
+    impressions: Impressions, cells: PlaceCells, client: ItemNumbers, appeal: Appeal, shown: Floats
+) -> Pairs:
     """Clients and the items they looked at. O(looks log looks) of those clients that have looks enough."""
     sizes = np.diff(impressions.first)
     looks = np.bincount(client[client >= 0], sizes[client >= 0], shown.size)
@@ -213,13 +214,13 @@ def pairs_of(impressions: Impressions, slots: ListSlots, client: ItemNumbers, ap
     part = impressions.only(chosen)
     size = np.diff(part.first)
     offset = np.arange(part.item.size) - np.repeat(part.first[:-1], size)
-    slot = np.minimum(np.repeat(slots.base[chosen], size) + offset, np.repeat(slots.last[chosen], size))
-    p = 1.0 / (1.0 + np.exp(-(appeal.item[part.item] + appeal.slot[slot])))
+    cell = np.minimum(np.repeat(cells.base[chosen], size) + offset, np.repeat(cells.last[chosen], size))
+    p = 1.0 / (1.0 + np.exp(-(appeal.item[part.item] + appeal.cell[cell])))
     key = np.repeat(client[chosen].astype(np.int64), size) * impressions.n_items + part.item
-    found, where, looks = np.unique(key, return_inverse=True, return_counts=True)
-    clicks = np.bincount(where, part.bits, found.size).astype(np.int64)
-    expected = sums(where, p, found.size)
-    return Pairs(found // impressions.n_items, found % impressions.n_items, looks, clicks, expected)
+    pair, where, looks = np.unique(key, return_inverse=True, return_counts=True)
+    clicks = np.bincount(where, part.bits, pair.size).astype(np.int64)
+    expected = sums(where, p, pair.size)
+    return Pairs(pair // impressions.n_items, pair % impressions.n_items, looks, clicks, expected)
 
 
 def single_items(pairs: Pairs, n_clients: int, factor: Floats) -> tuple[Floats, Ints]:
@@ -240,16 +241,16 @@ def single_items(pairs: Pairs, n_clients: int, factor: Floats) -> tuple[Floats, 
     return np.sign(best) * left, which
 
 
-def kinds_of_lists(impressions: Impressions, slots: ListSlots, appeal: Appeal, usual: Bools) -> tuple[Ints, Floats]:
+def kinds_of_lists(impressions: Impressions, cells: PlaceCells, appeal: Appeal, usual: Bools) -> tuple[Ints, Floats]:
     """The kind of each list, by its length and how sought after its first item is, and the share of each clicked.
 
     The share is that of the impressions of `usual`, bool[n].
     """
     if impressions.n == 0:
         return np.zeros(0, np.int64), np.zeros(1)
-    head = appeal.item[impressions.item[impressions.first[:-1]]] + appeal.slot[slots.base]
+    head = appeal.item[impressions.item[impressions.first[:-1]]] + appeal.cell[cells.base]
     edges = np.quantile(head, np.arange(1, STRENGTHS) / STRENGTHS)
-    kind = slots.last // slots.places * STRENGTHS + np.searchsorted(edges, head)
+    kind = cells.last // cells.places * STRENGTHS + np.searchsorted(edges, head)
     clicked = impressions.clicks() > 0
     kinds = int(kind.max()) + 1
     n = np.bincount(kind[usual], minlength=kinds)

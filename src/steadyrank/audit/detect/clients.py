@@ -9,7 +9,7 @@ import numpy as np
 
 from ...click_logs.looks import Impressions, ItemNumbers
 from ...core.arrays import Bools, Floats, Ints
-from .attention import Appeal, counts_of, fit, slots_of
+from .attention import Appeal, counts_of, fit, place_cells
 from .client_tests import (
     CLICKS,
     CLIENT_COLUMNS,
@@ -102,7 +102,7 @@ def stand_out(
         if np.array_equal(before, named):
             break
     share = log.rates_of_honest()
-    listed = [log.told(c, float(share[c]), names, items) for c in named[:LISTED].tolist()]
+    listed = [log.described(c, float(share[c]), names, items) for c in named[:LISTED].tolist()]
     return OddClients(named, listed, log.least_silent(), np.minimum(share, 1.0))
 
 
@@ -137,7 +137,7 @@ class _Clients:
     ) -> None:
         self.impressions, self.client, self.n, self.suspect = impressions, client, n, suspect
         self.intervals, self.boards = intervals, boards
-        self.slots = slots_of(impressions)
+        self.cells = place_cells(impressions)
         self.out: Floats = np.zeros((n, CLIENT_COLUMNS))
         self.scores: Floats = np.zeros((len(WAYS), n))
         self.share = 0.0  # of lists that are clicked
@@ -147,28 +147,29 @@ class _Clients:
     def learn(self, usual: Bools) -> None:
         """Score all clients against what the impressions of `usual`, bool[n], show."""
         shown = self.impressions
-        counts = counts_of(shown, self.slots, usual)
+        counts = counts_of(shown, self.cells, usual)
         appeal: Appeal = fit(counts)
         rank, mean = ranks_of_taste(counts, appeal)
-        kind, share = kinds_of_lists(shown, self.slots, appeal, usual)
+        kind, share = kinds_of_lists(shown, self.cells, appeal, usual)
         self.out[:] = 0.0
         tally(
             shown.item,
             shown.bits,
             shown.first,
-            *self.slots[:2],
-            self.slots.places,
+            self.cells.base,
+            self.cells.last,
+            self.cells.places,
             self.client,
             self.suspect,
-            appeal[:2],
+            tuple(appeal),
             kind,
             share,
             rank,
             mean,
-            top_shares(counts, self.slots),
+            top_shares(counts, self.cells),
             self.out,
         )
-        self.pairs = pairs_of(shown, self.slots, self.client, appeal, self.out[:, SHOWN])
+        self.pairs = pairs_of(shown, self.cells, self.client, appeal, self.out[:, SHOWN])
         self.tests = scored(self.out, self.pairs)
         self.scores[:5] = np.abs(np.stack(self.tests[:5]))
         self.scores[5] = self._in_intervals(usual)
@@ -176,16 +177,18 @@ class _Clients:
 
     def too_active(self) -> Ints:
         """Clients whose clicks are left out when it is learnt for the first time what is usual."""
-        shown, known = self.impressions, self.client >= 0
+        shown, identified = self.impressions, self.client >= 0
         clicked = shown.clicks() > 0
-        lists, count = (np.bincount(self.client[which], minlength=self.n) for which in (known & clicked, known))
+        lists, count = (
+            np.bincount(self.client[which], minlength=self.n) for which in (identified & clicked, identified)
+        )
         judged = max(int(np.count_nonzero(count >= FEWEST)), 1)
         return too_active(lists.astype(np.float64), count.astype(np.float64), math.log(len(WAYS) * judged / SURE))
 
     def _in_intervals(self, usual: Bools) -> Floats:
         """Nats by which the rates of a suspect interval explain a client's clicks in it better than the usual do."""
         best: Floats = np.zeros(self.n)
-        known = self.client >= 0
+        identified = self.client >= 0
         whole = Stretch(self.impressions, np.arange(self.impressions.n)) if self.intervals else None
         for start, end in self.intervals:
             assert whole is not None
@@ -194,9 +197,10 @@ class _Clients:
             inside: Bools = np.zeros(self.impressions.n, np.bool_)
             inside[start:end] = True
             sums = [
-                np.bincount(self.client[which], gain[which], self.n) for which in (known & inside, known & ~inside)
+                np.bincount(self.client[which], gain[which], self.n)
+                for which in (identified & inside, identified & ~inside)
             ]
-            here = np.bincount(self.client[known & inside], minlength=self.n)
+            here = np.bincount(self.client[identified & inside], minlength=self.n)
             there = self.out[:, SHOWN] - here
             scale = calibrated(np.maximum(sums[1], 0.0), (there >= FEWEST) & (sums[1] > 0.0))
             ratio = float(np.max(sums[1], initial=0.0) / max(float(np.max(scale, initial=0.0)), 1e-9)) or 1.0
@@ -231,8 +235,8 @@ class _Clients:
     def named(self) -> Ints:
         """The clients that stand out, the clearest first."""
         share = self.rates_of_honest()
-        found = np.flatnonzero(share <= SURE)
-        return found[np.lexsort((-self.scores[:, found].max(axis=0), share[found]))]
+        odd = np.flatnonzero(share <= SURE)
+        return odd[np.lexsort((-self.scores[:, odd].max(axis=0), share[odd]))]
 
     def least_silent(self) -> int:
         """Impressions without any click after which a client would be named for that, alone among honest ones."""
@@ -243,7 +247,7 @@ class _Clients:
         need = math.log(rivals * self.boards / SURE) * self.tests.excess
         return max(least_silent(self.share, self.tests.spread, need), FEWEST)
 
-    def told(self, c: int, share: float, names: list[Any], items: list[Any] | None) -> SuspectClient:
+    def described(self, c: int, share: float, names: list[Any], items: list[Any] | None) -> SuspectClient:
         """What is said of a client."""
         row = self.out[c]
         way = int(np.argmax(self.scores[:, c]))

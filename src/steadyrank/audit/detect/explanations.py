@@ -1,7 +1,7 @@
 """What made clicks change: all items alike, places and lengths of lists, or single items beyond what is honest.
 
 A stretch is explained step by step against what is usual. First all items may have shifted together (a weekend, a
-sale). Then every slot may have a shift of its own (another layout, shorter lists; items that a new ranker shows
+sale). Then every cell may have a shift of its own (another layout, shorter lists; items that a new ranker shows
 elsewhere are expected to be clicked as at that place anyway). Then single items may have moved as far as a promotion
 moves them. What evidence is left after each step says which of them explains the change; what no step explains is
 suspect.
@@ -14,7 +14,7 @@ import numpy as np
 
 from ...click_logs.looks import Impressions
 from ...core.arrays import Bools, Floats, Ints
-from .attention import CLICKS, LOOKS, Appeal, Slots, counts_of, fit, sums
+from .attention import LOOKS, Appeal, PlaceCells, counts_of, fit, sums
 from .bayes_factors import BEYOND, CHANGED, CHOICE, DISPERSED, EDGE, GROUP_CHANGED, GROUPS, evidence_by_item
 from .stretches import BANDS
 
@@ -25,7 +25,7 @@ FADED = 0.5  # share of its clicks that an item whose promotion ends, or that ot
 FEW = 0.06  # share of the items, as many as looks are spread over, that are promoted at once: one at least
 WIGGLE = 0.1  # of log-odds, that any item honestly moves
 STEPS = 12  # of fitting shifts
-SEEN = 50  # looks at a slot before what is usual there is known
+SEEN = 50  # looks at a cell before what is usual there is known
 HIGH = 200.0  # nats: as good as certain
 
 
@@ -34,15 +34,15 @@ class Usual(NamedTuple):
 
     appeal: Appeal
     looks: Ints  # [K]
-    at_slot: Ints  # [slot] looks
+    at_cell: Ints  # [cell] looks
     bands: Ints  # [K] group of items by their appeal
 
 
-class Cells(NamedTuple):
-    """Looks and clicks of a stretch by item and slot, a row for each pair that occurs."""
+class StretchCounts(NamedTuple):
+    """Looks and clicks of a stretch by item and cell, a row for each pair that occurs."""
 
     item: Ints
-    slot: Ints
+    cell: Ints
     looks: Floats
     clicks: Floats
 
@@ -52,10 +52,9 @@ class Explanation(NamedTuple):
 
     all: float
     after_level: float  # all items together
-    after_places: float  # and each slot on its own
+    after_places: float  # and each cell on its own
     left: float  # and single items as a promotion moves them
     level: float  # factor of the odds of all items together
-    expected: Floats  # [K] clicks of each item, level and places allowed for
 
     def kind(self, bar: float) -> str:
         """What explains the change: level, places, items (honestly); or clicks, if nothing does."""
@@ -66,60 +65,53 @@ class Explanation(NamedTuple):
         return "places" if self.after_level >= bar else "level"
 
 
-def usual_of(impressions: Impressions, slots: Slots, chosen: Bools) -> Usual:
+def usual_of(impressions: Impressions, cells: PlaceCells, chosen: Bools) -> Usual:
     """What is usual in the chosen impressions, bool[n]. O(looks)."""
-    counts = counts_of(impressions, slots, chosen)
+    counts = counts_of(impressions, cells, chosen)
     appeal = fit(counts)
     looks = counts[LOOKS].sum(axis=1)
     edges = np.quantile(appeal.item[looks > 0], BANDS) if looks.any() else np.zeros(len(BANDS))
     return Usual(appeal, looks, counts[LOOKS].sum(axis=0), np.searchsorted(edges, appeal.item).astype(np.int64))
 
 
-def cells_of(counts: Ints) -> Cells:
-    """The pairs of item and slot that occur in counts[2, K, slot]."""
-    item, slot = np.nonzero(counts[LOOKS])
-    looks, clicks = (counts[i, item, slot].astype(np.float64) for i in (LOOKS, CLICKS))
-    return Cells(item, slot, looks, clicks)
-
-
-def explain(usual: Usual, cells: Cells) -> Explanation:
-    """How much of a stretch's clicks is explained by what. O(cells)."""
-    base = usual.appeal.item[cells.item] + usual.appeal.slot[cells.slot]
-    n_slots, n_items = usual.at_slot.size, usual.looks.size
-    looks = sums(cells.item, cells.looks, n_items)
-    clicks = sums(cells.item, cells.clicks, n_items)
-    level = float(_shift(base, cells, np.zeros(cells.item.size, np.int64), 1, np.array([SHIFT]))[0])
-    places = _places(usual, base, cells, n_slots)
+def explain(usual: Usual, counts: StretchCounts) -> Explanation:
+    """How much of a stretch's clicks is explained by what. O(pairs of item and cell)."""
+    base = usual.appeal.item[counts.item] + usual.appeal.cell[counts.cell]
+    n_cells, n_items = usual.at_cell.size, usual.looks.size
+    looks = sums(counts.item, counts.looks, n_items)
+    clicks = sums(counts.item, counts.clicks, n_items)
+    level = float(_shift(base, counts, np.zeros(counts.item.size, np.int64), 1, np.array([SHIFT]))[0])
+    places = _places(usual, base, counts, n_cells)
 
     def due(shift: Floats | float) -> Floats:
-        return sums(cells.item, cells.looks / (1.0 + np.exp(-(base + shift))), n_items)
+        return sums(counts.item, counts.looks / (1.0 + np.exp(-(base + shift))), n_items)
 
-    expected = due(places[cells.slot])
+    expected = due(places[counts.cell])
     whole, after_level, after_places = (
         _evidence(usual, looks, clicks, of) for of in (due(0.0), due(level), expected)
     )
     left = _evidence(usual, looks, clicks, _allowed(usual, looks, clicks, expected))
     after_level, after_places = min(after_level, whole), min(after_places, whole)
-    return Explanation(whole, after_level, after_places, min(left, after_places), math.exp(level), expected)
+    return Explanation(whole, after_level, after_places, min(left, after_places), math.exp(level))
 
 
-def _places(usual: Usual, base: Floats, cells: Cells, n_slots: int) -> Floats:
-    """The shift of each slot: its own, within MOVED, around one that all share, within SHIFT."""
-    known = usual.at_slot >= SEEN
-    places = _shift(base, cells, cells.slot, n_slots, np.where(known, MOVED, 12.0))
-    weight = sums(cells.slot, cells.looks / (1.0 + np.exp(-base)), n_slots) * known
+def _places(usual: Usual, base: Floats, counts: StretchCounts, n_cells: int) -> Floats:
+    """The shift of each cell: its own, within MOVED, around one that all share, within SHIFT."""
+    known = usual.at_cell >= SEEN
+    places = _shift(base, counts, counts.cell, n_cells, np.where(known, MOVED, 12.0))
+    weight = sums(counts.cell, counts.looks / (1.0 + np.exp(-base)), n_cells) * known
     if not weight.any():
         return places
     shared = float(np.average(places, weights=weight))
     return np.where(known, places - shared + float(np.clip(shared, -SHIFT, SHIFT)), places)
 
 
-def _shift(base: Floats, cells: Cells, group: Ints, n: int, room: Floats) -> Floats:
+def _shift(base: Floats, counts: StretchCounts, group: Ints, n: int, room: Floats) -> Floats:
     """The shift of log-odds of each group at which it gets its clicks, within `room`; half a click joins both."""
     shift: Floats = np.zeros(n)
-    got = sums(group, cells.clicks, n) + 0.5
+    got = sums(group, counts.clicks, n) + 0.5
     for _ in range(STEPS):
-        due = sums(group, cells.looks / (1.0 + np.exp(-(base + shift[group]))), n) + 0.5
+        due = sums(group, counts.looks / (1.0 + np.exp(-(base + shift[group]))), n) + 0.5
         shift = np.clip(shift + np.log(got / due), -room, room)
     return shift
 
@@ -140,11 +132,11 @@ def _allowed(usual: Usual, looks: Floats, clicks: Floats, expected: Floats) -> F
 def _evidence(usual: Usual, looks: Floats, clicks: Floats, expected: Floats) -> float:
     """Nats that items, groups, or all together do not have the clicks expected: as `bayes_factors.weigh` has it."""
     alone = _novelty(looks, clicks, expected, usual.looks)
-    found = max(float(np.log1p(share * np.expm1(alone)).sum()) for share in CHANGED)
+    items = max(float(np.log1p(share * np.expm1(alone)).sum()) for share in CHANGED)
     kinds = [sums(usual.bands, of, GROUPS) for of in (looks, clicks, expected, usual.looks)]
     groups = _novelty(kinds[0], kinds[1], kinds[2], kinds[3])
     together = _together(float(looks.sum()), float(clicks.sum()), float(expected.sum()))
-    return max(found, float(np.log1p(GROUP_CHANGED * np.expm1(groups)).sum()), together) - CHOICE
+    return max(items, float(np.log1p(GROUP_CHANGED * np.expm1(groups)).sum()), together) - CHOICE
 
 
 def _together(looks: float, got: float, due: float) -> float:
@@ -161,17 +153,17 @@ def _novelty(looks: Floats, clicks: Floats, expected: Floats, strength: Floats |
     return np.minimum(out, HIGH)
 
 
-def looks_of(impressions: Impressions, slots: Slots, chosen: Ints) -> tuple[Ints, Ints, Bools]:
-    """Item, slot and click of every look in some impressions, named by their numbers. O(looks in them)."""
+def looks_of(impressions: Impressions, cells: PlaceCells, chosen: Ints) -> tuple[Ints, Ints, Bools]:
+    """Item, cell and click of every look in some impressions, named by their numbers. O(looks in them)."""
     part = impressions.only(chosen)
     sizes = np.diff(part.first)
     offset = np.arange(part.item.size) - np.repeat(part.first[:-1], sizes)
-    slot = np.minimum(np.repeat(slots.base[chosen], sizes) + offset, np.repeat(slots.last[chosen], sizes))
-    return part.item.astype(np.int64), slot, part.bits
+    cell = np.minimum(np.repeat(cells.base[chosen], sizes) + offset, np.repeat(cells.last[chosen], sizes))
+    return part.item.astype(np.int64), cell, part.bits
 
 
-def gathered(item: Ints, slot: Ints, bits: Bools, n_slots: int) -> Cells:
-    """Looks, one a row, as cells."""
-    key, where, looks = np.unique(item * n_slots + slot, return_inverse=True, return_counts=True)
+def gathered(item: Ints, cell: Ints, bits: Bools, n_cells: int) -> StretchCounts:
+    """Looks, one a row, as counts by item and cell."""
+    key, where, looks = np.unique(item * n_cells + cell, return_inverse=True, return_counts=True)
     clicks = sums(where, bits, key.size)
-    return Cells(key // n_slots, key % n_slots, looks.astype(np.float64), clicks)
+    return StretchCounts(key // n_cells, key % n_cells, looks.astype(np.float64), clicks)

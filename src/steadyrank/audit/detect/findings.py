@@ -1,17 +1,10 @@
 """What an audit says of one board: suspect intervals and clients, other changes, the ranking with and without.
 
-How sure a change is, by the log itself: what the same numbers say of its impressions drawn at random, and of
-others.
-
-A Bayes factor promises that s nats come by chance once in e^s times. Where items are many and each is seen rarely,
-or where taste drifts all the time, it may not keep that. So the evidence of a stretch is compared with that of
-impressions drawn at random from the usual ones (as a permutation of the log would put them there), and with that of
-usual stretches as long as it: their mean excess, at least 1 as promised, is the scale on which nats count.
-
-What a log could have shown: the smallest attacks of some kinds that would have been found in it.
-
-Attacks are planted in the log's own lists, judged as a suspect stretch is, and made larger until four in five would
-be found.
+How sure an interval is comes from the log itself. A Bayes factor promises that s nats come by chance once in e^s
+times. Where items are many and each is seen rarely, or where taste drifts all the time, it may not keep that. So the
+evidence of a stretch is compared with that of impressions drawn at random from the usual ones (as a permutation of
+the log would put them there), and with that of usual stretches as long as it: their mean excess, at least 1 as
+promised, is the scale on which nats count.
 """
 
 import itertools
@@ -25,122 +18,18 @@ import numpy as np
 from ...click_logs.looks import Impressions, ItemNumbers
 from ...core.arrays import Bools, Floats, Ints
 from ...core.item_evidence import INVERTED, KNOWN, inversion
-from .attention import Slots, slots_of
+from .attention import PlaceCells, place_cells
 from .bayes_factors import EDGE
+from .changed_stretches import ChangedStretch, edge_range, intervals, with_shape
 from .clients import NOBODY, OddClients, SuspectClient, stand_out
+from .detectable import Detectable, detectable
 from .explanations import Explanation, Usual, explain, gathered, looks_of, usual_of
 from .item_changes import ItemChange, changes_of, sure_of
 from .place_rates import PlaceRates, place_rates
-from .segments import Segment, edge_range, intervals, with_shape
-from .stretches import BAR, SHORTEST, Stretch, rates_by_item
+from .stretches import BAR, Stretch, rates_by_item
 
-PERMUTED_DRAWS = 24  # of impressions at random, and as many stretches where the log has them
-LONGEST = 2_000  # impressions of a draw: as many show how evidence behaves
-
-
-def scale_of_chance(
-    impressions: Impressions, slots: Slots, usual: Usual, free: Ints, size: int, rng: np.random.Generator
-) -> float:
-    """Nats, at least 1, that are worth what one nat promises. `free`: the usual impressions, in order.
-
-    O(PERMUTED_DRAWS LONGEST) looks.
-    """
-    size = min(size, LONGEST, free.size // 2)
-    if size < 8:
-        return 1.0
-
-    def nats(chosen: Ints) -> float:
-        return max(
-            explain(usual, gathered(*looks_of(impressions, slots, np.sort(chosen)), slots.n)).after_places, 0.0
-        )
-
-    shuffled = [nats(rng.choice(free, size, replace=False)) for _ in range(PERMUTED_DRAWS)]
-    starts = np.linspace(0, free.size - size, min(PERMUTED_DRAWS, free.size // size)).astype(np.int64)
-    along = sorted(nats(free[start : start + size]) for start in starts.tolist())
-    kept = along[: max(1, 9 * len(along) // 10)]  # one of them may be an attack that was not found
-    return max(1.0, float(np.mean(shuffled)), float(np.mean(kept)))
-
-
-def certainty(nats: float, scale: float, stretches: float) -> float:
-    """That evidence is no accident: 1 less the chance of as much in any of so many stretches."""
-    return 1.0 - min(1.0, max(stretches, 1.0) * math.exp(-max(nats, 0.0) / scale))
-
-
-CHANCE = 0.8  # that an attack is found
-ATTACK_DRAWS = 10  # attacks of a size
-TARGETS = 3  # items that are promoted, or demoted
-MARGIN = 6.0  # nats that finding the edges of an attack takes, beyond knowing them
-STEP = math.sqrt(2.0)  # from size to size
-LARGEST = 0.25  # share of a log beyond which sizes are not tried
-MOST = 20_000  # impressions of an attack that are tried at most
-KINDS = ("promote", "demote", "silent")
-
-
-@dataclass(frozen=True)
-class Detectable:
-    """Impressions, one after the other, of the smallest attack found with a chance of 80 %; None if none is.
-
-    promote: three items that are clicked less than others are clicked wherever looked at, and nothing else; demote:
-    the three most clicked items never are; silent: nothing is clicked.
-    """
-
-    promote: int | None
-    demote: int | None
-    silent: int | None
-    client: int  # impressions without a click after which a single client would have been named; 0 without clients
-
-    def hidden(self, n: int) -> int:
-        """The largest attack of these that could hide in n impressions."""
-        return min(n, max(n if size is None else size for size in (self.promote, self.demote, self.silent)))
-
-
-def detectable(
-    impressions: Impressions, slots: Slots, usual: Usual, free: Ints, client: int, rng: np.random.Generator
-) -> Detectable:
-    """The smallest attacks that this log could have shown; `free`: the numbers of its usual impressions."""
-    found = {kind: _smallest(kind, impressions, slots, usual, free, rng) for kind in KINDS}
-    return Detectable(**found, client=client)
-
-
-def _smallest(
-    kind: str, impressions: Impressions, slots: Slots, usual: Usual, free: Ints, rng: np.random.Generator
-) -> int | None:
-    target = _targets(kind, usual)
-    size = float(SHORTEST // 2)
-    while size <= min(LARGEST * impressions.n, MOST) and size <= free.size:
-        m = math.ceil(size)
-        hits = 0
-        for draw in range(ATTACK_DRAWS):
-            hits += _found(kind, target, impressions, slots, usual, rng.choice(free, m, replace=False))
-            if hits + ATTACK_DRAWS - 1 - draw < CHANCE * ATTACK_DRAWS:
-                break
-        if hits >= CHANCE * ATTACK_DRAWS:
-            return m
-        size *= STEP
-    return None
-
-
-def _targets(kind: str, usual: Usual) -> Ints:
-    """The items that an attack wants clicked, or not clicked: of those, the ones looked at most."""
-    seen = np.flatnonzero(usual.looks)
-    rate = usual.appeal.item[seen]
-    if kind == "promote":
-        seen = seen[rate <= np.median(rate)] if seen.size else seen
-        worth = usual.looks[seen].astype(np.float64)
-    else:
-        worth = usual.looks[seen] / (1.0 + np.exp(-rate))
-    return seen[np.argsort(-worth, kind="stable")[:TARGETS]]
-
-
-def _found(kind: str, target: Ints, impressions: Impressions, slots: Slots, usual: Usual, chosen: Ints) -> bool:
-    item, slot, bits = looks_of(impressions, slots, np.sort(chosen))
-    hit: Bools = np.isin(item, target)
-    bits = hit if kind == "promote" else bits & ~hit if kind == "demote" else np.zeros(bits.size, np.bool_)
-    told = explain(usual, gathered(item, slot, bits, slots.n))
-    where = math.log(max(4.0 * impressions.n / chosen.size, 1.0))  # stretches of half their length, in two directions
-    return told.all >= BAR + where + MARGIN and told.left >= BAR + MARGIN
-
-
+DRAWS = 24  # of impressions at random, and as many stretches where the log has them
+LONGEST_DRAW = 2_000  # impressions of a draw: as many show how evidence behaves
 POINTS = 240  # of the time line
 LEAST = 40  # impressions of a point of it, in logs that have several hundred: fewer are noise
 IMPRESSIONS, CLICKS, EXPECTED = range(3)  # columns of points; clicks are expected of the usual taste
@@ -159,7 +48,7 @@ class BoardTask(NamedTuple):
     threads: int = 1
     items: list[Any] | None = None  # their names, for sentences
     boards: int = 1  # of the log
-    known: Ints | None = None  # numbers of clients that stand out on all boards together
+    named_everywhere: Ints | None = None  # numbers of clients that stand out on all boards together
     propensities: Floats | None = None  # attention of places, where it is given
 
 
@@ -184,9 +73,9 @@ class OtherChange:
 
     start: int
     end: int
-    kind: (
-        str  # level: all items alike; places: places or lengths of lists; items: as promotions do; chance: too little
-    )
+    # level: all items alike; places: places or lengths of lists; items: as promotions do; client: one alone made it;
+    # chance: too little
+    kind: str
     level: float  # factor of the odds of all items together
     length: float  # mean length of the lists
     usual_length: float
@@ -237,7 +126,7 @@ class Finding:
 class Judged(NamedTuple):
     """An interval in which clicks changed."""
 
-    part: Segment
+    part: ChangedStretch
     kind: str  # clicks, if it is suspect; else as in `OtherChange`
     sure: float
     level: float
@@ -248,7 +137,7 @@ class _Board:
 
     def __init__(self, task: BoardTask) -> None:
         self.task, self.impressions = task, task.impressions
-        self.slots: Slots = slots_of(task.impressions)
+        self.cells: PlaceCells = place_cells(task.impressions)
         self.log = Stretch(task.impressions, np.arange(task.impressions.n))
         self.rng = np.random.default_rng(SEED)
 
@@ -259,61 +148,90 @@ class _Board:
             flags[start:end] = True
         return flags
 
-    def explained(self, usual: Usual, part: Segment, without: int = -1) -> Explanation:
+    def explained(self, usual: Usual, part: ChangedStretch, without: int = -1) -> Explanation:
         """What made the clicks of an interval change; `without`: a client whose impressions are left out."""
         inside = np.arange(part.start, part.end)
         if without >= 0 and self.task.client is not None:
             inside = inside[self.task.client[inside] != without]
-        return explain(usual, gathered(*looks_of(self.impressions, self.slots, inside), self.slots.n))
+        return explain(usual, gathered(*looks_of(self.impressions, self.cells, inside), self.cells.n))
 
-    def busiest(self, part: Segment) -> int:
+    def busiest(self, part: ChangedStretch) -> int:
         """The client with most clicks in an interval, -1 if clients are not known."""
         if self.task.client is None:
             return -1
         client = self.task.client[part.start : part.end]
         clicks = self.impressions.clicks()[part.start : part.end]
-        known = client >= 0
-        return int(np.bincount(client[known], clicks[known]).argmax()) if known.any() else -1
+        identified = client >= 0
+        return int(np.bincount(client[identified], clicks[identified]).argmax()) if identified.any() else -1
 
-    def judged(self, found: list[Segment], usual: Usual, free: Ints) -> list[Judged]:
+    def judged(self, changed: list[ChangedStretch], usual: Usual, free: Ints) -> list[Judged]:
         """Each interval with its kind, its certainty and the shift of all items."""
         out: list[Judged] = []
-        for part in found:
-            told = self.explained(usual, part)
-            kind, sure = told.kind(BAR), 0.0
+        for part in changed:
+            explanation = self.explained(usual, part)
+            kind, sure = explanation.kind(BAR), 0.0
             if kind == "clicks" and self.explained(usual, part, self.busiest(part)).left < BAR:
                 kind = "client"
             if kind == "clicks":
                 size = part.end - part.start
-                scale = scale_of_chance(self.impressions, self.slots, usual, free, size, self.rng)
+                scale = scale_of_chance(self.impressions, self.cells, usual, free, size, self.rng)
                 sure = min(
-                    certainty(told.after_places, scale, 2.0 * self.impressions.n / size), sure_of(part.evidence)
+                    certainty(explanation.after_places, scale, 2.0 * self.impressions.n / size),
+                    sure_of(part.evidence),
                 )
                 kind = kind if sure >= SURE else "chance"
-            out.append(Judged(part, kind, sure, told.level))
+            out.append(Judged(part, kind, sure, explanation.level))
         return out
 
-    def found(self, pulse: Callable[[], None]) -> tuple[list[Judged], Usual, Ints]:
+    def judged_intervals(self, pulse: Callable[[], None]) -> tuple[list[Judged], Usual, Ints]:
         """Intervals in which clicks changed, each judged; what is usual, and the numbers of usual impressions."""
-        found = intervals(self.impressions, self.task.threads, pulse)
+        changed = intervals(self.impressions, self.task.threads, pulse)
         pulse()
-        calm = ~self.marked([(part.start, part.end) for part in found])
+        calm = ~self.marked([(part.start, part.end) for part in changed])
         calm = calm if calm.any() else ~calm
-        usual = usual_of(self.impressions, self.slots, calm)
+        usual = usual_of(self.impressions, self.cells, calm)
         free = np.flatnonzero(calm)
-        return self.judged(found, usual, free), usual, free
+        return self.judged(changed, usual, free), usual, free
 
 
-def suspect_intervals(task: BoardTask, pulse: Callable[[], None]) -> list[Segment]:
+def scale_of_chance(
+    impressions: Impressions, cells: PlaceCells, usual: Usual, free: Ints, size: int, rng: np.random.Generator
+) -> float:
+    """Nats, at least 1, that are worth what one nat promises. `free`: the usual impressions, in order.
+
+    O(DRAWS LONGEST_DRAW) looks.
+    """
+    size = min(size, LONGEST_DRAW, free.size // 2)
+    if size < 8:
+        return 1.0
+
+    def nats(chosen: Ints) -> float:
+        return max(
+            explain(usual, gathered(*looks_of(impressions, cells, np.sort(chosen)), cells.n)).after_places, 0.0
+        )
+
+    shuffled = [nats(rng.choice(free, size, replace=False)) for _ in range(DRAWS)]
+    starts = np.linspace(0, free.size - size, min(DRAWS, free.size // size)).astype(np.int64)
+    along = sorted(nats(free[start : start + size]) for start in starts.tolist())
+    kept = along[: max(1, 9 * len(along) // 10)]  # one of them may be an attack that was not found
+    return max(1.0, float(np.mean(shuffled)), float(np.mean(kept)))
+
+
+def certainty(nats: float, scale: float, stretches: float) -> float:
+    """That evidence is no accident: 1 less the chance of as much in any of so many stretches."""
+    return 1.0 - min(1.0, max(stretches, 1.0) * math.exp(-max(nats, 0.0) / scale))
+
+
+def suspect_intervals(task: BoardTask, pulse: Callable[[], None]) -> list[ChangedStretch]:
     """Only the intervals of a board whose clicks are suspect."""
-    return [one.part for one in _Board(task).found(pulse)[0] if one.kind == "clicks"]
+    return [one.part for one in _Board(task).judged_intervals(pulse)[0] if one.kind == "clicks"]
 
 
 def analyse(task: BoardTask, pulse: Any) -> Finding:
     """Everything about one board; `pulse` is called between steps and may end it by raising."""
     pulse()
     board, impressions = _Board(task), task.impressions
-    judged, usual, free = board.found(pulse)
+    judged, usual, free = board.judged_intervals(pulse)
     pulse()
     blamed = [(one.part, one.sure) for one in judged if one.kind == "clicks"]
     suspect = board.marked([(part.start, part.end) for part, _ in blamed])
@@ -324,20 +242,20 @@ def analyse(task: BoardTask, pulse: Any) -> Finding:
     clean = log.chosen(~suspect & ~odd)
     looks, clicks = log.between(0, impressions.n)
     rate, clean_rate = rates_by_item(looks, clicks), rates_by_item(*clean)
-    known = np.flatnonzero(looks)
+    looked_at = np.flatnonzero(looks)
     parts = [_describe(impressions, log, part, sure, suspect, clean_rate, clean[0]) for part, sure in blamed]
     return Finding(
         board=task.board,
         impressions=impressions.n,
         clicks=int(impressions.bits.sum()),
-        detectable=detectable(impressions, board.slots, usual, free, people.least, board.rng),
+        detectable=detectable(impressions, board.cells, usual, free, people.least, board.rng),
         intervals=parts,
         others=[_other(board, one, clean_rate, clean[0]) for one in judged if one.kind != "clicks"],
         looks=looks,
         rate=rate,
         clean_rate=clean_rate,
-        ranking=_order(rate, known),
-        clean_ranking=_order(clean_rate, known),
+        ranking=_order(rate, looked_at),
+        clean_ranking=_order(clean_rate, looked_at),
         named=people.named,
         clients=people.listed,
         client_items=changes_of(log.chosen(odd), clean_rate, clean[0]) if odd.any() else [],
@@ -362,19 +280,19 @@ def _theirs(task: BoardTask, people: OddClients) -> Bools:
         return np.zeros(task.impressions.n, np.bool_)
     flags: Bools = np.zeros(len(task.clients) + 1, np.bool_)  # the last is that of nobody, -1
     flags[people.named] = True
-    flags[task.known if task.known is not None else people.named] = True
+    flags[people.named if task.named_everywhere is None else task.named_everywhere] = True
     theirs: Bools = flags[task.client]
     return theirs
 
 
-def _order(rate: Floats, known: Ints) -> Ints:
-    return known[np.argsort(-rate[known], kind="stable")]
+def _order(rate: Floats, items: Ints) -> Ints:
+    return items[np.argsort(-rate[items], kind="stable")]
 
 
 def _describe(
     impressions: Impressions,
     log: Stretch,
-    part: Segment,
+    part: ChangedStretch,
     sure: float,
     suspect: Bools,
     clean: Floats,
@@ -384,14 +302,14 @@ def _describe(
     shape = with_shape(impressions)
     starts, ends = (edge_range(shape, part, suspect, at) for at in (part.start, part.end))
     known = clean_looks >= KNOWN
-    told = inversion(looks[known], clicks[known], np.clip(clean[known], EDGE, 1.0 - EDGE))
+    inverted = inversion(looks[known], clicks[known], np.clip(clean[known], EDGE, 1.0 - EDGE))
     return SuspectInterval(
         start=part.start,
         end=part.end,
         starts=starts,
         ends=ends,
         certainty=sure,
-        inverted=told > INVERTED,
+        inverted=inverted > INVERTED,
         clicks=int(clicks.sum()),
         expected_clicks=round(float(looks @ clean), 2),
         changes=changes_of(counts, clean, clean_looks),

@@ -1,6 +1,6 @@
 """Click rates had all items been shown at the first place: what places do, told apart from what items do.
 
-The model is that of `steadyrank.parts.attention_fit`, and so is its fit: an item at place p is clicked with chance
+The model is that of `learners.steady.attention`, and so is its fit: an item at place p is clicked with chance
 attention[p] times its attraction (Richardson, Dominowska and Ragno 2007), everybody looks at the first place, and
 only items that stood at several places tell the two apart. Counted are lists down to their first click, all of those
 without one: whether a list is followed further depends on nothing below, so each place counted has the chance of the

@@ -130,17 +130,17 @@ class Stretch:
         Stretches of 32, 64, 128, ... impressions are weighed against those before and those after them.
         """
         shortest = max(SHORTEST, 1 << max(self.n // FINEST, 1).bit_length() - 1)
-        found: list[tuple[float, int, int]] = []
+        changes: list[tuple[float, int, int]] = []
         with ThreadPoolExecutor(self.threads) as pool:
             begun: collections.deque[Future[list[tuple[float, int, int]]]] = collections.deque()
             for size, units in at_scales(self.impressions, shortest):
                 begun += [pool.submit(self._at_scale, (size, units, backward)) for backward in (False, True)]
                 while len(begun) > self.threads:  # what a scale is counted by is let go with it
-                    found += begun.popleft().result()
+                    changes += begun.popleft().result()
             for one in begun:
-                found += one.result()
+                changes += one.result()
         tried: set[tuple[int, int]] = set()
-        for _, at, size in sorted(found, reverse=True):
+        for _, at, size in sorted(changes, reverse=True):
             near = (at // (size // 2), size)
             if near not in tried and len(tried) < MOST_TRIED:
                 tried.add(near)
@@ -160,7 +160,7 @@ class Stretch:
         Its evidence less the cost of changes, and which impressions belong to the second regime. Rates are learnt
         from ever shorter stretches around the change, since long ones may reach beyond another change.
         """
-        best, found = -math.inf, np.zeros(self.n, np.bool_)
+        best, second = -math.inf, np.zeros(self.n, np.bool_)
         near = min(size, at, self.n - at)
         while near >= min(SHORTEST, size, at, self.n - at):
             one, two = self.between(at - near, at), self.between(at, at + near)
@@ -176,8 +176,8 @@ class Stretch:
             if path.any() and not path.all():
                 score = self.weigh(one, two)[0] - cost * np.count_nonzero(np.diff(path))
                 if score > best:
-                    best, found = score, path == 1
+                    best, second = score, path == 1
             near //= 4
             if near < 8:
                 break
-        return best, found
+        return best, second

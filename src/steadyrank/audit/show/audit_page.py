@@ -3,8 +3,8 @@
 from html import escape
 from typing import Any
 
+from ..results import LIMITS, Audit, BoardAudit, Interval
 from ..sentences import change_seen, could_have_shown, counted, percent, place, surety
-from ..verdicts import LIMITS, Audit, BoardAudit, Interval
 from .drawing import Html, WrittenNumber, shell, table, timeline
 
 SHOWN_ITEMS = 20
@@ -25,9 +25,9 @@ def page(audit: Audit) -> str:
 
 
 def _verdict(audit: Audit) -> str:
-    found = audit.intervals or audit.n_clients
-    head, mark, rest = audit.summary.partition(":" if found else ";")
-    kind = "verdict found" if found else "verdict"
+    suspect = audit.intervals or audit.n_clients
+    head, mark, rest = audit.summary.partition(":" if suspect else ";")
+    kind = "verdict found" if suspect else "verdict"
     return f'<p class="{kind}"><strong>{escape(head)}</strong>{mark}{escape(rest)}</p>'
 
 
@@ -135,7 +135,7 @@ def _interval(part: Interval, number: int) -> str:
 
 def _rankings(board: BoardAudit) -> str:
     """Items by their rate: without the suspect part, with everything, and had all stood at the first place."""
-    told = {item["item"]: item for item in board.items}
+    about = {item["item"]: item for item in board.items}
     place = {item: i for i, item in enumerate(board.ranking, 1)}
     same, corrected = board.ranking == board.clean_ranking, bool(board.corrected_ranking)
     head = ["", "item" if same else "without the suspect part", "click rate"]
@@ -143,10 +143,10 @@ def _rankings(board: BoardAudit) -> str:
     head += [] if same else ["", "with everything", "click rate"]
     rows = []
     for i, item in enumerate(board.clean_ranking[:SHOWN_ITEMS], 1):
-        facts, other = told.get(item, {}), board.ranking[i - 1]
+        facts, other = about.get(item, {}), board.ranking[i - 1]
         row = [i, str(item), facts.get("clean_rate")]
         row += [facts.get("corrected_rate"), facts.get("corrected_rank")] if corrected else []
-        row += [] if same else [_moved(place[item] - i), str(other), told.get(other, {}).get("rate")]
+        row += [] if same else [_moved(place[item] - i), str(other), about.get(other, {}).get("rate")]
         rows.append(row)
     title = "The ranking" if same else "The ranking, without and with the suspect part"
     return f"<h3>{title}</h3>{table(head, rows)}{_attention(board)}"
@@ -225,9 +225,11 @@ def _reading(audit: Audit) -> str:
 def _limits(audit: Audit) -> str:
     rows = []
     for board in audit.boards[:SHOWN_BOARDS]:
-        told = board.could_have_shown
-        sizes = ("none" if size is None else f"{size:,}" for size in (told.promote, told.demote, told.silent))
-        rows.append((str(board.board or ""), board.impressions, *map(WrittenNumber, sizes), told.client or "-"))
+        smallest = board.could_have_shown
+        sizes = (
+            "none" if size is None else f"{size:,}" for size in (smallest.promote, smallest.demote, smallest.silent)
+        )
+        rows.append((str(board.board or ""), board.impressions, *map(WrittenNumber, sizes), smallest.client or "-"))
     head = [
         "board",
         "impressions",

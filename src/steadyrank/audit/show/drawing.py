@@ -1,15 +1,14 @@
-"""Drawings of an audit as SVG, in the colours of the page around them.
-
-HTML of an audit's pages: the page around a body, tables, and shares in percent.
-"""
+"""Parts of an audit's page: the page around a body, tables, and the time line as SVG. It loads nothing."""
 
 import math
 from collections.abc import Iterable, Sequence
 from html import escape
 from typing import Any
 
-from ..verdicts import BoardAudit
+from ..results import BoardAudit
 
+WIDTH, HEIGHT = 1000, 240
+_LEFT, _RIGHT, _TOP, _BOTTOM = 50, 10, 10, 30
 _CSS = """
 :root { color-scheme: light dark; --back: #fdfdfc; --ink: #1c1c1a; --soft: #5d5d58; --line: #d9d9d4; --card: #f4f4f1;
   --up: #00694d; --down: #a63c00; --mark: #0072b2; --band: #d55e00; }
@@ -74,9 +73,6 @@ def table(head: Sequence[str], rows: Iterable[Sequence[Any]], caption: str = "")
     return f'<div class="scroll"><table>{words}<thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table></div>'
 
 
-WIDTH, HEIGHT = 1000, 240
-_LEFT, _RIGHT, _TOP, _BOTTOM = 50, 10, 10, 30
-_LINES = (("var(--mark)", ""), ("var(--band)", "8 4"), ("var(--up)", "2 4"))
 _HATCH = (
     '<defs><pattern id="hatch" width="8" height="8" patternUnits="userSpaceOnUse" patternTransform="rotate(45)">'
     '<rect width="8" height="8" fill="var(--band)" fill-opacity=".12"/>'
@@ -84,7 +80,7 @@ _HATCH = (
 )
 
 
-def _frame(top: float, labels: Sequence[tuple[float, str]], words: str) -> str:
+def axes(top: float, labels: Sequence[tuple[float, str]], words: str) -> str:
     """Axes: a scale from 0 to `top`, and labels at shares of the width."""
     low, high = HEIGHT - _BOTTOM, _TOP
     lines = "".join(
@@ -93,7 +89,7 @@ def _frame(top: float, labels: Sequence[tuple[float, str]], words: str) -> str:
         for value, y in ((top * part, low + (high - low) * part) for part in (0.0, 0.5, 1.0))
     )
     marks = "".join(
-        f'<text x="{_x(share):.1f}" y="{HEIGHT - 8}" text-anchor="{_anchor(share)}">{escape(label)}</text>'
+        f'<text x="{x_of(share):.1f}" y="{HEIGHT - 8}" text-anchor="{_anchor(share)}">{escape(label)}</text>'
         for share, label in labels
     )
     title = f"<title>{escape(words)}</title>"
@@ -101,11 +97,13 @@ def _frame(top: float, labels: Sequence[tuple[float, str]], words: str) -> str:
     return f"{head}{lines}{marks}"
 
 
-def _x(share: float) -> float:
+def x_of(share: float) -> float:
+    """Where a share of the width lies."""
     return _LEFT + share * (WIDTH - _LEFT - _RIGHT)
 
 
-def _y(value: float, top: float) -> float:
+def y_of(value: float, top: float) -> float:
+    """Where a value of a scale that ends at `top` lies."""
     return HEIGHT - _BOTTOM - min(value / top, 1.0) * (HEIGHT - _TOP - _BOTTOM)
 
 
@@ -115,7 +113,7 @@ def _anchor(share: float) -> str:
 
 def line(points: Sequence[tuple[float, float]], top: float, colour: str, dash: str = "") -> str:
     """A line through points given as a share of the width and a value."""
-    path = " ".join(f"{_x(x):.1f},{_y(y, top):.1f}" for x, y in points)
+    path = " ".join(f"{x_of(x):.1f},{y_of(y, top):.1f}" for x, y in points)
     dashed = f' stroke-dasharray="{dash}"' if dash else ""
     return f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="2"{dashed}/>'
 
@@ -131,17 +129,17 @@ def round_up(value: float) -> float:
 def timeline(board: BoardAudit) -> str:
     """Clicks an impression along the log, expected ones beside them, suspect intervals hatched."""
     total = max(sum(count for count, _, _ in board.points), 1)
-    so_far, found, usual = 0.0, [], []
+    so_far, seen, usual = 0.0, [], []
     for count, clicks, expected in board.points:
         middle = (so_far + count / 2) / total
-        found.append((middle, clicks / max(count, 1)))
+        seen.append((middle, clicks / max(count, 1)))
         usual.append((middle, expected / max(count, 1)))
         so_far += count
-    top = round_up(max([value for _, value in [*found, *usual]], default=0.0))
+    top = round_up(max([value for _, value in [*seen, *usual]], default=0.0))
     labels = board.ticks or [(0.0, "first impression"), (1.0, f"impression {board.impressions:,}")]
     bands = numbers = ""
     for number, (start, end) in enumerate(board.places, 1):
-        x, width = _x(start / total), max(_x(end / total) - _x(start / total), 2.0)
+        x, width = x_of(start / total), max(x_of(end / total) - x_of(start / total), 2.0)
         size = f'width="{width:.1f}" height="{HEIGHT - _TOP - _BOTTOM}"'
         bands += f'<rect x="{x:.1f}" y="{_TOP}" {size} fill="url(#hatch)"/>'
         numbers += (
@@ -149,21 +147,5 @@ def timeline(board: BoardAudit) -> str:
             f'stroke="var(--back)" stroke-width="4" paint-order="stroke">{number}</text>'
         )
     words = f"Clicks an impression along {board.impressions:,} impressions; {len(board.places)} suspect intervals"
-    lines = line(usual, top, "var(--soft)", "2 4") + line(found, top, "var(--mark)")
-    return f"{_frame(top, labels, words)}{_HATCH}{bands}{lines}{numbers}</svg>"
-
-
-def curves(lines: dict[str, list[tuple[float, float]]], words: str) -> str:
-    """Shares found (0 to 1) by share of false impressions in percent, on a logarithmic scale from 1 to 25."""
-
-    def place(percent: float) -> float:
-        return math.log(percent) / math.log(25.0)
-
-    out = _frame(1.0, [(place(p), f"{p} %") for p in (1, 2, 5, 10, 25)], words)
-    for i, (name, points) in enumerate(lines.items()):
-        colour, dash = _LINES[i % len(_LINES)]
-        out += line([(place(100 * share), found) for share, found in points], 1.0, colour, dash)
-        height = 0.4 - 0.1 * i  # the legend stands where curves of use do not go
-        out += line([(0.8, height), (0.86, height)], 1.0, colour, dash)
-        out += f'<text x="{_x(0.87):.1f}" y="{_y(height, 1.0) + 4:.1f}">{escape(name)}</text>'
-    return out + "</svg>"
+    lines = line(usual, top, "var(--soft)", "2 4") + line(seen, top, "var(--mark)")
+    return f"{axes(top, labels, words)}{_HATCH}{bands}{lines}{numbers}</svg>"

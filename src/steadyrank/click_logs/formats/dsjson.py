@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from ..event_rows import first_of
-from .joiner import Pile
+from .fields import first_of
+from .joiner import EventJoiner
 
 NAME = "dsjson"
 WORDS = "Vowpal Wabbit dsjson: the action taken, or those of all slots, with their costs; a cost below 0 is a click"
@@ -14,15 +14,15 @@ def fits(row: dict[str, Any]) -> bool:
     return ("_label_cost" in row and "a" in row) or "_outcomes" in row
 
 
-def take(row: dict[str, Any], number: int, pile: Pile) -> None:
+def take(row: dict[str, Any], number: int, joiner: EventJoiner) -> None:
     """Take a decision. Of one action only the first was shown; with slots the first of each."""
     actions = (row.get("c") or {}).get("_multi") or []
     time, key = first_of(row, "Timestamp", "timestamp"), first_of(row, "EventId", "eventId") or number
 
     def name(action: int) -> str:
-        found = actions[action - 1] if 0 < action <= len(actions) and isinstance(actions[action - 1], dict) else {}
-        told = first_of(found, "_tag", "id", "Id", "item_id", "action_id", "actionId")
-        return str(action if told is None else told)
+        about = actions[action - 1] if 0 < action <= len(actions) and isinstance(actions[action - 1], dict) else {}
+        id_ = first_of(about, "_tag", "id", "Id", "item_id", "action_id", "actionId")
+        return str(action if id_ is None else id_)
 
     outcomes = row.get("_outcomes")
     if outcomes:
@@ -32,9 +32,9 @@ def take(row: dict[str, Any], number: int, pile: Pile) -> None:
     elif row.get("a"):
         names, costs = [name(int(row["a"][0]))], [float(row.get("_label_cost") or 0.0)]
     else:
-        pile.other("decisions without actions")
+        joiner.add_other("decisions without actions")
         return
-    pile.shown(number, key, names, time, None, None)
+    joiner.add_list(number, key, names, time, None, None)
     for item, cost in zip(names, costs, strict=True):
         if cost < 0.0:
-            pile.click(number, key, item)
+            joiner.add_click(number, key, item)

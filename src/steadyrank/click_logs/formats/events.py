@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from ..event_rows import first_of, is_click, is_shown
-from .joiner import Pile
+from .fields import first_of, is_click, is_shown
+from .joiner import EventJoiner
 
 NAME = "events"
 WORDS = "rows of events, impressions and clicks apart, joined on the impression or on client and item"
@@ -18,7 +18,7 @@ def fits(row: dict[str, Any]) -> bool:
     return (is_click(kind) or is_shown(kind)) and first_of(row, *_ITEM) is not None
 
 
-def take(row: dict[str, Any], number: int, pile: Pile) -> None:
+def take(row: dict[str, Any], number: int, joiner: EventJoiner) -> None:
     """Take an event. Without an impression each shown item is a list of its own."""
     kind, item, key = first_of(row, *_KIND), first_of(row, *_ITEM), first_of(row, *_KEY)
     time = first_of(row, "time", "timestamp", "event_timestamp", "ts", "datetime", "created_at", "event_time", "date")
@@ -27,11 +27,11 @@ def take(row: dict[str, Any], number: int, pile: Pile) -> None:
     )
     board = first_of(row, "board", "page", "surface", "placement", "widget")
     if item is None:
-        pile.other("events without an item")
+        joiner.add_other("events without an item")
     elif is_click(kind):
-        pile.click(number, key, item, time, client, board)
+        joiner.add_click(number, key, item, time, client, board)
     elif is_shown(kind):
         place = first_of(row, "position", "pos", "rank", "slot", "index", "item_list_index")
-        pile.piece(number, number if key is None else key, item, place, time, client, board)
+        joiner.add_shown_item(number, number if key is None else key, item, place, time, client, board)
     else:
-        pile.other(kind)
+        joiner.add_other(kind)

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from ..event_rows import first_of, is_click, opened
-from .joiner import Pile
+from .fields import first_of, is_click, opened
+from .joiner import EventJoiner
 
 NAME = "metarank"
 WORDS = "Metarank events: ranking and interaction, joined on the ranking's id"
@@ -14,14 +14,14 @@ def fits(row: dict[str, Any]) -> bool:
     return row.get("event") in ("ranking", "interaction", "item", "user") and "timestamp" in row
 
 
-def take(row: dict[str, Any], number: int, pile: Pile) -> None:
+def take(row: dict[str, Any], number: int, joiner: EventJoiner) -> None:
     """Take an event; those that describe items and users are none of lists."""
     kind = row.get("event")
     if kind == "ranking":
         items = [first_of(one, "id") if isinstance(one, dict) else one for one in opened(row.get("items")) or []]
         client = first_of(row, "user", "session")
-        pile.shown(number, first_of(row, "id"), items, first_of(row, "timestamp"), client, None)
+        joiner.add_list(number, first_of(row, "id"), items, first_of(row, "timestamp"), client, None)
     elif kind == "interaction" and is_click(row.get("type")):
-        pile.click(number, first_of(row, "ranking"), first_of(row, "item"))
+        joiner.add_click(number, first_of(row, "ranking"), first_of(row, "item"))
     else:
-        pile.other(row.get("type") if kind == "interaction" else f"{kind} events")
+        joiner.add_other(row.get("type") if kind == "interaction" else f"{kind} events")

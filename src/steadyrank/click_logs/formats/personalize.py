@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from ..event_rows import first_of, is_click, opened
-from .joiner import Pile
+from .fields import first_of, is_click, opened
+from .joiner import EventJoiner
 
 NAME = "personalize"
 WORDS = "Amazon Personalize interactions with impressions (a|b|c) and recommendationId"
@@ -21,24 +21,24 @@ def fits(row: dict[str, Any]) -> bool:
     return named and (listed or "recommendation_id" in lower or "recommendationid" in lower)
 
 
-def take(row: dict[str, Any], number: int, pile: Pile) -> None:
+def take(row: dict[str, Any], number: int, joiner: EventJoiner) -> None:
     """Take an interaction, or all of a request. One that is no click shows its list and clicks nothing."""
     events = opened(first_of(row, "eventList"))
     if isinstance(events, list):
         outer = {name: value for name, value in row.items() if name.lower() != "eventlist"}
         for event in events:
-            take({**outer, **event}, number, pile)
+            take({**outer, **event}, number, joiner)
         return
     item, client = first_of(row, "item_id", "itemId"), first_of(row, "user_id", "userId", "sessionId", "session_id")
     time = first_of(row, "timestamp", "sentAt")
     seen = opened(first_of(row, *_SEEN))
     items = seen if isinstance(seen, list) else str(seen).split("|") if seen else []
     if not items:
-        pile.other("interactions without an impression")
+        joiner.add_other("interactions without an impression")
         return
-    told = first_of(row, "recommendation_id", "recommendationId")
-    key = (client, told if told is not None else time, tuple(map(str, items)))
-    pile.shown(number, key, items, time, client, first_of(row, "campaign", "recommender"))
+    id_ = first_of(row, "recommendation_id", "recommendationId")
+    key = (client, id_ if id_ is not None else time, tuple(map(str, items)))
+    joiner.add_list(number, key, items, time, client, first_of(row, "campaign", "recommender"))
     kind = first_of(row, "event_type", "eventType")
     if item is not None and (kind is None or is_click(kind)):
-        pile.click(number, key, item)
+        joiner.add_click(number, key, item)

@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from typing import Any
 
-from ..event_rows import first_of, opened
-from .joiner import Pile
+from .fields import first_of, opened
+from .joiner import EventJoiner
 
 NAME = "sessions"
 WORDS = "nested JSON: sessions with lists, or lists of items with an id and whether each was clicked"
@@ -21,21 +21,20 @@ def fits(row: dict[str, Any]) -> bool:
     )
 
 
-def take(row: dict[str, Any], number: int, pile: Pile) -> None:
+def take(row: dict[str, Any], number: int, joiner: EventJoiner) -> None:
     """Take all lists of a row."""
-    found = False
+    before = len(joiner.lists)
     for items, clicked, context in _lists(row, {}):
-        found = True
-        key = (number, len(pile.lists))
+        key = (number, len(joiner.lists))
         time = first_of(context, "time", "timestamp", "ts", "datetime", "date", "created_at")
         client = first_of(
             context, "client", "client_id", "user", "user_id", "userId", "visitor_id", "session_id", "ip"
         )
-        pile.shown(number, key, items, time, client, first_of(context, "board", "page", "surface", "placement"))
+        joiner.add_list(number, key, items, time, client, first_of(context, "board", "page", "surface", "placement"))
         for item in clicked:
-            pile.click(number, key, item)
-    if not found:
-        pile.other("rows without a list")
+            joiner.add_click(number, key, item)
+    if len(joiner.lists) == before:
+        joiner.add_other("rows without a list")
 
 
 def _lists(row: dict[str, Any], context: dict[str, Any]) -> Iterator[tuple[list[Any], list[Any], dict[str, Any]]]:
@@ -67,12 +66,12 @@ def _deeper(one: dict[str, Any]) -> bool:
 
 def _named(row: dict[str, Any], items: list[Any]) -> list[Any]:
     """What a field beside the list says was clicked: items, or places from 1."""
-    told = first_of(row, *_WHAT)
-    several = told if isinstance(told, list) else [] if told is None else [told]
+    what = first_of(row, *_WHAT)
+    clicked = what if isinstance(what, list) else [] if what is None else [what]
     names = set(map(str, items))
-    found = [one for one in several if str(one) in names]
-    if found or not several:
-        return found
-    if all(isinstance(one, (int, float)) and 1 <= one <= len(items) for one in several):
-        return [items[int(one) - 1] for one in several]
+    named = [one for one in clicked if str(one) in names]
+    if named or not clicked:
+        return named
+    if all(isinstance(one, (int, float)) and 1 <= one <= len(items) for one in clicked):
+        return [items[int(one) - 1] for one in clicked]
     return []

@@ -9,8 +9,8 @@ from typing import Any
 import msgspec
 from msgspec import Raw
 
-from ...click_logs import event_rows as ubi_rows
-from ...click_logs.event_rows import seconds
+from ...click_logs.formats import ubi as ubi_rows
+from ...click_logs.formats.fields import seconds
 from ...core.refusals import Refused
 from ...live.answers import Given
 from ...live.features import SEGMENT_NAME, Values

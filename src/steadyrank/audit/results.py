@@ -9,7 +9,7 @@ import polars as pl
 
 from ..core.files import replacing
 from .detect.clients import SuspectClient
-from .detect.findings import Detectable
+from .detect.detectable import Detectable
 
 LIMITS = (
     "Fake users who click as true ones do, each of them rarely, cannot be told from true ones.",
@@ -50,9 +50,9 @@ class Change:
     start_time: Any
     end_time: Any
     impressions: int
-    kind: (
-        str  # level: all items alike; places: places or lengths of lists; items: as promotions do; chance: too little
-    )
+    # level: all items alike; places: places or lengths of lists; items: as promotions do; client: one alone made it;
+    # chance: too little
+    kind: str
     level: float  # factor of the odds of all items together
     length: float  # mean length of lists in it
     usual_length: float

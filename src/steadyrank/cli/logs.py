@@ -1,17 +1,41 @@
-"""Lists of past logs, read as the audit reads them: for commands that learn from them."""
+"""Click logs on the command line: how they are to be read, for all commands alike, and lists to learn from."""
 
 import argparse
 import pathlib
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from .audit import COLUMNS, share
-
 if TYPE_CHECKING:
     from ..click_logs.click_log import ClickLog
     from ..core.arrays import Floats
 
+COLUMNS = {
+    "items": "the list shown (one row an impression)",
+    "item": "the item shown (one row a shown item)",
+    "clicked": "the click: a position, an item, bits, or a flag a shown item",
+    "impression": "which rows were shown together",
+    "position": "the place of a shown item in its list",
+    "time": "when",
+    "client": "who",
+    "board": "on which ranked surface; each is audited on its own",
+}
 WEIGHT = "weight"  # the column that `steadyrank audit --clean` writes
+
+
+def share(name: str, text: str) -> float:
+    """A share such as 5% or 0.05."""
+    try:
+        value = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
+    except ValueError:
+        value = -1.0
+    if not 0.0 <= value <= 1.0:
+        raise ValueError(f"{name} must be a share such as 5% or 0.05, not {text!r}")
+    return value
+
+
+def how_to_read(options: argparse.Namespace) -> dict[str, Any]:
+    """What options say of how a log is to be read, beside its columns."""
+    return {name: getattr(options, name) for name in ("first_position", "time_format", "format")}
 
 
 def add_options(sub: argparse.ArgumentParser) -> None:
@@ -34,10 +58,8 @@ def read_log(options: argparse.Namespace) -> "ClickLog":
     return read(
         options.logs,
         {name: options.board_column if name == "board" else getattr(options, name) for name in COLUMNS},
-        first_position=options.first_position,
-        time_format=options.time_format,
-        format=options.format,
         most_broken=share("--most-broken", options.most_broken),
+        **how_to_read(options),
     )
 
 
@@ -59,14 +81,16 @@ def weights_of(paths: Sequence[pathlib.Path], log: "ClickLog") -> "Floats | None
     import numpy as np
     import polars as pl
 
-    known = [path for path in paths if path.suffix.lower() in (".parquet", ".pq")]
-    weighted = [path for path in known if WEIGHT in pl.read_parquet_schema(path)]
+    from ..click_logs.files import read_blocks
+
+    parquet = [path for path in paths if path.suffix.lower() in (".parquet", ".pq")]
+    weighted = [path for path in parquet if WEIGHT in pl.read_parquet_schema(path)]
     if not weighted:
         return None
     if len(weighted) < len(paths):
         other = next(path for path in paths if path not in weighted)
         raise ValueError(f"{weighted[0]} has weights and {other} has none: replay them apart, or drop the column")
-    column = pl.concat([pl.read_parquet(path, columns=[WEIGHT])[WEIGHT].cast(pl.Float64) for path in paths])
+    column = pl.concat([frame[WEIGHT].cast(pl.Float64) for frame, _ in read_blocks(paths, [WEIGHT], gaps=False)])
     weights: Floats = column.to_numpy()[log.row]
     if not bool(np.all((weights >= 0.0) & (weights <= 1.0))):
         raise ValueError(f"a weight is from 0 to 1, not {weights[~((weights >= 0.0) & (weights <= 1.0))][0]}")

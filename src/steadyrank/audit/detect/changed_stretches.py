@@ -21,7 +21,7 @@ TURNS = 4  # intervals, and the share of the log they hold at least, that are ta
 TURN_SHARE = 0.4
 
 
-class Segment(NamedTuple):
+class ChangedStretch(NamedTuple):
     """Impressions `start` to before `end`, whose clicks do not behave as the others'."""
 
     start: int
@@ -77,7 +77,9 @@ def with_shape(impressions: Impressions) -> Impressions:
     return Impressions(item, bits, impressions.first + np.arange(impressions.n + 1), impressions.n_items + 1)
 
 
-def intervals(impressions: Impressions, threads: int = 1, pulse: Callable[[], None] = lambda: None) -> list[Segment]:
+def intervals(
+    impressions: Impressions, threads: int = 1, pulse: Callable[[], None] = lambda: None
+) -> list[ChangedStretch]:
     """The intervals in which clicks do not behave as in most of the log, in order; `pulse` is called on the way.
 
     The longest regime is trusted. Where two others touch, each is an interval of its own. An interval stands if its
@@ -91,19 +93,19 @@ def intervals(impressions: Impressions, threads: int = 1, pulse: Callable[[], No
         return []
     everywhere = np.arange(impressions.n)
     log = Stretch(impressions, everywhere, Stretch(impressions, everywhere).chosen(~suspect))
-    found = pieces(label, suspect)
+    stretches = _suspect_stretches(label, suspect)
     for _ in range(2):
         pulse()
-        found = _cut(log, found)
-    if len(runs(suspect)) >= TURNS and sum(end - start for start, end in found) > TURN_SHARE * impressions.n:
+        stretches = _cut(log, stretches)
+    if len(runs(suspect)) >= TURNS and sum(end - start for start, end in stretches) > TURN_SHARE * impressions.n:
         return []  # two behaviours that take turns at like length are day and night
-    edges = [0, *(at for part in found for at in part), impressions.n]
+    edges = [0, *(at for part in stretches for at in part), impressions.n]
     kept = []
-    for i, (start, end) in enumerate(found):
-        low, high = _neighbours(edges, found, i)
+    for i, (start, end) in enumerate(stretches):
+        low, high = _neighbours(edges, stretches, i)
         before, after = min(REFERENCE * (end - start), start - low), min(REFERENCE * (end - start), high - end)
         room = max(REFERENCE * (end - start), log.enough)
-        around = _around(log, found, start, end, room)
+        around = _around(log, stretches, start, end, room)
         evidence = log.weigh(log.between(start, end), around)[0] - math.log(impressions.n / (end - start))
         sides = [(at, reach) for at, reach in ((start, before), (end, after)) if 0 < at < impressions.n]
         usual = (min(room, start - edges[2 * i]), min(room, edges[2 * i + 3] - end))
@@ -114,11 +116,11 @@ def intervals(impressions: Impressions, threads: int = 1, pulse: Callable[[], No
         near = max((change for change, _ in changes), default=0.0)
         steps = sum(step for _, step in changes)
         if evidence >= BAR and near >= NEAR * evidence and steps >= SUDDEN:
-            kept.append(Segment(start, end, evidence))
+            kept.append(ChangedStretch(start, end, evidence))
     return sorted([*kept, *_alike(log, kept)])
 
 
-def pieces(label: Small, suspect: Bools) -> list[tuple[int, int]]:
+def _suspect_stretches(label: Small, suspect: Bools) -> list[tuple[int, int]]:
     """Where stretches of one suspect regime each begin and end."""
     return [
         (start + a, start + b)
@@ -137,21 +139,21 @@ def _settled(label: Small) -> Small:
     return label
 
 
-def _neighbours(edges: list[int], found: list[tuple[int, int]], i: int) -> tuple[int, int]:
+def _neighbours(edges: list[int], stretches: list[tuple[int, int]], i: int) -> tuple[int, int]:
     """How far behaviours reach that begin where an interval ends: usual ones, or another interval's."""
-    start, end = found[i]
+    start, end = stretches[i]
     low, high = edges[2 * i], edges[2 * i + 3]
     if low == start and i > 0:
-        low = found[i - 1][0]
-    if high == end and i + 1 < len(found):
-        high = found[i + 1][1]
+        low = stretches[i - 1][0]
+    if high == end and i + 1 < len(stretches):
+        high = stretches[i + 1][1]
     return low, high
 
 
-def _around(log: Stretch, found: list[tuple[int, int]], start: int, end: int, room: int) -> Tally:
+def _around(log: Stretch, stretches: list[tuple[int, int]], start: int, end: int, room: int) -> Tally:
     """Counts of usual impressions around an interval, `room` on either side."""
     usual: Bools = np.ones(log.n, np.bool_)
-    for one, two in found:
+    for one, two in stretches:
         usual[one:two] = False
     so_far = np.concatenate([[0], np.cumsum(usual)])
     low = int(np.searchsorted(so_far, max(so_far[start] - room, 0), "left"))
@@ -160,7 +162,7 @@ def _around(log: Stretch, found: list[tuple[int, int]], start: int, end: int, ro
     return log.chosen(usual)
 
 
-def _alike(log: Stretch, kept: list[Segment]) -> list[Segment]:
+def _alike(log: Stretch, kept: list[ChangedStretch]) -> list[ChangedStretch]:
     """More intervals that behave as those found do, though they would not stand alone.
 
     An attack that is known by its rates is told from what is usual by fewer impressions than one that is not. Items
@@ -168,29 +170,29 @@ def _alike(log: Stretch, kept: list[Segment]) -> list[Segment]:
     """
     if not kept:
         return []
-    known: Bools = np.zeros(log.n, np.bool_)
+    inside: Bools = np.zeros(log.n, np.bool_)
     for part in kept:
-        known[part.start : part.end] = True
+        inside[part.start : part.end] = True
     cost = math.log(log.n) + CHANGE
-    gain = log.gains(0, log.n, *log.rates(log.chosen(~known), log.chosen(known), GROUPED))
+    gain = log.gains(0, log.n, *log.rates(log.chosen(~inside), log.chosen(inside), GROUPED))
     path = np.zeros(log.n, np.int8)
     two_states(gain, cost, TOLL, path)
     more = []
     for start, end in runs(path == 1):
         evidence = float(gain[start:end].sum()) - TOLL * (end - start) - 2.0 * cost
-        if evidence >= BAR and not known[start:end].any():
-            more.append(Segment(start, end, evidence))
+        if evidence >= BAR and not inside[start:end].any():
+            more.append(ChangedStretch(start, end, evidence))
     return more
 
 
-def _cut(log: Stretch, found: list[tuple[int, int]]) -> list[tuple[int, int]]:
+def _cut(log: Stretch, stretches: list[tuple[int, int]]) -> list[tuple[int, int]]:
     """Intervals with each edge where it explains most, judged by impressions that lie clear of it."""
     suspect: Bools = np.zeros(log.n, np.bool_)
-    for start, end in found:
+    for start, end in stretches:
         suspect[start:end] = True
-    shared = {end for _, end in found} & {start for start, _ in found}  # those between two intervals stay
+    shared = {end for _, end in stretches} & {start for start, _ in stretches}  # those between two intervals stay
     cut: list[tuple[int, int]] = []
-    for start, end in found:
+    for start, end in stretches:
         edges = [at if at in shared else _edge(log, suspect, start, end, at) for at in (start, end)]
         if edges[1] - edges[0] >= 8:
             if cut and edges[0] < cut[-1][1]:
@@ -252,7 +254,7 @@ def _odd(log: Stretch, usual: Tally, low: int, high: int, at_end: bool) -> int:
     return size if min(log.weigh(half, usual)[0] for half in halves) >= BAR else 0
 
 
-def edge_range(impressions: Impressions, part: Segment, suspect: Bools, at: int) -> tuple[int, int]:
+def edge_range(impressions: Impressions, part: ChangedStretch, suspect: Bools, at: int) -> tuple[int, int]:
     """Where an edge of an interval lies, with a chance of 95 %: its log likelihood at each impression nearby."""
     log = Stretch(impressions, np.arange(impressions.n))
     log = Stretch(impressions, log.where, log.chosen(~suspect))

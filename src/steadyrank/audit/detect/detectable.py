@@ -1,0 +1,92 @@
+"""What a log could have shown: the smallest attacks of some kinds that would have been found in it.
+
+Attacks are planted in the log's own lists, judged as a suspect stretch is, and made larger until four in five would
+be found.
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from ...click_logs.looks import Impressions
+from ...core.arrays import Bools, Ints
+from .attention import PlaceCells
+from .explanations import Usual, explain, gathered, looks_of
+from .stretches import BAR, SHORTEST
+
+CHANCE = 0.8  # that an attack is found
+DRAWS = 10  # attacks of a size
+TARGETS = 3  # items that are promoted, or demoted
+MARGIN = 6.0  # nats that finding the edges of an attack takes, beyond knowing them
+STEP = math.sqrt(2.0)  # from size to size
+LARGEST = 0.25  # share of a log beyond which sizes are not tried
+MOST = 20_000  # impressions of an attack that are tried at most
+KINDS = ("promote", "demote", "silent")
+
+
+@dataclass(frozen=True)
+class Detectable:
+    """Impressions, one after the other, of the smallest attack found with a chance of 80 %; None if none is.
+
+    promote: three items that are clicked less than others are clicked wherever looked at, and nothing else; demote:
+    the three most clicked items never are; silent: nothing is clicked.
+    """
+
+    promote: int | None
+    demote: int | None
+    silent: int | None
+    client: int  # impressions without a click after which a single client would have been named; 0 without clients
+
+    def hidden(self, n: int) -> int:
+        """The largest attack of these that could hide in n impressions."""
+        return min(n, max(n if size is None else size for size in (self.promote, self.demote, self.silent)))
+
+
+def detectable(
+    impressions: Impressions, cells: PlaceCells, usual: Usual, free: Ints, client: int, rng: np.random.Generator
+) -> Detectable:
+    """The smallest attacks that this log could have shown; `free`: the numbers of its usual impressions."""
+    sizes = {kind: _smallest(kind, impressions, cells, usual, free, rng) for kind in KINDS}
+    return Detectable(**sizes, client=client)
+
+
+def _smallest(
+    kind: str, impressions: Impressions, cells: PlaceCells, usual: Usual, free: Ints, rng: np.random.Generator
+) -> int | None:
+    target = _targets(kind, usual)
+    size = float(SHORTEST // 2)
+    while size <= min(LARGEST * impressions.n, MOST) and size <= free.size:
+        m = math.ceil(size)
+        hits = 0
+        for draw in range(DRAWS):
+            hits += _would_be_found(kind, target, impressions, cells, usual, rng.choice(free, m, replace=False))
+            if hits + DRAWS - 1 - draw < CHANCE * DRAWS:
+                break
+        if hits >= CHANCE * DRAWS:
+            return m
+        size *= STEP
+    return None
+
+
+def _targets(kind: str, usual: Usual) -> Ints:
+    """The items that an attack wants clicked, or not clicked: of those, the ones looked at most."""
+    seen = np.flatnonzero(usual.looks)
+    rate = usual.appeal.item[seen]
+    if kind == "promote":
+        seen = seen[rate <= np.median(rate)] if seen.size else seen
+        worth = usual.looks[seen].astype(np.float64)
+    else:
+        worth = usual.looks[seen] / (1.0 + np.exp(-rate))
+    return seen[np.argsort(-worth, kind="stable")[:TARGETS]]
+
+
+def _would_be_found(
+    kind: str, target: Ints, impressions: Impressions, cells: PlaceCells, usual: Usual, chosen: Ints
+) -> bool:
+    item, cell, bits = looks_of(impressions, cells, np.sort(chosen))
+    hit: Bools = np.isin(item, target)
+    bits = hit if kind == "promote" else bits & ~hit if kind == "demote" else np.zeros(bits.size, np.bool_)
+    explanation = explain(usual, gathered(item, cell, bits, cells.n))
+    where = math.log(max(4.0 * impressions.n / chosen.size, 1.0))  # stretches of half their length, in two directions
+    return explanation.all >= BAR + where + MARGIN and explanation.left >= BAR + MARGIN

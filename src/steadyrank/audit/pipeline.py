@@ -1,0 +1,160 @@
+"""A whole audit: a log is read, each of its boards searched, and what was found told in names, rows and times."""
+
+import contextlib
+import os
+import pathlib
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from ..click_logs.click_log import BoardLog, ClickLog, by_board, read
+from ..click_logs.files import sources_of
+from ..click_logs.holidays import holiday, without_holidays
+from ..core import workers
+from ..core.arrays import Floats
+from ..core.settings import real
+from .assembly import assembled
+from .clean import check_clean, weights, write_clean
+from .detect.clients import NOBODY, OddClients, stand_out
+from .detect.findings import BoardTask, Finding, analyse
+from .results import Audit
+
+Progress: TypeAlias = Callable[[str, int, int], None]  # a step, how much of it is done, of how much
+
+FEWEST_CLICKS = 30  # clicks in a log of which anything can be said
+
+
+def run(
+    log: Any,
+    *,
+    first_position: int | None = None,
+    time_format: str | None = None,
+    format: str | None = None,
+    most_broken: float = 0.01,
+    events: Sequence[tuple[str, str]] = (),
+    propensities: Sequence[float] | None = None,
+    clean: str | pathlib.Path | None = None,
+    on: str = "local",
+    progress: Progress | None = None,
+    **columns: str | None,
+) -> Audit:
+    """Audit logs: Parquet, CSV or JSON, or frames of polars or pandas, oldest rows first unless there are times.
+
+    `columns`: `items`, `item`, `clicked`, `impression`, `position`, `time`, `client`, `board`, as far as they are not
+    to be guessed. `first_position`: what the top position is called, 0 or 1. `time_format`: how dates are written, as
+    `strptime` has it, where that is not plain. `format`: the schema of another system, one of `conversion.FORMATS`,
+    or "plain", as far as it is not to be guessed. `most_broken`: share of rows that may be unusable. `events`: days
+    known to differ and what they are, such as ("2026-11-27", "sale"): what was shown then is left out.
+    `propensities`: the chance that each place is looked at, from the top, the last for all below; it is estimated
+    from the log otherwise. `clean`: a Parquet file to write, the log without what is suspect. `on`: where boards are
+    audited, "local" or "ray". `progress(step, done, of)` is called now and then; `of` is 0 while unknown.
+    """
+    logs = sources_of(log)
+    real("most_broken", most_broken, 0.0, 1.0)
+    workers.check_place(on)
+    if first_position not in (None, 0, 1):
+        raise ValueError(f"first_position must be 0 or 1, not {first_position!r}")
+    if clean is not None:
+        check_clean(pathlib.Path(clean), logs)
+    looks = None if propensities is None else _chances(propensities)
+    holidays = [holiday(*one) for one in events]
+    say = progress or (lambda step, done, of: None)
+    click_log = read(
+        logs,
+        columns,
+        first_position=first_position,
+        time_format=time_format,
+        format=format,
+        most_broken=most_broken,
+        progress=lambda rows: say("reading", rows, 0),
+    )
+    click_log, left_out = without_holidays(click_log, holidays)
+    boards = by_board(click_log)
+    everywhere = _on_all_boards(click_log, boards)
+    findings = _findings(_tasks(click_log, boards, everywhere, looks), on, say)
+    audit = assembled(click_log, boards, findings, everywhere, [*_notes(click_log), *left_out])
+    if clean is None:
+        return audit
+    say("writing", 0, 0)
+    return replace(audit, clean=write_clean(pathlib.Path(clean), click_log, weights(boards, findings, click_log)))
+
+
+def _findings(tasks: list[BoardTask], on: str, say: Progress) -> list[Finding]:
+    """What each board's log shows, in the order of the tasks; boards are audited at once."""
+    findings: dict[int, Finding] = {}
+    say("auditing", 0, len(tasks))
+    with contextlib.closing(workers.run(analyse, tasks, on=on)) as ended:
+        for task, finding in ended:
+            findings[task.board] = finding
+            say("auditing", len(findings), len(tasks))
+    return [findings[task.board] for task in tasks]
+
+
+def _on_all_boards(log: ClickLog, boards: list[BoardLog]) -> OddClients:
+    """Clients that stand out on several boards together: an item of each board is an item of its own."""
+    if len(boards) < 2 or log.client is None:
+        return NOBODY
+    board = np.repeat(log.board.astype(np.int64), np.diff(log.impressions.first))
+    pair = board * log.impressions.n_items + log.impressions.item
+    numbers, item = np.unique(pair, return_inverse=True)
+    shown = log.impressions._replace(item=item.astype(np.int32), n_items=numbers.size)
+    names = [log.items[k] for k in (numbers % max(log.impressions.n_items, 1)).tolist()]
+    return stand_out(shown, log.client, log.clients, names)
+
+
+def _chances(given: Sequence[float]) -> Floats:
+    """Propensities as an array."""
+    if not len(given):
+        raise ValueError("propensities must be chances from the first place on, such as 1,0.6,0.4: there are none")
+    return np.array([real("propensities", value, 1e-6, 1.0) for value in given])
+
+
+def _tasks(
+    log: ClickLog, boards: list[BoardLog], everywhere: OddClients, looks: Floats | None = None
+) -> list[BoardTask]:
+    threads = max(1, (os.cpu_count() or 1) // len(boards))
+    tasks = []
+    for part in boards:
+        clients = [log.clients[c] for c in part.clients.tolist()]
+        items = [log.items[k] for k in part.items.tolist()]
+        named = np.flatnonzero(np.isin(part.clients, everywhere.named))
+        tasks.append(
+            BoardTask(part.board, part.impressions, part.client, clients, threads, items, len(boards), named, looks)
+        )
+    return tasks
+
+
+def _notes(log: ClickLog) -> list[str]:
+    """What a reader should know of how a log was read, and what it cannot say because of what it holds."""
+    notes = list(log.notes)
+    shown = log.impressions
+    clicks = int(shown.bits.sum())
+    if shown.n and shown.item.size == clicks and shown.item.size == shown.n and bool((shown.lengths() == 1).all()):
+        notes.append(
+            "Every row is a click, and nothing says what else was shown: how often items were seen and not clicked "
+            "cannot be known, so neither can click rates, clients who never click, or a ranking by rate."
+        )
+    elif clicks == shown.n and shown.n and bool((shown.clicks() > 0).all()):
+        notes.append(
+            "Every list has a click: lists without one seem to be missing. Rates are higher than they were, and who "
+            "never clicks cannot be seen."
+        )
+    elif clicks < FEWEST_CLICKS:
+        notes.append(f"The log has {clicks:,} clicks: too few for anything but a crude attack to show.")
+    if log.repeats:
+        notes.append(f"{log.repeats:,} impressions show an item twice: each place of it is a look of its own.")
+    if log.columns.items is None and log.columns.impression is None:
+        notes.append(
+            "No column says which rows were shown together, so each is an impression of its own; name it with "
+            "--impression if there is one."
+        )
+    if len(log.boards) > 1:
+        sizes = np.bincount(log.board, minlength=len(log.boards))
+        if np.median(sizes) < FEWEST_CLICKS:
+            notes.append(
+                f"Half of the {len(log.boards):,} boards have fewer than {int(np.median(sizes)) + 1:,} impressions: "
+                "nothing can be found on those alone. --board '' audits all of them as one."
+            )
+    return notes

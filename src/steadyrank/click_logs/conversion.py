@@ -1,0 +1,95 @@
+"""Logs of other systems: which schema rows have, and one row a list made of them, with what of it was clicked."""
+
+import json
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import polars as pl
+
+from ..core.settings import closest
+from .files import ROW, Broken, Source, read_blocks
+from .formats import dsjson, events, ga4, metarank, personalize, sessions, ubi
+from .formats.joiner import EventJoiner, ShownList
+
+
+class Format(NamedTuple):
+    """A schema: its name, what it is, whether rows look like it, and how a row is taken."""
+
+    name: str
+    words: str
+    fits: Callable[[dict[str, Any]], bool]  # of the first row that is not empty
+    take: Callable[[dict[str, Any], int, EventJoiner], None]
+    plain_first: bool  # whether rows that can be read as a plain log are one
+
+
+PLAIN = "plain"
+FORMATS = {
+    module.NAME: Format(module.NAME, module.WORDS, module.fits, module.take, module in (sessions, events))
+    for module in (ubi, ga4, personalize, dsjson, metarank, sessions, events)
+}
+
+
+class Converted(NamedTuple):
+    """A log of another system."""
+
+    frame: pl.DataFrame  # one row a list, with the column ROW
+    broken: list[Broken]
+    rows: int  # of the log as it was
+    notes: list[str]  # what is to be said of it
+
+
+def chosen_format(sample: pl.DataFrame, name: str | None, plain: bool) -> Format | None:
+    """The schema of this name, or that the first rows look like; None for plain logs.
+
+    `plain`: whether the columns can be understood as those of a plain log.
+    """
+    if name == PLAIN:
+        return None
+    if name is not None:
+        if name not in FORMATS:
+            raise ValueError(closest("format", name, [PLAIN, *FORMATS]))
+        return FORMATS[name]
+    rows = sample.head(20).to_dicts()
+    for schema in FORMATS.values():
+        if not (plain and schema.plain_first) and any(schema.fits(row) for row in rows):
+            return schema
+    return None
+
+
+def converted(logs: Sequence[Source], schema: Format) -> Converted:
+    """One row a list, all of them in memory."""
+    joiner = EventJoiner()
+    broken: list[Broken] = []
+    rows = 0
+    for frame, unreadable in read_blocks(logs):
+        rows += frame.height + len(unreadable)
+        broken += unreadable
+        for row in frame.iter_rows(named=True):
+            number = row.pop(ROW)
+            schema.take({name: value for name, value in row.items() if value is not None}, number, joiner)
+    notes = joiner.join()
+    frame = _frame(joiner.lists).filter(pl.col("items").list.len() > 0)
+    if frame.is_empty():
+        raise ValueError(f"no list can be read as {schema.name} ({schema.words}); {' '.join(notes)}".strip())
+    return Converted(frame, broken, rows, [f"Read as {schema.name}: {schema.words}.", *notes])
+
+
+def _frame(lists: list[ShownList]) -> pl.DataFrame:
+    """One row a list; a column of what is known of visits where any list has it."""
+    columns: dict[str, list[Any]] = {
+        "time": [math.nan if one.time is None else one.time for one in lists],
+        "client": [None if one.client is None else str(one.client) for one in lists],
+        "board": [None if one.board is None else str(one.board) for one in lists],
+        "segment": [None if one.segment is None else str(one.segment) for one in lists],
+        "features": [None if one.features is None else json.dumps(one.features) for one in lists],
+    }
+    given = {name: values for name, values in columns.items() if any(getattr(o, name) is not None for o in lists)}
+    return pl.DataFrame(
+        {
+            "items": pl.Series([one.items for one in lists], dtype=pl.List(pl.String)),
+            "clicked": pl.Series([one.bits for one in lists], dtype=pl.List(pl.Int64)),
+            **{name: pl.Series(of, dtype=pl.Float64 if name == "time" else pl.String) for name, of in given.items()},
+            ROW: pl.Series([one.row for one in lists], dtype=pl.Int64),
+        }
+    )

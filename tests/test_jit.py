@@ -5,15 +5,19 @@ import pathlib
 import shutil
 import subprocess
 import sys
+import threading
+import time
 
 import numba
 import numpy as np
 import pytest
+from numba.core.codegen import JITCodeLibrary
 
 import steadyrank
-from steadyrank.core.compiling import intrinsics, jit, late_linking
+from steadyrank.core.compiling import intrinsics, jit, late_library, late_linking
 
 SOURCE = pathlib.Path(steadyrank.__file__).parent
+only_late = pytest.mark.skipif(not late_linking.ACTIVE, reason="this numba compiles in its own way")
 
 RUN = """
 import numpy as np
@@ -346,6 +350,7 @@ def test_a_generator_found_by_its_address_draws_the_same_numbers():
         assert one.random() == other.random()
 
 
+@only_late
 def test_what_only_compiled_code_calls_waits_and_what_python_calls_does_not():
     def half(x):
         if x < 0.0:
@@ -363,16 +368,92 @@ def test_what_only_compiled_code_calls_waits_and_what_python_calls_does_not():
         outer(-1.0)
     called = next(iter(outer.overloads.values())).library
     linked = called._linking_libraries[0]
-    assert isinstance(called, late_linking.LateLibrary)
+    assert isinstance(called, late_library.LateLibrary)
     assert not called._waits
     assert linked._waits
     assert linked.get_pointer_to_function("nobody's name") == 0
     assert inner(-0.0) == 0.0  # called by Python after all: compiled for it
 
 
+@only_late
 def test_code_of_other_packages_is_compiled_as_numba_does_it():
-    called = numba.njit(lambda x: x + 1)
+    """Also after ours, and where both call the same function of numba's: it is finished when theirs links it."""
+
+    @jit.uncached
+    def ours(x):
+        return np.argmin(x) + np.argmin(x)
+
+    assert ours(np.arange(3.0)) == 0
+    codegen = numba.core.registry.cpu_target.target_context.codegen()
+    assert not {"create_library", "unserialize_library", "set_env", "_library_class"} & set(vars(codegen))
+    called = numba.njit(lambda x: np.argmin(x))
     whole = numba.njit(lambda x: 2 * called(x))
-    assert whole(1) == 4
+    assert whole(np.array([1.0, 0.0])) == 2
+    with pytest.raises(ValueError, match="empty sequence"):
+        whole(np.zeros(0))
+    shared = []
     for function in (called, whole):
-        assert all(not made.library._waits for made in function.overloads.values())
+        for made in function.overloads.values():
+            assert type(made.library) is JITCodeLibrary
+            shared += [lib for lib in made.library._linking_libraries if isinstance(lib, late_library.LateLibrary)]
+    assert shared
+    assert not any(library._waits for library in shared)
+
+
+@only_late
+def test_code_of_other_packages_that_another_thread_compiles_is_untouched():
+    """Two threads compile at the same time, one of them our code and one somebody else's."""
+    kinds = []
+
+    def compile_theirs():
+        theirs = numba.njit(lambda x: x + 1)
+        theirs(1)
+        kinds.append(type(next(iter(theirs.overloads.values())).library))
+
+    threads = [threading.Thread(target=compile_theirs) for _ in range(2)]
+    with late_library.late():
+        for thread in threads:
+            thread.start()
+        time.sleep(0.05)  # they wait for numba's lock, which is ours
+        assert not kinds
+    for thread in threads:
+        thread.join()
+    assert kinds == [JITCodeLibrary] * 2
+
+
+def test_results_are_the_same_with_numba_alone():
+    """Without the optimisation, compiled and then read back; what others compile is numba's own either way."""
+    script = """
+import numba
+import numpy as np
+import steadyrank as sr
+from steadyrank.core.compiling import late_linking
+attraction = np.random.default_rng(0).uniform(0, 0.6, 20)
+result = sr.simulate("Random", attraction, length=3, horizon=300, seeds=[0])
+theirs = numba.njit(lambda x: np.sqrt(x) + 1)
+print(result.regret.tobytes().hex(), theirs(4.0), type(next(iter(theirs.overloads.values())).library).__name__)
+print(late_linking.ACTIVE)
+"""
+    late, active = run(script)[0].splitlines()
+    assert late.endswith(" 3.0 JITCodeLibrary")
+    assert active == str(late_linking.ACTIVE)
+    for _ in range(2):
+        assert run(script, STEADYRANK_PLAIN_NUMBA="1")[0].splitlines() == [late, "False"]
+
+
+@pytest.mark.parametrize(
+    ("missing", "chosen"),
+    [("", ""), ("version", ""), ("attribute", ""), ("attribute", "0"), ("name", "0"), ("wrong", ""), ("off", "1")],
+)
+def test_a_numba_that_looks_different_is_left_alone(monkeypatch, missing, chosen):
+    monkeypatch.setenv("STEADYRANK_PLAIN_NUMBA", chosen)
+    if missing == "version":
+        monkeypatch.setattr(late_linking, "_TESTED", ((0, 1), (0, 2)))
+    if missing == "attribute":
+        monkeypatch.delattr(JITCodeLibrary, "get_pointer_to_function")
+    if missing == "name":
+        monkeypatch.setitem(sys.modules, late_library.__name__, None)
+    if missing == "wrong":
+        monkeypatch.setattr(late_library.LateLibrary, "_emit", late_library.JITCodeLibrary.finalize)
+    expected = late_linking.ACTIVE if missing == "" else False
+    assert late_linking._usable() is expected

@@ -24,7 +24,7 @@ from numba import types
 from numba.core import config, event
 from numba.core.caching import CompileResultCacheImpl, FunctionCache, UserProvidedCacheLocator
 
-from .late_linking import install, late
+from .late_linking import ACTIVE, linked_late
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -69,7 +69,7 @@ def surroundings() -> str:
 
 def digest() -> str:
     """Twelve hexadecimal digits that change with the compiled sources, numba, numpy and code-changing flags."""
-    h = hashlib.sha256(surroundings().encode())
+    h = hashlib.sha256(f"{surroundings()} {ACTIVE}".encode())
     for path in _sources():
         h.update(f"{path.relative_to(_PACKAGE)}:".encode() + path.read_bytes())
     return h.hexdigest()[:12]
@@ -113,8 +113,6 @@ def _prepare(root: pathlib.Path) -> pathlib.Path | None:
 
 
 _INTERPRETED = bool(getattr(config, "DISABLE_JIT", 0))
-if not _INTERPRETED:
-    install()
 _HOME = None if _INTERPRETED else _prepare(cache_root())
 
 
@@ -245,7 +243,8 @@ class _InnerCache(_Cache):
     _impl_class = _InnerImplementation
 
     def save_overload(self, sig: Any, data: Any) -> None:
-        data.library.linkable = True
+        if ACTIVE:
+            data.library.linkable = True
         super().save_overload(sig, data)
 
 
@@ -261,7 +260,7 @@ def _compiled(function: F, counting: bool, kept: bool) -> F:
     def made(cache: type[_Cache], **more: Any) -> Any:
         compiled: Any = numba.njit(**options, **more)(function)
         if not _INTERPRETED:
-            compiled.compile = late()(compiled.compile)
+            compiled.compile = linked_late(compiled.compile)
         if kept:
             compiled._cache = cache(function)
             compiled.compile = compiled._cache.releasing(compiled.compile)

@@ -1,12 +1,15 @@
 """The disk cache: never stale, never mixed up between processes, never in the way."""
 
+import importlib
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
 import threading
 import time
+from typing import NamedTuple
 
 import numba
 import numpy as np
@@ -14,9 +17,10 @@ import pytest
 from numba.core.codegen import JITCodeLibrary
 
 import steadyrank
-from steadyrank.core.compiling import intrinsics, jit, late_library, late_linking
+from steadyrank.core.compiling import intrinsics, jit, late_library, late_linking, sources
 
 SOURCE = pathlib.Path(steadyrank.__file__).parent
+COMPILED = ("adversaries", "core", "guards", "learners", "simulator", "users")  # where compiled functions are
 only_late = pytest.mark.skipif(not late_linking.ACTIVE, reason="this numba compiles in its own way")
 
 RUN = """
@@ -64,30 +68,173 @@ def test_an_edit_of_another_file_takes_effect_with_a_warm_cache(tmp_path):
     assert run(script, **environment)[0] == "50 Counter({(int64,): 1})"
     write_kernel(package, "x + 2")
     assert run(script, **environment)[0] == "60 Counter()"
-    assert len(list((tmp_path / "cache").iterdir())) == 2
     # switching bounds checking on is another version too, and back is the one before
     assert run(script, **environment, NUMBA_BOUNDSCHECK="1")[0] == "60 Counter()"
-    assert run(script, **environment)[0] == "60 Counter({(int64,): 1})"
+    assert len(list((tmp_path / "cache").iterdir())) == 2
+    write_kernel(package, "x + 1")
+    assert run(script, **environment)[0] == "50 Counter({(int64,): 1})"
 
 
-def test_the_digest_sees_sources_and_flags(monkeypatch, tmp_path):
-    first = jit.digest()
-    assert first == jit.digest()
+def test_an_edit_after_the_import_is_not_taken_for_what_was_imported(tmp_path):
+    """A process that compiles after an edit has the text from before it: its code is not kept under the new text."""
+    package = miniature(tmp_path)
+    environment = {"PYTHONPATH": str(tmp_path), "STEADYRANK_CACHE": str(tmp_path / "cache")}
+    text = (package / "core" / "kernels.py").read_text().replace("x + 1", "x + 20")
+    edit = f"import pathlib; pathlib.Path({str(package / 'core' / 'kernels.py')!r}).write_text({text!r})"
+    script = "from steadyrank.simulator.simulate import play; {}; print(play(4))"
+    assert run(script.format(edit), **environment) == ("50", "")
+    assert not list((tmp_path / "cache").rglob("*.code"))
+    assert run(script.format("pass"), **environment) == ("240", "")
+
+
+RECORDS = {
+    "core/numbers.py": "SCALE = 3\n",
+    "core/steps.py": """
+from .compiling.jit import kernel
+from .numbers import SCALE
+
+@kernel
+def step(n):
+    return n * SCALE
+""",
+    "learners/one.py": """
+from typing import NamedTuple
+from ..core.steps import step
+
+class One(NamedTuple):
+    n: int
+
+    def rank(self, visit, allowed, ranking, note, rng):
+        ranking[0] = step(self.n)
+""",
+    "learners/other.py": """
+from typing import NamedTuple
+
+class Other(NamedTuple):
+    n: int
+
+    def rank(self, visit, allowed, ranking, note, rng):
+        ranking[0] = self.n * 2
+""",
+}
+
+
+def test_an_edit_recompiles_what_it_reaches_and_nothing_else(tmp_path):
+    """Two learners, of which one calls a kernel that reads a constant of a module without compiled code."""
+    package = miniature(tmp_path)
+    for name in ("arrays", "contract", "settings"):
+        shutil.copy(SOURCE / "core" / f"{name}.py", package / "core")
+    (package / "learners").mkdir()
+    script = """
+import numpy as np
+from numba.core import event
+from steadyrank.core.contract import call_rank
+from steadyrank.learners.one import One
+from steadyrank.learners.other import Other
+for learner in (One(5), Other(5)):
+    ranking = np.zeros(1, np.int64)
+    with event.install_recorder("numba:compile") as log:
+        call_rank(learner, 1, None, ranking, None, np.random.default_rng(0))
+    print(ranking[0], "made" if log.buffer else "kept")
+"""
+
+    def after(**edits):
+        for name, text in RECORDS.items():
+            old, new = edits.get(pathlib.Path(name).stem, ("", ""))
+            (package / name).write_text(text.replace(old, new) if old else text)
+        environment = {"PYTHONPATH": str(tmp_path), "STEADYRANK_CACHE": str(tmp_path / "cache")}
+        printed, warned = run(script, **environment)
+        assert not warned
+        return printed.splitlines()
+
+    assert after() == ["15 made", "10 made"]
+    assert after(other=("* 2", "* 3")) == ["15 kept", "15 made"]
+    assert after(steps=("n * SCALE", "n * SCALE + 1")) == ["16 made", "10 kept"]
+    assert after(numbers=("3", "4")) == ["20 made", "10 kept"]
+    assert after() == ["15 kept", "10 kept"]
+
+
+class Part(NamedTuple):
+    values: np.ndarray
+
+
+class Whole(NamedTuple):
+    parts: tuple
+    n: int
+
+
+def test_records_are_seen_at_any_depth_and_code_that_is_handed_over_is_not_kept():
+    whole = Whole((Part(np.zeros(2)), (Part(np.zeros(3, np.int64)), 0.5)), 3)
+    arguments = (whole, None, np.random.default_rng(0), True, np.zeros((2, 2)), (1, 2), "name")
+    assert list(jit._records(map(numba.typeof, arguments))) == [Whole, Part, Part]
+    assert list(jit._records([numba.typeof((1, numba.njit(lambda x: x)))])) == [None]
+
+
+def test_versions_and_flags_have_folders_of_their_own(monkeypatch):
+    first = jit._version()
+    assert first == jit._version()
     for flag, value in [("BOUNDSCHECK", 1), ("OPT", 0), ("CPU_NAME", "generic")]:
         with monkeypatch.context() as patch:
             patch.setattr(jit.config, flag, value)
-            assert jit.digest() != first
-    monkeypatch.setattr(jit.numba, "__version__", "0.0.0")
-    assert jit.digest() != first
+            assert jit._version() != first
+    for owner, name in [(jit.numba, "__version__"), (jit, "ACTIVE")]:
+        with monkeypatch.context() as patch:
+            patch.setattr(owner, name, "something else")
+            assert jit._version() != first
 
 
-def test_every_module_with_compiled_functions_is_in_the_digest():
-    covered = set(jit._sources())
-    for path in SOURCE.rglob("*.py"):
-        text = path.read_text()
-        marks = ("@kernel", "@uncounted", "@inlined", "@Dispatcher", "def rank(self, visit, allowed")
-        if any(mark in text for mark in marks):
-            assert path in covered, f"{path} is compiled but its edits would not be noticed"
+def names_of(code):
+    """The names that a function and those inside it read."""
+    yield from code.co_names
+    for constant in code.co_consts:
+        if hasattr(constant, "co_names"):
+            yield from names_of(constant)
+
+
+def test_all_that_compiled_functions_name_is_among_the_sources_they_are_kept_under():
+    modules = [name for name in sources._SOURCES if name.split(".")[1:2] and name.split(".")[1] in COMPILED]
+    assert len(modules) > 100
+    checked = 0
+    for module in map(importlib.import_module, modules):
+        own = [value for value in vars(module).values() if getattr(value, "__module__", "") == module.__name__]
+        methods = [method for value in own if hasattr(value, "_fields") for method in vars(value).values()]
+        for value in own + methods:
+            function = getattr(value, "py_func", getattr(value, "plain", value))
+            for name in names_of(function.__code__) if hasattr(function, "__code__") else ():
+                home = getattr(module.__dict__.get(name), "__module__", None) or ""
+                if home.startswith("steadyrank."):
+                    checked += 1
+                    assert home in sources.reached(module.__name__), (module, function, name)
+    assert checked > 1_000
+
+
+def test_the_sources_of_the_loop_are_those_of_no_learner():
+    """They are found by looking into a folder: the loop does not change with them, its signature names them."""
+    reached = sources.reached("steadyrank.simulator.simulate")
+    assert {"steadyrank.core.rounds", "steadyrank.core.settings", "steadyrank.learners"} <= reached
+    assert not [name for name in reached if re.match(r"steadyrank\.(learners|users|guards)\.", name)]
+    assert "steadyrank.learners.cascade_ts" not in sources.reached("steadyrank.learners.cascade_ucb1")
+
+
+def test_ways_to_import():
+    text = """
+from . import rounds, views as v
+from .settings import (  # (as they are)
+    closest,
+)
+from ..learners import ALL, \\
+    cascade_ts
+if TYPE_CHECKING:
+    from ..users import cascade
+
+    from .places import x
+def later():
+    import steadyrank.core.philox, numpy
+from ..nowhere import nothing
+"""
+    imported = set(sources._imports("steadyrank.core.kernels", text))
+    names = ("core", "core.rounds", "core.views", "core.settings", "learners", "learners.cascade_ts", "core.philox")
+    assert imported == {f"steadyrank.{name}" for name in names}
 
 
 def test_a_second_process_compiles_nothing():
@@ -214,16 +361,22 @@ def test_a_disk_that_fills_up_warns_and_runs(tmp_path):
     assert "compiled code was not kept" in warned
 
 
-def test_long_unused_versions_are_removed_and_nothing_else(tmp_path):
-    old, young, theirs = (tmp_path / name for name in ("0123456789ab", "ba9876543210", "photos of 2019"))
-    for folder in (old, young, theirs):
-        folder.mkdir()
-        (folder / "file").write_text("")
-    os.utime(old, (1, 1))
-    os.utime(theirs, (1, 1))
-    home = jit._prepare(tmp_path)
-    assert home is not None
-    assert {p.name for p in tmp_path.iterdir()} == {young.name, theirs.name, home.name}
+def test_what_was_not_used_for_longest_goes_when_the_cache_is_too_large_and_nothing_else(tmp_path, monkeypatch):
+    """By the order of use alone: where a clock is a year ahead, nothing goes."""
+    used = {"0123456789ab/old": 2, "0123456789ab/older": 1, "ba9876543210/young": 4e9, "photos of 2019/me": 0}
+    for name, when in used.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_bytes(bytes(1_000))
+        os.utime(tmp_path / name, (when, when))
+    monkeypatch.setattr(jit, "_MOST_BYTES", 3_000)
+    jit._make_room.__wrapped__(tmp_path)
+    assert len(list(tmp_path.rglob("*/*"))) == 4
+    monkeypatch.setattr(jit, "_MOST_BYTES", 2_500)
+    jit._make_room.__wrapped__(tmp_path)
+    assert {p.name for p in tmp_path.rglob("*/*")} == {"old", "young", "me"}
+    monkeypatch.setattr(jit, "_MOST_BYTES", 1_500)
+    jit._make_room.__wrapped__(tmp_path)
+    assert {p.name for p in tmp_path.iterdir()} == {"ba9876543210", "photos of 2019"}
 
 
 def test_code_for_records_of_others_is_not_kept(tmp_path):
@@ -235,7 +388,7 @@ def test_code_for_records_of_others_is_not_kept(tmp_path):
     environment = {"PYTHONPATH": str(tmp_path), "STEADYRANK_CACHE": str(tmp_path / "cache")}
     script = "from steadyrank.simulator.simulate import play; from theirs import Pair; print(play(Pair(4, 0.5)))"
     assert run(script, **environment) == ("50", "")
-    assert not list((tmp_path / "cache").rglob("*.nbi"))
+    assert not list((tmp_path / "cache").rglob("*.code"))
     theirs.write_text("from typing import NamedTuple\n\nclass Pair(NamedTuple):\n    b: int\n    a: float\n")
     assert run(script, **environment) == ("15.0", "")
 
@@ -245,8 +398,8 @@ def test_a_torn_file_is_replaced(tmp_path):
     environment = {"PYTHONPATH": str(tmp_path), "STEADYRANK_CACHE": str(tmp_path / "cache")}
     script = "from steadyrank.simulator.simulate import play; print(play(4), sum(play.stats.cache_hits.values()))"
     assert run(script, **environment)[0] == "50 0"
-    for index in (tmp_path / "cache").rglob("*.nbi"):
-        index.write_bytes(b"")
+    for file in (tmp_path / "cache").rglob("*.code"):
+        file.write_bytes(b"")
     printed, warned = run(script, **environment)
     assert printed == "50 0"
     assert "unreadable and is made anew" in warned

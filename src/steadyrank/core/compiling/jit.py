@@ -146,8 +146,8 @@ def _records(kinds: Any) -> Iterator[type | None]:
 class _Cache(NullCache):
     """What a dispatcher asks for its compiled code before it compiles: a file for each signature.
 
-    The name of the file tells whether it is the right one. Code for records from outside this package, or for
-    functions that are handed over, is neither saved nor loaded: no digest covers them.
+    The name of the file tells whether it is the right one. Code for records from outside this package, for functions
+    that are handed over, or of functions with variables of another is neither saved nor loaded: no digest covers it.
 
     What is missing is claimed before it is compiled: others that need it wait, then load it. Functions are claimed
     before those that they call, so nobody waits in a circle. Claims end with the process, and are ignored after long.
@@ -155,8 +155,8 @@ class _Cache(NullCache):
 
     kind = "outer"
 
-    def __init__(self, function: Callable[..., Any], home: pathlib.Path) -> None:
-        self._function, self._home = function, home
+    def __init__(self, function: Callable[..., Any], home: pathlib.Path, options: dict[str, Any]) -> None:
+        self._function, self._home, self._options = function, home, sorted(options.items())
         self._implementation = _Implementation(function)
         self._claims: dict[Any, Any] = {}
 
@@ -176,8 +176,9 @@ class _Cache(NullCache):
             return None
         name = f"{function.__module__.rpartition('.')[2]}.{re.sub('[<>]', '', function.__qualname__)}"
         which = [f"{record.__module__}.{record.__qualname__}" for record in records if record]
-        whole = (function.__module__, name, function.__code__.co_firstlineno, self.kind, str(sig), which, digests)
-        key = hashlib.sha256(repr((whole, codegen.magic_tuple())).encode()).hexdigest()
+        what = (function.__module__, name, function.__code__.co_firstlineno, self.kind, self._options)
+        whole = repr((what, str(sig), which, digests, codegen.magic_tuple()))
+        key = hashlib.sha256(whole.encode()).hexdigest()
         return self._home / f"{name}-{self.kind}-{key[:32]}.code"
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
@@ -281,7 +282,7 @@ def _compiled(function: F, counting: bool, kept: bool) -> F:
         if not _INTERPRETED:
             compiled.compile = linked_late(compiled.compile)
         if home is not None:
-            compiled._cache = cache(function, home)
+            compiled._cache = cache(function, home, options)
             compiled.compile = compiled._cache.releasing(compiled.compile)
         return compiled
 

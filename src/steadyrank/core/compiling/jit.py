@@ -1,8 +1,9 @@
 """How this package compiles: one decorator, and a disk cache that cannot go stale.
 
 Numba's own disk cache does not see edits made in other files, nor flags such as bounds checking, and two
-processes that save at once can exchange their code. Here the directory is named after a digest of everything
-that decides the machine code, and saving takes a lock. What one process compiles, others wait for.
+processes that save at once can exchange their code. Here each compiled function is a file of its own, named after
+everything that decides its machine code: its sources, those of what it calls and of the records in its signature,
+versions and flags. What one process compiles, others wait for.
 """
 
 import contextlib
@@ -11,26 +12,29 @@ import functools
 import hashlib
 import os
 import pathlib
+import pickle
 import re
-import shutil
+import sys
 import time
+import uuid
 import warnings
 from collections.abc import Callable, Iterator
+from types import SimpleNamespace
 from typing import Any, TypeVar, cast
 
 import numba
 import numpy as np
 from numba import types
 from numba.core import config, event
-from numba.core.caching import CompileResultCacheImpl, FunctionCache, UserProvidedCacheLocator
+from numba.core.caching import CompileResultCacheImpl, NullCache
+from numba.core.serialize import dumps
 
-from .late_linking import install, late
+from . import sources
+from .late_linking import ACTIVE, linked_late
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 _NAME = __name__.partition(".")[0]
-_PACKAGE = pathlib.Path(__file__).parents[__name__.count(".") - 1]
-_RECORDS = ("adversaries", "guards", "learners", "users")
 _FLAGS = (
     "BOUNDSCHECK",
     "CPU_FEATURES",
@@ -43,22 +47,17 @@ _FLAGS = (
     "SLP_VECTORIZE",
     "USING_SVML",
 )
-_FORGET_AFTER = 30 * 24 * 3600.0  # seconds without use
+_MOST_BYTES = 1 << 30  # that the cache may take: all learners take a tenth of it
 _PATIENCE = 120.0  # seconds that a process waits for what another compiles, which may have been stopped
-
-
-def _sources() -> list[pathlib.Path]:
-    """Every file whose text can change compiled code."""
-    found = []
-    for path in sorted(_PACKAGE.rglob("*.py")):
-        record = path.relative_to(_PACKAGE).parts[0] in _RECORDS
-        if (
-            record
-            or path.parent == pathlib.Path(__file__).parent
-            or re.search(r"^@(kernel|uncounted|inlined|Dispatcher)$", path.read_text(), re.MULTILINE)
-        ):
-            found.append(path)
-    return found
+_PLAIN_TYPES = (  # what a signature may have beside records: no code of anybody's is part of them
+    types.Array,
+    types.Boolean,
+    types.NoneType,
+    types.Number,
+    types.NumPyRandomGeneratorType,
+    types.Omitted,
+    types.UnicodeType,
+)
 
 
 def surroundings() -> str:
@@ -67,12 +66,10 @@ def surroundings() -> str:
     return f"{numba.__version__} {np.__version__}{flags}"
 
 
-def digest() -> str:
-    """Twelve hexadecimal digits that change with the compiled sources, numba, numpy and code-changing flags."""
-    h = hashlib.sha256(surroundings().encode())
-    for path in _sources():
-        h.update(f"{path.relative_to(_PACKAGE)}:".encode() + path.read_bytes())
-    return h.hexdigest()[:12]
+def _version() -> str:
+    """Twelve hexadecimal digits that change with Python, numba, numpy and what else decides all compiled code."""
+    whole = f"{sys.implementation.cache_tag} {surroundings()} late={ACTIVE}"
+    return hashlib.sha256(whole.encode()).hexdigest()[:12]
 
 
 def cache_root() -> pathlib.Path:
@@ -82,25 +79,36 @@ def cache_root() -> pathlib.Path:
     return pathlib.Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "steadyrank"
 
 
-def _forget(root: pathlib.Path) -> None:
-    """Remove versions long unused; only folders named like ours, whatever else the user keeps there."""
-    for other in root.iterdir():
-        try:
-            if re.fullmatch("[0-9a-f]{12}", other.name) and time.time() - other.stat().st_mtime > _FORGET_AFTER:
-                shutil.rmtree(other, ignore_errors=True)
-        except FileNotFoundError:  # another process was faster
-            continue
+@functools.cache  # once a process, and only if it compiles: to look at all files takes longer than to load some
+def _make_room(root: pathlib.Path) -> None:
+    """Remove what has not been used for longest if the cache is too large: only from folders named like ours.
+
+    A clock that is wrong changes the order, and no more: nothing goes because of its age.
+    """
+    files = []
+    for path in root.glob("*/*"):
+        with contextlib.suppress(FileNotFoundError):  # others save and remove meanwhile
+            if re.fullmatch("[0-9a-f]{12}", path.parent.name) and (about := path.stat()):
+                files.append((about.st_mtime, about.st_size, path))
+    too_much = sum(size for _, size, _ in files) - _MOST_BYTES
+    if too_much <= 0:
+        return
+    too_much += _MOST_BYTES // 5  # so that it is not soon too large again
+    for _, size, path in sorted(files):
+        with contextlib.suppress(OSError):  # another process was faster
+            path.unlink()
+            path.parent.rmdir()  # only if it was the last one
+        if (too_much := too_much - size) <= 0:
+            break
 
 
 def _prepare(root: pathlib.Path) -> pathlib.Path | None:
-    """Make this version's directory, mark it as used, and remove those of versions long unused."""
-    home = root / digest()
+    """Make this version's directory; None, with a warning, if nothing can be written there."""
+    home = root / _version()
     try:
         home.mkdir(parents=True, exist_ok=True)
-        os.utime(home)
         if not os.access(home, os.W_OK):
             raise PermissionError(f"{home} is not writable")
-        _forget(root)
     except OSError as error:
         warnings.warn(
             f"compiled code cannot be kept ({error}); it is compiled anew in every process. "
@@ -113,83 +121,81 @@ def _prepare(root: pathlib.Path) -> pathlib.Path | None:
 
 
 _INTERPRETED = bool(getattr(config, "DISABLE_JIT", 0))
-if not _INTERPRETED:
-    install()
 _HOME = None if _INTERPRETED else _prepare(cache_root())
 
 
-class _Locator(UserProvidedCacheLocator):
-    """Puts compiled code below `_HOME`; its name carries the digest, so the stamp need not look at the clock."""
-
-    def __init__(self, py_func: Callable[..., Any], py_file: str) -> None:
-        self._py_file = py_file
-        self._lineno = py_func.__code__.co_firstlineno
-        self._cache_path = str(_HOME)
-
-    def get_source_stamp(self) -> str:
-        return pathlib.Path(self._cache_path).name
-
-    def get_disambiguator(self) -> str:
-        folder = pathlib.Path(self._py_file).resolve().parent.name
-        return f"{folder}-{self._lineno}"
-
-    @classmethod
-    def from_function(cls, py_func: Callable[..., Any], py_file: str) -> "_Locator":
-        return cls(py_func, py_file)
-
-
 class _Implementation(CompileResultCacheImpl):
-    _locator_classes = [_Locator]  # noqa: RUF012  (numba declares it so)
+    """How numba writes compiled code down, without its choice of a place."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self._lineno = function.__code__.co_firstlineno
+        self._locator = SimpleNamespace(_py_file=function.__code__.co_filename)  # for its warnings
 
 
-def _foreign(kinds: Any) -> bool:
-    """Whether a record class from outside this package is among the types, at any depth."""
+def _records(kinds: Any) -> Iterator[type | None]:
+    """The record classes among the types, at any depth; None for a type that may hold code of others."""
     for kind in kinds:
         if isinstance(kind, types.BaseTuple):
-            own = getattr(kind, "instance_class", None)
-            if own is not None and own.__module__.partition(".")[0] != _NAME:
-                return True
-            if _foreign(getattr(kind, "types", ())):
-                return True
-    return False
+            if (own := getattr(kind, "instance_class", None)) is not None:
+                yield own
+            yield from _records(getattr(kind, "types", ()))
+        elif not isinstance(kind, _PLAIN_TYPES):
+            yield None
 
 
-class _InnerImplementation(_Implementation):
-    """Of code that only compiled code calls: kept beside that which Python calls."""
+class _Cache(NullCache):
+    """What a dispatcher asks for its compiled code before it compiles: a file for each signature.
 
-    def get_filename_base(self, fullname: str, abiflags: str) -> str:
-        return f"{super().get_filename_base(fullname, abiflags)}-inner"
-
-
-class _Cache(FunctionCache):
-    """Numba's cache of one function, saved by one process at a time.
-
-    Without the lock two processes may pick the same file for different signatures, and the next process runs the
-    wrong one. Code for records from outside this package is neither saved nor loaded: no digest covers them.
+    The name of the file tells whether it is the right one. Code for records from outside this package, for functions
+    that are handed over, or of functions with variables of another is neither saved nor loaded: no digest covers it.
 
     What is missing is claimed before it is compiled: others that need it wait, then load it. Functions are claimed
     before those that they call, so nobody waits in a circle. Claims end with the process, and are ignored after long.
     """
 
-    _impl_class = _Implementation
+    kind = "outer"
 
-    def __init__(self, function: Callable[..., Any]) -> None:
-        super().__init__(function)
+    def __init__(self, function: Callable[..., Any], home: pathlib.Path, options: dict[str, Any]) -> None:
+        self._function, self._home, self._options = function, home, sorted(options.items())
+        self._implementation = _Implementation(function)
         self._claims: dict[Any, Any] = {}
 
-    def load_overload(self, sig: Any, target_context: Any) -> Any:
-        if _foreign(getattr(sig, "args", sig)):
-            return None
-        found = self._load(sig, target_context)
-        return self._load(sig, target_context) if found is None and self._claim(sig) else found
+    @property
+    def cache_path(self) -> str:
+        """The folder, as numba's statistics of a function have it."""
+        return str(self._home)
 
-    def _claim(self, sig: Any) -> bool:
+    def _file(self, sig: Any, codegen: Any) -> pathlib.Path | None:
+        """Where code for these types is kept, if at all."""
+        function, records = self._function, list(_records(getattr(sig, "args", sig)))
+        if function.__closure__ is not None or None in records:
+            return None
+        modules = dict.fromkeys([function.__module__, *(record.__module__ for record in records if record)])
+        digests = [sources.digest(module) for module in modules]
+        if None in digests:
+            return None
+        name = f"{function.__module__.rpartition('.')[2]}.{re.sub('[<>]', '', function.__qualname__)}"
+        which = [f"{record.__module__}.{record.__qualname__}" for record in records if record]
+        what = (function.__module__, name, function.__code__.co_firstlineno, self.kind, self._options)
+        whole = repr((what, str(sig), which, digests, codegen.magic_tuple()))
+        key = hashlib.sha256(whole.encode()).hexdigest()
+        return self._home / f"{name}-{self.kind}-{key[:32]}.code"
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        """The code for these types, if it is kept or another process is making it."""
+        target_context.refresh()
+        file = self._file(sig, target_context.codegen())
+        if file is None:
+            return None
+        code = self._load(file, sig, target_context)
+        return self._load(file, sig, target_context) if code is None and self._claim(sig, file) else code
+
+    def _claim(self, sig: Any, file: pathlib.Path) -> bool:
         """Whether this process, perhaps after a wait for another, is the one to compile for these types."""
         if sig in self._claims:
             return False
-        name = hashlib.sha256(f"{self._impl.filename_base} {sig}".encode()).hexdigest()[:24]
         try:
-            claim = open(pathlib.Path(self.cache_path) / f"{name}.claim", "a")  # noqa: SIM115  (held while compiling)
+            claim = open(f"{file}.claim", "a")  # noqa: SIM115  (held while compiling)
         except OSError:
             return False
         end = time.monotonic() + _PATIENCE
@@ -216,36 +222,49 @@ class _Cache(FunctionCache):
 
         return compile_once
 
-    def _load(self, sig: Any, target_context: Any) -> Any:
+    def _load(self, file: pathlib.Path, sig: Any, target_context: Any) -> Any:
         try:
-            return super().load_overload(sig, target_context)
+            kept_for, code = pickle.loads(file.read_bytes())
+            if kept_for != sig:
+                return None
+            with contextlib.suppress(OSError):
+                os.utime(file)  # it is of use: others go first
+            return self._implementation.rebuild(target_context, code)
+        except FileNotFoundError:
+            return None
         except Exception as error:  # a torn or foreign file: any error means that it is of no use
             warnings.warn(f"compiled code was unreadable and is made anew: {error!r}", RuntimeWarning, stacklevel=2)
-            with self._lock():
-                self.flush()
+            with contextlib.suppress(OSError):
+                file.unlink()
             return None
 
     def save_overload(self, sig: Any, data: Any) -> None:
-        if _foreign(getattr(sig, "args", sig)):
+        """Keep the code for these types, or warn that it cannot be."""
+        file = self._file(sig, data.codegen)
+        if file is None or not self._implementation.check_cachable(data):
             return
+        content = dumps((sig, self._implementation.reduce(data)))
+        part = pathlib.Path(f"{file}.{uuid.uuid4().hex[:16]}")
         try:
-            with self._lock():
-                super().save_overload(sig, data)
+            file.parent.mkdir(parents=True, exist_ok=True)
+            try:
+                part.write_bytes(content)
+                part.replace(file)  # whole or not at all
+            finally:
+                part.unlink(missing_ok=True)
+            _make_room(self._home.parent)
         except OSError as error:
             warnings.warn(f"compiled code was not kept: {error}", RuntimeWarning, stacklevel=2)
 
-    @contextlib.contextmanager
-    def _lock(self) -> Iterator[None]:
-        with open(pathlib.Path(self.cache_path) / "lock", "a") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            yield
-
 
 class _InnerCache(_Cache):
-    _impl_class = _InnerImplementation
+    """Of code that only compiled code calls: kept beside that which Python calls."""
+
+    kind = "inner"
 
     def save_overload(self, sig: Any, data: Any) -> None:
-        data.library.linkable = True
+        if ACTIVE:
+            data.library.linkable = True
         super().save_overload(sig, data)
 
 
@@ -254,16 +273,16 @@ def _compiled(function: F, counting: bool, kept: bool) -> F:
 
     Most functions are called by compiled code alone, and the wrapper is a fifth of the time to compile one.
     """
-    kept = kept and _HOME is not None and function.__module__.partition(".")[0] == _NAME
+    home = _HOME if kept and function.__module__.partition(".")[0] == _NAME else None
     # no wrapper for C: nobody takes these functions' addresses
     options: dict[str, Any] = {"nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True, "_nrt": counting}
 
     def made(cache: type[_Cache], **more: Any) -> Any:
         compiled: Any = numba.njit(**options, **more)(function)
         if not _INTERPRETED:
-            compiled.compile = late()(compiled.compile)
-        if kept:
-            compiled._cache = cache(function)
+            compiled.compile = linked_late(compiled.compile)
+        if home is not None:
+            compiled._cache = cache(function, home, options)
             compiled.compile = compiled._cache.releasing(compiled.compile)
         return compiled
 

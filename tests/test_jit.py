@@ -445,7 +445,7 @@ print("fine")
 
 
 def test_uncounted_code_may_not_allocate_and_borrows_from_the_stack():
-    @jit.uncounted
+    @jit.no_refcount
     def squares(total):
         scratch, whole = intrinsics.stack_floats(total.size), intrinsics.stack_ints(total.size)
         for i in range(total.size):
@@ -453,7 +453,7 @@ def test_uncounted_code_may_not_allocate_and_borrows_from_the_stack():
         for i in range(total.size):
             total[i] = scratch[i] * whole[i]
 
-    @jit.uncounted
+    @jit.no_refcount
     def allocates(n):
         return np.empty(n).size
 

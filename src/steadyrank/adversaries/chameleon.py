@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..core.arrays import Floats
-from ..core.compiling.jit import uncounted
+from ..core.compiling.jit import no_refcount
 from ..core.contract import ANYONE, Problem, Visit
 from ..core.rounds import FIRST_BOT
 from ..core.settings import real, whole
@@ -17,7 +17,7 @@ from .tastes import Taste, attractions_of, visitors_of
 _LEAST = 0.01  # chance of a click or of none, so that no bit is proof
 
 
-@uncounted
+@no_refcount
 def evidence(false, true, ranking, clicks, examined):
     """Log-likelihood ratio, in nats, of the bits of a visit: of the false taste against the true one."""
     total = 0.0

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from .compiling.jit import kernel, uncounted
+from .compiling.jit import kernel, no_refcount
 
 FIT_STEPS = 10  # a window; each goes only part of the way where items were seen few times
 FIT_ITEMS = 10  # with fewer items seen there is no population to speak of
@@ -16,7 +16,7 @@ def fit_prior(looks, clicks, prior):
     fit_groups(looks, clicks, np.ones(looks.size, np.int64), prior)
 
 
-@uncounted
+@no_refcount
 def fit_groups(looks, clicks, items, prior):
     """Move `prior`, float64[2], towards the Beta from which the items' attractions seem to be drawn.
 

@@ -16,7 +16,7 @@ import math
 import numpy as np
 
 from .arrays import Floats, Ints
-from .compiling.jit import uncounted
+from .compiling.jit import no_refcount
 
 KNOWN = 5  # looks at an item before it counts as evidence
 MOST = 400.0  # looks that count at most: attraction may have moved a little since
@@ -25,19 +25,19 @@ INVERTED = 10.0  # nats before feedback is called inverted
 FEW = 8  # looks up to which a product is faster than Beta functions
 
 
-@uncounted
+@no_refcount
 def log_beta(a, b):
     """log B(a, b), for a, b > 0."""
     return math.lgamma(a) + math.lgamma(b) - math.lgamma(a + b)
 
 
-@uncounted
+@no_refcount
 def at_least_half(count):
     """Pseudo-counts of one kind: an attraction near 0 or 1 keeps half a pseudo-count against it."""
     return max(count, 0.5)
 
 
-@uncounted
+@no_refcount
 def log_predictive(clicks, looks, a, b, most):
     """Log chance of one order of `clicks` clicks in `looks` looks at an item whose attraction is Beta(a, b).
 
@@ -62,7 +62,7 @@ def inversion(looks: Ints, clicks: Ints, rate: Floats) -> float:
     return float(np.sum((looks - 2 * clicks) * np.log(rate / (1.0 - rate))))
 
 
-@uncounted
+@no_refcount
 def changed_with(share, ratio):
     """Bayes factor of what changed with chance `share`, if it is `ratio` for what did: 1 - share + share ratio.
 

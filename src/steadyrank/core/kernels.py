@@ -6,7 +6,7 @@ from typing import Literal, NamedTuple, TypeAlias, get_args
 import numpy as np
 
 from .arrays import Floats, Ints
-from .compiling.jit import kernel, uncounted
+from .compiling.jit import kernel, no_refcount
 from .settings import choice
 
 __all__ = [
@@ -45,7 +45,7 @@ def tie_noise_of(ties: Ties) -> float:
     return 1.0 - choice("ties", ties, get_args(Ties))
 
 
-@uncounted
+@no_refcount
 def largest(index, ranking):
     """Write the items of the largest entries of `index` into `ranking`, best first, equal ones in item order.
 
@@ -79,7 +79,7 @@ def largest(index, ranking):
     return left_out
 
 
-@uncounted
+@no_refcount
 def deal(tied, size, ranking, start, stop, uniforms):
     """Fill places start to stop from the first `size` tied items by steps of a Fisher-Yates shuffle of these."""
     for i in range(stop - start):
@@ -88,7 +88,7 @@ def deal(tied, size, ranking, start, stop, uniforms):
         tied[j] = tied[i]
 
 
-@uncounted
+@no_refcount
 def deal_ties(values, n, ranking, left_out, uniforms, spare):
     """Fill the places that values tie for, as `arrange` says; `spare` has room for the tied ones and one more."""
     d, start = ranking.size, 0
@@ -153,7 +153,7 @@ class IndexTable(NamedTuple):
     tie_noise: float  # equal indices: 1 by chance, 0 in item order (`tie_noise_of`)
 
 
-@uncounted
+@no_refcount
 def value_of(table, k, s, lt):
     """Item k's index, s = sqrt(lt).
 
@@ -184,7 +184,7 @@ def rank_by_index(table, t, least, allowed, ranking, rng):
     place_index(table, math.log(max(t, 2)), least, allowed, ranking, uniforms)
 
 
-@uncounted
+@no_refcount
 def mean_index(level, root, linear, k, mean, n, a, b):
     """Set item k's index to `mean + a sqrt(v log t / n) + b log t / n`, v = mean (1 - mean) (UCB-V)."""
     level[k] = mean
@@ -192,7 +192,7 @@ def mean_index(level, root, linear, k, mean, n, a, b):
     linear[k] = b / n
 
 
-@uncounted
+@no_refcount
 def count_bits(looks, clicks, ranking, bits, examined):
     """Add the bits of the examined positions to the items' counts."""
     for p in range(examined):
@@ -202,7 +202,7 @@ def count_bits(looks, clicks, ranking, bits, examined):
             clicks[k] += 1
 
 
-@uncounted
+@no_refcount
 def counted(looks, clicks, ranking, bits, examined):
     """Whether the items' counts can hold these bits: a look each, a click each or a look without."""
     for p in range(examined):
@@ -212,7 +212,7 @@ def counted(looks, clicks, ranking, bits, examined):
     return True
 
 
-@uncounted
+@no_refcount
 def uncount_bits(looks, clicks, ranking, bits, examined):
     """Take bits of the examined positions back from the items' counts; nothing at all if these cannot hold them."""
     if counted(looks, clicks, ranking, bits, examined):
@@ -223,13 +223,13 @@ def uncount_bits(looks, clicks, ranking, bits, examined):
                 clicks[k] -= 1
 
 
-@uncounted
+@no_refcount
 def any_click(clicks, examined):
     """Whether any examined position was clicked."""
     return cascade_stop(clicks, examined) < examined or clicks[examined - 1]
 
 
-@uncounted
+@no_refcount
 def kl_upper(mean, n, level):
     """The largest q in [mean, 1] with `n kl(mean, q) <= level`, kl between Bernoulli laws.
 
@@ -252,13 +252,13 @@ def kl_upper(mean, n, level):
     return max(q, p)
 
 
-@uncounted
+@no_refcount
 def kl_lower(mean, n, level):
     """The smallest q in [0, mean] with `n kl(mean, q) <= level`."""
     return 1.0 - kl_upper(1.0 - mean, n, level)
 
 
-@uncounted
+@no_refcount
 def cascade_stop(clicks, size):
     """How many leading positions a cascade user looks at: up to the first set bit, else all `size`."""
     for p in range(size):
@@ -267,7 +267,7 @@ def cascade_stop(clicks, size):
     return size
 
 
-@uncounted
+@no_refcount
 def cascade_like(clicks, size, examined):
     """Whether a cascade user can give this feedback: a click where the examined part ends, or no click and no end."""
     for p in range(examined - 1):
@@ -276,7 +276,7 @@ def cascade_like(clicks, size, examined):
     return examined == size or (examined > 0 and clicks[examined - 1])
 
 
-@uncounted
+@no_refcount
 def cascade_value(attraction, ranking):
     """The chance that a cascade user clicks: 1 - prod(1 - attraction) (Kveton et al. 2015, eq. 1)."""
     miss = 1.0

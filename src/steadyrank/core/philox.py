@@ -8,7 +8,7 @@ import math
 import numpy as np
 
 from .arrays import Ints
-from .compiling.jit import uncounted
+from .compiling.jit import no_refcount
 
 _LOW = 0xFFFFFFFF
 _MOST_DRAWN, _MOST_BITS = 41, 1 << 17  # up to these no product of the factors of a chance overflows
@@ -20,7 +20,7 @@ def start(seed: int) -> Ints:
     return np.array([int(key), 0], np.int64)
 
 
-@uncounted
+@no_refcount
 def philox(low, high, key):
     """Philox2x32-10 (Salmon et al. 2011, section 4.3): two 32-bit words from a counter and a key.
 
@@ -36,7 +36,7 @@ def philox(low, high, key):
     return low, high
 
 
-@uncounted
+@no_refcount
 def uniform(chance):
     """The next uniform number in [0, 1) with 53 random bits; advances the counter."""
     counter = chance[1]
@@ -45,13 +45,13 @@ def uniform(chance):
     return ((low >> 5) * 67108864.0 + (high >> 6)) / 9007199254740992.0
 
 
-@uncounted
+@no_refcount
 def log_choose(n, k):
     """log of the binomial coefficient."""
     return math.lgamma(n + 1.0) - math.lgamma(k + 1.0) - math.lgamma(n - k + 1.0)
 
 
-@uncounted
+@no_refcount
 def hypergeometric_at(x, n, ones, size):
     """The chance that x of `size` bits, taken without replacement from n bits with `ones` ones, are ones.
 
@@ -69,7 +69,7 @@ def hypergeometric_at(x, n, ones, size):
     return above / below
 
 
-@uncounted
+@no_refcount
 def hypergeometric(n, ones, size, chance):
     """Draw how many of `size` bits, taken without replacement from n bits with `ones` ones, are ones.
 

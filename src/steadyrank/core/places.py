@@ -7,7 +7,7 @@ import numpy as np
 
 from .arrays import Floats, Ints
 from .compiling.intrinsics import stack_ints
-from .compiling.jit import uncounted
+from .compiling.jit import no_refcount
 from .settings import real, refuse_unused
 
 ETA = 0.7  # place p is looked at with chance 1 / p^ETA
@@ -49,14 +49,14 @@ def order_of_places(weight: Floats) -> Ints:
     return order
 
 
-@uncounted
+@no_refcount
 def put_in_places(order, best_first, ranking):
     """Write a list that is given best first into `ranking`: the better an item, the heavier its place."""
     for p in range(ranking.size):
         ranking[p] = best_first[order[ranking.size - 1, p]]
 
 
-@uncounted
+@no_refcount
 def place_best_first(order, ranking):
     """Rearrange a list that is ranked best first: the better an item, the heavier its place."""
     best_first = stack_ints(ranking.size)
@@ -65,7 +65,7 @@ def place_best_first(order, ranking):
     put_in_places(order, best_first, ranking)
 
 
-@uncounted
+@no_refcount
 def last_stop(clicks, size):
     """How many leading positions were surely looked at: up to the last set bit, all `size` where none is set."""
     for p in range(size - 1, -1, -1):

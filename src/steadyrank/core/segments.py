@@ -6,7 +6,7 @@ import numpy as np
 from numba.extending import overload
 
 from .compiling.intrinsics import row_of
-from .compiling.jit import uncounted
+from .compiling.jit import no_refcount
 
 SEGMENT = -2  # the place of a note that says which segment its list was for
 REST = 0  # the segment of visits of which none is known
@@ -38,7 +38,7 @@ def _compiled_row(record, s):
     return lambda record, s: row_of(record, s)
 
 
-@uncounted
+@no_refcount
 def segment_at(numbers, place, n):
     """The segment that this place of an array names, one of n; REST if it names none."""
     if numbers.size == 0:
@@ -47,7 +47,7 @@ def segment_at(numbers, place, n):
     return int(named) if 0.0 < named < n else REST
 
 
-@uncounted
+@no_refcount
 def segment_told(visit, note, n):
     """The segment of a visit that is learnt from: its list's note says it, or else the visit itself."""
     s = segment_at(note, SEGMENT, n)

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..core.arrays import Ints
-from ..core.compiling.jit import uncounted
+from ..core.compiling.jit import no_refcount
 from ..core.contract import KIND, SILENCE, Problem
 from ..core.settings import real, whole
 from ..core.views import GuardView
@@ -14,7 +14,7 @@ ENDS, GOES_ON = range(2)  # places of ClickLimit.single
 BEGIN = 20  # visits with one click that count as seen before the first one: it takes as many others to outweigh them
 
 
-@uncounted
+@no_refcount
 def usual_limit(counts, single, share):
     """The most clicks that a visit may have: what all visits but `share` stay within, and one more.
 

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..core.arrays import Ints
-from ..core.compiling.jit import uncounted
+from ..core.compiling.jit import no_refcount
 from ..core.contract import Problem
 from ..core.kernels import count_bits, uncount_bits
 from ..core.settings import real
@@ -13,7 +13,7 @@ from .shared.thompson import Posteriors, check_bar, set_counts
 from .steady.hedge import Rival, drawn_list, hedged_list
 
 
-@uncounted
+@no_refcount
 def set_posteriors(posteriors, looks, clicks, ranking, examined, length):
     """The posteriors of items whose counts have changed."""
     for p in range(examined):

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..core.arrays import Counts, Floats, Ints
-from ..core.compiling.jit import kernel, uncounted
+from ..core.compiling.jit import kernel, no_refcount
 from ..core.contract import Problem
 from ..core.kernels import kl_upper
 from ..core.settings import known_horizon, whole
@@ -64,7 +64,7 @@ def best_assignment(worth, chosen):
 _TABLE = 4096  # leaders are counted by a hash of their items
 
 
-@uncounted
+@no_refcount
 def place_of(leader):
     """Where a leader is counted: a polynomial of its items, in their order."""
     h = 17

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..core.arrays import Floats, Ints
-from ..core.compiling.jit import kernel, uncounted
+from ..core.compiling.jit import kernel, no_refcount
 from ..core.contract import Problem
 from ..core.settings import real
 
@@ -46,7 +46,7 @@ def match(losses, scale, price, fee, chances):
     return off
 
 
-@uncounted
+@no_refcount
 def measure(losses, scale, price, fee, chances, rows, columns):
     """Chances at these prices and fees and their sums; returns what is minimised, infinite outside, and the error."""
     goal, off = 0.0, 0.0
@@ -107,7 +107,7 @@ def improve(losses, scale, price, fee, chances, rows, columns, goal):
     return measure(losses, scale, price, fee, chances, rows, columns)
 
 
-@uncounted
+@no_refcount
 def solve_in_place(table, right):
     """Write the solution of table x = right into `right`, by elimination; for symmetric tables without pivots."""
     n = right.size
@@ -126,7 +126,7 @@ def solve_in_place(table, right):
         right[i] /= max(table[i, i], 1e-300)
 
 
-@uncounted
+@no_refcount
 def settle_apart(losses, scale, price, fee):
     """The price of each place with these fees, then the fee of each item with these prices."""
     for p in range(price.size):
@@ -139,7 +139,7 @@ def settle_apart(losses, scale, price, fee):
         fee[i] = root(losses[:, i], price, scale, fee[i]) if total > 1.0 else 0.0
 
 
-@uncounted
+@no_refcount
 def root(losses, fee, scale, start):
     """The price at which sum (scale / (losses + fee + price))^2 is 1, by Newton's method, from below after a step."""
     least = math.inf
@@ -200,7 +200,7 @@ def draw_matching(chances, chosen, rng):
                 chosen[p] = _one_of(chances[p], ends[g - 1] if g > 0 else 0, ends[g], rng)
 
 
-@uncounted
+@no_refcount
 def _one_of(chances, start, end, rng):
     """An item from start to end, with chances in proportion to these."""
     total = 0.0
@@ -254,7 +254,7 @@ def stand_in(chosen, allowed, ranking, rng):
             free[ranking[p]] = False
 
 
-@uncounted
+@no_refcount
 def _open(x, items, count, p, other):
     """An undecided item of place p that is not `other`; -1 where there is none. Decided ones leave its list."""
     at = count[p] - 1
@@ -269,7 +269,7 @@ def _open(x, items, count, p, other):
     return -1
 
 
-@uncounted
+@no_refcount
 def _open_place(x, i, other):
     """An undecided place of item i that is not `other`; -1 where there is none."""
     for p in range(x.shape[0]):
@@ -278,7 +278,7 @@ def _open_place(x, i, other):
     return -1
 
 
-@uncounted
+@no_refcount
 def _walk(x, items, count, p, places, path):
     """From place p over undecided pairs, written as (places[e], path[e]): to a cycle, else from its end to another.
 
@@ -291,7 +291,7 @@ def _walk(x, items, count, p, places, path):
     return first, last
 
 
-@uncounted
+@no_refcount
 def _step(x, items, count, p, item, places, path):
     """The pairs from place p on, or from the item by whose pair with p it starts: first, last, whether it ended."""
     n = 0
@@ -317,7 +317,7 @@ def _step(x, items, count, p, item, places, path):
                 return e, n, False
 
 
-@uncounted
+@no_refcount
 def _shift(x, places, path, first, last, rng):
     """Move chances along these pairs, up at every second one and down at the others, or the other way."""
     up = down = 1.0

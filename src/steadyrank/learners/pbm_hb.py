@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..core.arrays import Floats, Ints
-from ..core.compiling.jit import uncounted
+from ..core.compiling.jit import no_refcount
 from ..core.contract import Problem
 from ..core.kernels import top_allowed
 from ..core.philox import start, uniform
@@ -17,7 +17,7 @@ _EDGE = 1e-12  # attractions and attention stay inside of (0, 1)
 _WIDE = 0.5  # from this width on a normal law on [0, 1] is drawn from uniform numbers
 
 
-@uncounted
+@no_refcount
 def propose(x, width, chance):
     """A draw from the normal law with mean x and this width, truncated to (0, 1): exact, by rejection."""
     while True:
@@ -32,14 +32,14 @@ def propose(x, width, chance):
             return y
 
 
-@uncounted
+@no_refcount
 def log_mass(x, width):
     """Logarithm of the mass that the normal law around x has in [0, 1]."""
     scale = 1.0 / (width * math.sqrt(2.0))
     return math.log(0.5 * (math.erf((1.0 - x) * scale) + math.erf(x * scale)))
 
 
-@uncounted
+@no_refcount
 def gain_of_item(counts, attention, k, x, y):
     """How much the log-likelihood of item k's counts gains if its attraction is y instead of x. O(d)."""
     clicks, gain = 0, 0.0
@@ -51,7 +51,7 @@ def gain_of_item(counts, attention, k, x, y):
     return gain + clicks * math.log(y / x)
 
 
-@uncounted
+@no_refcount
 def gain_of_place(counts, attraction, p, x, y):
     """The same of place p, for an attention of y instead of x. O(K)."""
     clicks, gain = 0, 0.0
@@ -63,7 +63,7 @@ def gain_of_place(counts, attraction, p, x, y):
     return gain + clicks * math.log(y / x)
 
 
-@uncounted
+@no_refcount
 def sweep(counts, attraction, attention, width, chance):
     """One step of Metropolis and Hastings for each attraction, then for the attention of each place but the first."""
     for k in range(attraction.size):

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..core.arrays import Floats
-from ..core.compiling.jit import kernel, uncounted
+from ..core.compiling.jit import kernel, no_refcount
 from ..core.contract import Problem
 from ..core.kernels import top
 from ..core.places import attention_of, place_best_first
@@ -17,7 +17,7 @@ from .shared.place_counts import PlaceCounts, count_places, sums, uncount_places
 _EDGE = 1e-12  # of means that are compared: 0 and 1 have no logarithm
 
 
-@uncounted
+@no_refcount
 def set_means(counts, mean, fixed, ranking, examined):
     """Mean S/N~ of items whose counts have changed, and the part of their Phi(q) that no q changes."""
     for p in range(examined):
@@ -33,7 +33,7 @@ def set_means(counts, mean, fixed, ranking, examined):
                 fixed[k] += (n - s) * math.log((n - s) / n)
 
 
-@uncounted
+@no_refcount
 def may_reach(counts, fixed, k, x, misses, delta):
     """Whether U = max{q >= q_min : Phi(q) <= delta} is at least x, Phi(q) = sum_p N_p kl(S_p / N_p, attention_p q).
 

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..core.arrays import Floats
-from ..core.compiling.jit import uncounted
+from ..core.compiling.jit import no_refcount
 from ..core.contract import Problem
 from ..core.kernels import top
 from ..core.places import attention_of, place_best_first
@@ -36,7 +36,7 @@ class PlacePosteriors(NamedTuple):
         return cls(pieces)
 
 
-@uncounted
+@no_refcount
 def log_density(counts, k, a):
     """g(a) for a in (0, 1)."""
     value, clicks = 0.0, 0
@@ -48,7 +48,7 @@ def log_density(counts, k, a):
     return value + clicks * math.log(a) if clicks > 0 else value
 
 
-@uncounted
+@no_refcount
 def slopes(counts, k, a):
     """g'(a) and -g''(a)."""
     clicks, first, second = 0, 0.0, 0.0
@@ -61,7 +61,7 @@ def slopes(counts, k, a):
     return first + clicks / a, second + clicks / (a * a)
 
 
-@uncounted
+@no_refcount
 def find_mode(counts, k):
     """Where g is highest in [1e-9, 1 - 1e-9], by Newton's method between bounds that close in."""
     low, high = 1e-9, 1.0 - 1e-9
@@ -81,7 +81,7 @@ def find_mode(counts, k):
     return a
 
 
-@uncounted
+@no_refcount
 def find_point(counts, k, mode, peak, step, end):
     """A point on the side of `end` where g is 1/2 to 2 below its peak, `mode + step` if it will do; and by how much.
 
@@ -104,7 +104,7 @@ def find_point(counts, k, mode, peak, step, end):
     return a, drop
 
 
-@uncounted
+@no_refcount
 def set_pieces(posteriors, counts, ranking, examined):
     """The pieces of items whose counts have changed."""
     for p in range(examined):
@@ -119,7 +119,7 @@ def set_pieces(posteriors, counts, ranking, examined):
         piece[RIGHT], piece[HIGH] = find_point(counts, k, mode, peak, step, 1.0 - 1e-12)
 
 
-@uncounted
+@no_refcount
 def draw_attraction(posteriors, counts, k, rng):
     """A draw from item k's posterior; about three uniform numbers, and seldom the density itself."""
     piece = posteriors.pieces[k]

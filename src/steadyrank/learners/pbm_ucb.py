@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..core.arrays import Floats, Ints
-from ..core.compiling.jit import uncounted
+from ..core.compiling.jit import no_refcount
 from ..core.contract import Problem
 from ..core.kernels import LOG_CLOCK, IndexTable
 from ..core.places import attention_of, place_best_first
@@ -16,7 +16,7 @@ from .shared.place_counts import PlaceCounts, count_places, sums, uncount_places
 from .shared.ucb.bounds import GUESSED, Bounds, keep, rank_by_bounds, void
 
 
-@uncounted
+@no_refcount
 def set_indices(counts, looks, level, root, width, ranking, examined):
     """The parts of the indices of items whose counts have changed."""
     for p in range(examined):

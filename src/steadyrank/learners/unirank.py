@@ -6,13 +6,13 @@ from typing import NamedTuple
 import numpy as np
 
 from ..core.arrays import Counts, Ints
-from ..core.compiling.jit import kernel, uncounted
+from ..core.compiling.jit import kernel, no_refcount
 from ..core.contract import Problem
 from ..core.kernels import kl_upper, top_allowed
 from ..core.settings import known_horizon
 
 
-@uncounted
+@no_refcount
 def count_win(ahead, total, score, i, j):
     """Item i was clicked and j was not, both in one set; returns whether it changed who beats whom.
 
@@ -63,7 +63,7 @@ def leading_sets(ahead, score, enough, part):
         part[i] = number if part[i] < 0 else part[i]
 
 
-@uncounted
+@no_refcount
 def may_win(ahead, total, j, i, most, level):
     """The largest share of j's wins among those of j and i that KL-UCB allows, if it is above `most`; else `most`.
 

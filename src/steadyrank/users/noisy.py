@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..core.arrays import Floats
-from ..core.compiling.jit import uncounted
+from ..core.compiling.jit import no_refcount
 from ..core.discovery import find_class, make, settings_of
 from ..core.philox import philox
 from ..core.rounds import group_of
@@ -14,7 +14,7 @@ from ..core.settings import real, whole
 _LOW = 0xFFFFFFFF
 
 
-@uncounted
+@no_refcount
 def is_random(t, key, noise):
     """Whether the visit of round t is one of random clicks; drawn from the key and the round."""
     return philox(t & _LOW, t >> 32, key)[0] < noise * 4294967296.0

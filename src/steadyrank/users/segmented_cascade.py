@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..core.arrays import Floats
-from ..core.compiling.jit import kernel, uncounted
+from ..core.compiling.jit import kernel, no_refcount
 from ..core.kernels import cascade_stop, largest
 from ..core.settings import real, whole
 from .senders import Senders, draw_client, group_of_client, liked_by, seen_as
@@ -93,7 +93,7 @@ class SegmentedCascade(NamedTuple):
         find_best_in_segment(self, visit, ranking)
 
 
-@uncounted
+@no_refcount
 def chance_in_segment(users, visit, k):
     """The chance that item k attracts this visitor; the first segment's, if it is not said which one it is."""
     s = 0

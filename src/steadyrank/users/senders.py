@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..core.arrays import Bools, Floats, Ints
-from ..core.compiling.jit import uncounted
+from ..core.compiling.jit import no_refcount
 from ..core.contract import ANYONE
 from ..core.philox import philox
 from ..core.settings import real, whole
@@ -86,7 +86,7 @@ class Crowd(NamedTuple):
         return cls(attraction, average, np.argsort(-average, kind="stable")[:length].astype(np.int64), senders)
 
 
-@uncounted
+@no_refcount
 def draw_client(senders, rng):
     """Who comes next; nothing is drawn where everybody is anonymous."""
     low, high = 0, senders.upto.size - 1
@@ -102,19 +102,19 @@ def draw_client(senders, rng):
     return low
 
 
-@uncounted
+@no_refcount
 def group_of_client(senders, client):
     """1 for a client of the second taste, else 0."""
     return 1 if 0 <= client < senders.minor.size and senders.minor[client] else 0
 
 
-@uncounted
+@no_refcount
 def seen_as(senders, client, k):
     """The item that the first taste likes as much as this client's taste likes item k."""
     return senders.other[k] if group_of_client(senders, client) > 0 else k
 
 
-@uncounted
+@no_refcount
 def liked_by(senders, client, k, chance):
     """The chance that item k attracts this client, from that of its taste. One Box-Muller draw from (client, k)."""
     if senders.taste == 0.0 or client < 0 or not 0.0 < chance < 1.0:
@@ -125,7 +125,7 @@ def liked_by(senders, client, k, chance):
     return odds / (1.0 + odds)
 
 
-@uncounted
+@no_refcount
 def attracts(senders, attraction, client, k):
     """The chance that item k attracts this client, of a crowd with these attractions."""
     return liked_by(senders, client, k, attraction[seen_as(senders, client, k)])

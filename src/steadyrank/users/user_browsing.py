@@ -6,12 +6,12 @@ import numpy as np
 
 from ..core.arrays import Floats, Ints
 from ..core.compiling.intrinsics import stack_floats
-from ..core.compiling.jit import uncounted
+from ..core.compiling.jit import no_refcount
 from ..core.settings import real
 from .senders import Crowd, Senders, attracts, draw_client, group_of_client
 
 
-@uncounted
+@no_refcount
 def expected_clicks(attention, average, ranking):
     """How many clicks a list gets: sums over where the last click before each place was. O(length^2)."""
     size = ranking.size

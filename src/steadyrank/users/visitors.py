@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..core.arrays import Floats
-from ..core.compiling.jit import kernel, uncounted
+from ..core.compiling.jit import kernel, no_refcount
 from ..core.kernels import largest
 from ..core.philox import philox
 from ..core.settings import real, whole
@@ -73,7 +73,7 @@ def _checked_pool(pool: Any, n_features: int, constant: int) -> Floats:
     return who
 
 
-@uncounted
+@no_refcount
 def draw_features(visitors, client, features, rng):
     """Write what is known of who comes, as far as there is room."""
     n_pool = visitors.pool.shape[0]
@@ -96,7 +96,7 @@ def draw_features(visitors, client, features, rng):
             features[f] = 2.0 * (low / 4294967296.0) - 1.0
 
 
-@uncounted
+@no_refcount
 def moved(visitors, k, features):
     """By how much item k attracts this visitor more than the one whose features are all 0."""
     total = 0.0
@@ -105,7 +105,7 @@ def moved(visitors, k, features):
     return total
 
 
-@uncounted
+@no_refcount
 def chance_of(users, visit, k):
     """The chance that item k attracts this visitor: features first, then the client's own taste."""
     base = users.attraction[seen_as(users.senders, visit.client, k)]

@@ -13,7 +13,7 @@ import numpy as np
 from ...click_logs.looks import Impressions
 from ...core.arrays import Floats, Ints
 from ...core.beta_prior import fit_prior
-from ...core.compiling.jit import kernel, uncounted
+from ...core.compiling.jit import kernel, no_refcount
 
 PLACES = 24  # told apart; those further down are one
 LENGTHS = 4  # of lists, told apart if each has a share of COMMON of all
@@ -62,13 +62,13 @@ def place_cells(impressions: Impressions) -> PlaceCells:
     return PlaceCells(group * places + top, (group + 1) * places - 1, common, places)
 
 
-@uncounted
+@no_refcount
 def cell_at(base, last, offset):
     """The cell of a look, `offset` places behind the first of its impression."""
     return min(base + offset, last)
 
 
-@uncounted
+@no_refcount
 def chance(log_odds):
     """A chance from log-odds."""
     return 1.0 / (1.0 + np.exp(-log_odds))

@@ -11,7 +11,7 @@ import math
 import numpy as np
 
 from ...core.compiling.intrinsics import stack_floats
-from ...core.compiling.jit import kernel, uncounted
+from ...core.compiling.jit import kernel, no_refcount
 from ...core.item_evidence import FEW, KNOWN, MOST, SHARE_CHANGED, at_least_half, changed_with, log_beta
 
 GROUPS = 8  # of items by usual attraction: what no item shows alone, items of a kind may show together
@@ -36,20 +36,20 @@ MANY_ITEMS, SOME_ITEMS, FEW_ITEMS, ITEM_GROUPS = range(0, 8, 2)
 SUMS = 8
 
 
-@uncounted
+@no_refcount
 def log_odds(clicks, looks):
     """Log-odds of a rate, kept finite by half a look of either kind."""
     return math.log((clicks + 0.5) / (looks - clicks + 0.5))
 
 
-@uncounted
+@no_refcount
 def shifted(rate, shift):
     """A rate whose log-odds are moved."""
     factor = math.exp(shift)
     return factor * rate / (1.0 - rate + factor * rate)
 
 
-@uncounted
+@no_refcount
 def novelty(clicks, looks, rate, strength):
     """Log Bayes factor of a rate of its own, Beta(1/2, 1/2), against one that `strength` looks put at `rate`."""
     a = at_least_half(rate * strength)
@@ -59,7 +59,7 @@ def novelty(clicks, looks, rate, strength):
     return anew - log_beta(a + clicks, b + missed) + log_beta(a, b)
 
 
-@uncounted
+@no_refcount
 def factor(clicks, looks, rate, strength):
     """e^novelty, at most HIGH; for few looks as a product, which is faster than Beta functions."""
     if looks > FEW:
@@ -77,7 +77,7 @@ def factor(clicks, looks, rate, strength):
     return over / under
 
 
-@uncounted
+@no_refcount
 def group_novelty(group, level):
     """Log Bayes factor that a group's rate is not where the reference and a common shift of log-odds put it.
 
@@ -88,7 +88,7 @@ def group_novelty(group, level):
     return novelty(group[CLICKS], group[LOOKS], rate, min(group[REF_LOOKS] + 1.0, MOST))
 
 
-@uncounted
+@no_refcount
 def collect(groups, j, clicks, looks, usual, ref_clicks, ref_looks):
     """Add an item to its group."""
     groups[j, CLICKS] += clicks
@@ -99,7 +99,7 @@ def collect(groups, j, clicks, looks, usual, ref_clicks, ref_looks):
     groups[j, REF_EXPECTED] += ref_looks * usual
 
 
-@uncounted
+@no_refcount
 def mix(sums, i, share, ratio):
     """Multiply into sums[i] the factor of something that changed with chance `share`.
 
@@ -112,13 +112,13 @@ def mix(sums, i, share, ratio):
     sums[i] = product
 
 
-@uncounted
+@no_refcount
 def logarithm(sums, i):
     """The logarithm of everything that `mix` multiplied into sums[i]."""
     return math.log(sums[i]) + sums[i + 1]
 
 
-@uncounted
+@no_refcount
 def reference_rate(looks, clicks, usual):
     """An item's rate in the reference.
 
@@ -128,7 +128,7 @@ def reference_rate(looks, clicks, usual):
     return (usual * weight + clicks) / (weight + looks)
 
 
-@uncounted
+@no_refcount
 def beyond(got, total, expected, shift):
     """Nats that all clicks together shifted by more than BEYOND: a Poisson likelihood ratio, less a rate's price."""
     if abs(shift) <= BEYOND or total <= 0.0:
@@ -139,7 +139,7 @@ def beyond(got, total, expected, shift):
     return nats / DISPERSED - 0.5 * math.log(1.0 + total)
 
 
-@uncounted
+@no_refcount
 def common_level(there, n, looks, clicks, ref_looks, ref_clicks, usual, rates):
     """The shift of all log-odds together from the reference to the stretch, and evidence that it is beyond BEYOND.
 
@@ -159,7 +159,7 @@ def common_level(there, n, looks, clicks, ref_looks, ref_clicks, usual, rates):
     return min(max(shift, -LEVEL), LEVEL), beyond(got, total, expected, shift)
 
 
-@uncounted
+@no_refcount
 def weigh(there, n, looks, clicks, ref_looks, ref_clicks, bands, usual, rates, groups):
     """Nats of evidence that a stretch does not behave as its reference, and which share of items says so.
 
@@ -204,7 +204,7 @@ def weigh(there, n, looks, clicks, ref_looks, ref_clicks, bands, usual, rates, g
     return best - CHOICE, CHANGED[1] if best == some else CHANGED[2]
 
 
-@uncounted
+@no_refcount
 def add(item, bits, first, t, sign, looks, clicks):
     """Add an impression's looks to counts, or take them away."""
     for q in range(first[t], first[t + 1]):

@@ -23,7 +23,7 @@ import numpy as np
 
 from ...click_logs.looks import Impressions, ItemNumbers
 from ...core.arrays import Bools, Floats, Ints
-from ...core.compiling.jit import kernel, uncounted
+from ...core.compiling.jit import kernel, no_refcount
 from ...core.item_evidence import log_beta
 from .attention import CLICKS as CLICKED
 from .attention import Appeal, PlaceCells, cell_at, chance, sums
@@ -115,7 +115,7 @@ def tally(item, bits, first, base, last, places, client, suspect, appeal, kind, 
         out[c, TOP_EXPECTED] += got * share[last[t] // places]
 
 
-@uncounted
+@no_refcount
 def log_pmf(k, n, a, b):
     """Log chance of k of n under a beta-binomial."""
     ways = math.lgamma(n + 1.0) - math.lgamma(k + 1.0) - math.lgamma(n - k + 1.0)

@@ -11,7 +11,7 @@ import numpy as np
 
 from ...click_logs.looks import Impressions, ItemNumbers
 from ...core.arrays import Floats, Ints
-from ...core.compiling.jit import kernel, uncounted
+from ...core.compiling.jit import kernel, no_refcount
 from .bayes_factors import GROUP_COLUMNS, GROUPS, REFERENCE, weigh
 
 WORTH = 4.0  # looks at an item, on average, in what is put together
@@ -36,7 +36,7 @@ class Units(NamedTuple):
         return self.first.size - 1
 
 
-@uncounted
+@no_refcount
 def add(item, looks, clicks, first, t, sign, all_looks, all_clicks):
     """Add the entries of a part to counts, or take them away."""
     for q in range(first[t], first[t + 1]):

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from ...core.compiling.jit import kernel, uncounted
+from ...core.compiling.jit import kernel, no_refcount
 from ...core.item_evidence import MOST
 from .bayes_factors import (
     CLICKS,
@@ -31,7 +31,7 @@ ONE, TWO = range(2)  # columns of a table of shifts: the regimes
 WAVE = 0.0  # in place of a width: half a wave, as the time of day makes it
 
 
-@uncounted
+@no_refcount
 def group_shifts(group, grouped, shifts):
     """How far a group's log-odds lie from usual in two regimes: two numbers if they differ clearly, else one.
 
@@ -50,7 +50,7 @@ def group_shifts(group, grouped, shifts):
     shifts[TWO] = both
 
 
-@uncounted
+@no_refcount
 def joint_rates(looks, clicks, other_looks, other_clicks, base, other_base, gap):
     """An item's rate in two regimes whose log-odds lie `gap` apart, from the looks in both."""
     one = (HOLD * base + clicks) / (HOLD + looks)
@@ -61,7 +61,7 @@ def joint_rates(looks, clicks, other_looks, other_clicks, base, other_base, gap)
     return 1.0 / (1.0 + math.exp(-odds)), 1.0 / (1.0 + math.exp(-odds - gap))
 
 
-@uncounted
+@no_refcount
 def apart(looks, clicks, other_looks, other_clicks, base, other_base, gap, share):
     """Whether an item differs between regimes from what its group does; the one looked at less is judged."""
     if other_looks <= looks:

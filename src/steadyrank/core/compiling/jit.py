@@ -321,7 +321,7 @@ def kernel(function: F) -> F:
     return _compiled(function, counting=True, kept=True)
 
 
-def uncounted(function: F) -> F:
+def no_refcount(function: F) -> F:
     """`kernel` for functions that allocate nothing and return no array but a borrowed one: they count no references.
 
     In a loop that runs a million times a second, the counting would be most of the work. Numba refuses to compile

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...core.arrays import Counts, Floats, Ints
-from ...core.compiling.jit import uncounted
+from ...core.compiling.jit import no_refcount
 from .client_table import USED, Clients
 from .recent_visits import HELD, RecentVisits, nth_oldest
 
@@ -59,7 +59,7 @@ class ClientMixture(NamedTuple):
         return cls(*counts, *odd, np.zeros(2 * n_items, np.int32), np.zeros(3), np.array([NEVER, 0], np.int64))
 
 
-@uncounted
+@no_refcount
 def count_visit(taste, visits, at, sign):
     """Add a remembered visit to the counts of all of them (sign 1), or take it away (-1)."""
     for p in range(visits.examined[at]):
@@ -68,7 +68,7 @@ def count_visit(taste, visits, at, sign):
         taste.clicks[bit >> 1] += sign * (bit & 1)
 
 
-@uncounted
+@no_refcount
 def evidence_of_visit(taste, visits, at):
     """The evidence of a visit for the odd taste, within +-CLIP."""
     total = 0
@@ -77,13 +77,13 @@ def evidence_of_visit(taste, visits, at):
     return min(max(total, -CLIP), CLIP)
 
 
-@uncounted
+@no_refcount
 def bounded(score):
     """A score within FLOOR and CEILING."""
     return min(max(score, FLOOR), CEILING)
 
 
-@uncounted
+@no_refcount
 def log_ratio(above, below):
     """Log of a quotient of rates within [LEAST, 1 - LEAST], in units."""
     above = min(max(above, LEAST), 1.0 - LEAST)
@@ -91,13 +91,13 @@ def log_ratio(above, below):
     return round(math.log(above / below) * UNIT)
 
 
-@uncounted
+@no_refcount
 def pooled_rate(taste, k, mean):
     """The rate of an item among all clients, drawn towards the `mean` by PRIOR looks."""
     return (taste.clicks[k] + PRIOR * mean) / (taste.looks[k] + PRIOR)
 
 
-@uncounted
+@no_refcount
 def mean_rate(taste):
     """The mean over seen items of their rates, each drawn towards the rate of all looks."""
     looks = clicks = 0
@@ -114,7 +114,7 @@ def mean_rate(taste):
     return total / seen if seen > 0 else overall
 
 
-@uncounted
+@no_refcount
 def start_flat(taste, mean):
     """Evidence for an odd taste that knows no good and no bad items: all at the mean rate."""
     for k in range(taste.looks.size):
@@ -123,7 +123,7 @@ def start_flat(taste, mean):
         taste.evidence[2 * k + 1] = log_ratio(mean, rate)
 
 
-@uncounted
+@no_refcount
 def weigh_item(taste, k, mean):
     """Evidence of an item from the counts of both tastes; its rates are drawn towards that among all clients."""
     prior = PRIOR * pooled_rate(taste, k, mean)
@@ -135,14 +135,14 @@ def weigh_item(taste, k, mean):
     taste.evidence[2 * k + 1] = log_ratio(odd, common)
 
 
-@uncounted
+@no_refcount
 def weigh_items(taste, mean):
     """Evidence of all items."""
     for k in range(taste.looks.size):
         weigh_item(taste, k, mean)
 
 
-@uncounted
+@no_refcount
 def reset_scores(clients, carried):
     """Begin the scores of all clients with remembered visits anew, with what is carried or with nothing."""
     for place in range(clients.ends[USED]):
@@ -150,7 +150,7 @@ def reset_scores(clients, carried):
             clients.score[place] = clients.carried[place] if carried else 0
 
 
-@uncounted
+@no_refcount
 def score_clients(taste, visits, clients, doubt):
     """Add up the evidence of the remembered visits for their clients, in order, each less `doubt`."""
     reset_scores(clients, True)
@@ -160,20 +160,20 @@ def score_clients(taste, visits, clients, doubt):
         clients.score[place] = bounded(clients.score[place] + evidence_of_visit(taste, visits, at) - doubt)
 
 
-@uncounted
+@no_refcount
 def chance_odd(score, odds):
     """The chance that a client with this score is odd; `odds` are those before its visits, in units."""
     x = score + odds
     return 0.0 if x < NEGLIGIBLE else 1.0 / (1.0 + math.exp(-x / UNIT))
 
 
-@uncounted
+@no_refcount
 def odds_of(share):
     """Log odds of a share, in units."""
     return log_ratio(share, 1.0 - share)
 
 
-@uncounted
+@no_refcount
 def prior_share(taste):
     """The share of odd ones before anything is known of a client: of the clients or of the visits, the lesser.
 
@@ -183,7 +183,7 @@ def prior_share(taste):
     return min(taste.share[CLIENTS], taste.share[VISITS])
 
 
-@uncounted
+@no_refcount
 def clear_odd(taste):
     """Count no visit for the odd taste."""
     for k in range(taste.looks.size):
@@ -191,7 +191,7 @@ def clear_odd(taste):
         taste.odd_clicks[k] = 0.0
 
 
-@uncounted
+@no_refcount
 def count_odd(taste, visits, at, weight):
     """Count a remembered visit for the odd taste."""
     for p in range(visits.examined[at]):
@@ -201,7 +201,7 @@ def count_odd(taste, visits, at, weight):
             taste.odd_clicks[bit >> 1] += weight
 
 
-@uncounted
+@no_refcount
 def assign(taste, visits, clients):
     """Count each visit for the odd taste with the chance that its client is odd; returns how the share moved."""
     before = prior_share(taste)
@@ -226,7 +226,7 @@ def assign(taste, visits, clients):
     return prior_share(taste) / before
 
 
-@uncounted
+@no_refcount
 def exchange(taste):
     """Let the odd taste be the common one, and the other way round."""
     for k in range(taste.looks.size):
@@ -236,7 +236,7 @@ def exchange(taste):
         taste.share[i] = 1.0 - taste.share[i]
 
 
-@uncounted
+@no_refcount
 def rare(taste, visits, most):
     """Whether so few visits are of the odd taste that it is no honest one: less than `most`, by two standard errors.
 
@@ -246,7 +246,7 @@ def rare(taste, visits, most):
     return share + 2.0 * math.sqrt(share * (1.0 - share) / max(visits.tally[HELD], 1)) < most
 
 
-@uncounted
+@no_refcount
 def refused_lately(taste, visits, clients):
     """The share of the RECENT latest visits whose clients are at or above the bar."""
     held = visits.tally[HELD]
@@ -258,7 +258,7 @@ def refused_lately(taste, visits, clients):
     return above / max(recent, 1)
 
 
-@uncounted
+@no_refcount
 def start_agreed(taste, visits, clients, mean):
     """Evidence for what some clients do again and again and others do not: POWERS steps of a power iteration.
 
@@ -286,14 +286,14 @@ def start_agreed(taste, visits, clients, mean):
             taste.evidence[2 * k + 1] = round((1.0 - rate) * agreed * scale)
 
 
-@uncounted
+@no_refcount
 def turn_round(taste):
     """Evidence for the opposite: agreement has no sign."""
     for bit in range(taste.evidence.size):
         taste.evidence[bit] = -taste.evidence[bit]
 
 
-@uncounted
+@no_refcount
 def settle(taste, visits, clients, mean):
     """Fit the two tastes, beginning with the evidence at hand; the one with fewer visits is the odd one."""
     for _ in range(STEPS):
@@ -307,13 +307,13 @@ def settle(taste, visits, clients, mean):
         weigh_items(taste, mean)
 
 
-@uncounted
+@no_refcount
 def bar_of(taste, certainty):
     """The score from which on a client is surely odd."""
     return certainty - odds_of(max(prior_share(taste), LEAST_SHARE))
 
 
-@uncounted
+@no_refcount
 def focus(taste, visits, clients, mean, certainty, doubt):
     """Fit again, beginning with those clients alone who surely have the odd taste.
 
@@ -334,7 +334,7 @@ def focus(taste, visits, clients, mean, certainty, doubt):
     settle(taste, visits, clients, mean)
 
 
-@uncounted
+@no_refcount
 def move_client(taste, visits, place, sign, mean):
     """Count the remembered visits of a client for the odd taste (sign 1), or take them away (-1).
 
@@ -349,7 +349,7 @@ def move_client(taste, visits, place, sign, mean):
                 weigh_item(taste, visits.bits[at, p] >> 1, mean)
 
 
-@uncounted
+@no_refcount
 def score_of_client(taste, visits, clients, place, doubt):
     """The evidence of the remembered visits of one client, as `score_clients` adds it up."""
     score = clients.carried[place]
@@ -360,7 +360,7 @@ def score_of_client(taste, visits, clients, place, doubt):
     return score
 
 
-@uncounted
+@no_refcount
 def count_sure(visits, clients, bar):
     """How many clients are surely odd, and how many remembered visits they have."""
     sure = visited = 0
@@ -371,7 +371,7 @@ def count_sure(visits, clients, bar):
     return sure, visited
 
 
-@uncounted
+@no_refcount
 def judge_by_others(taste, visits, clients, mean, bar, doubt):
     """Score those who are surely odd again, each by an odd taste without its own visits.
 
@@ -389,7 +389,7 @@ def judge_by_others(taste, visits, clients, mean, bar, doubt):
             move_client(taste, visits, place, 1.0, mean)
 
 
-@uncounted
+@no_refcount
 def convict(taste, visits, clients, mean, most, certainty, doubt):
     """Score all clients and set the bar; whether the odd taste is rare and enough clients surely have it."""
     score_clients(taste, visits, clients, doubt)
@@ -413,7 +413,7 @@ def odd_ones(taste: ClientMixture, visits: RecentVisits, clients: Clients) -> It
         yield int(clients.number[place]), int(since), held, int(clicks), over, tuple(segments.tolist())
 
 
-@uncounted
+@no_refcount
 def fit(taste, visits, clients, most, certainty, doubt):
     """Fit the two tastes, score all clients, and set the bar. O(remembered visits) a step.
 

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...core.arrays import Counts, Ints, Small
-from ...core.compiling.jit import uncounted
+from ...core.compiling.jit import no_refcount
 
 NOBODY = -1
 NEWEST, OLDEST, USED = range(3)  # places of Clients.ends
@@ -66,16 +66,16 @@ def mixed(number: Any) -> Any:
     return (((number >> 31) ^ number) & 0x7FFFFFFF) * 0x9E3779B1 >> 16
 
 
-spread = uncounted(mixed)
+spread = no_refcount(mixed)
 
 
-@uncounted
+@no_refcount
 def chain_of(clients, number):
     """Where the chain of a client begins."""
     return spread(number) % clients.head.size
 
 
-@uncounted
+@no_refcount
 def place_of_client(clients, number):
     """The place of a client; NOBODY if it is not remembered."""
     place = clients.head[chain_of(clients, number)]
@@ -84,7 +84,7 @@ def place_of_client(clients, number):
     return place
 
 
-@uncounted
+@no_refcount
 def unlink(clients, place):
     """Take a place out of the order of last sight."""
     newer, older = clients.newer[place], clients.older[place]
@@ -98,7 +98,7 @@ def unlink(clients, place):
         clients.newer[older] = newer
 
 
-@uncounted
+@no_refcount
 def vacate(clients):
     """Forget the client seen least recently; returns its place."""
     place = clients.ends[OLDEST]
@@ -114,7 +114,7 @@ def vacate(clients):
     return place
 
 
-@uncounted
+@no_refcount
 def welcome(clients, number):
     """The place of a client who comes now, a new one if it is not remembered; it is the newest afterwards. O(1)."""
     place = place_of_client(clients, number)

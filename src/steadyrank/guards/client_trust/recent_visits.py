@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...core.arrays import Bools, Counts, Floats, Ints, Small
-from ...core.compiling.jit import uncounted
+from ...core.compiling.jit import no_refcount
 from ...core.segments import MOST_SEGMENTS, REST, SEGMENT
 
 NEXT, HELD, SINCE, CURSOR = range(4)  # places of RecentVisits.tally
@@ -85,7 +85,7 @@ class RecentVisits(NamedTuple):
         return places, np.where(since == never, 0, since), clicks, segments
 
 
-@uncounted
+@no_refcount
 def nth_oldest(visits, i):
     """Where the visit is that came i visits after the oldest one."""
     n = visits.round.size
@@ -93,7 +93,7 @@ def nth_oldest(visits, i):
     return at - n if at >= n else at
 
 
-@uncounted
+@no_refcount
 def read_visit(visits, at, ranking, note, clicks):
     """Write a remembered visit into what it was once told by."""
     for p in range(visits.size[at]):
@@ -103,7 +103,7 @@ def read_visit(visits, at, ranking, note, clicks):
         note[i] = visits.note[at, i]
 
 
-@uncounted
+@no_refcount
 def write_visit(visits, place, t, ranking, note, clicks, examined):
     """Remember a visit in place of the oldest one; returns where. Not learnt yet."""
     at = visits.tally[NEXT]

@@ -6,11 +6,11 @@ Ghaffari et al., *Online Learning to Rank under Corruption*, eq. (q) of Appendix
 
 import math
 
-from ...core.compiling.jit import uncounted
+from ...core.compiling.jit import no_refcount
 from ...core.philox import log_choose
 
 
-@uncounted
+@no_refcount
 def majority(b, p):
     """q_b(p) = P(Bin(b, p) >= r), the regularised incomplete beta function I_p(r, r).
 
@@ -23,7 +23,7 @@ def majority(b, p):
     return math.exp(log_majority(b, p))
 
 
-@uncounted
+@no_refcount
 def log_majority(b, p):
     """log q_b(p) for 0 < p <= 1/2, where the fraction converges fast and nothing cancels or underflows."""
     r = 0.5 * (b + 1)
@@ -46,7 +46,7 @@ def log_majority(b, p):
     return log_front + math.log(fraction)
 
 
-@uncounted
+@no_refcount
 def calibrate(b, y):
     """g_b(y), the exact inverse of q_b.
 
@@ -60,7 +60,7 @@ def calibrate(b, y):
     return calibrate_tail(b, y)
 
 
-@uncounted
+@no_refcount
 def calibrate_tail(b, y):
     """g_b(y) for 0 < y < 1/2."""
     r = (b + 1) // 2
@@ -77,7 +77,7 @@ def calibrate_tail(b, y):
     return math.exp(log_p)
 
 
-@uncounted
+@no_refcount
 def calibrate_bisect(b, y, eta, steps):
     """`Calibrate` as printed: bisection that stops once |q_b(m) - y| <= eta.
 
@@ -99,7 +99,7 @@ def calibrate_bisect(b, y, eta, steps):
     return 0.5 * (low + high)
 
 
-@uncounted
+@no_refcount
 def block_majority(n, ones, b):
     """Q = P(Hypergeom(n, ones, b) >= r): the chance that b of n bits drawn without replacement have a majority.
 
@@ -110,7 +110,7 @@ def block_majority(n, ones, b):
     return minority(n, ones, b)
 
 
-@uncounted
+@no_refcount
 def minority(n, ones, b):
     """`block_majority` for 2 ones <= n: the sum starts at its largest term, so it underflows only with the result."""
     r = (b + 1) // 2
@@ -124,7 +124,7 @@ def minority(n, ones, b):
     return total
 
 
-@uncounted
+@no_refcount
 def block_edge(n, ones, b):
     """f = P(Hypergeom(n, ones, b - 1) = r - 1), what `block_majority_step` needs beside Q; 0 if impossible."""
     r = (b + 1) // 2
@@ -133,7 +133,7 @@ def block_edge(n, ones, b):
     return math.exp(log_choose(ones, r - 1) + log_choose(n - ones, b - r) - log_choose(n, b - 1))
 
 
-@uncounted
+@no_refcount
 def block_majority_step(q, f, n, ones, b, bit):
     """(Q, f) after one more bit, in O(1); n and `ones` count the bits before it, n >= b.
 

@@ -23,7 +23,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ...core.arrays import Floats, Ints
-from ...core.compiling.jit import uncounted
+from ...core.compiling.jit import no_refcount
 from ...core.philox import philox
 from ...core.settings import known_horizon, whole
 
@@ -88,32 +88,32 @@ def slowest(horizon: int) -> int:
     return max(0, math.ceil(math.log2(max(_C_MAX * horizon, 1.0))))
 
 
-@uncounted
+@no_refcount
 def alpha(k, last, i):
     """Chance of instance i in BASIC(k): 2^(k - i - 1) for i > k, the rest for k."""
     return 2.0 ** (k - i - 1) if i > k else 0.5 + 2.0 ** (k - last - 1)
 
 
-@uncounted
+@no_refcount
 def theta(state, i):
     """Corruption that instance i of the running BASIC is told to expect."""
     share = alpha(state.counts[INSTANCE], state.plays.size - 1, i)
     return 1.25 * share * 2.0**i + 21.0 * _C_MAX * state.log
 
 
-@uncounted
+@no_refcount
 def regret_bound(state, n, corruption):
     """R_B(n, C) = sqrt(beta1 n) + beta2 C + beta3, claimed for the base learner."""
     return math.sqrt(state.beta1 * n) + state.beta2 * corruption + state.beta3
 
 
-@uncounted
+@no_refcount
 def phase_length(state, k):
     """L_k = (beta2 2^k)^2 / beta4, at least one round."""
     return max(1.0, math.ceil((state.beta2 * 2.0**k) ** 2 / state.beta4))
 
 
-@uncounted
+@no_refcount
 def fails(state):
     """BASIC's test: some instance j earns surely more than a faster one i, so C > 2^k."""
     k, last, t = state.counts[INSTANCE], state.plays.size - 1, state.counts[ENGINE]
@@ -128,7 +128,7 @@ def fails(state):
     return False
 
 
-@uncounted
+@no_refcount
 def restart(state, k):
     """A new BASIC(k), or the slowest there is; whoever holds the instances' memory must empty it too."""
     state.counts[INSTANCE] = min(k, state.plays.size - 1)
@@ -138,7 +138,7 @@ def restart(state, k):
     state.gains[:] = 0
 
 
-@uncounted
+@no_refcount
 def start(state, k):
     """Phase 1 of G-COBE's k, or phase 3 if that would outlast the horizon."""
     state.counts[K] = k
@@ -150,7 +150,7 @@ def start(state, k):
     restart(state, k)
 
 
-@uncounted
+@no_refcount
 def begin_challenge(state):
     """Phase 2: the list against a new COBE."""
     length = phase_length(state, state.counts[K])
@@ -160,7 +160,7 @@ def begin_challenge(state):
     begin_epoch(state, state.beta4 / state.numbers[DHAT] ** 2)
 
 
-@uncounted
+@no_refcount
 def begin_epoch(state, length):
     """A new epoch of phase 2 with a new challenger."""
     state.numbers[M] = length
@@ -171,13 +171,13 @@ def begin_epoch(state, length):
     restart(state, max(0, math.ceil(math.log2(first))))
 
 
-@uncounted
+@no_refcount
 def share_of_challenger(state):
     """p = beta4 / (2 M Dhat^2)."""
     return state.beta4 / (2.0 * state.numbers[M] * state.numbers[DHAT] ** 2)
 
 
-@uncounted
+@no_refcount
 def choose(state, u, v):
     """The instance that acts, or -1 for the list; u and v are uniform."""
     if state.counts[PHASE] == 2 and u >= share_of_challenger(state):
@@ -190,7 +190,7 @@ def choose(state, u, v):
     return last
 
 
-@uncounted
+@no_refcount
 def vote(state, ranking):
     """Count a list of instance k's; the most frequent so far becomes the favourite. Order does not matter."""
     key = 0
@@ -210,7 +210,7 @@ def vote(state, ranking):
         slot = (slot + 1) % state.keys.size
 
 
-@uncounted
+@no_refcount
 def settle_challenge(state):
     """TwoModelSelect's tests after a round of phase 2; moves on to the next epoch or the next k."""
     dhat, m, tau, p = state.numbers[DHAT], state.numbers[M], state.counts[TAU], share_of_challenger(state)
@@ -231,7 +231,7 @@ def settle_challenge(state):
         begin_epoch(state, 2.0 * m + state.beta4 / dhat**2)
 
 
-@uncounted
+@no_refcount
 def advance(state, i, ranking, reward):
     """Count a round of instance i (or of the list, -1), apply the tests, move on where they say so."""
     phase = state.counts[PHASE]

@@ -14,7 +14,7 @@ import numpy as np
 
 from ...core.arrays import Counts, Floats, Ints
 from ...core.compiling.intrinsics import borrowed
-from ...core.compiling.jit import kernel, uncounted
+from ...core.compiling.jit import kernel, no_refcount
 from ...core.kernels import mean_index
 from ...core.settings import choice, odd, real, refuse_unused, whole
 from .calibration import block_majority, block_majority_step, calibrate, calibrate_bisect
@@ -154,7 +154,7 @@ class Medians(NamedTuple):
         )
 
 
-@uncounted
+@no_refcount
 def row(book, j):
     """The j-th row of a `Medians` whose memory has one more axis in front, borrowed."""
     return borrowed(
@@ -182,7 +182,7 @@ def row(book, j):
     )
 
 
-@uncounted
+@no_refcount
 def from_share(book, y, m, b):
     """g_b of the share y of m blocks that have a majority, with the chosen treatment of shares 0 and 1."""
     if book.edge == CLIP:
@@ -196,7 +196,7 @@ def from_share(book, y, m, b):
     return calibrate(b, y)
 
 
-@uncounted
+@no_refcount
 def from_counts(book, tally, m, b):
     """`from_share` of `tally` blocks of m, remembered."""
     m = np.int64(m)
@@ -213,7 +213,7 @@ def from_counts(book, tally, m, b):
     return book.answer[place]
 
 
-@uncounted
+@no_refcount
 def averaged_estimate(book, k, bit, b):
     """g_b(Q), Q averaged over all random partitions of item k's n >= b bits; the counts already include `bit`."""
     n, ones = book.looks[k], book.clicks[k]
@@ -232,7 +232,7 @@ def averaged_estimate(book, k, bit, b):
     return calibrate(b, q)
 
 
-@uncounted
+@no_refcount
 def observe(book, k, bit, chance):
     """Add one bit of item k and refresh `book.estimate[k]`."""
     book.looks[k] += 1
@@ -265,7 +265,7 @@ def observe(book, k, bit, chance):
         book.estimate[k] = from_counts(book, book.tally[k], book.blocks[k], b) if changed else last
 
 
-@uncounted
+@no_refcount
 def wipe(book, root, linear, clock):
     """Empty all rows of a `Medians` with two axes, and what belongs to it."""
     book.looks[:] = 0
@@ -305,7 +305,7 @@ class TimeMedians(NamedTuple):
         )
 
 
-@uncounted
+@no_refcount
 def observe_in_time(book, k, bit):
     """Add one bit of item k to its blocks in time."""
     ones = book.ones[k]
@@ -348,7 +348,7 @@ class Width(NamedTuple):
         return cls(real("a", a, 0.0), real("b", b, 0.0), choice("radius", radius, get_args(Radius)))
 
 
-@uncounted
+@no_refcount
 def refresh_index(book, root, linear, width, k):
     """Item k's index after its estimate changed."""
     n = book.looks[k]
@@ -357,7 +357,7 @@ def refresh_index(book, root, linear, width, k):
         root[k] = width.a * math.sqrt(1.0 / n)
 
 
-@uncounted
+@no_refcount
 def observe_list(book, root, linear, width, ranking, clicks, examined, chance):
     """Add a round's bits to `book` and refresh the observed items' indices; `every-round`, those of all items."""
     if book.partition == EVERY_ROUND:
@@ -368,7 +368,7 @@ def observe_list(book, root, linear, width, ranking, clicks, examined, chance):
         refresh_index(book, root, linear, width, k)
 
 
-@uncounted
+@no_refcount
 def redraw_others(book, root, linear, width, ranking, examined, chance):
     """Partition anew the bits of all items but the observed ones. O(K d), and what `redraw_tally` takes."""
     for k in range(book.looks.size):
@@ -382,7 +382,7 @@ def redraw_others(book, root, linear, width, ranking, examined, chance):
             refresh_index(book, root, linear, width, k)
 
 
-@uncounted
+@no_refcount
 def among(ranking, size, k):
     """Whether item k is one of the first `size` of a list."""
     contained = False

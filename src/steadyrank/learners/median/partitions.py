@@ -6,7 +6,7 @@
 import math
 from typing import Literal, TypeAlias
 
-from ...core.compiling.jit import uncounted
+from ...core.compiling.jit import no_refcount
 from ...core.philox import hypergeometric, hypergeometric_at, uniform
 from .calibration import minority
 
@@ -22,7 +22,7 @@ def odd_below(size: int) -> int:
     return size - 1 + size % 2
 
 
-@uncounted
+@no_refcount
 def block_size(reading, n, fixed, alpha):
     """The odd block size b of a reading for n bits; A2's logarithm is rounded up to an odd number.
 
@@ -38,7 +38,7 @@ def block_size(reading, n, fixed, alpha):
     return count + 1 - count % 2
 
 
-@uncounted
+@no_refcount
 def octave(n):
     """The largest power of two of at most n."""
     power = 1
@@ -47,7 +47,7 @@ def octave(n):
     return power
 
 
-@uncounted
+@no_refcount
 def fill_block(book, k, bit, b):
     """Append a bit to the open block of item k; close it at b bits. Returns whether it was closed."""
     book.open_seen[k] += 1
@@ -65,7 +65,7 @@ def fill_block(book, k, bit, b):
     return True
 
 
-@uncounted
+@no_refcount
 def shuffle_in(book, k, bit, chance):
     """Insert a bit into item k's random partition: one step of the inside-out shuffle, seen through its blocks.
 
@@ -95,7 +95,7 @@ def shuffle_in(book, k, bit, chance):
     return fill_block(book, k, moved, b) or changed
 
 
-@uncounted
+@no_refcount
 def consecutive_in(book, k, bit, b, n):
     """Append a bit to blocks in order of arrival; returns whether the estimate may have changed.
 
@@ -107,7 +107,7 @@ def consecutive_in(book, k, bit, b, n):
     return fill_block(book, k, bit, b)
 
 
-@uncounted
+@no_refcount
 def fresh_tally(n, ones, b, m, chance):
     """How many of m blocks of b bits have a majority of ones in a new random partition of n bits. O(m)."""
     r = (b + 1) // 2
@@ -124,7 +124,7 @@ def fresh_tally(n, ones, b, m, chance):
     return tally
 
 
-@uncounted
+@no_refcount
 def draw_majority(n, ones, b, u):
     """Draw how many of b of n bits are ones, given that most are; u is uniform in [0, the chance of that)."""
     x = (b + 1) // 2
@@ -136,7 +136,7 @@ def draw_majority(n, ones, b, u):
     return x
 
 
-@uncounted
+@no_refcount
 def expect_rare(book, k, b):
     """Keep how many blocks of item k are expected to have a majority of its rarer bit; 0 where nothing is drawn."""
     n, ones, m = book.looks[k], book.clicks[k], book.blocks[k]
@@ -144,7 +144,7 @@ def expect_rare(book, k, b):
     book.chain[k, 0] = m * minority(n, min(ones, n - ones), b) if drawn else 0.0
 
 
-@uncounted
+@no_refcount
 def redraw_tally(book, k, b, chance):
     """`fresh_tally` of item k, by a single uniform where a majority of the rarer bit is rare.
 

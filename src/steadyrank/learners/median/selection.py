@@ -13,7 +13,7 @@ import math
 import numpy as np
 
 from ...core.compiling.intrinsics import stack_floats
-from ...core.compiling.jit import kernel, uncounted
+from ...core.compiling.jit import kernel, no_refcount
 from ...core.kernels import LOG_CLOCK, IndexTable, any_click, rank_by_index, top_allowed
 from ..shared.ucb.bounds import GUESSED, bounds_row, forget, keep, rank_by_bounds
 from . import gcobe
@@ -26,13 +26,13 @@ _TEST_EVERY, _LEAST_PLAYS = 100, 50
 _LOG = 10.0  # log(tests / 0.05) for about 1,200 tests a run
 
 
-@uncounted
+@no_refcount
 def threshold(guess, share, cap):
     """Observations below which an item goes first, for a base that expects `guess` corrupted rounds; at least 1."""
     return max(1, int(min(math.ceil(10.0 * guess * share), cap)))
 
 
-@uncounted
+@no_refcount
 def draw_base(active, u):
     """An active base, i with chance proportional to 2^-i; u is uniform in [0, 1)."""
     total, weight = 0.0, 1.0
@@ -78,7 +78,7 @@ def rank_otherwise(stored, table, t, least, allowed, ranking, rng):
         rank_by_index(table, t, least, left, ranking, rng)
 
 
-@uncounted
+@no_refcount
 def suspend(active, gains, plays):
     """Suspend every base whose reward is surely below another's (empirical Bernstein bounds)."""
     best = -np.inf
@@ -96,7 +96,7 @@ def suspend(active, gains, plays):
             active[i] = False
 
 
-@uncounted
+@no_refcount
 def judge(active, gains, plays, epoch, i, gain):
     """Count a round of base i; test every 100 rounds; at the epoch's end forget all and double its length."""
     gains[i] += 1 if gain else 0
@@ -115,13 +115,13 @@ def judge(active, gains, plays, epoch, i, gain):
 BASE, GENERATION = 1, 2  # further places of the note: which base ranked, and of which generation
 
 
-@uncounted
+@no_refcount
 def table_of(book, root, linear, tie_noise):
     """The indices of one row of estimates."""
     return IndexTable(book.looks, book.estimate, root, linear, 1.0, LOG_CLOCK, tie_noise)
 
 
-@uncounted
+@no_refcount
 def rank_by_base(learner, t, allowed, ranking, note, rng):
     """Draw a base and rank by it; notes which, the generation of bases, and the guess for `keep`."""
     u = rng.random()
@@ -142,7 +142,7 @@ def rank_by_base(learner, t, allowed, ranking, note, rng):
     note[GENERATION] = learner.plan.counts[gcobe.GENERATION]
 
 
-@uncounted
+@no_refcount
 def learn_from(learner, t, ranking, note, clicks, examined):
     """Give a round's bits to the base that ranked, or to all, and judge the bases by whether there was a click."""
     i, gain, generation = int(note[BASE]), any_click(clicks, examined), learner.plan.counts[gcobe.GENERATION]

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ...core.arrays import Floats
-from ...core.compiling.jit import kernel, uncounted
+from ...core.compiling.jit import kernel, no_refcount
 
 _LEAST = 1e-12  # of a pivot: rounding must not take the root of less than nothing
 
@@ -31,13 +31,13 @@ class LinearPosterior(NamedTuple):
         return cls(np.ascontiguousarray(features.T), np.eye(f) / ridge, np.zeros(f), np.zeros(1))
 
 
-@uncounted
+@no_refcount
 def chance_of(logit):
     """The sigmoid."""
     return 1.0 / (1.0 + math.exp(-logit))
 
 
-@uncounted
+@no_refcount
 def visitor_features(features, seen):
     """Write the visitor's features into `seen` [F]; 1 each where nothing is known: none given, or all 0."""
     given = False
@@ -47,7 +47,7 @@ def visitor_features(features, seen):
         seen[f] = (features[f] if f < features.size else 0.0) if given else 1.0
 
 
-@uncounted
+@no_refcount
 def products(posterior, k, seen, z):
     """Write the products of the features of item k and the visitor into `z`; returns z' theta."""
     expected = 0.0
@@ -57,7 +57,7 @@ def products(posterior, k, seen, z):
     return expected
 
 
-@uncounted
+@no_refcount
 def inverse_times(inverse, z, out):
     """Write A^-1 z into `out`; returns z' A^-1 z."""
     norm = 0.0
@@ -70,7 +70,7 @@ def inverse_times(inverse, z, out):
     return norm
 
 
-@uncounted
+@no_refcount
 def rank_one_update(posterior, u, norm, weight):
     """Add `weight` z z' to A, u = A^-1 z and norm = z'u given (Sherman and Morrison 1950). O(F^2)."""
     scale = weight / (1.0 + weight * norm)
@@ -80,7 +80,7 @@ def rank_one_update(posterior, u, norm, weight):
     posterior.growth[0] += math.log1p(weight * norm)
 
 
-@uncounted
+@no_refcount
 def absorb(posterior, z, u, norm, y, weight):
     """Add an observation, u = A^-1 z and norm = z'u given. O(F^2)."""
     scale = weight / (1.0 + weight * norm)
@@ -92,7 +92,7 @@ def absorb(posterior, z, u, norm, y, weight):
     rank_one_update(posterior, u, norm, weight)
 
 
-@uncounted
+@no_refcount
 def cw_weight(norm, alpha):
     """How much an observation counts: min(1, alpha / |z|), |z|^2 = `norm` = z' A^-1 z, or 1 where alpha is 0.
 
@@ -135,7 +135,7 @@ def learn_by_bound(plain, weighted, visit, ranking, clicks, examined, width, lea
         absorb(weighted, z, u, norm, y, cw_weight(norm, alpha) / max(bound, least))
 
 
-@uncounted
+@no_refcount
 def widest(lower, upper):
     """The largest variance m (1 - m) of a bit whose mean m lies in [lower, upper]."""
     if upper < 0.5:
@@ -213,7 +213,7 @@ def upper(posterior, visit, width, cap, index):
         index[k] = min(index[k] + width * math.sqrt(max(norm[k], 0.0)), cap)
 
 
-@uncounted
+@no_refcount
 def add_noise(inverse, root, noise, direction):
     """Add L noise to `direction`, L L' = `inverse` by Cholesky, written into `root` [F, F]."""
     n = direction.size

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ...core.arrays import Floats
-from ...core.compiling.jit import kernel, uncounted
+from ...core.compiling.jit import kernel, no_refcount
 from .linear_posterior import LinearPosterior, absorb, chance_of, draw, expect, inverse_times, visitor_features
 
 OWN, SHARED = range(2)  # places of `prior`
@@ -59,7 +59,7 @@ def scale_of(features: Floats) -> Floats:
     return np.where(size > 0.0, size, 1.0)
 
 
-@uncounted
+@no_refcount
 def observe(model, k, z, c, u, y):
     """Add one observation of item k; overwrites `c` and `u` [F + 1]. O(F^2).
 
@@ -79,7 +79,7 @@ def observe(model, k, z, c, u, y):
     return w, target, eta
 
 
-@uncounted
+@no_refcount
 def add_sums(model, k, z, w, target):
     """Add an observation to the sums, not to the posterior of theta; take it back with -w. O(F^2)."""
     model.weight[k] += w
@@ -106,7 +106,7 @@ def unobserve(model, k, z, c, u, w, target):
         rebuild(model)
 
 
-@uncounted
+@no_refcount
 def invert(matrix, out):
     """Write the inverse of a positive definite matrix into `out`, by Gauss and Jordan; `matrix` is used up."""
     n = matrix.shape[0]
@@ -145,7 +145,7 @@ def rebuild(model):
     inverse_times(model.shared.inverse, right, model.shared.estimate)
 
 
-@uncounted
+@no_refcount
 def refit(precision, squares, variance, n):
     """The precision of a prior that fits n effects with these means squared and variances, each added up.
 

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ...core.arrays import Counts, Floats, Ints
-from ...core.compiling.jit import uncounted
+from ...core.compiling.jit import no_refcount
 from ...core.places import order_of_places
 
 
@@ -25,7 +25,7 @@ class PlaceCounts(NamedTuple):
         return cls(*counts, attention, order_of_places(attention))
 
 
-@uncounted
+@no_refcount
 def count_places(counts, ranking, bits, examined):
     """Add the bits of a list; a place that nobody looks at counts for nothing."""
     for p in range(examined):
@@ -34,7 +34,7 @@ def count_places(counts, ranking, bits, examined):
             counts.clicks[ranking[p], p] += 1 if bits[p] else 0
 
 
-@uncounted
+@no_refcount
 def uncount_places(counts, ranking, bits, examined):
     """Take the bits of a list back; nothing at all if the counts cannot hold them."""
     for p in range(examined):
@@ -48,7 +48,7 @@ def uncount_places(counts, ranking, bits, examined):
             counts.clicks[ranking[p], p] -= 1 if bits[p] else 0
 
 
-@uncounted
+@no_refcount
 def sums(counts, k):
     """N, N~ and S of an item: how often it was shown, the attention it got in all, its clicks.
 

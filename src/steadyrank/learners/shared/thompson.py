@@ -22,7 +22,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ...core.arrays import Counts, Floats, Ints
-from ...core.compiling.jit import kernel, uncounted
+from ...core.compiling.jit import kernel, no_refcount
 
 
 class Groups(NamedTuple):
@@ -62,7 +62,7 @@ class Groups(NamedTuple):
         return wider
 
 
-@uncounted
+@no_refcount
 def group_of(groups, k):
     """The group that item k is in. O(log G) of G groups."""
     place = groups.place[k]
@@ -77,25 +77,25 @@ def group_of(groups, k):
     return low
 
 
-@uncounted
+@no_refcount
 def unseen_items(groups):
     """How many items have not been looked at: they come first."""
     return groups.items[0] if groups.looks[0] == 0 else 0
 
 
-@uncounted
+@no_refcount
 def lies_before(groups, g, looks, clicks):
     """Whether group g comes before that with these counts."""
     return groups.clicks[g] < clicks or (groups.clicks[g] == clicks and groups.looks[g] < looks)
 
 
-@uncounted
+@no_refcount
 def lies_after(groups, g, looks, clicks):
     """Whether group g comes after that with these counts."""
     return groups.clicks[g] > clicks or (groups.clicks[g] == clicks and groups.looks[g] > looks)
 
 
-@uncounted
+@no_refcount
 def swap(groups, i, j):
     """Exchange the items at two places of the order."""
     if i != j:
@@ -106,7 +106,7 @@ def swap(groups, i, j):
         groups.place[one] = j
 
 
-@uncounted
+@no_refcount
 def open_group(groups, g, looks, clicks, first):
     """A group of one item at place `first`; those from g on make room. O(G)."""
     for h in range(groups.size[0], g, -1):
@@ -123,7 +123,7 @@ def open_group(groups, g, looks, clicks, first):
     groups.size[0] += 1
 
 
-@uncounted
+@no_refcount
 def close_group(groups, g):
     """Leave out a group without items. O(G)."""
     groups.size[0] -= 1
@@ -136,7 +136,7 @@ def close_group(groups, g):
         groups.miss[h] = groups.miss[h + 1]
 
 
-@uncounted
+@no_refcount
 def rise(groups, k, g, looks, clicks):
     """Bring item k of group g to the end of the last group that does not come after its new counts; which one."""
     while True:
@@ -151,7 +151,7 @@ def rise(groups, k, g, looks, clicks):
         g = h
 
 
-@uncounted
+@no_refcount
 def sink(groups, k, g, looks, clicks):
     """Bring item k of group g to the start of the first group that does not come before its new counts; which one."""
     while True:
@@ -164,7 +164,7 @@ def sink(groups, k, g, looks, clicks):
         groups.items[g] += 1
 
 
-@uncounted
+@no_refcount
 def move_item(groups, k, looks, clicks):
     """Item k has these counts from now on. Returns the group that was opened for it, -1 if there was one already."""
     old = group_of(groups, k)
@@ -223,7 +223,7 @@ class Posteriors(NamedTuple):
         return wider
 
 
-@uncounted
+@no_refcount
 def length_above(alpha, beta, bar):
     """An item's length on the line, -log(1 - u); -1 for one that is drawn in any case.
 
@@ -242,13 +242,13 @@ def length_above(alpha, beta, bar):
     return -1.0 if u > SURE else -math.log1p(-u)
 
 
-@uncounted
+@no_refcount
 def lean(alpha, bar):
     """How much of the power of 1 - x in the envelope makes up for x^(alpha - 1)."""
     return max(alpha - 1.0, 0.0) * (1.0 - bar) / bar
 
 
-@uncounted
+@no_refcount
 def proposal(alpha, beta, bar, rng):
     """A draw from the envelope above the bar if it is kept, else -1."""
     slope = lean(alpha, bar)
@@ -258,14 +258,14 @@ def proposal(alpha, beta, bar, rng):
     return x if -rng.standard_exponential() <= kept else -1.0
 
 
-@uncounted
+@no_refcount
 def posterior_of(posteriors, g):
     """Alpha and beta of the items of group g."""
     groups = posteriors.groups
     return posteriors.prior[0] + groups.clicks[g], posteriors.prior[1] + groups.looks[g] - groups.clicks[g]
 
 
-@uncounted
+@no_refcount
 def derive(posteriors, g):
     """Compute what is kept of group g."""
     alpha, beta = posterior_of(posteriors, g)
@@ -273,14 +273,14 @@ def derive(posteriors, g):
     posteriors.groups.length[g] = length_above(alpha, beta, posteriors.bar[0])
 
 
-@uncounted
+@no_refcount
 def derive_all(posteriors):
     """`derive` every group: the prior or the bar has changed. O(G) of G groups."""
     for g in range(posteriors.groups.size[0]):
         derive(posteriors, g)
 
 
-@uncounted
+@no_refcount
 def load(posteriors):
     """How many proposals and draws are expected for one list. O(G)."""
     groups = posteriors.groups
@@ -290,7 +290,7 @@ def load(posteriors):
     return total
 
 
-@uncounted
+@no_refcount
 def load_at(posteriors, bar):
     """`load` if the bar were there. O(G)."""
     total = 0.0
@@ -300,7 +300,7 @@ def load_at(posteriors, bar):
     return total
 
 
-@uncounted
+@no_refcount
 def load_for(posteriors, length, each):
     """The load that a list should cost at `each` proposals a place.
 
@@ -310,7 +310,7 @@ def load_for(posteriors, length, each):
     return each * length + SPARE + MORE * math.sqrt(length) * beyond
 
 
-@uncounted
+@no_refcount
 def raise_bar(posteriors, length):
     """Put the bar where a list of `length` costs what is meant, within a fifth. O(G), some ten passes."""
     wanted = load_for(posteriors, length, MEANT)
@@ -337,7 +337,7 @@ def raise_bar(posteriors, length):
     derive_all(posteriors)
 
 
-@uncounted
+@no_refcount
 def check_bar(posteriors, length):
     """Move the bar if lists of `length` cost much more or less than is meant. O(G)."""
     now = load(posteriors)
@@ -345,7 +345,7 @@ def check_bar(posteriors, length):
         raise_bar(posteriors, length)
 
 
-@uncounted
+@no_refcount
 def set_counts(posteriors, k, looks, clicks):
     """Item k has these counts from now on; `check_bar` when all are set."""
     opened = move_item(posteriors.groups, k, looks, clicks)
@@ -353,7 +353,7 @@ def set_counts(posteriors, k, looks, clicks):
         derive(posteriors, opened)
 
 
-@uncounted
+@no_refcount
 def miss_of(posteriors, k):
     """1 - mean of item k."""
     return posteriors.groups.miss[group_of(posteriors.groups, k)]
@@ -380,7 +380,7 @@ def draw_largest(posteriors, allowed, wanted, rng):
     return every[:n], drawn[:n]
 
 
-@uncounted
+@no_refcount
 def draw_above(posteriors, allowed, rng, items, values):
     """Write draws that reach the bar, and those that are made in any case; how many, and how many reach it."""
     groups, bar, room = posteriors.groups, posteriors.bar[0], items.size
@@ -415,7 +415,7 @@ def draw_above(posteriors, allowed, rng, items, values):
     return n, above
 
 
-@uncounted
+@no_refcount
 def draw_rest(posteriors, allowed, rng, items, values, n):
     """Draw the items that no proposal brought above the bar, on condition that they lie below; how many there are.
 
@@ -435,7 +435,7 @@ def draw_rest(posteriors, allowed, rng, items, values, n):
     return n
 
 
-@uncounted
+@no_refcount
 def draw_below(posteriors, g, rng):
     """A draw below the bar, of an item that has a length: it lies there with a chance of 0.3 at least."""
     alpha, beta = posterior_of(posteriors, g)
@@ -445,7 +445,7 @@ def draw_below(posteriors, g, rng):
     return x
 
 
-@uncounted
+@no_refcount
 def draw_of(posteriors, k, items, values, rng):
     """Item k's draw: the one that is written, or now, on condition that it lies below the bar."""
     for i in range(items.size):

@@ -25,7 +25,7 @@ import numpy as np
 
 from ...core.arrays import Counts, Floats
 from ...core.compiling.intrinsics import stack_ints
-from ...core.compiling.jit import kernel, uncounted
+from ...core.compiling.jit import kernel, no_refcount
 from ...core.philox import philox
 from ..shared.thompson import miss_of
 
@@ -197,7 +197,7 @@ class Attention(NamedTuple):
         return cls(np.full(n, NOBODY, np.int32), *counts, chance, order, np.zeros(FITS), tally)
 
 
-@uncounted
+@no_refcount
 def place_by_attention(attention, ranking, rng):
     """Rearrange a list that is ranked best first: the better an item, the more its place is looked at. O(length).
 
@@ -220,7 +220,7 @@ def place_by_attention(attention, ranking, rng):
             n += 1
 
 
-@uncounted
+@no_refcount
 def sort_places(order, chance):
     """Order places by how much they are looked at, equal ones from the top. O(length^2)."""
     for place in range(order.size):
@@ -231,7 +231,7 @@ def sort_places(order, chance):
         order[p] = place
 
 
-@uncounted
+@no_refcount
 def note_looks(attention, posteriors, ranking, note):
     """Write the chance that each place of a list was looked at, if it is not clicked, into its note: Bayes' rule.
 
@@ -244,7 +244,7 @@ def note_looks(attention, posteriors, ranking, note):
             note[p] = max(chance * miss / (1.0 - chance * (1.0 - miss)), LEAST)
 
 
-@uncounted
+@no_refcount
 def was_looked_at(note, clicks, t, p):
     """Whether place p of round t counts as looked at: drawn from the round and the place, the same when replayed.
 
@@ -269,7 +269,7 @@ def looked_at(ranking, note, clicks, examined, t):
     return items[:n], bits[:n]
 
 
-@uncounted
+@no_refcount
 def goes_on(attention):
     """Whether feedback goes on after clicks: most lists with a click are told of to the end.
 
@@ -278,7 +278,7 @@ def goes_on(attention):
     return attention.tally[WHOLE] > attention.tally[CLICKED] / 2.0
 
 
-@uncounted
+@no_refcount
 def watch(attention, ranking, clicks, examined):
     """Take the clicks of one list."""
     clicked = False
@@ -299,7 +299,7 @@ def watch(attention, ranking, clicks, examined):
             attention.tally[WHOLE] += 1.0
 
 
-@uncounted
+@no_refcount
 def rewatch(attention):
     """Items are liked otherwise from now on: their clicks at different places no longer compare. O(N length)."""
     attention.tally[ROUNDS] = 0.0
@@ -312,7 +312,7 @@ def rewatch(attention):
             attention.clicks[slot, p] = 0
 
 
-@uncounted
+@no_refcount
 def grows_steadily(evidence, latest):
     """Whether evidence came with the rounds, neither of a sudden nor less of it lately; takes the latest.
 

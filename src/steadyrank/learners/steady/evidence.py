@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ...core.arrays import Counts, Floats, Ints
-from ...core.compiling.jit import kernel, uncounted
+from ...core.compiling.jit import kernel, no_refcount
 from ...core.item_evidence import KNOWN, MOST, SHARE_CHANGED, changed_with, inversion, log_beta, log_predictive
 from .regimes import CHANGES, CURRENT, LOG, NOTICED, SPAN_FACTOR, SPANS, STORED, Regimes, clear_span
 
@@ -53,21 +53,21 @@ class Verdict(NamedTuple):
     excess: Floats  # [1] nats of evidence beyond the bar
 
 
-@uncounted
+@no_refcount
 def blend(x, y, share):
     """log(share e^x + (1 - share) e^y)."""
     most = max(x, y)
     return most + math.log(share * math.exp(x - most) + (1.0 - share) * math.exp(y - most))
 
 
-@uncounted
+@no_refcount
 def changes_too_often(regimes, window, t):
     """Whether the last three changes came within `CALM` windows: regimes that take turns have missed another one."""
     changes = regimes.tally[CHANGES]
     return changes >= 3 and t - regimes.log[(changes - 3) % LOG, NOTICED] <= CALM * window
 
 
-@uncounted
+@no_refcount
 def novelty(same, looks, clicks, changed):
     """Evidence of an item for a new regime: it keeps its attraction, or with chance `changed` draws it uniformly.
 
@@ -120,13 +120,13 @@ def forecast_with(items, looks, clicks, a, b, current, rule):
     return Forecast(items, looks, clicks, a, b, same, new)
 
 
-@uncounted
+@no_refcount
 def expected(forecast, r, i, most):
     """Log chance of what there was of the forecast's item number i, by regime r."""
     return log_predictive(forecast.clicks[i], forecast.looks[i], forecast.a[r, i], forecast.b[r, i], most)
 
 
-@uncounted
+@no_refcount
 def weigh(forecast, regimes, rule, r):
     """Evidence for regime r against the current one, in nats, summed over items; `tally[STORED]` is a new one.
 
@@ -141,7 +141,7 @@ def weigh(forecast, regimes, rule, r):
     return total
 
 
-@uncounted
+@no_refcount
 def alike_by_counts(forecast, regimes, rule, r, i):
     """Nats by which the counts of the current regime before the span are those of an item as regime r knows it."""
     k = forecast.items[i]
@@ -151,7 +151,7 @@ def alike_by_counts(forecast, regimes, rule, r, i):
     return alike - log_beta(1.0 + won, 1.0 + before - won)
 
 
-@uncounted
+@no_refcount
 def distinct_evidence(forecast, regimes, rule, r, alike):
     """The evidence for stored regime `r` without that of items that behave in it as in the current one.
 
@@ -173,7 +173,7 @@ def distinct_evidence(forecast, regimes, rule, r, alike):
     return total
 
 
-@uncounted
+@no_refcount
 def due(regimes, window, j):
     """Whether span `j` is to be weighed: it grew by a quarter of its full size in this window, the shortest one is
     full, and no shorter one is the same.
@@ -190,7 +190,7 @@ def no_verdict():
     return Verdict(np.full(1, NONE), np.zeros(1, np.int64), np.zeros(1))
 
 
-@uncounted
+@no_refcount
 def update_verdict(verdict, forecast, regimes, rule, j, turns, alike):
     """Change the verdict if span `j` has more evidence for another regime than shorter ones. O(items of the span R).
 
@@ -208,7 +208,7 @@ def update_verdict(verdict, forecast, regimes, rule, j, turns, alike):
             verdict.excess[0] = over
 
 
-@uncounted
+@no_refcount
 def end_spans(regimes, window):
     """Let the spans that are full start afresh."""
     full = window

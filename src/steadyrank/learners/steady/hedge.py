@@ -9,7 +9,7 @@ import numpy as np
 
 from ...core.arrays import Counts, Floats, Ints
 from ...core.compiling.intrinsics import stack_ints
-from ...core.compiling.jit import kernel, uncounted
+from ...core.compiling.jit import kernel, no_refcount
 from ...core.kernels import largest, top
 from ..shared.thompson import draw_largest, draw_of, miss_of
 from .regimes import CURRENT, number_at, rival
@@ -30,7 +30,7 @@ class Rival(NamedTuple):
     tied: Counts  # [m] in item order: all that come next, which have one mean; empty if they are not known
 
 
-@uncounted
+@no_refcount
 def mean_of(rival, k):
     """Item k's posterior mean in another view."""
     clicks = rival.clicks[k] + rival.untested_clicks[k]
@@ -85,7 +85,7 @@ def best_of(rival, allowed, ranking, rng):
         ranking[p] = rival.liked[ranking[p]]
 
 
-@uncounted
+@no_refcount
 def member(groups, g, i):
     """Item number i of those that are missed as often as the items of group g, which is the first of their groups."""
     value = groups.miss[g]
@@ -97,7 +97,7 @@ def member(groups, g, i):
     return groups.order[groups.first[g] + i]
 
 
-@uncounted
+@no_refcount
 def tied_with(groups, g):
     """How many items are missed as often as those of group g. O(G)."""
     total = 0
@@ -107,7 +107,7 @@ def tied_with(groups, g):
     return total
 
 
-@uncounted
+@no_refcount
 def deal_members(groups, g, size, allowed, ranking, filled, rng, steps):
     """Fill places of `ranking` with allowed items from `member` 0 to size - 1, shuffled; how many are filled then.
 
@@ -134,7 +134,7 @@ def deal_members(groups, g, size, allowed, ranking, filled, rng, steps):
     return filled
 
 
-@uncounted
+@no_refcount
 def lowest_means(groups, allowed, ranking, rng):
     """Fill `ranking` with the allowed items of the smallest means, equal ones in random order; whether that went.
 
@@ -166,7 +166,7 @@ def lowest_means_allowed(posteriors, allowed, ranking, rng):
         top(miss, ranking, rng)
 
 
-@uncounted
+@no_refcount
 def add_new(candidates, n, places):
     """Append the items in `places` that `candidates[:n]` lacks; returns how many there are then."""
     for p in range(places.size):
@@ -179,7 +179,7 @@ def add_new(candidates, n, places):
     return n
 
 
-@uncounted
+@no_refcount
 def add_best(values, mean, free, miss, ranking):
     """Fill `ranking` with places of `values`, each time the one that adds most. Overwrites `free` and `miss`.
 
@@ -292,7 +292,7 @@ class Favourites(NamedTuple):
         return cls(best, np.zeros(n_items, np.int32), np.zeros(4, np.int64))
 
 
-@uncounted
+@no_refcount
 def are_favourites_of(regimes, favourites, r):
     """Whether these are the favourites of regime r."""
     return favourites.of[NUMBER] == regimes.number[r] and favourites.of[ALL] == regimes.looks.shape[1]
@@ -342,7 +342,7 @@ def keep_favourites(regimes, favourites, slack, changed):
         find_favourites(regimes, favourites, r)
 
 
-@uncounted
+@no_refcount
 def drop_favourites(regimes, favourites, t):
     """What the regime of round t knows has changed: its favourites are to be found anew."""
     if number_at(regimes, t) == favourites.of[NUMBER]:

@@ -3,12 +3,12 @@
 import numpy as np
 
 from ...core.beta_prior import fit_groups, fit_prior
-from ...core.compiling.jit import kernel, uncounted
+from ...core.compiling.jit import kernel, no_refcount
 from ..shared.thompson import check_bar, derive_all, set_counts, unseen_items
 from .regimes import CURRENT
 
 
-@uncounted
+@no_refcount
 def learn_item(regimes, posteriors, k):
     """Item k's posterior in the current regime."""
     r = regimes.tally[CURRENT]
@@ -16,14 +16,14 @@ def learn_item(regimes, posteriors, k):
     set_counts(posteriors, k, looks, regimes.clicks[r, k] + regimes.untested_clicks[r, k])
 
 
-@uncounted
+@no_refcount
 def learn_items(regimes, posteriors, ranking, examined):
     """The posteriors of items that were looked at; `check_bar` is left to others."""
     for p in range(examined):
         learn_item(regimes, posteriors, ranking[p])
 
 
-@uncounted
+@no_refcount
 def learn_regime(regimes, posteriors):
     """The posteriors of all items: the regime is another one, or looks were none. O(K)."""
     r = regimes.tally[CURRENT]

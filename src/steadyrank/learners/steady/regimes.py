@@ -11,14 +11,14 @@ from typing import NamedTuple
 import numpy as np
 
 from ...core.arrays import Counts, Floats, Ints, Small
-from ...core.compiling.jit import uncounted
+from ...core.compiling.jit import no_refcount
 from ...core.kernels import count_bits, counted, uncount_bits
 
 SPANS = 4  # recent counts are kept for 1, 4, 16 and 64 windows
 SPAN_FACTOR = 4  # from one of them to the next
 
 
-@uncounted
+@no_refcount
 def touch(regimes, j, ranking, examined):
     """Note the items that span j is about to have its first looks at."""
     some_untested = regimes.span_untested_rounds[j] > 0
@@ -29,7 +29,7 @@ def touch(regimes, j, ranking, examined):
             regimes.span_size[j] += 1
 
 
-@uncounted
+@no_refcount
 def untouch(regimes, j, ranking, examined):
     """Leave out the items that span j has no look at any more. O(items of the span) for each of them."""
     for p in range(examined):
@@ -43,7 +43,7 @@ def untouch(regimes, j, ranking, examined):
             regimes.span_size[j] -= 1
 
 
-@uncounted
+@no_refcount
 def copy_span(regimes, source, target):
     """Make a span hold the rounds of another."""
     clear_span(regimes, target)
@@ -61,7 +61,7 @@ def copy_span(regimes, source, target):
         regimes.span_untested_clicks[target, k] = regimes.span_untested_clicks[source, k]
 
 
-@uncounted
+@no_refcount
 def clear_span(regimes, j):
     """Let a span start afresh."""
     regimes.span_rounds[j] = 0
@@ -136,7 +136,7 @@ class Regimes(NamedTuple):
         return cls(*stored, *apart, *priors, *names, *spans, *untested_spans, *sizes, begun, *touched, tally, log)
 
 
-@uncounted
+@no_refcount
 def number_at(regimes, t):
     """The number of the regime that round `t` belongs to."""
     number = regimes.number[regimes.tally[CURRENT]]
@@ -148,7 +148,7 @@ def number_at(regimes, t):
     return number
 
 
-@uncounted
+@no_refcount
 def find_place(regimes, number):
     """The place of the regime with this number; -1 if it is forgotten."""
     for r in range(regimes.tally[STORED]):
@@ -157,14 +157,14 @@ def find_place(regimes, number):
     return -1
 
 
-@uncounted
+@no_refcount
 def place_of(regimes, t):
     """The place of the regime that round `t` belongs to, the current one if that is forgotten."""
     place = find_place(regimes, number_at(regimes, t))
     return place if place >= 0 else regimes.tally[CURRENT]
 
 
-@uncounted
+@no_refcount
 def count(regimes, ranking, clicks, examined, t):
     """Add the bits of an answer to the list of round t to the current regime and to the recent ones."""
     current = regimes.tally[CURRENT]
@@ -179,7 +179,7 @@ def count(regimes, ranking, clicks, examined, t):
     regimes.tally[LEARNT] += 1
 
 
-@uncounted
+@no_refcount
 def count_untested(regimes, ranking, clicks, examined, t, silent):
     """Add bits that no test reads to the regime that round t belongs to and to the spans that it lies in.
 
@@ -206,7 +206,7 @@ def count_untested(regimes, ranking, clicks, examined, t, silent):
                 regimes.span_silent_rounds[j] += 1
 
 
-@uncounted
+@no_refcount
 def recount(regimes, share):
     """Believe only this share of the looks without a click so far, and let spans start afresh: nothing changed."""
     if share == 1.0:
@@ -220,7 +220,7 @@ def recount(regimes, share):
         clear_span(regimes, j)
 
 
-@uncounted
+@no_refcount
 def room(regimes):
     """An empty place for a regime: a free one, else that of the shortest which is not the current one."""
     stored = regimes.tally[STORED]
@@ -247,7 +247,7 @@ def room(regimes):
     return place
 
 
-@uncounted
+@no_refcount
 def hand_over(counts, part, items, source, target):
     """Move a part of one row of counts, which these items have, to another row."""
     for k in items:
@@ -255,7 +255,7 @@ def hand_over(counts, part, items, source, target):
         counts[target, k] += part[k]
 
 
-@uncounted
+@no_refcount
 def move(regimes, to, span, t):
     """Hand the rounds of a span over from the current regime to another, which becomes the current one.
 
@@ -290,7 +290,7 @@ def move(regimes, to, span, t):
             copy_span(regimes, span, j)
 
 
-@uncounted
+@no_refcount
 def rival(regimes, slack):
     """The longest regime that is longer than the current one by more than `slack` rounds; -1 if there is none."""
     current = regimes.tally[CURRENT]
@@ -315,7 +315,7 @@ class Held(NamedTuple):
     span_rounds: Ints  # [SPANS]
 
 
-@uncounted
+@no_refcount
 def uncount(regimes, ranking, bits, examined, t):
     """Take back what `regimes.count` did with the answer to the list of round t.
 
@@ -329,7 +329,7 @@ def uncount(regimes, ranking, bits, examined, t):
         take_answer(regimes, regimes.tally[CURRENT], ranking, bits, examined, NOW)
 
 
-@uncounted
+@no_refcount
 def take_answer(regimes, r, ranking, bits, examined, t):
     """Take an answer back from regime r; whether it was there."""
     held = Held(regimes.looks[r], regimes.clicks[r], regimes.span_looks, regimes.span_clicks, regimes.span_rounds)
@@ -346,7 +346,7 @@ def take_answer(regimes, r, ranking, bits, examined, t):
     return True
 
 
-@uncounted
+@no_refcount
 def uncount_untested(regimes, ranking, bits, examined, t, silent):
     """Take back what `regimes.count_untested` did with the feedback of round t."""
     r = find_place(regimes, number_at(regimes, t))
@@ -370,13 +370,13 @@ def uncount_untested(regimes, ranking, bits, examined, t, silent):
                 regimes.span_silent_rounds[j] -= 1
 
 
-@uncounted
+@no_refcount
 def lies_in(regimes, r, held, j, t):
     """Whether round t of regime r is one of span j, as far as there is such feedback in it."""
     return r == regimes.tally[CURRENT] and held.span_rounds[j] > 0 and t >= regimes.span_start[j]
 
 
-@uncounted
+@no_refcount
 def holds(regimes, r, held, ranking, bits, examined, t):
     """Whether the bits of round t can be in the counts of regime r, and in those spans alone that t lies in."""
     if not counted(held.looks, held.clicks, ranking, bits, examined):

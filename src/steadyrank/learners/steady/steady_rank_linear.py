@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...core.arrays import Bools, Counts, Floats, Ints, Small
-from ...core.compiling.jit import kernel, uncounted
+from ...core.compiling.jit import kernel, no_refcount
 from ...core.contract import ANSWER, KIND, SILENCE, Problem
 from ...core.item_evidence import log_beta
 from ...core.kernels import top_allowed
@@ -120,13 +120,13 @@ def model_of(models, r):
     return MixedModel(shared, sums[0], sums[1], sums[2], sums[3], sums[4], models.prior[r], models.counts[r])
 
 
-@uncounted
+@no_refcount
 def held_from(log, i):
     """The number of the oldest visit from number i on that is still in the log."""
     return max(i, log.first[-1] - log.round.size)
 
 
-@uncounted
+@no_refcount
 def empty_model(models, r, like):
     """Let the model of regime r have observed nothing; its priors begin with those of regime `like`."""
     n = models.moment.shape[1]
@@ -148,7 +148,7 @@ def empty_model(models, r, like):
     models.counts[r, 1] = FIRST_FIT
 
 
-@uncounted
+@no_refcount
 def learn_tilt(tilt, eta, y):
     """Learn from one more answer by how much logits of answers are above those of all lists, silence included."""
     p = 1.0 / (1.0 + math.exp(-eta - tilt[0]))
@@ -240,7 +240,7 @@ def relearn_item(models, log, numbers, k, features):
             models.features[f, k] = features[f]
 
 
-@uncounted
+@no_refcount
 def find_visit(log, t, ranking, clicks, examined):
     """The number of the latest visit of round t with this feedback that is in the log; -1 if there is none."""
     for i in range(log.first[-1] - 1, held_from(log, 0) - 1, -1):
@@ -359,7 +359,7 @@ def forecast_of_visits(regimes, models, log, rule, j):
     return forecast, alike
 
 
-@uncounted
+@no_refcount
 def alike_by_models(forecast, current, r, i, most):
     """Nats by which the current regime expects of an item what regime r does, as if it had seen it so often."""
     strength = forecast.a[current, i] + forecast.b[current, i]

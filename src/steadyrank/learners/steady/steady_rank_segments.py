@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ...core.arrays import Counts, Floats, Ints
-from ...core.compiling.jit import kernel, uncounted
+from ...core.compiling.jit import kernel, no_refcount
 from ...core.contract import ANSWER, KIND, Problem
 from ...core.item_evidence import log_beta
 from ...core.philox import philox
@@ -53,7 +53,7 @@ class Pool(NamedTuple):
         return cls(*counts, np.zeros(segments, np.int64), strength, np.array([0, first], np.int64))
 
 
-@uncounted
+@no_refcount
 def trusted_place(regimes):
     """The place of the longest regime; the current one among equals."""
     longest = regimes.tally[CURRENT]
@@ -63,7 +63,7 @@ def trusted_place(regimes):
     return longest
 
 
-@uncounted
+@no_refcount
 def call_in(regimes, pool, s):
     """Take what was lent to segment s out of its counts; its posteriors keep it. Returns the place of the regime."""
     r = find_place(regimes, pool.number[s]) if pool.number[s] > 0 else -1
@@ -76,7 +76,7 @@ def call_in(regimes, pool, s):
     return r
 
 
-@uncounted
+@no_refcount
 def pay_out(regimes, posteriors, pool, s):
     """Add what is lent to segment s to the counts of its current regime, and to its posteriors."""
     r = regimes.tally[CURRENT]
@@ -88,13 +88,13 @@ def pay_out(regimes, posteriors, pool, s):
             learn_item(regimes, posteriors, k)
 
 
-@uncounted
+@no_refcount
 def worth(looks, strength):
     """How many looks here so many looks elsewhere are worth."""
     return looks * (strength + 1.0) / (looks + strength + 1.0)
 
 
-@uncounted
+@no_refcount
 def log_likelihood(strength, typical, prior, looks, clicks, far, rate):
     """Log chance of what was seen here, if looks elsewhere are worth as much as `strength` says; and of that. O(K).
 
@@ -111,7 +111,7 @@ def log_likelihood(strength, typical, prior, looks, clicks, far, rate):
     return total
 
 
-@uncounted
+@no_refcount
 def fit_strength(strength, typical, prior, looks, clicks, far, rate):
     """What looks elsewhere are worth here, the likeliest up to a factor of 2; sought from `strength` on."""
     best = log_likelihood(strength, typical, prior, looks, clicks, far, rate)
@@ -129,7 +129,7 @@ def fit_strength(strength, typical, prior, looks, clicks, far, rate):
     return strength
 
 
-@uncounted
+@no_refcount
 def typical_strength(strength, rounds, s, j):
     """The most that the word of segment j is worth to one other than s; that of all others to it, if j is s.
 
@@ -145,7 +145,7 @@ def typical_strength(strength, rounds, s, j):
     return most if examples > 1 else START
 
 
-@uncounted
+@no_refcount
 def lend(pool, s, most, far, rate):
     """Write what the others lend segment s: at most so many looks at an item, as many as theirs are worth."""
     for k in range(far.size):
@@ -177,7 +177,7 @@ def share(each, pool, most, length):
         borrow(row(each.regimes, s), row(each.posteriors, s), pool, s, most, looks, clicks, rounds, length)
 
 
-@uncounted
+@no_refcount
 def trust(pool, s, looks, clicks, rounds, prior, rate):
     """Fit what the word of each other segment is worth to segment s; returns the most. Overwrites `rate` [K]."""
     most = STRENGTH[0]

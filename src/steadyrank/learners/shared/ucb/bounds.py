@@ -16,7 +16,7 @@ import numpy as np
 
 from ....core.arrays import Counts, Floats, Ints
 from ....core.compiling.intrinsics import borrowed, stack_floats, stack_ints
-from ....core.compiling.jit import uncounted
+from ....core.compiling.jit import no_refcount
 from ....core.kernels import KL_CLOCK, LOG_CLOCK, place_index, value_of
 from .shortlist import (
     CHUNK,
@@ -61,20 +61,20 @@ class Bounds(NamedTuple):
         return cls(np.zeros((*shape, n_items)), blocks, np.zeros((*shape, n_items), np.int64), window, marks)
 
 
-@uncounted
+@no_refcount
 def bounds_row(bounds, j):
     """The j-th row of bounds that have one, borrowed."""
     return borrowed(Bounds(bounds.ahead[j], bounds.sure[j], bounds.pool[j], bounds.window[j], bounds.marks[j]))
 
 
-@uncounted
+@no_refcount
 def void(bounds):
     """The bounds hold no longer: an item's index changed otherwise than by an update."""
     bounds.window[FIRST] = 0
     bounds.window[LAST] = -1
 
 
-@uncounted
+@no_refcount
 def forget(bounds):
     """The bounds, which have rows, hold no longer."""
     for j in range(bounds.window.shape[0]):
@@ -82,7 +82,7 @@ def forget(bounds):
         bounds.window[j, LAST] = -1
 
 
-@uncounted
+@no_refcount
 def time_parts(t, clock):
     """The s and the l of a round by a clock of `kernels`; log t is at least log 2.
 
@@ -92,7 +92,7 @@ def time_parts(t, clock):
     return (0.0, lt + 3.0 * max(math.log(lt), 0.0)) if clock == KL_CLOCK else (math.sqrt(lt), lt)
 
 
-@uncounted
+@no_refcount
 def look_ahead(table, k, marks):
     """Item k's index at the end of the window, infinite if it belongs to the tie: at the cap already, or alike."""
     then = value_of(table, k, marks[S1], marks[L1])
@@ -104,7 +104,7 @@ def look_ahead(table, k, marks):
     return then
 
 
-@uncounted
+@no_refcount
 def keep(bounds, table, t, ranking, examined, guess):
     """After an update at round t that changed the examined items: make the bounds right for the rounds to come.
 
@@ -139,7 +139,7 @@ def keep(bounds, table, t, ranking, examined, guess):
         drop_stale(ahead, pool, window, marks)
 
 
-@uncounted
+@no_refcount
 def renew(bounds, table, first, d):
     """Bound all items from round `first` on."""
     ahead, window, marks = bounds.ahead, bounds.window, bounds.marks
@@ -155,7 +155,7 @@ def renew(bounds, table, first, d):
     refill(bounds, table, d)
 
 
-@uncounted
+@no_refcount
 def count_sure(bounds):
     """Count the items of the tie, block by block."""
     bounds.window[SURE] = 0
@@ -167,19 +167,19 @@ def count_sure(bounds):
         bounds.window[SURE] += number
 
 
-@uncounted
+@no_refcount
 def counts_tie(bounds):
     """Whether the items of a tie are counted apart from the pool."""
     return bounds.marks[CEILING] < np.inf
 
 
-@uncounted
+@no_refcount
 def belongs(bound, marks):
     """Whether an item with this bound is in the pool."""
     return marks[FLOOR] <= bound <= marks[CEILING]
 
 
-@uncounted
+@no_refcount
 def drop_stale(ahead, pool, window, marks):
     """Let the items leave the pool that no longer belong; until then they cost a little time, no more."""
     n = 0
@@ -190,7 +190,7 @@ def drop_stale(ahead, pool, window, marks):
     window[POOL], window[STALE] = n, 0
 
 
-@uncounted
+@no_refcount
 def insert(pool, window, k):
     """Let item k into the pool, unless it is there, left behind; keeps the order."""
     n = window[POOL]
@@ -206,7 +206,7 @@ def insert(pool, window, k):
     window[POOL] = n + 1
 
 
-@uncounted
+@no_refcount
 def refill(bounds, table, d):
     """Choose the pool anew: about sqrt(d K) items, or those that may beat the items of a large tie."""
     ahead, pool, window, marks = bounds.ahead, bounds.pool, bounds.window, bounds.marks
@@ -231,7 +231,7 @@ def refill(bounds, table, d):
     marks[REACH] = np.nextafter(outside, np.inf)
 
 
-@uncounted
+@no_refcount
 def find_tie(bounds, table, wanted):
     """Too many bounds reach the floor: count those apart that are alike, if most of them are."""
     ahead, marks = bounds.ahead, bounds.marks
@@ -255,7 +255,7 @@ def find_tie(bounds, table, wanted):
     count_sure(bounds)
 
 
-@uncounted
+@no_refcount
 def choose_floor(ahead, floor, wanted):
     """A floor that about so many bounds reach, more if they tie; from the one before, which too few reach now."""
     high = -np.inf
@@ -286,13 +286,13 @@ LONGEST = 256  # longer lists gain nothing here
 GUESSED = 0  # place of a note in which learners keep the guess from `rank_by_bounds` for `keep`
 
 
-@uncounted
+@no_refcount
 def hold(bounds, t, least):
     """Whether the bounds hold at round t and every item was seen `least` times."""
     return bounds.window[FIRST] <= t <= bounds.window[LAST] and bounds.window[FEWEST] >= least
 
 
-@uncounted
+@no_refcount
 def rank_by_bounds(bounds, table, t, least, allowed, ranking, note, rng):
     """`rank_by_index` by way of the bounds where they hold: the same ranking and the same draws from `rng`.
 
@@ -322,13 +322,13 @@ def rank_by_bounds(bounds, table, t, least, allowed, ranking, note, rng):
     return guess
 
 
-@uncounted
+@no_refcount
 def room(d):
     """How many candidates are kept at a time for a list of d."""
     return max(ROOM, 3 * d, d + CHUNK + CHUNK // GROUP)
 
 
-@uncounted
+@no_refcount
 def rank_tied(bounds, table, now, allowed, ranking, note, candidates):
     """Rank where a list's worth ties: what beats the tie comes first, then the tie. 0 if that is not enough."""
     pool, marks, size, d = bounds.pool, bounds.marks, bounds.window[POOL], ranking.size
@@ -351,7 +351,7 @@ def rank_tied(bounds, table, now, allowed, ranking, note, candidates):
     return d
 
 
-@uncounted
+@no_refcount
 def all_true(flags):
     """Whether all flags are set; no early exit: a plain conjunction runs 64 at a time."""
     every = True
@@ -360,7 +360,7 @@ def all_true(flags):
     return every
 
 
-@uncounted
+@no_refcount
 def fill_tied(bounds, candidates, n, n_equal, ranking, uniforms):
     """The list from n candidates that beat the tie, and the tie."""
     spare = candidates.spare

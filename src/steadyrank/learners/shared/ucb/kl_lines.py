@@ -12,7 +12,7 @@ import numpy as np
 
 from ....core.arrays import Floats, Ints
 from ....core.compiling.intrinsics import stack_floats, stack_ints
-from ....core.compiling.jit import kernel, uncounted
+from ....core.compiling.jit import kernel, no_refcount
 from ....core.kernels import KL_CLOCK, IndexTable, arrange, kl_upper
 from .bounds import (
     GUESS,
@@ -58,13 +58,13 @@ class Tangents(NamedTuple):
         return cls(*counts, np.zeros(n_items), np.zeros(n_items), np.zeros(n_items), np.zeros(2), tie_noise)
 
 
-@uncounted
+@no_refcount
 def lines(kl):
     """The tangents as a table of indices, which are the KL indices' upper bounds."""
     return IndexTable(kl.looks, kl.level, kl.root, kl.linear, np.inf, KL_CLOCK, kl.tie_noise)
 
 
-@uncounted
+@no_refcount
 def draw_line(kl, k, l0, q):
     """The tangent at l0, where the index is q, of item k; and half of |q''| there, as `root`."""
     n = kl.looks[k]
@@ -75,7 +75,7 @@ def draw_line(kl, k, l0, q):
     kl.root[k] = 0.5 * n * (mean / (q * q) + (1.0 - mean) / ((1.0 - q) * (1.0 - q))) * slope**3 if q < 1.0 else 0.0
 
 
-@uncounted
+@no_refcount
 def keep_kl(bounds, kl, t, ranking, examined, guess):
     """`keep` for the KL index. O(d) tangents, and K once t has grown by a twentieth."""
     first, epoch = t + 1, kl.epoch
@@ -90,7 +90,7 @@ def keep_kl(bounds, kl, t, ranking, examined, guess):
         keep(bounds, lines(kl), t, ranking, examined, guess)
 
 
-@uncounted
+@no_refcount
 def draw_again(kl, ranking, examined):
     """The tangents of the examined items, whose counts have changed, as far as they were seen."""
     for p in range(examined):
@@ -100,7 +100,7 @@ def draw_again(kl, ranking, examined):
             draw_line(kl, k, kl.epoch[L0], q)
 
 
-@uncounted
+@no_refcount
 def draw_all(scratch, kl):
     """The tangents of all items that were seen, at the start of the epoch."""
     n, l0 = 0, kl.epoch[L0]
@@ -112,7 +112,7 @@ def draw_all(scratch, kl):
         draw_line(kl, scratch[i], l0, kl.level[i])
 
 
-@uncounted
+@no_refcount
 def rank_by_kl(bounds, kl, t, allowed, ranking, note, rng):
     """Rank by the KL index, items never seen first, ties as in `arrange`; returns the next guess, for `keep_kl`."""
     d, guess, reach = ranking.size, bounds.marks[GUESS], bounds.marks[REACH]
@@ -143,7 +143,7 @@ def rank_by_kl(bounds, kl, t, allowed, ranking, note, rng):
     return guess
 
 
-@uncounted
+@no_refcount
 def rank_tied_kl(bounds, kl, now, allowed, ranking, note, candidates):
     """`rank_tied` for the KL index: by tangents if they tell what beats the tie, in which order; else by indices."""
     pool, marks, size, d = bounds.pool, bounds.marks, bounds.window[POOL], ranking.size
@@ -181,7 +181,7 @@ def rank_tied_kl(bounds, kl, now, allowed, ranking, note, candidates):
     return d
 
 
-@uncounted
+@no_refcount
 def clear(candidates, n, kl, w, ranking):
     """Whether the tangents alone tell which candidates are the best, and in which order.
 
@@ -206,13 +206,13 @@ def clear(candidates, n, kl, w, ranking):
     return True
 
 
-@uncounted
+@no_refcount
 def alike(k, m, kl):
     """Whether two items have the same counts, hence the same index."""
     return kl.looks[k] == kl.looks[m] and kl.clicks[k] == kl.clicks[m]
 
 
-@uncounted
+@no_refcount
 def solve(items, values, n, looks, clicks, lt):
     """The indices of n items that were seen; equal (n, S) are mostly solved once."""
     memo_n, memo_s, memo_q = stack_ints(_MEMO), stack_ints(_MEMO), stack_floats(_MEMO)

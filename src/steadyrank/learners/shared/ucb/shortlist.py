@@ -8,7 +8,7 @@ import numpy as np
 
 from ....core.arrays import Floats, Ints
 from ....core.compiling.intrinsics import stack_floats
-from ....core.compiling.jit import uncounted
+from ....core.compiling.jit import no_refcount
 from ....core.kernels import deal_ties, largest, value_of
 
 ITEMS = 8  # a block, whose tied items are counted
@@ -16,7 +16,7 @@ GROUP = 8  # blocks counted together
 CHUNK = 64  # blocks looked at together
 
 
-@uncounted
+@no_refcount
 def draw_tied(ahead, sure, n_sure, equals, ranking, first, uniforms, spare):
     """Fill the places from `first` on with items of the tie: those with an infinite bound, and the few `equals`.
 
@@ -43,7 +43,7 @@ def draw_tied(ahead, sure, n_sure, equals, ranking, first, uniforms, spare):
         before += inside
 
 
-@uncounted
+@no_refcount
 def count_chunk(sure, start, counts):
     """How many items tie in each block of a chunk, in each eight blocks, and in all."""
     total, size = 0, min(CHUNK, sure.size - start)
@@ -57,7 +57,7 @@ def count_chunk(sure, start, counts):
     return total
 
 
-@uncounted
+@no_refcount
 def locate(counts, place):
     """The block of a chunk with the item at this place of those that tie, and its place there."""
     start = block = reached = before = 0
@@ -73,7 +73,7 @@ def locate(counts, place):
     return start + block, place - before
 
 
-@uncounted
+@no_refcount
 def pick(ahead, j, left, equals):
     """The tied item of block j that has `left` others before it there."""
     item, here = j * ITEMS, 0
@@ -86,7 +86,7 @@ def pick(ahead, j, left, equals):
     return item
 
 
-@uncounted
+@no_refcount
 def draw_places(total, places, rest, uniforms):
     """The first entries of range(total) shuffled by Fisher and Yates with the uniforms given, in O(d^2)."""
     d = places.size
@@ -124,13 +124,13 @@ class Candidates(NamedTuple):
     equals: Ints  # [room] items that tie
 
 
-@uncounted
+@no_refcount
 def at_least(value, root, w):
     """A lower bound of an index, of which `value` is an upper one: the same if w is 0."""
     return value - root * w - 2.0 * SLACK if w > 0.0 else value
 
 
-@uncounted
+@no_refcount
 def count_reaching(values, floor):
     """How many values are at least `floor`."""
     n = 0
@@ -139,7 +139,7 @@ def count_reaching(values, floor):
     return n
 
 
-@uncounted
+@no_refcount
 def gather(pool, least, guess, table, now, allowed, d, candidates):
     """Collect from the pool every item that may be among the d best, in item order; returns how many, at least d.
 
@@ -157,7 +157,7 @@ def gather(pool, least, guess, table, now, allowed, d, candidates):
     return 0
 
 
-@uncounted
+@no_refcount
 def collect(pool, table, now, allowed, d, floor, candidates):
     """Collect the allowed items of the pool whose value reaches the floor, which rises when there is no more room."""
     items, values, size = candidates.items, candidates.values, pool.size
@@ -179,7 +179,7 @@ def collect(pool, table, now, allowed, d, floor, candidates):
                 return 0
 
 
-@uncounted
+@no_refcount
 def thin(items, values, n, d, root, w):
     """Keep, of n candidates, those that may be among the d best; returns how many, and the floor they reach."""
     best = stack_floats(d)
@@ -202,7 +202,7 @@ def thin(items, values, n, d, root, w):
     return kept, floor
 
 
-@uncounted
+@no_refcount
 def pad(values, n):
     """Round n up to sixteens, which a processor compares without a rest, by values that are never larger."""
     end = (n + 15) & ~15
@@ -211,7 +211,7 @@ def pad(values, n):
     return end
 
 
-@uncounted
+@no_refcount
 def count_larger(values, end, v):
     """How many of the values are larger than v."""
     larger = 0
@@ -220,7 +220,7 @@ def count_larger(values, end, v):
     return larger
 
 
-@uncounted
+@no_refcount
 def order(values, n, spare):
     """Write the n candidates into `spare`, best first, and from place FEW on their places.
 
@@ -237,7 +237,7 @@ def order(values, n, spare):
         spare[FEW + i] = p
 
 
-@uncounted
+@no_refcount
 def place(values, n, ranking, uniforms, spare):
     """Write the numbers of the best of n candidates into `ranking` as `arrange` does; returns the next guess."""
     if n > FEW:
@@ -247,14 +247,14 @@ def place(values, n, ranking, uniforms, spare):
     return place_few(values, n, ranking, uniforms, spare)
 
 
-@uncounted
+@no_refcount
 def name(items, ranking):
     """From the candidates' numbers to items."""
     for p in range(ranking.size):
         ranking[p] = items[ranking[p]]
 
 
-@uncounted
+@no_refcount
 def place_few(values, n, ranking, uniforms, spare):
     """The numbers of the best candidates, and a value that a few more than the list reach."""
     d = ranking.size
@@ -270,7 +270,7 @@ def place_few(values, n, ranking, uniforms, spare):
     return low - (high - low) * (d + MORE - n) / n if n < d + MORE else low
 
 
-@uncounted
+@no_refcount
 def place_ties(values, n, ranking, uniforms, spare):
     """Fill the empty places behind each one with its equals, in item order, and shuffle these as `arrange` does."""
     d, left_out = ranking.size, 0

@@ -596,7 +596,7 @@ def test_a_board_with_two_guards_learns_what_both_admit():
     one, other = summarize_guard(both), summarize_guard(trusting)
     forged = len(rows) - len(possible)
     assert [counts.guard for counts in one.guards] == ["Plausible", "ClientTrust"]
-    assert one.guards[0] == ("Plausible", forged, 0, None, 0)
+    assert msgspec.structs.astuple(one.guards[0]) == ("Plausible", forged, 0, None, 0)
     assert one.guards[1] == other.guards[0]
     assert one.refused == forged + other.refused
     assert {who.client for who in one.silenced} == {who.client for who in other.silenced} != set()

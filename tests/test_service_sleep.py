@@ -359,7 +359,7 @@ def test_boards_survive_a_kill_and_an_end_though_most_of_them_sleep(tmp_path):
     server.stop()
     with contextlib.closing(open_store(url)) as store:
         for number, (name, _) in store.boards().items():
-            assert rebuild(store, number, name, store.head()).summary()["impressions"] == 2
+            assert rebuild(store, number, name, store.head()).summary(name).impressions == 2
 
 
 async def test_what_another_version_left_of_a_sleeping_board_is_not_used(url):

@@ -206,13 +206,12 @@ def _boards(options: argparse.Namespace) -> None:
     must_exist(options.store)
     print(f"{'board':<24}{'learner':<16}{'items':>9}{'impressions':>13}{'answers':>11}{'clicks':>10}")
     with contextlib.closing(open_store(options.store)) as store:
-        for name, found in summaries(store):
-            if isinstance(found, str):
-                print(f"{name:<24}cannot be read: {found}")
+        for name, board in summaries(store):
+            if isinstance(board, str):
+                print(f"{name:<24}cannot be read: {board}")
                 continue
-            counts = (found[key] for key in ("items", "impressions", "answers", "clicks"))
-            row = "".join(f"{n:>{w},}" for n, w in zip(counts, (9, 13, 11, 10), strict=True))
-            print(f"{name:<24}{found['learner']:<16}{row}")
+            row = f"{board.items:>9,}{board.impressions:>13,}{board.answers:>11,}{board.clicks:>10,}"
+            print(f"{name:<24}{board.learner:<16}{row}")
 
 
 def _export(options: argparse.Namespace) -> None:

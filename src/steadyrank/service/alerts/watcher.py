@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from ...core.views import View
 from ..board.board import Board
-from ..board.guard_summary import GuardCounts, count_by_guard
+from ..board.guard_summary import GuardCountsOut, count_by_guard
 from ..worker.board_session import LATEST, BoardSession
 from ..worker.log_writer import MOST_AT_ONCE
 from ..worker.worker import Worker
@@ -206,7 +206,7 @@ def _of_learner(board: Board, told: _Told) -> Iterator[News]:
         told.marks["silenced"] = silenced
 
 
-def _of_guards(guards: list[GuardCounts], told: _Told) -> Iterator[News]:
+def _of_guards(guards: list[GuardCountsOut], told: _Told) -> Iterator[News]:
     """A guard stood down since the last look, whether or not it still does."""
     times = sum(one.stood_down for one in guards)
     before = told.marks.setdefault("guard", times)

@@ -13,18 +13,17 @@ from ...live import answers, snapshot
 from ...live.impression_buffer import UNANSWERED, ImpressionBuffer
 from . import events
 from .checks import check, check_known_here, guards_of
-from .config import Config, Known, Setting
+from .config import Config, GuardChoice, Known, Setting, with_settings
 from .events import AnyEvent
 from .feedback import OTHER_ITEMS, LabelledFeedback, LeftOut, Reported
 from .interleaving import Interleaving
 from .labels import Labels, Spans
 from .past_batches import PastBatches
+from .schema import Schema
 from .timeline import Timeline
 
 _NOTHING: Mapping[str, Known] = {}
 _AT_ONCE = 20  # impressions that are settled, or over, in a step
-# of a summary, beside the settings
-COUNTS = ("items", "impressions", "answers", "clicks", "unanswered", "rounds", "silence")
 NOT_OURS = "an item was shown that this board does not have"
 
 
@@ -46,6 +45,39 @@ def finished(steps: Generator[None, None, str]) -> str:
         except StopIteration as stop:
             outcome: str = stop.value
             return outcome
+
+
+class SilenceOut(Schema):
+    """Lists that are over without an answer that says anything, as a share of all that are over.
+
+    `share`: lately, since some 100 answers ago; `usual`: the most that is usual on this board, null before there
+    were 100 answers; `alarming`: the share is much more than usual; `alarmed`: the latest round that was alarming.
+    """
+
+    share: float
+    usual: float | None
+    alarming: bool
+    alarmed: int | None
+
+
+class _Named(Schema):
+    board: str
+
+
+class BoardOut(
+    with_settings(  # type: ignore[misc]
+        _Named, settings=dict[str, Any], guard_settings=dict[str, Any], guards=list[GuardChoice]
+    )
+):
+    """A board."""
+
+    items: int
+    impressions: int
+    answers: int
+    clicks: int
+    unanswered: int
+    rounds: int
+    silence: SilenceOut
 
 
 class Board:
@@ -355,16 +387,16 @@ class Board:
         board.interleaving = Interleaving.restore(arrays, name, first)
         return board
 
-    def summary(self) -> dict[str, Any]:
-        """What a list of boards shows."""
-        return {
-            **msgspec.to_builtins(self.config),
-            "guards": msgspec.to_builtins(self.config.guard_choices()),
-            "items": self.learner_state.newcomers.active,
-            "impressions": self.impressions.last,
-            "answers": self.answers,
-            "clicks": self.clicked,
-            "unanswered": self.impressions.expired,
-            "rounds": self.impressions.rounds,
-            "silence": self.impressions.silence.summary(),
-        }
+    def summary(self, name: str) -> BoardOut:
+        """What a list of boards shows of this one, which is called so."""
+        return BoardOut(
+            board=name,
+            **msgspec.structs.asdict(self.config) | {"guards": self.config.guard_choices()},
+            items=self.learner_state.newcomers.active,
+            impressions=self.impressions.last,
+            answers=self.answers,
+            clicks=self.clicked,
+            unanswered=self.impressions.expired,
+            rounds=self.impressions.rounds,
+            silence=SilenceOut(**self.impressions.silence.summary()),
+        )

@@ -27,13 +27,13 @@ from ..worker.log_rows import Unreadable
 from ..worker.worker import Worker
 from . import openapi, pages
 from .auth import HERE, Auth, read_headers
+from .board_routes import recorded
 from .bodies import BATCH, LARGE, SMALL, Bodies, check_type, decode
 from .bodies import encode as _encode
 from .limits import Limits
 from .metrics import Metrics
 from .openapi import FILE_TYPE
-from .record_routes import recorded
-from .route import AWAY, Call, File, Parts, Route
+from .request import AWAY, Call, File, Parts, Route
 from .routes import BOARDS, ROUTES, UBI
 from .schemas import ErrorOut
 from .slices import AT_ONCE, Slicer, free

@@ -5,8 +5,10 @@ What boards use unless they say otherwise, compiled before the first request, wh
 
 import asyncio
 import contextlib
+import datetime
 import functools
 import gc
+import json
 import logging
 import os
 import secrets
@@ -25,7 +27,6 @@ from ..board.checks import guards_of
 from ..board.config import NEW_BOARD
 from ..storage import Key, Outdated, Unavailable, Unwritable, open_store, would_be_new
 from ..worker.worker import MOST_AWAKE, Worker
-from . import logs
 from .app import Service
 from .auth import loopback
 from .connections import Connections, allow_files, return_memory
@@ -73,7 +74,7 @@ def serve(
     `link(path)` is what opens a page in a browser. Until there is an API key, that needs a token, and `told` hears
     the address with it. `webhook`: where alerts go, and the secret that signs them.
     """
-    logs.set_up(logging.INFO if beside is None else logging.WARNING)
+    _set_up_log(logging.INFO if beside is None else logging.WARNING)
     if not loopback(address) and would_be_new(url):  # asked before it is opened, which would make it
         raise ValueError(_without_keys(address, url))
     try:
@@ -190,6 +191,27 @@ async def _compact(worker: Worker, keep_days: float, keep_events: int) -> None:
         raise
     level = logging.INFO if process.returncode == 0 else logging.ERROR
     log.log(level, "compacted", extra={"fields": {"said": said.decode(errors="replace").strip()}})
+
+
+class _Lines(logging.Formatter):
+    """A record as one line of JSON; `extra={"fields": {...}}` adds members."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """One line."""
+        moment = datetime.datetime.fromtimestamp(record.created, datetime.UTC)
+        line = {"time": moment.isoformat(timespec="milliseconds"), "level": record.levelname.lower()}
+        line["message"] = record.getMessage()
+        line |= getattr(record, "fields", {})
+        if record.exc_info:
+            line["error"] = self.formatException(record.exc_info)
+        return json.dumps(line, default=str)
+
+
+def _set_up_log(level: int) -> None:
+    """Log as lines of JSON, on standard error."""
+    handler = logging.StreamHandler()
+    handler.setFormatter(_Lines())
+    logging.basicConfig(level=level, handlers=[handler], force=True)
 
 
 def bind(address: str, port: int) -> list[socket.socket]:

@@ -4,7 +4,7 @@ import asyncio
 import collections
 import math
 import time
-from typing import Any
+from typing import Any, TypeAlias
 
 import msgspec
 from msgspec import Raw
@@ -15,13 +15,13 @@ from ...core.refusals import Refused
 from ...live.answers import Given
 from ...live.features import SEGMENT_NAME, Values
 from ..board.checks import check_name
+from ..board.schema import Schema
 from ..storage import Unavailable
 from ..worker import observing
 from ..worker.board_session import BoardSession
 from .observe_routes import check_list
-from .observe_schemas import UbiOut, UbiRowOut
 from .rank_routes import check_sender
-from .route import AWAY, Call
+from .request import AWAY, Call
 
 _MOST_ROWS = 10_000
 _IN_FLIGHT = 500  # lists that wait for a commit
@@ -34,9 +34,33 @@ _KINDS = 20  # of rows that were left alone, told by name
 _LONGEST_ID = 200
 _MILLISECONDS = 1e11  # larger numbers are no seconds since 1970: those would be in the year 5138
 
-
+# rows; an object with lists of `queries` and `events`; or one row. Each is looked at on its own
+UbiIn: TypeAlias = list[Raw] | dict[str, Raw]
 _rows, _any = msgspec.json.Decoder(list[Raw]), msgspec.json.Decoder()
 _fields = msgspec.json.Decoder(dict[str, Raw])
+
+
+class UbiRowOut(Schema):
+    """A row that was refused: `row 3` of a list, or `queries 3` or `events 3`, from 1."""
+
+    row: str
+    code: int
+    message: str
+
+
+class UbiOut(Schema):
+    """`lists` and `clicks` that were taken, and lists or clicks that were known (`duplicates`).
+
+    `ignored`: rows that tell neither of a list nor of a click, by what they are. `refused`: how many rows, by code,
+    and `messages` for the first ten.
+    """
+
+    lists: int
+    clicks: int
+    duplicates: int
+    ignored: dict[str, int]
+    refused: dict[str, int]
+    messages: list[UbiRowOut]
 
 
 class _Entry:

@@ -24,8 +24,7 @@ import msgspec
 
 from ...core.refusals import Refused
 from ..board import events
-from ..board.board import COUNTS, Board
-from ..board.config import Config
+from ..board.board import Board, BoardOut
 from ..storage import KnownBoard, Seal, Store, Unavailable, open_store
 from .allowances import Allowances
 from .board_session import BoardSession, DueClock, Parked, Reached
@@ -34,7 +33,7 @@ from .log_writer import Line
 from .recovery import Kept, load, parking_words, put_snapshot, rebuild
 
 # what a list of boards shows: only the values are kept, so that a board takes few bytes
-_SHOWN = (*Config.__struct_fields__, *COUNTS)
+_SHOWN = BoardOut.__struct_fields__[1:]  # without its name
 _FORMAT = zlib.crc32(",".join(_SHOWN).encode())  # with another one a board is folded once, and put to sleep anew
 _LAST, *_DELAYS = (_SHOWN.index(name) for name in ("impressions", "lifetime", "settle"))
 _PATIENCE = 1.25  # lifetimes until a worker looks after lists that another one gave out
@@ -48,10 +47,9 @@ class Rest(msgspec.Struct, array_like=True, frozen=True):
     over: int
     settled: int
 
-    @property
-    def summary(self) -> dict[str, Any]:
-        """What a list of boards shows, settings among it."""
-        return dict(zip(_SHOWN, self.shown, strict=True))
+    def summary(self, name: str) -> BoardOut:
+        """What a list of boards shows, of a board of this name."""
+        return BoardOut(board=name, **dict(zip(_SHOWN, self.shown, strict=True)))
 
     def reached(self) -> Reached:
         """How far its impressions have come."""
@@ -68,10 +66,9 @@ _decoder = msgspec.msgpack.Decoder(Rest)
 
 def rest_of(board: Board) -> bytes:
     """What is kept of a board that goes to sleep, as bytes."""
-    summary, impressions = board.summary(), board.impressions
-    return msgspec.msgpack.encode(
-        Rest(_FORMAT, [summary[name] for name in _SHOWN], impressions.over, impressions.settled)
-    )
+    summary, impressions = board.summary(""), board.impressions
+    shown = [getattr(summary, name) for name in _SHOWN]
+    return msgspec.msgpack.encode(Rest(_FORMAT, shown, impressions.over, impressions.settled))
 
 
 def read_rest(body: bytes) -> Rest | None:
@@ -311,7 +308,7 @@ class Sleepers:
             self._stores.pop().close()
 
 
-def summaries(store: Store) -> Iterator[tuple[str, dict[str, Any] | str]]:
+def summaries(store: Store) -> Iterator[tuple[str, BoardOut | str]]:
     """Of each board by name what a list shows, or why it cannot be read; each is folded to see."""
     with store.reading():
         for known in sorted(store.known(), key=lambda board: board.name):
@@ -322,7 +319,7 @@ def summaries(store: Store) -> Iterator[tuple[str, dict[str, Any] | str]]:
             except Exception as error:  # a lack of memory, too: the others are shown
                 yield known.name, parking_words(error)
             else:
-                yield known.name, board.summary()
+                yield known.name, board.summary(known.name)
 
 
 SNAPSHOT_AFTER = 500  # events of a board since its latest snapshot for which it is worth another before it sleeps
@@ -501,7 +498,7 @@ async def wake_unasked(host: Host, sleeper: Sleeper) -> None:
 def client_days(host: Host, minute: int) -> list[tuple[int, float]]:
     """Sleeping boards whose clients are to be looked at in this minute, and after how many days they go."""
     return [
-        (sleeper.number, rest.summary["client_days"])
+        (sleeper.number, rest.summary(sleeper.name).client_days)
         for sleeper, rest in host.sleepers.rests()
         if sleeper.number % _SLEEPING_HOURS == minute % _SLEEPING_HOURS
     ]

@@ -17,7 +17,7 @@ from ...core.contract import ANYONE
 from ...core.refusals import Refused
 from ...live.impression_buffer import DelayQueue
 from ..board import events
-from ..board.board import Board
+from ..board.board import Board, BoardOut
 from ..board.events import AnyEvent
 from ..storage import Seal
 from .allowances import Allowances
@@ -178,6 +178,10 @@ class BoardSession:
         self.answering: dict[int, asyncio.Future[None]] = {}  # by key of the impression, until the log has its answer
         self._clients: dict[int, int] = {}  # numbers of clients by hash, as far as this worker has written them
         self._room: tuple[Any, int, int] = (None, 0, 0)  # features and how many kinds of cohorts it is for, and bytes
+
+    def summary(self) -> BoardOut:
+        """The board as the API shows it."""
+        return self.board.summary(self.name)
 
     def check_served(self) -> None:
         """Refuse what is to be done with a board that was parked since it was asked for."""

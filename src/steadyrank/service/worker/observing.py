@@ -3,14 +3,15 @@
 What the log says of another ranker's lists, and of ours in their place.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import msgspec
 import numpy as np
 
-from ...comparison.off_policy import LEAST_CHANCE
-from ...comparison.ranker_comparison import Comparison, Row, compare, lists_of
+from ...comparison.off_policy import LEAST_CHANCE, Interval
+from ...comparison.ranker_comparison import Part, Row, compare, lists_of
 from ...core.arrays import Bools
 from ...core.contract import ANYONE, Visit
 from ...core.refusals import Refused
@@ -20,6 +21,7 @@ from ..board import events
 from ..board.checks import as_logged
 from ..board.feedback import OTHER_ITEMS
 from ..board.guard_summary import Suspects
+from ..board.schema import IntervalOut, Schema
 from ..storage import Sender, Unavailable, open_store
 from .board_session import BoardSession
 from .impression_ids import ImpressionId, seal
@@ -38,13 +40,49 @@ class Reported(NamedTuple):
     examined: int
 
 
-class Compared(NamedTuple):
-    """A comparison, when the first and the last of its lists were shown, and how many lists are not answered yet."""
+class EstimateOut(Schema):
+    """Clicks on a list of ours, by a model of users and a method; `gain`: how much more than on theirs.
 
-    found: Comparison
+    `given`: whether propensities were given; `covered`: the mean weight, about 1 where the other ranker may show all
+    that ours does; `effective`: how many lists of ours theirs are worth; `clipped`: lists whose weight was lowered to
+    the limit. `cut`: the estimate was below 0 or above the length of a list, and is told as that.
+    """
+
+    model: str
+    method: str
+    given: bool
+    covered: float
+    effective: float
+    clipped: int
+    cut: bool
+    ours: IntervalOut
+    gain: IntervalOut
+
+
+class PartOut(Schema):
+    """Over some lists: clicks on a list of theirs, the share of places where both show the same, and estimates."""
+
+    lists: int
+    theirs: IntervalOut
+    alike: float
+    estimates: list[EstimateOut]
+
+
+class ComparisonOut(Schema):
+    """The other ranker and ours on its lists: all of them, and without those that are suspect.
+
+    `theirs` and `ours`: at each place the item that was there most often, and would have been.
+    """
+
+    whole: PartOut
+    trusted: PartOut | None
+    suspect: int
+    unanswered: int
     since: float
     until: float
-    unanswered: int
+    theirs: list[str]
+    ours: list[str]
+    says: list[str]
 
 
 def read(url: str, number: int) -> list[Reported]:
@@ -67,7 +105,7 @@ def read(url: str, number: int) -> list[Reported]:
     return list(found.values())
 
 
-def compared(reported: list[Reported], names: list[str], suspects: Suspects, over: float | None) -> Compared:
+def compared(reported: list[Reported], names: list[str], suspects: Suspects, over: float | None) -> ComparisonOut:
     """Compare the rankers. `over`: lists shown before this time without an answer were looked at and not clicked."""
     rows, odd, chosen = [], [], []
     for one in reported:
@@ -86,12 +124,40 @@ def compared(reported: list[Reported], names: list[str], suspects: Suspects, ove
         raise Refused(409, f"{len(rows)} lists of another ranker are answered and kept in the log: two are needed")
     flags: Bools = np.array(odd, np.bool_)
     unanswered = sum(one.clicks is None for one in reported)
-    return Compared(compare(lists_of(rows), flags, names), min(chosen), max(chosen), unanswered)
+    comparison = compare(lists_of(rows), flags, names)
+    return ComparisonOut.of(
+        comparison,
+        whole=_part(comparison.whole),
+        trusted=None if comparison.trusted is None else _part(comparison.trusted),
+        unanswered=unanswered,
+        since=min(chosen),
+        until=max(chosen),
+    )
 
 
 def _accepted(chances: list[float]) -> list[float]:
     """Chances as they are accepted by now: earlier versions took smaller ones, too."""
     return [max(chance, LEAST_CHANCE) for chance in chances]
+
+
+def _part(part: Part) -> PartOut:
+    rows = [
+        EstimateOut.of(
+            one,
+            covered=one.spread.covered,
+            effective=one.spread.effective,
+            clipped=one.spread.clipped,
+            ours=_interval(one.ours),
+            gain=_interval(one.gain),
+        )
+        for one in part.estimates
+    ]
+    return PartOut.of(part, theirs=_interval(part.theirs), estimates=rows)
+
+
+def _interval(interval: Interval) -> IntervalOut:
+    value, low, high = (None if math.isnan(x) else x for x in interval)
+    return IntervalOut(value=value, low=low, high=high)
 
 
 _AHEAD = 60.0  # seconds by which the clock of who reports may be fast
@@ -112,22 +178,25 @@ class Report(NamedTuple):
     features: Values | None = None
 
 
-class Taken(NamedTuple):
-    """What became of it: an id to answer it with, until when, the outcome, and what ours would have been."""
+class ObserveOut(Schema):
+    """`outcome`: shown (not answered yet), learnt, waiting, late or duplicate.
 
+    `impression` answers the list later, as one of our own, until `expires`; `ours`: what this board would have shown.
+    """
+
+    outcome: str
     impression: str
     expires: float
-    outcome: str
     ours: list[str]
 
 
-async def observe(worker: Worker, session: BoardSession, report: Report) -> Taken:
+async def observe(worker: Worker, session: BoardSession, report: Report) -> ObserveOut:
     """Learn from a list of another ranker; the outcome, once it is on the disk. Items not known yet are added."""
     with session.lateness.refusals():
         return await _observe(worker, session, report)
 
 
-async def _observe(worker: Worker, session: BoardSession, report: Report) -> Taken:
+async def _observe(worker: Worker, session: BoardSession, report: Report) -> ObserveOut:
     board, now, seen = session.board, worker.clock(), worker.log_writer.seen
     time = now if report.time is None else report.time
     expires = time + board.config.lifetime
@@ -166,7 +235,8 @@ async def _observe(worker: Worker, session: BoardSession, report: Report) -> Tak
     head = key, event.round, event.base, event.generation, expires
     shown = ImpressionId(*head, hashed, event.ranking, event.note, cohorts)
     impression = seal(shown, session.signer, session.id_room())
-    return Taken(impression, expires, outcome, session.board.learner_state.items_at(event.ours))
+    ours = session.board.learner_state.items_at(event.ours)
+    return ObserveOut(outcome=outcome, impression=impression, expires=expires, ours=ours)
 
 
 async def _add_items(worker: Worker, session: BoardSession, report: Report, key: int, time: float) -> None:

@@ -23,6 +23,7 @@ from steadyrank.service.storage import Unavailable, open_store, sql_store
 from steadyrank.service.storage.sql_store import SqlStore
 from steadyrank.service.worker import impression_ids, log_writer, recovery
 from steadyrank.service.worker import worker as worker_module
+from steadyrank.service.worker.log_writer import Inbox
 from steadyrank.service.worker.recovery import rebuild
 from steadyrank.service.worker.transfer import bring_in, compact, export, read_board
 from steadyrank.service.worker.worker import Worker
@@ -312,7 +313,7 @@ async def test_a_worker_that_was_away_while_the_log_was_shortened_reads_it_again
 
 async def test_a_long_log_of_others_is_caught_up_with_in_parts(url, monkeypatch):
     monkeypatch.setattr(log_writer, "MOST_READ", 7)
-    delivered, real = [], Worker.deliver
+    delivered, real = [], Inbox.deliver
 
     def deliver(self, lines, made):
         delivered.append((self, len(lines), any(line.waiting for line in lines)))
@@ -323,11 +324,11 @@ async def test_a_long_log_of_others_is_caught_up_with_in_parts(url, monkeypatch)
         await other.quiet()
         with blind(other, monkeypatch):
             await answered(local, 40)
-            monkeypatch.setattr(Worker, "deliver", deliver)
+            monkeypatch.setattr(Inbox, "deliver", deliver)
         shown = await other.rank()
         assert (await other.answer(shown, clicked=None))["outcome"] == "learnt"  # after all of them
         assert other.worker.boards["b"].board.answers == 41
-        parts = [size for whose, size, own in delivered if whose is other.worker and not own]
+        parts = [size for whose, size, own in delivered if whose is other.worker._inbox and not own]
         assert len(parts) >= 10
         assert max(parts) <= 7
         await local.quiet()

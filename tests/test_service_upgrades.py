@@ -205,7 +205,7 @@ async def test_a_board_that_sleeps_or_is_new_is_parked_as_well(url):
         await local.board("a", settle=0)
         await local.board("b", settle=0)
         await local.rank("b")
-        await until(lambda: "a" in local.worker.sleepers.by_name)
+        await until(lambda: "a" in local.worker.cache.evicted)
         append(url, "a", NOVEL)
         await until(lambda: "a" in local.worker.parked)
         with contextlib.closing(open_store(url)) as store:

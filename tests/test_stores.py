@@ -306,13 +306,13 @@ def test_workers_agree_though_most_boards_sleep(url, tmp_path):
     for name in names:
         replayed(url, name)
     with contextlib.closing(open_store(url)) as store:
-        known = store.known()
-        assert {board.name for board in known if board.rest is not None} == set(names)
+        known = store.known_boards()
+        assert {board.name for board in known if board.summary is not None} == set(names)
         assert [board.latest for board in known] == sorted((board.latest for board in known), reverse=True)
-        store.rest([(known[0].number, 1, b"older")])
-        assert store.known()[0].rest == known[0].rest
+        store.keep_summaries([(known[0].number, 1, b"older")])
+        assert store.known_boards()[0].summary == known[0].summary
         store.append([NewEntry(known[0].number, events.encode(events.Expired(1)))], 1.0)
-        assert store.known()[0].rest is None
+        assert store.known_boards()[0].summary is None
 
 
 def test_a_store_from_before_there_were_refused_answers_is_brought_up_to_date(url):

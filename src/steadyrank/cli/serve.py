@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from ..service.http.limits import MEANINGS, Limits, check
 
 if TYPE_CHECKING:
-    from ..service.storage import Store
+    from ..service.storage import SqlStore
 
 _STORE = "sqlite:///steadyrank.db"
 _WEBHOOK = "STEADYRANK_WEBHOOK"
@@ -185,7 +185,7 @@ def operator() -> str:
         return f"command line, user {os.getuid()}"
 
 
-def time_of(store: "Store") -> float:
+def time_of(store: "SqlStore") -> float:
     """What time it is: by the clock of the database, which workers go by, or of this machine if it has none."""
     found = store.time()
     return time.time() if found is None else found

@@ -195,7 +195,7 @@ async def _send(worker: Worker, crowd: Crowd, plan: Plan, attacked: bool, second
 
 async def _visit(worker: Worker, crowd: Crowd, board: str, bot: bool) -> None:
     try:
-        session = worker.find(board)
+        session = worker.find_board(board)
         impression, items, _ = rank_and_answer.rank(worker, session, None, None, None)
         if not bot:
             crowd.count(board, items)

@@ -78,12 +78,12 @@ class Watcher:
             return
         news = itertools.chain(_of_worker(worker, self._own), _of_clocks(worker, self._own))
         self._tell(self._own, None, news)
-        for number, session in list(worker.numbers.items()):
+        for number, session in list(worker.cache.by_number.items()):
             told = self._told.setdefault(number, _Told())
             self._tell(told, session.name, _of_board(session, told))
             told.applied, told.fold = session.applied, weakref.ref(session.board)
             await asyncio.sleep(0)
-        known = worker.numbers.keys() | worker.sleepers.by_number.keys()
+        known = worker.cache.by_number.keys() | worker.cache.evicted_by_number.keys()
         self._told = {number: told for number, told in self._told.items() if number in known}
 
     def _tell(self, told: _Told, board: str | None, found: Iterator[News]) -> None:

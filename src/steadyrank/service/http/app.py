@@ -156,7 +156,7 @@ class Service:
                 log.error("not started yet", extra=why, exc_info=None if known else failure)
                 await asyncio.sleep(1.0)
             else:
-                log.info("ready", extra={"fields": self.worker.count() | {"event": self.worker.applied}})
+                log.info("ready", extra={"fields": self.worker.cache.count_boards() | {"event": self.worker.applied}})
                 break
         if self._beside is not None:
             try:
@@ -278,14 +278,14 @@ class _Endpoint:
             return any(service.auth.opens(headers, scope, board) for scope in scopes)
 
         worker = service.worker
-        if board and not worker.knows(board) and route.method != "PUT" and route.scope != "public":
+        if board and not worker.cache.knows_board(board) and route.method != "PUT" and route.scope != "public":
             await worker.look()  # it may have been made at another worker a moment ago
 
         async def run(body: Any) -> Any:
             call = Call(worker, board, part, body, visible, may, query)
             if route.scope == "public":
                 return await route.run(call)  # boards wake for ids that they signed
-            async with worker.held(board):
+            async with worker.cache.hold_board(board):
                 return await (route.run(call) if route.act is None else recorded(route, call, who))
 
         if self._decoder is None or self._slicer is None:

@@ -15,9 +15,8 @@ from ..board.board import BoardOut
 from ..board.checks import check_known, check_name
 from ..board.config import NEW_BOARD, Config, Known, Setting, with_settings
 from ..board.schema import Schema
-from ..storage import Act, Store
+from ..storage import Act, SqlStore
 from ..worker import reconfigure
-from ..worker.board_cache import read_rest
 from ..worker.board_session import BoardSession
 from ..worker.resealing import rotate
 from ..worker.worker import Worker
@@ -132,7 +131,7 @@ async def list_boards(call: Call) -> Parts:
     limit, after = limit_of(call.query.get("limit"), MOST_BOARDS), call.query.get("after", "")
     worker, last, more = call.worker, "", False
     shown: list[bytes] = []
-    every = [*worker.boards, *worker.sleepers.by_name]
+    every = [*worker.boards, *worker.cache.evicted]
     names = await asyncio.to_thread(lambda: sorted({name for name in every if name > after}))
     for place, name in enumerate(names):
         if place % _BOARDS_IN_A_TURN == 0:
@@ -142,9 +141,9 @@ async def list_boards(call: Call) -> Parts:
         if len(shown) == limit:
             more = True
             break
-        found = await _shown(worker, name)
-        if found is not None:
-            shown.append(_encode(found))
+        board = await _shown(worker, name)
+        if board is not None:
+            shown.append(_encode(board))
             last = name
     names = [name for name in sorted(worker.parked) if call.visible(name)][:_MOST_PARKED]
     parked = [ParkedOut(board=name, why=worker.parked[name].why) for name in names]
@@ -154,11 +153,11 @@ async def list_boards(call: Call) -> Parts:
 
 
 async def _shown(worker: Worker, name: str) -> BoardOut | None:
-    sleeper = worker.sleepers.by_name.get(name)
-    rest = None if sleeper is None or sleeper.rest is None else read_rest(sleeper.rest)
-    if rest is not None:
-        return rest.summary(name)
-    async with worker.held(name):
+    evicted = worker.cache.evicted.get(name)
+    summary = None if evicted is None else evicted.summary()
+    if summary is not None:
+        return summary.shown_as(name)
+    async with worker.cache.hold_board(name):
         session = worker.boards.get(name)
         return None if session is None else session.summary()
 
@@ -168,14 +167,14 @@ async def put_board(call: Call) -> BoardOut:
     body: BoardIn = call.body
     check_name(call.board)
     items, given = await _names_and_features([] if body.items is UNSET else body.items)
-    if not call.worker.knows(call.board):
+    if not call.worker.cache.knows_board(call.board):
         if not items:
             raise Refused(422, "a new board needs at least one item")
         config = _new(body.changes())
         known = await asyncio.to_thread(check_known, config, given)
         if await call.worker.create(call.board, events.Created(config, items, known)):
-            return call.worker.find(call.board).summary()
-    session = call.worker.find(call.board)
+            return call.worker.find_board(call.board).summary()
+    session = call.worker.find_board(call.board)
     config = await asyncio.to_thread(session.board.after, body.changes()) if given else session.board.latest
     known = await asyncio.to_thread(check_known, config, given)
     await reconfigure.configure(call.worker, session, body.changes())
@@ -183,7 +182,7 @@ async def put_board(call: Call) -> BoardOut:
     if fresh:
         await add_new(call.worker, session, fresh, known)
     await _describe(call.worker, session, known)
-    return call.worker.find(call.board).summary()
+    return call.worker.find_board(call.board).summary()
 
 
 def _new(settings: dict[str, Setting]) -> Config:
@@ -196,12 +195,12 @@ def _new(settings: dict[str, Setting]) -> Config:
 
 async def get_board(call: Call) -> BoardOut:
     """A board's settings and counts."""
-    return call.worker.find(call.board).summary()
+    return call.worker.find_board(call.board).summary()
 
 
 async def rotate_secret(call: Call) -> SecretOut:
     """Sign impression ids by a new secret; those given out before stay good until they expire."""
-    worker, session = call.worker, call.worker.find(call.board)
+    worker, session = call.worker, call.worker.find_board(call.board)
     until = await rotate(worker.log_writer, session, worker.clock())
     await worker.catch_up()
     if session.resealing is not None:
@@ -277,7 +276,7 @@ async def _describe(worker: Worker, session: BoardSession, known: Mapping[str, K
 
 async def add_items(call: Call) -> BoardOut:
     """Add items, or reinstate retired ones."""
-    session = call.worker.find(call.board)
+    session = call.worker.find_board(call.board)
     if not call.body.items:
         raise Refused(422, "items must name at least one item")
     items, given = await _names_and_features(call.body.items)
@@ -288,7 +287,7 @@ async def add_items(call: Call) -> BoardOut:
 
 async def retire_item(call: Call) -> BoardOut:
     """Show an item no longer; what was learnt of it is kept."""
-    session = call.worker.find(call.board)
+    session = call.worker.find_board(call.board)
     if call.part not in session.board.learner_state.slots:
         raise Refused(404, f"no item {call.part!r:.80}")
     await call.worker.write(session, events.Retired(call.part))
@@ -297,7 +296,7 @@ async def retire_item(call: Call) -> BoardOut:
 
 async def retire_items(call: Call) -> BoardOut:
     """Show items no longer; what was learnt of them is kept. All of them are retired by one event, or none."""
-    session = call.worker.find(call.board)
+    session = call.worker.find_board(call.board)
     items, _ = await _names_and_features(call.body.items)
     if not items:
         raise Refused(422, "items must name at least one item")
@@ -311,7 +310,7 @@ async def retire_items(call: Call) -> BoardOut:
 
 async def forget_client(call: Call) -> ForgottenOut:
     """Delete what is kept of a client, or of a cohort of a kind."""
-    session, kind = call.worker.find(call.board), call.query.get("cohort")
+    session, kind = call.worker.find_board(call.board), call.query.get("cohort")
     if kind is not None:
         check_kind(kind)
     count = await call.worker.forget_client(session, call.part, kind)
@@ -330,7 +329,7 @@ async def recorded(route: Route, call: Call, who: str) -> Any:
         raise
 
 
-def _row(call: Call, who: str, what: str, detail: str) -> Callable[[Store], None]:
+def _row(call: Call, who: str, what: str, detail: str) -> Callable[[SqlStore], None]:
     at, board = call.worker.clock(), call.board
     return lambda store: store.record(at, who, what, board, detail)
 

@@ -124,7 +124,7 @@ class _State(Collector):
             skew.add_metric([clock], seconds)
         yield skew
         boards = GaugeMetricFamily("steadyrank_boards", "Boards, in memory or asleep", labels=["state"])
-        for state, count in worker.count().items():
+        for state, count in worker.cache.count_boards().items():
             boards.add_metric([state], count)
         yield boards
         board = {

@@ -46,7 +46,7 @@ class ObserveIn(AnswerIn, kw_only=True):
 async def observe(call: Call) -> ObserveOut:
     """Learn from a list that another ranker showed; once, however often it is sent."""
     body: ObserveIn = call.body
-    session = call.worker.find(call.board)
+    session = call.worker.find_board(call.board)
     check_list(session, body.items)
     check_sender(body.client, body.cohort)
     check_number("candidates", body.candidates)
@@ -90,15 +90,15 @@ def check_list(session: BoardSession, items: list[str]) -> None:
 
 async def comparison(call: Call) -> ComparisonOut:
     """What our lists would have got in place of another ranker's, with 95 % intervals; read from the log."""
-    worker, session = call.worker, call.worker.find(call.board)
+    worker, session = call.worker, call.worker.find_board(call.board)
     async with worker.exporting:
-        reported = await asyncio.to_thread(observing.read, worker.url, session.number)
+        reported = await asyncio.to_thread(observing.read_reported, worker.url, session.number)
         board = session.board
         over = worker.clock() - board.config.lifetime if board.config.count_unanswered else None
         names, odd = list(board.learner_state.names), suspects(board)
-        return await asyncio.to_thread(observing.compared, reported, names, odd, over)
+        return await asyncio.to_thread(observing.compare_rankers, reported, names, odd, over)
 
 
 async def interleaving(call: Call) -> InterleavingOut:
     """Which of two rankers the clicks on mixed lists prefer; valid however often it is asked."""
-    return summarize_interleaving(call.worker.find(call.board).board)
+    return summarize_interleaving(call.worker.find_board(call.board).board)

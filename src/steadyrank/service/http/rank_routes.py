@@ -134,7 +134,7 @@ async def rank(call: Call) -> RankOut:
         raise Refused(422, "candidates must name at least one item, or be left out")
     check_number("candidates", body.candidates)
     check_number("theirs", body.theirs)
-    session, some, theirs, skipped = call.worker.find(call.board), body.candidates, body.theirs, 0
+    session, some, theirs, skipped = call.worker.find_board(call.board), body.candidates, body.theirs, 0
     visit = known_of_visit(session, body.features, body.segment)
     if theirs is not None:
         check_theirs(session, theirs, body.client)
@@ -222,15 +222,15 @@ async def _answer_known(call: Call, name: str, body: FeedbackIn) -> str:
     parked = call.worker.parked.get(name)
     if parked is not None and not call.visible(name):  # why it is not served is told to who has an id of it
         parked.seals.open(body.impression, call.worker.clock())
-    sleeper = call.worker.sleepers.by_name.get(name)
-    if sleeper is not None and sleeper.waking is None:  # it wakes for an id of its own alone
-        sleeper.open_id(body.impression, call.worker.clock())
-    async with call.worker.held(name):
+    evicted = call.worker.cache.evicted.get(name)
+    if evicted is not None and evicted.loading is None:  # it is loaded for an id of its own alone
+        evicted.open_id(body.impression, call.worker.clock())
+    async with call.worker.cache.hold_board(name):
         return await _answer_held(call, name, body)
 
 
 async def _answer_held(call: Call, name: str, body: FeedbackIn) -> str:
-    session = call.worker.find(name)
+    session = call.worker.find_board(name)
     if session.resealing is not None and not session.resealing.done():
         await asyncio.shield(session.resealing)
     shown = session.seals.open(body.impression, call.worker.clock())
@@ -284,7 +284,7 @@ def _summed(rows: list[BatchRowOut]) -> BatchOut:
 
 async def history(call: Call) -> HistoryOut:
     """Start from past clicks, oldest first; items not known yet are added."""
-    session, body = call.worker.find(call.board), call.body
+    session, body = call.worker.find_board(call.board), call.body
     if len(body.rows) > 100_000 or len(body.batch) > 200:
         raise Refused(422, "a batch of past clicks has at most 100000 rows and a name of at most 200 characters")
     rows = await asyncio.to_thread(_past_rows, session, body.rows)

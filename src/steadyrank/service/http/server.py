@@ -1,6 +1,6 @@
-"""Start the server: take its sockets, serve until it is told to end, shorten logs in between.
+"""Start the server: compile what boards use unless they say otherwise, take its sockets, serve until told to end.
 
-What boards use unless they say otherwise, compiled before the first request, which would not wait for it.
+Logs are shortened in between. What happens is logged on standard error, one line of JSON each.
 """
 
 import asyncio
@@ -31,25 +31,6 @@ from .app import Service
 from .auth import loopback
 from .connections import Connections, allow_files, return_memory
 from .limits import Limits
-
-
-def compile_ahead(say: Callable[[str], None]) -> None:
-    """Load the default learner and guards; compile them on a machine's first start, which `say` is told of."""
-    usual = NEW_BOARD
-    said = False
-
-    def tell(begins: bool) -> None:
-        nonlocal said
-        if begins and not said:
-            said = True
-            say(f"Compiling {usual.learner} and {usual.guard}, once on this machine: about a minute.")
-
-    with told_of_compiling(tell):
-        ranker = Ranker(["a", "b"], 2, usual.learner, guard=guards_of(usual))
-        ranker.feedback(ranker.rank(client=0).id, clicked="a")
-        ranker.view()
-        ranker.guard_views()
-
 
 log = logging.getLogger("steadyrank.service")
 _LIMITS = Limits()
@@ -125,6 +106,24 @@ def serve(
     _Server(config, connections).run(bound)
 
 
+def compile_ahead(say: Callable[[str], None]) -> None:
+    """Load the default learner and guards; compile them on a machine's first start, which `say` is told of."""
+    usual = NEW_BOARD
+    announced = False
+
+    def tell(begins: bool) -> None:
+        nonlocal announced
+        if begins and not announced:
+            announced = True
+            say(f"Compiling {usual.learner} and {usual.guard}, once on this machine: about a minute.")
+
+    with told_of_compiling(tell):
+        ranker = Ranker(["a", "b"], 2, usual.learner, guard=guards_of(usual))
+        ranker.feedback(ranker.rank(client=0).id, clicked="a")
+        ranker.view()
+        ranker.guard_views()
+
+
 def _keys_and_token(url: str) -> tuple[list[Key], str]:
     store = open_store(url)
     try:
@@ -171,6 +170,27 @@ class _Server(uvicorn.Server):
                 signal.signal(number, handler)
 
 
+class _Lines(logging.Formatter):
+    """A record as one line of JSON; `extra={"fields": {...}}` adds members."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """One line."""
+        moment = datetime.datetime.fromtimestamp(record.created, datetime.UTC)
+        line = {"time": moment.isoformat(timespec="milliseconds"), "level": record.levelname.lower()}
+        line["message"] = record.getMessage()
+        line |= getattr(record, "fields", {})
+        if record.exc_info:
+            line["error"] = self.formatException(record.exc_info)
+        return json.dumps(line, default=str)
+
+
+def _set_up_log(level: int) -> None:
+    """Log as lines of JSON, on standard error."""
+    handler = logging.StreamHandler()
+    handler.setFormatter(_Lines())
+    logging.basicConfig(level=level, handlers=[handler], force=True)
+
+
 async def _compact(worker: Worker, keep_days: float, keep_events: int) -> None:
     """Shorten the logs in a process of its own: folding takes time that requests should not wait for.
 
@@ -191,27 +211,6 @@ async def _compact(worker: Worker, keep_days: float, keep_events: int) -> None:
         raise
     level = logging.INFO if process.returncode == 0 else logging.ERROR
     log.log(level, "compacted", extra={"fields": {"said": said.decode(errors="replace").strip()}})
-
-
-class _Lines(logging.Formatter):
-    """A record as one line of JSON; `extra={"fields": {...}}` adds members."""
-
-    def format(self, record: logging.LogRecord) -> str:
-        """One line."""
-        moment = datetime.datetime.fromtimestamp(record.created, datetime.UTC)
-        line = {"time": moment.isoformat(timespec="milliseconds"), "level": record.levelname.lower()}
-        line["message"] = record.getMessage()
-        line |= getattr(record, "fields", {})
-        if record.exc_info:
-            line["error"] = self.formatException(record.exc_info)
-        return json.dumps(line, default=str)
-
-
-def _set_up_log(level: int) -> None:
-    """Log as lines of JSON, on standard error."""
-    handler = logging.StreamHandler()
-    handler.setFormatter(_Lines())
-    logging.basicConfig(level=level, handlers=[handler], force=True)
 
 
 def bind(address: str, port: int) -> list[socket.socket]:

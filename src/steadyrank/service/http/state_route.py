@@ -143,7 +143,7 @@ def describe_guard(board: Board, segment: str | None, most: int | None = None) -
 
 async def state(call: Call) -> Parts:
     """Items with their click rates and estimates, at most `limit`, those after one; and the learner's own view."""
-    session = call.worker.find(call.board)
+    session = call.worker.find_board(call.board)
     limit_of(call.query.get("limit"), MOST_ITEMS)  # what is refused is so before anything is looked at
     (view, _), saved = await call.worker.look_at(session, look_over)
     learner_state = session.board.learner_state

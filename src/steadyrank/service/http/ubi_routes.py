@@ -114,7 +114,7 @@ async def ubi(call: Call) -> UbiOut:
         raise Refused(422, f"a request has at most {_MOST_ROWS} rows, not {size}")
     entries = await _joined(parts, call.query.get("board"), count)
     for board in {entry.board for entry in entries}:
-        if call.visible(board) and not call.worker.knows(board):
+        if call.visible(board) and not call.worker.cache.knows_board(board):
             await call.worker.look()  # it may have been made at another worker a moment ago
     for start in range(0, len(entries), _IN_FLIGHT):
         tasks = []
@@ -237,8 +237,8 @@ async def _take(call: Call, entry: _Entry, count: _Count) -> None:
     try:
         if not call.visible(entry.board):
             raise Refused(403, "this API key is for another board")
-        async with call.worker.held(entry.board):
-            session = call.worker.find(entry.board)
+        async with call.worker.cache.hold_board(entry.board):
+            session = call.worker.find_board(entry.board)
             if entry.query is None:
                 await _answer(call, session, entry, count)
             else:

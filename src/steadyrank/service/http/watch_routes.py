@@ -151,20 +151,20 @@ def _of_clients(board: Board) -> list[ClientLabelOut]:
 async def label(call: Call) -> LabelOut:
     """Label rounds: fraud is not learnt from, honest rounds open no regime. The log is folded again meanwhile."""
     body: LabelIn = call.body
-    session = call.worker.find(call.board)
+    session = call.worker.find_board(call.board)
     return LabelOut.of(await reconfigure.label(call.worker, session, body.start, body.end, body.label))
 
 
 async def label_client(call: Call) -> ClientLabelOut:
     """Label a client or a cohort: fraud is not learnt from, honest is heard. The log is folded again meanwhile."""
     body: ClientLabelIn = call.body
-    session = call.worker.find(call.board)
+    session = call.worker.find_board(call.board)
     return _out_client(await reconfigure.label_client(call.worker, session, body.client, body.kind, body.label))
 
 
 async def unlabel(call: Call) -> DoneOut:
     """Take a label back, as if it had never been. The log is folded again meanwhile."""
-    session = call.worker.find(call.board)
+    session = call.worker.find_board(call.board)
     if not (call.part.isascii() and call.part.isdigit() and len(call.part) < 19):
         raise Refused(404, f"no label {call.part!r:.80}")
     await reconfigure.unlabel(call.worker, session, int(call.part))
@@ -173,13 +173,13 @@ async def unlabel(call: Call) -> DoneOut:
 
 async def labels(call: Call) -> LabelsOut:
     """The labels in force, by number."""
-    session = call.worker.find(call.board)
+    session = call.worker.find_board(call.board)
     return LabelsOut(labels=_of_rounds(session.board), clients=_of_clients(session.board))
 
 
 async def watch(call: Call) -> WatchOut:
     """What a page of a board shows, small at any number of items."""
-    session, worker = call.worker.find(call.board), call.worker
+    session, worker = call.worker.find_board(call.board), call.worker
     (view, diverging), saved = await worker.look_at(session, look_over)
     board, edge = session.board, session.edge
     segments = [
@@ -212,5 +212,5 @@ async def watch(call: Call) -> WatchOut:
 async def export(call: Call) -> File:
     """The board with its log, as a file for `steadyrank import`; without the secret that signs impression ids."""
     async with call.worker.exporting:
-        name = call.worker.find(call.board).name
+        name = call.worker.find_board(call.board).name
         return File(f"{name}.jsonl", await asyncio.to_thread(transfer.export_unnamed, call.worker.url, name))

@@ -1,7 +1,4 @@
-"""Take lists that another ranker showed: learnt from as if they were ours.
-
-What the log says of another ranker's lists, and of ours in their place.
-"""
+"""Lists that another ranker showed: learnt from as if they were ours, and compared with ours in their place."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -30,136 +27,6 @@ from .rank_and_answer import TOO_MANY, TOO_MANY_LISTS, TOO_MANY_UNNAMED, check_k
 from .worker import Worker
 
 MOST_EVENTS = 500_000  # of the log, the latest
-
-
-class Reported(NamedTuple):
-    """A list of another ranker as the log has it, and its answer, if it has one."""
-
-    event: events.Observed
-    clicks: list[int] | None
-    examined: int
-
-
-class EstimateOut(Schema):
-    """Clicks on a list of ours, by a model of users and a method; `gain`: how much more than on theirs.
-
-    `given`: whether propensities were given; `covered`: the mean weight, about 1 where the other ranker may show all
-    that ours does; `effective`: how many lists of ours theirs are worth; `clipped`: lists whose weight was lowered to
-    the limit. `cut`: the estimate was below 0 or above the length of a list, and is told as that.
-    """
-
-    model: str
-    method: str
-    given: bool
-    covered: float
-    effective: float
-    clipped: int
-    cut: bool
-    ours: IntervalOut
-    gain: IntervalOut
-
-
-class PartOut(Schema):
-    """Over some lists: clicks on a list of theirs, the share of places where both show the same, and estimates."""
-
-    lists: int
-    theirs: IntervalOut
-    alike: float
-    estimates: list[EstimateOut]
-
-
-class ComparisonOut(Schema):
-    """The other ranker and ours on its lists: all of them, and without those that are suspect.
-
-    `theirs` and `ours`: at each place the item that was there most often, and would have been.
-    """
-
-    whole: PartOut
-    trusted: PartOut | None
-    suspect: int
-    unanswered: int
-    since: float
-    until: float
-    theirs: list[str]
-    ours: list[str]
-    says: list[str]
-
-
-def read(url: str, number: int) -> list[Reported]:
-    """The lists of another ranker that are in the log of a board, of its latest events, in order."""
-    found: dict[int, Reported] = {}
-    store = open_store(url)
-    try:
-        with store.reading():
-            start = max(store.edge(number, 0.0, MOST_EVENTS), store.shortened(number))
-            for entry in store.entries(start, store.head(), number):
-                event = read_event(entry)
-                if isinstance(event, events.Observed):
-                    found.setdefault(event.key, Reported(event, None, 0))
-                if isinstance(event, events.Answered | events.Observed) and event.clicks is not None:
-                    before = found.get(event.key)
-                    if before is not None and before.clicks is None:
-                        found[event.key] = before._replace(clicks=event.clicks, examined=event.examined)
-    finally:
-        store.close()
-    return list(found.values())
-
-
-def compared(reported: list[Reported], names: list[str], suspects: Suspects, over: float | None) -> ComparisonOut:
-    """Compare the rankers. `over`: lists shown before this time without an answer were looked at and not clicked."""
-    rows, odd, chosen = [], [], []
-    for one in reported:
-        event, examined = one.event, one.examined
-        if one.clicks is None:
-            if over is None or event.time >= over:
-                continue
-            examined = len(event.ranking)
-        if event.ours and examined:
-            sender = event.client if event.client != ANYONE else -1
-            chances = _accepted(event.propensities), _accepted(event.marginals)
-            rows.append(Row(event.ranking, event.ours, one.clicks or [], examined, *chances, sender))
-            odd.append(suspects.among(event.round, (event.client, *event.cohorts.values())))
-            chosen.append(event.time)
-    if len(rows) < 2:
-        raise Refused(409, f"{len(rows)} lists of another ranker are answered and kept in the log: two are needed")
-    flags: Bools = np.array(odd, np.bool_)
-    unanswered = sum(one.clicks is None for one in reported)
-    comparison = compare(lists_of(rows), flags, names)
-    return ComparisonOut.of(
-        comparison,
-        whole=_part(comparison.whole),
-        trusted=None if comparison.trusted is None else _part(comparison.trusted),
-        unanswered=unanswered,
-        since=min(chosen),
-        until=max(chosen),
-    )
-
-
-def _accepted(chances: list[float]) -> list[float]:
-    """Chances as they are accepted by now: earlier versions took smaller ones, too."""
-    return [max(chance, LEAST_CHANCE) for chance in chances]
-
-
-def _part(part: Part) -> PartOut:
-    rows = [
-        EstimateOut.of(
-            one,
-            covered=one.spread.covered,
-            effective=one.spread.effective,
-            clipped=one.spread.clipped,
-            ours=_interval(one.ours),
-            gain=_interval(one.gain),
-        )
-        for one in part.estimates
-    ]
-    return PartOut.of(part, theirs=_interval(part.theirs), estimates=rows)
-
-
-def _interval(interval: Interval) -> IntervalOut:
-    value, low, high = (None if math.isnan(x) else x for x in interval)
-    return IntervalOut(value=value, low=low, high=high)
-
-
 _AHEAD = 60.0  # seconds by which the clock of who reports may be fast
 
 
@@ -290,3 +157,133 @@ async def _write(worker: Worker, session: BoardSession, event: events.Observed, 
     except Unavailable:
         (session.lists if event.clicks is None else session.answers).give_back(hashed)
         raise
+
+
+class Reported(NamedTuple):
+    """A list of another ranker as the log has it, and its answer, if it has one."""
+
+    event: events.Observed
+    clicks: list[int] | None
+    examined: int
+
+
+class EstimateOut(Schema):
+    """Clicks on a list of ours, by a model of users and a method; `gain`: how much more than on theirs.
+
+    `given`: whether propensities were given; `covered`: the mean weight, about 1 where the other ranker may show all
+    that ours does; `effective`: how many lists of ours theirs are worth; `clipped`: lists whose weight was lowered to
+    the limit. `cut`: the estimate was below 0 or above the length of a list, and is told as that.
+    """
+
+    model: str
+    method: str
+    given: bool
+    covered: float
+    effective: float
+    clipped: int
+    cut: bool
+    ours: IntervalOut
+    gain: IntervalOut
+
+
+class PartOut(Schema):
+    """Over some lists: clicks on a list of theirs, the share of places where both show the same, and estimates."""
+
+    lists: int
+    theirs: IntervalOut
+    alike: float
+    estimates: list[EstimateOut]
+
+
+class ComparisonOut(Schema):
+    """The other ranker and ours on its lists: all of them, and without those that are suspect.
+
+    `theirs` and `ours`: at each place the item that was there most often, and would have been.
+    """
+
+    whole: PartOut
+    trusted: PartOut | None
+    suspect: int
+    unanswered: int
+    since: float
+    until: float
+    theirs: list[str]
+    ours: list[str]
+    says: list[str]
+
+
+def read_reported(url: str, number: int) -> list[Reported]:
+    """The lists of another ranker that are in the log of a board, of its latest events, in order."""
+    reported: dict[int, Reported] = {}
+    store = open_store(url)
+    try:
+        with store.reading():
+            start = max(store.edge(number, 0.0, MOST_EVENTS), store.shortened(number))
+            for entry in store.entries(start, store.head(), number):
+                event = read_event(entry)
+                if isinstance(event, events.Observed):
+                    reported.setdefault(event.key, Reported(event, None, 0))
+                if isinstance(event, events.Answered | events.Observed) and event.clicks is not None:
+                    before = reported.get(event.key)
+                    if before is not None and before.clicks is None:
+                        reported[event.key] = before._replace(clicks=event.clicks, examined=event.examined)
+    finally:
+        store.close()
+    return list(reported.values())
+
+
+def compare_rankers(
+    reported: list[Reported], names: list[str], suspects: Suspects, over: float | None
+) -> ComparisonOut:
+    """Compare the rankers. `over`: lists shown before this time without an answer were looked at and not clicked."""
+    rows, odd, chosen = [], [], []
+    for one in reported:
+        event, examined = one.event, one.examined
+        if one.clicks is None:
+            if over is None or event.time >= over:
+                continue
+            examined = len(event.ranking)
+        if event.ours and examined:
+            sender = event.client if event.client != ANYONE else -1
+            chances = _accepted(event.propensities), _accepted(event.marginals)
+            rows.append(Row(event.ranking, event.ours, one.clicks or [], examined, *chances, sender))
+            odd.append(suspects.among(event.round, (event.client, *event.cohorts.values())))
+            chosen.append(event.time)
+    if len(rows) < 2:
+        raise Refused(409, f"{len(rows)} lists of another ranker are answered and kept in the log: two are needed")
+    flags: Bools = np.array(odd, np.bool_)
+    unanswered = sum(one.clicks is None for one in reported)
+    comparison = compare(lists_of(rows), flags, names)
+    return ComparisonOut.of(
+        comparison,
+        whole=_part(comparison.whole),
+        trusted=None if comparison.trusted is None else _part(comparison.trusted),
+        unanswered=unanswered,
+        since=min(chosen),
+        until=max(chosen),
+    )
+
+
+def _accepted(chances: list[float]) -> list[float]:
+    """Chances as they are accepted by now: earlier versions took smaller ones, too."""
+    return [max(chance, LEAST_CHANCE) for chance in chances]
+
+
+def _part(part: Part) -> PartOut:
+    rows = [
+        EstimateOut.of(
+            one,
+            covered=one.spread.covered,
+            effective=one.spread.effective,
+            clipped=one.spread.clipped,
+            ours=_interval(one.ours),
+            gain=_interval(one.gain),
+        )
+        for one in part.estimates
+    ]
+    return PartOut.of(part, theirs=_interval(part.theirs), estimates=rows)
+
+
+def _interval(interval: Interval) -> IntervalOut:
+    value, low, high = (None if math.isnan(x) else x for x in interval)
+    return IntervalOut(value=value, low=low, high=high)

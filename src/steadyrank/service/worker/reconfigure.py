@@ -9,7 +9,7 @@ from ..board.checks import check_memory
 from ..board.config import Setting
 from ..board.events import AnyEvent
 from ..board.labels import WORDS, Label
-from ..storage import Store
+from ..storage import SqlStore
 from .board_session import BoardSession, Edge
 from .recovery import read_edge
 from .resealing import promise
@@ -60,7 +60,7 @@ async def label(worker: Worker, session: BoardSession, start: int, end: int, wor
         if edge is not None:
             raise _kept_no_longer(edge, f"{start} to {end}")
         number = session.board.labels.numbers.get(key, 0)
-    if not number or session.number not in worker.numbers:
+    if not number or session.number not in worker.cache.by_number:
         raise Refused(409, "the board was deleted, or labelled by others, at the same moment: look again")
     return Label(number, start, end, word)
 
@@ -78,7 +78,7 @@ async def label_client(
     if number > labels.count:
         await _write(worker, session, events.Labelled(key, 0, 0, word, client, kind), _FROM_THE_EDGE)
         number = session.board.labels.numbers.get(key, 0)
-    if not number or session.number not in worker.numbers:
+    if not number or session.number not in worker.cache.by_number:
         raise Refused(409, "the board was deleted, or labelled by others, at the same moment: look again")
     return Label(number, 0, 0, word, client, kind)
 
@@ -129,7 +129,7 @@ async def _write(worker: Worker, session: BoardSession, event: AnyEvent, start: 
     session.check_served()
     body = events.encode(event)
 
-    def write(store: Store) -> Edge | None:
+    def write(store: SqlStore) -> Edge | None:
         while True:
             edge = (
                 session.edge

@@ -12,7 +12,7 @@ from ..board import events
 from ..board.board import Board
 from ..board.config import Config
 from ..board.labels import Labels
-from ..storage import Key, KnownBoard, LogEntry, Store, Unavailable, open_store
+from ..storage import Key, KnownBoard, LogEntry, SqlStore, Unavailable, open_store
 from .board_session import BoardSession, Edge, Parked
 from .impression_ids import Seals
 from .log_rows import not_applied, read_event
@@ -41,7 +41,7 @@ def recover(url: str, most: int, seconds: float) -> Found:
     try:
         with store.reading():
             found = Found([], [], {}, store.api_keys(), store.head(), None, store.latest())
-            for known in store.known():
+            for known in store.known_boards():
                 if len(found.boards) >= most or time.monotonic() > end:
                     found.asleep.append(known)
                     continue
@@ -72,7 +72,7 @@ def log_parked(board: Parked) -> None:
     log.error("board parked", extra={"fields": {"board": board.name, "why": board.why}})
 
 
-def open_session(store: Store, number: int, name: str, secret: bytes, head: int) -> BoardSession:
+def open_session(store: SqlStore, number: int, name: str, secret: bytes, head: int) -> BoardSession:
     """A board as the log says up to its head. Read it at one moment."""
     session = BoardSession(number, name, secret, rebuild(store, number, name, head))
     session.applied, session.edge = head, read_edge(store, number)
@@ -80,14 +80,14 @@ def open_session(store: Store, number: int, name: str, secret: bytes, head: int)
     return session
 
 
-def load(store: Store, number: int, name: str, secret: bytes) -> BoardSession | None:
+def load(store: SqlStore, number: int, name: str, secret: bytes) -> BoardSession | None:
     """A board that wakes, as the log says now; None if it is no longer there. Read it at one moment."""
     if number not in store.edges([number]):
         return None
     return open_session(store, number, name, secret, store.head())
 
 
-def rebuild(store: Store, number: int, name: str, upto: int, until: int = 0) -> Board:
+def rebuild(store: SqlStore, number: int, name: str, upto: int, until: int = 0) -> Board:
     """A board up to an event: from its latest readable snapshot, or from its beginning. Read it at one moment.
 
     It learns by the settings and labels that the log leads to at the event `until`, if that is a later one. A
@@ -112,7 +112,7 @@ def rebuild(store: Store, number: int, name: str, upto: int, until: int = 0) -> 
     return from_start(store, number, name, upto, until, why)
 
 
-def from_start(store: Store, number: int, name: str, upto: int, until: int = 0, why: str = "") -> Board:
+def from_start(store: SqlStore, number: int, name: str, upto: int, until: int = 0, why: str = "") -> Board:
     """A board folded from its first event: it learns by the latest settings and labels, all else as at the time.
 
     `why`: what is wrong with its snapshots, if there is nothing else to read.
@@ -134,7 +134,7 @@ def from_start(store: Store, number: int, name: str, upto: int, until: int = 0, 
 
 
 def config_and_labels(
-    store: Store, number: int, config: Config, labels: Labels, after: int, upto: int
+    store: SqlStore, number: int, config: Config, labels: Labels, after: int, upto: int
 ) -> tuple[Config, Labels]:
     """The settings and labels that the log leads to from these."""
     board = Board(config, ["any"])
@@ -145,12 +145,12 @@ def config_and_labels(
     return board.latest, board.labels
 
 
-def reconfigured(store: Store, number: int, after: int) -> bool:
+def reconfigured(store: SqlStore, number: int, after: int) -> bool:
     """Whether there are events after this one that change how those before it are learnt from."""
     return any(events.reconfigures(entry.body) for entry in store.entries(after, store.head(), number))
 
 
-def read_edge(store: Store, number: int) -> Edge:
+def read_edge(store: SqlStore, number: int) -> Edge:
     """Where the log of a board begins, or where what can be read of it begins."""
     edge = store.shortened(number)
     if not edge:
@@ -164,7 +164,7 @@ def read_edge(store: Store, number: int) -> Edge:
     raise ValueError(f"board {number}: no snapshot can be read, and the beginning of its log is no longer kept")
 
 
-def moved_edges(store: Store, known: dict[int, int]) -> dict[int, Edge]:
+def moved_edges(store: SqlStore, known: dict[int, int]) -> dict[int, Edge]:
     """Where the logs begin that no longer begin where it is known, by board."""
     found = {}
     for number, edge in store.edges(list(known)).items():
@@ -209,7 +209,7 @@ async def fold_again(url: str, session: BoardSession) -> Board:
         store.close()
 
 
-def _begin(url: str, number: int, name: str, upto: int) -> tuple[Store, Board]:
+def _begin(url: str, number: int, name: str, upto: int) -> tuple[SqlStore, Board]:
     store = open_store(url)
     try:
         with store.reading():
@@ -219,7 +219,7 @@ def _begin(url: str, number: int, name: str, upto: int) -> tuple[Store, Board]:
         raise
 
 
-def _chunk(store: Store, after: int, upto: int, board: int) -> list[LogEntry]:
+def _chunk(store: SqlStore, after: int, upto: int, board: int) -> list[LogEntry]:
     with store.reading():
         if store.shortened(board) > after:
             raise Unavailable("the log was shortened while it was folded again")
@@ -244,7 +244,7 @@ def save(url: str, number: int, seq: int, kept: Kept) -> bool:
         store.close()
 
 
-def put_snapshot(store: Store, number: int, seq: int, kept: Kept) -> bool:
+def put_snapshot(store: SqlStore, number: int, seq: int, kept: Kept) -> bool:
     """Keep a snapshot; False if another worker's of the same event differs, and can be read."""
     body = snapshot.pack(*kept)
     found = store.save(number, seq, body)

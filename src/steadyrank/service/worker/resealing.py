@@ -5,7 +5,7 @@ import asyncio
 from ...core.refusals import Refused
 from ..board import events
 from ..board.config import MOST_LIFETIME
-from ..storage import Store, Unavailable
+from ..storage import SqlStore, Unavailable
 from .board_session import BoardSession
 from .log_writer import LogWriter
 
@@ -26,7 +26,7 @@ async def rotate(log_writer: LogWriter, session: BoardSession, now: float) -> fl
     """
     event, lifetime = events.encode(events.Resealed()), session.board.config.lifetime
 
-    def write(store: Store) -> float | None:
+    def write(store: SqlStore) -> float | None:
         longest = now + MOST_LIFETIME + _SLACK  # beyond it, it was promised by a clock that was wrong
         until = max(now + lifetime + _SLACK, min(store.promised(session.number), longest))
         return until if store.rotate_seal(session.number, event, now, until) else None

@@ -111,7 +111,7 @@ def write(folder, size):
         old.unlink()
     open_store(f"sqlite:///{path}").close()
     event = events.encode(events.Created(Config(), ITEMS))
-    summary = BoardSummary.of(Board(Config(), ITEMS)).encode()
+    summary = BoardSummary.of(Board.create(Config(), ITEMS)).encode()
     numbers, now = range(1, size + 1), time.time()
     with contextlib.closing(sqlite3.connect(path)) as db, db:
         boards = ((n, f"b{n - 1}", n.to_bytes(32)) for n in numbers)

@@ -201,7 +201,7 @@ def visits(prefers, bots, lasting, lists=3_000, clients=400, seconds=100.0, **se
     A share of the visits are of bots that click theirs; `lasting`: of 40 identities, else of a new one each time.
     """
     rng = np.random.default_rng(3)
-    board = Board(Config(length=2, settle=0.0, interleave=True, **settings), ["ours", "theirs", "x", "y"])
+    board = Board.create(Config(length=2, settle=0.0, interleave=True, **settings), ["ours", "theirs", "x", "y"])
     for key in range(1, lists + 1):
         teams = [OURS, THEIRS] if rng.random() < 0.5 else [THEIRS, OURS]
         ranking = [0 if team == OURS else 1 for team in teams]

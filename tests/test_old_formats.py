@@ -149,7 +149,7 @@ def test_a_board_from_before_there_were_guards_gets_one(tmp_path, shortened):
     start = msgspec.msgpack.encode(["created", CONFIG, ITEMS])
     number = store.create("b", start, 1.0)
     store.append([NewEntry(number, msgspec.msgpack.encode(row)) for row in ROWS], 1.0)
-    old = Board(Config(guard="Anyone", **CONFIG), ITEMS)
+    old = Board.create(Config(guard="Anyone", **CONFIG), ITEMS)
     for row in ROWS[:20]:
         old.apply(events.decode(msgspec.msgpack.encode(row)))
     if shortened:
@@ -162,7 +162,7 @@ def test_a_board_from_before_there_were_guards_gets_one(tmp_path, shortened):
     assert board.config.guard == board.latest.guard == "ClientTrust"
     assert not board.stale
     assert board.learner_state.gate.posts[0].guards[""].visits.tally[1] == (20 if shortened else 40)
-    whole = Board(Config(**CONFIG), ITEMS)
+    whole = Board.create(Config(**CONFIG), ITEMS)
     for row in ROWS:
         whole.apply(events.decode(msgspec.msgpack.encode(row)))
     assert board.learner_state.looks.tolist() == whole.learner_state.looks.tolist()
@@ -184,7 +184,7 @@ def test_batches_of_past_clicks_from_before_their_rows_were_compared(tmp_path, s
     store = open_store(f"sqlite:///{tmp_path}/store.db")
     number = store.create("b", msgspec.msgpack.encode(["created", CONFIG, ITEMS]), 1.0)
     store.append([NewEntry(number, msgspec.msgpack.encode(row)) for row in PAST], 1.0)
-    old = Board(Config(**CONFIG), ITEMS)
+    old = Board.create(Config(**CONFIG), ITEMS)
     for row in PAST:
         old.apply(events.decode(msgspec.msgpack.encode(row)))
     if shortened:
@@ -232,7 +232,7 @@ def test_mixed_lists_from_before_all_were_counted(tmp_path, shortened):
     store = open_store(f"sqlite:///{tmp_path}/store.db")
     number = store.create("b", msgspec.msgpack.encode(["created", config, ITEMS]), 1.0)
     store.append([NewEntry(number, msgspec.msgpack.encode(row)) for row in rows], 1.0)
-    old = Board(Config(**config), ITEMS)
+    old = Board.create(Config(**config), ITEMS)
     for row in rows[:40]:
         old.apply(events.decode(msgspec.msgpack.encode(row)))
     if shortened:

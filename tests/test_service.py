@@ -769,7 +769,7 @@ def test_events_are_read_as_they_were_written():
     ):  # fmt: skip
         assert events.decode(events.encode(event)) == event
         if not isinstance(event, events.Created | events.Deleted):
-            board = Board(config, ["x", "y", "z", "w"])
+            board = Board.create(config, ["x", "y", "z", "w"])
             board.take(event)
             twice = board.digest()
             board.take(event)

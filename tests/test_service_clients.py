@@ -225,7 +225,7 @@ def test_a_client_with_any_name_that_was_ever_stored_is_deleted(url, tmp_path):
     old = ["a\nb", "\n", "a\r\nx: y", "\x00", "tail\n"]
     with contextlib.closing(open_store(url)) as store:
         ((number, (_, secret)),) = store.boards().items()
-        session = BoardSession(number, "b", secret, Board(Config(length=2), ["x", "y"]))
+        session = BoardSession(number, "b", secret, Board.create(Config(length=2), ["x", "y"]))
         rows = [
             NewEntry(number, events.encode(events.Settled(0)), Sender(session.hash_client(name), store.head()))
             for name in old

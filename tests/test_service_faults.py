@@ -230,7 +230,7 @@ async def test_an_impression_once_forgotten_stays_forgotten(url):
 
 
 def test_a_list_logged_after_it_was_answered_and_forgotten_is_not_opened_again():
-    board = Board(Config(length=2, settle=0, most_open=2), ["a", "b", "c"])
+    board = Board.create(Config(length=2, settle=0, most_open=2), ["a", "b", "c"])
     board.apply(events.Answered(7, 1, 0, 0, [0, 1], [], [], 2))
     for key in (8, 9, 10):
         board.apply(events.ListShown(key, 2, 1, 0, [0, 1], []))
@@ -240,7 +240,7 @@ def test_a_list_logged_after_it_was_answered_and_forgotten_is_not_opened_again()
 
 
 def test_a_snapshot_that_is_written_later_holds_no_later_item():
-    board = Board(Config(length=2), ["a", "b", "c"])
+    board = Board.create(Config(length=2), ["a", "b", "c"])
     board.apply(events.Added(["d"]))  # from here on there is room for more
     before, kept = board.digest(), board.keep()
     board.apply(events.Added(["e"]))

@@ -290,7 +290,7 @@ async def test_other_features_fold_the_log_again_and_what_fits_no_more_is_not_kn
             await local.ask("PUT", "boards/b", body)
             assert replayed(url) == local.digest()
         board = local.worker.boards["b"].board
-        afresh = Board(Config(**{name: BOARD[name] for name in ("length", "learner", "guard", "settle")},
+        afresh = Board.create(Config(**{name: BOARD[name] for name in ("length", "learner", "guard", "settle")},
                               features=FeatureKinds(**KINDS)), list(FILMS), FILMS)  # fmt: skip
         for event in logged(url)[1:]:
             afresh.take(event)

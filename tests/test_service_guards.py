@@ -52,7 +52,7 @@ def told(visits, cohorts=lambda client: {}):
 
 
 def fold(rows, **settings):
-    board = Board(Config(length=LENGTH, settle=0.0, **settings), ITEMS)
+    board = Board.create(Config(length=LENGTH, settle=0.0, **settings), ITEMS)
     for event in rows:
         board.apply(event)
     return board
@@ -214,7 +214,7 @@ def labelled(word, client, rows, number=1, kind=""):
 def refold(rows, **settings):
     """As the log leads to: folded with the labels that it ends with."""
     end = fold(rows, **settings)
-    board = Board(Config(length=LENGTH, settle=0.0, **settings), ITEMS)
+    board = Board.create(Config(length=LENGTH, settle=0.0, **settings), ITEMS)
     board.feedback.follow(end.labels.spans, end.labels.words, anyway=True)
     for event in rows:
         board.apply(event)
@@ -703,7 +703,7 @@ def worth_of(config, seed=0, visits=5_000, share=0.15):
     """
     rng = np.random.default_rng(seed)
     liked = liked_rarely(rng)
-    order, board = np.argsort(-liked), Board(config, [str(k) for k in range(liked.size)])
+    order, board = np.argsort(-liked), Board.create(config, [str(k) for k in range(liked.size)])
     best, worth = {*order[:15].tolist()}, []
     for t in range(1, visits + 1):
         ranking, note = board.learner_state.rank(Visit(t, t), None, config.length, rng)

@@ -115,7 +115,7 @@ class Story:
             yield events.Answered(t, t, t - 1, 0, ranking, [], clicks, looked, 1e9 + t)
 
     def fold(self, rows, spans=()):
-        board = Board(self.config, ITEMS)
+        board = Board.create(self.config, ITEMS)
         board.feedback.spans = Spans(spans)
         for event in rows:
             board.take(event)

@@ -168,7 +168,9 @@ async def test_a_client_sends_no_more_than_its_allowance(url):
 
 
 def board_of(most):
-    return Board(Config(length=2, settle=0.0, most_open=most, learner="CascadeTS", guard="Anyone"), ["x", "y", "z"])
+    return Board.create(
+        Config(length=2, settle=0.0, most_open=most, learner="CascadeTS", guard="Anyone"), ["x", "y", "z"]
+    )
 
 
 def test_a_list_that_was_forgotten_is_not_learnt_from_again():
@@ -412,7 +414,7 @@ async def test_lists_of_others_add_so_many_items_and_no_more(url):
 
 def test_what_came_into_the_log_at_the_same_moment_is_refused_in_its_order():
     """Two workers saw room for the same last item: log order decides, and every fold agrees."""
-    board = Board(Config(observed_items=2), ["a"])
+    board = Board.create(Config(observed_items=2), ["a"])
     assert board.apply(events.Added(["b"], by_lists=True)) == "done"
     with pytest.raises(sr.Refused, match="observed_items"):
         board.apply(events.Added(["c", "d"], by_lists=True))

@@ -375,4 +375,4 @@ async def test_what_another_version_left_of_a_sleeping_board_is_not_used(url):
 
 
 def test_a_sleeping_board_takes_few_bytes():
-    assert len(BoardSummary.of(Board(Config(), ITEMS)).encode()) < 256
+    assert len(BoardSummary.of(Board.create(Config(), ITEMS)).encode()) < 256

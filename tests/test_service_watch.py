@@ -79,7 +79,7 @@ async def test_a_learner_without_a_view_is_watched_without_estimates(url):
 
 def test_items_whose_clicks_an_attack_moved_diverge():
     """For 1,000 rounds nobody clicks item 1 and everybody item 2; then it is the other way round for good."""
-    board = Board(Config(length=1, settle=0, settings={"caution": 0.0}), [f"i{k}" for k in range(30)])
+    board = Board.create(Config(length=1, settle=0, settings={"caution": 0.0}), [f"i{k}" for k in range(30)])
     for t in range(1, 4001):
         k = t % 30
         clicked = (t % 3 == 0) if k not in (1, 2) else (k == 2) == (t <= 1000)
@@ -96,7 +96,7 @@ def test_items_whose_clicks_an_attack_moved_diverge():
 
 def attacked():
     """For 2,000 rounds everybody clicks items 1 and 2; then bots click 3 and 4 alone for 400."""
-    board = Board(Config(length=4, settle=0), [f"i{k}" for k in range(12)])
+    board = Board.create(Config(length=4, settle=0), [f"i{k}" for k in range(12)])
     rng = np.random.default_rng(0)
     for t in range(1, 2401):
         shown, _ = board.learner_state.rank(Visit(t), None, 4, rng)
@@ -125,7 +125,7 @@ def test_while_bots_click_their_items_diverge_and_the_list_is_what_users_get():
 
 
 def test_a_board_whose_items_are_all_retired_has_an_empty_list():
-    board = Board(Config(length=2), ["a", "b"])
+    board = Board.create(Config(length=2), ["a", "b"])
     for item in ("a", "b"):
         board.apply(events.Retired(item))
     assert list_shown(board, see(board).view) == []
@@ -188,7 +188,7 @@ async def test_a_page_stays_small_with_many_items_and_rounds(url):
 
 
 def test_feedback_that_is_impossible_is_in_the_time_line():
-    board = Board(Config(length=3, settle=0, settings={"reject_impossible": True}), list("abcd"))
+    board = Board.create(Config(length=3, settle=0, settings={"reject_impossible": True}), list("abcd"))
     board.apply(events.Answered(1, 1, 0, 0, [0, 1, 2], [], [0, 2], 3, 8.0))
     board.apply(events.Answered(2, 2, 1, 0, [0, 1, 2], [], [2], 3, 7.0))
     rows = [msgspec.structs.astuple(point) for point in board.feedback.timeline.summary().points]

@@ -11,16 +11,16 @@ from ...core.contract import NOTE_EXTRA, Floats, Visit
 from ...core.refusals import Refused
 from ...live import answers, snapshot
 from ...live.impression_buffer import UNANSWERED, ImpressionBuffer
+from ...live.learner_state import LearnerState
 from . import events
 from .checks import check, check_known_here, guards_of
 from .config import Config, GuardChoice, Known, Setting, with_settings
 from .events import AnyEvent
-from .feedback import OTHER_ITEMS, LabelledFeedback, LeftOut, Reported
+from .feedback import OTHER_ITEMS, LabelledFeedback, Reported
 from .interleaving import Interleaving
-from .labels import Labels, Spans
+from .labels import Labels
 from .past_batches import PastBatches
 from .schema import Schema
-from .timeline import Timeline
 
 _NOTHING: Mapping[str, Known] = {}
 _AT_ONCE = 20  # impressions that are settled, or over, in a step
@@ -83,28 +83,36 @@ class BoardOut(
 class Board:
     """Applies events in log order; reads no clock and draws no random number."""
 
-    def __init__(self, config: Config, items: Sequence[str], known: Mapping[str, Known] = _NOTHING) -> None:
-        self.described = {item: values for item, values in known.items() if values}  # as the log says it, by item
-        fitting = config.feature_space().fitting_item
-        told = {item: fitting(known.get(item, {})) for item in items} if self.described else items
-        self.learner_state = check(config, told, together=False)  # a fold joins settings of several moments
+    def __init__(self, config: Config, learner_state: LearnerState, impressions: ImpressionBuffer) -> None:
+        """A board of its settings, what its learner knows, and its impressions; `create` and `restore` make one."""
+        self.learner_state, self.impressions = learner_state, impressions
         self.config = self.latest = config  # what it is folded with, and what the log says by now
+        self.described: dict[str, Known] = {}  # what is known of items, as the log says it
         self.labels = Labels()  # what the log says by now
         self.stale = False  # whether it is folded with other labels, or learns otherwise: another fold is due
         self.generation = config.generation()
         self._no_note: Floats = np.zeros(config.length + NOTE_EXTRA)
-        self.impressions = ImpressionBuffer(
-            self.learner_state, config.settle != 0, config.count_unanswered, config.most_open
-        )
-        self.impressions.declare(config.cohorts)
-        self.feedback = LabelledFeedback(self.learner_state)
-        self.impressions.learn = self.feedback.learn
+        self.feedback = LabelledFeedback(learner_state)
+        impressions.declare(config.cohorts)
+        impressions.learn = self.feedback.learn
         self.events, self.events_kept = 1, 0  # its beginning; in the latest snapshot that is known of
         self.answers, self.clicked = 0, 0
         self.listed = 0  # items that lists of other rankers have added
         self.batches = PastBatches()
         self.reported = Reported()  # lists of another ranker
         self.interleaving = Interleaving()  # lists mixed of another ranker's and ours
+
+    @classmethod
+    def create(cls, config: Config, items: Sequence[str], known: Mapping[str, Known] = _NOTHING) -> "Board":
+        """A new board with these items; `known`: what is known of some of them."""
+        described = {item: values for item, values in known.items() if values}
+        fitting = config.feature_space().fitting_item
+        features = {item: fitting(known.get(item, {})) for item in items} if described else items
+        state = check(config, features, together=False)  # a fold joins settings of several moments
+        impressions = ImpressionBuffer(state, config.settle != 0, config.count_unanswered, config.most_open)
+        board = cls(config, state, impressions)
+        board.described = described
+        return board
 
     @property
     def settle(self) -> float:
@@ -339,10 +347,7 @@ class Board:
             "clicked": self.clicked,
             "batches": self.batches.keep(),
             "labels": self.labels.keep(),
-            "spans": self.feedback.spans.spans,
-            "words": list(self.feedback.words.items()),
-            "left_out": [[sender, *found] for sender, found in self.feedback.left_out.items()],
-            "reached": self.feedback.reached,
+            **self.feedback.keep(),
             **({"described": self.described} if self.described else {}),
             **({"listed": self.listed} if self.listed else {}),
         }
@@ -360,31 +365,23 @@ class Board:
 
         `first`: the events before it are no longer kept, so that it has to do.
         """
-        board = cls.__new__(cls)
-        board.learner_state, board.impressions, header, arrays = snapshot.restore(content, name, None)
+        state, impressions, header, arrays = snapshot.restore(content, name, None)
         if not first and any(isinstance(batch, str) for batch in header["batches"]):
             words = "it does not hold what came in each batch of past clicks"
             raise snapshot.UnreadableSnapshot(f"{name} is of an earlier version: {words}")
-        board.config, board.latest = (msgspec.convert(header[key], Config) for key in ("config", "latest"))
+        config, latest = (msgspec.convert(header[key], Config) for key in ("config", "latest"))
         if header["format"] < 5:  # before a board had a guard unless it asked for one
-            board.config = msgspec.structs.replace(board.config, guard="Anyone")
-        board.impressions.declare(board.config.cohorts)
+            config = msgspec.structs.replace(config, guard="Anyone")
+        board = cls(config, state, impressions)
+        board.latest, board.labels = latest, Labels(header["labels"])
         board.described, board.listed = header.get("described", {}), header.get("listed", 0)
-        board.feedback = feedback = LabelledFeedback(board.learner_state)
-        board.impressions.learn = feedback.learn
-        board.labels = Labels(header["labels"])
-        feedback.spans, feedback.reached = Spans(header["spans"]), header["reached"]
-        feedback.words = dict(header.get("words", []))
-        feedback.left_out = {sender: LeftOut(*found) for sender, *found in header.get("left_out", [])}
-        feedback.timeline = Timeline.restore(arrays)
-        board.compare()
-        board.generation, board.events = board.config.generation(), header["events"]
-        board.events_kept = board.events
-        board._no_note = np.zeros(board.config.length + NOTE_EXTRA)
+        board.feedback.restore(header, arrays)
+        board.events = board.events_kept = header["events"]
         board.answers, board.clicked = header["answers"], header["clicked"]
         board.batches = PastBatches(header["batches"])
         board.reported = Reported.restore(arrays)
         board.interleaving = Interleaving.restore(arrays, name, first)
+        board.compare()
         return board
 
     def summary(self, name: str) -> BoardOut:

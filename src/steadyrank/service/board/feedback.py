@@ -88,8 +88,24 @@ class LabelledFeedback:
         if not anyway and (words != self.words or (first is not None and first <= self.reached)):
             return False
         self.spans, self.words = spans, words
-        self.left_out = {sender: found for sender, found in self.left_out.items() if words.get(sender) == FRAUD}
+        self.left_out = {sender: counts for sender, counts in self.left_out.items() if words.get(sender) == FRAUD}
         return True
+
+    def keep(self) -> dict[str, Any]:
+        """Everything but the time line, as JSON takes it."""
+        return {
+            "spans": self.spans.spans,
+            "words": list(self.words.items()),
+            "left_out": [[sender, *counts] for sender, counts in self.left_out.items()],
+            "reached": self.reached,
+        }
+
+    def restore(self, kept: dict[str, Any], arrays: dict[str, Any]) -> None:
+        """Be as the one that `kept` and the arrays of the time line came from."""
+        self.spans, self.reached = Spans(kept["spans"]), kept["reached"]
+        self.words = dict(kept.get("words", []))
+        self.left_out = {sender: LeftOut(*counts) for sender, *counts in kept.get("left_out", [])}
+        self.timeline = Timeline.restore(arrays)
 
 
 class Reported:

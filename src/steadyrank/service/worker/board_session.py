@@ -208,7 +208,7 @@ def begin(number: int, name: str, secret: bytes, event: events.Created | Unreada
     if isinstance(event, Unreadable):
         return Parked(number, name, str(event), Seals(secret, []))
     try:
-        return BoardSession(number, name, secret, Board(event.config, event.items, event.features))
+        return BoardSession(number, name, secret, Board.create(event.config, event.items, event.features))
     except Exception as error:  # a lack of memory, too
         return Parked(number, name, str(not_applied(number, error)), Seals(secret, []))
 

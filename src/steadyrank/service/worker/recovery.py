@@ -125,7 +125,7 @@ def from_start(store: SqlStore, number: int, name: str, upto: int, until: int = 
         words = f"board {name!r}: no snapshot can be read, and the beginning of its log is no longer kept"
         raise ValueError(f"{words} ({why})" if why else words)
     config, labels = config_and_labels(store, number, start.config, Labels(), number, until)
-    board = Board(start.config.learning_as(config), start.items, start.features)
+    board = Board.create(start.config.learning_as(config), start.items, start.features)
     board.latest = start.config
     board.feedback.follow(labels.spans, labels.words, anyway=True)
     board.compare()
@@ -137,7 +137,7 @@ def config_and_labels(
     store: SqlStore, number: int, config: Config, labels: Labels, after: int, upto: int
 ) -> tuple[Config, Labels]:
     """The settings and labels that the log leads to from these."""
-    board = Board(config, ["any"])
+    board = Board.create(config, ["any"])
     board.labels = Labels(labels.keep())
     for entry in store.entries(after, upto, number):
         if entry.damage or events.reconfigures(entry.body):

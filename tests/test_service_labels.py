@@ -245,7 +245,7 @@ async def test_a_label_holds_for_lists_that_are_open_or_settling(url):
         await local.quiet()
         board = local.worker.boards["b"].board
         assert board.learner_state.looks.sum() == 4 + 2 + 4 + 4
-        points = board.feedback.timeline.points()
+        points = board.feedback.timeline.summary().points
         assert [p.fraud for p in points] == [1, 1, 0, 0, 0, 0]
         assert [p.examined for p in points] == [1, 4, 2, 4, 4, 4]
         digest = local.digest()
@@ -273,7 +273,7 @@ async def test_a_label_of_what_has_not_been_learnt_needs_no_fold_from_the_start(
         assert not begun
         for shown in open_ones:
             await local.answer(shown, clicked=None)
-        assert [p.fraud for p in local.worker.boards["b"].board.feedback.timeline.points()][30:] == [1, 1, 0]
+        assert [p.fraud for p in local.worker.boards["b"].board.feedback.timeline.summary().points][30:] == [1, 1, 0]
         await label(local, 30, 30, "honest")
         assert len(begun) == 1
         digest = local.digest()
@@ -428,7 +428,7 @@ async def test_after_the_log_was_shortened_what_is_left_can_be_labelled(url):
             await unlabel(local, 3)
             await label(local, 110, 115)
             board = local.worker.boards["b"].board
-            ends.append((memory(local), board.labels.spans, board.feedback.timeline.points(), board.events))
+            ends.append((memory(local), board.labels.spans, board.feedback.timeline.summary().points, board.events))
             digest = local.digest()
             watched = await local.ask("GET", "boards/b/watch")
             count = sql(place, "SELECT COUNT(*), MIN(seq) FROM events")
@@ -577,7 +577,7 @@ async def test_a_label_in_the_log_that_comes_too_late_does_no_harm(url):
         digest = one.digest()
         assert other.digest() == digest
         first = (await one.ask("GET", "boards/b/watch"))["first_round"]
-        points = one.worker.boards["b"].board.feedback.timeline.points()
+        points = one.worker.boards["b"].board.feedback.timeline.summary().points
         assert [p.start for p in points if p.fraud] == [*range(20, 31), *range(first, 91)]
         await answered(one, 3)
         digest = one.digest()

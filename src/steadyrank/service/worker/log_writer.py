@@ -125,7 +125,7 @@ class Inbox:
                 if isinstance(outcome, str):
                     line.waiting.set_result(outcome)
                 else:
-                    line.waiting.set_exception(outcome)
+                    line.waiting.set_exception(_without_frames(outcome))
             if time.perf_counter() > end:
                 break
         self._drain_soon()
@@ -395,6 +395,12 @@ class SharedLook:
         except Unavailable as error:
             return error
         return None
+
+
+def _without_frames(error: Exception) -> Exception:
+    """An error without the frames that it went through: they hold the board, and it would hold who waits for it."""
+    error.__traceback__ = error.__context__ = error.__cause__ = None
+    return error
 
 
 def _event_of(entry: LogEntry) -> AnyEvent | Unreadable:

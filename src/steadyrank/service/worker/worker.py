@@ -126,7 +126,10 @@ class Worker:
         session.check_served()
         future = self.log_writer.put(session.number, event, wait=True, sender=sender)
         assert future is not None
-        return await future
+        try:
+            return await future
+        finally:
+            del future  # an error in it leads back to this frame, and so to the board
 
     async def create(self, name: str, start: events.Created) -> bool:
         """A new board; False if the name is taken."""

@@ -21,8 +21,7 @@ from steadyrank.cli import main
 from steadyrank.client import Client
 from steadyrank.service.board import events
 from steadyrank.service.http.auth import make_key
-from steadyrank.service.storage import NewEntry, Unavailable, first_wrong, open_store
-from steadyrank.service.storage.tables import FORMAT
+from steadyrank.service.storage import NewEntry, first_wrong, open_store
 from steadyrank.service.worker.recovery import rebuild
 from steadyrank.service.worker.transfer import compact
 
@@ -313,26 +312,6 @@ def test_workers_agree_though_most_boards_sleep(url, tmp_path):
         assert store.known_boards()[0].summary == known[0].summary
         store.append([NewEntry(known[0].number, events.encode(events.Expired(1)))], 1.0)
         assert store.known_boards()[0].summary is None
-
-
-def test_a_store_from_before_there_were_refused_answers_is_brought_up_to_date(url):
-    with contextlib.closing(open_store(url)) as store:
-        for table, column in (
-            ("keys", "expires"),
-            ("head", "format"),
-            ("events", "checksum"),
-            ("snapshots", "checksum"),
-            ("boards", "forgotten"),
-            ("boards", "promised"),
-        ):
-            store._db.write(f"ALTER TABLE {table} DROP COLUMN {column}")
-        store._db.write("UPDATE meta SET value = '3' WHERE name = 'format'")
-    with contextlib.closing(open_store(url)) as store:
-        assert store._db.read("SELECT value FROM meta WHERE name = 'format'") == [(str(FORMAT),)]
-        number = store.create("b", b"x", 1.0)
-        with pytest.raises(Unavailable, match=r"(?i)check"):  # as an older version would write it
-            store._db.write("INSERT INTO events (seq, board, at, body) VALUES (?, ?, 1.0, ?)", 99, number, b"x")
-        assert store.token() == store.token()
 
 
 def test_labels_hold_on_every_store_whatever_is_killed(url, tmp_path):

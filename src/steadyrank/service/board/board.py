@@ -360,18 +360,10 @@ class Board:
         return snapshot.digest(*self.keep())
 
     @classmethod
-    def restore(cls, content: bytes, name: str, first: bool = False) -> "Board":
-        """The board of a snapshot; one of an earlier version that kept less than the log tells is refused.
-
-        `first`: the events before it are no longer kept, so that it has to do.
-        """
+    def restore(cls, content: bytes, name: str) -> "Board":
+        """The board of a snapshot."""
         state, impressions, header, arrays = snapshot.restore(content, name, None)
-        if not first and any(isinstance(batch, str) for batch in header["batches"]):
-            words = "it does not hold what came in each batch of past clicks"
-            raise snapshot.UnreadableSnapshot(f"{name} is of an earlier version: {words}")
         config, latest = (msgspec.convert(header[key], Config) for key in ("config", "latest"))
-        if header["format"] < 5:  # before a board had a guard unless it asked for one
-            config = msgspec.structs.replace(config, guard="Anyone")
         board = cls(config, state, impressions)
         board.latest, board.labels = latest, Labels(header["labels"])
         board.described, board.listed = header.get("described", {}), header.get("listed", 0)
@@ -380,7 +372,7 @@ class Board:
         board.answers, board.clicked = header["answers"], header["clicked"]
         board.batches = PastBatches(header["batches"])
         board.reported = Reported.restore(arrays)
-        board.interleaving = Interleaving.restore(arrays, name, first)
+        board.interleaving = Interleaving.restore(arrays)
         board.compare()
         return board
 

@@ -103,8 +103,8 @@ class LabelledFeedback:
     def restore(self, kept: dict[str, Any], arrays: dict[str, Any]) -> None:
         """Be as the one that `kept` and the arrays of the time line came from."""
         self.spans, self.reached = Spans(kept["spans"]), kept["reached"]
-        self.words = dict(kept.get("words", []))
-        self.left_out = {sender: LeftOut(*counts) for sender, *counts in kept.get("left_out", [])}
+        self.words = dict(kept["words"])
+        self.left_out = {sender: LeftOut(*counts) for sender, *counts in kept["left_out"]}
         self.timeline = Timeline.restore(arrays)
 
 

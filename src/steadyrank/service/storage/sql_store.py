@@ -27,7 +27,7 @@ from typing import Any
 
 from .sql import Database, Row, connect, insert, parts
 from .store import Act, Damaged, Key, KnownBoard, LogEntry, NewEntry, Numbers, Seal
-from .tables import check_format, prepare, unchecked
+from .tables import check_format, prepare
 
 _SLICE = 20_000  # events deleted at a time
 _EVENTS = "events (seq, board, at, body, checksum)"
@@ -57,7 +57,6 @@ class SqlStore:
         self._db: Database = connect(url)
         try:
             prepare(self._db)
-            self._unchecked = unchecked(self._db)
         except BaseException:
             self._db.close()
             raise
@@ -150,8 +149,8 @@ class SqlStore:
             after = rows[-1][0]
 
     def _entry(self, seq: int, board: int, at: Any, body: Any, checksum: Any) -> LogEntry:
-        """An event, with what is wrong with it; one of before there were checksums may be without."""
-        if (checksum is None and seq <= self._unchecked) or _checksum_holds(checksum, seq, board, at, body):
+        """An event, with what is wrong with it."""
+        if _checksum_holds(checksum, seq, board, at, body):
             return LogEntry(seq, board, at, body)
         return LogEntry(seq, board, 0.0, b"", "its checksum is not that of its content")
 
@@ -298,8 +297,6 @@ class SqlStore:
         if not rows:
             return None
         body, checksum = rows[0]
-        if checksum is None and seq <= self._unchecked:
-            return bytes(body)
         if not isinstance(body, bytes) or checksum != _snapshot_checksum(board, seq, body):
             raise Damaged(f"snapshot {seq} is damaged: its checksum is not that of its content")
         return body

@@ -13,7 +13,7 @@ class Unwritable(Unavailable):
 
 
 class Outdated(Unavailable):
-    """A newer version has upgraded the store: this one reads and writes nothing in it any more."""
+    """The store has another format, of a newer version most often: this one reads and writes nothing in it."""
 
 
 class Damaged(ValueError):

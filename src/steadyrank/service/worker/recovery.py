@@ -100,7 +100,7 @@ def rebuild(store: SqlStore, number: int, name: str, upto: int, until: int = 0) 
             continue
         try:
             content = store.snapshot(number, seq) or b""
-            board = Board.restore(content, f"snapshot {seq} of board {name!r}", seq == edge)
+            board = Board.restore(content, f"snapshot {seq} of board {name!r}")
         except (ValueError, KeyError) as error:
             why = str(error)
             log.warning("snapshot left out", extra={"fields": {"board": name, "event": seq, "why": why}})

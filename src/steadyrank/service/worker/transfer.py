@@ -30,7 +30,7 @@ from ..storage import Seal, SqlStore, Unavailable, open_store
 from .log_rows import read_event
 from .recovery import parking_words, rebuild, reconfigured
 
-FORMAT = 9  # earlier ones lead to other memory, by which a file is checked: their guard was another
+FORMAT = 9  # those before were never released
 _LEAST_KEY = 16  # bytes of a key that signs
 _write_event = msgspec.json.Encoder().encode_into  # `encode` of msgspec 0.22 ends a process without memory
 _read_event = msgspec.json.Decoder(AnyEvent).decode
@@ -235,8 +235,7 @@ def _check_header(header: Any, line: bytes) -> None:
     if header.get("format") != FORMAT:
         raise ValueError(
             f"it is a board of format {header.get('format')!r:.80}, this version reads format {FORMAT}: import it "
-            "with the version that wrote it, open that store with this one, which brings it up to date, and export "
-            "it again"
+            "with the version that wrote it, or make a new board and learn from past clicks (steadyrank history)"
         )
     if not isinstance(header.get("board"), str):
         raise ValueError("it names no board")

@@ -293,7 +293,7 @@ def test_a_file_that_does_not_say_how_many_clients_there_were_is_refused(url, tm
 
 def test_many_clients_in_one_write_and_one_of_a_board_that_is_gone(url):
     with contextlib.closing(open_store(url)) as store:
-        board = store.create("b", b"\x91", 1.0)
+        board = store.create_board("b", b"\x91", 1.0)
         rows = [NewEntry(board, lambda number: b"%d" % number, Sender(k % 1_300 + 1, board)) for k in range(2_600)]
         rows += [NewEntry(999, lambda number: b"%d" % number, Sender(1, board)), NewEntry(board, b"plain")]
         first, numbers = store.append(rows, 6.0)
@@ -301,7 +301,7 @@ def test_many_clients_in_one_write_and_one_of_a_board_that_is_gone(url):
         bodies = [entry.body for entry in store.entries(first - 1, store.head())]
         assert bodies == [*(b"%d" % n for n in numbers[:-1]), b"plain"]
         assert store.clients(board) == 1_300
-        store.delete(board, b"\x91", 7.0)
+        store.delete_board(board, b"\x91", 7.0)
         assert store.append(rows[:2], 8.0)[1] == [(ANYONE,), (ANYONE,)]
 
 
@@ -312,7 +312,7 @@ def test_what_was_not_written_when_its_client_was_forgotten_is_nobodys(url):
         return NewEntry(board, lambda number: b"%d" % number, Sender(client, seq))
 
     with contextlib.closing(open_store(url)) as store, contextlib.closing(open_store(url)) as other:
-        board = store.create("b", b"\x91", 1.0)
+        board = store.create_board("b", b"\x91", 1.0)
         assert store.append([after(board), after(board, client=8)], 5.0)[1] == [(0,), (1,)]
         assert store.forget_client(board, 9, 10.0, lambda numbers: b"gone %s" % bytes(numbers)) == 1
         gone = store.head()

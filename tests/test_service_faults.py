@@ -151,7 +151,7 @@ async def test_an_event_that_cannot_be_applied_parks_its_board_alone(url, caplog
             await local.answer(shown, code=422, clicked=None)
             digest = local.digest()
             with pytest.raises(Refused, match=r"'b' is parked: event \d+ cannot be applied \(IndexError") as refusal:
-                await local.worker.write(session, events.History([events.Past(["a"], [-99], 1)], ""))
+                await local.worker.write_event(session, events.History([events.Past(["a"], [-99], 1)], ""))
             assert refusal.value.code == 503
             await local.ask("POST", "boards/b/rank", {}, 503)
             await answered(local, 3, "c")
@@ -393,7 +393,7 @@ async def test_who_waits_for_a_log_writer_that_ends_without_its_store_is_told(ur
             raise Unavailable("gone")
 
         monkeypatch.setattr(SqlStore, "append", away)
-        futures = [local.worker.log_writer.put(session.number, events.Settled(0), wait=True) for _ in range(3)]
+        futures = [local.worker.log_writer.put_event(session.number, events.Settled(0), wait=True) for _ in range(3)]
         await local.worker.log_writer.stop()
         for future in futures:
             with pytest.raises(Unavailable):
@@ -458,7 +458,7 @@ async def test_long_past_and_many_expiries_are_applied_in_parts(url):
         again = await local.ask("POST", "boards/b/history", {"rows": rows, "batch": "all"})
         assert again == {"rows": 0, "outcome": "duplicate"}
         for key in range(1, 2_101):
-            local.worker.log_writer.put(number, events.ListShown(key, 1, 0, 0, [0, 1], []))
+            local.worker.log_writer.put_event(number, events.ListShown(key, 1, 0, 0, [0, 1], []))
         await local.quiet()
         local.clocks.pass_time(61)
         await local.quiet()

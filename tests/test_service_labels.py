@@ -366,10 +366,10 @@ async def test_an_event_that_comes_twice_does_no_harm(url):
             (events.Unlabelled(1), "done"), (events.Unlabelled(1), "done"), (events.Unlabelled(99), "done"),
             (events.Labelled(7, 3, 9, "fraud"), "1"),
         ]:  # fmt: skip
-            assert await local.worker.write(session, event) == outcome
+            assert await local.worker.write_event(session, event) == outcome
         for bad in (events.Labelled(9, 0, 9, "fraud"), events.Labelled(9, 5, 4, "fraud")):
             with pytest.raises(sr.Refused):
-                await local.worker.write(session, bad)
+                await local.worker.write_event(session, bad)
         await steady(local)
         assert list(session.board.labels.labels.values()) == [Label(2, 5, 6, "honest")]
         digest = local.digest()

@@ -257,7 +257,7 @@ async def test_a_key_may_report_lists_and_nothing_else(url):
         made, key = make_key(["observe"], "b", 1.0)
         asks, other = make_key(["rank", "feedback"], None, 1.0)
         for one in (key, other):
-            await local.worker.log_writer.do(lambda store, one=one: store.add_key(one))
+            await local.worker.log_writer.run_chore(lambda store, one=one: store.add_key(one))
         local.worker.keys = [key, other]
         head = {"headers": {"authorization": f"Bearer {made}"}}
         body = {"id": "1", "items": THREE, "clicked": None}
@@ -375,7 +375,7 @@ async def test_chances_of_earlier_logs_do_not_decide(url, chance):
         session, few = local.worker.boards["b"], [chance] * 3
         for key in range(1, 11):
             event = events.Observed(key, key, key - 1, [0, 1, 2], [0], 1, local.clocks.wall, [0, 1, 2], few, few)
-            await local.worker.write(session, event)
+            await local.worker.write_event(session, event)
         found = await local.ask("GET", "boards/b/comparison")
         for one in found["whole"]["estimates"]:
             assert all(0.0 <= value <= 3.0 for value in one["ours"].values())

@@ -134,7 +134,7 @@ def test_a_worker_stops_when_a_newer_version_upgrades_the_store_under_it(url, tm
 )
 def test_a_store_of_another_format_is_refused_by_name_and_left_as_it_is(url, tmp_path, capsys, number, words):
     with contextlib.closing(open_store(url)) as store:
-        store.create("b", events.encode(events.Created(events.Config(), ["a"])), 1.0)
+        store.create_board("b", events.encode(events.Created(events.Config(), ["a"])), 1.0)
     sql(url, "UPDATE meta SET value = ? WHERE name = 'format'", str(number))
     sql(url, "UPDATE head SET format = ?", number)
     path = tmp_path / "store.db"
@@ -226,7 +226,7 @@ async def test_a_board_that_sleeps_or_is_new_is_parked_as_well(url):
         append(url, "a", NOVEL)
         await until(lambda: "a" in local.worker.parked)
         with contextlib.closing(open_store(url)) as store:
-            store.create("new", NOVEL, 1.0)  # the event that begins a board is of a newer version
+            store.create_board("new", NOVEL, 1.0)  # the event that begins a board is of a newer version
         await until(lambda: "new" in local.worker.parked)
         await local.ask("GET", "boards/new", code=503)
         await answered(local, 2)

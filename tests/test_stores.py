@@ -529,8 +529,8 @@ def test_keys_and_the_record_are_the_same_on_every_store(url):
         assert store.replace_key(old.id, new, 900.0, "bob")  # it ends no later than it would
         assert not store.replace_key(old.id, late, 900.0, "bob")
         store.record(30, "ann", "any\0thing", "b", "ünï")
-        assert store.revoke(new.id, 40.0, "ann")
-        assert not store.revoke(new.id, 50.0, "ann")
+        assert store.revoke_key(new.id, 40.0, "ann")
+        assert not store.revoke_key(new.id, 50.0, "ann")
         assert store.api_keys() == [old, new._replace(revoked=40.0)]
         found = store.acts(0)
         assert [(act.number, act.at, act.who, act.what) for act in found] == [
@@ -543,7 +543,7 @@ def test_keys_and_the_record_are_the_same_on_every_store(url):
         assert first_wrong(found) == 0
         assert first_wrong([*found[:2], found[3]]) == 4
         assert store.acts(2) == store.acts(-1, 2) == found[2:]
-        number = store.create("b", events.encode(events.Deleted()), 1.0)
+        number = store.create_board("b", events.encode(events.Deleted()), 1.0)
         assert store.seals(number) == []
         for at in (10.0, 20.0, 100.0):
             assert store.rotate_seal(number, events.encode(events.Resealed()), at, at + 85.0)

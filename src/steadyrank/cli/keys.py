@@ -103,7 +103,7 @@ def _tell(options: argparse.Namespace, text: str) -> None:
 
 
 def _revoke(options: argparse.Namespace, store: "SqlStore", now: float) -> None:
-    if not store.revoke(options.id, now, operator()):
+    if not store.revoke_key(options.id, now, operator()):
         raise ValueError(f"no key {options.id!r} that is not revoked: see `steadyrank keys list`")
     print(f"revoked {options.id}")
 

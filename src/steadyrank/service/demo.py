@@ -153,7 +153,7 @@ def visits(plan: Plan, told: Callable[[str], None]) -> Callable[[Callable[[str],
     async def run(link: Callable[[str], str], worker: Worker) -> None:
         crowd = Crowd(plan)
         for board, config in _CONFIGS.items():
-            await worker.create(board, Created(config, ITEMS))
+            await worker.create_board(board, Created(config, ITEMS))
         told(f"Open {link(f'/boards/{BOARD}')} and watch. Ctrl-C ends it.")
         for attacked, seconds in _stretches(plan):
             told(_news(crowd, attacked, seconds))

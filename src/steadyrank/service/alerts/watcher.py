@@ -83,8 +83,8 @@ class Watcher:
             self._tell(told, session.name, _of_board(session, told))
             told.applied, told.fold = session.applied, weakref.ref(session.board)
             await asyncio.sleep(0)
-        known = worker.cache.by_number.keys() | worker.cache.evicted_by_number.keys()
-        self._told = {number: told for number, told in self._told.items() if number in known}
+        numbers = worker.cache.by_number.keys() | worker.cache.evicted_by_number.keys()
+        self._told = {number: told for number, told in self._told.items() if number in numbers}
 
     def _tell(self, told: _Told, board: str | None, found: Iterator[News]) -> None:
         now, withheld = self._worker.monotonic(), False
@@ -178,10 +178,10 @@ def _of_learner(board: Board, told: _Told) -> Iterator[News]:
     if mark[1] > before[1] or (mark[0] > before[0] and not again):
         assert view is not None
         change = view.changes[-1]
-        known = "back to" if any(old.before == change.after for old in view.changes) else "a new"
+        which = "back to" if any(old.before == change.after for old in view.changes) else "a new"
         name = segment.get("segment")
         where = "" if not segment else f"in segment {name}, " if name else "in visits without a segment, "
-        text = f"{where}{known} regime {change.after} since round {change.start}, noticed in round {change.noticed}"
+        text = f"{where}{which} regime {change.after} since round {change.start}, noticed in round {change.noticed}"
         text += ": what was clicked is not, and what was not is." if change.inverted else "."
         trusted = change.after == view.trusted
         detail = {

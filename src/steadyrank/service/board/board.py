@@ -119,7 +119,7 @@ class Board:
         """Seconds until answers enter the learner."""
         return self.config.lifetime if self.config.settle is None else self.config.settle
 
-    def known(self, event: events.Answered | events.Observed) -> str | None:
+    def known_outcome(self, event: events.Answered | events.Observed) -> str | None:
         """The outcome of an answer where it is clear already, so that the log need not grow; it changes nothing."""
         number = self.impressions.numbers.get(event.key, 0)
         if isinstance(event, events.Observed):
@@ -352,8 +352,8 @@ class Board:
             **({"listed": self.listed} if self.listed else {}),
         }
         header, arrays = snapshot.take(self.learner_state, self.impressions, extra)
-        beside = self.feedback.timeline.arrays() | self.reported.arrays() | self.interleaving.arrays()
-        return header, _copied(arrays) | beside
+        others = self.feedback.timeline.arrays() | self.reported.arrays() | self.interleaving.arrays()
+        return header, _copied(arrays) | others
 
     def digest(self) -> str:
         """Sixteen digits that tell two boards apart, whatever made them."""

@@ -104,8 +104,8 @@ def check_known(config: Config, known: Mapping[str, Values]) -> dict[str, Known]
 
 def as_logged(values: Values | None) -> Known:
     """Features that were checked, as the log has them: numbers as floats, without what is said not to be known."""
-    found = {name: value for name, value in (values or {}).items() if value is not None}
-    return {name: value if isinstance(value, str) else float(value) for name, value in found.items()}
+    given = {name: value for name, value in (values or {}).items() if value is not None}
+    return {name: value if isinstance(value, str) else float(value) for name, value in given.items()}
 
 
 def chosen_guards(config: Config) -> list[tuple[str, dict[str, Any]]]:

@@ -63,8 +63,8 @@ class LabelledFeedback:
         if word == FRAUD:
             self.timeline.learn(t, clicked, examined, 0, 1)
             return False
-        told = VOUCHED if word == HONEST and kind == ANSWER else kind
-        learnt = self.learner_state.learn(visit, ranking, note, clicks, examined, told, cohorts, vouched)
+        taken_as = VOUCHED if word == HONEST and kind == ANSWER else kind
+        learnt = self.learner_state.learn(visit, ranking, note, clicks, examined, taken_as, cohorts, vouched)
         self.timeline.learn(t, clicked, examined, int(not learnt and kind != SILENCE), 0)
         return learnt
 

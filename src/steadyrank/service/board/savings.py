@@ -52,15 +52,15 @@ def savings(view: View, names: Sequence[str], active: Bools, rounds: int, length
     """The same of a view after so many rounds; `plain`: slots of the list by plain click rates."""
     slots = np.flatnonzero(active)
     trusted = view.regime(view.trusted)
-    known = {regime.number: regime for regime in view.regimes if regime.number != view.trusted}
+    others = {regime.number: regime for regime in view.regimes if regime.number != view.trusted}
     best = _best(trusted.estimate, slots, length)
     chances = np.array(view.attention[:length] or (1.0,) * length)
     rng, lost, count, visits = np.random.default_rng(0), np.zeros(_DRAWS), 0, 0.0
     believed: list[int] = []
     for number, stretch in _stretches(view, rounds):
-        if number not in known:
+        if number not in others:
             continue  # forgotten by the learner
-        regime = known[number]
+        regime = others[number]
         share = _people(regime, trusted, slots)
         rates = np.where(regime.looks > 0, regime.estimate, trusted.estimate)
         believed = _best(rates, slots, length)
@@ -78,12 +78,12 @@ def savings(view: View, names: Sequence[str], active: Bools, rounds: int, length
 
 def _stretches(view: View, rounds: int) -> list[tuple[int, int]]:
     """Numbers of regimes that are not trusted, and how many rounds each was known to be there, in order."""
-    found, end = [], rounds
+    stretches, end = [], rounds
     for change in reversed(view.changes):  # what was noticed last counts, whatever it is dated to
         if change.after != view.trusted and end >= change.noticed:
-            found.append((change.after, end - change.noticed + 1))
+            stretches.append((change.after, end - change.noticed + 1))
         end = min(end, change.start - 1)
-    return found[::-1]
+    return stretches[::-1]
 
 
 def _people(regime: Regime, trusted: Regime, slots: Ints) -> float:

@@ -172,7 +172,7 @@ async def put_board(call: Call) -> BoardOut:
             raise Refused(422, "a new board needs at least one item")
         config = _new(body.changes())
         known = await asyncio.to_thread(check_known, config, given)
-        if await call.worker.create(call.board, events.Created(config, items, known)):
+        if await call.worker.create_board(call.board, events.Created(config, items, known)):
             return call.worker.find_board(call.board).summary()
     session = call.worker.find_board(call.board)
     config = await asyncio.to_thread(session.board.after, body.changes()) if given else session.board.latest
@@ -210,7 +210,7 @@ async def rotate_secret(call: Call) -> SecretOut:
 
 async def delete_board(call: Call) -> DoneOut:
     """End a board and delete its log."""
-    await call.worker.delete(call.board)
+    await call.worker.delete_board(call.board)
     return DoneOut()
 
 
@@ -262,7 +262,7 @@ async def add_new(
     for start in range(0, len(names), size):
         some = names[start : start + size]
         told = {item: known[item] for item in some if item in known}
-        await worker.write(session, events.Added(some, told, by_lists))
+        await worker.write_event(session, events.Added(some, told, by_lists))
 
 
 async def _describe(worker: Worker, session: BoardSession, known: Mapping[str, Known]) -> None:
@@ -271,7 +271,7 @@ async def _describe(worker: Worker, session: BoardSession, known: Mapping[str, K
     others = await asyncio.to_thread(lambda: [one for one, said in known.items() if said != before.get(one, {})])
     for start in range(0, len(others), _DESCRIBED_AT_ONCE):
         some = others[start : start + _DESCRIBED_AT_ONCE]
-        await worker.write(session, events.Described({item: known[item] for item in some}))
+        await worker.write_event(session, events.Described({item: known[item] for item in some}))
 
 
 async def add_items(call: Call) -> BoardOut:
@@ -290,7 +290,7 @@ async def retire_item(call: Call) -> BoardOut:
     session = call.worker.find_board(call.board)
     if call.part not in session.board.learner_state.slots:
         raise Refused(404, f"no item {call.part!r:.80}")
-    await call.worker.write(session, events.Retired(call.part))
+    await call.worker.write_event(session, events.Retired(call.part))
     return session.summary()
 
 
@@ -304,7 +304,7 @@ async def retire_items(call: Call) -> BoardOut:
     missing = [item for item in items if item not in slots]
     if missing:
         raise Refused(404, f"no item {missing[0]!r:.80}" + (f", and {len(missing) - 1} more" if missing[1:] else ""))
-    await call.worker.write(session, events.Retired(items[0], items[1:]))
+    await call.worker.write_event(session, events.Retired(items[0], items[1:]))
     return session.summary()
 
 
@@ -321,11 +321,11 @@ async def recorded(route: Route, call: Call, who: str) -> Any:
     """Run a route that changes something, after the record says that it was asked for; a refusal is told as well."""
     assert route.act is not None
     what, detail = route.act.what, route.act.detail(call)
-    await call.worker.log_writer.do(_row(call, who, what, detail))
+    await call.worker.log_writer.run_chore(_row(call, who, what, detail))
     try:
         return await route.run(call)
     except Refused as refusal:
-        await call.worker.log_writer.do(_row(call, who, f"refused with {refusal.code}: {what}", detail))
+        await call.worker.log_writer.run_chore(_row(call, who, f"refused with {refusal.code}: {what}", detail))
         raise
 
 
@@ -336,14 +336,14 @@ def _row(call: Call, who: str, what: str, detail: str) -> Callable[[SqlStore], N
 
 async def record(call: Call) -> RecordOut:
     """The latest rows of the record of who changed what, at most 500, oldest first."""
-    return _record(await call.worker.log_writer.do(lambda store: store.acts()))
+    return _record(await call.worker.log_writer.run_chore(lambda store: store.acts()))
 
 
 async def record_after(call: Call) -> RecordOut:
     """Rows of the record after a number, at most 500; 0 for the first ones."""
     if not (call.part.isascii() and call.part.isdigit() and len(call.part) < 19):
         raise Refused(404, f"no number {call.part!r:.80}")
-    return _record(await call.worker.log_writer.do(lambda store: store.acts(int(call.part))))
+    return _record(await call.worker.log_writer.run_chore(lambda store: store.acts(int(call.part))))
 
 
 def _record(acts: list[Act]) -> RecordOut:

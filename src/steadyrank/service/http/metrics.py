@@ -67,9 +67,9 @@ class Metrics:
             counts.add_metric([route, str(status)], count)
         yield counts
         times = HistogramMetricFamily("steadyrank_request_seconds", "Time to answer", labels=["route"])
-        for route, found in self.times.items():
+        for route, in_buckets in self.times.items():
             total, buckets = 0, []
-            for bound, count in zip((*map(str, _BUCKETS), "+Inf"), found, strict=True):
+            for bound, count in zip((*map(str, _BUCKETS), "+Inf"), in_buckets, strict=True):
                 total += count
                 buckets.append((bound, float(total)))
             times.add_metric([route], buckets, self.seconds[route])
@@ -92,7 +92,7 @@ class _State(Collector):
 
     async def _stands(self, session: BoardSession) -> tuple[str, dict[str, float], list[GuardCountsOut]]:
         await asyncio.sleep(0)
-        view = await self._host.look_at(session, lambda board: board.learner_state.view())
+        view = await self._host.inspect_board(session, lambda board: board.learner_state.view())
         board = session.summary()
         silenced, guards = count_guarded(session.board)
         values = {

@@ -209,7 +209,7 @@ async def _answer(call: Call, name: str, body: FeedbackIn) -> str:
     except Refused as refusal:
         if refusal.code not in (403, 404):
             raise
-    await call.worker.look()
+    await call.worker.look_at_log()
     try:
         return await _answer_known(call, name, body)
     except Refused as refusal:
@@ -295,7 +295,7 @@ async def history(call: Call) -> HistoryOut:
     fresh_parts = await asyncio.to_thread(_not_learnt, session, parts)
     learnt, outcome = 0, "duplicate" if parts else "done"
     for part in fresh_parts:  # another worker may have written them meanwhile: the log decides
-        if await call.worker.write(session, part) != "duplicate":
+        if await call.worker.write_event(session, part) != "duplicate":
             learnt, outcome = learnt + len(part.rows), "done"
     return HistoryOut(rows=learnt, outcome=outcome)
 
@@ -326,17 +326,17 @@ def _past_rows(session: BoardSession, given: list[PastIn]) -> list[events.Past]:
 def _fresh(session: BoardSession, rows: list[events.Past]) -> list[str]:
     """Items of past lists that the board does not have; counted in a thread, since there may be many."""
     slots = session.board.learner_state.slots
-    found: set[str] = set()
+    fresh_items: set[str] = set()
     for row in rows:
-        found.update(item for item in row.items if item not in slots)
-    return list(found)
+        fresh_items.update(item for item in row.items if item not in slots)
+    return list(fresh_items)
 
 
 def _past(session: BoardSession, row: PastIn) -> events.Past:
-    length, known = session.board.length, known_of_visit(session, row.features, row.segment)
+    length, visit = session.board.length, known_of_visit(session, row.features, row.segment)
     if not 1 <= len(row.items) <= length or len(set(row.items)) < len(row.items):
         raise Refused(422, f"a list has 1 to {length} different items, not {len(row.items)}: {row.items[:9]!r:.200}")
     check_items(row.items)
-    session.board.learner_state.features.check_visit(known)
-    found = said(row).to(row.items)
-    return events.Past(row.items, found.positions, found.examined, as_logged(known))
+    session.board.learner_state.features.check_visit(visit)
+    answer = said(row).to(row.items)
+    return events.Past(row.items, answer.positions, answer.examined, as_logged(visit))

@@ -43,7 +43,7 @@ def serve(
     port: int,
     keep_days: float,
     keep_events: int,
-    beside: Callable[[Callable[[str], str], Worker], Awaitable[None]] | None = None,
+    background: Callable[[Callable[[str], str], Worker], Awaitable[None]] | None = None,
     limits: Limits = _LIMITS,
     told: Callable[[str], None] | None = None,
     most_awake: int = MOST_AWAKE,
@@ -51,11 +51,11 @@ def serve(
 ) -> None:
     """Serve a store's boards until interrupted or told to end; refuses to listen to others without API keys.
 
-    `beside(link, worker)` runs in the same process from when the boards are ready, and says itself what goes on;
+    `background(link, worker)` runs in the same process from when the boards are ready, and says itself what goes on;
     `link(path)` is what opens a page in a browser. Until there is an API key, that needs a token, and `told` hears
     the address with it. `webhook`: where alerts go, and the secret that signs them.
     """
-    _set_up_log(logging.INFO if beside is None else logging.WARNING)
+    _set_up_log(logging.INFO if background is None else logging.WARNING)
     if not loopback(address) and would_be_new(url):  # asked before it is opened, which would make it
         raise ValueError(_without_keys(address, url))
     try:
@@ -76,7 +76,7 @@ def serve(
     sys.setswitchinterval(0.001)  # seconds; the thread that writes the log should not wait long for its turn
     gc.set_threshold(10_000, 20, 20)  # requests leave few cycles behind
     link = functools.partial(_link, here, token)
-    company = None if beside is None else functools.partial(beside, link)
+    in_background = None if background is None else functools.partial(background, link)
     if told is not None and token:
         told(link("/"))
     return_memory()
@@ -85,7 +85,7 @@ def serve(
     service = Service(
         worker,
         functools.partial(_compact, worker, keep_days, keep_events),
-        beside=company,
+        background=in_background,
         limits=limits,
         token=token,
         webhook=None if webhook is None else Webhook(*webhook, clock=worker.clock),
@@ -204,24 +204,24 @@ async def _compact(worker: Worker, keep_days: float, keep_events: int) -> None:
         *command, env=os.environ | {"STEADYRANK_STORE": worker.url}, stdout=pipe, stderr=asyncio.subprocess.STDOUT
     )
     try:
-        said, _ = await process.communicate()
+        output, _ = await process.communicate()
     except asyncio.CancelledError:
         process.terminate()
         await process.wait()
         raise
     level = logging.INFO if process.returncode == 0 else logging.ERROR
-    log.log(level, "compacted", extra={"fields": {"said": said.decode(errors="replace").strip()}})
+    log.log(level, "compacted", extra={"fields": {"said": output.decode(errors="replace").strip()}})
 
 
 def bind(address: str, port: int) -> list[socket.socket]:
     """Sockets bound to each address that a name has, with one port; port 0 takes a free one. None listens yet."""
     try:
-        found = socket.getaddrinfo(address, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        places = socket.getaddrinfo(address, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     except OSError as error:
         raise ValueError(f"--host {address} is no address of this machine: {error.strerror}") from None
     with contextlib.ExitStack() as undo:
         bound: list[socket.socket] = []
-        for family, kind, protocol, _, place in dict.fromkeys(found):
+        for family, kind, protocol, _, place in dict.fromkeys(places):
             one = undo.enter_context(socket.socket(family, kind, protocol))
             one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             if family == socket.AF_INET6:

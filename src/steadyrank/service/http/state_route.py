@@ -145,7 +145,7 @@ async def state(call: Call) -> Parts:
     """Items with their click rates and estimates, at most `limit`, those after one; and the learner's own view."""
     session = call.worker.find_board(call.board)
     limit_of(call.query.get("limit"), MOST_ITEMS)  # what is refused is so before anything is looked at
-    (view, _), saved = await call.worker.look_at(session, look_over)
+    (view, _), saved = await call.worker.inspect_board(session, look_over)
     learner_state = session.board.learner_state
     page = _page(learner_state, limit_of(call.query.get("limit"), MOST_ITEMS), call.query.get("after"))
     event, board = session.applied, session.summary()
@@ -173,20 +173,20 @@ def _items(board: Board, view: View | None, page: range) -> Callable[[int, int],
     """What gives the items of some places of a page, as they stand now."""
     state, part = board.learner_state, slice(page.start, page.stop)
     has_features = state.features.size > 0
-    known = {name: board.described[name] for name in state.names[part] if name in board.described}
+    described = {name: board.described[name] for name in state.names[part] if name in board.described}
     names, active = state.names[part], state.active[part].copy()
     looks, clicks = state.looks[part].copy(), state.clicks[part].copy()
     estimates = None if view is None else view.regime(view.current).estimate[part].copy()
 
-    def told(name: str) -> Any:
-        return known.get(name, {}) if has_features else UNSET
+    def features_of(name: str) -> Any:
+        return described.get(name, {}) if has_features else UNSET
 
     def items(start: int, end: int) -> list[StateItem]:
-        said = [None] * (end - start) if estimates is None else estimates[start:end].tolist()
+        estimated = [None] * (end - start) if estimates is None else estimates[start:end].tolist()
         rates = (clicks[start:end] / np.maximum(looks[start:end], 1)).tolist()
-        columns = active[start:end].tolist(), looks[start:end].tolist(), clicks[start:end].tolist(), rates, said
+        columns = active[start:end].tolist(), looks[start:end].tolist(), clicks[start:end].tolist(), rates, estimated
         return [
-            StateItem(item=name, active=a, looks=b, clicks=c, rate=d, estimate=e, features=told(name))
+            StateItem(item=name, active=a, looks=b, clicks=c, rate=d, estimate=e, features=features_of(name))
             for name, a, b, c, d, e in zip(names[start:end], *columns, strict=True)
         ]
 
@@ -224,8 +224,8 @@ async def _segments(segments: list[SegmentSummary], page: range) -> list[bytes]:
 
 async def _numbers(values: Floats) -> list[bytes]:
     def some(start: int, end: int) -> list[float]:
-        found: list[float] = values[start:end].tolist()
-        return found
+        numbers: list[float] = values[start:end].tolist()
+        return numbers
 
     return await _in_slices(values.size, some)
 

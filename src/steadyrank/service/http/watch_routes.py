@@ -180,7 +180,7 @@ async def labels(call: Call) -> LabelsOut:
 async def watch(call: Call) -> WatchOut:
     """What a page of a board shows, small at any number of items."""
     session, worker = call.worker.find_board(call.board), call.worker
-    (view, diverging), saved = await worker.look_at(session, look_over)
+    (view, diverging), saved = await worker.inspect_board(session, look_over)
     board, edge = session.board, session.edge
     segments = [
         WatchSegment(segment=one.segment, list=one.shown, view=ShortView.of(one.view))

@@ -78,8 +78,8 @@ class SqlStore:
 
     def _take_numbers(self, count: int) -> int:
         """Inside a transaction: the last of so many new numbers of events; nobody else takes any until its end."""
-        seq, found = self._db.write("UPDATE head SET seq = seq + ? RETURNING seq, format", count)[0]
-        check_format(found)
+        seq, number = self._db.write("UPDATE head SET seq = seq + ? RETURNING seq, format", count)[0]
+        check_format(number)
         return int(seq)
 
     def _write_event(self, seq: int, board: int, at: float, body: bytes) -> None:
@@ -92,8 +92,8 @@ class SqlStore:
 
     def head(self) -> int:
         """The number of the latest event."""
-        seq, found = self._db.read("SELECT seq, format FROM head")[0]
-        check_format(found)
+        seq, number = self._db.read("SELECT seq, format FROM head")[0]
+        check_format(number)
         return int(seq)
 
     def time(self) -> float | None:
@@ -203,7 +203,7 @@ class SqlStore:
             here = [row for row in rows if row[0] in there]
             insert(self._db, "rests", here, f"{newer} WHERE excluded.seq >= rests.seq")
 
-    def create(self, name: str, event: bytes, at: float) -> int | None:
+    def create_board(self, name: str, event: bytes, at: float) -> int | None:
         """A new board and its first event; its number, or None if the name is taken."""
         with self._db.transaction():
             seq = self._take_numbers(0) + 1
@@ -272,7 +272,7 @@ class SqlStore:
             self._write_event(seq, board, at, event)
         return True
 
-    def delete(self, board: int, event: bytes, at: float) -> int:
+    def delete_board(self, board: int, event: bytes, at: float) -> int:
         """End a board; one event stays, for the other workers: its number, up to which `wipe` deletes the log."""
         with self._db.transaction():
             seq = self._take_numbers(1)
@@ -280,7 +280,7 @@ class SqlStore:
             self._write_event(seq, board, at, event)
         return seq
 
-    def wipe(self, board: int, seq: int) -> None:
+    def wipe_board(self, board: int, seq: int) -> None:
         """Delete the log before an event, the snapshots and clients of a board that was deleted."""
         self._cut(board, seq - 1)
         for table in ("snapshots", "clients", "rests", "seals"):
@@ -301,7 +301,7 @@ class SqlStore:
             raise Damaged(f"snapshot {seq} is damaged: its checksum is not that of its content")
         return body
 
-    def save(self, board: int, seq: int, body: bytes, keep: int = 2) -> bytes:
+    def save_snapshot(self, board: int, seq: int, body: bytes, keep: int = 2) -> bytes:
         """Keep a snapshot, and of older ones the latest and the oldest; what is kept, the first one of this event."""
         with self._writing():
             if not self._db.read("SELECT 1 FROM boards WHERE id = ?", board):
@@ -312,10 +312,10 @@ class SqlStore:
         try:
             return self.snapshot(board, seq) or body
         except Damaged:
-            self.replace(board, seq, body)
+            self.replace_snapshot(board, seq, body)
             return body
 
-    def replace(self, board: int, seq: int, body: bytes) -> None:
+    def replace_snapshot(self, board: int, seq: int, body: bytes) -> None:
         """Put a snapshot in the place of one that cannot be read."""
         put = "UPDATE snapshots SET body = ?, checksum = ? WHERE board = ? AND seq = ?"
         with self._writing():
@@ -333,7 +333,7 @@ class SqlStore:
         edges = self._db.read(old, board, first[0][0] if first else 2**63 - 1) + self._db.read(far, board)
         return max(0, *(int(row[0]) for row in edges))
 
-    def forget(self, board: int, since: int, edge: int, body: bytes, holds: Callable[[], bool]) -> int:
+    def shorten_log(self, board: int, since: int, edge: int, body: bytes, holds: Callable[[], bool]) -> int:
         """Put a snapshot in place of the events up to an edge; how many those were.
 
         0 if another was faster, or if what the snapshot was made by no longer `holds`; nothing is written meanwhile.
@@ -387,7 +387,7 @@ class SqlStore:
             detail = f"{key.id}: {key.scopes}" + ("" if key.expires is None else f", until {key.expires:.0f}")
             _add_act(self._db, key.created, who, "key made", key.board or "", detail)
 
-    def revoke(self, key: str, at: float, who: str = "") -> bool:
+    def revoke_key(self, key: str, at: float, who: str = "") -> bool:
         """End an API key; whether there was one that was not revoked."""
         with self._db.transaction():
             query = "UPDATE keys SET revoked = ? WHERE id = ? AND revoked IS NULL RETURNING id, board"
@@ -564,26 +564,26 @@ def _number_in_board(db: Database, board: int, rows: Sequence[NewEntry], at: flo
     for sender in itertools.compress(senders, named):
         for who in filter(None, sender.hashes):
             visits[who] += sender.visits
-    known = _known_clients(db, board, list(visits))
-    fresh = [client for client in visits if client not in known]
-    known |= zip(fresh, itertools.count(int(given)), strict=False)
-    insert(db, "clients", [(board, client, known[client], n, at) for client, n in visits.items()], _CLIENT_SEEN)
+    numbers = _known_clients(db, board, list(visits))
+    fresh = [client for client in visits if client not in numbers]
+    numbers |= zip(fresh, itertools.count(int(given)), strict=False)
+    insert(db, "clients", [(board, client, numbers[client], n, at) for client, n in visits.items()], _CLIENT_SEEN)
     if fresh:
         db.write("UPDATE boards SET clients = ? WHERE id = ?", int(given) + len(fresh), board)
     nobody: dict[int, int] = {}
     return (
-        tuple((known if has_name else nobody).get(who, _NOBODY) for who in sender.hashes)
+        tuple((numbers if has_name else nobody).get(who, _NOBODY) for who in sender.hashes)
         for sender, has_name in zip(senders, named, strict=True)
     )
 
 
 def _known_clients(db: Database, board: int, clients: Sequence[int]) -> dict[int, int]:
-    known: dict[int, int] = {}
+    numbers: dict[int, int] = {}
     for part in parts(clients):
         places = ", ".join("?" * len(part))
         query = f"SELECT hash, number FROM clients WHERE board = ? AND hash IN ({places})"
-        known |= {row[0]: row[1] for row in db.read(query, board, *part)}
-    return known
+        numbers |= {row[0]: row[1] for row in db.read(query, board, *part)}
+    return numbers
 
 
 def _forget_clients(db: Database, board: int, clients: Sequence[int]) -> list[tuple[int, int]]:
@@ -617,10 +617,10 @@ def _read_seals(db: Database, board: int) -> list[Seal]:
 
 def _read_all_seals(db: Database) -> dict[int, list[Seal]]:
     """The same of every board that has any."""
-    found: dict[int, list[Seal]] = {}
+    seals: dict[int, list[Seal]] = {}
     for board, secret, until in db.read("SELECT board, secret, until FROM seals ORDER BY number DESC"):
-        found.setdefault(board, []).append(Seal(bytes(secret), until))
-    return found
+        seals.setdefault(board, []).append(Seal(bytes(secret), until))
+    return seals
 
 
 def _rotate_seal(db: Database, board: int, at: float, until: float) -> bool:
@@ -631,8 +631,8 @@ def _rotate_seal(db: Database, board: int, at: float, until: float) -> bool:
     first = db.read("SELECT secret FROM boards WHERE id = ?", board)
     if not first:
         return False
-    known = _read_seals(db, board) or [Seal(bytes(first[0][0]), None)]
-    kept = [seal for seal in known if seal.until is None or seal.until > at]
+    seals = _read_seals(db, board) or [Seal(bytes(first[0][0]), None)]
+    kept = [seal for seal in seals if seal.until is None or seal.until > at]
     ended = [seal._replace(until=until if seal.until is None else min(seal.until, until)) for seal in kept]
     _write_seals(db, board, [Seal(secrets.token_bytes(32), None), *ended])
     return True

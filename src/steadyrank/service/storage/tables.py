@@ -52,30 +52,30 @@ def prepare(db: Database) -> None:
         return
     with db.transaction():
         db.take_turns()
-        found = _format(db)
-        if found is None:
+        stored = _format(db)
+        if stored is None:
             _run(db, _TABLES)
             db.write("INSERT INTO meta VALUES ('format', ?)", str(FORMAT))
-        elif found > FORMAT:
-            raise Outdated(f"the store has format {found}, this version knows {FORMAT}: upgrade steadyrank")
-        elif any(old not in _UPGRADES for old in range(found, FORMAT)):
+        elif stored > FORMAT:
+            raise Outdated(f"the store has format {stored}, this version knows {FORMAT}: upgrade steadyrank")
+        elif any(old not in _UPGRADES for old in range(stored, FORMAT)):
             raise Outdated(
-                f"the store has format {found}, which was never released; this version reads {FORMAT}: serve it with "
-                "the version that wrote it, or begin a new store and learn from past clicks (steadyrank history)"
+                f"the store has format {stored}, which was never released; this version reads {FORMAT}: serve it "
+                "with the version that wrote it, or begin a new store and learn from past clicks (steadyrank history)"
             )
         else:
             db.write("UPDATE head SET seq = seq + 0")  # locks it
-            for old in range(found, FORMAT):
+            for old in range(stored, FORMAT):
                 _run(db, _UPGRADES[old])
             db.write("UPDATE meta SET value = ? WHERE name = 'format'", str(FORMAT))
         db.write("UPDATE head SET format = ?", FORMAT)
 
 
-def check_format(found: int) -> None:
+def check_format(stored: int) -> None:
     """Refuse to go on with a store that a newer version has upgraded meanwhile."""
-    if found > FORMAT:
+    if stored > FORMAT:
         raise Outdated(
-            f"the store was upgraded to format {found} by a newer version: restart this worker with it "
+            f"the store was upgraded to format {stored} by a newer version: restart this worker with it "
             f"(this version knows {FORMAT})"
         )
 

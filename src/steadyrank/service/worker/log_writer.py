@@ -211,7 +211,7 @@ class LogWriter:
         """Events that wait to be written."""
         return len(self._queue)
 
-    def put(
+    def put_event(
         self, board: int, event: AnyEvent, wait: bool = False, sender: Sender | None = None
     ) -> asyncio.Future[str] | None:
         """Write an event soon, with the number of its sender; with `wait`, a future of its outcome."""
@@ -225,7 +225,7 @@ class LogWriter:
             self._wake.set()
         return future
 
-    def do(self, chore: Callable[[SqlStore], Any]) -> asyncio.Future[Any]:
+    def run_chore(self, chore: Callable[[SqlStore], Any]) -> asyncio.Future[Any]:
         """Run something else with the thread's connection, after what was put before; a future of its result."""
         future = self._loop.create_future()
         self._waiting.append((time.monotonic() + PATIENCE, future))

@@ -67,7 +67,7 @@ async def _observe(worker: Worker, session: BoardSession, report: Report) -> Obs
     board, now, seen = session.board, worker.clock(), worker.log_writer.seen
     time = now if report.time is None else report.time
     expires = time + board.config.lifetime
-    found = None if report.said is None else report.said.to(report.items)
+    answer = None if report.said is None else report.said.to(report.items)
     if time > now + _AHEAD:
         raise Refused(422, f"time must be in the past, in seconds since 1970: now is {now:.0f}, not {time!r}")
     if expires < now:
@@ -85,8 +85,8 @@ async def _observe(worker: Worker, session: BoardSession, report: Report) -> Obs
             impressions.round_of(number) or max(session.round, impressions.rounds) + 1,
             number - 1,  # an id made of it can be answered for no longer than this very list is remembered
             [state.slots[item] for item in report.items],
-            None if found is None else found.positions,
-            0 if found is None else found.examined,
+            None if answer is None else answer.positions,
+            0 if answer is None else answer.examined,
             time,
             _ours(worker, session, report),
             list(report.propensities),
@@ -116,7 +116,7 @@ async def _add_items(worker: Worker, session: BoardSession, report: Report, key:
     session.board.reported.refuse_forgotten(key, time)
     session.board.check_listed(fresh)
     await worker.check_room(session, len(fresh))
-    await worker.write(session, events.Added(fresh, by_lists=True))
+    await worker.write_event(session, events.Added(fresh, by_lists=True))
 
 
 def _ours(worker: Worker, session: BoardSession, report: Report) -> list[int]:
@@ -124,8 +124,8 @@ def _ours(worker: Worker, session: BoardSession, report: Report) -> list[int]:
     state, size = session.board.learner_state, len(report.items)
     some = None if report.candidates is None else [item for item in report.candidates if item in state.slots]
     hashed = 0 if report.client is None else session.hash_client(report.client)
-    known = state.features.of_visit_then(report.features or {})
-    visit = Visit(session.board.impressions.rounds + 1, session.client_number(hashed), known)
+    features = state.features.of_visit_then(report.features or {})
+    visit = Visit(session.board.impressions.rounds + 1, session.client_number(hashed), features)
     try:
         ranking, _ = state.rank(visit, some, size, worker.chance)
     except Refused:
@@ -136,9 +136,9 @@ def _ours(worker: Worker, session: BoardSession, report: Report) -> list[int]:
 
 async def _write(worker: Worker, session: BoardSession, event: events.Observed, sender: Sender | None) -> str:
     """Write what was reported, if its client may send so much, and if it is not known already."""
-    known = session.board.known(event)
-    if known is not None:
-        return known
+    outcome = session.board.known_outcome(event)
+    if outcome is not None:
+        return outcome
     hashed, now = 0 if sender is None else sender.hash, worker.monotonic()
     client = session.board.impressions.client_of(event.key)
     if client is not None:  # the list is in the log, without an answer
@@ -149,11 +149,11 @@ async def _write(worker: Worker, session: BoardSession, event: events.Observed, 
     elif not session.may_answer(hashed, session.client_number(hashed) if client is None else client, now):
         if client is not None and not session.board.impressions.withheld(event.key):
             head = event.key, event.round, event.base, event.generation, event.ranking, event.note
-            await worker.write(session, events.Withheld(*head, event.time, client))
+            await worker.write_event(session, events.Withheld(*head, event.time, client))
         raise Refused(429, TOO_MANY if hashed else TOO_MANY_UNNAMED)
     session.round = max(session.round, event.round)
     try:
-        return await worker.write(session, event, sender)
+        return await worker.write_event(session, event, sender)
     except Unavailable:
         (session.lists if event.clicks is None else session.answers).give_back(hashed)
         raise

@@ -44,7 +44,7 @@ def rank(
         raise Unavailable("too many impressions wait to be written")
     session.check_served()
     board, now, seen = session.board, worker.clock(), worker.log_writer.seen
-    size, known = places(session, length), board.learner_state.features.of_visit(features)
+    size, visit_features = places(session, length), board.learner_state.features.of_visit(features)
     others = [] if theirs is None else _slots_of(session, theirs)
     round_ = max(session.round, board.impressions.rounds) + 1
     hashed = 0 if client is None else session.hash_client(client)
@@ -52,7 +52,7 @@ def rank(
     check_kinds(cohorts, board.impressions.kinds, board.config.cohorts)
     if hashed and not session.may_look(hashed, worker.monotonic()):
         raise Refused(429, TOO_MANY_LISTS)
-    visit = Visit(round_, session.client_number(hashed), known)
+    visit = Visit(round_, session.client_number(hashed), visit_features)
     try:
         ranking, note = board.learner_state.rank(visit, candidates, size, worker.chance)
     except Refused:
@@ -70,7 +70,7 @@ def rank(
     who, given = (ANYONE, dict.fromkeys(cohorts, ANYONE)), as_logged(features)
     event = events.ListShown(key, round_, base, generation, slots, notes, now, *who, mixed, given)
     sender = Sender(hashed, seen, cohorts=tuple(cohorts.values())) if hashed or cohorts else None
-    worker.log_writer.put(session.number, event, sender=sender)
+    worker.log_writer.put_event(session.number, event, sender=sender)
     expires = now + board.config.lifetime
     visitor = cohorts, draft, given, 0 if sender is None else seen
     shown = ImpressionId(key, round_, base, generation, expires, hashed, slots, notes, *visitor)
@@ -115,12 +115,12 @@ async def answer(worker: Worker, session: BoardSession, shown: ImpressionId, sai
         state = session.board.learner_state
         if max(shown.ranking) >= len(state.names):
             raise Refused(422, NOT_OURS)
-        found = said.to(state.items_at(shown.ranking))
+        given = said.to(state.items_at(shown.ranking))
         async with session.alone(shown.key):
-            return await _answer(worker, session, shown, found)
+            return await _answer(worker, session, shown, given)
 
 
-async def _answer(worker: Worker, session: BoardSession, shown: ImpressionId, found: Answer) -> str:
+async def _answer(worker: Worker, session: BoardSession, shown: ImpressionId, answer: Answer) -> str:
     time = shown.expires - session.board.config.lifetime
     client, sender = session.board.impressions.client_of(shown.key), None
     if client is None and (shown.client or shown.cohorts):  # the list is not in the log yet, or never will be
@@ -128,16 +128,16 @@ async def _answer(worker: Worker, session: BoardSession, shown: ImpressionId, fo
     head = shown.key, shown.round, shown.base, shown.generation, shown.ranking, shown.note
     who = time, ANYONE if client is None else client, dict.fromkeys(shown.cohorts, ANYONE) if sender else {}
     features = dict(shown.features) if client is None else {}
-    event = events.Answered(*head, found.positions, found.examined, *who, _teams_of(session, shown), features)
-    known = session.board.known(event)
-    if known is not None:
-        return known
+    event = events.Answered(*head, answer.positions, answer.examined, *who, _teams_of(session, shown), features)
+    outcome = session.board.known_outcome(event)
+    if outcome is not None:
+        return outcome
     if not session.may_answer(shown.client, client, worker.monotonic()):
         if not session.board.impressions.withheld(shown.key):
-            await worker.write(session, events.Withheld(*head, *who, features), sender)
+            await worker.write_event(session, events.Withheld(*head, *who, features), sender)
         raise Refused(429, TOO_MANY if shown.client else TOO_MANY_UNNAMED)
     try:
-        return await worker.write(session, event, sender)
+        return await worker.write_event(session, event, sender)
     except Unavailable:
         session.answers.give_back(shown.client)
         raise

@@ -23,7 +23,7 @@ _CHUNK = 1_000
 Kept: TypeAlias = tuple[dict[str, Any], dict[str, Any]]  # a board's header and arrays
 
 
-class Found(NamedTuple):
+class Stored(NamedTuple):
     """What a store holds."""
 
     boards: list[BoardSession]
@@ -35,29 +35,29 @@ class Found(NamedTuple):
     latest: tuple[int, float]  # the latest event, and when it was written
 
 
-def recover(url: str, most: int, seconds: float) -> Found:
+def recover(url: str, most: int, seconds: float) -> Stored:
     """The boards that were used last, as the log says at one moment: so many, and for so many seconds."""
     store, end = open_store(url), time.monotonic() + seconds
     try:
         with store.reading():
-            found = Found([], [], {}, store.api_keys(), store.head(), None, store.latest())
-            for known in store.known_boards():
-                if len(found.boards) >= most or time.monotonic() > end:
-                    found.asleep.append(known)
+            stored = Stored([], [], {}, store.api_keys(), store.head(), None, store.latest())
+            for board in store.known_boards():
+                if len(stored.boards) >= most or time.monotonic() > end:
+                    stored.asleep.append(board)
                     continue
                 try:
-                    session = open_session(store, known.number, known.name, known.secret, found.head)
+                    session = open_session(store, board.number, board.name, board.secret, stored.head)
                 except Unavailable:
                     raise
                 except MemoryError:
-                    found.asleep.append(known)  # tried again when it is asked for
+                    stored.asleep.append(board)  # tried again when it is asked for
                 except Exception as error:  # whatever it is, the others are served
-                    seals = Seals(known.secret, known.seals)
-                    found.parked[known.name] = Parked(known.number, known.name, parking_words(error), seals)
-                    log_parked(found.parked[known.name])
+                    seals = Seals(board.secret, board.seals)
+                    stored.parked[board.name] = Parked(board.number, board.name, parking_words(error), seals)
+                    log_parked(stored.parked[board.name])
                 else:
-                    found.boards.append(session)
-            return found._replace(time=store.time())
+                    stored.boards.append(session)
+            return stored._replace(time=store.time())
     finally:
         store.close()
 
@@ -166,14 +166,14 @@ def read_edge(store: SqlStore, number: int) -> Edge:
 
 def moved_edges(store: SqlStore, known: dict[int, int]) -> dict[int, Edge]:
     """Where the logs begin that no longer begin where it is known, by board."""
-    found = {}
+    moved = {}
     for number, edge in store.edges(list(known)).items():
         if known[number] != edge:
             try:
-                found[number] = read_edge(store, number)
+                moved[number] = read_edge(store, number)
             except ValueError as error:
                 log.error("edge left out", extra={"fields": {"board": number, "why": str(error)}})
-    return found
+    return moved
 
 
 def take_all(board: Board, entries: Iterable[LogEntry]) -> int:
@@ -230,7 +230,7 @@ def wipe(url: str, number: int, seq: int) -> None:
     """Delete what is left of a board that an event ended."""
     store = open_store(url)
     try:
-        store.wipe(number, seq)
+        store.wipe_board(number, seq)
     finally:
         store.close()
 
@@ -247,12 +247,12 @@ def save(url: str, number: int, seq: int, kept: Kept) -> bool:
 def put_snapshot(store: SqlStore, number: int, seq: int, kept: Kept) -> bool:
     """Keep a snapshot; False if another worker's of the same event differs, and can be read."""
     body = snapshot.pack(*kept)
-    found = store.save(number, seq, body)
-    if found == body:
+    stored = store.save_snapshot(number, seq, body)
+    if stored == body:
         return True
     try:
-        Board.restore(found, f"snapshot {seq}")
+        Board.restore(stored, f"snapshot {seq}")
     except (ValueError, KeyError):
-        store.replace(number, seq, body)
+        store.replace_snapshot(number, seq, body)
         return True
     return False

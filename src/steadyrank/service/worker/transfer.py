@@ -38,11 +38,11 @@ _read_event = msgspec.json.Decoder(AnyEvent).decode
 
 def find_board(store: SqlStore, name: str) -> tuple[int, bytes]:
     """Number and secret of a board."""
-    known = store.boards()
-    for number, (called, secret) in known.items():
+    boards = store.boards()
+    for number, (called, secret) in boards.items():
         if called == name:
             return number, secret
-    raise ValueError(f"no board {name!r}; there are: {', '.join(sorted(n for n, _ in known.values())) or 'none'}")
+    raise ValueError(f"no board {name!r}; there are: {', '.join(sorted(n for n, _ in boards.values())) or 'none'}")
 
 
 def export(
@@ -288,4 +288,4 @@ def _shorten(store: SqlStore, number: int, marks: tuple[int, int, int], board: B
     seen, body = store.head(), snapshot.pack(*board.keep())
     if reconfigured(store, number, head):
         return 0
-    return store.forget(number, since, edge, body, lambda: not reconfigured(store, number, seen))
+    return store.shorten_log(number, since, edge, body, lambda: not reconfigured(store, number, seen))

@@ -58,17 +58,17 @@ class Worker:
         self._inbox = Inbox(self._apply)
         self._key = self._first_key = int(self.chance.integers(1, 2**63))
         self._tasks: set[asyncio.Task[Any]] = set()
-        self.look = SharedLook(self.catch_up, self.spawn)
+        self.look_at_log = SharedLook(self.catch_up, self.spawn)
 
     async def start(self) -> None:
         """Read the store, fold what is there, and begin to write; ready when it returns."""
-        found = await asyncio.to_thread(recover, self.url, self.cache.most, _LOADING)
-        self.clock.look(found.time, *found.latest)
+        stored = await asyncio.to_thread(recover, self.url, self.cache.most, _LOADING)
+        self.clock.look(stored.time, *stored.latest)
         self._report_clock()
-        self._inbox.reset(found.head)
-        self.cache.begin(found.boards, found.asleep, found.parked)
-        self.keys = found.keys
-        self.log_writer = LogWriter(self.url, found.head, self._inbox, begin, self.cut_off, self.clock)
+        self._inbox.reset(stored.head)
+        self.cache.begin(stored.boards, stored.asleep, stored.parked)
+        self.keys = stored.keys
+        self.log_writer = LogWriter(self.url, stored.head, self._inbox, begin, self.cut_off, self.clock)
         self._ticking = self.spawn(self._tick())
         gc.collect()
         gc.freeze()  # what is there now stays: looking at it again and again would take a tenth of a second each time
@@ -121,22 +121,22 @@ class Worker:
         given = (self._key - self._first_key) % (2**63 - 1)
         return isinstance(event, events.ListShown) and 0 < (event.key - self._first_key) % (2**63 - 1) <= given
 
-    async def write(self, session: BoardSession, event: AnyEvent, sender: Sender | None = None) -> str:
+    async def write_event(self, session: BoardSession, event: AnyEvent, sender: Sender | None = None) -> str:
         """Write an event; its outcome once it is on the disk and applied."""
         session.check_served()
-        future = self.log_writer.put(session.number, event, wait=True, sender=sender)
+        future = self.log_writer.put_event(session.number, event, wait=True, sender=sender)
         assert future is not None
         try:
             return await future
         finally:
             del future  # an error in it leads back to this frame, and so to the board
 
-    async def create(self, name: str, start: events.Created) -> bool:
+    async def create_board(self, name: str, start: events.Created) -> bool:
         """A new board; False if the name is taken."""
         await asyncio.to_thread(check_memory, start.config, len(start.items), self.most_bytes)
         await asyncio.to_thread(check, start.config, start.items)  # refuses what is wrong, and compiles the learner
         event = events.encode(start)
-        number = await self.log_writer.do(lambda store: store.create(name, event, self.clock()))
+        number = await self.log_writer.run_chore(lambda store: store.create_board(name, event, self.clock()))
         await self.catch_up()
         return number is not None
 
@@ -148,11 +148,11 @@ class Worker:
             config = session.board.latest
             await asyncio.to_thread(check_memory, config, items, self.most_bytes, state.capacity)
 
-    async def delete(self, name: str) -> None:
+    async def delete_board(self, name: str) -> None:
         """End a board, a parked one too; its log is deleted soon after."""
         number = self.parked[name].number if name in self.parked else self.find_board(name).number
         event = events.encode(events.Deleted())
-        seq = await self.log_writer.do(lambda store: store.delete(number, event, self.clock()))
+        seq = await self.log_writer.run_chore(lambda store: store.delete_board(number, event, self.clock()))
         self.cache.remove_board(number)
         self.spawn(asyncio.to_thread(wipe, self.url, number, seq))  # takes long if the log is
 
@@ -161,12 +161,14 @@ class Worker:
         hashed = session.hash_client(client) if kind is None else session.hash_cohort(kind, client)
         now = self.clock()
         board = session.number
-        count: int = await self.log_writer.do(lambda store: store.forget_client(board, hashed, now, events.forgotten))
+        count: int = await self.log_writer.run_chore(
+            lambda store: store.forget_client(board, hashed, now, events.forgotten)
+        )
         session.forget_client(hashed)
         await self.catch_up()
         return count
 
-    async def look_at(self, session: BoardSession, look: Callable[[Board], T]) -> T:
+    async def inspect_board(self, session: BoardSession, look: Callable[[Board], T]) -> T:
         """What a function makes of a board that it does not change; of a large one in a thread.
 
         It must not draw lists. Meanwhile nothing is applied, of any board, and lists are given out as always.
@@ -179,7 +181,7 @@ class Worker:
 
     async def catch_up(self) -> None:
         """Wait until the log is applied as far as it goes now."""
-        await self._inbox.wait_for(await self.log_writer.do(lambda store: store.head()))
+        await self._inbox.wait_for(await self.log_writer.run_chore(lambda store: store.head()))
 
     @property
     def applied(self) -> int:
@@ -312,7 +314,7 @@ class Worker:
             for session in list(self.cache.by_number.values()):
                 if session.open:
                     for event in session.due(now):
-                        self.log_writer.put(session.number, event)
+                        self.log_writer.put_event(session.number, event)
             for evicted in self.cache.due_boards(now):
                 self.spawn(self.cache.load_unasked(evicted))
             if self.cache.is_full and (evicting is None or evicting.done()):
@@ -336,7 +338,7 @@ class Worker:
             return store.api_keys(), moved_edges(store, edges), store.time(), store.latest()
 
         with contextlib.suppress(Unavailable):  # the next ones do what these could not
-            self.keys, moved, time, latest = await self.log_writer.do(chore)
+            self.keys, moved, time, latest = await self.log_writer.run_chore(chore)
             self.clock.look(time, *latest)
             for board, edge in moved.items():
                 if board in self.cache.by_number:

@@ -104,20 +104,21 @@ def write(folder, size):
     from steadyrank.service.board.config import Config
     from steadyrank.service.storage import open_store
     from steadyrank.service.storage.sql_store import event_checksum
-    from steadyrank.service.worker.board_cache import rest_of
+    from steadyrank.service.worker.board_cache import BoardSummary
 
     path = folder / "boards.db"
     for old in folder.glob("boards.db*"):
         old.unlink()
     open_store(f"sqlite:///{path}").close()
-    event, rest = events.encode(events.Created(Config(), ITEMS)), rest_of(Board(Config(), ITEMS))
+    event = events.encode(events.Created(Config(), ITEMS))
+    summary = BoardSummary.of(Board.create(Config(), ITEMS)).encode()
     numbers, now = range(1, size + 1), time.time()
     with contextlib.closing(sqlite3.connect(path)) as db, db:
         boards = ((n, f"b{n - 1}", n.to_bytes(32)) for n in numbers)
         db.executemany("INSERT INTO boards (id, name, secret) VALUES (?, ?, ?)", boards)
         rows = ((n, n, now, event, event_checksum(n, n, now, event)) for n in numbers)
         db.executemany("INSERT INTO events (seq, board, at, body, checksum) VALUES (?, ?, ?, ?, ?)", rows)
-        db.executemany("INSERT INTO rests VALUES (?, ?, ?)", ((n, n, rest) for n in numbers))
+        db.executemany("INSERT INTO rests VALUES (?, ?, ?)", ((n, n, summary) for n in numbers))
         db.execute("UPDATE head SET seq = ?", (size,))
 
 

@@ -687,7 +687,7 @@ def test_keys_open_what_their_scope_says(own):
         page.goto(f"{own.address}/boards/shop")
         page.locator("#export").click()
         expect(page.get_by_role("dialog")).to_be_visible()
-        assert store.revoke(kept.id, 1.0)
+        assert store.revoke_key(kept.id, 1.0)
         expect(page.locator("#reason")).to_have_text("This API key is unknown, was revoked or has expired.")
         expect(page.get_by_role("dialog")).to_have_count(0)
         expect(page.locator("#key")).to_be_focused()

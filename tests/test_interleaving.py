@@ -16,7 +16,7 @@ from steadyrank.service.board import events
 from steadyrank.service.board.board import Board
 from steadyrank.service.board.config import Config
 from steadyrank.service.board.interleaving import DAY, Interleaving
-from steadyrank.service.board.interleaving_summary import InterleavingSummary, summarize_interleaving
+from steadyrank.service.board.interleaving_summary import judge, summarize_interleaving
 from steadyrank.service.storage import open_store
 
 
@@ -201,7 +201,7 @@ def visits(prefers, bots, lasting, lists=3_000, clients=400, seconds=100.0, **se
     A share of the visits are of bots that click theirs; `lasting`: of 40 identities, else of a new one each time.
     """
     rng = np.random.default_rng(3)
-    board = Board(Config(length=2, settle=0.0, interleave=True, **settings), ["ours", "theirs", "x", "y"])
+    board = Board.create(Config(length=2, settle=0.0, interleave=True, **settings), ["ours", "theirs", "x", "y"])
     for key in range(1, lists + 1):
         teams = [OURS, THEIRS] if rng.random() < 0.5 else [THEIRS, OURS]
         ranking = [0 if team == OURS else 1 for team in teams]
@@ -233,11 +233,11 @@ def verdicts(*world, **settings):
 def test_bots_cannot_buy_the_verdict():
     """15 % of the visits are bots': those of lasting identities are found, or few visitors; others are few lists."""
     tied = summarize_interleaving(experiment(0.5, 0.15, lasting=True))
-    assert (tied.verdict, tied.whole.high < 0.0) == ("open", True)
+    assert (tied.verdict, tied.whole.lead.high < 0.0) == ("open", True)
     many = summarize_interleaving(experiment(0.5, 0.15, lasting=False))
-    assert many.by_visitor.withstands > 0.2  # a third of the visitors, by one visit each
-    assert many.by_list.withstands < 0.15
-    assert (many.verdict, many.says()[0][:12]) == ("open", "Theirs leads")
+    assert many.by_visitor.lead.high < -0.2  # a third of the visitors, by one visit each
+    assert many.by_list.lead.high > -0.15
+    assert (many.verdict, many.says[0][:12]) == ("open", "Theirs leads")
     found = experiment(0.8, 0.15, lasting=True)
     better = summarize_interleaving(found)
     assert better.verdict == "ours"
@@ -268,8 +268,8 @@ def test_few_clients_who_come_often_reach_a_verdict(seconds):
 
 def test_what_is_said_where_lists_and_visitors_differ():
     def says(by_visitor, by_list, lists):
-        found = InterleavingSummary(by_visitor, by_list, by_visitor, lists, 0.15, 0.0, 1.0, False)
-        return found.verdict, found.withstands, found.says()
+        found = judge(by_visitor, by_list, by_visitor, lists, 0.15, [0.0, 1.0])
+        return found.verdict, found.withstands, found.says
 
     many = standing(4_000, 600, 2_600)  # theirs leads by 0.5 a list, 0.456 if chance has helped it
     verdict, share, said = says(standing(80, 40, 40), many, 4_000)

@@ -128,7 +128,7 @@ def test_an_edit_recompiles_what_it_reaches_and_nothing_else(tmp_path):
     script = """
 import numpy as np
 from numba.core import event
-from steadyrank.core.contract import call_rank
+from steadyrank.core.dispatch import call_rank
 from steadyrank.learners.one import One
 from steadyrank.learners.other import Other
 for learner in (One(5), Other(5)):

@@ -289,6 +289,11 @@ def test_a_snapshot_is_the_same_bytes_with_every_python(monkeypatch):
     assert snapshot.digest({"a": 1}, arrays) != snapshot.digest({"a": 1}, arrays | {"x": arrays["x"][::-1]})
 
 
+def ranker_of_another_format(content):
+    header, arrays = snapshot.unpack(content, "a ranker")
+    return header | {"format": 5}, arrays
+
+
 def test_damaged_and_foreign_files_are_refused(tmp_path):
     ranker = sr.Ranker(ITEMS, 4)
     path = tmp_path / "ranker"
@@ -301,6 +306,9 @@ def test_damaged_and_foreign_files_are_refused(tmp_path):
         path.write_bytes(wrong)
         with pytest.raises(UnreadableSnapshot, match=message):
             sr.Ranker.load(path)
+    path.write_bytes(snapshot.pack(*ranker_of_another_format(content)))
+    with pytest.raises(UnreadableSnapshot, match="has format 5, this version reads 6: load it with the version"):
+        sr.Ranker.load(path)
     path.write_bytes(content)
     versions = (sr.learners()[name].VERSION for name in ("SteadyRank", "CascadeTS"))
     with pytest.raises(

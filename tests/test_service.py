@@ -228,7 +228,7 @@ async def test_an_answer_counts_even_if_its_list_was_never_logged(url):
         shown = {"impression": impression_ids.seal(shown_list, session.signer)}
         assert (await local.answer(shown, clicked="item 1"))["outcome"] == "learnt"
         assert (await local.answer(shown, clicked="item 1"))["outcome"] == "duplicate"
-        await local.worker.write(session, events.ListShown(77, 1, 0, 0, [3, 1], []))  # it was written after all
+        await local.worker.write_event(session, events.ListShown(77, 1, 0, 0, [3, 1], []))  # it was written after all
         assert session.board.impressions.last == 1
         assert session.board.learner_state.looks.sum() == 2
 
@@ -444,7 +444,7 @@ async def test_a_batch_that_was_cut_off_goes_on_where_it_ended(url):
             events.Past(row["items"], ["ab".index(row["clicked"])], 1 + "ab".index(row["clicked"]))
             for row in rows[:1_000]
         ]
-        await local.worker.write(local.worker.boards["b"], events.History(begun, "june#0", 2_500))
+        await local.worker.write_event(local.worker.boards["b"], events.History(begun, "june#0", 2_500))
         answer = await local.ask("POST", "boards/b/history", {"rows": rows, "batch": "june"})
         assert answer == {"rows": 1_500, "outcome": "done"}
 
@@ -527,8 +527,8 @@ async def test_keys_open_what_their_scope_says(url):
     ]:  # fmt: skip
         made[name], key = make_key(scopes, board, 1.0)
         kept.add_key(key)
-    assert kept.revoke(made["gone"].split(".")[1], 2.0)
-    assert not kept.revoke(made["gone"].split(".")[1], 2.0)
+    assert kept.revoke_key(made["gone"].split(".")[1], 2.0)
+    assert not kept.revoke_key(made["gone"].split(".")[1], 2.0)
 
     async with serving(url) as local:
 
@@ -769,7 +769,7 @@ def test_events_are_read_as_they_were_written():
     ):  # fmt: skip
         assert events.decode(events.encode(event)) == event
         if not isinstance(event, events.Created | events.Deleted):
-            board = Board(config, ["x", "y", "z", "w"])
+            board = Board.create(config, ["x", "y", "z", "w"])
             board.take(event)
             twice = board.digest()
             board.take(event)

@@ -251,7 +251,7 @@ async def test_workers_tell_of_a_regime_under_the_same_id(url):
         for watcher in watchers:
             await watcher.look()
         await past(local, ITEMS[3], 100)
-        local.worker.divergences += 1
+        local.worker.cache.divergences += 1
         for watcher in watchers:
             await watcher.look()
         one, two = ({alert.kind: alert.id for alert in found} for found in told.values())

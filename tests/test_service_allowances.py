@@ -77,10 +77,10 @@ async def test_a_refused_answer_whose_list_was_never_logged_is_unknown_as_well(u
     async with serving(url) as local:
         await local.board(lifetime=100, client_minute=1)
         await local.answer(await local.rank(client="ann"), clicked=None)
-        put = local.worker.log_writer.put
-        local.worker.log_writer.put = lambda *arguments, **options: None
+        put = local.worker.log_writer.put_event
+        local.worker.log_writer.put_event = lambda *arguments, **options: None
         shown = await local.rank(client="ann")
-        local.worker.log_writer.put = put
+        local.worker.log_writer.put_event = put
         await local.answer(shown, code=429, clicked=None)
         await local.quiet()
         local.clocks.pass_time(101)

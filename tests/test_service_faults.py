@@ -23,6 +23,7 @@ from steadyrank.service.storage import Unavailable, open_store, sql_store
 from steadyrank.service.storage.sql_store import SqlStore
 from steadyrank.service.worker import impression_ids, log_writer, recovery
 from steadyrank.service.worker import worker as worker_module
+from steadyrank.service.worker.log_writer import Inbox
 from steadyrank.service.worker.recovery import rebuild
 from steadyrank.service.worker.transfer import bring_in, compact, export, read_board
 from steadyrank.service.worker.worker import Worker
@@ -150,7 +151,7 @@ async def test_an_event_that_cannot_be_applied_parks_its_board_alone(url, caplog
             await local.answer(shown, code=422, clicked=None)
             digest = local.digest()
             with pytest.raises(Refused, match=r"'b' is parked: event \d+ cannot be applied \(IndexError") as refusal:
-                await local.worker.write(session, events.History([events.Past(["a"], [-99], 1)], ""))
+                await local.worker.write_event(session, events.History([events.Past(["a"], [-99], 1)], ""))
             assert refusal.value.code == 503
             await local.ask("POST", "boards/b/rank", {}, 503)
             await answered(local, 3, "c")
@@ -229,7 +230,7 @@ async def test_an_impression_once_forgotten_stays_forgotten(url):
 
 
 def test_a_list_logged_after_it_was_answered_and_forgotten_is_not_opened_again():
-    board = Board(Config(length=2, settle=0, most_open=2), ["a", "b", "c"])
+    board = Board.create(Config(length=2, settle=0, most_open=2), ["a", "b", "c"])
     board.apply(events.Answered(7, 1, 0, 0, [0, 1], [], [], 2))
     for key in (8, 9, 10):
         board.apply(events.ListShown(key, 2, 1, 0, [0, 1], []))
@@ -239,7 +240,7 @@ def test_a_list_logged_after_it_was_answered_and_forgotten_is_not_opened_again()
 
 
 def test_a_snapshot_that_is_written_later_holds_no_later_item():
-    board = Board(Config(length=2), ["a", "b", "c"])
+    board = Board.create(Config(length=2), ["a", "b", "c"])
     board.apply(events.Added(["d"]))  # from here on there is room for more
     before, kept = board.digest(), board.keep()
     board.apply(events.Added(["e"]))
@@ -312,7 +313,7 @@ async def test_a_worker_that_was_away_while_the_log_was_shortened_reads_it_again
 
 async def test_a_long_log_of_others_is_caught_up_with_in_parts(url, monkeypatch):
     monkeypatch.setattr(log_writer, "MOST_READ", 7)
-    delivered, real = [], Worker.deliver
+    delivered, real = [], Inbox.deliver
 
     def deliver(self, lines, made):
         delivered.append((self, len(lines), any(line.waiting for line in lines)))
@@ -323,11 +324,11 @@ async def test_a_long_log_of_others_is_caught_up_with_in_parts(url, monkeypatch)
         await other.quiet()
         with blind(other, monkeypatch):
             await answered(local, 40)
-            monkeypatch.setattr(Worker, "deliver", deliver)
+            monkeypatch.setattr(Inbox, "deliver", deliver)
         shown = await other.rank()
         assert (await other.answer(shown, clicked=None))["outcome"] == "learnt"  # after all of them
         assert other.worker.boards["b"].board.answers == 41
-        parts = [size for whose, size, own in delivered if whose is other.worker and not own]
+        parts = [size for whose, size, own in delivered if whose is other.worker._inbox and not own]
         assert len(parts) >= 10
         assert max(parts) <= 7
         await local.quiet()
@@ -392,7 +393,7 @@ async def test_who_waits_for_a_log_writer_that_ends_without_its_store_is_told(ur
             raise Unavailable("gone")
 
         monkeypatch.setattr(SqlStore, "append", away)
-        futures = [local.worker.log_writer.put(session.number, events.Settled(0), wait=True) for _ in range(3)]
+        futures = [local.worker.log_writer.put_event(session.number, events.Settled(0), wait=True) for _ in range(3)]
         await local.worker.log_writer.stop()
         for future in futures:
             with pytest.raises(Unavailable):
@@ -457,7 +458,7 @@ async def test_long_past_and_many_expiries_are_applied_in_parts(url):
         again = await local.ask("POST", "boards/b/history", {"rows": rows, "batch": "all"})
         assert again == {"rows": 0, "outcome": "duplicate"}
         for key in range(1, 2_101):
-            local.worker.log_writer.put(number, events.ListShown(key, 1, 0, 0, [0, 1], []))
+            local.worker.log_writer.put_event(number, events.ListShown(key, 1, 0, 0, [0, 1], []))
         await local.quiet()
         local.clocks.pass_time(61)
         await local.quiet()

@@ -112,11 +112,11 @@ async def test_lists_are_learnt_from_with_what_was_known_and_nothing_of_it_is_lo
 async def test_an_answer_says_what_was_known_where_its_list_was_never_written(url, monkeypatch):
     async with serving(url) as local:
         await local.ask("PUT", "boards/b", BOARD)
-        put = local.worker.log_writer.put
+        put = local.worker.log_writer.put_event
         with monkeypatch.context() as patch:
-            patch.setattr(local.worker.log_writer, "put", lambda *args, **options: None)
+            patch.setattr(local.worker.log_writer, "put_event", lambda *args, **options: None)
             shown = await local.rank(features={"age": 75, "land": "B"}, client="ann", cohort={"network": "x"})
-        assert local.worker.log_writer.put == put
+        assert local.worker.log_writer.put_event == put
         await local.answer(shown, clicked=None)
         board = local.worker.boards["b"].board
         told = board.learner_state.features.of_visit({"age": 75, "land": "B"})
@@ -290,7 +290,7 @@ async def test_other_features_fold_the_log_again_and_what_fits_no_more_is_not_kn
             await local.ask("PUT", "boards/b", body)
             assert replayed(url) == local.digest()
         board = local.worker.boards["b"].board
-        afresh = Board(Config(**{name: BOARD[name] for name in ("length", "learner", "guard", "settle")},
+        afresh = Board.create(Config(**{name: BOARD[name] for name in ("length", "learner", "guard", "settle")},
                               features=FeatureKinds(**KINDS)), list(FILMS), FILMS)  # fmt: skip
         for event in logged(url)[1:]:
             afresh.take(event)

@@ -115,7 +115,7 @@ class Story:
             yield events.Answered(t, t, t - 1, 0, ranking, [], clicks, looked, 1e9 + t)
 
     def fold(self, rows, spans=()):
-        board = Board(self.config, ITEMS)
+        board = Board.create(self.config, ITEMS)
         board.feedback.spans = Spans(spans)
         for event in rows:
             board.take(event)
@@ -245,7 +245,7 @@ async def test_a_label_holds_for_lists_that_are_open_or_settling(url):
         await local.quiet()
         board = local.worker.boards["b"].board
         assert board.learner_state.looks.sum() == 4 + 2 + 4 + 4
-        points = board.feedback.timeline.points()
+        points = board.feedback.timeline.summary().points
         assert [p.fraud for p in points] == [1, 1, 0, 0, 0, 0]
         assert [p.examined for p in points] == [1, 4, 2, 4, 4, 4]
         digest = local.digest()
@@ -273,7 +273,7 @@ async def test_a_label_of_what_has_not_been_learnt_needs_no_fold_from_the_start(
         assert not begun
         for shown in open_ones:
             await local.answer(shown, clicked=None)
-        assert [p.fraud for p in local.worker.boards["b"].board.feedback.timeline.points()][30:] == [1, 1, 0]
+        assert [p.fraud for p in local.worker.boards["b"].board.feedback.timeline.summary().points][30:] == [1, 1, 0]
         await label(local, 30, 30, "honest")
         assert len(begun) == 1
         digest = local.digest()
@@ -366,10 +366,10 @@ async def test_an_event_that_comes_twice_does_no_harm(url):
             (events.Unlabelled(1), "done"), (events.Unlabelled(1), "done"), (events.Unlabelled(99), "done"),
             (events.Labelled(7, 3, 9, "fraud"), "1"),
         ]:  # fmt: skip
-            assert await local.worker.write(session, event) == outcome
+            assert await local.worker.write_event(session, event) == outcome
         for bad in (events.Labelled(9, 0, 9, "fraud"), events.Labelled(9, 5, 4, "fraud")):
             with pytest.raises(sr.Refused):
-                await local.worker.write(session, bad)
+                await local.worker.write_event(session, bad)
         await steady(local)
         assert list(session.board.labels.labels.values()) == [Label(2, 5, 6, "honest")]
         digest = local.digest()
@@ -428,7 +428,7 @@ async def test_after_the_log_was_shortened_what_is_left_can_be_labelled(url):
             await unlabel(local, 3)
             await label(local, 110, 115)
             board = local.worker.boards["b"].board
-            ends.append((memory(local), board.labels.spans, board.feedback.timeline.points(), board.events))
+            ends.append((memory(local), board.labels.spans, board.feedback.timeline.summary().points, board.events))
             digest = local.digest()
             watched = await local.ask("GET", "boards/b/watch")
             count = sql(place, "SELECT COUNT(*), MIN(seq) FROM events")
@@ -577,7 +577,7 @@ async def test_a_label_in_the_log_that_comes_too_late_does_no_harm(url):
         digest = one.digest()
         assert other.digest() == digest
         first = (await one.ask("GET", "boards/b/watch"))["first_round"]
-        points = one.worker.boards["b"].board.feedback.timeline.points()
+        points = one.worker.boards["b"].board.feedback.timeline.summary().points
         assert [p.start for p in points if p.fraud] == [*range(20, 31), *range(first, 91)]
         await answered(one, 3)
         digest = one.digest()

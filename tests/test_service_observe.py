@@ -168,7 +168,9 @@ async def test_a_client_sends_no_more_than_its_allowance(url):
 
 
 def board_of(most):
-    return Board(Config(length=2, settle=0.0, most_open=most, learner="CascadeTS", guard="Anyone"), ["x", "y", "z"])
+    return Board.create(
+        Config(length=2, settle=0.0, most_open=most, learner="CascadeTS", guard="Anyone"), ["x", "y", "z"]
+    )
 
 
 def test_a_list_that_was_forgotten_is_not_learnt_from_again():
@@ -255,7 +257,7 @@ async def test_a_key_may_report_lists_and_nothing_else(url):
         made, key = make_key(["observe"], "b", 1.0)
         asks, other = make_key(["rank", "feedback"], None, 1.0)
         for one in (key, other):
-            await local.worker.log_writer.do(lambda store, one=one: store.add_key(one))
+            await local.worker.log_writer.run_chore(lambda store, one=one: store.add_key(one))
         local.worker.keys = [key, other]
         head = {"headers": {"authorization": f"Bearer {made}"}}
         body = {"id": "1", "items": THREE, "clicked": None}
@@ -373,7 +375,7 @@ async def test_chances_of_earlier_logs_do_not_decide(url, chance):
         session, few = local.worker.boards["b"], [chance] * 3
         for key in range(1, 11):
             event = events.Observed(key, key, key - 1, [0, 1, 2], [0], 1, local.clocks.wall, [0, 1, 2], few, few)
-            await local.worker.write(session, event)
+            await local.worker.write_event(session, event)
         found = await local.ask("GET", "boards/b/comparison")
         for one in found["whole"]["estimates"]:
             assert all(0.0 <= value <= 3.0 for value in one["ours"].values())
@@ -412,7 +414,7 @@ async def test_lists_of_others_add_so_many_items_and_no_more(url):
 
 def test_what_came_into_the_log_at_the_same_moment_is_refused_in_its_order():
     """Two workers saw room for the same last item: log order decides, and every fold agrees."""
-    board = Board(Config(observed_items=2), ["a"])
+    board = Board.create(Config(observed_items=2), ["a"])
     assert board.apply(events.Added(["b"], by_lists=True)) == "done"
     with pytest.raises(sr.Refused, match="observed_items"):
         board.apply(events.Added(["c", "d"], by_lists=True))

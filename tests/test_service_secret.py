@@ -75,7 +75,7 @@ async def test_other_workers_and_the_next_start_know_the_secret(url):
         assert (await there.answer(shown, clicked=None))["outcome"] == "learnt"
         assert (await here.answer(before, clicked=None))["outcome"] == "learnt"
         await there.board("other")
-        await until(lambda: "b" in there.worker.sleepers.by_name)
+        await until(lambda: "b" in there.worker.cache.evicted)
         await here.ask("POST", "boards/b/secret")  # while it sleeps there
         latest = await here.rank()
         assert (await there.answer(latest, clicked=None))["outcome"] == "learnt"
@@ -136,10 +136,10 @@ async def test_lists_are_over_by_the_lifetime_that_they_were_given_out_with(url)
         await local.quiet()
         assert impressions.expired == 0
         await local.board("other")
-        await until(lambda: "b" in local.worker.sleepers.by_name)
+        await until(lambda: "b" in local.worker.cache.evicted)
         clocks.pass_time(39.0)
         await local.quiet()
-        assert "b" in local.worker.sleepers.by_name
+        assert "b" in local.worker.cache.evicted
         clocks.pass_time(2.0)
         await until(lambda: "b" in local.worker.boards)
         await local.quiet()

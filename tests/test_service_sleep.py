@@ -16,7 +16,7 @@ from steadyrank.service.board.board import Board
 from steadyrank.service.board.config import Config
 from steadyrank.service.storage import Unavailable, open_store
 from steadyrank.service.worker import board_cache
-from steadyrank.service.worker.board_cache import rest_of
+from steadyrank.service.worker.board_cache import BoardSummary
 from steadyrank.service.worker.board_session import DueClock, Reached
 from steadyrank.service.worker.recovery import rebuild
 from test_service import traffic
@@ -29,11 +29,11 @@ def url(tmp_path):
 
 async def asleep(local, *names):
     """Until these boards sleep."""
-    await until(lambda: all(name in local.worker.sleepers.by_name for name in names))
+    await until(lambda: all(name in local.worker.cache.evicted for name in names))
 
 
 async def digest(local, name):
-    async with local.worker.held(name):
+    async with local.worker.cache.hold_board(name):
         return local.digest(name)
 
 
@@ -58,7 +58,7 @@ async def test_a_board_that_slept_is_byte_for_byte_one_that_never_did(url, after
             clocks.pass_time(130.0)
             await drowsy.quiet()
             await awake.quiet()
-            slept |= set(drowsy.worker.sleepers.by_name)
+            slept |= set(drowsy.worker.cache.evicted)
         assert slept == set(names)
         for name in names:
             await until(lambda: not awake.worker.boards[name].board.stale)  # noqa: B023
@@ -81,9 +81,9 @@ async def test_what_is_due_wakes_a_board(url, settle):
         await asleep(local, "a")
         local.clocks.pass_time(49.0)
         await local.quiet()
-        assert "a" in local.worker.sleepers.by_name
+        assert "a" in local.worker.cache.evicted
         local.clocks.pass_time(52.0)
-        await until(lambda: "a" not in local.worker.sleepers.by_name)
+        await until(lambda: "a" not in local.worker.cache.evicted)
         await until(lambda: any(isinstance(e, events.Expired) for e in logged(url)))
         await local.quiet()  # it is applied after it is written
         assert (await local.ask("GET", "boards/a"))["unanswered"] == 1
@@ -106,7 +106,7 @@ async def test_after_a_restart_what_is_open_ends_though_nobody_asks(url):
     async with serving(url, clocks, most_awake=1) as local:
         listed = await local.ask("GET", "boards")
         assert [board["impressions"] for board in listed["boards"]] == [1, 1, 1]
-        assert local.worker.count() == {"awake": 1, "asleep": 2, "parked": 0}
+        assert local.worker.cache.count_boards() == {"awake": 1, "asleep": 2, "parked": 0}
         await local.quiet()
         clocks.pass_time(101.0)
         await until(lambda: sum(isinstance(e, events.Expired) for e in logged(url)) >= 3)
@@ -130,13 +130,13 @@ async def test_lists_of_a_worker_that_died_are_ended_by_one_where_the_board_slee
                 clocks.pass_time(20.0)
                 await there.quiet()
                 await here.quiet()
-            assert "a" in here.worker.sleepers.by_name
+            assert "a" in here.worker.cache.evicted
             assert any(isinstance(e, events.Expired) for e in logged(url))
             await there.rank("a")
             await there.quiet()
         await here.worker.catch_up()
         clocks.pass_time(126.5)
-        await until(lambda: here.worker.sleepers.by_name.get("a") is None)
+        await until(lambda: here.worker.cache.evicted.get("a") is None)
         await here.quiet()
         clocks.pass_time(101.0)
         await here.quiet()
@@ -198,9 +198,9 @@ async def test_nobody_wakes_a_board_with_ids_that_it_did_not_sign(url):
         await asleep(local, "a")
         await local.answer(other, "a", code=403, clicked=None)
         await local.answer({"impression": "made up"}, "a", code=403, clicked=None)
-        assert "a" in local.worker.sleepers.by_name
+        assert "a" in local.worker.cache.evicted
         assert (await local.answer(mine, "a", clicked=None))["outcome"] == "learnt"
-        assert "a" not in local.worker.sleepers.by_name
+        assert "a" not in local.worker.cache.evicted
 
 
 async def test_a_deletion_elsewhere_is_heard_of_in_sleep(url):
@@ -221,7 +221,7 @@ async def test_a_board_that_cannot_be_read_when_it_wakes_is_named(url):
         await local.board("a")
         await local.board("b")
         await asleep(local, "a")
-        number = local.worker.sleepers.by_name["a"].number
+        number = local.worker.cache.evicted["a"].number
         sql(url, "DELETE FROM events WHERE board = ?", number)
         await local.ask("POST", "boards/a/rank", {}, code=503)
         assert (await local.ask("GET", "boards"))["broken"] == ["a"]
@@ -241,7 +241,7 @@ async def test_a_board_that_cannot_be_read_now_sleeps_on_and_wakes_later(url, mo
             tried.append(address)
             raise Unavailable("away")
 
-        for store in local.worker.sleepers._stores:
+        for store in local.worker.cache._readers._stores:
             monkeypatch.setattr(store, "reading", lambda: away(url))
         monkeypatch.setattr("steadyrank.service.worker.board_cache.open_store", away)
         await local.ask("POST", "boards/a/rank", {}, code=503)
@@ -249,7 +249,7 @@ async def test_a_board_that_cannot_be_read_now_sleeps_on_and_wakes_later(url, mo
         local.clocks.pass_time(101.0)  # what is due is tried, and tried again
         count = len(tried)
         await until(lambda: len(tried) > count)
-        assert "a" in local.worker.sleepers.by_name
+        assert "a" in local.worker.cache.evicted
         monkeypatch.undo()
         local.clocks.pass_time(5.1)
         await until(lambda: any(isinstance(e, events.Expired) for e in logged(url)))
@@ -265,14 +265,14 @@ async def test_settings_changed_elsewhere_are_known_though_the_board_could_not_w
         await asleep(here, "a")
         await there.worker.catch_up()
         faults = [RuntimeError("odd"), Unavailable("away")]
-        real = here.worker.sleepers._load
+        real = board_cache.load
 
-        def load(sleeper):
+        def load(*board):
             if faults:
                 raise faults.pop()
-            return real(sleeper)
+            return real(*board)
 
-        monkeypatch.setattr(here.worker.sleepers, "_load", load)
+        monkeypatch.setattr(board_cache, "load", load)
         await there.ask("PUT", "boards/a", {"lifetime": 5.0})
         await here.worker.catch_up()
         while faults:
@@ -280,12 +280,13 @@ async def test_settings_changed_elsewhere_are_known_though_the_board_could_not_w
             clocks.pass_time(5.1)
         await here.quiet()
         clocks.pass_time(5.1)
-        await until(lambda: here.worker.sleepers.by_name.get("a") is None or "a" in slept_with(here, 5.0))
+        await until(lambda: here.worker.cache.evicted.get("a") is None or "a" in slept_with(here, 5.0))
         assert [board["lifetime"] for board in (await here.ask("GET", "boards"))["boards"]] == [5.0, 1800.0]
 
 
 def slept_with(local, lifetime):
-    return [s.name for s, rest in local.worker.sleepers.rests() if rest.delays()[0] == lifetime]
+    evicted = local.worker.cache.evicted.values()
+    return [board.name for board in evicted if board.is_known and board.summary().delays()[0] == lifetime]
 
 
 async def test_memory_is_given_back(url):
@@ -359,7 +360,7 @@ def test_boards_survive_a_kill_and_an_end_though_most_of_them_sleep(tmp_path):
     server.stop()
     with contextlib.closing(open_store(url)) as store:
         for number, (name, _) in store.boards().items():
-            assert rebuild(store, number, name, store.head()).summary()["impressions"] == 2
+            assert rebuild(store, number, name, store.head()).summary(name).impressions == 2
 
 
 async def test_what_another_version_left_of_a_sleeping_board_is_not_used(url):
@@ -374,4 +375,4 @@ async def test_what_another_version_left_of_a_sleeping_board_is_not_used(url):
 
 
 def test_a_sleeping_board_takes_few_bytes():
-    assert len(rest_of(Board(Config(), ITEMS))) < 256
+    assert len(BoardSummary.of(Board.create(Config(), ITEMS)).encode()) < 256

@@ -206,7 +206,7 @@ async def test_nobody_sees_a_board_in_the_middle_of_an_event(tmp_path, monkeypat
 
         async def look():
             while True:
-                async with inbox.held():
+                async with inbox.hold_events():
                     before = len(board.learner_state.names)
                     await asyncio.sleep(0.01)
                     assert len(board.learner_state.names) == before

@@ -125,21 +125,38 @@ def test_a_worker_stops_when_a_newer_version_upgrades_the_store_under_it(url, tm
     assert newer.stop() == 0
 
 
-def test_a_store_of_a_newer_format_is_refused_by_name_and_left_as_it_is(url, tmp_path, capsys):
+@pytest.mark.parametrize(
+    ("number", "words"),
+    [
+        (tables.FORMAT + 1, f"this version knows {tables.FORMAT}: upgrade"),
+        (7, f"which was never released; this version reads {tables.FORMAT}: serve it with the version that wrote it"),
+    ],
+)
+def test_a_store_of_another_format_is_refused_by_name_and_left_as_it_is(url, tmp_path, capsys, number, words):
     with contextlib.closing(open_store(url)) as store:
-        store.create("b", events.encode(events.Created(events.Config(), ["a"])), 1.0)
-    sql(url, "UPDATE meta SET value = ? WHERE name = 'format'", str(tables.FORMAT + 1))
-    sql(url, "UPDATE head SET format = ?", tables.FORMAT + 1)
+        store.create_board("b", events.encode(events.Created(events.Config(), ["a"])), 1.0)
+    sql(url, "UPDATE meta SET value = ? WHERE name = 'format'", str(number))
+    sql(url, "UPDATE head SET format = ?", number)
     path = tmp_path / "store.db"
     before = path.read_bytes()
     export = ["export", "b", "--out", str(tmp_path / "b.jsonl")]
     for command in (["serve"], ["boards"], export, ["compact"], ["keys", "list"], ["record"]):
         assert main([*command, "--store", url]) == 2
         said = capsys.readouterr().err
-        assert f"the store has format {tables.FORMAT + 1}, this version knows {tables.FORMAT}: upgrade" in said
+        assert f"the store has format {number}, {words}" in said
     assert path.read_bytes() == before
     with pytest.raises(Outdated):
         open_store(url)
+
+
+def test_a_board_of_another_format_is_refused_by_name(url, tmp_path, capsys):
+    path = tmp_path / "b.jsonl"
+    path.write_text('{"steadyrank": "board", "format": 8, "board": "b", "clients": 0}\n{"digest": ""}\n')
+    assert main(["import", str(path), "--store", url]) == 2
+    said = capsys.readouterr().err
+    assert "b.jsonl cannot be read: it is a board of format 8, this version reads format 9: import it with" in said
+    assert "or make a new board and learn from past clicks" in said
+    assert not (tmp_path / "store.db").exists()
 
 
 async def test_a_board_that_is_parked_is_told_of_and_the_others_go_on(url):
@@ -205,11 +222,11 @@ async def test_a_board_that_sleeps_or_is_new_is_parked_as_well(url):
         await local.board("a", settle=0)
         await local.board("b", settle=0)
         await local.rank("b")
-        await until(lambda: "a" in local.worker.sleepers.by_name)
+        await until(lambda: "a" in local.worker.cache.evicted)
         append(url, "a", NOVEL)
         await until(lambda: "a" in local.worker.parked)
         with contextlib.closing(open_store(url)) as store:
-            store.create("new", NOVEL, 1.0)  # the event that begins a board is of a newer version
+            store.create_board("new", NOVEL, 1.0)  # the event that begins a board is of a newer version
         await until(lambda: "new" in local.worker.parked)
         await local.ask("GET", "boards/new", code=503)
         await answered(local, 2)

@@ -1,6 +1,7 @@
 """What a page of a board shows, and the time line that it draws."""
 
 import hypothesis.strategies as st
+import msgspec
 import numpy as np
 import pytest
 from hypothesis import given
@@ -8,12 +9,12 @@ from scipy.stats import beta
 
 from service_tools import replayed, serving
 from steadyrank.core.contract import Visit
-from steadyrank.core.views import Change, View
+from steadyrank.core.views import Change, View, bands
 from steadyrank.service.board import events
 from steadyrank.service.board.board import Board
 from steadyrank.service.board.config import Config
 from steadyrank.service.board.timeline import POINTS, Timeline
-from steadyrank.service.board.watch_summary import bands, interval, summarize
+from steadyrank.service.board.watch_summary import interval, list_shown, see
 
 
 @pytest.fixture
@@ -78,24 +79,24 @@ async def test_a_learner_without_a_view_is_watched_without_estimates(url):
 
 def test_items_whose_clicks_an_attack_moved_diverge():
     """For 1,000 rounds nobody clicks item 1 and everybody item 2; then it is the other way round for good."""
-    board = Board(Config(length=1, settle=0, settings={"caution": 0.0}), [f"i{k}" for k in range(30)])
+    board = Board.create(Config(length=1, settle=0, settings={"caution": 0.0}), [f"i{k}" for k in range(30)])
     for t in range(1, 4001):
         k = t % 30
         clicked = (t % 3 == 0) if k not in (1, 2) else (k == 2) == (t <= 1000)
         board.apply(events.Answered(t, t, t - 1, 0, [k], [], [0] if clicked else [], 1))
-    watched = summarize(board)
-    assert [band.regime for band in watched.bands] == [1, 2]
-    assert [band.trusted for band in watched.bands] == [False, True]
-    assert abs(watched.bands[0].end - 1000) < 100
-    assert watched.bands[1].end == 4000
-    assert {item.item for item in watched.diverging[:2]} == {"i1", "i2"}
-    for item in watched.diverging:
+    seen = see(board)
+    first, second = bands(seen.view, board.impressions.rounds)
+    assert (first.regime, first.trusted, second.regime, second.trusted) == (1, False, 2, True)
+    assert abs(first.end - 1000) < 100
+    assert second.end == 4000
+    assert {item.item for item in seen.diverging[:2]} == {"i1", "i2"}
+    for item in seen.diverging:
         assert not item.low <= item.rate <= item.high
 
 
 def attacked():
     """For 2,000 rounds everybody clicks items 1 and 2; then bots click 3 and 4 alone for 400."""
-    board = Board(Config(length=4, settle=0), [f"i{k}" for k in range(12)])
+    board = Board.create(Config(length=4, settle=0), [f"i{k}" for k in range(12)])
     rng = np.random.default_rng(0)
     for t in range(1, 2401):
         shown, _ = board.learner_state.rank(Visit(t), None, 4, rng)
@@ -108,7 +109,8 @@ def attacked():
 
 def test_while_bots_click_their_items_diverge_and_the_list_is_what_users_get():
     board = attacked()
-    watched = summarize(board)
+    watched = see(board)
+    shown = list_shown(board, watched.view)
     assert (watched.view.current, watched.view.trusted) == (2, 1)
     pushed = {item.item for item in watched.diverging if item.rate > item.high}
     assert pushed == {"i3", "i4"}
@@ -118,16 +120,15 @@ def test_while_bots_click_their_items_diverge_and_the_list_is_what_users_get():
         for seed in range(50)
     ]
     often = sorted(range(12), key=lambda k: -sum(k in slots for slots in served))[:4]
-    assert {item.item for item in watched.shown} == {f"i{k}" for k in often} >= {"i1", "i3"}
-    again = summarize(board)
-    assert again.shown == watched.shown
+    assert {item.item for item in shown} == {f"i{k}" for k in often} >= {"i1", "i3"}
+    assert list_shown(board, see(board).view) == shown
 
 
 def test_a_board_whose_items_are_all_retired_has_an_empty_list():
-    board = Board(Config(length=2), ["a", "b"])
+    board = Board.create(Config(length=2), ["a", "b"])
     for item in ("a", "b"):
         board.apply(events.Retired(item))
-    assert summarize(board).shown == []
+    assert list_shown(board, see(board).view) == []
 
 
 def test_bands_follow_the_changes_and_leave_no_gap():
@@ -187,10 +188,10 @@ async def test_a_page_stays_small_with_many_items_and_rounds(url):
 
 
 def test_feedback_that_is_impossible_is_in_the_time_line():
-    board = Board(Config(length=3, settle=0, settings={"reject_impossible": True}), list("abcd"))
+    board = Board.create(Config(length=3, settle=0, settings={"reject_impossible": True}), list("abcd"))
     board.apply(events.Answered(1, 1, 0, 0, [0, 1, 2], [], [0, 2], 3, 8.0))
     board.apply(events.Answered(2, 2, 1, 0, [0, 1, 2], [], [2], 3, 7.0))
-    rows = [tuple(point) for point in board.feedback.timeline.points()]
+    rows = [msgspec.structs.astuple(point) for point in board.feedback.timeline.summary().points]
     assert rows == [(1, 8.0, 1, 1, 2, 3, 1, 0), (2, 7.0, 1, 1, 1, 3, 0, 0)]
     assert board.learner_state.view().rejected == 1
 
@@ -206,7 +207,7 @@ def test_joining_points_keeps_all_counts_and_the_earliest_times(rows):
     line = Timeline()
     for row in rows:
         (line.show if len(row) == 2 else line.learn)(*row)
-    points = line.points()
+    points = line.summary().points
     size = line.size
     assert size & (size - 1) == 0
     latest = max((row[0] for row in rows), default=0)
@@ -218,12 +219,12 @@ def test_joining_points_keeps_all_counts_and_the_earliest_times(rows):
         times = [row[1] for row in here if len(row) == 2 and row[1]]
         sums = [sum(row[j] for row in told) for j in range(1, 5)]
         expected = (1 + i * size, min(times, default=None), len(here) - len(told), len(told), *sums)
-        assert tuple(point) == expected
+        assert msgspec.structs.astuple(point) == expected
     again = Timeline.restore(line.arrays())
-    assert again.points() == points
+    assert again.summary().points == points
     for part in (line, again):
         part.show(latest + 1, 3.0)
-    assert again.points() == line.points()
+    assert again.summary() == line.summary()
 
 
 async def test_the_time_line_does_not_depend_on_restarts(url, monkeypatch):

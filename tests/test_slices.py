@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 import steadyrank as sr
 from steadyrank.service.http import slices
-from steadyrank.service.http.observe_schemas import HistoryIn
-from steadyrank.service.http.schemas import BatchIn, BoardIn, ItemsIn, RankIn
+from steadyrank.service.http.board_routes import BoardIn, ItemsIn
+from steadyrank.service.http.rank_routes import BatchIn, HistoryIn, RankIn
 
 ANYTHING = st.recursive(
     st.none() | st.booleans() | st.integers(-9, 9) | st.text('"\\[]{},: aé\n', max_size=8),

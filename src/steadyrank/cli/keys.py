@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from .serve import command, must_exist, operator, time_of
 
 if TYPE_CHECKING:
-    from ..service.storage import Act, Key, Store
+    from ..service.storage import Act, Key, SqlStore
 
 _UNITS = {"s": 1.0, "m": 60.0, "h": 3_600.0, "d": 86_400.0}
 _LONGEST = 36_500 * _UNITS["d"]
@@ -73,13 +73,13 @@ def _new_key(options: argparse.Namespace, now: float) -> tuple[str, "Key"]:
     return make_key(options.scope, options.board, now, expires)
 
 
-def _create(options: argparse.Namespace, store: "Store", now: float) -> None:
+def _create(options: argparse.Namespace, store: "SqlStore", now: float) -> None:
     text, key = _new_key(options, now)
     store.add_key(key, operator())
     _print_key(options, text)
 
 
-def _rotate(options: argparse.Namespace, store: "Store", now: float) -> None:
+def _rotate(options: argparse.Namespace, store: "SqlStore", now: float) -> None:
     from ..service.http.auth import make_key
 
     grace = _seconds("--grace", _GRACE if options.grace is None else options.grace)
@@ -102,13 +102,13 @@ def _print_key(options: argparse.Namespace, text: str) -> None:
     print("Requests send it as `Authorization: Bearer KEY`.", file=sys.stderr)
 
 
-def _revoke(options: argparse.Namespace, store: "Store", now: float) -> None:
-    if not store.revoke(options.id, now, operator()):
+def _revoke(options: argparse.Namespace, store: "SqlStore", now: float) -> None:
+    if not store.revoke_key(options.id, now, operator()):
         raise ValueError(f"no key {options.id!r} that is not revoked: see `steadyrank keys list`")
     print(f"revoked {options.id}")
 
 
-def _list(options: argparse.Namespace, store: "Store", now: float) -> None:
+def _list(options: argparse.Namespace, store: "SqlStore", now: float) -> None:
     for key in store.api_keys():
         print(
             f"{key.id}  {key.scopes:<20}  {key.board or 'all boards':<20}  since {_day(key.created)}{_end(key, now)}"
@@ -140,7 +140,7 @@ def _record(options: argparse.Namespace) -> int:
     return 2 if wrong else 0
 
 
-def _all(store: "Store", after: int = 0) -> Iterator["Act"]:
+def _all(store: "SqlStore", after: int = 0) -> Iterator["Act"]:
     while acts := store.acts(after):
         yield from acts
         after = acts[-1].number

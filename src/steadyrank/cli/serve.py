@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from ..service.http.limits import MEANINGS, Limits, check
 
 if TYPE_CHECKING:
-    from ..service.storage import Store
+    from ..service.storage import SqlStore
 
 _STORE = "sqlite:///steadyrank.db"
 _WEBHOOK = "STEADYRANK_WEBHOOK"
@@ -185,7 +185,7 @@ def operator() -> str:
         return f"command line, user {os.getuid()}"
 
 
-def time_of(store: "Store") -> float:
+def time_of(store: "SqlStore") -> float:
     """What time it is: by the clock of the database, which workers go by, or of this machine if it has none."""
     store_time = store.time()
     return time.time() if store_time is None else store_time
@@ -206,13 +206,12 @@ def _boards(options: argparse.Namespace) -> None:
     must_exist(options.store)
     print(f"{'board':<24}{'learner':<16}{'items':>9}{'impressions':>13}{'answers':>11}{'clicks':>10}")
     with contextlib.closing(open_store(options.store)) as store:
-        for name, summary in summaries(store):
-            if isinstance(summary, str):
-                print(f"{name:<24}cannot be read: {summary}")
+        for name, board in summaries(store):
+            if isinstance(board, str):
+                print(f"{name:<24}cannot be read: {board}")
                 continue
-            counts = (summary[key] for key in ("items", "impressions", "answers", "clicks"))
-            row = "".join(f"{n:>{w},}" for n, w in zip(counts, (9, 13, 11, 10), strict=True))
-            print(f"{name:<24}{summary['learner']:<16}{row}")
+            row = f"{board.items:>9,}{board.impressions:>13,}{board.answers:>11,}{board.clicks:>10,}"
+            print(f"{name:<24}{board.learner:<16}{row}")
 
 
 def _export(options: argparse.Namespace) -> None:

@@ -31,16 +31,6 @@ _COHORT_KEY = 0xC0407  # of the draws that decide which
 _LOW = 0xFFFFFFFF
 
 
-def with_guard(learner: Any, settings: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
-    """Settings of a learner as boards of the past may have them: without those that are a guard by now, and that
-    guard's name.
-    """
-    if learner != "SteadyRank" or "reject_impossible" not in settings:
-        return dict(settings), "Anyone"
-    rest = {key: value for key, value in settings.items() if key != "reject_impossible"}
-    return rest, "Plausible" if flag("reject_impossible", settings["reject_impossible"]) else "Anyone"
-
-
 def guarding(guard: str | type | Sequence[OneGuard], settings: Mapping[str, Any] | None) -> Guarding:
     """One guard with its `settings`, or several, each a name or a class, or a pair of that and its own settings."""
     if isinstance(guard, str | type):

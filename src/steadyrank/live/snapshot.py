@@ -14,15 +14,12 @@ import numpy as np
 
 from ..core.arrays import Ints
 from .features import FeatureSpace
-from .gate import CLIENT, Post
+from .gate import Post
 from .impression_buffer import ImpressionBuffer
 from .learner_state import LearnerState
 from .silence import Silence
 
-# 1 did not say who lists were shown to, 2 what is usually left unanswered, 3 the guard; none was released. 4 had
-# no cohorts, and one guard at its full size; 5 wrote arrays out in full that hold hardly anything
-FORMAT = 6
-_ALSO = (4, 5)  # read as well
+FORMAT = 6  # those before were never released
 _BLOCK = 4096  # bytes of an array that are written together, or left out: a page of memory
 _LEAST = 16 * _BLOCK  # bytes of an array from which on this is worth it
 _MAGIC = b"steadyrank snapshot\n"
@@ -124,7 +121,7 @@ def unpack(content: bytes, name: str) -> tuple[dict[str, Any], dict[str, Any]]:
         raise UnreadableSnapshot(f"{name} is damaged: its content does not match its digest")
     size = int.from_bytes(rest[:8], "little")
     header = json.loads(rest[8 : 8 + size])
-    if header.get("format") not in (*_ALSO, FORMAT):
+    if header.get("format") != FORMAT:
         raise UnreadableSnapshot(
             f"{name} has format {header.get('format')}, this version reads {FORMAT}: load it with the version that "
             "wrote it, or learn again from the clicks of the past"
@@ -180,13 +177,11 @@ def _guards(posts: Sequence[Post]) -> dict[str, Any]:
     return rows[0] if len(rows) == 1 else {"guards": rows}
 
 
-def _guards_in(header: Mapping[str, Any], arrays: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """What `_guards` wrote; a header of the past has no kinds of senders."""
+def _guards_in(header: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """What `_guards` wrote."""
     if "guards" in header:
         return list(header["guards"])
-    of_clients = [CLIENT] if any(name.startswith("guard.") for name in arrays) else []
-    names = ("guard", "guard_version", "guard_settings")
-    return [{name: header[name] for name in names} | {"kinds": header.get("kinds", of_clients)}]
+    return [{name: header[name] for name in ("guard", "guard_version", "guard_settings", "kinds")}]
 
 
 def version(record: type) -> int:
@@ -199,7 +194,7 @@ def restore(
 ) -> tuple[LearnerState, ImpressionBuffer, dict[str, Any], dict[str, Any]]:
     """Learner state, impressions, header and arrays; `learner` and `guards` give classes that are not ours."""
     header, arrays = unpack(content, name)
-    rows, given = _guards_in(header, arrays), {cls.__name__: cls for cls in guards}
+    rows, given = _guards_in(header), {cls.__name__: cls for cls in guards}
     if others := [other for other in given if other not in [row["guard"] for row in rows]]:
         stored = " and ".join(f"{row['guard']} version {row['guard_version']}" for row in rows)
         raise UnreadableSnapshot(f"{name} holds {stored}, not {others[0]} version {version(given[others[0]])}")
@@ -211,7 +206,7 @@ def restore(
         header["seed"],
         header["new_share"],
         [(given.get(row["guard"], row["guard"]), row["guard_settings"]) for row in rows],
-        header.get("shadow", False),
+        header["shadow"],
         FeatureSpace(**header.get("features", {"items": {}})),
     )
     _check_version(name, state.learner_class, header["learner"], header["version"])
@@ -219,7 +214,7 @@ def restore(
         _check_version(name, post.guard_class, row["guard"], row["guard_version"])
     state.restore(header["items"], header["sized"], [row["kinds"] for row in rows], arrays)
     impressions = ImpressionBuffer(state, header["in_order"], header["count_unanswered"], header["most"])
-    impressions.restore(header["impressions"], header.get("cohorts", []), arrays)
+    impressions.restore(header["impressions"], header["cohorts"], arrays)
     impressions.silence = Silence.restore(header["silence"])
     return state, impressions, header, arrays
 

@@ -154,7 +154,7 @@ def visits(plan: Plan, told: Callable[[str], None]) -> Callable[[Callable[[str],
     async def run(link: Callable[[str], str], worker: Worker) -> None:
         crowd = Crowd(plan)
         for board, config in _CONFIGS.items():
-            await worker.create(board, Created(config, ITEMS))
+            await worker.create_board(board, Created(config, ITEMS))
         told(f"Open {link(f'/boards/{BOARD}')} and watch. Ctrl-C ends it.")
         for attacked, seconds in _stretches(plan):
             told(_news(crowd, attacked, seconds))
@@ -196,7 +196,7 @@ async def _send(worker: Worker, crowd: Crowd, plan: Plan, attacked: bool, second
 
 async def _visit(worker: Worker, crowd: Crowd, board: str, bot: bool) -> None:
     try:
-        session = worker.find(board)
+        session = worker.find_board(board)
         impression, items, _ = rank_and_answer.rank(worker, session, None, None, None)
         if not bot:
             crowd.count(board, items)

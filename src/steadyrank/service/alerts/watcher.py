@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from ...core.views import View
 from ..board.board import Board
-from ..board.guard_summary import GuardCounts, count_by_guard
+from ..board.guard_summary import GuardCountsOut, count_by_guard
 from ..worker.board_session import LATEST, BoardSession
 from ..worker.log_writer import MOST_AT_ONCE
 from ..worker.worker import Worker
@@ -78,13 +78,13 @@ class Watcher:
             return
         news = itertools.chain(_of_worker(worker, self._own), _of_clocks(worker, self._own))
         self._tell(self._own, None, news)
-        for number, session in list(worker.numbers.items()):
+        for number, session in list(worker.cache.by_number.items()):
             told = self._told.setdefault(number, _Told())
             self._tell(told, session.name, _of_board(session, told))
             told.applied, told.fold = session.applied, weakref.ref(session.board)
             await asyncio.sleep(0)
-        known = worker.numbers.keys() | worker.sleepers.by_number.keys()
-        self._told = {number: told for number, told in self._told.items() if number in known}
+        numbers = worker.cache.by_number.keys() | worker.cache.evicted_by_number.keys()
+        self._told = {number: told for number, told in self._told.items() if number in numbers}
 
     def _tell(self, told: _Told, board: str | None, found: Iterator[News]) -> None:
         now, withheld = self._worker.monotonic(), False
@@ -178,10 +178,10 @@ def _of_learner(board: Board, told: _Told) -> Iterator[News]:
     if mark[1] > before[1] or (mark[0] > before[0] and not again):
         assert view is not None
         change = view.changes[-1]
-        known = "back to" if any(old.before == change.after for old in view.changes) else "a new"
+        which = "back to" if any(old.before == change.after for old in view.changes) else "a new"
         name = segment.get("segment")
         where = "" if not segment else f"in segment {name}, " if name else "in visits without a segment, "
-        text = f"{where}{known} regime {change.after} since round {change.start}, noticed in round {change.noticed}"
+        text = f"{where}{which} regime {change.after} since round {change.start}, noticed in round {change.noticed}"
         text += ": what was clicked is not, and what was not is." if change.inverted else "."
         trusted = change.after == view.trusted
         detail = {
@@ -206,7 +206,7 @@ def _of_learner(board: Board, told: _Told) -> Iterator[News]:
         told.marks["silenced"] = silenced
 
 
-def _of_guards(guards: list[GuardCounts], told: _Told) -> Iterator[News]:
+def _of_guards(guards: list[GuardCountsOut], told: _Told) -> Iterator[News]:
     """A guard stood down since the last look, whether or not it still does."""
     times = sum(one.stood_down for one in guards)
     before = told.marks.setdefault("guard", times)

@@ -60,8 +60,8 @@ def read_secret(text: str) -> bytes:
 
 def check_url(url: str) -> str:
     """Refuse what cannot be asked for."""
-    found = urllib.parse.urlsplit(url)
-    if found.scheme not in ("http", "https") or not found.hostname:
+    address = urllib.parse.urlsplit(url)
+    if address.scheme not in ("http", "https") or not address.hostname:
         raise ValueError(f"a webhook is an http:// or https:// address, not {url!r:.80}")
     return url
 

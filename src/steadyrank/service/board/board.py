@@ -12,20 +12,19 @@ from ...core.contract import NOTE_EXTRA, Visit
 from ...core.refusals import Refused
 from ...live import answers, snapshot
 from ...live.impression_buffer import UNANSWERED, ImpressionBuffer
+from ...live.learner_state import LearnerState
 from . import events
 from .checks import check, check_known_here, guards_of
-from .config import Config, Known, Setting
+from .config import Config, GuardChoice, Known, Setting, with_settings
 from .events import AnyEvent
-from .feedback import OTHER_ITEMS, LabelledFeedback, LeftOut, Reported
+from .feedback import OTHER_ITEMS, LabelledFeedback, Reported
 from .interleaving import Interleaving
-from .labels import Labels, Spans
+from .labels import Labels
 from .past_batches import PastBatches
-from .timeline import Timeline
+from .schema import Schema
 
 _NOTHING: Mapping[str, Known] = {}
 _AT_ONCE = 20  # impressions that are settled, or over, in a step
-# of a summary, beside the settings
-COUNTS = ("items", "impressions", "answers", "clicks", "unanswered", "rounds", "silence")
 NOT_OURS = "an item was shown that this board does not have"
 
 
@@ -49,25 +48,54 @@ def finished(steps: Generator[None, None, str]) -> str:
             return outcome
 
 
+class SilenceOut(Schema):
+    """Lists that are over without an answer that says anything, as a share of all that are over.
+
+    `share`: lately, since some 100 answers ago; `usual`: the most that is usual on this board, null before there
+    were 100 answers; `alarming`: the share is much more than usual; `alarmed`: the latest round that was alarming.
+    """
+
+    share: float
+    usual: float | None
+    alarming: bool
+    alarmed: int | None
+
+
+class _Named(Schema):
+    board: str
+
+
+class BoardOut(
+    with_settings(  # type: ignore[misc]
+        _Named, settings=dict[str, Any], guard_settings=dict[str, Any], guards=list[GuardChoice]
+    )
+):
+    """A board."""
+
+    items: int
+    impressions: int
+    answers: int
+    clicks: int
+    unanswered: int
+    rounds: int
+    silence: SilenceOut
+
+
 class Board:
     """Applies events in log order; reads no clock and draws no random number."""
 
-    def __init__(self, config: Config, items: Sequence[str], known: Mapping[str, Known] = _NOTHING) -> None:
-        self.described = {item: values for item, values in known.items() if values}  # as the log says it, by item
-        fitting = config.feature_space().fitting_item
-        told = {item: fitting(known.get(item, {})) for item in items} if self.described else items
-        self.learner_state = check(config, told, together=False)  # a fold joins settings of several moments
+    def __init__(self, config: Config, learner_state: LearnerState, impressions: ImpressionBuffer) -> None:
+        """A board of its settings, what its learner knows, and its impressions; `create` and `restore` make one."""
+        self.learner_state, self.impressions = learner_state, impressions
         self.config = self.latest = config  # what it is folded with, and what the log says by now
+        self.described: dict[str, Known] = {}  # what is known of items, as the log says it
         self.labels = Labels()  # what the log says by now
         self.stale = False  # whether it is folded with other labels, or learns otherwise: another fold is due
         self.generation = config.generation()
         self._no_note: Floats = np.zeros(config.length + NOTE_EXTRA)
-        self.impressions = ImpressionBuffer(
-            self.learner_state, config.settle != 0, config.count_unanswered, config.most_open
-        )
-        self.impressions.declare(config.cohorts)
-        self.feedback = LabelledFeedback(self.learner_state)
-        self.impressions.learn = self.feedback.learn
+        self.feedback = LabelledFeedback(learner_state)
+        impressions.declare(config.cohorts)
+        impressions.learn = self.feedback.learn
         self.events, self.events_kept = 1, 0  # its beginning; in the latest snapshot that is known of
         self.answers, self.clicked = 0, 0
         self.listed = 0  # items that lists of other rankers have added
@@ -75,12 +103,24 @@ class Board:
         self.reported = Reported()  # lists of another ranker
         self.interleaving = Interleaving()  # lists mixed of another ranker's and ours
 
+    @classmethod
+    def create(cls, config: Config, items: Sequence[str], known: Mapping[str, Known] = _NOTHING) -> "Board":
+        """A new board with these items; `known`: what is known of some of them."""
+        described = {item: values for item, values in known.items() if values}
+        fitting = config.feature_space().fitting_item
+        features = {item: fitting(known.get(item, {})) for item in items} if described else items
+        state = check(config, features, together=False)  # a fold joins settings of several moments
+        impressions = ImpressionBuffer(state, config.settle != 0, config.count_unanswered, config.most_open)
+        board = cls(config, state, impressions)
+        board.described = described
+        return board
+
     @property
     def settle(self) -> float:
         """Seconds until answers enter the learner."""
         return self.config.lifetime if self.config.settle is None else self.config.settle
 
-    def known(self, event: events.Answered | events.Observed) -> str | None:
+    def known_outcome(self, event: events.Answered | events.Observed) -> str | None:
         """The outcome of an answer where it is clear already, so that the log need not grow; it changes nothing."""
         number = self.impressions.numbers.get(event.key, 0)
         if isinstance(event, events.Observed):
@@ -308,64 +348,45 @@ class Board:
             "clicked": self.clicked,
             "batches": self.batches.keep(),
             "labels": self.labels.keep(),
-            "spans": self.feedback.spans.spans,
-            "words": list(self.feedback.words.items()),
-            "left_out": [[sender, *found] for sender, found in self.feedback.left_out.items()],
-            "reached": self.feedback.reached,
+            **self.feedback.keep(),
             **({"described": self.described} if self.described else {}),
             **({"listed": self.listed} if self.listed else {}),
         }
         header, arrays = snapshot.take(self.learner_state, self.impressions, extra)
-        beside = self.feedback.timeline.arrays() | self.reported.arrays() | self.interleaving.arrays()
-        return header, _copied(arrays) | beside
+        others = self.feedback.timeline.arrays() | self.reported.arrays() | self.interleaving.arrays()
+        return header, _copied(arrays) | others
 
     def digest(self) -> str:
         """Sixteen digits that tell two boards apart, whatever made them."""
         return snapshot.digest(*self.keep())
 
     @classmethod
-    def restore(cls, content: bytes, name: str, first: bool = False) -> "Board":
-        """The board of a snapshot; one of an earlier version that kept less than the log tells is refused.
-
-        `first`: the events before it are no longer kept, so that it has to do.
-        """
-        board = cls.__new__(cls)
-        board.learner_state, board.impressions, header, arrays = snapshot.restore(content, name, None)
-        if not first and any(isinstance(batch, str) for batch in header["batches"]):
-            words = "it does not hold what came in each batch of past clicks"
-            raise snapshot.UnreadableSnapshot(f"{name} is of an earlier version: {words}")
-        board.config, board.latest = (msgspec.convert(header[key], Config) for key in ("config", "latest"))
-        if header["format"] < 5:  # before a board had a guard unless it asked for one
-            board.config = msgspec.structs.replace(board.config, guard="Anyone")
-        board.impressions.declare(board.config.cohorts)
+    def restore(cls, content: bytes, name: str) -> "Board":
+        """The board of a snapshot."""
+        state, impressions, header, arrays = snapshot.restore(content, name, None)
+        config, latest = (msgspec.convert(header[key], Config) for key in ("config", "latest"))
+        board = cls(config, state, impressions)
+        board.latest, board.labels = latest, Labels(header["labels"])
         board.described, board.listed = header.get("described", {}), header.get("listed", 0)
-        board.feedback = feedback = LabelledFeedback(board.learner_state)
-        board.impressions.learn = feedback.learn
-        board.labels = Labels(header["labels"])
-        feedback.spans, feedback.reached = Spans(header["spans"]), header["reached"]
-        feedback.words = dict(header.get("words", []))
-        feedback.left_out = {sender: LeftOut(*found) for sender, *found in header.get("left_out", [])}
-        feedback.timeline = Timeline.restore(arrays)
-        board.compare()
-        board.generation, board.events = board.config.generation(), header["events"]
-        board.events_kept = board.events
-        board._no_note = np.zeros(board.config.length + NOTE_EXTRA)
+        board.feedback.restore(header, arrays)
+        board.events = board.events_kept = header["events"]
         board.answers, board.clicked = header["answers"], header["clicked"]
         board.batches = PastBatches(header["batches"])
         board.reported = Reported.restore(arrays)
-        board.interleaving = Interleaving.restore(arrays, name, first)
+        board.interleaving = Interleaving.restore(arrays)
+        board.compare()
         return board
 
-    def summary(self) -> dict[str, Any]:
-        """What a list of boards shows."""
-        return {
-            **msgspec.to_builtins(self.config),
-            "guards": msgspec.to_builtins(self.config.guard_choices()),
-            "items": self.learner_state.newcomers.active,
-            "impressions": self.impressions.last,
-            "answers": self.answers,
-            "clicks": self.clicked,
-            "unanswered": self.impressions.expired,
-            "rounds": self.impressions.rounds,
-            "silence": self.impressions.silence.summary(),
-        }
+    def summary(self, name: str) -> BoardOut:
+        """What a list of boards shows of this one, which is called so."""
+        return BoardOut(
+            board=name,
+            **msgspec.structs.asdict(self.config) | {"guards": self.config.guard_choices()},
+            items=self.learner_state.newcomers.active,
+            impressions=self.impressions.last,
+            answers=self.answers,
+            clicks=self.clicked,
+            unanswered=self.impressions.expired,
+            rounds=self.impressions.rounds,
+            silence=SilenceOut(**self.impressions.silence.summary()),
+        )

@@ -5,11 +5,12 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ...core.refusals import Refused
+from ...core.settings import flag
 from ...guards import ALL as GUARDS
 from ...learners import ALL as LEARNERS
 from ...live.board_memory import SMALL, BoardMemory, memory_of, room_for
 from ...live.features import Values
-from ...live.gate import Guarding, with_guard
+from ...live.gate import Guarding
 from ...live.impression_buffer import MOST_KINDS
 from ...live.learner_state import LearnerState
 from .config import Config, Known, Setting
@@ -38,7 +39,7 @@ def check(config: Config, items: Iterable[str], together: bool = True) -> Learne
         if together:
             config.check_together()
             check_cohorts(config.cohorts or [])
-        settings, _ = with_guard(config.learner, config.settings)
+        settings, _ = _split_guard(config)
         learner = config.learner, settings, config.seed, config.new_share
         return LearnerState(items, config.length, *learner, guards_of(config), config.shadow, config.feature_space())
     except KeyError as error:
@@ -103,16 +104,24 @@ def check_known(config: Config, known: Mapping[str, Values]) -> dict[str, Known]
 
 def as_logged(values: Values | None) -> Known:
     """Features that were checked, as the log has them: numbers as floats, without what is said not to be known."""
-    found = {name: value for name, value in (values or {}).items() if value is not None}
-    return {name: value if isinstance(value, str) else float(value) for name, value in found.items()}
+    given = {name: value for name, value in (values or {}).items() if value is not None}
+    return {name: value if isinstance(value, str) else float(value) for name, value in given.items()}
 
 
 def chosen_guards(config: Config) -> list[tuple[str, dict[str, Any]]]:
     """The guards that a board's settings name, each with its settings."""
-    _, asked_for = with_guard(config.learner, config.settings)
-    if asked_for != "Anyone":  # by a setting of the past
-        return [(asked_for, {})]
+    _, plausible = _split_guard(config)
+    if plausible:
+        return [("Plausible", {})]
     return [(one.guard, dict(one.settings)) for one in config.guard_choices()]
+
+
+def _split_guard(config: Config) -> tuple[dict[str, Any], bool]:
+    """The settings of the learner, without `reject_impossible`, and whether that asks for the guard Plausible."""
+    settings = dict(config.settings)
+    if config.learner != "SteadyRank" or "reject_impossible" not in settings:
+        return settings, False
+    return settings, flag("reject_impossible", settings.pop("reject_impossible"))
 
 
 def guards_of(config: Config) -> Guarding:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Annotated, Any, Literal, TypeAlias
 
 import msgspec
-from msgspec import Meta
+from msgspec import UNSET, Meta, UnsetType
 
 from ...live.features import NO_FEATURES, FeatureSpace, by_segment
 
@@ -14,19 +14,7 @@ Setting: TypeAlias = bool | int | float | str | dict[str, Any] | list[Any] | Non
 Known: TypeAlias = dict[str, float | str | None]  # features by name; None: it is not known
 MOST_LIFETIME = 30 * 86_400  # seconds
 _MOST_PLACES = 10_000_000  # of all lists that a board remembers
-
-Length: TypeAlias = Annotated[int, Meta(ge=1, le=1_000)]
-Seed: TypeAlias = Annotated[int, Meta(ge=0, le=2**40)]
-NewShare: TypeAlias = Annotated[float, Meta(ge=0, le=1)]
-Lifetime: TypeAlias = Annotated[float, Meta(gt=0, le=MOST_LIFETIME, description="seconds")]
-Settle: TypeAlias = Annotated[float, Meta(ge=0, le=MOST_LIFETIME, description="seconds")]
-MostOpen: TypeAlias = Annotated[int, Meta(ge=1, le=_MOST_PLACES)]
-ClientMinute: TypeAlias = Annotated[int, Meta(ge=1, le=1_000_000)]
-AnonymousMinute: TypeAlias = Annotated[int, Meta(ge=1, le=100_000_000)]
-BotShare: TypeAlias = Annotated[float, Meta(ge=0, le=0.9)]
-ObservedItems: TypeAlias = Annotated[int, Meta(ge=0, le=1_000_000)]
-ClientDays: TypeAlias = Annotated[float, Meta(gt=0, le=3_650)]
-MostClicks: TypeAlias = Annotated[int, Meta(ge=1, le=1_000, description="clicks")] | Literal["usual"]
+_Minutely: TypeAlias = Annotated[int, Meta(ge=1, le=1_000_000)]  # of one client
 OwnSettings: TypeAlias = dict[str, bool | int | float | str]  # of a learner or a guard
 
 
@@ -47,30 +35,35 @@ class GuardChoice(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The settings of a board. Ranges are checked where settings come in from outside: by msgspec."""
 
-    length: Length = 10
+    length: Annotated[int, Meta(ge=1, le=1_000)] = 10
     learner: str = "SteadyRank"
     settings: OwnSettings = {}
-    seed: Seed = 0
-    new_share: NewShare = 0.2
-    lifetime: Lifetime = 1800.0
-    settle: Settle | None = None  # None: the lifetime. 0: answers are learnt from at once, in any order
+    seed: Annotated[int, Meta(ge=0, le=2**40)] = 0
+    new_share: Annotated[float, Meta(ge=0, le=1)] = 0.2
+    lifetime: Annotated[float, Meta(gt=0, le=MOST_LIFETIME, description="seconds")] = 1800.0
+    # None: the lifetime. 0: answers are learnt from at once, in any order
+    settle: Annotated[float, Meta(ge=0, le=MOST_LIFETIME, description="seconds")] | None = None
     count_unanswered: bool = True
-    most_open: MostOpen = 100_000
+    most_open: Annotated[int, Meta(ge=1, le=_MOST_PLACES)] = 100_000
     public_feedback: bool = True  # a signed impression id is enough to answer it
     bind_client: bool = False  # who answers has to name the client that a list was given to
-    client_minute: ClientMinute = 60  # answers of one client and minute
-    client_lists: ClientMinute = 120  # lists given to one client in a minute
-    anonymous_minute: AnonymousMinute = 60_000  # answers to lists without a client, of all together and minute
-    client_days: ClientDays = 1.0  # after which it is no longer known which number a client has
+    client_minute: _Minutely = 60  # answers of one client and minute
+    client_lists: _Minutely = 120  # lists given to one client in a minute
+    # answers to lists without a client, of all together and minute
+    anonymous_minute: Annotated[int, Meta(ge=1, le=100_000_000)] = 60_000
+    # after which it is no longer known which number a client has
+    client_days: Annotated[float, Meta(gt=0, le=3_650)] = 1.0
     guard: str = "ClientTrust"  # whose feedback reaches the learner
     guard_settings: OwnSettings = {}
     guards: list[GuardChoice] | None = None  # two or more, of which `guard` is the last; None: that one alone
-    most_clicks: MostClicks | None = None  # of one answer that is learnt from; None: any number
+    # of one answer that is learnt from; None: any number
+    most_clicks: Annotated[int, Meta(ge=1, le=1_000, description="clicks")] | Literal["usual"] | None = None
     cohorts: list[str] | None = None  # kinds that lists may be asked for with; None: the first ones that are
     shadow: bool = False  # the guard judges, and all are heard
-    observed_items: ObservedItems = 10_000  # that lists of other rankers may add
+    observed_items: Annotated[int, Meta(ge=0, le=1_000_000)] = 10_000  # that lists of other rankers may add
     interleave: bool = False  # lists may be mixed of the caller's own and ours
-    interleave_bots: BotShare = 0.15  # of mixed lists that may be those of undetected bots without changing a verdict
+    # share of mixed lists that may be those of undetected bots without changing a verdict
+    interleave_bots: Annotated[float, Meta(ge=0, le=0.9)] = 0.15
     features: FeatureKinds | None = None  # what may be known of items and visits; None: nothing
     segments: list[str] | None = None  # of the visits, each with a list of its own; None: one list for all
 
@@ -171,9 +164,19 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 NEW_BOARD = Config(most_clicks="usual")  # of a board that is made now; the logs of earlier ones do not limit clicks
-
-
 _DEFAULT = Config()
+_HINTS = typing.get_type_hints(Config, include_extras=True)  # what each setting may be
+
+
+def with_settings(base: type[msgspec.Struct], optional: bool = False, **others: Any) -> Any:
+    """A struct with the fields of `base` and then one for each setting; with `optional`, each may be left out.
+
+    `others`: what some settings may be there instead.
+    """
+    fields: list[Any] = [*(_HINTS | others).items()]
+    if optional:
+        fields = [(name, hint | UnsetType, UNSET) for name, hint in fields]
+    return msgspec.defstruct(base.__name__, fields, bases=(base,))
 
 
 def out_of_range(name: str, value: Any) -> str:
@@ -196,8 +199,4 @@ def _words(meta: Meta) -> str:
 
 
 # of each setting that has one, in words
-RANGES = {
-    name: _words(meta)
-    for name, hint in typing.get_type_hints(Config, include_extras=True).items()
-    for meta in _metas(hint)
-}
+RANGES = {name: _words(meta) for name, hint in _HINTS.items() for meta in _metas(hint)}

@@ -1,7 +1,4 @@
-"""What of the feedback enters a board's learner, and what of it people see over time.
-
-Which lists of another ranker were reported: by the keys that callers' ids make, so that none is learnt twice.
-"""
+"""What of the feedback enters a board's learner: by labels, and lists of another ranker once each."""
 
 import math
 from collections.abc import Container, Sequence
@@ -17,44 +14,6 @@ from .labels import FRAUD, HONEST, Spans
 from .timeline import Timeline
 
 OTHER_ITEMS = "a list of other items was reported with this id before"
-
-
-class Reported:
-    """Keys of the lists that the board remembers, in the order in which they came, and when each was shown.
-
-    Of those that it has forgotten only the latest time is kept: a list that was shown no later may be one of them.
-    """
-
-    def __init__(self) -> None:
-        self.times: dict[int, float] = {}
-        self.latest = -math.inf
-
-    def refuse_forgotten(self, key: int, time: float) -> None:
-        """Refuse a list that the board does not remember if it may have been reported before."""
-        if key in self.times or time <= self.latest:
-            raise Refused(410, "the list has expired: one with this id may have been learnt from before")
-
-    def add(self, key: int, time: float, remembered: Container[int]) -> None:
-        """A list was reported; `remembered`: the keys that the board remembers, this one among them."""
-        self.times[key] = time
-        while (oldest := next(iter(self.times))) not in remembered:
-            self.latest = max(self.latest, self.times.pop(oldest))
-
-    def arrays(self) -> dict[str, Any]:
-        """Everything, as arrays by name; nothing where nothing was ever reported."""
-        if not self.times:
-            return {}
-        keys = np.fromiter(self.times, np.uint64, len(self.times))
-        return {"reported.key": keys, "reported.time": np.array([self.latest, *self.times.values()])}
-
-    @classmethod
-    def restore(cls, arrays: dict[str, Any]) -> "Reported":
-        """The one that `arrays` came from."""
-        reported = cls()
-        if "reported.key" in arrays:
-            reported.latest, *times = arrays["reported.time"].tolist()
-            reported.times = dict(zip(arrays["reported.key"].tolist(), times, strict=True))
-        return reported
 
 
 class LeftOut(NamedTuple):
@@ -105,8 +64,8 @@ class LabelledFeedback:
         if word == FRAUD:
             self.timeline.learn(t, clicked, examined, 0, 1)
             return False
-        told = VOUCHED if word == HONEST and kind == ANSWER else kind
-        learnt = self.learner_state.learn(visit, ranking, note, clicks, examined, told, cohorts, vouched)
+        taken_as = VOUCHED if word == HONEST and kind == ANSWER else kind
+        learnt = self.learner_state.learn(visit, ranking, note, clicks, examined, taken_as, cohorts, vouched)
         self.timeline.learn(t, clicked, examined, int(not learnt and kind != SILENCE), 0)
         return learnt
 
@@ -130,5 +89,60 @@ class LabelledFeedback:
         if not anyway and (words != self.words or (first is not None and first <= self.reached)):
             return False
         self.spans, self.words = spans, words
-        self.left_out = {sender: found for sender, found in self.left_out.items() if words.get(sender) == FRAUD}
+        self.left_out = {sender: counts for sender, counts in self.left_out.items() if words.get(sender) == FRAUD}
         return True
+
+    def keep(self) -> dict[str, Any]:
+        """Everything but the time line, as JSON takes it."""
+        return {
+            "spans": self.spans.spans,
+            "words": list(self.words.items()),
+            "left_out": [[sender, *counts] for sender, counts in self.left_out.items()],
+            "reached": self.reached,
+        }
+
+    def restore(self, kept: dict[str, Any], arrays: dict[str, Any]) -> None:
+        """Be as the one that `kept` and the arrays of the time line came from."""
+        self.spans, self.reached = Spans(kept["spans"]), kept["reached"]
+        self.words = dict(kept["words"])
+        self.left_out = {sender: LeftOut(*counts) for sender, *counts in kept["left_out"]}
+        self.timeline = Timeline.restore(arrays)
+
+
+class Reported:
+    """Which lists of another ranker were reported, by the keys that callers' ids make: so that none is learnt twice.
+
+    Kept are those that the board remembers, in the order in which they came, and when each was shown. Of those that
+    it has forgotten only the latest time is kept: a list that was shown no later may be one of them.
+    """
+
+    def __init__(self) -> None:
+        self.times: dict[int, float] = {}
+        self.latest = -math.inf
+
+    def refuse_forgotten(self, key: int, time: float) -> None:
+        """Refuse a list that the board does not remember if it may have been reported before."""
+        if key in self.times or time <= self.latest:
+            raise Refused(410, "the list has expired: one with this id may have been learnt from before")
+
+    def add(self, key: int, time: float, remembered: Container[int]) -> None:
+        """A list was reported; `remembered`: the keys that the board remembers, this one among them."""
+        self.times[key] = time
+        while (oldest := next(iter(self.times))) not in remembered:
+            self.latest = max(self.latest, self.times.pop(oldest))
+
+    def arrays(self) -> dict[str, Any]:
+        """Everything, as arrays by name; nothing where nothing was ever reported."""
+        if not self.times:
+            return {}
+        keys = np.fromiter(self.times, np.uint64, len(self.times))
+        return {"reported.key": keys, "reported.time": np.array([self.latest, *self.times.values()])}
+
+    @classmethod
+    def restore(cls, arrays: dict[str, Any]) -> "Reported":
+        """The one that `arrays` came from."""
+        reported = cls()
+        if "reported.key" in arrays:
+            reported.latest, *times = arrays["reported.time"].tolist()
+            reported.times = dict(zip(arrays["reported.key"].tolist(), times, strict=True))
+        return reported

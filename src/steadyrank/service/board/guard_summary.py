@@ -1,7 +1,4 @@
-"""Who is not heard on a board, since when and why, for people to read.
-
-Which visits are suspect, by what a board knows now: of clients who are not heard, or of rounds not trusted.
-"""
+"""Who is not heard on a board, since when and why; and which visits are suspect for that, or for their rounds."""
 
 from collections.abc import Iterable
 from typing import NamedTuple
@@ -11,37 +8,46 @@ from ...live.gate import CLIENT, Judged
 from .board import Board
 from .checks import chosen_guards
 from .labels import FRAUD, Spans
+from .schema import Schema
 
 
-class Silenced(NamedTuple):
-    """A client, or a cohort, whose feedback is not learnt from; in shadow: would not be.
+class SegmentVisits(Schema):
+    """How many visits are of a segment, null for visits without one."""
 
-    `since`: the first round that is not, of those that are remembered, and when that was. `visits` and `clicks`: what
-    it had, as far as it is remembered. `label`: the number of the label that says so, if a person did. `segments`:
-    the visits by segment, None for those without one, the most first; None if that is not known.
+    segment: str | None
+    visits: int
+
+
+class SilencedOut(Schema):
+    """A client that is not heard, by its number, or a cohort, with its kind; in shadow: would not be.
+
+    `since`: the first round of it that is not learnt from, as far as it is remembered, and about when that was, in
+    seconds since 1970. `visits`, `clicks`: what it had, as far as it is remembered. `label`: the label that says so,
+    if a person did. `segments`: those of `visits` by segment, the most first; null on a board without segments, and
+    where it is not remembered, as of who was labelled.
     """
 
     client: int
-    kind: str | None  # of cohort; None: a client
+    kind: str | None
     since: int | None
     time: float | None
     visits: int
     clicks: int | None
     why: str
     label: int | None
-    segments: list[tuple[str | None, int]] | None = None
+    segments: list[SegmentVisits] | None
 
     def visits_in(self, segment: str) -> int:
         """How many of its visits are known to be of a segment."""
-        return dict(self.segments or ()).get(segment, 0)
+        return sum(part.visits for part in self.segments or () if part.segment == segment)
 
 
-class GuardCounts(NamedTuple):
-    """What one guard did: visits that it refused and took back, of each kind of sender that it judges; in shadow:
-    would.
+class GuardCountsOut(Schema):
+    """How many answers one guard refused and took back; one that it refused for several kinds of senders counts for
+    each of them.
 
-    `stands_down`: since which round it refuses nobody of some kind, because it would refuse too many; None: it does
-    not. `stood_down`: how often it has done so.
+    `stands_down`: since this round the guard refuses nobody, because it would refuse too many of the recent visits;
+    null: it does not. `stood_down`: how often it has done so.
     """
 
     guard: str
@@ -51,75 +57,81 @@ class GuardCounts(NamedTuple):
     stood_down: int
 
 
-class GuardSummary(NamedTuple):
-    """What a board's guards did: visits that did not reach the learner, and that were taken back; in shadow: would.
+class GuardOut(Schema):
+    """Whose feedback does not reach the learner: how many answers were refused and taken back, and who is not heard.
 
-    `guard`: the last that the settings name; `guards`: all, in the order in which they are asked.
+    `count`: how many are not heard; `silenced`: these, or the first of them. With `shadow`: what would have been.
+    `guards`: each of them, in the order in which they are asked, and `guard`: the last that the settings name.
+    Where a `segment` is asked for, `silenced` has those with visits of it, and `of_segment` says how many there are.
     """
 
     guard: str
     shadow: bool
     refused: int
     retracted: int
-    guards: list[GuardCounts]
-    silenced: list[Silenced]  # those with the most visits first
+    guards: list[GuardCountsOut]
+    count: int
+    of_segment: int | None
+    silenced: list[SilencedOut]
 
 
-def summarize_guard(board: Board) -> GuardSummary:
-    """Everybody who is not heard, by the guard or by a label. O(remembered visits)."""
+def summarize_guard(board: Board) -> GuardOut:
+    """Everybody who is not heard, by the guard or by a label, the most visits first. O(remembered visits)."""
     gate, state = board.learner_state.gate, board.learner_state
     judged = gate.views()
-    found, counts = [*_by_label(board), *_by_guard(board, judged)], _counts(board, judged)
-    return GuardSummary(
-        chosen_guards(board.config)[-1][0],
-        gate.shadow,
-        sum(one.refused for one in counts) if gate.shadow else int(state.refused[0]),
-        sum(one.retracted for one in counts),
-        counts,
-        sorted(found, key=lambda one: (-one.visits, one.client)),
+    silenced, counts = [*_by_label(board), *_by_guard(board, judged)], _counts(board, judged)
+    return GuardOut(
+        guard=chosen_guards(board.config)[-1][0],
+        shadow=gate.shadow,
+        refused=sum(one.refused for one in counts) if gate.shadow else int(state.refused[0]),
+        retracted=sum(one.retracted for one in counts),
+        guards=counts,
+        count=len(silenced),
+        of_segment=None,
+        silenced=sorted(silenced, key=lambda one: (-one.visits, one.client)),
     )
 
 
-def count_guarded(board: Board) -> tuple[int, list[GuardCounts]]:
+def count_guarded(board: Board) -> tuple[int, list[GuardCountsOut]]:
     """How many clients and cohorts are not heard, and what each guard did."""
     judged = board.learner_state.gate.views()
     return len(_by_label(board)) + len(_by_guard(board, judged)), _counts(board, judged)
 
 
-def count_by_guard(board: Board) -> tuple[int, list[GuardCounts]]:
+def count_by_guard(board: Board) -> tuple[int, list[GuardCountsOut]]:
     """How many of them by guards alone, and what each guard did."""
     judged = board.learner_state.gate.views()
     return len(_by_guard(board, judged)), _counts(board, judged)
 
 
-def _counts(board: Board, judged: list[Judged]) -> list[GuardCounts]:
-    def summed(guard: str) -> GuardCounts:
+def _counts(board: Board, judged: list[Judged]) -> list[GuardCountsOut]:
+    def summed(guard: str) -> GuardCountsOut:
         views = [one.view for one in judged if one.guard == guard]
-        return GuardCounts(
-            guard,
-            sum(view.refused for view in views),
-            sum(view.retracted for view in views),
-            min((view.stands_down for view in views if view.stands_down), default=None),
-            sum(view.stood_down for view in views),
+        return GuardCountsOut(
+            guard=guard,
+            refused=sum(view.refused for view in views),
+            retracted=sum(view.retracted for view in views),
+            stands_down=min((view.stands_down for view in views if view.stands_down), default=None),
+            stood_down=sum(view.stood_down for view in views),
         )
 
     gate = board.learner_state.gate
     return [] if gate.open else [summed(post.name) for post in gate.posts]
 
 
-def _by_guard(board: Board, judged: list[Judged]) -> list[Silenced]:
+def _by_guard(board: Board, judged: list[Judged]) -> list[SilencedOut]:
     words, time_of = board.feedback.words, board.feedback.timeline.time_of
     return [
-        Silenced(
-            one.client,
-            None if kind == CLIENT else kind,
-            one.since or None,
-            time_of(one.since) if one.since else None,
-            one.visits,
-            one.clicks,
-            one.why,
-            None,
-            _by_segment(board, one.segments),
+        SilencedOut(
+            client=one.client,
+            kind=None if kind == CLIENT else kind,
+            since=one.since or None,
+            time=time_of(one.since) if one.since else None,
+            visits=one.visits,
+            clicks=one.clicks,
+            why=one.why,
+            label=None,
+            segments=_by_segment(board, one.segments),
         )
         for _, kind, view in judged
         for one in view.suspects
@@ -127,27 +139,35 @@ def _by_guard(board: Board, judged: list[Judged]) -> list[Silenced]:
     ]
 
 
-def _by_segment(board: Board, visits: tuple[int, ...]) -> list[tuple[str | None, int]] | None:
+def _by_segment(board: Board, visits: tuple[int, ...]) -> list[SegmentVisits] | None:
     """Visits by the names of segments; None where there are none, or it is not remembered."""
     names = board.learner_state.features.segments
     if not (names and visits):
         return None
-    found = [(name, n) for name, n in zip((None, *names), visits, strict=False) if n]
-    return sorted(found, key=lambda pair: -pair[1])
+    parts = [SegmentVisits(segment=name, visits=n) for name, n in zip((None, *names), visits, strict=False) if n]
+    return sorted(parts, key=lambda part: -part.visits)
 
 
-def _by_label(board: Board) -> list[Silenced]:
-    feedback, found = board.feedback, []
+def _by_label(board: Board) -> list[SilencedOut]:
+    feedback, silenced = board.feedback, []
     latest = {label.client: label for label in sorted(board.labels.labels.values())}
     for client, word in feedback.words.items():
         label = latest.get(client)
         if word == FRAUD and label is not None:
             since, visits, clicks = feedback.left_out.get(client, (0, 0, 0))
-            time = feedback.timeline.time_of(since) if since else None
-            why = f"a person labelled it as fraud (label {label.number})"
-            row = Silenced(client, label.kind or None, since or None, time, visits, clicks, why, label.number)
-            found.append(row)
-    return found
+            row = SilencedOut(
+                client=client,
+                kind=label.kind or None,
+                since=since or None,
+                time=feedback.timeline.time_of(since) if since else None,
+                visits=visits,
+                clicks=clicks,
+                why=f"a person labelled it as fraud (label {label.number})",
+                label=label.number,
+                segments=None,
+            )
+            silenced.append(row)
+    return silenced
 
 
 class Suspects(NamedTuple):

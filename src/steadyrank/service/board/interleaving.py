@@ -8,7 +8,6 @@ from ...comparison.interleaving import NEITHER, OURS, credit
 from ...core.arrays import Bools, Ints
 from ...core.contract import ANYONE
 from ...live.impression_buffer import MOST_KINDS
-from ...live.snapshot import UnreadableSnapshot
 from . import events
 
 DAY = 86_400.0  # seconds in which a client has one credit
@@ -119,19 +118,11 @@ class Interleaving:
         return {f"interleaving.{name}": array for name, array in parts.items()}
 
     @classmethod
-    def restore(cls, arrays: dict[str, Any], name: str, first: bool = False) -> "Interleaving":
-        """The one that `arrays` came from.
-
-        Earlier versions did not keep how many lists there were. Their snapshots are refused; where it is the `first`
-        that there is, so that nothing else can be read, counting begins anew.
-        """
+    def restore(cls, arrays: dict[str, Any]) -> "Interleaving":
+        """The one that `arrays` came from."""
         restored = cls()
         if "interleaving.senders" not in arrays:
             return restored
-        if "interleaving.unnamed" not in arrays:
-            if first:
-                return restored
-            raise UnreadableSnapshot(f"{name} is of an earlier version: it does not hold how many lists were mixed")
         restored.unnamed = int(arrays["interleaving.unnamed"])
         columns = ("senders", "time", "round", "visitor", "credit", "lists")
         rows = zip(*(arrays[f"interleaving.{column}"].tolist() for column in columns), strict=True)

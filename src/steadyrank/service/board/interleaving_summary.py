@@ -1,7 +1,5 @@
 """Which of two rankers is better, by the clicks on mixed lists, for people to read."""
 
-from typing import NamedTuple
-
 import numpy as np
 
 from ...comparison.interleaving import NEITHER, OURS, THEIRS, Standing, standing
@@ -10,84 +8,100 @@ from .board import Board
 from .guard_summary import Suspects, suspects
 from .interleaving import MOST, Tallies
 from .labels import FRAUD
+from .schema import IntervalOut, Schema
 
 
-class InterleavingSummary(NamedTuple):
-    """How both stand by visitors and by lists, without those that are suspect, and by all visitors.
+class StandingOut(Schema):
+    """Of so many visitors, a client and day each, or lists: how many gave their credit to our items, and to theirs.
 
-    The verdict needs both counts. Names are free, so bots may be any share of the visitors, but by list they have no
-    more credits than they have lists. Bots of few names may have many lists, but are few visitors.
+    `lead`: ours less theirs, in credits a visitor or list, with a 95 % interval that may be looked at at any time.
     """
 
-    by_visitor: Standing
-    by_list: Standing
-    whole: Standing  # by visitor, suspect ones among them
-    lists: int  # mixed lists that were shown, suspect ones and those of nobody known among them
-    bots: float  # share of bots that a verdict has to withstand
-    since: float | None  # when the first and the latest of the visitors came
+    total: int
+    ours: int
+    theirs: int
+    lead: IntervalOut
+
+
+class InterleavingOut(Schema):
+    """What clicks on mixed lists say. `verdict`: ours, theirs, or open.
+
+    `withstands`: the share of all `lists` that might be bots', under any names, and the one who leads would lead all
+    the same. `by_visitor` and `by_list` are without those that are suspect; `whole`: all visitors.
+    """
+
+    verdict: str
+    withstands: float
+    by_visitor: StandingOut
+    by_list: StandingOut
+    whole: StandingOut
+    lists: int
+    since: float | None
     until: float | None
-    full: bool  # whether no more clients and days are counted
-
-    @property
-    def leader(self) -> int:
-        """Who leads by visitors and by lists, where both intervals leave no doubt: OURS or THEIRS; else NEITHER."""
-        return self.by_list.leader if self.by_list.leader == self.by_visitor.leader else NEITHER
-
-    @property
-    def withstands(self) -> float:
-        """Share of all lists, and of visitors, that might be bots', and the one who leads would lead all the same.
-
-        From its lead by lists as many credits are taken as bots would have lists, whatever they called themselves.
-        """
-        if self.leader == NEITHER:
-            return 0.0
-        return min(self.by_visitor.withstands, self.by_list.withstands * self.by_list.total / self.lists)
-
-    @property
-    def verdict(self) -> str:
-        """ours, theirs or open."""
-        if self.withstands <= self.bots:
-            return "open"
-        return "ours" if self.leader == OURS else "theirs"
-
-    def says(self) -> list[str]:
-        """What has to be known before the numbers are believed."""
-        sentences = []
-        count, left_out = self.whole.total, self.whole.total - self.by_visitor.total
-        if left_out:
-            sentences.append(f"{left_out:,} of {count:,} visitors are suspect and left out of the verdict.")
-        if 0.0 < self.withstands <= self.bots:
-            leader = "Ours" if self.leader == OURS else "Theirs"
-            sentences.append(
-                f"{leader} leads, but if {self.withstands:.1%} of all {self.lists:,} lists, or of the visitors, were "
-                "those of bots that nobody found, they could have brought that about. A verdict has to withstand "
-                f"{self.bots:.0%} (interleave_bots)."
-            )
-        elif NEITHER != self.by_list.leader != self.leader:
-            leader = "Ours" if self.by_list.leader == OURS else "Theirs"
-            visitors = "is not decided" if self.by_visitor.leader == NEITHER else "is the other way round"
-            sentences.append(f"{leader} leads by lists, but by visitors it {visitors}: a verdict needs both.")
-        if self.full:
-            sentences.append(
-                f"{MOST:,} clients and days are counted, and no more: turn interleave off and on to begin anew."
-            )
-        return sentences
+    says: list[str]
 
 
-def summarize_interleaving(board: Board) -> InterleavingSummary:
+def summarize_interleaving(board: Board) -> InterleavingOut:
     """How the rankers stand now. O(visitors)."""
     tallies, times = board.interleaving.tallies(), board.interleaving.time
     kept = ~_suspect(tallies, suspects(board))
-    return InterleavingSummary(
+    return judge(
         _by_visitor(tallies, kept),
         standing(*tallies.lists[kept].sum(axis=0).tolist()),
         _by_visitor(tallies, np.ones(kept.size, np.bool_)),
         int(tallies.lists[:, 0].sum()) + board.interleaving.unnamed,
         board.config.interleave_bots,
-        min(times, default=None),
-        max(times, default=None),
-        len(times) >= MOST,
+        times,
     )
+
+
+def judge(
+    by_visitor: Standing, by_list: Standing, whole: Standing, lists: int, bots: float, times: list[float]
+) -> InterleavingOut:
+    """The verdict by visitors and by lists, without those that are suspect; `whole`: by visitor, suspect ones too.
+
+    It needs both counts. Names are free, so bots may be any share of the visitors, but by list they have no more
+    credits than they have lists. Bots of few names may have many lists, but are few visitors. `lists`: all that were
+    shown, those of nobody known too; `bots`: the share of bots that it has to withstand; `times`: of the visitors.
+    """
+    leader = by_list.leader if by_list.leader == by_visitor.leader else NEITHER
+    withstands = 0.0
+    if leader != NEITHER:
+        # from its lead by lists as many credits are taken as bots would have lists, whatever they called themselves
+        withstands = min(by_visitor.withstands, by_list.withstands * by_list.total / lists)
+    says = []
+    if left_out := whole.total - by_visitor.total:
+        says.append(f"{left_out:,} of {whole.total:,} visitors are suspect and left out of the verdict.")
+    if 0.0 < withstands <= bots:
+        says.append(
+            f"{_name(leader)} leads, but if {withstands:.1%} of all {lists:,} lists, or of the visitors, were those "
+            "of bots that nobody found, they could have brought that about. A verdict has to withstand "
+            f"{bots:.0%} (interleave_bots)."
+        )
+    elif NEITHER != by_list.leader != leader:
+        visitors = "is not decided" if by_visitor.leader == NEITHER else "is the other way round"
+        says.append(f"{_name(by_list.leader)} leads by lists, but by visitors it {visitors}: a verdict needs both.")
+    if len(times) >= MOST:
+        says.append(f"{MOST:,} clients and days are counted, and no more: turn interleave off and on to begin anew.")
+    return InterleavingOut(
+        verdict="open" if withstands <= bots else _name(leader).lower(),
+        withstands=withstands,
+        by_visitor=_out(by_visitor),
+        by_list=_out(by_list),
+        whole=_out(whole),
+        lists=lists,
+        since=min(times, default=None),
+        until=max(times, default=None),
+        says=says,
+    )
+
+
+def _name(leader: int) -> str:
+    return "Ours" if leader == OURS else "Theirs"
+
+
+def _out(one: Standing) -> StandingOut:
+    return StandingOut.of(one, lead=IntervalOut.of(one, value=one.lead))
 
 
 def _by_visitor(tallies: Tallies, kept: Bools) -> Standing:

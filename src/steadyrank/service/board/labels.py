@@ -65,7 +65,7 @@ def lay(labels: Iterable[Label]) -> Spans:
     )
     bounds = sorted({t for label in waiting for t in (label.start, label.end + 1)})
     over: list[tuple[int, Label]] = []  # a heap of those that have begun, the largest number first
-    found: list[tuple[int, int, str]] = []
+    spans: list[tuple[int, int, str]] = []
     for start, after in itertools.pairwise(bounds):
         while waiting and waiting[-1].start <= start:
             label = waiting.pop()
@@ -75,11 +75,11 @@ def lay(labels: Iterable[Label]) -> Spans:
         if not over:
             continue
         word = over[0][1].label
-        if found and found[-1][1] == start - 1 and found[-1][2] == word:
-            found[-1] = (found[-1][0], after - 1, word)
+        if spans and spans[-1][1] == start - 1 and spans[-1][2] == word:
+            spans[-1] = (spans[-1][0], after - 1, word)
         else:
-            found.append((start, after - 1, word))
-    return Spans(found)
+            spans.append((start, after - 1, word))
+    return Spans(spans)
 
 
 class Labels:
@@ -94,8 +94,8 @@ class Labels:
 
     def _lay(self) -> None:
         self.spans = lay(self.labels.values())
-        told = sorted(label for label in self.labels.values() if label.client != ANYONE)
-        self.words = {label.client: label.label for label in told}  # of senders, the latest each
+        of_senders = sorted(label for label in self.labels.values() if label.client != ANYONE)
+        self.words = {label.client: label.label for label in of_senders}  # of senders, the latest each
 
     def keep(self) -> dict[str, Any]:
         """Everything, as JSON has it."""

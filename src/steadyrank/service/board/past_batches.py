@@ -14,10 +14,7 @@ _encode = msgspec.msgpack.Encoder(order="sorted").encode  # features may come in
 
 
 class _Part(NamedTuple):
-    """What came under the name of a part: a digest of its rows, and how many rows the whole batch has.
-
-    The digest is "" in snapshots of versions that kept names alone; the number is 0 in events that do not tell it.
-    """
+    """What came under the name of a part: a digest of its rows, and how many the whole batch has, 0 if unknown."""
 
     digest: str
     total: int
@@ -27,17 +24,15 @@ class PastBatches:
     """The parts of batches, by name, in the order in which they came."""
 
     def __init__(self, kept: Iterable[Any] = ()) -> None:
-        """`kept`: what `keep` returned, or names alone, as earlier versions kept them."""
-        rows = [(one, "", 0) if isinstance(one, str) else one for one in kept]
-        self._parts = {name: _Part(digest, total) for name, digest, total in rows}
+        """`kept`: what `keep` returned."""
+        self._parts = {name: _Part(digest, total) for name, digest, total in kept}
 
     def includes(self, event: events.History) -> bool:
         """Whether a part was learnt from before; refused with 409 if other rows came under its name."""
         before = self._parts.get(event.batch)
         if before is None:
             return False
-        other_rows = before.digest not in ("", _digest(event.rows))
-        if other_rows or 0 != before.total != event.total != 0:
+        if before.digest != _digest(event.rows) or 0 != before.total != event.total != 0:
             batch = event.batch.rpartition("#")[0] or event.batch
             raise Refused(409, f"batch {batch!r:.80} came before with other rows: give these rows another name")
         return True

@@ -9,7 +9,7 @@ leave it. The interval is that of the trusted rates' posterior, Beta with the es
 share and the lists are taken for known. What the guard or a label kept from the learner is not counted.
 """
 
-from typing import NamedTuple
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -17,67 +17,73 @@ from ...core.arrays import Bools, Floats, Ints
 from ...core.views import Regime, View
 from ...live.learner_state import LearnerState
 from .board import Board
+from .schema import IntervalOut, Schema
 
 _DRAWS = 400
 _BLOCK = 512  # rates of which the highest is found first
 
 
-class Savings(NamedTuple):
-    """Clicks that people would have lost, with a 95 % interval, in how many rounds of stretches that are not trusted.
+class SavedOut(Schema):
+    """What people would have lost if feedback that is not trusted had been believed (docs/dashboard.md).
 
-    `people`: how many of these visits were people's, as a share. `believed`: slots of the list that the latest such
-    stretch leads to, none if there was none; `plain`: of the list by plain click rates now.
+    `rounds`: of the stretches that are not trusted, from when each was noticed; `people`: the share of their visits
+    that were people's, as estimated; `lost`: clicks. `believed`: the list that the latest such stretch leads to,
+    empty if there was none; `plain`: the list by plain click rates now.
     """
 
     rounds: int
     people: float
-    lost: float
-    low: float
-    high: float
-    believed: list[int]
-    plain: list[int]
+    lost: IntervalOut
+    believed: list[str]
+    plain: list[str]
 
 
-def summarize_savings(board: Board, view: View | None) -> Savings | None:
+def summarize_savings(board: Board, view: View | None) -> SavedOut | None:
     """What not believing has saved people on a board, by its learner's view; None if that tells no regimes apart, or
     each segment has its own. O(items)."""
     state = board.learner_state
     if view is None or view.segments:
         return None  # regimes are each segment's own
-    size = len(state.names)
-    return savings(view, state.active[:size], board.impressions.rounds, state.length, _plain(state))
+    active = state.active[: len(state.names)]
+    return savings(view, state.names, active, board.impressions.rounds, state.length, _plain(state))
 
 
-def savings(view: View, active: Bools, rounds: int, length: int, plain: list[int]) -> Savings:
-    """The same of a view after so many rounds."""
+def savings(view: View, names: Sequence[str], active: Bools, rounds: int, length: int, plain: list[int]) -> SavedOut:
+    """The same of a view after so many rounds; `plain`: slots of the list by plain click rates."""
     slots = np.flatnonzero(active)
     trusted = view.regime(view.trusted)
-    known = {regime.number: regime for regime in view.regimes if regime.number != view.trusted}
+    others = {regime.number: regime for regime in view.regimes if regime.number != view.trusted}
     best = _best(trusted.estimate, slots, length)
     chances = np.array(view.attention[:length] or (1.0,) * length)
     rng, lost, count, visits = np.random.default_rng(0), np.zeros(_DRAWS), 0, 0.0
     believed: list[int] = []
     for number, stretch in _stretches(view, rounds):
-        if number not in known:
+        if number not in others:
             continue  # forgotten by the learner
-        regime = known[number]
+        regime = others[number]
         share = _people(regime, trusted, slots)
         rates = np.where(regime.looks > 0, regime.estimate, trusted.estimate)
         believed = _best(rates, slots, length)
         count, visits = count + stretch, visits + share * stretch
         lost += share * stretch * _worse(trusted, best, believed, chances, rng)
     low, high = np.quantile(lost, (0.025, 0.975)).tolist()
-    return Savings(count, visits / count if count else 1.0, float(lost.mean()), low, high, believed, plain)
+    return SavedOut(
+        rounds=count,
+        people=visits / count if count else 1.0,
+        lost=IntervalOut(value=float(lost.mean()), low=low, high=high),
+        believed=[names[slot] for slot in believed],
+        plain=[names[slot] for slot in plain],
+    )
 
 
 def _stretches(view: View, rounds: int) -> list[tuple[int, int]]:
     """Numbers of regimes that are not trusted, and how many rounds each was known to be there, in order."""
-    found, end = [], rounds
+    stretches, end = [], rounds
     for change in reversed(view.changes):  # what was noticed last counts, whatever it is dated to
         if change.after != view.trusted and end >= change.noticed:
-            found.append((change.after, end - change.noticed + 1))
+            stretches.append((change.after, end - change.noticed + 1))
         end = min(end, change.start - 1)
-    return found[::-1]
+    return stretches[::-1]
 
 
 def _people(regime: Regime, trusted: Regime, slots: Ints) -> float:

@@ -1,17 +1,19 @@
 """What happened over a board's rounds, in few points: neighbours are joined as the rounds become more."""
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
+
+from .schema import Schema
 
 POINTS = 200
 _COUNTS = ("impressions", "feedback", "clicks", "examined", "rejected", "fraud")  # rows of a snapshot, in order
 
 
-class Point(NamedTuple):
+class PointOut(Schema):
     """Some rounds in a row.
 
-    `time`: of the earliest list, seconds since 1970, None in old logs. `impressions`: lists shown. `feedback`: those
+    `time`: of the earliest list, seconds since 1970, null in old logs. `impressions`: lists shown. `feedback`: those
     whose feedback came to its end, learnt from or left out; `clicks` and `examined`: in it. `rejected`: feedback that
     the guard kept from the learner. `fraud`: feedback left out by a label.
     """
@@ -24,6 +26,13 @@ class Point(NamedTuple):
     examined: int
     rejected: int
     fraud: int
+
+
+class TimelineOut(Schema):
+    """At most 200 points of `size` rounds each, from round 1."""
+
+    size: int
+    points: list[PointOut]
 
 
 class Timeline:
@@ -76,11 +85,15 @@ class Timeline:
         part = min((max(t - 1, 0) - here * self.size) / self.size, 1.0)
         return start + max(end - start, 0.0) * part if end else start
 
-    def points(self) -> list[Point]:
+    def summary(self) -> TimelineOut:
         """Every point from the first round to the latest."""
         counts = zip(*(getattr(self, name) for name in _COUNTS), strict=True)
         rows = zip(range(self.used), self.time, counts, strict=False)
-        return [Point(1 + i * self.size, time or None, *row) for i, time, row in rows]
+        points = [
+            PointOut(start=1 + i * self.size, time=time or None, **dict(zip(_COUNTS, row, strict=True)))
+            for i, time, row in rows
+        ]
+        return TimelineOut(size=self.size, points=points)
 
     def arrays(self) -> dict[str, Any]:
         """Everything, as arrays by name."""

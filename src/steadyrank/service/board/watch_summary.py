@@ -1,7 +1,4 @@
-"""What a page shows of a board: few numbers, whatever the number of items.
-
-What features are worth to a board, in plain words.
-"""
+"""What a page shows of a board, few numbers whatever the number of items: its list, items that diverge, features."""
 
 import math
 from typing import NamedTuple
@@ -10,70 +7,12 @@ import numpy as np
 
 from ...core.arrays import Bools, Floats, Ints
 from ...core.contract import ANYONE, Visit
-from ...core.views import Band, View, bands
+from ...core.views import View
 from ...live.features import SEGMENT_NAME, FeatureSpace, Kind
 from ...live.impression_buffer import UNANSWERED
 from ...live.learner_state import LearnerState
 from .board import Board
-
-
-class Effect(NamedTuple):
-    """What one feature does: by how many standard deviations of a click's logit it moves that, and what it means.
-
-    `odds`: by what the odds of a click are multiplied where the feature is a standard deviation above its mean.
-    """
-
-    feature: str
-    effect: float
-    odds: float
-    says: str
-
-
-class FeatureSummary(NamedTuple):
-    """The share of the differences between clicks that features explain, and each one's effect, strongest first."""
-
-    explained: float
-    strongest: list[Effect]
-    says: str
-
-
-def summarize_features(board: Board, view: View | None) -> FeatureSummary | None:
-    """What features are worth by a learner's view; None if the board has none."""
-    space = board.learner_state.features
-    if view is None or not space.size:
-        return None
-    words = dict(zip(space.labels, _meanings(space), strict=True))
-    strongest = [
-        Effect(label, effect, math.exp(effect), words[label][effect < 0.0])
-        for label, effect in space.strongest(view.effects)
-    ]
-    return FeatureSummary(view.explained, strongest, _said(space, view))
-
-
-def _said(space: FeatureSpace, view: View) -> str:
-    if view.rounds == 0:
-        return "Nothing was learnt yet, so nothing can be said of features."
-    what = "items and visitors" if space.visits else "items"
-    return (
-        f"What is known of {what} explains {100 * view.explained:.0f} % of the differences in how readily items "
-        "are clicked; the rest is of each item's own."
-    )
-
-
-def _meanings(space: FeatureSpace) -> list[tuple[str, str]]:
-    """What each of the numbers means where it brings more clicks, and where it brings fewer."""
-    items = [f"items with {having}" for kind in space.items for having in _having(kind)]
-    visitors = ["Visitors", *(f"Visitors with {having}" for kind in space.visits for having in _having(kind))]
-    return [
-        (f"{who} click {what} more readily.", f"{who} click {what} less readily.")
-        for who in visitors
-        for what in items
-    ]
-
-
-def _having(kind: Kind) -> list[str]:
-    return [f"{kind.name} {each}" for each in kind.categories] or [f"a high {kind.name}"]
-
+from .schema import Schema
 
 MOST_DIVERGING = 20
 _DRAWS = 60  # lists looked at to see what users get
@@ -81,8 +20,8 @@ _MOST_DRAWN = 75_000  # items in all of these: with very many items, one list ha
 _Z = 1.959963984540054  # 95 % of a normal distribution lie within so many standard deviations
 
 
-class ItemSummary(NamedTuple):
-    """An item: its plain click rate, and its attraction in the trusted regime with a 95 % interval."""
+class ItemOut(Schema):
+    """How an item stands: its plain click rate, and its attraction as the learner sees it."""
 
     item: str
     active: bool
@@ -90,38 +29,31 @@ class ItemSummary(NamedTuple):
     clicks: int
     rate: float
     estimate: float | None
+
+
+class WatchItem(ItemOut):
+    """An item: its plain click rate, and its attraction in the trusted regime with a 95 % interval."""
+
     low: float | None
     high: float | None
+
+
+class Seen(NamedTuple):
+    """What takes the longer, the more items a board has: the learner's view, and items that diverge.
+
+    Those are the items whose click rate is outside of the interval of their estimate.
+    """
+
+    view: View | None
+    diverging: list[WatchItem]
 
 
 class SegmentSummary(NamedTuple):
     """A segment of the visits, None for those without one: its list now, and the learner's view of it."""
 
     segment: str | None
-    shown: list[ItemSummary]
+    shown: list[WatchItem]
     view: View
-
-
-class WatchSummary(NamedTuple):
-    """What a page shows of a board beside its settings and labels.
-
-    `open`: impressions that can be answered now; `shown`: the list that users get now; `diverging`: items whose
-    click rate is outside of the interval of their estimate.
-    """
-
-    open: int
-    shown: list[ItemSummary]
-    diverging: list[ItemSummary]
-    view: View | None
-    bands: list[Band]
-    segments: list[SegmentSummary]
-
-
-class Seen(NamedTuple):
-    """What takes the longer, the more items a board has: the learner's view, and items that diverge."""
-
-    view: View | None
-    diverging: list[ItemSummary]
 
 
 def see(board: Board) -> Seen:
@@ -130,18 +62,14 @@ def see(board: Board) -> Seen:
     return Seen(view, _Items(board.learner_state, view).diverging())
 
 
-def summarize(board: Board, seen: Seen | None = None) -> WatchSummary:
-    """What a page shows of a board, as far as it was seen before."""
-    view, diverging = seen or see(board)
-    items = _Items(board.learner_state, view)
-    return WatchSummary(
-        int(np.count_nonzero(np.isin(board.impressions.state, UNANSWERED))),
-        items.at(typical(board)),
-        diverging,
-        view,
-        [] if view is None else bands(view, board.impressions.rounds),
-        summarize_segments(board, view),
-    )
+def count_open(board: Board) -> int:
+    """How many impressions can be answered now."""
+    return int(np.count_nonzero(np.isin(board.impressions.state, UNANSWERED)))
+
+
+def list_shown(board: Board, view: View | None) -> list[WatchItem]:
+    """The list that users get now, by the learner's view of its items."""
+    return _Items(board.learner_state, view).at(typical(board))
 
 
 def summarize_segments(board: Board, view: View | None) -> list[SegmentSummary]:
@@ -149,11 +77,11 @@ def summarize_segments(board: Board, view: View | None) -> list[SegmentSummary]:
     state, space = board.learner_state, board.learner_state.features
     if view is None or not space.segments:
         return []
-    names, found = (None, *space.segments), []
+    names, segments = (None, *space.segments), []
     for name, own in zip(names, view.segments, strict=True):
-        shown = typical(board, space.of_visit({SEGMENT_NAME: name}), len(names))
-        found.append(SegmentSummary(name, _Items(state, own).at(shown), own))
-    return found
+        slots = typical(board, space.of_visit({SEGMENT_NAME: name}), len(names))
+        segments.append(SegmentSummary(name, _Items(state, own).at(slots), own))
+    return segments
 
 
 def typical(board: Board, known: Floats | None = None, parts: int = 1) -> list[int]:
@@ -201,11 +129,11 @@ class _Items:
         self._clicks: Ints = state.clicks[:size]
         self._trusted = None if view is None else view.regime(view.trusted)
 
-    def at(self, slots: list[int]) -> list[ItemSummary]:
+    def at(self, slots: list[int]) -> list[WatchItem]:
         """The items in these slots."""
         return [self._item(slot) for slot in slots]
 
-    def diverging(self) -> list[ItemSummary]:
+    def diverging(self) -> list[WatchItem]:
         """Items whose click rate is outside of the interval, the farthest in its own standard deviations first.
 
         By more than one click: no interval reaches down to 0, and an item never clicked would always be outside.
@@ -221,18 +149,89 @@ class _Items:
         order = np.argsort(-beyond[outside] * np.sqrt(looks[outside]), kind="stable")
         return self.at(seen[outside[order][:MOST_DIVERGING]].tolist())
 
-    def _item(self, slot: int) -> ItemSummary:
-        said: tuple[float | None, float | None, float | None] = (None, None, None)
+    def _item(self, slot: int) -> WatchItem:
         looks, clicks = int(self._looks[slot]), int(self._clicks[slot])
+        estimate: float | None = None
+        bounds: tuple[float | None, float | None] = (None, None)
         if self._trusted is not None:
             mean = self._trusted.estimate[slot]
-            low, high = interval(mean, self._trusted.weight[slot])
-            said = float(mean), *((float(low), float(high)) if self._compared else (None, None))
-        return ItemSummary(
-            self._learner_state.names[slot],
-            bool(self._active[slot]),
-            looks,
-            clicks,
-            clicks / max(looks, 1),
-            *said,
+            estimate = float(mean)
+            if self._compared:
+                low, high = interval(mean, self._trusted.weight[slot])
+                bounds = float(low), float(high)
+        return WatchItem(
+            item=self._learner_state.names[slot],
+            active=bool(self._active[slot]),
+            looks=looks,
+            clicks=clicks,
+            rate=clicks / max(looks, 1),
+            estimate=estimate,
+            low=bounds[0],
+            high=bounds[1],
         )
+
+
+class EffectOut(Schema):
+    """What a feature does: it moves the logit of a click by `effect` of its standard deviations, in words `says`.
+
+    `odds`: what the odds of a click are multiplied by where the feature is a standard deviation above its mean.
+    """
+
+    feature: str
+    effect: float
+    odds: float
+    says: str
+
+
+class FeaturesOut(Schema):
+    """What features are worth: the share of the differences in how readily items are clicked that they explain.
+
+    `count`: how many effects there are, features of items alone and with those of visits; `strongest`: all, or the
+    strongest of them.
+    """
+
+    explained: float
+    says: str
+    count: int
+    strongest: list[EffectOut]
+
+
+def summarize_features(board: Board, view: View | None, most: int | None = None) -> FeaturesOut | None:
+    """What features are worth by a learner's view, with all effects or so many; None if the board has none."""
+    space = board.learner_state.features
+    if view is None or not space.size:
+        return None
+    words = dict(zip(space.labels, _meanings(space), strict=True))
+    effects = space.strongest(view.effects)
+    strongest = [
+        EffectOut(feature=label, effect=effect, odds=math.exp(effect), says=words[label][effect < 0.0])
+        for label, effect in effects[:most]
+    ]
+    return FeaturesOut(
+        explained=view.explained, says=_explained(space, view), count=len(effects), strongest=strongest
+    )
+
+
+def _explained(space: FeatureSpace, view: View) -> str:
+    if view.rounds == 0:
+        return "Nothing was learnt yet, so nothing can be said of features."
+    what = "items and visitors" if space.visits else "items"
+    return (
+        f"What is known of {what} explains {100 * view.explained:.0f} % of the differences in how readily items "
+        "are clicked; the rest is of each item's own."
+    )
+
+
+def _meanings(space: FeatureSpace) -> list[tuple[str, str]]:
+    """What each of the numbers means where it brings more clicks, and where it brings fewer."""
+    items = [f"items with {having}" for kind in space.items for having in _having(kind)]
+    visitors = ["Visitors", *(f"Visitors with {having}" for kind in space.visits for having in _having(kind))]
+    return [
+        (f"{who} click {what} more readily.", f"{who} click {what} less readily.")
+        for who in visitors
+        for what in items
+    ]
+
+
+def _having(kind: Kind) -> list[str]:
+    return [f"{kind.name} {each}" for each in kind.categories] or [f"a high {kind.name}"]

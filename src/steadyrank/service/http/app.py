@@ -27,13 +27,13 @@ from ..worker.log_rows import Unreadable
 from ..worker.worker import Worker
 from . import openapi, pages
 from .auth import HERE, Auth, read_headers
+from .board_routes import recorded
 from .bodies import BATCH, LARGE, SMALL, Bodies, check_type, decode
 from .bodies import encode as _encode
 from .limits import Limits
 from .metrics import Metrics
 from .openapi import FILE_TYPE
-from .record_routes import recorded
-from .route import AWAY, Call, File, Parts, Route
+from .request import AWAY, Call, File, Parts, Route
 from .routes import BOARDS, ROUTES, UBI
 from .schemas import ErrorOut
 from .slices import AT_ONCE, Slicer, free
@@ -93,14 +93,14 @@ class Service:
         worker: Worker,
         upkeep: Callable[[], Awaitable[None]] | None = None,
         every: float = 3_600.0,
-        beside: Callable[[Worker], Awaitable[None]] | None = None,
+        background: Callable[[Worker], Awaitable[None]] | None = None,
         limits: Limits = _LIMITS,
         token: str = "",
         webhook: Webhook | None = None,
     ) -> None:
         self.worker, self.limits, self._webhook = worker, limits, webhook
         self.bodies = Bodies(limits.unfinished_bytes)
-        self._upkeep, self._every, self._beside = upkeep, every, beside
+        self._upkeep, self._every, self._background = upkeep, every, background
         self._not_started = ""  # why, once it is known
         self.auth = Auth(lambda: worker.keys, token, worker.clock)
         self.metrics = Metrics(worker, webhook)
@@ -147,20 +147,20 @@ class Service:
             try:
                 await self.worker.start()
             except Exception as failure:
-                known = isinstance(failure, Unavailable)
+                expected = isinstance(failure, Unavailable)
                 disk = isinstance(failure, Unwritable)
                 self._not_started = _NOT_WRITABLE if disk else "the store is away: the server's log says why"
                 if isinstance(failure, Outdated):
                     self._not_started = str(failure)
                 why = {"fields": {"why": f"{type(failure).__name__}: {failure}"}}
-                log.error("not started yet", extra=why, exc_info=None if known else failure)
+                log.error("not started yet", extra=why, exc_info=None if expected else failure)
                 await asyncio.sleep(1.0)
             else:
-                log.info("ready", extra={"fields": self.worker.count() | {"event": self.worker.applied}})
+                log.info("ready", extra={"fields": self.worker.cache.count_boards() | {"event": self.worker.applied}})
                 break
-        if self._beside is not None:
+        if self._background is not None:
             try:
-                await self._beside(self.worker)
+                await self._background(self.worker)
             except Exception:
                 log.exception("what runs beside the service has failed")
 
@@ -278,14 +278,14 @@ class _Endpoint:
             return any(service.auth.opens(headers, scope, board) for scope in scopes)
 
         worker = service.worker
-        if board and not worker.knows(board) and route.method != "PUT" and route.scope != "public":
-            await worker.look()  # it may have been made at another worker a moment ago
+        if board and not worker.cache.knows_board(board) and route.method != "PUT" and route.scope != "public":
+            await worker.look_at_log()  # it may have been made at another worker a moment ago
 
         async def run(body: Any) -> Any:
             call = Call(worker, board, part, body, visible, may, query)
             if route.scope == "public":
                 return await route.run(call)  # boards wake for ids that they signed
-            async with worker.held(board):
+            async with worker.cache.hold_board(board):
                 return await (route.run(call) if route.act is None else recorded(route, call, who))
 
         if self._decoder is None or self._slicer is None:

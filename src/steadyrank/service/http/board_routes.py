@@ -1,24 +1,28 @@
-"""Routes for who runs a board: its settings, its items and its clients."""
+"""Routes for who runs boards: their settings, items and clients, and the record of who changed what."""
 
 import asyncio
+import itertools
 import re
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any, TypeAlias
 
 import msgspec
+from msgspec import UNSET, Meta, UnsetType
 
 from ...core.refusals import Refused
 from ..board import events
+from ..board.board import BoardOut
 from ..board.checks import check_known, check_name
-from ..board.config import NEW_BOARD, Config, Known, Setting
+from ..board.config import NEW_BOARD, Config, Known, Setting, with_settings
+from ..board.schema import Schema
+from ..storage import Act, SqlStore
 from ..worker import reconfigure
-from ..worker.board_cache import read_rest
 from ..worker.board_session import BoardSession
 from ..worker.resealing import rotate
 from ..worker.worker import Worker
-from . import schemas
 from .bodies import encode as _encode
-from .route import Call, Parts, describe, limit_of
+from .request import Call, Parts, Route, limit_of
+from .schemas import DoneOut, Features
 
 MOST_BOARDS = 1_000  # of an answer
 _MOST_PARKED = 1_000
@@ -31,12 +35,103 @@ _ITEMS_AT_ONCE = 1_000  # new items of an event: applying one must not take long
 _DESCRIBED_AT_ONCE = 100  # the same, of items of which something is said: some 10 ms, 45 if all were shown lately
 
 
+_FewSettings: TypeAlias = Annotated[dict[str, bool | int | float | str], Meta(max_length=100)]
+Items: TypeAlias = list[str] | dict[str, Features]
+
+
+class _Given(Schema):
+    items: Items | UnsetType = UNSET
+
+
+class BoardIn(
+    with_settings(  # type: ignore[misc]
+        _Given,
+        optional=True,
+        settings=_FewSettings,
+        guard_settings=_FewSettings,
+        segments=Annotated[list[str], Meta(max_length=1_000)] | None,
+    )
+):
+    """Settings of a board; on one that is there, what is left out stays. Items that are not there yet are added.
+
+    `items`: names, or an object with what is known of each, where the board has `features`. `guards`: several, each
+    with its settings; `guard` and `guard_settings` are the short form of one, and go without it. `cohorts`: the kinds
+    that lists may be asked for with.
+    """
+
+    def changes(self) -> dict[str, Any]:
+        """The settings that are given."""
+        given = {name: getattr(self, name) for name in Config.__struct_fields__}
+        return {name: msgspec.to_builtins(value) for name, value in given.items() if value is not UNSET}
+
+
+class ParkedOut(Schema):
+    """A board that this worker does not serve, and why."""
+
+    board: str
+    why: str
+
+
+class BoardsOut(Schema):
+    """Boards that the key may see, by name; `next`: what to give as `after` for more, null if there are none.
+
+    `parked`: those that this worker does not serve, the first 1,000; `broken`: their names alone.
+    """
+
+    boards: list[BoardOut]
+    parked: list[ParkedOut]
+    broken: list[str]
+    next: str | None
+
+
+class SecretOut(Schema):
+    """Until when impression ids signed by the secret before are good, in seconds since 1970."""
+
+    until: float
+
+
+class ItemsIn(Schema):
+    """Items to add or to reinstate: names, or an object with what is known of each."""
+
+    items: Items
+
+
+class RetireIn(Schema):
+    """Items to show no longer."""
+
+    items: list[str]
+
+
+class ForgottenOut(Schema):
+    """How many impressions of a client were forgotten."""
+
+    impressions: int
+
+
+class ActOut(Schema):
+    """Who changed what; `digest`: of this row and the one before, in hexadecimal."""
+
+    number: int
+    at: float
+    who: str
+    what: str
+    board: str
+    detail: str
+    digest: str
+
+
+class RecordOut(Schema):
+    """Rows of the record, oldest first."""
+
+    record: list[ActOut]
+
+
 async def list_boards(call: Call) -> Parts:
     """Boards by name, at most `limit`, those after a name. Those that sleep are shown as they went to sleep here."""
     limit, after = limit_of(call.query.get("limit"), MOST_BOARDS), call.query.get("after", "")
     worker, last, more = call.worker, "", False
     shown: list[bytes] = []
-    every = [*worker.boards, *worker.sleepers.by_name]
+    every = [*worker.boards, *worker.cache.evicted]
     names = await asyncio.to_thread(lambda: sorted({name for name in every if name > after}))
     for place, name in enumerate(names):
         if place % _BOARDS_IN_A_TURN == 0:
@@ -46,40 +141,40 @@ async def list_boards(call: Call) -> Parts:
         if len(shown) == limit:
             more = True
             break
-        found = await _shown(worker, name)
-        if found is not None:
-            shown.append(_encode(found))
+        board = await _shown(worker, name)
+        if board is not None:
+            shown.append(_encode(board))
             last = name
     names = [name for name in sorted(worker.parked) if call.visible(name)][:_MOST_PARKED]
-    parked = [schemas.ParkedOut(board=name, why=worker.parked[name].why) for name in names]
+    parked = [ParkedOut(board=name, why=worker.parked[name].why) for name in names]
     end = [b'],"parked":', _encode(parked), b',"broken":', _encode(names)]
     end += [b',"next":', _encode(last if more else None), b"}"]
     return Parts([b'{"boards":[', b",".join(shown), *end])
 
 
-async def _shown(worker: Worker, name: str) -> schemas.BoardOut | None:
-    sleeper = worker.sleepers.by_name.get(name)
-    rest = None if sleeper is None or sleeper.rest is None else read_rest(sleeper.rest)
-    if rest is not None:
-        return schemas.BoardOut(board=name, **rest.summary)
-    async with worker.held(name):
+async def _shown(worker: Worker, name: str) -> BoardOut | None:
+    evicted = worker.cache.evicted.get(name)
+    summary = None if evicted is None else evicted.summary()
+    if summary is not None:
+        return summary.shown_as(name)
+    async with worker.cache.hold_board(name):
         session = worker.boards.get(name)
-        return None if session is None else describe(session)
+        return None if session is None else session.summary()
 
 
-async def put_board(call: Call) -> schemas.BoardOut:
+async def put_board(call: Call) -> BoardOut:
     """Make a board, or change the settings of one that is there."""
-    body: schemas.BoardIn = call.body
+    body: BoardIn = call.body
     check_name(call.board)
-    items, given = await _names_and_features([] if body.items is msgspec.UNSET else body.items)
-    if not call.worker.knows(call.board):
+    items, given = await _names_and_features([] if body.items is UNSET else body.items)
+    if not call.worker.cache.knows_board(call.board):
         if not items:
             raise Refused(422, "a new board needs at least one item")
         config = _new(body.changes())
         known = await asyncio.to_thread(check_known, config, given)
-        if await call.worker.create(call.board, events.Created(config, items, known)):
-            return describe(call.worker.find(call.board))
-    session = call.worker.find(call.board)
+        if await call.worker.create_board(call.board, events.Created(config, items, known)):
+            return call.worker.find_board(call.board).summary()
+    session = call.worker.find_board(call.board)
     config = await asyncio.to_thread(session.board.after, body.changes()) if given else session.board.latest
     known = await asyncio.to_thread(check_known, config, given)
     await reconfigure.configure(call.worker, session, body.changes())
@@ -87,7 +182,7 @@ async def put_board(call: Call) -> schemas.BoardOut:
     if fresh:
         await add_new(call.worker, session, fresh, known)
     await _describe(call.worker, session, known)
-    return describe(call.worker.find(call.board))
+    return call.worker.find_board(call.board).summary()
 
 
 def _new(settings: dict[str, Setting]) -> Config:
@@ -98,25 +193,25 @@ def _new(settings: dict[str, Setting]) -> Config:
         raise Refused(422, str(error)) from error
 
 
-async def get_board(call: Call) -> schemas.BoardOut:
+async def get_board(call: Call) -> BoardOut:
     """A board's settings and counts."""
-    return describe(call.worker.find(call.board))
+    return call.worker.find_board(call.board).summary()
 
 
-async def rotate_secret(call: Call) -> schemas.SecretOut:
+async def rotate_secret(call: Call) -> SecretOut:
     """Sign impression ids by a new secret; those given out before stay good until they expire."""
-    worker, session = call.worker, call.worker.find(call.board)
+    worker, session = call.worker, call.worker.find_board(call.board)
     until = await rotate(worker.log_writer, session, worker.clock())
     await worker.catch_up()
     if session.resealing is not None:
         await asyncio.shield(session.resealing)
-    return schemas.SecretOut(until=until)
+    return SecretOut(until=until)
 
 
-async def delete_board(call: Call) -> schemas.DoneOut:
+async def delete_board(call: Call) -> DoneOut:
     """End a board and delete its log."""
-    await call.worker.delete(call.board)
-    return schemas.DoneOut()
+    await call.worker.delete_board(call.board)
+    return DoneOut()
 
 
 def check_kind(kind: str) -> None:
@@ -139,7 +234,7 @@ def check_room(items: list[str], there: int) -> None:
         raise Refused(422, f"a board has at most {_MOST_ITEMS} items, not {there + len(items)}")
 
 
-async def _names_and_features(items: schemas.Items) -> tuple[list[str], dict[str, dict[str, Any]]]:
+async def _names_and_features(items: Items) -> tuple[list[str], dict[str, dict[str, Any]]]:
     """The names of items, and what is said to be known of them; empty where names alone are given."""
     if len(items) > _MOST_AT_ONCE:
         raise Refused(
@@ -167,7 +262,7 @@ async def add_new(
     for start in range(0, len(names), size):
         some = names[start : start + size]
         told = {item: known[item] for item in some if item in known}
-        await worker.write(session, events.Added(some, told, by_lists))
+        await worker.write_event(session, events.Added(some, told, by_lists))
 
 
 async def _describe(worker: Worker, session: BoardSession, known: Mapping[str, Known]) -> None:
@@ -176,32 +271,32 @@ async def _describe(worker: Worker, session: BoardSession, known: Mapping[str, K
     others = await asyncio.to_thread(lambda: [one for one, said in known.items() if said != before.get(one, {})])
     for start in range(0, len(others), _DESCRIBED_AT_ONCE):
         some = others[start : start + _DESCRIBED_AT_ONCE]
-        await worker.write(session, events.Described({item: known[item] for item in some}))
+        await worker.write_event(session, events.Described({item: known[item] for item in some}))
 
 
-async def add_items(call: Call) -> schemas.BoardOut:
+async def add_items(call: Call) -> BoardOut:
     """Add items, or reinstate retired ones."""
-    session = call.worker.find(call.board)
+    session = call.worker.find_board(call.board)
     if not call.body.items:
         raise Refused(422, "items must name at least one item")
     items, given = await _names_and_features(call.body.items)
     known = await asyncio.to_thread(check_known, session.board.config, given)
     await add_new(call.worker, session, items, known)
-    return describe(session)
+    return session.summary()
 
 
-async def retire_item(call: Call) -> schemas.BoardOut:
+async def retire_item(call: Call) -> BoardOut:
     """Show an item no longer; what was learnt of it is kept."""
-    session = call.worker.find(call.board)
+    session = call.worker.find_board(call.board)
     if call.part not in session.board.learner_state.slots:
         raise Refused(404, f"no item {call.part!r:.80}")
-    await call.worker.write(session, events.Retired(call.part))
-    return describe(session)
+    await call.worker.write_event(session, events.Retired(call.part))
+    return session.summary()
 
 
-async def retire_items(call: Call) -> schemas.BoardOut:
+async def retire_items(call: Call) -> BoardOut:
     """Show items no longer; what was learnt of them is kept. All of them are retired by one event, or none."""
-    session = call.worker.find(call.board)
+    session = call.worker.find_board(call.board)
     items, _ = await _names_and_features(call.body.items)
     if not items:
         raise Refused(422, "items must name at least one item")
@@ -209,14 +304,80 @@ async def retire_items(call: Call) -> schemas.BoardOut:
     missing = [item for item in items if item not in slots]
     if missing:
         raise Refused(404, f"no item {missing[0]!r:.80}" + (f", and {len(missing) - 1} more" if missing[1:] else ""))
-    await call.worker.write(session, events.Retired(items[0], items[1:]))
-    return describe(session)
+    await call.worker.write_event(session, events.Retired(items[0], items[1:]))
+    return session.summary()
 
 
-async def forget_client(call: Call) -> schemas.ForgottenOut:
+async def forget_client(call: Call) -> ForgottenOut:
     """Delete what is kept of a client, or of a cohort of a kind."""
-    session, kind = call.worker.find(call.board), call.query.get("cohort")
+    session, kind = call.worker.find_board(call.board), call.query.get("cohort")
     if kind is not None:
         check_kind(kind)
     count = await call.worker.forget_client(session, call.part, kind)
-    return schemas.ForgottenOut(impressions=count)
+    return ForgottenOut(impressions=count)
+
+
+async def recorded(route: Route, call: Call, who: str) -> Any:
+    """Run a route that changes something, after the record says that it was asked for; a refusal is told as well."""
+    assert route.act is not None
+    what, detail = route.act.what, route.act.detail(call)
+    await call.worker.log_writer.run_chore(_row(call, who, what, detail))
+    try:
+        return await route.run(call)
+    except Refused as refusal:
+        await call.worker.log_writer.run_chore(_row(call, who, f"refused with {refusal.code}: {what}", detail))
+        raise
+
+
+def _row(call: Call, who: str, what: str, detail: str) -> Callable[[SqlStore], None]:
+    at, board = call.worker.clock(), call.board
+    return lambda store: store.record(at, who, what, board, detail)
+
+
+async def record(call: Call) -> RecordOut:
+    """The latest rows of the record of who changed what, at most 500, oldest first."""
+    return _record(await call.worker.log_writer.run_chore(lambda store: store.acts()))
+
+
+async def record_after(call: Call) -> RecordOut:
+    """Rows of the record after a number, at most 500; 0 for the first ones."""
+    if not (call.part.isascii() and call.part.isdigit() and len(call.part) < 19):
+        raise Refused(404, f"no number {call.part!r:.80}")
+    return _record(await call.worker.log_writer.run_chore(lambda store: store.acts(int(call.part))))
+
+
+def _record(acts: list[Act]) -> RecordOut:
+    return RecordOut(record=[ActOut.of(act, digest=act.digest.hex()) for act in acts])
+
+
+def detail_settings(call: Call) -> str:
+    """What a board is to be."""
+    items = [] if call.body.items is UNSET else call.body.items
+    return f"{msgspec.json.encode(call.body.changes()).decode()}, {len(items)} items"
+
+
+def detail_items(call: Call) -> str:
+    """How many items a request has, and the first of them."""
+    first = msgspec.json.encode(list(itertools.islice(call.body.items, 100))).decode()
+    return first if len(call.body.items) <= 100 else f"{len(call.body.items)} items: {first}"
+
+
+def detail_part(call: Call) -> str:
+    """The item or number in the path."""
+    return call.part
+
+
+def detail_rows(call: Call) -> str:
+    """How many past clicks."""
+    return f"{len(call.body.rows)} rows, batch {call.body.batch!r:.200}"
+
+
+def detail_rounds(call: Call) -> str:
+    """The rounds of a label."""
+    return f"{call.body.start} to {call.body.end}: {call.body.label!r:.80}"
+
+
+def detail_sender(call: Call) -> str:
+    """The client or cohort of a label, by its number; names of clients are in no record."""
+    which = call.body.client if isinstance(call.body.client, int) else "by name"
+    return f"{call.body.kind or 'client'} {which}: {call.body.label!r:.80}"

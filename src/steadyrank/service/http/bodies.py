@@ -36,9 +36,9 @@ class Bodies:
 
     async def receive(self, receive: Receive, headers: Mapping[str, str], most: int) -> "bytes | Held":
         """A whole body, or what holds it on the disk, to be closed; too much is refused before it is read."""
-        said = headers.get("content-length", "")
-        if said.isdigit() and int(said) > most:
-            raise Refused(413, f"the body has {said} bytes, at most {most} are read")
+        length = headers.get("content-length", "")
+        if length.isdigit() and int(length) > most:
+            raise Refused(413, f"the body has {length} bytes, at most {most} are read")
         parts, size, more = [], 0, True
         held: Held | None = None
         try:
@@ -153,21 +153,21 @@ def encode(answer: Any) -> bytes:
 
 def explain(message: str, body: bytes) -> str:
     """A message of the decoder with the value that it is about, where that is cheap to find."""
-    found = _AT.search(message)
-    if found is None or len(body) > SMALL:
+    place_at = _AT.search(message)
+    if place_at is None or len(body) > SMALL:
         return message
     try:
         value: Any = msgspec.json.decode(body)
     except (msgspec.DecodeError, RecursionError):  # the rest of the body is wrong as well
         return message
-    for name, place in _STEP.findall(found.group(1)):
+    for name, place in _STEP.findall(place_at.group(1)):
         if place and isinstance(value, list) and int(place) < len(value):
             value = value[int(place)]
         elif name and isinstance(value, dict) and name in value:
             value = value[name]
         else:
             return message
-    setting = found.group(1).removeprefix(".")
+    setting = place_at.group(1).removeprefix(".")
     if setting in RANGES and _BEYOND.match(message):
         return out_of_range(setting, value)
     return f"{message}: {value!r:.80}"

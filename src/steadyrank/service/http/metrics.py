@@ -9,7 +9,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.registry import Collector
 
 from ..alerts.webhook import Webhook
-from ..board.guard_summary import GuardCounts, count_guarded
+from ..board.guard_summary import GuardCountsOut, count_guarded
 from ..worker.board_session import BoardSession
 from ..worker.worker import Worker
 
@@ -67,9 +67,9 @@ class Metrics:
             counts.add_metric([route, str(status)], count)
         yield counts
         times = HistogramMetricFamily("steadyrank_request_seconds", "Time to answer", labels=["route"])
-        for route, found in self.times.items():
+        for route, in_buckets in self.times.items():
             total, buckets = 0, []
-            for bound, count in zip((*map(str, _BUCKETS), "+Inf"), found, strict=True):
+            for bound, count in zip((*map(str, _BUCKETS), "+Inf"), in_buckets, strict=True):
                 total += count
                 buckets.append((bound, float(total)))
             times.add_metric([route], buckets, self.seconds[route])
@@ -84,22 +84,26 @@ class Metrics:
 class _State(Collector):
     def __init__(self, worker: Worker, metrics: Metrics) -> None:
         self._host, self._metrics = worker, metrics
-        self._boards: list[tuple[str, dict[str, float], list[GuardCounts]]] = []
+        self._boards: list[tuple[str, dict[str, float], list[GuardCountsOut]]] = []
 
     async def look(self) -> None:
         """See how each board in memory stands."""
         self._boards = [await self._stands(session) for session in list(self._host.boards.values())]
 
-    async def _stands(self, session: BoardSession) -> tuple[str, dict[str, float], list[GuardCounts]]:
+    async def _stands(self, session: BoardSession) -> tuple[str, dict[str, float], list[GuardCountsOut]]:
         await asyncio.sleep(0)
-        view = await self._host.look_at(session, lambda board: board.learner_state.view())
-        found = session.board.summary()
-        found |= {"silence": found["silence"]["share"], "alarm": float(found["silence"]["alarming"])}
+        view = await self._host.inspect_board(session, lambda board: board.learner_state.view())
+        board = session.summary()
         silenced, guards = count_guarded(session.board)
-        found |= {"silenced": silenced}
-        found |= {} if session.lateness.share is None else {"late": session.lateness.share}
-        found |= {} if view is None else {"corrupted": view.corrupted, "changes": view.n_changes}
-        return session.name, {key: found[key] for key in _OF_A_BOARD if key in found}, guards
+        values = {
+            **{key: getattr(board, key) for key in ("items", "impressions", "answers", "clicks", "unanswered")},
+            "silence": board.silence.share,
+            "alarm": float(board.silence.alarming),
+            "silenced": silenced,
+            **({} if session.lateness.share is None else {"late": session.lateness.share}),
+            **({} if view is None else {"corrupted": view.corrupted, "changes": view.n_changes}),
+        }
+        return session.name, {key: values[key] for key in _OF_A_BOARD if key in values}, guards
 
     def collect(self) -> Iterator[GaugeMetricFamily | CounterMetricFamily | HistogramMetricFamily]:
         worker = self._host
@@ -120,7 +124,7 @@ class _State(Collector):
             skew.add_metric([clock], seconds)
         yield skew
         boards = GaugeMetricFamily("steadyrank_boards", "Boards, in memory or asleep", labels=["state"])
-        for state, count in worker.count().items():
+        for state, count in worker.cache.count_boards().items():
             boards.add_metric([state], count)
         yield boards
         board = {

@@ -1,29 +1,52 @@
 """Routes for who runs another ranker today: its lists come in, and ours are compared with them."""
 
 import asyncio
-import math
+from typing import Annotated, TypeAlias
 
 import msgspec
+from msgspec import Meta
 
-from ...comparison.interleaving import Standing
-from ...comparison.off_policy import Interval, check_chances
-from ...comparison.ranker_comparison import Part
+from ...comparison.off_policy import LEAST_CHANCE, check_chances
 from ...core.refusals import Refused
 from ..board.guard_summary import suspects
-from ..board.interleaving_summary import summarize_interleaving
+from ..board.interleaving_summary import InterleavingOut, summarize_interleaving
 from ..worker import observing
 from ..worker.board_session import BoardSession
+from ..worker.observing import ComparisonOut, ObserveOut
 from .board_routes import check_items
-from .observe_schemas import ComparisonOut, EstimateOut, InterleavingOut, ObserveIn, ObserveOut, PartOut, StandingOut
 from .rank_routes import check_number, check_sender, said
-from .route import Call, known_of_visit
-from .state_schemas import IntervalOut
+from .request import Call, known_of_visit
+from .schemas import AnswerIn, Features
+
+# looked at by the route, which names the one that is wrong
+_Chance: TypeAlias = Annotated[float, Meta(extra_json_schema={"minimum": LEAST_CHANCE, "maximum": 1})]
+
+
+class ObserveIn(AnswerIn, kw_only=True):
+    """A list that another ranker showed, from the top, and its answer, if there is one by now.
+
+    `id`: any name of this list that is its own; the same again is a duplicate. `time`: when it was shown, in seconds
+    since 1970; now if it is left out. `propensities`: the chance with which that ranker chose the item of each place,
+    given those above it; `marginals`: whatever is above it. `candidates`: what it chose from, if not from all items.
+    `features`, `segment`: what is known of the visit, as for `rank`.
+    """
+
+    id: Annotated[str, Meta(min_length=1, max_length=200)]
+    items: list[str]
+    time: float | None = None
+    client: str | None = None
+    cohort: dict[str, str] | None = None
+    candidates: list[str] | None = None
+    propensities: list[_Chance] | None = None
+    marginals: list[_Chance] | None = None
+    features: Features | None = None
+    segment: str | None = None
 
 
 async def observe(call: Call) -> ObserveOut:
     """Learn from a list that another ranker showed; once, however often it is sent."""
     body: ObserveIn = call.body
-    session = call.worker.find(call.board)
+    session = call.worker.find_board(call.board)
     check_list(session, body.items)
     check_sender(body.client, body.cohort)
     check_number("candidates", body.candidates)
@@ -40,10 +63,9 @@ async def observe(call: Call) -> ObserveOut:
         body.candidates,
         body.propensities or (),
         body.marginals or (),
-        known_of_visit(session, body),
+        known_of_visit(session, body.features, body.segment),
     )
-    taken = await observing.observe(call.worker, session, report)
-    return ObserveOut(outcome=taken.outcome, impression=taken.impression, expires=taken.expires, ours=taken.ours)
+    return await observing.observe(call.worker, session, report)
 
 
 def _check_chances(name: str, given: list[float] | None, size: int) -> None:
@@ -68,66 +90,15 @@ def check_list(session: BoardSession, items: list[str]) -> None:
 
 async def comparison(call: Call) -> ComparisonOut:
     """What our lists would have got in place of another ranker's, with 95 % intervals; read from the log."""
-    worker, session = call.worker, call.worker.find(call.board)
+    worker, session = call.worker, call.worker.find_board(call.board)
     async with worker.exporting:
-        reported = await asyncio.to_thread(observing.read, worker.url, session.number)
+        reported = await asyncio.to_thread(observing.read_reported, worker.url, session.number)
         board = session.board
         over = worker.clock() - board.config.lifetime if board.config.count_unanswered else None
         names, odd = list(board.learner_state.names), suspects(board)
-        done = await asyncio.to_thread(observing.compared, reported, names, odd, over)
-    found = done.found
-    return ComparisonOut(
-        whole=_part(found.whole),
-        trusted=None if found.trusted is None else _part(found.trusted),
-        suspect=found.suspect,
-        unanswered=done.unanswered,
-        since=done.since,
-        until=done.until,
-        theirs=found.theirs,
-        ours=found.ours,
-        says=found.says,
-    )
+        return await asyncio.to_thread(observing.compare_rankers, reported, names, odd, over)
 
 
 async def interleaving(call: Call) -> InterleavingOut:
     """Which of two rankers the clicks on mixed lists prefer; valid however often it is asked."""
-    found = summarize_interleaving(call.worker.find(call.board).board)
-    return InterleavingOut(
-        verdict=found.verdict,
-        withstands=found.withstands,
-        by_visitor=_standing(found.by_visitor),
-        by_list=_standing(found.by_list),
-        whole=_standing(found.whole),
-        lists=found.lists,
-        since=found.since,
-        until=found.until,
-        says=found.says(),
-    )
-
-
-def _standing(found: Standing) -> StandingOut:
-    lead = IntervalOut(value=found.lead, low=found.low, high=found.high)
-    return StandingOut(total=found.total, ours=found.ours, theirs=found.theirs, lead=lead)
-
-
-def _part(part: Part) -> PartOut:
-    rows = [
-        EstimateOut(
-            model=one.model,
-            method=one.method,
-            given=one.given,
-            covered=one.spread.covered,
-            effective=one.spread.effective,
-            clipped=one.spread.clipped,
-            cut=one.cut,
-            ours=_interval(one.ours),
-            gain=_interval(one.gain),
-        )
-        for one in part.estimates
-    ]
-    return PartOut(lists=part.lists, theirs=_interval(part.theirs), alike=part.alike, estimates=rows)
-
-
-def _interval(found: Interval) -> IntervalOut:
-    value, low, high = (None if math.isnan(x) else x for x in found)
-    return IntervalOut(value=value, low=low, high=high)
+    return summarize_interleaving(call.worker.find_board(call.board).board)

@@ -4,11 +4,11 @@ from typing import Any
 
 import msgspec
 
-from ... import __version__
+from ...core.version import __version__
 from ..board.checks import BOARD_NAME
 from ..board.events import KIND_NAME
 from .board_routes import MOST_BOARDS
-from .route import Route
+from .request import Route
 from .routes import ROUTES
 from .schemas import ErrorOut
 from .state_route import MOST_ITEMS

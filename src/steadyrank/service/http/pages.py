@@ -52,8 +52,8 @@ class Page:
 
     def answer(self, request: Request) -> Response:
         """The file, or that it is still the one that the browser has."""
-        known = [mark.strip().removeprefix("W/") for mark in request.headers.get("if-none-match", "").split(",")]
-        if self._headers["etag"] in known:
+        marks = [mark.strip().removeprefix("W/") for mark in request.headers.get("if-none-match", "").split(",")]
+        if self._headers["etag"] in marks:
             kept = {name: value for name, value in self._headers.items() if not name.startswith("content-")}
             return Response(status_code=304, headers=kept)
         return Response(b"" if request.method == "HEAD" else self._content, headers=self._headers)

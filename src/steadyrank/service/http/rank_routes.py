@@ -3,24 +3,26 @@
 import asyncio
 import re
 from collections.abc import Mapping
+from typing import Literal
 
-import msgspec
+from msgspec import UNSET, UnsetType
 
 from ...core.refusals import Refused
 from ...live import answers
 from ...live.answers import fresh, without
+from ...live.features import Values
 from ...live.impression_buffer import MOST_KINDS
 from ..board import events
 from ..board.checks import as_logged
+from ..board.schema import Schema
 from ..storage import Unavailable
 from ..worker import rank_and_answer
 from ..worker.board_session import BoardSession
 from ..worker.impression_ids import FORGED
 from ..worker.rank_and_answer import check_theirs
-from . import schemas
 from .board_routes import add_new, check_items, check_kind, check_room
-from .observe_schemas import HistoryOut, PastIn
-from .route import AWAY, Call, known_of_visit
+from .request import AWAY, Call, known_of_visit
+from .schemas import AnswerIn, Features
 
 _MOST_ROWS = 10_000  # of a batch
 _ROWS_IN_FLIGHT = 500  # answers of a batch that wait for a commit
@@ -31,28 +33,121 @@ _ROWS_AT_ONCE = 1_000  # past clicks of an event
 _MOST_CANDIDATES = 10_000  # each is looked up while others wait
 
 
-async def rank(call: Call) -> schemas.RankOut:
+class RankIn(Schema):
+    """What to rank: all items, or some candidates; a list as long as the board's, or shorter.
+
+    `client`: who looks; `cohort`: what it has in common with others, at most eight kinds, such as network or agent;
+    of these, those that the board declares in `cohorts`, if it does.
+    `unknown`: what becomes of candidates that are no items of the board: refuse the request, skip or add them.
+    `theirs`: the caller's own list, from the top, to be mixed with ours, where the board has `interleave`.
+    `features`: what is known of the visit, where the board has `features` of visits; `segment`: which of the board's
+    `segments` it belongs to; null: it is not known.
+    """
+
+    candidates: list[str] | None = None
+    unknown: Literal["refuse", "skip", "add"] = "refuse"
+    length: int | None = None
+    client: str | None = None
+    cohort: dict[str, str] | None = None
+    theirs: list[str] | None = None
+    features: Features | None = None
+    segment: str | None = None
+
+
+class RankOut(Schema):
+    """A list that was given out; `expires` in seconds since 1970; `skipped`: how many candidates were left out."""
+
+    impression: str
+    items: list[str]
+    expires: float
+    skipped: int | UnsetType = UNSET
+
+
+class FeedbackIn(AnswerIn, kw_only=True):
+    """An answer to an impression; `client`: who answers, where the board has `bind_client`."""
+
+    impression: str
+    client: str | None = None
+
+
+class FeedbackOut(Schema):
+    """learnt, waiting (until the impression is settled), late, or duplicate."""
+
+    outcome: str
+
+
+class BatchRow(FeedbackIn, kw_only=True):
+    """An answer with its board."""
+
+    board: str
+
+
+class BatchIn(Schema):
+    """Many answers."""
+
+    feedback: list[BatchRow]
+
+
+class BatchRowOut(Schema):
+    """An outcome, or the code of a refusal; the first few of these say why."""
+
+    code: int
+    outcome: str | None = None
+    message: str | UnsetType = UNSET
+
+
+class BatchOut(Schema):
+    """One for each row, in order, and how many were refused with which code."""
+
+    feedback: list[BatchRowOut]
+    refused: dict[str, int]
+
+
+class PastIn(AnswerIn, kw_only=True):
+    """A list shown in the past, and what was clicked; `features`, `segment`: known of the visit, as for `rank`."""
+
+    items: list[str]
+    features: Features | None = None
+    segment: str | None = None
+
+
+class HistoryIn(Schema):
+    """Past clicks, oldest first. Under the name of a `batch` the same rows are learnt once, however often they are
+    sent; other rows under that name are refused with 409."""
+
+    rows: list[PastIn]
+    batch: str = ""
+
+
+class HistoryOut(Schema):
+    """How many rows were learnt from, or that the batch is a duplicate."""
+
+    rows: int
+    outcome: str
+
+
+async def rank(call: Call) -> RankOut:
     """A list of items, and an id to answer it with."""
-    body: schemas.RankIn = call.body
+    body: RankIn = call.body
     check_sender(body.client, body.cohort)
     if body.candidates is not None and not body.candidates:
         raise Refused(422, "candidates must name at least one item, or be left out")
     check_number("candidates", body.candidates)
     check_number("theirs", body.theirs)
-    session, some, theirs, skipped = call.worker.find(call.board), body.candidates, body.theirs, 0
-    visit = known_of_visit(session, body)
+    session, some, theirs, skipped = call.worker.find_board(call.board), body.candidates, body.theirs, 0
+    visit = known_of_visit(session, body.features, body.segment)
     if theirs is not None:
         check_theirs(session, theirs, body.client)
     if body.unknown != "refuse":
-        some, theirs, skipped = await _known(call, session, some, theirs)
+        some, theirs, skipped = await _known(call, session, some, theirs, visit)
     impression, items, expires = rank_and_answer.rank(
         call.worker, session, some, body.length, body.client, body.cohort, theirs, visit
     )
-    return schemas.RankOut(impression=impression, items=items, expires=expires, skipped=skipped or msgspec.UNSET)
+    return RankOut(impression=impression, items=items, expires=expires, skipped=skipped or UNSET)
 
 
 async def _known(
-    call: Call, session: BoardSession, some: list[str] | None, theirs: list[str] | None
+    call: Call, session: BoardSession, some: list[str] | None, theirs: list[str] | None, visit: Values | None
 ) -> tuple[list[str] | None, list[str] | None, int]:
     """Candidates and the caller's list, as far as they are items by now, and how many names were left out.
 
@@ -65,7 +160,7 @@ async def _known(
         return some, [item for item in theirs or () if item not in gone] or None, len(others)
     if others:
         rank_and_answer.places(session, call.body.length)  # what is refused adds nothing
-        session.board.learner_state.features.check_visit(known_of_visit(session, call.body))
+        session.board.learner_state.features.check_visit(visit)
         call.may("observe", session.name)
         check_items(others)
         await add_new(call.worker, session, others, by_lists=True)
@@ -96,13 +191,13 @@ def _check_name(what: str, name: str) -> None:
         raise Refused(422, f"{words}, not {name!r:.80}")
 
 
-def said(answer: schemas.AnswerIn) -> answers.Given:
+def said(answer: AnswerIn) -> answers.Given:
     """What an answer says, if it says it in one way."""
-    clicked = answers.LEFT_OUT if answer.clicked is msgspec.UNSET else answer.clicked
+    clicked = answers.LEFT_OUT if answer.clicked is UNSET else answer.clicked
     return answers.given(answers.OVER_HTTP, clicked=clicked, clicks=answer.clicks, examined=answer.examined)
 
 
-async def _answer(call: Call, name: str, body: schemas.FeedbackIn) -> str:
+async def _answer(call: Call, name: str, body: FeedbackIn) -> str:
     """The outcome of an answer.
 
     An id that no board recognizes may be of one that was made, or made anew, at another worker a moment ago: so the
@@ -114,7 +209,7 @@ async def _answer(call: Call, name: str, body: schemas.FeedbackIn) -> str:
     except Refused as refusal:
         if refusal.code not in (403, 404):
             raise
-    await call.worker.look()
+    await call.worker.look_at_log()
     try:
         return await _answer_known(call, name, body)
     except Refused as refusal:
@@ -123,19 +218,19 @@ async def _answer(call: Call, name: str, body: schemas.FeedbackIn) -> str:
         raise
 
 
-async def _answer_known(call: Call, name: str, body: schemas.FeedbackIn) -> str:
+async def _answer_known(call: Call, name: str, body: FeedbackIn) -> str:
     parked = call.worker.parked.get(name)
     if parked is not None and not call.visible(name):  # why it is not served is told to who has an id of it
         parked.seals.open(body.impression, call.worker.clock())
-    sleeper = call.worker.sleepers.by_name.get(name)
-    if sleeper is not None and sleeper.waking is None:  # it wakes for an id of its own alone
-        sleeper.open_id(body.impression, call.worker.clock())
-    async with call.worker.held(name):
+    evicted = call.worker.cache.evicted.get(name)
+    if evicted is not None and evicted.loading is None:  # it is loaded for an id of its own alone
+        evicted.open_id(body.impression, call.worker.clock())
+    async with call.worker.cache.hold_board(name):
         return await _answer_held(call, name, body)
 
 
-async def _answer_held(call: Call, name: str, body: schemas.FeedbackIn) -> str:
-    session = call.worker.find(name)
+async def _answer_held(call: Call, name: str, body: FeedbackIn) -> str:
+    session = call.worker.find_board(name)
     if session.resealing is not None and not session.resealing.done():
         await asyncio.shield(session.resealing)
     shown = session.seals.open(body.impression, call.worker.clock())
@@ -146,26 +241,26 @@ async def _answer_held(call: Call, name: str, body: schemas.FeedbackIn) -> str:
     return await rank_and_answer.answer(call.worker, session, shown, said(body))
 
 
-async def feedback(call: Call) -> schemas.FeedbackOut:
+async def feedback(call: Call) -> FeedbackOut:
     """Answer an impression: once; the same answer again is a duplicate, another one is refused."""
-    return schemas.FeedbackOut(outcome=await _answer(call, call.board, call.body))
+    return FeedbackOut(outcome=await _answer(call, call.board, call.body))
 
 
-async def feedback_batch(call: Call) -> schemas.BatchOut:
+async def feedback_batch(call: Call) -> BatchOut:
     """Answer many impressions, of any boards; a code for each, and the first few messages."""
-    rows: list[schemas.BatchRow] = call.body.feedback
+    rows: list[BatchRow] = call.body.feedback
     if len(rows) > _MOST_ROWS:
         raise Refused(422, f"a batch has at most {_MOST_ROWS} answers, not {len(rows)}")
 
-    async def one(row: schemas.BatchRow) -> schemas.BatchRowOut:
+    async def one(row: BatchRow) -> BatchRowOut:
         try:
-            return schemas.BatchRowOut(code=200, outcome=await _answer(call, row.board, row))
+            return BatchRowOut(code=200, outcome=await _answer(call, row.board, row))
         except Refused as error:
-            return schemas.BatchRowOut(code=error.code, message=str(error))
+            return BatchRowOut(code=error.code, message=str(error))
         except Unavailable:
-            return schemas.BatchRowOut(code=503, message=AWAY)
+            return BatchRowOut(code=503, message=AWAY)
 
-    done: list[schemas.BatchRowOut] = []
+    done: list[BatchRowOut] = []
     for start in range(0, len(rows), _ROWS_IN_FLIGHT):
         tasks = []
         for row in rows[start : start + _ROWS_IN_FLIGHT]:
@@ -176,20 +271,20 @@ async def feedback_batch(call: Call) -> schemas.BatchOut:
     return _summed(done)
 
 
-def _summed(rows: list[schemas.BatchRowOut]) -> schemas.BatchOut:
+def _summed(rows: list[BatchRowOut]) -> BatchOut:
     """Refusals as numbers, with the messages of the first few: not an echo of what was sent."""
     refused: dict[str, int] = {}
     for row in rows:
         if row.code != 200:
             refused[str(row.code)] = refused.get(str(row.code), 0) + 1
             if sum(refused.values()) > _MESSAGES:
-                row.message = msgspec.UNSET
-    return schemas.BatchOut(feedback=rows, refused=refused)
+                row.message = UNSET
+    return BatchOut(feedback=rows, refused=refused)
 
 
 async def history(call: Call) -> HistoryOut:
     """Start from past clicks, oldest first; items not known yet are added."""
-    session, body = call.worker.find(call.board), call.body
+    session, body = call.worker.find_board(call.board), call.body
     if len(body.rows) > 100_000 or len(body.batch) > 200:
         raise Refused(422, "a batch of past clicks has at most 100000 rows and a name of at most 200 characters")
     rows = await asyncio.to_thread(_past_rows, session, body.rows)
@@ -200,7 +295,7 @@ async def history(call: Call) -> HistoryOut:
     fresh_parts = await asyncio.to_thread(_not_learnt, session, parts)
     learnt, outcome = 0, "duplicate" if parts else "done"
     for part in fresh_parts:  # another worker may have written them meanwhile: the log decides
-        if await call.worker.write(session, part) != "duplicate":
+        if await call.worker.write_event(session, part) != "duplicate":
             learnt, outcome = learnt + len(part.rows), "done"
     return HistoryOut(rows=learnt, outcome=outcome)
 
@@ -231,17 +326,17 @@ def _past_rows(session: BoardSession, given: list[PastIn]) -> list[events.Past]:
 def _fresh(session: BoardSession, rows: list[events.Past]) -> list[str]:
     """Items of past lists that the board does not have; counted in a thread, since there may be many."""
     slots = session.board.learner_state.slots
-    found: set[str] = set()
+    fresh_items: set[str] = set()
     for row in rows:
-        found.update(item for item in row.items if item not in slots)
-    return list(found)
+        fresh_items.update(item for item in row.items if item not in slots)
+    return list(fresh_items)
 
 
 def _past(session: BoardSession, row: PastIn) -> events.Past:
-    length, known = session.board.length, known_of_visit(session, row)
+    length, visit = session.board.length, known_of_visit(session, row.features, row.segment)
     if not 1 <= len(row.items) <= length or len(set(row.items)) < len(row.items):
         raise Refused(422, f"a list has 1 to {length} different items, not {len(row.items)}: {row.items[:9]!r:.200}")
     check_items(row.items)
-    session.board.learner_state.features.check_visit(known)
-    found = said(row).to(row.items)
-    return events.Past(row.items, found.positions, found.examined, as_logged(known))
+    session.board.learner_state.features.check_visit(visit)
+    answer = said(row).to(row.items)
+    return events.Past(row.items, answer.positions, answer.examined, as_logged(visit))

@@ -1,65 +1,81 @@
 """All routes: who may ask, what goes in and comes out. The API's description is made from this."""
 
+from ..board.board import BoardOut
+from ..board.interleaving_summary import InterleavingOut
+from ..worker.observing import ComparisonOut, ObserveOut
 from .board_routes import (
+    BoardIn,
+    BoardsOut,
+    ForgottenOut,
+    ItemsIn,
+    RecordOut,
+    RetireIn,
+    SecretOut,
     add_items,
     delete_board,
+    detail_items,
+    detail_part,
+    detail_rounds,
+    detail_rows,
+    detail_sender,
+    detail_settings,
     forget_client,
     get_board,
     list_boards,
     put_board,
+    record,
+    record_after,
     retire_item,
     retire_items,
     rotate_secret,
 )
-from .observe_routes import comparison, interleaving, observe
-from .observe_schemas import (
-    ComparisonOut,
-    HistoryIn,
-    HistoryOut,
-    InterleavingOut,
-    ObserveIn,
-    ObserveOut,
-    UbiIn,
-    UbiOut,
-)
-from .rank_routes import feedback, feedback_batch, history, rank
-from .record_routes import items, part, record, record_after, rounds, rows, sender, settings_and_items
-from .route import Change, Route
-from .schemas import (
+from .observe_routes import ObserveIn, comparison, interleaving, observe
+from .rank_routes import (
     BatchIn,
     BatchOut,
-    BoardIn,
-    BoardOut,
-    BoardsOut,
-    DoneOut,
     FeedbackIn,
     FeedbackOut,
-    ForgottenOut,
-    ItemsIn,
+    HistoryIn,
+    HistoryOut,
     RankIn,
     RankOut,
-    RetireIn,
-    SecretOut,
+    feedback,
+    feedback_batch,
+    history,
+    rank,
 )
-from .state_route import state
-from .state_schemas import StateOut
-from .ubi_routes import ubi
-from .watch_routes import export, label, label_client, labels, unlabel, watch
-from .watch_schemas import ClientLabelIn, ClientLabelOut, LabelIn, LabelOut, LabelsOut, RecordOut, WatchOut
+from .request import Change, Route
+from .schemas import DoneOut
+from .state_route import StateOut, state
+from .ubi_routes import UbiIn, UbiOut, ubi
+from .watch_routes import (
+    ClientLabelIn,
+    ClientLabelOut,
+    LabelIn,
+    LabelOut,
+    LabelsOut,
+    WatchOut,
+    export,
+    label,
+    label_client,
+    labels,
+    unlabel,
+    watch,
+)
 
 BOARDS, UBI = "/v1/boards", "/v1/ubi"  # of several boards: a key for any one of them opens these
 _BOARD = f"{BOARDS}/{{board}}"
-_PUT = Change("board made or changed", settings_and_items)
+_PUT = Change("board made or changed", detail_settings)
 _RESEALED = Change("signing secret rotated")
 _DELETED = Change("board deleted")
-_ADDED = Change("items added or reinstated", items)
-_RETIRED = Change("item retired", part)
-_SEVERAL_RETIRED = Change("items retired", items)
-_PAST = Change("past clicks added", rows)
+_ADDED = Change("items added or reinstated", detail_items)
+_RETIRED = Change("item retired", detail_part)
+_SEVERAL_RETIRED = Change("items retired", detail_items)
+_PAST = Change("past clicks added", detail_rows)
 _FORGOTTEN = Change("client forgotten")
-_LABELLED = Change("rounds labelled", rounds)
-_CLIENT_LABELLED = Change("client or cohort labelled", sender)
-_UNLABELLED = Change("label taken back", part)
+_LABELLED = Change("rounds labelled", detail_rounds)
+_CLIENT_LABELLED = Change("client or cohort labelled", detail_sender)
+_UNLABELLED = Change("label taken back", detail_part)
 _STATE_QUERY = ("limit", "after", "segment")
 ROUTES = [
     Route("POST", f"{_BOARD}/rank", "rank", "A list of items", RankIn, RankOut, rank),

@@ -1,12 +1,14 @@
-"""Start the server: take its sockets, serve until it is told to end, shorten logs in between.
+"""Start the server: compile what boards use unless they say otherwise, take its sockets, serve until told to end.
 
-What boards use unless they say otherwise, compiled before the first request, which would not wait for it.
+Logs are shortened in between. What happens is logged on standard error, one line of JSON each.
 """
 
 import asyncio
 import contextlib
+import datetime
 import functools
 import gc
+import json
 import logging
 import os
 import secrets
@@ -25,30 +27,10 @@ from ..board.checks import guards_of
 from ..board.config import NEW_BOARD
 from ..storage import Key, Outdated, Unavailable, Unwritable, open_store, would_be_new
 from ..worker.worker import MOST_AWAKE, Worker
-from . import logs
 from .app import Service
 from .auth import loopback
 from .connections import Connections, allow_files, return_memory
 from .limits import Limits
-
-
-def compile_ahead(say: Callable[[str], None]) -> None:
-    """Load the default learner and guards; compile them on a machine's first start, which `say` is told of."""
-    usual = NEW_BOARD
-    said = False
-
-    def tell(begins: bool) -> None:
-        nonlocal said
-        if begins and not said:
-            said = True
-            say(f"Compiling {usual.learner} and {usual.guard}, once on this machine: about a minute.")
-
-    with told_of_compiling(tell):
-        ranker = Ranker(["a", "b"], 2, usual.learner, guard=guards_of(usual))
-        ranker.feedback(ranker.rank(client=0).id, clicked="a")
-        ranker.view()
-        ranker.guard_views()
-
 
 log = logging.getLogger("steadyrank.service")
 _LIMITS = Limits()
@@ -61,7 +43,7 @@ def serve(
     port: int,
     keep_days: float,
     keep_events: int,
-    beside: Callable[[Callable[[str], str], Worker], Awaitable[None]] | None = None,
+    background: Callable[[Callable[[str], str], Worker], Awaitable[None]] | None = None,
     limits: Limits = _LIMITS,
     told: Callable[[str], None] | None = None,
     most_awake: int = MOST_AWAKE,
@@ -69,11 +51,11 @@ def serve(
 ) -> None:
     """Serve a store's boards until interrupted or told to end; refuses to listen to others without API keys.
 
-    `beside(link, worker)` runs in the same process from when the boards are ready, and says itself what goes on;
+    `background(link, worker)` runs in the same process from when the boards are ready, and says itself what goes on;
     `link(path)` is what opens a page in a browser. Until there is an API key, that needs a token, and `told` hears
     the address with it. `webhook`: where alerts go, and the secret that signs them.
     """
-    logs.set_up(logging.INFO if beside is None else logging.WARNING)
+    _set_up_log(logging.INFO if background is None else logging.WARNING)
     if not loopback(address) and would_be_new(url):  # asked before it is opened, which would make it
         raise ValueError(_without_keys(address, url))
     try:
@@ -94,7 +76,7 @@ def serve(
     sys.setswitchinterval(0.001)  # seconds; the thread that writes the log should not wait long for its turn
     gc.set_threshold(10_000, 20, 20)  # requests leave few cycles behind
     link = functools.partial(_link, here, token)
-    company = None if beside is None else functools.partial(beside, link)
+    in_background = None if background is None else functools.partial(background, link)
     if told is not None and token:
         told(link("/"))
     return_memory()
@@ -103,7 +85,7 @@ def serve(
     service = Service(
         worker,
         functools.partial(_compact, worker, keep_days, keep_events),
-        beside=company,
+        background=in_background,
         limits=limits,
         token=token,
         webhook=None if webhook is None else Webhook(*webhook, clock=worker.clock),
@@ -122,6 +104,24 @@ def serve(
         backlog=2_048,
     )
     _Server(config, connections).run(bound)
+
+
+def compile_ahead(say: Callable[[str], None]) -> None:
+    """Load the default learner and guards; compile them on a machine's first start, which `say` is told of."""
+    usual = NEW_BOARD
+    announced = False
+
+    def tell(begins: bool) -> None:
+        nonlocal announced
+        if begins and not announced:
+            announced = True
+            say(f"Compiling {usual.learner} and {usual.guard}, once on this machine: about a minute.")
+
+    with told_of_compiling(tell):
+        ranker = Ranker(["a", "b"], 2, usual.learner, guard=guards_of(usual))
+        ranker.feedback(ranker.rank(client=0).id, clicked="a")
+        ranker.view()
+        ranker.guard_views()
 
 
 def _keys_and_token(url: str) -> tuple[list[Key], str]:
@@ -170,6 +170,27 @@ class _Server(uvicorn.Server):
                 signal.signal(number, handler)
 
 
+class _Lines(logging.Formatter):
+    """A record as one line of JSON; `extra={"fields": {...}}` adds members."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """One line."""
+        moment = datetime.datetime.fromtimestamp(record.created, datetime.UTC)
+        line = {"time": moment.isoformat(timespec="milliseconds"), "level": record.levelname.lower()}
+        line["message"] = record.getMessage()
+        line |= getattr(record, "fields", {})
+        if record.exc_info:
+            line["error"] = self.formatException(record.exc_info)
+        return json.dumps(line, default=str)
+
+
+def _set_up_log(level: int) -> None:
+    """Log as lines of JSON, on standard error."""
+    handler = logging.StreamHandler()
+    handler.setFormatter(_Lines())
+    logging.basicConfig(level=level, handlers=[handler], force=True)
+
+
 async def _compact(worker: Worker, keep_days: float, keep_events: int) -> None:
     """Shorten the logs in a process of its own: folding takes time that requests should not wait for.
 
@@ -183,24 +204,24 @@ async def _compact(worker: Worker, keep_days: float, keep_events: int) -> None:
         *command, env=os.environ | {"STEADYRANK_STORE": worker.url}, stdout=pipe, stderr=asyncio.subprocess.STDOUT
     )
     try:
-        said, _ = await process.communicate()
+        output, _ = await process.communicate()
     except asyncio.CancelledError:
         process.terminate()
         await process.wait()
         raise
     level = logging.INFO if process.returncode == 0 else logging.ERROR
-    log.log(level, "compacted", extra={"fields": {"said": said.decode(errors="replace").strip()}})
+    log.log(level, "compacted", extra={"fields": {"said": output.decode(errors="replace").strip()}})
 
 
 def bind(address: str, port: int) -> list[socket.socket]:
     """Sockets bound to each address that a name has, with one port; port 0 takes a free one. None listens yet."""
     try:
-        found = socket.getaddrinfo(address, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        places = socket.getaddrinfo(address, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     except OSError as error:
         raise ValueError(f"--host {address} is no address of this machine: {error.strerror}") from None
     with contextlib.ExitStack() as undo:
         bound: list[socket.socket] = []
-        for family, kind, protocol, _, place in dict.fromkeys(found):
+        for family, kind, protocol, _, place in dict.fromkeys(places):
             one = undo.enter_context(socket.socket(family, kind, protocol))
             one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             if family == socket.AF_INET6:

@@ -247,8 +247,8 @@ def _elements(hint: Any) -> tuple[Any, Any]:
     if origin is dict:
         return None, parts[1]
     if origin in (typing.Union, types.UnionType):
-        found = [_elements(part) for part in parts]
-        return next((one for one, _ in found if one), None), next((other for _, other in found if other), None)
+        kinds = [_elements(part) for part in parts]
+        return next((one for one, _ in kinds if one), None), next((other for _, other in kinds if other), None)
     return None, None
 
 

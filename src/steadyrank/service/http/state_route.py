@@ -2,38 +2,155 @@
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import asdict
-from typing import Any
+from typing import Any, TypeAlias
 
-import msgspec
 import numpy as np
+from msgspec import UNSET, UnsetType
 
 from ...core.arrays import Floats
 from ...core.refusals import Refused
 from ...core.views import View
 from ...live.learner_state import LearnerState
-from ..board.board import Board
-from ..board.watch_summary import SegmentSummary, summarize_segments
-from . import schemas
+from ..board.board import Board, BoardOut
+from ..board.config import Known
+from ..board.guard_summary import GuardOut, summarize_guard
+from ..board.savings import SavedOut, summarize_savings
+from ..board.schema import Schema
+from ..board.watch_summary import (
+    FeaturesOut,
+    ItemOut,
+    Seen,
+    SegmentSummary,
+    see,
+    summarize_features,
+    summarize_segments,
+)
 from .bodies import encode as _encode
-from .route import Call, Parts, describe, describe_features, describe_guard, describe_savings, limit_of, look_over
-from .state_schemas import SegmentOut, StateItem
+from .request import NO_SEGMENTS, Call, Parts, limit_of
 
 MOST_ITEMS = 10_000  # of an answer
 _AT_ONCE = 500  # items encoded between other requests: some milliseconds
 
 
+class RegimeOut(Schema):
+    """A stretch of rounds with one click behaviour; estimates by item, in the order of `items`."""
+
+    number: int
+    start: int
+    rounds: int
+    estimates: list[float]
+
+
+class ChangeOut(Schema):
+    """From one regime to another: the round it is dated to, and the round in which it was noticed.
+
+    `inversion`: nats by which the regime before, inverted, predicts the one after better than as it was learnt.
+    """
+
+    start: int
+    noticed: int
+    before: int
+    after: int
+    inversion: float
+
+
+class ShortView(Schema):
+    """What SteadyRank makes of the feedback, in short.
+
+    `inverted`: the latest change looks like an inversion of what was learnt before it. `attention`: the chance that
+    each place of a list is looked at, as learnt from clicks; 1 everywhere of users who scan until they click.
+    """
+
+    current: int
+    trusted: int
+    rounds: int
+    rejected: int
+    corrupted: float
+    n_changes: int
+    inverted: bool
+    attention: list[float]
+
+
+class ViewOut(ShortView):
+    """What SteadyRank makes of the feedback."""
+
+    regimes: list[RegimeOut]
+    changes: list[ChangeOut]
+
+
+class StateItem(ItemOut):
+    """An item, and what is known of it, where the board has `features`."""
+
+    features: Known | UnsetType = UNSET
+
+
+_Names: TypeAlias = list[str]  # `list` is a member of what follows
+_Changes: TypeAlias = list[ChangeOut]
+_Estimates: TypeAlias = list[float]
+
+
+class SegmentOut(Schema):
+    """A segment of the visits, null for visits without one: the list that it gets now, and what is learnt in it.
+
+    `estimates`: of each item in the segment's current regime, in the order of `items`.
+    """
+
+    segment: str | None
+    list: _Names
+    view: ShortView
+    changes: _Changes
+    estimates: _Estimates
+
+
+class StateOut(Schema):
+    """A board, its items, the learner's own view where it has one, who is not heard, and what that saved.
+
+    `features`: what these are worth, `segments`: each with its list; null on a board that has none.
+    `items` and the estimates of regimes are of a page; `next`: what to give as `after` for the one that follows, null
+    if there is none.
+    """
+
+    board: BoardOut
+    items: list[StateItem]
+    view: ViewOut | None
+    guard: GuardOut
+    saved: SavedOut | None
+    features: FeaturesOut | None
+    segments: list[SegmentOut] | None
+    next: str | None
+    event: int
+
+
+def look_over(board: Board) -> tuple[Seen, SavedOut | None]:
+    """What takes the longer, the more items a board has: what is seen in them, and what was saved."""
+    seen = see(board)
+    return seen, summarize_savings(board, seen.view)
+
+
+def describe_guard(board: Board, segment: str | None, most: int | None = None) -> GuardOut:
+    """Who is not heard: all, or so many; with a `segment`, those with visits of it, the most of these first."""
+    names, guard = board.learner_state.features.segments, summarize_guard(board)
+    if segment is not None:
+        if segment not in names:
+            may = f"segment must be one of {', '.join(names)}, not {segment!r:.80}"
+            raise Refused(422, may if names else NO_SEGMENTS.format(segment))
+        guard.silenced = [one for one in guard.silenced if one.visits_in(segment)]
+        guard.silenced.sort(key=lambda one: -one.visits_in(segment))
+        guard.of_segment = len(guard.silenced)
+    guard.silenced = guard.silenced[:most]
+    return guard
+
+
 async def state(call: Call) -> Parts:
     """Items with their click rates and estimates, at most `limit`, those after one; and the learner's own view."""
-    session = call.worker.find(call.board)
+    session = call.worker.find_board(call.board)
     limit_of(call.query.get("limit"), MOST_ITEMS)  # what is refused is so before anything is looked at
-    (view, _), saving = await call.worker.look_at(session, look_over)
+    (view, _), saved = await call.worker.inspect_board(session, look_over)
     learner_state = session.board.learner_state
     page = _page(learner_state, limit_of(call.query.get("limit"), MOST_ITEMS), call.query.get("after"))
-    event, board = session.applied, describe(session)
+    event, board = session.applied, session.summary()
     guard = describe_guard(session.board, call.query.get("segment"))
-    saved = describe_savings(session.board, saving)
-    features, segments = describe_features(session.board, view), summarize_segments(session.board, view)
+    features, segments = summarize_features(session.board, view), summarize_segments(session.board, view)
     items = _items(session.board, view, page)  # as of this moment, whatever happens between the parts
     more = learner_state.names[page.stop - 1] if page.stop < len(learner_state.names) else None
     regimes = [] if view is None else [regime.estimate[page.start : page.stop].copy() for regime in view.regimes]
@@ -56,20 +173,20 @@ def _items(board: Board, view: View | None, page: range) -> Callable[[int, int],
     """What gives the items of some places of a page, as they stand now."""
     state, part = board.learner_state, slice(page.start, page.stop)
     has_features = state.features.size > 0
-    known = {name: board.described[name] for name in state.names[part] if name in board.described}
+    described = {name: board.described[name] for name in state.names[part] if name in board.described}
     names, active = state.names[part], state.active[part].copy()
     looks, clicks = state.looks[part].copy(), state.clicks[part].copy()
     estimates = None if view is None else view.regime(view.current).estimate[part].copy()
 
-    def told(name: str) -> Any:
-        return known.get(name, {}) if has_features else msgspec.UNSET
+    def features_of(name: str) -> Any:
+        return described.get(name, {}) if has_features else UNSET
 
     def items(start: int, end: int) -> list[StateItem]:
-        said = [None] * (end - start) if estimates is None else estimates[start:end].tolist()
+        estimated = [None] * (end - start) if estimates is None else estimates[start:end].tolist()
         rates = (clicks[start:end] / np.maximum(looks[start:end], 1)).tolist()
-        columns = active[start:end].tolist(), looks[start:end].tolist(), clicks[start:end].tolist(), rates, said
+        columns = active[start:end].tolist(), looks[start:end].tolist(), clicks[start:end].tolist(), rates, estimated
         return [
-            StateItem(item=name, active=a, looks=b, clicks=c, rate=d, estimate=e, features=told(name))
+            StateItem(item=name, active=a, looks=b, clicks=c, rate=d, estimate=e, features=features_of(name))
             for name, a, b, c, d, e in zip(names[start:end], *columns, strict=True)
         ]
 
@@ -78,15 +195,11 @@ def _items(board: Board, view: View | None, page: range) -> Callable[[int, int],
 
 async def _view(view: View, regimes: list[Floats]) -> list[bytes]:
     """The view in JSON, with the estimates of each regime."""
-    shown = schemas.ViewOut(
-        **schemas.in_short(view),
-        regimes=[],
-        changes=[schemas.ChangeOut(**asdict(change)) for change in view.changes],
-    )
+    shown = ViewOut.of(view, regimes=[], changes=[ChangeOut.of(change) for change in view.changes])
     begin, end = _encode(shown).split(b'"regimes":[]')  # there is no text in it: this stands there once
     parts = [begin, b'"regimes":[']
     for k, (regime, estimates) in enumerate(zip(view.regimes, regimes, strict=True)):
-        empty = schemas.RegimeOut(number=regime.number, start=regime.start, rounds=regime.rounds, estimates=[])
+        empty = RegimeOut.of(regime, estimates=[])
         parts += [b"," if k else b"", _encode(empty).removesuffix(b"[]}"), *await _numbers(estimates), b"}"]
     return [*parts, b"]", end]
 
@@ -101,8 +214,8 @@ async def _segments(segments: list[SegmentSummary], page: range) -> list[bytes]:
         empty = SegmentOut(
             segment=one.segment,
             list=[item.item for item in one.shown],
-            view=schemas.ShortView(**schemas.in_short(view)),
-            changes=[schemas.ChangeOut(**asdict(change)) for change in view.changes],
+            view=ShortView.of(view),
+            changes=[ChangeOut.of(change) for change in view.changes],
             estimates=[],
         )
         parts += [b"," if parts else b"[", _encode(empty).removesuffix(b"[]}"), *await _numbers(estimates), b"}"]
@@ -111,8 +224,8 @@ async def _segments(segments: list[SegmentSummary], page: range) -> list[bytes]:
 
 async def _numbers(values: Floats) -> list[bytes]:
     def some(start: int, end: int) -> list[float]:
-        found: list[float] = values[start:end].tolist()
-        return found
+        numbers: list[float] = values[start:end].tolist()
+        return numbers
 
     return await _in_slices(values.size, some)
 

@@ -4,7 +4,7 @@ import asyncio
 import collections
 import math
 import time
-from typing import Any
+from typing import Any, TypeAlias
 
 import msgspec
 from msgspec import Raw
@@ -15,13 +15,13 @@ from ...core.refusals import Refused
 from ...live.answers import Given
 from ...live.features import SEGMENT_NAME, Values
 from ..board.checks import check_name
+from ..board.schema import Schema
 from ..storage import Unavailable
 from ..worker import observing
 from ..worker.board_session import BoardSession
 from .observe_routes import check_list
-from .observe_schemas import UbiOut, UbiRowOut
 from .rank_routes import check_sender
-from .route import AWAY, Call
+from .request import AWAY, Call
 
 _MOST_ROWS = 10_000
 _IN_FLIGHT = 500  # lists that wait for a commit
@@ -34,9 +34,33 @@ _KINDS = 20  # of rows that were left alone, told by name
 _LONGEST_ID = 200
 _MILLISECONDS = 1e11  # larger numbers are no seconds since 1970: those would be in the year 5138
 
-
+# rows; an object with lists of `queries` and `events`; or one row. Each is looked at on its own
+UbiIn: TypeAlias = list[Raw] | dict[str, Raw]
 _rows, _any = msgspec.json.Decoder(list[Raw]), msgspec.json.Decoder()
 _fields = msgspec.json.Decoder(dict[str, Raw])
+
+
+class UbiRowOut(Schema):
+    """A row that was refused: `row 3` of a list, or `queries 3` or `events 3`, from 1."""
+
+    row: str
+    code: int
+    message: str
+
+
+class UbiOut(Schema):
+    """`lists` and `clicks` that were taken, and lists or clicks that were known (`duplicates`).
+
+    `ignored`: rows that tell neither of a list nor of a click, by what they are. `refused`: how many rows, by code,
+    and `messages` for the first ten.
+    """
+
+    lists: int
+    clicks: int
+    duplicates: int
+    ignored: dict[str, int]
+    refused: dict[str, int]
+    messages: list[UbiRowOut]
 
 
 class _Entry:
@@ -90,8 +114,8 @@ async def ubi(call: Call) -> UbiOut:
         raise Refused(422, f"a request has at most {_MOST_ROWS} rows, not {size}")
     entries = await _joined(parts, call.query.get("board"), count)
     for board in {entry.board for entry in entries}:
-        if call.visible(board) and not call.worker.knows(board):
-            await call.worker.look()  # it may have been made at another worker a moment ago
+        if call.visible(board) and not call.worker.cache.knows_board(board):
+            await call.worker.look_at_log()  # it may have been made at another worker a moment ago
     for start in range(0, len(entries), _IN_FLIGHT):
         tasks = []
         for entry in entries[start : start + _IN_FLIGHT]:
@@ -141,17 +165,17 @@ class _Joining:
     def take(self, name: str, row: Raw) -> None:
         """A row."""
         try:
-            found = ubi_rows.read(_object(row))
-            if isinstance(found, ubi_rows.Query) and found.items:
-                entry = _Entry(_board(self._board or found.board), _id(found.id))
-                entry.query, entry.row, entry.client = found, name, found.client
+            read = ubi_rows.read(_object(row))
+            if isinstance(read, ubi_rows.Query) and read.items:
+                entry = _Entry(_board(self._board or read.board), _id(read.id))
+                entry.query, entry.row, entry.client = read, name, read.client
                 if self._lists.setdefault((entry.board, entry.id), entry) is not entry:
                     self._again.append(entry)
                 self._where[entry.id] = entry.board
-            elif isinstance(found, ubi_rows.Click):
-                self._clicks.append((name, found))
+            elif isinstance(read, ubi_rows.Click):
+                self._clicks.append((name, read))
             else:
-                self._count.ignored[_what(found)] += 1
+                self._count.ignored[_what(read)] += 1
         except Refused as refusal:
             self._count.refuse(name, refusal.code, str(refusal))
 
@@ -181,10 +205,10 @@ def _object(row: Raw) -> dict[str, Any]:
     raise Refused(422, f"a row is an object, not {bytes(row)[:80].decode(errors='replace')}")
 
 
-def _what(found: ubi_rows.Row) -> str:
-    if isinstance(found, ubi_rows.Query):
+def _what(row: ubi_rows.Row) -> str:
+    if isinstance(row, ubi_rows.Query):
         return "queries without hits"
-    return str(found.what)[:80] if isinstance(found, ubi_rows.Other) else "items shown"
+    return str(row.what)[:80] if isinstance(row, ubi_rows.Other) else "items shown"
 
 
 def _board(name: Any) -> str:
@@ -203,18 +227,18 @@ def _id(given: Any) -> str:
 def _time(given: Any) -> float | None:
     if given is None:
         return None
-    found = seconds(given)
-    if not math.isfinite(found):
+    moment = seconds(given)
+    if not math.isfinite(moment):
         raise Refused(422, f"timestamp must be a time in ISO 8601 or a number, not {given!r:.80}")
-    return found / 1000.0 if found > _MILLISECONDS else found
+    return moment / 1000.0 if moment > _MILLISECONDS else moment
 
 
 async def _take(call: Call, entry: _Entry, count: _Count) -> None:
     try:
         if not call.visible(entry.board):
             raise Refused(403, "this API key is for another board")
-        async with call.worker.held(entry.board):
-            session = call.worker.find(entry.board)
+        async with call.worker.cache.hold_board(entry.board):
+            session = call.worker.find_board(entry.board)
             if entry.query is None:
                 await _answer(call, session, entry, count)
             else:
@@ -230,12 +254,12 @@ async def _take(call: Call, entry: _Entry, count: _Count) -> None:
 async def _report(call: Call, session: BoardSession, entry: _Entry, query: ubi_rows.Query, count: _Count) -> None:
     """A list, and what of it was clicked by now; of long ones as much as the board has places."""
     whole = list(map(str, query.items))
-    items, known = whole[: session.board.length], _known(session, query)
+    items, features = whole[: session.board.length], _known(session, query)
     check_list(session, items)
-    session.board.learner_state.features.check_visit(known)
+    session.board.learner_state.features.check_visit(features)
     clicked = _clicked(entry, whole, count)
-    said = _said(items, clicked) if clicked else None
-    outcome = await _observe(call, session, entry, items, said, _time(query.time), known)
+    answer = _said(items, clicked) if clicked else None
+    outcome = await _observe(call, session, entry, items, answer, _time(query.time), features)
     count.duplicates += outcome == "duplicate"
     if outcome != "duplicate":
         count.lists += 1
@@ -245,7 +269,7 @@ async def _report(call: Call, session: BoardSession, entry: _Entry, query: ubi_r
 async def _answer(call: Call, session: BoardSession, entry: _Entry, count: _Count) -> None:
     """Clicks in a list that came before."""
     if session.observed_items(entry.id) is None:
-        await call.worker.look()  # it may have come to another worker a moment ago
+        await call.worker.look_at_log()  # it may have come to another worker a moment ago
     items = session.observed_items(entry.id)
     if items is None:
         raise Refused(404, f"no query {entry.id!r:.80} on board {entry.board!r}: its list comes first")
@@ -269,8 +293,8 @@ def _known(session: BoardSession, query: ubi_rows.Query) -> Values | None:
     space = session.board.learner_state.features
     if space.segments:
         return None if query.segment is None else {SEGMENT_NAME: query.segment}
-    found: Values | None = query.features if space.visits else None
-    return found
+    features: Values | None = query.features if space.visits else None
+    return features
 
 
 def _said(items: list[str], clicked: list[str]) -> Given:
@@ -285,11 +309,11 @@ async def _observe(
     session: BoardSession,
     entry: _Entry,
     items: list[str],
-    said: Given | None,
+    answer: Given | None,
     time: float | None,
-    known: Values | None = None,
+    features: Values | None = None,
 ) -> str:
     client = None if entry.client is None else str(entry.client)
     check_sender(client, None)
-    report = observing.Report(entry.id, items, said, time, client, {}, None, (), (), known)
+    report = observing.Report(entry.id, items, answer, time, client, {}, None, (), (), features)
     return (await observing.observe(call.worker, session, report)).outcome

@@ -1,51 +1,147 @@
 """Routes for people who watch a board: labels, what a page shows, the board as a file."""
 
 import asyncio
+from typing import Annotated, TypeAlias
+
+from msgspec import Meta
 
 from ...core.contract import ANYONE
 from ...core.refusals import Refused
-from ..board.board import Board
-from ..board.labels import Label
-from ..board.watch_summary import SegmentSummary, summarize
-from ..worker import reconfigure, transfer
-from . import schemas
-from .route import Call, File, describe, describe_features, describe_guard, describe_savings, look_over
-from .watch_schemas import (
-    BandOut,
-    ClientLabelIn,
-    ClientLabelOut,
-    LabelIn,
-    LabelOut,
-    LabelsOut,
-    PointOut,
-    TimelineOut,
+from ...core.views import bands
+from ..board.board import Board, BoardOut
+from ..board.events import KIND_NAME
+from ..board.guard_summary import GuardOut
+from ..board.labels import WORDS, Label
+from ..board.savings import SavedOut
+from ..board.schema import Schema
+from ..board.timeline import TimelineOut
+from ..board.watch_summary import (
+    FeaturesOut,
     WatchItem,
-    WatchOut,
-    WatchSegment,
+    count_open,
+    list_shown,
+    summarize_features,
+    summarize_segments,
 )
+from ..worker import reconfigure, transfer
+from .request import Call, File
+from .schemas import DoneOut
+from .state_route import ShortView, describe_guard, look_over
 
 _MOST_EFFECTS = 12  # shown of what features do, the strongest
 _MOST_SILENCED = 50  # shown of those who are not heard
 
 
-def _out(label: Label) -> LabelOut:
-    return LabelOut(number=label.number, start=label.start, end=label.end, label=label.label)
+class LabelIn(Schema):
+    """Rounds from `start` to `end`, both included, and what they are: fraud or honest."""
+
+    start: int
+    end: int
+    label: Annotated[str, Meta(extra_json_schema={"enum": list(WORDS)})]
+
+
+class LabelOut(Schema):
+    """A label."""
+
+    number: int
+    start: int
+    end: int
+    label: str
+
+
+class ClientLabelIn(Schema):
+    """A client or a cohort, and what it is: fraud or honest.
+
+    `client`: the number that `state` and `watch` show, or the name that lists were asked for with. `kind`: which kind
+    of cohort it is; left out for a client.
+    """
+
+    client: Annotated[int, Meta(ge=0)] | Annotated[str, Meta(min_length=1, max_length=200)]
+    label: Annotated[str, Meta(extra_json_schema={"enum": list(WORDS)})]
+    kind: Annotated[str, Meta(pattern=f"^{KIND_NAME}$")] | None = None
+
+
+class ClientLabelOut(Schema):
+    """A label of a client, or of a cohort with its kind."""
+
+    number: int
+    client: int
+    kind: str | None
+    label: str
+
+
+class LabelsOut(Schema):
+    """The labels in force, by number; where they overlap, the later one counts. `clients`: those of senders."""
+
+    labels: list[LabelOut]
+    clients: list[ClientLabelOut]
+
+
+class BandOut(Schema):
+    """Rounds of one regime in a row, both ends included, and whether it is the trusted one."""
+
+    start: int
+    end: int
+    regime: int
+    trusted: bool
+
+
+_Items: TypeAlias = list[WatchItem]  # `list` is a member of what follows
+_Bands: TypeAlias = list[BandOut]
+_Labels: TypeAlias = list[LabelOut]
+_ClientLabels: TypeAlias = list[ClientLabelOut]
+
+
+class WatchSegment(Schema):
+    """The list that a segment's visits get now; `segment`: null for visits without one."""
+
+    segment: str | None
+    list: _Items
+    view: ShortView
+
+
+_Segments: TypeAlias = list[WatchSegment]
+
+
+class WatchOut(Schema):
+    """A board as a page shows it.
+
+    `event`: the latest one applied; `open`: impressions that can be answered now; `events`: how many of this board
+    the log holds, from number `edge` on; `lag`: how many in the store were not applied here yet; `stale`: the log is
+    being folded again; `first_round`: the first one that may be labelled; `list`: what users get now, from the top;
+    `diverging`: items whose click rate is outside of the interval of their estimate, by how far; `guard`: who is not
+    heard, the 50 with the most visits; `saved`: what people would have lost otherwise; `features`: what these are
+    worth, the 12 strongest; `segments`: of each its list, null on a board without; `labels`: of rounds, and
+    `client_labels`: of clients and cohorts.
+    """
+
+    board: BoardOut
+    event: int
+    open: int
+    events: int
+    edge: int
+    lag: int
+    stale: bool
+    first_round: int
+    list: _Items
+    diverging: _Items
+    view: ShortView | None
+    bands: _Bands
+    timeline: TimelineOut
+    guard: GuardOut
+    saved: SavedOut | None
+    features: FeaturesOut | None
+    segments: _Segments | None
+    labels: _Labels
+    client_labels: _ClientLabels
 
 
 def _out_client(label: Label) -> ClientLabelOut:
-    return ClientLabelOut(number=label.number, client=label.client, kind=label.kind or None, label=label.label)
-
-
-def _out_segment(found: SegmentSummary) -> WatchSegment:
-    return WatchSegment(
-        segment=found.segment,
-        list=[WatchItem(**item._asdict()) for item in found.shown],
-        view=schemas.ShortView(**schemas.in_short(found.view)),
-    )
+    return ClientLabelOut.of(label, kind=label.kind or None)
 
 
 def _of_rounds(board: Board) -> list[LabelOut]:
-    return [_out(label) for label in board.labels.labels.values() if label.client == ANYONE]
+    return [LabelOut.of(label) for label in board.labels.labels.values() if label.client == ANYONE]
 
 
 def _of_clients(board: Board) -> list[ClientLabelOut]:
@@ -55,56 +151,59 @@ def _of_clients(board: Board) -> list[ClientLabelOut]:
 async def label(call: Call) -> LabelOut:
     """Label rounds: fraud is not learnt from, honest rounds open no regime. The log is folded again meanwhile."""
     body: LabelIn = call.body
-    session = call.worker.find(call.board)
-    return _out(await reconfigure.label(call.worker, session, body.start, body.end, body.label))
+    session = call.worker.find_board(call.board)
+    return LabelOut.of(await reconfigure.label(call.worker, session, body.start, body.end, body.label))
 
 
 async def label_client(call: Call) -> ClientLabelOut:
     """Label a client or a cohort: fraud is not learnt from, honest is heard. The log is folded again meanwhile."""
     body: ClientLabelIn = call.body
-    session = call.worker.find(call.board)
+    session = call.worker.find_board(call.board)
     return _out_client(await reconfigure.label_client(call.worker, session, body.client, body.kind, body.label))
 
 
-async def unlabel(call: Call) -> schemas.DoneOut:
+async def unlabel(call: Call) -> DoneOut:
     """Take a label back, as if it had never been. The log is folded again meanwhile."""
-    session = call.worker.find(call.board)
+    session = call.worker.find_board(call.board)
     if not (call.part.isascii() and call.part.isdigit() and len(call.part) < 19):
         raise Refused(404, f"no label {call.part!r:.80}")
     await reconfigure.unlabel(call.worker, session, int(call.part))
-    return schemas.DoneOut()
+    return DoneOut()
 
 
 async def labels(call: Call) -> LabelsOut:
     """The labels in force, by number."""
-    session = call.worker.find(call.board)
+    session = call.worker.find_board(call.board)
     return LabelsOut(labels=_of_rounds(session.board), clients=_of_clients(session.board))
 
 
 async def watch(call: Call) -> WatchOut:
     """What a page of a board shows, small at any number of items."""
-    session, worker = call.worker.find(call.board), call.worker
-    seen, saved = await worker.look_at(session, look_over)
+    session, worker = call.worker.find_board(call.board), call.worker
+    (view, diverging), saved = await worker.inspect_board(session, look_over)
     board, edge = session.board, session.edge
-    found, timeline = summarize(board, seen), board.feedback.timeline
+    segments = [
+        WatchSegment(segment=one.segment, list=one.shown, view=ShortView.of(one.view))
+        for one in summarize_segments(board, view)
+    ]
     return WatchOut(
-        board=describe(session),
+        board=session.summary(),
         event=session.applied,
-        open=found.open,
+        open=count_open(board),
         events=board.events - edge.events,
         edge=edge.seq + 1 if edge.seq else session.number,
         lag=max(worker.log_writer.seen - worker.applied, 0),
         stale=board.stale,
         first_round=edge.first_round,
-        list=[WatchItem(**item._asdict()) for item in found.shown],
-        diverging=[WatchItem(**item._asdict()) for item in found.diverging],
-        view=None if found.view is None else schemas.ShortView(**schemas.in_short(found.view)),
-        bands=[BandOut(**band._asdict()) for band in found.bands],
-        timeline=TimelineOut(size=timeline.size, points=[PointOut(**p._asdict()) for p in timeline.points()]),
+        list=list_shown(board, view),
+        diverging=diverging,
+        view=None if view is None else ShortView.of(view),
+        bands=[] if view is None else [BandOut.of(band) for band in bands(view, board.impressions.rounds)],
+        timeline=board.feedback.timeline.summary(),
         guard=describe_guard(board, call.query.get("segment"), _MOST_SILENCED),
-        saved=describe_savings(board, saved),
-        features=describe_features(board, found.view, _MOST_EFFECTS),
-        segments=[_out_segment(one) for one in found.segments] or None,
+        saved=saved,
+        features=summarize_features(board, view, _MOST_EFFECTS),
+        segments=segments or None,
         labels=_of_rounds(board),
         client_labels=_of_clients(board),
     )
@@ -113,5 +212,5 @@ async def watch(call: Call) -> WatchOut:
 async def export(call: Call) -> File:
     """The board with its log, as a file for `steadyrank import`; without the secret that signs impression ids."""
     async with call.worker.exporting:
-        name = call.worker.find(call.board).name
+        name = call.worker.find_board(call.board).name
         return File(f"{name}.jsonl", await asyncio.to_thread(transfer.export_unnamed, call.worker.url, name))

@@ -1,6 +1,6 @@
 """What is on the disk: a store, opened by its address. How it is kept is nobody else's business."""
 
-from .sql_store import first_wrong, open_store, would_be_new
+from .sql_store import SqlStore, first_wrong, open_store, would_be_new
 from .store import (
     Act,
     Damaged,
@@ -12,7 +12,6 @@ from .store import (
     Outdated,
     Seal,
     Sender,
-    Store,
     Unavailable,
     Unwritable,
 )
@@ -28,7 +27,7 @@ __all__ = [
     "Outdated",
     "Seal",
     "Sender",
-    "Store",
+    "SqlStore",
     "Unavailable",
     "Unwritable",
     "first_wrong",

@@ -20,7 +20,6 @@ class Database(Protocol):
 
     kinds: dict[str, str]  # names of column types
     tables_named: str  # a query for tables of a name
-    columns_named: str  # a query for columns of a table with a name
 
     def read(self, query: str, *parameters: Any) -> list[Row]:
         """Rows."""
@@ -49,7 +48,6 @@ class Sqlite:
 
     kinds: dict[str, str] = {"BYTES": "BLOB", "WHOLE": "INTEGER"}  # noqa: RUF012
     tables_named = "SELECT 1 FROM sqlite_master WHERE name = ?"
-    columns_named = "SELECT 1 FROM pragma_table_info(?) WHERE name = ?"
 
     def __init__(self, path: str, wait: float = 10.0) -> None:
         try:
@@ -127,10 +125,6 @@ class Postgres:
 
     kinds: dict[str, str] = {"BYTES": "BYTEA", "WHOLE": "BIGINT", "REAL": "DOUBLE PRECISION"}  # noqa: RUF012
     tables_named = "SELECT 1 FROM pg_tables WHERE schemaname = current_schema() AND tablename = ?"
-    columns_named = (
-        "SELECT 1 FROM information_schema.columns "
-        "WHERE table_schema = current_schema() AND table_name = ? AND column_name = ?"
-    )
 
     def __init__(self, url: str, wait: float = 10.0) -> None:
         try:

@@ -1,57 +1,86 @@
-"""The boards of a worker that are not in memory: who they are, when they have to wake, and how.
+"""Which boards of a worker are in memory: the least used ones leave it, and come back when they are asked for.
 
-A board that is not in memory, and what is known of it all the same.
-
-Which boards of a worker are in memory: the least used ones go to sleep, and wake when they are asked for.
-
-A board sleeps when nobody holds it, its own events are applied, and nothing of it is due. If impressions of it are
-open, the sleeper keeps when they are due, and wakes for that. Waking is folding: from the latest snapshot, or from
-the beginning of the log, up to one moment; what came since is applied in log order: nothing is missed or comes twice.
+A board is evicted when nobody holds it, its own events are applied, and nothing of it is due. If impressions of it
+are open, the cache keeps when they are due, and loads it for that. Loading is folding: from the latest snapshot, or
+from the beginning of the log, up to one moment; what came since is applied in log order: nothing is missed or comes
+twice. To users, an evicted board sleeps, and wakes when it is loaded.
 """
 
 import asyncio
 import concurrent.futures
+import contextlib
 import heapq
+import itertools
 import logging
 import math
 import threading
 import time
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, NamedTuple, Protocol
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
 from ...core.refusals import Refused
 from ..board import events
-from ..board.board import COUNTS, Board
-from ..board.config import Config
-from ..storage import KnownBoard, Seal, Store, Unavailable, open_store
+from ..board.board import Board, BoardOut
+from ..storage import KnownBoard, Seal, SqlStore, Unavailable, open_store
 from .allowances import Allowances
 from .board_session import BoardSession, DueClock, Parked, Reached
 from .impression_ids import ImpressionId, Seals
 from .log_writer import Line
-from .recovery import Kept, load, parking_words, put_snapshot, rebuild
+from .recovery import Kept, load, log_parked, parking_words, put_snapshot, rebuild
 
-# what a list of boards shows: only the values are kept, so that a board takes few bytes
-_SHOWN = (*Config.__struct_fields__, *COUNTS)
-_FORMAT = zlib.crc32(",".join(_SHOWN).encode())  # with another one a board is folded once, and put to sleep anew
-_LAST, *_DELAYS = (_SHOWN.index(name) for name in ("impressions", "lifetime", "settle"))
+SNAPSHOT_AFTER = 500  # events of a board since its latest snapshot for which it is worth another when it is evicted
+_READERS = 2  # threads that fold boards
+_LOADED_AT_ONCE = 8  # boards loaded in a tick because something is due
 _PATIENCE = 1.25  # lifetimes until a worker looks after lists that another one gave out
+_AGAIN = 5.0  # seconds until a board that could not be read is tried again
+_SPARE = 20  # one in so many boards more than needed is evicted, so that not every moment somebody has to be
+_MOST_CLIENTS = 20  # counted in a minute: of a board with more, the minute has to end before it is evicted
+_LEAVING = 2.0  # seconds for snapshots at the end
+_HOUR = 60  # minutes between looks for clients of an evicted board
+
+# what a list of boards shows, without the name: only the values are kept, so that a board takes few bytes
+_SHOWN = BoardOut.__struct_fields__[1:]
+_FORMAT = zlib.crc32(",".join(_SHOWN).encode())  # with another one a board is folded once, and evicted anew
+_LAST, *_DELAYS = (_SHOWN.index(name) for name in ("impressions", "lifetime", "settle"))
+
+log = logging.getLogger("steadyrank.service")
+T = TypeVar("T")
 
 
-class Rest(msgspec.Struct, array_like=True, frozen=True):
-    """What is shown of a board without waking it."""
+class BoardSummary(msgspec.Struct, array_like=True, frozen=True):
+    """What is shown of a board that is not in memory, and how far its impressions have come."""
 
     format: int
     shown: list[Any]
     over: int
     settled: int
 
-    @property
-    def summary(self) -> dict[str, Any]:
-        """What a list of boards shows, settings among it."""
-        return dict(zip(_SHOWN, self.shown, strict=True))
+    @classmethod
+    def of(cls, board: Board) -> "BoardSummary":
+        """The summary of a board that is evicted."""
+        shown, impressions = board.summary(""), board.impressions
+        return cls(_FORMAT, [getattr(shown, name) for name in _SHOWN], impressions.over, impressions.settled)
+
+    @staticmethod
+    def decode(body: bytes | None) -> "BoardSummary | None":
+        """The summary that `encode` wrote; None if there is none, or another version wrote it."""
+        try:
+            summary = None if body is None else _summary_decoder.decode(body)
+        except msgspec.MsgspecError:
+            return None
+        known = summary is not None and summary.format == _FORMAT and len(summary.shown) == len(_SHOWN)
+        return summary if known else None
+
+    def encode(self) -> bytes:
+        """As the store keeps it."""
+        return msgspec.msgpack.encode(self)
+
+    def shown_as(self, name: str) -> BoardOut:
+        """What a list of boards shows, of a board of this name."""
+        return BoardOut(board=name, **dict(zip(_SHOWN, self.shown, strict=True)))
 
     def reached(self) -> Reached:
         """How far its impressions have come."""
@@ -63,28 +92,11 @@ class Rest(msgspec.Struct, array_like=True, frozen=True):
         return lifetime, lifetime if settle is None else settle
 
 
-_decoder = msgspec.msgpack.Decoder(Rest)
+_summary_decoder = msgspec.msgpack.Decoder(BoardSummary)
 
 
-def rest_of(board: Board) -> bytes:
-    """What is kept of a board that goes to sleep, as bytes."""
-    summary, impressions = board.summary(), board.impressions
-    return msgspec.msgpack.encode(
-        Rest(_FORMAT, [summary[name] for name in _SHOWN], impressions.over, impressions.settled)
-    )
-
-
-def read_rest(body: bytes) -> Rest | None:
-    """What such bytes say; None if another version wrote them."""
-    try:
-        rest = _decoder.decode(body)
-    except msgspec.MsgspecError:
-        return None
-    return rest if rest.format == _FORMAT and len(rest.shown) == len(_SHOWN) else None
-
-
-class Sleeper:
-    """A board that sleeps. Nothing of it decides what is learnt: all that does is in the store.
+class EvictedBoard:
+    """A board that is not in memory. Nothing of it decides what is learnt: all that does is in the store.
 
     It keeps what a session knows beside the log, as far as that matters later: the latest round given out, the
     allowances of this minute, and when its open impressions are due. `stirred`: since when another worker's lists
@@ -92,75 +104,86 @@ class Sleeper:
     """
 
     __slots__ = (
+        "_summary",
         "allowances",
         "clock",
         "due",
-        "held",
+        "loading",
         "name",
         "number",
-        "rest",
         "round",
         "seals",
         "secret",
         "stirred",
-        "waking",
+        "waiting",
     )
 
-    def __init__(self, number: int, name: str, secret: bytes, rest: bytes | None, seals: Sequence[Seal] = ()) -> None:
-        self.number, self.name, self.secret, self.rest = number, name, secret, rest
-        self.seals = tuple(seals)
+    def __init__(
+        self, number: int, name: str, secret: bytes, summary: bytes | None, seals: Sequence[Seal] = ()
+    ) -> None:
+        self.number, self.name, self.secret, self.seals = number, name, secret, tuple(seals)
+        self._summary = summary  # encoded: there may be very many
         self.round = 0
-        self.due = math.inf  # when it has to wake
+        self.due = math.inf  # when it has to be loaded
         self.stirred = math.inf
         self.clock: DueClock | None = None
         self.allowances: tuple[Allowances, Allowances] | None = None  # of answers and of lists
-        self.waking: Any = None  # a task, once somebody asked for it
-        self.held: list[Line] = []  # events that came while it was waking
+        self.loading: Any = None  # a task, once somebody asked for it
+        self.waiting: list[Line] = []  # events that came while it was being loaded
 
     @classmethod
-    def of(cls, session: BoardSession, now: float) -> "Sleeper":
-        """A session goes to sleep; nothing of it may be due."""
-        seals = session.seals.kept
-        sleeper = cls(session.number, session.name, session.secret, rest_of(session.board), seals)
-        sleeper.round = session.round
+    def of(cls, session: BoardSession, now: float) -> "EvictedBoard":
+        """A session is evicted; nothing of it may be due."""
+        summary = BoardSummary.of(session.board).encode()
+        evicted = cls(session.number, session.name, session.secret, summary, session.seals.kept)
+        evicted.round = session.round
         if session.answers.used(now) or session.lists.used(now):
-            sleeper.allowances = session.answers, session.lists
+            evicted.allowances = session.answers, session.lists
         due = session.clock.next(session.reached())
         if due < math.inf:
             session.clock.thin()
-            sleeper.clock, sleeper.due = session.clock, session.clock.next(session.reached())
-        return sleeper
+            evicted.clock, evicted.due = session.clock, session.clock.next(session.reached())
+        return evicted
 
-    def started(self, now: float) -> None:
+    @property
+    def is_known(self) -> bool:
+        """Whether anything is known of it without loading it."""
+        return self._summary is not None
+
+    def summary(self) -> BoardSummary | None:
+        """What is known of it without loading it; None if that is nothing."""
+        return BoardSummary.decode(self._summary)
+
+    def start(self, now: float) -> None:
         """The worker begins: the time of open impressions counts from now."""
-        rest = None if self.rest is None else read_rest(self.rest)
-        if rest is None:
-            self.rest = None
-        elif rest.reached().last > rest.over:
+        summary = self.summary()
+        if summary is None:
+            self._summary = None
+        elif summary.reached().last > summary.over:
             self.clock = DueClock()
-            for _ in self.clock.due(now, rest.reached(), *rest.delays()):
+            for _ in self.clock.due(now, summary.reached(), *summary.delays()):
                 pass
-            self.due = self.clock.next(rest.reached())
+            self.due = self.clock.next(summary.reached())
 
-    def hear(self, line: Line, now: float) -> bool:
-        """An event of it was written, by another worker; whether it has to wake for that.
+    def note_event(self, line: Line, now: float) -> bool:
+        """An event of it was written, by another worker; whether it has to be loaded for that.
 
-        Lists of others are theirs to end, and their ends are heard of, too. It wakes only if these stay away.
+        Lists of others are theirs to end, and their ends are heard of, too. It is loaded only if these stay away.
         """
         if isinstance(line.event, events.Configured | events.Resealed):
-            self.rest, self.due = None, now  # until it has woken, nothing is known of it for sure
+            self._summary, self.due = None, now  # until it is loaded, nothing is known of it for sure
             return True
-        rest = None if self.rest is None else read_rest(self.rest)
-        if rest is None:
+        summary = self.summary()
+        if summary is None:
             return False
-        lifetime, _ = rest.delays()
+        lifetime, _ = summary.delays()
         if isinstance(line.event, events.OfVisitor):
             self.stirred = min(self.stirred, now)
         elif isinstance(line.event, events.Expired) and self.stirred < math.inf:
             self.stirred = max(self.stirred, now - lifetime)
         else:
             return False
-        own = math.inf if self.clock is None else self.clock.next(rest.reached())
+        own = math.inf if self.clock is None else self.clock.next(summary.reached())
         self.due = min(own, self.stirred + _PATIENCE * lifetime + 1.0)
         return False
 
@@ -168,8 +191,8 @@ class Sleeper:
         """What an impression id of this board says; any other is refused."""
         return Seals(self.secret, self.seals).open(text, now)
 
-    def woken(self, session: BoardSession) -> None:
-        """Give a session back what was kept."""
+    def give_back(self, session: BoardSession) -> None:
+        """Give a session that was loaded what was kept."""
         session.round = self.round
         if self.allowances is not None:
             session.answers, session.lists = self.allowances
@@ -177,128 +200,354 @@ class Sleeper:
             session.clock = self.clock
 
 
-_READERS = 2  # threads that fold boards which wake
-_WAKE_AT_ONCE = 8  # boards woken in a tick because something is due
-
-log = logging.getLogger("steadyrank.service")
-
-
-class Resting(NamedTuple):
-    """What is to be written of a board that goes to sleep, or of a worker that ends."""
+class _Eviction(NamedTuple):
+    """What is to be written of a board that is evicted, or of a worker that ends."""
 
     number: int
     seq: int
-    rest: bytes
+    summary: bytes
     kept: Kept | None  # a snapshot, if it is worth one
 
+    @classmethod
+    def of(cls, session: BoardSession) -> "_Eviction":
+        board = session.board
+        worth = board.events - board.events_kept >= SNAPSHOT_AFTER
+        summary = BoardSummary.of(board).encode()
+        return cls(session.number, session.applied, summary, board.keep() if worth else None)
 
-class Sleepers:
-    """Boards by name and by number; used in the event loop's thread. Reading and writing goes on in others."""
+
+class BoardCache:
+    """The boards of a worker, whether they are in memory, evicted or parked; used in the event loop's thread.
+
+    `most`: how many may be in memory. The worker gives what time it is, and how to apply an event to a board in
+    memory, to wait until the log is applied as far as it goes now, and to do something meanwhile.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        most: int,
+        monotonic: Callable[[], float],
+        apply: Callable[[BoardSession, Line], str],
+        catch_up: Callable[[], Awaitable[None]],
+        spawn: Callable[[Any], "asyncio.Task[Any]"],
+    ) -> None:
+        self.most, self._monotonic = most, monotonic
+        self._apply, self._catch_up, self._spawn = apply, catch_up, spawn
+        self.boards: dict[str, BoardSession] = {}  # in memory, by name
+        self.by_number: dict[int, BoardSession] = {}
+        self.evicted: dict[str, EvictedBoard] = {}  # by name
+        self.evicted_by_number: dict[int, EvictedBoard] = {}
+        self.parked: dict[str, Parked] = {}  # boards that cannot be served, by name
+        self.divergences = 0  # snapshots unlike another worker's
+        self._due: list[tuple[float, int]] = []  # a heap: when evicted boards have to be loaded, and their numbers
+        self._uses = itertools.count(1)
+        self._readers = _Readers(url)
+
+    def begin(
+        self, sessions: Iterable[BoardSession], others: Iterable[KnownBoard], parked: dict[str, Parked]
+    ) -> None:
+        """The boards of a store when a worker starts: those that are loaded, all others, and those not served."""
+        self.boards, self.by_number, self.parked = {}, {}, parked
+        self.evicted, self.evicted_by_number, self._due = {}, {}, []
+        for session in sessions:
+            self.add_board(session)
+        now = self._monotonic()
+        for board in others:
+            evicted = EvictedBoard(board.number, board.name, board.secret, board.summary, board.seals)
+            evicted.start(now)
+            self._add_evicted(evicted)
+
+    def knows_board(self, name: str) -> bool:
+        """Whether there is a board of this name, as far as the log was applied."""
+        return name in self.boards or name in self.evicted or name in self.parked
+
+    def find_board(self, name: str) -> BoardSession:
+        """A board in memory by its name."""
+        if name in self.parked:
+            raise self.parked[name].refusal()
+        if name in self.evicted:
+            raise Unavailable(f"board {name!r} sleeps")  # for who did not hold it
+        if name not in self.boards:
+            raise Refused(404, f"no board {name!r}")
+        return self.boards[name]
+
+    def count_boards(self) -> dict[str, int]:
+        """How many boards are in memory, how many are not, and how many are not served."""
+        return {"awake": len(self.by_number), "asleep": len(self.evicted_by_number), "parked": len(self.parked)}
+
+    @contextlib.asynccontextmanager
+    async def hold_board(self, name: str) -> AsyncIterator[None]:
+        """Keep a board in memory meanwhile, and load it first if it is evicted; one that is not there is nothing."""
+        while (evicted := self.evicted.get(name)) is not None:
+            await self.load_board(evicted)
+        session = self.boards.get(name)
+        if session is None:
+            yield
+            return
+        session.users += 1
+        session.used = next(self._uses)
+        try:
+            yield
+        finally:
+            session.users -= 1
+
+    def add_board(self, session: BoardSession) -> None:
+        """A board is in memory from now on."""
+        session.used = next(self._uses)
+        self.boards[session.name] = self.by_number[session.number] = session
+
+    def remove_board(self, number: int) -> None:
+        """A board is deleted, wherever it was."""
+        self._drop_session(number)
+        self._drop_evicted(number)
+        self.parked = {name: board for name, board in self.parked.items() if board.number != number}
+
+    def park_board(self, number: int, why: str, begun: Parked | None = None) -> None:
+        """Serve a board no longer, until the next start: it cannot go on with its log. The others do.
+
+        `begun`: the same, where this worker had not heard of the board before.
+        """
+        session, evicted = self.by_number.get(number), self.evicted_by_number.get(number)
+        if session is not None:
+            parked = Parked(number, session.name, why, session.seals)
+            session.parked = parked
+        elif evicted is not None:
+            parked = Parked(number, evicted.name, why, Seals(evicted.secret, evicted.seals))
+        elif begun is not None:
+            parked = begun
+        else:
+            return  # parked before, or deleted
+        self._drop_session(number)
+        self._drop_evicted(number)
+        self.parked[parked.name] = parked
+        log_parked(parked)
+
+    def _drop_session(self, number: int) -> None:
+        session = self.by_number.pop(number, None)
+        if session is not None and self.boards.get(session.name) is session:
+            del self.boards[session.name]
+
+    def _add_evicted(self, evicted: EvictedBoard) -> None:
+        self.evicted[evicted.name] = self.evicted_by_number[evicted.number] = evicted
+        self._schedule(evicted)
+
+    def _drop_evicted(self, number: int) -> None:
+        evicted = self.evicted_by_number.pop(number, None)
+        if evicted is not None and self.evicted.get(evicted.name) is evicted:
+            del self.evicted[evicted.name]
+
+    def note_event(self, line: Line) -> str:
+        """An event of a board that is not in memory; its outcome."""
+        evicted = self.evicted_by_number.get(line.board)
+        if evicted is None:
+            parked = next((board for board in self.parked.values() if board.number == line.board), None)
+            raise Refused(404, "the board was deleted") if parked is None else parked.refusal()
+        if evicted.loading is not None:
+            evicted.waiting.append(line)
+        elif evicted.note_event(line, self._monotonic()):
+            self._begin_loading(evicted)
+            self._spawn(self.load_unasked(evicted))
+        else:
+            self._schedule(evicted)
+        return "done"
+
+    def _schedule(self, evicted: EvictedBoard) -> None:
+        """See to it that a board is named by `due_boards` when its time has come."""
+        if evicted.due < math.inf:
+            heapq.heappush(self._due, (evicted.due, evicted.number))
+
+    def due_boards(self, now: float) -> Iterator[EvictedBoard]:
+        """Some boards that have to be loaded now; the others at the next look."""
+        count = 0
+        while self._due and self._due[0][0] <= now and count < _LOADED_AT_ONCE:
+            _, number = heapq.heappop(self._due)
+            evicted = self.evicted_by_number.get(number)
+            if evicted is None or evicted.loading is not None:
+                continue
+            if evicted.due > now:
+                self._schedule(evicted)  # put off since
+                continue
+            count += 1
+            yield evicted
+
+    async def load_board(self, evicted: EvictedBoard) -> None:
+        """Bring a board into memory; who asks meanwhile waits for the same."""
+        self._begin_loading(evicted)
+        failure: Unavailable | None = await asyncio.shield(evicted.loading)
+        if failure is not None:
+            raise failure
+
+    def _begin_loading(self, evicted: EvictedBoard) -> None:
+        if evicted.loading is None:
+            evicted.loading = self._spawn(self._load_board(evicted))
+
+    async def _load_board(self, evicted: EvictedBoard) -> Unavailable | None:
+        try:
+            session = await self._readers.run(lambda store: _load(store, evicted))
+        except Unavailable as error:
+            self._put_off(evicted)
+            return error
+        except ValueError as error:
+            if self.evicted_by_number.get(evicted.number) is evicted:
+                self.park_board(evicted.number, str(error))
+            return None
+        except BaseException:
+            self._put_off(evicted)
+            raise
+        if self.evicted_by_number.get(evicted.number) is not evicted:
+            return None  # deleted meanwhile
+        self._drop_evicted(evicted.number)
+        if session is None:
+            return None  # deleted, and the event that says so is on its way
+        evicted.give_back(session)
+        self.add_board(session)
+        for line in evicted.waiting:
+            try:
+                self._apply(session, line)
+            except Refused:
+                if session.parked is not None:
+                    break
+                continue  # who wrote it was told
+        return None
+
+    def _put_off(self, evicted: EvictedBoard) -> None:
+        """A board could not be read now: who asks may try again, and what has to load it will."""
+        lines, evicted.waiting, evicted.loading = evicted.waiting, [], None
+        now = self._monotonic()
+        for line in lines:
+            evicted.note_event(line, now)
+        if evicted.due < math.inf:
+            evicted.due = max(evicted.due, now + _AGAIN)
+            self._schedule(evicted)
+
+    async def load_unasked(self, evicted: EvictedBoard) -> None:
+        """Load a board that nobody asked for: it is the first to be evicted again."""
+        try:
+            await self.load_board(evicted)
+        except Unavailable as error:
+            log.warning("not woken", extra={"fields": {"board": evicted.name, "why": str(error)}})
+        session = self.by_number.get(evicted.number)
+        if session is not None and not session.users:
+            session.used = 0
+
+    async def load_unknown(self) -> None:
+        """Fold boards once of which the store says too little: it is not known whether impressions of them are open.
+
+        They were not evicted in good order, or by another version. Others go first.
+        """
+        for evicted in [board for board in self.evicted_by_number.values() if not board.is_known]:
+            if self.evicted_by_number.get(evicted.number) is evicted:
+                await self.load_unasked(evicted)
+            await asyncio.sleep(0)
+            while len(self.by_number) > self.most + self.most // _SPARE:
+                await asyncio.sleep(0.1)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether more boards are in memory than there may be."""
+        return len(self.by_number) > self.most
+
+    async def evict_idle(self) -> None:
+        """Evict the least used boards, until there are no more than there may be in memory."""
+        now = self._monotonic()
+        count = len(self.by_number) - self.most + self.most // _SPARE
+        idle = (session for session in self.by_number.values() if _is_idle(session, now))
+        chosen = [(session, session.used) for session in heapq.nsmallest(count, idle, key=lambda s: s.used)]
+        try:
+            await self._catch_up()  # what they have put into the log is applied then
+        except Unavailable:
+            return
+        now, evictions = self._monotonic(), []
+        for session, used in chosen:
+            if session.used == used and self.by_number.get(session.number) is session and _is_idle(session, now):
+                self._drop_session(session.number)
+                self._add_evicted(EvictedBoard.of(session, now))
+                evictions.append(_Eviction.of(session))
+        if evictions:
+            await asyncio.shield(self._save(evictions))  # also if the worker ends
+
+    async def save_all(self) -> None:
+        """Write what a worker that ends knows of its boards, so that the next start need not fold their logs."""
+        sessions = [session for session in self.by_number.values() if not session.board.stale]
+        sessions.sort(key=lambda session: session.board.events_kept - session.board.events)
+        await self._save([_Eviction.of(session) for session in sessions], _LEAVING)
+
+    async def _save(self, evictions: Sequence[_Eviction], seconds: float = math.inf) -> None:
+        """Write what boards leave, snapshots for so many seconds."""
+        unlike: list[int] = []
+        try:
+            await self._readers.run(lambda store: _save(store, evictions, time.monotonic() + seconds, unlike))
+        except Unavailable as error:
+            log.warning("not written before sleep", extra={"fields": {"why": str(error)}})
+        self.divergences += len(unlike)
+
+    def client_days(self, minute: int) -> list[tuple[int, float]]:
+        """Evicted boards whose clients are to be looked at in this minute, and after how many days they go."""
+        return [
+            (number, summary.shown_as("").client_days)
+            for number, evicted in list(self.evicted_by_number.items())
+            if number % _HOUR == minute % _HOUR and (summary := evicted.summary()) is not None
+        ]
+
+    def close(self) -> None:
+        """End the threads that read boards."""
+        self._readers.close()
+
+
+def _is_idle(session: BoardSession, now: float) -> bool:
+    """Whether a board could be evicted as far as it knows itself."""
+    busy = session.users or session.refolding is not None or session.board.stale or session.answering
+    clients = max(session.answers.used(now), session.lists.used(now))
+    return not busy and clients <= _MOST_CLIENTS and not any(session.due(now))
+
+
+def _load(store: SqlStore, evicted: EvictedBoard) -> BoardSession | None:
+    """The session of a board as the log says at one moment; None if it is no longer there."""
+    with store.reading():
+        return load(store, evicted.number, evicted.name, evicted.secret)
+
+
+def _save(store: SqlStore, evictions: Sequence[_Eviction], end: float, unlike: list[int]) -> None:
+    """Write what boards leave, snapshots until a moment; `unlike` gets those that are unlike another worker's."""
+    store.keep_summaries([(one.number, one.seq, one.summary) for one in evictions])
+    for one in evictions:
+        if one.kept is None or time.monotonic() > end:
+            continue
+        if not put_snapshot(store, one.number, one.seq, one.kept):
+            unlike.append(one.number)
+
+
+class _Readers:
+    """Threads with a connection each, in which boards are read and written."""
 
     def __init__(self, url: str) -> None:
         self._url = url
-        self.by_name: dict[str, Sleeper] = {}
-        self.by_number: dict[int, Sleeper] = {}
-        self._due: list[tuple[float, int]] = []
         self._threads = concurrent.futures.ThreadPoolExecutor(_READERS, "reader")
-        self._stores: list[Store] = []
+        self._stores: list[SqlStore] = []
         self._mine = threading.local()
 
-    def __len__(self) -> int:
-        return len(self.by_number)
+    async def run(self, work: Callable[[SqlStore], T]) -> T:
+        """What some work with a store returns."""
+        return await asyncio.get_running_loop().run_in_executor(self._threads, self._run, work)
 
-    def begin(self, known: Iterable[KnownBoard], now: float) -> None:
-        """Boards of a store that are not loaded when a worker starts."""
-        self.by_name, self.by_number, self._due = {}, {}, []
-        for board in known:
-            sleeper = Sleeper(board.number, board.name, board.secret, board.rest, board.seals)
-            sleeper.started(now)
-            self.add(sleeper)
-
-    def add(self, sleeper: Sleeper) -> None:
-        """A board sleeps from now on."""
-        self.by_name[sleeper.name] = self.by_number[sleeper.number] = sleeper
-        self.schedule(sleeper)
-
-    def drop(self, number: int) -> Sleeper | None:
-        """A board wakes, or is gone."""
-        sleeper = self.by_number.pop(number, None)
-        if sleeper is not None and self.by_name.get(sleeper.name) is sleeper:
-            del self.by_name[sleeper.name]
-        return sleeper
-
-    def schedule(self, sleeper: Sleeper) -> None:
-        """See to it that a board is named by `due` when its time has come."""
-        if sleeper.due < math.inf:
-            heapq.heappush(self._due, (sleeper.due, sleeper.number))
-
-    def due(self, now: float) -> Iterator[Sleeper]:
-        """Some boards that have to wake now; the others at the next look."""
-        count = 0
-        while self._due and self._due[0][0] <= now and count < _WAKE_AT_ONCE:
-            _, number = heapq.heappop(self._due)
-            sleeper = self.by_number.get(number)
-            if sleeper is None or sleeper.waking is not None:
-                continue
-            if sleeper.due > now:
-                self.schedule(sleeper)  # put off since
-                continue
-            count += 1
-            yield sleeper
-
-    def unknown(self) -> list[Sleeper]:
-        """Boards of which nothing can be shown without waking them, and whose open impressions are not known."""
-        return [sleeper for sleeper in self.by_number.values() if sleeper.rest is None]
-
-    def rests(self) -> Iterator[tuple[Sleeper, Rest]]:
-        """What is known of each board, of which anything is."""
-        for sleeper in list(self.by_number.values()):
-            rest = None if sleeper.rest is None else read_rest(sleeper.rest)
-            if rest is not None:
-                yield sleeper, rest
-
-    async def load(self, sleeper: Sleeper) -> BoardSession | None:
-        """The session of a board as the log says at one moment; None if it is no longer there."""
-        return await asyncio.get_running_loop().run_in_executor(self._threads, self._load, sleeper)
-
-    def _load(self, sleeper: Sleeper) -> BoardSession | None:
-        store = self._store()
+    def _run(self, work: Callable[[SqlStore], T]) -> T:
         try:
-            with store.reading():
-                return load(store, sleeper.number, sleeper.name, sleeper.secret)
+            return work(self._store())
         except Unavailable:
-            self._away()
+            self._drop_store()
             raise
 
-    async def save(self, boards: Sequence[Resting], seconds: float = math.inf) -> list[int]:
-        """Write what boards leave, snapshots for so many seconds; numbers of those unlike another worker's."""
-        return await asyncio.get_running_loop().run_in_executor(self._threads, self._save, boards, seconds)
-
-    def _save(self, boards: Sequence[Resting], seconds: float) -> list[int]:
-        end, unlike = time.monotonic() + seconds, []
-        try:
-            store = self._store()
-            store.rest([(board.number, board.seq, board.rest) for board in boards])
-            for board in boards:
-                if board.kept is None or time.monotonic() > end:
-                    continue
-                if not put_snapshot(store, board.number, board.seq, board.kept):
-                    unlike.append(board.number)
-        except Unavailable as error:
-            log.warning("not written before sleep", extra={"fields": {"why": str(error)}})
-            self._away()
-        return unlike
-
-    def _store(self) -> Store:
+    def _store(self) -> SqlStore:
         """The connection of this thread."""
-        store: Store | None = getattr(self._mine, "store", None)
+        store: SqlStore | None = getattr(self._mine, "store", None)
         if store is None:
             store = self._mine.store = open_store(self._url)
             self._stores.append(store)
         return store
 
-    def _away(self) -> None:
-        store: Store | None = getattr(self._mine, "store", None)
+    def _drop_store(self) -> None:
+        store: SqlStore | None = getattr(self._mine, "store", None)
         self._mine.store = None
         if store is not None:
             self._stores.remove(store)
@@ -311,10 +560,10 @@ class Sleepers:
             self._stores.pop().close()
 
 
-def summaries(store: Store) -> Iterator[tuple[str, dict[str, Any] | str]]:
+def summaries(store: SqlStore) -> Iterator[tuple[str, BoardOut | str]]:
     """Of each board by name what a list shows, or why it cannot be read; each is folded to see."""
     with store.reading():
-        for known in sorted(store.known(), key=lambda board: board.name):
+        for known in sorted(store.known_boards(), key=lambda board: board.name):
             try:
                 board = rebuild(store, known.number, known.name, store.head())
             except Unavailable:
@@ -322,186 +571,4 @@ def summaries(store: Store) -> Iterator[tuple[str, dict[str, Any] | str]]:
             except Exception as error:  # a lack of memory, too: the others are shown
                 yield known.name, parking_words(error)
             else:
-                yield known.name, board.summary()
-
-
-SNAPSHOT_AFTER = 500  # events of a board since its latest snapshot for which it is worth another before it sleeps
-_SPARE = 20  # one in so many boards more than needed goes to sleep, so that not every moment somebody has to
-_MOST_CLIENTS = 20  # counted in a minute: of a board with more, the minute has to end before it sleeps
-_AGAIN = 5.0  # seconds until a board that could not be read is tried again
-_LEAVING = 2.0  # seconds for snapshots at the end
-_SLEEPING_HOURS = 60  # minutes between looks for clients of a board that sleeps
-
-
-class Host(Protocol):
-    """What of a worker is needed here."""
-
-    numbers: dict[int, BoardSession]
-    parked: dict[str, Parked]
-    sleepers: Sleepers
-    most_awake: int
-    divergences: int
-
-    def monotonic(self) -> float:
-        """Seconds since some start."""
-
-    def take_up(self, session: BoardSession) -> None:
-        """A board is in memory from now on."""
-
-    def drop(self, number: int) -> None:
-        """A board is no longer in memory."""
-
-    def apply(self, session: BoardSession, line: Line) -> str:
-        """Apply an event to a board."""
-
-    def park(self, number: int, why: str) -> None:
-        """Serve a board no longer."""
-
-    def spawn(self, work: Any) -> "asyncio.Task[Any]":
-        """Do something meanwhile."""
-
-    async def catch_up(self) -> None:
-        """Wait until the log is applied as far as it goes now."""
-
-
-async def wake(host: Host, sleeper: Sleeper) -> None:
-    """Bring a board into memory; who asks meanwhile waits for the same."""
-    _begin_waking(host, sleeper)
-    failure: Unavailable | None = await asyncio.shield(sleeper.waking)
-    if failure is not None:
-        raise failure
-
-
-def _begin_waking(host: Host, sleeper: Sleeper) -> None:
-    if sleeper.waking is None:
-        sleeper.waking = host.spawn(_wake(host, sleeper))
-
-
-async def _wake(host: Host, sleeper: Sleeper) -> Unavailable | None:
-    try:
-        session = await host.sleepers.load(sleeper)
-    except Unavailable as error:
-        _sleep_on(host, sleeper)
-        return error
-    except ValueError as error:
-        if host.sleepers.by_number.get(sleeper.number) is sleeper:
-            host.park(sleeper.number, str(error))
-        return None
-    except BaseException:
-        _sleep_on(host, sleeper)
-        raise
-    if host.sleepers.by_number.get(sleeper.number) is not sleeper:
-        return None  # deleted meanwhile
-    host.sleepers.drop(sleeper.number)
-    if session is None:
-        return None  # deleted, and the event that says so is on its way
-    sleeper.woken(session)
-    host.take_up(session)
-    for line in sleeper.held:
-        try:
-            host.apply(session, line)
-        except Refused:
-            if session.parked is not None:
-                break
-            continue  # who wrote it was told
-    return None
-
-
-def _sleep_on(host: Host, sleeper: Sleeper) -> None:
-    """A board could not be read now: who asks may try again, and what has to wake it will."""
-    held, sleeper.held, sleeper.waking = sleeper.held, [], None
-    now = host.monotonic()
-    for line in held:
-        sleeper.hear(line, now)
-    if sleeper.due < math.inf:
-        sleeper.due = max(sleeper.due, now + _AGAIN)
-        host.sleepers.schedule(sleeper)
-
-
-def hear(host: Host, line: Line) -> str:
-    """An event of a board that is not in memory."""
-    sleeper = host.sleepers.by_number.get(line.board)
-    if sleeper is None:
-        parked = next((board for board in host.parked.values() if board.number == line.board), None)
-        raise Refused(404, "the board was deleted") if parked is None else parked.refusal()
-    if sleeper.waking is not None:
-        sleeper.held.append(line)
-    elif sleeper.hear(line, host.monotonic()):
-        _begin_waking(host, sleeper)
-        host.spawn(wake_unasked(host, sleeper))
-    else:
-        host.sleepers.schedule(sleeper)
-    return "done"
-
-
-async def rest(host: Host) -> None:
-    """Put the least used boards to sleep, until there are no more than there may be in memory."""
-    now = host.monotonic()
-    count = len(host.numbers) - host.most_awake + host.most_awake // _SPARE
-    idle = (session for session in host.numbers.values() if _idle(session, now))
-    chosen = [(session, session.used) for session in heapq.nsmallest(count, idle, key=lambda s: s.used)]
-    try:
-        await host.catch_up()  # what they have put into the log is applied then
-    except Unavailable:
-        return
-    now, leaving = host.monotonic(), []
-    for session, used in chosen:
-        if session.used == used and host.numbers.get(session.number) is session and _idle(session, now):
-            host.drop(session.number)
-            host.sleepers.add(Sleeper.of(session, now))
-            leaving.append(_resting(session))
-    if leaving:
-        host.divergences += len(await asyncio.shield(host.sleepers.save(leaving)))  # also if the worker ends
-
-
-def _idle(session: BoardSession, now: float) -> bool:
-    """Whether a board could sleep as far as it knows itself."""
-    busy = session.users or session.refolding is not None or session.board.stale or session.answering
-    clients = max(session.answers.used(now), session.lists.used(now))
-    return not busy and clients <= _MOST_CLIENTS and not any(session.due(now))
-
-
-def _resting(session: BoardSession) -> Resting:
-    board = session.board
-    worth = board.events - board.events_kept >= SNAPSHOT_AFTER
-    return Resting(session.number, session.applied, rest_of(board), board.keep() if worth else None)
-
-
-async def leave(host: Host) -> None:
-    """Write what a worker that ends knows of its boards, so that the next start need not fold their logs."""
-    sessions = [session for session in host.numbers.values() if not session.board.stale]
-    sessions.sort(key=lambda session: session.board.events_kept - session.board.events)
-    host.divergences += len(await host.sleepers.save([_resting(session) for session in sessions], _LEAVING))
-
-
-async def wake_unknown(host: Host) -> None:
-    """Fold boards once of which the store says too little: it is not known whether impressions of them are open.
-
-    They were not put to sleep in good order, or by another version. Others go first.
-    """
-    for sleeper in host.sleepers.unknown():
-        if host.sleepers.by_number.get(sleeper.number) is sleeper:
-            await wake_unasked(host, sleeper)
-        await asyncio.sleep(0)
-        while len(host.numbers) > host.most_awake + host.most_awake // _SPARE:
-            await asyncio.sleep(0.1)
-
-
-async def wake_unasked(host: Host, sleeper: Sleeper) -> None:
-    """Wake a board that nobody asked for: it is the first to sleep again."""
-    try:
-        await wake(host, sleeper)
-    except Unavailable as error:
-        log.warning("not woken", extra={"fields": {"board": sleeper.name, "why": str(error)}})
-    session = host.numbers.get(sleeper.number)
-    if session is not None and not session.users:
-        session.used = 0
-
-
-def client_days(host: Host, minute: int) -> list[tuple[int, float]]:
-    """Sleeping boards whose clients are to be looked at in this minute, and after how many days they go."""
-    return [
-        (sleeper.number, rest.summary["client_days"])
-        for sleeper, rest in host.sleepers.rests()
-        if sleeper.number % _SLEEPING_HOURS == minute % _SLEEPING_HOURS
-    ]
+                yield known.name, board.summary(known.name)

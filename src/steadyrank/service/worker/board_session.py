@@ -1,8 +1,7 @@
-"""A board as a worker holds it: its keys, its clocks and its limits beside what the log says.
+"""A board as a worker holds it in memory: beside what the log says, what this worker alone knows of it.
 
-When impressions of a board are settled or over, by a worker's own clock.
-
-How many answers come too late for the order in which a board learns.
+That is who may answer how often, when impressions are settled or over by the worker's own clock, which answers came
+too late for the order in which the board learns, and the secrets that sign impression ids.
 """
 
 import asyncio
@@ -17,7 +16,7 @@ from ...core.contract import ANYONE
 from ...core.refusals import Refused
 from ...live.impression_buffer import DelayQueue
 from ..board import events
-from ..board.board import Board
+from ..board.board import Board, BoardOut
 from ..board.events import AnyEvent
 from ..storage import Seal
 from .allowances import Allowances
@@ -26,7 +25,10 @@ from .log_rows import Unreadable, not_applied
 from .log_writer import Line
 
 _AT_ONCE = 2_000  # impressions settled or expired by one event: applying it must not take long
-_PARTS = 8  # into which a delay is divided for a board that sleeps
+_PARTS = 8  # into which a delay is divided for a board that is evicted
+_MOST_CLIENTS = 100_000
+LATEST = 200  # answers looked at
+_FEWEST = 50  # answers before anything is said
 
 
 class Reached(NamedTuple):
@@ -35,104 +37,6 @@ class Reached(NamedTuple):
     last: int  # number of the latest one
     over: int
     settled: int
-
-
-class DueClock:
-    """Which impressions are due; delays count from when this worker saw them."""
-
-    def __init__(self) -> None:
-        self._queues: dict[str, DelayQueue] = {}
-        self._longer: list[DelayQueue] = []  # of impressions shown while the lifetime was longer, in order
-        self._due: dict[str, int] = {}
-
-    def due(self, now: float, reached: Reached, lifetime: float, settle: float) -> Iterator[AnyEvent]:
-        """Events that say which impressions are settled or over; the same again until the log has them."""
-        for kind, delay, upto in (("over", lifetime, reached.over), ("settled", settle, reached.settled)):
-            queue = self._queues.get(kind)
-            if queue is None or queue.delay != delay:
-                if kind == "over" and queue is not None and delay < queue.delay:
-                    _note(queue, now, reached.last)
-                    self._longer.append(queue)  # ids that were given out say for how long they can be answered
-                queue = self._queues[kind] = DelayQueue(delay)
-            longer = self._still_longer(reached.over) if kind == "over" else None
-            number = self._due[kind] = max((longer or queue).due(now), self._due.get(kind, 0))
-            _note(queue, now, reached.last)
-            if number > upto and kind == "over":
-                yield events.Expired(min(number, upto + _AT_ONCE))
-            elif number > upto and 0 < delay < lifetime:
-                yield events.Settled(min(number, upto + _AT_ONCE))
-
-    def _still_longer(self, over: int) -> DelayQueue | None:
-        """The queue of a longer lifetime whose impressions are not all over yet, if there is any."""
-        while self._longer and (not self._longer[0].moments or self._longer[0].moments[-1][1] <= over):
-            self._longer.pop(0)
-        return self._longer[0] if self._longer else None
-
-    def next(self, reached: Reached) -> float:
-        """When something is due next, if nothing else happens; infinite if nothing is open."""
-        over, settled = self._queues.get("over"), self._queues.get("settled")
-        at = math.inf
-        if over is not None:
-            first = self._still_longer(reached.over) or over
-            at = min([t + first.delay for t, number in first.moments if number > reached.over], default=math.inf)
-            if settled is not None and 0 < settled.delay < over.delay:
-                waiting = [t + settled.delay for t, number in settled.moments if number > reached.settled]
-                at = min([at, *waiting])
-        return at
-
-    def thin(self) -> None:
-        """Take few bytes: moments within an eighth of a delay become one, the latest of them."""
-        for queue in (*self._queues.values(), *self._longer):
-            kept: list[tuple[float, int]] = []
-            for moment in queue.moments:
-                if len(kept) > 1 and moment[0] - kept[-2][0] < queue.delay / _PARTS:
-                    kept[-1] = moment
-                else:
-                    kept.append(moment)
-            queue.moments.clear()
-            queue.moments.extend(kept)
-
-
-def _note(queue: DelayQueue, now: float, last: int) -> None:
-    """Impressions up to the last one are there now, if they were not before."""
-    if not queue.moments or queue.moments[-1][1] < last:
-        queue.note(now, last)
-
-
-LATEST = 200  # answers looked at
-_FEWEST = 50  # answers before anything is said
-
-
-class Lateness:
-    """The latest answers that this worker saw of a board, and which of them were late.
-
-    Late is an answer that came after its list was settled, and one that was refused because the list has expired.
-    """
-
-    def __init__(self) -> None:
-        self._latest: collections.deque[bool] = collections.deque(maxlen=LATEST)
-
-    def count(self, late: bool) -> None:
-        """An answer came."""
-        self._latest.append(late)
-
-    @property
-    def share(self) -> float | None:
-        """Of late ones among the latest answers; None while there are too few to tell."""
-        return sum(self._latest) / len(self._latest) if len(self._latest) >= _FEWEST else None
-
-    @contextlib.contextmanager
-    def refusals(self) -> Iterator[None]:
-        """Count an answer that is refused meanwhile because its list has expired."""
-        try:
-            yield
-        except Refused as refusal:
-            if refusal.code == 410:
-                self.count(True)
-            raise
-
-
-_MOST_CLIENTS = 100_000
 
 
 class Edge(NamedTuple):
@@ -178,6 +82,10 @@ class BoardSession:
         self.answering: dict[int, asyncio.Future[None]] = {}  # by key of the impression, until the log has its answer
         self._clients: dict[int, int] = {}  # numbers of clients by hash, as far as this worker has written them
         self._room: tuple[Any, int, int] = (None, 0, 0)  # features and how many kinds of cohorts it is for, and bytes
+
+    def summary(self) -> BoardOut:
+        """The board as the API shows it."""
+        return self.board.summary(self.name)
 
     def check_served(self) -> None:
         """Refuse what is to be done with a board that was parked since it was asked for."""
@@ -300,6 +208,97 @@ def begin(number: int, name: str, secret: bytes, event: events.Created | Unreada
     if isinstance(event, Unreadable):
         return Parked(number, name, str(event), Seals(secret, []))
     try:
-        return BoardSession(number, name, secret, Board(event.config, event.items, event.features))
+        return BoardSession(number, name, secret, Board.create(event.config, event.items, event.features))
     except Exception as error:  # a lack of memory, too
         return Parked(number, name, str(not_applied(number, error)), Seals(secret, []))
+
+
+class DueClock:
+    """Which impressions are due; delays count from when this worker saw them."""
+
+    def __init__(self) -> None:
+        self._queues: dict[str, DelayQueue] = {}
+        self._longer: list[DelayQueue] = []  # of impressions shown while the lifetime was longer, in order
+        self._due: dict[str, int] = {}
+
+    def due(self, now: float, reached: Reached, lifetime: float, settle: float) -> Iterator[AnyEvent]:
+        """Events that say which impressions are settled or over; the same again until the log has them."""
+        for kind, delay, upto in (("over", lifetime, reached.over), ("settled", settle, reached.settled)):
+            queue = self._queues.get(kind)
+            if queue is None or queue.delay != delay:
+                if kind == "over" and queue is not None and delay < queue.delay:
+                    _note(queue, now, reached.last)
+                    self._longer.append(queue)  # ids that were given out say for how long they can be answered
+                queue = self._queues[kind] = DelayQueue(delay)
+            longer = self._still_longer(reached.over) if kind == "over" else None
+            number = self._due[kind] = max((longer or queue).due(now), self._due.get(kind, 0))
+            _note(queue, now, reached.last)
+            if number > upto and kind == "over":
+                yield events.Expired(min(number, upto + _AT_ONCE))
+            elif number > upto and 0 < delay < lifetime:
+                yield events.Settled(min(number, upto + _AT_ONCE))
+
+    def _still_longer(self, over: int) -> DelayQueue | None:
+        """The queue of a longer lifetime whose impressions are not all over yet, if there is any."""
+        while self._longer and (not self._longer[0].moments or self._longer[0].moments[-1][1] <= over):
+            self._longer.pop(0)
+        return self._longer[0] if self._longer else None
+
+    def next(self, reached: Reached) -> float:
+        """When something is due next, if nothing else happens; infinite if nothing is open."""
+        over, settled = self._queues.get("over"), self._queues.get("settled")
+        at = math.inf
+        if over is not None:
+            first = self._still_longer(reached.over) or over
+            at = min([t + first.delay for t, number in first.moments if number > reached.over], default=math.inf)
+            if settled is not None and 0 < settled.delay < over.delay:
+                waiting = [t + settled.delay for t, number in settled.moments if number > reached.settled]
+                at = min([at, *waiting])
+        return at
+
+    def thin(self) -> None:
+        """Take few bytes: moments within an eighth of a delay become one, the latest of them."""
+        for queue in (*self._queues.values(), *self._longer):
+            kept: list[tuple[float, int]] = []
+            for moment in queue.moments:
+                if len(kept) > 1 and moment[0] - kept[-2][0] < queue.delay / _PARTS:
+                    kept[-1] = moment
+                else:
+                    kept.append(moment)
+            queue.moments.clear()
+            queue.moments.extend(kept)
+
+
+def _note(queue: DelayQueue, now: float, last: int) -> None:
+    """Impressions up to the last one are there now, if they were not before."""
+    if not queue.moments or queue.moments[-1][1] < last:
+        queue.note(now, last)
+
+
+class Lateness:
+    """The latest answers that this worker saw of a board, and which of them were late.
+
+    Late is an answer that came after its list was settled, and one that was refused because the list has expired.
+    """
+
+    def __init__(self) -> None:
+        self._latest: collections.deque[bool] = collections.deque(maxlen=LATEST)
+
+    def count(self, late: bool) -> None:
+        """An answer came."""
+        self._latest.append(late)
+
+    @property
+    def share(self) -> float | None:
+        """Of late ones among the latest answers; None while there are too few to tell."""
+        return sum(self._latest) / len(self._latest) if len(self._latest) >= _FEWEST else None
+
+    @contextlib.contextmanager
+    def refusals(self) -> Iterator[None]:
+        """Count an answer that is refused meanwhile because its list has expired."""
+        try:
+            yield
+        except Refused as refusal:
+            if refusal.code == 410:
+                self.count(True)
+            raise

@@ -106,8 +106,8 @@ def _text(raw: bytes) -> str:
 
 def room_for(space: FeatureSpace, kinds: Iterable[str]) -> int:
     """Bytes for the longest that can be said of a visit with these features and cohorts of these kinds."""
-    said = {kind.name: max(kind.categories, key=_bytes_of) if kind.categories else 0.0 for kind in space.visits}
-    known = len(_known_in(said)) if said else 0
+    longest = {kind.name: max(kind.categories, key=_bytes_of) if kind.categories else 0.0 for kind in space.visits}
+    known = len(_known_in(longest)) if longest else 0
     cohorts = sum(1 + len(kind) + _HASH.size for kind in kinds)
     return _rounded(_HASH.size + _DRAFT.size + _SIZE.size + known + _NOTES * _NOTE.size + cohorts)
 

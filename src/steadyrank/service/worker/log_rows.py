@@ -26,5 +26,5 @@ def not_applied(seq: int, error: Exception) -> Unreadable:
 
 
 def _words(error: Exception) -> str:
-    said = str(error)
-    return f"{type(error).__name__}: {said:.200}" if said else type(error).__name__
+    text = str(error)
+    return f"{type(error).__name__}: {text:.200}" if text else type(error).__name__

@@ -1,6 +1,7 @@
-"""The thread that writes the log: many events in one commit, and what other workers wrote in between.
+"""The log of all boards as a worker writes, reads and applies it.
 
-Events that wait to be applied, in log order, and who waits until they are.
+A thread writes many events in one commit, and reads what other workers wrote in between. It delivers the whole log,
+in order, to an inbox in the event loop's thread, which applies it a few events at a time.
 """
 
 import asyncio
@@ -10,11 +11,11 @@ import logging
 import threading
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Sequence
-from typing import Any, NamedTuple, Protocol, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from ...core.refusals import Refused
 from ..board.events import AnyEvent, Created, encode, of_sender
-from ..storage import LogEntry, NewEntry, Numbers, Outdated, Sender, Store, Unavailable, open_store
+from ..storage import LogEntry, NewEntry, Numbers, Outdated, Sender, SqlStore, Unavailable, open_store
 from .log_rows import Unreadable, read_event
 
 GATHER = 0.001  # seconds from the first event to be written until the commit begins: more of them share it
@@ -23,10 +24,14 @@ MOST_AT_ONCE = 5_000  # events in a commit
 MOST_READ = 10_000  # events of others handed over at a time, and not applied yet: after an import there may be many
 MOST_BEHIND = 200_000  # events that may wait while the store is away
 PATIENCE = 15.0  # seconds after which who waits is told that the store is away, and the thread is taken for stuck
+_APPLIED_AT_ONCE = 32  # events applied between requests
+_TURN = 0.004  # seconds after which requests have their turn, in the middle of a long event as well
+_APPLYING = 20.0  # seconds after which who waits for an event to be applied is told that the log cannot be read
 
 log = logging.getLogger("steadyrank.service")
 
-Chore: TypeAlias = tuple[Callable[[Store], Any], asyncio.Future[Any]]
+Steps: TypeAlias = Generator[None, None, str]  # an event being applied; it stops where requests may have their turn
+Chore: TypeAlias = tuple[Callable[[SqlStore], Any], asyncio.Future[Any]]
 
 
 class Line(NamedTuple):
@@ -61,37 +66,128 @@ class Pending(NamedTuple):
         return Line(seq, self.board, of_sender(self.event, numbers), self.waiting, self.sender.hash)
 
 
-class Reader(Protocol):
-    """Who is told of the log, in the event loop's thread."""
+class Inbox:
+    """Applies events a few at a time, and long ones in steps, so that requests need not wait for all of them."""
 
-    def begin(self, number: int, name: str, secret: bytes, event: Created | Unreadable) -> Any:
-        """What `deliver` needs of a board that was created or cannot be read; called in the log writer's thread."""
+    def __init__(self, apply: Callable[[Line, dict[int, Any]], Steps]) -> None:
+        self.applied = 0  # every event up to this number was
+        self._apply = apply
+        self._steps: Steps | None = None  # of the first line, if it was begun
+        self._holders = 0  # who keeps events from being begun
+        self._scheduled = False
+        self._lines: collections.deque[tuple[Line, dict[int, Any]]] = collections.deque()
+        self._waiting: list[tuple[int, asyncio.Future[None]]] = []
+
+    def __len__(self) -> int:
+        return len(self._lines)
+
+    def reset(self, head: int) -> None:
+        """Everything up to this event is applied, and nothing waits."""
+        self._lines.clear()
+        self._steps, self.applied = None, head
 
     def deliver(self, lines: Sequence[Line], made: dict[int, Any]) -> None:
-        """Events in log order, and what `begin` made of boards."""
+        """More events in log order, and what was made of boards that they create."""
+        idle = not self._lines
+        self._lines.extend((line, made) for line in lines)
+        if idle:
+            self._drain()
 
-    def cut_off(self) -> None:
-        """Events that were not read yet are gone: everything has to be read again."""
+    @contextlib.asynccontextmanager
+    async def hold_events(self) -> AsyncIterator[None]:
+        """Apply nothing meanwhile, and be in the middle of nothing: for who looks at a board as of one event."""
+        self._holders += 1
+        try:
+            while self._steps is not None:
+                await asyncio.sleep(0)
+            yield
+        finally:
+            self._holders -= 1
+            self._drain_soon()
 
-    @property
-    def unapplied(self) -> int:
-        """Events delivered and not applied yet; read from the log writer's thread."""
+    def _drain_soon(self) -> None:
+        """Go on in the next turn, if there is anything that may be applied."""
+        if self._lines and not self._scheduled and (self._steps is not None or not self._holders):
+            self._scheduled = True
+            asyncio.get_running_loop().call_soon(self._drain)
+
+    def _drain(self) -> None:
+        self._scheduled, end = False, time.perf_counter() + _TURN
+        for _ in range(min(len(self._lines), _APPLIED_AT_ONCE)):
+            if self._holders and self._steps is None:
+                break
+            outcome = self._apply_first(end)
+            if outcome is None:
+                break
+            line, _ = self._lines.popleft()
+            self._steps, self.applied = None, line.seq
+            if line.waiting is not None and not line.waiting.done():
+                if isinstance(outcome, str):
+                    line.waiting.set_result(outcome)
+                else:
+                    line.waiting.set_exception(_without_frames(outcome))
+            if time.perf_counter() > end:
+                break
+        self._drain_soon()
+        for seq, future in [waiter for waiter in self._waiting if waiter[0] <= self.applied]:
+            self._waiting.remove((seq, future))
+            if not future.done():
+                future.set_result(None)
+
+    def _apply_first(self, end: float) -> str | Exception | None:
+        """Apply the first line until a moment; its outcome, None if there are steps left."""
+        line, made = self._lines[0]
+        steps = self._steps = self._steps or self._apply(line, made)
+        try:
+            while True:
+                next(steps)
+                if time.perf_counter() > end:
+                    return None
+        except StopIteration as stop:
+            outcome: str = stop.value
+            return outcome
+        except Refused as error:
+            return error
+        except Exception as error:  # as a replay does: this event has failed, the next one is applied
+            log.exception("an event cannot be applied", extra={"fields": {"event": line.seq}})
+            return error
+
+    async def wait_for(self, seq: int) -> None:
+        """Wait until the log is applied up to an event."""
+        if self.applied < seq:
+            future = asyncio.get_running_loop().create_future()
+            self._waiting.append((seq, future))
+            try:
+                await asyncio.wait_for(future, _APPLYING)
+            except TimeoutError:
+                raise Unavailable("the log cannot be read") from None
 
 
 class LogWriter:
-    """Writes what is put into it and delivers the whole log from `seen` on, in order, in the event loop's thread.
+    """Writes what is put into it and delivers the whole log from `seen` on to an inbox.
+
+    `begin` makes a board of its number, name, secret and first event, in this thread, since a learner may have to be
+    compiled. `cut_off` is called, in the event loop's thread, if events that were not read yet are gone.
 
     An event that somebody waits for is acknowledged by its outcome, after it is on the disk and was applied. If the
     store is away, those who wait are told so; events that nobody waits for are kept and written when it is back.
     Whether a failed commit took place is unknown, so an event may come twice in the log: that does no harm.
     """
 
-    def __init__(self, url: str, seen: int, reader: Reader, clock: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self,
+        url: str,
+        seen: int,
+        inbox: Inbox,
+        begin: Callable[[int, str, bytes, Created | Unreadable], Any],
+        cut_off: Callable[[], None],
+        clock: Callable[[], float] = time.time,
+    ) -> None:
         self.url = url
         self.seen = seen  # every event up to this number was handed over
         self.commits = 0
         self.outdated = ""  # why nothing is read or written any more: a newer version has upgraded the store
-        self._reader = reader
+        self._inbox, self._begin, self._cut_off = inbox, begin, cut_off
         self._clock = clock
         self._working: bool | None = None  # not known yet
         self._beat = time.monotonic()
@@ -115,7 +211,7 @@ class LogWriter:
         """Events that wait to be written."""
         return len(self._queue)
 
-    def put(
+    def put_event(
         self, board: int, event: AnyEvent, wait: bool = False, sender: Sender | None = None
     ) -> asyncio.Future[str] | None:
         """Write an event soon, with the number of its sender; with `wait`, a future of its outcome."""
@@ -129,7 +225,7 @@ class LogWriter:
             self._wake.set()
         return future
 
-    def do(self, chore: Callable[[Store], Any]) -> asyncio.Future[Any]:
+    def run_chore(self, chore: Callable[[SqlStore], Any]) -> asyncio.Future[Any]:
         """Run something else with the thread's connection, after what was put before; a future of its result."""
         future = self._loop.create_future()
         self._waiting.append((time.monotonic() + PATIENCE, future))
@@ -152,7 +248,7 @@ class LogWriter:
             _settle(self._waiting.popleft()[1], None, Unavailable("the store is away"))
 
     def _run(self) -> None:
-        store: Store | None = None
+        store: SqlStore | None = None
         pause = 0.1
         while True:
             if self._wake.wait(POLL) and not self._stop:
@@ -173,10 +269,10 @@ class LogWriter:
                     batch = []
                 self._hand_over(store)
                 while chores:
-                    self._do(store, *chores.pop(0))
+                    self._run_chore(store, *chores.pop(0))
                 pause = 0.1
             except Exception as error:
-                self._away(store, batch, chores, error)
+                self._go_away(store, batch, chores, error)
                 store = None
                 time.sleep(pause)
                 pause = min(2 * pause, 2.0)
@@ -185,7 +281,7 @@ class LogWriter:
         if store is not None:
             store.close()
 
-    def _open(self) -> Store:
+    def _open(self) -> SqlStore:
         """A connection through which something can be written: that it can be read says nothing of a full disk."""
         store = open_store(self.url)
         try:
@@ -195,19 +291,19 @@ class LogWriter:
             raise
         return store
 
-    def _hand_over(self, store: Store) -> None:
+    def _hand_over(self, store: SqlStore) -> None:
         """Deliver the log up to its head, as of now; own events need not be read."""
         head = self._own[-1][-1].seq if self._own else store.head()
         lines: list[Line] = []
         at = self.seen
         foreign = head - at - sum(map(len, self._own))
         if foreign and store.cut_after(at):
-            self._loop.call_soon_threadsafe(self._reader.cut_off)
+            self._loop.call_soon_threadsafe(self._cut_off)
             raise Unavailable("events are gone that this worker has not read")
         until = self._own[0][0].seq - 1 if self._own else head
         if until - at > MOST_READ:  # much to catch up with: a part of it now, soon the next
-            self._wait_for_reader()
-            self._tell(store, self._read(store, at, at + MOST_READ), at + MOST_READ)
+            self._wait_for_inbox()
+            self._deliver(store, self._read(store, at, at + MOST_READ), at + MOST_READ)
             self._wake.set()
             return
         for batch in self._own:
@@ -215,32 +311,32 @@ class LogWriter:
             lines += batch
             at = batch[-1].seq
         lines += self._read(store, at, head)
-        self._tell(store, lines, head)
+        self._deliver(store, lines, head)
         self._own.clear()
 
-    def _wait_for_reader(self) -> None:
-        while self._reader.unapplied > MOST_READ and not self._stop:
+    def _wait_for_inbox(self) -> None:
+        while len(self._inbox) > MOST_READ and not self._stop:
             self._beat = time.monotonic()
             time.sleep(GATHER)
 
-    def _tell(self, store: Store, lines: Sequence[Line], upto: int) -> None:
+    def _deliver(self, store: SqlStore, lines: Sequence[Line], upto: int) -> None:
         """Deliver all events up to a number. Whatever fails does so before anything is taken for handed over."""
         first: dict[int, Created | Unreadable] = {}
         for line in lines:
             if isinstance(line.event, Created | Unreadable):
                 first.setdefault(line.board, line.event)
         names = store.boards(list(first)) if first else {}
-        made = {n: self._reader.begin(n, *names[n], event) for n, event in first.items() if n in names}
+        made = {n: self._begin(n, *names[n], event) for n, event in first.items() if n in names}
         if self._working is False:
             log.info("store back", extra={"fields": {"behind": self.behind}})
         self._working, self.seen = True, upto
         if lines:
-            self._loop.call_soon_threadsafe(self._reader.deliver, lines, made)
+            self._loop.call_soon_threadsafe(self._inbox.deliver, lines, made)
 
-    def _read(self, store: Store, after: int, upto: int) -> list[Line]:
+    def _read(self, store: SqlStore, after: int, upto: int) -> list[Line]:
         return [Line(x.seq, x.board, _event_of(x), None) for x in store.entries(after, upto)]
 
-    def _do(self, store: Store, chore: Callable[[Store], Any], future: asyncio.Future[Any]) -> None:
+    def _run_chore(self, store: SqlStore, chore: Callable[[SqlStore], Any], future: asyncio.Future[Any]) -> None:
         try:
             result, failure = chore(store), None
         except Exception as error:  # handed to who asked
@@ -250,7 +346,10 @@ class LogWriter:
             raise failure
         self._wake.set()  # it may have written events
 
-    def _away(self, store: Store | None, batch: Sequence[Pending], chores: Sequence[Chore], error: Exception) -> None:
+    def _go_away(
+        self, store: SqlStore | None, batch: Sequence[Pending], chores: Sequence[Chore], error: Exception
+    ) -> None:
+        """The store is away: tell those who wait, and keep what nobody waits for."""
         outdated = isinstance(error, Outdated)
         if self._working is not False or (outdated and not self.outdated):
             log.error("store away", extra={"fields": {"why": f"{type(error).__name__}: {error}"}})
@@ -261,8 +360,8 @@ class LogWriter:
         for pending in reversed(batch):
             if pending.waiting is None and len(self._queue) < MOST_BEHIND:
                 self._queue.appendleft(pending)
-        told = [x.waiting for x in batch] + [x.waiting for own in self._own for x in own] + [f for _, f in chores]
-        for future in told:
+        waiting = [x.waiting for x in batch] + [x.waiting for own in self._own for x in own] + [f for _, f in chores]
+        for future in waiting:
             if future is not None:
                 self._loop.call_soon_threadsafe(_settle, future, None, why)
         if store is not None:
@@ -270,128 +369,6 @@ class LogWriter:
                 store.close()
             except Exception as failure:  # a broken connection cannot always be closed
                 log.debug("closing the store", extra={"fields": {"why": str(failure)}})
-
-
-def _event_of(entry: LogEntry) -> AnyEvent | Unreadable:
-    """The event of a row, or what is wrong with it: that is for its board to bear, when its turn comes."""
-    try:
-        return read_event(entry)
-    except Unreadable as error:
-        return error
-
-
-def _settle(future: asyncio.Future[Any], result: Any, failure: BaseException | None) -> None:
-    if future.done():
-        return  # who waited has gone
-    if failure is None:
-        future.set_result(result)
-    else:
-        future.set_exception(failure)
-        future.exception()  # whoever waited may have gone: no warning then
-
-
-_AT_ONCE = 32  # events applied between requests
-_TURN = 0.004  # seconds after which requests have their turn, in the middle of a long event as well
-_PATIENCE = 20.0  # seconds
-
-Steps: TypeAlias = Generator[None, None, str]  # an event being applied; it stops where requests may have their turn
-
-
-class Inbox:
-    """Applies events a few at a time, and long ones in steps, so that requests need not wait for all of them."""
-
-    def __init__(self, apply: Callable[[Line, dict[int, Any]], Steps]) -> None:
-        self.applied = 0  # every event up to this number was
-        self._apply = apply
-        self._steps: Steps | None = None  # of the first line, if it was begun
-        self._holders = 0  # who keeps events from being begun
-        self._scheduled = False
-        self._lines: collections.deque[tuple[Line, dict[int, Any]]] = collections.deque()
-        self._waiting: list[tuple[int, asyncio.Future[None]]] = []
-
-    def __len__(self) -> int:
-        return len(self._lines)
-
-    def begin(self, head: int) -> None:
-        """Everything up to this event is applied, and nothing waits."""
-        self._lines.clear()
-        self._steps, self.applied = None, head
-
-    def deliver(self, lines: Sequence[Line], made: dict[int, Any]) -> None:
-        """More events, and what was made of boards that they create."""
-        idle = not self._lines
-        self._lines.extend((line, made) for line in lines)
-        if idle:
-            self._drain()
-
-    @contextlib.asynccontextmanager
-    async def held(self) -> AsyncIterator[None]:
-        """Apply nothing meanwhile, and be in the middle of nothing: for who looks at a board as of one event."""
-        self._holders += 1
-        try:
-            while self._steps is not None:
-                await asyncio.sleep(0)
-            yield
-        finally:
-            self._holders -= 1
-            self._drain_soon()
-
-    def _drain_soon(self) -> None:
-        """Go on in the next turn, if there is anything that may be applied."""
-        if self._lines and not self._scheduled and (self._steps is not None or not self._holders):
-            self._scheduled = True
-            asyncio.get_running_loop().call_soon(self._drain)
-
-    def _drain(self) -> None:
-        self._scheduled, end = False, time.perf_counter() + _TURN
-        for _ in range(min(len(self._lines), _AT_ONCE)):
-            if self._holders and self._steps is None:
-                break
-            outcome = self._go_on(end)
-            if outcome is None:
-                break
-            line, _ = self._lines.popleft()
-            self._steps, self.applied = None, line.seq
-            if line.waiting is not None and not line.waiting.done():
-                if isinstance(outcome, str):
-                    line.waiting.set_result(outcome)
-                else:
-                    line.waiting.set_exception(outcome)
-            if time.perf_counter() > end:
-                break
-        self._drain_soon()
-        for seq, future in [waiter for waiter in self._waiting if waiter[0] <= self.applied]:
-            self._waiting.remove((seq, future))
-            if not future.done():
-                future.set_result(None)
-
-    def _go_on(self, end: float) -> str | Exception | None:
-        """Apply the first line until a moment; its outcome, None if there are steps left."""
-        line, made = self._lines[0]
-        steps = self._steps = self._steps or self._apply(line, made)
-        try:
-            while True:
-                next(steps)
-                if time.perf_counter() > end:
-                    return None
-        except StopIteration as stop:
-            outcome: str = stop.value
-            return outcome
-        except Refused as error:
-            return error
-        except Exception as error:  # as a replay does: this event has failed, the next one is applied
-            log.exception("an event cannot be applied", extra={"fields": {"event": line.seq}})
-            return error
-
-    async def reach(self, seq: int) -> None:
-        """Wait until the log is applied up to an event."""
-        if self.applied < seq:
-            future = asyncio.get_running_loop().create_future()
-            self._waiting.append((seq, future))
-            try:
-                await asyncio.wait_for(future, _PATIENCE)
-            except TimeoutError:
-                raise Unavailable("the log cannot be read") from None
 
 
 class SharedLook:
@@ -418,3 +395,27 @@ class SharedLook:
         except Unavailable as error:
             return error
         return None
+
+
+def _without_frames(error: Exception) -> Exception:
+    """An error without the frames that it went through: they hold the board, and it would hold who waits for it."""
+    error.__traceback__ = error.__context__ = error.__cause__ = None
+    return error
+
+
+def _event_of(entry: LogEntry) -> AnyEvent | Unreadable:
+    """The event of a row, or what is wrong with it: that is for its board to bear, when its turn comes."""
+    try:
+        return read_event(entry)
+    except Unreadable as error:
+        return error
+
+
+def _settle(future: asyncio.Future[Any], result: Any, failure: BaseException | None) -> None:
+    if future.done():
+        return  # who waited has gone
+    if failure is None:
+        future.set_result(result)
+    else:
+        future.set_exception(failure)
+        future.exception()  # whoever waited may have gone: no warning then

@@ -1,16 +1,14 @@
-"""Take lists that another ranker showed: learnt from as if they were ours.
+"""Lists that another ranker showed: learnt from as if they were ours, and compared with ours in their place."""
 
-What the log says of another ranker's lists, and of ours in their place.
-"""
-
+import math
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import msgspec
 import numpy as np
 
-from ...comparison.off_policy import LEAST_CHANCE
-from ...comparison.ranker_comparison import Comparison, Row, compare, lists_of
+from ...comparison.off_policy import LEAST_CHANCE, Interval
+from ...comparison.ranker_comparison import Part, Row, compare, lists_of
 from ...core.arrays import Bools
 from ...core.contract import ANYONE, Visit
 from ...core.refusals import Refused
@@ -20,6 +18,7 @@ from ..board import events
 from ..board.checks import as_logged
 from ..board.feedback import OTHER_ITEMS
 from ..board.guard_summary import Suspects
+from ..board.schema import IntervalOut, Schema
 from ..storage import Sender, Unavailable, open_store
 from .board_session import BoardSession
 from .impression_ids import ImpressionId, seal
@@ -28,72 +27,6 @@ from .rank_and_answer import TOO_MANY, TOO_MANY_LISTS, TOO_MANY_UNNAMED, check_k
 from .worker import Worker
 
 MOST_EVENTS = 500_000  # of the log, the latest
-
-
-class Reported(NamedTuple):
-    """A list of another ranker as the log has it, and its answer, if it has one."""
-
-    event: events.Observed
-    clicks: list[int] | None
-    examined: int
-
-
-class Compared(NamedTuple):
-    """A comparison, when the first and the last of its lists were shown, and how many lists are not answered yet."""
-
-    found: Comparison
-    since: float
-    until: float
-    unanswered: int
-
-
-def read(url: str, number: int) -> list[Reported]:
-    """The lists of another ranker that are in the log of a board, of its latest events, in order."""
-    found: dict[int, Reported] = {}
-    store = open_store(url)
-    try:
-        with store.reading():
-            start = max(store.edge(number, 0.0, MOST_EVENTS), store.shortened(number))
-            for entry in store.entries(start, store.head(), number):
-                event = read_event(entry)
-                if isinstance(event, events.Observed):
-                    found.setdefault(event.key, Reported(event, None, 0))
-                if isinstance(event, events.Answered | events.Observed) and event.clicks is not None:
-                    before = found.get(event.key)
-                    if before is not None and before.clicks is None:
-                        found[event.key] = before._replace(clicks=event.clicks, examined=event.examined)
-    finally:
-        store.close()
-    return list(found.values())
-
-
-def compared(reported: list[Reported], names: list[str], suspects: Suspects, over: float | None) -> Compared:
-    """Compare the rankers. `over`: lists shown before this time without an answer were looked at and not clicked."""
-    rows, odd, chosen = [], [], []
-    for one in reported:
-        event, examined = one.event, one.examined
-        if one.clicks is None:
-            if over is None or event.time >= over:
-                continue
-            examined = len(event.ranking)
-        if event.ours and examined:
-            sender = event.client if event.client != ANYONE else -1
-            chances = _accepted(event.propensities), _accepted(event.marginals)
-            rows.append(Row(event.ranking, event.ours, one.clicks or [], examined, *chances, sender))
-            odd.append(suspects.among(event.round, (event.client, *event.cohorts.values())))
-            chosen.append(event.time)
-    if len(rows) < 2:
-        raise Refused(409, f"{len(rows)} lists of another ranker are answered and kept in the log: two are needed")
-    flags: Bools = np.array(odd, np.bool_)
-    unanswered = sum(one.clicks is None for one in reported)
-    return Compared(compare(lists_of(rows), flags, names), min(chosen), max(chosen), unanswered)
-
-
-def _accepted(chances: list[float]) -> list[float]:
-    """Chances as they are accepted by now: earlier versions took smaller ones, too."""
-    return [max(chance, LEAST_CHANCE) for chance in chances]
-
-
 _AHEAD = 60.0  # seconds by which the clock of who reports may be fast
 
 
@@ -112,26 +45,29 @@ class Report(NamedTuple):
     features: Values | None = None
 
 
-class Taken(NamedTuple):
-    """What became of it: an id to answer it with, until when, the outcome, and what ours would have been."""
+class ObserveOut(Schema):
+    """`outcome`: shown (not answered yet), learnt, waiting, late or duplicate.
 
+    `impression` answers the list later, as one of our own, until `expires`; `ours`: what this board would have shown.
+    """
+
+    outcome: str
     impression: str
     expires: float
-    outcome: str
     ours: list[str]
 
 
-async def observe(worker: Worker, session: BoardSession, report: Report) -> Taken:
+async def observe(worker: Worker, session: BoardSession, report: Report) -> ObserveOut:
     """Learn from a list of another ranker; the outcome, once it is on the disk. Items not known yet are added."""
     with session.lateness.refusals():
         return await _observe(worker, session, report)
 
 
-async def _observe(worker: Worker, session: BoardSession, report: Report) -> Taken:
+async def _observe(worker: Worker, session: BoardSession, report: Report) -> ObserveOut:
     board, now, seen = session.board, worker.clock(), worker.log_writer.seen
     time = now if report.time is None else report.time
     expires = time + board.config.lifetime
-    found = None if report.said is None else report.said.to(report.items)
+    answer = None if report.said is None else report.said.to(report.items)
     if time > now + _AHEAD:
         raise Refused(422, f"time must be in the past, in seconds since 1970: now is {now:.0f}, not {time!r}")
     if expires < now:
@@ -149,8 +85,8 @@ async def _observe(worker: Worker, session: BoardSession, report: Report) -> Tak
             impressions.round_of(number) or max(session.round, impressions.rounds) + 1,
             number - 1,  # an id made of it can be answered for no longer than this very list is remembered
             [state.slots[item] for item in report.items],
-            None if found is None else found.positions,
-            0 if found is None else found.examined,
+            None if answer is None else answer.positions,
+            0 if answer is None else answer.examined,
             time,
             _ours(worker, session, report),
             list(report.propensities),
@@ -166,7 +102,8 @@ async def _observe(worker: Worker, session: BoardSession, report: Report) -> Tak
     head = key, event.round, event.base, event.generation, expires
     shown = ImpressionId(*head, hashed, event.ranking, event.note, cohorts)
     impression = seal(shown, session.signer, session.id_room())
-    return Taken(impression, expires, outcome, session.board.learner_state.items_at(event.ours))
+    ours = session.board.learner_state.items_at(event.ours)
+    return ObserveOut(outcome=outcome, impression=impression, expires=expires, ours=ours)
 
 
 async def _add_items(worker: Worker, session: BoardSession, report: Report, key: int, time: float) -> None:
@@ -179,7 +116,7 @@ async def _add_items(worker: Worker, session: BoardSession, report: Report, key:
     session.board.reported.refuse_forgotten(key, time)
     session.board.check_listed(fresh)
     await worker.check_room(session, len(fresh))
-    await worker.write(session, events.Added(fresh, by_lists=True))
+    await worker.write_event(session, events.Added(fresh, by_lists=True))
 
 
 def _ours(worker: Worker, session: BoardSession, report: Report) -> list[int]:
@@ -187,8 +124,8 @@ def _ours(worker: Worker, session: BoardSession, report: Report) -> list[int]:
     state, size = session.board.learner_state, len(report.items)
     some = None if report.candidates is None else [item for item in report.candidates if item in state.slots]
     hashed = 0 if report.client is None else session.hash_client(report.client)
-    known = state.features.of_visit_then(report.features or {})
-    visit = Visit(session.board.impressions.rounds + 1, session.client_number(hashed), known)
+    features = state.features.of_visit_then(report.features or {})
+    visit = Visit(session.board.impressions.rounds + 1, session.client_number(hashed), features)
     try:
         ranking, _ = state.rank(visit, some, size, worker.chance)
     except Refused:
@@ -199,9 +136,9 @@ def _ours(worker: Worker, session: BoardSession, report: Report) -> list[int]:
 
 async def _write(worker: Worker, session: BoardSession, event: events.Observed, sender: Sender | None) -> str:
     """Write what was reported, if its client may send so much, and if it is not known already."""
-    known = session.board.known(event)
-    if known is not None:
-        return known
+    outcome = session.board.known_outcome(event)
+    if outcome is not None:
+        return outcome
     hashed, now = 0 if sender is None else sender.hash, worker.monotonic()
     client = session.board.impressions.client_of(event.key)
     if client is not None:  # the list is in the log, without an answer
@@ -212,11 +149,141 @@ async def _write(worker: Worker, session: BoardSession, event: events.Observed, 
     elif not session.may_answer(hashed, session.client_number(hashed) if client is None else client, now):
         if client is not None and not session.board.impressions.withheld(event.key):
             head = event.key, event.round, event.base, event.generation, event.ranking, event.note
-            await worker.write(session, events.Withheld(*head, event.time, client))
+            await worker.write_event(session, events.Withheld(*head, event.time, client))
         raise Refused(429, TOO_MANY if hashed else TOO_MANY_UNNAMED)
     session.round = max(session.round, event.round)
     try:
-        return await worker.write(session, event, sender)
+        return await worker.write_event(session, event, sender)
     except Unavailable:
         (session.lists if event.clicks is None else session.answers).give_back(hashed)
         raise
+
+
+class Reported(NamedTuple):
+    """A list of another ranker as the log has it, and its answer, if it has one."""
+
+    event: events.Observed
+    clicks: list[int] | None
+    examined: int
+
+
+class EstimateOut(Schema):
+    """Clicks on a list of ours, by a model of users and a method; `gain`: how much more than on theirs.
+
+    `given`: whether propensities were given; `covered`: the mean weight, about 1 where the other ranker may show all
+    that ours does; `effective`: how many lists of ours theirs are worth; `clipped`: lists whose weight was lowered to
+    the limit. `cut`: the estimate was below 0 or above the length of a list, and is told as that.
+    """
+
+    model: str
+    method: str
+    given: bool
+    covered: float
+    effective: float
+    clipped: int
+    cut: bool
+    ours: IntervalOut
+    gain: IntervalOut
+
+
+class PartOut(Schema):
+    """Over some lists: clicks on a list of theirs, the share of places where both show the same, and estimates."""
+
+    lists: int
+    theirs: IntervalOut
+    alike: float
+    estimates: list[EstimateOut]
+
+
+class ComparisonOut(Schema):
+    """The other ranker and ours on its lists: all of them, and without those that are suspect.
+
+    `theirs` and `ours`: at each place the item that was there most often, and would have been.
+    """
+
+    whole: PartOut
+    trusted: PartOut | None
+    suspect: int
+    unanswered: int
+    since: float
+    until: float
+    theirs: list[str]
+    ours: list[str]
+    says: list[str]
+
+
+def read_reported(url: str, number: int) -> list[Reported]:
+    """The lists of another ranker that are in the log of a board, of its latest events, in order."""
+    reported: dict[int, Reported] = {}
+    store = open_store(url)
+    try:
+        with store.reading():
+            start = max(store.edge(number, 0.0, MOST_EVENTS), store.shortened(number))
+            for entry in store.entries(start, store.head(), number):
+                event = read_event(entry)
+                if isinstance(event, events.Observed):
+                    reported.setdefault(event.key, Reported(event, None, 0))
+                if isinstance(event, events.Answered | events.Observed) and event.clicks is not None:
+                    before = reported.get(event.key)
+                    if before is not None and before.clicks is None:
+                        reported[event.key] = before._replace(clicks=event.clicks, examined=event.examined)
+    finally:
+        store.close()
+    return list(reported.values())
+
+
+def compare_rankers(
+    reported: list[Reported], names: list[str], suspects: Suspects, over: float | None
+) -> ComparisonOut:
+    """Compare the rankers. `over`: lists shown before this time without an answer were looked at and not clicked."""
+    rows, odd, chosen = [], [], []
+    for one in reported:
+        event, examined = one.event, one.examined
+        if one.clicks is None:
+            if over is None or event.time >= over:
+                continue
+            examined = len(event.ranking)
+        if event.ours and examined:
+            sender = event.client if event.client != ANYONE else -1
+            chances = _accepted(event.propensities), _accepted(event.marginals)
+            rows.append(Row(event.ranking, event.ours, one.clicks or [], examined, *chances, sender))
+            odd.append(suspects.among(event.round, (event.client, *event.cohorts.values())))
+            chosen.append(event.time)
+    if len(rows) < 2:
+        raise Refused(409, f"{len(rows)} lists of another ranker are answered and kept in the log: two are needed")
+    flags: Bools = np.array(odd, np.bool_)
+    unanswered = sum(one.clicks is None for one in reported)
+    comparison = compare(lists_of(rows), flags, names)
+    return ComparisonOut.of(
+        comparison,
+        whole=_part(comparison.whole),
+        trusted=None if comparison.trusted is None else _part(comparison.trusted),
+        unanswered=unanswered,
+        since=min(chosen),
+        until=max(chosen),
+    )
+
+
+def _accepted(chances: list[float]) -> list[float]:
+    """Chances as they are accepted by now: earlier versions took smaller ones, too."""
+    return [max(chance, LEAST_CHANCE) for chance in chances]
+
+
+def _part(part: Part) -> PartOut:
+    rows = [
+        EstimateOut.of(
+            one,
+            covered=one.spread.covered,
+            effective=one.spread.effective,
+            clipped=one.spread.clipped,
+            ours=_interval(one.ours),
+            gain=_interval(one.gain),
+        )
+        for one in part.estimates
+    ]
+    return PartOut.of(part, theirs=_interval(part.theirs), estimates=rows)
+
+
+def _interval(interval: Interval) -> IntervalOut:
+    value, low, high = (None if math.isnan(x) else x for x in interval)
+    return IntervalOut(value=value, low=low, high=high)

@@ -1,8 +1,4 @@
-"""Give out a list, and take its answer.
-
-Mix the caller's own list with ours. Who drafts first is a coin that the board's secret tosses for each list:
-any worker can tell afterwards, and nobody outside.
-"""
+"""Give out a list, alone or mixed with the caller's own, and take its answer."""
 
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -23,49 +19,10 @@ from .impression_ids import ImpressionId, Signer, seal
 from .log_writer import MOST_BEHIND
 from .worker import Worker
 
-_COINS = 256  # of a signature
-
-
-def check_theirs(session: BoardSession, theirs: Sequence[str], client: str | None) -> None:
-    """Refuse a list that cannot be mixed with ours."""
-    if not session.board.config.interleave:
-        raise Refused(422, "theirs is mixed with our list where the board has interleave: PUT it with that first")
-    if client is None:
-        raise Refused(422, "theirs needs a client: a verdict counts one credit a client and day")
-    if not theirs or len(set(theirs)) < len(theirs):
-        raise Refused(422, f"theirs must be a list of different items, at least one, not {list(theirs)!r:.200}")
-
-
-def slots_of(session: BoardSession, theirs: Sequence[str]) -> list[int]:
-    """The slots of a list's items; refused if one is no item of the board."""
-    slots = session.board.learner_state.slots
-    for item in theirs:
-        if item not in slots:
-            raise Refused(422, f"item {item!r:.80} of theirs is no item of the board: unknown says what to do")
-    return [slots[item] for item in theirs]
-
-
-def mix(session: BoardSession, key: int, ours: Sequence[int], theirs: Sequence[int], size: int) -> interleaving.Mix:
-    """Our list and theirs, mixed into one of at most `size` places, for the impression with this key."""
-    return interleaving.draft(ours, theirs[:size], size, _coins(session, key, size))
-
-
-def teams_of(session: BoardSession, shown: ImpressionId) -> list[int]:
-    """Which places of a list are whose; none if it is not mixed."""
-    if shown.draft is None:
-        return []
-    size = len(shown.ranking)
-    return interleaving.teams(size, *shown.draft, _coins(session, shown.key, size))
-
-
-def _coins(session: BoardSession, key: int, size: int) -> bytes:
-    signer = Signer(session.secret, "interleave")
-    return b"".join(signer.sign(key.to_bytes(8) + bytes([part])) for part in range(1 + size // (2 * _COINS)))
-
-
 TOO_MANY_LISTS = "more lists for this client in a minute than client_lists"
 TOO_MANY = "more answers of this client in a minute than client_minute"
 TOO_MANY_UNNAMED = "more answers without a client in a minute than anonymous_minute"
+_COINS = 256  # of a signature
 
 
 def rank(
@@ -87,15 +44,15 @@ def rank(
         raise Unavailable("too many impressions wait to be written")
     session.check_served()
     board, now, seen = session.board, worker.clock(), worker.log_writer.seen
-    size, known = places(session, length), board.learner_state.features.of_visit(features)
-    others = [] if theirs is None else slots_of(session, theirs)
+    size, visit_features = places(session, length), board.learner_state.features.of_visit(features)
+    others = [] if theirs is None else _slots_of(session, theirs)
     round_ = max(session.round, board.impressions.rounds) + 1
     hashed = 0 if client is None else session.hash_client(client)
     cohorts = {kind: session.hash_cohort(kind, name) for kind, name in (cohort or {}).items()}
     check_kinds(cohorts, board.impressions.kinds, board.config.cohorts)
     if hashed and not session.may_look(hashed, worker.monotonic()):
         raise Refused(429, TOO_MANY_LISTS)
-    visit = Visit(round_, session.client_number(hashed), known)
+    visit = Visit(round_, session.client_number(hashed), visit_features)
     try:
         ranking, note = board.learner_state.rank(visit, candidates, size, worker.chance)
     except Refused:
@@ -104,16 +61,16 @@ def rank(
     session.round = round_  # nothing is refused from here on
     key, slots, notes, mixed, draft = worker.next_key(), ranking.tolist(), [], None, None
     if others:  # no learner has made the list: no note goes with it
-        found = mix(session, key, slots, others, size)
-        mixed, draft = events.Mixed(found.teams, slots, others), (found.first, found.end)
-        slots = found.ranking
+        mix = _mix(session, key, slots, others, size)
+        mixed, draft = events.Mixed(mix.teams, slots, others), (mix.first, mix.end)
+        slots = mix.ranking
     elif np.count_nonzero(note):
         notes = [(int(i), float(note[i])) for i in np.flatnonzero(note)]
     base, generation = board.impressions.last, 0 if others else board.generation
     who, given = (ANYONE, dict.fromkeys(cohorts, ANYONE)), as_logged(features)
     event = events.ListShown(key, round_, base, generation, slots, notes, now, *who, mixed, given)
     sender = Sender(hashed, seen, cohorts=tuple(cohorts.values())) if hashed or cohorts else None
-    worker.log_writer.put(session.number, event, sender=sender)
+    worker.log_writer.put_event(session.number, event, sender=sender)
     expires = now + board.config.lifetime
     visitor = cohorts, draft, given, 0 if sender is None else seen
     shown = ImpressionId(key, round_, base, generation, expires, hashed, slots, notes, *visitor)
@@ -158,12 +115,12 @@ async def answer(worker: Worker, session: BoardSession, shown: ImpressionId, sai
         state = session.board.learner_state
         if max(shown.ranking) >= len(state.names):
             raise Refused(422, NOT_OURS)
-        found = said.to(state.items_at(shown.ranking))
+        given = said.to(state.items_at(shown.ranking))
         async with session.alone(shown.key):
-            return await _answer(worker, session, shown, found)
+            return await _answer(worker, session, shown, given)
 
 
-async def _answer(worker: Worker, session: BoardSession, shown: ImpressionId, found: Answer) -> str:
+async def _answer(worker: Worker, session: BoardSession, shown: ImpressionId, answer: Answer) -> str:
     time = shown.expires - session.board.config.lifetime
     client, sender = session.board.impressions.client_of(shown.key), None
     if client is None and (shown.client or shown.cohorts):  # the list is not in the log yet, or never will be
@@ -171,16 +128,54 @@ async def _answer(worker: Worker, session: BoardSession, shown: ImpressionId, fo
     head = shown.key, shown.round, shown.base, shown.generation, shown.ranking, shown.note
     who = time, ANYONE if client is None else client, dict.fromkeys(shown.cohorts, ANYONE) if sender else {}
     features = dict(shown.features) if client is None else {}
-    event = events.Answered(*head, found.positions, found.examined, *who, teams_of(session, shown), features)
-    known = session.board.known(event)
-    if known is not None:
-        return known
+    event = events.Answered(*head, answer.positions, answer.examined, *who, _teams_of(session, shown), features)
+    outcome = session.board.known_outcome(event)
+    if outcome is not None:
+        return outcome
     if not session.may_answer(shown.client, client, worker.monotonic()):
         if not session.board.impressions.withheld(shown.key):
-            await worker.write(session, events.Withheld(*head, *who, features), sender)
+            await worker.write_event(session, events.Withheld(*head, *who, features), sender)
         raise Refused(429, TOO_MANY if shown.client else TOO_MANY_UNNAMED)
     try:
-        return await worker.write(session, event, sender)
+        return await worker.write_event(session, event, sender)
     except Unavailable:
         session.answers.give_back(shown.client)
         raise
+
+
+def check_theirs(session: BoardSession, theirs: Sequence[str], client: str | None) -> None:
+    """Refuse a list that cannot be mixed with ours."""
+    if not session.board.config.interleave:
+        raise Refused(422, "theirs is mixed with our list where the board has interleave: PUT it with that first")
+    if client is None:
+        raise Refused(422, "theirs needs a client: a verdict counts one credit a client and day")
+    if not theirs or len(set(theirs)) < len(theirs):
+        raise Refused(422, f"theirs must be a list of different items, at least one, not {list(theirs)!r:.200}")
+
+
+def _slots_of(session: BoardSession, theirs: Sequence[str]) -> list[int]:
+    """The slots of a list's items; refused if one is no item of the board."""
+    slots = session.board.learner_state.slots
+    for item in theirs:
+        if item not in slots:
+            raise Refused(422, f"item {item!r:.80} of theirs is no item of the board: unknown says what to do")
+    return [slots[item] for item in theirs]
+
+
+def _mix(session: BoardSession, key: int, ours: Sequence[int], theirs: Sequence[int], size: int) -> interleaving.Mix:
+    """Our list and theirs, mixed into one of at most `size` places, for the impression with this key."""
+    return interleaving.draft(ours, theirs[:size], size, _coins(session, key, size))
+
+
+def _teams_of(session: BoardSession, shown: ImpressionId) -> list[int]:
+    """Which places of a list are whose; none if it is not mixed."""
+    if shown.draft is None:
+        return []
+    size = len(shown.ranking)
+    return interleaving.teams(size, *shown.draft, _coins(session, shown.key, size))
+
+
+def _coins(session: BoardSession, key: int, size: int) -> bytes:
+    """Who drafts first, for each pair of places: the board's secret tosses, so any worker can tell."""
+    signer = Signer(session.secret, "interleave")
+    return b"".join(signer.sign(key.to_bytes(8) + bytes([part])) for part in range(1 + size // (2 * _COINS)))

@@ -9,7 +9,7 @@ from ..board.checks import check_memory
 from ..board.config import Setting
 from ..board.events import AnyEvent
 from ..board.labels import WORDS, Label
-from ..storage import Store
+from ..storage import SqlStore
 from .board_session import BoardSession, Edge
 from .recovery import read_edge
 from .resealing import promise
@@ -38,7 +38,7 @@ async def configure(worker: Worker, session: BoardSession, changes: dict[str, Se
             )
         await asyncio.to_thread(session.board.after, changes)  # in log order they may not go together with another's
     elif config != session.board.latest:
-        await worker.write(session, events.Configured(changes))
+        await worker.write_event(session, events.Configured(changes))
     if session.refolding is not None:
         await asyncio.shield(session.refolding)
 
@@ -60,7 +60,7 @@ async def label(worker: Worker, session: BoardSession, start: int, end: int, wor
         if edge is not None:
             raise _kept_no_longer(edge, f"{start} to {end}")
         number = session.board.labels.numbers.get(key, 0)
-    if not number or session.number not in worker.numbers:
+    if not number or session.number not in worker.cache.by_number:
         raise Refused(409, "the board was deleted, or labelled by others, at the same moment: look again")
     return Label(number, start, end, word)
 
@@ -78,7 +78,7 @@ async def label_client(
     if number > labels.count:
         await _write(worker, session, events.Labelled(key, 0, 0, word, client, kind), _FROM_THE_EDGE)
         number = session.board.labels.numbers.get(key, 0)
-    if not number or session.number not in worker.numbers:
+    if not number or session.number not in worker.cache.by_number:
         raise Refused(409, "the board was deleted, or labelled by others, at the same moment: look again")
     return Label(number, 0, 0, word, client, kind)
 
@@ -87,13 +87,15 @@ async def _number_of(worker: Worker, session: BoardSession, client: int | str, k
     """The number of a client or a cohort who came, given itself or by name."""
     if isinstance(client, str):
         hashed = session.hash_client(client) if kind is None else session.hash_cohort(kind, client)
-        found: int | None = await worker.log_writer.do(lambda store: store.client_number(session.number, hashed))
-        if found is None:
+        number: int | None = await worker.log_writer.run_chore(
+            lambda store: store.client_number(session.number, hashed)
+        )
+        if number is None:
             raise Refused(422, f"nobody of this name came, or it is no longer known which number {client!r:.80} has")
-        return found
-    known: int = await worker.log_writer.do(lambda store: store.clients(session.number))
-    if not 0 <= client < known:
-        raise Refused(422, f"client must be the number of one who came, less than {known}, or a name, not {client}")
+        return number
+    count: int = await worker.log_writer.run_chore(lambda store: store.clients(session.number))
+    if not 0 <= client < count:
+        raise Refused(422, f"client must be the number of one who came, less than {count}, or a name, not {client}")
     return client
 
 
@@ -103,13 +105,13 @@ async def unlabel(worker: Worker, session: BoardSession, number: int) -> None:
     labels = session.board.labels
     if not 1 <= number <= labels.count:
         raise Refused(404, f"no label {number}")
-    found = labels.labels.get(number)
-    if found is None:
+    taken_back = labels.labels.get(number)
+    if taken_back is None:
         return
-    start = found.start if found.client == ANYONE else _FROM_THE_EDGE
+    start = taken_back.start if taken_back.client == ANYONE else _FROM_THE_EDGE
     edge = await _write(worker, session, events.Unlabelled(number), start)
     if edge is not None:
-        raise _kept_no_longer(edge, f"{found.start} to {found.end}")
+        raise _kept_no_longer(edge, f"{taken_back.start} to {taken_back.end}")
 
 
 def _kept_no_longer(edge: Edge, rounds: str) -> Refused:
@@ -129,7 +131,7 @@ async def _write(worker: Worker, session: BoardSession, event: AnyEvent, start: 
     session.check_served()
     body = events.encode(event)
 
-    def write(store: Store) -> Edge | None:
+    def write(store: SqlStore) -> Edge | None:
         while True:
             edge = (
                 session.edge
@@ -143,7 +145,7 @@ async def _write(worker: Worker, session: BoardSession, event: AnyEvent, start: 
             if session.number not in store.edges([session.number]):
                 raise Refused(404, "the board was deleted")
 
-    edge: Edge | None = await worker.log_writer.do(write)
+    edge: Edge | None = await worker.log_writer.run_chore(write)
     await worker.catch_up()
     session.check_served()
     return edge

@@ -12,7 +12,7 @@ from ..board import events
 from ..board.board import Board
 from ..board.config import Config
 from ..board.labels import Labels
-from ..storage import Key, KnownBoard, LogEntry, Store, Unavailable, open_store
+from ..storage import Key, KnownBoard, LogEntry, SqlStore, Unavailable, open_store
 from .board_session import BoardSession, Edge, Parked
 from .impression_ids import Seals
 from .log_rows import not_applied, read_event
@@ -23,7 +23,7 @@ _CHUNK = 1_000
 Kept: TypeAlias = tuple[dict[str, Any], dict[str, Any]]  # a board's header and arrays
 
 
-class Found(NamedTuple):
+class Stored(NamedTuple):
     """What a store holds."""
 
     boards: list[BoardSession]
@@ -35,29 +35,29 @@ class Found(NamedTuple):
     latest: tuple[int, float]  # the latest event, and when it was written
 
 
-def recover(url: str, most: int, seconds: float) -> Found:
+def recover(url: str, most: int, seconds: float) -> Stored:
     """The boards that were used last, as the log says at one moment: so many, and for so many seconds."""
     store, end = open_store(url), time.monotonic() + seconds
     try:
         with store.reading():
-            found = Found([], [], {}, store.api_keys(), store.head(), None, store.latest())
-            for known in store.known():
-                if len(found.boards) >= most or time.monotonic() > end:
-                    found.asleep.append(known)
+            stored = Stored([], [], {}, store.api_keys(), store.head(), None, store.latest())
+            for board in store.known_boards():
+                if len(stored.boards) >= most or time.monotonic() > end:
+                    stored.asleep.append(board)
                     continue
                 try:
-                    session = open_session(store, known.number, known.name, known.secret, found.head)
+                    session = open_session(store, board.number, board.name, board.secret, stored.head)
                 except Unavailable:
                     raise
                 except MemoryError:
-                    found.asleep.append(known)  # tried again when it is asked for
+                    stored.asleep.append(board)  # tried again when it is asked for
                 except Exception as error:  # whatever it is, the others are served
-                    seals = Seals(known.secret, known.seals)
-                    found.parked[known.name] = Parked(known.number, known.name, parking_words(error), seals)
-                    log_parked(found.parked[known.name])
+                    seals = Seals(board.secret, board.seals)
+                    stored.parked[board.name] = Parked(board.number, board.name, parking_words(error), seals)
+                    log_parked(stored.parked[board.name])
                 else:
-                    found.boards.append(session)
-            return found._replace(time=store.time())
+                    stored.boards.append(session)
+            return stored._replace(time=store.time())
     finally:
         store.close()
 
@@ -72,7 +72,7 @@ def log_parked(board: Parked) -> None:
     log.error("board parked", extra={"fields": {"board": board.name, "why": board.why}})
 
 
-def open_session(store: Store, number: int, name: str, secret: bytes, head: int) -> BoardSession:
+def open_session(store: SqlStore, number: int, name: str, secret: bytes, head: int) -> BoardSession:
     """A board as the log says up to its head. Read it at one moment."""
     session = BoardSession(number, name, secret, rebuild(store, number, name, head))
     session.applied, session.edge = head, read_edge(store, number)
@@ -80,14 +80,14 @@ def open_session(store: Store, number: int, name: str, secret: bytes, head: int)
     return session
 
 
-def load(store: Store, number: int, name: str, secret: bytes) -> BoardSession | None:
+def load(store: SqlStore, number: int, name: str, secret: bytes) -> BoardSession | None:
     """A board that wakes, as the log says now; None if it is no longer there. Read it at one moment."""
     if number not in store.edges([number]):
         return None
     return open_session(store, number, name, secret, store.head())
 
 
-def rebuild(store: Store, number: int, name: str, upto: int, until: int = 0) -> Board:
+def rebuild(store: SqlStore, number: int, name: str, upto: int, until: int = 0) -> Board:
     """A board up to an event: from its latest readable snapshot, or from its beginning. Read it at one moment.
 
     It learns by the settings and labels that the log leads to at the event `until`, if that is a later one. A
@@ -100,7 +100,7 @@ def rebuild(store: Store, number: int, name: str, upto: int, until: int = 0) -> 
             continue
         try:
             content = store.snapshot(number, seq) or b""
-            board = Board.restore(content, f"snapshot {seq} of board {name!r}", seq == edge)
+            board = Board.restore(content, f"snapshot {seq} of board {name!r}")
         except (ValueError, KeyError) as error:
             why = str(error)
             log.warning("snapshot left out", extra={"fields": {"board": name, "event": seq, "why": why}})
@@ -112,7 +112,7 @@ def rebuild(store: Store, number: int, name: str, upto: int, until: int = 0) -> 
     return from_start(store, number, name, upto, until, why)
 
 
-def from_start(store: Store, number: int, name: str, upto: int, until: int = 0, why: str = "") -> Board:
+def from_start(store: SqlStore, number: int, name: str, upto: int, until: int = 0, why: str = "") -> Board:
     """A board folded from its first event: it learns by the latest settings and labels, all else as at the time.
 
     `why`: what is wrong with its snapshots, if there is nothing else to read.
@@ -125,7 +125,7 @@ def from_start(store: Store, number: int, name: str, upto: int, until: int = 0, 
         words = f"board {name!r}: no snapshot can be read, and the beginning of its log is no longer kept"
         raise ValueError(f"{words} ({why})" if why else words)
     config, labels = config_and_labels(store, number, start.config, Labels(), number, until)
-    board = Board(start.config.learning_as(config), start.items, start.features)
+    board = Board.create(start.config.learning_as(config), start.items, start.features)
     board.latest = start.config
     board.feedback.follow(labels.spans, labels.words, anyway=True)
     board.compare()
@@ -134,10 +134,10 @@ def from_start(store: Store, number: int, name: str, upto: int, until: int = 0, 
 
 
 def config_and_labels(
-    store: Store, number: int, config: Config, labels: Labels, after: int, upto: int
+    store: SqlStore, number: int, config: Config, labels: Labels, after: int, upto: int
 ) -> tuple[Config, Labels]:
     """The settings and labels that the log leads to from these."""
-    board = Board(config, ["any"])
+    board = Board.create(config, ["any"])
     board.labels = Labels(labels.keep())
     for entry in store.entries(after, upto, number):
         if entry.damage or events.reconfigures(entry.body):
@@ -145,12 +145,12 @@ def config_and_labels(
     return board.latest, board.labels
 
 
-def reconfigured(store: Store, number: int, after: int) -> bool:
+def reconfigured(store: SqlStore, number: int, after: int) -> bool:
     """Whether there are events after this one that change how those before it are learnt from."""
     return any(events.reconfigures(entry.body) for entry in store.entries(after, store.head(), number))
 
 
-def read_edge(store: Store, number: int) -> Edge:
+def read_edge(store: SqlStore, number: int) -> Edge:
     """Where the log of a board begins, or where what can be read of it begins."""
     edge = store.shortened(number)
     if not edge:
@@ -164,16 +164,16 @@ def read_edge(store: Store, number: int) -> Edge:
     raise ValueError(f"board {number}: no snapshot can be read, and the beginning of its log is no longer kept")
 
 
-def moved_edges(store: Store, known: dict[int, int]) -> dict[int, Edge]:
+def moved_edges(store: SqlStore, known: dict[int, int]) -> dict[int, Edge]:
     """Where the logs begin that no longer begin where it is known, by board."""
-    found = {}
+    moved = {}
     for number, edge in store.edges(list(known)).items():
         if known[number] != edge:
             try:
-                found[number] = read_edge(store, number)
+                moved[number] = read_edge(store, number)
             except ValueError as error:
                 log.error("edge left out", extra={"fields": {"board": number, "why": str(error)}})
-    return found
+    return moved
 
 
 def take_all(board: Board, entries: Iterable[LogEntry]) -> int:
@@ -209,7 +209,7 @@ async def fold_again(url: str, session: BoardSession) -> Board:
         store.close()
 
 
-def _begin(url: str, number: int, name: str, upto: int) -> tuple[Store, Board]:
+def _begin(url: str, number: int, name: str, upto: int) -> tuple[SqlStore, Board]:
     store = open_store(url)
     try:
         with store.reading():
@@ -219,7 +219,7 @@ def _begin(url: str, number: int, name: str, upto: int) -> tuple[Store, Board]:
         raise
 
 
-def _chunk(store: Store, after: int, upto: int, board: int) -> list[LogEntry]:
+def _chunk(store: SqlStore, after: int, upto: int, board: int) -> list[LogEntry]:
     with store.reading():
         if store.shortened(board) > after:
             raise Unavailable("the log was shortened while it was folded again")
@@ -230,7 +230,7 @@ def wipe(url: str, number: int, seq: int) -> None:
     """Delete what is left of a board that an event ended."""
     store = open_store(url)
     try:
-        store.wipe(number, seq)
+        store.wipe_board(number, seq)
     finally:
         store.close()
 
@@ -244,15 +244,15 @@ def save(url: str, number: int, seq: int, kept: Kept) -> bool:
         store.close()
 
 
-def put_snapshot(store: Store, number: int, seq: int, kept: Kept) -> bool:
+def put_snapshot(store: SqlStore, number: int, seq: int, kept: Kept) -> bool:
     """Keep a snapshot; False if another worker's of the same event differs, and can be read."""
     body = snapshot.pack(*kept)
-    found = store.save(number, seq, body)
-    if found == body:
+    stored = store.save_snapshot(number, seq, body)
+    if stored == body:
         return True
     try:
-        Board.restore(found, f"snapshot {seq}")
+        Board.restore(stored, f"snapshot {seq}")
     except (ValueError, KeyError):
-        store.replace(number, seq, body)
+        store.replace_snapshot(number, seq, body)
         return True
     return False

@@ -5,7 +5,7 @@ import asyncio
 from ...core.refusals import Refused
 from ..board import events
 from ..board.config import MOST_LIFETIME
-from ..storage import Store, Unavailable
+from ..storage import SqlStore, Unavailable
 from .board_session import BoardSession
 from .log_writer import LogWriter
 
@@ -16,7 +16,7 @@ _AGAIN = 0.5  # seconds
 async def promise(log_writer: LogWriter, session: BoardSession, now: float) -> None:
     """Have the store keep when ids given out by now expire; to be called before the lifetime is lowered."""
     until = now + session.board.config.lifetime + _SLACK
-    await log_writer.do(lambda store: store.promise(session.number, until))
+    await log_writer.run_chore(lambda store: store.promise(session.number, until))
 
 
 async def rotate(log_writer: LogWriter, session: BoardSession, now: float) -> float:
@@ -26,12 +26,12 @@ async def rotate(log_writer: LogWriter, session: BoardSession, now: float) -> fl
     """
     event, lifetime = events.encode(events.Resealed()), session.board.config.lifetime
 
-    def write(store: Store) -> float | None:
+    def write(store: SqlStore) -> float | None:
         longest = now + MOST_LIFETIME + _SLACK  # beyond it, it was promised by a clock that was wrong
         until = max(now + lifetime + _SLACK, min(store.promised(session.number), longest))
         return until if store.rotate_seal(session.number, event, now, until) else None
 
-    until: float | None = await log_writer.do(write)
+    until: float | None = await log_writer.run_chore(write)
     if until is None:
         raise Refused(404, "the board was deleted")
     return until
@@ -41,7 +41,7 @@ async def reseal(log_writer: LogWriter, session: BoardSession) -> None:
     """Read which secret signs, after the log said that it is another one."""
     while True:
         try:
-            session.reseal(await log_writer.do(lambda store: store.seals(session.number)))
+            session.reseal(await log_writer.run_chore(lambda store: store.seals(session.number)))
             return
         except Unavailable:
             await asyncio.sleep(_AGAIN)

@@ -26,27 +26,27 @@ from ..board.board import Board
 from ..board.checks import check_memory, check_name
 from ..board.config import Config
 from ..board.events import Added, AnyEvent, Configured, Created, History, encode, forgotten
-from ..storage import Seal, Store, Unavailable, open_store
+from ..storage import Seal, SqlStore, Unavailable, open_store
 from .log_rows import read_event
 from .recovery import parking_words, rebuild, reconfigured
 
-FORMAT = 9  # earlier ones lead to other memory, by which a file is checked: their guard was another
+FORMAT = 9  # those before were never released
 _LEAST_KEY = 16  # bytes of a key that signs
 _write_event = msgspec.json.Encoder().encode_into  # `encode` of msgspec 0.22 ends a process without memory
 _read_event = msgspec.json.Decoder(AnyEvent).decode
 
 
-def find_board(store: Store, name: str) -> tuple[int, bytes]:
+def find_board(store: SqlStore, name: str) -> tuple[int, bytes]:
     """Number and secret of a board."""
-    known = store.boards()
-    for number, (called, secret) in known.items():
+    boards = store.boards()
+    for number, (called, secret) in boards.items():
         if called == name:
             return number, secret
-    raise ValueError(f"no board {name!r}; there are: {', '.join(sorted(n for n, _ in known.values())) or 'none'}")
+    raise ValueError(f"no board {name!r}; there are: {', '.join(sorted(n for n, _ in boards.values())) or 'none'}")
 
 
 def export(
-    store: Store,
+    store: SqlStore,
     name: str,
     path: pathlib.Path,
     with_secret: bool,
@@ -92,7 +92,7 @@ def read_key(path: pathlib.Path) -> bytes:
     return key
 
 
-def lines(store: Store, name: str, with_secret: bool, key: bytes | None = None) -> Iterator[str]:
+def lines(store: SqlStore, name: str, with_secret: bool, key: bytes | None = None) -> Iterator[str]:
     """The file of a board line by line, as of one moment; signed if there is a key."""
     number, secret = find_board(store, name)
     header: dict[str, Any] = {"steadyrank": "board", "format": FORMAT, "board": name}
@@ -187,7 +187,7 @@ class Brought(NamedTuple):
     same_secret: bool  # whether impression ids of the board that the file was made of can be answered
 
 
-def bring_in(store: Store, carried: Carried, name: str | None) -> Brought:
+def bring_in(store: SqlStore, carried: Carried, name: str | None) -> Brought:
     """Make a board of what was read. Under its own name it was moved, and keeps its secret if the file has it.
 
     Under another name it is a copy beside that board: it gets a secret of its own, so that an answer to a list of the
@@ -235,8 +235,7 @@ def _check_header(header: Any, line: bytes) -> None:
     if header.get("format") != FORMAT:
         raise ValueError(
             f"it is a board of format {header.get('format')!r:.80}, this version reads format {FORMAT}: import it "
-            "with the version that wrote it, open that store with this one, which brings it up to date, and export "
-            "it again"
+            "with the version that wrote it, or make a new board and learn from past clicks (steadyrank history)"
         )
     if not isinstance(header.get("board"), str):
         raise ValueError("it names no board")
@@ -257,7 +256,7 @@ def _fold(path: pathlib.Path, base: bytes | None, entries: list[tuple[float, Any
 
 
 def compact(
-    store: Store, before: float, most: int, failed: Callable[[str, str], None] = lambda name, why: None
+    store: SqlStore, before: float, most: int, failed: Callable[[str, str], None] = lambda name, why: None
 ) -> dict[str, int]:
     """Replace events older than a time, or beyond the latest `most`, by a snapshot; how many of each board.
 
@@ -283,10 +282,10 @@ def compact(
     return gone
 
 
-def _shorten(store: Store, number: int, marks: tuple[int, int, int], board: Board) -> int:
+def _shorten(store: SqlStore, number: int, marks: tuple[int, int, int], board: Board) -> int:
     """Put a board in place of its events, unless settings or labels were changed after it was folded."""
     since, edge, head = marks
     seen, body = store.head(), snapshot.pack(*board.keep())
     if reconfigured(store, number, head):
         return 0
-    return store.forget(number, since, edge, body, lambda: not reconfigured(store, number, seen))
+    return store.shorten_log(number, since, edge, body, lambda: not reconfigured(store, number, seen))

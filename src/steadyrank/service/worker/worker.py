@@ -3,9 +3,8 @@
 import asyncio
 import contextlib
 import gc
-import itertools
 import logging
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 import numpy as np
@@ -16,15 +15,13 @@ from ..board import events
 from ..board.board import Board, finished
 from ..board.checks import check, check_memory
 from ..board.events import AnyEvent
-from ..storage import Key, Sender, Store, Unavailable
-from . import board_cache
-from .board_cache import Sleepers
+from ..storage import Key, Sender, SqlStore, Unavailable
+from .board_cache import BoardCache
 from .board_session import BoardSession, Edge, Parked, begin
 from .clock import Clock, uptime
-from .impression_ids import Seals
 from .log_rows import Unreadable, not_applied
 from .log_writer import Inbox, Line, LogWriter, SharedLook, Steps
-from .recovery import Kept, fold_again, log_parked, moved_edges, recover, save, wipe
+from .recovery import Kept, fold_again, moved_edges, recover, save, wipe
 from .resealing import reseal
 
 SNAPSHOT_EVERY = 20_000  # events of a board; every worker takes one at the same event
@@ -52,41 +49,31 @@ class Worker:
     ) -> None:
         self.url, self.clock, self.monotonic = url, clock or Clock(), monotonic
         self._alarmed = False  # whether the log says that a clock is wrong
-        self.boards: dict[str, BoardSession] = {}  # those in memory
-        self.numbers: dict[int, BoardSession] = {}
-        self.most_awake, self.most_bytes = most_awake, most_bytes
-        self.sleepers = Sleepers(url)
-        self._uses = itertools.count(1)
+        self.most_bytes = most_bytes
+        self.cache = BoardCache(url, most_awake, monotonic, self.apply, self.catch_up, self.spawn)
         self.keys: list[Key] = []
         self.ready = False
-        self.parked: dict[str, Parked] = {}  # boards that cannot be served, by name
-        self.divergences = 0
         self.exporting = asyncio.Lock()  # one board at a time: it takes a thread, and room for its log
         self.chance = np.random.default_rng() if chance is None else chance
         self._inbox = Inbox(self._apply)
         self._key = self._first_key = int(self.chance.integers(1, 2**63))
         self._tasks: set[asyncio.Task[Any]] = set()
-        self.look = SharedLook(self.catch_up, self.spawn)
-
-    begin = staticmethod(begin)  # called by the log writer's thread, since a learner may have to be compiled
+        self.look_at_log = SharedLook(self.catch_up, self.spawn)
 
     async def start(self) -> None:
         """Read the store, fold what is there, and begin to write; ready when it returns."""
-        found = await asyncio.to_thread(recover, self.url, self.most_awake, _LOADING)
-        self.clock.look(found.time, *found.latest)
+        stored = await asyncio.to_thread(recover, self.url, self.cache.most, _LOADING)
+        self.clock.look(stored.time, *stored.latest)
         self._report_clock()
-        self._inbox.begin(found.head)
-        self.boards, self.numbers, self.parked = {}, {}, found.parked
-        for session in found.boards:
-            self.take_up(session)
-        self.sleepers.begin(found.asleep, self.monotonic())
-        self.keys = found.keys
-        self.log_writer = LogWriter(self.url, found.head, self, self.clock)
+        self._inbox.reset(stored.head)
+        self.cache.begin(stored.boards, stored.asleep, stored.parked)
+        self.keys = stored.keys
+        self.log_writer = LogWriter(self.url, stored.head, self._inbox, begin, self.cut_off, self.clock)
         self._ticking = self.spawn(self._tick())
         gc.collect()
         gc.freeze()  # what is there now stays: looking at it again and again would take a tenth of a second each time
         self.ready = True
-        self.spawn(board_cache.wake_unknown(self))
+        self.spawn(self.cache.load_unknown())
 
     async def stop(self) -> None:
         """Write what is left, take snapshots as far as time permits, end."""
@@ -100,44 +87,29 @@ class Worker:
         while self._inbox:
             await asyncio.sleep(0)
         if available:
-            await board_cache.leave(self)
-        self.sleepers.close()
+            await self.cache.save_all()
+        self.cache.close()
 
-    def find(self, name: str) -> BoardSession:
-        """A board by its name."""
+    @property
+    def boards(self) -> dict[str, BoardSession]:
+        """The boards in memory, by name."""
+        return self.cache.boards
+
+    @property
+    def parked(self) -> dict[str, Parked]:
+        """The boards that cannot be served, by name."""
+        return self.cache.parked
+
+    @property
+    def divergences(self) -> int:
+        """How many snapshots were unlike another worker's."""
+        return self.cache.divergences
+
+    def find_board(self, name: str) -> BoardSession:
+        """A board by its name; one that nobody holds may be evicted."""
         if not self.ready:
             raise Unavailable("the log is being read: not ready yet")
-        if name in self.parked:
-            raise self.parked[name].refusal()
-        if name in self.sleepers.by_name:
-            raise Unavailable(f"board {name!r} sleeps")  # for who did not hold it
-        if name not in self.boards:
-            raise Refused(404, f"no board {name!r}")
-        return self.boards[name]
-
-    def count(self) -> dict[str, int]:
-        """How many boards are in memory, how many are not, and how many are not served."""
-        return {"awake": len(self.numbers), "asleep": len(self.sleepers), "parked": len(self.parked)}
-
-    def knows(self, name: str) -> bool:
-        """Whether there is a board of this name, as far as the log was applied."""
-        return name in self.boards or name in self.sleepers.by_name or name in self.parked
-
-    @contextlib.asynccontextmanager
-    async def held(self, name: str) -> AsyncIterator[None]:
-        """Keep a board in memory meanwhile, and wake it first if it sleeps; one that is not there is nothing."""
-        while (sleeper := self.sleepers.by_name.get(name)) is not None:
-            await board_cache.wake(self, sleeper)
-        session = self.boards.get(name)
-        if session is None:
-            yield
-            return
-        session.users += 1
-        session.used = next(self._uses)
-        try:
-            yield
-        finally:
-            session.users -= 1
+        return self.cache.find_board(name)
 
     def next_key(self) -> int:
         """A key for an impression: 63 bits, from a random start of this worker's own; never 0."""
@@ -149,19 +121,22 @@ class Worker:
         given = (self._key - self._first_key) % (2**63 - 1)
         return isinstance(event, events.ListShown) and 0 < (event.key - self._first_key) % (2**63 - 1) <= given
 
-    async def write(self, session: BoardSession, event: AnyEvent, sender: Sender | None = None) -> str:
+    async def write_event(self, session: BoardSession, event: AnyEvent, sender: Sender | None = None) -> str:
         """Write an event; its outcome once it is on the disk and applied."""
         session.check_served()
-        future = self.log_writer.put(session.number, event, wait=True, sender=sender)
+        future = self.log_writer.put_event(session.number, event, wait=True, sender=sender)
         assert future is not None
-        return await future
+        try:
+            return await future
+        finally:
+            del future  # an error in it leads back to this frame, and so to the board
 
-    async def create(self, name: str, start: events.Created) -> bool:
+    async def create_board(self, name: str, start: events.Created) -> bool:
         """A new board; False if the name is taken."""
         await asyncio.to_thread(check_memory, start.config, len(start.items), self.most_bytes)
         await asyncio.to_thread(check, start.config, start.items)  # refuses what is wrong, and compiles the learner
         event = events.encode(start)
-        number = await self.log_writer.do(lambda store: store.create(name, event, self.clock()))
+        number = await self.log_writer.run_chore(lambda store: store.create_board(name, event, self.clock()))
         await self.catch_up()
         return number is not None
 
@@ -173,13 +148,12 @@ class Worker:
             config = session.board.latest
             await asyncio.to_thread(check_memory, config, items, self.most_bytes, state.capacity)
 
-    async def delete(self, name: str) -> None:
+    async def delete_board(self, name: str) -> None:
         """End a board, a parked one too; its log is deleted soon after."""
-        number = self.parked[name].number if name in self.parked else self.find(name).number
+        number = self.parked[name].number if name in self.parked else self.find_board(name).number
         event = events.encode(events.Deleted())
-        seq = await self.log_writer.do(lambda store: store.delete(number, event, self.clock()))
-        self.drop(number)
-        self._unpark(number)
+        seq = await self.log_writer.run_chore(lambda store: store.delete_board(number, event, self.clock()))
+        self.cache.remove_board(number)
         self.spawn(asyncio.to_thread(wipe, self.url, number, seq))  # takes long if the log is
 
     async def forget_client(self, session: BoardSession, client: str, kind: str | None = None) -> int:
@@ -187,12 +161,14 @@ class Worker:
         hashed = session.hash_client(client) if kind is None else session.hash_cohort(kind, client)
         now = self.clock()
         board = session.number
-        count: int = await self.log_writer.do(lambda store: store.forget_client(board, hashed, now, events.forgotten))
+        count: int = await self.log_writer.run_chore(
+            lambda store: store.forget_client(board, hashed, now, events.forgotten)
+        )
         session.forget_client(hashed)
         await self.catch_up()
         return count
 
-    async def look_at(self, session: BoardSession, look: Callable[[Board], T]) -> T:
+    async def inspect_board(self, session: BoardSession, look: Callable[[Board], T]) -> T:
         """What a function makes of a board that it does not change; of a large one in a thread.
 
         It must not draw lists. Meanwhile nothing is applied, of any board, and lists are given out as always.
@@ -200,81 +176,35 @@ class Worker:
         state = session.board.learner_state
         if state.capacity * (1 + len(state.features.segments)) <= _LARGE:
             return look(session.board)
-        async with self._inbox.held():
+        async with self._inbox.hold_events():
             return await asyncio.to_thread(look, session.board)
 
     async def catch_up(self) -> None:
         """Wait until the log is applied as far as it goes now."""
-        await self._inbox.reach(await self.log_writer.do(lambda store: store.head()))
-
-    def take_up(self, session: BoardSession) -> None:
-        """A board is in memory from now on."""
-        session.used = next(self._uses)
-        self.boards[session.name] = self.numbers[session.number] = session
-
-    def drop(self, number: int) -> None:
-        """A board sleeps, or is gone."""
-        session = self.numbers.pop(number, None)
-        if session is not None and self.boards.get(session.name) is session:
-            del self.boards[session.name]
-
-    def park(self, number: int, why: str, begun: Parked | None = None) -> None:
-        """Serve a board no longer, until the next start: it cannot go on with its log. The others do.
-
-        `begun`: the same, where this worker had not heard of the board before.
-        """
-        session, sleeper = self.numbers.get(number), self.sleepers.by_number.get(number)
-        if session is not None:
-            parked = Parked(number, session.name, why, session.seals)
-            session.parked = parked
-        elif sleeper is not None:
-            parked = Parked(number, sleeper.name, why, Seals(sleeper.secret, sleeper.seals))
-        elif begun is not None:
-            parked = begun
-        else:
-            return  # parked before, or deleted
-        self.drop(number)
-        self.sleepers.drop(number)
-        self.parked[parked.name] = parked
-        log_parked(parked)
-
-    def _unpark(self, number: int) -> None:
-        """A board that was parked is gone."""
-        self.parked = {name: board for name, board in self.parked.items() if board.number != number}
+        await self._inbox.wait_for(await self.log_writer.run_chore(lambda store: store.head()))
 
     @property
     def applied(self) -> int:
         """The latest event that was applied."""
         return self._inbox.applied
 
-    @property
-    def unapplied(self) -> int:
-        """Events that wait for their turn."""
-        return len(self._inbox)
-
-    def deliver(self, lines: Sequence[Line], made: dict[int, Any]) -> None:
-        """Apply events in log order."""
-        self._inbox.deliver(lines, made)
-
     def _apply(self, line: Line, made: dict[int, Any]) -> Steps:
         begun = made.get(line.board)  # none if it was deleted meanwhile
         if isinstance(line.event, Unreadable):
-            self.park(line.board, str(line.event), begun if isinstance(begun, Parked) else None)
+            self.cache.park_board(line.board, str(line.event), begun if isinstance(begun, Parked) else None)
             return "done"
         if isinstance(line.event, events.Created):
             if isinstance(begun, Parked):
-                self.park(line.board, begun.why, begun)
+                self.cache.park_board(line.board, begun.why, begun)
             elif begun is not None:
-                self.take_up(begun)
+                self.cache.add_board(begun)
             return "done"
         if isinstance(line.event, events.Deleted):
-            self.drop(line.board)
-            self.sleepers.drop(line.board)
-            self._unpark(line.board)
+            self.cache.remove_board(line.board)
             return "done"
-        session = self.numbers.get(line.board)
+        session = self.cache.by_number.get(line.board)
         if session is None:
-            return board_cache.hear(self, line)
+            return self.cache.note_event(line)
         return (yield from self._steps(session, line))
 
     def apply(self, session: BoardSession, line: Line) -> str:
@@ -304,7 +234,7 @@ class Worker:
             raise
         except Exception as error:
             log.exception("an event cannot be applied", extra={"fields": {"event": line.seq}})
-            self.park(session.number, str(not_applied(line.seq, error)))
+            self.cache.park_board(session.number, str(not_applied(line.seq, error)))
             session.check_served()
             raise
         finally:
@@ -346,11 +276,11 @@ class Worker:
     async def _refold(self, session: BoardSession) -> None:
         """Fold the log again with other settings, while the board goes on; then put the new fold in its place."""
         pause = 0.5
-        while session.board.stale and session.number in self.numbers:
+        while session.board.stale and session.number in self.cache.by_number:
             try:
                 board = await fold_again(self.url, session)
             except Unreadable as error:
-                self.park(session.number, str(error))
+                self.cache.park_board(session.number, str(error))
                 return
             except Exception as error:
                 log.error("not folded again", extra={"fields": {"board": session.name, "why": str(error)}})
@@ -361,7 +291,7 @@ class Worker:
                 session.board = board
         session.refolding = None
         if session.parked is None:
-            async with self._inbox.held():
+            async with self._inbox.hold_events():
                 seq, kept = session.applied, session.board.keep()
             await self._snapshot(session, seq, kept)
 
@@ -369,26 +299,26 @@ class Worker:
         try:
             if await asyncio.to_thread(save, self.url, session.number, seq, kept):
                 return
-            self.divergences += 1
+            self.cache.divergences += 1
             log.error("divergence", extra={"fields": {"board": session.name, "event": seq}})
         except Unavailable as error:
             log.warning("no snapshot", extra={"fields": {"board": session.name, "why": str(error)}})
 
     async def _tick(self) -> None:
         """Settle and expire what is due, by this worker's own clock; the log decides what that means."""
-        rounds, chores, resting = 0, None, None
+        rounds, chores, evicting = 0, None, None
         while True:
             await asyncio.sleep(TICK)
             self.log_writer.give_up()
             now = self.monotonic()
-            for session in list(self.numbers.values()):
+            for session in list(self.cache.by_number.values()):
                 if session.open:
                     for event in session.due(now):
-                        self.log_writer.put(session.number, event)
-            for sleeper in self.sleepers.due(now):
-                self.spawn(board_cache.wake_unasked(self, sleeper))
-            if len(self.numbers) > self.most_awake and (resting is None or resting.done()):
-                resting = self.spawn(board_cache.rest(self))
+                        self.log_writer.put_event(session.number, event)
+            for evicted in self.cache.due_boards(now):
+                self.spawn(self.cache.load_unasked(evicted))
+            if self.cache.is_full and (evicting is None or evicting.done()):
+                evicting = self.spawn(self.cache.evict_idle())
             rounds += 1
             if rounds % 10 == 0 and (chores is None or chores.done()):  # never waited for: the store may be stuck
                 chores = self.spawn(self._chores(rounds))
@@ -396,23 +326,23 @@ class Worker:
     async def _chores(self, rounds: int) -> None:
         limits = []
         if rounds % 600 == 0 and self.clock.settled:
-            limits = [(session.number, session.board.config.client_days) for session in self.numbers.values()]
-            limits += board_cache.client_days(self, rounds // 600)
-        edges = {session.number: session.edge.seq for session in self.numbers.values()}
+            limits = [(session.number, session.board.config.client_days) for session in self.cache.by_number.values()]
+            limits += self.cache.client_days(rounds // 600)
+        edges = {session.number: session.edge.seq for session in self.cache.by_number.values()}
         now = self.clock()
 
-        def chore(store: Store) -> tuple[list[Key], dict[int, Edge], float | None, tuple[int, float]]:
+        def chore(store: SqlStore) -> tuple[list[Key], dict[int, Edge], float | None, tuple[int, float]]:
             for number, days in limits:
                 store.cap_visits(number, now)
                 store.forget_clients(number, now - 86_400 * days, now, events.forgotten)
             return store.api_keys(), moved_edges(store, edges), store.time(), store.latest()
 
         with contextlib.suppress(Unavailable):  # the next ones do what these could not
-            self.keys, moved, time, latest = await self.log_writer.do(chore)
+            self.keys, moved, time, latest = await self.log_writer.run_chore(chore)
             self.clock.look(time, *latest)
             for board, edge in moved.items():
-                if board in self.numbers:
-                    self.numbers[board].edge = edge
+                if board in self.cache.by_number:
+                    self.cache.by_number[board].edge = edge
 
         self._report_clock()
 

@@ -1,0 +1,85 @@
+"""What a route is, and what a request to it brings."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, BinaryIO, NamedTuple
+
+from ...core.refusals import Refused
+from ...live.features import SEGMENT_NAME, Values
+from ..worker.board_session import BoardSession
+from ..worker.worker import Worker
+
+NO_SEGMENTS = "segment {!r:.80} cannot be given: this board declares no segments"
+AWAY = "the store is away or being read: try again"  # what a request is told; the log says why
+
+
+class Call(NamedTuple):
+    """A request to a route."""
+
+    worker: Worker
+    board: str
+    part: str  # the item, client or number in the path
+    body: Any
+    visible: Callable[[str], bool]  # whether the key may see a board
+    may: Callable[[str, str], None]  # refuses who lacks a scope on a board, beyond that of the route
+    query: Mapping[str, str] = {}  # what stands behind the question mark, of what the route takes
+
+
+def nothing(call: Call) -> str:
+    """No detail: names of clients are in no record."""
+    return ""
+
+
+class Change(NamedTuple):
+    """What a route changes, for the record."""
+
+    what: str
+    detail: Callable[[Call], str] = nothing
+
+
+class Route(NamedTuple):
+    """One operation."""
+
+    method: str
+    path: str
+    scope: str  # rank or admin; "public": a signed impression id is enough
+    summary: str
+    takes: Any  # a schema, a type of others, or None
+    gives: type[Any] | None  # None: a file
+    run: Callable[[Call], Awaitable[Any]]
+    large: bool = False
+    act: Change | None = None  # what it changes, if that is to be in the record
+    query: tuple[str, ...] = ()  # what may stand behind a question mark
+
+
+def limit_of(given: str | None, most: int) -> int:
+    """How many are asked for: at most so many, and those unless it is said."""
+    if given is None:
+        return most
+    if not (given.isascii() and given.isdigit() and len(given) < 9 and 1 <= int(given) <= most):
+        raise Refused(422, f"limit must be a whole number from 1 to {most}, not {given!r:.80}")
+    return int(given)
+
+
+def known_of_visit(session: BoardSession, features: Values | None, segment: str | None) -> Values | None:
+    """What is known of a visit as a board takes it: its segment where there are segments, else features."""
+    segments = session.board.learner_state.features.segments
+    if segments and features:
+        raise Refused(422, f"of a visit to this board, give segment ({', '.join(segments)}), and no features")
+    if segment is None:
+        return features
+    if not segments:
+        raise Refused(422, NO_SEGMENTS.format(segment))
+    return {SEGMENT_NAME: segment}
+
+
+class Parts(NamedTuple):
+    """An answer that was encoded a part at a time, since all of it at once would keep others waiting."""
+
+    content: list[bytes]
+
+
+class File(NamedTuple):
+    """An answer that is a file: read from its beginning, and closed."""
+
+    name: str
+    content: BinaryIO

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import steadyrank as sr
+from remembered import once
 from steadyrank.core import contract
 from steadyrank.core.contract import Problem, Visit
 from steadyrank.core.discovery import make
@@ -51,42 +52,42 @@ VARIANTS = [
 
 @pytest.mark.parametrize("name", LEARNERS)
 def test_learners(name):
-    check_learner(LEARNERS[name])
+    once(check_learner, LEARNERS[name])
 
 
 @pytest.mark.parametrize(("name", "settings"), VARIANTS, ids=str)
 def test_readings(name, settings):
-    check_learner(LEARNERS[name], **settings)
+    once(check_learner, LEARNERS[name], **settings)
 
 
 @pytest.mark.parametrize("name", USERS)
 def test_users(name):
-    check_users(USERS[name])
+    once(check_users, USERS[name])
 
 
 @pytest.mark.parametrize("name", USERS)
 def test_users_with_senders(name):
-    check_users(USERS[name], clients=40, taste=0.7, tastes=2)
+    once(check_users, USERS[name], clients=40, taste=0.7, tastes=2)
 
 
 @pytest.mark.parametrize("pattern", ["slow", "jump", "daily"])
 def test_drift(pattern):
-    check_users(USERS["DriftingCascade"], pattern=pattern, span=50)
+    once(check_users, USERS["DriftingCascade"], pattern=pattern, span=50)
 
 
 @pytest.mark.parametrize("name", ADVERSARIES)
 def test_adversaries(name):
-    check_adversary(ADVERSARIES[name])
+    once(check_adversary, ADVERSARIES[name])
 
 
 @pytest.mark.parametrize("name", sorted(set(ADVERSARIES) - {"Honest"}))
 def test_adversaries_with_identities(name):
-    check_adversary(ADVERSARIES[name], bots=3)
+    once(check_adversary, ADVERSARIES[name], bots=3)
 
 
 @pytest.mark.parametrize("name", GUARDS)
 def test_guards(name):
-    check_guard(GUARDS[name])
+    once(check_guard, GUARDS[name])
 
 
 @pytest.mark.parametrize(
@@ -95,7 +96,7 @@ def test_guards(name):
     ids=str,
 )
 def test_guards_with_settings(name, settings):
-    check_guard(GUARDS[name], **settings)
+    once(check_guard, GUARDS[name], **settings)
 
 
 class Sound(NamedTuple):

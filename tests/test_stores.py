@@ -25,7 +25,7 @@ from steadyrank.service.storage import NewEntry, first_wrong, open_store
 from steadyrank.service.worker.recovery import rebuild
 from steadyrank.service.worker.transfer import compact
 
-KILLS = int(os.environ.get("STEADYRANK_KILLS", "5"))
+KILLS = int(os.environ.get("STEADYRANK_KILLS", "2"))
 
 
 class Database:

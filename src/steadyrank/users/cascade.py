@@ -3,23 +3,8 @@
 from typing import NamedTuple, Self
 
 from ..core.arrays import Floats, Ints
-from ..core.compiling.jit import inlined
 from ..core.kernels import cascade_stop, cascade_value
-from .senders import Crowd, Senders, draw_client, group_of_client, liked_by, seen_as
-
-
-@inlined
-def like_or_not(users, visit, ranking, clicks, rng):
-    """Write for each place whether its item attracts; a number is drawn for each place that a list may have."""
-    for p in range(users.favourites.size):
-        u = rng.random()
-        if p < ranking.size:
-            k = ranking[p]
-            chance = users.attraction[k]
-            if not users.senders.agree:
-                chance = users.attraction[seen_as(users.senders, visit.client, k)]
-                chance = liked_by(users.senders, visit.client, k, chance)
-            clicks[p] = u < chance
+from .senders import Crowd, Senders, attracts, draw_client, group_of_client
 
 
 class Cascade(NamedTuple):
@@ -59,7 +44,13 @@ class Cascade(NamedTuple):
         return group_of_client(self.senders, client)
 
     def click(self, visit, ranking, clicks, rng):
-        like_or_not(self, visit, ranking, clicks, rng)
+        for p in range(self.favourites.size):
+            u = rng.random()
+            if p < ranking.size:
+                chance = self.attraction[ranking[p]]
+                if not self.senders.agree:
+                    chance = attracts(self.senders, self.attraction, visit.client, ranking[p])
+                clicks[p] = u < chance
         return cascade_stop(clicks, ranking.size)
 
     def reach(self, clicks, size):

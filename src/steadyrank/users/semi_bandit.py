@@ -1,6 +1,7 @@
 """Semi-bandit users: look at the whole list and click all that attracts them."""
 
-from .cascade import Cascade, like_or_not
+from .cascade import Cascade
+from .senders import attracts
 
 
 class SemiBandit(Cascade):
@@ -13,7 +14,13 @@ class SemiBandit(Cascade):
     __slots__ = ()
 
     def click(self, visit, ranking, clicks, rng):
-        like_or_not(self, visit, ranking, clicks, rng)
+        for p in range(self.favourites.size):
+            u = rng.random()
+            if p < ranking.size:
+                chance = self.attraction[ranking[p]]
+                if not self.senders.agree:
+                    chance = attracts(self.senders, self.attraction, visit.client, ranking[p])
+                clicks[p] = u < chance
         return ranking.size
 
     def reach(self, clicks, size):

@@ -113,7 +113,7 @@ def test_a_client_has_one_credit_a_day_and_few_in_all():
     assert found.client == [7, 7, *range(100, 190), 7, 7]
     assert found.visitor == [True, False, *[True] * 91, False]
     assert found.credit == [THEIRS, NEITHER] + [OURS] * 91 + [NEITHER]
-    again = Interleaving.restore(found.arrays(), "a test")
+    again = Interleaving.restore(found.arrays())
     for one in (again, found):
         one.shown(shown(202, 7, 20.0 + 3 * DAY, teams))
         one.shown(shown(203, 100, 20.0 + 3 * DAY, teams))

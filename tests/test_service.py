@@ -18,7 +18,7 @@ from steadyrank.service.board.config import RANGES, Config
 from steadyrank.service.http import bodies
 from steadyrank.service.http.auth import Auth, loopback, make_key
 from steadyrank.service.http.bodies import explain
-from steadyrank.service.storage import Outdated, open_store, tables
+from steadyrank.service.storage import open_store
 from steadyrank.service.worker import impression_ids
 
 
@@ -705,31 +705,6 @@ async def test_every_route_is_described(url):
         assert set(described["components"]["schemas"]["FeedbackIn"]["properties"]) == {
             "impression", "client", "clicked", "clicks", "examined",
         }  # fmt: skip
-
-
-async def test_a_store_of_the_first_format_is_brought_up_to_date(url):
-    async with serving(url) as local:
-        await local.board(settle=0)
-        await traffic(local, 10)
-        await local.quiet()
-        digest = local.digest()
-    kept = open_store(url)
-    for thing in ("TABLE clients", "TABLE rests", "INDEX boards_by_edge"):
-        sql(url, f"DROP {thing}")
-    sql(url, "ALTER TABLE keys DROP COLUMN expires")
-    for column in ("edge", "clients", "forgot", "forgotten", "promised"):
-        sql(url, f"ALTER TABLE boards DROP COLUMN {column}")
-    sql(url, "UPDATE meta SET value = '1'")
-    kept.close()
-    async with serving(url) as local:
-        assert local.digest() == digest
-    kept = open_store(url)
-    assert sql(url, "SELECT value FROM meta WHERE name = 'format'") == [(str(tables.FORMAT),)]
-    assert kept.forget_client(1, 1, 1.0, lambda numbers: b"") == 0
-    sql(url, "UPDATE meta SET value = '99'")
-    kept.close()
-    with pytest.raises(Outdated, match=f"format 99, this version knows {tables.FORMAT}"):
-        open_store(url)
 
 
 @pytest.mark.parametrize("bad", ["mysql://x", "sqlite:///", "sqlite:////no/such/folder/x.db", "nothing"])

@@ -387,21 +387,6 @@ async def test_what_is_reported_of_a_time_before_a_client_was_deleted_is_nobodys
         assert written(url)[-1].client == 0
 
 
-async def test_a_store_in_which_clients_were_deleted_in_the_future_is_mended(url):
-    """As the version before left it: every list was nobody's until that day."""
-    clocks = Clocks()
-    async with serving(url, clocks) as local:
-        await local.board(settle=0)
-        await visit(local, "ann")
-    for column in ("forgotten", "promised"):
-        sql(url, f"ALTER TABLE boards DROP COLUMN {column}")
-    sql(url, "UPDATE boards SET forgot = ?", clocks.wall + YEAR)
-    sql(url, "UPDATE meta SET value = '7' WHERE name = 'format'")
-    async with serving(url, clocks, seed=1) as local:
-        await visit(local, "ann", "bob")
-        assert shown_to(url) == [0, 0, 1]
-
-
 # what is kept of compiled code is looked after before the clock is turned: by a clock a year ahead it would be old
 TURNED = """
 import os, pathlib, time

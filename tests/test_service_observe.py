@@ -205,7 +205,7 @@ def test_looking_up_a_list_changes_nothing():
     for t in range(3, 6):  # lists of ours push those out
         board.apply(events.ListShown(t, t, t - 1, 0, [0, 1], []))
     digest = board.digest()
-    assert board.known(events.Observed(101, 9, 7, [0, 1], [0], 1, 1001.0)) is None
+    assert board.known_outcome(events.Observed(101, 9, 7, [0, 1], [0], 1, 1001.0)) is None
     with pytest.raises(sr.Refused, match="may have been"):
         board.apply(events.Observed(101, 9, 7, [0, 1], [0], 1, 1001.0))
     board.events -= 1

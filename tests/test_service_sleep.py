@@ -139,9 +139,12 @@ async def test_lists_of_a_worker_that_died_are_ended_by_one_where_the_board_slee
         await until(lambda: here.worker.cache.evicted.get("a") is None)
         await here.quiet()
         clocks.pass_time(101.0)
-        await here.quiet()
-        found = await here.ask("GET", "boards/a")
-        assert (found["impressions"], found["unanswered"]) == (13, 13)
+        for _ in range(100):  # it may have been evicted once more meanwhile, and is then being loaded
+            await here.quiet()
+            shown = await here.ask("GET", "boards/a")
+            if shown["unanswered"] == 13:
+                break
+        assert (shown["impressions"], shown["unanswered"]) == (13, 13)
         assert await digest(here, "a") == replayed(url, "a")
 
 

@@ -17,7 +17,7 @@ def once(check, cls, **settings):
     if None in digests or "STEADYRANK_KILLS" in os.environ:
         check(cls, **settings)
         return
-    what = repr((check.__name__, cls.__name__, sorted(settings.items()), digests, jit.surroundings()))
+    what = repr((check.__name__, cls.__name__, sorted(settings.items()), digests, jit._version()))
     passed = jit.cache_root() / "passed" / hashlib.sha256(what.encode()).hexdigest()
     if not passed.exists():
         check(cls, **settings)

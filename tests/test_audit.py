@@ -250,6 +250,7 @@ def test_two_attacks_that_differ_are_both_found():
     assert [(round(part.start, -2), round(part.end, -2)) for part in found] == [(2000, 3000), (12000, 13000)]
 
 
+@pytest.mark.slow
 def test_planted_attacks_are_found():
     """A seed that chose nothing. Of 24 attacks at least 20 are found, nine tenths of the interval at least."""
     chosen = [case for case in audit_power.cases(1, 5_000) if case.share == 0.25]
@@ -266,6 +267,7 @@ def test_an_inversion_of_clicks_is_told_from_other_attacks(adversary, inverted):
     assert [part.inverted for part in found.intervals] == [inverted]
 
 
+@pytest.mark.slow
 def test_honest_logs_are_not_blamed():
     """60 logs: steady users, slow drift and daily cycles; at most one false alarm."""
     honest = [case for case in audit_power.cases(5, 6_000) if not case.share]

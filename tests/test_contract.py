@@ -13,7 +13,7 @@ import pytest
 
 import steadyrank as sr
 from remembered import once
-from steadyrank.core import contract
+from steadyrank.core import contract, dispatch
 from steadyrank.core.contract import Problem, Visit
 from steadyrank.core.discovery import make
 from steadyrank.core.kernels import count_bits, top, top_allowed
@@ -501,9 +501,9 @@ def test_code_is_looked_up_by_what_decides_the_types():
         USERS["Cascade"].create(np.zeros(3), 2), tuple(USERS["Cascade"].create(np.zeros(3), 2)),
     ]  # fmt: skip
     for one, other in itertools.product(values, values):
-        if contract._shape(one) == contract._shape(other):
+        if dispatch._shape(one) == dispatch._shape(other):
             assert numba.typeof(one) == numba.typeof(other), (one, other)
-    assert contract._shape(np.zeros(3)) == contract._shape(np.ones(5))
+    assert dispatch._shape(np.zeros(3)) == dispatch._shape(np.ones(5))
 
 
 def test_an_edit_outside_takes_effect_in_the_next_process(tmp_path, monkeypatch):

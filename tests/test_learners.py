@@ -238,6 +238,7 @@ def test_mucbv_mean_preset_is_cascade_ucbv():
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("partition", ["random", "fresh"])
 def test_mucbv_has_the_regret_of_real_partitions_of_stored_bits(partition):
     """60 seeds each, K = 12, 500 rounds, b = 5: mean regrets within 3.3 standard errors of their difference."""

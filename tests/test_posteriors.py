@@ -165,6 +165,7 @@ def few_drawn(items, size, rng):
         check_bar(kept, size)
 
 
+@pytest.mark.slow
 def test_learning_has_the_law_of_full_draws():
     """400 runs each: loss within three standard errors, and the share of each of 60 items within four."""
     attraction = np.random.default_rng(4).beta(0.5, 4.0, 60)

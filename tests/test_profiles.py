@@ -110,6 +110,7 @@ def _regret(learner: str, attraction: np.ndarray) -> float:
     return float(run.final.mean())
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not real_tables.FOLDER.is_dir(), reason=real_tables.MISSING)
 @pytest.mark.parametrize("name", sorted(RATED))
 def test_modelled_profiles_cost_what_the_real_ones_cost(name):

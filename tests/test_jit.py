@@ -122,7 +122,7 @@ class Other(NamedTuple):
 def test_an_edit_recompiles_what_it_reaches_and_nothing_else(tmp_path):
     """Two learners, of which one calls a kernel that reads a constant of a module without compiled code."""
     package = miniature(tmp_path)
-    for name in ("arrays", "contract", "settings"):
+    for name in ("arrays", "contract", "dispatch"):
         shutil.copy(SOURCE / "core" / f"{name}.py", package / "core")
     (package / "learners").mkdir()
     script = """

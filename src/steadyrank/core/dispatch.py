@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from numba import typeof
 
+from . import contract  # noqa: F401  (it tells numba of the methods that are called below)
 from .compiling.intrinsics import generator_at
 from .compiling.jit import kernel, uncached
 

@@ -10,7 +10,7 @@ import steadyrank as sr
 from steadyrank.core.contract import NOTE_EXTRA, Problem, Visit
 from steadyrank.core.discovery import make
 from steadyrank.core.dispatch import call_rank, call_update
-from steadyrank.simulator import simulate as _function
+from steadyrank.simulator.simulate import simulate as _function
 
 ATTRACTION = np.random.default_rng(0).uniform(0.0, 0.5, 40)
 BASE = {"length": 4, "horizon": 300, "seeds": range(3)}

@@ -12,7 +12,7 @@ from ...core.compiling.intrinsics import stack_ints
 from ...core.compiling.jit import kernel, no_refcount
 from ...core.kernels import largest, top
 from ..shared.thompson import draw_largest, draw_of, miss_of
-from .regimes import CURRENT, number_at, rival
+from .regimes import number_at, rival
 
 PATIENCE = 64  # items tried in vain among equals, since they may not be shown
 FEW = 4096  # items up to which all are compared: a pass over so few costs little
@@ -207,27 +207,17 @@ def add_best(values, mean, free, miss, ranking):
             free[i] = free[i + 1]
 
 
-@kernel
-def serve_views(candidates, values, mean, weights, ranking):
-    """Fill `ranking` with candidates, each time the one that adds most to the views; arrays as of `add_best`."""
-    add_best(values, mean, np.arange(candidates.size), weights.copy(), ranking)
-    for p in range(ranking.size):
-        ranking[p] = candidates[ranking[p]]
+@no_refcount
+def weigh_views(weights, rounds, current, other, insurance, caution, window):
+    """Write how much each view counts in a list: what was learnt; its inverse; with a third weight, a longer regime.
 
-
-@kernel
-def view_weights(regimes, other, insurance, caution, window):
-    """How much each view counts in a list: what was learnt; its inverse; and with a longer regime, `other` >= 0, it.
-
-    That one counts the less, the longer the current regime is beside it.
+    That one, `other`, counts the less, the longer the `current` regime is beside it; `rounds`: of the regimes.
     """
-    weights = np.zeros(2 if other < 0 else 3)
     weights[1] = insurance
     if other >= 0:
-        younger = 1.0 - (regimes.rounds[regimes.tally[CURRENT]] + window) / regimes.rounds[other]
+        younger = 1.0 - (rounds[current] + window) / rounds[other]
         weights[2] = (1.0 - insurance) * caution * younger
     weights[0] = 1.0 - weights.sum()
-    return weights
 
 
 @kernel
@@ -271,7 +261,9 @@ def hedged_list(posteriors, rival, weights, allowed, ranking, rng):
     for i in range(n):
         values[1, i] = miss_of(posteriors, candidates[i])
         mean[i] = 1.0 - values[1, i]
-    serve_views(candidates[:n], values, mean, weights, ranking)
+    add_best(values, mean, np.arange(n), weights.copy(), ranking)
+    for p in range(size):
+        ranking[p] = candidates[ranking[p]]
 
 
 NUMBER, SIZE, ALL, TIED = range(4)  # places of Favourites.of

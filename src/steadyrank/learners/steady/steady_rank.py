@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from typing import Literal, NamedTuple, TypeAlias, get_args
 
+import numpy as np
+
 from ...core.compiling.jit import kernel
 from ...core.contract import ANSWER, KIND, SILENCE, Problem
 from ...core.places import by_place
@@ -29,7 +31,7 @@ from .hedge import (
     hedged_list,
     keep_favourites,
     view_of_regime,
-    view_weights,
+    weigh_views,
 )
 from .regime_posteriors import fit_priors, learn_items, learn_priors, learn_regime
 from .regimes import (
@@ -135,7 +137,9 @@ class SteadyRank(NamedTuple):
             place_by_attention(self.attention, ranking, rng)
             note_looks(self.attention, self.posteriors, ranking, note)
             return
-        weights = view_weights(regimes, other, insured, self.caution, self.window)
+        weights = np.zeros(2 if other < 0 else 3)
+        current = regimes.tally[CURRENT]
+        weigh_views(weights, regimes.rounds, current, other, insured, self.caution, self.window)
         view = view_of_regime(regimes, self.favourites, max(other, 0))
         hedged_list(self.posteriors, view, weights, allowed, ranking, rng)
         place_by_attention(self.attention, ranking, rng)

@@ -34,7 +34,7 @@ from ..shared.mixed_model import (
 )
 from .evidence import NONE, Rule, changes_too_often, due, end_spans, forecast_with, no_verdict, update_verdict
 from .explain import view_with
-from .hedge import add_new, serve_views, view_weights
+from .hedge import add_best, add_new, weigh_views
 from .regimes import (
     CURRENT,
     MOST_REGIMES,
@@ -443,7 +443,9 @@ def hedged_by_models(model, rival, weights, visit, width, allowed, ranking, rng)
         values[1, i] = 1.0 - means[i]
         if views > 2:
             values[2, i] = chance_of(other[k])
-    serve_views(candidates[:n], values, means, weights, ranking)
+    add_best(values, means, np.arange(n), weights.copy(), ranking)
+    for p in range(size):
+        ranking[p] = candidates[ranking[p]]
 
 
 def view_of_models(regimes: Regimes, rule: Rule, models: Models) -> View:
@@ -523,7 +525,8 @@ class SteadyRankLinear(NamedTuple):
     def rank(self, visit, allowed, ranking, note, rng):
         regimes, current = self.regimes, self.regimes.tally[CURRENT]
         other = rival(regimes, self.window) if self.caution > 0.0 else -1
-        weights = view_weights(regimes, other, self.insurance, self.caution, self.window)
+        weights = np.zeros(2 if other < 0 else 3)
+        weigh_views(weights, regimes.rounds, current, other, self.insurance, self.caution, self.window)
         model, longer = model_of(self.models, current), model_of(self.models, max(other, 0))
         hedged_by_models(model, longer, weights, visit, self.width, allowed, ranking, rng)
 

@@ -47,7 +47,7 @@ def marginals(variant, gamma, losses, factor, d):
 
 
 def solve(code, gamma, c0, losses, factor, d, logits, price):
-    """`leader.solve` from these logits."""
+    """`ftrl.solve` from these logits."""
     curve = np.empty((3, logits.size))
     ftrl.trace(code, gamma, c0, logits, curve)
     residual = ftrl.solve(code, gamma, c0, losses, factor, d, logits, price, curve)

@@ -14,7 +14,7 @@ NEWEST, OLDEST, USED = range(3)  # places of Clients.ends
 class Clients(NamedTuple):
     """A table of at most C clients: found by a hash with chains, kept in the order in which they were last seen.
 
-    `score` and `carried` are in units of 1 / UNIT nats (`odd_taste`).
+    `score` and `carried` are in units of 1 / UNIT nats (`client_mixture`).
     """
 
     number: Ints  # [C] who stands here

@@ -338,7 +338,7 @@ class Board:
         return config
 
     def keep(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        """The board as a header and arrays, copied, which `archive.pack` makes a snapshot of."""
+        """The board as a header and arrays, copied, which `snapshot.pack` makes a snapshot of."""
         extra = {
             "config": self.config.kept(),
             "latest": self.latest.kept(),

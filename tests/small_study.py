@@ -5,7 +5,7 @@ import sys
 
 from steadyrank.evaluation.lab.cells import Study, Trial
 from steadyrank.evaluation.lab.results import CellStore
-from steadyrank.evaluation.lab.runner import run_studies
+from steadyrank.evaluation.lab.runner import run_jobs
 
 STUDY = Study(
     name="small",
@@ -29,7 +29,7 @@ SEEDS = 2
 
 
 def run(folder: pathlib.Path, on: str = "local", workers: int | None = None, **calls) -> int:
-    return run_studies([STUDY], CellStore(folder), seeds=SEEDS, on=on, n_workers=workers, **calls)
+    return run_jobs(STUDY.jobs(seeds=SEEDS), CellStore(folder), on=on, n_workers=workers, **calls)
 
 
 def content(folder: pathlib.Path) -> dict[str, bytes]:

@@ -11,9 +11,17 @@ from scipy import stats
 import references
 from steadyrank import kernel
 from steadyrank.core import philox
-from steadyrank.core.contract import memory
+from steadyrank.core.contract import Problem, memory
 from steadyrank.learners.median import calibration, means, partitions
-from steadyrank.learners.median.means import Medians, TimeMedians, median_in_time, observe, observe_in_time
+from steadyrank.learners.median.means import (
+    Medians,
+    TimeMedians,
+    median_in_time,
+    observe,
+    observe_in_time,
+    observe_list,
+)
+from steadyrank.learners.median.mucbv import MUCBV
 
 PLAIN = {
     "preset": "paper-exp", "reading": None, "partition": "random", "block": None, "alpha": None, "least_blocks": None,
@@ -335,3 +343,24 @@ def test_memory_of_an_item():
     ):
         book = medians(1000, preset=preset, partition=partition)
         assert sum(array.nbytes for _, array in memory(book)) / 1000 <= 184  # 16 more for the index
+
+
+def test_estimates_frozen_between_powers_of_two_are_those_of_the_last_one():
+    """`doubling` changes an item's index at its 1st, 2nd, 4th, 8th ... bit, to what `always` has then."""
+    names = ("always", "doubling")
+    problem = Problem(2, 1, 1000, 0, np.full(2, 0.5), 0)
+    books = {name: MUCBV.create(problem, corruption=0, refresh=name) for name in names}
+    bits = np.random.default_rng(5).random(100) < 0.6
+    ranking = np.array([1])
+    for n, bit in enumerate(bits, 1):
+        for name in names:
+            learner = books[name]
+            observe_list(
+                learner.book, learner.root, learner.linear, learner.width, ranking, np.array([bit]), 1, learner.chance
+            )
+        kept = books["doubling"]
+        assert kept.book.looks[1] == n
+        if n & (n - 1) == 0:
+            assert kept.book.estimate[1] == books["always"].book.estimate[1]
+            last = kept.book.estimate[1], kept.root[1], kept.linear[1]
+        assert (kept.book.estimate[1], kept.root[1], kept.linear[1]) == last

@@ -3,6 +3,7 @@
 import dataclasses
 import itertools
 import json
+import math
 import os
 import pathlib
 import random
@@ -22,8 +23,8 @@ import small_study
 import steadyrank as sr
 from steadyrank.core import workers
 from steadyrank.core.compiling.jit import cache_root
-from steadyrank.evaluation.lab import results
-from steadyrank.evaluation.lab.cells import Cell, Study, Trial, identity, key
+from steadyrank.evaluation.lab import results, trials
+from steadyrank.evaluation.lab.cells import ALL_SEEDS, Cell, Study, Trial, identity, key, with_more_seeds
 from steadyrank.evaluation.lab.results import CellStore, UnreadableCell, read
 from steadyrank.evaluation.lab.runner import expand, run_cell, run_job
 from steadyrank.evaluation.studies import ALL, find_studies
@@ -81,6 +82,29 @@ def test_names_of_cells_tell_them_apart():
     assert len({key(c, source) for c in others for source in ("x", "y")}) == 6
 
 
+def test_more_seeds_are_another_file_and_the_same_runs():
+    """Seeds 0 to 1 and then 2 to 4 give what 0 to 4 give at once."""
+    cell = Cell("Random", "lastfm", horizon=60, seeds=2, marks=2)
+    more = with_more_seeds(cell)
+    assert (more.first_seed, more.seeds) == (2, ALL_SEEDS - 2)
+    assert key(more, "") != key(cell, "")
+    assert "first_seed" not in identity(cell)  # files of before keep their names
+    whole = run_cell(dataclasses.replace(cell, seeds=5)).final
+    later = run_cell(dataclasses.replace(cell, first_seed=2, seeds=3)).final
+    assert [*run_cell(cell).final, *later] == whole.tolist()
+
+
+def test_medians_that_change_by_hand():
+    """Bits that are all 0, a tenth of them inverted: a block of 21 changes where 11 of its bits are among the 42."""
+    found = trials.changed_medians(0, p=0.0, flipped=0.1, bits=420, repetitions=200)
+    assert found["block"] == [21, 33, 95]
+    assert max(found["changed"]) < 0.001
+    half = trials.changed_medians(0, p=0.5, flipped=0.1, bits=420, repetitions=2000)
+    # the votes of n fair bits before and after correlate by 0.8: they differ with chance acos(0.8) / pi = 0.205
+    for changed, width in zip(half["changed"], half["half"], strict=True):
+        assert changed == pytest.approx(math.acos(0.8) / math.pi, abs=width + 0.01)
+
+
 def test_every_study_expands():
     for study in ALL.values():
         jobs = study.jobs(seeds=3)
@@ -103,7 +127,7 @@ def test_every_study_expands():
 
 def test_studies_hold_what_the_paper_shows():
     cells = [job for job in ALL["corruption"].jobs(seeds=5) if isinstance(job, Cell)]
-    assert {c.profile for c in cells} == {"yelp-pizza", "movielens", "lastfm"}
+    assert {c.profile for c in cells} == {"yelp-pizza", "movielens-32m", "lastfm"}
     assert {c.rate for c in cells} == {0.0, 0.05, 0.1, 0.15, 0.2, 0.25}
     assert {c.mapping for c in cells} == {"saturated", "centred", "moderate", "sparse"}
     assert {c.horizon for c in cells} == {40_000}

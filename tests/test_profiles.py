@@ -3,17 +3,18 @@
 import hashlib
 import json
 import math
+import statistics
 
 import numpy as np
 import pytest
 
 import real_tables
 import steadyrank as sr
-from steadyrank.evaluation.profiles import lastfm, mappings
+from steadyrank.evaluation.profiles import lastfm, mappings, modelled
 from steadyrank.evaluation.profiles.mappings import MAPPINGS, attractions, bayesian_averages, formula
 from steadyrank.evaluation.profiles.ratings import Ratings
 
-RATED = {"yelp-pizza": 529, "movielens": 500, "lastfm": 500}
+RATED = {"yelp-pizza": 529, "movielens": 500, "movielens-32m": 500, "lastfm": 500}
 
 
 def test_bayesian_average_by_hand():
@@ -177,6 +178,38 @@ def test_a_built_file_is_a_profile(tmp_path):
         sr.profile(str(path))
 
 
+# MovieLens 32M as public analyses print it: films rated; quartiles, mean, deviation and maximum of ratings a film
+PUBLISHED = {"films": 84_432, "quartiles": (2, 5, 25), "mean": 379.0056, "sd": 2592.44, "most": 102_929}
+
+
+def test_the_numbers_of_ratings_of_32m_follow_from_what_is_published():
+    """log(number) as a broken line in the normal quantile of a film's rank, through what is known: quartiles and the
+    largest. Two points between are free, and mean and deviation fix them; films of 100 ratings and more then have
+    the log-mean and the log-spread of the law."""
+    normal, films = statistics.NormalDist(), PUBLISHED["films"]
+    z = np.array([normal.inv_cdf((i + 0.5) / films) for i in range(films)])
+    known = [z[0], *(normal.inv_cdf(q) for q in (0.25, 0.5, 0.75))]
+
+    def numbers(free):
+        logs = [0.0, *np.log(PUBLISHED["quartiles"]), *free, math.log(PUBLISHED["most"])]
+        return np.exp(np.interp(z, [*known, 1.5, 2.5, z[-1]], logs))
+
+    def off(free):
+        found = numbers(free)
+        return np.array([found.mean() / PUBLISHED["mean"] - 1, found.std() / PUBLISHED["sd"] - 1])
+
+    free = np.array([6.0, 9.5])
+    for _ in range(20):  # Newton's method by differences
+        slope = np.column_stack([(off(free + step) - off(free)) / 1e-5 for step in 1e-5 * np.eye(2)])
+        free = free - np.linalg.solve(slope, off(free))
+    assert np.abs(off(free)).max() < 1e-6
+    law, found = modelled.RATED["movielens-32m"], numbers(free)
+    logs = np.log(found[found >= 100] - law.least)
+    assert law.log_count == pytest.approx(logs.mean(), abs=0.01)
+    assert law.log_spread == pytest.approx(logs.std(), abs=0.01)
+    assert (found >= 100).sum() == pytest.approx(11_900, abs=50)
+
+
 DIGESTS = {
     "contextual-films sigmoid(-4.5 + 0.8 qualities + 0.6 own)": "c3cdf26fe4d2",
     "lastfm centred": "1ea1a9ff76a3",
@@ -185,6 +218,10 @@ DIGESTS = {
     "lastfm sparse": "90b6b616b711",
     "lastfm-listeners listeners": "748545b2abe7",
     "movielens centred": "004c8faf9a2b",
+    "movielens-32m centred": "2b8101651ed4",
+    "movielens-32m moderate": "b28bfcf392ff",
+    "movielens-32m saturated": "c8312c943b38",
+    "movielens-32m sparse": "069ab665bac7",
     "movielens moderate": "cd00fcbf038d",
     "movielens saturated": "3a6109bbfeac",
     "movielens sparse": "ab2777911562",

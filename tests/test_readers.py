@@ -1,7 +1,9 @@
 """Readers of the original data sets, on generated files in the original layouts."""
 
+import dataclasses
 import io
 import json
+import pathlib
 import random
 import resource
 import signal
@@ -13,9 +15,14 @@ from hypothesis import strategies as st
 
 import steadyrank as sr
 from steadyrank import cli
-from steadyrank.evaluation.profiles import lastfm, lines, movielens, totals, yelp
+from steadyrank.evaluation.lab.cells import Plan, key
+from steadyrank.evaluation.lab.runner import run_cell
+from steadyrank.evaluation.profiles import lastfm, lines, movielens, originals, totals, yelp
 from steadyrank.evaluation.profiles.factors import item_and_visitor_features
 from steadyrank.evaluation.profiles.mappings import bayesian_averages
+from steadyrank.evaluation.profiles.ratings import Ratings
+from steadyrank.evaluation.report.writing import sources_of
+from steadyrank.evaluation.studies import ALL, lineup
 
 
 def write_movielens(folder, ratings, n_movies, *, csv=True):
@@ -506,3 +513,59 @@ def test_listeners_and_reviewers_have_features_too(tmp_path):
         assert (signs[::2] == signs[0]).all()
     with pytest.raises(ValueError, match="only the reviews tell: add --reviews"):
         build_yelp(tmp_path, **options)
+
+
+def write_originals(folder, n_pizza=12, n_films=505, n_artists=501):
+    """The three data sets in folders of their own: 100 ratings or listeners an item, so that 500 can be drawn."""
+    for name in ("Yelp JSON", "ml-32m", "deep/lastfm-dataset-360K"):
+        (folder / name).mkdir(parents=True)
+    write_yelp(folder / "Yelp JSON", [business(i, stars=2.0 + i / 6) for i in range(n_pizza)])
+    draw = random.Random(1)
+    films = [(u, m, draw.randint(1, 10) / 2) for m in range(1, n_films + 1) for u in range(100)]
+    write_movielens(folder / "ml-32m", films, n_films)
+    plays = [(u, f"m{a}", f"Band {a}", draw.randint(1, 99)) for u in range(100) for a in range(n_artists)]
+    write_360k(folder / "deep" / "lastfm-dataset-360K", plays)
+
+
+def test_the_papers_data_sets_are_built_from_wherever_their_files_lie(tmp_path):
+    write_originals(tmp_path / "files")
+    files = originals.build_all(tmp_path / "files", tmp_path / "out", io.StringIO())
+    assert list(files) == lineup.DATA_SETS
+    sizes = {name: sr.profile(path).attraction.size for name, path in files.items()}
+    assert sizes == {"yelp-pizza": 12, "movielens-32m": 500, "lastfm": 500}
+    again = originals.build_all(tmp_path / "files", tmp_path / "out", io.StringIO())
+    assert again == files  # named by their content
+    # none of them has the size of the release that the paper used
+    assert not any(originals.is_papers(name, Ratings.load(pathlib.Path(path))) for name, path in files.items())
+    ratings = Ratings.load(pathlib.Path(files["movielens-32m"]))
+    papers = dataclasses.replace(ratings, origin="MovieLens ratings.csv, 32,000,204 ratings: movies")
+    assert originals.is_papers("movielens-32m", papers)
+
+
+def test_a_folder_without_one_of_the_data_sets_is_refused(tmp_path):
+    (tmp_path / "ml").mkdir()
+    write_movielens(tmp_path / "ml", [(1, 1, 3.0)], 1)
+    with pytest.raises(ValueError, match=r"lacks yelp_academic_dataset_business.json \(yelp-pizza\), usersha1"):
+        originals.build_all(tmp_path, tmp_path / "out", io.StringIO())
+    assert not (tmp_path / "out").exists()
+    with pytest.raises(ValueError, match="is not a folder"):
+        originals.build_all(tmp_path / "none", tmp_path / "out", io.StringIO())
+
+
+def test_a_study_runs_on_the_original_files_and_says_so(tmp_path, capsys):
+    """One data set is cut down to Random at a few rounds: what is simulated are the file's arms, not the model's."""
+    write_originals(tmp_path / "files")
+    files = originals.build_all(tmp_path / "files", tmp_path / "out", io.StringIO())
+    jobs = ALL["corruption"].jobs(seeds=2, quick=True, data=files)
+    job = next(j for j in jobs if (j.learner, j.profile, j.rate) == ("Random", "yelp-pizza", 0.0))
+    assert job.data == files["yelp-pizza"]
+    short = dataclasses.replace(job, horizon=50)
+    assert key(short, "") != key(dataclasses.replace(short, data=""), "")
+    run = run_cell(short)
+    model = run_cell(dataclasses.replace(short, data=""))
+    assert run.final.tolist() != model.final.tolist()
+    found = sources_of(Plan(2, data=files))
+    assert not found["yelp-pizza"].papers
+    assert found["movielens-32m"].words.endswith("(another release than the paper has)")
+    assert cli.main(["reproduce", "--quick", "--data", str(tmp_path / "nowhere"), "--out", str(tmp_path)]) == 2
+    assert "--data must be a folder with the original files" in capsys.readouterr().err

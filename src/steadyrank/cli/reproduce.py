@@ -9,7 +9,6 @@ from typing import Any
 from ..core.files import replacing
 from .choices import need_report
 
-_SEEDS, _QUICK_SEEDS = 2, 1
 _FILTERS = ("learner", "profile", "mapping", "adversary", "schedule", "users")
 
 
@@ -24,6 +23,12 @@ def add(commands: Any) -> None:
     run.add_argument("--study", action="append", default=[], metavar="NAME", help="only this one (may be repeated)")
     run.add_argument("--full", action="store_true", help="the studies that take hours, too")
     run.add_argument("--on", default="local", help="local, ray, or ray://HOST of a Ray cluster (default: local)")
+    run.add_argument(
+        "--data",
+        type=pathlib.Path,
+        metavar="FOLDER",
+        help="the original files of Yelp, MovieLens and Last.fm, in any folders below it, instead of the models",
+    )
     run.add_argument("--workers", type=int, default=None, help="jobs at once (default: one a core)")
     run.set_defaults(run=_reproduce)
     report = commands.add_parser(
@@ -32,6 +37,7 @@ def add(commands: Any) -> None:
         description="Write the page, the figures and the tables from the cells that are finished; runs nothing.",
     )
     _add_common(report)
+    report.add_argument("--data", type=pathlib.Path, metavar="FOLDER", help="of a run with --data: the same folder")
     report.set_defaults(run=_report, study=[], full=False)
     results = commands.add_parser(
         "results",
@@ -47,9 +53,12 @@ def add(commands: Any) -> None:
 
 
 def _add_common(sub: Any) -> None:
-    sub.add_argument("--quick", action="store_true", help="one seed and shorter runs: minutes, for a first look")
+    sub.add_argument("--quick", action="store_true", help="two seeds and shorter runs: minutes, for a first look")
     sub.add_argument(
-        "--seeds", type=int, default=None, help=f"runs a setting (default: {_SEEDS}; quick: {_QUICK_SEEDS})"
+        "--seeds",
+        type=int,
+        default=None,
+        help="runs a setting (default: 3, and 10 where a claim stays undecided; quick: 2)",
     )
     sub.add_argument(
         "--out", type=pathlib.Path, default=pathlib.Path("results"), help="folder of the results (default: results)"
@@ -65,70 +74,96 @@ def _studies(options: argparse.Namespace) -> Any:
     return list(ALL.values()) if options.full else find_studies(options.study)
 
 
-def _seeds(options: argparse.Namespace) -> int:
+def _plan(options: argparse.Namespace) -> Any:
     from ..core.settings import whole
+    from ..evaluation.lab.cells import FIRST_SEEDS, QUICK_SEEDS, Plan
+    from ..evaluation.profiles.originals import build_all
 
-    default = _QUICK_SEEDS if options.quick else _SEEDS
-    return whole("--seeds", default if options.seeds is None else options.seeds, 1, 10_000)
+    data = build_all(options.data, options.out / "data", sys.stderr) if options.data else {}
+    if options.seeds is not None:
+        return Plan(whole("--seeds", options.seeds, 1, 10_000), options.quick, data=data)
+    if options.quick:
+        return Plan(QUICK_SEEDS, quick=True, data=data)
+    return Plan(FIRST_SEEDS, staged=True, data=data)
 
 
 def _reproduce(options: argparse.Namespace) -> None:
     need_report()
     from ..core.compiling.jit import told_of_compiling
-    from ..core.progress import Progress
     from ..core.settings import whole
     from ..evaluation.lab.results import CellStore
-    from ..evaluation.lab.runner import run_studies
+    from ..evaluation.lab.runner import expand
 
-    studies, seeds = _studies(options), _seeds(options)
+    studies = _studies(options)
     if options.workers is not None:
         whole("--workers", options.workers, 1, 10_000)
         if options.on != "local":
             raise ValueError(f"--workers has no effect with --on {options.on}: the cluster decides")
-    store = CellStore(options.out)
-    bar: list[Progress] = []
-
-    def started(total: int, finished: int) -> None:
-        print(f"{total:,} cells, {finished:,} of them finished already", file=sys.stderr)
-        bar.append(Progress(total - finished, "simulating", sys.stderr))
-
+    plan, store = _plan(options), CellStore(options.out)
+    bars: list[Any] = []
     try:
-        with told_of_compiling(lambda begins: bar[0].compiling(begins) if bar else None):
-            n_run = run_studies(
-                studies,
-                store,
-                seeds=seeds,
-                quick=options.quick,
-                on=options.on,
-                n_workers=options.workers,
-                started=started,
-                finished=lambda: bar[0].step(),
-            )
+        with told_of_compiling(lambda begins: bars[-1].compiling(begins) if bars else None):
+            jobs = expand(studies, seeds=plan.seeds, quick=plan.quick, data=plan.data)
+            _run(jobs, store, options, bars, "{total:,} cells, {finished:,} of them finished already")
+            if plan.staged:
+                _run_undecided(store, plan, options, bars)
     except KeyboardInterrupt:
         print("\ninterrupted: finished cells are kept, the report shows them", file=sys.stderr)
-        _write(options, store, seeds, studies)
+        _write(options, store, plan, studies)
         raise
+    _write(options, store, plan, studies)
+
+
+def _run_undecided(store: Any, plan: Any, options: argparse.Namespace, bars: list[Any]) -> None:
+    """More seeds where they can decide a claim."""
+    from ..evaluation.lab.cells import ALL_SEEDS
+    from ..evaluation.report.writing import undecided
+
+    jobs = undecided(store, plan)
+    if jobs:
+        words = (
+            f"{{total:,}} cells leave a claim undecided: {ALL_SEEDS} seeds there ({{finished:,}} finished already)"
+        )
+        _run(jobs, store, options, bars, words)
+
+
+def _run(jobs: Any, store: Any, options: argparse.Namespace, bars: list[Any], words: str) -> None:
+    """Run the jobs that are not finished, with a progress bar."""
+    from ..core.progress import Progress
+    from ..evaluation.lab.runner import run_jobs
+
+    def started(total: int, finished: int) -> None:
+        print(words.format(total=total, finished=finished), file=sys.stderr)
+        bars.append(Progress(total - finished, "simulating", sys.stderr))
+
+    n_run = run_jobs(
+        jobs,
+        store,
+        on=options.on,
+        n_workers=options.workers,
+        started=started,
+        finished=lambda: bars[-1].step(),
+    )
     if n_run:
-        bar[0].close()
-    _write(options, store, seeds, studies)
+        bars[-1].close()
 
 
 def _report(options: argparse.Namespace) -> None:
     need_report()
     from ..evaluation.lab.results import CellStore
 
-    seeds, store = _seeds(options), CellStore(options.out)
+    store = CellStore(options.out)
     if not store.folder.is_dir():
         raise ValueError(f"{options.out} holds no results; run `steadyrank reproduce --out {options.out}` first")
-    _write(options, store, seeds, [])
+    _write(options, store, _plan(options), [])
 
 
-def _write(options: argparse.Namespace, store: Any, seeds: int, asked: Any) -> None:
+def _write(options: argparse.Namespace, store: Any, plan: Any, asked: Any) -> None:
     from ..evaluation.report.writing import write_report
 
-    page, claims = write_report(store, options.out, seeds=seeds, quick=options.quick, asked=asked)
+    page, claims = write_report(store, options.out, plan, asked)
     if options.json:
-        about = {"report": str(page.resolve()), "seeds": seeds, "quick": options.quick}
+        about = {"report": str(page.resolve()), "seeds": plan.seeds, "quick": plan.quick}
         print(json.dumps({**about, "claims": [claim.data() for claim in claims]}, indent=1))
         return
     width = max(len(claim.text) for claim in claims)

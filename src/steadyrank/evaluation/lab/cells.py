@@ -12,6 +12,8 @@ from typing import Any
 HORIZON = 40_000  # the paper's
 LENGTH = 10  # of lists, the paper's
 QUICK_HORIZON = 10_000
+# Every cell runs with the first seeds; those that a claim stays undecided for get the others, too.
+FIRST_SEEDS, ALL_SEEDS, QUICK_SEEDS = 3, 10, 2
 _QUICK_REPETITIONS = 10  # a trial is cut to a tenth
 
 
@@ -35,6 +37,8 @@ class Cell:
     horizon: int = HORIZON
     seeds: int = 5
     marks: int = 50
+    first_seed: int = 0
+    data: str = ""  # a file of `steadyrank profile build` that stands in for the profile
     guard: str = "Anyone"
     guard_settings: Mapping[str, Any] = field(default_factory=dict)
 
@@ -77,12 +81,34 @@ class Trial:
 Job = Cell | Trial
 
 
+@dataclass(frozen=True)
+class Plan:
+    """How studies are run: with how many seeds, shortened for a quick look or not, on which files.
+
+    `staged`: cells for which a claim stays undecided get more seeds, `ALL_SEEDS` in all. `data`: files that stand in
+    for profiles, by name.
+    """
+
+    seeds: int
+    quick: bool = False
+    staged: bool = False
+    data: Mapping[str, str] = field(default_factory=dict)
+
+
 def identity(job: Job) -> dict[str, Any]:
-    """All that decides a job's numbers, ready for JSON; without a guard, what it was before there were any."""
-    fields = vars(job)
+    """All that decides a job's numbers, ready for JSON; guard, first seed and data only where they are not usual."""
+    fields = dict(vars(job))
     if fields.get("guard") == "Anyone":
-        fields = {name: value for name, value in fields.items() if name not in ("guard", "guard_settings")}
+        del fields["guard"], fields["guard_settings"]
+    for name in ("first_seed", "data"):
+        if not fields.get(name, True):
+            del fields[name]
     return {"job": type(job).__name__, **fields}
+
+
+def with_more_seeds(cell: Cell) -> Cell:
+    """The same cell with the seeds that are left once the first have run."""
+    return dataclasses.replace(cell, first_seed=cell.seeds, seeds=ALL_SEEDS - cell.seeds)
 
 
 def key(job: Job, source: str) -> str:
@@ -109,8 +135,11 @@ class Study:
     place: int = 50  # in the report, lowest first
     default: bool = True  # whether `reproduce` runs it unasked
 
-    def jobs(self, *, seeds: int, quick: bool = False) -> list[Job]:
-        """Its jobs, each once, in a fixed order; `quick` quarters the horizons and cuts the trials to a tenth."""
+    def jobs(self, *, seeds: int, quick: bool = False, data: Mapping[str, str] | None = None) -> list[Job]:
+        """Its jobs, each once, in a fixed order; `quick` quarters the horizons and cuts the trials to a tenth.
+
+        `data`: files that stand in for profiles, by name.
+        """
         cells: dict[str, Job] = {}
         for axes in self.blocks or [self.axes]:
             for values in itertools.product(*axes.values()) if axes else ():
@@ -118,6 +147,8 @@ class Study:
                 for name, value in zip(axes, values, strict=True):
                     fields |= value if isinstance(value, Mapping) else {name: value}
                 cell = Cell(**fields)
+                if data and cell.profile in data:
+                    cell = dataclasses.replace(cell, data=data[cell.profile])
                 if quick:
                     cell = dataclasses.replace(cell, horizon=cell.horizon * QUICK_HORIZON // HORIZON)
                 cells[key(cell, "")] = cell

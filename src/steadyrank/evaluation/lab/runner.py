@@ -2,7 +2,7 @@
 
 import contextlib
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,18 +19,20 @@ from .results import CellStore, with_fields
 Columns = dict[str, Any]
 
 
-def expand(studies: Sequence[Study], *, seeds: int, quick: bool) -> list[Job]:
+def expand(studies: Sequence[Study], *, seeds: int, quick: bool, data: Mapping[str, str] | None = None) -> list[Job]:
     """The jobs of all the studies, each once, in an order in which long and short ones mix."""
-    jobs = {key(job, ""): job for study in studies for job in study.jobs(seeds=seeds, quick=quick)}
-    return [jobs[name] for name in sorted(jobs, key=lambda name: name[-16:])]
+    return _mixed([job for study in studies for job in study.jobs(seeds=seeds, quick=quick, data=data)])
 
 
-def run_studies(
-    studies: Sequence[Study],
+def _mixed(jobs: Sequence[Job]) -> list[Job]:
+    once = {key(job, ""): job for job in jobs}
+    return [once[name] for name in sorted(once, key=lambda name: name[-16:])]
+
+
+def run_jobs(
+    jobs: Sequence[Job],
     store: CellStore,
     *,
-    seeds: int,
-    quick: bool = False,
     on: str = "local",
     n_workers: int | None = None,
     started: Callable[[int, int], None] = lambda total, finished: None,
@@ -43,7 +45,7 @@ def run_studies(
     """
     workers.check_place(on)
     store.prepare()
-    jobs = expand(studies, seeds=seeds, quick=quick)
+    jobs = _mixed(jobs)
     missing = [job for job in jobs if not store.has(job)]
     started(len(jobs), len(jobs) - len(missing))
     with contextlib.closing(workers.run(run_job, missing, on=on, workers=n_workers)) as ended:
@@ -66,7 +68,7 @@ def run_cell(cell: Cell, pulse: Callable[[], None] = lambda: None) -> Run:
 
 
 def _simulate(cell: Cell, learner: str | type, pulse: Callable[[], None], threads: int | None) -> Run:
-    world = profile(cell.profile, cell.mapping)
+    world = profile(cell.data or cell.profile, cell.mapping)
     attraction, features = world.attraction, world.features
     if cell.n_items is not None:  # evenly placed in order of attraction, so the range stays
         places = ((np.arange(cell.n_items) + 0.5) * attraction.size / cell.n_items).astype(np.int64)
@@ -82,7 +84,7 @@ def _simulate(cell: Cell, learner: str | type, pulse: Callable[[], None], thread
         adversary_settings=dict(cell.adversary_settings) if budget else {},
         schedule=cell.schedule,  # type: ignore[arg-type]
         budget=budget,
-        seeds=range(cell.seeds),
+        seeds=range(cell.first_seed, cell.first_seed + cell.seeds),
         settings=dict(cell.settings),
         omniscient=cell.omniscient,
         users=cell.users,

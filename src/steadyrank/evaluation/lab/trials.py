@@ -14,6 +14,22 @@ from ...learners.median.means import Medians, TimeMedians, median_in_time, obser
 
 Columns = dict[str, list[Any]]
 _TIME_BLOCKS = 21
+_QUANTILE = 2.241403  # of the normal law, for intervals at 97.5 %
+_RANDOM_BLOCKS: dict[str, dict[str, Any]] = {  # of 420 bits; sizes by T = 40,000 or by the number of bits
+    "mean of medians, random, b = 5": {"preset": "paper-exp", "block": 5},
+    "mean of medians, random, b = 21": {"preset": "paper-exp", "block": 21},
+    "mean of medians, random, b = 33": {"preset": "paper-alg"},
+    "mean of medians, random, b = 95": {"preset": "paper-app"},
+    "mean of medians, averaged, b = 21": {"preset": "paper-exp", "block": 21, "partition": "averaged"},
+    "mean of medians, in time, b = 21": {"preset": "paper-exp", "block": 21, "partition": "consecutive"},
+}
+PAPERS_BLOCKS = {  # the readings of the paper's blocks, and what they are called above
+    "blocks of the paragraph commented out": "mean of medians, random, b = 21",
+    "blocks of Algorithm 3 as printed": "mean of medians, random, b = 33",
+    "blocks of the appendix": "mean of medians, random, b = 95",
+}
+TIME_MEANS = f"median of means, {_TIME_BLOCKS} blocks in time"
+RANDOM_MEANS = f"median of means, {_TIME_BLOCKS} random blocks"
 _CASES = {
     "clean": ("none", 0.0),
     "front 10 %": ("front", 0.10),
@@ -42,8 +58,11 @@ def feed_in_time(book, bits, estimates):
 
 
 def errors(seed: int, *, p: float, bits: int, repetitions: int) -> Columns:
-    """Bias and root mean square error of each estimate of `p` under each case of inverted bits."""
-    out: Columns = {"estimate": [], "case": [], "bias": [], "rmse": []}
+    """Bias and root mean square error of each estimate of `p` under each case of inverted bits.
+
+    `bias_half` and `rmse_half` are half of their 97.5 % intervals, the latter by the delta method.
+    """
+    out: Columns = {name: [] for name in ("estimate", "case", "bias", "bias_half", "rmse", "rmse_half")}
     for case, (where, share) in _CASES.items():
         rng = np.random.default_rng([seed, list(_CASES).index(case)])
         streams = (rng.random((repetitions, bits)) < p).astype(np.int64)
@@ -51,8 +70,12 @@ def errors(seed: int, *, p: float, bits: int, repetitions: int) -> Columns:
         for name, estimates in _estimates(np.where(flips, 1 - streams, streams), seed).items():
             out["estimate"].append(name)
             out["case"].append(case)
+            square = (estimates - p) ** 2
+            rmse, scale = math.sqrt(square.mean()), _QUANTILE / math.sqrt(repetitions)
             out["bias"].append(float(estimates.mean() - p))
-            out["rmse"].append(float(np.sqrt(np.mean((estimates - p) ** 2))))
+            out["bias_half"].append(scale * float(estimates.std()))
+            out["rmse"].append(rmse)
+            out["rmse_half"].append(scale * float(square.std()) / max(2.0 * rmse, 1e-300))
     return out
 
 
@@ -72,19 +95,14 @@ def _flipped(where: str, share: float, bits: int, rng: np.random.Generator) -> A
 def _estimates(streams: Any, seed: int) -> dict[str, Floats]:
     repetitions, bits = streams.shape
     estimates = {"sample mean": streams.mean(axis=1)}
-    for label, block, partition in (
-        ("mean of medians, random, b = 5", 5, "random"),
-        ("mean of medians, random, b = 21", 21, "random"),
-        ("mean of medians, averaged, b = 21", 21, "averaged"),
-        ("mean of medians, in time, b = 21", 21, "consecutive"),
-    ):
+    for label, blocks in _RANDOM_BLOCKS.items():
         book = Medians.create(
             (repetitions,),
             bits,
-            preset="paper-exp",
-            reading="A3",
-            partition=partition,  # type: ignore[arg-type]
-            block=block,
+            preset=blocks["preset"],
+            reading=None,
+            partition=blocks.get("partition", "random"),
+            block=blocks.get("block"),
             alpha=None,
             least_blocks=1,
             calibration="exact",
@@ -93,11 +111,33 @@ def _estimates(streams: Any, seed: int) -> dict[str, Floats]:
         )
         feed(book, streams, philox.start(seed))
         estimates[label] = book.estimate
-    medians = np.zeros(repetitions)
-    feed_in_time(TimeMedians.create(repetitions, _TIME_BLOCKS), streams, medians)
-    estimates[f"median of means, {_TIME_BLOCKS} blocks in time"] = medians
+    shuffled = np.random.default_rng([seed, bits]).permuted(streams, axis=1)
+    for label, ordered in ((TIME_MEANS, streams), (RANDOM_MEANS, shuffled)):
+        medians = np.zeros(repetitions)
+        feed_in_time(TimeMedians.create(repetitions, _TIME_BLOCKS), ordered, medians)
+        estimates[label] = medians
     estimates["mean of the last half"] = streams[:, bits // 2 :].mean(axis=1)
     return estimates
+
+
+def changed_medians(seed: int, *, p: float, flipped: float, bits: int, repetitions: int) -> Columns:
+    """Share of blocks of a random partition whose median changes when `flipped` of all bits are inverted.
+
+    For the block sizes of the paper's three readings at that many bits; `half` of the 97.5 % interval over the
+    repetitions.
+    """
+    rng = np.random.default_rng([seed, 4, round(1000 * p)])
+    streams = rng.random((repetitions, bits)) < p
+    flips = np.argsort(rng.random((repetitions, bits)), axis=1) < round(flipped * bits)  # their places are random
+    out: Columns = {"block": [], "changed": [], "half": []}
+    for block in (21, 33, 95):
+        used, shape = bits // block * block, (repetitions, bits // block, block)
+        before, after = (of[:, :used].reshape(shape).sum(axis=2) > block // 2 for of in (streams, streams ^ flips))
+        changed = (before != after).mean(axis=1)
+        out["block"].append(block)
+        out["changed"].append(float(changed.mean()))
+        out["half"].append(_QUANTILE * float(changed.std()) / math.sqrt(repetitions))
+    return out
 
 
 def lemma1(seed: int, *, reading: str, samples: int, alpha: float, repetitions: int) -> Columns:
@@ -209,6 +249,7 @@ def variance(seed: int, *, most: int, repetitions: int) -> Columns:
 
 KINDS: dict[str, Callable[..., Columns]] = {
     "errors": errors,
+    "changed_medians": changed_medians,
     "lemma1": lemma1,
     "lemma2": lemma2,
     "lemma3": lemma3,

@@ -47,6 +47,8 @@ class ShareLaw(NamedTuple):
 RATED = {
     "yelp-pizza": RatingLaw(529, 1.0, 5.0, 0.36, 1.0, 0.17, 4.0, 3.46, 1.42, 0.35),
     "movielens": RatingLaw(500, 0.5, 4.5, 0.93, 0.68, 0.0, 99.0, 6.11, 1.87, 0.18),
+    # numbers of ratings by what is published of 32M (docs/data.md), mean ratings as those of 25M
+    "movielens-32m": RatingLaw(500, 0.5, 4.5, 0.94, 0.68, 0.0, 99.0, 5.83, 2.08, 0.18),
     "lastfm": RatingLaw(500, 1.0, 5.0, 0.01, 0.41, 0.01, 9.0, 2.45, 1.48, 0.17),
 }
 SHARED = {"lastfm-listeners": ShareLaw(500, 0.005, 0.42, -4.27, 1.61)}
@@ -54,6 +56,7 @@ SHARED = {"lastfm-listeners": ShareLaw(500, 0.005, 0.42, -4.27, 1.61)}
 ORIGINS = {
     "yelp-pizza": "modelled on open pizza restaurants of one city in the Yelp Open Dataset",
     "movielens": "modelled on movies with at least 100 ratings in MovieLens 25M",
+    "movielens-32m": "modelled on movies with at least 100 ratings in MovieLens 32M, by its published figures",
     "lastfm": "modelled on artists with at least 10 listeners in Last.fm HetRec 2011, plays rated 1 to 5",
     "lastfm-listeners": "modelled on the share of listeners of artists in Last.fm HetRec 2011",
 }

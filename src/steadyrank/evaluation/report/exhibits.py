@@ -9,11 +9,14 @@ import polars as pl
 
 from ..lab import cells
 from ..lab.cells import Study
-from ..profiles import profile
 from ..studies import click_models, lineup, readings
 from . import figures, steadiness
-from .finals import APPENDIX, PAPER, Finals, Lens, best_value, place_of
+from .finals import BLOCKS, PAPER, Finals, Lens, best_value, mean
+from .order_claims import seeds_in_words
+from .paired import all_of, place_of
+from .sources import world_of
 from .tables import by_rate, finals
+from .verdicts import verdict_of
 
 _BOUNDS = {  # the paper's Table 1, without and with corruption
     "M2UCBV": ("K log T / gap", "K C + K log T / gap"),
@@ -30,7 +33,7 @@ _GROWTH = {
 }
 
 
-_READING = "M2UCBV: preset paper-exp, practical selection"
+_READING = "M2UCBV: the block size of the paragraph commented out, practical selection"
 
 
 @dataclass(frozen=True)
@@ -55,17 +58,18 @@ def _command(study: Study, quick: bool, seeds: int = 0) -> str:
 def _caption(study: Study, rows: pl.DataFrame, quick: bool, what: str, varied: str = "") -> str:
     """Profile, mapping, attack, reading, seeds and the command that makes it; what is `varied` is not said."""
     first = rows.row(0, named=True)
-    world = profile(first["profile"], first["mapping"] or None)
+    world = world_of(rows)
     attacks = rows.filter(pl.col("rate") > 0).select("adversary", "schedule").unique().rows()
-    seeds = rows["seed"].n_unique()
-    parts = [world.title if varied != "mapping" else f"{world.name} (modelled)"]
+    counts = set(rows.group_by("who").agg(pl.col("seed").n_unique())["seed"])
+    parts = [world.title if varied != "mapping" else f"{world.name}{' (modelled)' * (not first['data'])}"]
     parts += ["no attack" if not attacks else f"{attacks[0][0]}, {attacks[0][1]}"] if len(attacks) < 2 else []
     parts += [f"lists of {first['length']}"] if varied != "length" else []
     parts += [f"{first['horizon']:,} rounds"] if varied != "horizon" else []
     parts += [_READING] if "M2UCBV" in rows["who"] else []
-    counted = f"{seeds} seed{'s' * (seeds > 1)}"
+    counted = f"{seeds_in_words(counts)} seed{'s' * (max(counts) > 1)}"
     parts.append(counted if varied == "attack" else f"mean over {counted}, shaded from the lowest to the highest")
-    return f"{what} {'; '.join(parts)}. {_command(study, quick, seeds)}"
+    same = max(counts) if len(counts) == 1 else 0
+    return f"{what} {'; '.join(parts)}. {_command(study, quick, same)}"
 
 
 def _rates(study: Study, rows: pl.DataFrame, quick: bool) -> list[Exhibit]:
@@ -95,12 +99,12 @@ def _shares(study: Study, rows: pl.DataFrame, quick: bool) -> list[Exhibit]:
     last, lines = finals(rows), []
     if not {"M2UCBV", "Random"} <= set(last["who"]):
         return []  # not enough of it is finished
-    for (name, mapping), part in last.group_by("profile", "mapping", maintain_order=True):
-        world = profile(str(name), str(mapping))
+    for (_name, mapping), part in last.group_by("profile", "mapping", maintain_order=True):
+        world = world_of(part)
         best = best_value(world.attraction, part["length"][0])
         means = dict(part.group_by("who").agg(pl.col("regret").mean()).rows())
         rivals = [means[who] for who in PAPER[1:] if who in means]
-        for who in ("M2UCBV", APPENDIX, "SteadyRank", "Random"):
+        for who in (*BLOCKS.values(), "SteadyRank", "Random"):
             if who in means:
                 against = (means[who] + 1) / (min(rivals) + 1) if len(rivals) == len(PAPER) - 1 else None
                 lines.append(
@@ -125,21 +129,21 @@ def _shares(study: Study, rows: pl.DataFrame, quick: bool) -> list[Exhibit]:
 
 def _search(study: Study, rows: pl.DataFrame, quick: bool) -> list[Exhibit]:
     """One line a reading: M2UCB-V's regret over that of its best rival, and which claims the reading moves."""
-    final_means, lines = Finals(rows), []
-    judged: dict[str, dict[str, bool]] = {}
+    final_runs, lines = Finals(rows), []
+    judged: dict[str, dict[str, bool | None]] = {}
     for reading in readings.READINGS:
         line: dict[str, str] = {"part": reading.part, "reading": reading.name}
-        holds: dict[str, dict[str, bool]] = {"clean": {}, "best": {}}
+        holds: dict[str, dict[str, bool | None]] = {"clean": {}, "best": {}}
         for mapping in lineup.JUDGED:
-            lens = Lens(final_means, mapping, reading.names(), "", *reading.where(), readings.RATES)
-            seen = [lens.at("yelp-pizza", rate) for rate in readings.RATES]
-            for rate, means in zip(readings.RATES, seen, strict=True):
-                ratio = means["M2UCBV"] / max(min(means[w] for w in PAPER[1:]), 1e-9) if means else math.nan
-                line[f"{mapping} {rate:.0%}"] = f"{ratio:.3g}" if means else "-"
+            lens = Lens(final_runs, mapping, reading.names(), "", *reading.where(), readings.RATES)
+            seen = [lens.at(("yelp-pizza", rate)) for rate in readings.RATES]
+            for rate, runs in zip(readings.RATES, seen, strict=True):
+                best = max(min(mean(runs[w]) for w in PAPER[1:]), 1e-9) if runs else math.nan
+                line[f"{mapping} {rate:.0%}"] = f"{mean(runs['M2UCBV']) / best:.3g}" if runs else "-"
             if all(seen):
-                clean, *attacked = (means for means in seen if means)
-                holds["clean"][mapping] = place_of("M2UCBV", 2)(clean)
-                holds["best"][mapping] = all(place_of("M2UCBV", 1)(means) for means in attacked)
+                clean, *attacked = (runs for runs in seen if runs)
+                holds["clean"][mapping] = place_of("M2UCBV", 2)(clean).truth
+                holds["best"][mapping] = all_of(place_of("M2UCBV", 1)(runs).truth for runs in attacked)
         judged = judged or holds
         line["moves"] = _moved(judged, holds) if reading.part != "none" else "-"
         lines.append(line)
@@ -151,9 +155,9 @@ def _search(study: Study, rows: pl.DataFrame, quick: bool) -> list[Exhibit]:
     return [Exhibit(study.name, caption, table=pl.DataFrame(lines))]
 
 
-def _moved(judged: Mapping[str, Mapping[str, bool]], held: Mapping[str, Mapping[str, bool]]) -> str:
+def _moved(judged: Mapping[str, Mapping[str, bool | None]], held: Mapping[str, Mapping[str, bool | None]]) -> str:
     words = [
-        f"{claim} {'holds' if now else 'fails'} ({mapping})"
+        f"{claim} {verdict_of(now)} ({mapping})"
         for claim, by_mapping in held.items()
         for mapping, now in by_mapping.items()
         if now != judged[claim].get(mapping, now)
@@ -169,8 +173,7 @@ def growth_rows(rows: pl.DataFrame, axis: str, quick: bool) -> pl.DataFrame:
     for name, value in usual.items():
         if name != column:
             last = last.filter(pl.col(name) == value)
-    sizes = {name: profile(name).attraction.size for name in last["profile"].unique()}
-    size = pl.col("profile").replace_strict(sizes, return_dtype=pl.Int64)
+    size = world_of(rows).attraction.size
     return last.with_columns(pl.when(pl.col("n_items") == 0).then(size).otherwise("n_items").alias("n_items"))
 
 
@@ -209,12 +212,18 @@ def _growth(study: Study, rows: pl.DataFrame, quick: bool) -> list[Exhibit]:
 
 def _errors(study: Study, rows: pl.DataFrame, quick: bool) -> list[Exhibit]:
     out = []
-    for (p,), part in rows.group_by("p", maintain_order=True):
+    for (p,), part in rows.filter(pl.col("kind") == "errors").group_by("p", maintain_order=True):
         where, caption = f"{study.name}-{p}", f"An item of attraction {p}. {_command(study, quick)}"
         out.append(Exhibit(where, caption, svg=figures.errors(where, part, f"attraction {p}")))
         words = part.with_columns(value=pl.format("{} ({})", pl.col("bias").round(3), pl.col("rmse").round(3)))
         table = words.pivot("case", index="estimate", values="value", maintain_order=True)
         out.append(Exhibit(where, f"{caption}: bias (root mean square error).", table=table))
+    changed = rows.filter(pl.col("kind") == "changed_medians")
+    if changed.height:
+        text = "Share of the medians of random blocks that change when a tenth of the bits is inverted, and half of "
+        text += f"its 97.5 % interval. {_command(study, quick)}"
+        columns = ["p", "block", "changed", "half"]
+        out.append(Exhibit("changed-medians", text, table=_short(changed.select(columns))))
     return out
 
 

@@ -230,13 +230,20 @@ def growth(name: str, rows: pl.DataFrame, by: str, label: str) -> str:
 def errors(name: str, rows: pl.DataFrame, title: str) -> str:
     """Bias of each estimate in each case, with its root mean square error as a bar."""
     cases = rows["case"].unique(maintain_order=True).to_list()
-    colours = ["#0072B2", "#E69F00", "#D55E00", "#CC79A7", "#9A7B2F", "#009E73", "#56B4E9"]
+    colours = ["#0072B2", "#E69F00", "#D55E00", "#882255", "#6A3D9A", "#CC79A7", "#9A7B2F", "#009E73", "#117733"]
+    colours += ["#56B4E9"]
 
     def draw(axes: Axes) -> None:
         for i, (estimate, of) in enumerate(rows.group_by("estimate", maintain_order=True)):
-            x = np.arange(len(cases)) + 0.11 * (i - 3)
+            x = np.arange(len(cases)) + 0.08 * (i - 4.5)
             axes.plot(
-                x, of["bias"], linestyle="", marker="ov^sPXd"[i], color=colours[i], markersize=4.5, label=estimate[0]
+                x,
+                of["bias"],
+                linestyle="",
+                marker="ov^<>sPXpd"[i],
+                color=colours[i],
+                markersize=4.5,
+                label=estimate[0],
             )
             axes.vlines(
                 x, of["bias"] - of["rmse"], of["bias"] + of["rmse"], color=colours[i], alpha=0.35, linewidth=1
@@ -248,7 +255,7 @@ def errors(name: str, rows: pl.DataFrame, title: str) -> str:
         axes.grid(alpha=0.2, axis="y")
         axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=1, handlelength=2.6)
 
-    return panel(name, draw, height=4.6)
+    return panel(name, draw, height=5.4)
 
 
 def matrix(name: str, ratios: pl.DataFrame, title: str) -> str:

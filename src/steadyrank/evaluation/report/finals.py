@@ -1,6 +1,6 @@
-"""Mean final regret of the paper's five learners, by what was varied."""
+"""Final regret of the paper's five learners by seed, and the readings under which its claims are judged."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -8,14 +8,16 @@ import polars as pl
 
 from ...core.arrays import Floats
 from ..studies import lineup, readings
+from .paired import CellKey, Runs
 from .tables import finals
 
 PAPER = [who["learner"] for who in lineup.PAPER]
-APPENDIX = "M2UCBV (preset=paper-app)"
+BLOCKS = {  # what M2UCB-V is called in results, by reading of its blocks
+    reading: "M2UCBV" if not settings else f"M2UCBV (preset={settings['preset']})"
+    for reading, settings in lineup.BLOCKS.items()
+}
 Setting = tuple[str, float]  # a profile and a share of corrupted rounds
-Means = dict[str, float]  # by learner
-Test = Callable[[Means], bool]
-_KEYS = ["who", "profile", "mapping", "rate", "adversary", "users"]
+_KEYS = ["who", "profile", "mapping", "rate", "adversary", "users", "n_items", "length", "horizon"]
 
 
 def best_value(attraction: Floats, length: int) -> float:
@@ -23,44 +25,48 @@ def best_value(attraction: Floats, length: int) -> float:
     return 1.0 - float(np.prod(1.0 - np.sort(attraction)[-length:]))
 
 
-def place_of(who: str, place: int) -> Test:
-    """Whether fewer than `place` others are as low (negative: as high): a tie helps nobody."""
-
-    def test(means: Means) -> bool:
-        others = [mean for name, mean in means.items() if name != who]
-        return sum((mean <= means[who]) if place > 0 else (mean >= means[who]) for mean in others) < abs(place)
-
-    return test
-
-
 class Finals:
-    """Mean final regret over the seeds by learner, profile, mapping, rate, adversary and users."""
+    """Final regret by seed, of each cell."""
 
     def __init__(self, *frames: pl.DataFrame) -> None:
-        self._mean: dict[tuple[str, ...], float] = {}
+        self._runs: dict[CellKey, dict[int, float]] = {}
         self.horizon = 0  # rounds of a run
         for rows in frames:
             if not rows.is_empty():
                 self.horizon = int(rows["horizon"][0])
-                for *key, mean in finals(rows).group_by(_KEYS).agg(pl.col("regret").mean()).rows():
-                    self._mean[_key(*key)] = mean
+                for *key, seed, regret in finals(rows).select(*_KEYS, "seed", "regret").rows():
+                    self._runs.setdefault(self.key(*key[:6], *key[6:]), {})[seed] = regret
 
-    def get(
-        self, who: str, name: str, mapping: str, rate: float, adversary: str = "PrefixFlip", users: str = "Cascade"
-    ) -> float | None:
-        """One mean, or None while it is not finished."""
-        return self._mean.get(_key(who, name, mapping, rate, adversary, users))
+    def key(
+        self,
+        who: str,
+        name: str,
+        mapping: str,
+        rate: float,
+        adversary: str = "PrefixFlip",
+        users: str = "Cascade",
+        n_items: int = 0,
+        length: int = 10,
+        horizon: int = 0,
+    ) -> CellKey:
+        """The key of a cell, by default of the rounds that these runs have."""
+        return CellKey(who, name, mapping, round(rate, 4), adversary, users, n_items, length, horizon or self.horizon)
 
+    def runs(self, key: CellKey) -> Runs:
+        """The regret of each finished seed; empty while none is."""
+        return self._runs.get(key, {})
 
-def _key(who: str, name: str, mapping: str, rate: float, adversary: str, users: str) -> tuple[str, ...]:
-    return who, name, mapping, f"{rate:.4f}", adversary, users
+    def get(self, who: str, name: str, mapping: str, rate: float) -> float | None:
+        """The mean over the seeds in the paper's setting, or None while it is not finished."""
+        runs = self.runs(self.key(who, name, mapping, rate))
+        return sum(runs.values()) / len(runs) if runs else None
 
 
 @dataclass(frozen=True)
 class Lens:
     """The five learners under one mapping and one reading; `names` is what each of them is called there."""
 
-    final_means: Finals
+    final_runs: Finals
     mapping: str
     names: Mapping[str, str]
     reading: str = ""
@@ -68,13 +74,15 @@ class Lens:
     users: str = "Cascade"
     rates: Sequence[float] | None = None  # on Yelp alone; None: all rates on all data sets
 
-    def at(self, name: str, rate: float) -> Means | None:
-        """Their means in one setting, or None while one is missing."""
-        means = {
-            who: self.final_means.get(shown, name, self.mapping, rate, self.adversary, self.users)
-            for who, shown in self.names.items()
-        }
-        return None if None in means.values() else {who: mean for who, mean in means.items() if mean is not None}
+    def key(self, who: str, setting: Setting) -> CellKey:
+        """The cell of a learner in one setting."""
+        name, rate = setting
+        return self.final_runs.key(self.names[who], name, self.mapping, rate, self.adversary, self.users)
+
+    def at(self, setting: Setting, whom: Sequence[str] = ()) -> dict[str, Runs] | None:
+        """Their runs in one setting (of `whom` alone, if given), or None while one is missing."""
+        runs = {who: self.final_runs.runs(self.key(who, setting)) for who in whom or self.names}
+        return runs if all(runs.values()) else None
 
     def has(self, setting: Setting) -> bool:
         """Whether the study behind it runs this setting."""
@@ -82,29 +90,36 @@ class Lens:
         return self.rates is None or (name == "yelp-pizza" and rate in self.rates)
 
 
-def lenses(final_means: Finals, *, rivals_only: bool = False) -> Iterator[Lens]:
+def mean(runs: Runs) -> float:
+    """The mean over the seeds."""
+    return sum(runs.values()) / len(runs)
+
+
+def lenses(final_runs: Finals, *, rivals_only: bool = False) -> Iterator[Lens]:
     """The readings a claim is judged under: those of the study `corruption`, then what is finished of `readings`.
 
     `rivals_only` leaves out those in which nothing but M2UCB-V is read otherwise.
     """
     plain = {who: who for who in PAPER}
     for mapping in lineup.JUDGED:
-        yield Lens(final_means, mapping, plain)
-        if not rivals_only:
-            yield Lens(final_means, mapping, {**plain, "M2UCBV": APPENDIX}, "blocks of the appendix")
-    for reading in readings.READINGS[1:]:
-        if reading.settings.get("M2UCBV") == lineup.APPENDIX["settings"]:
+        if rivals_only:
+            yield Lens(final_runs, mapping, plain)
+        else:
+            for reading, name in BLOCKS.items():
+                yield Lens(final_runs, mapping, {**plain, "M2UCBV": name}, reading)
+    for choice in readings.READINGS[1:]:
+        if choice.settings.get("M2UCBV") in lineup.BLOCKS.values():
             continue  # judged above
-        if rivals_only and set(reading.settings) == {"M2UCBV"}:
+        if rivals_only and set(choice.settings) == {"M2UCBV"}:
             continue
         for mapping in lineup.JUDGED:
             lens = Lens(
-                final_means,
+                final_runs,
                 mapping,
-                reading.names(),
-                f"{reading.part}: {reading.name}",
-                *reading.where(),
+                choice.names(),
+                f"{choice.part}: {choice.name}",
+                *choice.where(),
                 readings.RATES,
             )
-            if lens.at("yelp-pizza", readings.RATES[-1]) is not None:
+            if lens.at(("yelp-pizza", readings.RATES[-1])) is not None:
                 yield lens

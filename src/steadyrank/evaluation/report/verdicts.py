@@ -1,8 +1,17 @@
 """A claim of the paper, its outcome under each reading, and the verdict."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from .paired import CellKey, Difference
+
+Verdict = Literal["holds", "fails", "undecided", "not measured"]
+
+
+def verdict_of(truth: bool | None) -> Verdict:
+    """The word for what intervals say: yes, no, or neither yet."""
+    return "undecided" if truth is None else "holds" if truth else "fails"
 
 
 @dataclass(frozen=True)
@@ -10,25 +19,40 @@ class Outcome:
     """The outcome of a claim under one reading.
 
     `mapping` from ratings to attraction and `reading` of what else the paper leaves open, empty where none is
-    involved, or as the study `corruption` has it. `holds` is None while it is not measured. `score` says how near it
-    comes: 1 is what is claimed.
+    involved. `data` names the data sets it was judged on; an outcome on data that is not the paper's (`elsewhere`)
+    is shown and decides nothing. `score` says how near it comes: 1 is what is claimed. `weakest` is the comparison
+    that comes closest to deciding otherwise; `wants` are the cells of which more seeds would decide it.
     """
 
-    holds: bool | None
+    verdict: Verdict
     figures: str
     mapping: str = ""
     reading: str = ""
     score: float = 0.0
+    data: str = ""
+    elsewhere: bool = False
+    seeds: str = ""
+    weakest: Difference | None = None
+    wants: frozenset[CellKey] = field(default_factory=frozenset)
 
     @property
     def under(self) -> str:
-        """Mapping and reading as one label."""
-        return ", ".join(part for part in (self.mapping, self.reading) if part) or "as stated"
+        """Mapping, reading and data as one label."""
+        parts = (self.mapping, self.reading, self.data if self.elsewhere else "")
+        return ", ".join(part for part in parts if part) or "as stated"
+
+    @property
+    def interval(self) -> str:
+        """The comparison that decides it, with its interval."""
+        return "" if self.weakest is None else str(self.weakest)
 
 
 @dataclass(frozen=True)
 class Claim:
-    """One sentence of the paper that can be measured: where it stands, what is tested, and the outcomes."""
+    """One sentence of the paper that can be measured: where it stands, what is tested, and the outcomes.
+
+    `because` says why it cannot be tested here, `rests_on` which reconstruction it depends on.
+    """
 
     id: str
     text: str
@@ -36,43 +60,62 @@ class Claim:
     tested: str
     study: str = ""
     outcomes: Sequence[Outcome] = ()
-    because: str = ""  # why it cannot be tested here
+    because: str = ""
+    rests_on: str = ""
+
+    @property
+    def judged(self) -> list[Outcome]:
+        """The outcomes on the paper's data that are measured."""
+        return [o for o in self.outcomes if o.verdict != "not measured" and not o.elsewhere]
 
     @property
     def verdict(self) -> str:
-        """holds, holds where ..., fails, cannot be tested here, because ..., or not measured."""
+        """holds, holds where ..., fails, undecided, cannot be tested, because ..., or not measured."""
         if self.because:
             return f"cannot be tested here, because {self.because}"
-        measured = [outcome for outcome in self.outcomes if outcome.holds is not None]
-        if not measured:
+        if self.outcomes and all(outcome.elsewhere for outcome in self.outcomes):
+            data = " and ".join(sorted({outcome.data for outcome in self.outcomes}))
+            return f"cannot be tested on the paper's data: this is {data}"
+        wanted = [outcome for outcome in self.outcomes if not outcome.elsewhere]
+        if not self.judged:
             return "not measured"
-        if len(measured) < len(self.outcomes):
-            missing = sorted({o.mapping or o.reading or "the rest" for o in self.outcomes if o.holds is None})
-            return f"{self._judged(measured)}; {' and '.join(missing)} not measured"
-        return self._judged(measured)
+        words = _in_words(self.judged)
+        if len(self.judged) < len(wanted):
+            open_ones = sorted({o.mapping or o.reading or "the rest" for o in wanted if o.verdict == "not measured"})
+            return f"{words}; {' and '.join(open_ones)} not measured"
+        return words
+
+    @property
+    def kind(self) -> str:
+        """The verdict in one word: holds, partly, fails, undecided, cannot or open."""
+        if self.verdict.startswith("cannot"):
+            return "cannot"
+        if not self.judged:
+            return "open"
+        kinds = {outcome.verdict for outcome in self.judged}
+        if kinds == {"holds"}:
+            return "holds"
+        return "partly" if "holds" in kinds else "undecided" if "undecided" in kinds else "fails"
 
     @property
     def tried(self) -> int:
         """Under how many readings it was judged."""
-        return sum(outcome.holds is not None for outcome in self.outcomes)
+        return len(self.judged)
 
     @property
     def held(self) -> int:
         """Under how many of them it holds."""
-        return sum(outcome.holds is True for outcome in self.outcomes)
+        return sum(outcome.verdict == "holds" for outcome in self.judged)
 
     @property
     def closest(self) -> Outcome | None:
         """The reading under which it comes closest, the first of several."""
-        measured = [outcome for outcome in self.outcomes if outcome.holds is not None]
-        return max(measured, key=lambda outcome: outcome.score) if measured else None
+        return max(self.judged, key=lambda outcome: outcome.score) if self.judged else None
 
-    def _judged(self, measured: Sequence[Outcome]) -> str:
-        if all(outcome.holds for outcome in measured):
-            return "holds"
-        if not any(outcome.holds for outcome in measured):
-            return "fails"
-        return f"holds where {_grouped(measured)}"
+    @property
+    def command(self) -> str:
+        """What measures it."""
+        return f"steadyrank reproduce --study {self.study}" if self.study else ""
 
     def data(self) -> dict[str, Any]:
         """As plain values, for JSON."""
@@ -82,37 +125,49 @@ class Claim:
             "place": self.place,
             "tested": self.tested,
             "study": self.study,
+            "command": self.command,
             "verdict": self.verdict,
+            "kind": self.kind,
+            "rests_on": self.rests_on,
             "tried": self.tried,
             "held": self.held,
-            "readings": [
-                {
-                    "mapping": outcome.mapping,
-                    "reading": outcome.reading,
-                    "holds": outcome.holds,
-                    "score": outcome.score,
-                    "figures": outcome.figures,
-                }
-                for outcome in self.outcomes
-            ],
+            "readings": [_plain(outcome) for outcome in self.outcomes],
         }
 
 
-def _grouped(measured: Sequence[Outcome]) -> str:
-    """Which outcomes hold, in few words: mappings with all of their readings, some, or so many of so many."""
+def _plain(outcome: Outcome) -> dict[str, Any]:
+    names = ("mapping", "reading", "data", "elsewhere", "verdict", "score", "seeds", "interval", "figures")
+    return {name: getattr(outcome, name) for name in names}
+
+
+def _in_words(judged: Sequence[Outcome]) -> str:
+    holding = [outcome for outcome in judged if outcome.verdict == "holds"]
+    unsure = [outcome for outcome in judged if outcome.verdict == "undecided"]
+    if len(holding) == len(judged):
+        return "holds"
+    if holding:
+        also = f"; undecided where {_grouped(unsure, judged)}" if unsure else ""
+        return f"holds where {_grouped(holding, judged)}{also}"
+    if len(unsure) == len(judged):
+        return "undecided"
+    return f"undecided where {_grouped(unsure, judged)}, fails elsewhere" if unsure else "fails"
+
+
+def _grouped(chosen: Sequence[Outcome], judged: Sequence[Outcome]) -> str:
+    """Which of the outcomes are chosen, in few words: mappings with all of their readings, or so many of so many."""
     parts = []
-    for mapping in dict.fromkeys(outcome.mapping for outcome in measured):
-        here = [outcome for outcome in measured if outcome.mapping == mapping]
-        holding = [outcome for outcome in here if outcome.holds]
-        names = [outcome.reading or "as judged" for outcome in holding]
-        if not holding:
+    for mapping in dict.fromkeys(outcome.mapping for outcome in judged):
+        here = [outcome for outcome in judged if outcome.mapping == mapping]
+        these = [outcome for outcome in chosen if outcome.mapping == mapping]
+        names = [outcome.reading or "as judged" for outcome in these]
+        if not these:
             continue
         if not mapping:
             parts += names
-        elif len(holding) == len(here):
+        elif len(these) == len(here):
             parts.append(mapping)
-        elif len(holding) <= 2:
+        elif len(these) <= 2:
             parts.append(f"{mapping} ({', '.join(names)})")
         else:
-            parts.append(f"{mapping} ({len(holding)} of {len(here)} readings)")
+            parts.append(f"{mapping} ({len(these)} of {len(here)} readings)")
     return " or ".join(parts)

@@ -8,22 +8,32 @@ from collections.abc import Mapping, Sequence
 
 import polars as pl
 
-from ..lab.cells import Job, Study, Trial
+from ..lab.cells import ALL_SEEDS, Cell, Job, Plan, Study, Trial, key, with_more_seeds
 from ..lab.results import CellStore, read, versions
+from ..profiles.originals import is_papers
+from ..profiles.ratings import Ratings
 from ..studies import ALL
 from .claims import scorecard
 from .exhibits import show
 from .page import answer, page
+from .paired import CellKey
+from .sources import MODELLED, Source
 from .verdicts import Claim
 
 _MARK = ".steadyrank"
 
 
-def load(study: Study, store: CellStore, *, seeds: int, quick: bool) -> pl.DataFrame:
+def jobs_of(study: Study, plan: Plan) -> list[Job]:
+    """The jobs of a study by that plan, without the seeds that undecided claims add."""
+    return study.jobs(seeds=plan.seeds, quick=plan.quick, data=plan.data)
+
+
+def load(study: Study, store: CellStore, plan: Plan) -> pl.DataFrame:
     """The finished rows of a study; a trial's rows carry what was tried."""
-    jobs = study.jobs(seeds=seeds, quick=quick)
+    jobs = jobs_of(study, plan)
     if not study.trials:
-        return store.load(jobs)
+        more = [with_more_seeds(job) for job in jobs if isinstance(job, Cell)] if plan.staged else []
+        return store.load([*jobs, *more])
     frames = []
     for job in jobs:
         if isinstance(job, Trial) and store.path(job).exists():
@@ -33,8 +43,44 @@ def load(study: Study, store: CellStore, *, seeds: int, quick: bool) -> pl.DataF
     return pl.concat(frames, how="diagonal_relaxed") if frames else pl.DataFrame()
 
 
+def sources_of(plan: Plan) -> dict[str, Source]:
+    """Which data set each of the paper's profiles stands for."""
+    if not plan.data:
+        return dict(MODELLED)
+    sources = {}
+    for name, path in plan.data.items():
+        ratings = Ratings.load(pathlib.Path(path))
+        papers = is_papers(name, ratings)
+        sources[name] = Source(f"{ratings.origin}{'' if papers else ' (another release than the paper has)'}", papers)
+    return sources
+
+
+def undecided(store: CellStore, plan: Plan) -> list[Cell]:
+    """The cells, with the seeds that they have not run with yet, that claims stay undecided for."""
+    rows = {study.name: load(study, store, plan) for study in ALL.values()}
+    claims = scorecard(rows, plan.quick, sources_of(plan))
+    wants = {key for claim in claims if not claim.because for outcome in claim.outcomes for key in outcome.wants}
+    jobs = {key(job, ""): job for study in ALL.values() for job in jobs_of(study, plan) if isinstance(job, Cell)}
+    return [with_more_seeds(job) for job in jobs.values() if cell_key(job) in wants and store.path(job).exists()]
+
+
+def cell_key(cell: Cell) -> CellKey:
+    """What claims call a cell."""
+    return CellKey(
+        cell.who,
+        cell.profile,
+        cell.mapping or "",
+        round(cell.rate, 4),
+        cell.foe,
+        cell.crowd,
+        cell.n_items or 0,
+        cell.length,
+        cell.horizon,
+    )
+
+
 def write_report(
-    store: CellStore, folder: pathlib.Path, *, seeds: int, quick: bool, asked: Sequence[Study] = ()
+    store: CellStore, folder: pathlib.Path, plan: Plan, asked: Sequence[Study] = ()
 ) -> tuple[pathlib.Path, list[Claim]]:
     """Make folder/report with report.html, figures and tables from what is finished; returns the page and claims.
 
@@ -44,22 +90,20 @@ def write_report(
     home = folder / "report"
     if home.exists() and not (home / _MARK).exists():
         raise ValueError(f"{home} was not written by steadyrank; move it away or choose another --out")
-    rows = {study.name: load(study, store, seeds=seeds, quick=quick) for study in ALL.values()}
+    rows = {study.name: load(study, store, plan) for study in ALL.values()}
     if all(frame.is_empty() for frame in rows.values()):
-        options = f"--seeds {seeds}{' --quick' * quick}"
+        options = f"--seeds {plan.seeds}{' --quick' * plan.quick}{' --data' * bool(plan.data)}"
         raise ValueError(
             f"{folder} holds no cells of the present source for {options} (after a run with --quick, add that); "
             "`steadyrank results` lists all"
         )
     shown = [
-        study
-        for study in ALL.values()
-        if study.default or study in asked or _finished(study.jobs(seeds=seeds, quick=quick), store)
+        study for study in ALL.values() if study.default or study in asked or _finished(jobs_of(study, plan), store)
     ]
     new = folder / f".report.{os.getpid()}.part"
     shutil.rmtree(new, ignore_errors=True)
     try:
-        claims = _write(new, shown, rows, store, seeds, quick)
+        claims = _write(new, shown, rows, store, plan)
         if home.exists():
             shutil.rmtree(home)
         os.replace(new, home)
@@ -73,27 +117,26 @@ def _write(
     shown: Sequence[Study],
     rows: Mapping[str, pl.DataFrame],
     store: CellStore,
-    seeds: int,
-    quick: bool,
+    plan: Plan,
 ) -> list[Claim]:
     for part in ("figures", "tables"):
         (new / part).mkdir(parents=True)
-    exhibits = {study.name: show(study, rows[study.name], quick) for study in shown}
+    exhibits = {study.name: show(study, rows[study.name], plan.quick) for study in shown}
     for exhibit in itertools.chain.from_iterable(exhibits.values()):
         if exhibit.svg:
             (new / "figures" / f"{exhibit.name}.svg").write_text(exhibit.svg, encoding="utf-8")
         if exhibit.table is not None:
             exhibit.table.write_csv(new / "tables" / f"{exhibit.name}.csv")
-    claims = scorecard(rows, quick)
+    claims = scorecard(rows, plan.quick, sources_of(plan))
     lines = [
-        {"id": c.id, "claim": c.text, "place": c.place, "verdict": c.verdict, **reading}
+        {"id": c.id, "claim": c.text, "place": c.place, "scorecard": c.verdict, "command": c.command, **reading}
         for c in claims
         for reading in c.data()["readings"] or [{}]
     ]
-    table = pl.DataFrame(lines, schema_overrides={"holds": pl.Boolean}, infer_schema_length=None)
+    table = pl.DataFrame(lines, infer_schema_length=None)
     table.write_csv(new / "tables" / "scorecard.csv")
     made = ", ".join(f"{name} {version}" for name, version in versions().items())
-    state = _state(shown, store, seeds, quick)
+    state = _state(shown, store, plan)
     text = page(shown, exhibits, claims, answer(rows, claims), f"Made by {made}; source {store.source}.", state)
     (new / "report.html").write_text(text, encoding="utf-8")
     (new / _MARK).write_text("This folder is replaced whenever steadyrank writes a report.\n")
@@ -104,9 +147,11 @@ def _finished(jobs: Sequence[Job], store: CellStore) -> bool:
     return all(store.path(job).exists() for job in jobs)
 
 
-def _state(studies: Sequence[Study], store: CellStore, seeds: int, quick: bool) -> str:
-    jobs = {store.path(job) for study in studies for job in study.jobs(seeds=seeds, quick=quick)}  # shared ones once
+def _state(studies: Sequence[Study], store: CellStore, plan: Plan) -> str:
+    jobs = {store.path(job) for study in studies for job in jobs_of(study, plan)}  # shared ones once
     done = sum(path.exists() for path in jobs)
-    words = f"{seeds} seed{'s' * (seeds > 1)} a setting, modelled profiles."
-    words += " A quick look at a quarter of the rounds: the claims are about 40,000." if quick else ""
+    words = f"{plan.seeds} seed{'s' * (plan.seeds > 1)} a setting"
+    words += f", {ALL_SEEDS} where a claim needs them" if plan.staged else ""
+    words += ", original files." if plan.data else ", modelled profiles."
+    words += " A quick look at a quarter of the rounds: the claims are about 40,000." if plan.quick else ""
     return words if done == len(jobs) else f"{words} Unfinished: {done:,} of {len(jobs):,} cells so far."

@@ -1,7 +1,7 @@
 """Figure 3 of the paper."""
 
 from ..lab.cells import Study
-from .lineup import APPENDIX, BESIDE, CURVE_RATES, JUDGED, PAPER
+from .lineup import BESIDE, CURVE_RATES, JUDGED, OTHER_BLOCKS, PAPER
 
 STUDY = Study(
     place=3,
@@ -10,5 +10,10 @@ STUDY = Study(
     paper="Figure 3",
     exhibit="curves",
     question="When does each learner stop losing at 5, 10, 15 and 20 % corruption?",
-    axes={"profile": ["movielens"], "mapping": JUDGED, "rate": CURVE_RATES, "who": [*PAPER, APPENDIX, *BESIDE]},
+    axes={
+        "profile": ["movielens-32m"],
+        "mapping": JUDGED,
+        "rate": CURVE_RATES,
+        "who": [*PAPER, *OTHER_BLOCKS, *BESIDE],
+    },
 )

@@ -1,7 +1,7 @@
 """Figure 2 of the paper."""
 
 from ..lab.cells import Study
-from .lineup import APPENDIX, BESIDE, CURVE_RATES, JUDGED, PAPER
+from .lineup import BESIDE, CURVE_RATES, JUDGED, OTHER_BLOCKS, PAPER
 
 STUDY = Study(
     place=2,
@@ -14,6 +14,6 @@ STUDY = Study(
         "profile": ["yelp-pizza"],
         "mapping": JUDGED,
         "rate": CURVE_RATES,
-        "who": [*PAPER, APPENDIX, *BESIDE],
+        "who": [*PAPER, *OTHER_BLOCKS, *BESIDE],
     },
 )

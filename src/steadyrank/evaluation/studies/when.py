@@ -1,7 +1,7 @@
 """When the paper's picture appears, and when it inverts."""
 
 from ..lab.cells import Study
-from .lineup import APPENDIX, BESIDE, PAPER
+from .lineup import BESIDE, OTHER_BLOCKS, PAPER
 
 SHIFTS = ["centred+2", "centred+1", "centred", "centred-0.5", "centred-1", "centred-1.5", "centred-2", "centred-3"]
 
@@ -12,5 +12,5 @@ STUDY = Study(
     paper="the sigmoid that the paper does not give",
     exhibit="shares",
     question="How many items must attract more than half of the users for M2UCB-V to be ahead of its rivals?",
-    axes={"profile": ["yelp-pizza"], "mapping": SHIFTS, "rate": [0.10], "who": [*PAPER, APPENDIX, *BESIDE]},
+    axes={"profile": ["yelp-pizza"], "mapping": SHIFTS, "rate": [0.10], "who": [*PAPER, *OTHER_BLOCKS, *BESIDE]},
 )

@@ -12,7 +12,7 @@ from ...core.kernels import Ties, tie_noise_of
 from ...core.settings import choice, real, refuse_unused, whole
 from ..shared.ucb.bounds import Bounds
 from . import gcobe
-from .means import Calibration, Edge, Medians, Preset, Radius, Width
+from .means import Calibration, Edge, Medians, Preset, Radius, Refresh, Width
 from .partitions import Partition, Reading
 from .selection import UNKNOWN_HORIZON, learn_from, rank_by_base
 
@@ -71,6 +71,7 @@ class M2UCBV(NamedTuple):
         calibration: Calibration = "exact",
         eta: float | None = None,
         edge: Edge = "literal",
+        refresh: Refresh = "always",
         radius: Radius = "variance",
         a: float = 2.0,
         b: float = 6.0,
@@ -100,6 +101,7 @@ class M2UCBV(NamedTuple):
             calibration=calibration,
             eta=eta,
             edge=edge,
+            refresh=refresh,
         )
         betas = k * math.log(max(horizon, 2)), float(k), float(k)  # the paper's beta1, beta2; beta3 ours
         plan = gcobe.GCOBE.create(

@@ -40,6 +40,7 @@ from .partitions import (
 
 Calibration: TypeAlias = Literal["exact", "bisection", "none"]
 Edge: TypeAlias = Literal["literal", "clip", "add-half"]
+Refresh: TypeAlias = Literal["always", "doubling"]
 Preset: TypeAlias = Literal["paper-exp", "paper-alg", "paper-app", "small-block", "mean"]
 
 EXACT, BISECTION, NONE = range(3)  # as in Calibration
@@ -91,6 +92,7 @@ class Medians(NamedTuple):
     least_blocks: int
     alpha: float
     eta: float
+    rarely: int  # whether an item's estimate and index change only when its bits reach a power of two
 
     @classmethod
     def create(
@@ -107,6 +109,7 @@ class Medians(NamedTuple):
         calibration: Calibration,
         eta: float | None,
         edge: Edge,
+        refresh: Refresh = "always",
     ) -> "Medians":
         """Empty memory for `shape` streams of bits; None takes the preset's value."""
         choice("preset", preset, PRESETS)
@@ -151,6 +154,7 @@ class Medians(NamedTuple):
             ),
             alpha=alpha,
             eta=real("eta", 1e-6 if eta is None else eta, 0.0, 0.5),
+            rarely=choice("refresh", refresh, get_args(Refresh)),
         )
 
 
@@ -178,6 +182,7 @@ def row(book, j):
             book.least_blocks,
             book.alpha,
             book.eta,
+            book.rarely,
         )
     )
 
@@ -262,7 +267,7 @@ def observe(book, k, bit, chance):
         else:
             book.tally[k] = fresh_tally(n, ones, b, n // b, chance)
     if b > 1 and book.blocks[k] >= book.least_blocks:
-        book.estimate[k] = from_counts(book, book.tally[k], book.blocks[k], b) if changed else last
+        book.estimate[k] = from_counts(book, book.tally[k], book.blocks[k], b) if changed or book.rarely else last
 
 
 @no_refcount
@@ -364,8 +369,13 @@ def observe_list(book, root, linear, width, ranking, clicks, examined, chance):
         redraw_others(book, root, linear, width, ranking, examined, chance)
     for p in range(examined):
         k = ranking[p]
+        last = book.estimate[k]
         observe(book, k, 1 if clicks[p] else 0, chance)
-        refresh_index(book, root, linear, width, k)
+        n = book.looks[k]
+        if book.rarely and n & (n - 1) != 0:
+            book.estimate[k] = last
+        else:
+            refresh_index(book, root, linear, width, k)
 
 
 @no_refcount

@@ -12,7 +12,7 @@ from ...core.contract import Problem
 from ...core.kernels import LOG_CLOCK, IndexTable, Ties, tie_noise_of, top_allowed
 from ...core.settings import choice, whole
 from ..shared.ucb.bounds import GUESSED, Bounds, keep, rank_by_bounds
-from .means import Calibration, Edge, Medians, Preset, Radius, Width, observe_list
+from .means import Calibration, Edge, Medians, Preset, Radius, Refresh, Width, observe_list
 from .partitions import EVERY_ROUND, Partition, Reading
 
 Warmup: TypeAlias = Literal["capped", "literal", "cycled"]
@@ -41,11 +41,12 @@ class MUCBV(NamedTuple):
     Settings. `preset` names a reading of the whole estimator, the next ones change parts of it: `reading` of
     the block size, `partition`, `block` (bits, odd; A3), `alpha` (A1, A2, and ceil(alpha log T) of A3 and A4),
     `least_blocks` below which the mean is used, `calibration` exact, by the paper's bisection with tolerance
-    `eta`, or none, `edge` treatment of shares 0 and 1. `corruption`: C, by default the true budget. `warmup`:
-    `capped` shows items seen fewer than min(ceil(10 C d / K), warmup_cap) times first; `literal` spends 10 C
-    rounds on each item, 10 K C in all; `cycled` shows each item 10 C times in 10 C K / d rounds. `radius` with
-    the variance or `plain`; `a`, `b`: its widths; the paper gives none, so they are CascadeUCB-V's. `ties` by
-    chance or by item number.
+    `eta`, or none, `edge` treatment of shares 0 and 1. `refresh`: `doubling` changes an item's estimate and
+    index only when its observations reach a power of two (ours, to see what updates at every round bring).
+    `corruption`: C, by default the true budget. `warmup`: `capped` shows items seen fewer than min(ceil(10 C d
+    / K), warmup_cap) times first; `literal` spends 10 C rounds on each item, 10 K C in all; `cycled` shows each
+    item 10 C times in 10 C K / d rounds. `radius` with the variance or `plain`; `a`, `b`: its widths; the paper
+    gives none, so they are CascadeUCB-V's. `ties` by chance or by item number.
     """
 
     book: Medians
@@ -79,6 +80,7 @@ class MUCBV(NamedTuple):
         calibration: Calibration = "exact",
         eta: float | None = None,
         edge: Edge = "literal",
+        refresh: Refresh = "always",
         radius: Radius = "variance",
         a: float = 2.0,
         b: float = 6.0,
@@ -100,6 +102,7 @@ class MUCBV(NamedTuple):
             calibration=calibration,
             eta=eta,
             edge=edge,
+            refresh=refresh,
         )
         return cls(
             book,

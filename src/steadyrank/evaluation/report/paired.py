@@ -1,0 +1,158 @@
+"""Learners compared run by run: a paired difference over the seeds, its interval, and what that decides.
+
+Two learners with the same seed meet the same users, so their difference varies less than either. A comparison may
+be looked at twice, after the first seeds and after all of them; so each interval is at 97.5 %, and the chance that
+one of its two looks errs is at most 5 % (Bonferroni). Comparisons are not corrected for their number.
+"""
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from ..lab.cells import HORIZON, LENGTH
+
+# 98.75 % quantiles of Student's law, 1 to 10 degrees of freedom
+_STUDENT = (25.4517, 6.2053, 4.1765, 3.4954, 3.1634, 2.9687, 2.8412, 2.7515, 2.6850, 2.6338)
+_NORMAL = 2.241403
+
+Runs = Mapping[int, float]  # a value of each seed
+
+
+@dataclass(frozen=True)
+class CellKey:
+    """What tells the cells of a study apart, but for their seeds."""
+
+    who: str
+    profile: str
+    mapping: str
+    rate: float
+    adversary: str = "PrefixFlip"
+    users: str = "Cascade"
+    n_items: int = 0
+    length: int = LENGTH
+    horizon: int = HORIZON
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A mean difference over the seeds, and half of its 97.5 % interval (infinite for one seed)."""
+
+    what: str
+    mean: float
+    half: float
+    seeds: int
+
+    @property
+    def below(self) -> bool | None:
+        """Whether it is below 0: None where the interval holds 0 and more than 0 alone."""
+        if self.mean + self.half < 0.0:
+            return True
+        return False if self.mean - self.half > 0.0 or self.mean == self.half == 0.0 else None
+
+    def __str__(self) -> str:
+        digits = 0 if abs(self.mean) >= 100 else 1 if abs(self.mean) >= 10 else 2 if abs(self.mean) >= 0.1 else 4
+        if math.isinf(self.half):
+            return f"{self.what}: {self.mean:+,.{digits}f}, one seed"
+        return f"{self.what}: {self.mean:+,.{digits}f} ± {self.half:,.{digits}f}, {self.seeds} seeds"
+
+
+def student(freedom: int) -> float:
+    """The 98.75 % quantile of Student's law: tabulated to 10 degrees of freedom, then within 0.005."""
+    if freedom <= len(_STUDENT):
+        return _STUDENT[freedom - 1]
+    z = _NORMAL
+    second = (5 * z**5 + 16 * z**3 + 3 * z) / (96 * freedom**2)
+    return z + (z**3 + z) / (4 * freedom) + second  # Cornish and Fisher's expansion
+
+
+def mean_of(what: str, values: Sequence[float]) -> Difference:
+    """The mean of values over the seeds, with half of its interval."""
+    n, mean = len(values), math.fsum(values) / len(values)
+    if n < 2:
+        return Difference(what, mean, math.inf, n)
+    variance = math.fsum((value - mean) ** 2 for value in values) / (n - 1)
+    return Difference(what, mean, student(n - 1) * math.sqrt(variance / n), n)
+
+
+def difference(what: str, first: Runs, second: Runs, factor: float = 1.0) -> Difference:
+    """`factor` times the first minus the second, over the seeds that both have."""
+    return mean_of(what, [factor * first[seed] - second[seed] for seed in first if seed in second])
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Whether something holds in one setting, the comparison closest to deciding otherwise, who was undecided."""
+
+    truth: bool | None
+    weakest: Difference | None = None
+    unsure: frozenset[str] = frozenset()
+
+
+Test = Callable[[Mapping[str, Runs]], Finding]
+
+
+def ahead(who: str, other: str, factor: float = 1.0) -> Test:
+    """Whether `who` has less than 1 / factor times the regret of the other."""
+
+    def test(runs: Mapping[str, Runs]) -> Finding:
+        shown = f"{who} - {other}" if factor == 1.0 else f"{factor:g} {who} - {other}"
+        found = difference(shown, runs[who], runs[other], factor)
+        return Finding(found.below, found, frozenset((who, other)) if found.below is None else frozenset())
+
+    return test
+
+
+def place_of(who: str, place: int) -> Test:
+    """Whether fewer than `place` others are as low (negative: as high): a tie helps nobody."""
+    sign, allowed = (1.0, place - 1) if place > 0 else (-1.0, -place - 1)
+
+    def test(runs: Mapping[str, Runs]) -> Finding:
+        found = {}
+        for other in runs:
+            if other != who:
+                d = difference(f"{who} - {other}", runs[who], runs[other])
+                found[other] = (Difference(d.what, sign * d.mean, d.half, d.seeds).below, d)
+        lost = sum(below is False for below, _ in found.values())
+        unsure = frozenset(other for other, (below, _) in found.items() if below is None)
+        by_margin = sorted((d for _, d in found.values()), key=lambda d: sign * d.mean)
+        weakest = by_margin[-1 - allowed]
+        if lost > allowed:
+            return Finding(False, weakest)
+        if lost + len(unsure) <= allowed:
+            return Finding(True, weakest)
+        return Finding(None, weakest, unsure | {who})
+
+    return test
+
+
+def every(*tests: Test) -> Test:
+    """Whether all of the tests pass."""
+
+    def test(runs: Mapping[str, Runs]) -> Finding:
+        findings = [one(runs) for one in tests]
+        truth = all_of(finding.truth for finding in findings)
+        return Finding(truth, weakest(findings), frozenset().union(*(f.unsure for f in findings)))
+
+    return test
+
+
+def all_of(truths: Iterable[bool | None]) -> bool | None:
+    """Whether all are true: no if one is not, None while one is unknown."""
+    found = list(truths)
+    return False if False in found else None if None in found else True
+
+
+def at_least(need: int, truths: Iterable[bool | None]) -> bool | None:
+    """Whether `need` of them are true, None while that depends on unknown ones."""
+    found = list(truths)
+    sure, unknown = found.count(True), found.count(None)
+    return True if sure >= need else None if sure + unknown >= need else False
+
+
+def weakest(findings: Sequence[Finding]) -> Difference | None:
+    """Of the comparisons that decide, one that refutes; else the one closest to its limit."""
+    against = [f.weakest for f in findings if f.truth is False and f.weakest is not None]
+    unsure = [f.weakest for f in findings if f.truth is None and f.weakest is not None]
+    passed = [f.weakest for f in findings if f.truth and f.weakest is not None]
+    chosen = against or unsure or passed
+    return min(chosen, key=lambda d: abs(d.mean) / max(d.half, 1e-12)) if chosen else None

@@ -1,0 +1,37 @@
+"""What each part of M2UCB-V brings: it against itself with one part changed, and against FORC."""
+
+import math
+from typing import Any
+
+from ..lab.cells import Cell, Study
+from .lineup import JUDGED
+
+PROFILES = ["yelp-pizza", "movielens-32m"]
+RATES = [0.0, 0.10, 0.20]
+CHANGED: dict[str, dict[str, Any]] = {
+    # without the variance: the radius of UCB1 (Kveton et al. 2015, Algorithm 1)
+    "plain": {"learner": "M2UCBV", "settings": {"radius": "plain", "a": round(math.sqrt(1.5), 6), "b": 0.0}},
+    "doubling": {"learner": "M2UCBV", "settings": {"refresh": "doubling"}},
+    "told": {"learner": "MUCBV"},
+}
+_FORC = {"learner": "FORC"}
+
+
+def name_of(who: dict[str, Any]) -> str:
+    """What a learner with settings is called in results."""
+    return Cell(profile="", **who).who
+
+
+STUDY = Study(
+    place=7,
+    name="parts",
+    title="The parts of M2UCB-V",
+    paper="what sections 1, 3 and 4 say that each part is for",
+    exhibit="rates",
+    question="What do the variance-aware radius, estimates of every round and knowing C bring, and where is FORC?",
+    blocks=[
+        {"profile": PROFILES, "mapping": JUDGED, "rate": RATES, "who": [{"learner": "M2UCBV"}, *CHANGED.values()]},
+        {"profile": PROFILES, "mapping": JUDGED, "rate": [0.0], "who": [_FORC, {"learner": "SteadyRank"}]},
+        {"profile": PROFILES, "mapping": JUDGED, "rate": RATES, "who": [{"learner": "Random"}]},
+    ],
+)

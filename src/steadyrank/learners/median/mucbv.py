@@ -33,7 +33,7 @@ def rank_warmup(kind, t, repeats, allowed, ranking, rng):
 
 
 class MUCBV(NamedTuple):
-    """CascadeUCB-V on the calibrated mean of medians, for known corruption C (paper, Algorithm MUCB-V).
+    """CascadeUCB-V on the calibrated mean of medians, for known corruption C (paper, Algorithm 2).
 
     The claimed bound O(K C + sum log T / gap) is not proved: on bits and random blocks the estimator is the
     sample mean plus noise, and for items far from 1/2 it is 0 or 1 (docs/estimators.md).

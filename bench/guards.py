@@ -23,7 +23,7 @@ import steadyrank as sr
 from steadyrank.adversaries.budget import Budget, can_spend, remember, settle
 from steadyrank.adversaries.schedules import Schedule, active_rounds
 from steadyrank.core.contract import ANSWER, Visit
-from steadyrank.core.dispatch import call_click
+from steadyrank.core.dispatch import call_click, call_value
 from steadyrank.core.rounds import FIRST_BOT
 from steadyrank.live.learner_state import LearnerState
 
@@ -224,7 +224,7 @@ def judge(table, name, refused, lost):
 def worth(run, world, taste, users):
     """The worth of the lists of the last quarter, as a share of that of the best list."""
     crowd = sr.users()["Cascade"].create(world[1], LENGTH, **{**CROWD, "taste": taste, **users})
-    best = 1.0 - np.prod(1.0 - crowd.average[crowd.favourites])
+    best = call_value(crowd, Visit(1), crowd.favourites)
     began = run.marks.tolist().index(3 * run.marks[-1] // 4)
     return 1.0 - (run.final[0] - run.regret[0, began]) / (run.marks[-1] - run.marks[began]) / best
 
@@ -333,7 +333,7 @@ def by_cohort(world, seed, taste, clients, owned, rate, guard, settings):
         cohort = cohort_of_bot(owned, t, rng) if false[t] else client % COHORTS
         visit = Visit(t + 1, client)
         ranking, note = state.rank(visit, None, LENGTH, rng)
-        value[t] = 1.0 - np.prod(1.0 - users.average[ranking])
+        value[t] = call_value(users, visit, ranking)
         if false[t]:
             clicks[:] = rng.random(LENGTH) < likes[ranking]
             examined = int(clicks.argmax()) + 1 if clicks.any() else LENGTH
@@ -342,7 +342,7 @@ def by_cohort(world, seed, taste, clients, owned, rate, guard, settings):
             examined = call_click(users, visit, ranking, clicks, rng)
         learnt[t] = state.learn(visit, ranking, note, clicks.copy(), examined, ANSWER, [("agent", cohort)])
     learnt[taken_back] = False
-    best = 1.0 - np.prod(1.0 - users.average[users.favourites])
+    best = call_value(users, Visit(1), users.favourites)
     last = value[3 * COHORT_ROUNDS // 4 :].mean() / best
     return Outcome(1.0 - learnt[~false].mean(), 1.0 - learnt[false].mean(), last)
 

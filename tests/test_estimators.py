@@ -213,6 +213,28 @@ def test_proposition_5_dead_zone():
         assert share == pytest.approx(zero, abs=4 * np.sqrt(zero * (1 - zero) / 300) + 1e-9)
 
 
+def test_it_follows_the_mean_near_one_half_and_votes_elsewhere():
+    """Blocks of 21 out of 420 bits, a tenth inverted: the mean over the law of 20 medians, bits put back once drawn.
+
+    At 0.4 the mean moves by 0.02, at 0.1 by 0.08.
+    """
+
+    def estimate(p):
+        q = calibration.majority(21, p)
+        return sum(stats.binom.pmf(j, 20, q) * calibration.calibrate(21, j / 20) for j in range(21))
+
+    assert estimate(0.42) - estimate(0.4) == pytest.approx(0.026, abs=5e-4)
+    assert 0.002 < estimate(0.18) - estimate(0.1) < 0.003
+    assert estimate(0.1) < 1e-4
+    bits, rng, moved = np.zeros(420, np.bool_), np.random.default_rng(7), []
+    for _ in range(4_000):  # the same with random blocks of bits
+        bits[:] = rng.random(420) < 0.1
+        bits[:42] ^= True
+        ones = rng.permutation(bits).reshape(20, 21).sum(axis=1)
+        moved.append(calibration.calibrate(21, (ones > 10).mean()))
+    assert 0.0012 < np.mean(moved) < 0.0038  # 0.0025 give or take four standard errors
+
+
 def test_a1_tends_to_0_or_1_away_from_one_half():
     """Reading A1 is inconsistent: its blocks grow with n, so 5,000 bits of 0.4 give 0 and of 0.6 give 1."""
     rng = np.random.default_rng(1)

@@ -168,9 +168,14 @@ def paper_size():
 
 
 def test_constants_at_the_papers_size():
-    """K = 500, T = 40,000: beta4 = 2.8e9, k starts at 2, and phases have the lengths below."""
+    """K = 500, T = 40,000: beta4 = 2.8e9, k starts at 2, and phases have the lengths below.
+
+    By hand, with log 40,000 = 10.597 and log 400,000 = 12.899: 10^4 (10,597 + 21,000 * 12.899 + 1,000) = 2.825e9. The
+    paper's proof of Theorem 2 has 10^4 (10,597 + 21,000 * 10.597) = 2.331e9.
+    """
     state = paper_size()
-    assert state.beta4 == pytest.approx(2.8e9, rel=0.02)
+    assert state.beta4 == pytest.approx(2.825e9, rel=1e-3)
+    assert 1e4 * (2.0 * state.beta1 + 42.0 * state.beta2 * math.log(40_000)) == pytest.approx(2.331e9, rel=1e-3)
     assert state.counts[gcobe.K] == 2
     assert [gcobe.phase_length(state, k) for k in range(2, 15)] == [1] * 5 + [2, 6, 24, 93, 372, 1485, 5940, 23758]
     gcobe.start(state, 15)

@@ -76,6 +76,8 @@ def test_a_standing_by_hand():
     assert found.high - found.lead == pytest.approx(0.08035, abs=1e-5)  # sqrt(800 log 3200) / 1000
     assert found.withstands == pytest.approx(0.21965, abs=1e-5)
     assert standing(1_000, 200, 500).withstands == found.withstands
+    # the interval is that of the 700 credits, whoever else came
+    assert [x * 0.7 for x in standing(700, 500, 200)[3:]] == pytest.approx(found[3:])
     assert standing(1_000, 330, 270).withstands == 0.0
     assert standing(0, 0, 0)[3:] == (0.0, -1.0, 1.0)
 

@@ -48,30 +48,67 @@ def test_shares_by_hand():
 
 def test_position_by_hand():
     lists = one([0, 1], [0, 2], [0, 1], [0.5, 0.25])
-    values, spread = op.position(lists, lists.marginals, None)
-    assert values.tolist() == [2.0]  # the click of the first place, by its chance
+    weights = op.position_weights(lists, lists.marginals)
+    spread = op.spread_of(weights)
+    assert op.position(lists, weights, None).tolist() == [2.0]  # the click of the first place, by its chance
     assert spread == (1.0, 0.0, 0)  # weights 2 and 0: nothing speaks of the second place
     rates = np.zeros((3, 2))
     rates[0, 0], rates[2, 1] = 0.2, 0.1
-    assert op.position(lists, lists.marginals, model(rates))[0] == pytest.approx([0.2 + 2 * (1 - 0.2) + 0.1])
+    assert op.position(lists, weights, model(rates)) == pytest.approx([0.2 + 2 * (1 - 0.2) + 0.1])
 
 
 def test_cascade_by_hand():
     lists = one([0, 1], [0, 1], [1], [0.5, 0.25])
-    assert op.cascade(lists, lists.propensities, None)[0].tolist() == [8.0]
+    assert op.cascade(lists, op.cascade_weights(lists, lists.propensities), None).tolist() == [8.0]
     lists = one([0, 1], [0, 2], [1], [0.5, 0.25])
-    assert op.cascade(lists, lists.propensities, None)[0].tolist() == [0.0]
+    assert op.cascade(lists, op.cascade_weights(lists, lists.propensities), None).tolist() == [0.0]
     rates = model([0.2, 0.1, 0.3])
     none, first = one([0, 1], [0, 2], [], [0.5, 0.25]), one([0, 1], [0, 2], [0], [0.5, 0.25], examined=1)
     # ours is worth 0.2 + 0.8 * 0.3 = 0.44 by the model, from its second place on 0.3
-    assert op.cascade(none, none.propensities, rates)[0] == pytest.approx([0.44 + 2 * (0.3 - 0.44)])
-    assert op.cascade(first, first.propensities, rates)[0] == pytest.approx([0.44 + 2 * (1 - 0.44)])
+    assert op.cascade(none, op.cascade_weights(none, none.propensities), rates) == pytest.approx(
+        [0.44 + 2 * (0.3 - 0.44)]
+    )
+    assert op.cascade(first, op.cascade_weights(first, first.propensities), rates) == pytest.approx(
+        [0.44 + 2 * (1 - 0.44)]
+    )
+
+
+def test_self_normalised_by_hand():
+    """Ours is 0, 1. Weights are 2 and 8, 2 and 0, 0 and 0, 2 and 8; clicked are the second place of the first list,
+    and the first of the third and of the fourth: 2 of 6 at the first place, 8 of 16 at the second."""
+    rows = [
+        Row([0, 1], [0, 1], [1], 2, (0.5, 0.25), (0.5, 0.25), 0),
+        Row([0, 2], [0, 1], [], 2, (0.5, 0.75), (0.5, 0.75), 1),
+        Row([1, 0], [0, 1], [0], 1, (0.5, 0.5), (0.5, 0.5), 2),
+        Row([0, 1], [0, 1], [0], 1, (0.5, 0.25), (0.5, 0.25), 3),
+    ]
+    lists = lists_of(rows)
+    weights = op.cascade_weights(lists, lists.propensities)
+    assert op.cascade(lists, weights, None).mean() == pytest.approx((8 + 2) / 4)  # more than a cascade can have
+    values = op.self_normalised(lists, weights)
+    assert values.mean() == pytest.approx(1 / 3 + 1 / 2)
+    # the third list, without a weight, adds 1/3 + 1/2; the first 1/3 - 2 (1/3) / 1.5 and 1/2 + 8 (1/2) / 4
+    assert values.tolist() == pytest.approx([-1 / 9 + 3 / 2, -1 / 9 + 1 / 2, 1 / 3 + 1 / 2, 11 / 9 - 1 / 2])
+    # chances that are all said half as large as they are change nothing, and inverse propensities by a factor
+    half = op.cascade_weights(lists, lists.propensities / 2)
+    assert op.self_normalised(lists, half) == pytest.approx(values)
+    assert op.cascade(lists, half, None).mean() == pytest.approx((4 * 8 + 2 * 2) / 4)
+    # by position the weights are 2 and 4: the second place has 4 of 8
+    weights = op.position_weights(lists, lists.marginals)
+    assert op.self_normalised(lists, weights).mean() == pytest.approx(2 / 6 + 4 / 8)
+
+
+def test_self_normalised_counts_places_of_ours_alone():
+    """The second list of ours ends after a place; nothing speaks of the third place of the first."""
+    lists = lists_of([Row([0, 1, 2], [0, 1, 3], [1], 3, (), (), 0), Row([0, 2, 1], [0], [0], 3, (), (), 1)])
+    weights = op.position_weights(lists, np.full((2, 3), 0.5))
+    assert op.self_normalised(lists, weights).mean() == pytest.approx(1 / 2 + (1 / 2) * 1 + 0)
 
 
 def test_clicks_beyond_what_was_looked_at_do_not_count():
     lists = one([0, 1], [0, 1], [1], [0.5, 0.5], examined=1)
     assert op.clicks_of(lists).tolist() == [0.0]
-    assert op.position(lists, lists.marginals, None)[0].tolist() == [0.0]
+    assert op.position(lists, op.position_weights(lists, lists.marginals), None).tolist() == [0.0]
 
 
 def test_models_of_clicks_leave_out_their_own_fold():
@@ -122,12 +159,12 @@ def test_both_are_right_on_average_whatever_the_model_of_clicks_says(attraction,
     assert weight.sum() == pytest.approx(1.0)
     wrong = op.ClickModel(np.array([guess]), np.zeros(len(weight), np.int64))
     for believed in (None, wrong):
-        values, _ = op.cascade(lists, lists.propensities, believed)
+        values = op.cascade(lists, op.cascade_weights(lists, lists.propensities), believed)
         assert (weight * values).sum() == pytest.approx(truth)
     lists, weight, truth = every(attraction, scores, "position", ours)
     wrong = op.ClickModel(np.array([[[g] * len(ours) for g in guess]]), np.zeros(len(weight), np.int64))
     for believed in (None, wrong):
-        values, _ = op.position(lists, lists.marginals, believed)
+        values = op.position(lists, op.position_weights(lists, lists.marginals), believed)
         assert (weight * values).sum() == pytest.approx(truth)
 
 
@@ -149,7 +186,7 @@ def test_a_comparison_says_what_both_show_and_how_far_to_believe_it():
     found = compare(lists_of(rows), np.zeros(3_000, np.bool_), names)
     assert (found.ours, found.trusted, found.suspect, found.says) == (["a", "b"], None, 0, [])
     assert set(found.theirs) <= set(names)
-    for estimate in found.whole.estimates[:2]:
+    for estimate in found.whole.estimates[:3]:
         assert estimate.given
         assert estimate.model == "cascade"
         width = estimate.ours.high - estimate.ours.low  # some four standard errors
@@ -194,7 +231,8 @@ def test_small_chances_do_not_decide_and_that_is_said(chance):
             if one.cut:
                 assert one.ours in ((0.0, 0.0, 3.0), (3.0, 0.0, 3.0))
                 assert one.gain == pytest.approx((one.ours.value - 2.0, -2.0, 1.0))
-        assert [one.cut for one in part.estimates[::2]] == [True, True]
+        assert [one.cut for one in part.estimates if one.method == op.INVERSE] == [True, True]
+        assert not any(one.cut for one in part.estimates if one.method == op.NORMALISED)
     assert found.says[0].startswith("cascade: 80 of 80 lists have a weight above 8.9: it is very seldom that")
     words = (
         "position, inverse propensities: the estimate was more clicks than a list has places. It is told as 3, with"
@@ -205,10 +243,12 @@ def test_small_chances_do_not_decide_and_that_is_said(chance):
 
 def test_weights_are_clipped_by_hand():
     lists = one([0, 1, 2], [0, 1, 2], [0, 1, 2], [0.5, 0.25, 0.5])
-    values, spread = op.cascade(lists, lists.propensities, None, 4.0)
-    assert (values.tolist(), spread.clipped) == ([2.0 + 4.0 + 4.0], 1)
-    values, spread = op.position(lists, lists.marginals, None, 3.0)
-    assert (values.tolist(), spread.clipped) == ([2.0 + 3.0 + 2.0], 1)
+    weights = op.cascade_weights(lists, lists.propensities, 4.0)
+    values = op.cascade(lists, weights, None)
+    assert (values.tolist(), op.spread_of(weights).clipped) == ([2.0 + 4.0 + 4.0], 1)
+    weights = op.position_weights(lists, lists.marginals, 3.0)
+    values = op.position(lists, weights, None)
+    assert (values.tolist(), op.spread_of(weights).clipped) == ([2.0 + 3.0 + 2.0], 1)
     assert op.weight_limit(16) == 4.0  # the root of their number
     assert op.weight_limit(10_000) == 1_000.0  # a tenth of the log, where that is more
 

@@ -1,13 +1,17 @@
 """Simulated senders: who comes how often, and what each of them likes."""
 
+import itertools
+
 import numpy as np
 import pytest
 
 import steadyrank as sr
 from steadyrank.core.contract import Problem, Visit
 from steadyrank.core.discovery import make
+from steadyrank.core.dispatch import call_best, call_value
 from steadyrank.core.rounds import FIRST_BOT, MAJORITY, MINORITY
-from steadyrank.users.senders import Senders, draw_client, group_of_client, liked_by, seen_as
+from steadyrank.users import senders as senders_of
+from steadyrank.users.senders import Senders, attracts, draw_client, group_of_client, liked_by, seen_as
 
 ATTRACTION = np.linspace(0.05, 0.6, 30)
 
@@ -41,8 +45,18 @@ def test_a_clients_taste_is_its_own_and_stays():
     assert [liked_by(senders, 3, 1, chance) for chance in (0.0, 1.0)] == [0.0, 1.0]
     assert liked_by(senders, -1, 1, 0.3) == 0.3
     average = senders.average(np.array([0.0, 0.3, 1.0]))
-    assert average[[0, 2]].tolist() == [0.0, 1.0]
-    assert average[1] == pytest.approx(chances.mean(), abs=4 * chances.std() / np.sqrt(8_000))
+    assert average[[0, 2]].tolist() == pytest.approx([0.0, 1.0])
+    assert average[1] == pytest.approx(chances[:, 1] @ np.diff(senders.upto, prepend=0.0))
+
+
+def test_more_clients_than_can_be_looked_at_are_as_good_as_their_law(monkeypatch):
+    """40,000 clients, all alike in how often they come: within four standard errors of the mean over each of them."""
+    senders = Senders.create(1, 40_000, 0.0, 0.7, 1, 0.3)
+    exact = senders.average(np.array([0.3]))[0]
+    spread = senders.chances(np.array([0.3])).std()
+    monkeypatch.setattr(senders_of, "MOST_CHANCES", 1_000)
+    assert senders.chances(np.array([0.3])).shape == (1, 0)
+    assert senders.average(np.array([0.3]))[0] == pytest.approx(exact, abs=4 * spread / 200)
 
 
 def test_a_second_taste_likes_other_items_as_much():
@@ -53,10 +67,74 @@ def test_a_second_taste_likes_other_items_as_much():
     assert [group_of_client(senders, client) for client in (-1, 500, FIRST_BOT)] == [0, 0, 0]
     average = senders.average(ATTRACTION)
     assert average == pytest.approx((1 - senders.weight) * ATTRACTION + senders.weight * ATTRACTION[senders.other])
-    crowd = make(sr.users()["Cascade"], ATTRACTION, 3, settings={"clients": 500, "tastes": 2})
-    best = np.zeros(3, np.int64)
-    crowd.best(Visit(1, 0), best)
-    assert best.tolist() == np.argsort(-average, kind="stable")[:3].tolist()
+
+
+def worth(name, users, chances):
+    """What a list is worth to one client whom its items attract with these chances, by its definition."""
+    if name == "Cascade":
+        return 1 - np.prod(1 - chances)
+    if name == "PositionBased":
+        return (users.attention * chances).sum()
+    if name == "DependentClick":
+        return 1 - np.prod(1 - (1 - users.onward) * chances)
+    if name == "Abandoning":
+        return sum(np.prod(users.stay[: p + 1]) * np.prod(1 - chances[:p]) * chances[p] for p in range(len(chances)))
+    total = 0.0
+    for bits in itertools.product([0, 1], repeat=len(chances)):  # UserBrowsing: over all that may happen
+        chance, last = 1.0, 0
+        for p, bit in enumerate(bits):
+            click = users.attention[p, p - last] * chances[p]
+            chance *= click if bit else 1 - click
+            last = p + 1 if bit else last
+        total += chance * sum(bits)
+    return total
+
+
+@pytest.mark.parametrize("name", ["Cascade", "PositionBased", "DependentClick", "Abandoning", "UserBrowsing"])
+def test_the_best_list_is_that_of_the_clients_there_are(name):
+    """Seven items, lists of three, one to six clients: values by hand, and the best list by trying all 210."""
+    moved = 0
+    for seed in range(8, 16):
+        rng = np.random.default_rng(seed)
+        attraction = rng.uniform(0.0, 0.7, 7)
+        given = {
+            "clients": int(rng.integers(1, 7)),
+            "taste": float(rng.choice([0.7, 2.0, 3.0])),
+            "tastes": int(rng.integers(1, 3)),
+            "skew": float(rng.choice([0.0, 0.8])),
+        }
+        users = make(sr.users()[name], attraction, 3, settings=given)
+        share = np.diff(users.senders.upto, prepend=0.0)
+        likes = np.array([[attracts(users.senders, attraction, c, k) for c in range(share.size)] for k in range(7)])
+        lists = [np.array(one) for one in itertools.permutations(range(7), 3)]
+        true = np.array(
+            [sum(w * worth(name, users, x) for w, x in zip(share, likes[one].T, strict=True)) for one in lists]
+        )
+        visit, best = Visit(1, 0), np.zeros(3, np.int64)
+        found = np.array([call_value(users, visit, one) for one in lists])
+        assert found == pytest.approx(true, abs=1e-12)
+        call_best(users, visit, best)
+        most = call_value(users, visit, best)
+        assert most == pytest.approx(true.max(), abs=1e-12)
+        assert (most - found).min() >= -1e-12  # regret is never below 0
+        moved += set(best.tolist()) != set(np.argsort(-users.average)[:3].tolist())
+    assert moved > 0 or name == "PositionBased"  # the items that are liked most are not always the best list
+
+
+def test_no_list_shown_is_worth_more_than_the_best_one():
+    """Random lists, and those of a learner that finds good ones; ten clients on 30 items."""
+    for learner in ("Random", "CascadeTS"):
+        run = sr.simulate(
+            learner,
+            ATTRACTION,
+            length=4,
+            horizon=3_000,
+            seeds=[1],
+            marks=range(1, 3_001),
+            users_settings={"clients": 10, "taste": 0.7},
+        )
+        assert np.diff(run.regret[0], prepend=0.0).min() >= -1e-12
+    assert run.final[0] < 0.3 * 3_000
 
 
 @pytest.mark.parametrize("name", ["Cascade", "DriftingCascade"])

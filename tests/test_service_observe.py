@@ -334,7 +334,7 @@ async def test_the_log_says_what_ours_would_have_got(url):
         assert [(e["model"], e["method"], e["given"]) for e in found["whole"]["estimates"]] == [
             (model, method, True)
             for model in ("cascade", "position")
-            for method in ("inverse propensities", "doubly robust")
+            for method in ("inverse propensities", "self-normalised", "doubly robust")
         ]
         assert found["trusted"] is None
         ours = [event.ours for event in observed(url)]

@@ -8,7 +8,8 @@ The interval is the normal mixture of Robbins 1970 (Annals of Mathematical Stati
 1, in the form of Howard, Ramdas, McAuliffe and Sekhon 2021 (Annals of Statistics 49): with S the sum of n credits of
 +1 and -1, and M the sum of what each was expected to be given those before it,
 P(for any n: |S - M| >= sqrt((n + RHO) log((n + RHO) / (RHO ERROR^2)))) <= ERROR. Credits need not be alike, nor
-independent, and one may stop when one likes.
+independent, and one may stop when one likes. M counts the n visits that gave a credit and no others: the interval is
+for the lead among those. Divided by all visits it is told in credits a visit, with the share that gave one as it was.
 """
 
 import math
@@ -32,8 +33,9 @@ class Mix(NamedTuple):
 class Standing(NamedTuple):
     """How two rankers stand: of how many visitors, or lists, how many gave their credit to each.
 
-    `lead` is ours less theirs in credits a visitor, or list; it is from `low` to `high`, with the stated error,
-    whenever one looks.
+    `lead` is ours less theirs in credits a visitor, or list. The interval, right whenever one looks, is for the lead
+    that was to be expected among those who gave a credit; `low` and `high` are it in the unit of `lead`. How many
+    give a credit is taken as it was: the interval does not allow for luck in that.
     """
 
     total: int

@@ -1,6 +1,6 @@
 """What another ranker would have got, estimated from lists that it did not show, with 95 % intervals. NumPy alone.
 
-The value of a ranker is the mean number of clicks on its lists. Two models of users, each with two estimators:
+The value of a ranker is the mean number of clicks on its lists. Two models of users, each with three estimators:
 
 - `cascade`: a click depends on the item and on those above it. A list of ours is known as far down as theirs agrees.
   Inverse propensities: RIPS of McInerney, Brost, Chandar, Mehrotra and Carterette 2020 (KDD). Doubly robust:
@@ -8,16 +8,21 @@ The value of a ranker is the mean number of clicks on its lists. Two models of u
 - `position`: a click depends on the item and its place. Inverse propensities: the item-position estimator of Li,
   Abbasi-Yadkori, Kveton, Muthukrishnan, Vinay and Wen 2018 (KDD), clipped as below. Doubly robust: the same
   with a control variate at each place, as Dudik, Langford and Li 2011 (ICML) have it for one action.
+- *self-normalised*, of both: what inverse propensities sum at a place is divided by the sum of the weights there, not
+  by the number of lists (Swaminathan and Joachims 2015, NeurIPS; place by place, as Precup, Sutton and Singh 2000,
+  ICML, do with decisions). The mean weight is 1 in expectation alone: in a log it is more or less, and RIPS is off by
+  that. This one is not; its bias falls as one by the number of lists, and it takes what theirs never shows to be like
+  what it shows.
 
 A weight is clipped where it would let a few lists decide, as Ionides 2008 (Journal of Computational and Graphical
 Statistics 17) and Bottou et al. 2013 (JMLR 14) do it: at the root of the number of lists, as the former has it, or at
 a tenth of that number where this is more, so that logs in which many lists speak of ours lose nothing. An estimate of
 clicks on a list is from 0 to the length of the list.
 
-All four are reconstructions, not taken from the papers' text or code. The models of clicks in the doubly robust ones
-are ours, and simple; they are fitted to other clients' lists than those that they are used on, so what they get wrong
-costs width and not truth. Ours is one draw a list, by what was known before that list: the chance of that draw need
-not be known.
+All of them are reconstructions, not taken from the papers' text or code. The models of clicks in the doubly robust
+ones are ours, and simple; they are fitted to other clients' lists than those that they are used on, so what they get
+wrong costs width and not truth. Ours is one draw a list, by what was known before that list: the chance of that draw
+need not be known.
 """
 
 import math
@@ -29,6 +34,7 @@ import numpy as np
 from ..core.arrays import Bools, Floats, Ints
 from .intervals import student
 
+INVERSE, NORMALISED, ROBUST = METHODS = ("inverse propensities", "self-normalised", "doubly robust")
 FOLDS = 5
 PRIOR = 4.0  # looks that the mean rate counts for in an item's
 LEAST_CHANCE = 1e-9  # of an item at its place: what is less likely is in no log
@@ -96,7 +102,7 @@ class Estimate(NamedTuple):
     """Clicks on a list of ours, and how much that is more than theirs."""
 
     model: str  # cascade or position
-    method: str  # inverse propensities or doubly robust
+    method: str  # one of METHODS
     given: bool  # whether propensities were given; else they are shares in the log
     spread: Spread
     ours: Interval
@@ -158,15 +164,17 @@ def prefix_shares(shown: Ints) -> Floats:
     return share
 
 
-def cascade(
-    lists: Lists, propensities: Floats, model: ClickModel | None, most: float = math.inf
-) -> tuple[Floats, Spread]:
-    """[n] each list's estimate of the value of ours, and how weights are spread; a `model` makes it doubly robust.
+class Weights(NamedTuple):
+    """What each place of a list of theirs counts for ours: 0 where theirs is another one."""
 
-    By recursion from the last place: value(k) = model(k, ours) + ratio (click + value(k + 1) - model(k, theirs)),
-    where the model says that nothing is clicked after a click. The product of the ratios down to a place is its
-    weight, and at most `most`.
-    """
+    here: Bools  # [n, L] where ours has a place
+    ratio: Floats  # [n, L] of the chances at a place, ours by theirs, given those above in a cascade
+    weight: Floats  # [n, L] of a place: its ratio; in a cascade the product of the ratios down to it
+    clipped: Bools  # [n] lists with a weight that was above the limit
+
+
+def cascade_weights(lists: Lists, propensities: Floats, most: float = math.inf) -> Weights:
+    """The product of the ratios down to a place is its weight, and at most `most`."""
     n, length = lists.shown.shape
     here, ratio = _ratios(lists, propensities)
     weight, clipped = np.ones((n, length)), np.zeros(n, np.bool_)
@@ -176,7 +184,42 @@ def cascade(
         ratio[over, k] = most / above[over]
         weight[:, k] = np.where(over, most, above * ratio[:, k])
         clipped |= over
-    clicked = lists.clicked()
+    return Weights(here, ratio, weight, clipped)
+
+
+def position_weights(lists: Lists, marginals: Floats, most: float = math.inf) -> Weights:
+    """The ratio at a place is its weight, and at most `most`."""
+    here, ratio = _ratios(lists, marginals)
+    clipped: Bools = np.any(ratio > most, axis=1)
+    weight = np.minimum(ratio, most)
+    return Weights(here, weight, weight, clipped)
+
+
+def self_normalised(lists: Lists, weights: Weights) -> Floats:
+    """[n] what each list adds to the self-normalised estimate, of which it is the mean.
+
+    At place k, R_k = sum w click / sum w, over the lists in which ours has that place; the estimate is the mean of
+    the sum of R_k over the places of ours. List i adds R_k + w_ik (click_ik - R_k) / (mean of w at k), whose second
+    part sums to 0: the spread of these numbers is that of the estimate (a ratio's, by linearisation). A place at
+    which nothing of theirs speaks of ours counts for no click.
+    """
+    weight, clicked = np.where(weights.here, weights.weight, 0.0), lists.clicked()
+    total, places = weight.sum(axis=0), weights.here.sum(axis=0)
+    known = total > 0.0
+    rate = np.divide((weight * clicked).sum(axis=0), total, out=np.zeros(total.size), where=known)
+    scale = np.divide(places, total, out=np.zeros(total.size), where=known)
+    values: Floats = np.where(weights.here, rate + weight * (clicked - rate) * scale, 0.0).sum(axis=1)
+    return values
+
+
+def cascade(lists: Lists, weights: Weights, model: ClickModel | None) -> Floats:
+    """[n] each list's estimate of the value of ours; a `model` makes it doubly robust.
+
+    By recursion from the last place: value(k) = model(k, ours) + ratio (click + value(k + 1) - model(k, theirs)),
+    where the model says that nothing is clicked after a click.
+    """
+    n, length = lists.shown.shape
+    here, ratio, clicked = weights.here, weights.ratio, lists.clicked()
     before = np.cumsum(clicked, axis=1) > clicked
     value, ahead = np.zeros(n), np.zeros(n)  # from the place on; by the model, of ours from there on
     for k in range(length - 1, -1, -1):
@@ -188,25 +231,19 @@ def cascade(
         expected = np.where(before[:, k], 0.0, theirs + (1.0 - theirs) * ahead)
         ahead = mine + (1.0 - mine) * ahead
         value = np.where(before[:, k], 0.0, ahead) + ratio[:, k] * (clicked[:, k] + value - expected)
-    return value, _spread(weight, here, clipped)
+    return value
 
 
-def position(
-    lists: Lists, marginals: Floats, model: ClickModel | None, most: float = math.inf
-) -> tuple[Floats, Spread]:
-    """[n] each list's estimate of the value of ours, and how weights are spread; a `model` makes it doubly robust.
-
-    A weight is at most `most`.
-    """
-    here, ratio = _ratios(lists, marginals)
-    weight, clicked = np.minimum(ratio, most), lists.clicked()
-    clipped: Bools = np.any(ratio > most, axis=1)
-    spread = _spread(weight, here, clipped)
-    if model is None:
-        return (weight * clicked).sum(axis=1), spread
-    mine = np.where(here, model.rates[model.fold[:, None], lists.ours, np.arange(lists.ours.shape[1])], 0.0)
+def position(lists: Lists, weights: Weights, model: ClickModel | None) -> Floats:
+    """[n] each list's estimate of the value of ours; a `model` makes it doubly robust."""
+    weight, clicked = weights.weight, lists.clicked()
+    mine = np.zeros(weight.shape)
+    if model is not None:
+        rates = model.rates[model.fold[:, None], lists.ours, np.arange(lists.ours.shape[1])]
+        mine = np.where(weights.here, rates, 0.0)
     # where the weight is not 0, theirs is the same item
-    return (mine + weight * (clicked - mine)).sum(axis=1), spread
+    values: Floats = (mine + weight * (clicked - mine)).sum(axis=1)
+    return values
 
 
 def _ratios(lists: Lists, chances: Floats) -> tuple[Bools, Floats]:
@@ -217,11 +254,12 @@ def _ratios(lists: Lists, chances: Floats) -> tuple[Bools, Floats]:
     return here, np.divide(1.0, chances, out=np.zeros(chances.shape), where=same)
 
 
-def _spread(weight: Floats, here: Bools, clipped: Bools) -> Spread:
+def spread_of(weights: Weights) -> Spread:
     """Kish's (1965) effective size is the square of the sum of weights by the sum of their squares."""
+    here, clipped = weights.here, weights.clipped
     if not here.any():
         return Spread(0.0, 0.0, 0)
-    weight = np.where(here, weight, 0.0)
+    weight = np.where(here, weights.weight, 0.0)
     squares = np.square(weight).sum(axis=0)
     worth = np.divide(np.square(weight.sum(axis=0)), squares, out=np.zeros(squares.size), where=squares > 0.0)
     return Spread(float(weight[here].mean()), float(worth[here.any(axis=0)].min()), int(np.count_nonzero(clipped)))
@@ -268,21 +306,25 @@ def clicks_of(lists: Lists) -> Floats:
 
 
 def estimates(lists: Lists, n_items: int) -> list[Estimate]:
-    """Both estimators of both models; each with the propensities given, if all lists have them, else with shares."""
+    """The METHODS of both models; each with the propensities given, if all lists have them, else with shares."""
     cluster, there, theirs = clusters(lists.sender), lists.shown >= 0, clicks_of(lists)
     length, most = int((lists.ours >= 0).sum(axis=1).max(initial=0)), weight_limit(theirs.size)
     results = []
-    for name, given, otherwise, weigh, fit in (
-        ("cascade", lists.propensities, prefix_shares, cascade, attractions),
-        ("position", lists.marginals, shares, position, place_rates),
+    for name, given, otherwise, weigh, value, fit in (
+        ("cascade", lists.propensities, prefix_shares, cascade_weights, cascade, attractions),
+        ("position", lists.marginals, shares, position_weights, position, place_rates),
     ):
         all_given = bool(np.isfinite(given[there]).all())
-        chances = given if all_given else otherwise(lists.shown)
-        for method, model in (("inverse propensities", None), ("doubly robust", fit(lists, n_items, cluster))):
-            values, spread = weigh(lists, chances, model, most)
+        weights = weigh(lists, given if all_given else otherwise(lists.shown), most)
+        for method, values in (
+            (INVERSE, value(lists, weights, None)),
+            (NORMALISED, self_normalised(lists, weights)),
+            (ROBUST, value(lists, weights, fit(lists, n_items, cluster))),
+        ):
             ours, gain = mean(values, cluster), mean(values - theirs, cluster)
             both = _possible(ours, gain, length)
-            results.append(Estimate(name, method, all_given, spread, *both, both[0].value != ours.value))
+            cut = both[0].value != ours.value
+            results.append(Estimate(name, method, all_given, spread_of(weights), *both, cut))
     return results
 
 

@@ -7,7 +7,18 @@ from typing import NamedTuple
 import numpy as np
 
 from ..core.arrays import Bools, Floats, Ints
-from .off_policy import Estimate, Interval, Lists, check_chances, clicks_of, clusters, estimates, mean, weight_limit
+from .off_policy import (
+    INVERSE,
+    Estimate,
+    Interval,
+    Lists,
+    check_chances,
+    clicks_of,
+    clusters,
+    estimates,
+    mean,
+    weight_limit,
+)
 
 ENOUGH = 50  # effective lists below which an interval is said to be too narrow: a judgement, not measured
 COVERED = 0.9  # mean weight below which a part of ours is said to be unknown
@@ -108,8 +119,8 @@ def _caveats(whole: Part, trusted: Part | None, suspect: int) -> list[str]:
             "its place stands for them: right only if it shows everybody lists of the same kind, whoever they are."
         )
     last = trusted or whole
-    for one in last.estimates[::2]:
-        caveats += _about_weights(one, last.lists)
+    for one in last.estimates:
+        caveats += _about_weights(one, last.lists) if one.method == INVERSE else []
     caveats += [_about_cut(one) for one in last.estimates if one.cut]
     if math.isnan(last.theirs.low):
         which = "All lists" if trusted is None else "All lists that are not suspect"
@@ -131,8 +142,8 @@ def _about_weights(one: Estimate, lists: int) -> list[str]:
         caveats.append(
             f"{one.model}: {spread.clipped:,} of {lists:,} lists have a weight above {weight_limit(lists):.1f}: "
             "it is very seldom that the other ranker shows them. They count for that much and no more, so that a few "
-            "do not decide. Inverse propensities say too little by that; doubly robust fills it in by a model of "
-            "clicks."
+            "do not decide. Inverse propensities say too little by that; self-normalised takes them to be like the "
+            "others, and doubly robust fills it in by a model of clicks."
         )
     if spread.covered > DOUBTED:
         caveats.append(
@@ -142,8 +153,8 @@ def _about_weights(one: Estimate, lists: int) -> list[str]:
     if spread.covered < COVERED:
         caveats.append(
             f"{one.model}: the other ranker shows about {spread.covered:.0%} of what ours would. Inverse "
-            "propensities leave the rest out and say too little; doubly robust fills it in by a model of clicks, "
-            "which nothing here checks."
+            "propensities leave the rest out and say too little; self-normalised takes it to be like what is shown, "
+            "and doubly robust fills it in by a model of clicks; nothing here checks either."
         )
     if spread.effective < ENOUGH:
         caveats.append(

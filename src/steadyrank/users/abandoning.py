@@ -6,10 +6,38 @@ from typing import NamedTuple
 import numpy as np
 
 from ..core.arrays import Floats, Ints
+from ..core.compiling.jit import no_refcount
 from ..core.kernels import cascade_stop
 from ..core.places import by_place
 from ..core.settings import real
+from .each_client import EachClient, is_favourite
 from .senders import Crowd, Senders, attracts, draw_client, group_of_client
+
+
+def worth_to_each(stay: Floats, chances: Floats) -> Floats:
+    """[clients] what a list is worth to each, from the chances [length, clients] that its items attract them."""
+    here, total = np.ones(chances.shape[1]), np.zeros(chances.shape[1])
+    for p in range(stay.size):
+        here = here * stay[p]
+        total = total + here * chances[p]
+        here = here * (1.0 - chances[p])
+    return total
+
+
+@no_refcount
+def mean_chance(clients, stay, ranking):
+    """The chance of a click over all clients."""
+    if is_favourite(clients, ranking):
+        return clients.most
+    mean = 0.0
+    for c in range(clients.shares.size):
+        here, total = 1.0, 0.0
+        for p in range(ranking.size):
+            here *= stay[p]
+            total += here * clients.chances[ranking[p], c]
+            here *= 1.0 - clients.chances[ranking[p], c]
+        mean += clients.shares[c] * total
+    return mean
 
 
 class Abandoning(NamedTuple):
@@ -17,8 +45,8 @@ class Abandoning(NamedTuple):
 
     The cascade of Chapelle and Zhang 2009 (DBN) whose users are satisfied with their click; `leave` is 1 - gamma. The
     value of a list is the chance of a click. Feedback reaches to the click; without one to the end of what was shown:
-    then nobody says where the user left. Most attractive first is best: of two neighbours a > b, trading places loses
-    (a - b) leave.
+    then nobody says where the user left. Where all clients agree, most attractive first is best: of two neighbours
+    a > b, trading places loses (a - b) leave.
 
     Settings: `leave`, one chance for each place but the first, 0.15 by default, or one a place; those of clients as
     in `Cascade`.
@@ -27,8 +55,9 @@ class Abandoning(NamedTuple):
     attraction: Floats
     average: Floats  # over visits; the same where all clients agree
     stay: Floats  # [length] chance to look at a place, of those who were there before
-    favourites: Ints  # the best list, best first
+    favourites: Ints  # the best list
     senders: Senders
+    clients: EachClient
 
     @classmethod
     def create(
@@ -49,7 +78,8 @@ class Abandoning(NamedTuple):
         else:
             stay = 1.0 - by_place("leave", leave, length)
         crowd = Crowd.create(attraction, length, clients, skew, taste, tastes, minority)
-        return cls(crowd.attraction, crowd.average, stay, crowd.favourites, crowd.senders)
+        each = EachClient.create(crowd, crowd.favourites, lambda chances: worth_to_each(stay, chances))
+        return cls(crowd.attraction, crowd.average, stay, each.favourites, crowd.senders, each)
 
     def liking(self, attraction: Floats) -> "Abandoning":
         return self._replace(attraction=attraction)
@@ -77,6 +107,8 @@ class Abandoning(NamedTuple):
         return cascade_stop(clicks, size)
 
     def value(self, visit, ranking):
+        if self.clients.shares.size > 0:
+            return mean_chance(self.clients, self.stay, ranking)
         here, total = 1.0, 0.0
         for p in range(ranking.size):
             here *= self.stay[p]

@@ -2,8 +2,11 @@
 
 from typing import NamedTuple, Self
 
+import numpy as np
+
 from ..core.arrays import Floats, Ints
 from ..core.kernels import cascade_stop, cascade_value
+from .each_client import EachClient, mean_cascade_value
 from .senders import Crowd, Senders, attracts, draw_client, group_of_client
 
 
@@ -12,13 +15,14 @@ class Cascade(NamedTuple):
 
     Settings: `clients`, how many there are, 0 for anonymous visits; `skew`, how unevenly they come; `taste`, how far
     each client's logits differ; `tastes`, 2 for a second honest taste, which a share `minority` of the clients has.
-    The value of a list is that to the average visit.
+    The value of a list is its mean over clients, weighted by how often each comes.
     """
 
     attraction: Floats
     average: Floats  # over visits; the same where all clients agree
-    favourites: Ints  # the best list, best first
+    favourites: Ints  # the best list
     senders: Senders
+    clients: EachClient
 
     @classmethod
     def create(
@@ -32,7 +36,9 @@ class Cascade(NamedTuple):
         tastes: int = 1,
         minority: float = 0.3,
     ) -> Self:
-        return cls(*Crowd.create(attraction, length, clients, skew, taste, tastes, minority))
+        crowd = Crowd.create(attraction, length, clients, skew, taste, tastes, minority)
+        each = EachClient.create(crowd, crowd.favourites, lambda chances: 1.0 - np.prod(1.0 - chances, axis=0))
+        return cls(crowd.attraction, crowd.average, each.favourites, crowd.senders, each)
 
     def liking(self, attraction: Floats) -> Self:
         return self._replace(attraction=attraction)
@@ -57,6 +63,8 @@ class Cascade(NamedTuple):
         return cascade_stop(clicks, size)
 
     def value(self, visit, ranking):
+        if self.clients.shares.size > 0:
+            return mean_cascade_value(self.clients, ranking)
         return cascade_value(self.average, ranking)
 
     def best(self, visit, ranking):

@@ -6,9 +6,25 @@ from typing import NamedTuple
 import numpy as np
 
 from ..core.arrays import Floats, Ints
+from ..core.compiling.jit import no_refcount
 from ..core.places import by_place, last_stop, order_of_places, put_in_places
 from ..core.settings import real
+from .each_client import EachClient, is_favourite
 from .senders import Crowd, Senders, attracts, draw_client, group_of_client
+
+
+@no_refcount
+def mean_satisfaction(clients, onward, ranking):
+    """The chance that a user leaves satisfied, over all clients."""
+    if is_favourite(clients, ranking):
+        return clients.most
+    mean = 0.0
+    for c in range(clients.shares.size):
+        miss = 1.0
+        for p in range(ranking.size):
+            miss *= 1.0 - (1.0 - onward[p]) * clients.chances[ranking[p], c]
+        mean += clients.shares[c] * (1.0 - miss)
+    return mean
 
 
 class DependentClick(NamedTuple):
@@ -27,6 +43,7 @@ class DependentClick(NamedTuple):
     order: Ints  # [length, length] of places by how often a click there satisfies
     favourites: Ints  # the best items, best first
     senders: Senders
+    clients: EachClient
 
     @classmethod
     def create(
@@ -46,9 +63,13 @@ class DependentClick(NamedTuple):
         else:
             chances = by_place("onward", onward, length)
         crowd = Crowd.create(attraction, length, clients, skew, taste, tastes, minority)
-        return cls(
-            crowd.attraction, crowd.average, chances, order_of_places(1.0 - chances), crowd.favourites, crowd.senders
+        stops, order = 1.0 - chances, order_of_places(1.0 - chances)
+        each = EachClient.create(
+            crowd, crowd.favourites[order[-1]], lambda liked: 1.0 - np.prod(1.0 - stops[:, None] * liked, axis=0)
         )
+        favourites = np.empty_like(crowd.favourites)
+        favourites[order[-1]] = each.favourites
+        return cls(crowd.attraction, crowd.average, chances, order, favourites, crowd.senders, each)
 
     def liking(self, attraction: Floats) -> "DependentClick":
         return self._replace(attraction=attraction)
@@ -76,6 +97,8 @@ class DependentClick(NamedTuple):
         return last_stop(clicks, size)
 
     def value(self, visit, ranking):
+        if self.clients.shares.size > 0:
+            return mean_satisfaction(self.clients, self.onward, ranking)
         miss = 1.0
         for p in range(ranking.size):
             miss *= 1.0 - (1.0 - self.onward[p]) * self.average[ranking[p]]

@@ -30,8 +30,9 @@ class DriftingCascade(NamedTuple):
 
     `slow`: linearly over the first `span` rounds, each item by up to `amount`. `jump`: after round `span` the
     best list's items trade attractions with items drawn from the rest. `daily`: there and back every `span`
-    rounds, each item by up to `amount`. Regret compares with the best list of the round, by what attracts the average
-    visit at the start and at the target. Settings of clients: those of `Cascade`.
+    rounds, each item by up to `amount`. Regret compares with the best list of the round, by the mean of each item
+    over the clients at the start and at the target, as if a client drawn anew met each item of a list: to search for
+    the best list of all clients in each round would take too long. Settings of clients: those of `Cascade`.
     """
 
     attraction: Floats

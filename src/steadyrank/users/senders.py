@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..core.arrays import Bools, Floats, Ints
-from ..core.compiling.jit import no_refcount
+from ..core.compiling.jit import kernel, no_refcount
 from ..core.contract import ANYONE
 from ..core.philox import philox
 from ..core.settings import real, whole
@@ -15,6 +15,7 @@ _LOW = 0xFFFFFFFF
 _KEY = 0x5E4DE45  # clients keep their tastes from run to run; luck alone changes with the seed
 _NODES = 32  # of the quadrature over clients' tastes: exact to 1e-9 up to taste 3
 MOST_TASTE = 3.0
+MOST_CHANCES = 1 << 24  # of items and clients that are kept one by one, 128 MiB
 
 
 class Senders(NamedTuple):
@@ -50,8 +51,35 @@ class Senders(NamedTuple):
         weight = float(chance[minor].sum())
         return cls(np.cumsum(chance), minor, other.astype(np.int64), weight, taste, taste == 0.0 and not second)
 
+    def shares(self) -> Floats:
+        """float64[clients]: the share of the visits that are each client's."""
+        return np.diff(self.upto, prepend=0.0)
+
+    def chances(self, attraction: Floats) -> Floats:
+        """float64[K, clients]: the chance that an item attracts a client.
+
+        float64[K, 0] where all agree, or where there are more than MOST_CHANCES. Then the law that clients are drawn
+        from stands for them: at that size, 31,000 clients with 529 items, it charges the best list 1.5 clicks in
+        40,000 rounds.
+        """
+        n = self.upto.size
+        chances = np.empty((attraction.size, 0 if self.agree or attraction.size * n > MOST_CHANCES else n))
+        if chances.size:
+            fill_chances(self, attraction, chances)
+        return chances
+
     def average(self, attraction: Floats) -> Floats:
-        """float64[K]: what an item attracts on average over visits; `attraction` itself where all clients agree."""
+        """float64[K]: what an item attracts on average over visits; `attraction` itself where all clients agree.
+
+        By the law of clients' tastes, where these clients are too many to look at each.
+        """
+        return self.average_of(attraction, self.chances(attraction))
+
+    def average_of(self, attraction: Floats, chances: Floats) -> Floats:
+        """`average`, where the chances of the clients are at hand."""
+        if chances.size:
+            mean: Floats = chances @ self.shares()
+            return mean
         if self.taste > 0.0:
             nodes, weights = np.polynomial.hermite_e.hermegauss(_NODES)
             inner = (attraction > 0.0) & (attraction < 1.0)
@@ -64,6 +92,14 @@ class Senders(NamedTuple):
         return attraction
 
 
+@kernel
+def fill_chances(senders, attraction, chances):
+    """Write the chance that each item attracts each client. O(K clients)."""
+    for k in range(chances.shape[0]):
+        for client in range(chances.shape[1]):
+            chances[k, client] = attracts(senders, attraction, client, k)
+
+
 class Crowd(NamedTuple):
     """What users are made of, whatever their click model."""
 
@@ -71,19 +107,19 @@ class Crowd(NamedTuple):
     average: Floats  # [K] over visits; the same where all clients agree
     favourites: Ints  # [length] the items that attract most on average, best first
     senders: Senders
+    chances: Floats  # [K, clients] of each client; [K, 0] where all agree or are too many
 
     @classmethod
     def create(
         cls, attraction: Floats, length: int, clients: int, skew: float, taste: float, tastes: int, minority: float
     ) -> "Crowd":
-        """Clients as `Senders` have them; checks their settings.
-
-        numpy, not a kernel: nothing is compiled before every setting has been checked.
-        """
+        """Clients as `Senders` have them; checks their settings."""
         attraction = np.ascontiguousarray(attraction, np.float64)
         senders = Senders.create(attraction.size, clients, skew, taste, tastes, minority)
-        average = senders.average(attraction)
-        return cls(attraction, average, np.argsort(-average, kind="stable")[:length].astype(np.int64), senders)
+        chances = senders.chances(attraction)
+        average = senders.average_of(attraction, chances)
+        best = np.argsort(-average, kind="stable")[:length].astype(np.int64)
+        return cls(attraction, average, best, senders, chances)
 
 
 @no_refcount

@@ -8,6 +8,7 @@ from ..core.arrays import Floats, Ints
 from ..core.compiling.intrinsics import stack_floats
 from ..core.compiling.jit import no_refcount
 from ..core.settings import real
+from .each_client import EachClient, is_favourite
 from .senders import Crowd, Senders, attracts, draw_client, group_of_client
 
 
@@ -25,6 +26,40 @@ def expected_clicks(attention, average, ranking):
             clicked += chance
         last[p + 1] = clicked
         total += clicked
+    return total
+
+
+@no_refcount
+def mean_clicks(clients, attention, ranking):
+    """How many clicks a list gets, over all clients. O(clients length^2)."""
+    if is_favourite(clients, ranking):
+        return clients.most
+    size, mean = ranking.size, 0.0
+    last = stack_floats(size + 1)
+    for c in range(clients.shares.size):
+        last[0], total = 1.0, 0.0
+        for p in range(size):
+            clicked = 0.0
+            for r in range(p + 1):
+                chance = last[r] * attention[p, p - r] * clients.chances[ranking[p], c]
+                last[r] -= chance
+                clicked += chance
+            last[p + 1] = clicked
+            total += clicked
+        mean += clients.shares[c] * total
+    return mean
+
+
+def clicks_of_each(attention: Floats, chances: Floats) -> Floats:
+    """[clients] how many clicks a list gets of each, by the chances [length, clients] that its items attract them."""
+    size, n = chances.shape
+    last, total = np.zeros((size + 1, n)), np.zeros(n)
+    last[0] = 1.0
+    for p in range(size):
+        clicked = last[: p + 1] * attention[p, p::-1][:, None] * chances[p]
+        last[: p + 1] -= clicked
+        last[p + 1] = clicked.sum(axis=0)
+        total += last[p + 1]
     return total
 
 
@@ -68,8 +103,9 @@ class UserBrowsing(NamedTuple):
     attraction: Floats
     average: Floats  # over visits; the same where all clients agree
     attention: Floats  # [length, length] by place and places since the last click, less one
-    favourites: Ints  # the best list, best first
+    favourites: Ints  # the best list
     senders: Senders
+    clients: EachClient
 
     @classmethod
     def create(
@@ -93,7 +129,8 @@ class UserBrowsing(NamedTuple):
                 f"eta={eta} must be larger for fade={fade}: attention must fall so fast from place to place "
                 "that the most attractive items belong first"
             )
-        return cls(crowd.attraction, crowd.average, attention, crowd.favourites, crowd.senders)
+        each = EachClient.create(crowd, crowd.favourites, lambda chances: clicks_of_each(attention, chances))
+        return cls(crowd.attraction, crowd.average, attention, each.favourites, crowd.senders, each)
 
     def liking(self, attraction: Floats) -> "UserBrowsing":
         return self._replace(attraction=attraction)
@@ -120,6 +157,8 @@ class UserBrowsing(NamedTuple):
         return size
 
     def value(self, visit, ranking):
+        if self.clients.shares.size > 0:
+            return mean_clicks(self.clients, self.attention, ranking)
         return expected_clicks(self.attention, self.average, ranking)
 
     def best(self, visit, ranking):

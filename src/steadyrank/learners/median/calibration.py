@@ -1,6 +1,6 @@
 """The majority map of blocks of bits, q_b, its inverse g_b, and its form without replacement.
 
-Ghaffari et al., *Online Learning to Rank under Corruption*, eq. (q) of Appendix A and Algorithm `Calibrate`.
+Ghaffari et al., *Online Learning to Rank under Corruption*, eq. (q) of Appendix A and Algorithm 4, `Calibrate`.
 `b` is odd throughout and r = (b + 1) / 2.
 """
 

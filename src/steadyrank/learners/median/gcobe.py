@@ -13,8 +13,9 @@ the last one shown. One state machine, because a learner is asked round by round
   (TwoModelSelect) plays that list against COBE restricted to other lists, to learn the gap between them. Once
   L_k exceeds the horizon, phase 3 is COBE for the rest.
 
-At the paper's size (beta1 = K log T, beta2 = beta3 = K, K = 500, T = 40,000) it is inert: beta4 is 2.8e9, BASIC's
-test needs a reward gap beyond the horizon, and phase 2 plays half of its rounds by the challenger.
+At the paper's size (beta1 = K log T, beta2 = beta3 = K, K = 500, T = 40,000) it is inert: beta4 is 2.8e9 (2.3e9
+by the paper's proof of Theorem 2, which has log T for log(T / delta) and no beta3), BASIC's test needs a reward gap
+beyond the horizon, and phase 2 plays half of its rounds by the challenger.
 """
 
 import math
@@ -54,6 +55,7 @@ class GCOBE(NamedTuple):
         """At the start of G-COBE; horizon 0 makes an empty stand-in."""
         beta1, beta2, beta3 = betas
         log = math.log(max(horizon, 1) / delta)
+        # Wei, Dann, Zimmert 2022, Theorem 4, as the transcription has it
         beta4 = 1e4 * (2.0 * beta1 + 42.0 * beta2 * _C_MAX * log + 2.0 * beta3)
         n = slowest(horizon) + 1 if horizon else 1
         table = 2 ** math.ceil(math.log2(2 * horizon + 2)) if horizon else 1  # at most half full

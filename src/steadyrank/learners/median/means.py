@@ -47,8 +47,9 @@ EXACT, BISECTION, NONE = range(3)  # as in Calibration
 LITERAL, CLIP, ADD_HALF = range(3)  # as in Edge
 
 PRESETS: dict[str, dict[str, Any]] = {
+    # the block size of a paragraph that is commented out in the paper's source
     "paper-exp": {"reading": "A3", "alpha": 2.0, "least_blocks": 1},
-    "paper-alg": {"reading": "A1", "alpha": 2.0, "least_blocks": 1},
+    "paper-alg": {"reading": "A1", "alpha": 2.0, "least_blocks": 1},  # Algorithm 3, as printed
     "paper-app": {"reading": "A2", "alpha": 15.7, "least_blocks": 1},  # Lemma 1 asks for more than 15
     "small-block": {"reading": "A3", "alpha": 2.0, "least_blocks": 8, "block": 5},
     "mean": {"reading": "mean", "alpha": 2.0, "least_blocks": 1},
@@ -59,7 +60,7 @@ _PAPER_HORIZON = 40_000  # stands in for an unknown horizon in A3 and A4: blocks
 
 
 class Medians(NamedTuple):
-    """Calibrated mean of medians of each item's bits (Algorithm CalibratedMeanOfMedians of the paper).
+    """Calibrated mean of medians of each item's bits (Algorithm 3 of the paper, CalibratedMeanOfMedians).
 
     The n bits of an item are split into m = floor(n / b) blocks of b bits, b odd; the share of blocks with a
     majority of ones goes through g_b. Readings of b: `A3` the same for all n, `A2` ceil(alpha log n), `A1` such

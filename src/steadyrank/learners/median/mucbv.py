@@ -33,10 +33,12 @@ def rank_warmup(kind, t, repeats, allowed, ranking, rng):
 
 
 class MUCBV(NamedTuple):
-    """CascadeUCB-V on the calibrated mean of medians, for known corruption C (paper, Algorithm MUCB-V).
+    """CascadeUCB-V on the calibrated mean of medians, for known corruption C (paper, Algorithm 2).
 
-    The claimed bound O(K C + sum log T / gap) is not proved: on bits and random blocks the estimator is the
-    sample mean plus noise, and for items far from 1/2 it is 0 or 1 (docs/estimators.md).
+    The claimed bound O(K C + sum log T / gap) is not proved (docs/proofs-of-the-paper.md): on bits and random blocks
+    the estimator is a noisy, quantised function of the sample mean, near 1/2 the mean plus noise and far from it a
+    vote, 0 or 1 (docs/estimators.md). The default preset has the block size of a paragraph that is commented out in
+    the paper's source.
 
     Settings. `preset` names a reading of the whole estimator, the next ones change parts of it: `reading` of
     the block size, `partition`, `block` (bits, odd; A3), `alpha` (A1, A2, and ceil(alpha log T) of A3 and A4),

@@ -14,7 +14,8 @@ from .schema import IntervalOut, Schema
 class StandingOut(Schema):
     """Of so many visitors, a client and day each, or lists: how many gave their credit to our items, and to theirs.
 
-    `lead`: ours less theirs, in credits a visitor or list, with a 95 % interval that may be looked at at any time.
+    `lead`: ours less theirs, in credits a visitor or list, with a 95 % interval that may be looked at at any time. It
+    is for the lead among those who gave a credit: the share of them is taken as it was.
     """
 
     total: int

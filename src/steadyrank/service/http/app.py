@@ -40,6 +40,7 @@ from .slices import AT_ONCE, Slicer, free
 
 log = logging.getLogger("steadyrank.service")
 _LIMITS = Limits()
+_DESCRIBED = functools.cache(lambda: _encode(openapi.describe()))
 _PART = 1 << 18  # bytes of a file sent at a time
 _LARGE_AT_ONCE = 2  # requests of a route with a body so long that it waited on the disk
 _ANY_ORIGIN = {"access-control-allow-origin": "*"}  # an impression id proves itself; no cookie and no key is read
@@ -334,12 +335,7 @@ async def _preflight(request: Request) -> Response:
 
 
 async def _description(request: Request) -> Response:
-    return Response(_described(), media_type="application/json")
-
-
-@functools.cache
-def _described() -> bytes:
-    return _encode(openapi.describe())
+    return Response(_DESCRIBED(), media_type="application/json")
 
 
 async def _unknown(request: Request, failure: Exception) -> Response:

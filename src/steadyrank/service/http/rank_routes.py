@@ -288,29 +288,22 @@ async def history(call: Call) -> HistoryOut:
     if len(body.rows) > 100_000 or len(body.batch) > 200:
         raise Refused(422, "a batch of past clicks has at most 100000 rows and a name of at most 200 characters")
     rows = await asyncio.to_thread(_past_rows, session, body.rows)
-    fresh = await asyncio.to_thread(_fresh, session, rows)
+    slots = session.board.learner_state.slots  # in a thread, since there may be many
+    fresh = await asyncio.to_thread(lambda: list({item for row in rows for item in row.items if item not in slots}))
     check_room(fresh, len(session.board.learner_state.names))
     await call.worker.check_room(session, len(fresh))
-    parts = _parts(rows, body.batch)
-    fresh_parts = await asyncio.to_thread(_not_learnt, session, parts)
+    starts, batch = range(0, len(rows), _ROWS_AT_ONCE), body.batch
+    parts = [
+        events.History(rows[start : start + _ROWS_AT_ONCE], f"{batch}#{start}" if batch else "", len(rows))
+        for start in starts
+    ]
+    # if a part came with other rows before, all are refused
+    fresh_parts = await asyncio.to_thread(lambda: [x for x in parts if not session.board.batches.includes(x)])
     learnt, outcome = 0, "duplicate" if parts else "done"
     for part in fresh_parts:  # another worker may have written them meanwhile: the log decides
         if await call.worker.write_event(session, part) != "duplicate":
             learnt, outcome = learnt + len(part.rows), "done"
     return HistoryOut(rows=learnt, outcome=outcome)
-
-
-def _parts(rows: list[events.Past], batch: str) -> list[events.History]:
-    """Past clicks as events."""
-    return [
-        events.History(rows[start : start + _ROWS_AT_ONCE], f"{batch}#{start}" if batch else "", len(rows))
-        for start in range(0, len(rows), _ROWS_AT_ONCE)
-    ]
-
-
-def _not_learnt(session: BoardSession, parts: list[events.History]) -> list[events.History]:
-    """The parts that the board has not learnt from yet; if one of them came with other rows, all are refused."""
-    return [part for part in parts if not session.board.batches.includes(part)]
 
 
 def _past_rows(session: BoardSession, given: list[PastIn]) -> list[events.Past]:
@@ -321,15 +314,6 @@ def _past_rows(session: BoardSession, given: list[PastIn]) -> list[events.Past]:
         except Refused as error:
             raise Refused(error.code, f"row {i}: {error}") from None
     return rows
-
-
-def _fresh(session: BoardSession, rows: list[events.Past]) -> list[str]:
-    """Items of past lists that the board does not have; counted in a thread, since there may be many."""
-    slots = session.board.learner_state.slots
-    fresh_items: set[str] = set()
-    for row in rows:
-        fresh_items.update(item for item in row.items if item not in slots)
-    return list(fresh_items)
 
 
 def _past(session: BoardSession, row: PastIn) -> events.Past:

@@ -226,19 +226,15 @@ async def _answer_known(call: Call, name: str, body: FeedbackIn) -> str:
     if evicted is not None and evicted.loading is None:  # it is loaded for an id of its own alone
         evicted.open_id(body.impression, call.worker.clock())
     async with call.worker.cache.hold_board(name):
-        return await _answer_held(call, name, body)
-
-
-async def _answer_held(call: Call, name: str, body: FeedbackIn) -> str:
-    session = call.worker.find_board(name)
-    if session.resealing is not None and not session.resealing.done():
-        await asyncio.shield(session.resealing)
-    shown = session.seals.open(body.impression, call.worker.clock())
-    if not session.board.config.public_feedback:
-        call.may("feedback", session.name)
-    if session.board.config.bind_client and not session.is_client(body.client, shown.client):
-        raise Refused(403, "the list was given to another client: name that one, as when the list was asked for")
-    return await rank_and_answer.answer(call.worker, session, shown, said(body))
+        session = call.worker.find_board(name)
+        if session.resealing is not None and not session.resealing.done():
+            await asyncio.shield(session.resealing)
+        shown = session.seals.open(body.impression, call.worker.clock())
+        if not session.board.config.public_feedback:
+            call.may("feedback", session.name)
+        if session.board.config.bind_client and not session.is_client(body.client, shown.client):
+            raise Refused(403, "the list was given to another client: name that one, as when the list was asked for")
+        return await rank_and_answer.answer(call.worker, session, shown, said(body))
 
 
 async def feedback(call: Call) -> FeedbackOut:

@@ -17,19 +17,19 @@ import numpy as np
 
 from ...click_logs.looks import Impressions, ItemNumbers
 from ...core.arrays import Bools, Floats, Ints
-from ...core.item_evidence import INVERTED, KNOWN, inversion
+from ...core.item_evidence import INVERTED, KNOWN, SHARE_CHANGED, inversion
 from .attention import PlaceCells, place_cells
-from .bayes_factors import EDGE
+from .bayes_factors import EDGE, evidence_by_item
 from .changed_stretches import ChangedStretch, edge_range, intervals, with_shape
 from .clients import NOBODY, OddClients, SuspectClient, stand_out
 from .detectable import Detectable, detectable
 from .explanations import Explanation, Usual, explain, gathered, looks_of, usual_of
-from .item_changes import ItemChange, changes_of, sure_of
 from .place_rates import PlaceRates, place_rates
-from .stretches import BAR, Stretch, rates_by_item
+from .stretches import BAR, Stretch, Tally, rates_by_item
 
 DRAWS = 24  # of impressions at random, and as many stretches where the log has them
 LONGEST_DRAW = 2_000  # impressions of a draw: as many show how evidence behaves
+LISTED = 50  # items of an interval
 POINTS = 240  # of the time line
 LEAST = 40  # impressions of a point of it, in logs that have several hundred: fewer are noise
 IMPRESSIONS, CLICKS, EXPECTED = range(3)  # columns of points; clicks are expected of the usual taste
@@ -50,6 +50,19 @@ class BoardTask(NamedTuple):
     boards: int = 1  # of the log
     named_everywhere: Ints | None = None  # numbers of clients that stand out on all boards together
     propensities: Floats | None = None  # attention of places, where it is given
+
+
+@dataclass(frozen=True)
+class ItemChange:
+    """An item whose clicks in an interval are not the usual ones."""
+
+    item: int
+    looks: int
+    clicks: int
+    expected_clicks: float
+    rate: float
+    usual_rate: float
+    certainty: float
 
 
 @dataclass(frozen=True)
@@ -132,7 +145,7 @@ class Judged(NamedTuple):
     level: float
 
 
-class _Board:
+class BoardInspection:
     """A board while it is looked at."""
 
     def __init__(self, task: BoardTask) -> None:
@@ -222,15 +235,10 @@ def certainty(nats: float, scale: float, stretches: float) -> float:
     return 1.0 - min(1.0, max(stretches, 1.0) * math.exp(-max(nats, 0.0) / scale))
 
 
-def suspect_intervals(task: BoardTask, pulse: Callable[[], None]) -> list[ChangedStretch]:
-    """Only the intervals of a board whose clicks are suspect."""
-    return [one.part for one in _Board(task).judged_intervals(pulse)[0] if one.kind == "clicks"]
-
-
 def analyse(task: BoardTask, pulse: Any) -> Finding:
     """Everything about one board; `pulse` is called between steps and may end it by raising."""
     pulse()
-    board, impressions = _Board(task), task.impressions
+    board, impressions = BoardInspection(task), task.impressions
     judged, usual, free = board.judged_intervals(pulse)
     pulse()
     blamed = [(one.part, one.sure) for one in judged if one.kind == "clicks"]
@@ -316,13 +324,40 @@ def _describe(
     )
 
 
-def _other(board: _Board, one: Judged, clean: Floats, clean_looks: Ints) -> OtherChange:
+def _other(board: BoardInspection, one: Judged, clean: Floats, clean_looks: Ints) -> OtherChange:
     part, kind, _, level = one
     lengths = board.impressions.lengths()
     inside = float(lengths[part.start : part.end].mean())
     outside = (float(lengths.sum()) - inside * (part.end - part.start)) / max(lengths.size - part.end + part.start, 1)
     changes = changes_of(board.log.between(part.start, part.end), clean, clean_looks) if kind == "items" else []
     return OtherChange(part.start, part.end, kind, round(level, 3), round(inside, 2), round(outside, 2), changes)
+
+
+def changes_of(counts: Tally, clean: Floats, clean_looks: Ints) -> list[ItemChange]:
+    """Items whose clicks are not those of the clean rates, the most changed first."""
+    looks, clicks = counts
+    evidence = np.zeros(looks.size)
+    evidence_by_item(looks, clicks, np.clip(clean, EDGE, 1.0 - EDGE), clean_looks, evidence)
+    odds = evidence - math.log((1.0 - SHARE_CHANGED) / SHARE_CHANGED)
+    gained = clicks - looks * clean
+    order = [k for k in np.argsort(-np.abs(gained), kind="stable").tolist() if odds[k] > 0.0][:LISTED]
+    return [
+        ItemChange(
+            item=k,
+            looks=int(looks[k]),
+            clicks=int(clicks[k]),
+            expected_clicks=round(float(looks[k] * clean[k]), 2),
+            rate=float(clicks[k] / looks[k]),
+            usual_rate=float(clean[k]),
+            certainty=sure_of(odds[k]),
+        )
+        for k in order
+    ]
+
+
+def sure_of(odds: float) -> float:
+    """A chance from log-odds."""
+    return 1.0 / (1.0 + math.exp(-min(float(odds), 700.0)))
 
 
 def _points(impressions: Impressions, rate: Floats) -> Floats:

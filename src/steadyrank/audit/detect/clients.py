@@ -96,7 +96,7 @@ def stand_out(
     log = _Clients(impressions, client, n, suspect, intervals, boards)
     named = log.too_active()
     for _ in range(PASSES):
-        usual: Bools = ~suspect & ~_among(client, named, n)
+        usual: Bools = ~suspect & ~impressions_of(named, client, n)
         log.learn(usual if usual.any() else ~suspect)
         before, named = named, log.named()
         if np.array_equal(before, named):
@@ -106,7 +106,8 @@ def stand_out(
     return OddClients(named, listed, log.least_silent(), np.minimum(share, 1.0))
 
 
-def _among(client: ItemNumbers, named: Ints, n: int) -> Bools:
+def impressions_of(named: Ints, client: ItemNumbers, n: int) -> Bools:
+    """Which impressions are of some of `n` clients, by their numbers; `client`: whose each impression is."""
     flags: Bools = np.zeros(n + 1, np.bool_)  # the last is that of nobody, -1
     flags[named] = True
     chosen: Bools = flags[client]

@@ -21,7 +21,7 @@ from ...core.item_evidence import INVERTED, KNOWN, SHARE_CHANGED, inversion
 from .attention import PlaceCells, place_cells
 from .bayes_factors import EDGE, evidence_by_item
 from .changed_stretches import ChangedStretch, edge_range, intervals, with_shape
-from .clients import NOBODY, OddClients, SuspectClient, stand_out
+from .clients import NOBODY, OddClients, SuspectClient, impressions_of, stand_out
 from .detectable import Detectable, detectable
 from .explanations import Explanation, Usual, explain, gathered, looks_of, usual_of
 from .place_rates import PlaceRates, place_rates
@@ -243,9 +243,8 @@ def analyse(task: BoardTask, pulse: Any) -> Finding:
     pulse()
     blamed = [(one.part, one.sure) for one in judged if one.kind == "clicks"]
     suspect = board.marked([(part.start, part.end) for part, _ in blamed])
-    people = _people(task, suspect, [(part.start, part.end) for part, _ in blamed])
+    people, odd = _people(task, suspect, [(part.start, part.end) for part, _ in blamed])
     pulse()
-    odd = _theirs(task, people)
     log = board.log
     clean = log.chosen(~suspect & ~odd)
     looks, clicks = log.between(0, impressions.n)
@@ -276,21 +275,13 @@ def analyse(task: BoardTask, pulse: Any) -> Finding:
     )
 
 
-def _people(task: BoardTask, suspect: Bools, parts: list[tuple[int, int]]) -> OddClients:
+def _people(task: BoardTask, suspect: Bools, parts: list[tuple[int, int]]) -> tuple[OddClients, Bools]:
+    """Clients that stand out, here or on all boards together, and which impressions are theirs."""
     if task.client is None:
-        return NOBODY
-    return stand_out(task.impressions, task.client, task.clients, task.items, suspect, parts, task.boards)
-
-
-def _theirs(task: BoardTask, people: OddClients) -> Bools:
-    """Which impressions are of clients that stand out."""
-    if task.client is None:
-        return np.zeros(task.impressions.n, np.bool_)
-    flags: Bools = np.zeros(len(task.clients) + 1, np.bool_)  # the last is that of nobody, -1
-    flags[people.named] = True
-    flags[people.named if task.named_everywhere is None else task.named_everywhere] = True
-    theirs: Bools = flags[task.client]
-    return theirs
+        return NOBODY, np.zeros(task.impressions.n, np.bool_)
+    people = stand_out(task.impressions, task.client, task.clients, task.items, suspect, parts, task.boards)
+    named = people.named if task.named_everywhere is None else np.append(people.named, task.named_everywhere)
+    return people, impressions_of(named, task.client, len(task.clients))
 
 
 def _order(rate: Floats, items: Ints) -> Ints:

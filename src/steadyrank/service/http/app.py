@@ -33,9 +33,8 @@ from .bodies import encode as _encode
 from .limits import Limits
 from .metrics import Metrics
 from .openapi import FILE_TYPE
-from .request import AWAY, Call, File, Parts, Route
+from .request import AWAY, Call, ErrorOut, File, Parts, Route
 from .routes import BOARDS, ROUTES, UBI
-from .schemas import ErrorOut
 from .slices import AT_ONCE, Slicer, free
 
 log = logging.getLogger("steadyrank.service")

@@ -21,12 +21,9 @@ from ..worker.board_session import BoardSession
 from ..worker.impression_ids import FORGED
 from ..worker.rank_and_answer import check_theirs
 from .board_routes import add_new, check_items, check_kind, check_room
-from .request import AWAY, Call, known_of_visit
-from .schemas import AnswerIn, Features
+from .request import AWAY, AnswerIn, Call, Features, gather_in_turns, known_of_visit
 
 _MOST_ROWS = 10_000  # of a batch
-_ROWS_IN_FLIGHT = 500  # answers of a batch that wait for a commit
-_ROWS_IN_A_TURN = 20  # answers of a batch between other requests: some milliseconds
 _CLIENT = re.compile(r"[^\x00-\x1f\x7f-\x9f]{1,200}")  # what can be stored can be written down, and deleted
 _MESSAGES = 10  # refusals of a batch that say why
 _ROWS_AT_ONCE = 1_000  # past clicks of an event
@@ -256,15 +253,7 @@ async def feedback_batch(call: Call) -> BatchOut:
         except Unavailable:
             return BatchRowOut(code=503, message=AWAY)
 
-    done: list[BatchRowOut] = []
-    for start in range(0, len(rows), _ROWS_IN_FLIGHT):
-        tasks = []
-        for row in rows[start : start + _ROWS_IN_FLIGHT]:
-            tasks.append(asyncio.ensure_future(one(row)))
-            if len(tasks) % _ROWS_IN_A_TURN == 0:
-                await asyncio.sleep(0)  # these begin, and other requests have their turn
-        done += await asyncio.gather(*tasks)
-    return _summed(done)
+    return _summed(await gather_in_turns(one, rows))
 
 
 def _summed(rows: list[BatchRowOut]) -> BatchOut:

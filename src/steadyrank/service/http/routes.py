@@ -44,8 +44,7 @@ from .rank_routes import (
     history,
     rank,
 )
-from .request import Change, Route
-from .schemas import DoneOut
+from .request import Change, DoneOut, Route
 from .state_route import StateOut, state
 from .ubi_routes import UbiIn, UbiOut, ubi
 from .watch_routes import (

@@ -10,6 +10,7 @@ import numpy as np
 from ...click_logs.looks import Impressions, ItemNumbers
 from ...core.arrays import Bools, Floats, Ints
 from .attention import Appeal, counts_of, fit, place_cells
+from .changed_stretches import marked
 from .client_tests import (
     CLICKS,
     CLIENT_COLUMNS,
@@ -195,8 +196,7 @@ class _Clients:
             assert whole is not None
             rates = whole.rates(whole.chosen(usual), whole.between(start, end))
             gain = whole.gains(0, self.impressions.n, *rates)
-            inside: Bools = np.zeros(self.impressions.n, np.bool_)
-            inside[start:end] = True
+            inside = marked(self.impressions.n, [(start, end)])
             sums = [
                 np.bincount(self.client[which], gain[which], self.n)
                 for which in (identified & inside, identified & ~inside)

@@ -18,12 +18,12 @@ import numpy as np
 from ...click_logs.looks import Impressions, ItemNumbers
 from ...core.arrays import Bools, Floats, Ints
 from ...core.item_evidence import INVERTED, KNOWN, SHARE_CHANGED, inversion
-from .attention import PlaceCells, place_cells
+from .attention import PlaceCells, looks_of, place_cells
 from .bayes_factors import EDGE, evidence_by_item
-from .changed_stretches import ChangedStretch, edge_range, intervals, with_shape
+from .changed_stretches import ChangedStretch, edge_range, intervals, marked, with_shape
 from .clients import NOBODY, OddClients, SuspectClient, impressions_of, stand_out
 from .detectable import Detectable, detectable
-from .explanations import Explanation, Usual, explain, gathered, looks_of, usual_of
+from .explanations import Explanation, Usual, explain, gathered, usual_of
 from .place_rates import PlaceRates, place_rates
 from .stretches import BAR, Stretch, Tally, rates_by_item
 
@@ -154,13 +154,6 @@ class BoardInspection:
         self.log = Stretch(task.impressions, np.arange(task.impressions.n))
         self.rng = np.random.default_rng(SEED)
 
-    def marked(self, parts: list[tuple[int, int]]) -> Bools:
-        """Which impressions lie in any of these intervals."""
-        flags: Bools = np.zeros(self.impressions.n, np.bool_)
-        for start, end in parts:
-            flags[start:end] = True
-        return flags
-
     def explained(self, usual: Usual, part: ChangedStretch, without: int = -1) -> Explanation:
         """What made the clicks of an interval change; `without`: a client whose impressions are left out."""
         inside = np.arange(part.start, part.end)
@@ -200,7 +193,7 @@ class BoardInspection:
         """Intervals in which clicks changed, each judged; what is usual, and the numbers of usual impressions."""
         changed = intervals(self.impressions, self.task.threads, pulse)
         pulse()
-        calm = ~self.marked([(part.start, part.end) for part in changed])
+        calm = ~marked(self.impressions.n, [(part.start, part.end) for part in changed])
         calm = calm if calm.any() else ~calm
         usual = usual_of(self.impressions, self.cells, calm)
         free = np.flatnonzero(calm)
@@ -242,7 +235,7 @@ def analyse(task: BoardTask, pulse: Any) -> Finding:
     judged, usual, free = board.judged_intervals(pulse)
     pulse()
     blamed = [(one.part, one.sure) for one in judged if one.kind == "clicks"]
-    suspect = board.marked([(part.start, part.end) for part, _ in blamed])
+    suspect = marked(impressions.n, [(part.start, part.end) for part, _ in blamed])
     people, odd = _people(task, suspect, [(part.start, part.end) for part, _ in blamed])
     pulse()
     log = board.log
@@ -270,8 +263,8 @@ def analyse(task: BoardTask, pulse: Any) -> Finding:
         honest=people.honest,
         points=_points(impressions, clean_rate),
         by_place=place_rates(impressions, ~suspect & ~odd, task.propensities),
-        sure=int((board.marked([(p.starts[1], p.ends[0]) for p in parts]) | odd).sum()),
-        possible=int((board.marked([(p.starts[0], p.ends[1]) for p in parts]) | odd).sum()),
+        sure=int((marked(impressions.n, [(p.starts[1], p.ends[0]) for p in parts]) | odd).sum()),
+        possible=int((marked(impressions.n, [(p.starts[0], p.ends[1]) for p in parts]) | odd).sum()),
     )
 
 

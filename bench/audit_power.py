@@ -20,7 +20,7 @@ import numpy as np
 from audit_baselines import FOREST, flags_of
 
 from steadyrank import profile
-from steadyrank.audit.detect.findings import BoardTask, suspect_intervals
+from steadyrank.audit.detect.findings import BoardInspection, BoardTask
 from steadyrank.audit.sentences import percent
 from steadyrank.audit.show.drawing import Html, axes, line, shell, table, x_of, y_of
 from steadyrank.click_logs.looks import Impressions
@@ -113,7 +113,8 @@ def play(case: Case, pulse: Callable[[], None]) -> CaseResult:
         users_settings=settings,
         seed=case.seed,
     )
-    found = suspect_intervals(BoardTask(0, impressions, None, []), pulse)
+    judged, _, _ = BoardInspection(BoardTask(0, impressions, None, [])).judged_intervals(pulse)
+    found = [one.part for one in judged if one.kind == "clicks"]
     flags, truth = np.zeros(n, np.bool_), np.zeros(n, np.bool_)
     truth[start : start + length] = True
     for part in found:

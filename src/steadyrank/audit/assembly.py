@@ -10,8 +10,7 @@ import polars as pl
 
 from ..click_logs.click_log import BoardLog, ClickLog
 from .detect.clients import OddClients, SuspectClient
-from .detect.findings import Finding, OtherChange, SuspectInterval
-from .detect.item_changes import ItemChange
+from .detect.findings import Finding, ItemChange, OtherChange, SuspectInterval
 from .results import Attack, Audit, BoardAudit, Change, Interval, text_of
 from .sentences import summary
 

@@ -179,22 +179,6 @@ class Audit:
     def write_parquet(self, folder: pathlib.Path) -> list[pathlib.Path]:
         """Write suspect intervals and impressions as two tables; `board` and `interval` say which belong together."""
         folder.mkdir(parents=True, exist_ok=True)
-        table = [
-            {
-                "board": text_of(board.board),
-                "interval": number,
-                "start_row": part.start_row,
-                "end_row": part.end_row,
-                "start_time": text_of(part.start_time),
-                "end_time": text_of(part.end_time),
-                "impressions": part.impressions,
-                "certainty": part.certainty,
-                "inverted": part.inverted,
-                "items": [str(item["item"]) for item in part.items],
-            }
-            for board in self.boards
-            for number, part in enumerate(board.intervals, 1)
-        ]
         schema: dict[str, Any] = {
             "board": pl.String,
             "interval": pl.Int64,
@@ -207,6 +191,17 @@ class Audit:
             "inverted": pl.Boolean,
             "items": pl.List(pl.String),
         }
+        own = [name for name in schema if name not in ("board", "interval", "items")]
+        table = [
+            {
+                **{name: getattr(part, name) for name in own},
+                **{name: text_of(getattr(part, name)) for name in ("board", "start_time", "end_time")},
+                "interval": number,
+                "items": [str(item["item"]) for item in part.items],
+            }
+            for board in self.boards
+            for number, part in enumerate(board.intervals, 1)
+        ]
         paths = [folder / "intervals.parquet", folder / "impressions.parquet"]
         for path, frame in zip(paths, (pl.DataFrame(table, schema=schema), self.flagged), strict=True):
             with replacing(path) as file:

@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from ..core.version import __version__
 from . import audit, compare, compare_rankers, history, keys, kinds, profile, replay, reproduce, serve, simulate, warm
 
+_COMMANDS = (simulate, reproduce, compare, compare_rankers, profile, kinds, audit, replay, history, serve, keys, warm)
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; returns the exit code.
@@ -38,19 +40,6 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"steadyrank {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    for module in (
-        simulate,
-        reproduce,
-        compare,
-        compare_rankers,
-        profile,
-        kinds,
-        audit,
-        replay,
-        history,
-        serve,
-        keys,
-        warm,
-    ):
+    for module in _COMMANDS:
         module.add(commands)
     return parser

@@ -8,7 +8,7 @@ from typing import Any
 
 from ..core.files import replacing, writable_through
 from .choices import need_report
-from .logs import COLUMNS, how_to_read, share
+from .logs import COLUMNS, add_options, how_to_read, share
 
 CLIENTS = 5  # that are listed on the terminal
 BOARDS = 5  # whose rankings are
@@ -28,25 +28,10 @@ def add(commands: Any) -> None:
         "example: steadyrank audit clicks.parquet --page audit.html",
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
-    sub.add_argument("logs", nargs="*", type=pathlib.Path, metavar="LOG", help="Parquet, CSV, TSV or JSON")
-    for name, words in COLUMNS.items():
-        sub.add_argument(f"--{name}", metavar="COLUMN", default=None, help=f"column: {words}")
-    sub.add_argument(
-        "--first-position", type=int, choices=(0, 1), default=None, help="what the top position is called"
-    )
-    sub.add_argument(
-        "--time-format", default=None, metavar="FORMAT", help="how dates are written, such as '%%d/%%m/%%Y %%H:%%M'"
-    )
-    sub.add_argument(
-        "--format",
-        default=None,
-        metavar="NAME",
-        help="plain, or ubi, ga4, personalize, dsjson, metarank, sessions, events",
-    )
+    add_options(sub, several_boards=True)
     sub.add_argument(
         "--explain-columns", action="store_true", help="say what would be read as what, from the first rows, and stop"
     )
-    sub.add_argument("--most-broken", default=None, metavar="SHARE", help="rows that may be unusable (1%%)")
     sub.add_argument(
         "--event",
         nargs=2,
@@ -86,7 +71,7 @@ def chances(text: str) -> list[float]:
 
 def _run(options: argparse.Namespace) -> int:
     limit = None if options.fail_above is None else share("--fail-above", options.fail_above)
-    broken = share("--most-broken", options.most_broken or "1%")
+    broken = share("--most-broken", options.most_broken)
     looks = None if options.propensities is None else chances(options.propensities)
     if options.page is None and not options.json:
         options.page = pathlib.Path("audit.html")

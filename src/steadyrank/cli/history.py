@@ -43,31 +43,30 @@ def add(commands: Any) -> None:
     )
     sub.add_argument("board", metavar="BOARD", help="the board that learns; it must exist")
     add_options(sub)
-    _add_visit_options(sub)
+    words = "column: the segment of a visit; else the one called segment"
+    sub.add_argument("--segment", metavar="COLUMN", default=None, help=words)
+    words = "column of a feature of visits; else the one that is called as the feature; may be repeated"
+    sub.add_argument("--feature", metavar="NAME=COLUMN", action="append", default=[], help=words)
     sub.add_argument("--server", default="http://127.0.0.1:8080", metavar="ADDRESS", help="of the server")
     sub.add_argument("--key-file", type=pathlib.Path, default=None, metavar="FILE", help="holds the API key")
     sub.add_argument("--dry-run", action="store_true", help="read and check, say what would be sent, and stop")
     sub.set_defaults(run=_run)
 
 
-def _add_visit_options(sub: argparse.ArgumentParser) -> None:
-    """Add what says which columns tell of visits."""
-    words = "column: the segment of a visit; else the one called segment"
-    sub.add_argument("--segment", metavar="COLUMN", default=None, help=words)
-    words = "column of a feature of visits; else the one that is called as the feature; may be repeated"
-    sub.add_argument("--feature", metavar="NAME=COLUMN", action="append", default=[], help=words)
-
-
 def _run(options: argparse.Namespace) -> int:
     need_report("polars")
     from ..client import Client
 
-    with contextlib.closing(Client(options.server, _key(options.key_file), timeout=120.0)) as client:
+    key = os.environ.get("STEADYRANK_KEY") if options.key_file is None else options.key_file.read_text().strip()
+    with contextlib.closing(Client(options.server, key, timeout=120.0)) as client:
         state = client.state(options.board)
         log = read_log(options)
         which = board_of(log, options.of, options.board)
         visits = PastVisits(log, state["board"], options)
-        rows = list(_rows(log, int(state["board"]["length"]), which, visits))
+        rows: list[dict[str, Any]] = [
+            {"items": names, "clicks": bits, "examined": len(names), **visits.of(i)}
+            for i, names, bits in lists_of(log, int(state["board"]["length"]), which)
+        ]
         _check(rows, {item["item"] for item in state["items"]})
         items = len({item for row in rows for item in row["items"]})
         clicks = sum(any(row["clicks"]) for row in rows)
@@ -79,16 +78,6 @@ def _run(options: argparse.Namespace) -> int:
             learnt = _send(client, options.board, rows)
             print(f"{learnt:,} lists learnt from, {len(rows) - learnt:,} known before")
     return 0
-
-
-def _key(path: pathlib.Path | None) -> str | None:
-    return os.environ.get("STEADYRANK_KEY") if path is None else path.read_text().strip()
-
-
-def _rows(log: "ClickLog", length: int, board: int, visits: "PastVisits") -> Iterator[dict[str, Any]]:
-    """Lists as the server takes them, with what is known of their visits."""
-    for i, names, bits in lists_of(log, length, board):
-        yield {"items": names, "clicks": bits, "examined": len(names), **visits.of(i)}
 
 
 def _check(rows: list[dict[str, Any]], present: set[str]) -> None:

@@ -38,16 +38,22 @@ def how_to_read(options: argparse.Namespace) -> dict[str, Any]:
     return {name: getattr(options, name) for name in ("first_position", "time_format", "format")}
 
 
-def add_options(sub: argparse.ArgumentParser) -> None:
-    """Add what says how logs are to be read."""
-    sub.add_argument("logs", nargs="+", type=pathlib.Path, metavar="LOG", help="Parquet, CSV, TSV or JSON")
+def add_options(sub: argparse.ArgumentParser, several_boards: bool = False) -> None:
+    """Add what says how logs are to be read, and which board of them is taken unless `several_boards` are."""
+    some = "*" if several_boards else "+"  # an audit says itself that it needs a log
+    sub.add_argument("logs", nargs=some, type=pathlib.Path, metavar="LOG", help="Parquet, CSV, TSV or JSON")
     for name, words in COLUMNS.items():
-        option = "--board-column" if name == "board" else f"--{name}"
-        sub.add_argument(option, metavar="COLUMN", default=None, help=f"column: {words.partition(';')[0]}")
-    sub.add_argument("--of", default=None, metavar="NAME", help="of a log with several boards, the one to take")
-    sub.add_argument("--first-position", type=int, choices=(0, 1), default=None, help="what the top is called")
-    sub.add_argument("--time-format", default=None, metavar="FORMAT", help="how dates are written")
-    sub.add_argument("--format", default=None, metavar="NAME", help="as for audit: plain, ubi, ga4, personalize, ...")
+        option = "--board-column" if name == "board" and not several_boards else f"--{name}"
+        about = words if several_boards else words.partition(";")[0]
+        sub.add_argument(option, metavar="COLUMN", default=None, help=f"column: {about}")
+    if not several_boards:
+        sub.add_argument("--of", default=None, metavar="NAME", help="of a log with several boards, the one to take")
+    words = "what the top position is called"
+    sub.add_argument("--first-position", type=int, choices=(0, 1), default=None, help=words)
+    words = "how dates are written, such as '%%d/%%m/%%Y %%H:%%M'"
+    sub.add_argument("--time-format", default=None, metavar="FORMAT", help=words)
+    words = "plain, or ubi, ga4, personalize, dsjson, metarank, sessions, events"
+    sub.add_argument("--format", default=None, metavar="NAME", help=words)
     sub.add_argument("--most-broken", default="1%", metavar="SHARE", help="rows that may be unusable")
 
 

@@ -65,7 +65,9 @@ def _list(options: argparse.Namespace) -> None:
 
 
 def _build(options: argparse.Namespace) -> None:
-    items = None if options.items == "all" else _whole("--items", options.items)
+    if options.items != "all" and not (options.items.isascii() and options.items.isdigit()):
+        raise ValueError(f"--items must be a whole number or all, not {options.items!r}")
+    items = None if options.items == "all" else int(options.items)
     if options.out.suffix != ".json":
         raise ValueError(f"--out must end in .json, not {str(options.out)!r}")
     if options.out.is_dir():
@@ -97,9 +99,3 @@ def _build(options: argparse.Namespace) -> None:
     users_option = " --users LogisticCascade" if options.features else ""
     learner = "SteadyRankLinear" if options.features else "CascadeTS"
     print(f"try: steadyrank simulate {learner} --profile {options.out} --mapping moderate{users_option}")
-
-
-def _whole(name: str, text: str) -> int:
-    if not (text.isascii() and text.isdigit()):
-        raise ValueError(f"{name} must be a whole number or all, not {text!r}")
-    return int(text)

@@ -186,7 +186,9 @@ def _detail(sample: pl.DataFrame, columns: Columns, first: int | None) -> Column
     if columns.time is not None and columns.time_format is None:
         columns = replace(columns, time_format=written_as(columns.time, sample[columns.time]))
     if columns.items is None:
-        top = 1 if columns.position is None else _top(sample[columns.position])
+        top = 1  # what the top position is called in rows of shown items: 0 where that is said
+        if columns.position is not None and (sample[columns.position].cast(pl.Float64, strict=False) == 0).any():
+            top = 0
         return replace(columns, clicked_is="flag", first_position=top if first is None else first)
     written, clicked = sample[columns.items], sample[columns.clicked or ""]
     separator = (_separator_of(written) or ",") if written.dtype == pl.String else None
@@ -255,11 +257,6 @@ def _listed_as(clicked: pl.Series, lists: pl.Series) -> str:
     alike = pl.col("clicked").list.len() == pl.col("list").list.len()
     bits = both.select((bit & alike).fill_null(False)).to_series().sum()
     return "bits" if bits >= 0.5 * both.height else "items"
-
-
-def _top(places: pl.Series) -> int:
-    """What the top position is called in rows of shown items: 0 where that is said, else 1."""
-    return 0 if bool((places.cast(pl.Float64, strict=False) == 0).any()) else 1
 
 
 def _first_position(clicked: pl.Series, lists: pl.Series) -> int:

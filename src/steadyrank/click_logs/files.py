@@ -57,13 +57,8 @@ def sources_of(log: Any) -> list[Source]:
         if not isinstance(source, (str, pathlib.Path, pl.DataFrame)) and not _is_pandas(source):
             kind = type(source).__module__.partition(".")[0] + "." + type(source).__name__
             raise ValueError(f"log must be a path, a data frame of polars or pandas, or a list of them, not {kind}")
-    return [_source(source) for source in given]
-
-
-def _source(source: Any) -> Source:
-    if isinstance(source, pathlib.Path | pl.DataFrame):
-        return source
-    return pathlib.Path(source) if isinstance(source, str) else from_pandas(source)
+    paths = [pathlib.Path(source) if isinstance(source, str) else source for source in given]
+    return [one if isinstance(one, pathlib.Path | pl.DataFrame) else from_pandas(one) for one in paths]
 
 
 def kind_of(path: pathlib.Path) -> str:
@@ -380,7 +375,7 @@ def from_pandas(source: Any) -> pl.DataFrame:
 
 
 def _series(name: str, column: Any) -> pl.Series:
-    values = [None if _missing(value) else _cell(value) for value in column.tolist()]
+    values = [_cell(value) for value in column.tolist()]
     try:
         return pl.Series(name, values, strict=False)
     except (TypeError, pl.exceptions.PolarsError) as error:
@@ -388,12 +383,10 @@ def _series(name: str, column: Any) -> pl.Series:
         raise ValueError(f"column {name!r} mixes {', '.join(kinds)}, which no column can hold: {error}") from None
 
 
-def _missing(value: Any) -> bool:
-    return value is None or type(value).__name__ in _NOTHING or (isinstance(value, float) and value != value)
-
-
 def _cell(value: Any) -> Any:
-    """Arrays and tuples in cells as lists; moments of pandas as those of Python."""
+    """Arrays and tuples in cells as lists; moments of pandas as those of Python; None for what is missing."""
+    if value is None or type(value).__name__ in _NOTHING or (isinstance(value, float) and value != value):
+        return None
     if hasattr(value, "to_pydatetime"):
         return value.to_pydatetime(warn=False)
     return value.tolist() if hasattr(value, "tolist") else list(value) if isinstance(value, tuple) else value

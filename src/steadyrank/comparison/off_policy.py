@@ -54,15 +54,7 @@ class Lists(NamedTuple):
 
     def only(self, chosen: Bools) -> "Lists":
         """Some of them."""
-        return Lists(
-            self.shown[chosen],
-            self.ours[chosen],
-            self.clicks[chosen],
-            self.examined[chosen],
-            self.propensities[chosen],
-            self.marginals[chosen],
-            self.sender[chosen],
-        )
+        return Lists._make(column[chosen] for column in self)
 
     def clicked(self) -> Bools:
         """[n, L] clicks, as far as a list was looked at."""

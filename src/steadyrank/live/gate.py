@@ -94,7 +94,10 @@ class Post:
 
     def _made(self) -> Any:
         capacity, sized = self._sizes
-        return self.make(sized) if capacity == sized else _with_room(self.make(capacity), self.make(sized))
+        if capacity == sized:
+            return self.make(sized)
+        blank = self.make(capacity)  # for many items, with the constants of one for fewer
+        return widen(blank, blank, self.make(sized))
 
     def widen(self, capacity: int, sized: int) -> None:
         """Have room for more items."""
@@ -183,9 +186,9 @@ class Gate:
             raise ValueError(f"Anyone hears everybody: it cannot stand beside other guards, as in {', '.join(names)}")
         if twice := [name for name in names if names.count(name) > 1]:
             raise ValueError(f"guards must differ from one another, but {twice[0]} is among them twice")
-        self.posts = [
-            Post(cls, settings, place, length, seed) for place, (cls, settings) in enumerate(_cheap_first(chosen))
-        ]
+        # guards that are asked once a visit before those that have a memory of each sender
+        in_order = sorted(chosen, key=lambda pair: callable(getattr(pair[0], "grown", None)))
+        self.posts = [Post(*pair, place, length, seed) for place, pair in enumerate(in_order)]
         self.open = chosen[0][0] is GUARDS["Anyone"]  # nobody is kept out, and nobody judged
         self._back = TakenBack.create(length)
 
@@ -270,13 +273,3 @@ class Gate:
         """Take over the memory of another one with the same settings. `kinds`: of senders, of each guard."""
         for post, own in zip(self.posts, kinds, strict=True):
             post.restore(own, arrays, capacity, sized)
-
-
-def _cheap_first(chosen: list[tuple[type, dict[str, Any]]]) -> list[tuple[type, dict[str, Any]]]:
-    """Guards that are asked once a visit before those that have a memory of each sender."""
-    return sorted(chosen, key=lambda pair: callable(getattr(pair[0], "grown", None)))
-
-
-def _with_room(blank: Any, scalars: Any) -> Any:
-    """A guard for many items with the constants of one for fewer."""
-    return widen(blank, blank, scalars)

@@ -94,19 +94,8 @@ class ImpressionBuffer:
 
     def arrays(self) -> dict[str, Any]:
         """The ring's arrays by name: the same objects, not copies."""
-        names: tuple[str, ...] = (
-            "key",
-            "round",
-            "client",
-            "cohorts",
-            "size",
-            "state",
-            "examined",
-            "ranking",
-            "clicks",
-            "note",
-        )
-        names += ("features",) if self.learner_state.features.visit_size else ()
+        names = ["key", "round", "client", "cohorts", "size", "state", "examined", "ranking", "clicks", "note"]
+        names += ["features"] if self.learner_state.features.visit_size else []
         return {f"impressions.{name}": getattr(self, name) for name in names}
 
     def counters(self) -> dict[str, int]:

@@ -14,7 +14,7 @@ from ..core.dispatch import call_rank, call_rank_at, call_update
 from ..core.refusals import Refused
 from ..core.segments import REST, SEGMENT, segment_at
 from ..core.settings import real, whole
-from ..core.views import GuardView, View
+from ..core.views import View
 from ..learners import ALL as LEARNERS
 from .answers import check_item
 from .features import NO_FEATURES, FeatureSpace, Values, check_suited
@@ -275,10 +275,6 @@ class LearnerState:
         """What the learner makes of the feedback, if it says so, and how many visits the guard refused."""
         view: View | None = view_of(self.learner)
         return None if view is None else view.with_refused(int(self.refused[0]))
-
-    def guard_views(self) -> dict[str, GuardView]:
-        """What each guard makes of clients' visits, by its name, if it says so."""
-        return self.gate.client_views()
 
     def standings(self, view: View | None) -> list[Standing]:
         """Every item with its plain click rate and the learner's estimate, if it has a view."""

@@ -29,10 +29,6 @@ class Newcomers:
         self.size = slots.size  # of active items that are new
         self.begun = bool(looks.any())  # whether any item was ever looked at
 
-    def is_new(self, slot: int) -> bool:
-        """Whether an item is new, active or not."""
-        return bool(self._added[slot] and self._looks[slot] < NEW_LOOKS)
-
     def switch(self, slot: int, active: bool) -> None:
         """An item is active from now on, or no longer; it may have been added just now."""
         before = bool(self._active[slot])
@@ -41,7 +37,7 @@ class Newcomers:
         self._active[slot] = active
         step = 1 if active else -1
         self.active += step
-        if self.is_new(slot):
+        if self._added[slot] and self._looks[slot] < NEW_LOOKS:
             self._count(int(self._looks[slot]), slot, step)
             self.size += step
         else:

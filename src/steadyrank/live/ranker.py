@@ -280,7 +280,7 @@ class Ranker:
     def guard_views(self) -> dict[str, GuardView]:
         """The same of each guard by its name; without those that have no view."""
         with self._lock:
-            return self._learner_state.guard_views()
+            return self._learner_state.gate.client_views()
 
     def learn(self, log: Iterable[tuple[Sequence[str], Any]]) -> int:
         """Start from past clicks: pairs of the items shown, in order, and the answer; how many there were.

@@ -4,6 +4,7 @@ They go the way that requests go, each visitor to both boards.
 """
 
 import asyncio
+import contextlib
 import logging
 import math
 import time
@@ -26,48 +27,13 @@ from .worker.worker import Worker
 
 log = logging.getLogger("steadyrank.service")
 BOARD, PLAIN = "demo", "plain"
-ITEMS = [
-    "Margherita",
-    "Diavola",
-    "Funghi",
-    "Capricciosa",
-    "Quattro formaggi",
-    "Prosciutto",
-    "Ortolana",
-    "Napoli",
-    "Tonno e cipolla",
-    "Salsiccia",
-    "Bufala",
-    "Marinara",
-    "Calzone",
-    "Parmigiana",
-    "Rucola",
-    "Speck e brie",
-    "Gorgonzola e noci",
-    "Frutti di mare",
-    "Salmone",
-    "Carbonara",
-    "Boscaiola",
-    "Romana",
-    "Siciliana",
-    "Pugliese",
-    "Tartufo",
-    "Zucchine",
-    "Peperoni",
-    "Carciofi",
-    "Patate",
-    "Wurstel",
-    "Mortadella",
-    "Nduja",
-    "Burrata",
-    "Bresaola",
-    "Melanzane",
-    "Radicchio",
-    "Tirolese",
-    "Hawaii",
-    "Broccoli",
-    "Cipolla rossa",
-]
+_PIZZAS = """
+Margherita, Diavola, Funghi, Capricciosa, Quattro formaggi, Prosciutto, Ortolana, Napoli, Tonno e cipolla,
+Salsiccia, Bufala, Marinara, Calzone, Parmigiana, Rucola, Speck e brie, Gorgonzola e noci, Frutti di mare,
+Salmone, Carbonara, Boscaiola, Romana, Siciliana, Pugliese, Tartufo, Zucchine, Peperoni, Carciofi, Patate,
+Wurstel, Mortadella, Nduja, Burrata, Bresaola, Melanzane, Radicchio, Tirolese, Hawaii, Broccoli, Cipolla rossa
+"""
+ITEMS = [name.strip() for name in _PIZZAS.split(",")]
 _FAVOURITES = np.linspace(0.42, 0.24, 7)  # chances of a click, of the items that people like
 _TARGETS = 3  # items that the attack promotes; nobody likes them
 # seconds of its lifetime: so long until a list nobody answered is learnt from
@@ -93,11 +59,8 @@ class Plan(NamedTuple):
 
 def check_empty(url: str) -> None:
     """Refuse a store in which anything is kept: simulated clicks must not get among real ones."""
-    store = open_store(url)
-    try:
+    with contextlib.closing(open_store(url)) as store:
         boards, keys, head = store.boards(), store.api_keys(), store.head()
-    finally:
-        store.close()
     if boards or keys or head:
         names = ", ".join(sorted(name for name, _ in boards.values())) or "keys or deleted boards"
         raise ValueError(f"--demo needs an empty store, or none; the one given holds {names}")

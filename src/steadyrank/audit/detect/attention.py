@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...click_logs.looks import Impressions
-from ...core.arrays import Floats, Ints
+from ...click_logs.looks import Impressions, ItemNumbers
+from ...core.arrays import Bools, Floats, Ints
 from ...core.beta_prior import fit_prior
 from ...core.compiling.jit import kernel, no_refcount
 
@@ -60,6 +60,15 @@ def place_cells(impressions: Impressions) -> PlaceCells:
         group[lengths == size] = i
     top = 0 if impressions.top is None else np.minimum(impressions.top, places - 1)
     return PlaceCells(group * places + top, (group + 1) * places - 1, common, places)
+
+
+def looks_of(impressions: Impressions, cells: PlaceCells, chosen: Ints) -> tuple[ItemNumbers, Ints, Bools]:
+    """Item, cell and click of every look in some impressions, named by their numbers. O(looks in them)."""
+    part = impressions.only(chosen)
+    sizes = np.diff(part.first)
+    offset = np.arange(part.item.size) - np.repeat(part.first[:-1], sizes)
+    cell = np.minimum(np.repeat(cells.base[chosen], sizes) + offset, np.repeat(cells.last[chosen], sizes))
+    return part.item, cell, part.bits
 
 
 @no_refcount

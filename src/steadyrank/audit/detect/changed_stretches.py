@@ -2,7 +2,7 @@
 
 import itertools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 import numpy as np
@@ -61,6 +61,14 @@ def runs(flags: Bools) -> list[tuple[int, int]]:
     """Where stretches of True begin and end."""
     edges = np.flatnonzero(np.diff(np.concatenate([[False], flags, [False]]).astype(np.int8)))
     return list(zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True))
+
+
+def marked(n: int, stretches: Iterable[tuple[int, int]]) -> Bools:
+    """Which of n impressions lie in any of some stretches, each from its start to before its end."""
+    flags: Bools = np.zeros(n, np.bool_)
+    for start, end in stretches:
+        flags[start:end] = True
+    return flags
 
 
 def with_shape(impressions: Impressions) -> Impressions:
@@ -152,9 +160,7 @@ def _neighbours(edges: list[int], stretches: list[tuple[int, int]], i: int) -> t
 
 def _around(log: Stretch, stretches: list[tuple[int, int]], start: int, end: int, room: int) -> Tally:
     """Counts of usual impressions around an interval, `room` on either side."""
-    usual: Bools = np.ones(log.n, np.bool_)
-    for one, two in stretches:
-        usual[one:two] = False
+    usual = ~marked(log.n, stretches)
     so_far = np.concatenate([[0], np.cumsum(usual)])
     low = int(np.searchsorted(so_far, max(so_far[start] - room, 0), "left"))
     high = int(np.searchsorted(so_far, so_far[end] + room, "left"))
@@ -170,9 +176,7 @@ def _alike(log: Stretch, kept: list[ChangedStretch]) -> list[ChangedStretch]:
     """
     if not kept:
         return []
-    inside: Bools = np.zeros(log.n, np.bool_)
-    for part in kept:
-        inside[part.start : part.end] = True
+    inside = marked(log.n, [(part.start, part.end) for part in kept])
     cost = math.log(log.n) + CHANGE
     gain = log.gains(0, log.n, *log.rates(log.chosen(~inside), log.chosen(inside), GROUPED))
     path = np.zeros(log.n, np.int8)
@@ -187,9 +191,7 @@ def _alike(log: Stretch, kept: list[ChangedStretch]) -> list[ChangedStretch]:
 
 def _cut(log: Stretch, stretches: list[tuple[int, int]]) -> list[tuple[int, int]]:
     """Intervals with each edge where it explains most, judged by impressions that lie clear of it."""
-    suspect: Bools = np.zeros(log.n, np.bool_)
-    for start, end in stretches:
-        suspect[start:end] = True
+    suspect = marked(log.n, stretches)
     shared = {end for _, end in stretches} & {start for start, _ in stretches}  # those between two intervals stay
     cut: list[tuple[int, int]] = []
     for start, end in stretches:
@@ -199,9 +201,7 @@ def _cut(log: Stretch, stretches: list[tuple[int, int]]) -> list[tuple[int, int]
                 edges[0] = cut[-1][1]
             if edges[1] - edges[0] >= 8:
                 cut.append((edges[0], edges[1]))
-    now: Bools = np.zeros(log.n, np.bool_)
-    for start, end in cut:
-        now[start:end] = True
+    now = marked(log.n, cut)
     wide: list[tuple[int, int]] = []
     for start, end in cut:
         low, high = _widened(log, now, start, end)
@@ -277,8 +277,7 @@ def _tilt(log: Stretch, suspect: Bools, start: int, end: int, at: int) -> tuple[
     if at in (0, log.n) or half < 8:
         return at, nothing
     low, high = max(0, at - half), min(log.n, at + half)
-    inside: Bools = np.zeros(log.n, np.bool_)
-    inside[start:end] = True
+    inside = marked(log.n, [(start, end)])
     outside = ~suspect
     outside[: max(0, start - 8 * half)] = outside[end + 8 * half :] = False
     inside[low:high] = outside[low:high] = False

@@ -26,7 +26,7 @@ from ...core.arrays import Bools, Floats, Ints
 from ...core.compiling.jit import kernel, no_refcount
 from ...core.item_evidence import log_beta
 from .attention import CLICKS as CLICKED
-from .attention import Appeal, PlaceCells, cell_at, chance, sums
+from .attention import Appeal, PlaceCells, cell_at, chance, looks_of, sums
 
 TRIMMED = 4.6  # nats: clients odder than one in a hundred do not say how much honest ones differ
 ROUNDS = 10  # of estimating a spread without those
@@ -211,14 +211,11 @@ def pairs_of(
     kept: Bools = np.zeros(shown.size + 1, np.bool_)
     kept[order[(np.cumsum(looks[order]) <= PAIRS) & (shown[order] >= FEWEST)]] = True
     chosen = np.flatnonzero(kept[client])
-    part = impressions.only(chosen)
-    size = np.diff(part.first)
-    offset = np.arange(part.item.size) - np.repeat(part.first[:-1], size)
-    cell = np.minimum(np.repeat(cells.base[chosen], size) + offset, np.repeat(cells.last[chosen], size))
-    p = 1.0 / (1.0 + np.exp(-(appeal.item[part.item] + appeal.cell[cell])))
-    key = np.repeat(client[chosen].astype(np.int64), size) * impressions.n_items + part.item
+    item, cell, bits = looks_of(impressions, cells, chosen)
+    p = 1.0 / (1.0 + np.exp(-(appeal.item[item] + appeal.cell[cell])))
+    key = np.repeat(client[chosen].astype(np.int64), sizes[chosen]) * impressions.n_items + item
     pair, where, looks = np.unique(key, return_inverse=True, return_counts=True)
-    clicks = np.bincount(where, part.bits, pair.size).astype(np.int64)
+    clicks = np.bincount(where, bits, pair.size).astype(np.int64)
     expected = sums(where, p, pair.size)
     return Pairs(pair // impressions.n_items, pair % impressions.n_items, looks, clicks, expected)
 

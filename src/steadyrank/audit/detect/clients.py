@@ -10,6 +10,7 @@ import numpy as np
 from ...click_logs.looks import Impressions, ItemNumbers
 from ...core.arrays import Bools, Floats, Ints
 from .attention import Appeal, counts_of, fit, place_cells
+from .changed_stretches import marked
 from .client_tests import (
     CLICKS,
     CLIENT_COLUMNS,
@@ -96,7 +97,7 @@ def stand_out(
     log = _Clients(impressions, client, n, suspect, intervals, boards)
     named = log.too_active()
     for _ in range(PASSES):
-        usual: Bools = ~suspect & ~_among(client, named, n)
+        usual: Bools = ~suspect & ~impressions_of(named, client, n)
         log.learn(usual if usual.any() else ~suspect)
         before, named = named, log.named()
         if np.array_equal(before, named):
@@ -106,7 +107,8 @@ def stand_out(
     return OddClients(named, listed, log.least_silent(), np.minimum(share, 1.0))
 
 
-def _among(client: ItemNumbers, named: Ints, n: int) -> Bools:
+def impressions_of(named: Ints, client: ItemNumbers, n: int) -> Bools:
+    """Which impressions are of some of `n` clients, by their numbers; `client`: whose each impression is."""
     flags: Bools = np.zeros(n + 1, np.bool_)  # the last is that of nobody, -1
     flags[named] = True
     chosen: Bools = flags[client]
@@ -194,8 +196,7 @@ class _Clients:
             assert whole is not None
             rates = whole.rates(whole.chosen(usual), whole.between(start, end))
             gain = whole.gains(0, self.impressions.n, *rates)
-            inside: Bools = np.zeros(self.impressions.n, np.bool_)
-            inside[start:end] = True
+            inside = marked(self.impressions.n, [(start, end)])
             sums = [
                 np.bincount(self.client[which], gain[which], self.n)
                 for which in (identified & inside, identified & ~inside)

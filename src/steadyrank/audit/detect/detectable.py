@@ -11,8 +11,8 @@ import numpy as np
 
 from ...click_logs.looks import Impressions
 from ...core.arrays import Bools, Ints
-from .attention import PlaceCells
-from .explanations import Usual, explain, gathered, looks_of
+from .attention import PlaceCells, looks_of
+from .explanations import Usual, explain, gathered
 from .stretches import BAR, SHORTEST
 
 CHANCE = 0.8  # that an attack is found

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...click_logs.looks import Impressions
+from ...click_logs.looks import Impressions, ItemNumbers
 from ...core.arrays import Bools, Floats, Ints
 from .attention import LOOKS, Appeal, PlaceCells, counts_of, fit, sums
 from .bayes_factors import BEYOND, CHANGED, CHOICE, DISPERSED, EDGE, GROUP_CHANGED, GROUPS, evidence_by_item
@@ -153,17 +153,8 @@ def _novelty(looks: Floats, clicks: Floats, expected: Floats, strength: Floats |
     return np.minimum(out, HIGH)
 
 
-def looks_of(impressions: Impressions, cells: PlaceCells, chosen: Ints) -> tuple[Ints, Ints, Bools]:
-    """Item, cell and click of every look in some impressions, named by their numbers. O(looks in them)."""
-    part = impressions.only(chosen)
-    sizes = np.diff(part.first)
-    offset = np.arange(part.item.size) - np.repeat(part.first[:-1], sizes)
-    cell = np.minimum(np.repeat(cells.base[chosen], sizes) + offset, np.repeat(cells.last[chosen], sizes))
-    return part.item.astype(np.int64), cell, part.bits
-
-
-def gathered(item: Ints, cell: Ints, bits: Bools, n_cells: int) -> StretchCounts:
+def gathered(item: ItemNumbers, cell: Ints, bits: Bools, n_cells: int) -> StretchCounts:
     """Looks, one a row, as counts by item and cell."""
-    key, where, looks = np.unique(item * n_cells + cell, return_inverse=True, return_counts=True)
+    key, where, looks = np.unique(item.astype(np.int64) * n_cells + cell, return_inverse=True, return_counts=True)
     clicks = sums(where, bits, key.size)
     return StretchCounts(key // n_cells, key % n_cells, looks.astype(np.float64), clicks)

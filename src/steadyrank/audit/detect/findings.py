@@ -17,19 +17,19 @@ import numpy as np
 
 from ...click_logs.looks import Impressions, ItemNumbers
 from ...core.arrays import Bools, Floats, Ints
-from ...core.item_evidence import INVERTED, KNOWN, inversion
-from .attention import PlaceCells, place_cells
-from .bayes_factors import EDGE
-from .changed_stretches import ChangedStretch, edge_range, intervals, with_shape
-from .clients import NOBODY, OddClients, SuspectClient, stand_out
+from ...core.item_evidence import INVERTED, KNOWN, SHARE_CHANGED, inversion
+from .attention import PlaceCells, looks_of, place_cells
+from .bayes_factors import EDGE, evidence_by_item
+from .changed_stretches import ChangedStretch, edge_range, intervals, marked, with_shape
+from .clients import NOBODY, OddClients, SuspectClient, impressions_of, stand_out
 from .detectable import Detectable, detectable
-from .explanations import Explanation, Usual, explain, gathered, looks_of, usual_of
-from .item_changes import ItemChange, changes_of, sure_of
+from .explanations import Explanation, Usual, explain, gathered, usual_of
 from .place_rates import PlaceRates, place_rates
-from .stretches import BAR, Stretch, rates_by_item
+from .stretches import BAR, Stretch, Tally, rates_by_item
 
 DRAWS = 24  # of impressions at random, and as many stretches where the log has them
 LONGEST_DRAW = 2_000  # impressions of a draw: as many show how evidence behaves
+LISTED = 50  # items of an interval
 POINTS = 240  # of the time line
 LEAST = 40  # impressions of a point of it, in logs that have several hundred: fewer are noise
 IMPRESSIONS, CLICKS, EXPECTED = range(3)  # columns of points; clicks are expected of the usual taste
@@ -50,6 +50,19 @@ class BoardTask(NamedTuple):
     boards: int = 1  # of the log
     named_everywhere: Ints | None = None  # numbers of clients that stand out on all boards together
     propensities: Floats | None = None  # attention of places, where it is given
+
+
+@dataclass(frozen=True)
+class ItemChange:
+    """An item whose clicks in an interval are not the usual ones."""
+
+    item: int
+    looks: int
+    clicks: int
+    expected_clicks: float
+    rate: float
+    usual_rate: float
+    certainty: float
 
 
 @dataclass(frozen=True)
@@ -132,7 +145,7 @@ class Judged(NamedTuple):
     level: float
 
 
-class _Board:
+class BoardInspection:
     """A board while it is looked at."""
 
     def __init__(self, task: BoardTask) -> None:
@@ -140,13 +153,6 @@ class _Board:
         self.cells: PlaceCells = place_cells(task.impressions)
         self.log = Stretch(task.impressions, np.arange(task.impressions.n))
         self.rng = np.random.default_rng(SEED)
-
-    def marked(self, parts: list[tuple[int, int]]) -> Bools:
-        """Which impressions lie in any of these intervals."""
-        flags: Bools = np.zeros(self.impressions.n, np.bool_)
-        for start, end in parts:
-            flags[start:end] = True
-        return flags
 
     def explained(self, usual: Usual, part: ChangedStretch, without: int = -1) -> Explanation:
         """What made the clicks of an interval change; `without`: a client whose impressions are left out."""
@@ -187,7 +193,7 @@ class _Board:
         """Intervals in which clicks changed, each judged; what is usual, and the numbers of usual impressions."""
         changed = intervals(self.impressions, self.task.threads, pulse)
         pulse()
-        calm = ~self.marked([(part.start, part.end) for part in changed])
+        calm = ~marked(self.impressions.n, [(part.start, part.end) for part in changed])
         calm = calm if calm.any() else ~calm
         usual = usual_of(self.impressions, self.cells, calm)
         free = np.flatnonzero(calm)
@@ -222,22 +228,16 @@ def certainty(nats: float, scale: float, stretches: float) -> float:
     return 1.0 - min(1.0, max(stretches, 1.0) * math.exp(-max(nats, 0.0) / scale))
 
 
-def suspect_intervals(task: BoardTask, pulse: Callable[[], None]) -> list[ChangedStretch]:
-    """Only the intervals of a board whose clicks are suspect."""
-    return [one.part for one in _Board(task).judged_intervals(pulse)[0] if one.kind == "clicks"]
-
-
 def analyse(task: BoardTask, pulse: Any) -> Finding:
     """Everything about one board; `pulse` is called between steps and may end it by raising."""
     pulse()
-    board, impressions = _Board(task), task.impressions
+    board, impressions = BoardInspection(task), task.impressions
     judged, usual, free = board.judged_intervals(pulse)
     pulse()
     blamed = [(one.part, one.sure) for one in judged if one.kind == "clicks"]
-    suspect = board.marked([(part.start, part.end) for part, _ in blamed])
-    people = _people(task, suspect, [(part.start, part.end) for part, _ in blamed])
+    suspect = marked(impressions.n, [(part.start, part.end) for part, _ in blamed])
+    people, odd = _people(task, suspect, [(part.start, part.end) for part, _ in blamed])
     pulse()
-    odd = _theirs(task, people)
     log = board.log
     clean = log.chosen(~suspect & ~odd)
     looks, clicks = log.between(0, impressions.n)
@@ -263,26 +263,18 @@ def analyse(task: BoardTask, pulse: Any) -> Finding:
         honest=people.honest,
         points=_points(impressions, clean_rate),
         by_place=place_rates(impressions, ~suspect & ~odd, task.propensities),
-        sure=int((board.marked([(p.starts[1], p.ends[0]) for p in parts]) | odd).sum()),
-        possible=int((board.marked([(p.starts[0], p.ends[1]) for p in parts]) | odd).sum()),
+        sure=int((marked(impressions.n, [(p.starts[1], p.ends[0]) for p in parts]) | odd).sum()),
+        possible=int((marked(impressions.n, [(p.starts[0], p.ends[1]) for p in parts]) | odd).sum()),
     )
 
 
-def _people(task: BoardTask, suspect: Bools, parts: list[tuple[int, int]]) -> OddClients:
+def _people(task: BoardTask, suspect: Bools, parts: list[tuple[int, int]]) -> tuple[OddClients, Bools]:
+    """Clients that stand out, here or on all boards together, and which impressions are theirs."""
     if task.client is None:
-        return NOBODY
-    return stand_out(task.impressions, task.client, task.clients, task.items, suspect, parts, task.boards)
-
-
-def _theirs(task: BoardTask, people: OddClients) -> Bools:
-    """Which impressions are of clients that stand out."""
-    if task.client is None:
-        return np.zeros(task.impressions.n, np.bool_)
-    flags: Bools = np.zeros(len(task.clients) + 1, np.bool_)  # the last is that of nobody, -1
-    flags[people.named] = True
-    flags[people.named if task.named_everywhere is None else task.named_everywhere] = True
-    theirs: Bools = flags[task.client]
-    return theirs
+        return NOBODY, np.zeros(task.impressions.n, np.bool_)
+    people = stand_out(task.impressions, task.client, task.clients, task.items, suspect, parts, task.boards)
+    named = people.named if task.named_everywhere is None else np.append(people.named, task.named_everywhere)
+    return people, impressions_of(named, task.client, len(task.clients))
 
 
 def _order(rate: Floats, items: Ints) -> Ints:
@@ -316,13 +308,40 @@ def _describe(
     )
 
 
-def _other(board: _Board, one: Judged, clean: Floats, clean_looks: Ints) -> OtherChange:
+def _other(board: BoardInspection, one: Judged, clean: Floats, clean_looks: Ints) -> OtherChange:
     part, kind, _, level = one
     lengths = board.impressions.lengths()
     inside = float(lengths[part.start : part.end].mean())
     outside = (float(lengths.sum()) - inside * (part.end - part.start)) / max(lengths.size - part.end + part.start, 1)
     changes = changes_of(board.log.between(part.start, part.end), clean, clean_looks) if kind == "items" else []
     return OtherChange(part.start, part.end, kind, round(level, 3), round(inside, 2), round(outside, 2), changes)
+
+
+def changes_of(counts: Tally, clean: Floats, clean_looks: Ints) -> list[ItemChange]:
+    """Items whose clicks are not those of the clean rates, the most changed first."""
+    looks, clicks = counts
+    evidence = np.zeros(looks.size)
+    evidence_by_item(looks, clicks, np.clip(clean, EDGE, 1.0 - EDGE), clean_looks, evidence)
+    odds = evidence - math.log((1.0 - SHARE_CHANGED) / SHARE_CHANGED)
+    gained = clicks - looks * clean
+    order = [k for k in np.argsort(-np.abs(gained), kind="stable").tolist() if odds[k] > 0.0][:LISTED]
+    return [
+        ItemChange(
+            item=k,
+            looks=int(looks[k]),
+            clicks=int(clicks[k]),
+            expected_clicks=round(float(looks[k] * clean[k]), 2),
+            rate=float(clicks[k] / looks[k]),
+            usual_rate=float(clean[k]),
+            certainty=sure_of(odds[k]),
+        )
+        for k in order
+    ]
+
+
+def sure_of(odds: float) -> float:
+    """A chance from log-odds."""
+    return 1.0 / (1.0 + math.exp(-min(float(odds), 700.0)))
 
 
 def _points(impressions: Impressions, rate: Floats) -> Floats:

@@ -20,7 +20,9 @@ def page(audit: Audit) -> str:
     overview = _boards(boards) if several else ""
     people = _clients(audit.clients, audit.n_clients, "h2") if several else ""
     picture = "" if several else f"<h2>When</h2>{_figure(boards[0])}" if boards else ""
-    body = f"{picture}{_next(audit)}{overview}{people}{parts}{_more(named)}{_reading(audit)}{_limits(audit)}"
+    left = len(named) - SHOWN_BOARDS
+    more = f'<p class="soft">{left} more boards with findings: see the JSON output.</p>' if left > 0 else ""
+    body = f"{picture}{_next(audit)}{overview}{people}{parts}{more}{_reading(audit)}{_limits(audit)}"
     return shell("Audit of clicks", _verdict(audit), Html(body))
 
 
@@ -70,11 +72,6 @@ def _boards(boards: list[BoardAudit]) -> str:
     return f"<h2>Boards</h2>{table(head, rows[:SHOWN_BOARDS], note)}"
 
 
-def _more(boards: list[BoardAudit]) -> str:
-    left = len(boards) - SHOWN_BOARDS
-    return f'<p class="soft">{left} more boards with findings: see the JSON output.</p>' if left > 0 else ""
-
-
 def _figure(board: BoardAudit) -> str:
     return (
         f"<figure>{timeline(board)}<figcaption>Clicks an impression along the log (line), and what users with the "
@@ -86,7 +83,9 @@ def _figure(board: BoardAudit) -> str:
 def _board(board: BoardAudit, several: bool) -> str:
     title = f"<h2>Board {escape(str(board.board))}</h2>{_figure(board)}" if several else "<h2>The evidence</h2>"
     parts = "".join(_interval(part, i) for i, part in enumerate(board.intervals, 1))
-    people = _clients(board.clients, board.n_clients, "h3") + _client_items(board)
+    people = _clients(board.clients, board.n_clients, "h3")
+    if board.client_items:
+        people += f"<h3>What those clients click more, or less, than others</h3>{_item_table(board.client_items)}"
     return f"{title}{parts}{people}{_changes(board)}{_rankings(board)}"
 
 
@@ -195,12 +194,6 @@ def _clients(clients: list[Any], count: int, level: str) -> str:
     )
     note = several if count > 1 else "1 client stands out."
     return f"<{level}>Clients that stand out</{level}>{table(head, rows, note)}"
-
-
-def _client_items(board: BoardAudit) -> str:
-    if not board.client_items:
-        return ""
-    return f"<h3>What those clients click more, or less, than others</h3>{_item_table(board.client_items)}"
 
 
 def _changes(board: BoardAudit) -> str:

@@ -89,8 +89,9 @@ def axes(top: float, labels: Sequence[tuple[float, str]], words: str) -> str:
         for value, y in ((top * part, low + (high - low) * part) for part in (0.0, 0.5, 1.0))
     )
     marks = "".join(
-        f'<text x="{x_of(share):.1f}" y="{HEIGHT - 8}" text-anchor="{_anchor(share)}">{escape(label)}</text>'
+        f'<text x="{x_of(share):.1f}" y="{HEIGHT - 8}" text-anchor="{anchor}">{escape(label)}</text>'
         for share, label in labels
+        for anchor in ["start" if share < 0.1 else "end" if share > 0.9 else "middle"]
     )
     title = f"<title>{escape(words)}</title>"
     head = f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" font-size="12" fill="currentColor">{title}'
@@ -105,10 +106,6 @@ def x_of(share: float) -> float:
 def y_of(value: float, top: float) -> float:
     """Where a value of a scale that ends at `top` lies."""
     return HEIGHT - _BOTTOM - min(value / top, 1.0) * (HEIGHT - _TOP - _BOTTOM)
-
-
-def _anchor(share: float) -> str:
-    return "start" if share < 0.1 else "end" if share > 0.9 else "middle"
 
 
 def line(points: Sequence[tuple[float, float]], top: float, colour: str, dash: str = "") -> str:

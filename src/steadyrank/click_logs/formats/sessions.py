@@ -43,7 +43,8 @@ def _lists(row: dict[str, Any], context: dict[str, Any]) -> Iterator[tuple[list[
     context = {**context, **{name: value for name, value in row.items() if not isinstance(value, (list, dict))}}
     shown = first_of(row, *_LIST)
     if isinstance(shown, list) and shown:
-        if isinstance(shown[0], dict) and first_of(shown[0], *_ITEM) is not None and not _deeper(shown[0]):
+        item = shown[0] if isinstance(shown[0], dict) else {}  # unless it holds a list itself: then it is none
+        if first_of(item, *_ITEM) is not None and not isinstance(first_of(item, *_LIST), list):
             items = [first_of(one, *_ITEM) for one in shown]
             flags = [str(first_of(one, *_CLICKED)).lower() in ("1", "1.0", "true", "yes") for one in shown]
             named = _named(row, items)
@@ -57,11 +58,6 @@ def _lists(row: dict[str, Any], context: dict[str, Any]) -> Iterator[tuple[list[
         for one in inner:
             if isinstance(one, dict):
                 yield from _lists(one, context)
-
-
-def _deeper(one: dict[str, Any]) -> bool:
-    """Whether an object holds a list itself: then it is no item."""
-    return isinstance(first_of(one, *_LIST), list)
 
 
 def _named(row: dict[str, Any], items: list[Any]) -> list[Any]:

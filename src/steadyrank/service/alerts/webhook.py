@@ -126,7 +126,7 @@ class _Try:
         return connection
 
     def _run(self) -> None:
-        opener = urllib.request.build_opener(_NoRedirect, _Http(self), _Https(self))
+        opener = urllib.request.build_opener(_NoRedirect, _Handler(self))
         try:
             with opener.open(self._request, timeout=TIMEOUT):
                 why = ""
@@ -140,27 +140,19 @@ class _Try:
                 self._why = why
 
 
-class _Http(urllib.request.HTTPHandler):
-    """Opens connections by way of a try."""
+class _Handler(urllib.request.HTTPHandler, urllib.request.HTTPSHandler):
+    """Opens connections, with TLS or without, by way of a try; all else as the usual handlers do."""
 
     def __init__(self, one: _Try) -> None:
         super().__init__()
         self._one = one
 
     def http_open(self, request: urllib.request.Request) -> http.client.HTTPResponse:
-        """As the usual handler does."""
+        """Without TLS."""
         return self.do_open(self._one.connecting(http.client.HTTPConnection), request)
 
-
-class _Https(urllib.request.HTTPSHandler):
-    """The same with TLS."""
-
-    def __init__(self, one: _Try) -> None:
-        super().__init__()
-        self._one = one
-
     def https_open(self, request: urllib.request.Request) -> http.client.HTTPResponse:
-        """As the usual handler does."""
+        """With TLS."""
         return self.do_open(self._one.connecting(http.client.HTTPSConnection), request)
 
 

@@ -17,19 +17,14 @@ from . import events
 from .checks import check, check_known_here, guards_of
 from .config import Config, GuardChoice, Known, Setting, with_settings
 from .events import AnyEvent
-from .feedback import OTHER_ITEMS, LabelledFeedback, Reported
+from .feedback import OTHER_ITEMS, LabelledFeedback, PastBatches, Reported
 from .interleaving import Interleaving
 from .labels import Labels
-from .past_batches import PastBatches
 from .schema import Schema
 
 _NOTHING: Mapping[str, Known] = {}
 _AT_ONCE = 20  # impressions that are settled, or over, in a step
 NOT_OURS = "an item was shown that this board does not have"
-
-
-def _copied(arrays: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: snapshot.copied(array) for name, array in arrays.items()}
 
 
 def _parts_of(done: int, upto: int) -> Iterator[int]:
@@ -354,7 +349,7 @@ class Board:
         }
         header, arrays = snapshot.take(self.learner_state, self.impressions, extra)
         others = self.feedback.timeline.arrays() | self.reported.arrays() | self.interleaving.arrays()
-        return header, _copied(arrays) | others
+        return header, {name: snapshot.copied(array) for name, array in arrays.items()} | others
 
     def digest(self) -> str:
         """Sixteen digits that tell two boards apart, whatever made them."""

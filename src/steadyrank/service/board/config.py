@@ -132,21 +132,9 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     def learning_as(self, other: "Config") -> "Config":
         """These settings, but learning as others do."""
-        return msgspec.structs.replace(
-            self,
-            length=other.length,
-            learner=other.learner,
-            settings=other.settings,
-            seed=other.seed,
-            new_share=other.new_share,
-            guard=other.guard,
-            guard_settings=other.guard_settings,
-            guards=other.guards,
-            most_clicks=other.most_clicks,
-            shadow=other.shadow,
-            features=other.features,
-            segments=other.segments,
-        )
+        names = ["length", "learner", "settings", "seed", "new_share", "features", "segments"]  # of `learner_part`
+        names += ["guard", "guard_settings", "guards", "most_clicks", "shadow"]
+        return msgspec.structs.replace(self, **{name: getattr(other, name) for name in names})
 
     def check_together(self) -> None:
         """Refuse settings of which each may be, but not with the others."""

@@ -43,11 +43,8 @@ class Mixed(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_fields=
     theirs: list[int]
 
 
-class ListShown(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_fields=True, tag="shown"):
-    """A list was shown. `base`: the latest impression that the worker knew of; `ranking`: slots of items.
-
-    `time`: when, in seconds since 1970, for people to see; 0 in logs from before there was one.
-    """
+class _OfList(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_fields=True):
+    """What was shown. `base`: the latest impression that the worker knew of; `ranking`: slots of items."""
 
     key: int
     round: int
@@ -55,6 +52,11 @@ class ListShown(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_fie
     generation: int
     ranking: list[int]
     note: list[tuple[int, float]]  # the places that are not 0
+
+
+class ListShown(_OfList, frozen=True, tag="shown"):
+    """A list was shown. `time`: when, in seconds since 1970, for people to see; 0 in old logs."""
+
     time: float = 0.0
     client: int = ANYONE  # the number that the store gave to whom it was shown
     cohorts: dict[str, int] = {}  # by kind, the number that the store gave to the cohort that the client is in
@@ -62,15 +64,9 @@ class ListShown(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_fie
     features: Known = {}  # what was known of the visit
 
 
-class Answered(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_fields=True, tag="answered"):
+class Answered(_OfList, frozen=True, tag="answered"):
     """An impression was answered; it says again what was shown, since `ListShown` is written without waiting."""
 
-    key: int
-    round: int
-    base: int
-    generation: int
-    ranking: list[int]
-    note: list[tuple[int, float]]
     clicks: list[int]  # positions from 0
     examined: int
     time: float = 0.0  # when it was shown
@@ -80,16 +76,10 @@ class Answered(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_fiel
     features: Known = {}  # what was known of the visit, unless `ListShown` came before
 
 
-class Withheld(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_fields=True, tag="withheld"):
+class Withheld(_OfList, frozen=True, tag="withheld"):
     """An answer to an impression was refused, since its client had sent too many. It can still be answered; if it is
     not, it is not taken for one that nobody clicked. It says again what was shown, as `Answered` does."""
 
-    key: int
-    round: int
-    base: int
-    generation: int
-    ranking: list[int]
-    note: list[tuple[int, float]]
     time: float = 0.0  # when it was shown
     client: int = ANYONE
     cohorts: dict[str, int] = {}
@@ -205,27 +195,10 @@ class Resealed(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_fiel
     """Another secret, which the store has, signs impression ids from here on; nothing else changes."""
 
 
-AnyEvent: TypeAlias = (
-    Created
-    | Configured
-    | Deleted
-    | ListShown
-    | Answered
-    | Withheld
-    | Observed
-    | Forgotten
-    | Settled
-    | Expired
-    | Added
-    | Described
-    | Retired
-    | History
-    | Labelled
-    | Unlabelled
-    | Resealed
-)
-
 OfVisitor: TypeAlias = ListShown | Answered | Withheld | Observed
+_OfItems: TypeAlias = Added | Described | Retired | History
+_ByHand: TypeAlias = Labelled | Unlabelled | Resealed
+AnyEvent: TypeAlias = Created | Configured | Deleted | OfVisitor | Forgotten | Settled | Expired | _OfItems | _ByHand
 
 _encode_into = msgspec.msgpack.Encoder().encode_into
 _decoder = msgspec.msgpack.Decoder(AnyEvent)

@@ -1,19 +1,24 @@
-"""What of the feedback enters a board's learner: by labels, and lists of another ranker once each."""
+"""What of the feedback enters a board's learner: by labels; lists of another ranker and past clicks once each."""
 
+import hashlib
 import math
-from collections.abc import Container, Sequence
+from collections.abc import Container, Iterable, Sequence
 from typing import Any, NamedTuple
 
+import msgspec
 import numpy as np
 
 from ...core.arrays import Bools, Floats, Ints
 from ...core.contract import ANSWER, SILENCE, VOUCHED, Visit
 from ...core.refusals import Refused
 from ...live.learner_state import LearnerState
+from . import events
 from .labels import FRAUD, HONEST, Spans
 from .timeline import Timeline
 
+MOST_PARTS = 10_000  # of batches of past clicks remembered; the oldest are forgotten first
 OTHER_ITEMS = "a list of other items was reported with this id before"
+_encode = msgspec.msgpack.Encoder(order="sorted").encode  # features may come in any order
 
 
 class LeftOut(NamedTuple):
@@ -146,3 +151,47 @@ class Reported:
             reported.latest, *times = arrays["reported.time"].tolist()
             reported.times = dict(zip(arrays["reported.key"].tolist(), times, strict=True))
         return reported
+
+
+class _Part(NamedTuple):
+    """What came under the name of a part: a digest of its rows, and how many the whole batch has, 0 if unknown."""
+
+    digest: str
+    total: int
+
+
+class PastBatches:
+    """The parts of batches of past clicks that a board has learnt from, by name, in the order in which they came.
+
+    None is learnt twice, and no name means two.
+    """
+
+    def __init__(self, kept: Iterable[Any] = ()) -> None:
+        """`kept`: what `keep` returned."""
+        self._parts = {name: _Part(digest, total) for name, digest, total in kept}
+
+    def includes(self, event: events.History) -> bool:
+        """Whether a part was learnt from before; refused with 409 if other rows came under its name."""
+        before = self._parts.get(event.batch)
+        if before is None:
+            return False
+        if before.digest != _digest(event.rows) or 0 != before.total != event.total != 0:
+            batch = event.batch.rpartition("#")[0] or event.batch
+            raise Refused(409, f"batch {batch!r:.80} came before with other rows: give these rows another name")
+        return True
+
+    def add(self, event: events.History) -> None:
+        """A part is learnt from; one without a name is not remembered."""
+        if not event.batch:
+            return
+        self._parts[event.batch] = _Part(_digest(event.rows), event.total)
+        if len(self._parts) > MOST_PARTS:
+            del self._parts[next(iter(self._parts))]
+
+    def keep(self) -> list[list[Any]]:
+        """Everything, for a snapshot."""
+        return [[name, *part] for name, part in self._parts.items()]
+
+
+def _digest(rows: list[events.Past]) -> str:
+    return hashlib.sha256(_encode(rows)).hexdigest()[:32]

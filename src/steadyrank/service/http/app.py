@@ -33,13 +33,13 @@ from .bodies import encode as _encode
 from .limits import Limits
 from .metrics import Metrics
 from .openapi import FILE_TYPE
-from .request import AWAY, Call, File, Parts, Route
+from .request import AWAY, Call, ErrorOut, File, Parts, Route
 from .routes import BOARDS, ROUTES, UBI
-from .schemas import ErrorOut
 from .slices import AT_ONCE, Slicer, free
 
 log = logging.getLogger("steadyrank.service")
 _LIMITS = Limits()
+_DESCRIBED = functools.cache(lambda: _encode(openapi.describe()))
 _PART = 1 << 18  # bytes of a file sent at a time
 _LARGE_AT_ONCE = 2  # requests of a route with a body so long that it waited on the disk
 _ANY_ORIGIN = {"access-control-allow-origin": "*"}  # an impression id proves itself; no cookie and no key is read
@@ -334,12 +334,7 @@ async def _preflight(request: Request) -> Response:
 
 
 async def _description(request: Request) -> Response:
-    return Response(_described(), media_type="application/json")
-
-
-@functools.cache
-def _described() -> bytes:
-    return _encode(openapi.describe())
+    return Response(_DESCRIBED(), media_type="application/json")
 
 
 async def _unknown(request: Request, failure: Exception) -> Response:

@@ -21,8 +21,7 @@ from ..worker.board_session import BoardSession
 from ..worker.resealing import rotate
 from ..worker.worker import Worker
 from .bodies import encode as _encode
-from .request import Call, Parts, Route, limit_of
-from .schemas import DoneOut, Features
+from .request import Call, DoneOut, Features, Parts, Route, limit_of
 
 MOST_BOARDS = 1_000  # of an answer
 _MOST_PARKED = 1_000

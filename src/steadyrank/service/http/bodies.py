@@ -52,7 +52,8 @@ class Bodies:
                     raise Refused(413, f"the body has more than {most} bytes")
                 parts.append(part)
                 if held is not None or size > _IN_MEMORY:
-                    held = held or self._begin()
+                    if held is None:
+                        self._held[held := Held(self, _temporary())] = None
                     self._write(held, b"".join(parts))
                     parts.clear()
                 del message, part  # nothing of it stays in memory until the next one comes
@@ -63,11 +64,6 @@ class Bodies:
         if held is None:
             return b"".join(parts) if len(parts) != 1 else parts[0]
         held.whole = True
-        return held
-
-    def _begin(self) -> "Held":
-        held = Held(self, _temporary())
-        self._held[held] = None
         return held
 
     def _write(self, held: "Held", part: bytes) -> None:

@@ -13,19 +13,8 @@ from ..board.guard_summary import GuardCountsOut, count_guarded
 from ..worker.board_session import BoardSession
 from ..worker.worker import Worker
 
-_OF_A_BOARD = (
-    "items",
-    "impressions",
-    "answers",
-    "clicks",
-    "unanswered",
-    "corrupted",
-    "silence",
-    "alarm",
-    "late",
-    "changes",
-    "silenced",
-)
+_COUNTED = ("items", "impressions", "answers", "clicks", "unanswered")
+_OF_A_BOARD = (*_COUNTED, "corrupted", "silence", "alarm", "late", "changes", "silenced")
 _BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0)
 
 
@@ -96,7 +85,7 @@ class _State(Collector):
         board = session.summary()
         silenced, guards = count_guarded(session.board)
         values = {
-            **{key: getattr(board, key) for key in ("items", "impressions", "answers", "clicks", "unanswered")},
+            **{key: getattr(board, key) for key in _COUNTED},
             "silence": board.silence.share,
             "alarm": float(board.silence.alarming),
             "silenced": silenced,

@@ -15,8 +15,7 @@ from ..worker.board_session import BoardSession
 from ..worker.observing import ComparisonOut, ObserveOut
 from .board_routes import check_items
 from .rank_routes import check_number, check_sender, said
-from .request import Call, known_of_visit
-from .schemas import AnswerIn, Features
+from .request import AnswerIn, Call, Features, known_of_visit
 
 # looked at by the route, which names the one that is wrong
 _Chance: TypeAlias = Annotated[float, Meta(extra_json_schema={"minimum": LEAST_CHANCE, "maximum": 1})]

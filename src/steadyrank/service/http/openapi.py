@@ -8,9 +8,8 @@ from ...core.version import __version__
 from ..board.checks import BOARD_NAME
 from ..board.events import KIND_NAME
 from .board_routes import MOST_BOARDS
-from .request import Route
+from .request import ErrorOut, Route
 from .routes import ROUTES
-from .schemas import ErrorOut
 from .state_route import MOST_ITEMS
 
 _REFUSALS = {

@@ -1,7 +1,7 @@
 """The pages of the dashboard: the same for everyone, with no data in them. What they show they ask for with a key."""
 
 import hashlib
-from collections.abc import Awaitable, Callable
+import re
 from importlib import resources
 
 from starlette.exceptions import HTTPException
@@ -62,27 +62,13 @@ class Page:
 def paths() -> list[Route]:
     """Where the pages are: all boards, one board, and the files that both need. Nothing else is ever opened."""
     folder = resources.files(__package__) / "static"
-    files = {file.name: Page(file.name, file.read_bytes()) for file in folder.iterdir() if _served(file.name)}
+    served = [file for file in folder.iterdir() if re.fullmatch(rf"[^.].*\.({'|'.join(_TYPES)})", file.name)]
+    files = {file.name: Page(file.name, file.read_bytes()) for file in served}
 
     async def one_file(request: Request) -> Response:
-        name = request.path_params["name"]
+        name = request.path_params.get("name", "index.html")
         if name not in files:
             raise HTTPException(404, "no such file")
         return files[name].answer(request)
 
-    return [
-        Route("/", _always(files["index.html"])),
-        Route("/boards/{board}", _always(files["index.html"])),
-        Route("/static/{name}", one_file),
-    ]
-
-
-def _served(name: str) -> bool:
-    return name.rpartition(".")[2] in _TYPES and not name.startswith(".")
-
-
-def _always(page: Page) -> Callable[[Request], Awaitable[Response]]:
-    async def answer(request: Request) -> Response:
-        return page.answer(request)
-
-    return answer
+    return [Route(path, one_file) for path in ("/", "/boards/{board}", "/static/{name}")]

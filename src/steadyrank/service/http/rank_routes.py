@@ -21,12 +21,9 @@ from ..worker.board_session import BoardSession
 from ..worker.impression_ids import FORGED
 from ..worker.rank_and_answer import check_theirs
 from .board_routes import add_new, check_items, check_kind, check_room
-from .request import AWAY, Call, known_of_visit
-from .schemas import AnswerIn, Features
+from .request import AWAY, AnswerIn, Call, Features, gather_in_turns, known_of_visit
 
 _MOST_ROWS = 10_000  # of a batch
-_ROWS_IN_FLIGHT = 500  # answers of a batch that wait for a commit
-_ROWS_IN_A_TURN = 20  # answers of a batch between other requests: some milliseconds
 _CLIENT = re.compile(r"[^\x00-\x1f\x7f-\x9f]{1,200}")  # what can be stored can be written down, and deleted
 _MESSAGES = 10  # refusals of a batch that say why
 _ROWS_AT_ONCE = 1_000  # past clicks of an event
@@ -226,19 +223,15 @@ async def _answer_known(call: Call, name: str, body: FeedbackIn) -> str:
     if evicted is not None and evicted.loading is None:  # it is loaded for an id of its own alone
         evicted.open_id(body.impression, call.worker.clock())
     async with call.worker.cache.hold_board(name):
-        return await _answer_held(call, name, body)
-
-
-async def _answer_held(call: Call, name: str, body: FeedbackIn) -> str:
-    session = call.worker.find_board(name)
-    if session.resealing is not None and not session.resealing.done():
-        await asyncio.shield(session.resealing)
-    shown = session.seals.open(body.impression, call.worker.clock())
-    if not session.board.config.public_feedback:
-        call.may("feedback", session.name)
-    if session.board.config.bind_client and not session.is_client(body.client, shown.client):
-        raise Refused(403, "the list was given to another client: name that one, as when the list was asked for")
-    return await rank_and_answer.answer(call.worker, session, shown, said(body))
+        session = call.worker.find_board(name)
+        if session.resealing is not None and not session.resealing.done():
+            await asyncio.shield(session.resealing)
+        shown = session.seals.open(body.impression, call.worker.clock())
+        if not session.board.config.public_feedback:
+            call.may("feedback", session.name)
+        if session.board.config.bind_client and not session.is_client(body.client, shown.client):
+            raise Refused(403, "the list was given to another client: name that one, as when the list was asked for")
+        return await rank_and_answer.answer(call.worker, session, shown, said(body))
 
 
 async def feedback(call: Call) -> FeedbackOut:
@@ -260,15 +253,7 @@ async def feedback_batch(call: Call) -> BatchOut:
         except Unavailable:
             return BatchRowOut(code=503, message=AWAY)
 
-    done: list[BatchRowOut] = []
-    for start in range(0, len(rows), _ROWS_IN_FLIGHT):
-        tasks = []
-        for row in rows[start : start + _ROWS_IN_FLIGHT]:
-            tasks.append(asyncio.ensure_future(one(row)))
-            if len(tasks) % _ROWS_IN_A_TURN == 0:
-                await asyncio.sleep(0)  # these begin, and other requests have their turn
-        done += await asyncio.gather(*tasks)
-    return _summed(done)
+    return _summed(await gather_in_turns(one, rows))
 
 
 def _summed(rows: list[BatchRowOut]) -> BatchOut:
@@ -288,29 +273,22 @@ async def history(call: Call) -> HistoryOut:
     if len(body.rows) > 100_000 or len(body.batch) > 200:
         raise Refused(422, "a batch of past clicks has at most 100000 rows and a name of at most 200 characters")
     rows = await asyncio.to_thread(_past_rows, session, body.rows)
-    fresh = await asyncio.to_thread(_fresh, session, rows)
+    slots = session.board.learner_state.slots  # in a thread, since there may be many
+    fresh = await asyncio.to_thread(lambda: list({item for row in rows for item in row.items if item not in slots}))
     check_room(fresh, len(session.board.learner_state.names))
     await call.worker.check_room(session, len(fresh))
-    parts = _parts(rows, body.batch)
-    fresh_parts = await asyncio.to_thread(_not_learnt, session, parts)
+    starts, batch = range(0, len(rows), _ROWS_AT_ONCE), body.batch
+    parts = [
+        events.History(rows[start : start + _ROWS_AT_ONCE], f"{batch}#{start}" if batch else "", len(rows))
+        for start in starts
+    ]
+    # if a part came with other rows before, all are refused
+    fresh_parts = await asyncio.to_thread(lambda: [x for x in parts if not session.board.batches.includes(x)])
     learnt, outcome = 0, "duplicate" if parts else "done"
     for part in fresh_parts:  # another worker may have written them meanwhile: the log decides
         if await call.worker.write_event(session, part) != "duplicate":
             learnt, outcome = learnt + len(part.rows), "done"
     return HistoryOut(rows=learnt, outcome=outcome)
-
-
-def _parts(rows: list[events.Past], batch: str) -> list[events.History]:
-    """Past clicks as events."""
-    return [
-        events.History(rows[start : start + _ROWS_AT_ONCE], f"{batch}#{start}" if batch else "", len(rows))
-        for start in range(0, len(rows), _ROWS_AT_ONCE)
-    ]
-
-
-def _not_learnt(session: BoardSession, parts: list[events.History]) -> list[events.History]:
-    """The parts that the board has not learnt from yet; if one of them came with other rows, all are refused."""
-    return [part for part in parts if not session.board.batches.includes(part)]
 
 
 def _past_rows(session: BoardSession, given: list[PastIn]) -> list[events.Past]:
@@ -321,15 +299,6 @@ def _past_rows(session: BoardSession, given: list[PastIn]) -> list[events.Past]:
         except Refused as error:
             raise Refused(error.code, f"row {i}: {error}") from None
     return rows
-
-
-def _fresh(session: BoardSession, rows: list[events.Past]) -> list[str]:
-    """Items of past lists that the board does not have; counted in a thread, since there may be many."""
-    slots = session.board.learner_state.slots
-    fresh_items: set[str] = set()
-    for row in rows:
-        fresh_items.update(item for item in row.items if item not in slots)
-    return list(fresh_items)
 
 
 def _past(session: BoardSession, row: PastIn) -> events.Past:

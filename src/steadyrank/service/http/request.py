@@ -1,15 +1,46 @@
-"""What a route is, and what a request to it brings."""
+"""What a route is, what a request to it brings, and what several routes share: schemas, and work in turns."""
 
-from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, BinaryIO, NamedTuple
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Annotated, Any, BinaryIO, NamedTuple, TypeAlias, TypeVar
+
+from msgspec import UNSET, Meta, UnsetType
 
 from ...core.refusals import Refused
 from ...live.features import SEGMENT_NAME, Values
+from ..board.schema import Schema
 from ..worker.board_session import BoardSession
 from ..worker.worker import Worker
 
 NO_SEGMENTS = "segment {!r:.80} cannot be given: this board declares no segments"
 AWAY = "the store is away or being read: try again"  # what a request is told; the log says why
+_IN_FLIGHT = 500  # rows of a batch that wait for a commit
+_IN_A_TURN = 20  # rows of a batch between other requests: some milliseconds
+T = TypeVar("T")
+R = TypeVar("R")
+# what a value may be is declared by the board, which refuses others by name
+Features: TypeAlias = dict[str, Annotated[Any, Meta(extra_json_schema={"type": ["number", "string", "null"]})]]
+
+
+class AnswerIn(Schema, kw_only=True):
+    """What was clicked: an item or null, or a bit a place with how many places were looked at."""
+
+    clicked: str | UnsetType | None = UNSET
+    clicks: list[int] | None = None
+    examined: int | None = None
+
+
+class DoneOut(Schema):
+    """It is done."""
+
+    done: bool = True
+
+
+class ErrorOut(Schema):
+    """Why a request was refused."""
+
+    code: int
+    message: str
 
 
 class Call(NamedTuple):
@@ -83,3 +114,16 @@ class File(NamedTuple):
 
     name: str
     content: BinaryIO
+
+
+async def gather_in_turns(work: Callable[[T], Awaitable[R]], rows: Sequence[T]) -> list[R]:
+    """What `work` makes of each row of a batch, in order; other requests have their turn meanwhile."""
+    done: list[R] = []
+    for start in range(0, len(rows), _IN_FLIGHT):
+        tasks = []
+        for row in rows[start : start + _IN_FLIGHT]:
+            tasks.append(asyncio.ensure_future(work(row)))
+            if len(tasks) % _IN_A_TURN == 0:
+                await asyncio.sleep(0)  # these begin, in this order
+        done += await asyncio.gather(*tasks)
+    return done

@@ -44,8 +44,7 @@ from .rank_routes import (
     history,
     rank,
 )
-from .request import Change, Route
-from .schemas import DoneOut
+from .request import Change, DoneOut, Route
 from .state_route import StateOut, state
 from .ubi_routes import UbiIn, UbiOut, ubi
 from .watch_routes import (
@@ -65,17 +64,19 @@ from .watch_routes import (
 
 BOARDS, UBI = "/v1/boards", "/v1/ubi"  # of several boards: a key for any one of them opens these
 _BOARD = f"{BOARDS}/{{board}}"
+_ITEMS, _LABELS, _SENDERS = (f"{_BOARD}/{part}" for part in ("items", "labels", "client-labels"))
 _PUT = Change("board made or changed", detail_settings)
 _RESEALED = Change("signing secret rotated")
 _DELETED = Change("board deleted")
 _ADDED = Change("items added or reinstated", detail_items)
 _RETIRED = Change("item retired", detail_part)
-_SEVERAL_RETIRED = Change("items retired", detail_items)
+_SEVERAL = Change("items retired", detail_items)
 _PAST = Change("past clicks added", detail_rows)
-_FORGOTTEN = Change("client forgotten")
+_GONE = Change("client forgotten")
 _LABELLED = Change("rounds labelled", detail_rounds)
-_CLIENT_LABELLED = Change("client or cohort labelled", detail_sender)
+_JUDGED = Change("client or cohort labelled", detail_sender)
 _UNLABELLED = Change("label taken back", detail_part)
+_CLIENT = f"{_BOARD}/clients/{{client}}"
 _STATE_QUERY = ("limit", "after", "segment")
 ROUTES = [
     Route("POST", f"{_BOARD}/rank", "rank", "A list of items", RankIn, RankOut, rank),
@@ -87,48 +88,27 @@ ROUTES = [
     Route("PUT", _BOARD, "admin", "Make or change a board", BoardIn, BoardOut, put_board, True, _PUT),
     Route("GET", _BOARD, "rank", "A board", None, BoardOut, get_board),
     Route("DELETE", _BOARD, "admin", "End a board and delete its log", None, DoneOut, delete_board, act=_DELETED),
-    Route("POST", f"{_BOARD}/items", "admin", "Add or reinstate items", ItemsIn, BoardOut, add_items, True, _ADDED),
-    Route("DELETE", f"{_BOARD}/items/{{item}}", "admin", "Retire an item", None, BoardOut, retire_item, act=_RETIRED),
-    Route(
-        "POST",
-        f"{_BOARD}/items/retire",
-        "admin",
-        "Retire items",
-        RetireIn,
-        BoardOut,
-        retire_items,
-        True,
-        _SEVERAL_RETIRED,
-    ),
+    Route("POST", _ITEMS, "admin", "Add or reinstate items", ItemsIn, BoardOut, add_items, True, _ADDED),
+    Route("DELETE", f"{_ITEMS}/{{item}}", "admin", "Retire an item", None, BoardOut, retire_item, act=_RETIRED),
+    Route("POST", f"{_ITEMS}/retire", "admin", "Retire items", RetireIn, BoardOut, retire_items, True, _SEVERAL),
     Route("POST", f"{_BOARD}/history", "admin", "Past clicks", HistoryIn, HistoryOut, history, True, _PAST),
     Route("GET", f"{_BOARD}/state", "admin", "What is known", None, StateOut, state, query=_STATE_QUERY),
     Route(
-        "DELETE",
-        f"{_BOARD}/clients/{{client}}",
-        "admin",
-        "Forget a client",
-        None,
-        ForgottenOut,
-        forget_client,
-        False,
-        _FORGOTTEN,
-        ("cohort",),
+        "DELETE", _CLIENT, "admin", "Forget a client", None, ForgottenOut, forget_client, False, _GONE, ("cohort",)
     ),
-    Route("GET", f"{_BOARD}/labels", "admin", "All labels", None, LabelsOut, labels),
-    Route("POST", f"{_BOARD}/labels", "admin", "Label rounds", LabelIn, LabelOut, label, act=_LABELLED),
+    Route("GET", _LABELS, "admin", "All labels", None, LabelsOut, labels),
+    Route("POST", _LABELS, "admin", "Label rounds", LabelIn, LabelOut, label, act=_LABELLED),
     Route(
         "POST",
-        f"{_BOARD}/client-labels",
+        _SENDERS,
         "admin",
         "Label a client or a cohort",
         ClientLabelIn,
         ClientLabelOut,
         label_client,
-        act=_CLIENT_LABELLED,
+        act=_JUDGED,
     ),
-    Route(
-        "DELETE", f"{_BOARD}/labels/{{number}}", "admin", "Take a label back", None, DoneOut, unlabel, act=_UNLABELLED
-    ),
+    Route("DELETE", f"{_LABELS}/{{number}}", "admin", "Take a label back", None, DoneOut, unlabel, act=_UNLABELLED),
     Route("POST", f"{_BOARD}/secret", "admin", "Rotate the secret", None, SecretOut, rotate_secret, act=_RESEALED),
     Route("GET", f"{_BOARD}/comparison", "admin", "Another ranker and ours", None, ComparisonOut, comparison),
     Route("GET", f"{_BOARD}/interleaving", "admin", "Whose items are clicked", None, InterleavingOut, interleaving),

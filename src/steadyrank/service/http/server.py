@@ -55,7 +55,10 @@ def serve(
     `link(path)` is what opens a page in a browser. Until there is an API key, that needs a token, and `told` hears
     the address with it. `webhook`: where alerts go, and the secret that signs them.
     """
-    _set_up_log(logging.INFO if background is None else logging.WARNING)
+    handler = logging.StreamHandler()
+    handler.setFormatter(_Lines())
+    level = logging.INFO if background is None else logging.WARNING
+    logging.basicConfig(level=level, handlers=[handler], force=True)
     if not loopback(address) and would_be_new(url):  # asked before it is opened, which would make it
         raise ValueError(_without_keys(address, url))
     try:
@@ -70,12 +73,15 @@ def serve(
     if not loopback(address) and not keys:
         raise ValueError(_without_keys(address, url))
     bound = bind(address, port)
-    here = url_of(address, bound)
+    here = f"http://{f'[{address}]' if ':' in address else address}:{port_of(bound)}"
     compile_ahead(log.warning)
     log.info("serving", extra={"fields": {"url": here, "store": url.split("://")[0]}})
     sys.setswitchinterval(0.001)  # seconds; the thread that writes the log should not wait long for its turn
     gc.set_threshold(10_000, 20, 20)  # requests leave few cycles behind
-    link = functools.partial(_link, here, token)
+
+    def link(path: str) -> str:
+        return f"{here}{path}?token={token}" if token else f"{here}{path}"
+
     in_background = None if background is None else functools.partial(background, link)
     if told is not None and token:
         told(link("/"))
@@ -125,13 +131,10 @@ def compile_ahead(say: Callable[[str], None]) -> None:
 
 
 def _keys_and_token(url: str) -> tuple[list[Key], str]:
-    store = open_store(url)
-    try:
+    with contextlib.closing(open_store(url)) as store:
         keys = store.api_keys()
         now = store.time()
         return [key for key in keys if key.works(time.time() if now is None else now)], "" if keys else store.token()
-    finally:
-        store.close()
 
 
 def _without_keys(address: str, url: str) -> str:
@@ -140,10 +143,6 @@ def _without_keys(address: str, url: str) -> str:
         f"refusing to listen on {address} without API keys: "
         f"create one with `steadyrank keys create --scope admin --store {store}`"
     )
-
-
-def _link(here: str, token: str, path: str) -> str:
-    return f"{here}{path}?token={token}" if token else f"{here}{path}"
 
 
 class _Server(uvicorn.Server):
@@ -182,13 +181,6 @@ class _Lines(logging.Formatter):
         if record.exc_info:
             line["error"] = self.formatException(record.exc_info)
         return json.dumps(line, default=str)
-
-
-def _set_up_log(level: int) -> None:
-    """Log as lines of JSON, on standard error."""
-    handler = logging.StreamHandler()
-    handler.setFormatter(_Lines())
-    logging.basicConfig(level=level, handlers=[handler], force=True)
 
 
 async def _compact(worker: Worker, keep_days: float, keep_events: int) -> None:
@@ -239,8 +231,3 @@ def port_of(bound: list[socket.socket]) -> int:
     """The port, once it is known."""
     port: int = bound[0].getsockname()[1]
     return port
-
-
-def url_of(address: str, bound: list[socket.socket]) -> str:
-    """Where a browser finds it."""
-    return f"http://{f'[{address}]' if ':' in address else address}:{port_of(bound)}"

@@ -21,11 +21,9 @@ from ..worker import observing
 from ..worker.board_session import BoardSession
 from .observe_routes import check_list
 from .rank_routes import check_sender
-from .request import AWAY, Call
+from .request import AWAY, Call, gather_in_turns
 
 _MOST_ROWS = 10_000
-_IN_FLIGHT = 500  # lists that wait for a commit
-_IN_A_TURN = 20  # lists between other requests: some milliseconds
 _TURN = 0.003  # seconds of reading rows between other requests
 _BYTES_IN_A_TURN = 256 << 10
 _CLICKS_IN_A_TURN = 500
@@ -116,13 +114,7 @@ async def ubi(call: Call) -> UbiOut:
     for board in {entry.board for entry in entries}:
         if call.visible(board) and not call.worker.cache.knows_board(board):
             await call.worker.look_at_log()  # it may have been made at another worker a moment ago
-    for start in range(0, len(entries), _IN_FLIGHT):
-        tasks = []
-        for entry in entries[start : start + _IN_FLIGHT]:
-            tasks.append(asyncio.ensure_future(_take(call, entry, count)))
-            if len(tasks) % _IN_A_TURN == 0:
-                await asyncio.sleep(0)  # these begin, in this order, and other requests have their turn
-        await asyncio.gather(*tasks)
+    await gather_in_turns(lambda entry: _take(call, entry, count), entries)
     return count.out()
 
 

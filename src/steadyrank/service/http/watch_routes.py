@@ -24,8 +24,7 @@ from ..board.watch_summary import (
     summarize_segments,
 )
 from ..worker import reconfigure, transfer
-from .request import Call, File
-from .schemas import DoneOut
+from .request import Call, DoneOut, File
 from .state_route import ShortView, describe_guard, look_over
 
 _MOST_EFFECTS = 12  # shown of what features do, the strongest

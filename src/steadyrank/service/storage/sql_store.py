@@ -23,7 +23,6 @@ import re
 import secrets
 import struct
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any
 
 from .sql import Database, Row, connect, insert, parts
 from .store import Act, Damaged, Key, KnownBoard, LogEntry, NewEntry, Numbers, Seal
@@ -142,17 +141,15 @@ class SqlStore:
                 after,
                 upto,
             )
-            for row in rows:
-                yield self._entry(*row)
+            for seq, of, at, body, checksum in rows:
+                whole = isinstance(body, bytes) and isinstance(at, float)  # a damaged row may hold anything
+                if whole and checksum == event_checksum(seq, of, at, body):
+                    yield LogEntry(seq, of, at, body)
+                else:
+                    yield LogEntry(seq, of, 0.0, b"", "its checksum is not that of its content")
             if len(rows) < most:
                 return
             after = rows[-1][0]
-
-    def _entry(self, seq: int, board: int, at: Any, body: Any, checksum: Any) -> LogEntry:
-        """An event, with what is wrong with it."""
-        if _checksum_holds(checksum, seq, board, at, body):
-            return LogEntry(seq, board, at, body)
-        return LogEntry(seq, board, 0.0, b"", "its checksum is not that of its content")
 
     def shortened(self, board: int) -> int:
         """Up to which event the log of a board became a snapshot; 0 if it is whole."""
@@ -188,7 +185,10 @@ class SqlStore:
             "(SELECT MAX(events.seq) FROM events WHERE events.board = boards.id) "
             "FROM boards LEFT JOIN rests ON rests.board = boards.id"
         )
-        boards, seals = [], _read_all_seals(self._db)
+        boards = []
+        seals: dict[int, list[Seal]] = {}  # of every board that has any, as `seals` gives them
+        for board, secret, until in self._db.read("SELECT board, secret, until FROM seals ORDER BY number DESC"):
+            seals.setdefault(board, []).append(Seal(bytes(secret), until))
         for number, name, secret, edge, seq, body, last in rows:
             latest = max(number, edge, last or 0)
             summary = None if seq is None or seq < latest else bytes(body)
@@ -247,7 +247,8 @@ class SqlStore:
 
     def seals(self, board: int) -> list[Seal]:
         """The secrets by which ids of a board are signed, the one that signs first; none if it is its first one."""
-        return _read_seals(self._db, board)
+        rows = self._db.read("SELECT secret, until FROM seals WHERE board = ? ORDER BY number DESC", board)
+        return [Seal(bytes(secret), until) for secret, until in rows]
 
     def promise(self, board: int, until: float) -> None:
         """Keep that impression ids of a board may be given out that expire up to this time; the latest one stays."""
@@ -266,8 +267,13 @@ class SqlStore:
         """
         with self._db.transaction():
             seq = self._take_numbers(0) + 1
-            if not _rotate_seal(self._db, board, at, until):
+            first = self._db.read("SELECT secret FROM boards WHERE id = ?", board)
+            if not first:
                 return False
+            seals = self.seals(board) or [Seal(bytes(first[0][0]), None)]
+            kept = [seal for seal in seals if seal.until is None or seal.until > at]
+            ended = [seal._replace(until=until if seal.until is None else min(seal.until, until)) for seal in kept]
+            _write_seals(self._db, board, [Seal(secrets.token_bytes(32), None), *ended])
             self._db.write("UPDATE head SET seq = ?", seq)
             self._write_event(seq, board, at, event)
         return True
@@ -484,7 +490,9 @@ class SqlStore:
                 numbers = sorted(number for number, _ in gone)
                 self._write_event(seq, board, at, event(numbers))
                 if asked:
-                    _forget_unwritten(self._db, board, seq, at)
+                    # By the order of the log and not by a clock, which may be wrong. Only what is reported
+                    # afterwards, with the time at which it happened, is compared with the time `at`.
+                    self._db.write("UPDATE boards SET forgotten = ?, forgot = ? WHERE id = ?", seq, at, board)
         return sum(visits for _, visits in gone)
 
     def span(self, board: int) -> tuple[float, float]:
@@ -523,13 +531,6 @@ def event_checksum(seq: int, board: int, at: float, body: bytes) -> int:
 def _snapshot_checksum(board: int, seq: int, body: bytes) -> int:
     """64 bits of whose snapshot it is, as of which event, and of the digest that it begins with."""
     return _checksum(_SNAPSHOT_PREFIX.pack(seq, board, len(body)) + body[:_BEGINNING])
-
-
-def _checksum_holds(checksum: Any, seq: int, board: int, at: Any, body: Any) -> bool:
-    """Whether an event is as it was written; a damaged row may hold anything."""
-    if not isinstance(body, bytes) or not isinstance(at, float):
-        return False
-    return bool(checksum == event_checksum(seq, board, at, body))
 
 
 def _checksum(content: bytes) -> int:
@@ -596,46 +597,8 @@ def _forget_clients(db: Database, board: int, clients: Sequence[int]) -> list[tu
     return gone
 
 
-def _forget_unwritten(db: Database, board: int, seq: int, at: float) -> None:
-    """What is not written yet, and was put by a worker that had not read the event `seq`, will be nobody's.
-
-    By the order of the log and not by a clock, which may be wrong. Only what is reported afterwards, with the time at
-    which it happened, is compared with the time `at`.
-    """
-    db.write("UPDATE boards SET forgotten = ?, forgot = ? WHERE id = ?", seq, at, board)
-
-
 def _insert_key(db: Database, key: Key) -> None:
     db.write(f"INSERT INTO keys ({_KEY_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?)", *key)
-
-
-def _read_seals(db: Database, board: int) -> list[Seal]:
-    """The secrets of a board whose signing secret was rotated, the one that signs first; none if it never was."""
-    rows = db.read("SELECT secret, until FROM seals WHERE board = ? ORDER BY number DESC", board)
-    return [Seal(bytes(secret), until) for secret, until in rows]
-
-
-def _read_all_seals(db: Database) -> dict[int, list[Seal]]:
-    """The same of every board that has any."""
-    seals: dict[int, list[Seal]] = {}
-    for board, secret, until in db.read("SELECT board, secret, until FROM seals ORDER BY number DESC"):
-        seals.setdefault(board, []).append(Seal(bytes(secret), until))
-    return seals
-
-
-def _rotate_seal(db: Database, board: int, at: float, until: float) -> bool:
-    """A new secret signs from now on, those before are good until a time at most; False if there is no such board.
-
-    To be called inside a transaction in which no other one writes.
-    """
-    first = db.read("SELECT secret FROM boards WHERE id = ?", board)
-    if not first:
-        return False
-    seals = _read_seals(db, board) or [Seal(bytes(first[0][0]), None)]
-    kept = [seal for seal in seals if seal.until is None or seal.until > at]
-    ended = [seal._replace(until=until if seal.until is None else min(seal.until, until)) for seal in kept]
-    _write_seals(db, board, [Seal(secrets.token_bytes(32), None), *ended])
-    return True
 
 
 def _write_seals(db: Database, board: int, seals: Sequence[Seal]) -> None:

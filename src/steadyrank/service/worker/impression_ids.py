@@ -106,14 +106,10 @@ def _text(raw: bytes) -> str:
 
 def room_for(space: FeatureSpace, kinds: Iterable[str]) -> int:
     """Bytes for the longest that can be said of a visit with these features and cohorts of these kinds."""
-    longest = {kind.name: max(kind.categories, key=_bytes_of) if kind.categories else 0.0 for kind in space.visits}
+    longest = {x.name: max(x.categories, key=lambda text: len(text.encode()), default=0.0) for x in space.visits}
     known = len(_known_in(longest)) if longest else 0
     cohorts = sum(1 + len(kind) + _HASH.size for kind in kinds)
     return _rounded(_HASH.size + _DRAFT.size + _SIZE.size + known + _NOTES * _NOTE.size + cohorts)
-
-
-def _bytes_of(text: str) -> int:
-    return len(text.encode())
 
 
 def _rounded(size: int) -> int:
@@ -178,21 +174,8 @@ def _read(body: bytes) -> ImpressionId:
     known = body[start + _SIZE.size : end]
     note = [_NOTE.unpack_from(body, end + i * _NOTE.size) for i in range(notes)]
     cohorts = _cohorts(body[end + notes * _NOTE.size :])
-    key, round_, base, generation, expires, client = head
-    return ImpressionId(
-        key,
-        round_,
-        base,
-        generation,
-        expires,
-        client,
-        ranking,
-        note,
-        cohorts,
-        None if draft == _NO_DRAFT else draft,
-        _known_of(known) if known else {},
-        seen,
-    )
+    visitor = cohorts, None if draft == _NO_DRAFT else draft, _known_of(known) if known else {}, seen
+    return ImpressionId._make([*head, ranking, note, *visitor])
 
 
 def _read_former(body: bytes, signer: Signer) -> ImpressionId:

@@ -1,5 +1,6 @@
 """Lists that another ranker showed: learnt from as if they were ours, and compared with ours in their place."""
 
+import contextlib
 import math
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
@@ -215,20 +216,16 @@ class ComparisonOut(Schema):
 def read_reported(url: str, number: int) -> list[Reported]:
     """The lists of another ranker that are in the log of a board, of its latest events, in order."""
     reported: dict[int, Reported] = {}
-    store = open_store(url)
-    try:
-        with store.reading():
-            start = max(store.edge(number, 0.0, MOST_EVENTS), store.shortened(number))
-            for entry in store.entries(start, store.head(), number):
-                event = read_event(entry)
-                if isinstance(event, events.Observed):
-                    reported.setdefault(event.key, Reported(event, None, 0))
-                if isinstance(event, events.Answered | events.Observed) and event.clicks is not None:
-                    before = reported.get(event.key)
-                    if before is not None and before.clicks is None:
-                        reported[event.key] = before._replace(clicks=event.clicks, examined=event.examined)
-    finally:
-        store.close()
+    with contextlib.closing(open_store(url)) as store, store.reading():
+        start = max(store.edge(number, 0.0, MOST_EVENTS), store.shortened(number))
+        for entry in store.entries(start, store.head(), number):
+            event = read_event(entry)
+            if isinstance(event, events.Observed):
+                reported.setdefault(event.key, Reported(event, None, 0))
+            if isinstance(event, events.Answered | events.Observed) and event.clicks is not None:
+                before = reported.get(event.key)
+                if before is not None and before.clicks is None:
+                    reported[event.key] = before._replace(clicks=event.clicks, examined=event.examined)
     return list(reported.values())
 
 

@@ -1,6 +1,7 @@
 """Changes of a board's settings and labels: those that change what was learnt fold its log again."""
 
 import asyncio
+from typing import Any
 
 from ...core.contract import ANYONE
 from ...core.refusals import Refused
@@ -53,16 +54,7 @@ async def label(worker: Worker, session: BoardSession, start: int, end: int, wor
         raise Refused(422, f"start must be a round from 1 to the latest, {rounds}, not {start}")
     if not start <= end <= rounds:
         raise Refused(422, f"end must be a round from start, {start}, to the latest, {rounds}, not {end}")
-    key, labels = worker.next_key(), session.board.labels
-    number = labels.after(key, start, end, word)  # refuses one too many
-    if number > labels.count:
-        edge = await _write(worker, session, events.Labelled(key, start, end, word), start)
-        if edge is not None:
-            raise _kept_no_longer(edge, f"{start} to {end}")
-        number = session.board.labels.numbers.get(key, 0)
-    if not number or session.number not in worker.cache.by_number:
-        raise Refused(409, "the board was deleted, or labelled by others, at the same moment: look again")
-    return Label(number, start, end, word)
+    return await _add_label(worker, session, start, start, end, word)
 
 
 async def label_client(
@@ -73,14 +65,21 @@ async def label_client(
         raise Refused(422, f"label must be {' or '.join(WORDS)}, not {word!r:.80}")
     kind, client = cohort or "", await _number_of(worker, session, client, cohort)
     await worker.catch_up()
+    return await _add_label(worker, session, _FROM_THE_EDGE, 0, 0, word, client, kind)
+
+
+async def _add_label(worker: Worker, session: BoardSession, since: int, start: int, end: int, *rest: Any) -> Label:
+    """A label of rounds, or of a sender; what was learnt from round `since` on is learnt otherwise."""
     key, labels = worker.next_key(), session.board.labels
-    number = labels.after(key, 0, 0, word, client, kind)  # refuses one too many
+    number = labels.after(key, start, end, *rest)  # refuses one too many
     if number > labels.count:
-        await _write(worker, session, events.Labelled(key, 0, 0, word, client, kind), _FROM_THE_EDGE)
+        edge = await _write(worker, session, events.Labelled(key, start, end, *rest), since)
+        if edge is not None:
+            raise _kept_no_longer(edge, f"{start} to {end}")
         number = session.board.labels.numbers.get(key, 0)
     if not number or session.number not in worker.cache.by_number:
         raise Refused(409, "the board was deleted, or labelled by others, at the same moment: look again")
-    return Label(number, 0, 0, word, client, kind)
+    return Label(number, start, end, *rest)
 
 
 async def _number_of(worker: Worker, session: BoardSession, client: int | str, kind: str | None) -> int:

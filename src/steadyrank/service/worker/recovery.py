@@ -1,6 +1,7 @@
 """From the store to boards in memory: the latest snapshot that can be read, and the events after it."""
 
 import asyncio
+import contextlib
 import itertools
 import logging
 import time
@@ -37,29 +38,26 @@ class Stored(NamedTuple):
 
 def recover(url: str, most: int, seconds: float) -> Stored:
     """The boards that were used last, as the log says at one moment: so many, and for so many seconds."""
-    store, end = open_store(url), time.monotonic() + seconds
-    try:
-        with store.reading():
-            stored = Stored([], [], {}, store.api_keys(), store.head(), None, store.latest())
-            for board in store.known_boards():
-                if len(stored.boards) >= most or time.monotonic() > end:
-                    stored.asleep.append(board)
-                    continue
-                try:
-                    session = open_session(store, board.number, board.name, board.secret, stored.head)
-                except Unavailable:
-                    raise
-                except MemoryError:
-                    stored.asleep.append(board)  # tried again when it is asked for
-                except Exception as error:  # whatever it is, the others are served
-                    seals = Seals(board.secret, board.seals)
-                    stored.parked[board.name] = Parked(board.number, board.name, parking_words(error), seals)
-                    log_parked(stored.parked[board.name])
-                else:
-                    stored.boards.append(session)
-            return stored._replace(time=store.time())
-    finally:
-        store.close()
+    with contextlib.closing(open_store(url)) as store, store.reading():
+        end = time.monotonic() + seconds
+        stored = Stored([], [], {}, store.api_keys(), store.head(), None, store.latest())
+        for board in store.known_boards():
+            if len(stored.boards) >= most or time.monotonic() > end:
+                stored.asleep.append(board)
+                continue
+            try:
+                session = open_session(store, board.number, board.name, board.secret, stored.head)
+            except Unavailable:
+                raise
+            except MemoryError:
+                stored.asleep.append(board)  # tried again when it is asked for
+            except Exception as error:  # whatever it is, the others are served
+                seals = Seals(board.secret, board.seals)
+                stored.parked[board.name] = Parked(board.number, board.name, parking_words(error), seals)
+                log_parked(stored.parked[board.name])
+            else:
+                stored.boards.append(session)
+        return stored._replace(time=store.time())
 
 
 def parking_words(error: Exception) -> str:
@@ -228,20 +226,14 @@ def _chunk(store: SqlStore, after: int, upto: int, board: int) -> list[LogEntry]
 
 def wipe(url: str, number: int, seq: int) -> None:
     """Delete what is left of a board that an event ended."""
-    store = open_store(url)
-    try:
+    with contextlib.closing(open_store(url)) as store:
         store.wipe_board(number, seq)
-    finally:
-        store.close()
 
 
 def save(url: str, number: int, seq: int, kept: Kept) -> bool:
     """`put_snapshot` with a connection of its own."""
-    store = open_store(url)
-    try:
+    with contextlib.closing(open_store(url)) as store:
         return put_snapshot(store, number, seq, kept)
-    finally:
-        store.close()
 
 
 def put_snapshot(store: SqlStore, number: int, seq: int, kept: Kept) -> bool:

@@ -247,12 +247,9 @@ def _fold(path: pathlib.Path, base: bytes | None, entries: list[tuple[float, Any
     """The board of a file, by way of a store in memory so that there is one way to fold."""
     if base is None and not (entries and isinstance(entries[0][1], Created)):
         raise ValueError(f"{path} does not begin with the beginning of a board")
-    store = open_store("sqlite:///:memory:")
-    try:
+    with contextlib.closing(open_store("sqlite:///:memory:")) as store:
         number = store.bring_in("board", None, base, [(at, encode(event)) for at, event in entries], 0)
         return rebuild(store, number, str(path), store.head())
-    finally:
-        store.close()
 
 
 def compact(

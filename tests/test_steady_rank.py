@@ -326,6 +326,33 @@ def test_a_view_is_insured_as_promised(case, luck):
     assert missed(views[1], found) <= min(bounds) + 1e-12
 
 
+@given(views_of_items(), st.floats(0.2, 1))
+@settings(max_examples=200, deadline=None)
+def test_a_list_for_two_regimes_loses_no_more_than_promised(case, luck):
+    """A view of weight w is missed with chance at most 1 / (w (1 + c d p)) (docs/steadyrank.md, "One attack").
+
+    p is the d-th best of that view; no draw is more than 1 / c times what is expected.
+    """
+    seed, items, size, weights = case
+    views = np.random.default_rng(seed).uniform(0, 1, (len(weights), items)) ** 0.3
+    found = hedged(views, weights, size, mean=views[0] * luck)
+    for view, weight in list(zip(views, weights, strict=True))[1:]:
+        p = np.sort(view)[-size]
+        assert missed(view, found) <= 1 / (weight * (1 + luck * size * p)) + 1e-12
+
+
+def test_a_draw_that_is_not_expected_breaks_the_bound_for_means():
+    """Draws of 0.9 for items that are expected to attract 0.05: they get all ten places, and the other view is missed
+    for sure, where the bound without c says 0.54."""
+    size = 10
+    drawn, mean = np.array([0.9] * 10 + [0.0] * 10), np.array([0.05] * 10 + [0.0] * 10)
+    other = np.array([0.0] * 10 + [0.3] * 10)
+    found = hedged([drawn, other], [0.54, 0.46], size, mean=mean)
+    assert missed(other, found) == 1.0
+    assert 1 / (0.46 * (1 + size * 0.3)) == pytest.approx(0.543, abs=1e-3)
+    assert missed(other, found) <= 1 / (0.46 * (1 + 0.05 / 0.9 * size * 0.3))
+
+
 @given(st.integers(0, 2**32), st.integers(1, 8), st.floats(0.001, 0.499), st.floats(0.05, 1.0))
 @settings(max_examples=200, deadline=None)
 def test_a_place_is_insured_only_when_the_learnt_users_are_better_served(seed, size, weight, most):

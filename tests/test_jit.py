@@ -537,27 +537,37 @@ def test_what_only_compiled_code_calls_waits_and_what_python_calls_does_not():
 
 @only_late
 def test_code_of_other_packages_is_compiled_as_numba_does_it():
-    """Also after ours, and where both call the same function of numba's: it is finished when theirs links it."""
+    """Also after ours, and where both call the same function of numba's: it is finished when theirs links it.
 
-    @jit.uncached
-    def ours(x):
-        return np.argmin(x) + np.argmin(x)
+    In a process of its own: such a function is ours only where nobody compiled before.
+    """
+    script = """
+import numba
+import numpy as np
+from numba.core.codegen import JITCodeLibrary
+from steadyrank.core.compiling import jit, late_library
 
-    assert ours(np.arange(3.0)) == 0
-    codegen = numba.core.registry.cpu_target.target_context.codegen()
-    assert not {"create_library", "unserialize_library", "set_env", "_library_class"} & set(vars(codegen))
-    called = numba.njit(lambda x: np.argmin(x))
-    whole = numba.njit(lambda x: 2 * called(x))
-    assert whole(np.array([1.0, 0.0])) == 2
-    with pytest.raises(ValueError, match="empty sequence"):
-        whole(np.zeros(0))
-    shared = []
-    for function in (called, whole):
-        for made in function.overloads.values():
-            assert type(made.library) is JITCodeLibrary
-            shared += [lib for lib in made.library._linking_libraries if isinstance(lib, late_library.LateLibrary)]
-    assert shared
-    assert not any(library._waits for library in shared)
+ours = jit.uncached(lambda x: np.argmin(x) + np.argmin(x))
+assert ours(np.arange(3.0)) == 0
+codegen = numba.core.registry.cpu_target.target_context.codegen()
+assert not {"create_library", "unserialize_library", "set_env", "_library_class"} & set(vars(codegen))
+called = numba.njit(lambda x: np.argmin(x))
+whole = numba.njit(lambda x: 2 * called(x))
+assert whole(np.array([1.0, 0.0])) == 2
+try:
+    whole(np.zeros(0))
+except ValueError as error:
+    assert "empty sequence" in str(error)
+shared = []
+for function in (called, whole):
+    for made in function.overloads.values():
+        assert type(made.library) is JITCodeLibrary
+        shared += [lib for lib in made.library._linking_libraries if isinstance(lib, late_library.LateLibrary)]
+assert shared
+assert not any(library._waits for library in shared)
+print("fine")
+"""
+    assert run(script)[0] == "fine"
 
 
 @only_late

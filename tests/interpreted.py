@@ -18,9 +18,10 @@ import numpy as np
 from steadyrank import testing
 from steadyrank.core.contract import memory
 from steadyrank.core.discovery import make
-from steadyrank.core.dispatch import call_rank, call_update
+from steadyrank.core.dispatch import call_click, call_rank, call_update
 from steadyrank.testing import learners as of_learners
-from steadyrank.testing.samples import K, sample_problem
+from steadyrank.testing import users as of_users
+from steadyrank.testing.samples import D, K, sample_problem
 
 ROUNDS = 120  # half of those of the public checks
 
@@ -75,6 +76,21 @@ def check_learner_both_ways(cls, **settings):
     for (name, array), other in zip(memory(learner), kept, strict=True):
         differ = f"{cls.__name__}: compiled and interpreted `update` differ in {name}"
         np.testing.assert_allclose(array, other, rtol=1e-6, atol=1e-9, err_msg=differ)
+
+
+def check_users_both_ways(cls, **settings):
+    """All rules interpreted; compiled, the same arrivals and clicks. What lists are worth is left to full checks."""
+    check("check_users", cls, **settings)
+    crowd = of_users._users(cls, K, settings)
+    used, mirror, door, second, items = (np.random.default_rng(seed) for seed in (5, 5, 7, 7, 6))
+    for t in range(1, ROUNDS + 1):
+        visit = of_users._check_arrival(cls, crowd, t, door, second)
+        ranking = items.permutation(K)[: 1 + t % D]
+        clicks, other = np.ones(ranking.size, np.bool_), np.zeros(ranking.size, np.bool_)
+        examined = call_click(crowd, visit, ranking, clicks, used)
+        differ = f"{cls.__name__}: compiled and interpreted `click` differ in round {t}"
+        assert examined == call_click.plain(crowd, visit, ranking, other, mirror), differ
+        assert clicks.tolist() == other.tolist(), differ
 
 
 def _trace(learner, log):

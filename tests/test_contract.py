@@ -13,7 +13,7 @@ import pytest
 
 import interpreted
 import steadyrank as sr
-from interpreted import check_learner_both_ways
+from interpreted import check_learner_both_ways, check_users_both_ways
 from remembered import once
 from steadyrank.core import contract, dispatch
 from steadyrank.core.contract import Problem, Visit
@@ -71,17 +71,25 @@ def test_learners_in_full(name, settings):
 
 @pytest.mark.parametrize("name", USERS)
 def test_users(name):
-    once(check_users, USERS[name])
+    once(check_users_both_ways, USERS[name])
 
 
 @pytest.mark.parametrize("name", USERS)
 def test_users_with_senders(name):
-    once(check_users, USERS[name], clients=40, taste=0.7, tastes=2)
+    once(check_users_both_ways, USERS[name], clients=40, taste=0.7, tastes=2)
 
 
 @pytest.mark.parametrize("pattern", ["slow", "jump", "daily"])
 def test_drift(pattern):
-    once(check_users, USERS["DriftingCascade"], pattern=pattern, span=50)
+    once(check_users_both_ways, USERS["DriftingCascade"], pattern=pattern, span=50)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("settings", [{}, {"clients": 40, "taste": 0.7, "tastes": 2}], ids=str)
+@pytest.mark.parametrize("name", USERS)
+def test_users_in_full(name, settings):
+    """Every method compiled."""
+    check_users(USERS[name], **settings)
 
 
 @pytest.mark.parametrize("name", ADVERSARIES)

@@ -1,11 +1,13 @@
 """A real headless Chromium, where the machine has one."""
 
+import asyncio
 import contextlib
 import shutil
 from collections.abc import Iterator
+from typing import ClassVar
 
 import pytest
-from playwright.sync_api import Page, expect, sync_playwright
+from playwright.sync_api import Browser, Page, Playwright, expect, sync_playwright
 
 PROGRAM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 needed = pytest.mark.skipif(
@@ -16,24 +18,65 @@ needed = pytest.mark.skipif(
 expect.set_options(timeout=90_000)  # what a page shows is tested, not how fast a busy machine shows it
 
 
+class _Running:
+    """Browsers of this process, each started once: it takes four times as long as a window of its own."""
+
+    play: Playwright | None = None
+    found: ClassVar[dict[bool, Browser]] = {}
+    loop: asyncio.AbstractEventLoop | None = None
+
+
+@contextlib.contextmanager
+def _in_its_loop() -> Iterator[None]:
+    """Playwright leaves an event loop running in this thread: it is hidden where no page is open, since there may be
+    one loop only that runs."""
+    before = asyncio._get_running_loop()
+    asyncio._set_running_loop(before or _Running.loop)
+    try:
+        yield
+    finally:
+        _Running.loop = asyncio._get_running_loop()
+        asyncio._set_running_loop(before)
+
+
+def _browser(returning: bool) -> Browser:
+    if _Running.play is None:
+        _Running.play = sync_playwright().start()
+    if returning not in _Running.found:
+        left_out = ["--disable-back-forward-cache"] if returning else None
+        _Running.found[returning] = _Running.play.chromium.launch(
+            executable_path=PROGRAM, args=["--no-sandbox"], ignore_default_args=left_out
+        )
+    return _Running.found[returning]
+
+
+def close() -> None:
+    """End the browsers of this process."""
+    if _Running.play is not None:
+        with _in_its_loop():
+            for browser in _Running.found.values():
+                browser.close()
+            _Running.play.stop()
+
+
 @contextlib.contextmanager
 def opened(
     address: str, width: int, *, dark: bool = False, offline: bool = True, returning: bool = False
 ) -> Iterator[tuple[Page, list[str]]]:
-    """The page in a window of that width, and the errors that its console saw.
+    """The page in a window of that width, and the errors that its console saw. It shares nothing with other pages.
 
     `returning`: pages that were left come back as they were, as they do for users.
     """
-    left_out = ["--disable-back-forward-cache"] if returning else None
-    with sync_playwright() as play:
-        browser = play.chromium.launch(executable_path=PROGRAM, args=["--no-sandbox"], ignore_default_args=left_out)
-        context = browser.new_context(
+    with _in_its_loop():
+        context = _browser(returning).new_context(
             viewport={"width": width, "height": 900}, color_scheme="dark" if dark else "light", offline=offline
         )
-        page = context.new_page()
-        errors: list[str] = []
-        page.on("console", lambda message: errors.append(message.text) if message.type == "error" else None)
-        page.on("pageerror", lambda error: errors.append(str(error)))
-        page.goto(address)
-        yield page, errors
-        browser.close()
+        try:
+            page = context.new_page()
+            errors: list[str] = []
+            page.on("console", lambda message: errors.append(message.text) if message.type == "error" else None)
+            page.on("pageerror", lambda error: errors.append(str(error)))
+            page.goto(address)
+            yield page, errors
+        finally:
+            context.close()

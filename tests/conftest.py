@@ -37,3 +37,13 @@ def no_server_is_left():
     yield
     if "service_tools" in sys.modules:
         sys.modules["service_tools"].Server.kill_all()
+
+
+def pytest_sessionfinish():
+    """What the tests of this process shared ends with them."""
+    if "browser" in sys.modules:
+        sys.modules["browser"].close()
+    if "interpreted" in sys.modules:
+        sys.modules["interpreted"].Interpreter.close()
+    if "service_tools" in sys.modules and (nursery := sys.modules["service_tools"].Server.nursery):
+        nursery.close()

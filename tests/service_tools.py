@@ -18,6 +18,7 @@ import urllib.request
 import httpx
 import numpy as np
 
+from nursery import Nursery
 from steadyrank.client import Client
 from steadyrank.service.http.app import Service
 from steadyrank.service.storage import Unavailable, open_store
@@ -28,6 +29,7 @@ from steadyrank.service.worker.worker import Worker
 
 worker_module.TICK = 0.01  # seconds: tests wait for ticks, users do not
 ITEMS = [f"item {k}" for k in range(12)]
+AS_USERS = ("-m", "steadyrank.cli")  # the program of a server that begins from nothing
 
 
 class Clocks:
@@ -148,17 +150,18 @@ def free_port():
 
 
 class Server:
-    """`steadyrank serve` as a process."""
+    """`steadyrank serve` as a process: begun by a shell with `within` or another `program`, else forked."""
 
     running = []  # noqa: RUF012
+    nursery = None  # of this process, from its first server on
 
     @classmethod
     def kill_all(cls):
         while cls.running:
             cls.running.pop().kill()
 
-    def __init__(self, url, log, port=None, options=(), within="", program=("-m", "steadyrank.cli")):
-        """`within`: what a shell does before it becomes the server; `program`: what Python runs."""
+    def __init__(self, url, log, port=None, options=(), within="", program=None):
+        """`within`: what a shell does before it becomes the server; `program`: what Python runs, as users do."""
         self.url, self.log, self.port, self.options = url, pathlib.Path(log), port or free_port(), options
         self.within, self.program = within, program
         self.address = f"http://127.0.0.1:{self.port}"
@@ -166,12 +169,19 @@ class Server:
         self.start()
 
     def start(self):
-        command = [sys.executable, *self.program, "serve", "--port", str(self.port), *self.options]
-        if self.within:
-            command = ["sh", "-c", f'{self.within} && exec "$@"', "sh", *command]
-        with open(self.log, "a") as log:
-            env = os.environ | {"STEADYRANK_STORE": self.url}
-            self.process = subprocess.Popen(command, stderr=log, stdout=log, env=env)
+        env = os.environ | {"STEADYRANK_STORE": self.url}
+        arguments = ["serve", "--port", str(self.port), *self.options]
+        if Server.nursery is None:
+            Server.nursery = Nursery()
+        self.log.touch()
+        if self.program is None and not self.within and Server.nursery.suits(env):
+            self.process = Server.nursery.fork(arguments, env, self.log)
+        else:
+            command = [sys.executable, *(self.program or AS_USERS), *arguments]
+            if self.within:
+                command = ["sh", "-c", f'{self.within} && exec "$@"', "sh", *command]
+            with open(self.log, "a") as log:
+                self.process = subprocess.Popen(command, stderr=log, stdout=log, env=env)
         Server.running.append(self)
 
     def ready(self):

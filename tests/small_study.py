@@ -19,7 +19,7 @@ STUDY = Study(
         "horizon": [1_000, 2_000],
         "who": [
             {"learner": "Random"}, {"learner": "CascadeTS"}, {"learner": "CascadeTS", "omniscient": True},
-            {"learner": "CascadeUCB1"}, {"learner": "CascadeUCBV"},
+            {"learner": "CascadeTS", "settings": {"insurance": 0.01}}, {"learner": "CascadeUCBV"},
             {"learner": "CascadeUCBV", "settings": {"a": 1.0}},
         ],
     },

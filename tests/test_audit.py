@@ -262,7 +262,7 @@ def test_planted_attacks_are_found():
 @pytest.mark.parametrize(("adversary", "inverted"), [("PrefixFlip", True), ("Promote", True), ("Demote", False)])
 def test_an_inversion_of_clicks_is_told_from_other_attacks(adversary, inverted):
     attraction = profile("synthetic-low").attraction[:60]
-    log = simulated_log(attraction, 8_000, 10, adversary=adversary, start=3000, end=4000, seed=2)
+    log = simulated_log(attraction, 8_000, 10, learner="Random", adversary=adversary, start=3000, end=4000, seed=2)
     found = analyse(BoardTask(0, log, None, []), lambda: None)
     assert [part.inverted for part in found.intervals] == [inverted]
 
@@ -337,7 +337,8 @@ def test_jobs_and_findings_can_be_sent_to_other_machines():
 
 
 def test_the_share_of_an_honest_log_is_an_interval_too():
-    impressions = simulated_log(profile("movielens", "moderate").attraction[:40], 4_000, 5, seed=9)
+    log = profile("movielens", "moderate").attraction[:40]
+    impressions = simulated_log(log, 4_000, 5, adversary="Demote", seed=9)  # in none of the rounds
     finding = analyse(BoardTask(0, impressions, None, []), lambda: None)
     assert finding.intervals == []
     assert finding.suspect[0] == 0 < finding.suspect[1] == finding.unseen < 800

@@ -262,6 +262,7 @@ def test_own_adversaries_are_known_by_name(capsys, tmp_path):
     assert (code, "none.py' is not a file" in err) == (2, True)
 
 
+@pytest.mark.slow
 def test_what_is_warmed_is_not_compiled_again(tmp_path, monkeypatch, capfd):
     monkeypatch.setenv("STEADYRANK_CACHE", str(tmp_path))
     assert cli.main(["warm", "Random", "--adversary", "Honest"]) == 0

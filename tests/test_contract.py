@@ -11,7 +11,9 @@ import numba
 import numpy as np
 import pytest
 
+import interpreted
 import steadyrank as sr
+from interpreted import check_learner_both_ways, check_users_both_ways
 from remembered import once
 from steadyrank.core import contract, dispatch
 from steadyrank.core.contract import Problem, Visit
@@ -52,27 +54,46 @@ VARIANTS = [
 
 @pytest.mark.parametrize("name", LEARNERS)
 def test_learners(name):
-    once(check_learner, LEARNERS[name])
+    once(check_learner_both_ways, LEARNERS[name])
 
 
 @pytest.mark.parametrize(("name", "settings"), VARIANTS, ids=str)
 def test_readings(name, settings):
-    once(check_learner, LEARNERS[name], **settings)
+    """With a partition for every round, rounding decides which of two ways draws it: compiled it may be the other."""
+    if settings.get("partition") == "every-round":
+        interpreted.check("check_learner", LEARNERS[name], **settings)
+    else:
+        once(check_learner_both_ways, LEARNERS[name], **settings)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "settings"), [*((name, {}) for name in LEARNERS), *VARIANTS], ids=str)
+def test_learners_in_full(name, settings):
+    """Every rule compiled, `forget` and `view` as well, and methods beside compiled functions that they call."""
+    check_learner(LEARNERS[name], **settings)
 
 
 @pytest.mark.parametrize("name", USERS)
 def test_users(name):
-    once(check_users, USERS[name])
+    once(check_users_both_ways, USERS[name])
 
 
 @pytest.mark.parametrize("name", USERS)
 def test_users_with_senders(name):
-    once(check_users, USERS[name], clients=40, taste=0.7, tastes=2)
+    once(check_users_both_ways, USERS[name], clients=40, taste=0.7, tastes=2)
 
 
 @pytest.mark.parametrize("pattern", ["slow", "jump", "daily"])
 def test_drift(pattern):
-    once(check_users, USERS["DriftingCascade"], pattern=pattern, span=50)
+    once(check_users_both_ways, USERS["DriftingCascade"], pattern=pattern, span=50)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("settings", [{}, {"clients": 40, "taste": 0.7, "tastes": 2}], ids=str)
+@pytest.mark.parametrize("name", USERS)
+def test_users_in_full(name, settings):
+    """Every method compiled."""
+    check_users(USERS[name], **settings)
 
 
 @pytest.mark.parametrize("name", ADVERSARIES)
@@ -224,7 +245,13 @@ def test_a_sound_learner_passes():
 )
 def test_a_breach_is_noticed(cls, words):
     with pytest.raises(AssertionError, match=words):
-        check_learner(cls)
+        interpreted.check("check_learner", cls)
+
+
+def test_chance_of_its_own_is_noticed_in_compiled_code():
+    """There it comes from another generator than interpreted."""
+    with pytest.raises(AssertionError, match="rule 3"):
+        check_learner(OwnChance)
 
 
 class FreeFlip(ADVERSARIES["PrefixFlip"]):
@@ -289,19 +316,20 @@ class Unmoved(USERS["Cascade"]):
         return self
 
 
-def test_breaches_of_adversaries_and_users_are_noticed():
-    with pytest.raises(AssertionError, match="under the schedule `late`"):
-        check_adversary(IgnoresSchedule)
-    with pytest.raises(AssertionError, match="`best` repeats items"):
-        check_users(Narrow)
-    with pytest.raises(AssertionError, match="clicks of users whom nothing attracts"):
-        check_users(Unmoved)
-    with pytest.raises(AssertionError, match=r"spent 0\.0 in a round with change=True"):
-        check_adversary(FreeFlip)
-    with pytest.raises(AssertionError, match="touches only the feedback"):
-        check_adversary(MovesItems)
-    with pytest.raises(AssertionError, match="exactly `length` uniforms"):
-        check_users(Lazy)
+@pytest.mark.parametrize(
+    ("check", "cls", "words"),
+    [
+        ("check_adversary", IgnoresSchedule, "schedule `late`"),
+        ("check_adversary", FreeFlip, r"spent 0\.0"),
+        ("check_adversary", MovesItems, "only the feedback"),
+        ("check_users", Narrow, "`best` repeats"),
+        ("check_users", Unmoved, "whom nothing attracts"),
+        ("check_users", Lazy, "exactly `length` uniforms"),
+    ],
+)
+def test_breaches_of_adversaries_and_users_are_noticed(check, cls, words):
+    with pytest.raises(AssertionError, match=words):
+        interpreted.check(check, cls)
 
 
 class Watchful(NamedTuple):
@@ -398,7 +426,7 @@ def test_a_sound_guard_passes_and_breaches_are_noticed():
         (WrongView, "`view` returns a GuardView"),
     ]:
         with pytest.raises(AssertionError, match=words):
-            check_guard(cls)
+            interpreted.check("check_guard", cls)
     with pytest.raises(ValueError, match="is no guard: it lacks admit"):
         check_guard(Sound)
     with pytest.raises(KeyError, match="unknown guard 'Quote': did you mean 'Quota'"):
@@ -422,9 +450,9 @@ class ForgetsByItself(Sound):
 
 def test_a_forget_that_does_not_take_back_is_noticed():
     with pytest.raises(AssertionError, match=r"after `update` and `forget`, \d+ of 40 lists differ"):
-        check_learner(ForgetsTooMuch)
+        interpreted.check("check_learner", ForgetsTooMuch)
     with pytest.raises(AssertionError, match="`forget` writes only its own memory"):
-        check_learner(ForgetsByItself)
+        interpreted.check("check_learner", ForgetsByItself)
 
 
 OWN = """
@@ -456,10 +484,13 @@ ASK = """
 import sys
 sys.path.insert(0, {folder!r})
 import numpy as np
-import steadyrank as sr
+from steadyrank.core.contract import Problem, Visit
+from steadyrank.core.dispatch import call_rank
 from mine.stubborn import Stubborn
-attraction = np.linspace(0.05, 0.9, 10)
-print(sr.simulate(Stubborn, attraction, length=1, horizon=50, seeds=[0]).final[0])
+ranking = np.zeros(1, np.int64)
+mine, rng = Stubborn.create(Problem(10, 1)), np.random.default_rng(0)
+call_rank(mine, Visit(1), np.ones(10, bool), ranking, np.zeros(9), rng)
+print(ranking[0])
 """
 
 
@@ -509,13 +540,12 @@ def test_code_is_looked_up_by_what_decides_the_types():
 def test_an_edit_outside_takes_effect_in_the_next_process(tmp_path, monkeypatch):
     """Also when bounds checking is switched on between the runs."""
     monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
-    attraction = np.linspace(0.05, 0.9, 10)
     for first, bounds in [(0, "0"), (9, "1")]:
         write_package(tmp_path, first, obey=True)
         monkeypatch.setenv("NUMBA_BOUNDSCHECK", bounds)
         script = ASK.format(folder=str(tmp_path))
         answer = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-        assert float(answer.stdout) == pytest.approx(50 * (0.9 - attraction[first]), abs=1e-9)
+        assert int(answer.stdout) == first
 
 
 def test_a_variant_under_the_name_of_ours_is_not_mistaken_for_it():
@@ -580,7 +610,7 @@ class EveryPlace(NamedTuple):
 
 def test_users_who_are_no_cascade_pass():
     """Values above 1, expected numbers of clicks, are as good as chances of one."""
-    check_users(EveryPlace)
+    interpreted.check("check_users", EveryPlace)
     eager = EveryPlace.create(np.ones(5), 3)
     assert eager.value(Visit(1), np.arange(3)) == 1 + 1 / 2 + 1 / 3
 
@@ -589,7 +619,7 @@ def test_users_who_are_no_cascade_pass():
     "name", [name for name, cls in ADVERSARIES.items() if {"users", "visitors"} & {*cls._fields}]
 )
 def test_adversaries_that_ask_the_users_are_right_for_those_who_click_twice(name):
-    check_adversary(ADVERSARIES[name], users=EveryPlace)
+    interpreted.check("check_adversary", ADVERSARIES[name], users=EveryPlace)
 
 
 class ReachesTooFar(EveryPlace):
@@ -625,9 +655,9 @@ class BadClient(EveryPlace):
 
 def test_wrong_users_are_noticed_and_refused_by_name():
     with pytest.raises(AssertionError, match=r"`click` says .*, `reach` .* \(rule 4\)"):
-        check_users(ReachesTooFar)
-    with pytest.raises(AssertionError, match="a client is a number from 0 on, or -1 for anyone, not -2"):
-        check_users(BadClient)
+        interpreted.check("check_users", ReachesTooFar)
+    with pytest.raises(AssertionError, match="not -2"):
+        interpreted.check("check_users", BadClient)
     world = {"length": 3, "horizon": 50, "seeds": [0]}
     attraction = np.linspace(0.1, 0.9, 8)
     with pytest.raises(ValueError, match=r"users WorseThanItSays: a list was worth .* more than the one that `best`"):

@@ -38,10 +38,12 @@ def test_compare_learners(tmp_path):
     assert all(a < b for a, b in zip(steady, random, strict=True))
 
 
+@pytest.mark.slow  # the page about it has the same
 def test_own_learner(tmp_path):
     assert re.search(r"^Forgetful +regret \d+\nCascadeTS +regret \d+\nlive: \(", said("own_learner.py", tmp_path))
 
 
+@pytest.mark.slow  # the page about it has the same
 def test_own_adversary(tmp_path):
     spent = re.findall(r"depth \d: regret +[\d,]+, spent ([\d,]+)", said("own_adversary.py", tmp_path))
     assert len(spent) == 2
@@ -74,4 +76,3 @@ def test_audit_log(tmp_path):
 def test_every_example_says_how_it_is_run(name):
     text = (ROOT / "examples" / name).read_text()
     assert f"python examples/{name}" in text.split('"""')[1]
-    assert len(text.splitlines()) <= 120

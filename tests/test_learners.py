@@ -281,7 +281,16 @@ def test_mucbv_rao_blackwell_ranks_like_cascade_ucbv():
     attraction = np.random.default_rng(0).uniform(0.3, 0.7, 40)
     settings = {"partition": "averaged", "corruption": 0, "block": 21, "least_blocks": 2}
     ours, theirs = (
-        sr.simulate(name, attraction, length=3, horizon=6000, seeds=range(4), settings=chosen).final.mean()
+        sr.simulate(
+            name,
+            attraction,
+            length=3,
+            horizon=6000,
+            seeds=range(4),
+            settings=chosen,
+            adversary="PrefixFlip",
+            budget=0,
+        ).final.mean()
         for name, chosen in (("MUCBV", settings), ("CascadeUCBV", {}))
     )
     assert ours == pytest.approx(theirs, rel=0.05)

@@ -285,7 +285,7 @@ class BoardModel(RuleBasedStateMachine):
             self.folder.cleanup()
 
 
-EXAMPLES = int(os.environ.get("STEADYRANK_EXAMPLES", "15"))  # more of them in `make soak`
+EXAMPLES = int(os.environ.get("STEADYRANK_EXAMPLES", "8"))  # more of them in `make soak`
 TestBoardModel = BoardModel.TestCase
 TestBoardModel.settings = settings(
     max_examples=EXAMPLES, stateful_step_count=25, deadline=None, suppress_health_check=list(HealthCheck)

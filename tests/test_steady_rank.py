@@ -472,6 +472,8 @@ def test_the_rival_is_the_longest_regime_that_is_longer_than_the_current_one():
 
 
 def run_on(name, mapping, learner="SteadyRank", horizon=10_000, **options):
+    """Three runs. Without an attack it is one that may do nothing: one loop to compile and not two."""
+    options = {"adversary": "PrefixFlip", "budget": 0, **options}
     attraction = sr.profile(name, mapping).attraction
     return sr.simulate(learner, attraction, length=10, horizon=horizon, seeds=range(3), **options)
 
@@ -486,7 +488,10 @@ def test_honest_users_open_no_regime_and_cost_nothing(name, mapping):
     assert run.final.mean() < 0.9 * run_on(name, mapping, "CascadeTS").final.mean()
 
 
-@pytest.mark.parametrize("adversary", ["PrefixFlip", "AttractionFlip", "FakeUser", "Swap"])
+@pytest.mark.parametrize(
+    "adversary",
+    ["PrefixFlip", "FakeUser", *(pytest.param(n, marks=pytest.mark.slow) for n in ("AttractionFlip", "Swap"))],
+)
 def test_an_attack_in_one_stretch_is_found_and_kept_apart(adversary):
     """Rounds 5,001 to 6,500 of 10,000: at most four changes, the share of the attack within 3 points, the trusted
     regime current again at the end, and less regret than CascadeTS."""
@@ -502,6 +507,7 @@ def test_an_attack_in_one_stretch_is_found_and_kept_apart(adversary):
     assert run.final.mean() < run_on("movielens", "sparse", "CascadeTS", **attack).final.mean()
 
 
+@pytest.mark.slow
 def test_a_new_taste_is_followed_within_2000_rounds():
     """The ten best items change at round 4,000 of 8,000; from 2,000 rounds later on the loss is under a third of
     what it is right after the change, and under that of CascadeTS."""
@@ -711,6 +717,7 @@ def test_nothing_examined_says_nothing():
     assert learner.view().rounds == 0
 
 
+@pytest.mark.slow
 def test_a_slow_drift_is_no_attack():
     """Every item moves by up to 0.1 in 10,000 rounds: one regime, at most 1.3 times the regret of CascadeTS."""
     slow = {"users": "DriftingCascade", "users_settings": {"pattern": "slow", "span": 10_000}}
@@ -738,6 +745,7 @@ def test_feedback_in_impression_order_but_3000_rounds_late_opens_no_regime(seed)
     assert learner.view().rounds == 6_000
 
 
+@pytest.mark.slow
 def test_impossible_feedback_is_counted_and_left_out():
     """Without insurance, which serves the users of an inverted world whether its feedback is rejected or not."""
     attack = {"adversary": "PrefixFlip", "schedule": "front", "budget": 1_000, "horizon": 4_000}
@@ -770,7 +778,9 @@ def test_an_inversion_is_told_by_hand():
     assert learner.view().changes[0].inversion == 0.0
 
 
-@pytest.mark.parametrize(("adversary", "inverted"), [("PrefixFlip", True), ("Demote", False)])
+@pytest.mark.parametrize(
+    ("adversary", "inverted"), [("PrefixFlip", True), pytest.param("Demote", False, marks=pytest.mark.slow)]
+)
 def test_a_view_says_where_clicks_were_inverted(adversary, inverted):
     """Both the start and the end of it; an attack that only hides clicks is none."""
     run = run_on("movielens", "sparse", adversary=adversary, schedule="late", budget=1_500)

@@ -16,7 +16,7 @@ import psycopg
 import pytest
 
 import steadyrank as sr
-from service_tools import ITEMS, Server, replayed, wait_until
+from service_tools import AS_USERS, ITEMS, Server, replayed, wait_until
 from steadyrank.cli import main
 from steadyrank.client import Client
 from steadyrank.service.board import events
@@ -66,6 +66,12 @@ def url(request, tmp_path):
     if request.param == "sqlite":
         return f"sqlite:///{tmp_path}/store.db"
     return request.getfixturevalue("database").fresh()
+
+
+# the same statements as those of other tests, in another order: with PostgreSQL in `make soak`
+mostly_sqlite = pytest.mark.parametrize(
+    "url", ["sqlite", pytest.param("postgresql", marks=pytest.mark.slow)], indirect=True
+)
 
 
 class Crowd:
@@ -123,7 +129,7 @@ def counted(url, board="b"):
 
 
 def test_a_server_killed_under_load_loses_nothing_and_counts_nothing_twice(url, tmp_path):
-    server = Server(url, tmp_path / "log").wait()
+    server = Server(url, tmp_path / "log", program=AS_USERS).wait()
     server.client().put_board("b", items=ITEMS, length=4, settle=0)
     crowd = Crowd([server.address])
     try:
@@ -285,6 +291,7 @@ def test_workers_find_new_boards_at_once_and_share_the_allowance_of_a_client(dat
     assert "divergence" not in "".join((tmp_path / f"log{i}").read_text() for i in range(2))
 
 
+@mostly_sqlite
 def test_workers_agree_though_most_boards_sleep(url, tmp_path):
     """Lists of one worker are answered at the other; SQLite serves several workers of one machine as well."""
     servers = [Server(url, tmp_path / f"log{i}", options=["--awake-boards", "2"]).wait() for i in range(2)]
@@ -314,6 +321,7 @@ def test_workers_agree_though_most_boards_sleep(url, tmp_path):
         assert store.known_boards()[0].summary is None
 
 
+@mostly_sqlite
 def test_labels_hold_on_every_store_whatever_is_killed(url, tmp_path):
     server = Server(url, tmp_path / "log").wait()
     client = server.client()
@@ -444,6 +452,7 @@ def test_an_operator_moves_and_shortens_a_board(url, tmp_path):
     assert moved.stop() == 0
 
 
+@mostly_sqlite
 def test_a_shortened_log_goes_on_and_another_learner_is_refused(url, tmp_path):
     server = Server(url, tmp_path / "log").wait()
     client = server.client()

@@ -1,0 +1,138 @@
+"""Checks of the contract in a process in which nothing is compiled: seconds for all classes, where compiling takes
+minutes. What a learner did there is compared with what it does compiled.
+
+Numpy refuses indices that are out of bounds, which compiled code does not: a check that passes here stays within.
+"""
+
+import base64
+import importlib
+import json
+import os
+import pickle
+import subprocess
+import sys
+from unittest import mock
+
+import numpy as np
+
+from steadyrank import testing
+from steadyrank.core.contract import memory
+from steadyrank.core.discovery import make
+from steadyrank.core.dispatch import call_click, call_rank, call_update
+from steadyrank.testing import learners as of_learners
+from steadyrank.testing import users as of_users
+from steadyrank.testing.samples import D, K, sample_problem
+
+ROUNDS = 120  # half of those of the public checks
+
+
+class Interpreter:
+    """The process; started when it is first asked."""
+
+    process = None
+
+    @classmethod
+    def ask(cls, order):
+        if cls.process is None:
+            folder = os.path.dirname(os.path.abspath(__file__))
+            path = os.pathsep.join([folder, *filter(None, [os.environ.get("PYTHONPATH")])])
+            environment = os.environ | {"NUMBA_DISABLE_JIT": "1", "PYTHONPATH": path}
+            pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+            cls.process = subprocess.Popen([sys.executable, __file__], env=environment, **pipes)
+        cls.process.stdin.write(json.dumps(order) + "\n")
+        cls.process.stdin.flush()
+        answer = json.loads(cls.process.stdout.readline())
+        if "error" in answer:
+            raise {"AssertionError": AssertionError, "ValueError": ValueError}[answer["kind"]](answer["error"])
+        return pickle.loads(base64.b64decode(answer["trace"]))
+
+    @classmethod
+    def close(cls):
+        if cls.process is not None:
+            cls.process.stdin.close()
+            cls.process.wait()
+            cls.process.stdout.close()
+
+
+def check(name, cls, **settings):
+    """A public check of a class, interpreted; fails as the check does. Returns what a learner did, round by round."""
+    given = {key: {"class": _address(value)} if isinstance(value, type) else value for key, value in settings.items()}
+    return Interpreter.ask([name, _address(cls), given])
+
+
+def check_learner_both_ways(cls, **settings):
+    """All rules interpreted; compiled, the same lists, and notes and memory that differ by no more than rounding.
+
+    Compiled logarithms may round otherwise. Methods beside compiled functions are compared bit by bit in full checks.
+    """
+    lists, notes, kept = check("check_learner", cls, **settings)
+    learner = make(cls, sample_problem(K), settings=settings)
+    with mock.patch.object(of_learners, "T", ROUNDS):
+        log = of_learners._live_through(learner, call_rank, call_update)
+    for event, ranking, note in zip(log, lists, notes, strict=True):
+        differ = f"{cls.__name__}: compiled and interpreted `rank` differ in round {event.visit.t}"
+        assert event.ranking.tolist() == ranking, differ
+        np.testing.assert_allclose(event.note, note, rtol=1e-6, atol=1e-9, err_msg=differ)
+    for (name, array), other in zip(memory(learner), kept, strict=True):
+        differ = f"{cls.__name__}: compiled and interpreted `update` differ in {name}"
+        np.testing.assert_allclose(array, other, rtol=1e-6, atol=1e-9, err_msg=differ)
+
+
+def check_users_both_ways(cls, **settings):
+    """All rules interpreted; compiled, the same arrivals and clicks. What lists are worth is left to full checks."""
+    check("check_users", cls, **settings)
+    crowd = of_users._users(cls, K, settings)
+    used, mirror, door, second, items = (np.random.default_rng(seed) for seed in (5, 5, 7, 7, 6))
+    for t in range(1, ROUNDS + 1):
+        visit = of_users._check_arrival(cls, crowd, t, door, second)
+        ranking = items.permutation(K)[: 1 + t % D]
+        clicks, other = np.ones(ranking.size, np.bool_), np.zeros(ranking.size, np.bool_)
+        examined = call_click(crowd, visit, ranking, clicks, used)
+        differ = f"{cls.__name__}: compiled and interpreted `click` differ in round {t}"
+        assert examined == call_click.plain(crowd, visit, ranking, other, mirror), differ
+        assert clicks.tolist() == other.tolist(), differ
+
+
+def _trace(learner, log):
+    """Lists and notes in the order of the answers, and all memory after them."""
+    lists, notes = [event.ranking.tolist() for event in log], [event.note.copy() for event in log]
+    return lists, notes, [array.copy() for _, array in memory(learner)]
+
+
+def _address(cls):
+    return [cls.__module__, cls.__qualname__]
+
+
+def _found(address):
+    return getattr(importlib.import_module(address[0]), address[1])
+
+
+def _main():
+    traces, first, live = [], [], of_learners._live_through
+
+    def traced(learner, rank, update):
+        if rank is call_rank.plain:  # as it was done before, since nothing is compiled
+            for (_, array), (_, other) in zip(memory(learner), memory(first[0]), strict=True):
+                array[:] = other
+            return first[1]
+        log = live(learner, rank, update)
+        first[:] = learner, log
+        traces.append(_trace(learner, log))
+        return log
+
+    of_learners._live_through, of_learners.T = traced, ROUNDS
+    for line in sys.stdin:
+        name, address, given = json.loads(line)
+        settings = {key: _found(value["class"]) if isinstance(value, dict) else value for key, value in given.items()}
+        traces.clear()
+        try:
+            getattr(testing, name)(_found(address), **settings)
+            answer = {"trace": base64.b64encode(pickle.dumps(traces[0] if traces else None)).decode()}
+        except (AssertionError, ValueError) as error:
+            answer = {"kind": type(error).__name__, "error": str(error)}
+        sys.stdout.write(json.dumps(answer) + "\n")
+        sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    _main()

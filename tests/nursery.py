@@ -1,0 +1,154 @@
+"""Processes of the command line for a fraction of what starting one takes: forked from one that imported everything.
+
+Started as a script, it imports the service, loads the default learner, and then forks a process for each line of
+standard input: arguments, environment and log file as JSON. It answers with the number of the process, and writes
+each end of one, all on standard output. The processes are real: they have their own memory, and can be killed.
+"""
+
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+
+_DECIDES = ("NUMBA", "PYTHON", "STEADYRANK_CACHE", "STEADYRANK_PLAIN")  # variables that are read while importing
+
+
+def _deciding(environment):
+    return {name: value for name, value in environment.items() if name.startswith(_DECIDES)}
+
+
+class Forked:
+    """A process that was forked: what `subprocess.Popen` has and tests use."""
+
+    def __init__(self, nursery, pid):
+        self._nursery, self.pid, self.returncode = nursery, pid, None
+
+    def poll(self):
+        return self.wait(0, raises=False)
+
+    def wait(self, timeout=None, raises=True):
+        if self.returncode is None:
+            self.returncode = self._nursery.end_of(self.pid, timeout)
+        if self.returncode is None and raises:
+            raise subprocess.TimeoutExpired(str(self.pid), timeout)
+        return self.returncode
+
+    def send_signal(self, number):
+        if self.poll() is None:
+            os.kill(self.pid, number)
+
+
+class Nursery:
+    """Where processes are forked; it ends, with all of them, when its standard input is closed."""
+
+    def __init__(self):
+        self._environment = _deciding(os.environ)
+        self._ended, self._rest = {}, b""
+        self._process = subprocess.Popen([sys.executable, __file__], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+
+    def suits(self, environment):
+        """Whether a process with this environment would have imported the same."""
+        return _deciding(environment) == self._environment
+
+    def fork(self, arguments, environment, log):
+        """Begin `steadyrank ARGUMENTS`, with what it says at the end of a file."""
+        order = {"arguments": arguments, "environment": environment, "log": str(log), "folder": os.getcwd()}
+        self._process.stdin.write(json.dumps(order).encode() + b"\n")
+        self._process.stdin.flush()
+        while True:
+            kind, pid, code = self._read(None)
+            if kind == "born":
+                return Forked(self, pid)
+            self._ended[pid] = code
+
+    def end_of(self, pid, timeout):
+        """The exit code of a process, as `subprocess` has it; None if it goes on for that many seconds."""
+        while pid not in self._ended:
+            said = self._read(timeout)
+            if said is None:
+                return None
+            self._ended[said[1]] = said[2]
+        return self._ended[pid]
+
+    def _read(self, timeout):
+        out = self._process.stdout.fileno()
+        while b"\n" not in self._rest:
+            if not select.select([out], [], [], timeout)[0]:
+                return None
+            self._rest += (more := os.read(out, 65_536))
+            assert more, "the nursery has ended"
+        line, _, self._rest = self._rest.partition(b"\n")
+        return json.loads(line)
+
+    def close(self):
+        self._process.stdin.close()
+        self._process.stdout.close()
+        self._process.wait()
+
+
+def _live(order):
+    """What a forked process does: it becomes the command, and ends with its code."""
+    from steadyrank.cli import main
+
+    os.environ.clear()
+    os.environ.update(order["environment"])
+    os.chdir(order["folder"])
+    log = os.open(order["log"], os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    for place, file in enumerate((os.open(os.devnull, os.O_RDONLY), log, log)):
+        os.dup2(file, place)
+    code = 1
+    try:
+        code = main(order["arguments"])
+    except SystemExit as end:
+        code = end.code if isinstance(end.code, int) else 1
+    except BaseException:
+        sys.excepthook(*sys.exc_info())
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+
+
+def _say(*words):
+    os.write(1, json.dumps(words).encode() + b"\n")
+
+
+def _main():
+    from steadyrank.service.http.server import compile_ahead
+
+    compile_ahead(lambda words: None)
+    ring, wake = os.pipe()
+    os.set_blocking(wake, False)
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
+    alive, orders = set(), b""
+    while True:
+        for ready in select.select([0, ring], [], [])[0]:
+            if ready == ring:
+                os.read(ring, 65_536)
+                continue
+            if not (more := os.read(0, 65_536)):
+                for pid in alive:
+                    os.kill(pid, signal.SIGKILL)
+                while alive:
+                    alive.discard(os.wait()[0])
+                return
+            orders += more
+        while b"\n" in orders:
+            order, _, orders = orders.partition(b"\n")
+            if (pid := os.fork()) == 0:
+                signal.set_wakeup_fd(-1)
+                signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+                _live(json.loads(order))
+            alive.add(pid)
+            _say("born", pid, None)
+        for pid in sorted(alive):
+            if (status := os.waitpid(pid, os.WNOHANG)) != (0, 0):
+                alive.discard(pid)
+                _say("over", pid, os.waitstatus_to_exitcode(status[1]))
+
+
+if __name__ == "__main__":
+    _main()

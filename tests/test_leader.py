@@ -1,5 +1,6 @@
 """FTRL: the convex step, the sampling, and the learner against a plain version."""
 
+import itertools
 import math
 
 import numpy as np
@@ -48,7 +49,7 @@ def marginals(variant, gamma, losses, factor, d):
 
 def solve(code, gamma, c0, losses, factor, d, logits, price):
     """`ftrl.solve` from these logits."""
-    curve = np.empty((3, logits.size))
+    curve = np.empty((4, logits.size))
     ftrl.trace(code, gamma, c0, logits, curve)
     residual = ftrl.solve(code, gamma, c0, losses, factor, d, logits, price, curve)
     assert curve[ftrl.VALUE] == pytest.approx(special.expit(logits))  # the answer's own, for the next round
@@ -226,3 +227,16 @@ def test_hybrid_gamma_where_lists_are_long():
     for length, gamma in [(5, 1.0), (9, 0.659), (10, 1.0)]:
         learner = make(sr.learners()["FTRL"], Problem(10, length, 99), settings={"variant": "hybrid"})
         assert learner.gamma == pytest.approx(gamma, abs=1e-3)
+
+
+def test_a_small_move_by_its_series_is_the_barrier_there():
+    """Ten thousand small moves up and down end where the exponential and the logarithm say, for any marginal."""
+    rng = np.random.default_rng(3)
+    for code, start in itertools.product((ftrl.LBINF, ftrl.LBINFV), (-9.0, -2.0, 0.0, 3.0, 12.0)):
+        gamma, c0 = 10.6, (-10.6, 1.0)[code]
+        logits, curve = np.array([start]), np.empty((4, 1))
+        ftrl.trace(code, gamma, c0, logits, curve)
+        for move in rng.uniform(-1e-3, 1e-3, 10_000):
+            logits[0] += move
+            ftrl.shift(gamma, c0, move, curve, 0)
+        assert curve[:, 0] == pytest.approx(ftrl.barrier(code, logits[0], gamma, c0), rel=1e-9)

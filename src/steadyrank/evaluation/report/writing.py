@@ -59,7 +59,7 @@ def undecided(store: CellStore, plan: Plan) -> list[Cell]:
     """The cells, with the seeds that they have not run with yet, that claims stay undecided for."""
     rows = {study.name: load(study, store, plan) for study in ALL.values()}
     claims = scorecard(rows, plan.quick, sources_of(plan))
-    wants = {key for claim in claims if not claim.because for outcome in claim.outcomes for key in outcome.wants}
+    wants = {key for claim in claims if not claim.because for outcome in claim.judged for key in outcome.wants}
     jobs = {key(job, ""): job for study in ALL.values() for job in jobs_of(study, plan) if isinstance(job, Cell)}
     return [with_more_seeds(job) for job in jobs.values() if cell_key(job) in wants and store.path(job).exists()]
 

@@ -388,6 +388,41 @@ class Restarting:
                 return
 
 
+class BubbleRank:
+    """Li et al. 2019, Algorithm 1, with a base list that the first list becomes; s and n in dictionaries."""
+
+    def __init__(self, n_items: int, log_term: float, base: list[int]) -> None:
+        pairs = list(itertools.permutations(range(n_items), 2))
+        self.s, self.n = dict.fromkeys(pairs, 0), dict.fromkeys(pairs, 0)
+        self.n_items, self.log_term, self.base, self.round = n_items, log_term, base, 0
+
+    def better(self, i: int, j: int) -> bool:
+        return self.s[i, j] > 2 * math.sqrt(self.n[i, j] * self.log_term)
+
+    def rank(self, t: int, allowed: list[bool], size: int, rng: np.random.Generator) -> list[int]:
+        place = {k: -p for p, k in enumerate(self.base)}
+        index = [place.get(k, -self.n_items) if ok else -math.inf for k, ok in enumerate(allowed)]
+        shown = top(index, size, rng)
+        for p in range(t % 2, size - 1, 2):
+            if rng.random() < 0.5 and not self.better(shown[p], shown[p + 1]):
+                shown[p : p + 2] = shown[p + 1], shown[p]
+        return shown
+
+    def update(self, ranking: list[int], clicks: list[bool], examined: int) -> None:
+        self.round += 1
+        self.base += [k for k in ranking if k not in self.base]
+        bits = [int(bit) if p < examined else 0 for p, bit in enumerate(clicks)]
+        for p in range(self.round % 2, len(ranking) - 1, 2):
+            i, j = ranking[p : p + 2]
+            self.s[i, j] += bits[p] - bits[p + 1]
+            self.s[j, i] += bits[p + 1] - bits[p]
+            self.n[i, j] += abs(bits[p] - bits[p + 1])
+            self.n[j, i] += abs(bits[p] - bits[p + 1])
+        for p in range(len(self.base) - 1):
+            if self.better(self.base[p + 1], self.base[p]):
+                self.base[p : p + 2] = self.base[p + 1], self.base[p]
+
+
 def click_likelihood(shown: Any, clicks: Any, attraction: Any, attention: Any) -> Any:
     """prod over items and places of (a c)^clicks (1 - a c)^(shown - clicks), for arrays of both."""
     law: Any = 1.0

@@ -47,6 +47,7 @@ VARIANTS = [
     ("C3UCB", {"discount": 0.9, "lam": 1.0}),
     ("CascadeSWUCB", {"tau": 7}),
     ("GLRTCascadeUCB", {"delta": 1.0, "p": 0.0}),
+    ("BubbleRank", {"delta": 0.9}),
     ("FTRL", {"variant": "lbinfv", "weights": "plug-in"}),
     ("FTRL", {"variant": "hybrid", "weights": "first-only"}),
 ]

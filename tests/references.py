@@ -315,6 +315,114 @@ class UniRank:
                     self.wins[i, j] += 1
 
 
+class RoundLearner:
+    """Stores every bit with its round; ranks by `index(log of item k, t)`, infinite where it says nothing."""
+
+    def __init__(self, n_items: int, index: Callable[[list[tuple[int, int]], int], float]) -> None:
+        self.log: list[list[tuple[int, int]]] = [[] for _ in range(n_items)]
+        self.index, self.round = index, 0
+
+    def rank(self, t: int, allowed: list[bool], size: int, rng: np.random.Generator) -> list[int]:
+        index = [self.index(log, t) if ok else -math.inf for log, ok in zip(self.log, allowed, strict=True)]
+        return top(index, size, rng)
+
+    def update(self, ranking: list[int], clicks: list[bool], examined: int) -> None:
+        self.round += 1
+        for k, bit in list(zip(ranking, clicks, strict=True))[:examined]:
+            self.log[k].append((self.round, int(bit)))
+
+
+def discounted_ucb(log: list[tuple[int, int]], t: int, gamma: float, epsilon: float) -> float:
+    """D-UCB's index before round t, by its sums."""
+    n = math.fsum(gamma ** (t - 1 - s) for s, _ in log)
+    x = math.fsum(gamma ** (t - 1 - s) * bit for s, bit in log)
+    rounds = math.fsum(gamma ** (t - 1 - s) for s in range(1, t))
+    return round(x / n + 2 * math.sqrt(epsilon * math.log(max(rounds, 1)) / n), 9) if log else math.inf
+
+
+def windowed_ucb(log: list[tuple[int, int]], t: int, tau: int, epsilon: float) -> float:
+    """SW-UCB's index before round t, of the tau rounds before it."""
+    bits = [bit for s, bit in log if t - tau <= s < t]
+    level = math.log(max(min(t - 1, tau), 1))
+    return sum(bits) / len(bits) + math.sqrt(epsilon * level / len(bits)) if bits else math.inf
+
+
+def likelihood_ratio(bits: list[int], splits: list[int]) -> float:
+    """max over s of s kl(mean before, mean) + (n - s) kl(mean behind, mean), as printed."""
+
+    def kl(part: list[int]) -> float:
+        p, q = sum(part) / len(part), sum(bits) / len(bits)
+        return float(special.rel_entr(p, q) + special.rel_entr(1 - p, 1 - q))
+
+    return max((s * kl(bits[:s]) + (len(bits) - s) * kl(bits[s:]) for s in splits), default=0.0)
+
+
+class Restarting:
+    """The GLRT learners: all bits since the last restart, every fifth tested, at even splits of fewer than 32."""
+
+    def __init__(self, n_items: int, index: Callable[[int, int, int], float], p: float, delta: float) -> None:
+        self.bits: list[list[int]] = [[] for _ in range(n_items)]
+        self.index, self.p, self.delta = index, p, delta
+        self.round = self.restart = self.restarts = 0
+
+    def rank(self, t: int, allowed: list[bool], size: int, rng: np.random.Generator) -> list[int]:
+        even, since = rng.random() < self.p, t - self.restart
+        index = [
+            -math.inf if not ok else 0.0 if even else self.index(sum(bits), len(bits), since) if bits else math.inf
+            for bits, ok in zip(self.bits, allowed, strict=True)
+        ]
+        return top(index, size, rng)
+
+    def update(self, ranking: list[int], clicks: list[bool], examined: int) -> None:
+        self.round += 1
+        for k, bit in list(zip(ranking, clicks, strict=True))[:examined]:
+            bits = self.bits[k]
+            bits.append(int(bit))
+            n, spacing = len(bits), 1
+            while n // spacing >= 32:
+                spacing *= 2
+            ratio = likelihood_ratio(bits, list(range(spacing, n, spacing))) if n % 5 == 0 else 0.0
+            if ratio > math.log(3 * n**1.5 / self.delta):
+                self.bits = [[] for _ in self.bits]
+                self.restart, self.restarts = self.round, self.restarts + 1
+                return
+
+
+class BubbleRank:
+    """Li et al. 2019, Algorithm 1, with a base list that the first list becomes; s and n in dictionaries."""
+
+    def __init__(self, n_items: int, log_term: float, base: list[int]) -> None:
+        pairs = list(itertools.permutations(range(n_items), 2))
+        self.s, self.n = dict.fromkeys(pairs, 0), dict.fromkeys(pairs, 0)
+        self.n_items, self.log_term, self.base, self.round = n_items, log_term, base, 0
+
+    def better(self, i: int, j: int) -> bool:
+        return self.s[i, j] > 2 * math.sqrt(self.n[i, j] * self.log_term)
+
+    def rank(self, t: int, allowed: list[bool], size: int, rng: np.random.Generator) -> list[int]:
+        place = {k: -p for p, k in enumerate(self.base)}
+        index = [place.get(k, -self.n_items) if ok else -math.inf for k, ok in enumerate(allowed)]
+        shown = top(index, size, rng)
+        for p in range(t % 2, size - 1, 2):
+            if rng.random() < 0.5 and not self.better(shown[p], shown[p + 1]):
+                shown[p : p + 2] = shown[p + 1], shown[p]
+        return shown
+
+    def update(self, ranking: list[int], clicks: list[bool], examined: int) -> None:
+        self.round += 1
+        self.base += [k for k in ranking if k not in self.base]
+        bits = [int(bit) if p < examined else 0 for p, bit in enumerate(clicks)]
+        for p in range(self.round % 2, len(ranking) - 1, 2):
+            i, j = ranking[p : p + 2]
+            self.s[i, j] += bits[p] - bits[p + 1]
+            self.s[j, i] += bits[p + 1] - bits[p]
+            self.n[i, j] += abs(bits[p] - bits[p + 1])
+            self.n[j, i] += abs(bits[p] - bits[p + 1])
+        for p in range(len(self.base) - 1):
+            if self.better(self.base[p + 1], self.base[p]):
+                self.base[p : p + 2] = self.base[p + 1], self.base[p]
+
+
 def click_likelihood(shown: Any, clicks: Any, attraction: Any, attention: Any) -> Any:
     """prod over items and places of (a c)^clicks (1 - a c)^(shown - clicks), for arrays of both."""
     law: Any = 1.0

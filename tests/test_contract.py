@@ -47,6 +47,9 @@ VARIANTS = [
     ("SteadyRank", {"window": 3, "caution": 0.0, "insurance": 0.0}),
     ("CascadeLinUCB", {"alpha": 0.5}),
     ("C3UCB", {"discount": 0.9, "lam": 1.0}),
+    ("CascadeSWUCB", {"tau": 7}),
+    ("GLRTCascadeUCB", {"delta": 1.0, "p": 0.0}),
+    ("BubbleRank", {"delta": 0.9}),
     ("FTRL", {"variant": "lbinfv", "weights": "plug-in"}),
     ("FTRL", {"variant": "hybrid", "weights": "first-only"}),
 ]

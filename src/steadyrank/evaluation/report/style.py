@@ -42,6 +42,11 @@ _LEARNERS = {
     "CascadeMixedTS": ("#7A4FBF", "h"),
     "SteadyRankLinear": ("#7A4FBF", "s"),
     "SteadyRankSegments": ("#7A4FBF", "^"),
+    "CascadeDUCB": ("#0072B2", "X"),
+    "CascadeSWUCB": ("#0072B2", "P"),
+    "GLRTCascadeUCB": ("#56B4E9", "o"),
+    "GLRTCascadeKLUCB": ("#56B4E9", "D"),
+    "BubbleRank": ("#E69F00", "o"),
     "Random": ("#A3A3A3", "x"),
     "Oracle": ("#8A8A8A", "+"),
 }

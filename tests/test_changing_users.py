@@ -1,0 +1,169 @@
+"""Learners for users who change: against obvious versions, by hand, and where CascadeUCB1 does not follow."""
+
+import math
+
+import numpy as np
+import pytest
+
+import references
+import steadyrank as sr
+from duels import K, T, duel
+from steadyrank.core.contract import NOTE_EXTRA, Problem, Visit
+from steadyrank.core.discovery import make
+from steadyrank.core.dispatch import call_forget, call_rank, call_update
+from steadyrank.learners.cascade_ducb import discounted_index
+from steadyrank.learners.cascade_swucb import windowed_index
+from steadyrank.learners.shared.change_test import RESTARTS, ChangeTest, level_of, likelihood_ratio
+
+
+def told(name, rounds, **settings):
+    """A learner of one item that was told these (round, bit), in this order."""
+    learner = make(sr.learners()[name], Problem(1, 1, 100), settings=settings)
+    for t, bit in rounds:
+        call_update(learner, *answer(t, bit))
+    return learner
+
+
+def answer(t, bit):
+    return Visit(t), np.array([0]), np.zeros(1 + NOTE_EXTRA), np.array([bool(bit)]), 1
+
+
+def window_index(learner, t):
+    index = np.zeros(1)
+    windowed_index(learner, t, index)
+    return index[0]
+
+
+@pytest.mark.parametrize("gamma", [None, 0.9])
+def test_cascade_ducb(gamma):
+    g = 1 - 1 / (4 * math.sqrt(T)) if gamma is None else gamma
+    slow = references.RoundLearner(K, lambda log, t: references.discounted_ucb(log, t, g, 0.5))
+    duel("CascadeDUCB", slow, rounds=400, **({} if gamma is None else {"gamma": gamma}))
+
+
+@pytest.mark.parametrize("tau", [None, 37])
+def test_cascade_swucb(tau):
+    window = int(2 * math.sqrt(T * math.log(T))) if tau is None else tau
+    slow = references.RoundLearner(K, lambda log, t: references.windowed_ucb(log, t, window, 0.5))
+    duel("CascadeSWUCB", slow, **({} if tau is None else {"tau": tau}))
+
+
+def test_discounted_index_by_hand():
+    """gamma = 1/2, a click in round 1, none in round 3, before round 4: N = 1/4 + 1, X = 1/4, M = 1 + 1/2 + 1/4.
+
+    Index 0.2 + 2 sqrt(0.5 log(1.75) / 1.25) = 0.2 + 2 sqrt(0.223846) = 1.146248.
+    """
+    learner = told("CascadeDUCB", [(1, 1), (3, 0)], gamma=0.5)
+    assert discounted_index(learner, 0, 4) == pytest.approx(1.146248, abs=1e-6)
+    late = told("CascadeDUCB", [(3, 0), (1, 1)], gamma=0.5)
+    assert discounted_index(late, 0, 4) == pytest.approx(1.146248, abs=1e-6)
+    call_forget(late, *answer(1, 1))
+    assert discounted_index(late, 0, 4) == pytest.approx(2 * math.sqrt(0.5 * math.log(1.75)), abs=1e-9)
+    assert discounted_index(late, 0, 10_000) == math.inf  # nothing is left of what was seen
+
+
+def test_windowed_index_by_hand():
+    """Clicks in rounds 1 and 2, none in round 4, tau = 3; before round 5, from 2 on: 1/2 + sqrt(log(3) / 4)."""
+    rounds = [(1, 1), (2, 1), (4, 0)]
+    value = 0.5 + math.sqrt(math.log(3) / 4)
+    for order in (rounds, rounds[::-1], [rounds[2], rounds[0], rounds[1]]):
+        learner = told("CascadeSWUCB", order, tau=3)
+        assert window_index(learner, 5) == pytest.approx(value, abs=1e-12)
+        before = learner.looks.tobytes()
+        assert window_index(learner, 6) == pytest.approx(math.sqrt(0.5 * math.log(3)), abs=1e-12)  # round 4 alone
+        assert window_index(learner, 9) == math.inf
+        assert learner.looks.tobytes() == before
+        call_forget(learner, *answer(2, 1))
+        assert window_index(learner, 5) == pytest.approx(math.sqrt(0.5 * math.log(3)), abs=1e-12)
+        call_forget(learner, *answer(1, 1))  # kept, though too old to count
+        assert learner.looks[0] == 1
+
+
+def test_defaults_follow_the_horizon():
+    """T = 40,000, as if unknown: gamma = 1 - 1/800, tau = floor(2 sqrt(40,000 * 10.596635)) = 1302, p = 0.3639."""
+    for horizon in (40_000, 0):
+        problem = Problem(500, 10, horizon)
+        assert math.exp(make(sr.learners()["CascadeDUCB"], problem, settings={}).log_gamma) == pytest.approx(
+            1 - 1 / 800
+        )
+        assert make(sr.learners()["CascadeSWUCB"], problem, settings={}).rounds.size == 1302 + 1
+        test = make(sr.learners()["GLRTCascadeUCB"], problem, settings={}).test
+        assert test.p == pytest.approx(math.sqrt(500 * math.log(40_000) / 40_000))
+        assert test.log_delta == pytest.approx(-math.log(40_000))
+
+
+@pytest.mark.parametrize(
+    ("name", "index"),
+    [
+        ("GLRTCascadeUCB", lambda ones, n, t: ones / n + math.sqrt(1.5 * references.log_t(t) / n)),
+        ("GLRTCascadeKLUCB", references.klucb),
+    ],
+)
+def test_glrt_learners(name, index):
+    """With p = 0.1, and delta = 0.9 so that it restarts without a change, too."""
+    learner, slow = duel(name, references.Restarting(K, index, 0.1, 0.9), rounds=700, p=0.1, delta=0.9)
+    assert learner.history.clock[RESTARTS] == slow.restarts
+
+
+def test_likelihood_ratio_by_hand():
+    """Ten 0s, then ten 1s: 10 kl(0, 1/2) + 10 kl(1, 1/2) = 20 log 2 = 13.8629.
+
+    That is above log(3 * 20^1.5 / 0.01) = 10.1974. Against delta = 1/40,000 it is not enough:
+    log(3 * 20^1.5 * 40,000) = 16.1888.
+    """
+    bits = [0] * 10 + [1] * 10
+    assert references.likelihood_ratio(bits, list(range(1, 20))) == pytest.approx(20 * math.log(2))
+    learner = told("GLRTCascadeUCB", enumerate(bits, start=1), delta=1 / 40_000)
+    assert likelihood_ratio(learner.history, 0) == pytest.approx(20 * math.log(2))
+    assert learner.history.clock.tolist() == [0, 0]
+    assert level_of(learner.test, 20) == pytest.approx(16.1888, abs=1e-4)
+    learner = told("GLRTCascadeUCB", enumerate(bits, start=1), delta=0.01)
+    assert learner.history.clock.tolist() == [20, 1]
+    assert learner.history.looks[0] == 0
+    call_update(learner, *answer(20, 1))  # a late answer to a list of before
+    assert learner.history.looks[0] == 0
+    call_update(learner, *answer(21, 1))
+    assert learner.history.looks[0] == 1
+
+
+def test_threshold_of_the_proofs_by_hand():
+    """n = 20, delta = 0.01: y = 10.19738 / 2 = 5.09869, J = y + 4 log(1 + y + sqrt(2 y)) = 14.01532.
+
+    2 J + 6 log(1 + log 20) = 28.03064 + 6 log 3.99573 = 36.3420.
+    """
+    assert level_of(ChangeTest.create(1, 100, None, 0.01, "theory"), 20) == pytest.approx(36.3420, abs=1e-4)
+
+
+def test_splits_are_thinned_evenly():
+    """1,000 bits: splits at the multiples of 32, and the clicks before each."""
+    bits = np.random.default_rng(0).random(1000) < 0.3
+    learner = told("GLRTCascadeUCB", enumerate(bits, start=1), delta=1e-300)
+    assert learner.history.spacing[0] == 32
+    assert learner.history.sums[0, :31].tolist() == [int(bits[: 32 * i].sum()) for i in range(1, 32)]
+
+
+def fallen_favourites(name, seed, rounds=9_000, fall=6_000, **settings):
+    """Mean value of the last 1,000 lists of two: items 0 and 1 fall from 0.6 to 0.1, items 2 and 3 stay at 0.3."""
+    before, after = np.array([0.6, 0.6, 0.3, 0.3, 0.05, 0.05]), np.array([0.1, 0.1, 0.3, 0.3, 0.05, 0.05])
+    learner = make(sr.learners()[name], Problem(6, 2, rounds, seed=seed), settings=settings)
+    mind, world = (np.random.default_rng([seed, i]) for i in range(2))
+    allowed, ranking, note = np.ones(6, np.bool_), np.zeros(2, np.int64), np.zeros(2 + NOTE_EXTRA)
+    rank = call_rank.bind(learner, Visit(1), allowed, ranking, note, mind)
+    update = call_update.bind(learner, Visit(1), ranking, note, np.zeros(2, np.bool_), 2)
+    total = 0.0
+    for t in range(1, rounds + 1):
+        attraction = before if t <= fall else after
+        note[:] = 0.0
+        rank(learner, Visit(t), allowed, ranking, note, mind)
+        total += 1 - np.prod(1 - attraction[ranking]) if t > rounds - 1_000 else 0.0
+        clicks = world.random(2) < attraction[ranking]
+        examined = 1 if clicks[0] else 2
+        update(learner, Visit(t), ranking, note, clicks, examined)
+    return total / 1_000
+
+
+@pytest.mark.parametrize("name", ["CascadeDUCB", "CascadeSWUCB", "GLRTCascadeUCB", "GLRTCascadeKLUCB"])
+def test_they_follow_a_change_that_cascade_ucb1_does_not(name):
+    """The fallen favourites' list is worth 0.19, the best 0.51; 2,000 rounds after the fall, 3 seeds."""
+    assert max(fallen_favourites("CascadeUCB1", seed) for seed in range(3)) < 0.30
+    assert min(fallen_favourites(name, seed) for seed in range(3)) > 0.35

@@ -80,7 +80,8 @@ def _simulate(cell: Cell, learner: str | type, pulse: Callable[[], None], thread
         attraction,
         length=cell.length,
         horizon=cell.horizon,
-        adversary=cell.adversary if budget else "Honest",
+        # without a budget nobody attacks: one adversary for all such cells, and one loop less to compile a learner
+        adversary=cell.adversary if budget else "PrefixFlip",
         adversary_settings=dict(cell.adversary_settings) if budget else {},
         schedule=cell.schedule,  # type: ignore[arg-type]
         budget=budget,

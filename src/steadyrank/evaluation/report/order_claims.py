@@ -178,7 +178,7 @@ def ordered_claims(judge: Judge) -> Iterator[Claim]:
     yield claim(
         "robust-clean",
         "Without corruption M2UCB-V outperforms the robust cascading learners that run here",
-        "less regret than CascadeRAC and CascadeCBARBAR on each data set; FORC in the study `parts`",
+        "less regret than CascadeRAC and CascadeCBARBAR on each data set; FORC has a row of its own",
         clean,
         place_of("M2UCBV", 1),
         place="section 4, discussion (i)",

@@ -30,8 +30,8 @@ def test_public_names():
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         _ = sr.nothing
     assert sr.profiles() == [
-        "contextual-films", "lastfm", "lastfm-listeners", "movielens", "synthetic-five-items", "synthetic-low",
-        "synthetic-mid", "synthetic-spread", "synthetic-two-levels", "yelp-pizza",
+        "contextual-films", "lastfm", "lastfm-listeners", "movielens", "movielens-32m", "synthetic-five-items",
+        "synthetic-low", "synthetic-mid", "synthetic-spread", "synthetic-two-levels", "yelp-pizza",
     ]  # fmt: skip
     assert {"Random", "Oracle", "CascadeUCB1", "CascadeKLUCB", "CascadeUCBV", "CascadeTS", "TSCascade"} <= set(
         sr.learners()

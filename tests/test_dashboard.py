@@ -653,6 +653,27 @@ def test_a_board_is_exported_and_refusals_are_told(own, tmp_path):
 
 
 @browser.needed
+def test_a_late_refusal_of_one_key_does_not_forget_the_next(own):
+    """Two keys are tried, and the refusal of the wrong one comes while the right one is still under way."""
+    store = open_store(own.url)
+    admin, kept = make_key(["admin"], None, 0.0)
+    store.add_key(kept)
+    with watched(own, "/boards/shop", expected=["401"]) as page:
+        expect(page.locator("#login")).to_be_visible()
+        held = []
+        page.route("**/v1/boards?limit=1", lambda route: held.append(route))
+        for text in ("sr.wrong.key", admin):
+            page.locator("#key").fill(text)
+            with page.expect_request("**/v1/boards?limit=1"):
+                page.keyboard.press("Enter")
+        with page.expect_response(lambda response: response.status == 401):
+            held[0].continue_()
+        held[1].continue_()
+        expect(page.locator("#board")).to_be_visible()
+        page.unroute_all()
+
+
+@browser.needed
 def test_keys_open_what_their_scope_says(own):
     store = open_store(own.url)
     admin, kept = make_key(["admin"], None, 0.0)

@@ -55,6 +55,7 @@ async function logIn(event) {
   try {
     await ask("GET", "boards?limit=1");
   } catch (error) {
+    if (key() !== given) return; // another key was given meanwhile: it stays
     keep(null);
     if (!(error instanceof Refusal || error instanceof Away)) throw error;
     askForKey(sentence(error.message));

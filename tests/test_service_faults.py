@@ -426,16 +426,18 @@ async def test_a_worker_that_cannot_begin_again_tries_until_it_can(url, monkeypa
 
 
 async def test_a_store_that_is_stuck_is_told_of_and_waited_for(url, monkeypatch):
-    monkeypatch.setattr(log_writer, "PATIENCE", 0.6)
     async with serving(url) as local:
         await local.board(settle=0)
         shown = await local.rank()
         await local.quiet()
+        usual = log_writer.PATIENCE
+        monkeypatch.setattr(log_writer, "PATIENCE", 0.6)
         blocker = sqlite3.connect(url.removeprefix("sqlite:///"), isolation_level=None)
         blocker.execute("BEGIN IMMEDIATE")
         answer = asyncio.create_task(local.answer(shown, code=503, clicked=None))
         await answer
         assert (await local.http.get("/readyz")).status_code == 503
+        monkeypatch.setattr(log_writer, "PATIENCE", usual)
         blocker.execute("ROLLBACK")
         blocker.close()
         while (await local.http.get("/readyz")).status_code != 200:

@@ -128,7 +128,8 @@ class _Try:
     def _run(self) -> None:
         opener = urllib.request.build_opener(_NoRedirect, _Handler(self))
         try:
-            with opener.open(self._request, timeout=TIMEOUT):
+            # `send` ends the request; this longer limit frees the thread if it is still connecting, which cannot be cut off
+            with opener.open(self._request, timeout=2 * TIMEOUT):
                 why = ""
         except urllib.error.HTTPError as error:
             error.close()

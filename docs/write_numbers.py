@@ -12,13 +12,13 @@ import json
 import pathlib
 import re
 import sys
+import textwrap
 from collections.abc import Callable
 from typing import Any
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 EVIDENCE = ROOT / "evidence"
 _MARKED = re.compile(r"(<!-- measured: ([a-z-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
-_KINDS = {"holds": "hold under every reading tried", "partly": "under some", "fails": "under none"}
 _READINGS = {  # of the search, those that the page shows
     "as judged": "as judged",
     "appendix: blocks of 15.7 log n bits": "blocks of the appendix, 15.7 log n bits",
@@ -38,7 +38,7 @@ def measure_reproduce(folder: pathlib.Path) -> dict[str, Any]:
     from steadyrank.evaluation.lab.cells import ALL_SEEDS, FIRST_SEEDS, Plan
     from steadyrank.evaluation.lab.results import CellStore
     from steadyrank.evaluation.report.claims import scorecard
-    from steadyrank.evaluation.report.page import answer, places
+    from steadyrank.evaluation.report.page import answer
     from steadyrank.evaluation.report.sources import MODELLED
     from steadyrank.evaluation.report.writing import load
     from steadyrank.evaluation.studies import ALL
@@ -54,9 +54,7 @@ def measure_reproduce(folder: pathlib.Path) -> dict[str, Any]:
     return {
         **_about(store, "steadyrank reproduce", f"{FIRST_SEEDS}, and {ALL_SEEDS} where a claim needs them"),
         "answer": answer(default, claims)[:-1],
-        "places": places(default["corruption"]),
         "verdicts": {claim.id: {"verdict": claim.verdict, "kind": claim.kind} for claim in claims},
-        "readings": {"tried": sum(claim.tried for claim in claims), "most": max(claim.tried for claim in claims)},
         "estimators": {
             "cases": cases,
             "rows": {
@@ -106,27 +104,9 @@ MEASURES: dict[str, Callable[[pathlib.Path], dict[str, Any]]] = {
 }
 
 
-def scorecard_sentence(evidence: dict[str, Any]) -> str:
-    """How many claims hold."""
-    kinds = [found["kind"] for found in evidence["reproduce"]["verdicts"].values()]
-    counts = {kind: kinds.count(kind) for kind in (*_KINDS, "undecided", "cannot")}
-    return (
-        f"Of {len(kinds)} claims {counts['holds']} hold under every reading tried, {counts['partly']} under some, "
-        f"{counts['fails']} under none,\n{counts['undecided']} stay undecided, and {counts['cannot']} cannot be "
-        "tested."
-    )
-
-
-def places_sentence(evidence: dict[str, Any]) -> str:
-    """Where the paper's learner is ahead, and what that is worth."""
-    many, few = evidence["reproduce"]["places"]
-    return (
-        "Under attack `M2UCBV`, in the best of three readings of its blocks, has the least regret of the paper's "
-        f"five\nlearners in {many['first']} of {many['settings']} settings where a quarter of the items or more "
-        f"attract more than half of the users;\nthere a list drawn at random has {many['worth']:.1%} of the best "
-        f"list's value. Where fewer do, it has the least in {few['first']} of {few['settings']},\nand random lists "
-        f"are worth {few['worth']:.0%}."
-    )
+def sentence(place: int) -> Callable[[dict[str, Any]], str]:
+    """One of the sentences with which the report begins."""
+    return lambda evidence: textwrap.fill(evidence["reproduce"]["answer"][place], 120)
 
 
 def estimator_table(evidence: dict[str, Any]) -> str:
@@ -192,8 +172,8 @@ def _markdown(head: list[str], lines: list[list[str]]) -> str:
 
 
 BLOCKS: dict[str, Callable[[dict[str, Any]], str]] = {
-    "scorecard": scorecard_sentence,
-    "places": places_sentence,
+    "scorecard": sentence(0),
+    "places": sentence(1),
     "estimators": estimator_table,
     "readings": readings_table,
     "own-settings-rac": own_settings(

@@ -101,8 +101,8 @@ def test_medians_that_change_by_hand():
     assert max(found["changed"]) < 0.001
     half = trials.changed_medians(0, p=0.5, flipped=0.1, bits=420, repetitions=2000)
     # the votes of n fair bits before and after correlate by 0.8: they differ with chance acos(0.8) / pi = 0.205
-    for changed, width in zip(half["changed"], half["half"], strict=True):
-        assert changed == pytest.approx(math.acos(0.8) / math.pi, abs=width + 0.01)
+    for changed, error in zip(half["changed"], half["error"], strict=True):
+        assert changed == pytest.approx(math.acos(0.8) / math.pi, abs=3 * error + 0.01)
 
 
 def test_every_study_expands():

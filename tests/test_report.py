@@ -27,6 +27,7 @@ import browser
 import steadyrank as sr
 from steadyrank import cli
 from steadyrank.cli.choices import learners_in
+from steadyrank.comparison.intervals import student
 from steadyrank.core.contract import Problem
 from steadyrank.core.discovery import make
 from steadyrank.evaluation.lab import cells
@@ -35,7 +36,7 @@ from steadyrank.evaluation.lab.results import CellStore, read, with_fields
 from steadyrank.evaluation.lab.runner import expand, run_job
 from steadyrank.evaluation.report import claims, exhibits, figures, finals, regret_claims, steadiness, style
 from steadyrank.evaluation.report.page import answer
-from steadyrank.evaluation.report.paired import Difference, ahead, at_least, difference, place_of, student
+from steadyrank.evaluation.report.paired import Difference, ahead, at_least, difference, place_of
 from steadyrank.evaluation.report.sources import MODELLED
 from steadyrank.evaluation.report.tables import by_rate, text
 from steadyrank.evaluation.report.verdicts import Claim, Outcome
@@ -409,7 +410,7 @@ def test_intervals_by_hand():
     assert difference("", {0: 1.0}, {0: 9.0}).below is None  # one seed decides nothing
     scipy = pytest.importorskip("scipy.stats")
     for freedom in (1, 2, 9, 10, 11, 30, 200):
-        assert student(freedom) == pytest.approx(scipy.t.ppf(0.9875, freedom), abs=0.005)
+        assert student(freedom, 2) == pytest.approx(scipy.t.ppf(0.9875, freedom), abs=0.005)
 
 
 def test_three_valued_places():

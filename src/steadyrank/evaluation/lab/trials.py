@@ -14,7 +14,6 @@ from ...learners.median.means import Medians, TimeMedians, median_in_time, obser
 
 Columns = dict[str, list[Any]]
 _TIME_BLOCKS = 21
-_QUANTILE = 2.241403  # of the normal law, for intervals at 97.5 %
 _RANDOM_BLOCKS: dict[str, dict[str, Any]] = {  # of 420 bits; sizes by T = 40,000 or by the number of bits
     "mean of medians, random, b = 5": {"preset": "paper-exp", "block": 5},
     "mean of medians, random, b = 21": {"preset": "paper-exp", "block": 21},
@@ -60,9 +59,9 @@ def feed_in_time(book, bits, estimates):
 def errors(seed: int, *, p: float, bits: int, repetitions: int) -> Columns:
     """Bias and root mean square error of each estimate of `p` under each case of inverted bits.
 
-    `bias_half` and `rmse_half` are half of their 97.5 % intervals, the latter by the delta method.
+    `bias_error` and `rmse_error` are their standard errors, the latter by the delta method.
     """
-    out: Columns = {name: [] for name in ("estimate", "case", "bias", "bias_half", "rmse", "rmse_half")}
+    out: Columns = {name: [] for name in ("estimate", "case", "bias", "bias_error", "rmse", "rmse_error")}
     for case, (where, share) in _CASES.items():
         rng = np.random.default_rng([seed, list(_CASES).index(case)])
         streams = (rng.random((repetitions, bits)) < p).astype(np.int64)
@@ -71,11 +70,11 @@ def errors(seed: int, *, p: float, bits: int, repetitions: int) -> Columns:
             out["estimate"].append(name)
             out["case"].append(case)
             square = (estimates - p) ** 2
-            rmse, scale = math.sqrt(square.mean()), _QUANTILE / math.sqrt(repetitions)
+            rmse, scale = math.sqrt(square.mean()), 1.0 / math.sqrt(repetitions)
             out["bias"].append(float(estimates.mean() - p))
-            out["bias_half"].append(scale * float(estimates.std()))
+            out["bias_error"].append(scale * float(estimates.std()))
             out["rmse"].append(rmse)
-            out["rmse_half"].append(scale * float(square.std()) / max(2.0 * rmse, 1e-300))
+            out["rmse_error"].append(scale * float(square.std()) / max(2.0 * rmse, 1e-300))
     return out
 
 
@@ -123,20 +122,19 @@ def _estimates(streams: Any, seed: int) -> dict[str, Floats]:
 def changed_medians(seed: int, *, p: float, flipped: float, bits: int, repetitions: int) -> Columns:
     """Share of blocks of a random partition whose median changes when `flipped` of all bits are inverted.
 
-    For the block sizes of the paper's three readings at that many bits; `half` of the 97.5 % interval over the
-    repetitions.
+    For the block sizes of the paper's three readings at that many bits; `error`: the standard error.
     """
     rng = np.random.default_rng([seed, 4, round(1000 * p)])
     streams = rng.random((repetitions, bits)) < p
     flips = np.argsort(rng.random((repetitions, bits)), axis=1) < round(flipped * bits)  # their places are random
-    out: Columns = {"block": [], "changed": [], "half": []}
+    out: Columns = {"block": [], "changed": [], "error": []}
     for block in (21, 33, 95):
         used, shape = bits // block * block, (repetitions, bits // block, block)
         before, after = (of[:, :used].reshape(shape).sum(axis=2) > block // 2 for of in (streams, streams ^ flips))
         changed = (before != after).mean(axis=1)
         out["block"].append(block)
         out["changed"].append(float(changed.mean()))
-        out["half"].append(_QUANTILE * float(changed.std()) / math.sqrt(repetitions))
+        out["error"].append(float(changed.std()) / math.sqrt(repetitions))
     return out
 
 

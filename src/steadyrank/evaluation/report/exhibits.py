@@ -12,8 +12,7 @@ from ..lab.cells import Study
 from ..studies import click_models, lineup, readings
 from . import figures, steadiness
 from .finals import BLOCKS, PAPER, Finals, Lens, best_value, mean
-from .order_claims import seeds_in_words
-from .paired import all_of, place_of
+from .paired import all_of, place_of, seeds_in_words
 from .sources import world_of
 from .tables import by_rate, finals
 from .verdicts import verdict_of
@@ -220,9 +219,9 @@ def _errors(study: Study, rows: pl.DataFrame, quick: bool) -> list[Exhibit]:
         out.append(Exhibit(where, f"{caption}: bias (root mean square error).", table=table))
     changed = rows.filter(pl.col("kind") == "changed_medians")
     if changed.height:
-        text = "Share of the medians of random blocks that change when a tenth of the bits is inverted, and half of "
-        text += f"its 97.5 % interval. {_command(study, quick)}"
-        columns = ["p", "block", "changed", "half"]
+        text = "Share of the medians of random blocks that change when a tenth of the bits is inverted, and its "
+        text += f"standard error. {_command(study, quick)}"
+        columns = ["p", "block", "changed", "error"]
         out.append(Exhibit("changed-medians", text, table=_short(changed.select(columns))))
     return out
 

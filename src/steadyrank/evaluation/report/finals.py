@@ -35,7 +35,7 @@ class Finals:
             if not rows.is_empty():
                 self.horizon = int(rows["horizon"][0])
                 for *key, seed, regret in finals(rows).select(*_KEYS, "seed", "regret").rows():
-                    self._runs.setdefault(self.key(*key[:6], *key[6:]), {})[seed] = regret
+                    self._runs.setdefault(self.key(*key), {})[seed] = regret
 
     def key(
         self,

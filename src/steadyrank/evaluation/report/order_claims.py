@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from ..studies import lineup
 from .finals import PAPER, Finals, Lens, Setting, lenses, mean
-from .paired import Finding, Runs, Test, ahead, all_of, at_least, every, place_of, weakest
+from .paired import Finding, Runs, Test, ahead, all_of, at_least, every, place_of, seeds_in_words, weakest
 from .sources import Source, in_words, split
 from .tables import number
 from .verdicts import Claim, Outcome, verdict_of
@@ -94,11 +94,6 @@ class Judge:
         )
 
 
-def seeds_in_words(counts: set[int]) -> str:
-    """How many seeds, or from how few to how many."""
-    return f"{min(counts)} to {max(counts)}" if len(counts) > 1 else str(min(counts, default=0))
-
-
 def _order(name: str, rate: float, runs: Mapping[str, Runs]) -> str:
     means = {who: mean(of) for who, of in runs.items()}
     order = sorted(means, key=lambda who: means[who])
@@ -113,25 +108,24 @@ def _settings(names: Sequence[str], rates: Sequence[float]) -> list[Setting]:
     return list(itertools.product(names, rates))
 
 
-def equals_random(final_runs: Finals) -> str:
-    """How close the CascadeRAC that runs is to lists drawn at random; empty while neither has run."""
+def no_rac(final_runs: Finals) -> str:
+    """Why claims about CascadeRAC alone cannot be tested: how close the one that runs is to lists drawn at random."""
     near, total = 0, 0
     for name, mapping, rate in itertools.product(lineup.DATA_SETS, lineup.JUDGED, lineup.RATES):
         mine, chance = (final_runs.get(who, name, mapping, rate) for who in ("CascadeRAC", "Random"))
         if mine is not None and chance is not None:
             near, total = near + (abs(mine / chance - 1.0) <= 0.05), total + 1
-    return f"in {near} of {total} settings its regret is within 5 % of Random's" if total else ""
+    words = (
+        "only summaries of CascadeRAC are public, and our reconstruction with the constant of its theory (rho = 1) "
+        "eliminates nothing at this size"
+    )
+    return f"{words}: in {near} of {total} settings its regret is within 5 % of Random's" if total else words
 
 
 def ordered_claims(judge: Judge) -> Iterator[Claim]:
     """Claims that comparisons of the five decide."""
     sets, ours = lineup.DATA_SETS, place_of("M2UCBV", 1)
     under = "its final regret is lower than that of each of the other four"
-    measured = equals_random(judge.final_runs)
-    no_rac = (
-        "only summaries of CascadeRAC are public, and our reconstruction with the constant of its theory (rho = 1) "
-        f"eliminates nothing at this size{': ' * bool(measured)}{measured}"
-    )
 
     def claim(
         id: str,
@@ -194,7 +188,7 @@ def ordered_claims(judge: Judge) -> Iterator[Claim]:
         place="section 5, Figures 3 and 4",
         whom=("M2UCBV", "CascadeUCBV"),
     )
-    yield from _rac_claims(claim, no_rac)
+    yield from _rac_claims(claim, no_rac(judge.final_runs))
     yield claim(
         "ucbv-cbarbar",
         "CascadeUCB-V is ahead of CascadeCBARBAR in several settings",
@@ -271,7 +265,7 @@ def ordered_claims(judge: Judge) -> Iterator[Claim]:
     )
 
 
-def _rac_claims(claim: Callable[..., Claim], no_rac: str) -> Iterator[Claim]:
+def _rac_claims(claim: Callable[..., Claim], because: str) -> Iterator[Claim]:
     """Claims about CascadeRAC itself: shown, and not judged while what runs is no more than random lists."""
     sets, pair = lineup.DATA_SETS, ("M2UCBV", "CascadeRAC")
     last = _settings(["lastfm"], RATES[3:])
@@ -282,7 +276,7 @@ def _rac_claims(claim: Callable[..., Claim], no_rac: str) -> Iterator[Claim]:
         last,
         ahead("CascadeRAC", "M2UCBV"),
         whom=pair,
-        because=no_rac,
+        because=because,
         rests_on=RAC,
     )
     yield claim(
@@ -292,7 +286,7 @@ def _rac_claims(claim: Callable[..., Claim], no_rac: str) -> Iterator[Claim]:
         last,
         every(ahead("CascadeRAC", "M2UCBV"), ahead("M2UCBV", "CascadeRAC", 1 / _SMALL)),
         whom=pair,
-        because=no_rac,
+        because=because,
         rests_on=RAC,
     )
     yield claim(
@@ -303,7 +297,7 @@ def _rac_claims(claim: Callable[..., Claim], no_rac: str) -> Iterator[Claim]:
         place_of("CascadeRAC", -1),
         rivals_only=True,
         whom=PAPER,
-        because=no_rac,
+        because=because,
         rests_on=RAC,
     )
     yield claim(
@@ -314,6 +308,6 @@ def _rac_claims(claim: Callable[..., Claim], no_rac: str) -> Iterator[Claim]:
         ahead("M2UCBV", "CascadeRAC", _WIDE),
         place="section 5, Figures 2 to 4",
         whom=pair,
-        because=no_rac,
+        because=because,
         rests_on=RAC,
     )

@@ -27,7 +27,7 @@ def answer(rows: Mapping[str, pl.DataFrame], claims: Sequence[Claim]) -> list[st
         f"Of {len(claims)} claims {kinds['holds']} hold under every reading tried, {kinds['partly']} under some, "
         f"{kinds['fails']} under none, {kinds['undecided']} stay undecided, and {kinds['cannot']} cannot be tested."
     ]
-    many, few = places(rows["corruption"])
+    many, few = _places(rows["corruption"])
     if many["settings"] and few["settings"]:
         sentences.append(
             "Under attack M2UCB-V, in the best of three readings of its blocks, has the least regret of the paper's "
@@ -62,7 +62,7 @@ def _beyond(rows: pl.DataFrame | None) -> list[str]:
     ]
 
 
-def places(rows: pl.DataFrame) -> list[dict[str, float]]:
+def _places(rows: pl.DataFrame) -> list[dict[str, float]]:
     """Where M2UCB-V has the least mean regret, of the settings under attack in which many items attract, and few.
 
     By the best of its three readings: in how many it is `first`, of how many `settings`, and what share of the best

@@ -9,11 +9,12 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
+from ...comparison.intervals import half_width
 from ..lab.cells import HORIZON, LENGTH
 
-# 98.75 % quantiles of Student's law, 1 to 10 degrees of freedom
-_STUDENT = (25.4517, 6.2053, 4.1765, 3.4954, 3.1634, 2.9687, 2.8412, 2.7515, 2.6850, 2.6338)
-_NORMAL = 2.241403
+LOOKS = 2  # at a comparison: after the first seeds, and after all
 
 Runs = Mapping[int, float]  # a value of each seed
 
@@ -56,22 +57,10 @@ class Difference:
         return f"{self.what}: {self.mean:+,.{digits}f} ± {self.half:,.{digits}f}, {self.seeds} seeds"
 
 
-def student(freedom: int) -> float:
-    """The 98.75 % quantile of Student's law: tabulated to 10 degrees of freedom, then within 0.005."""
-    if freedom <= len(_STUDENT):
-        return _STUDENT[freedom - 1]
-    z = _NORMAL
-    second = (5 * z**5 + 16 * z**3 + 3 * z) / (96 * freedom**2)
-    return z + (z**3 + z) / (4 * freedom) + second  # Cornish and Fisher's expansion
-
-
 def mean_of(what: str, values: Sequence[float]) -> Difference:
     """The mean of values over the seeds, with half of its interval."""
     n, mean = len(values), math.fsum(values) / len(values)
-    if n < 2:
-        return Difference(what, mean, math.inf, n)
-    variance = math.fsum((value - mean) ** 2 for value in values) / (n - 1)
-    return Difference(what, mean, student(n - 1) * math.sqrt(variance / n), n)
+    return Difference(what, mean, float(half_width(np.array(values), LOOKS)) if n > 1 else math.inf, n)
 
 
 def difference(what: str, first: Runs, second: Runs, factor: float = 1.0) -> Difference:
@@ -156,3 +145,8 @@ def weakest(findings: Sequence[Finding]) -> Difference | None:
     passed = [f.weakest for f in findings if f.truth and f.weakest is not None]
     chosen = against or unsure or passed
     return min(chosen, key=lambda d: abs(d.mean) / max(d.half, 1e-12)) if chosen else None
+
+
+def seeds_in_words(counts: set[int]) -> str:
+    """How many seeds, or from how few to how many."""
+    return f"{min(counts)} to {max(counts)}" if len(counts) > 1 else str(min(counts, default=0))

@@ -13,8 +13,8 @@ import polars as pl
 
 from ..studies import lineup, parts
 from .finals import BLOCKS, PAPER, Finals, Lens, lenses, mean
-from .order_claims import FIGURE_1, RAC, RATES, Judge, equals_random, ordered_claims, seeds_in_words
-from .paired import Difference, Finding, Runs, ahead, all_of, every, mean_of, place_of, weakest
+from .order_claims import FIGURE_1, RAC, RATES, Judge, no_rac, ordered_claims
+from .paired import Difference, Finding, Runs, ahead, all_of, every, mean_of, place_of, seeds_in_words, weakest
 from .sources import Source, in_words, split
 from .tables import number
 from .verdicts import Claim, Outcome, verdict_of
@@ -383,8 +383,6 @@ def regret_claims(rows: dict[str, pl.DataFrame], sources: Mapping[str, Source]) 
     """All claims about regret, from the rows of the studies by name."""
     final_runs = Finals(rows["corruption"], rows["readings"])
     judge, curves, sizes = Judge(final_runs, sources), Curves(rows["curves-yelp"]), Finals(rows["group-size"])
-    measured = equals_random(final_runs)
-    no_rac = f"our reconstruction of CascadeRAC is no more than random lists at this size{': ' * bool(measured)}"
 
     def by_lens(outcomes: Callable[[Judge, Lens], Iterator[Outcome]], *, main: bool = False) -> list[Outcome]:
         chosen = lenses(final_runs, rivals_only=main)
@@ -455,7 +453,7 @@ def regret_claims(rows: dict[str, pl.DataFrame], sources: Mapping[str, Source]) 
                 "the largest improvement in any setting: which one is meant is not said",
                 "corruption",
                 [improvement(judge, lens, other) for lens in lenses(final_runs)],
-                f"{no_rac}{measured}" if other == "CascadeRAC" else "",
+                no_rac(final_runs) if other == "CascadeRAC" else "",
                 RAC if other == "CascadeRAC" else "",
             )
             for other, stated in _STATED.items()

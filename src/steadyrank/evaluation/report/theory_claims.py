@@ -1,18 +1,19 @@
 """The paper's claims about its estimator, its lemmas and its bounds. A bound is judged as a bound."""
 
+import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 import polars as pl
 
+from ...comparison.intervals import NORMAL
 from ..lab import cells
 from ..lab.trials import PAPERS_BLOCKS, RANDOM_MEANS, TIME_MEANS
 from ..studies import growth as growth_study
 from ..studies.estimators import ATTRACTIONS
 from .finals import Finals
-from .order_claims import seeds_in_words
-from .paired import CellKey, Difference, Finding, all_of, difference, mean_of, weakest
+from .paired import LOOKS, CellKey, Difference, Finding, all_of, difference, mean_of, seeds_in_words, weakest
 from .sources import Source, world_of
 from .verdicts import Claim, Outcome, verdict_of
 
@@ -20,7 +21,7 @@ _MEAN = "sample mean"
 _LOG_SLACK = 1.1  # "logarithmic": the last doubling of T adds at most 1.1 times what log T does
 _CENTRED = 0.01  # "centred around the true value": a bias of at most this
 _UNLIKELY = 0.05
-_QUANTILE = 2.241403  # of the normal law, for intervals at 97.5 %
+_WIDE = NORMAL[LOOKS]  # standard errors that half an interval has
 
 
 def _tried(rows: pl.DataFrame, kind: str, column: str, value: object) -> pl.DataFrame:
@@ -42,29 +43,35 @@ class Errors:
     def compared(self, what: str, mine: str, other: str, case: str, factor: float) -> Difference:
         """The error of `mine` less `factor` times the other's, with its interval as if they were independent."""
         a, b = self.of[mine, case], self.of[other, case]
-        half = math.hypot(a["rmse_half"], factor * b["rmse_half"])
+        half = _WIDE * math.hypot(a["rmse_error"], factor * b["rmse_error"])
         return Difference(what, a["rmse"] - factor * b["rmse"], half, 0)
+
+
+def _by_blocks(rows: pl.DataFrame, judge: Callable[[Errors, str, str], Outcome]) -> list[Outcome]:
+    """One outcome for each attraction and each reading of the blocks."""
+    outcomes = []
+    for p, (blocks, mine) in itertools.product(ATTRACTIONS, PAPERS_BLOCKS.items()):
+        errors, reading = Errors(rows, p), f"attraction {p}, {blocks}"
+        outcomes.append(judge(errors, mine, reading) if errors.of else _not_run(reading))
+    return outcomes
+
+
+def _not_run(reading: str) -> Outcome:
+    return Outcome("not measured", "not run", reading=reading)
 
 
 def _error_claim(rows: pl.DataFrame, other: str, factor: float, *, clean: bool) -> list[Outcome]:
     """Whether the estimator's error is below `factor` times that of the other, without false bits or with them."""
-    outcomes = []
-    for p in ATTRACTIONS:
-        errors = Errors(rows, p)
-        for blocks, mine in PAPERS_BLOCKS.items():
-            reading = f"attraction {p}, {blocks}"
-            if not errors.of:
-                outcomes.append(Outcome("not measured", "not run", reading=reading))
-                continue
-            findings, texts = [], []
-            for case in ["clean"] if clean else errors.cases:
-                found = errors.compared(f"error less {factor:g} times the other's, {case}", mine, other, case, factor)
-                findings.append(Finding(found.below, found))
-                texts.append(
-                    f"{case}: {errors.of[mine, case]['rmse']:.3f} against {errors.of[other, case]['rmse']:.3f}"
-                )
-            outcomes.append(_joined(findings, "root mean square error. " + "; ".join(texts), reading, errors))
-    return outcomes
+
+    def judge(errors: Errors, mine: str, reading: str) -> Outcome:
+        findings, texts = [], []
+        for case in ["clean"] if clean else errors.cases:
+            found = errors.compared(f"error less {factor:g} times the other's, {case}", mine, other, case, factor)
+            findings.append(Finding(found.below, found))
+            texts.append(f"{case}: {errors.of[mine, case]['rmse']:.3f} against {errors.of[other, case]['rmse']:.3f}")
+        return _joined(findings, "root mean square error. " + "; ".join(texts), reading, errors)
+
+    return _by_blocks(rows, judge)
 
 
 def _joined(findings: Sequence[Finding], text: str, reading: str, errors: Errors) -> Outcome:
@@ -80,19 +87,12 @@ def _joined(findings: Sequence[Finding], text: str, reading: str, errors: Errors
 
 
 def _centred(rows: pl.DataFrame) -> list[Outcome]:
-    outcomes = []
-    for p in ATTRACTIONS:
-        errors = Errors(rows, p)
-        for blocks, mine in PAPERS_BLOCKS.items():
-            reading = f"attraction {p}, {blocks}"
-            if not errors.of:
-                outcomes.append(Outcome("not measured", "not run", reading=reading))
-                continue
-            bias, half = (errors.of[mine, "clean"][name] for name in ("bias", "bias_half"))
-            found = Difference(f"|bias| - {_CENTRED:g}", abs(bias) - _CENTRED, half, 0)
-            text = f"bias {bias:+.3f} ± {half:.3f}"
-            outcomes.append(_joined([Finding(found.below, found)], text, reading, errors))
-    return outcomes
+    def judge(errors: Errors, mine: str, reading: str) -> Outcome:
+        bias, half = errors.of[mine, "clean"]["bias"], _WIDE * errors.of[mine, "clean"]["bias_error"]
+        found = Difference(f"|bias| - {_CENTRED:g}", abs(bias) - _CENTRED, half, 0)
+        return _joined([Finding(found.below, found)], f"bias {bias:+.3f} ± {half:.3f}", reading, errors)
+
+    return _by_blocks(rows, judge)
 
 
 def _unaffected(rows: pl.DataFrame) -> list[Outcome]:
@@ -101,7 +101,9 @@ def _unaffected(rows: pl.DataFrame) -> list[Outcome]:
     for p in ATTRACTIONS:
         part, reading = _tried(rows, "changed_medians", "p", p), f"attraction {p}"
         for line in part.rows(named=True):
-            found = Difference("share of changed medians - 0.05", line["changed"] - _UNLIKELY, line["half"], 0)
+            found = Difference(
+                "share of changed medians - 0.05", line["changed"] - _UNLIKELY, _WIDE * line["error"], 0
+            )
             outcomes.append(
                 Outcome(
                     verdict_of(found.below),
@@ -113,14 +115,14 @@ def _unaffected(rows: pl.DataFrame) -> list[Outcome]:
                 )
             )
         if part.is_empty():
-            outcomes.append(Outcome("not measured", "not run", reading=reading))
+            outcomes.append(_not_run(reading))
     return outcomes
 
 
 def _lemma1(rows: pl.DataFrame, reading: str) -> Outcome:
     part, under = _tried(rows, "lemma1", "reading", reading), f"blocks by {reading}"
     if part.is_empty():
-        return Outcome("not measured", "not run", reading=under)
+        return _not_run(under)
     lines = part.sort("samples").rows(named=True)
     text = "; ".join(
         f"s = {r['samples']:,}: from {r['least']:.1e} to {r['most']:.1e}, stated {r['stated']:.1e}" for r in lines
@@ -134,7 +136,7 @@ def _lemma1(rows: pl.DataFrame, reading: str) -> Outcome:
 
 def _share_interval(share: float, n: int) -> tuple[float, float]:
     """Wilson's interval at 97.5 % of a share of n trials."""
-    z = _QUANTILE
+    z = _WIDE
     centre = (share + z * z / (2 * n)) / (1 + z * z / n)
     half = z * math.sqrt(share * (1 - share) / n + z * z / (4 * n * n)) / (1 + z * z / n)
     return centre - half, centre + half
@@ -144,7 +146,7 @@ def _covered(rows: pl.DataFrame, kind: str, flipped: float) -> Outcome:
     """Whether a bound on the estimate's error holds as often as stated: no run outside, or surely that often."""
     part, under = _tried(rows, kind, "flipped", flipped), f"{flipped:.0%} of the bits inverted"
     if part.is_empty():
-        return Outcome("not measured", "not run", reading=under)
+        return _not_run(under)
     lines = part.sort("bits", "p").rows(named=True)
     findings = []
     for r in lines:

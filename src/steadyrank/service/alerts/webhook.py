@@ -128,7 +128,7 @@ class _Try:
     def _run(self) -> None:
         opener = urllib.request.build_opener(_NoRedirect, _Handler(self))
         try:
-            # `send` ends the request; this longer limit frees the thread if it is still connecting, which cannot be cut off
+            # `send` ends the request; this longer limit frees a thread that still connects, which cannot be cut off
             with opener.open(self._request, timeout=2 * TIMEOUT):
                 why = ""
         except urllib.error.HTTPError as error:

@@ -72,11 +72,12 @@ def measure_finals(study: str, seeds: int) -> Callable[[pathlib.Path], dict[str,
         import polars as pl
 
         from steadyrank.comparison.intervals import half_width
+        from steadyrank.evaluation.lab.cells import Plan
         from steadyrank.evaluation.lab.results import CellStore
         from steadyrank.evaluation.studies import ALL
 
         store = CellStore(folder)
-        last = store.load(ALL[study].jobs(seeds=seeds)).filter(pl.col("mark") == pl.col("horizon"))
+        last = store.load(ALL[study].jobs(Plan(seeds))).filter(pl.col("mark") == pl.col("horizon"))
         cells = []
         keys = ["profile", "mapping", "adversary", "rate", "users", "who"]
         for key, of in last.group_by(keys, maintain_order=True):

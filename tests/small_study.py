@@ -3,7 +3,7 @@
 import pathlib
 import sys
 
-from steadyrank.evaluation.lab.cells import Study, Trial
+from steadyrank.evaluation.lab.cells import Plan, Study, Trial
 from steadyrank.evaluation.lab.results import CellStore
 from steadyrank.evaluation.lab.runner import run_jobs
 
@@ -29,7 +29,7 @@ SEEDS = 2
 
 
 def run(folder: pathlib.Path, on: str = "local", workers: int | None = None, **calls) -> int:
-    return run_jobs(STUDY.jobs(seeds=SEEDS), CellStore(folder), on=on, n_workers=workers, **calls)
+    return run_jobs(STUDY.jobs(Plan(SEEDS)), CellStore(folder), on=on, n_workers=workers, **calls)
 
 
 def content(folder: pathlib.Path) -> dict[str, bytes]:

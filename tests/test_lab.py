@@ -14,6 +14,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections import Counter
 
 import numpy as np
 import polars as pl
@@ -24,9 +25,9 @@ import steadyrank as sr
 from steadyrank.core import workers
 from steadyrank.core.compiling.jit import cache_root
 from steadyrank.evaluation.lab import results, trials
-from steadyrank.evaluation.lab.cells import ALL_SEEDS, Cell, Study, Trial, identity, key, with_more_seeds
+from steadyrank.evaluation.lab.cells import ALL_SEEDS, Cell, Plan, Study, Trial, identity, key, with_more_seeds
 from steadyrank.evaluation.lab.results import CellStore, UnreadableCell, read
-from steadyrank.evaluation.lab.runner import expand, run_cell, run_job
+from steadyrank.evaluation.lab.runner import _Queue, expand, run_cell, run_job
 from steadyrank.evaluation.studies import ALL, find_studies
 from steadyrank.evaluation.studies.matrix import ATTACKS, HELD_OUT, PROFILES, WHEN, unseen
 
@@ -107,7 +108,7 @@ def test_medians_that_change_by_hand():
 
 def test_every_study_expands():
     for study in ALL.values():
-        jobs = study.jobs(seeds=3)
+        jobs = study.jobs(Plan(3))
         assert len({key(job, "") for job in jobs}) == len(jobs) > 0
         for job in jobs:
             if isinstance(job, Cell):
@@ -116,7 +117,7 @@ def test_every_study_expands():
                 assert job.adversary in sr.adversaries()
                 assert job.profile in sr.profiles()
                 assert job.users in sr.users()
-        quick = study.jobs(seeds=3, quick=True)
+        quick = study.jobs(Plan(3, quick=True))
         assert len(quick) == len(jobs)
     names = [study.name for study in find_studies([])]
     assert names[:5] == ["when", "corruption", "curves-yelp", "curves-movielens", "curves-lastfm"]
@@ -126,13 +127,13 @@ def test_every_study_expands():
 
 
 def test_studies_hold_what_the_paper_shows():
-    cells = [job for job in ALL["corruption"].jobs(seeds=5) if isinstance(job, Cell)]
+    cells = [job for job in ALL["corruption"].jobs(Plan(5)) if isinstance(job, Cell)]
     assert {c.profile for c in cells} == {"yelp-pizza", "movielens-32m", "lastfm"}
     assert {c.rate for c in cells} == {0.0, 0.05, 0.1, 0.15, 0.2, 0.25}
     assert {c.mapping for c in cells} == {"saturated", "centred", "moderate", "sparse"}
     assert {c.horizon for c in cells} == {40_000}
-    matrix = [job for job in ALL["matrix"].jobs(seeds=5) if isinstance(job, Cell)]
-    first = 5 * (4 * 6 + 1) * 16  # profiles; attacks and none; thirteen learners and three references
+    matrix = [job for job in ALL["matrix"].jobs(Plan(5)) if isinstance(job, Cell)]
+    first = 5 * (4 * 6 + 1) * 15  # profiles; attacks and none; thirteen learners and two references
     # seven learners: four more profiles, six attacks and none; two tastes on the others; SlowRamp and Flicker on all
     assert len(matrix) == first + 7 * (4 * (6 * 6 + 1) + 5 * 2 * 6 + 9 * 2)
     attacks = {"PrefixFlip", "AttractionFlip", "FakeUser", "Swap", "Honest"}
@@ -142,12 +143,12 @@ def test_studies_hold_what_the_paper_shows():
         "OtherTaste (taste=permuted)",
     }
     # curves are the same cells as the figure of final regrets: nothing is run twice
-    assert len(expand([ALL["corruption"], ALL["curves-yelp"]], seeds=5, quick=False)) == len(cells)
+    assert len(expand([ALL["corruption"], ALL["curves-yelp"]], Plan(5))) == len(cells)
 
 
 def test_every_way_of_looking_meets_every_learner_and_attack():
     """Nothing is told to a learner that is not so of PositionBased users: their defaults agree."""
-    cells = ALL["click-models"].jobs(seeds=2)
+    cells = ALL["click-models"].jobs(Plan(2))
     learners = {c.learner for c in cells}
     assert len(cells) == len(learners) * 2 * 6 * 3
     others = {"SemiBandit", "DriftingCascade", "LogisticCascade", "LinearCascade", "SegmentedCascade"}
@@ -167,7 +168,7 @@ def test_rivals_meet_one_attack_in_each_of_their_own_settings():
     assert not study.default
     assert list(ALL).index("own-settings") == list(ALL).index("matrix-full") + 1
     settings: dict[str, set] = {}
-    for c in study.jobs(seeds=5):
+    for c in study.jobs(Plan(5)):
         where = (c.n_items, c.length, c.horizon, *((c.foe, c.schedule) if c.rate else ()))
         settings.setdefault(c.profile, set()).add(where)
     assert settings == {
@@ -192,7 +193,7 @@ def test_another_third_was_held_out_when_the_list_was_insured():
     cells = unseen()
     assert len(cells) == 90
     assert len({json.dumps(cell) for cell in cells}) == 90
-    run = {(c.profile, c.mapping, c.foe, c.schedule, c.rate) for c in ALL["matrix"].jobs(seeds=5)}
+    run = {(c.profile, c.mapping, c.foe, c.schedule, c.rate) for c in ALL["matrix"].jobs(Plan(5))}
     for cell in cells:
         made = Cell("Random", **cell)
         assert (made.profile, made.mapping, made.foe, made.schedule, made.rate) in run
@@ -214,15 +215,11 @@ def test_the_number_of_workers_does_not_matter(finished, tmp_path):
 
 def test_a_changed_source_makes_new_cells(finished, tmp_path, monkeypatch):
     small_study.run(tmp_path)
-    monkeypatch.setattr(CellStore, "__init__", _other_source)
+    monkeypatch.setattr(results, "source_digest", lambda: "another one")
     assert small_study.run(tmp_path) == N_JOBS
     both = small_study.content(tmp_path)
     assert len(both) == 2 * N_JOBS
     assert small_study.content(finished).items() <= both.items()
-
-
-def _other_source(self, folder):
-    self.folder, self.source = folder / "cells", "another one"
 
 
 def test_killed_five_times_and_resumed(finished, tmp_path):
@@ -455,4 +452,21 @@ def test_errors_of_estimates():
 
 
 def test_a_study_without_axes_has_only_trials():
-    assert Study("x", "x", "x", "lemmas", "?").jobs(seeds=1) == []
+    assert Study("x", "x", "x", "lemmas", "?").jobs(Plan(1)) == []
+
+
+def test_one_worker_compiles_while_the_others_run_what_is_compiled():
+    """Two workers, four kinds of jobs: the most frequent kind first, the others early, never two new ones at once."""
+    counts = {"MUCBV": 2, "FTRL": 2, "CascadeTS": 2, "Random": 6}
+    jobs = [Cell(name, "movielens", seeds=seed + 1) for name, n in counts.items() for seed in range(n)]
+    queue, running, compiled, order = _Queue(jobs), [], set(), []
+    while len(order) < len(jobs) or running:
+        while len(running) < 2 and (job := next(queue, None)) is not None:
+            running.append(job)
+            order.append(job.learner)
+            assert len({job.learner for job in running} - compiled) <= 1
+        queue.ended(running[0])
+        compiled.add(running.pop(0).learner)
+    assert order[:2] == ["Random", "Random"], "nothing else can run until it is compiled"
+    assert set(order[:8]) == set(counts)
+    assert Counter(order) == counts

@@ -556,7 +556,7 @@ def test_a_study_runs_on_the_original_files_and_says_so(tmp_path, capsys):
     """One data set is cut down to Random at a few rounds: what is simulated are the file's arms, not the model's."""
     write_originals(tmp_path / "files")
     files = originals.build_all(tmp_path / "files", tmp_path / "out", io.StringIO())
-    jobs = ALL["corruption"].jobs(seeds=2, quick=True, data=files)
+    jobs = ALL["corruption"].jobs(Plan(2, quick=True, data=files))
     job = next(j for j in jobs if (j.learner, j.profile, j.rate) == ("Random", "yelp-pizza", 0.0))
     assert job.data == files["yelp-pizza"]
     short = dataclasses.replace(job, horizon=50)

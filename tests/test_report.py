@@ -72,7 +72,7 @@ def results(tmp_path_factory):
             store = CellStore(shared / "out")
             store.prepare()
             played = {}
-            for job in expand(find_studies([]), seeds=2, quick=True):
+            for job in expand(find_studies([]), Plan(2, quick=True)):
                 store.save(job, stand_in(job, played))
             with (shared / "scorecard.json").open("w") as out, contextlib.redirect_stdout(out):
                 assert cli.main(["report", "--quick", "--seeds", "2", "--json", "--out", str(shared / "out")]) == 0
@@ -178,7 +178,7 @@ def test_one_stored_number_flips_its_verdict(results, tmp_path):
     """FTRL is among the first two or not on one data set at 0 %, by the regret of a single cell."""
     store = CellStore(tmp_path)
     store.folder.mkdir()
-    jobs = [job for job in expand([ALL["corruption"]], seeds=2, quick=True) if job.rate == 0.0]
+    jobs = [job for job in expand([ALL["corruption"]], Plan(2, quick=True)) if job.rate == 0.0]
     for job in jobs:
         store.path(job).write_bytes((results / "cells" / store.path(job).name).read_bytes())
 
@@ -206,12 +206,12 @@ def test_one_stored_number_flips_its_verdict(results, tmp_path):
 def test_a_report_of_a_part_says_so(results, tmp_path, capsys):
     (tmp_path / "cells").mkdir()
     store = CellStore(tmp_path)
-    jobs = ALL["corruption"].jobs(seeds=2, quick=True)
+    jobs = ALL["corruption"].jobs(Plan(2, quick=True))
     for job in jobs[:7]:
         store.path(job).write_bytes((results / "cells" / store.path(job).name).read_bytes())
     assert cli.main(["report", "--quick", "--seeds", "2", "--out", str(tmp_path)]) == 0
     page = (tmp_path / "report" / "report.html").read_text()
-    asked = {store.path(job) for study in ALL.values() if study.default for job in study.jobs(seeds=2, quick=True)}
+    asked = {store.path(job) for study in ALL.values() if study.default for job in study.jobs(Plan(2, quick=True))}
     assert f"of {len(asked):,} cells so far" in page  # those of several studies once
     assert "Nothing finished yet: steadyrank reproduce --study lemmas" in page
     assert "not measured" in capsys.readouterr().out
@@ -221,7 +221,7 @@ def test_a_report_of_a_part_says_so(results, tmp_path, capsys):
 def test_any_part_of_a_run_gives_a_report(results, tmp_path, share):
     store = CellStore(tmp_path)
     store.folder.mkdir()
-    jobs = expand(find_studies([]), seeds=2, quick=True)
+    jobs = expand(find_studies([]), Plan(2, quick=True))
     for job in jobs[: round(share * len(jobs))]:
         store.path(job).write_bytes((results / "cells" / store.path(job).name).read_bytes())
     rows = {study.name: load(study, store, QUICK) for study in ALL.values()}
@@ -461,7 +461,7 @@ def test_undecided_claims_ask_for_more_seeds_of_what_they_depend_on(results, tmp
     assert more
     assert {(cell.first_seed, cell.seeds) for cell in more} == {(2, cells.ALL_SEEDS - 2)}
     first = {
-        cell_key(job) for study in ALL.values() for job in study.jobs(seeds=2, quick=True) if isinstance(job, Cell)
+        cell_key(job) for study in ALL.values() for job in study.jobs(Plan(2, quick=True)) if isinstance(job, Cell)
     }
     assert {cell_key(cell) for cell in more} <= first
     assert len(more) < len(first)
@@ -572,7 +572,7 @@ def test_a_search_over_readings_is_reported_as_one():
 
 def test_every_reading_can_be_run():
     """Each cell of the search makes a learner: settings that are refused would only be seen after hours."""
-    for job in ALL["readings"].jobs(seeds=1):
+    for job in ALL["readings"].jobs(Plan(1)):
         problem = Problem(50, 10, 1_000, 100, np.full(50, 0.5), 0)
         make(sr.learners()[job.learner], problem, settings=dict(job.settings))
 
@@ -759,7 +759,7 @@ def test_a_part_of_the_study_of_looking_in_a_report(tmp_path, monkeypatch):
     study, store = ALL["click-models"], CellStore(tmp_path)
     store.prepare()
     wanted = {("Random", "Cascade", "Honest"), ("Random", "Cascade", "FakeUser"), ("CascadeTS", "Cascade", "Honest")}
-    jobs = study.jobs(seeds=1, quick=True)
+    jobs = study.jobs(Plan(1, quick=True))
     chosen = [job for job in jobs if (job.learner, job.users, job.adversary) in wanted]
     assert {job.horizon for job in chosen} == {200}
     for job in chosen:

@@ -103,7 +103,7 @@ def _reproduce(options: argparse.Namespace) -> None:
     bars: list[Any] = []
     try:
         with told_of_compiling(lambda begins: bars[-1].compiling(begins) if bars else None):
-            jobs = expand(studies, seeds=plan.seeds, quick=plan.quick, data=plan.data)
+            jobs = expand(studies, plan)
             _run(jobs, store, options, bars, "{total:,} cells, {finished:,} of them finished already")
             if plan.staged:
                 _run_undecided(store, plan, options, bars)

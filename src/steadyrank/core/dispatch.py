@@ -36,7 +36,8 @@ class Dispatcher:
         self.__doc__ = function.__doc__
         self._cached: Any = kernel(function)
         self._uncached: Any = uncached(function)
-        self._bound: dict[Any, Callable[..., Any]] = {}
+        self._bound: dict[Any, Callable[..., Any]] = {}  # by shapes
+        self._code: dict[Any, Callable[..., Any]] = {}  # by types
 
     def bind(self, *arguments: Any) -> Callable[..., Any]:
         """The machine code for arguments of these types: valid for all others of the same types."""
@@ -51,8 +52,10 @@ class Dispatcher:
         dispatcher = self._cached if ours else self._uncached
         if not hasattr(dispatcher, "compile"):  # compilation is switched off
             return self.plain
-        code: Callable[..., Any] = dispatcher.compile(tuple(typeof(a) for a in arguments))
-        return code
+        types = ours, *(typeof(a) for a in arguments)
+        if types not in self._code:  # values of another shape can have the same types, and to compile is to wait
+            self._code[types] = dispatcher.compile(types[1:])
+        return self._code[types]
 
     def __call__(self, *arguments: Any) -> Any:
         """Compile if need be, and run."""

@@ -2,10 +2,13 @@
 
 import os
 import pathlib
+import sys
 import threading
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterable
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from typing import Any, TypeVar
+
+_TURN = 0.0005  # seconds: while one thread compiles, the others wait no longer for what they do in Python
 
 J = TypeVar("J")
 R = TypeVar("R")
@@ -29,12 +32,14 @@ def check_place(on: str) -> None:
 
 def run(
     function: Callable[[J, Callable[[], None]], R],
-    jobs: Sequence[J],
+    jobs: Iterable[J],
     *,
     on: str = "local",
     workers: int | None = None,
 ) -> Generator[tuple[J, R], None, None]:
     """Each job with its result, in the order in which they end. Close it, and jobs under way are stopped.
+
+    A local job is taken from `jobs` when a worker is free for it, after the result before it was handed out.
 
     `function(job, pulse)` calls `pulse` now and then; it raises `Interrupted` once the others are stopping. Local
     jobs run in threads, so they should spend their time in compiled code. The first error stops all and is raised.
@@ -46,15 +51,16 @@ def run(
 
 
 def _local(
-    function: Callable[[J, Callable[[], None]], R], jobs: Sequence[J], workers: int
+    function: Callable[[J, Callable[[], None]], R], jobs: Iterable[J], workers: int
 ) -> Generator[tuple[J, R], None, None]:
-    stop = threading.Event()
+    stop, turn = threading.Event(), sys.getswitchinterval()
 
     def pulse() -> None:
         if stop.is_set():
             raise Interrupted
 
     with ThreadPoolExecutor(workers) as pool:
+        sys.setswitchinterval(_TURN)
         waiting: dict[Future[R], J] = {}
         left = iter(jobs)
         try:
@@ -68,10 +74,11 @@ def _local(
                     yield waiting.pop(future), future.result()
         finally:
             stop.set()
+            sys.setswitchinterval(turn)
 
 
 def _ray(
-    function: Callable[[J, Callable[[], None]], R], jobs: Sequence[J], address: str | None
+    function: Callable[[J, Callable[[], None]], R], jobs: Iterable[J], address: str | None
 ) -> Generator[tuple[J, R], None, None]:
     """One task a job. On a cluster the nodes receive this package and need its dependencies only."""
     import ray

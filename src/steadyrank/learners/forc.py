@@ -76,14 +76,12 @@ def release(edges, pending, level, i):
 def pick(book, level, free, pending, u):
     """The least seen item that waits for none; ties by the means of faster levels, nearest first, then by u."""
     looks = book.looks[level]
-    least = 2**62
-    for k in range(free.size):
-        if free[k] and pending[k] == 0:
-            least = min(least, looks[k])
     tied = np.empty(free.size, np.int64)
-    n_tied = 0
+    least, n_tied = 2**62, 0
     for k in range(free.size):
-        if free[k] and pending[k] == 0 and looks[k] == least:
+        if free[k] and pending[k] == 0 and looks[k] <= least:
+            n_tied = n_tied if looks[k] == least else 0
+            least = looks[k]
             tied[n_tied] = k
             n_tied += 1
     for i in range(level - 1, -1, -1):
@@ -107,10 +105,13 @@ def add_edges(edges, above, level, low, high, observed):
     """Add the relations that the observed items' intervals prove now.
 
     A cycle on this or a faster level means that one was misled: it forgets all it noted. O(K^2) where that must be
-    looked into.
+    looked into, else O(K) unless an interval lies apart from another.
     """
     risky = False
+    highest, lowest = low.max(), high.min()
     for k in observed:
+        if highest <= high[k] and low[k] <= lowest:
+            continue
         for j in range(low.size):
             if low[j] > high[k] and not edges[j, k] >> level & 1:
                 risky = add_edge(edges, above, level, j, k) or risky
@@ -155,14 +156,16 @@ class FORC(NamedTuple):
         note[LEVEL] = level
         pending = self.above[level].copy()
         free = allowed.copy()
+        related = pending.max() > 0
         for i in range(free.size):
-            if not free[i]:
+            if related and not free[i]:
                 release(self.edges, pending, level, i)
         for p in range(ranking.size):
             i = pick(self.book, level, free, pending, rng.random())
             ranking[p] = i
             free[i] = False
-            release(self.edges, pending, level, i)
+            if related:
+                release(self.edges, pending, level, i)
 
     def update(self, visit, ranking, note, clicks, examined):
         level = int(note[LEVEL])

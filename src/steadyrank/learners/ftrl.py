@@ -14,15 +14,17 @@ from ..core.kernels import count_bits, top_allowed
 from ..core.settings import choice, known_horizon, real, refuse_unused
 
 LBINF, LBINFV, HYBRID, TSALLIS = range(4)
-VALUE, FIRST, STEEP, LOG_REST = range(4)  # rows of `curve`: x, phi'(x), its slope against the logit, log(1 - x)
+# rows of `curve`: x, phi'(x), its slope against the logit, log(1 - x), (1 - x) / x
+VALUE, FIRST, STEEP, LOG_REST, ODDS = range(5)
 PRICE, RESIDUAL = range(2)  # places of `price`: that of the constraint, and how well the equations are solved
 _FAR = 600.0  # logits beyond this are not numbers apart from 0 and 1 any more
+_SOLVED = 1e-4  # clicks by which the equations of a round may be missed: losses are known to some clicks at best
 _NEAR = 1e-3  # moves of a logit up to which four terms of a series are as good as an exponential and a logarithm
 
 
 @kernel
 def barrier(variant, u, gamma, c0):
-    """x, phi'(x), its slope against the logit u of x, phi''(x) x (1 - x), and log(1 - x), for one of the variants.
+    """x, phi'(x), its slope against the logit u of x, phi''(x) x (1 - x), log(1 - x) and (1 - x) / x, for a variant.
 
     LBINF (Ito 2021): phi = -log x + gamma (1 - x) log(1 - x), c0 = -gamma. LBINFV (Tsuchiya, Ito, Honda 2023):
     phi = x - 1 - log x + gamma (x + (1 - x) log(1 - x)), c0 = 1. The constant matters because each item has its own
@@ -34,11 +36,11 @@ def barrier(variant, u, gamma, c0):
     x, y = (big, small) if u >= 0.0 else (small, big)
     log_y = (-u if u >= 0.0 else 0.0) - math.log1p(e)
     if variant <= LBINFV:
-        return x, c0 - 1.0 / x - gamma * log_y, y / x + gamma * x, log_y
+        return x, c0 - 1.0 / x - gamma * log_y, y / x + gamma * x, log_y, y / x
     root = math.sqrt(x)
     if variant == HYBRID:
-        return x, -0.5 / root - gamma * (1.0 + log_y), 0.25 * y / root + gamma * x, log_y
-    return x, -2.0 / root, y / root, log_y
+        return x, -0.5 / root - gamma * (1.0 + log_y), 0.25 * y / root + gamma * x, log_y, y / x
+    return x, -2.0 / root, y / root, log_y, y / x
 
 
 @kernel
@@ -53,48 +55,54 @@ def asymptote(variant, z, gamma, c0):
 
 
 @kernel
-def solve(variant, gamma, c0, losses, factor, d, logits, price, curve):
+def solve(variant, gamma, c0, losses, factor, d, logits, price, curve, tolerance):
     """The minimiser of <losses, x> + sum factor_i phi(x_i) over x in (0, 1)^K with sum x = d.
 
     Newton on all logits and the price lambda of the constraint at once: factor_i phi'(x_i) + losses_i = lambda.
-    `logits`, `price[PRICE]` and `curve` ([4, K]: the `barrier` of each logit) hold the start and receive the answer.
-    Returns the largest residual of those equations and of the sum. O(K) a step, about three steps from the answer of
-    the round before, the first of them without a logarithm; where twenty do not suffice, a bracket around the price.
+    `logits`, `price[PRICE]` and `curve` ([5, K]: the `barrier` of each logit) hold the start and receive the answer.
+    Returns the largest residual of those equations and of the sum: below `tolerance`, unless numbers are too coarse.
+    O(K) a step, one or two steps from the answer of the round before, most items without a logarithm and, after the
+    first step, with the slopes of before; where twenty do not suffice, a bracket around the price.
     """
     k = losses.size
-    residual, slope = np.empty(k), np.empty(k)
+    value, first = curve[VALUE], curve[FIRST]
+    # one loop for each kind of work: those without a sum or a branch run several items at a time
+    residual, ease = np.empty(k), np.empty(k)
+    for i in range(k):
+        ease[i] = 1.0 / (factor[i] * curve[STEEP, i])
     worst, start = np.inf, price[PRICE]
     for _ in range(20):
+        for i in range(k):
+            residual[i] = factor[i] * first[i] + losses[i] - price[PRICE]
         total = pull = give = worst = 0.0
         for i in range(k):
-            x = curve[VALUE, i]
-            residual[i] = factor[i] * curve[FIRST, i] + losses[i] - price[PRICE]
-            slope[i] = factor[i] * curve[STEEP, i]
-            share = x * (1.0 - x) / slope[i]
+            x = value[i]
+            share = x * (1.0 - x) * ease[i]
             total += x
             pull += share * residual[i]
             give += share
             worst = max(worst, abs(residual[i]))
         worst = max(worst, abs(total - d))
-        if worst < 1e-8:
+        if worst < tolerance:
             return worst
         step = (d - total + pull) / max(give, 1e-300)
         if not abs(step) < 1e12:
             break
         price[PRICE] += step
+        moves = residual
         for i in range(k):
-            move = (step - residual[i]) / slope[i]
-            if abs(move) <= _NEAR and variant <= LBINFV:
-                logits[i] += move
-                shift(gamma, c0, move, curve, i)
+            moves[i] = (step - residual[i]) * ease[i]
+        if variant <= LBINFV:
+            shift(gamma, c0, moves, logits, curve)
+        for i in range(k):
+            if abs(moves[i]) <= _NEAR and variant <= LBINFV:
                 continue
-            if abs(move) <= 2.0:
-                logits[i] += move
+            if abs(moves[i]) <= 2.0:
+                logits[i] += moves[i]
             else:  # too far for a tangent
                 logits[i] = asymptote(variant, (price[PRICE] - losses[i]) / factor[i], gamma, c0)
-            curve[VALUE, i], curve[FIRST, i], curve[STEEP, i], curve[LOG_REST, i] = barrier(
-                variant, logits[i], gamma, c0
-            )
+            draw(variant, gamma, c0, logits[i], curve, i)
+            ease[i] = 1.0 / (factor[i] * curve[STEEP, i])
     price[PRICE] = start
     worst = bracket(variant, gamma, c0, losses, factor, d, logits, price)
     trace(variant, gamma, c0, logits, curve)
@@ -102,28 +110,41 @@ def solve(variant, gamma, c0, losses, factor, d, logits, price, curve):
 
 
 @kernel
-def shift(gamma, c0, move, curve, i):
-    """The `barrier` of LBINF or LBINFV after item i's logit moved a little, from that before.
+def shift(gamma, c0, moves, logits, curve):
+    """The `barrier` of LBINF or LBINFV of the items whose logits move by up to `_NEAR`, from that before.
 
     With r = (1 - x) / x, which is exp(-u): r times exp(-move), and log(1 - x) less the series of its derivatives, x,
-    x y, x y (y - x) with y = 1 - x. What is left out is below 1e-14 for moves up to `_NEAR`; x and phi' come from the
-    same r, so errors of many moves stay as small as those of a logit. About a fifth of the time of `barrier`.
+    x y, x y (y - x) with y = 1 - x. What is left out is below 1e-14; x and phi' come from the same r, so errors of
+    many moves stay as small as those of a logit. About a fifth of the time of `barrier`.
     """
-    x = curve[VALUE, i]
-    y = 1.0 - x
-    r = y / x * (1.0 - move * (1.0 - move * (0.5 - move * (1.0 / 6.0 - move / 24.0))))
-    curve[LOG_REST, i] -= move * x * (1.0 + 0.5 * move * y * (1.0 + move * (y - x) / 3.0))
-    x = 1.0 / (1.0 + r)
-    curve[VALUE, i] = x
-    curve[FIRST, i] = c0 - 1.0 - r - gamma * curve[LOG_REST, i]
-    curve[STEEP, i] = r + gamma * x
+    value, first, steep, log_rest, odds = curve[VALUE], curve[FIRST], curve[STEEP], curve[LOG_REST], curve[ODDS]
+    for i in range(moves.size):
+        move = moves[i] if abs(moves[i]) <= _NEAR else 0.0
+        logits[i] += move
+        x = value[i]
+        y = x * odds[i]
+        log_rest[i] -= move * x * (1.0 + 0.5 * move * y * (1.0 + move * (y - x) * (1.0 / 3.0)))
+        r = odds[i] * (1.0 - move * (1.0 - move * (0.5 - move * (1.0 / 6.0 - move * (1.0 / 24.0)))))
+        x = 1.0 / (1.0 + r)
+        odds[i] = r
+        value[i] = x
+        first[i] = c0 - 1.0 - r - gamma * log_rest[i]
+        steep[i] = r + gamma * x
+
+
+@kernel
+def draw(variant, gamma, c0, logit, curve, i):
+    """Write the `barrier` of item i's logit."""
+    curve[VALUE, i], curve[FIRST, i], curve[STEEP, i], curve[LOG_REST, i], curve[ODDS, i] = barrier(
+        variant, logit, gamma, c0
+    )
 
 
 @kernel
 def trace(variant, gamma, c0, logits, curve):
     """Write the `barrier` of each logit."""
     for i in range(logits.size):
-        curve[VALUE, i], curve[FIRST, i], curve[STEEP, i], curve[LOG_REST, i] = barrier(variant, logits[i], gamma, c0)
+        draw(variant, gamma, c0, logits[i], curve, i)
 
 
 @kernel
@@ -131,7 +152,7 @@ def invert(variant, z, gamma, c0):
     """The logit of the x with phi'(x) = z, from scratch."""
     u = asymptote(variant, z, gamma, c0)
     for _ in range(100):
-        _x, first, steep, _log = barrier(variant, u, gamma, c0)
+        _x, first, steep, _log, _odds = barrier(variant, u, gamma, c0)
         move = min(max((z - first) / steep, -2.0), 2.0)
         u = min(max(u + move, -_FAR), _FAR)
         if abs(move) < 1e-14 * max(abs(u), 1.0):
@@ -148,7 +169,7 @@ def bracket(variant, gamma, c0, losses, factor, d, logits, price):
         total = give = 0.0
         for i in range(losses.size):
             logits[i] = invert(variant, (price[PRICE] - losses[i]) / factor[i], gamma, c0)
-            x, _first, steep, _log = barrier(variant, logits[i], gamma, c0)
+            x, _first, steep, _log, _odds = barrier(variant, logits[i], gamma, c0)
             total += x
             give += x * (1.0 - x) / (factor[i] * steep)
         gap = total - d
@@ -167,7 +188,7 @@ def bracket(variant, gamma, c0, losses, factor, d, logits, price):
             price[PRICE] = guess if low < guess < high else 0.5 * (low + high)
     worst = abs(gap)
     for i in range(losses.size):
-        _x, first, _steep, _log = barrier(variant, logits[i], gamma, c0)
+        _x, first, _steep, _log, _odds = barrier(variant, logits[i], gamma, c0)
         worst = max(worst, abs(factor[i] * first + losses[i] - price[PRICE]))
     return worst
 
@@ -181,15 +202,13 @@ def lead(learner, t):
     variant, gamma, c0, weight = learner.variant, learner.gamma, learner.c0, learner.weight
     if learner.length >= weight.size:
         return
-    goal, factor = np.empty(weight.size), np.empty(weight.size)
+    goal, factor = np.empty(weight.size), learner.factor
     for i in range(weight.size):
         goal[i] = learner.losses[i] + learner.guess[i]
-        if variant <= LBINFV:
-            factor[i] = math.sqrt(weight[i])
-        else:  # 1 / eta: 1 / sqrt(t) for hybrid, 2 / sqrt(t) for tsallis
-            factor[i] = math.sqrt(t) if variant == HYBRID else 0.5 * math.sqrt(t)
+    if variant > LBINFV:  # 1 / eta: 1 / sqrt(t) for hybrid, 2 / sqrt(t) for tsallis
+        factor[:] = math.sqrt(t) if variant == HYBRID else 0.5 * math.sqrt(t)
     learner.price[RESIDUAL] = solve(
-        variant, gamma, c0, goal, factor, learner.length, learner.logits, learner.price, learner.curve
+        variant, gamma, c0, goal, factor, learner.length, learner.logits, learner.price, learner.curve, _SOLVED
     )
 
 
@@ -197,23 +216,26 @@ def lead(learner, t):
 def systematic(marginals, chosen, rng):
     """Draw `chosen.size` distinct items, item i with chance exactly marginals[i] (Madow 1949).
 
-    The marginals lie in [0, 1] and sum to that size. A random order, then every item in which u, u + 1, ... falls on
-    the running sum. O(K).
+    The marginals lie in [0, 1] and sum to that size. The items in a circle, from a random one on in steps of a random
+    size that reaches all, and every item in which u, u + 1, ... falls on the running sum. O(K), three uniforms or
+    some more: a shuffle would take K.
     """
     k = marginals.size
-    order = np.arange(k)
-    for i in range(k - 1, 0, -1):
-        j = int(rng.random() * (i + 1))
-        order[i], order[j] = order[j], order[i]
+    stride = 1 + int(rng.random() * (k - 1))
+    while math.gcd(stride, k) > 1:
+        stride = 1 + int(rng.random() * (k - 1))
+    item = int(rng.random() * k)
     goal = rng.random()
     running, filled = 0.0, 0
-    for i in range(k):
-        running += marginals[order[i]]
-        left = k - i  # rounding must not leave a place empty
-        if filled < chosen.size and (running > goal or left == chosen.size - filled):
-            chosen[filled] = order[i]
+    for left in range(k, 0, -1):
+        running += marginals[item]
+        if filled < chosen.size and (
+            running > goal or left == chosen.size - filled
+        ):  # rounding leaves no place empty
+            chosen[filled] = item
             filled += 1
             goal += 1.0
+        item += stride - (k if item + stride >= k else 0)
 
 
 Variant: TypeAlias = Literal["lbinf", "lbinfv", "hybrid", "tsallis"]
@@ -240,8 +262,9 @@ class FTRL(NamedTuple):
     losses: Floats  # [K] estimated cumulative loss
     guess: Floats  # [K] predicted next loss
     weight: Floats  # [K] squared factor of the regulariser
+    factor: Floats  # [K]
     logits: Floats  # [K] of the marginals
-    curve: Floats  # [4, K] the marginals, the regulariser's slopes there, and the logarithms of what is left to 1
+    curve: Floats  # [5, K] the marginals and the regulariser there, row by row as `barrier` gives it
     price: Floats  # [2] multiplier of the constraint; residual of the last solution
     looks: Ints  # [K]
     clicks: Ints  # [K]
@@ -272,8 +295,9 @@ class FTRL(NamedTuple):
             np.zeros(k),
             np.full(k, guess),
             np.full(k, start),
+            np.full(k, math.sqrt(start)),
             np.full(k, math.log(d / (k - d)) if d < k else 40.0),
-            np.zeros((4, k)),
+            np.zeros((5, k)),
             np.zeros(2),
             np.zeros(k, np.int64),
             np.zeros(k, np.int64),
@@ -310,6 +334,7 @@ class FTRL(NamedTuple):
             self.losses[k] += off / (x * share)
             if self.variant <= LBINFV:
                 self.weight[k] += off * off * min(1.0, 2.0 * (1.0 - x) / (self.gamma * x * x)) / self.gamma
+                self.factor[k] = math.sqrt(self.weight[k])
             if self.weights == PLUG_IN:
                 mean = self.clicks[k] / self.looks[k] if self.looks[k] > 0 else 0.0
                 reach *= 1.0 - min(max(mean, _MEAN), 1.0 - _MEAN)

@@ -76,6 +76,7 @@ class CellStore:
     def __init__(self, folder: pathlib.Path) -> None:
         self.folder = folder / "cells"
         self.source = source_digest()
+        self._loaded: dict[pathlib.Path, pl.DataFrame] = {}  # studies share cells, and a report follows a run
 
     def prepare(self) -> None:
         """Make the folder, and be sure that it can be written to."""
@@ -116,10 +117,17 @@ class CellStore:
                 file.write(_sealed(content.getvalue()))
         except OSError as error:
             raise OSError(f"{path} cannot be written ({error.strerror or error}); finished cells are kept") from None
+        self._loaded[path] = with_fields(job, frame)
 
     def load(self, jobs: Sequence[Job]) -> pl.DataFrame:
         """The rows of the finished ones among the jobs, with the fields of their cells as columns."""
-        frames = [with_fields(job, read(self.path(job))[1]) for job in jobs if self.path(job).exists()]
+        frames = []
+        for job in jobs:
+            path = self.path(job)
+            if path not in self._loaded and path.exists():
+                self._loaded[path] = with_fields(job, read(path)[1])
+            if path in self._loaded:
+                frames.append(self._loaded[path])
         return pl.concat(frames) if frames else pl.DataFrame()
 
 

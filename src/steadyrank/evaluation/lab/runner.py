@@ -2,7 +2,8 @@
 
 import contextlib
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,20 +14,59 @@ from ...simulator.runs import Run
 from ...simulator.simulate import simulate
 from ..profiles import profile
 from . import trials
-from .cells import Cell, Job, Study, key
+from .cells import Cell, Job, Plan, Study, key
 from .results import CellStore, with_fields
 
 Columns = dict[str, Any]
+_NOBODY = "PrefixFlip"  # stands in where there is no budget, so that a learner has one loop less to compile
 
 
-def expand(studies: Sequence[Study], *, seeds: int, quick: bool, data: Mapping[str, str] | None = None) -> list[Job]:
+def expand(studies: Sequence[Study], plan: Plan) -> list[Job]:
     """The jobs of all the studies, each once, in an order in which long and short ones mix."""
-    return _mixed([job for study in studies for job in study.jobs(seeds=seeds, quick=quick, data=data)])
+    return _mixed([job for study in studies for job in study.jobs(plan)])
 
 
 def _mixed(jobs: Sequence[Job]) -> list[Job]:
     once = {key(job, ""): job for job in jobs}
     return [once[name] for name in sorted(once, key=lambda name: name[-16:])]
+
+
+class _Queue(Iterator[Job]):
+    """Hands out jobs so that one worker at a time compiles, early, while the others have something to run.
+
+    Jobs that run the same compiled code are of one kind, which the first of them compiles. Trials come first, which
+    compile little, then the kind with most jobs: others can soon run it.
+    """
+
+    def __init__(self, jobs: Sequence[Job]) -> None:
+        sizes = Counter(map(_kind, jobs))
+        most = max(sizes.values(), default=0)
+        self._left = sorted(jobs, key=lambda job: (isinstance(job, Cell), sizes[_kind(job)] < most))
+        self._compiled: set[tuple[Any, ...]] = set()
+        self._compiling: tuple[Any, ...] | None = None
+
+    def __next__(self) -> Job:
+        """The job to run next: while a new kind compiles one of a kind that is compiled, else one of a new kind."""
+        if not self._left:
+            raise StopIteration
+        wanted = self._compiling is not None
+        place = next((i for i, job in enumerate(self._left) if (_kind(job) in self._compiled) == wanted), 0)
+        job = self._left.pop(place)
+        if _kind(job) not in self._compiled:
+            self._compiling = _kind(job)
+        return job
+
+    def ended(self, job: Job) -> None:
+        """A job has ended, so its kind is compiled."""
+        self._compiled.add(_kind(job))
+        if self._compiling == _kind(job):
+            self._compiling = None
+
+
+def _kind(job: Job) -> tuple[Any, ...]:
+    if not isinstance(job, Cell):
+        return (job.kind,)
+    return job.learner, job.adversary if job.rate else _NOBODY, job.users, job.guard
 
 
 def run_jobs(
@@ -48,8 +88,10 @@ def run_jobs(
     jobs = _mixed(jobs)
     missing = [job for job in jobs if not store.has(job)]
     started(len(jobs), len(jobs) - len(missing))
-    with contextlib.closing(workers.run(run_job, missing, on=on, workers=n_workers)) as ended:
+    queue = _Queue(missing)
+    with contextlib.closing(workers.run(run_job, queue, on=on, workers=n_workers)) as ended:
         for job, columns in ended:
+            queue.ended(job)
             store.save(job, columns)
             finished()
     return len(missing)
@@ -80,8 +122,7 @@ def _simulate(cell: Cell, learner: str | type, pulse: Callable[[], None], thread
         attraction,
         length=cell.length,
         horizon=cell.horizon,
-        # without a budget nobody attacks: one adversary for all such cells, and one loop less to compile a learner
-        adversary=cell.adversary if budget else "PrefixFlip",
+        adversary=cell.adversary if budget else _NOBODY,
         adversary_settings=dict(cell.adversary_settings) if budget else {},
         schedule=cell.schedule,  # type: ignore[arg-type]
         budget=budget,

@@ -37,7 +37,6 @@ _STYLE: dict[Any, Any] = {
 _WIDTH = 5.2  # inches: 500 pixels in a browser
 _HEIGHT = 3.3
 _LEAST = 0.1  # clicks: where a logarithmic axis ends
-_ZERO = "Oracle"  # has no regret, and no place on a logarithmic axis
 
 
 def panel(name: str, draw: Callable[[Axes], None], *, height: float = _HEIGHT, width: float = _WIDTH) -> str:
@@ -103,8 +102,6 @@ def _lines(
     """One line a learner; returns where each ends, with its colour."""
     names, ends = rows["who"].unique(maintain_order=True).to_list(), {}
     for who in names:
-        if who == _ZERO:
-            continue
         x, mean, low, high = summary(rows.filter(pl.col("who") == who), by)
         style = line_style(who, variants(names))
         marker = style.marker if markers else ""
@@ -114,8 +111,6 @@ def _lines(
             scale * x, np.maximum(low, _LEAST), np.maximum(high, _LEAST), color=style.colour, alpha=0.15, linewidth=0
         )
         ends[who] = (float(mean[-1]), style.colour)
-    if _ZERO in names:
-        axes.text(0.99, 0.015, f"{_ZERO}: 0", transform=axes.transAxes, ha="right", fontsize=7, color="#8A8A8A")
     return ends
 
 
@@ -134,7 +129,7 @@ def log_axis(axes: Axes, values: Sequence[float], least: float = _LEAST) -> None
 
 def _regret_axis(axes: Axes, rows: pl.DataFrame, by: Sequence[str] = ("who", "rate"), early: float = 1.0) -> None:
     last = rows.filter(pl.col("mark") == pl.col("horizon"))
-    means = last.filter(pl.col("who") != _ZERO).group_by(by).agg(pl.col("regret").mean())
+    means = last.group_by(by).agg(pl.col("regret").mean())
     values = means["regret"].to_list()
     log_axis(axes, [*values, *([early * min(values)] if values else [])])
     axes.set_ylabel("regret: clicks lost")

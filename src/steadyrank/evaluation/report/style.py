@@ -48,9 +48,8 @@ _LEARNERS = {
     "GLRTCascadeKLUCB": ("#56B4E9", "D"),
     "BubbleRank": ("#E69F00", "o"),
     "Random": ("#A3A3A3", "x"),
-    "Oracle": ("#8A8A8A", "+"),
 }
-_DASHED = {"Random", "Oracle"}
+_DASHED = {"Random"}
 _MARKERS = "ov^sPXdp*h"
 _STRANGER = (INK, ".")
 

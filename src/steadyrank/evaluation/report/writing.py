@@ -23,14 +23,9 @@ from .verdicts import Claim
 _MARK = ".steadyrank"
 
 
-def jobs_of(study: Study, plan: Plan) -> list[Job]:
-    """The jobs of a study by that plan, without the seeds that undecided claims add."""
-    return study.jobs(seeds=plan.seeds, quick=plan.quick, data=plan.data)
-
-
 def load(study: Study, store: CellStore, plan: Plan) -> pl.DataFrame:
     """The finished rows of a study; a trial's rows carry what was tried."""
-    jobs = jobs_of(study, plan)
+    jobs = study.jobs(plan)
     if not study.trials:
         more = [with_more_seeds(job) for job in jobs if isinstance(job, Cell)] if plan.staged else []
         return store.load([*jobs, *more])
@@ -60,7 +55,7 @@ def undecided(store: CellStore, plan: Plan) -> list[Cell]:
     rows = {study.name: load(study, store, plan) for study in ALL.values()}
     claims = scorecard(rows, plan.quick, sources_of(plan))
     wants = {key for claim in claims if not claim.because for outcome in claim.judged for key in outcome.wants}
-    jobs = {key(job, ""): job for study in ALL.values() for job in jobs_of(study, plan) if isinstance(job, Cell)}
+    jobs = {key(job, ""): job for study in ALL.values() for job in study.jobs(plan) if isinstance(job, Cell)}
     return [with_more_seeds(job) for job in jobs.values() if cell_key(job) in wants and store.path(job).exists()]
 
 
@@ -97,9 +92,7 @@ def write_report(
             f"{folder} holds no cells of the present source for {options} (after a run with --quick, add that); "
             "`steadyrank results` lists all"
         )
-    shown = [
-        study for study in ALL.values() if study.default or study in asked or _finished(jobs_of(study, plan), store)
-    ]
+    shown = [study for study in ALL.values() if study.default or study in asked or _finished(study.jobs(plan), store)]
     new = folder / f".report.{os.getpid()}.part"
     shutil.rmtree(new, ignore_errors=True)
     try:
@@ -148,7 +141,7 @@ def _finished(jobs: Sequence[Job], store: CellStore) -> bool:
 
 
 def _state(studies: Sequence[Study], store: CellStore, plan: Plan) -> str:
-    jobs = {store.path(job) for study in studies for job in jobs_of(study, plan)}  # shared ones once
+    jobs = {store.path(job) for study in studies for job in study.jobs(plan)}  # shared ones once
     done = sum(path.exists() for path in jobs)
     words = f"{plan.seeds} seed{'s' * (plan.seeds > 1)} a setting"
     words += f", {ALL_SEEDS} where a claim needs them" if plan.staged else ""

@@ -34,7 +34,7 @@ LEARNERS = [
     {"learner": "CascadeTS"},
     {"learner": "TimeBlocks"},
 ]
-_WHO = [*LEARNERS, {"learner": "Random"}, {"learner": "Oracle"}, TOLD]
+_WHO = [*LEARNERS, {"learner": "Random"}, TOLD]
 
 # Beyond these: profiles where nearly every list is clicked, visitors of another taste, attacks that rise or flicker.
 SERVED = [

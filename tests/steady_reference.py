@@ -11,7 +11,7 @@ from steadyrank.core.contract import ANSWER, SILENCE
 from steadyrank.core.philox import philox
 
 KNOWN, MOST, CHANGED, BACK, OPEN = 5, 400.0, 0.1, 10.0, 15.0
-INSURANCE = 0.3
+INSURANCE, INSURED = 0.3, 10_000
 MOST_REGIMES, SPANS, FACTOR, CALM = 6, 4, 4, 16
 
 
@@ -211,7 +211,7 @@ class Steady:
         lengths = {r: self.length(r) for r in self.priors if r != self.current}
         longest = max(lengths, key=lengths.get, default=None)
         hedged = longest is not None and lengths[longest] > mine and self.caution > 0
-        insurance = 0 if self.attention.goes_on() else self.insurance
+        insurance = 0 if self.attention.goes_on() else self.insurance * min(1, INSURED / max(mine - self.window, 1))
         if not hedged and insurance == 0:
             drawn = self.draws.largest(allowed, size, rng)
             best = [drawn[i][0] for i in references.top([x for _, x in drawn], size, rng)]

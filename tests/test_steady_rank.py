@@ -39,6 +39,7 @@ from steadyrank.learners.steady.hedge import (
     find_favourites,
     hedged_list,
     view_of_regime,
+    weigh_views,
 )
 from steadyrank.learners.steady.regimes import (
     CURRENT,
@@ -145,6 +146,23 @@ def test_equals_its_slow_version(tastes, rounds, opened, forgets, options):
         np.testing.assert_allclose(regime.estimate, (a + wins) / (a + b + seen), rtol=1e-9)
     assert slow.opened >= opened
     assert (len(slow.rounds) + len(waiting) < rounds) == (forgets > 0)
+
+
+@pytest.mark.parametrize(
+    ("rounds", "by_hand"),
+    [
+        ([0], [0.7, 0.3]),
+        ([10_000], [0.7, 0.3]),
+        ([40_000], [0.925, 0.075]),
+        ([2_000, 10_000], [0.7 * (1 - 0.5 * 0.795), 0.3, 0.7 * 0.5 * 0.795]),  # 1 - 2,050 / 10,000
+        ([20_000, 40_100], [0.85 * (1 - 0.25), 0.15, 0.85 * 0.25]),  # 1 - 20,050 / 40,100
+    ],
+)
+def test_weights_of_the_views_by_hand(rounds, by_hand):
+    """The inverse counts 0.3 in the first 10,000 rounds of a regime, then 3,000 / rounds: the sum is a logarithm."""
+    weights = np.zeros(len(by_hand))
+    weigh_views(weights, np.array(rounds), 0, 1 if len(rounds) > 1 else -1, 0.3, 0.5, 50)
+    assert weights == pytest.approx(by_hand)
 
 
 @pytest.mark.parametrize(

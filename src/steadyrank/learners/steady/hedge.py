@@ -15,6 +15,7 @@ from ..shared.thompson import draw_largest, draw_of, miss_of
 from .regimes import number_at, rival
 
 PATIENCE = 64  # items tried in vain among equals, since they may not be shown
+INSURED = 10_000  # rounds of a regime for which the insurance has its full weight: docs/steadyrank.md
 FEW = 4096  # items up to which all are compared: a pass over so few costs little
 
 
@@ -211,8 +212,11 @@ def add_best(values, mean, free, miss, ranking):
 def weigh_views(weights, rounds, current, other, insurance, caution, window):
     """Write how much each view counts in a list: what was learnt; its inverse; with a third weight, a longer regime.
 
-    That one, `other`, counts the less, the longer the `current` regime is beside it; `rounds`: of the regimes.
+    The inverse counts the less, the longer the current regime goes on beyond `INSURED` rounds, and so costs no more
+    than a logarithm of the rounds. The longer regime, `other`, counts the less, the longer the `current` one is
+    beside it; `rounds`: of the regimes.
     """
+    insurance *= min(1.0, INSURED / max(rounds[current], 1))
     weights[1] = insurance
     if other >= 0:
         younger = 1.0 - (rounds[current] + window) / rounds[other]

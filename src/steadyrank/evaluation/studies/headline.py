@@ -1,0 +1,23 @@
+"""The attacks by which SteadyRank is judged, with many seeds: what README and docs/steadyrank.md say of it."""
+
+from ..lab.cells import Study
+from .lineup import TOLD
+from .matrix import ATTACKS, PROFILES, WHEN
+
+SEEDS = 20
+_FOES = [*ATTACKS, "Promote", "Demote", "CascadeAttack"]
+_WHO = [{"learner": "SteadyRank"}, TOLD]
+
+STUDY = Study(
+    place=19,
+    name="headline",
+    title="SteadyRank under seven attacks",
+    paper="beyond the paper",
+    exhibit="attacks",
+    question="How many times the regret of a learner that never sees a false click?",
+    blocks=[
+        {"world": PROFILES, "adversary": _FOES, "when": WHEN, "who": _WHO},
+        {"world": PROFILES, "adversary": ["Honest"], "who": _WHO},
+    ],
+    default=False,
+)

@@ -92,6 +92,96 @@ def measure_finals(study: str, seeds: int) -> Callable[[pathlib.Path], dict[str,
     return measured
 
 
+def measure_headline(folder: pathlib.Path) -> dict[str, Any]:
+    """SteadyRank's regret over that of a learner that never sees a false click, by group of cells.
+
+    Geometric means over the cells, of each seed apart: their mean with half of its 95 % interval over the seeds. The
+    worst cell is the largest ratio of means.
+    """
+    import numpy as np
+    import polars as pl
+
+    from steadyrank.comparison.intervals import half_width
+    from steadyrank.evaluation.lab.cells import Plan
+    from steadyrank.evaluation.lab.results import CellStore
+    from steadyrank.evaluation.studies import ALL, headline
+
+    store = CellStore(folder)
+    last = store.load(ALL["headline"].jobs(Plan(headline.SEEDS))).filter(pl.col("mark") == pl.col("horizon"))
+    keys = ["profile", "mapping", "adversary", "schedule", "rate"]
+    cells = []
+    for key, of in last.group_by(keys, maintain_order=True):
+        ours, told = (
+            of.filter(pl.col("omniscient") == known).sort("seed")["regret"].to_numpy() for known in (False, True)
+        )
+        cells.append((dict(zip(keys, key, strict=True)), ours, told))
+    stretches = [c for c in cells if c[0]["rate"] > 0 and c[0]["schedule"] != "spread"]
+    groups = {
+        "honest users": [c for c in cells if c[0]["rate"] == 0],
+        "attacks in stretches": stretches,
+        **{
+            f"of these, `{name}`": [c for c in stretches if c[0]["adversary"] == name]
+            for name in dict.fromkeys(c[0]["adversary"] for c in stretches)
+        },
+        "of these, from the first round": [c for c in stretches if c[0]["schedule"] == "front"],
+        "of these, late or in bursts": [c for c in stretches if c[0]["schedule"] != "front"],
+        "15 % spread over all rounds": [c for c in cells if c[0]["schedule"] == "spread"],
+    }
+    rows = []
+    for name, of in groups.items():
+        logs = np.array([np.log(ours / told) for _, ours, told in of])
+        by_seed = np.exp(logs.mean(axis=0))
+        worst = max(of, key=lambda c: c[1].mean() / c[2].mean())
+        rows.append(
+            {
+                "group": name,
+                "cells": len(of),
+                "mean": float(by_seed.mean()),
+                "half": float(half_width(by_seed)),
+                "worst": float(worst[1].mean() / worst[2].mean()),
+                "where": _where(**worst[0]),
+            }
+        )
+    command = f"steadyrank reproduce --study headline --seeds {headline.SEEDS}"
+    return _about(store, command, str(headline.SEEDS)) | {"groups": rows}
+
+
+def _where(profile: str, mapping: str, adversary: str, schedule: str, rate: float) -> str:
+    world = f"`{profile}` {mapping}".rstrip()
+    return f"{world}, {adversary} {schedule} {rate:.0%}".replace("%", " %") if rate else world
+
+
+def headline_table(evidence: dict[str, Any]) -> str:
+    """The groups of the study `headline`."""
+    head = ["", "geometric mean", "worst cell", "cells"]
+    return _markdown(
+        head,
+        [
+            [
+                row["group"],
+                f"{row['mean']:.2f} ± {row['half']:.2f}",
+                f"{row['worst']:.2f} ({row['where']})",
+                str(row["cells"]),
+            ]
+            for row in evidence["headline"]["groups"]
+        ],
+    )
+
+
+def headline_sentence(evidence: dict[str, Any]) -> str:
+    """What README says of the study `headline`."""
+    rows = {row["group"]: row for row in evidence["headline"]["groups"]}
+    of = evidence["headline"]
+    attacked, honest = rows["attacks in stretches"], rows["honest users"]
+    text = (
+        f"Under {attacked['cells']} attacks in stretches it has {attacked['mean']:.2f} ± {attacked['half']:.2f} "
+        f"times the regret of a Thompson sampler that never sees a false click, at most {attacked['worst']:.1f} "
+        f"times, and with honest users {honest['mean']:.2f} ± {honest['half']:.2f} times "
+        f"([measured](docs/steadyrank.md#measured) with {of['seeds']} seeds by `{of['command']}`)."
+    )
+    return textwrap.fill(text, 120)
+
+
 def _about(store: Any, command: str, seeds: str) -> dict[str, Any]:
     from steadyrank.evaluation.lab.results import versions
 
@@ -100,6 +190,7 @@ def _about(store: Any, command: str, seeds: str) -> dict[str, Any]:
 
 MEASURES: dict[str, Callable[[pathlib.Path], dict[str, Any]]] = {
     "reproduce": measure_reproduce,
+    "headline": measure_headline,
     "own-settings": measure_finals("own-settings", 10),
     "readings": measure_finals("readings", 3),
 }
@@ -177,6 +268,8 @@ BLOCKS: dict[str, Callable[[dict[str, Any]], str]] = {
     "places": sentence(1),
     "estimators": estimator_table,
     "readings": readings_table,
+    "headline": headline_table,
+    "headline-sentence": headline_sentence,
     "own-settings-rac": own_settings(
         "synthetic-two-levels", {("", 0.0): "honest", ("Demote", 0.003): "3,000 clicks may be hidden"}, "hidden"
     ),

@@ -83,8 +83,8 @@ class SteadyRank(NamedTuple):
 
     `looks`: how people look at lists. `cascade`: from the top, everything up to the first click. `positions`: each
     place with a chance of its own, which is learnt, or given by `attention`. `learn`: as a cascade, until clicks say
-    otherwise. `insurance`: weight in the list of the view that everything learnt is inverted; 0 insures nothing, and
-    nothing is insured where feedback goes on after clicks.
+    otherwise. `insurance`: weight in the list of the view that everything learnt is inverted, falling after 10,000
+    rounds of a regime; 0 insures nothing, and nothing is insured where feedback goes on after clicks.
     `caution`: weight of that longer regime in the list, at most; 0 follows every change at once, 1 hardly follows one
     that has just begun. `window`: rounds between tests; shorter notices sooner and takes more time.
     """

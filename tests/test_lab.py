@@ -455,6 +455,19 @@ def test_a_study_without_axes_has_only_trials():
     assert Study("x", "x", "x", "lemmas", "?").jobs(Plan(1)) == []
 
 
+def test_what_is_only_shown_has_one_seed():
+    """By the staged plan; in the study that compares our own learner it has as many as the others."""
+    seeds = {
+        (name, job.learner, job.profile): job.seeds
+        for name in ("corruption", "attacks")
+        for job in ALL[name].jobs(Plan(3, staged=True))
+    }
+    assert seeds["corruption", "M2UCBV", "yelp-pizza"] == seeds["corruption", "FTRL", "movielens-32m"] == 3
+    assert seeds["corruption", "M2UCBV", "lastfm"] == seeds["corruption", "SteadyRank", "yelp-pizza"] == 1
+    assert {of for (name, *_), of in seeds.items() if name == "attacks"} == {3}
+    assert {job.seeds for job in ALL["corruption"].jobs(Plan(5))} == {5}, "asked for seeds, all have them"
+
+
 def test_one_worker_compiles_while_the_others_run_what_is_compiled():
     """Two workers, four kinds of jobs: the most frequent kind first, the others early, never two new ones at once."""
     counts = {"MUCBV": 2, "FTRL": 2, "CascadeTS": 2, "Random": 6}

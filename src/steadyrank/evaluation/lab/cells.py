@@ -136,6 +136,7 @@ class Study:
     blocks: Sequence[Mapping[str, Sequence[Any]]] = ()  # several products instead of one
     place: int = 50  # in the report, lowest first
     default: bool = True  # whether `reproduce` runs it unasked
+    ours: bool = False  # whether it is our own learner that is compared, not only shown
 
     def jobs(self, plan: Plan) -> list[Job]:
         """Its jobs, each once, in a fixed order; a quick plan quarters horizons and cuts trials to a tenth."""
@@ -148,7 +149,7 @@ class Study:
                 cell = Cell(**fields)
                 if cell.profile in plan.data:
                     cell = dataclasses.replace(cell, data=plan.data[cell.profile])
-                elif plan.staged and (cell.profile in _SHOWN or cell.learner in _SHOWN):
+                elif plan.staged and not self.ours and (cell.profile in _SHOWN or cell.learner in _SHOWN):
                     cell = dataclasses.replace(cell, seeds=SHOWN_SEEDS)
                 if plan.quick:
                     cell = dataclasses.replace(cell, horizon=cell.horizon * QUICK_HORIZON // HORIZON)

@@ -13,7 +13,7 @@ STUDY = Study(
     exhibit="errors",
     question="Does the mean of medians see through corrupted bits? (420 bits of one item)",
     trials=[
-        *(Trial("errors", {"p": p, "bits": _BITS, "repetitions": 3000}) for p in ATTRACTIONS),
+        *(Trial("errors", {"p": p, "bits": _BITS, "repetitions": 2500}) for p in ATTRACTIONS),
         *(
             Trial("changed_medians", {"p": p, "flipped": 0.1, "bits": _BITS, "repetitions": 5000})
             for p in ATTRACTIONS

@@ -344,7 +344,7 @@ def test_jobs_and_findings_can_be_sent_to_other_machines():
 
 def test_the_share_of_an_honest_log_is_an_interval_too():
     log = profile("movielens", "moderate").attraction[:40]
-    impressions = simulated_log(log, 4_000, 5, learner="Random", adversary="Demote", seed=9)  # in none of the rounds
+    impressions = simulated_log(log, 4_000, 5, adversary="Demote", seed=9)  # in none of the rounds
     finding = analyse(BoardTask(0, impressions, None, []), lambda: None)
     assert finding.intervals == []
     assert finding.suspect[0] == 0 < finding.suspect[1] == finding.unseen < 800

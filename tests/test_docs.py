@@ -28,10 +28,10 @@ OTHERS = [ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md"]
 
 
 def how(page, block):
-    """Whether a block is for `make soak` alone: one that compiles for ten seconds; or is for it alone compiled."""
-    if page.stem == "guards":
+    """Long blocks are for `make soak`, and those with classes of their own are compiled there alone."""
+    if page.stem in ("algorithms", "guards"):
         return pytest.mark.slow
-    return pytest.mark.interpreted if "class " in block or page.stem in ("algorithms", "users") else []
+    return pytest.mark.interpreted if "class " in block or page.stem == "users" else []
 
 
 BLOCKS = [

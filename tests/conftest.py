@@ -27,9 +27,10 @@ def pytest_collection_finish():
 @pytest.hookimpl(tryfirst=True)
 def pytest_pyfunc_call(pyfuncitem):
     """A test may be a coroutine: it gets an event loop of its own. One marked `interpreted` runs where nothing is
-    compiled, except in `make soak`."""
+    compiled, except in `make soak`, where tests marked `slow` are."""
     arguments = {name: pyfuncitem.funcargs[name] for name in pyfuncitem._fixtureinfo.argnames}
-    if pyfuncitem.get_closest_marker("interpreted") and not interpreted.SOAK:
+    compiled = interpreted.SOAK or pyfuncitem.get_closest_marker("slow")
+    if pyfuncitem.get_closest_marker("interpreted") and not compiled:
         interpreted.run_test(pyfuncitem.module.__name__, pyfuncitem.originalname, arguments)
         return True
     if not inspect.iscoroutinefunction(pyfuncitem.obj):

@@ -123,6 +123,16 @@ def test_guards_with_settings(name, settings):
     once(check_guard, GUARDS[name], **settings)
 
 
+def code_is_compiled():
+    assert not numba.config.DISABLE_JIT
+
+
+def test_what_is_marked_interpreted_runs_where_nothing_is_compiled_and_can_fail():
+    code_is_compiled()
+    with pytest.raises(AssertionError, match=r"in code_is_compiled\n"):
+        interpreted.run_test("test_contract", "code_is_compiled", {})
+
+
 class Sound(NamedTuple):
     """A learner that keeps every rule: ranks by the plain mean."""
 

@@ -22,6 +22,7 @@ import pytest
 
 import small_study
 import steadyrank as sr
+from interpreted import SOAK
 from steadyrank.core import workers
 from steadyrank.core.compiling.jit import cache_root
 from steadyrank.evaluation.lab import results, trials
@@ -446,7 +447,7 @@ def test_lemma2_by_hand():
 @pytest.mark.interpreted
 def test_errors_of_estimates():
     """Front flips of 25 % at p = 0.1 move the mean by 0.2; the last half does not see them."""
-    columns = run_job(Trial("errors", {"p": 0.1, "bits": 420, "repetitions": 30}))
+    columns = run_job(Trial("errors", {"p": 0.1, "bits": 420, "repetitions": 60 if SOAK else 30}))
     bias = {(e, c): b for e, c, b in zip(columns["estimate"], columns["case"], columns["bias"], strict=True)}
     assert bias["sample mean", "front 25 %"] == pytest.approx(0.2, abs=0.01)  # 30 runs: s.e. 0.003
     assert bias["mean of the last half", "front 25 %"] == pytest.approx(0.0, abs=0.012)

@@ -9,6 +9,8 @@ import sys
 import pytest
 from hypothesis import settings
 
+import interpreted
+
 # Most of a run with nothing compiled yet is compiling, in which numba makes thousands of objects, and of errors that
 # nobody reads. Errors are left plain, and garbage is looked for less often, never among what was there before.
 os.environ.setdefault("NUMBA_DISABLE_ERROR_MESSAGE_HIGHLIGHTING", "1")
@@ -24,10 +26,16 @@ def pytest_collection_finish():
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_pyfunc_call(pyfuncitem):
-    """A test may be a coroutine: it gets an event loop of its own."""
+    """A test may be a coroutine: it gets an event loop of its own. One marked `interpreted` runs where nothing is
+    compiled, except in `make soak`, where tests marked `slow` are."""
+    arguments = {name: pyfuncitem.funcargs[name] for name in pyfuncitem._fixtureinfo.argnames}
+    compiled = interpreted.SOAK or pyfuncitem.get_closest_marker("slow")
+    if pyfuncitem.get_closest_marker("interpreted") and not compiled:
+        interpreted.run_test(pyfuncitem.module.__name__, pyfuncitem.originalname, arguments)
+        return True
     if not inspect.iscoroutinefunction(pyfuncitem.obj):
         return None
-    asyncio.run(pyfuncitem.obj(**{name: pyfuncitem.funcargs[name] for name in pyfuncitem._fixtureinfo.argnames}))
+    asyncio.run(pyfuncitem.obj(**arguments))
     return True
 
 
@@ -43,7 +51,6 @@ def pytest_sessionfinish():
     """What the tests of this process shared ends with them."""
     if "browser" in sys.modules:
         sys.modules["browser"].close()
-    if "interpreted" in sys.modules:
-        sys.modules["interpreted"].Interpreter.close()
+    interpreted.Interpreter.close()
     if "service_tools" in sys.modules and (nursery := sys.modules["service_tools"].Server.nursery):
         nursery.close()

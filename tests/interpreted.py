@@ -1,5 +1,5 @@
-"""Checks of the contract in a process in which nothing is compiled: seconds for all classes, where compiling takes
-minutes. What a learner did there is compared with what it does compiled.
+"""Checks of the contract, and tests marked `interpreted`, in a process in which nothing is compiled: seconds for all
+classes, where compiling takes minutes. What a learner did there is compared with what it does compiled.
 
 Numpy refuses indices that are out of bounds, which compiled code does not: a check that passes here stays within.
 """
@@ -11,9 +11,11 @@ import os
 import pickle
 import subprocess
 import sys
+import traceback
 from unittest import mock
 
 import numpy as np
+import pytest
 
 from steadyrank import testing
 from steadyrank.core.contract import memory
@@ -24,6 +26,13 @@ from steadyrank.testing import users as of_users
 from steadyrank.testing.samples import D, K, sample_problem
 
 ROUNDS = 120  # half of those of the public checks
+SOAK = "STEADYRANK_KILLS" in os.environ  # in `make soak` everything is compiled
+# what `make test` compiles: learners, users and adversaries; it checks the others without compiling them
+COMPILED = {
+    *("SteadyRank", "SteadyRankLinear", "SteadyRankSegments", "M2UCBV", "CascadeTS", "CascadeUCBV", "Random"),
+    *("Cascade", "PositionBased"),
+    *("PrefixFlip", "FakeUser", "Honest"),
+}
 
 
 class Interpreter:
@@ -35,7 +44,8 @@ class Interpreter:
     def ask(cls, order):
         if cls.process is None:
             folder = os.path.dirname(os.path.abspath(__file__))
-            path = os.pathsep.join([folder, *filter(None, [os.environ.get("PYTHONPATH")])])
+            bench = os.path.join(os.path.dirname(folder), "bench")
+            path = os.pathsep.join([folder, bench, *filter(None, [os.environ.get("PYTHONPATH")])])
             environment = os.environ | {"NUMBA_DISABLE_JIT": "1", "PYTHONPATH": path}
             pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
             cls.process = subprocess.Popen([sys.executable, __file__], env=environment, **pipes)
@@ -54,18 +64,32 @@ class Interpreter:
             cls.process.stdout.close()
 
 
+def mostly(names):
+    """Parameters of a test: names of learners, marked `interpreted` unless `make test` compiles them."""
+    return [pytest.param(name, marks=[] if name in COMPILED else pytest.mark.interpreted) for name in names]
+
+
 def check(name, cls, **settings):
     """A public check of a class, interpreted; fails as the check does. Returns what a learner did, round by round."""
     given = {key: {"class": _address(value)} if isinstance(value, type) else value for key, value in settings.items()}
     return Interpreter.ask([name, _address(cls), given])
 
 
+def run_test(module, name, arguments):
+    """Call a test function there; one that fails says in its AssertionError where and why."""
+    packed = base64.b64encode(pickle.dumps(arguments)).decode()
+    Interpreter.ask(["a test", [module, name], packed])
+
+
 def check_learner_both_ways(cls, **settings):
     """All rules interpreted; compiled, the same lists, and notes and memory that differ by no more than rounding.
 
-    Compiled logarithms may round otherwise. Methods beside compiled functions are compared bit by bit in full checks.
+    Learners that `make test` does not compile are compared in `make soak`. Compiled logarithms may round otherwise.
+    Methods beside compiled functions are compared bit by bit in full checks.
     """
     lists, notes, kept = check("check_learner", cls, **settings)
+    if not SOAK and cls.__name__ not in COMPILED:
+        return
     learner = make(cls, sample_problem(K), settings=settings)
     with mock.patch.object(of_learners, "T", ROUNDS):
         log = of_learners._live_through(learner, call_rank, call_update)
@@ -79,8 +103,13 @@ def check_learner_both_ways(cls, **settings):
 
 
 def check_users_both_ways(cls, **settings):
-    """All rules interpreted; compiled, the same arrivals and clicks. What lists are worth is left to full checks."""
+    """All rules interpreted; compiled, the same arrivals and clicks. What lists are worth is left to full checks.
+
+    Users that `make test` does not compile are compared in `make soak`.
+    """
     check("check_users", cls, **settings)
+    if not SOAK and cls.__name__ not in COMPILED:
+        return
     crowd = of_users._users(cls, K, settings)
     used, mirror, door, second, items = (np.random.default_rng(seed) for seed in (5, 5, 7, 7, 6))
     for t in range(1, ROUNDS + 1):
@@ -91,6 +120,14 @@ def check_users_both_ways(cls, **settings):
         differ = f"{cls.__name__}: compiled and interpreted `click` differ in round {t}"
         assert examined == call_click.plain(crowd, visit, ranking, other, mirror), differ
         assert clicks.tolist() == other.tolist(), differ
+
+
+def check_adversary_either_way(cls, **settings):
+    """All rules: compiled if `make test` compiles it, or in `make soak`; interpreted otherwise."""
+    if SOAK or cls.__name__ in COMPILED:
+        testing.check_adversary(cls, **settings)
+    else:
+        check("check_adversary", cls, **settings)
 
 
 def _trace(learner, log):
@@ -120,18 +157,32 @@ def _main():
         traces.append(_trace(learner, log))
         return log
 
-    of_learners._live_through, of_learners.T = traced, ROUNDS
-    for line in sys.stdin:
-        name, address, given = json.loads(line)
+    def check_class(name, address, given):
         settings = {key: _found(value["class"]) if isinstance(value, dict) else value for key, value in given.items()}
         traces.clear()
         try:
             getattr(testing, name)(_found(address), **settings)
-            answer = {"trace": base64.b64encode(pickle.dumps(traces[0] if traces else None)).decode()}
         except (AssertionError, ValueError) as error:
-            answer = {"kind": type(error).__name__, "error": str(error)}
-        sys.stdout.write(json.dumps(answer) + "\n")
-        sys.stdout.flush()
+            return {"kind": type(error).__name__, "error": str(error)}
+        return {"trace": base64.b64encode(pickle.dumps(traces[0] if traces else None)).decode()}
+
+    importlib.import_module("conftest")  # examples are drawn as everywhere
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # what a test prints is no answer
+    of_learners._live_through, of_learners.T = traced, ROUNDS
+    for line in sys.stdin:
+        name, address, given = json.loads(line)
+        answer = _call(address, given) if name == "a test" else check_class(name, address, given)
+        answers.write(json.dumps(answer) + "\n")
+        answers.flush()
+
+
+def _call(address, packed):
+    try:
+        _found(address)(**pickle.loads(base64.b64decode(packed)))
+    except Exception:
+        return {"kind": "AssertionError", "error": f"without compiling:\n{traceback.format_exc()}"}
+    return {"trace": base64.b64encode(pickle.dumps(None)).decode()}
 
 
 if __name__ == "__main__":

@@ -3,6 +3,8 @@
 Started as a script, it imports the service, loads the default learner, and then forks a process for each line of
 standard input: arguments, environment and log file as JSON. It answers with the number of the process, and writes
 each end of one, all on standard output. The processes are real: they have their own memory, and can be killed.
+
+With the argument `scripts` it imports numba alone, nothing of ours, and what it forks runs a script of Python.
 """
 
 import json
@@ -43,18 +45,20 @@ class Forked:
 class Nursery:
     """Where processes are forked; it ends, with all of them, when its standard input is closed."""
 
-    def __init__(self):
+    def __init__(self, *arguments):
         self._environment = _deciding(os.environ)
         self._ended, self._rest = {}, b""
-        self._process = subprocess.Popen([sys.executable, __file__], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        command = [sys.executable, __file__, *arguments]
+        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
 
     def suits(self, environment):
         """Whether a process with this environment would have imported the same."""
         return _deciding(environment) == self._environment
 
-    def fork(self, arguments, environment, log):
-        """Begin `steadyrank ARGUMENTS`, with what it says at the end of a file."""
+    def fork(self, arguments, environment, log, errors=None):
+        """Begin `steadyrank ARGUMENTS`, or a script and its arguments, with what it says at the end of a file."""
         order = {"arguments": arguments, "environment": environment, "log": str(log), "folder": os.getcwd()}
+        order["errors"] = str(errors or log)
         self._process.stdin.write(json.dumps(order).encode() + b"\n")
         self._process.stdin.flush()
         while True:
@@ -88,15 +92,20 @@ class Nursery:
         self._process.wait()
 
 
-def _live(order):
-    """What a forked process does: it becomes the command, and ends with its code."""
-    from steadyrank.cli import main
+def _run_script(script, *arguments):
+    sys.path[:0] = os.environ["PYTHONPATH"].split(os.pathsep)
+    sys.argv, sys.dont_write_bytecode = ["-c", *arguments], True
+    exec(script, {"__name__": "__main__"})
+    return 0
 
+
+def _live(order, main):
+    """What a forked process does: it becomes the command, and ends with its code."""
     os.environ.clear()
     os.environ.update(order["environment"])
     os.chdir(order["folder"])
-    log = os.open(order["log"], os.O_WRONLY | os.O_CREAT | os.O_APPEND)
-    for place, file in enumerate((os.open(os.devnull, os.O_RDONLY), log, log)):
+    log, errors = (os.open(order[name], os.O_WRONLY | os.O_CREAT | os.O_APPEND) for name in ("log", "errors"))
+    for place, file in enumerate((os.open(os.devnull, os.O_RDONLY), log, errors)):
         os.dup2(file, place)
     code = 1
     try:
@@ -115,10 +124,24 @@ def _say(*words):
     os.write(1, json.dumps(words).encode() + b"\n")
 
 
-def _main():
+def _prepared_for_commands():
+    from steadyrank.cli import main
     from steadyrank.service.http.server import compile_ahead
 
     compile_ahead(lambda words: None)
+    return main
+
+
+def _prepared_for_scripts():
+    import numba
+    import numpy as np
+
+    numba.njit(lambda x, y: x + y[0])(1, np.zeros(1))  # numba makes much when it first compiles
+    return lambda arguments: _run_script(*arguments)
+
+
+def _main():
+    main = _prepared_for_scripts() if sys.argv[1:] == ["scripts"] else _prepared_for_commands()
     ring, wake = os.pipe()
     os.set_blocking(wake, False)
     signal.signal(signal.SIGCHLD, lambda *_: None)
@@ -141,7 +164,7 @@ def _main():
             if (pid := os.fork()) == 0:
                 signal.set_wakeup_fd(-1)
                 signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-                _live(json.loads(order))
+                _live(json.loads(order), main)
             alive.add(pid)
             _say("born", pid, None)
         for pid in sorted(alive):

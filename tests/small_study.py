@@ -19,8 +19,9 @@ STUDY = Study(
         "horizon": [1_000, 2_000],
         "who": [
             {"learner": "Random"}, {"learner": "CascadeTS"}, {"learner": "CascadeTS", "omniscient": True},
-            {"learner": "CascadeTS", "settings": {"insurance": 0.01}}, {"learner": "CascadeUCBV"},
-            {"learner": "CascadeUCBV", "settings": {"a": 1.0}},
+            {"learner": "CascadeTS", "settings": {"insurance": 0.01}},
+            {"learner": "CascadeTS", "settings": {"insurance": 0.02}},
+            {"learner": "Random", "omniscient": True},
         ],
     },
     trials=[Trial("lemma1", {"reading": "size", "samples": 500, "alpha": 16.0, "repetitions": 20})],

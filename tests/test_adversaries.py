@@ -15,6 +15,8 @@ from steadyrank.adversaries.tastes import attractions_of, visitors_of
 from steadyrank.core.contract import Problem, Visit
 from steadyrank.core.discovery import make
 
+pytestmark = pytest.mark.interpreted
+
 ADVERSARIES = sr.adversaries()
 ATTRACTION = np.array([0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1])  # item 0 is best, 8 is worst
 USERS = sr.users()["Cascade"].create(ATTRACTION, 4)

@@ -191,7 +191,10 @@ def test_too_short_a_log_says_nothing():
     assert intervals(impressions_of([[(0, 1)]], 1)) == []
 
 
-@pytest.mark.parametrize("adversary", ["Promote", "Demote", "AttractionFlip", "PrefixFlip"])
+@pytest.mark.parametrize(
+    "adversary",
+    ["Promote", "Demote", pytest.param("AttractionFlip", marks=pytest.mark.slow), "PrefixFlip"],
+)
 @pytest.mark.parametrize("world", list(audit_power.WORLDS))
 def test_a_burst_is_cut_out_exactly(world, adversary):
     """A tenth of 10,000 lists; each edge is found within a twentieth of the interval."""
@@ -210,9 +213,12 @@ def test_a_burst_is_cut_out_exactly(world, adversary):
     assert abs(found.end - 7000) <= 50
 
 
+PROMOTED = {"learner": "Random", "adversary": "Promote"}
+
+
 def test_findings_do_not_depend_on_threads():
     attraction = audit_power.attraction_of("low attraction")
-    impressions = simulated_log(attraction, 5_000, 10, adversary="Demote", start=1000, end=2000, seed=1)
+    impressions = simulated_log(attraction, 5_000, 10, **PROMOTED, start=1000, end=2000, seed=1)
     assert intervals(impressions, 1) == intervals(impressions, 3) != []
 
 
@@ -220,7 +226,7 @@ def test_findings_do_not_depend_on_threads():
 def test_an_audit_ends_soon_after_it_is_told_to(threads):
     """Whichever step it is in."""
     attraction = audit_power.attraction_of("low attraction")
-    impressions = simulated_log(attraction, 2_000, 10, adversary="Demote", start=1000, end=1300, seed=1)
+    impressions = simulated_log(attraction, 2_000, 10, **PROMOTED, start=1000, end=1300, seed=1)
     calls = []
     intervals(impressions, threads, lambda: calls.append(None))
     assert len(calls) > 20
@@ -238,7 +244,7 @@ def test_an_audit_ends_soon_after_it_is_told_to(threads):
 
 def test_two_attacks_that_differ_are_both_found():
     attraction = audit_power.attraction_of("low attraction")
-    one = simulated_log(attraction, 8_000, 10, adversary="Demote", start=2000, end=3000, seed=7)
+    one = simulated_log(attraction, 8_000, 10, adversary="Demote", start=2000, end=3000, learner="Random", seed=7)
     two = simulated_log(attraction, 8_000, 10, adversary="Promote", start=4000, end=5000, learner="Random", seed=8)
     sizes = np.diff(two.first)
     both = Impressions(

@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import steadyrank as sr
+from interpreted import COMPILED
 from steadyrank.core.contract import NOTE_EXTRA, Problem, Visit
 from steadyrank.core.discovery import make
 from steadyrank.core.dispatch import call_rank, call_update
@@ -21,6 +22,10 @@ INDEX_LEARNERS = {
 
 
 NUMBERED = {"CascadeUCBV number": {"ties": "number"}, "CascadeKLUCB number": {"ties": "number"}}
+
+
+def others_slow(names):
+    return [pytest.param(x, marks=[] if x.split()[0] in COMPILED else pytest.mark.slow) for x in names]
 
 
 def fresh(name, n_items, length, horizon=20_000):
@@ -67,14 +72,20 @@ def first_row(bounds):
     return bounds if bounds.window.ndim == 1 else Bounds(*(field[0] for field in bounds))
 
 
-@pytest.mark.parametrize("name", sorted(INDEX_LEARNERS))
+@pytest.mark.parametrize("name", others_slow(sorted(INDEX_LEARNERS)))
 @pytest.mark.parametrize("profile", ["synthetic-low", "synthetic-spread", "synthetic-mid"])
 def test_the_same_rankings_as_plain_evaluation(name, profile):
     used = both(name, sr.profile(profile).attraction[::6], 5, 2_500, 0)
     assert used > 1_000 or "private" in name or "gcobe" in name, "the bounds were hardly used"
 
 
-@pytest.mark.parametrize("name", ["CascadeUCBV", "CascadeKLUCB", "M2UCBV"])
+@pytest.mark.interpreted
+@pytest.mark.parametrize("name", ["CascadeKLUCB", "CascadeUCB1", "MUCBV", "TimeBlocks"])
+def test_the_same_rankings_of_few_items(name):
+    assert both(name, sr.profile("synthetic-mid").attraction[::20], 3, 600, 0) > 200, "the bounds were hardly used"
+
+
+@pytest.mark.parametrize("name", others_slow(["CascadeUCBV", "CascadeKLUCB", "M2UCBV"]))
 @given(data=st.data())
 def test_whatever_the_traffic(name, data):
     n_items = data.draw(st.integers(2, 60), "items")
@@ -150,7 +161,7 @@ def test_a_large_tie_below_the_cap_is_counted_not_gathered(cap, better):
             assert ranking.tolist() == plain.tolist()
 
 
-@pytest.mark.parametrize("name", ["CascadeUCB1", "CascadeKLUCB", "M2UCBV", *NUMBERED])
+@pytest.mark.parametrize("name", others_slow(["CascadeUCB1", "CascadeKLUCB", "M2UCBV", *NUMBERED]))
 def test_the_same_rankings_while_most_items_tie(name):
     both(name, np.full(400, 0.02), 5, 1_500, 1)
     both(name, np.full(400, 0.02), 12, 600, 1, shorter=0.4)

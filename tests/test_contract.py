@@ -13,7 +13,7 @@ import pytest
 
 import interpreted
 import steadyrank as sr
-from interpreted import check_learner_both_ways, check_users_both_ways
+from interpreted import check_adversary_either_way, check_learner_both_ways, check_users_both_ways
 from remembered import once
 from steadyrank.core import contract, dispatch
 from steadyrank.core.contract import Problem, Visit
@@ -21,7 +21,7 @@ from steadyrank.core.discovery import make
 from steadyrank.core.kernels import count_bits, top, top_allowed
 from steadyrank.core.views import GuardView, View
 from steadyrank.learners.shared.thompson import Posteriors
-from steadyrank.testing import check_adversary, check_guard, check_learner, check_users
+from steadyrank.testing import check_guard, check_learner, check_users
 
 LEARNERS, USERS, ADVERSARIES, GUARDS = sr.learners(), sr.users(), sr.adversaries(), sr.guards()
 
@@ -101,12 +101,12 @@ def test_users_in_full(name, settings):
 
 @pytest.mark.parametrize("name", ADVERSARIES)
 def test_adversaries(name):
-    once(check_adversary, ADVERSARIES[name])
+    once(check_adversary_either_way, ADVERSARIES[name])
 
 
 @pytest.mark.parametrize("name", sorted(set(ADVERSARIES) - {"Honest"}))
 def test_adversaries_with_identities(name):
-    once(check_adversary, ADVERSARIES[name], bots=3)
+    once(check_adversary_either_way, ADVERSARIES[name], bots=3)
 
 
 @pytest.mark.parametrize("name", GUARDS)
@@ -121,6 +121,16 @@ def test_guards(name):
 )
 def test_guards_with_settings(name, settings):
     once(check_guard, GUARDS[name], **settings)
+
+
+def code_is_compiled():
+    assert not numba.config.DISABLE_JIT
+
+
+def test_what_is_marked_interpreted_runs_where_nothing_is_compiled_and_can_fail():
+    code_is_compiled()
+    with pytest.raises(AssertionError, match=r"in code_is_compiled\n"):
+        interpreted.run_test("test_contract", "code_is_compiled", {})
 
 
 class Sound(NamedTuple):
@@ -656,6 +666,7 @@ class BadClient(EveryPlace):
         return -2
 
 
+@pytest.mark.interpreted
 def test_wrong_users_are_noticed_and_refused_by_name():
     with pytest.raises(AssertionError, match=r"`click` says .*, `reach` .* \(rule 4\)"):
         interpreted.check("check_users", ReachesTooFar)
@@ -669,6 +680,7 @@ def test_wrong_users_are_noticed_and_refused_by_name():
         sr.simulate("Random", attraction, users=NoNumber, **world)
 
 
+@pytest.mark.interpreted
 def test_an_adversary_pays_for_what_it_changed_and_for_nothing_else():
     """Fake users against users who click many places: one unit a round whose visible bits differ, no more.
 
@@ -753,6 +765,7 @@ class Remembers(Sound):
         return View((), 0, 0, int(self.looks[0]), int(self.looks[1]), float(self.looks[2]), 0, ())
 
 
+@pytest.mark.interpreted
 def test_a_learner_is_told_who_came_and_what_is_known():
     world = {"length": 3, "horizon": 50, "seeds": range(4)}
     run = sr.simulate(

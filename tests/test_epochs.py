@@ -14,6 +14,8 @@ from steadyrank.core.discovery import make
 from steadyrank.core.dispatch import call_update
 from steadyrank.learners import cascade_cbarbar
 
+pytestmark = pytest.mark.interpreted
+
 
 class CBARBAR:
     """Appendix C in plain Python; random ties at an epoch's end come from the learner's own generator."""

@@ -127,6 +127,7 @@ class Reference:
                     break
 
 
+@pytest.mark.interpreted
 @pytest.mark.parametrize(
     ("horizon", "betas", "worlds"),
     [
@@ -167,6 +168,7 @@ def paper_size():
     return gcobe.GCOBE.create(40_000, 10, (500 * math.log(40_000), 500.0, 500.0), 0.1)
 
 
+@pytest.mark.interpreted
 def test_constants_at_the_papers_size():
     """K = 500, T = 40,000: beta4 = 2.8e9, k starts at 2, and phases have the lengths below.
 
@@ -182,6 +184,7 @@ def test_constants_at_the_papers_size():
     assert state.counts[gcobe.PHASE] == 3  # L_15 is beyond the horizon
 
 
+@pytest.mark.interpreted
 def test_basic_cannot_fail_at_the_papers_size():
     """Even when the slow instances earn 1 in each of 40,000 rounds and the fastest 0."""
     state = paper_size()
@@ -194,12 +197,14 @@ def test_basic_cannot_fail_at_the_papers_size():
     assert not gcobe.fails(state)
 
 
+@pytest.mark.interpreted
 def test_chances_of_instances_sum_to_one():
     for k in range(8):
         assert sum(gcobe.alpha(k, 7, i) for i in range(k, 8)) == pytest.approx(1.0)
         assert gcobe.alpha(k, 7, k) >= 0.5
 
 
+@pytest.mark.interpreted
 def test_epochs_of_the_challenge_by_hand():
     """Test B raises the gap estimate by 1.25; an epoch that runs out doubles its length and adds beta4 / D^2."""
     state = paper_size()
@@ -226,6 +231,7 @@ def test_epochs_of_the_challenge_by_hand():
     assert (state.counts[gcobe.PHASE], state.counts[gcobe.K]) == (3, 15)
 
 
+@pytest.mark.interpreted
 def test_the_challenge_has_a_last_epoch():
     """At most 3 log2 T epochs: the one after ends the challenge."""
     state = paper_size()

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import steadyrank as sr
+from interpreted import mostly
 from slow_draws import members
 from steadyrank.core.contract import ANSWER, KIND, NOTE_EXTRA, SILENCE, VOUCHED, Problem, Visit, memory
 from steadyrank.core.discovery import make
@@ -188,12 +189,13 @@ def test_refused_visits_are_counted_by_sort():
     assert (told.visits[0, FALSE], told.refused.sum()) == (300, 0)  # neither guard nor learner hears of them
 
 
+@pytest.mark.interpreted
 def test_whoever_is_admitted_changes_nothing():
     plain = sr.simulate("CascadeTS", ATTRACTION, **WORLD)
     assert np.array_equal(sr.simulate("CascadeTS", ATTRACTION, guard="Quota", **WORLD).regret, plain.regret)
 
 
-@pytest.mark.parametrize("name", FORGETFUL)
+@pytest.mark.parametrize("name", mostly(FORGETFUL))
 def test_what_is_forgotten_was_never_learnt(name):
     """After rounds of which some are forgotten, counts and lists are those of a learner told of the others alone.
 
@@ -282,6 +284,7 @@ def test_what_was_never_learnt_is_not_forgotten():
                    if "bounds" not in field)  # fmt: skip
 
 
+@pytest.mark.interpreted
 def test_a_learner_that_cannot_forget_keeps_what_it_learnt():
     forgets, keeps = (sr.simulate(name, ATTRACTION, guard=Watchful, **WORLD) for name in ("CascadeTS", "Random"))
     assert forgets.retracted.sum() == 2 * 100
@@ -346,6 +349,7 @@ def test_silence_of_a_client_who_is_not_heard_is_not_learnt():
     assert sum(item.looks for item in ranker.standings()) == 4 * 3
 
 
+@pytest.mark.interpreted
 def test_cells_without_a_guard_are_named_as_before():
     plain, guarded = Cell("CascadeTS", "synthetic-low"), Cell("CascadeTS", "synthetic-low", guard="Plausible")
     assert not {"guard", "guard_settings"} & set(identity(plain))

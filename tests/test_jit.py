@@ -1,15 +1,18 @@
 """The disk cache: never stale, never mixed up between processes, never in the way."""
 
+import functools
 import importlib
 import os
 import pathlib
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import textwrap
 import threading
 import time
+import uuid
 from typing import NamedTuple
 
 import numba
@@ -18,6 +21,7 @@ import pytest
 from numba.core.codegen import JITCodeLibrary
 
 import steadyrank
+from nursery import Nursery
 from steadyrank.core.compiling import intrinsics, jit, late_library, late_linking, sources
 
 SOURCE = pathlib.Path(steadyrank.__file__).parent
@@ -38,6 +42,48 @@ def run(script, **environment):
         env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1", **environment},
     )  # fmt: skip
     return done.stdout.strip(), done.stderr
+
+
+class Script:
+    """A script with the miniature package of a folder and its cache, in a process forked from one in which only numba
+    was imported: what it does is the same, and starting takes no time."""
+
+    nursery = None
+
+    def __init__(self, script, folder, *arguments, **environment):
+        Script.nursery = Script.nursery or Nursery("scripts")
+        own = {"PYTHONPATH": str(folder), "STEADYRANK_CACHE": str(folder / "cache")}
+        self._out, self._errors = (folder / f"{uuid.uuid4()}.{name}" for name in ("out", "errors"))
+        order = [[script, *arguments], {**os.environ, **own, **environment}, self._out, self._errors]
+        self._process = Script.nursery.fork(*order)
+
+    def until(self, line):
+        """Wait for the first line that it prints."""
+        while not self._out.exists() or not self._out.read_text().endswith("\n"):
+            assert self._process.poll() is None, self._errors.read_text()
+            time.sleep(0.005)
+        assert self._out.read_text() == f"{line}\n"
+
+    def kill(self):
+        self._process.send_signal(signal.SIGKILL)
+        self._process.wait()
+
+    def result(self):
+        """What it printed and what it warned of."""
+        assert self._process.wait() == 0, self._errors.read_text()
+        return self._out.read_text().strip(), self._errors.read_text()
+
+
+def run_small(script, folder, **environment):
+    return Script(script, folder, **environment).result()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def no_process_is_left():
+    yield
+    if Script.nursery:
+        Script.nursery.close()
+        Script.nursery = None
 
 
 def miniature(folder):
@@ -63,29 +109,28 @@ def write_kernel(package, result):
 def test_an_edit_of_another_file_takes_effect_with_a_warm_cache(tmp_path):
     """The hazard: numba's cache of the loop does not notice that a kernel it calls has changed."""
     package = miniature(tmp_path)
-    environment = {"PYTHONPATH": str(tmp_path), "STEADYRANK_CACHE": str(tmp_path / "cache")}
     script = "from steadyrank.simulator.simulate import play; print(play(4), play.stats.cache_hits)"
-    assert run(script, **environment)[0] == "50 Counter()"
-    assert run(script, **environment)[0] == "50 Counter({(int64,): 1})"
+    assert run_small(script, tmp_path)[0] == "50 Counter()"
+    assert run_small(script, tmp_path)[0] == "50 Counter({(int64,): 1})"
     write_kernel(package, "x + 2")
-    assert run(script, **environment)[0] == "60 Counter()"
+    assert run_small(script, tmp_path)[0] == "60 Counter()"
     # switching bounds checking on is another version too, and back is the one before
+    environment = {"PYTHONPATH": str(tmp_path), "STEADYRANK_CACHE": str(tmp_path / "cache")}
     assert run(script, **environment, NUMBA_BOUNDSCHECK="1")[0] == "60 Counter()"
     assert len(list((tmp_path / "cache").iterdir())) == 2
     write_kernel(package, "x + 1")
-    assert run(script, **environment)[0] == "50 Counter({(int64,): 1})"
+    assert run_small(script, tmp_path)[0] == "50 Counter({(int64,): 1})"
 
 
 def test_an_edit_after_the_import_is_not_taken_for_what_was_imported(tmp_path):
     """A process that compiles after an edit has the text from before it: its code is not kept under the new text."""
     package = miniature(tmp_path)
-    environment = {"PYTHONPATH": str(tmp_path), "STEADYRANK_CACHE": str(tmp_path / "cache")}
     text = (package / "core" / "kernels.py").read_text().replace("x + 1", "x + 20")
     edit = f"import pathlib; pathlib.Path({str(package / 'core' / 'kernels.py')!r}).write_text({text!r})"
     script = "from steadyrank.simulator.simulate import play; {}; print(play(4))"
-    assert run(script.format(edit), **environment) == ("50", "")
+    assert run_small(script.format(edit), tmp_path) == ("50", "")
     assert not list((tmp_path / "cache").rglob("*.code"))
-    assert run(script.format("pass"), **environment) == ("240", "")
+    assert run_small(script.format("pass"), tmp_path) == ("240", "")
 
 
 RECORDS = {
@@ -143,8 +188,7 @@ for learner in (One(5), Other(5)):
         for name, text in RECORDS.items():
             old, new = edits.get(pathlib.Path(name).stem, ("", ""))
             (package / name).write_text(text.replace(old, new) if old else text)
-        environment = {"PYTHONPATH": str(tmp_path), "STEADYRANK_CACHE": str(tmp_path / "cache")}
-        printed, warned = run(script, **environment)
+        printed, warned = run_small(script, tmp_path)
         assert not warned
         return printed.splitlines()
 
@@ -265,22 +309,10 @@ def test_processes_that_save_at_once_do_not_exchange_code(tmp_path):
         "print(play(x) == 50)\n"
     )
     gate = tmp_path / "gate"
-    environment = {**os.environ, "PYTHONPATH": str(tmp_path), "STEADYRANK_CACHE": str(tmp_path / "cache")}
     for _ in range(2):  # filling at once, then reading back
-        jobs = [
-            subprocess.Popen(
-                [sys.executable, "-c", script, kind, str(gate)], env=environment, stdout=subprocess.PIPE, text=True
-            )
-            for kind in kinds
-        ]
+        jobs = [Script(script, tmp_path, kind, str(gate)) for kind in kinds]
         gate.touch()
-        assert [job.communicate()[0] for job in jobs] == ["True\n"] * len(kinds)
-
-
-def start(script, folder):
-    """Start a script with the miniature package and a cache of its own."""
-    environment = {**os.environ, "PYTHONPATH": str(folder), "STEADYRANK_CACHE": str(folder / "cache")}
-    return subprocess.Popen([sys.executable, "-c", script], env=environment, stdout=subprocess.PIPE, text=True)
+        assert [job.result()[0] for job in jobs] == ["True"] * len(kinds)
 
 
 def test_of_processes_that_need_the_same_code_one_compiles_and_the_others_wait(tmp_path):
@@ -291,9 +323,9 @@ def test_of_processes_that_need_the_same_code_one_compiles_and_the_others_wait(t
         f"while not os.path.exists({str(tmp_path / 'gate')!r}): time.sleep(0.001)\n"
         "print(play(4), sum(play.stats.cache_hits.values()))\n"
     )
-    jobs = [start(script, tmp_path) for _ in range(3)]
+    jobs = [Script(script, tmp_path) for _ in range(3)]
     (tmp_path / "gate").touch()
-    assert sorted(job.communicate()[0] for job in jobs) == ["50 0\n", "50 1\n", "50 1\n"]
+    assert sorted(job.result()[0] for job in jobs) == ["50 0", "50 1", "50 1"]
     assert not list((tmp_path / "cache").rglob("*.claim"))
 
 
@@ -311,17 +343,16 @@ def test_nobody_waits_for_a_process_that_was_killed_or_stopped(tmp_path):
         "from steadyrank.simulator.simulate import play\n"
         "jit._PATIENCE = {}\nprint(play(4))"
     )
-    holder = start(claim, tmp_path)
-    assert holder.stdout.readline() == "claimed\n"
-    assert start(use.format(0.1), tmp_path).communicate()[0] == "50\n"  # as if it were stopped
+    holder = Script(claim, tmp_path)
+    holder.until("claimed")
+    assert run_small(use.format(0.1), tmp_path)[0] == "50"  # as if it were stopped
     shutil.rmtree(tmp_path / "cache")
-    again = start(claim, tmp_path)
-    assert again.stdout.readline() == "claimed\n"
-    waiting = start(use.format(600.0), tmp_path)
+    again = Script(claim, tmp_path)
+    again.until("claimed")
+    waiting = Script(use.format(600.0), tmp_path)
     for process in (holder, again):
         process.kill()
-        process.communicate()
-    assert waiting.communicate()[0] == "50\n"
+    assert waiting.result()[0] == "50"
 
 
 def test_code_that_cannot_be_compiled_is_not_claimed_for_ever(tmp_path):
@@ -332,7 +363,7 @@ def test_code_that_cannot_be_compiled_is_not_claimed_for_ever(tmp_path):
         "from steadyrank.core.kernels import step\n"
         "try:\n    step(4)\nexcept TypingError:\n    print(step._cache._claims)\n"
     )
-    assert start(script, tmp_path).communicate()[0] == "{}\n"
+    assert run_small(script, tmp_path)[0] == "{}"
 
 
 def test_a_cache_that_cannot_be_written_warns_and_runs(tmp_path):
@@ -340,7 +371,7 @@ def test_a_cache_that_cannot_be_written_warns_and_runs(tmp_path):
     blocked = tmp_path / "file"
     blocked.write_text("")
     script = "from steadyrank.simulator.simulate import play; print(play(4))"
-    printed, warned = run(script, PYTHONPATH=str(tmp_path), STEADYRANK_CACHE=str(blocked))
+    printed, warned = run_small(script, tmp_path, STEADYRANK_CACHE=str(blocked))
     assert printed == "50"
     assert "compiled code cannot be kept" in warned
     assert "Set STEADYRANK_CACHE to a writable directory" in warned
@@ -356,7 +387,7 @@ def test_a_disk_that_fills_up_warns_and_runs(tmp_path):
         "resource.setrlimit(resource.RLIMIT_FSIZE, (200, 200))\n"
         "print(play(4))\n"
     )
-    printed, warned = run(script, PYTHONPATH=str(tmp_path), STEADYRANK_CACHE=str(tmp_path / "cache"))
+    printed, warned = run_small(script, tmp_path)
     assert printed == "50"
     assert "compiled code was not kept" in warned
 
@@ -385,25 +416,23 @@ def test_code_for_records_of_others_is_not_kept(tmp_path):
     theirs = tmp_path / "theirs.py"
     theirs.write_text("from typing import NamedTuple\n\nclass Pair(NamedTuple):\n    a: int\n    b: float\n")
     write_kernel(package, "x.a + 1")
-    environment = {"PYTHONPATH": str(tmp_path), "STEADYRANK_CACHE": str(tmp_path / "cache")}
     script = "from steadyrank.simulator.simulate import play; from theirs import Pair; print(play(Pair(4, 0.5)))"
-    assert run(script, **environment) == ("50", "")
+    assert run_small(script, tmp_path) == ("50", "")
     assert not list((tmp_path / "cache").rglob("*.code"))
     theirs.write_text("from typing import NamedTuple\n\nclass Pair(NamedTuple):\n    b: int\n    a: float\n")
-    assert run(script, **environment) == ("15.0", "")
+    assert run_small(script, tmp_path) == ("15.0", "")
 
 
 def test_a_torn_file_is_replaced(tmp_path):
     miniature(tmp_path)
-    environment = {"PYTHONPATH": str(tmp_path), "STEADYRANK_CACHE": str(tmp_path / "cache")}
     script = "from steadyrank.simulator.simulate import play; print(play(4), sum(play.stats.cache_hits.values()))"
-    assert run(script, **environment)[0] == "50 0"
+    assert run_small(script, tmp_path)[0] == "50 0"
     for file in (tmp_path / "cache").rglob("*.code"):
         file.write_bytes(b"")
-    printed, warned = run(script, **environment)
+    printed, warned = run_small(script, tmp_path)
     assert printed == "50 0"
     assert "unreadable and is made anew" in warned
-    assert run(script, **environment) == ("50 1", "")
+    assert run_small(script, tmp_path) == ("50 1", "")
 
 
 def test_interpreted_and_compiled_processes_agree():
@@ -441,9 +470,10 @@ def test_no_learner_reads_or_writes_out_of_bounds(lengths, horizon):
 import numpy as np
 import steadyrank as sr
 attraction = np.random.default_rng(0).uniform(0, 0.6, 20)
-lengths, world = {lengths}, dict(horizon={horizon}, seeds=[0], adversary="PrefixFlip", budget=60)
+lengths, world = {lengths}, dict(seeds=[0], adversary="PrefixFlip", budget=60)
 for i, name in enumerate(sr.learners()):
-    sr.simulate(name, attraction, length=lengths[i % len(lengths)], features=np.eye(20, 3), **world)
+    horizon = {horizon} if len(lengths) == 1 or name != "PBMFTRL" else 30  # interpreted, its rounds are long
+    sr.simulate(name, attraction, length=lengths[i % len(lengths)], horizon=horizon, features=np.eye(20, 3), **world)
 print("fine")
 """
     assert run(script, NUMBA_DISABLE_JIT="1")[0] == "fine"
@@ -595,7 +625,7 @@ def test_results_are_the_same_with_numba_alone(tmp_path):
     """Without the optimisation, compiled and then read back; what others compile is numba's own either way."""
     miniature(tmp_path)
     result = "from steadyrank.simulator.simulate import play\nresult = play(4)\n"
-    same_with_numba_alone(result, PYTHONPATH=str(tmp_path), STEADYRANK_CACHE=str(tmp_path / "cache"))
+    same_with_numba_alone(result, functools.partial(run_small, folder=tmp_path))
 
 
 @pytest.mark.slow
@@ -609,7 +639,7 @@ result = sr.simulate("Random", attraction, length=3, horizon=300, seeds=[0]).reg
     )
 
 
-def same_with_numba_alone(result, **environment):
+def same_with_numba_alone(result, run=run):
     script = f"""
 import numba
 import numpy as np
@@ -619,11 +649,11 @@ theirs = numba.njit(lambda x: np.sqrt(x) + 1)
 print(result, theirs(4.0), type(next(iter(theirs.overloads.values())).library).__name__)
 print(late_linking.ACTIVE)
 """
-    late, active = run(script, **environment)[0].splitlines()
+    late, active = run(script)[0].splitlines()
     assert late.endswith(" 3.0 JITCodeLibrary")
     assert active == str(late_linking.ACTIVE)
     for _ in range(2):
-        assert run(script, STEADYRANK_PLAIN_NUMBA="1", **environment)[0].splitlines() == [late, "False"]
+        assert run(script, STEADYRANK_PLAIN_NUMBA="1")[0].splitlines() == [late, "False"]
 
 
 @pytest.mark.parametrize(

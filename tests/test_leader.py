@@ -17,6 +17,8 @@ from steadyrank.core.discovery import make
 from steadyrank.core.dispatch import call_rank, call_update
 from steadyrank.learners import ftrl
 
+pytestmark = pytest.mark.interpreted
+
 VARIANTS = ["lbinf", "lbinfv", "hybrid"]
 
 

@@ -12,6 +12,7 @@ from scipy import integrate, optimize, stats
 import references
 import steadyrank as sr
 from duels import D, K, T, duel
+from interpreted import SOAK
 from steadyrank.core.contract import NOTE_EXTRA, Problem, Visit
 from steadyrank.core.discovery import make
 from steadyrank.core.dispatch import call_rank, call_update
@@ -21,6 +22,8 @@ from steadyrank.learners.grab import best_assignment
 from steadyrank.learners.pbm_hb import sweep
 from steadyrank.learners.pbm_ts import PlacePosteriors, draw_attraction, set_pieces
 from steadyrank.learners.shared.place_counts import PlaceCounts, count_places
+
+pytestmark = pytest.mark.interpreted
 
 ATTENTION = [0.6137, 1.0, 0.0, 0.2911]  # the second place first, the third never
 
@@ -329,19 +332,21 @@ def test_unirank_by_hand():
 
 
 def test_a_chain_has_the_posterior_as_its_law():
-    """Two items, two places, few clicks: means over 20,000 sweeps against integration, within four standard errors.
+    """Two items, two places, few clicks: means over 20,000 sweeps against integration, within four standard errors;
+    over 5,000 outside of `make soak`.
 
-    The errors are those of 100 means over 200 sweeps each.
+    The errors are those of 100 means over 200 or 50 sweeps each.
     """
+    each = 200 if SOAK else 50
     counts = PlaceCounts.create(2, np.ones(2))
     counts.shown[:], counts.clicks[:] = [[6, 4], [3, 9]], [[4, 1], [1, 2]]
     for width in (0.3, 5.0):
         attraction, attention, chance = np.full(2, 0.5), np.array([1.0 - 1e-12, 0.5]), start(1)
-        seen = np.zeros((20_000, 3))
-        for i in range(20_000):
+        seen = np.zeros((100 * each, 3))
+        for i in range(100 * each):
             sweep(counts, attraction, attention, width, chance)
             seen[i] = attraction[0], attraction[1], attention[1]
-        batches = seen.reshape(100, 200, 3).mean(1)
+        batches = seen.reshape(100, each, 3).mean(1)
         errors = batches.std(0, ddof=1) / 10
 
         x = (np.arange(80) + 0.5) / 80

@@ -147,6 +147,7 @@ class Fidgets(sr.adversaries()["Honest"]):
         return 0.0, examined, visit.client
 
 
+@pytest.mark.interpreted
 def test_users_adversary_and_learner_draw_from_streams_of_their_own():
     """What the adversary draws moves neither users nor learner; another seed does."""
     both = (sr.simulate("CascadeTS", ATTRACTION, adversary=a, budget=0, **BASE) for a in ("Honest", Fidgets))
@@ -171,10 +172,12 @@ class Remembers(sr.learners()["Random"]):
             raise ValueError("leaked")
 
 
+@pytest.mark.interpreted
 def test_a_note_starts_empty_in_every_round():
     sr.simulate(Remembers, ATTRACTION, **BASE)
 
 
+@pytest.mark.interpreted
 def test_drifting_users_change_the_best_list():
     """After a jump the oracle of the start is wrong: regret grows only from then on."""
     run = sr.simulate(
@@ -186,10 +189,10 @@ def test_drifting_users_change_the_best_list():
 
 
 def test_classes_are_taken_as_well_as_names():
-    by_name = sr.simulate("CascadeUCB1", ATTRACTION, **BASE)
-    by_class = sr.simulate(sr.learners()["CascadeUCB1"], ATTRACTION, adversary=sr.adversaries()["Honest"], **BASE)
+    by_name = sr.simulate("CascadeTS", ATTRACTION, **BASE)
+    by_class = sr.simulate(sr.learners()["CascadeTS"], ATTRACTION, adversary=sr.adversaries()["Honest"], **BASE)
     assert np.array_equal(by_name.regret, by_class.regret)
-    assert by_class.learner == "CascadeUCB1"
+    assert by_class.learner == "CascadeTS"
 
 
 def test_progress_is_called_once_a_seed():

@@ -470,10 +470,11 @@ def test_no_learner_reads_or_writes_out_of_bounds(lengths, horizon):
 import numpy as np
 import steadyrank as sr
 attraction = np.random.default_rng(0).uniform(0, 0.6, 20)
-lengths, world = {lengths}, dict(seeds=[0], adversary="PrefixFlip", budget=60)
+lengths, world = {lengths}, dict(seeds=[0], adversary="PrefixFlip", features=np.eye(20, 3))
 for i, name in enumerate(sr.learners()):
     horizon = {horizon} if len(lengths) == 1 or name != "PBMFTRL" else 30  # interpreted, its rounds are long
-    sr.simulate(name, attraction, length=lengths[i % len(lengths)], horizon=horizon, features=np.eye(20, 3), **world)
+    size = dict(length=lengths[i % len(lengths)], horizon=horizon, budget=min(60, horizon // 2))
+    sr.simulate(name, attraction, **size, **world)
 print("fine")
 """
     assert run(script, NUMBA_DISABLE_JIT="1")[0] == "fine"

@@ -12,10 +12,9 @@ from typing import Any
 HORIZON = 40_000  # the paper's
 LENGTH = 10  # of lists, the paper's
 QUICK_HORIZON = 10_000
-# Every cell runs with the first seeds; those that a claim stays undecided for get the others, too. No claim compares
-# our own learner or random lists, or is judged by data that is not the paper's: they are shown, with one seed.
+# Every cell runs with the first seeds, or one where it is only shown; those that a claim stays undecided for get the
+# others, too.
 FIRST_SEEDS, ALL_SEEDS, QUICK_SEEDS, SHOWN_SEEDS = 3, 10, 2, 1
-_SHOWN = ("lastfm", "SteadyRank", "Random")
 _QUICK_REPETITIONS = 10  # a trial is cut to a tenth
 
 
@@ -123,7 +122,8 @@ def key(job: Job, source: str) -> str:
 class Study:
     """One figure or table: the product of its axes, shown by an exhibit.
 
-    An axis lists values of the field it is named after, or dictionaries of several fields (then its name is free).
+    An axis lists values of the field it is named after, or dictionaries of several fields (then its name is free);
+    `shown` in one says that its cells stand beside others, and decide nothing.
     """
 
     name: str
@@ -136,7 +136,6 @@ class Study:
     blocks: Sequence[Mapping[str, Sequence[Any]]] = ()  # several products instead of one
     place: int = 50  # in the report, lowest first
     default: bool = True  # whether `reproduce` runs it unasked
-    ours: bool = False  # whether it is our own learner that is compared, not only shown
 
     def jobs(self, plan: Plan) -> list[Job]:
         """Its jobs, each once, in a fixed order; a quick plan quarters horizons and cuts trials to a tenth."""
@@ -146,10 +145,11 @@ class Study:
                 fields: dict[str, Any] = {"seeds": plan.seeds}
                 for name, value in zip(axes, values, strict=True):
                     fields |= value if isinstance(value, Mapping) else {name: value}
+                shown = fields.pop("shown", False)
                 cell = Cell(**fields)
                 if cell.profile in plan.data:
                     cell = dataclasses.replace(cell, data=plan.data[cell.profile])
-                elif plan.staged and not self.ours and (cell.profile in _SHOWN or cell.learner in _SHOWN):
+                elif plan.staged and shown:
                     cell = dataclasses.replace(cell, seeds=SHOWN_SEEDS)
                 if plan.quick:
                     cell = dataclasses.replace(cell, horizon=cell.horizon * QUICK_HORIZON // HORIZON)

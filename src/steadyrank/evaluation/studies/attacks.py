@@ -20,7 +20,6 @@ STUDY = Study(
     paper="beyond the paper, a part of the study matrix",
     exhibit="attacks",
     question="How many times the regret of a learner that never sees a false click?",
-    ours=True,
     blocks=[
         {"world": PROFILES, "adversary": ["PrefixFlip", "FakeUser"], "when": WHEN, "who": WHO},
         {"world": PROFILES, "adversary": ["Honest"], "who": WHO},

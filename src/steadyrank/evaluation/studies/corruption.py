@@ -1,7 +1,7 @@
 """Figure 1 of the paper."""
 
 from ..lab.cells import Study
-from .lineup import BESIDE, DATA_SETS, JUDGED, OTHER_BLOCKS, PAPER, RATES
+from .lineup import BESIDE, DATA_SETS, JUDGED, LASTFM, OTHER_BLOCKS, PAPER, RATES
 
 STUDY = Study(
     place=1,
@@ -10,5 +10,10 @@ STUDY = Study(
     paper="Figure 1",
     exhibit="rates",
     question="Who has the least regret after 40,000 rounds when the first 0 to 25 % of them are inverted?",
-    axes={"profile": DATA_SETS, "mapping": JUDGED, "rate": RATES, "who": [*PAPER, *OTHER_BLOCKS, *BESIDE]},
+    axes={
+        "profile": [*DATA_SETS[:2], LASTFM],
+        "mapping": JUDGED,
+        "rate": RATES,
+        "who": [*PAPER, *OTHER_BLOCKS, *BESIDE],
+    },
 )

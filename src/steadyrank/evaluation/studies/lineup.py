@@ -15,11 +15,14 @@ BLOCKS: dict[str, dict[str, Any]] = {
 OTHER_BLOCKS: list[dict[str, Any]] = [
     {"learner": "M2UCBV", "settings": settings} for settings in BLOCKS.values() if settings
 ]
-# ours, and one who has learnt nothing
-BESIDE: list[dict[str, Any]] = [{"learner": "SteadyRank"}, {"learner": "Random"}]
+# ours, and one who has learnt nothing: no claim compares them
+OURS: dict[str, Any] = {"learner": "SteadyRank", "shown": True}
+CHANCE: dict[str, Any] = {"learner": "Random", "shown": True}
+BESIDE = [OURS, CHANCE]
 # none can be expected to beat a learner that never sees a false click
 TOLD: dict[str, Any] = {"learner": "CascadeTS", "omniscient": True}
 DATA_SETS = ["yelp-pizza", "movielens-32m", "lastfm"]
+LASTFM: dict[str, Any] = {"profile": "lastfm", "shown": True}  # another release than the paper's
 JUDGED = ["saturated", "centred", "moderate", "sparse"]  # mappings under which claims are judged
 CURVE_RATES = [0.05, 0.10, 0.15, 0.20]
 RATES = [0.0, 0.05, 0.10, 0.15, 0.20, 0.25]

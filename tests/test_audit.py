@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 
 from steadyrank import profile
 from steadyrank.audit.detect import bayes_factors, scales, two_regimes
-from steadyrank.audit.detect.changed_stretches import intervals, regimes, runs, with_shape
+from steadyrank.audit.detect.changed_stretches import Calm, intervals, regimes, runs
 from steadyrank.audit.detect.clients import stand_out
 from steadyrank.audit.detect.findings import BoardTask, analyse
+from steadyrank.audit.detect.scales import of_impressions, summed_up
 from steadyrank.audit.detect.stretches import Stretch
 from steadyrank.click_logs.looks import Impressions
 from steadyrank.core.workers import Interrupted
@@ -106,20 +107,20 @@ def test_the_evidence_of_one_item_by_hand():
 )
 def test_a_scan_weighs_what_it_says(pairs, size, backward):
     impressions = impressions_of([[pair] for pair in pairs], 6)
-    log = Stretch(impressions, np.arange(impressions.n))
+    log = Stretch(of_impressions(impressions), np.arange(impressions.n))
     rest = log.bands, log.usual
     single = scales.of_impressions(impressions)
     out, at = scales.evidence(single, size, backward, *rest)
     assert at.tolist() == [impressions.n - i * (size // 2) if backward else i * (size // 2) for i in range(out.size)]
     if not backward or impressions.n % (size // 2) == 0:  # counted from the end, a part that is not full comes first
-        put = scales.coarser(single, size // 2, impressions.n_items)
+        put = scales.coarser(single, size // 2)
         found, places = scales.evidence(put, size, backward, *rest)
         assert found == pytest.approx(out, abs=1e-9)
         assert places.tolist() == at.tolist()
         assert put.looks.sum() == impressions.item.size
         assert put.clicks.sum() == impressions.bits.sum()
     turned = impressions_of([[pair] for pair in pairs[::-1]], 6) if backward else impressions
-    plain = Stretch(turned, log.where)
+    plain = Stretch(of_impressions(turned), log.where)
     for i, evidence in enumerate(out):
         start, end = i * (size // 2), min(i * (size // 2) + size, impressions.n)
         low = max(0, start - bayes_factors.REFERENCE * size)
@@ -152,7 +153,7 @@ def test_a_step_is_sudden_and_a_slope_is_not():
 
     def judge(rate):
         impressions = impressions_of([[(0, bit)] for bit in rng.random(n) < rate], 1)
-        args = impressions.item, impressions.bits, impressions.first, where, n // 2, n // 2, one, two
+        args = *of_impressions(impressions)[:4], where, n // 2, n // 2, one, two
         return min(two_regimes.suddenness(*args, width) for width in (1.0, 0.5, 0.25, two_regimes.WAVE))
 
     u = np.linspace(-1, 1, n)
@@ -165,7 +166,7 @@ def test_a_gap_in_the_log_gives_a_slow_change_time():
     """The step lies in a gap as long as the rest: a line through it explains as much as a step does."""
     rng = np.random.default_rng(0)
     impressions = impressions_of([[(0, bit)] for bit in rng.random(400) < np.repeat([0.2, 0.6], 200)], 1)
-    args = impressions.item, impressions.bits, impressions.first
+    args = of_impressions(impressions)[:4]
     rest = 200, 200, np.array([0.2]), np.array([0.6]), 0.25
     apart = np.where(np.arange(400) < 200, np.arange(400), np.arange(400) + 4000)
     assert two_regimes.suddenness(*args, np.arange(400), *rest) > 3 > two_regimes.suddenness(*args, apart, *rest) >= 0
@@ -178,17 +179,17 @@ def test_runs():
 
 def test_several_clicks_are_a_behaviour_of_their_own():
     impressions = impressions_of([[(0, 1), (1, 1)], [(0, 0)], [(1, 1)]], 2)
-    told = with_shape(impressions)
+    told = summed_up(impressions)
     assert told.n_items == 3
     assert told.item.tolist() == [0, 1, 2, 0, 2, 1, 2]
-    assert told.bits.tolist() == [True, True, True, False, False, True, False]
+    assert told.clicks.tolist() == [1, 1, 1, 0, 0, 1, 0]
     single = impressions_of([[(0, 1)], [(0, 0), (1, 1)]], 2)
-    assert with_shape(single) is single
+    assert summed_up(single).item is single.item
 
 
 def test_too_short_a_log_says_nothing():
-    assert intervals(impressions_of([], 0)) == []
-    assert intervals(impressions_of([[(0, 1)]], 1)) == []
+    assert intervals(summed_up(impressions_of([], 0))) == []
+    assert intervals(summed_up(impressions_of([[(0, 1)]], 1))) == []
 
 
 @pytest.mark.parametrize(
@@ -208,7 +209,7 @@ def test_a_burst_is_cut_out_exactly(world, adversary):
         end=7000,
         seed=2_000,
     )
-    (found,) = intervals(impressions)
+    (found,) = intervals(summed_up(impressions))
     assert abs(found.start - 6000) <= 50
     assert abs(found.end - 7000) <= 50
 
@@ -219,7 +220,7 @@ PROMOTED = {"learner": "Random", "adversary": "Promote"}
 def test_findings_do_not_depend_on_threads():
     attraction = audit_power.attraction_of("low attraction")
     impressions = simulated_log(attraction, 5_000, 10, **PROMOTED, start=1000, end=2000, seed=1)
-    assert intervals(impressions, 1) == intervals(impressions, 3) != []
+    assert intervals(summed_up(impressions), 1) == intervals(summed_up(impressions), 3) != []
 
 
 @pytest.mark.parametrize("threads", [1, 2])
@@ -228,7 +229,7 @@ def test_an_audit_ends_soon_after_it_is_told_to(threads):
     attraction = audit_power.attraction_of("low attraction")
     impressions = simulated_log(attraction, 2_000, 10, **PROMOTED, start=1000, end=1300, seed=1)
     calls = []
-    intervals(impressions, threads, lambda: calls.append(None))
+    intervals(summed_up(impressions), threads, lambda: calls.append(None))
     assert len(calls) > 20
 
     def stop():
@@ -239,7 +240,7 @@ def test_an_audit_ends_soon_after_it_is_told_to(threads):
     for n_calls in (1, 2, 5, 12, 20):
         left = [None] * (n_calls + 1)
         with pytest.raises(Interrupted):
-            intervals(impressions, threads, stop)
+            intervals(summed_up(impressions), threads, stop)
 
 
 def test_two_attacks_that_differ_are_both_found():
@@ -251,8 +252,8 @@ def test_two_attacks_that_differ_are_both_found():
         np.concatenate([one.item, two.item]), np.concatenate([one.bits, two.bits]),
         np.concatenate([one.first, one.first[-1] + np.cumsum(sizes)]), one.n_items,
     )  # fmt: skip
-    assert len(np.unique(regimes(both))) >= 3
-    found = intervals(both)
+    assert len(np.unique(regimes(of_impressions(both)))) >= 3
+    found = intervals(summed_up(both))
     assert [(round(part.start, -2), round(part.end, -2)) for part in found] == [(2000, 3000), (12000, 13000)]
 
 

@@ -11,6 +11,7 @@ import real_tables
 import steadyrank as sr
 from steadyrank.audit.detect import client_tests, clients
 from steadyrank.audit.detect.changed_stretches import intervals
+from steadyrank.audit.detect.scales import summed_up
 from steadyrank.audit.detect.findings import BoardTask, analyse, certainty
 from steadyrank.click_logs.holidays import holiday
 from steadyrank.click_logs.looks import Impressions
@@ -104,7 +105,7 @@ def test_attacks_that_overlap_are_told_apart():
     one, two = np.argsort(ATTRACTION)[12:15], np.argsort(ATTRACTION)[-3:]
     bits[2_000:4_000] |= np.isin(lists[2_000:4_000], one)
     bits[3_200:5_500] &= ~np.isin(lists[3_200:5_500], two)
-    found = intervals(cascade(lists, bits))
+    found = intervals(summed_up(cascade(lists, bits)))
     edges = sorted({edge for part in found for edge in (part.start, part.end)})
     assert [round(edge, -2) for edge in edges] == [2000, 3200, 4000, 5500]
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from ..click_logs.click_log import BoardLog, ClickLog
+from ..click_logs.click_log import BoardLog, ClickLog, in_order
 from .detect.clients import OddClients, SuspectClient
 from .detect.findings import Finding, ItemChange, OtherChange, SuspectInterval
 from .results import Attack, Audit, BoardAudit, Change, Interval, text_of
@@ -61,11 +61,11 @@ def _flags(log: ClickLog, part: BoardLog, finding: Finding) -> list[pl.DataFrame
     tables = []
     for number, suspect in enumerate(finding.intervals, 1):
         left[suspect.start : suspect.end] = False
-        rows = pl.DataFrame({"row": log.row[part.chosen[suspect.start : suspect.end]]})
+        rows = pl.DataFrame({"row": part.of(log.row, slice(suspect.start, suspect.end))})
         tables.append(rows.with_columns(board, pl.lit(number, pl.Int64).alias("interval")))
     alone = finding.odd[left[finding.odd]]
     if alone.size:
-        rows = pl.DataFrame({"row": log.row[part.chosen[alone]]})
+        rows = pl.DataFrame({"row": part.of(log.row, alone)})
         tables.append(rows.with_columns(board, pl.lit(None, pl.Int64).alias("interval")))
     return tables
 
@@ -162,20 +162,19 @@ def _board(log: ClickLog, part: BoardLog, finding: Finding) -> BoardAudit:
 
 
 def _interval(log: ClickLog, part: BoardLog, suspect: SuspectInterval, items: list[dict[str, Any]]) -> Interval:
-    rows, ends = log.row[part.chosen], log.last_row[part.chosen] + 1
     inside = slice(suspect.start, suspect.end)
-    last = rows.size - 1
-    starts = sorted(int(rows[min(i, last)]) for i in suspect.starts)
-    stops = sorted(int(ends[max(i, 1) - 1]) for i in suspect.ends)
+    last = part.impressions.n - 1
+    starts = sorted(part.of(log.row, np.array([min(i, last) for i in suspect.starts])).tolist())
+    stops = sorted((part.of(log.last_row, np.array([max(i, 1) - 1 for i in suspect.ends])) + 1).tolist())
     return Interval(
         board=log.boards[part.board],
-        start_row=int(rows[inside].min()),
-        end_row=int(ends[inside].max()),
-        start_time=_time(log, part.chosen, suspect.start),
-        end_time=_time(log, part.chosen, suspect.end - 1),
+        start_row=int(part.of(log.row, inside).min()),
+        end_row=int(part.of(log.last_row, inside).max()) + 1,
+        start_time=_time(log, part, suspect.start),
+        end_time=_time(log, part, suspect.end - 1),
         start_rows=(starts[0], starts[1]),
         end_rows=(stops[0], stops[1]),
-        ordered=bool((np.diff(rows) >= 0).all()),
+        ordered=in_order(log.row) if part.chosen is None else in_order(log.row[part.chosen]),
         impressions=suspect.end - suspect.start,
         certainty=suspect.certainty,
         inverted=suspect.inverted,
@@ -186,13 +185,13 @@ def _interval(log: ClickLog, part: BoardLog, suspect: SuspectInterval, items: li
 
 
 def _change(log: ClickLog, part: BoardLog, other: OtherChange, items: list[dict[str, Any]]) -> Change:
-    inside = part.chosen[other.start : other.end]
+    inside = slice(other.start, other.end)
     return Change(
         board=log.boards[part.board],
-        start_row=int(log.row[inside].min()),
-        end_row=int(log.last_row[inside].max()) + 1,
-        start_time=_time(log, part.chosen, other.start),
-        end_time=_time(log, part.chosen, other.end - 1),
+        start_row=int(part.of(log.row, inside).min()),
+        end_row=int(part.of(log.last_row, inside).max()) + 1,
+        start_time=_time(log, part, other.start),
+        end_time=_time(log, part, other.end - 1),
         impressions=other.end - other.start,
         kind=other.kind,
         level=other.level,
@@ -202,10 +201,10 @@ def _change(log: ClickLog, part: BoardLog, other: OtherChange, items: list[dict[
     )
 
 
-def _time(log: ClickLog, chosen: Any, i: int) -> Any:
+def _time(log: ClickLog, part: BoardLog, i: int) -> Any:
     if log.time is None:
         return None
-    value = float(log.time[chosen[i]])
+    value = float(part.of(log.time, slice(i, i + 1))[0])
     if log.dated:
         return datetime.datetime.fromtimestamp(value, datetime.UTC).isoformat()
     return int(value) if value.is_integer() else value
@@ -213,11 +212,11 @@ def _time(log: ClickLog, chosen: Any, i: int) -> Any:
 
 def _ticks(log: ClickLog, part: BoardLog) -> list[tuple[float, str]]:
     """Dates along the time line, at places that lie evenly among impressions."""
-    n = part.chosen.size
+    n = part.impressions.n
     if log.time is None or n < 2:
         return []
     at = np.linspace(0, n - 1, TICKS).astype(np.int64)
-    times = log.time[part.chosen[at]]
+    times = part.of(log.time, at)
     unit = 1.0 if log.dated else next((u for u in (1.0, 1e3, 1e6) if 1e9 * u <= times[0] < 4e9 * u), 0.0)
     if unit == 0.0:
         return [(float(i / (n - 1)), f"{time:,.6g}") for i, time in zip(at, times, strict=True)]

@@ -47,7 +47,7 @@ def weights(parts: Sequence[BoardLog], findings: Sequence[Finding], log: ClickLo
         for one in finding.intervals:
             mine[one.start : one.end] = 0.0
         mine[finding.odd] = 0.0
-        weight[log.row[part.chosen]] = mine
+        weight[part.of(log.row, slice(None))] = mine
     return weight
 
 

@@ -9,11 +9,13 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from ..click_logs import mapped
 from ..click_logs.click_log import BoardLog, ClickLog, by_board, read
 from ..click_logs.files import sources_of
 from ..click_logs.holidays import holiday, without_holidays
+from ..click_logs.looks import Impressions, ItemNumbers
 from ..core import workers
-from ..core.arrays import Floats
+from ..core.arrays import Floats, Ints
 from ..core.settings import real
 from .assembly import assembled
 from .clean import check_clean, weights, write_clean
@@ -96,12 +98,27 @@ def _on_all_boards(log: ClickLog, boards: list[BoardLog]) -> OddClients:
     """Clients that stand out on several boards together: an item of each board is an item of its own."""
     if len(boards) < 2 or log.client is None:
         return NOBODY
-    board = np.repeat(log.board.astype(np.int64), np.diff(log.impressions.first))
-    pair = board * log.impressions.n_items + log.impressions.item
-    numbers, item = np.unique(pair, return_inverse=True)
-    shown = log.impressions._replace(item=item.astype(np.int32), n_items=numbers.size)
+    numbers, item = _items_by_board(log)
+    shown = log.impressions._replace(item=item, n_items=numbers.size)
     names = [log.items[k] for k in (numbers % max(log.impressions.n_items, 1)).tolist()]
     return stand_out(shown, log.client, log.clients, names)
+
+
+def _items_by_board(log: ClickLog) -> tuple[Ints, ItemNumbers]:
+    """Pairs of a board and an item that occur, each as one number, and the place of each look's pair among them."""
+    shown = log.impressions
+
+    def pairs(some: slice, part: Impressions) -> Ints:
+        board: Ints = np.repeat(log.board[some].astype(np.int64), np.diff(part.first))
+        return board * shown.n_items + part.item
+
+    numbers: Ints = np.zeros(0, np.int64)
+    for some, part in shown.parts():
+        numbers = np.union1d(numbers, pairs(some, part))
+    item: ItemNumbers = mapped.empty(shown.item.size, np.int32)
+    for some, part in shown.parts():
+        item[shown.first[some.start] : shown.first[some.stop]] = np.searchsorted(numbers, pairs(some, part))
+    return numbers, item
 
 
 def _chances(given: Sequence[float]) -> Floats:
@@ -131,12 +148,13 @@ def _notes(log: ClickLog) -> list[str]:
     notes = list(log.notes)
     shown = log.impressions
     clicks = int(shown.bits.sum())
+    shown.release()
     if shown.n and shown.item.size == clicks and shown.item.size == shown.n and bool((shown.lengths() == 1).all()):
         notes.append(
             "Every row is a click, and nothing says what else was shown: how often items were seen and not clicked "
             "cannot be known, so neither can click rates, clients who never click, or a ranking by rate."
         )
-    elif clicks == shown.n and shown.n and bool((shown.clicks() > 0).all()):
+    elif clicks == shown.n and shown.n and all(bool((part.clicks() > 0).all()) for _, part in shown.parts()):
         notes.append(
             "Every list has a click: lists without one seem to be missing. Rates are higher than they were, and who "
             "never clicks cannot be seen."

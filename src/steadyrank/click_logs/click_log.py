@@ -11,14 +11,14 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 
-from ..core.arrays import Floats, Ints
+from ..core.arrays import Bools, Floats, Ints
 from .columns import Columns, check_roles, understand
 from .conversion import Format, chosen_format, converted
 from .files import EXAMPLES, ROW, Broken, Source, kind_of, peek, read_blocks
-from .looks import Impressions, ItemNumbers
+from . import mapped
+from .looks import Impressions, ItemNumbers, blocks, first_of, picked
 from .rows import BlockImpressions, impression_blocks
 
 LONGEST = 32_000  # places of a list that are told apart
@@ -155,14 +155,15 @@ class _Reader:
 
     def __init__(self, columns: Columns) -> None:
         self.columns = columns
-        self.items, self.boards, self.clients, self.parts = _Names(), _Names(), _Names(), _Parts()
+        self.items, self.boards, self.clients = _Names(), _Names(), _Names()
+        self.arrays = mapped.GrowingArrays()
         self.broken: list[Broken] = []
         self.n_broken = self.n_rows = self.repeats = 0
         self.dated = False
 
     def scattered(self) -> bool:
         """Whether rows of an impression stand apart."""
-        keys = np.sort(np.concatenate(self.parts.parts.get("key", [np.zeros(0, np.uint64)])))
+        keys = np.sort(self.arrays.take("key", np.uint64))
         return bool(np.any(keys[1:] == keys[:-1]))
 
     def note(self, broken: list[Broken], count: int) -> None:
@@ -177,50 +178,50 @@ class _Reader:
         if rows.time is not None and rows.time.size:
             self.dated = rows.dated
         looked_at = rows.looked_at()
-        self.parts.add(
+        self.arrays.add(
             item=self.items.numbers(rows.item.filter(pl.Series(looked_at))),
             bits=rows.bits[looked_at],
-            size=rows.size,
+            size=rows.size.astype(np.int32),
             shown=np.minimum(rows.shown, LONGEST).astype(np.int16),
             row=rows.row,
         )
         if rows.last_row is not rows.row:
-            self.parts.add(last_row=rows.last_row)
+            self.arrays.add(last_row=rows.last_row)
         self.repeats += rows.repeats
         if rows.key is not None:
-            self.parts.add(key=rows.key)
+            self.arrays.add(key=rows.key)
         if rows.top is not None:
-            self.parts.add(top=np.clip(rows.top - self.columns.first_position, 0, LONGEST).astype(np.int16))
+            self.arrays.add(top=np.clip(rows.top - self.columns.first_position, 0, LONGEST).astype(np.int16))
         if rows.time is not None:
-            self.parts.add(time=rows.time)
+            self.arrays.add(time=rows.time)
         if rows.client is not None:
-            self.parts.add(client=self.clients.numbers(rows.client))
+            self.arrays.add(client=self.clients.numbers(rows.client))
         if rows.board is not None:
-            self.parts.add(board=self.boards.numbers(rows.board))
+            self.arrays.add(board=self.boards.numbers(rows.board))
 
     def log(self, files: list[str]) -> ClickLog:
         """All of it, in order of time."""
-        parts, columns = self.parts, self.columns
-        size = parts.take("size", np.int64)
-        first: Ints = np.zeros(size.size + 1, np.int64)
-        np.cumsum(size, out=first[1:])
+        arrays, columns = self.arrays, self.columns
+        size = arrays.take("size", np.int32)
         impressions = Impressions(
-            parts.take("item", np.int32),
-            parts.take("bits", np.bool_),
-            first,
+            arrays.take("item", np.int32),
+            arrays.take("bits", np.bool_),
+            first_of(size.size, lambda some: size[some]),
             len(self.items.values),
-            parts.take("shown", np.int16),
-            parts.take("top", np.int16) if columns.items is None and columns.position else None,
+            arrays.take("shown", np.int16),
+            arrays.take("top", np.int16) if columns.items is None and columns.position else None,
         )
-        row = parts.take("row", np.int64)
-        last_row = row if columns.item is None else parts.take("last_row", np.int64)
-        time = parts.take("time", np.float64) if columns.time else None
-        client = parts.take("client", np.int32) if columns.client else None
-        board = parts.take("board", np.int32) if columns.board else np.zeros(row.size, np.int32)
-        if time is not None and np.any(time[1:] < time[:-1]):
+        row = arrays.take("row", np.int64)
+        last_row = row if columns.item is None else arrays.take("last_row", np.int64)
+        time = arrays.take("time", np.float64) if columns.time else None
+        client = arrays.take("client", np.int32) if columns.client else None
+        board = arrays.take("board", np.int32) if columns.board else None
+        if time is not None and not in_order(time):
             order = np.argsort(time, kind="stable")
-            impressions, row, last_row, time = impressions.only(order), row[order], last_row[order], time[order]
-            board, client = board[order], None if client is None else client[order]
+            impressions, row, time = impressions.only(order), picked(row, order), picked(time, order)
+            last_row = row if columns.item is None else picked(last_row, order)
+            board, client = (None if of is None else picked(of, order) for of in (board, client))
+        board = np.broadcast_to(np.int32(0), row.size) if board is None else board
         return ClickLog(
             files=files,
             columns=columns,
@@ -241,19 +242,14 @@ class _Reader:
         )
 
 
-class _Parts:
-    """Arrays that grow by blocks."""
-
-    def __init__(self) -> None:
-        self.parts: dict[str, list[npt.NDArray[Any]]] = {}
-
-    def add(self, **arrays: npt.NDArray[Any]) -> None:
-        for name, array in arrays.items():
-            self.parts.setdefault(name, []).append(array)
-
-    def take(self, name: str, kind: Any) -> npt.NDArray[Any]:
-        parts = self.parts.pop(name, [])
-        return np.concatenate(parts).astype(kind, copy=False) if parts else np.zeros(0, kind)
+def in_order(values: mapped.Array) -> bool:
+    """Whether no number is below the one that stands before it."""
+    for some in blocks(values.size):
+        part = values[max(some.start - 1, 0) : some.stop]
+        if bool(np.any(part[1:] < part[:-1])):
+            return False
+        mapped.release(values)
+    return True
 
 
 class _Names:
@@ -307,18 +303,23 @@ class BoardLog(NamedTuple):
     """The impressions of one board."""
 
     board: int
-    chosen: Ints  # their places in the log
+    chosen: Ints | None  # their places in the log; None for all of it
     impressions: Impressions
     items: Ints  # [K] the log's numbers of its items
     client: ItemNumbers | None
     clients: Ints  # the log's numbers of its clients
+
+    def of(self, array: mapped.Array, some: slice | Ints) -> mapped.Array:
+        """What an array of the whole log, such as its rows, has for some of these impressions."""
+        part: mapped.Array = array[some] if self.chosen is None else array[self.chosen[some]]
+        return part
 
 
 def by_board(log: ClickLog) -> list[BoardLog]:
     """The log by board, in order of first sight."""
     if len(log.boards) == 1:
         items, clients = np.arange(len(log.items)), np.arange(len(log.clients))
-        return [BoardLog(0, np.arange(log.impressions.n), log.impressions, items, log.client, clients)]
+        return [BoardLog(0, None, log.impressions, items, log.client, clients)]
     order = np.argsort(log.board, kind="stable")
     edges = np.searchsorted(log.board[order], np.arange(len(log.boards) + 1))
     return [_of_board(log, i, order[start:end]) for i, (start, end) in enumerate(itertools.pairwise(edges.tolist()))]
@@ -326,11 +327,22 @@ def by_board(log: ClickLog) -> list[BoardLog]:
 
 def _of_board(log: ClickLog, board: int, chosen: Ints) -> BoardLog:
     impressions = log.impressions.only(chosen)
-    items, item = np.unique(impressions.item, return_inverse=True)
-    impressions = impressions._replace(item=item.astype(np.int32), n_items=items.size)
+    items = np.flatnonzero(_seen(impressions))
+    number = np.zeros(log.impressions.n_items, np.int32)
+    number[items] = np.arange(items.size)
+    item = picked(number, impressions.item)
+    impressions = impressions._replace(item=item, n_items=items.size)
     if log.client is None:
-        return BoardLog(board, chosen, impressions, items.astype(np.int64), None, np.zeros(0, np.int64))
-    client = log.client[chosen]
+        return BoardLog(board, chosen, impressions, items, None, np.zeros(0, np.int64))
+    client = picked(log.client, chosen)
     clients = np.unique(client[client >= 0])
     numbers = np.where(client >= 0, np.searchsorted(clients, client), -1).astype(np.int32)
-    return BoardLog(board, chosen, impressions, items.astype(np.int64), numbers, clients.astype(np.int64))
+    return BoardLog(board, chosen, impressions, items, numbers, clients.astype(np.int64))
+
+
+def _seen(impressions: Impressions) -> Bools:
+    """Which items were looked at."""
+    seen: Bools = np.zeros(impressions.n_items, np.bool_)
+    for _, part in impressions.parts():
+        seen[part.item] = True
+    return seen

@@ -8,6 +8,7 @@ import numpy as np
 
 from ..core.arrays import Bools
 from .click_log import ClickLog
+from .looks import picked
 
 
 class Holiday(NamedTuple):
@@ -52,11 +53,11 @@ def without_holidays(log: ClickLog, holidays: list[Holiday]) -> tuple[ClickLog, 
         replace(
             log,
             impressions=log.impressions.only(chosen),
-            row=log.row[chosen],
-            last_row=log.last_row[chosen],
-            time=log.time[chosen],
-            client=None if log.client is None else log.client[chosen],
-            board=log.board[chosen],
+            row=picked(log.row, chosen),
+            last_row=picked(log.last_row, chosen),
+            time=picked(log.time, chosen),
+            client=None if log.client is None else picked(log.client, chosen),
+            board=picked(log.board, chosen),
         ),
         notes,
     )

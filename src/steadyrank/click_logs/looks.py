@@ -1,20 +1,43 @@
-"""Impressions as an audit holds them: items looked at, from the top of each list, and whether they were clicked."""
+"""Impressions as an audit holds them: items looked at, from the top of each list, and whether they were clicked.
 
-from collections.abc import Iterator
+Those of a long log lie on disk (`mapped`). Whoever goes through all of them takes them block by block.
+"""
+
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from ..core.arrays import Bools, Ints, Small
+from . import mapped
 
 ItemNumbers = npt.NDArray[np.int32]
 BLOCK = 1 << 18  # impressions at once: what is held for each look on the way must not grow with a log
 
 
-def blocks(n: int) -> Iterator[slice]:
+def blocks(n: int, size: int = BLOCK) -> Iterator[slice]:
     """The numbers below n, so many at a time."""
-    return (slice(start, min(start + BLOCK, n)) for start in range(0, n, BLOCK))
+    return (slice(start, min(start + size, n)) for start in range(0, n, size))
+
+
+def first_of(n: int, sizes: Callable[[slice], Ints]) -> Ints:
+    """Where each of n things begins, int64[n + 1], from the sizes of some of them."""
+    first: Ints = mapped.empty(n + 1, np.int64)
+    first[0] = 0
+    for some in blocks(n):
+        np.cumsum(sizes(some), out=first[some.start + 1 : some.stop + 1])
+        first[some.start + 1 : some.stop + 1] += first[some.start]
+    return first
+
+
+def picked(array: mapped.Array, chosen: Ints) -> mapped.Array:
+    """The chosen entries of an array."""
+    out = mapped.empty(chosen.size, array.dtype)
+    for some in blocks(chosen.size):
+        out[some] = array[chosen[some]]
+        mapped.release(array, out, chosen)
+    return out
 
 
 class Impressions(NamedTuple):
@@ -34,25 +57,38 @@ class Impressions(NamedTuple):
 
     def only(self, chosen: Ints) -> "Impressions":
         """Some of them, in the order given."""
-        sizes = self.first[chosen + 1] - self.first[chosen]
-        first = np.zeros(chosen.size + 1, np.int64)
-        np.cumsum(sizes, out=first[1:])
-        item, bits = np.empty(first[-1], np.int32), np.empty(first[-1], np.bool_)
+        first = first_of(chosen.size, lambda some: self.first[chosen[some] + 1] - self.first[chosen[some]])
+        item, bits = mapped.empty(int(first[-1]), np.int32), mapped.empty(int(first[-1]), np.bool_)
         for some in blocks(chosen.size):
             low, high = first[some.start], first[some.stop]
-            places = np.repeat(self.first[chosen[some]] - first[some], sizes[some]) + np.arange(low, high)
+            sizes = np.diff(first[some.start : some.stop + 1])
+            places = np.repeat(self.first[chosen[some]] - first[some], sizes) + np.arange(low, high)
             item[low:high], bits[low:high] = self.item[places], self.bits[places]
-        shown, top = (None if of is None else of[chosen] for of in (self.shown, self.top))
+            mapped.release(*self[:3], item, bits)
+        shown, top = (None if of is None else picked(of, chosen) for of in (self.shown, self.top))
         return Impressions(item, bits, first, self.n_items, shown, top)
 
+    def part(self, some: slice) -> "Impressions":
+        """Those from `some.start` to before `some.stop`, without a copy of looks."""
+        edges = self.first[some.start : some.stop + 1]
+        shown, top = (None if of is None else of[some] for of in (self.shown, self.top))
+        low, high = (int(edges[0]), int(edges[-1])) if edges.size else (0, 0)
+        return Impressions(self.item[low:high], self.bits[low:high], edges - low, self.n_items, shown, top)
+
+    def parts(self, size: int = BLOCK) -> Iterator[tuple[slice, "Impressions"]]:
+        """All of them in order, `size` at a time: which, and these alone. What was gone through is let go."""
+        for some in blocks(self.n, size):
+            yield some, self.part(some)
+            self.release()
+
+    def release(self) -> None:
+        """Let go of memory, where they lie on disk."""
+        mapped.release(self.item, self.bits, self.first, self.shown, self.top)
+
     def clicks(self) -> Ints:
-        """Clicks of each impression, int64[n]."""
-        out = np.empty(self.n, np.int64)
-        for some in blocks(self.n):
-            first = self.first[some.start : some.stop + 1]
-            so_far = np.concatenate([[0], np.cumsum(self.bits[first[0] : first[-1]])])
-            out[some] = np.diff(so_far[first - first[0]])
-        return out
+        """Clicks of each impression, int64[n]. Long logs are asked for it part by part."""
+        so_far = np.concatenate([[0], np.cumsum(self.bits)])
+        return np.diff(so_far[self.first])
 
     def lengths(self) -> Ints:
         """Places of each list."""

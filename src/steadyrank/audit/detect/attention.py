@@ -18,6 +18,7 @@ from ...core.compiling.jit import kernel, no_refcount
 PLACES = 24  # told apart; those further down are one
 LENGTHS = 4  # of lists, told apart if each has a share of COMMON of all
 COMMON = 0.05
+LONG = 10_000  # lists of this length and more are counted as one length
 ITEMS = 400_000  # beyond as many only the first places are told apart: the table of counts stays small
 SWEEPS = 12
 EDGE = 1e-4  # least distance of a rate from 0 and 1
@@ -25,10 +26,8 @@ LOOKS, CLICKS = range(2)
 
 
 class PlaceCells(NamedTuple):
-    """Which cell each look of a log belongs to: base[t] + its place in the list, at most last[t]."""
+    """Which cells the looks of a log belong to: by the length of the list and the place in it."""
 
-    base: Ints  # [impression] cell of the first look
-    last: Ints  # [impression] cell of all places from the last told apart on
     lengths: tuple[int, ...]  # of lists that have cells of their own; all others share the first
     places: int
 
@@ -36,6 +35,19 @@ class PlaceCells(NamedTuple):
     def n(self) -> int:
         """How many cells."""
         return (1 + len(self.lengths)) * self.places
+
+    def of(self, impressions: Impressions) -> tuple[Ints, Ints]:
+        """For each impression, the cell of its first look, and the cell of all places from the last told apart on.
+
+        The looks of impression t are in cells base[t] + their place in the list, at most last[t].
+        """
+        group: Ints = np.zeros(impressions.n, np.int64)
+        if self.lengths:
+            lengths = impressions.lengths()
+            for i, size in enumerate(self.lengths, 1):
+                group[lengths == size] = i
+        top = 0 if impressions.top is None else np.minimum(impressions.top, self.places - 1)
+        return group * self.places + top, (group + 1) * self.places - 1
 
 
 class Appeal(NamedTuple):
@@ -47,19 +59,17 @@ class Appeal(NamedTuple):
 
 def place_cells(impressions: Impressions) -> PlaceCells:
     """The cells of a log's looks. Where lengths of lists are not known, none are told apart: what was looked at of a
-    list depends on its clicks.
+    list depends on its clicks. O(impressions).
     """
-    lengths = impressions.lengths() if impressions.shown is not None else np.zeros(impressions.n, np.int64)
     places = PLACES if impressions.n_items * PLACES <= ITEMS * 8 else 3
-    counts = np.bincount(np.minimum(lengths, 10_000)) if lengths.size else np.zeros(1, np.int64)
+    if impressions.shown is None:
+        return PlaceCells((), places)
+    counts: Ints = np.zeros(LONG + 1, np.int64)
+    for _, part in impressions.parts():
+        counts += np.bincount(np.minimum(part.lengths(), LONG), minlength=LONG + 1)
     often = np.argsort(-counts, kind="stable")[:LENGTHS]
-    common = tuple(int(size) for size in often if counts[size] >= COMMON * max(lengths.size, 1))
-    common = common if len(common) > 1 else ()
-    group: Ints = np.zeros(lengths.size, np.int64)
-    for i, size in enumerate(common, 1):
-        group[lengths == size] = i
-    top = 0 if impressions.top is None else np.minimum(impressions.top, places - 1)
-    return PlaceCells(group * places + top, (group + 1) * places - 1, common, places)
+    common = tuple(int(size) for size in often if counts[size] >= COMMON * max(impressions.n, 1))
+    return PlaceCells(common if len(common) > 1 else (), places)
 
 
 def looks_of(impressions: Impressions, cells: PlaceCells, chosen: Ints) -> tuple[ItemNumbers, Ints, Bools]:
@@ -67,7 +77,8 @@ def looks_of(impressions: Impressions, cells: PlaceCells, chosen: Ints) -> tuple
     part = impressions.only(chosen)
     sizes = np.diff(part.first)
     offset = np.arange(part.item.size) - np.repeat(part.first[:-1], sizes)
-    cell = np.minimum(np.repeat(cells.base[chosen], sizes) + offset, np.repeat(cells.last[chosen], sizes))
+    base, last = cells.of(part)
+    cell = np.minimum(np.repeat(base, sizes) + offset, np.repeat(last, sizes))
     return part.item, cell, part.bits
 
 
@@ -140,10 +151,11 @@ def scale(counts, pseudo, mean, item, cell, sweeps):
             item[k] = min(max(item[k] + level, usual - 12.0), usual + 12.0)
 
 
-def counts_of(impressions: Impressions, cells: PlaceCells, chosen: np.ndarray) -> Ints:
-    """Looks and clicks by item and cell, int64[2, K, cell], of the chosen impressions, bool[n]."""
+def counts_of(impressions: Impressions, cells: PlaceCells, chosen: Bools) -> Ints:
+    """Looks and clicks by item and cell, int64[2, K, cell], of the chosen impressions, bool[n]. O(looks)."""
     out: Ints = np.zeros((2, impressions.n_items, cells.n), np.int64)
-    count_by_cell(impressions.item, impressions.bits, impressions.first, cells.base, cells.last, chosen, out)
+    for some, part in impressions.parts():
+        count_by_cell(part.item, part.bits, part.first, *cells.of(part), chosen[some], out)
     return out
 
 

@@ -204,29 +204,6 @@ def weigh(there, n, looks, clicks, ref_looks, ref_clicks, bands, usual, rates, g
     return best - CHOICE, CHANGED[1] if best == some else CHANGED[2]
 
 
-@no_refcount
-def add(item, bits, first, t, sign, looks, clicks):
-    """Add an impression's looks to counts, or take them away."""
-    for q in range(first[t], first[t + 1]):
-        looks[item[q]] += sign
-        clicks[item[q]] += sign if bits[q] else 0
-
-
-@kernel
-def count(item, bits, first, start, end, looks, clicks):
-    """Add impressions from `start` to before `end` to counts."""
-    for t in range(start, end):
-        add(item, bits, first, t, 1, looks, clicks)
-
-
-@kernel
-def count_where(item, bits, first, chosen, looks, clicks):
-    """Add the chosen impressions to counts; chosen: bool[n]."""
-    for t in range(chosen.size):
-        if chosen[t]:
-            add(item, bits, first, t, 1, looks, clicks)
-
-
 @kernel
 def weigh_counts(looks, clicks, ref_looks, ref_clicks, bands, usual):
     """`weigh` for whole counts."""

@@ -7,10 +7,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...click_logs.looks import Impressions
-from ...core.arrays import Bools, Floats, Small
+from ...core.arrays import Bools, Floats, Ints, Small
 from .bayes_factors import GROUPED, REFERENCE
-from .stretches import BAR, SHORTEST, TOLL, Stretch, Tally
+from .scales import Tally, Units
+from .stretches import BAR, SHORTEST, Stretch, parts
 from .two_regimes import two_states
 
 SUDDEN = 2.5  # nats by which a step must explain a change better than a slower one does
@@ -22,27 +22,31 @@ TURN_SHARE = 0.4
 
 
 class ChangedStretch(NamedTuple):
-    """Impressions `start` to before `end`, whose clicks do not behave as the others'."""
+    """Parts `start` to before `end` of a log, such as impressions, whose clicks do not behave as the others'."""
 
     start: int
     end: int
     evidence: float  # nats, beyond what the number of stretches looked at explains
 
+    def in_impressions(self, units: Units, n: int) -> "ChangedStretch":
+        """The same in impressions, of which the log has n."""
+        return ChangedStretch(self.start * units.span, min(self.end * units.span, n), self.evidence)
 
-def regimes(impressions: Impressions, threads: int = 1, pulse: Callable[[], None] = lambda: None) -> Small:
-    """The number of each impression's regime, int16[n]: 0, 1, ... in the order in which they were told apart.
+
+def regimes(units: Units, threads: int = 1, pulse: Callable[[], None] = lambda: None) -> Small:
+    """The number of each part's regime, int16[n]: 0, 1, ... in the order in which they were told apart.
 
     A log is divided in two by the clearest sudden change, and so are its parts. O(looks log n) a division.
     """
-    label: Small = np.zeros(impressions.n, np.int16)
+    label: Small = np.zeros(units.n, np.int16)
     queue, made = [0], 1
-    cost = math.log(max(impressions.n, 2)) + CHANGE
+    cost = math.log(max(units.n, 2)) + CHANGE
     while queue and made < MOST_REGIMES:
         regime = queue.pop(0)
         where = np.flatnonzero(label == regime)
-        if where.size < 2 * SHORTEST:
+        if where.size < 2 * parts(SHORTEST, units):
             continue
-        part = Stretch(impressions if made == 1 else impressions.only(where), where, None, threads, pulse)
+        part = Stretch(units if made == 1 else units.only(where), where, None, threads, pulse)
         for near, size in part.candidates():
             at = part.sharpen(near, size)
             evidence, step = part.change(at, size)
@@ -71,51 +75,52 @@ def marked(n: int, stretches: Iterable[tuple[int, int]]) -> Bools:
     return flags
 
 
-def with_shape(impressions: Impressions) -> Impressions:
-    """Impressions with one more look each, at an item that stands for several clicks, if any list has several.
+class Calm:
+    """Impressions outside of some stretches, each by its number among them."""
 
-    Users of a cascade click once. Where some click more often, how often they do is behaviour too.
-    """
-    several = impressions.clicks() > 1
-    if not several.any():
-        return impressions
-    at = impressions.first[1:]
-    item = np.insert(impressions.item, at, np.int32(impressions.n_items))
-    bits = np.insert(impressions.bits, at, several)
-    return Impressions(item, bits, impressions.first + np.arange(impressions.n + 1), impressions.n_items + 1)
+    def __init__(self, calm: Bools) -> None:
+        self.starts, ends = np.array(runs(calm), np.int64).reshape(-1, 2).T
+        self.so_far: Ints = np.concatenate([[0], np.cumsum(ends - self.starts)])
+
+    @property
+    def size(self) -> int:
+        """How many."""
+        return int(self.so_far[-1])
+
+    def at(self, numbers: Ints) -> Ints:
+        """Their places in the log."""
+        run = np.searchsorted(self.so_far, numbers, "right") - 1
+        places: Ints = self.starts[run] + numbers - self.so_far[run]
+        return places
 
 
-def intervals(
-    impressions: Impressions, threads: int = 1, pulse: Callable[[], None] = lambda: None
-) -> list[ChangedStretch]:
-    """The intervals in which clicks do not behave as in most of the log, in order; `pulse` is called on the way.
+def intervals(units: Units, threads: int = 1, pulse: Callable[[], None] = lambda: None) -> list[ChangedStretch]:
+    """The intervals of a log in which clicks do not behave as in most of it, in order; `pulse` is called on the way.
 
     The longest regime is trusted. Where two others touch, each is an interval of its own. An interval stands if its
     evidence does, if much of that shows next to an edge, and if its edges are sudden: steps must explain both
     together better than slower changes do.
     """
-    impressions = with_shape(impressions)
-    label = _settled(regimes(impressions, threads, pulse))
+    label = _settled(regimes(units, threads, pulse), parts(SHORTEST, units))
     suspect: Bools = label != np.bincount(label).argmax() if label.size else np.zeros(0, np.bool_)
     if not suspect.any():
         return []
-    everywhere = np.arange(impressions.n)
-    log = Stretch(impressions, everywhere, Stretch(impressions, everywhere).chosen(~suspect))
+    log = Stretch(units, np.arange(units.n), usual_parts(units, suspect))
     stretches = _suspect_stretches(label, suspect)
     for _ in range(2):
         pulse()
         stretches = _cut(log, stretches)
-    if len(runs(suspect)) >= TURNS and sum(end - start for start, end in stretches) > TURN_SHARE * impressions.n:
+    if len(runs(suspect)) >= TURNS and sum(end - start for start, end in stretches) > TURN_SHARE * units.n:
         return []  # two behaviours that take turns at like length are day and night
-    edges = [0, *(at for part in stretches for at in part), impressions.n]
+    edges = [0, *(at for part in stretches for at in part), units.n]
     kept = []
     for i, (start, end) in enumerate(stretches):
         low, high = _neighbours(edges, stretches, i)
         before, after = min(REFERENCE * (end - start), start - low), min(REFERENCE * (end - start), high - end)
         room = max(REFERENCE * (end - start), log.enough)
         around = _around(log, stretches, start, end, room)
-        evidence = log.weigh(log.between(start, end), around)[0] - math.log(impressions.n / (end - start))
-        sides = [(at, reach) for at, reach in ((start, before), (end, after)) if 0 < at < impressions.n]
+        evidence = log.weigh(log.between(start, end), around)[0] - math.log(units.n / (end - start))
+        sides = [(at, reach) for at, reach in ((start, before), (end, after)) if 0 < at < units.n]
         usual = (min(room, start - edges[2 * i]), min(room, edges[2 * i + 3] - end))
         changes = [
             log.change(at, min(end - start, near), (usual[0], 0) if at == start else (0, usual[1]))
@@ -137,12 +142,17 @@ def _suspect_stretches(label: Small, suspect: Bools) -> list[tuple[int, int]]:
     ]
 
 
-def _settled(label: Small) -> Small:
+def usual_parts(units: Units, suspect: Bools) -> Tally:
+    """Counts of all parts but the suspect ones."""
+    return Stretch(units, np.arange(units.n)).chosen(~suspect)
+
+
+def _settled(label: Small, shortest: int) -> Small:
     """Labels without stretches too short to say anything between two others: they go with the one before."""
     label = label.copy()
     edges = [0, *(np.flatnonzero(np.diff(label)) + 1).tolist(), label.size]
     for start, end in itertools.pairwise(edges):
-        if start > 0 and end - start < SHORTEST and end < label.size:
+        if start > 0 and end - start < shortest and end < label.size:
             label[start:end] = label[start - 1]
     return label
 
@@ -180,10 +190,10 @@ def _alike(log: Stretch, kept: list[ChangedStretch]) -> list[ChangedStretch]:
     cost = math.log(log.n) + CHANGE
     gain = log.gains(0, log.n, *log.rates(log.chosen(~inside), log.chosen(inside), GROUPED))
     path = np.zeros(log.n, np.int8)
-    two_states(gain, cost, TOLL, path)
+    two_states(gain, cost, log.toll, path)
     more = []
     for start, end in runs(path == 1):
-        evidence = float(gain[start:end].sum()) - TOLL * (end - start) - 2.0 * cost
+        evidence = float(gain[start:end].sum()) - log.toll * (end - start) - 2.0 * cost
         if evidence >= BAR and not inside[start:end].any():
             more.append(ChangedStretch(start, end, evidence))
     return more
@@ -196,10 +206,10 @@ def _cut(log: Stretch, stretches: list[tuple[int, int]]) -> list[tuple[int, int]
     cut: list[tuple[int, int]] = []
     for start, end in stretches:
         edges = [at if at in shared else _edge(log, suspect, start, end, at) for at in (start, end)]
-        if edges[1] - edges[0] >= 8:
+        if edges[1] - edges[0] >= log.few:
             if cut and edges[0] < cut[-1][1]:
                 edges[0] = cut[-1][1]
-            if edges[1] - edges[0] >= 8:
+            if edges[1] - edges[0] >= log.few:
                 cut.append((edges[0], edges[1]))
     now = marked(log.n, cut)
     wide: list[tuple[int, int]] = []
@@ -240,13 +250,13 @@ def _widened(log: Stretch, suspect: Bools, start: int, end: int) -> tuple[int, i
 
 
 def _odd(log: Stretch, usual: Tally, low: int, high: int, at_end: bool) -> int:
-    """How many impressions at the end, or at the start, of a zone behave otherwise than usual."""
-    if high - low < 8:
+    """How many parts at the end, or at the start, of a zone behave otherwise than usual."""
+    if high - low < log.few:
         return 0
-    gain = log.gains(low, high, *log.rates(usual, log.between(low, high))) - TOLL
+    gain = log.gains(low, high, *log.rates(usual, log.between(low, high))) - log.toll
     so_far = np.concatenate([[0.0], np.cumsum(gain)])
     size = high - low - int(np.argmin(so_far)) if at_end else int(np.argmax(so_far))
-    if size < 16:
+    if size < 2 * log.few:
         return 0
     start, end = (high - size, high) if at_end else (low, low + size)
     middle = (start + end) // 2  # both halves must show it: one list alone may show a lot
@@ -254,10 +264,9 @@ def _odd(log: Stretch, usual: Tally, low: int, high: int, at_end: bool) -> int:
     return size if min(log.weigh(half, usual)[0] for half in halves) >= BAR else 0
 
 
-def edge_range(impressions: Impressions, part: ChangedStretch, suspect: Bools, at: int) -> tuple[int, int]:
-    """Where an edge of an interval lies, with a chance of 95 %: its log likelihood at each impression nearby."""
-    log = Stretch(impressions, np.arange(impressions.n))
-    log = Stretch(impressions, log.where, log.chosen(~suspect))
+def edge_range(units: Units, part: ChangedStretch, suspect: Bools, at: int) -> tuple[int, int]:
+    """Where an edge of an interval lies, with a chance of 95 %: its log likelihood at each part nearby."""
+    log = Stretch(units, np.arange(units.n), usual_parts(units, suspect))
     low, so_far = _tilt(log, suspect, part.start, part.end, at)
     if so_far.size == 0:
         return at, at
@@ -268,13 +277,13 @@ def edge_range(impressions: Impressions, part: ChangedStretch, suspect: Bools, a
 
 
 def _tilt(log: Stretch, suspect: Bools, start: int, end: int, at: int) -> tuple[int, Floats]:
-    """An impression and how the evidence for the interval adds up from it, around an edge; nothing where none is.
+    """A part and how the evidence for the interval adds up from it, around an edge; nothing where none is.
 
-    The rates are those of impressions clear of the edge, half an interval away.
+    The rates are those of parts clear of the edge, half an interval away.
     """
     nothing = np.zeros(0)
     half = (end - start) // 2
-    if at in (0, log.n) or half < 8:
+    if at in (0, log.n) or half < log.few:
         return at, nothing
     low, high = max(0, at - half), min(log.n, at + half)
     inside = marked(log.n, [(start, end)])
@@ -283,5 +292,5 @@ def _tilt(log: Stretch, suspect: Bools, start: int, end: int, at: int) -> tuple[
     inside[low:high] = outside[low:high] = False
     if inside.sum() < half // 2 or outside.sum() < half // 2:
         return at, nothing
-    gain = log.gains(low, high, *log.rates(log.chosen(outside), log.chosen(inside))) - TOLL
+    gain = log.gains(low, high, *log.rates(log.chosen(outside), log.chosen(inside))) - log.toll
     return low, np.concatenate([[0.0], np.cumsum(gain)])

@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...click_logs.looks import Impressions, ItemNumbers
+from ...click_logs.looks import Impressions, ItemNumbers, blocks
 from ...core.arrays import Bools, Floats, Ints
 from ...core.compiling.jit import kernel, no_refcount
 from ...core.item_evidence import log_beta
@@ -35,6 +35,7 @@ SPREAD = (0.002, 0.5)  # least and most that clients differ: nobody is exactly l
 FEWEST = 5  # impressions before a client is judged at all
 PAIRS = 20_000_000  # looks of clients that are judged by single items; those with most impressions come first
 SUMMED = 64  # terms of a tail that are summed; beyond, the first times their number is a bound
+ASKED = 1 << 20  # lists that say how sought after first items are
 STRENGTHS = 8  # kinds of lists by how sought after their first item is
 
 # columns of a table of clients
@@ -87,7 +88,7 @@ def top_shares(counts: Ints, cells: PlaceCells) -> Floats:
 
 
 @kernel
-def tally(item, bits, first, base, last, places, client, suspect, appeal, kind, usual, rank, mean, share, out):
+def tally_clients(item, bits, first, base, last, places, client, suspect, appeal, kind, usual, rank, mean, share, out):
     """Add to out, float64[client, CLIENT_COLUMNS], what each client did.
 
     `kind`: int64[n], of lists alike; `usual`: the share of each kind that is clicked. O(looks).
@@ -205,15 +206,18 @@ def pairs_of(
     impressions: Impressions, cells: PlaceCells, client: ItemNumbers, appeal: Appeal, shown: Floats
 ) -> Pairs:
     """Clients and the items they looked at. O(looks log looks) of those clients that have looks enough."""
-    sizes = np.diff(impressions.first)
-    looks = np.bincount(client[client >= 0], sizes[client >= 0], shown.size)
+    looks = np.zeros(shown.size)
+    for some, part in impressions.parts():
+        identified = client[some] >= 0
+        looks += np.bincount(client[some][identified], np.diff(part.first)[identified], shown.size)
     order = np.argsort(-shown, kind="stable")
     kept: Bools = np.zeros(shown.size + 1, np.bool_)
     kept[order[(np.cumsum(looks[order]) <= PAIRS) & (shown[order] >= FEWEST)]] = True
-    chosen = np.flatnonzero(kept[client])
+    chosen = np.concatenate([some.start + np.flatnonzero(kept[client[some]]) for some in blocks(client.size)])
     item, cell, bits = looks_of(impressions, cells, chosen)
     p = 1.0 / (1.0 + np.exp(-(appeal.item[item] + appeal.cell[cell])))
-    key = np.repeat(client[chosen].astype(np.int64), sizes[chosen]) * impressions.n_items + item
+    sizes = impressions.first[chosen + 1] - impressions.first[chosen]
+    key = np.repeat(client[chosen].astype(np.int64), sizes) * impressions.n_items + item
     pair, where, looks = np.unique(key, return_inverse=True, return_counts=True)
     clicks = np.bincount(where, bits, pair.size).astype(np.int64)
     expected = sums(where, p, pair.size)
@@ -238,21 +242,41 @@ def single_items(pairs: Pairs, n_clients: int, factor: Floats) -> tuple[Floats, 
     return np.sign(best) * left, which
 
 
-def kinds_of_lists(impressions: Impressions, cells: PlaceCells, appeal: Appeal, usual: Bools) -> tuple[Ints, Floats]:
-    """The kind of each list, by its length and how sought after its first item is, and the share of each clicked.
+class ListKinds:
+    """Kinds of lists, by their length and how sought after the first item is.
 
-    The share is that of the impressions of `usual`, bool[n].
+    Of long logs ASKED lists say where one kind ends and the next begins.
     """
-    if impressions.n == 0:
-        return np.zeros(0, np.int64), np.zeros(1)
-    head = appeal.item[impressions.item[impressions.first[:-1]]] + appeal.cell[cells.base]
-    edges = np.quantile(head, np.arange(1, STRENGTHS) / STRENGTHS)
-    kind = cells.last // cells.places * STRENGTHS + np.searchsorted(edges, head)
-    clicked = impressions.clicks() > 0
-    kinds = int(kind.max()) + 1
-    n = np.bincount(kind[usual], minlength=kinds)
-    share: Floats = (np.bincount(kind[usual], clicked[usual], kinds) + 0.5) / (n + 1.0)
-    return kind, share
+
+    def __init__(self, impressions: Impressions, cells: PlaceCells, appeal: Appeal) -> None:
+        self.cells, self.appeal = cells, appeal
+        asked = impressions
+        if impressions.n > ASKED:
+            asked = impressions.only(np.linspace(0, impressions.n - 1, ASKED).astype(np.int64))
+        self.edges = np.quantile(self._heads(asked), np.arange(1, STRENGTHS) / STRENGTHS)
+
+    def _heads(self, impressions: Impressions) -> Floats:
+        base, _ = self.cells.of(impressions)
+        heads: Floats = self.appeal.item[impressions.item[impressions.first[:-1]]] + self.appeal.cell[base]
+        return heads
+
+    def of(self, impressions: Impressions) -> Ints:
+        """The kind of each list, int64[n]."""
+        _, last = self.cells.of(impressions)
+        kinds: Ints = last // self.cells.places * STRENGTHS + np.searchsorted(self.edges, self._heads(impressions))
+        return kinds
+
+    def shares_clicked(self, impressions: Impressions, usual: Bools) -> tuple[Floats, float]:
+        """The share of lists that are clicked, of each kind and on average, by the impressions of `usual`, bool[n]."""
+        kinds = (1 + len(self.cells.lengths)) * STRENGTHS
+        n, clicked = np.zeros(kinds), np.zeros(kinds)
+        for some, part in impressions.parts():
+            chosen = usual[some]
+            kind = self.of(part)[chosen]
+            n += np.bincount(kind, minlength=kinds)
+            clicked += np.bincount(kind, (part.clicks() > 0)[chosen], kinds)
+        share: Floats = (clicked + 0.5) / (n + 1.0)
+        return share, float(n @ share) / max(float(n.sum()), 1.0)
 
 
 def scored(out: Floats, pairs: Pairs) -> Scores:

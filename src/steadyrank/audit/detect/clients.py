@@ -7,10 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from ...click_logs.looks import Impressions, ItemNumbers
+from ...click_logs.looks import Impressions, ItemNumbers, blocks
 from ...core.arrays import Bools, Floats, Ints
 from .attention import Appeal, counts_of, fit, place_cells
-from .changed_stretches import marked
 from .client_tests import (
     CLICKS,
     CLIENT_COLUMNS,
@@ -25,16 +24,18 @@ from .client_tests import (
     Pairs,
     Scores,
     calibrated,
-    kinds_of_lists,
+    ListKinds,
     least_silent,
     pairs_of,
     ranks_of_taste,
     scored,
-    tally,
+    tally_clients,
     too_active,
     top_shares,
 )
-from .stretches import Stretch
+from .scales import of_impressions, tally
+from .stretches import UsualRates
+from .two_regimes import gains
 
 SURE = 0.05  # share of the clients named that may be honest (Benjamini and Hochberg 1995)
 LISTED = 100  # clients
@@ -111,7 +112,9 @@ def impressions_of(named: Ints, client: ItemNumbers, n: int) -> Bools:
     """Which impressions are of some of `n` clients, by their numbers; `client`: whose each impression is."""
     flags: Bools = np.zeros(n + 1, np.bool_)  # the last is that of nobody, -1
     flags[named] = True
-    chosen: Bools = flags[client]
+    chosen: Bools = np.empty(client.size, np.bool_)
+    for some in blocks(client.size):
+        chosen[some] = flags[client[some]]
     return chosen
 
 
@@ -152,62 +155,73 @@ class _Clients:
         counts = counts_of(shown, self.cells, usual)
         appeal: Appeal = fit(counts)
         rank, mean = ranks_of_taste(counts, appeal)
-        kind, share = kinds_of_lists(shown, self.cells, appeal, usual)
+        kinds = ListKinds(shown, self.cells, appeal)
+        share, self.share = kinds.shares_clicked(shown, usual)
+        at_top = top_shares(counts, self.cells)
         self.out[:] = 0.0
-        tally(
-            shown.item,
-            shown.bits,
-            shown.first,
-            self.cells.base,
-            self.cells.last,
-            self.cells.places,
-            self.client,
-            self.suspect,
-            tuple(appeal),
-            kind,
-            share,
-            rank,
-            mean,
-            top_shares(counts, self.cells),
-            self.out,
-        )
+        for some, part in shown.parts():
+            tally_clients(
+                part.item,
+                part.bits,
+                part.first,
+                *self.cells.of(part),
+                self.cells.places,
+                self.client[some],
+                self.suspect[some],
+                tuple(appeal),
+                kinds.of(part),
+                share,
+                rank,
+                mean,
+                at_top,
+                self.out,
+            )
         self.pairs = pairs_of(shown, self.cells, self.client, appeal, self.out[:, SHOWN])
         self.tests = scored(self.out, self.pairs)
         self.scores[:5] = np.abs(np.stack(self.tests[:5]))
         self.scores[5] = self._in_intervals(usual)
-        self.share = float(share[kind[usual]].mean()) if usual.any() else 0.0
 
     def too_active(self) -> Ints:
         """Clients whose clicks are left out when it is learnt for the first time what is usual."""
-        shown, identified = self.impressions, self.client >= 0
-        clicked = shown.clicks() > 0
-        lists, count = (
-            np.bincount(self.client[which], minlength=self.n) for which in (identified & clicked, identified)
-        )
+        lists, count = np.zeros(self.n), np.zeros(self.n)
+        for some, part in self.impressions.parts():
+            client, clicked = self.client[some], part.clicks() > 0
+            identified = client >= 0
+            lists += np.bincount(client[identified & clicked], minlength=self.n)
+            count += np.bincount(client[identified], minlength=self.n)
         judged = max(int(np.count_nonzero(count >= FEWEST)), 1)
-        return too_active(lists.astype(np.float64), count.astype(np.float64), math.log(len(WAYS) * judged / SURE))
+        return too_active(lists, count, math.log(len(WAYS) * judged / SURE))
 
     def _in_intervals(self, usual: Bools) -> Floats:
         """Nats by which the rates of a suspect interval explain a client's clicks in it better than the usual do."""
         best: Floats = np.zeros(self.n)
-        identified = self.client >= 0
-        whole = Stretch(self.impressions, np.arange(self.impressions.n)) if self.intervals else None
+        if not self.intervals:
+            return best
+        whole, calm = UsualRates(*tally(self.impressions)), tally(self.impressions, usual)
         for start, end in self.intervals:
-            assert whole is not None
-            rates = whole.rates(whole.chosen(usual), whole.between(start, end))
-            gain = whole.gains(0, self.impressions.n, *rates)
-            inside = marked(self.impressions.n, [(start, end)])
-            sums = [
-                np.bincount(self.client[which], gain[which], self.n)
-                for which in (identified & inside, identified & ~inside)
-            ]
-            here = np.bincount(self.client[identified & inside], minlength=self.n)
+            rates = whole.rates(calm, tally(self.impressions.part(slice(start, end))))
+            sums, here = self._gains(rates, start, end)
             there = self.out[:, SHOWN] - here
             scale = calibrated(np.maximum(sums[1], 0.0), (there >= FEWEST) & (sums[1] > 0.0))
             ratio = float(np.max(sums[1], initial=0.0) / max(float(np.max(scale, initial=0.0)), 1e-9)) or 1.0
             best = np.maximum(best, np.where(here > 1, sums[0] / max(ratio, 1.0), 0.0))
         mostly = self.out[:, SUSPECT] >= COMES * self.out[:, SHOWN]  # others' clicks may have been rewritten
         return np.where(mostly, best, 0.0)
+
+    def _gains(self, rates: tuple[Floats, Floats], start: int, end: int) -> tuple[list[Floats], Floats]:
+        """How much better the second rates explain each client's clicks, inside and outside of an interval, in nats.
+
+        And how many impressions each has inside.
+        """
+        sums, here = [np.zeros(self.n), np.zeros(self.n)], np.zeros(self.n)
+        for some, part in self.impressions.parts():
+            client, gain, place = self.client[some], np.empty(part.n), np.arange(some.start, some.stop)
+            gains(*of_impressions(part)[:4], 0, *rates, gain)
+            inside, identified = (place >= start) & (place < end), client >= 0
+            for total, which in zip(sums, (identified & inside, identified & ~inside), strict=True):
+                total += np.bincount(client[which], gain[which], self.n)
+            here += np.bincount(client[identified & inside], minlength=self.n)
+        return sums, here
 
     def rates_of_honest(self) -> Floats:
         """For each client, the least share of honest ones at which it would be named with all that are as odd.

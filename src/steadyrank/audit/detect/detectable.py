@@ -12,6 +12,7 @@ import numpy as np
 from ...click_logs.looks import Impressions
 from ...core.arrays import Bools, Ints
 from .attention import PlaceCells, looks_of
+from .changed_stretches import Calm
 from .explanations import Usual, explain, gathered
 from .stretches import BAR, SHORTEST
 
@@ -44,15 +45,15 @@ class Detectable:
 
 
 def detectable(
-    impressions: Impressions, cells: PlaceCells, usual: Usual, free: Ints, client: int, rng: np.random.Generator
+    impressions: Impressions, cells: PlaceCells, usual: Usual, free: Calm, client: int, rng: np.random.Generator
 ) -> Detectable:
-    """The smallest attacks that this log could have shown; `free`: the numbers of its usual impressions."""
+    """The smallest attacks that this log could have shown; `free`: its usual impressions."""
     sizes = {kind: _smallest(kind, impressions, cells, usual, free, rng) for kind in KINDS}
     return Detectable(**sizes, client=client)
 
 
 def _smallest(
-    kind: str, impressions: Impressions, cells: PlaceCells, usual: Usual, free: Ints, rng: np.random.Generator
+    kind: str, impressions: Impressions, cells: PlaceCells, usual: Usual, free: Calm, rng: np.random.Generator
 ) -> int | None:
     target = _targets(kind, usual)
     size = float(SHORTEST // 2)
@@ -60,7 +61,8 @@ def _smallest(
         m = math.ceil(size)
         hits = 0
         for draw in range(DRAWS):
-            hits += _would_be_found(kind, target, impressions, cells, usual, rng.choice(free, m, replace=False))
+            chosen = free.at(rng.choice(free.size, m, replace=False))
+            hits += _would_be_found(kind, target, impressions, cells, usual, chosen)
             if hits + DRAWS - 1 - draw < CHANCE * DRAWS:
                 break
         if hits >= CHANCE * DRAWS:

@@ -14,7 +14,7 @@ import numpy as np
 
 from ...click_logs.looks import Impressions, ItemNumbers
 from ...core.arrays import Bools, Floats, Ints
-from .attention import LOOKS, Appeal, PlaceCells, counts_of, fit, sums
+from .attention import CLICKS, LOOKS, Appeal, PlaceCells, counts_of, fit, sums
 from .bayes_factors import BEYOND, CHANGED, CHOICE, DISPERSED, EDGE, GROUP_CHANGED, GROUPS, evidence_by_item
 from .stretches import BANDS
 
@@ -151,6 +151,13 @@ def _novelty(looks: Floats, clicks: Floats, expected: Floats, strength: Floats |
     n, x = np.rint(looks).astype(np.int64), np.rint(clicks).astype(np.int64)
     evidence_by_item(n, x, rates, np.rint(strength).astype(np.int64), out)
     return np.minimum(out, HIGH)
+
+
+def by_pairs(counts: Ints) -> StretchCounts:
+    """What `attention.counts_of` counts, as pairs that occur."""
+    item, cell = np.nonzero(counts[LOOKS])
+    looks, clicks = (counts[of, item, cell].astype(np.float64) for of in (LOOKS, CLICKS))
+    return StretchCounts(item, cell, looks, clicks)
 
 
 def gathered(item: ItemNumbers, cell: Ints, bits: Bools, n_cells: int) -> StretchCounts:

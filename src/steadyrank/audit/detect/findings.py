@@ -18,14 +18,15 @@ import numpy as np
 from ...click_logs.looks import Impressions, ItemNumbers
 from ...core.arrays import Bools, Floats, Ints
 from ...core.item_evidence import INVERTED, KNOWN, SHARE_CHANGED, inversion
-from .attention import PlaceCells, looks_of, place_cells
+from .attention import PlaceCells, counts_of, looks_of, place_cells
 from .bayes_factors import EDGE, evidence_by_item
-from .changed_stretches import ChangedStretch, edge_range, intervals, marked, with_shape
+from .changed_stretches import Calm, ChangedStretch, edge_range, intervals, marked
 from .clients import NOBODY, OddClients, SuspectClient, impressions_of, stand_out
 from .detectable import Detectable, detectable
-from .explanations import Explanation, Usual, explain, gathered, usual_of
+from .explanations import Explanation, Usual, by_pairs, explain, gathered, usual_of
 from .place_rates import PlaceRates, place_rates
-from .stretches import BAR, Stretch, Tally, rates_by_item
+from .scales import Tally, Units, summed_up, tally
+from .stretches import BAR, rates_by_item
 
 DRAWS = 24  # of impressions at random, and as many stretches where the log has them
 LONGEST_DRAW = 2_000  # impressions of a draw: as many show how evidence behaves
@@ -151,26 +152,27 @@ class BoardInspection:
     def __init__(self, task: BoardTask) -> None:
         self.task, self.impressions = task, task.impressions
         self.cells: PlaceCells = place_cells(task.impressions)
-        self.log = Stretch(task.impressions, np.arange(task.impressions.n))
+        self.units: Units = summed_up(task.impressions)
         self.rng = np.random.default_rng(SEED)
 
     def explained(self, usual: Usual, part: ChangedStretch, without: int = -1) -> Explanation:
         """What made the clicks of an interval change; `without`: a client whose impressions are left out."""
-        inside = np.arange(part.start, part.end)
+        some = slice(part.start, part.end)
+        chosen = np.ones(part.end - part.start, np.bool_)
         if without >= 0 and self.task.client is not None:
-            inside = inside[self.task.client[inside] != without]
-        return explain(usual, gathered(*looks_of(self.impressions, self.cells, inside), self.cells.n))
+            chosen = self.task.client[some] != without
+        return explain(usual, by_pairs(counts_of(self.impressions.part(some), self.cells, chosen)))
 
     def busiest(self, part: ChangedStretch) -> int:
         """The client with most clicks in an interval, -1 if clients are not known."""
         if self.task.client is None:
             return -1
         client = self.task.client[part.start : part.end]
-        clicks = self.impressions.clicks()[part.start : part.end]
+        clicks = self.impressions.part(slice(part.start, part.end)).clicks()
         identified = client >= 0
         return int(np.bincount(client[identified], clicks[identified]).argmax()) if identified.any() else -1
 
-    def judged(self, changed: list[ChangedStretch], usual: Usual, free: Ints) -> list[Judged]:
+    def judged(self, changed: list[ChangedStretch], usual: Usual, free: Calm) -> list[Judged]:
         """Each interval with its kind, its certainty and the shift of all items."""
         out: list[Judged] = []
         for part in changed:
@@ -189,19 +191,32 @@ class BoardInspection:
             out.append(Judged(part, kind, sure, explanation.level))
         return out
 
-    def judged_intervals(self, pulse: Callable[[], None]) -> tuple[list[Judged], Usual, Ints]:
-        """Intervals in which clicks changed, each judged; what is usual, and the numbers of usual impressions."""
-        changed = intervals(self.impressions, self.task.threads, pulse)
+    def judged_intervals(self, pulse: Callable[[], None]) -> tuple[list[Judged], Usual, Calm]:
+        """Intervals in which clicks changed, each judged; what is usual, and which impressions are."""
+        n = self.impressions.n
+        changed = [part.in_impressions(self.units, n) for part in intervals(self.units, self.task.threads, pulse)]
         pulse()
-        calm = ~marked(self.impressions.n, [(part.start, part.end) for part in changed])
+        calm = ~marked(n, [(part.start, part.end) for part in changed])
         calm = calm if calm.any() else ~calm
-        usual = usual_of(self.impressions, self.cells, calm)
-        free = np.flatnonzero(calm)
+        usual, free = usual_of(self.impressions, self.cells, calm), Calm(calm)
         return self.judged(changed, usual, free), usual, free
+
+    def edges(self, part: ChangedStretch, suspect: list[ChangedStretch]) -> tuple[tuple[int, int], tuple[int, int]]:
+        """Where the start and the end of an interval lie, in impressions, with a chance of 95 %."""
+        n, span = self.impressions.n, self.units.span
+
+        def coarse(one: ChangedStretch) -> ChangedStretch:
+            return ChangedStretch(one.start // span, -(-one.end // span), one.evidence)
+
+        flags = marked(self.units.n, [coarse(one)[:2] for one in suspect])
+        inside = coarse(part)
+        ranges = (edge_range(self.units, inside, flags, at) for at in inside[:2])
+        starts, ends = ((low * span, min(high * span, n)) for low, high in ranges)
+        return starts, ends
 
 
 def scale_of_chance(
-    impressions: Impressions, cells: PlaceCells, usual: Usual, free: Ints, size: int, rng: np.random.Generator
+    impressions: Impressions, cells: PlaceCells, usual: Usual, free: Calm, size: int, rng: np.random.Generator
 ) -> float:
     """Nats, at least 1, that are worth what one nat promises. `free`: the usual impressions, in order.
 
@@ -216,9 +231,9 @@ def scale_of_chance(
             explain(usual, gathered(*looks_of(impressions, cells, np.sort(chosen)), cells.n)).after_places, 0.0
         )
 
-    shuffled = [nats(rng.choice(free, size, replace=False)) for _ in range(DRAWS)]
+    shuffled = [nats(free.at(rng.choice(free.size, size, replace=False))) for _ in range(DRAWS)]
     starts = np.linspace(0, free.size - size, min(DRAWS, free.size // size)).astype(np.int64)
-    along = sorted(nats(free[start : start + size]) for start in starts.tolist())
+    along = sorted(nats(free.at(np.arange(start, start + size))) for start in starts.tolist())
     kept = along[: max(1, 9 * len(along) // 10)]  # one of them may be an attack that was not found
     return max(1.0, float(np.mean(shuffled)), float(np.mean(kept)))
 
@@ -238,16 +253,16 @@ def analyse(task: BoardTask, pulse: Any) -> Finding:
     suspect = marked(impressions.n, [(part.start, part.end) for part, _ in blamed])
     people, odd = _people(task, suspect, [(part.start, part.end) for part, _ in blamed])
     pulse()
-    log = board.log
-    clean = log.chosen(~suspect & ~odd)
-    looks, clicks = log.between(0, impressions.n)
+    clean = tally(impressions, ~suspect & ~odd)
+    looks, clicks = tally(impressions)
     rate, clean_rate = rates_by_item(looks, clicks), rates_by_item(*clean)
     looked_at = np.flatnonzero(looks)
-    parts = [_describe(impressions, log, part, sure, suspect, clean_rate, clean[0]) for part, sure in blamed]
+    all_blamed = [part for part, _ in blamed]
+    parts = [_describe(board, part, sure, all_blamed, clean_rate, clean[0]) for part, sure in blamed]
     return Finding(
         board=task.board,
         impressions=impressions.n,
-        clicks=int(impressions.bits.sum()),
+        clicks=int(clicks.sum()),
         detectable=detectable(impressions, board.cells, usual, free, people.least, board.rng),
         intervals=parts,
         others=[_other(board, one, clean_rate, clean[0]) for one in judged if one.kind != "clicks"],
@@ -258,7 +273,7 @@ def analyse(task: BoardTask, pulse: Any) -> Finding:
         clean_ranking=_order(clean_rate, looked_at),
         named=people.named,
         clients=people.listed,
-        client_items=changes_of(log.chosen(odd), clean_rate, clean[0]) if odd.any() else [],
+        client_items=changes_of(tally(impressions, odd), clean_rate, clean[0]) if odd.any() else [],
         odd=np.flatnonzero(odd),
         honest=people.honest,
         points=_points(impressions, clean_rate),
@@ -282,17 +297,15 @@ def _order(rate: Floats, items: Ints) -> Ints:
 
 
 def _describe(
-    impressions: Impressions,
-    log: Stretch,
+    board: BoardInspection,
     part: ChangedStretch,
     sure: float,
-    suspect: Bools,
+    suspect: list[ChangedStretch],
     clean: Floats,
     clean_looks: Ints,
 ) -> SuspectInterval:
-    looks, clicks = counts = log.between(part.start, part.end)
-    shape = with_shape(impressions)
-    starts, ends = (edge_range(shape, part, suspect, at) for at in (part.start, part.end))
+    looks, clicks = counts = tally(board.impressions.part(slice(part.start, part.end)))
+    starts, ends = board.edges(part, suspect)
     known = clean_looks >= KNOWN
     inverted = inversion(looks[known], clicks[known], np.clip(clean[known], EDGE, 1.0 - EDGE))
     return SuspectInterval(
@@ -310,10 +323,11 @@ def _describe(
 
 def _other(board: BoardInspection, one: Judged, clean: Floats, clean_looks: Ints) -> OtherChange:
     part, kind, _, level = one
-    lengths = board.impressions.lengths()
-    inside = float(lengths[part.start : part.end].mean())
-    outside = (float(lengths.sum()) - inside * (part.end - part.start)) / max(lengths.size - part.end + part.start, 1)
-    changes = changes_of(board.log.between(part.start, part.end), clean, clean_looks) if kind == "items" else []
+    stretch, n = board.impressions.part(slice(part.start, part.end)), board.impressions.n
+    inside = float(stretch.lengths().mean())
+    total = float(sum(int(some.lengths().sum()) for _, some in board.impressions.parts()))
+    outside = (total - inside * stretch.n) / max(n - stretch.n, 1)
+    changes = changes_of(tally(stretch), clean, clean_looks) if kind == "items" else []
     return OtherChange(part.start, part.end, kind, round(level, 3), round(inside, 2), round(outside, 2), changes)
 
 
@@ -355,4 +369,5 @@ def _points(impressions: Impressions, rate: Floats) -> Floats:
     for point, (low, high) in zip(points, itertools.pairwise(impressions.first[edges].tolist()), strict=True):
         point[CLICKS] = np.count_nonzero(impressions.bits[low:high])
         point[EXPECTED] = rate[impressions.item[low:high]].sum()
+        impressions.release()
     return points

@@ -81,12 +81,17 @@ def place_rates(impressions: Impressions, chosen: Bools, given: Floats | None = 
 def _counts(impressions: Impressions, chosen: Bools) -> tuple[Counts, Counts]:
     """Looks and clicks by item and place."""
     n = impressions.n_items
-    top: Ints = np.zeros(impressions.n, np.int64) if impressions.top is None else impressions.top.astype(np.int64)
-    longest = int((top + np.diff(impressions.first)).max(initial=1))
+    longest = max((int((_tops(part) + np.diff(part.first)).max()) for _, part in impressions.parts()), default=1)
     places = min(longest, PLACES if n * PLACES <= ITEMS * 8 else 3)
     looks, clicks = np.zeros((n, places), np.int32), np.zeros((n, places), np.int32)
-    count_by_place(impressions.item, impressions.bits, impressions.first, top, chosen, looks, clicks)
+    for some, part in impressions.parts():
+        count_by_place(part.item, part.bits, part.first, _tops(part), chosen[some], looks, clicks)
     return looks, clicks
+
+
+def _tops(impressions: Impressions) -> Ints:
+    """The place of each first look."""
+    return np.zeros(impressions.n, np.int64) if impressions.top is None else impressions.top.astype(np.int64)
 
 
 def fitted(looks: Counts, clicks: Counts) -> tuple[Floats, Floats, float]:

@@ -1,20 +1,26 @@
-"""A log at one scale: its stretches, each weighed against what comes before or after it.
+"""A log in parts: single impressions, or several counted together; and its stretches, each weighed against others.
 
 At fine scales stretches are counted look by look. At coarse ones items are looked at many times in half a stretch:
-looks of the same item are put together first, and each coarser scale is made from the one below it.
+looks of the same item are put together first, and each coarser scale is made from the one below it. A log with more
+looks than ENTRIES is summed up so from the start, block by block: looks and clicks by item in each part of it are all
+that the search for changes needs, so its memory does not grow with the log; only edges are no finer than a part.
 """
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
-from ...click_logs.looks import Impressions, ItemNumbers
-from ...core.arrays import Floats, Ints
+from ...click_logs.looks import BLOCK, Impressions, ItemNumbers, blocks, first_of
+from ...core.arrays import Bools, Floats, Ints
 from ...core.compiling.jit import kernel, no_refcount
 from .bayes_factors import GROUP_COLUMNS, GROUPS, REFERENCE, weigh
 
+Tally: TypeAlias = tuple[Ints, Ints]  # looks and clicks by item
+
 WORTH = 4.0  # looks at an item, on average, in what is put together
+ENTRIES = 64_000_000  # pairs of a part and an item that are held: 0.8 GB
+TRIED = 4  # blocks of a log that say how long parts must be
 
 
 class Units(NamedTuple):
@@ -27,6 +33,7 @@ class Units(NamedTuple):
     looks: ItemNumbers
     clicks: ItemNumbers
     first: Ints
+    n_items: int
     span: int
     whole: int  # parts that are: the last one may be shorter
 
@@ -34,6 +41,22 @@ class Units(NamedTuple):
     def n(self) -> int:
         """How many parts."""
         return self.first.size - 1
+
+    def only(self, chosen: Ints) -> "Units":
+        """Some of the parts, in the order given."""
+        first = first_of(chosen.size, lambda some: self.first[chosen[some] + 1] - self.first[chosen[some]])
+        size = int(first[-1])
+        item, clicks = np.empty(size, self.item.dtype), np.empty(size, self.clicks.dtype)
+        single = self.looks.strides == (0,)
+        looks = np.broadcast_to(np.int32(1), size) if single else np.empty(size, self.looks.dtype)
+        for some in blocks(chosen.size):
+            low, high = first[some.start], first[some.stop]
+            sizes = np.diff(first[some.start : some.stop + 1])
+            places = np.repeat(self.first[chosen[some]] - first[some], sizes) + np.arange(low, high)
+            item[low:high], clicks[low:high] = self.item[places], self.clicks[places]
+            if not single:
+                looks[low:high] = self.looks[places]
+        return Units(item, looks, clicks, first, self.n_items, self.span, chosen.size)
 
 
 @no_refcount
@@ -43,6 +66,33 @@ def add(item, looks, clicks, first, t, sign, all_looks, all_clicks):
         k = item[q]
         all_looks[k] += sign * looks[q]
         all_clicks[k] += sign * clicks[q]
+
+
+@kernel
+def count(item, looks, clicks, first, start, end, all_looks, all_clicks):
+    """Add parts from `start` to before `end` to counts."""
+    for t in range(start, end):
+        add(item, looks, clicks, first, t, 1, all_looks, all_clicks)
+
+
+@kernel
+def count_where(item, looks, clicks, first, chosen, all_looks, all_clicks):
+    """Add the chosen parts to counts; chosen: bool[n]."""
+    for t in range(chosen.size):
+        if chosen[t]:
+            add(item, looks, clicks, first, t, 1, all_looks, all_clicks)
+
+
+def tally(impressions: Impressions, chosen: Bools | None = None) -> Tally:
+    """Looks and clicks by item of all impressions, or of the chosen ones, bool[n]. O(looks)."""
+    counts = np.zeros(impressions.n_items, np.int64), np.zeros(impressions.n_items, np.int64)
+    for some, part in impressions.parts():
+        units = of_impressions(part)
+        if chosen is None:
+            count(*units[:4], 0, part.n, *counts)
+        else:
+            count_where(*units[:4], chosen[some], *counts)
+    return counts
 
 
 @kernel
@@ -115,34 +165,80 @@ def scan(item, looks, clicks, first, size, backward, bands, usual, out):
 def of_impressions(shown: Impressions) -> Units:
     """Each impression a part of its own, without a copy."""
     ones = np.broadcast_to(np.int32(1), shown.item.size)
-    return Units(shown.item, ones, shown.bits.view(np.int8), shown.first, 1, shown.n)
+    return Units(shown.item, ones, shown.bits.view(np.int8), shown.first, shown.n_items, 1, shown.n)
 
 
-def coarser(units: Units, many: int, n_items: int) -> Units:
+def with_shape(impressions: Impressions) -> Impressions:
+    """Impressions with one more look each, at an item that stands for several clicks.
+
+    Users of a cascade click once. Where some click more often, how often they do is behaviour too.
+    """
+    several = impressions.clicks() > 1
+    at = impressions.first[1:]
+    item = np.insert(impressions.item, at, np.int32(impressions.n_items))
+    bits = np.insert(impressions.bits, at, several)
+    return Impressions(item, bits, impressions.first + np.arange(impressions.n + 1), impressions.n_items + 1)
+
+
+def summed_up(impressions: Impressions) -> Units:
+    """A log as the search for changes needs it: by impression as long as it has no more looks than ENTRIES.
+
+    If any list has several clicks, with their item. O(looks).
+    """
+    several = any(bool((part.clicks() > 1).any()) for _, part in impressions.parts())
+    shape = with_shape if several else lambda part: part
+    looks = impressions.item.size + (impressions.n if several else 0)
+    if looks <= ENTRIES:
+        return of_impressions(shape(impressions))
+    blocks_tried = np.linspace(0, max(impressions.n - BLOCK, 0), TRIED).astype(np.int64)
+    tried = [of_impressions(shape(impressions.part(slice(at, at + BLOCK)))) for at in blocks_tried.tolist()]
+    span, entries = 1, float(looks)
+    while entries > ENTRIES and span < BLOCK:
+        span, tried = 2 * span, [coarser(one, 2) for one in tried]
+        entries = impressions.n / (TRIED * BLOCK) * sum(one.item.size for one in tried)
+    parts = [coarser(of_impressions(shape(part)), span) for _, part in impressions.parts()]
+    units = _joined(parts)
+    while units.item.size > ENTRIES and units.n > 2:
+        units = coarser(units, 2)
+    return units
+
+
+def _joined(parts: list[Units]) -> Units:
+    """Parts of a log, one after the other; all but the last are whole."""
+    first = np.concatenate([[0], np.cumsum(np.concatenate([np.diff(one.first) for one in parts]))])
+    item, looks, clicks = (np.concatenate([getattr(one, name) for one in parts]) for name in Units._fields[:3])
+    whole = sum(one.whole for one in parts)
+    return Units(item, looks, clicks, first, parts[0].n_items, parts[0].span, whole)
+
+
+def coarser(units: Units, many: int) -> Units:
     """Parts that are `many` times as long. O(entries)."""
-    n = -(-units.n // many)
+    n, n_items = -(-units.n // many), units.n_items
     room = min(units.item.size, n * n_items)
     item, looks, clicks = (np.empty(room, np.int32) for _ in range(3))  # pages of memory beyond `size` are not used
     first = np.zeros(n + 1, np.int64)
     size = put_together(*units[:4], many, n_items, item, looks, clicks, first)
-    return Units(item[:size], looks[:size], clicks[:size], first, many * units.span, units.whole // many)
+    return Units(item[:size], looks[:size], clicks[:size], first, n_items, many * units.span, units.whole // many)
 
 
-def at_scales(shown: Impressions, shortest: int) -> Iterator[tuple[int, Units]]:
-    """Sizes of stretches in impressions, each twice the one before, and what to count them by."""
-    units = of_impressions(shown)
-    looks = shown.item.size / max(shown.n, 1)  # an impression's
+def at_scales(finest: Units, shortest: int) -> Iterator[tuple[int, Units]]:
+    """Sizes of stretches in parts, each twice the one before, and what to count them by: parts of parts.
+
+    Their `span` says of how many.
+    """
+    units = finest._replace(span=1)
+    looks = int(finest.looks.sum(dtype=np.int64)) / max(finest.n, 1)  # a part's
     size = shortest
-    while 2 * size <= shown.n:
+    while 2 * size <= finest.n:
         half = size // 2
-        if looks * half >= WORTH * shown.n_items:
-            units = coarser(units, half // units.span, shown.n_items)
+        if looks * half >= WORTH * finest.n_items:
+            units = coarser(units, half // units.span)
         yield size, units
         size *= 2
 
 
 def evidence(units: Units, size: int, backward: bool, bands: Ints, usual: Floats) -> tuple[Floats, Ints]:
-    """What `scan` says of stretches of `size` impressions, and at which impression each would have changed."""
+    """What `scan` says of stretches of `size` parts, and at which part each would have changed."""
     n = size // units.span  # parts of a stretch
     out = np.empty(units.whole // (n // 2))
     scan(*units[:4], n, backward, bands, usual, out)

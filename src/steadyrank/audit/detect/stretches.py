@@ -4,20 +4,18 @@ import collections
 import math
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 
-from ...click_logs.looks import Impressions
 from ...core.arrays import Bools, Floats, Ints
 from ...core.beta_prior import fit_prior
-from .bayes_factors import count, count_where, weigh_counts
-from .scales import Units, at_scales, evidence
+from .bayes_factors import weigh_counts
+from .scales import Tally, Units, at_scales, count, count_where, evidence
 from .two_regimes import WAVE, gains, rates_of, suddenness, two_states
 
-Tally: TypeAlias = tuple[Ints, Ints]  # looks and clicks by item
-
 SHORTEST = 32  # impressions of a stretch that is looked for, in a log of less than 1.6 million
+FEW = 8  # impressions that say nothing
 FINEST = 25_000  # stretches of a long log: shorter ones are not looked for
 ENOUGH = 20  # looks at an item, on average, in what a stretch is compared with, however short that is
 BAR = 8.0  # nats of evidence, beyond what the number of stretches looked at explains
@@ -35,44 +33,18 @@ def rates_by_item(looks: Ints, clicks: Ints) -> Floats:
     return rates
 
 
-class Stretch:
-    """Some impressions in order, and what is usual in them.
+def parts(impressions: int, units: Units) -> int:
+    """How many parts hold so many impressions; one at least."""
+    return max(impressions // units.span, 1)
 
-    `where`: their places in the log. `usual`: counts that say what is usual, those of all of them by default.
-    `threads`: how many scales are looked at at once; the findings do not depend on it. `pulse` is called before each
-    longer step and may raise.
-    """
 
-    def __init__(
-        self,
-        impressions: Impressions,
-        where: Ints,
-        usual: Tally | None = None,
-        threads: int = 1,
-        pulse: Callable[[], None] = lambda: None,
-    ) -> None:
-        self.impressions, self.where, self.n = impressions, where, impressions.n
-        self.threads, self.pulse = threads, pulse
-        looks, clicks = usual or self.between(0, self.n)
+class UsualRates:
+    """What is usual for each item, from counts, and which items are of a kind."""
+
+    def __init__(self, looks: Ints, clicks: Ints) -> None:
         self.usual = rates_by_item(looks, clicks)
         edges = np.quantile(self.usual[looks > 0], BANDS) if looks.any() else np.zeros(len(BANDS))
-        seen = int(np.count_nonzero(looks))
-        self.enough = min(math.ceil(ENOUGH * seen * self.n / max(int(looks.sum()), 1)), self.n // 4)
         self.bands: Ints = np.searchsorted(edges, self.usual).astype(np.int64)
-
-    def _counts(self, run: Callable[..., None], *which: Any) -> Tally:
-        shown = self.impressions
-        counts = np.zeros(shown.n_items, np.int64), np.zeros(shown.n_items, np.int64)
-        run(shown.item, shown.bits, shown.first, *which, *counts)
-        return counts
-
-    def between(self, start: int, end: int) -> Tally:
-        """Tally of impressions `start` to before `end`."""
-        return self._counts(count, start, end)
-
-    def chosen(self, which: Bools) -> Tally:
-        """Tally of the chosen impressions."""
-        return self._counts(count_where, which)
 
     def weigh(self, one: Tally, two: Tally) -> tuple[float, float]:
         """Nats of evidence that two behaviours differ, either weighed against the other, and the share of items."""
@@ -83,24 +55,62 @@ class Stretch:
     def rates(self, one: Tally, two: Tally, share: float | None = None) -> tuple[Floats, Floats]:
         """Each item's rate in two regimes; the share of items that differ is what `weigh` says by default."""
         share = self.weigh(one, two)[1] if share is None else share
-        rates = np.empty(self.impressions.n_items), np.empty(self.impressions.n_items)
+        rates = np.empty(self.usual.size), np.empty(self.usual.size)
         rates_of(*one, *two, self.bands, self.usual, share, *rates)
         return rates
 
+
+class Stretch(UsualRates):
+    """Some parts of a log in order, such as impressions, and what is usual in them.
+
+    `where`: their places in the log. `usual`: counts that say what is usual, those of all of them by default.
+    `threads`: how many scales are looked at at once; the findings do not depend on it. `pulse` is called before each
+    longer step and may raise.
+    """
+
+    def __init__(
+        self,
+        units: Units,
+        where: Ints,
+        usual: Tally | None = None,
+        threads: int = 1,
+        pulse: Callable[[], None] = lambda: None,
+    ) -> None:
+        self.units, self.where, self.n = units, where, units.n
+        self.threads, self.pulse = threads, pulse
+        self.few, self.shortest = parts(FEW, units), max(parts(SHORTEST, units), 2)
+        self.toll = TOLL * units.span
+        looks, clicks = usual or self.between(0, self.n)
+        super().__init__(looks, clicks)
+        seen = int(np.count_nonzero(looks))
+        self.enough = min(math.ceil(ENOUGH * seen * self.n / max(int(looks.sum()), 1)), self.n // 4)
+
+    def _counts(self, run: Callable[..., None], *which: Any) -> Tally:
+        counts = np.zeros(self.units.n_items, np.int64), np.zeros(self.units.n_items, np.int64)
+        run(*self.units[:4], *which, *counts)
+        return counts
+
+    def between(self, start: int, end: int) -> Tally:
+        """Tally of parts `start` to before `end`."""
+        return self._counts(count, start, end)
+
+    def chosen(self, which: Bools) -> Tally:
+        """Tally of the chosen parts."""
+        return self._counts(count_where, which)
+
     def gains(self, start: int, end: int, one: Floats, two: Floats) -> Floats:
-        """How much better rates `two` explain each impression, in nats."""
+        """How much better rates `two` explain each part, in nats."""
         out = np.empty(end - start)
-        shown = self.impressions
-        gains(shown.item, shown.bits, shown.first, start, one, two, out)
+        gains(*self.units[:4], start, one, two, out)
         return out
 
     def sharpen(self, at: int, size: int) -> int:
-        """The impression at which a change near `at` most likely happened."""
+        """The part at which a change near `at` most likely happened."""
         for _ in range(3):
             low, high = max(0, at - size), min(self.n, at + size)
             gain = self.gains(low, high, *self.rates(self.between(low, at), self.between(at, high)))
             so_far = np.concatenate([[0.0], np.cumsum(gain)])
-            margin = max(8, (high - low) // 16)
+            margin = max(self.few, (high - low) // 16)
             if so_far.size <= 2 * margin + 1:
                 return at
             best = low + margin + int(np.argmin(so_far[margin:-margin]))
@@ -110,30 +120,29 @@ class Stretch:
         return at
 
     def change(self, at: int, size: int, sides: tuple[int, int] = (0, 0)) -> tuple[float, float]:
-        """Evidence of a change at an impression, and by how much a sudden one explains it better than a slow one.
+        """Evidence of a change at a part, and by how much a sudden one explains it better than a slow one.
 
-        `sides`: impressions before and after that are counted, `size` at least: items seen rarely need more.
+        `sides`: parts before and after that are counted, `size` at least: items seen rarely need more.
         """
         size = min(size, at, self.n - at)
-        if size < 8:
+        if size < self.few:
             return 0.0, 0.0
         low, high = max(at - max(size, sides[0]), 0), min(at + max(size, sides[1]), self.n)
         before, after = self.between(low, at), self.between(at, high)
         rates = self.rates(before, after)
-        shown = self.impressions.item, self.impressions.bits, self.impressions.first
-        step = min(suddenness(*shown, self.where, at, size, *rates, width) for width in WIDTHS)
+        step = min(suddenness(*self.units[:4], self.where, at, size, *rates, width) for width in WIDTHS)
         return self.weigh(before, after)[0], step
 
     def candidates(self) -> Iterator[tuple[int, int]]:
-        """Impressions at which a change seems to be, and the scale at which it shows, the clearest first.
+        """Parts at which a change seems to be, and the scale at which it shows, the clearest first.
 
         Stretches of 32, 64, 128, ... impressions are weighed against those before and those after them.
         """
-        shortest = max(SHORTEST, 1 << max(self.n // FINEST, 1).bit_length() - 1)
+        shortest = max(self.shortest, 1 << max(self.n // FINEST, 1).bit_length() - 1)
         changes: list[tuple[float, int, int]] = []
         with ThreadPoolExecutor(self.threads) as pool:
             begun: collections.deque[Future[list[tuple[float, int, int]]]] = collections.deque()
-            for size, units in at_scales(self.impressions, shortest):
+            for size, units in at_scales(self.units, shortest):
                 begun += [pool.submit(self._at_scale, (size, units, backward)) for backward in (False, True)]
                 while len(begun) > self.threads:  # what a scale is counted by is let go with it
                     changes += begun.popleft().result()
@@ -155,19 +164,19 @@ class Stretch:
         return [(float(excess[i]), min(int(at[i]), self.n), size) for i in np.flatnonzero(excess > 0.0).tolist()]
 
     def split(self, at: int, size: int, cost: float) -> tuple[float, Bools]:
-        """The best division of all impressions into two regimes, which differ as those around a change do.
+        """The best division of all parts into two regimes, which differ as those around a change do.
 
-        Its evidence less the cost of changes, and which impressions belong to the second regime. Rates are learnt
+        Its evidence less the cost of changes, and which parts belong to the second regime. Rates are learnt
         from ever shorter stretches around the change, since long ones may reach beyond another change.
         """
         best, second = -math.inf, np.zeros(self.n, np.bool_)
         near = min(size, at, self.n - at)
-        while near >= min(SHORTEST, size, at, self.n - at):
+        while near >= min(self.shortest, size, at, self.n - at):
             one, two = self.between(at - near, at), self.between(at, at + near)
             path, before = np.zeros(self.n, np.int8), np.zeros(self.n, np.int8)
             for turn in range(6):
                 self.pulse()
-                toll = 0.0 if turn == 0 else TOLL if path.mean() < 0.5 else -TOLL
+                toll = 0.0 if turn == 0 else self.toll if path.mean() < 0.5 else -self.toll
                 two_states(self.gains(0, self.n, *self.rates(one, two)), cost, toll, path)
                 if path.all() or not path.any() or (turn and np.array_equal(path, before)):
                     break
@@ -178,6 +187,6 @@ class Stretch:
                 if score > best:
                     best, second = score, path == 1
             near //= 4
-            if near < 8:
+            if near < self.few:
                 break
         return best, second

@@ -107,8 +107,8 @@ def rates_of(looks, clicks, other_looks, other_clicks, bands, usual, share, one,
 
 
 @kernel
-def gains(item, bits, first, start, one, two, out):
-    """Write how much better `two` explains each impression from `start` on than `one`, in nats."""
+def gains(item, looks, clicks, first, start, one, two, out):
+    """Write how much better `two` explains each part of a log from `start` on than `one`, in nats."""
     nats = np.empty((one.size, 2))
     for k in range(one.size):
         nats[k, 0] = math.log((1.0 - two[k]) / (1.0 - one[k]))
@@ -116,7 +116,8 @@ def gains(item, bits, first, start, one, two, out):
     for i in range(out.size):
         total = 0.0
         for q in range(first[start + i], first[start + i + 1]):
-            total += nats[item[q], 1 if bits[q] else 0]
+            k = item[q]
+            total += (looks[q] - clicks[q]) * nats[k, 0] + clicks[q] * nats[k, 1]
         out[i] = total
 
 
@@ -124,7 +125,7 @@ def gains(item, bits, first, start, one, two, out):
 def two_states(gain, penalty, toll, path):
     """Fill path, int8[n], with 1 where the second of two regimes explains more (Viterbi 1967).
 
-    Each change costs `penalty` nats, each impression of the second regime `toll`.
+    Each change costs `penalty` nats, each part of the second regime `toll`.
     """
     n = gain.size
     switched = np.zeros((n, 2), np.bool_)
@@ -146,10 +147,10 @@ def two_states(gain, penalty, toll, path):
 
 
 @kernel
-def suddenness(item, bits, first, where, at, size, one, two, width):
-    """Log likelihood of a step at impression `at` less that of a slower change, over `size` impressions on each side.
+def suddenness(item, looks, clicks, first, where, at, size, one, two, width):
+    """Log likelihood of a step at part `at` of a log less that of a slower change, over `size` parts on each side.
 
-    `one` and `two`: rates before and after. The slower change is a line over the middle `width` of the impressions,
+    `one` and `two`: rates before and after. The slower change is a line over the middle `width` of the parts,
     or half a wave (WAVE), with the same means on both sides. `where`: place in the log, int64[n]: a gap in it gives
     a slow change time.
     """
@@ -169,5 +170,8 @@ def suddenness(item, bits, first, where, at, size, one, two, width):
                 continue
             step = one[k] if before else two[k]
             slow = min(max(0.5 * (one[k] + two[k]) + (two[k] - one[k]) * u, EDGE), 1.0 - EDGE)
-            total += math.log(step / slow) if bits[q] else math.log((1.0 - step) / (1.0 - slow))
+            if clicks[q] > 0:
+                total += clicks[q] * math.log(step / slow)
+            if looks[q] > clicks[q]:
+                total += (looks[q] - clicks[q]) * math.log((1.0 - step) / (1.0 - slow))
     return total

@@ -1,0 +1,80 @@
+"""Arrays too long for memory: kept in nameless temporary files and mapped, so that only what is in use is in memory.
+
+The files lie where `tempfile` puts them (TMPDIR) and vanish with the arrays.
+"""
+
+import mmap
+import tempfile
+from typing import IO, Any
+
+import numpy as np
+import numpy.typing as npt
+
+HELD = 256_000_000  # bytes of an array, or of what grows block by block, that stay in memory
+
+Array = npt.NDArray[Any]
+
+
+def empty(n: int, kind: Any) -> Array:
+    """An array to be filled, on disk if it is long."""
+    size = n * np.dtype(kind).itemsize
+    if size <= HELD:
+        return np.empty(n, kind)
+    with tempfile.TemporaryFile() as file:
+        file.truncate(size)
+        return _of_file(file, kind)
+
+
+def _of_file(file: IO[bytes], kind: Any) -> Array:
+    """A file's content as an array; the file may be closed."""
+    array: Array = np.frombuffer(mmap.mmap(file.fileno(), 0), kind)
+    return array
+
+
+def release(*arrays: Array | None) -> None:
+    """Let go of the memory that holds parts of mapped arrays; they are read from disk when they are next used."""
+    for array in arrays:
+        base: Any = array
+        while isinstance(base, np.ndarray):
+            base = base.base
+        base = base.obj if isinstance(base, memoryview) else base
+        if isinstance(base, mmap.mmap):
+            base.madvise(mmap.MADV_DONTNEED)
+
+
+class GrowingArrays:
+    """Arrays that grow block by block; once they are longer than memory should hold, they grow on disk."""
+
+    def __init__(self) -> None:
+        self._parts: dict[str, list[Array]] = {}
+        self._files: dict[str, tuple[IO[bytes], np.dtype[Any]]] = {}
+        self._held = 0
+
+    def add(self, **arrays: Array) -> None:
+        """Append to some of the arrays; each keeps the kind of its first part."""
+        for name, array in arrays.items():
+            self._parts.setdefault(name, []).append(array)
+            self._held += array.nbytes
+        if self._held > HELD:
+            self._write()
+
+    def _write(self) -> None:
+        for name, parts in self._parts.items():
+            if name not in self._files:
+                self._files[name] = tempfile.TemporaryFile(), parts[0].dtype
+            file, kind = self._files[name]
+            for part in parts:
+                file.write(np.ascontiguousarray(part, kind).data)
+        self._parts, self._held = {}, 0
+
+    def take(self, name: str, kind: Any) -> Array:
+        """One of the arrays, which is given up."""
+        if name not in self._files:
+            parts = self._parts.pop(name, [])
+            return np.concatenate(parts).astype(kind, copy=False) if parts else np.zeros(0, kind)
+        self._write()
+        file, own = self._files.pop(name)
+        with file:
+            file.flush()
+            whole = _of_file(file, own) if file.tell() else np.zeros(0, own)
+        return whole.astype(kind, copy=False)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from steadyrank import profile
 from steadyrank.audit.detect import bayes_factors, scales, two_regimes
-from steadyrank.audit.detect.changed_stretches import Calm, intervals, regimes, runs
+from steadyrank.audit.detect.changed_stretches import intervals, regimes, runs
 from steadyrank.audit.detect.clients import stand_out
 from steadyrank.audit.detect.findings import BoardTask, analyse
 from steadyrank.audit.detect.scales import of_impressions, summed_up

@@ -11,8 +11,8 @@ import real_tables
 import steadyrank as sr
 from steadyrank.audit.detect import client_tests, clients
 from steadyrank.audit.detect.changed_stretches import intervals
-from steadyrank.audit.detect.scales import summed_up
 from steadyrank.audit.detect.findings import BoardTask, analyse, certainty
+from steadyrank.audit.detect.scales import summed_up
 from steadyrank.click_logs.holidays import holiday
 from steadyrank.click_logs.looks import Impressions
 

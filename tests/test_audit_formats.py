@@ -195,3 +195,52 @@ def test_columns_are_explained_before_a_long_run(tmp_path, capsys):
     assert "format: plain\nitems: items\nclicked: clicked\ntime: when\n" in out
     assert "not used: weight" in out
     assert not (tmp_path / "audit.html").exists()
+
+
+EVENTS = pl.DataFrame(
+    {
+        "event": ["impression", "impression", "click"] * 40,
+        "item_id": ["a", "b", "a"] * 40,
+        "list": [i // 3 for i in range(120)],
+        "session": [f"s{i // 3}" for i in range(120)],
+        "when": [1_772_323_200 + i for i in range(120)],
+    }
+)
+
+
+def test_columns_of_events_may_have_other_names():
+    log = read([EVENTS], {"impression": "list", "client": "session", "time": "when"})
+    assert (log.impressions.n, len(log.clients)) == (40, 40)
+    assert log.impressions.bits.sum() == 40
+    assert log.read_as["client"] == "session"
+    assert "items" not in log.read_as  # no column of the log is called so
+    assert read([EVENTS.rename({"session": "client"})], {"client": ""}).client is None
+
+
+@pytest.mark.parametrize(
+    ("frame", "options", "words"),
+    [
+        (EVENTS, {"client": "sesion"}, r"--client names 'sesion', which is no column; columns found: event, item_id"),
+        (EVENTS, {"first_position": 0}, r"--first-position 0 has no effect: the log is read as events"),
+        (EVENTS, {"time_format": "%Y"}, r"--time-format '%Y' has no effect"),
+        (
+            pl.DataFrame({"query_id": ["q"], "action_name": ["click"], "session": ["x"]}),
+            {"client": "session"},
+            r"--client 'session' has no effect: the log is read as ubi .* add --format plain",
+        ),
+        (
+            pl.DataFrame({"items": [["a", "b"]], "clicked": [1], "request": [7]}),
+            {"impression": "request"},
+            r"--impression request has no effect: rows are read as lists",
+        ),
+        (
+            pl.DataFrame({"items": [["a", "b"]], "clicked": [[1, 0]]}),
+            {"first_position": 1},
+            r"--first-position 1 has no effect: no column holds positions",
+        ),
+    ],
+)
+def test_what_is_told_in_vain_is_refused(frame, options, words):
+    how = {name: options.pop(name, None) for name in ("first_position", "time_format")}
+    with pytest.raises(ValueError, match=words):
+        read([frame], options, **how)

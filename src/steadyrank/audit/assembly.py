@@ -38,7 +38,7 @@ def assembled(
     }
     audit = Audit(
         files=log.files,
-        columns=log.columns.in_words(),
+        columns=log.read_as,
         rows=log.rows,
         impressions=log.impressions.n,
         broken=log.broken,

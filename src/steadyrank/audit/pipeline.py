@@ -70,7 +70,7 @@ def run(
         time_format=time_format,
         format=format,
         most_broken=most_broken,
-        progress=lambda rows: say("reading", rows, 0),
+        progress=lambda rows, of: say("reading", rows, of),
     )
     click_log, left_out = without_holidays(click_log, holidays)
     boards = by_board(click_log)

@@ -4,9 +4,11 @@ import argparse
 import os
 import pathlib
 import sys
+import time
 from typing import Any
 
 from ..core.files import replacing, writable_through
+from ..core.progress import duration
 from .choices import need_report
 from .logs import COLUMNS, add_options, how_to_read, share
 
@@ -106,9 +108,10 @@ def _run(options: argparse.Namespace) -> int:
 def _explain(options: argparse.Namespace) -> int:
     """Print what would be read as what."""
     from ..click_logs.click_log import explained
+    from ..click_logs.files import sources_of
 
     columns = {name: getattr(options, name) for name in COLUMNS}
-    meanings = explained(options.logs, columns, **how_to_read(options))
+    meanings = explained(sources_of(options.logs), columns, **how_to_read(options))
     print("\n".join(_harmless(f"{what}: {name}") for what, name in meanings.items()))
     return 0
 
@@ -142,16 +145,21 @@ def _write_all(result: Any, page: pathlib.Path | None, folder: pathlib.Path | No
 
 
 class _Progress:
-    """Progress on one line of a terminal, and nothing elsewhere."""
+    """Progress on one line of a terminal, with the time left where it is known, and nothing elsewhere."""
 
     def __init__(self) -> None:
         self.shown = sys.stderr.isatty()
+        self.step, self.since = "", 0.0
 
     def show(self, step: str, done: int, of: int) -> None:
-        if self.shown:
-            words = f"{step}: {done:,}" + (f" of {of:,} boards" if of else " rows")
-            end = "\n" if of and done == of else ""
-            print(f"\r\033[K{words}", end=end, file=sys.stderr, flush=True)
+        if not self.shown:
+            return
+        if step != self.step:
+            self.step, self.since = step, time.monotonic()
+        spent = time.monotonic() - self.since
+        left = f", {duration(spent / done * (of - done))} left" if 0 < done < of else ""
+        words = f"{step}: {done:,}{f' of {of:,}' if of else ''} {'boards' if step == 'auditing' else 'rows'}{left}"
+        print(f"\r\033[K{words}", end="\n" if of and done == of else "", file=sys.stderr, flush=True)
 
 
 def _lines(result: Any) -> list[str]:

@@ -41,7 +41,7 @@ def how_to_read(options: argparse.Namespace) -> dict[str, Any]:
 def add_options(sub: argparse.ArgumentParser, several_boards: bool = False) -> None:
     """Add what says how logs are to be read, and which board of them is taken unless `several_boards` are."""
     some = "*" if several_boards else "+"  # an audit says itself that it needs a log
-    sub.add_argument("logs", nargs=some, type=pathlib.Path, metavar="LOG", help="Parquet, CSV, TSV or JSON")
+    sub.add_argument("logs", nargs=some, type=pathlib.Path, metavar="LOG", help="Parquet, CSV, TSV or JSON; folders")
     for name, words in COLUMNS.items():
         option = "--board-column" if name == "board" and not several_boards else f"--{name}"
         about = words if several_boards else words.partition(";")[0]
@@ -60,9 +60,10 @@ def add_options(sub: argparse.ArgumentParser, several_boards: bool = False) -> N
 def read_log(options: argparse.Namespace) -> "ClickLog":
     """The log that the options name."""
     from ..click_logs.click_log import read
+    from ..click_logs.files import sources_of
 
     return read(
-        options.logs,
+        sources_of(options.logs),
         {name: options.board_column if name == "board" else getattr(options, name) for name in COLUMNS},
         most_broken=share("--most-broken", options.most_broken),
         **how_to_read(options),
@@ -87,8 +88,9 @@ def weights_of(paths: Sequence[pathlib.Path], log: "ClickLog") -> "Floats | None
     import numpy as np
     import polars as pl
 
-    from ..click_logs.files import read_blocks
+    from ..click_logs.files import read_blocks, sources_of
 
+    paths = [path for path in sources_of(list(paths)) if isinstance(path, pathlib.Path)]
     parquet = [path for path in paths if path.suffix.lower() in (".parquet", ".pq")]
     weighted = [path for path in parquet if WEIGHT in pl.read_parquet_schema(path)]
     if not weighted:

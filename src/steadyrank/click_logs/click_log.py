@@ -14,10 +14,10 @@ import numpy as np
 import polars as pl
 
 from ..core.arrays import Bools, Floats, Ints
-from .columns import Columns, check_roles, understand
-from .conversion import Format, chosen_format, converted
-from .files import EXAMPLES, ROW, Broken, Source, kind_of, peek, read_blocks
 from . import mapped
+from .columns import Columns, check_roles, understand
+from .conversion import Format, check_told, chosen_format, converted
+from .files import EXAMPLES, ROW, Broken, Source, kind_of, peek, read_blocks, rows_in
 from .looks import Impressions, ItemNumbers, blocks, first_of, picked
 from .rows import BlockImpressions, impression_blocks
 
@@ -47,6 +47,7 @@ class ClickLog:
     notes: list[str] = field(default_factory=list)  # of reading another system's schema
     sources: list[Source] = field(default_factory=list)  # what `impression_blocks` reads again
     scattered: bool = False  # whether rows of an impression stand apart in them
+    read_as: dict[str, str] = field(default_factory=dict)  # what was read as what, for people
 
     @property
     def converted(self) -> bool:
@@ -72,12 +73,13 @@ def read(
     time_format: str | None = None,
     format: str | None = None,
     most_broken: float = 0.01,
-    progress: Callable[[int], None] | None = None,
+    progress: Callable[[int, int], None] | None = None,
 ) -> ClickLog:
     """The log in some files or data frames, in the order given.
 
     `roles`: columns by role, as far as they are not to be guessed. More than `most_broken` of the rows that cannot be
-    used is an error, which shows some. `progress` is called with the number of rows read so far.
+    used is an error, which shows some. `progress` is called with the number of rows read so far, and of how many: 0
+    where that is not known.
     """
     check_roles(roles)
     _check_files(logs)
@@ -85,11 +87,15 @@ def read(
     columns = _sniffed(peek(logs), roles, first_position, time_format, format)
     other = None
     if isinstance(columns, Format):
-        other = converted(logs, columns)
-        logs, roles = [other.frame], {"items": "items", "clicked": "clicked"}
-        columns = understand(other.frame.drop(ROW), roles, first_position)
+        read_as = _words(columns, roles)
+        other = converted(logs, columns, roles)
+        logs = [other.frame]
+        columns = understand(other.frame.drop(ROW), {"items": "items", "clicked": "clicked"}, None)
+    else:
+        read_as = columns.in_words()
     reader = _Reader(columns)
-    for part in impression_blocks(logs, columns, progress):
+    total = rows_in(logs)
+    for part in impression_blocks(logs, columns, None if progress is None else lambda rows: progress(rows, total)):
         reader.take(part)
     scattered = columns.items is None and columns.impression is not None and reader.scattered()
     if scattered:
@@ -101,7 +107,13 @@ def read(
         reader.note(other.broken, len(other.broken))
     _refuse_broken(reader.n_broken, reader.n_rows, most_broken, reader.broken)
     notes = [] if other is None else other.notes
-    return replace(reader.log(files), notes=notes, sources=list(logs), scattered=scattered)
+    log = reader.log(files)
+    return replace(log, notes=notes, sources=list(logs), scattered=scattered, read_as=read_as)
+
+
+def _words(schema: Format, roles: dict[str, str | None]) -> dict[str, str]:
+    """How a log of another system is read, for people."""
+    return {"format": f"{schema.name}: {schema.words}", **{role: name for role, name in roles.items() if name}}
 
 
 def explained(
@@ -117,7 +129,7 @@ def explained(
     sample = peek(logs)
     meaning = _sniffed(sample, roles, first_position, time_format, format)
     if isinstance(meaning, Format):
-        return {"format": f"{meaning.name}: {meaning.words}", "columns found": ", ".join(sample.columns)}
+        return {**_words(meaning, roles), "columns found": ", ".join(sample.columns)}
     return {"format": "plain", **meaning.in_words()}
 
 
@@ -144,6 +156,7 @@ def _sniffed(
     if format is not None or not any(roles.get(role) for role in ("items", "item", "clicked")):
         schema = chosen_format(sample, format, isinstance(columns, Columns))
         if schema is not None:
+            check_told(schema, sample, roles, first, written)
             return schema
     if isinstance(columns, ValueError):
         raise columns

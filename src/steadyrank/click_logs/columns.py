@@ -111,6 +111,7 @@ def understand(
     A role told to be "" has no column, whatever their names. `written`: how dates are, for `strptime`.
     """
     chosen = {role: roles.get(role) or None for role in ROLES}
+    told = dict(chosen)
     for role, name in chosen.items():
         if name is not None and name not in sample.columns:
             raise ValueError(f"--{role} names {name!r}, which is no column; {_columns_in(sample)}")
@@ -128,13 +129,20 @@ def understand(
     if roles.get("board") is None and chosen["board"] is not None and not _boards(sample, chosen["board"]):
         chosen["board"] = None
     _need(sample, chosen)
+    for role, name in told.items():
+        if name is not None and chosen[role] != name:
+            kind = "lists" if chosen["items"] else "shown items"
+            raise ValueError(f"--{role} {name} has no effect: rows are read as {kind}; {_columns_in(sample)}")
     columns = Columns(**chosen)  # type: ignore[arg-type]
     columns = replace(columns, unused=tuple(name for name in sample.columns if name not in columns.used()))
     if written is not None and columns.time is None:
         raise ValueError(
             f"--time-format {written!r} is for a column of times, and there is none; {_columns_in(sample)}"
         )
-    return _detail(sample, replace(columns, time_format=written), first)
+    columns = _detail(sample, replace(columns, time_format=written), first)
+    if first is not None and columns.clicked_is != "position" and columns.position is None:
+        raise ValueError(f"--first-position {first} has no effect: no column holds positions; {_columns_in(sample)}")
+    return columns
 
 
 def _columns_in(sample: pl.DataFrame) -> str:

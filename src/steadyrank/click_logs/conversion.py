@@ -21,11 +21,19 @@ class Format(NamedTuple):
     fits: Callable[[dict[str, Any]], bool]  # of the first row that is not empty
     take: Callable[[dict[str, Any], int, EventJoiner], None]
     plain_first: bool  # whether rows that can be read as a plain log are one
+    roles: tuple[str, ...]  # what a column of another name may be told to be
 
 
 PLAIN = "plain"
 FORMATS = {
-    module.NAME: Format(module.NAME, module.WORDS, module.fits, module.take, module in (sessions, events))
+    module.NAME: Format(
+        module.NAME,
+        module.WORDS,
+        module.fits,
+        module.take,
+        module in (sessions, events),
+        events.ROLES if module is events else (),
+    )
     for module in (ubi, ga4, personalize, dsjson, metarank, sessions, events)
 }
 
@@ -57,8 +65,33 @@ def chosen_format(sample: pl.DataFrame, name: str | None, plain: bool) -> Format
     return None
 
 
-def converted(logs: Sequence[Source], schema: Format) -> Converted:
-    """One row a list, all of them in memory."""
+def check_told(
+    schema: Format, sample: pl.DataFrame, roles: dict[str, str | None], first: int | None, written: str | None
+) -> None:
+    """Refuse what was told of a log in vain, since it is read by a schema of fixed names."""
+    told: list[tuple[str, Any]] = [(f"--{role}", name) for role, name in roles.items() if name is not None]
+    told += [("--first-position", first), ("--time-format", written)]
+    for flag, value in told:
+        role = flag.removeprefix("--")
+        if value is None or (value == "" and role in _LEFT_OUT):
+            continue
+        if role not in schema.roles:
+            raise ValueError(
+                f"{flag} {value!r} has no effect: the log is read as {schema.name} ({schema.words}), whose names are "
+                "fixed; leave it out, or add --format plain if it is another log"
+            )
+        if value not in sample.columns:
+            raise ValueError(
+                f"{flag} names {value!r}, which is no column; columns found: {', '.join(sample.columns)}"
+            )
+
+
+_LEFT_OUT = ("time", "client", "board")  # what any log may be read without
+
+
+def converted(logs: Sequence[Source], schema: Format, roles: dict[str, str | None]) -> Converted:
+    """One row a list, all of them in memory. `roles`: columns told to have them, "" for none, as checked before."""
+    told = {name: role for role, name in roles.items() if name}
     joiner = EventJoiner()
     broken: list[Broken] = []
     rows = 0
@@ -67,9 +100,12 @@ def converted(logs: Sequence[Source], schema: Format) -> Converted:
         broken += unreadable
         for row in frame.iter_rows(named=True):
             number = row.pop(ROW)
-            schema.take({name: value for name, value in row.items() if value is not None}, number, joiner)
+            values = {name: value for name, value in row.items() if value is not None and name not in told}
+            named = {role: row[name] for name, role in told.items() if row.get(name) is not None}
+            schema.take({**values, **named}, number, joiner)
     notes = joiner.join()
     frame = _frame(joiner.lists).filter(pl.col("items").list.len() > 0)
+    frame = frame.drop([role for role, name in roles.items() if name == ""], strict=False)
     if frame.is_empty():
         raise ValueError(f"no list can be read as {schema.name} ({schema.words}); {' '.join(notes)}".strip())
     return Converted(frame, broken, rows, [f"Read as {schema.name}: {schema.words}.", *notes])

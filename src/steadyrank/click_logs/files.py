@@ -4,12 +4,14 @@ Lines that cannot be read are named, not lost.
 """
 
 import csv
+import glob
 import gzip
 import io
 import json
 import pathlib
 import re
 import sys
+import urllib.parse
 import zlib
 from collections.abc import Iterator, Sequence
 from typing import Any, BinaryIO, NamedTuple, TypeAlias, cast
@@ -51,21 +53,76 @@ class Block(NamedTuple):
 
 
 def sources_of(log: Any) -> list[Source]:
-    """What a caller gives as a log, a path, a data frame or a list of them, as paths and frames of polars."""
+    """What a caller gives as a log, a path, a data frame or a list of them, as files and frames of polars.
+
+    A folder stands for all logs in it and in its folders, a pattern such as `logs/dt=2026-11-*/*.parquet` for what
+    fits it; both in the order of their names.
+    """
     given: list[Any] = list(log) if isinstance(log, (list, tuple)) else [log]
     for source in given:
         if not isinstance(source, (str, pathlib.Path, pl.DataFrame)) and not _is_pandas(source):
             kind = type(source).__module__.partition(".")[0] + "." + type(source).__name__
             raise ValueError(f"log must be a path, a data frame of polars or pandas, or a list of them, not {kind}")
-    paths = [pathlib.Path(source) if isinstance(source, str) else source for source in given]
-    return [one if isinstance(one, pathlib.Path | pl.DataFrame) else from_pandas(one) for one in paths]
+    sources: list[Source] = []
+    for source in given:
+        if isinstance(source, str | pathlib.Path):
+            sources += _files_of(pathlib.Path(source))
+        else:
+            sources.append(source if isinstance(source, pl.DataFrame) else from_pandas(source))
+    return sources
+
+
+def _files_of(path: pathlib.Path) -> list[pathlib.Path]:
+    """The files that a path stands for: itself, those in a folder, or those that fit a pattern."""
+    if path.is_dir():
+        inside = sorted(one for one in path.rglob("*") if one.is_file() and _kind_by_name(one) is not None)
+        files = [one for one in inside if not any(part[0] in "._" for part in one.relative_to(path).parts)]
+        if not files:
+            raise ValueError(f"{path} is a folder without logs: none of its files ends in {', '.join(_KINDS)}")
+        return files
+    if path.exists() or not any(sign in str(path) for sign in "*?["):
+        return [path]
+    files = sorted(pathlib.Path(one) for one in glob.glob(str(path), recursive=True))
+    if not files:
+        raise ValueError(f"no file fits {path}")
+    return [file for one in files for file in _files_of(one)]
+
+
+def partition_of(path: pathlib.Path) -> dict[str, str | None]:
+    """Columns that the folders of a partitioned log name, such as dt in `dt=2026-11-01/part-0.parquet`."""
+    named = (part.partition("=") for part in path.parts[:-1] if "=" in part.strip("="))
+    return {
+        name: None if value == "__HIVE_DEFAULT_PARTITION__" else urllib.parse.unquote(value)
+        for name, _, value in named
+    }
+
+
+def rows_in(logs: Sequence[Source]) -> int:
+    """How many rows logs have, as far as that is known without reading them: 0 if any is text."""
+    rows = 0
+    for log in logs:
+        if isinstance(log, pl.DataFrame):
+            rows += log.height
+        elif _kind_by_name(log) == "parquet":
+            try:
+                rows += int(pl.scan_parquet(log, glob=False).select(pl.len()).collect().item())
+            except pl.exceptions.PolarsError:
+                return 0  # reading it says what is wrong
+        else:
+            return 0
+    return rows
+
+
+def _kind_by_name(path: pathlib.Path) -> str | None:
+    name = path.name.lower().removesuffix(".gz")
+    kind = _KINDS.get(pathlib.PurePath(name).suffix)
+    return None if kind == "parquet" and path.name.lower().endswith(".gz") else kind
 
 
 def kind_of(path: pathlib.Path) -> str:
     """The format of a file, by its name."""
-    name = path.name.lower().removesuffix(".gz")
-    kind = _KINDS.get(pathlib.PurePath(name).suffix)
-    if kind is None or (kind == "parquet" and path.name.lower().endswith(".gz")):
+    kind = _kind_by_name(path)
+    if kind is None:
         endings = ", ".join(_KINDS)
         raise ValueError(f"{path} is no log that can be read: its name must end in {endings} (text also with .gz)")
     if not path.is_file():
@@ -94,10 +151,19 @@ def read_blocks(logs: Sequence[Source], columns: list[str] | None = None, gaps: 
 
 
 def _blocks(log: Source, columns: list[str] | None) -> Iterator[Block]:
-    """The rows of one source as they are; broken ones numbered within their block."""
+    """The rows of one source as they are; broken ones numbered within their block.
+
+    What a file does not hold its folders may say.
+    """
     if isinstance(log, pl.DataFrame):
-        return iter([Block(_some(log, columns, "a data frame"), [])])
-    return {"parquet": _parquet, "csv": _csv, "jsonl": _jsonl, "json": _json}[kind_of(log)](log, columns)
+        yield Block(_some(log, columns, "a data frame"), [])
+        return
+    said = partition_of(log)
+    own = None if columns is None else [name for name in columns if name not in said] or None
+    reader = {"parquet": _parquet, "csv": _csv, "jsonl": _jsonl, "json": _json}[kind_of(log)]
+    for frame, broken in reader(log, own):
+        more = [pl.lit(value, pl.String).alias(name) for name, value in said.items() if name not in frame.columns]
+        yield Block(frame.with_columns(more) if columns is None else frame.with_columns(more).select(columns), broken)
 
 
 def peek(logs: Sequence[Source]) -> pl.DataFrame:

@@ -31,7 +31,7 @@ def first_of(n: int, sizes: Callable[[slice], Ints]) -> Ints:
     return first
 
 
-def picked(array: mapped.Array, chosen: Ints) -> mapped.Array:
+def picked(array: mapped.Array, chosen: Ints | ItemNumbers) -> mapped.Array:
     """The chosen entries of an array."""
     out = mapped.empty(chosen.size, array.dtype)
     for some in blocks(chosen.size):

@@ -58,10 +58,14 @@ class GrowingArrays:
         if self._held > HELD:
             self._write()
 
+    def __del__(self) -> None:
+        for file, _ in self._files.values():
+            file.close()
+
     def _write(self) -> None:
         for name, parts in self._parts.items():
             if name not in self._files:
-                self._files[name] = tempfile.TemporaryFile(), parts[0].dtype
+                self._files[name] = tempfile.TemporaryFile(), parts[0].dtype  # noqa: SIM115  # open while it grows
             file, kind = self._files[name]
             for part in parts:
                 file.write(np.ascontiguousarray(part, kind).data)

@@ -38,13 +38,13 @@ class Progress:
             if self._depth == 0:
                 self._compiled += now - self._since
             else:
-                self._show(f"compiling, once: {_span(self._compiled + now - self._since)} so far")
+                self._show(f"compiling, once: {duration(self._compiled + now - self._since)} so far")
 
     def _remaining(self) -> str:
         now = self.clock()
         compiled = self._compiled + (now - self._since if self._depth else 0.0)
         spent = max(0.0, now - self.started - compiled)
-        return f"{_span(spent / max(self.done, 1) * (self.total - self.done))} left"
+        return f"{duration(spent / max(self.done, 1) * (self.total - self.done))} left"
 
     def _show(self, words: str) -> None:
         elapsed = self.clock() - self.started
@@ -59,14 +59,15 @@ class Progress:
 
     def close(self) -> None:
         """Leave a line that says how long it took."""
-        took = f"{self.label:<24.24} {self.done}/{self.total} in {_span(self.clock() - self.started)}"
+        took = f"{self.label:<24.24} {self.done}/{self.total} in {duration(self.clock() - self.started)}"
         if self._compiled:
-            took += f", {_span(self._compiled)} of it for compiling"
+            took += f", {duration(self._compiled)} of it for compiling"
         self.stream.write(f"\r{took}\x1b[K\n" if self._terminal else f"{took}\n")
         self.stream.flush()
 
 
-def _span(seconds: float) -> str:
+def duration(seconds: float) -> str:
+    """A time as people say it."""
     if seconds < 60:
         return f"{seconds:.0f} s"
     return f"{seconds // 60:.0f} min {seconds % 60:.0f} s"

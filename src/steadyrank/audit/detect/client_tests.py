@@ -88,7 +88,9 @@ def top_shares(counts: Ints, cells: PlaceCells) -> Floats:
 
 
 @kernel
-def tally_clients(item, bits, first, base, last, places, client, suspect, appeal, kind, usual, rank, mean, share, out):
+def tally_clients(
+    item, bits, first, base, last, places, client, suspect, appeal, kind, usual, rank, mean, share, out
+):
     """Add to out, float64[client, CLIENT_COLUMNS], what each client did.
 
     `kind`: int64[n], of lists alike; `usual`: the share of each kind that is clicked. O(looks).
@@ -206,18 +208,18 @@ def pairs_of(
     impressions: Impressions, cells: PlaceCells, client: ItemNumbers, appeal: Appeal, shown: Floats
 ) -> Pairs:
     """Clients and the items they looked at. O(looks log looks) of those clients that have looks enough."""
-    looks = np.zeros(shown.size)
+    all_looks: Floats = np.zeros(shown.size)
     for some, part in impressions.parts():
         identified = client[some] >= 0
-        looks += np.bincount(client[some][identified], np.diff(part.first)[identified], shown.size)
+        all_looks += np.bincount(client[some][identified], np.diff(part.first)[identified], shown.size)
     order = np.argsort(-shown, kind="stable")
     kept: Bools = np.zeros(shown.size + 1, np.bool_)
-    kept[order[(np.cumsum(looks[order]) <= PAIRS) & (shown[order] >= FEWEST)]] = True
+    kept[order[(np.cumsum(all_looks[order]) <= PAIRS) & (shown[order] >= FEWEST)]] = True
     chosen = np.concatenate([some.start + np.flatnonzero(kept[client[some]]) for some in blocks(client.size)])
     item, cell, bits = looks_of(impressions, cells, chosen)
     p = 1.0 / (1.0 + np.exp(-(appeal.item[item] + appeal.cell[cell])))
     sizes = impressions.first[chosen + 1] - impressions.first[chosen]
-    key = np.repeat(client[chosen].astype(np.int64), sizes) * impressions.n_items + item
+    key: Ints = np.repeat(client[chosen].astype(np.int64), sizes) * impressions.n_items + item
     pair, where, looks = np.unique(key, return_inverse=True, return_counts=True)
     clicks = np.bincount(where, bits, pair.size).astype(np.int64)
     expected = sums(where, p, pair.size)
@@ -267,7 +269,7 @@ class ListKinds:
         return kinds
 
     def shares_clicked(self, impressions: Impressions, usual: Bools) -> tuple[Floats, float]:
-        """The share of lists that are clicked, of each kind and on average, by the impressions of `usual`, bool[n]."""
+        """The share of lists clicked, of each kind and on average, by the impressions of `usual`, bool[n]."""
         kinds = (1 + len(self.cells.lengths)) * STRENGTHS
         n, clicked = np.zeros(kinds), np.zeros(kinds)
         for some, part in impressions.parts():

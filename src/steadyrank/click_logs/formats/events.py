@@ -7,6 +7,7 @@ from .joiner import EventJoiner
 
 NAME = "events"
 WORDS = "rows of events, impressions and clicks apart, joined on the impression or on client and item"
+ROLES = ("impression", "item", "position", "time", "client", "board")  # that a column may be told to have
 _KIND = ("event", "event_type", "eventType", "event_name", "action", "action_name", "type", "interaction_type")
 _ITEM = ("item", "item_id", "itemId", "doc_id", "document_id", "product_id", "article_id", "news_id", "sku", "asin")
 _KEY = ("impression", "impression_id", "impressionId", "request_id", "search_id", "query_id", "list_id", "slate_id")

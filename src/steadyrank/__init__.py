@@ -12,6 +12,7 @@ from .core.version import __version__ as __version__
 
 if TYPE_CHECKING:
     from .audit import audit as audit
+    from .audit import audit_counts as audit_counts
     from .core.compiling.jit import kernel as kernel
     from .core.contract import Problem as Problem
     from .core.contract import Visit as Visit
@@ -36,6 +37,7 @@ __all__ = [
     "Visit",
     "adversaries",
     "audit",
+    "audit_counts",
     "features_from",
     "guards",
     "kernel",
@@ -56,6 +58,7 @@ _HOME = {
     "Run": "simulator.runs",
     "Visit": "core.contract",
     "audit": "audit",
+    "audit_counts": "audit",
     "features_from": "live",
     "kernel": "core.compiling.jit",
     "profile": "evaluation.profiles",

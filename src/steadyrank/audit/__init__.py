@@ -3,15 +3,28 @@
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from .counts import CountsAudit
     from .results import Audit
 
 
 def audit(log: Any, **options: Any) -> "Audit":
     """Audit click logs: `log` is a path, a polars frame, or a list of them; options as in `pipeline.run`."""
+    _need_polars()
+    from .pipeline import run
+
+    return run(log, **options)
+
+
+def audit_counts(log: Any, **options: Any) -> "CountsAudit":
+    """Audit events without lists (who, what, when): `log` as for `audit`; options as in `counts.run`."""
+    _need_polars()
+    from .counts import run
+
+    return run(log, **options)
+
+
+def _need_polars() -> None:
     try:
         import polars  # noqa: F401
     except ModuleNotFoundError:
         raise ValueError("polars is missing; install it with: pip install 'steadyrank[report]'") from None
-    from .pipeline import run
-
-    return run(log, **options)

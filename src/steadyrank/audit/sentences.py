@@ -30,11 +30,16 @@ def moment(time: Any) -> str:
     return str(time)
 
 
+def place_in_time(start: Any, end: Any) -> str:
+    """Two times as people write them."""
+    return f"{moment(start)} to {moment(end)}"
+
+
 def place(part: Interval | Change | Attack, ordered: bool = True) -> str:
     """Where an interval lies: its rows if they stand together, and its times if there are any."""
     together = part.ordered if isinstance(part, Interval) else ordered
     rows = f"rows {part.start_row:,} to {part.end_row - 1:,}" if together else ""
-    times = "" if part.start_time is None else f"{moment(part.start_time)} to {moment(part.end_time)}"
+    times = "" if part.start_time is None else place_in_time(part.start_time, part.end_time)
     return ", ".join(filter(None, (rows, times)))
 
 

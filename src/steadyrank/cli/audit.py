@@ -14,6 +14,11 @@ from .logs import COLUMNS, add_options, how_to_read, share
 
 CLIENTS = 5  # that are listed on the terminal
 BOARDS = 5  # whose rankings are
+RANKED = 10  # items of a trending list
+LISTS_ONLY = (  # options that say nothing of events without lists
+    *COLUMNS.keys() - {"item", "time", "client"},
+    *("first_position", "format", "propensities", "clean", "on"),
+)
 EXCEEDED = 3  # exit code: more is suspect than --fail-above allows
 
 
@@ -49,6 +54,14 @@ def add(commands: Any) -> None:
         metavar="CHANCES",
         help="the chance that each place is looked at, from the top, such as 1,0.6,0.4 (estimated from the log)",
     )
+    sub.add_argument(
+        "--counts",
+        action="store_true",
+        help="rows are events without lists, such as downloads, votes or plays: --item, --time, --client",
+    )
+    sub.add_argument(
+        "--recent", type=float, default=None, metavar="DAYS", help="with --counts: days of the trending list (7)"
+    )
     sub.add_argument("--json", action="store_true", help="print JSON and nothing else")
     sub.add_argument(
         "--page", type=pathlib.Path, default=None, help="the report, one HTML page; audit.html without --json"
@@ -80,9 +93,14 @@ def _run(options: argparse.Namespace) -> int:
     need_report("polars")
     if not options.logs:
         raise ValueError("name a log to audit, for instance: steadyrank audit clicks.parquet")
+    _refuse_unused(options)
     if options.explain_columns:
         return _explain(options)
     _check_places(options.page, options.parquet, options.clean)
+    progress = None if options.quiet or options.json else _Progress().show
+    if options.counts:
+        result, lines, surely = _counts(options, broken, progress)
+        return _told(result, lines, surely, limit, options)
     from ..audit import audit
 
     result = audit(
@@ -92,17 +110,53 @@ def _run(options: argparse.Namespace) -> int:
         propensities=looks,
         clean=options.clean,
         on=options.on,
-        progress=None if options.quiet or options.json else _Progress().show,
+        progress=progress,
         **how_to_read(options),
         **{name: getattr(options, name) for name in COLUMNS},
     )
+    return _told(result, _lines, result.suspect_share[0], limit, options)
+
+
+def _refuse_unused(options: argparse.Namespace) -> None:
+    """Refuse flags that would have no effect."""
+    if not options.counts:
+        if options.recent is not None:
+            raise ValueError(f"--recent {options.recent:g} has no effect without --counts")
+        return
+    for name in sorted(LISTS_ONLY):
+        value = getattr(options, name)
+        if value not in (None, "local"):
+            flag = f"--{name.replace('_', '-')} {value}"
+            raise ValueError(
+                f"{flag} has no effect with --counts: events without lists have --item, --time, --client"
+            )
+
+
+def _counts(options: argparse.Namespace, broken: float, progress: Any) -> tuple[Any, Any, float]:
+    """An audit of counts, how it is told in lines, and the share that is suspect."""
+    from ..audit import audit_counts
+
+    result = audit_counts(
+        options.logs,
+        most_broken=broken,
+        events=options.events or (),
+        time_format=options.time_format,
+        progress=progress,
+        **({} if options.recent is None else {"recent": options.recent}),
+        **{name: getattr(options, name) for name in ("item", "time", "client")},
+    )
+    return result, _count_lines, result.suspect_share
+
+
+def _told(result: Any, lines: Any, surely: float, limit: float | None, options: argparse.Namespace) -> int:
+    """Write and print what was found; the exit code."""
     try:
-        written = _write_all(result, options.page, options.parquet)
+        written = _write_all(result, options.page, options.parquet, options.counts)
     finally:  # what was found is not lost with a full disk
-        print(result.to_json() if options.json else "\n".join(_lines(result)))
+        print(result.to_json() if options.json else "\n".join(lines(result)))
     if not options.json:
         print("report: " + ", ".join(map(str, written)))
-    return EXCEEDED if limit is not None and result.suspect_share[0] > limit else 0
+    return EXCEEDED if limit is not None and surely > limit else 0
 
 
 def _explain(options: argparse.Namespace) -> int:
@@ -111,7 +165,7 @@ def _explain(options: argparse.Namespace) -> int:
     from ..click_logs.files import sources_of
 
     columns = {name: getattr(options, name) for name in COLUMNS}
-    meanings = explained(sources_of(options.logs), columns, **how_to_read(options))
+    meanings = explained(sources_of(options.logs), columns, events=options.counts, **how_to_read(options))
     print("\n".join(_harmless(f"{what}: {name}") for what, name in meanings.items()))
     return 0
 
@@ -134,9 +188,12 @@ def _check_places(
         raise ValueError(f"--parquet {folder} is a file; name a folder")
 
 
-def _write_all(result: Any, page: pathlib.Path | None, folder: pathlib.Path | None) -> list[pathlib.Path]:
-    from ..audit.show.audit_page import page as drawn
+def _write_all(
+    result: Any, page: pathlib.Path | None, folder: pathlib.Path | None, counts: bool
+) -> list[pathlib.Path]:
+    from ..audit.show import audit_page, counts_page
 
+    drawn: Any = counts_page.page if counts else audit_page.page
     if page is not None:
         with replacing(page) as file:
             file.write(drawn(result).encode(errors="backslashreplace"))
@@ -162,15 +219,41 @@ class _Progress:
         print(f"\r\033[K{words}", end="\n" if of and done == of else "", file=sys.stderr, flush=True)
 
 
-def _lines(result: Any) -> list[str]:
-    """What was found, in lines for people."""
-    from ..audit.sentences import change_seen, clean_seen, interval_seen, place, rankings, surety
-
+def _reading(result: Any) -> list[str]:
+    """How a log was read, in lines for people, and the verdict."""
     lines = ["read as: " + ", ".join(f"{what}: {name}" for what, name in result.columns.items())]
     if result.broken:
         row, why, text = result.examples[0]
         lines.append(f"{result.broken:,} of {result.rows:,} rows could not be used; row {row}: {why}: {text}")
-    lines += [*result.notes, result.summary]
+    return [*lines, *result.notes, result.summary]
+
+
+def _count_lines(result: Any) -> list[str]:
+    """What was found in events, in lines for people."""
+    from ..audit.sentences import place_in_time, surety
+    from ..audit.show.counts_page import WHY
+
+    lines = _reading(result)
+    for part in result.intervals:
+        up = [str(item["item"]) for item in part.items if item["events"] > item["expected"]]
+        when = place_in_time(part.start_time, part.end_time)
+        lines.append(f"  {when}: {part.events:,} events, more of {', '.join(up[:3])}; {surety(part.certainty)} sure")
+    for one in result.clients[:CLIENTS]:
+        lines.append(f"  sender {one.client}: {one.events:,} events, all for {one.item}")
+    if result.n_clients > CLIENTS:
+        lines.append(f"  and {result.n_clients - CLIENTS:,} more senders: see the page or --json")
+    for part in result.changes:
+        lines.append(f"  not suspect: {place_in_time(part.start_time, part.end_time)}: {WHY[part.kind]}")
+    trending = result.trending["item"].head(RANKED).to_list()
+    lines.append(f"clean trending list of {result.recent_days:g} days: {', '.join(map(str, trending)) or 'nothing'}")
+    return list(map(_harmless, lines))
+
+
+def _lines(result: Any) -> list[str]:
+    """What was found, in lines for people."""
+    from ..audit.sentences import change_seen, clean_seen, interval_seen, place, rankings, surety
+
+    lines = _reading(result)
     for part in result.intervals:
         where = "" if part.board is None else f"board {part.board}, "
         lines.append(f"  {where}{place(part)}: {interval_seen(part)}; {surety(part.certainty)} sure")

@@ -15,7 +15,7 @@ import polars as pl
 
 from ..core.arrays import Bools, Floats, Ints
 from . import mapped
-from .columns import Columns, check_roles, understand
+from .columns import Columns, check_roles, understand, understand_events
 from .conversion import Format, check_told, chosen_format, converted
 from .files import EXAMPLES, ROW, Broken, Source, kind_of, peek, read_blocks, rows_in
 from .looks import Impressions, ItemNumbers, blocks, first_of, picked
@@ -73,18 +73,24 @@ def read(
     time_format: str | None = None,
     format: str | None = None,
     most_broken: float = 0.01,
+    events: bool = False,
     progress: Callable[[int, int], None] | None = None,
 ) -> ClickLog:
     """The log in some files or data frames, in the order given.
 
-    `roles`: columns by role, as far as they are not to be guessed. More than `most_broken` of the rows that cannot be
-    used is an error, which shows some. `progress` is called with the number of rows read so far, and of how many: 0
-    where that is not known.
+    `roles`: columns by role, as far as they are not to be guessed. `events`: rows tell of events without lists, and
+    each becomes a list of one item that was clicked. More than `most_broken` of the rows that cannot be used is an
+    error, which shows some. `progress` is called with the number of rows read so far, and of how many: 0 where that
+    is not known.
     """
     check_roles(roles)
     _check_files(logs)
     files = [str(log) if isinstance(log, pathlib.Path) else "a data frame" for log in logs]
-    columns = _sniffed(peek(logs), roles, first_position, time_format, format)
+    columns: Columns | Format
+    if events:
+        columns = understand_events(peek(logs), roles, time_format)
+    else:
+        columns = _sniffed(peek(logs), roles, first_position, time_format, format)
     other = None
     if isinstance(columns, Format):
         read_as = _words(columns, roles)
@@ -123,10 +129,13 @@ def explained(
     first_position: int | None = None,
     time_format: str | None = None,
     format: str | None = None,
+    events: bool = False,
 ) -> dict[str, str]:
     """What would be read as what, from the first rows alone."""
     check_roles(roles)
     sample = peek(logs)
+    if events:
+        return understand_events(sample, roles, time_format).in_words()
     meaning = _sniffed(sample, roles, first_position, time_format, format)
     if isinstance(meaning, Format):
         return {**_words(meaning, roles), "columns found": ", ".join(sample.columns)}

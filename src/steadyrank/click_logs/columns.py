@@ -27,6 +27,12 @@ _NAMES = {
     "session|session_id",
     "board": "board|board_id|page|page_id|surface|widget|placement|item_list_id|item_list_name|query",
 }
+_EVENT_ITEM = (  # in rows of events, beside those above
+    "package|package_name|package_id|project|crate|module|library|plugin|app|app_id|file|filename|artifact|track|"
+    "track_id|song|song_id|episode|stream|game|book|post|post_id|thread|comment_id|story|question|candidate|option|"
+    "target|object|name|title|path|page"
+)
+EVENT_ROLES = ("item", "time", "client")
 _IN_LISTS = (  # in rows of impressions, where `clicked` beside one of them is a flag
     "clicked_position|click_position|click_pos|clicked_pos|position_clicked|clicked_item|clicked_item_id|clicked_items"
 )
@@ -63,7 +69,7 @@ class Columns:
     client: str | None = None
     board: str | None = None
     separator: str | None = None  # between the items of a list in a column of text; "[" for a JSON list
-    clicked_is: str = ""  # position, item, bits or items in rows of impressions; flag in rows of items
+    clicked_is: str = ""  # position, item, bits or items in rows of impressions; flag in rows of items; event
     first_position: int = 1  # what the top position is called
     time_format: str | None = None  # how dates are written, for `strptime`, where that has to be said
     unused: tuple[str, ...] = ()  # columns that say nothing here
@@ -80,6 +86,9 @@ class Columns:
     def in_words(self) -> dict[str, str]:
         """What is read as what, for people."""
         words = {role: getattr(self, role) for role in ROLES if getattr(self, role) is not None}
+        if self.clicked_is == "event":
+            words["rows are"] = "events"
+            return self._with_rest(words)
         alone = "" if self.impression else ", each an impression of its own: no column says which were shown together"
         words["rows are"] = "impressions" if self.items else f"shown items{alone}"
         words["a click is told by"] = {
@@ -89,6 +98,9 @@ class Columns:
             "items": "its items",
             "flag": "a flag a row",
         }[self.clicked_is]
+        return self._with_rest(words)
+
+    def _with_rest(self, words: dict[str, str]) -> dict[str, str]:
         if self.time_format is not None:
             words["times are written as"] = self.time_format
         if self.unused:
@@ -143,6 +155,33 @@ def understand(
     if first is not None and columns.clicked_is != "position" and columns.position is None:
         raise ValueError(f"--first-position {first} has no effect: no column holds positions; {_columns_in(sample)}")
     return columns
+
+
+def understand_events(sample: pl.DataFrame, roles: dict[str, str | None], written: str | None = None) -> Columns:
+    """What the columns of events mean: what, when, and perhaps who; refused as in `understand`."""
+    chosen: dict[str, str | None] = {}
+    for role in ROLES:
+        name = roles.get(role) or None
+        if name is not None and role not in EVENT_ROLES:
+            raise ValueError(f"--{role} {name} has no effect with --counts: events have --item, --time and --client")
+        if name is not None and name not in sample.columns:
+            raise ValueError(f"--{role} names {name!r}, which is no column; {_columns_in(sample)}")
+        if role in EVENT_ROLES:
+            chosen[role] = name
+    for role in ("time", "client", "item"):
+        if roles.get(role) is None:
+            names = f"{_NAMES[role]}|{_EVENT_ITEM}" if role == "item" else _NAMES[role]
+            chosen[role] = _named(sample, names, set(chosen.values()))
+    lacking = [
+        f"--{role} COLUMN ({words})" for role, words in (("item", "what"), ("time", "when")) if not chosen[role]
+    ]
+    if lacking:
+        raise ValueError(f"cannot tell what the columns mean; add {' and '.join(lacking)}; {_columns_in(sample)}")
+    columns = Columns(**chosen, clicked_is="event", time_format=written)  # type: ignore[arg-type]
+    _refuse_nested(sample, columns)
+    if written is None:
+        columns = replace(columns, time_format=written_as(columns.time or "", sample[columns.time or ""]))
+    return replace(columns, unused=tuple(name for name in sample.columns if name not in columns.used()))
 
 
 def _columns_in(sample: pl.DataFrame) -> str:

@@ -31,14 +31,21 @@ def holiday(days: str, name: str) -> Holiday:
     return Holiday(edges[0], edges[1] + 86_400.0, name)
 
 
+def time_unit(log: ClickLog) -> float | None:
+    """How many of a log's units of time make a second; None if its times cannot be dates."""
+    if log.dated or log.time is None or not log.time.size:
+        return 1.0
+    return next((unit for unit in (1.0, 1e3, 1e6) if 1e9 * unit <= log.time[0] < 4e9 * unit), None)
+
+
 def without_holidays(log: ClickLog, holidays: list[Holiday]) -> tuple[ClickLog, list[str]]:
     """The log without what was shown on some holidays, and what is to be said of that."""
     if not holidays:
         return log, []
     if log.time is None:
         raise ValueError(f"--event {holidays[0].name}: the log has no column of times; name it with --time")
-    unit = 1.0 if log.dated else next((u for u in (1.0, 1e3, 1e6) if 1e9 * u <= log.time[0] < 4e9 * u), 0.0)
-    if unit == 0.0:
+    unit = time_unit(log)
+    if unit is None:
         raise ValueError(f"--event {holidays[0].name}: times such as {log.time[0]:g} are no dates")
     kept: Bools = np.ones(log.impressions.n, np.bool_)
     notes = []

@@ -348,7 +348,9 @@ def _repeats_in_rows(facts: pl.DataFrame, columns: Columns) -> int:
 
 def _item_facts(frame: pl.DataFrame, columns: Columns) -> pl.DataFrame:
     """The rows with what is wrong with each, whether it was clicked, and its place."""
-    word = pl.col(columns.clicked or "").cast(pl.String).str.strip_chars().str.to_lowercase().fill_null("")
+    word = pl.lit(_YES[0])  # an event is a click on what it is of
+    if columns.clicked is not None:
+        word = pl.col(columns.clicked).cast(pl.String).str.strip_chars().str.to_lowercase().fill_null("")
     place = pl.lit(0.0) if columns.position is None else pl.col(columns.position).cast(pl.Float64, strict=False)
     undated = pl.lit(False) if columns.time is None else ~pl.col(TIME).is_finite()
     boardless = pl.lit(False) if columns.board is None else pl.col(columns.board).is_null()

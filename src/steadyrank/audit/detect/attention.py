@@ -94,7 +94,7 @@ def chance(log_odds):
     return 1.0 / (1.0 + np.exp(-log_odds))
 
 
-def sums(group: Ints, values: Any, n: int) -> Floats:
+def sums(group: Ints | ItemNumbers, values: Any, n: int) -> Floats:
     """The sum of the values of each of n groups."""
     out: Floats = np.bincount(group, values, n).astype(np.float64, copy=False)
     return out

@@ -27,10 +27,11 @@ class ChangedStretch(NamedTuple):
     start: int
     end: int
     evidence: float  # nats, beyond what the number of stretches looked at explains
+    steps: tuple[float, float] = (0.0, 0.0)  # nats by which each edge is sudden; inf at an end of the log
 
     def in_impressions(self, units: Units, n: int) -> "ChangedStretch":
         """The same in impressions, of which the log has n."""
-        return ChangedStretch(self.start * units.span, min(self.end * units.span, n), self.evidence)
+        return self._replace(start=self.start * units.span, end=min(self.end * units.span, n))
 
 
 def regimes(units: Units, threads: int = 1, pulse: Callable[[], None] = lambda: None) -> Small:
@@ -129,7 +130,10 @@ def intervals(units: Units, threads: int = 1, pulse: Callable[[], None] = lambda
         near = max((change for change, _ in changes), default=0.0)
         steps = sum(step for _, step in changes)
         if evidence >= BAR and near >= NEAR * evidence and steps >= SUDDEN:
-            kept.append(ChangedStretch(start, end, evidence))
+            sudden = dict(zip((at for at, _ in sides), (step for _, step in changes), strict=True))
+            kept.append(
+                ChangedStretch(start, end, evidence, (sudden.get(start, math.inf), sudden.get(end, math.inf)))
+            )
     return sorted([*kept, *_alike(log, kept)])
 
 

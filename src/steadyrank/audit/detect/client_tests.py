@@ -219,7 +219,8 @@ def pairs_of(
     item, cell, bits = looks_of(impressions, cells, chosen)
     p = 1.0 / (1.0 + np.exp(-(appeal.item[item] + appeal.cell[cell])))
     sizes = impressions.first[chosen + 1] - impressions.first[chosen]
-    key: Ints = np.repeat(client[chosen].astype(np.int64), sizes) * impressions.n_items + item
+    whose: Ints = client[chosen].astype(np.int64)
+    key = np.repeat(whose, sizes) * impressions.n_items + item
     pair, where, looks = np.unique(key, return_inverse=True, return_counts=True)
     clicks = np.bincount(where, bits, pair.size).astype(np.int64)
     expected = sums(where, p, pair.size)

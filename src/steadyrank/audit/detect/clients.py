@@ -118,7 +118,7 @@ def impressions_of(named: Ints, client: ItemNumbers, n: int) -> Bools:
     return chosen
 
 
-def _shares(chance: Floats, judged: Bools) -> Floats:
+def adjusted_shares(chance: Floats, judged: Bools) -> Floats:
     """Adjusted after Benjamini and Hochberg 1995: for each of those judged, the least rate at which it passes."""
     shares: Floats = np.ones(chance.size)
     who = np.flatnonzero(judged)
@@ -230,11 +230,11 @@ class _Clients:
         those shown so much that silence could be told.
         """
         alone = len(WAYS) * np.exp(-self.scores[:5].max(axis=0))
-        everybody = _shares(alone, self.out[:, SHOWN] > 0)
-        there = _shares(len(WAYS) * np.exp(-self.scores[5]), self.out[:, SUSPECT] > 0)
+        everybody = adjusted_shares(alone, self.out[:, SHOWN] > 0)
+        there = adjusted_shares(len(WAYS) * np.exp(-self.scores[5]), self.out[:, SUSPECT] > 0)
         quiet_enough = self.out[:, LISTS] <= QUIET * self.out[:, LISTS_EXPECTED]
         few = np.where(quiet_enough, np.exp(-np.maximum(-self.tests.amount, 0.0)) / 2.0, 1.0)  # one-sided
-        quiet = _shares(few, self._could_be_quiet())
+        quiet = adjusted_shares(few, self._could_be_quiet())
         shares: Floats = np.minimum(np.minimum(everybody, quiet) * self.boards, there)
         return shares
 

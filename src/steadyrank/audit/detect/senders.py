@@ -1,0 +1,81 @@
+"""Senders of events who act alike, against all others: many who come for one item again and again, and for no other.
+
+Honest logs have such senders, too: a build that fetches the same package every night. So for each item it is counted
+how many of its senders come for nothing else, and compared with how many would, were it as other items are: the
+chance depends on how often a sender comes, and items differ by a spread that is estimated from the log's own
+(`client_tests.beta_binomial`). Of items with too many, the senders are named who come so often that at most SURE of
+them are honest.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ...click_logs.looks import ItemNumbers
+from ...core.arrays import Bools, Floats, Ints
+from .attention import sums
+from .client_tests import FEWEST, beta_binomial
+from .clients import SURE, adjusted_shares
+
+VISIT = 600.0  # seconds: events of a sender on an item in as many are one visit, tried again
+OFTEN = 12  # kinds of senders, by the logarithm of their visits
+
+
+@dataclass(frozen=True)
+class AlikeSenders:
+    """Senders who come for one item and for nothing else."""
+
+    item: int
+    senders: Ints  # their numbers
+    expected: float  # how many of those there would be, were the item as others are
+    certainty: float
+
+
+def visits_of(item: ItemNumbers, client: ItemNumbers, time: Floats, unit: float) -> Bools:
+    """Which events are the first of a visit; `unit`: of times, in a second."""
+    slot = ((time - time[0]) / (VISIT * unit)).astype(np.int64) if time.size else np.zeros(0, np.int64)
+    order = np.lexsort((slot, item, client))
+    same = np.ones(order.size, np.bool_)
+    same[:1] = False
+    for of in (client, item):
+        same[1:] &= of[order][1:] == of[order][:-1]
+    near = np.concatenate([[False], np.diff(slot[order]) <= 1])
+    first: Bools = np.ones(order.size, np.bool_)
+    first[order] = ~(same & near)
+    return first
+
+
+def alike(item: ItemNumbers, client: ItemNumbers, n_items: int, n_clients: int) -> list[AlikeSenders]:
+    """Groups of senders who act alike, the clearest first; one visit an entry, by senders that are known."""
+    key, visits = np.unique(client.astype(np.int64) * n_items + item, return_counts=True)
+    who, what = key // n_items, key % n_items
+    each = np.bincount(who, visits, n_clients)
+    only = np.bincount(who, minlength=n_clients) == 1
+    often = np.minimum(np.log2(np.maximum(each, 1.0)).astype(np.int64), OFTEN - 1)
+    asked = each[who] >= 2.0
+    who, what = who[asked], what[asked]
+    kind, dedicated = often[who], only[who]
+    there = np.bincount(kind, minlength=OFTEN)
+    base: Floats = (np.bincount(kind, dedicated, OFTEN) + 0.5) / (there + 1.0)
+    got, n, due = (sums(what, of, n_items) for of in (dedicated, np.ones(what.size), base[kind]))
+    judged: Bools = n >= FEWEST
+    scores, _, _ = beta_binomial(got, n, due, judged)
+    share = adjusted_shares(np.exp(-np.maximum(scores, 0.0)), judged)
+    odd = np.flatnonzero((scores > 0.0) & (share <= SURE))
+    groups = [
+        _named(int(k), who, what, kind, dedicated, base, float(share[k])) for k in odd[np.argsort(-scores[odd])]
+    ]
+    return [group for group in groups if group is not None]
+
+
+def _named(
+    k: int, who: Ints, what: Ints, kind: Ints, dedicated: Bools, base: Floats, share: float
+) -> AlikeSenders | None:
+    """The senders of an item who come for nothing else, from the rarest visits on at which few of them are honest."""
+    mine = what == k
+    for least in range(1, OFTEN):
+        some = mine & (kind >= least)
+        senders, due = who[some & dedicated], float(base[kind[some]].sum())
+        if senders.size >= FEWEST and due <= SURE * senders.size:
+            return AlikeSenders(k, senders, round(due, 2), 1.0 - max(share, due / senders.size))
+    return None

@@ -1,0 +1,206 @@
+"""Events without lists: stretches in which the shares of items moved, and whether people or a few senders moved them.
+
+A log is cut into parts of equally many events, so that its rhythm, busy days and quiet nights, is gone: what is left
+is the share that each item has of a part. These shares are searched by the code that searches click rates: an item's
+events are its clicks, and all events of a part the looks at it. Shares move honestly as well. A release or news
+raises an item as suddenly as an attack does, but it fades, and those who come anyway take part in it. So a stretch is
+suspect if it does not fade, and if the log's regular senders, those who are seen outside of it with other items, do
+not show it; where senders are not known, if it begins and ends suddenly. Ours, no paper's; docs/audit-counts.md says
+what cannot be told apart.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from ...click_logs.looks import ItemNumbers
+from ...core.arrays import Bools, Counts, Floats, Ints
+from .attention import Appeal
+from .bayes_factors import EDGE
+from .changed_stretches import SUDDEN, ChangedStretch, intervals, marked
+from .explanations import StretchCounts, Usual, explain
+from .findings import SURE, certainty, changes_of
+from .scales import Tally, Units
+from .stretches import BANDS, BAR
+
+JUDGED = 500  # items with most events that are judged one by one; all others are one
+PARTS = 2_048  # of a log, at most
+LEAST = 8  # events of a part
+DRAWS = 24  # usual stretches that say what chance makes
+REGULAR = 2  # events outside of a stretch, on items that it does not raise, that make a sender a regular one
+SHOWN = 1.0 / 3.0  # of what regular senders would show of a rise that all share: below, it is not theirs
+LISTED = 50  # items of a stretch
+UP = 3  # items that rose most, which say whose a stretch is
+FADED = 0.5  # of the rise in the first third of a stretch that is left in the last of what fades
+
+
+@dataclass(frozen=True)
+class RaisedItem:
+    """An item whose share of events in a stretch is not the usual one."""
+
+    item: int
+    events: int
+    expected: float
+    certainty: float
+
+
+@dataclass(frozen=True)
+class MovedStretch:
+    """Events `start` to before `end`, in which shares moved. kind: suspect, people, fades, client or chance."""
+
+    start: int
+    end: int
+    kind: str
+    certainty: float
+    items: list[RaisedItem]  # the most changed first
+    regular: float | None  # share of the rise that regular senders show, of what they would of a common one
+
+
+def parts_of(item: ItemNumbers, n_items: int) -> tuple[Units, Ints]:
+    """A log as parts of equally many events, and the number that each item has in them: rare ones share the last."""
+    counts = np.bincount(item, minlength=n_items)
+    often = np.argsort(-counts, kind="stable")[:JUDGED]
+    number: Ints = np.full(n_items, often.size, np.int64)
+    number[often] = np.arange(often.size)
+    n = item.size
+    span = max(LEAST, -(-n // PARTS))
+    parts, judged = -(-n // span), often.size + (1 if n_items > often.size else 0)
+    clicks = np.zeros((parts, judged), np.int32)
+    np.add.at(clicks, (np.arange(n) // span, number[item]), 1)
+    looks = np.repeat(clicks.sum(axis=1, dtype=np.int32), judged)
+    first: Ints = np.arange(parts + 1, dtype=np.int64) * judged
+    names = np.tile(np.arange(judged, dtype=np.int32), parts)
+    return Units(names, looks, clicks.ravel(), first, judged, span, n // span), number
+
+
+class SharesOverTime:
+    """A log of events while it is looked at. `client`: who sent each event, -1 for nobody."""
+
+    def __init__(self, item: ItemNumbers, n_items: int, client: ItemNumbers | None, time: Floats) -> None:
+        self.units, number = parts_of(item, n_items)
+        self.often = np.flatnonzero(number < JUDGED)[np.argsort(number[number < JUDGED], kind="stable")]
+        self.item, self.client, self.time, self.n = number[item], client, time, item.size
+        self.table = self.units.clicks.reshape(self.units.n, -1)  # [part, item]
+
+    def moved(self, threads: int = 1, pulse: Callable[[], None] = lambda: None) -> list[MovedStretch]:
+        """All stretches in which shares moved, each judged, in order."""
+        changed = intervals(self.units, threads, pulse)
+        calm = ~marked(self.units.n, [(part.start, part.end) for part in changed])
+        calm = calm if calm.any() else ~calm
+        usual = _usual(self.table[calm].sum(axis=0))
+        return [self._judged(part, usual, calm) for part in changed]
+
+    def _judged(self, part: ChangedStretch, usual: Usual, calm: Bools) -> MovedStretch:
+        counts = self.table[part.start : part.end].sum(axis=0)
+        size = part.end - part.start
+        nats = _nats(usual, counts)
+        scale = _scale(usual, self.table[calm], size)
+        sure = certainty(nats, scale, 2.0 * self.units.n / size)
+        whole = part.in_impressions(self.units, self.n)
+        items = self._items(counts, usual)
+        up = [one.item for one in items if one.events > one.expected][:UP]
+        regular = self._regular(whole, up, usual) if self.client is not None and up else None
+        kind = self._kind(part, sure, regular, up, usual, whole)
+        named = [
+            RaisedItem(int(self.often[one.item]), one.events, one.expected, one.certainty)
+            for one in items
+            if one.item < self.often.size
+        ]
+        return MovedStretch(whole.start, whole.end, kind, sure, named, regular)
+
+    def _kind(
+        self,
+        part: ChangedStretch,
+        sure: float,
+        regular: float | None,
+        up: list[int],
+        usual: Usual,
+        whole: ChangedStretch,
+    ) -> str:
+        if sure < SURE or not up:
+            return "chance"
+        if regular is None:
+            sudden = all(step >= SUDDEN and math.isfinite(step) for step in part.steps)
+            return "suspect" if sudden else "fades"
+        if regular >= SHOWN:
+            return "people"
+        if min(part.steps) < SUDDEN and self._fades(whole, up, usual):
+            return "fades"
+        return "suspect" if _nats(usual, self._without_busiest(whole, up)) >= BAR else "client"
+
+    def _fades(self, part: ChangedStretch, up: list[int], usual: Usual) -> bool:
+        """Whether what rose has mostly gone again in the last third of a stretch: by share, and by events an hour.
+
+        Shares alone fall each morning, when more people come, and events an hour each night.
+        """
+        rate = float((1.0 / (1.0 + np.exp(-usual.appeal.item[up]))).sum())
+        raised = np.isin(self.item[part.start : part.end], up)
+        time = self.time[part.start : part.end]
+        thirds = np.searchsorted(time, time[0] + (time[-1] - time[0]) * np.array([1, 2]) / 3.0)
+        first, _, last = np.split(raised, thirds)
+        rises = [float(some.sum()) - rate * some.size for some in (first, last)]
+        by_share = [rise / max(some.size, 1) for rise, some in zip(rises, (first, last), strict=True)]
+        return rises[1] < FADED * rises[0] and by_share[1] < FADED * by_share[0]
+
+    def _items(self, counts: Ints, usual: Usual) -> list[RaisedItem]:
+        total = int(counts.sum())
+        rate = 1.0 / (1.0 + np.exp(-usual.appeal.item))
+        tally: Tally = (np.full(counts.size, total, np.int64), counts.astype(np.int64))
+        return [
+            RaisedItem(one.item, one.clicks, one.expected_clicks, one.certainty)
+            for one in changes_of(tally, rate, usual.looks)
+        ][:LISTED]
+
+    def _regular(self, part: ChangedStretch, up: list[int], usual: Usual) -> float:
+        """What share of the rise of some items regular senders show, of what they would if all shared in it."""
+        assert self.client is not None
+        inside = np.zeros(self.n, np.bool_)
+        inside[part.start : part.end] = True
+        raised = np.isin(self.item, up)
+        identified = self.client >= 0
+        elsewhere = np.bincount(self.client[identified & ~inside & ~raised], minlength=int(self.client.max()) + 2)
+        regular = (elsewhere >= REGULAR)[self.client] & identified
+        rate = float((1.0 / (1.0 + np.exp(-usual.appeal.item[up]))).sum())
+        theirs_usual = float((raised & regular & ~inside).sum()) / max(float((regular & ~inside).sum()), 1.0)
+        rise = float((raised & inside).sum()) - rate * float((inside & ~raised).sum()) / max(1.0 - rate, EDGE)
+        there = float((inside & regular & ~raised).sum())
+        theirs = float((raised & inside & regular).sum()) - theirs_usual * there / max(1.0 - theirs_usual, EDGE)
+        common = float((regular & ~inside).sum()) / max(float((~inside).sum()), 1.0)
+        return max(theirs, 0.0) / max(common * rise, EDGE)
+
+    def _without_busiest(self, part: ChangedStretch, up: list[int]) -> Ints:
+        """Counts of a stretch without the sender who sent most events on what rose."""
+        assert self.client is not None
+        item, client = self.item[part.start : part.end], self.client[part.start : part.end]
+        on = client[np.isin(item, up) & (client >= 0)]
+        busiest = int(np.bincount(on).argmax()) if on.size else -2
+        return np.bincount(item[client != busiest], minlength=self.table.shape[1])
+
+
+def _usual(counts: Ints) -> Usual:
+    """What is usual, from counts: shares as log-odds, all at one place."""
+    total = int(counts.sum())
+    share = np.clip((counts + 0.5) / (total + 1.0), 1e-9, 1.0 - EDGE)
+    odds = np.log(share / (1.0 - share))
+    bands = np.searchsorted(np.quantile(odds, BANDS), odds).astype(np.int64)
+    return Usual(Appeal(odds, np.zeros(1)), np.full(counts.size, total, np.int64), np.array([total]), bands)
+
+
+def _nats(usual: Usual, counts: Ints | Counts) -> float:
+    """Evidence that a stretch does not have the usual shares; what one item takes, all others may lose alike."""
+    everything = np.arange(counts.size)
+    looks = np.full(counts.size, float(counts.sum()))
+    stretch = StretchCounts(everything, np.zeros(counts.size, np.int64), looks, counts.astype(np.float64))
+    return explain(usual, stretch).after_places
+
+
+def _scale(usual: Usual, calm: Counts, size: int) -> float:
+    """Nats, at least 1, that are worth what one promises: by usual stretches as long; `calm`: [part, item]."""
+    size = min(size, calm.shape[0] // 2)
+    if size < 1:
+        return 1.0
+    starts = np.linspace(0, calm.shape[0] - size, min(DRAWS, calm.shape[0] // size)).astype(np.int64)
+    along: Floats = np.sort([max(_nats(usual, calm[at : at + size].sum(axis=0)), 0.0) for at in starts.tolist()])
+    return max(1.0, float(np.mean(along[: max(1, 9 * along.size // 10)])))

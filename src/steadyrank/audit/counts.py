@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from ..click_logs.agents import Visitors, check_package, without_declared
 from ..click_logs.click_log import ClickLog, read
 from ..click_logs.files import sources_of
 from ..click_logs.holidays import holiday, time_unit, without_holidays
@@ -21,6 +22,7 @@ from .detect.attention import sums
 from .detect.senders import AlikeSenders, alike, visits_of
 from .detect.shares import MovedStretch, SharesOverTime
 from .sentences import percent, place_in_time
+from .visitors import visitors_told
 
 RECENT = 7.0  # days of a trending list
 SPREAD = 1.96  # standard errors: 95 %
@@ -87,6 +89,7 @@ class CountsAudit:
     ticks: list[tuple[float, str]] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     summary: str = ""
+    visitors: dict[str, Any] | None = None  # who came, where user agents are known
 
     def as_dict(self) -> dict[str, Any]:
         """For machines."""
@@ -107,6 +110,7 @@ class CountsAudit:
             "broken_rows": self.broken,
             "broken_examples": self.examples,
             "notes": self.notes,
+            "visitors": self.visitors,
             "cannot_tell": LIMITS,
         }
 
@@ -136,11 +140,14 @@ def run(
 ) -> CountsAudit:
     """Audit events without lists, such as downloads, votes or plays: files or data frames, as `audit` takes them.
 
-    `columns`: `item` (what), `time` (when) and `client` (who, if it is known), as far as they are not to be guessed.
+    `columns`: `item` (what), `time` (when) and `client` (who, if it is known), as far as they are not to be guessed,
+    and `user_agent`, by which declared crawlers and AI agents are set apart first.
     `recent`: days of the trending list. The other options are those of `audit`. O(events log events) and a pass of
     the search for changes over at most 2,048 parts of the log.
     """
     logs = sources_of(log)
+    if columns.get("user_agent"):
+        check_package()
     real("most_broken", most_broken, 0.0, 1.0)
     real("recent", recent, 0.0, 36_500.0)
     holidays = [holiday(*one) for one in events]
@@ -154,8 +161,9 @@ def run(
         progress=lambda rows, of: say("reading", rows, of),
     )
     read_log, left_out = without_holidays(read_log, holidays)
+    read_log, visitors = without_declared(read_log)
     say("auditing", 0, 1)
-    result = _Counts(read_log).result(recent, left_out)
+    result = _Counts(read_log).result(recent, left_out, visitors)
     say("auditing", 1, 1)
     return result
 
@@ -182,7 +190,7 @@ class _Counts:
         self.unit = time_unit(log) or 1.0
         self.shares = SharesOverTime(self.item, self.k, self.client, self.time)
 
-    def result(self, recent: float, notes: list[str]) -> CountsAudit:
+    def result(self, recent: float, notes: list[str], visitors: Visitors | None) -> CountsAudit:
         moved = self.shares.moved(os.cpu_count() or 1)
         suspect = [one for one in moved if one.kind == "suspect"]
         groups = self._alike()
@@ -209,6 +217,7 @@ class _Counts:
             points=self._points(weight),
             ticks=self._ticks(),
             notes=[*self._notes(), *notes],
+            visitors=None if visitors is None else visitors_told(visitors, self.log, weight < 1.0),
         )
         return CountsAudit(**{**vars(audit), "summary": summary(audit)})
 

@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from ..click_logs import mapped
+from ..click_logs.agents import check_package, without_declared
 from ..click_logs.click_log import BoardLog, ClickLog, by_board, read
 from ..click_logs.files import sources_of
 from ..click_logs.holidays import holiday, without_holidays
@@ -22,6 +23,7 @@ from .clean import check_clean, weights, write_clean
 from .detect.clients import NOBODY, OddClients, stand_out
 from .detect.findings import BoardTask, Finding, analyse
 from .results import Audit
+from .visitors import visitors_told
 
 Progress: TypeAlias = Callable[[str, int, int], None]  # a step, how much of it is done, of how much
 
@@ -45,13 +47,14 @@ def run(
     """Audit logs: Parquet, CSV or JSON, or frames of polars or pandas, oldest rows first unless there are times.
 
     `columns`: `items`, `item`, `clicked`, `impression`, `position`, `time`, `client`, `board`, as far as they are not
-    to be guessed. `first_position`: what the top position is called, 0 or 1. `time_format`: how dates are written, as
-    `strptime` has it, where that is not plain. `format`: the schema of another system, one of `conversion.FORMATS`,
-    or "plain", as far as it is not to be guessed. `most_broken`: share of rows that may be unusable. `events`: days
-    known to differ and what they are, such as ("2026-11-27", "sale"): what was shown then is left out.
-    `propensities`: the chance that each place is looked at, from the top, the last for all below; it is estimated
-    from the log otherwise. `clean`: a Parquet file to write, the log without what is suspect. `on`: where boards are
-    audited, "local" or "ray". `progress(step, done, of)` is called now and then; `of` is 0 while unknown.
+    to be guessed, and `user_agent`, by which declared crawlers and AI agents are set apart first. `first_position`:
+    what the top position is called, 0 or 1. `time_format`: how dates are written, as `strptime` has it, where that is
+    not plain. `format`: the schema of another system, one of `conversion.FORMATS`, or "plain", as far as it is not to
+    be guessed. `most_broken`: share of rows that may be unusable. `events`: days known to differ and what they are,
+    such as ("2026-11-27", "sale"): what was shown then is left out. `propensities`: the chance that each place is
+    looked at, from the top, the last for all below; it is estimated from the log otherwise. `clean`: a Parquet file
+    to write, the log without what is suspect. `on`: where boards are audited, "local" or "ray". `progress(step, done,
+    of)` is called now and then; `of` is 0 while unknown.
     """
     logs = sources_of(log)
     real("most_broken", most_broken, 0.0, 1.0)
@@ -61,6 +64,8 @@ def run(
     if clean is not None:
         check_clean(pathlib.Path(clean), logs)
     looks = None if propensities is None else _chances(propensities)
+    if columns.get("user_agent"):
+        check_package()
     holidays = [holiday(*one) for one in events]
     say = progress or (lambda step, done, of: None)
     click_log = read(
@@ -73,10 +78,14 @@ def run(
         progress=lambda rows, of: say("reading", rows, of),
     )
     click_log, left_out = without_holidays(click_log, holidays)
+    click_log, visitors = without_declared(click_log)
     boards = by_board(click_log)
     everywhere = _on_all_boards(click_log, boards)
     findings = _findings(_tasks(click_log, boards, everywhere, looks), on, say)
     audit = assembled(click_log, boards, findings, everywhere, [*_notes(click_log), *left_out])
+    if visitors is not None:
+        suspect = np.isin(click_log.row, audit.flagged["row"].to_numpy())
+        audit = replace(audit, visitors=visitors_told(visitors, click_log, suspect))
     if clean is None:
         return audit
     say("writing", 0, 0)
@@ -152,7 +161,8 @@ def _notes(log: ClickLog) -> list[str]:
     if shown.n and shown.item.size == clicks and shown.item.size == shown.n and bool((shown.lengths() == 1).all()):
         notes.append(
             "Every row is a click, and nothing says what else was shown: how often items were seen and not clicked "
-            "cannot be known, so neither can click rates, clients who never click, or a ranking by rate."
+            "cannot be known, so neither can click rates, clients who never click, or a ranking by rate. --counts "
+            "audits such events."
         )
     elif clicks == shown.n and shown.n and all(bool((part.clicks() > 0).all()) for _, part in shown.parts()):
         notes.append(

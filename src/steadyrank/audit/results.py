@@ -128,6 +128,9 @@ class Audit:
     notes: list[str] = field(default_factory=list)  # what the reader should know of how the log was read
     summary: str = ""  # in a sentence or two
     clean: CleanLog | None = None  # if it was asked for
+    visitors: dict[str, Any] | None = (
+        None  # who came, as `visitors.visitors_told` has it, where user agents are known
+    )
 
     @property
     def intervals(self) -> list[Interval]:
@@ -169,6 +172,7 @@ class Audit:
             "notes": self.notes,
             "cannot_tell": LIMITS,
             "clean": None if self.clean is None else vars(self.clean),
+            "visitors": self.visitors,
             "boards": boards,
         }
 

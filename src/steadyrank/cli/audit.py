@@ -112,7 +112,7 @@ def _run(options: argparse.Namespace) -> int:
         on=options.on,
         progress=progress,
         **how_to_read(options),
-        **{name: getattr(options, name) for name in COLUMNS},
+        **{name: getattr(options, name) for name in (*COLUMNS, "user_agent")},
     )
     return _told(result, _lines, result.suspect_share[0], limit, options)
 
@@ -143,7 +143,7 @@ def _counts(options: argparse.Namespace, broken: float, progress: Any) -> tuple[
         time_format=options.time_format,
         progress=progress,
         **({} if options.recent is None else {"recent": options.recent}),
-        **{name: getattr(options, name) for name in ("item", "time", "client")},
+        **{name: getattr(options, name) for name in ("item", "time", "client", "user_agent")},
     )
     return result, _count_lines, result.suspect_share
 
@@ -164,7 +164,7 @@ def _explain(options: argparse.Namespace) -> int:
     from ..click_logs.click_log import explained
     from ..click_logs.files import sources_of
 
-    columns = {name: getattr(options, name) for name in COLUMNS}
+    columns = {name: getattr(options, name) for name in (*COLUMNS, "user_agent")}
     meanings = explained(sources_of(options.logs), columns, events=options.counts, **how_to_read(options))
     print("\n".join(_harmless(f"{what}: {name}") for what, name in meanings.items()))
     return 0
@@ -221,10 +221,14 @@ class _Progress:
 
 def _reading(result: Any) -> list[str]:
     """How a log was read, in lines for people, and the verdict."""
+    from ..audit.visitors import visitors_seen
+
     lines = ["read as: " + ", ".join(f"{what}: {name}" for what, name in result.columns.items())]
     if result.broken:
         row, why, text = result.examples[0]
         lines.append(f"{result.broken:,} of {result.rows:,} rows could not be used; row {row}: {why}: {text}")
+    if result.visitors is not None:
+        lines.append(visitors_seen(result.visitors))
     return [*lines, *result.notes, result.summary]
 
 

@@ -19,6 +19,7 @@ COLUMNS = {
     "client": "who",
     "board": "on which ranked surface; each is audited on its own",
 }
+AGENT = "what a visitor says of itself: declared crawlers and AI agents are set apart"
 WEIGHT = "weight"  # the column that `steadyrank audit --clean` writes
 
 
@@ -46,7 +47,9 @@ def add_options(sub: argparse.ArgumentParser, several_boards: bool = False) -> N
         option = "--board-column" if name == "board" and not several_boards else f"--{name}"
         about = words if several_boards else words.partition(";")[0]
         sub.add_argument(option, metavar="COLUMN", default=None, help=f"column: {about}")
-    if not several_boards:
+    if several_boards:
+        sub.add_argument("--user-agent", metavar="COLUMN", default=None, help=f"column: {AGENT}")
+    else:
         sub.add_argument("--of", default=None, metavar="NAME", help="of a log with several boards, the one to take")
     words = "what the top position is called"
     sub.add_argument("--first-position", type=int, choices=(0, 1), default=None, help=words)

@@ -40,6 +40,8 @@ class ClickLog:
     dated: bool  # whether times are dates
     client: ItemNumbers | None  # [n]
     board: ItemNumbers  # [n]
+    agents: list[Any]  # user agents, as they stand there
+    agent: ItemNumbers | None  # [n]
     rows: int
     broken: int
     examples: list[Broken]
@@ -172,12 +174,27 @@ def _sniffed(
     return columns
 
 
+def only(log: ClickLog, kept: Bools) -> ClickLog:
+    """Some impressions of a log, bool[n]."""
+    chosen = np.flatnonzero(kept)
+    return replace(
+        log,
+        impressions=log.impressions.only(chosen),
+        row=picked(log.row, chosen),
+        last_row=picked(log.last_row, chosen),
+        board=picked(log.board, chosen),
+        time=None if log.time is None else picked(log.time, chosen),
+        client=None if log.client is None else picked(log.client, chosen),
+        agent=None if log.agent is None else picked(log.agent, chosen),
+    )
+
+
 class _Reader:
     """Takes the impressions of blocks and gives a log."""
 
     def __init__(self, columns: Columns) -> None:
         self.columns = columns
-        self.items, self.boards, self.clients = _Names(), _Names(), _Names()
+        self.items, self.boards, self.clients, self.agents = _Names(), _Names(), _Names(), _Names()
         self.arrays = mapped.GrowingArrays()
         self.broken: list[Broken] = []
         self.n_broken = self.n_rows = self.repeats = 0
@@ -220,6 +237,8 @@ class _Reader:
             self.arrays.add(client=self.clients.numbers(rows.client))
         if rows.board is not None:
             self.arrays.add(board=self.boards.numbers(rows.board))
+        if rows.agent is not None:
+            self.arrays.add(agent=self.agents.numbers(rows.agent))
 
     def log(self, files: list[str]) -> ClickLog:
         """All of it, in order of time."""
@@ -238,11 +257,12 @@ class _Reader:
         time = arrays.take("time", np.float64) if columns.time else None
         client = arrays.take("client", np.int32) if columns.client else None
         board = arrays.take("board", np.int32) if columns.board else None
+        agent = arrays.take("agent", np.int32) if columns.user_agent else None
         if time is not None and not in_order(time):
             order = np.argsort(time, kind="stable")
             impressions, row, time = impressions.only(order), picked(row, order), picked(time, order)
             last_row = row if columns.item is None else picked(last_row, order)
-            board, client = (None if of is None else picked(of, order) for of in (board, client))
+            board, client, agent = (None if of is None else picked(of, order) for of in (board, client, agent))
         board = np.broadcast_to(np.int32(0), row.size) if board is None else board
         return ClickLog(
             files=files,
@@ -257,6 +277,8 @@ class _Reader:
             dated=self.dated,
             client=client,
             board=board,
+            agents=self.agents.values,
+            agent=agent,
             rows=self.n_rows,
             broken=self.n_broken,
             examples=self.broken,

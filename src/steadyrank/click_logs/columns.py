@@ -9,7 +9,7 @@ from ..core.settings import closest
 from .cells import as_text, split_lists, written_as
 from .files import ROW
 
-ROLES = ("items", "item", "clicked", "impression", "position", "time", "client", "board")
+ROLES = ("items", "item", "clicked", "impression", "position", "time", "client", "board", "user_agent")
 _NAMES = {
     "items": "items|ranking|list|shown|results|documents|docs|slate|products|item_ids|shown_items|item_list",
     "item": "item|item_id|itemid|doc|doc_id|document|document_id|product|product_id|article|article_id|news_id|"
@@ -32,7 +32,7 @@ _EVENT_ITEM = (  # in rows of events, beside those above
     "track_id|song|song_id|episode|stream|game|book|post|post_id|thread|comment_id|story|question|candidate|option|"
     "target|object|name|title|path|page"
 )
-EVENT_ROLES = ("item", "time", "client")
+EVENT_ROLES = ("item", "time", "client", "user_agent")
 _IN_LISTS = (  # in rows of impressions, where `clicked` beside one of them is a flag
     "clicked_position|click_position|click_pos|clicked_pos|position_clicked|clicked_item|clicked_item_id|clicked_items"
 )
@@ -68,6 +68,7 @@ class Columns:
     time: str | None = None
     client: str | None = None
     board: str | None = None
+    user_agent: str | None = None  # never guessed: whoever names it wants declared agents set apart
     separator: str | None = None  # between the items of a list in a column of text; "[" for a JSON list
     clicked_is: str = ""  # position, item, bits or items in rows of impressions; flag in rows of items; event
     first_position: int = 1  # what the top position is called
@@ -108,6 +109,11 @@ class Columns:
         return words
 
 
+def flag(role: str) -> str:
+    """The option that names the column of a role."""
+    return f"--{role.replace('_', '-')}"
+
+
 def check_roles(roles: dict[str, str | None]) -> None:
     """Refuse roles that no column can have."""
     for role in roles:
@@ -126,7 +132,7 @@ def understand(
     told = dict(chosen)
     for role, name in chosen.items():
         if name is not None and name not in sample.columns:
-            raise ValueError(f"--{role} names {name!r}, which is no column; {_columns_in(sample)}")
+            raise ValueError(f"{flag(role)} names {name!r}, which is no column; {_columns_in(sample)}")
     for role, names in _NAMES.items():
         if roles.get(role) is None:
             chosen[role] = _named(sample, names, set(chosen.values()))
@@ -144,7 +150,7 @@ def understand(
     for role, name in told.items():
         if name is not None and chosen[role] != name:
             kind = "lists" if chosen["items"] else "shown items"
-            raise ValueError(f"--{role} {name} has no effect: rows are read as {kind}; {_columns_in(sample)}")
+            raise ValueError(f"{flag(role)} {name} has no effect: rows are read as {kind}; {_columns_in(sample)}")
     columns = Columns(**chosen)  # type: ignore[arg-type]
     columns = replace(columns, unused=tuple(name for name in sample.columns if name not in columns.used()))
     if written is not None and columns.time is None:
@@ -163,9 +169,11 @@ def understand_events(sample: pl.DataFrame, roles: dict[str, str | None], writte
     for role in ROLES:
         name = roles.get(role) or None
         if name is not None and role not in EVENT_ROLES:
-            raise ValueError(f"--{role} {name} has no effect with --counts: events have --item, --time and --client")
+            raise ValueError(
+                f"{flag(role)} {name} has no effect with --counts: events have --item, --time and --client"
+            )
         if name is not None and name not in sample.columns:
-            raise ValueError(f"--{role} names {name!r}, which is no column; {_columns_in(sample)}")
+            raise ValueError(f"{flag(role)} names {name!r}, which is no column; {_columns_in(sample)}")
         if role in EVENT_ROLES:
             chosen[role] = name
     for role in ("time", "client", "item"):
@@ -265,7 +273,7 @@ def _refuse_nested(sample: pl.DataFrame, columns: Columns) -> None:
         if inner.is_nested() or inner == pl.Object:
             lists = " or lists of them" if role in ("items", "clicked") else ""
             raise ValueError(
-                f"--{role} {name}: values must be names or numbers{lists}, not {kind}; {_columns_in(sample)}"
+                f"{flag(role)} {name}: values must be names or numbers{lists}, not {kind}; {_columns_in(sample)}"
             )
 
 

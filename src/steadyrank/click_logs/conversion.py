@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import polars as pl
 
 from ..core.settings import closest
+from .columns import flag
 from .files import ROW, Broken, Source, read_blocks
 from .formats import dsjson, events, ga4, metarank, personalize, sessions, ubi
 from .formats.joiner import EventJoiner, ShownList
@@ -69,20 +70,20 @@ def check_told(
     schema: Format, sample: pl.DataFrame, roles: dict[str, str | None], first: int | None, written: str | None
 ) -> None:
     """Refuse what was told of a log in vain, since it is read by a schema of fixed names."""
-    told: list[tuple[str, Any]] = [(f"--{role}", name) for role, name in roles.items() if name is not None]
+    told: list[tuple[str, Any]] = [(flag(role), name) for role, name in roles.items() if name is not None]
     told += [("--first-position", first), ("--time-format", written)]
-    for flag, value in told:
-        role = flag.removeprefix("--")
+    for option, value in told:
+        role = option.removeprefix("--")
         if value is None or (value == "" and role in _LEFT_OUT):
             continue
         if role not in schema.roles:
             raise ValueError(
-                f"{flag} {value!r} has no effect: the log is read as {schema.name} ({schema.words}), whose names are "
-                "fixed; leave it out, or add --format plain if it is another log"
+                f"{option} {value!r} has no effect: the log is read as {schema.name} ({schema.words}), whose names "
+                "are fixed; leave it out, or add --format plain if it is another log"
             )
         if value not in sample.columns:
             raise ValueError(
-                f"{flag} names {value!r}, which is no column; columns found: {', '.join(sample.columns)}"
+                f"{option} names {value!r}, which is no column; columns found: {', '.join(sample.columns)}"
             )
 
 

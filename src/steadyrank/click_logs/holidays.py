@@ -1,14 +1,12 @@
 """Holidays: days that are known to differ, such as those of a sale. What was shown then is left out of an audit."""
 
 import datetime
-from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 
 from ..core.arrays import Bools
-from .click_log import ClickLog
-from .looks import picked
+from .click_log import ClickLog, only
 
 
 class Holiday(NamedTuple):
@@ -55,16 +53,4 @@ def without_holidays(log: ClickLog, holidays: list[Holiday]) -> tuple[ClickLog, 
         kept &= ~inside
     if not kept.any():
         raise ValueError(f"--event {holidays[0].name}: nothing is left of the log without it")
-    chosen = np.flatnonzero(kept)
-    return (
-        replace(
-            log,
-            impressions=log.impressions.only(chosen),
-            row=picked(log.row, chosen),
-            last_row=picked(log.last_row, chosen),
-            time=picked(log.time, chosen),
-            client=None if log.client is None else picked(log.client, chosen),
-            board=picked(log.board, chosen),
-        ),
-        notes,
-    )
+    return only(log, kept), notes

@@ -123,7 +123,7 @@ class SharesOverTime:
             return "chance"
         if regular is None:
             sudden = all(step >= SUDDEN and math.isfinite(step) for step in part.steps)
-            return "suspect" if sudden else "fades"
+            return "suspect" if sudden and not self._fades(whole, up, usual) else "fades"
         if regular >= SHOWN:
             return "people"
         if min(part.steps) < SUDDEN and self._fades(whole, up, usual):

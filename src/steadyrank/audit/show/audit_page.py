@@ -5,7 +5,7 @@ from typing import Any
 
 from ..results import LIMITS, Audit, BoardAudit, Interval
 from ..sentences import change_seen, could_have_shown, counted, percent, place, surety
-from .drawing import Html, WrittenNumber, shell, table, timeline
+from .drawing import Html, WrittenNumber, shell, table, timeline, visitors_figure
 
 SHOWN_ITEMS = 20
 SHOWN_BOARDS = 50
@@ -22,7 +22,8 @@ def page(audit: Audit) -> str:
     picture = "" if several else f"<h2>When</h2>{_figure(boards[0])}" if boards else ""
     left = len(named) - SHOWN_BOARDS
     more = f'<p class="soft">{left} more boards with findings: see the JSON output.</p>' if left > 0 else ""
-    body = f"{picture}{_next(audit)}{overview}{people}{parts}{more}{_reading(audit)}{_limits(audit)}"
+    head = f"{picture}{visitors_figure(audit.visitors)}{_next(audit)}{overview}{people}"
+    body = f"{head}{parts}{more}{_reading(audit)}{_limits(audit)}"
     return shell("Audit of clicks", _verdict(audit), Html(body))
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from ..counts import LIMITS, CountsAudit, CountsInterval
 from ..sentences import percent, place_in_time, surety
-from .drawing import Html, WrittenNumber, axes, line, round_up, shell, table
+from .drawing import Html, WrittenNumber, axes, line, round_up, shell, table, visitors_figure
 
 SHOWN = 20  # rows of a table
 WHY = {
@@ -22,8 +22,9 @@ def page(audit: CountsAudit) -> str:
     head, mark, rest = audit.summary.partition(":")
     kind = "verdict found" if suspect else "verdict"
     verdict = f'<p class="{kind}"><strong>{escape(head)}</strong>{mark}{escape(rest)}</p>'
-    body = f"{_figure(audit)}{_intervals(audit)}{_senders(audit)}{_counts(audit)}{_trending(audit)}{_changes(audit)}"
-    return shell("Audit of counts", verdict, Html(f"{body}{_reading(audit)}"))
+    parts = (_intervals, _senders, _counts, _trending, _changes, _reading)
+    body = f"{_figure(audit)}{visitors_figure(audit.visitors)}{''.join(part(audit) for part in parts)}"
+    return shell("Audit of counts", verdict, Html(body))
 
 
 def _figure(audit: CountsAudit) -> str:

@@ -123,6 +123,27 @@ def round_up(value: float) -> float:
     return next(round(step * unit, 12) for step in (1, 1.2, 1.6, 2, 3, 4, 5, 6, 8, 10, 12) if step * unit >= value)
 
 
+def visitors_figure(visitors: dict[str, Any] | None) -> str:
+    """People, suspects and declared agents over time, as shares of all who came; nothing where they are not known."""
+    if visitors is None:
+        return ""
+    totals = [max(sum(counts), 1) for counts in visitors["points"]]
+    n = len(totals)
+    styles = (("var(--mark)", ""), ("var(--band)", "8 4"), ("var(--up)", "2 4"), ("var(--soft)", "6 2 2 2"))
+    lines = legend = ""
+    for i, (name, style) in enumerate(zip(visitors["columns"], styles, strict=True)):
+        shares = [((j + 0.5) / n, counts[i] / totals[j]) for j, counts in enumerate(visitors["points"])]
+        lines += line(shares, 1.0, *style)
+        x, height = 0.02 + 0.2 * i, 0.55
+        legend += line([(x, height), (x + 0.05, height)], 1.0, *style)
+        legend += f'<text x="{x_of(x + 0.06):.1f}" y="{y_of(height, 1.0) + 4:.1f}">{escape(name)}</text>'
+    words = "Shares of people, suspects, AI agents and crawlers over time"
+    drawn = f"{axes(1.0, [(0.0, 'first'), (1.0, 'last')], words)}{lines}{legend}</svg>"
+    counts = ", ".join(f"{name}: {count:,}" for name, count in visitors["counts"].items())
+    caption = f"{words}, by the list of {visitors['list']}. {counts}."
+    return f"<h2>Who came</h2><figure>{drawn}<figcaption>{escape(caption)}</figcaption></figure>"
+
+
 def timeline(board: BoardAudit) -> str:
     """Clicks an impression along the log, expected ones beside them, suspect intervals hatched."""
     total = max(sum(count for count, _, _ in board.points), 1)

@@ -133,6 +133,18 @@ def test_parts_count_every_event_once():
     assert table[0].sum() == units.span == max(shares.LEAST, math.ceil(5_000 / shares.PARTS))
 
 
+def test_one_sender_who_runs_wild_is_named_and_is_no_attack():
+    rng = np.random.default_rng(0)
+    n = 2_000
+    item, client = rng.integers(0, 20, n), rng.integers(0, 50, n)
+    item[900:1_000], client[900:1_000] = 3, 777
+    frame = pl.DataFrame({"time": 1_793_491_200 + 600 * np.arange(n), "item": item, "user": client})
+    found = sr.audit_counts(frame)
+    assert found.intervals == []
+    assert [(change.kind, change.busiest) for change in found.changes] == [("client", 777)]
+    assert "one sender alone made it: 777" in counts_page.page(found)
+
+
 def test_the_trending_list_is_that_of_true_events():
     log = small_month(2, featured=False)
     late = log.time > event_logs.START + 24 * event_logs.DAY

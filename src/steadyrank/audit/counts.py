@@ -53,6 +53,7 @@ class CountsInterval:
     certainty: float  # that shares moved, from 0 to 1
     items: list[dict[str, Any]]  # that gained or lost by it, the most first
     regular: float | None  # what regular senders show of it, 1 for all that they would of a common rise
+    busiest: Any = None  # the sender with most events on what rose, if senders are known
 
 
 @dataclass(frozen=True)
@@ -337,7 +338,8 @@ class _Counts:
         start, end = (self._moment(float(self.time[at])) for at in (one.start, one.end - 1))
         size = one.end - one.start
         bounds = int(rows.min()), int(rows.max()) + 1
-        return CountsInterval(*bounds, start, end, size, one.kind, one.certainty, items, one.regular)
+        busiest = None if one.busiest < 0 else self.log.clients[one.busiest]
+        return CountsInterval(*bounds, start, end, size, one.kind, one.certainty, items, one.regular, busiest)
 
     def _moment(self, time: float) -> Any:
         if self.log.dated:

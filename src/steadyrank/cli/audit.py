@@ -235,7 +235,7 @@ def _reading(result: Any) -> list[str]:
 def _count_lines(result: Any) -> list[str]:
     """What was found in events, in lines for people."""
     from ..audit.sentences import place_in_time, surety
-    from ..audit.show.counts_page import WHY
+    from ..audit.show.counts_page import why_not
 
     lines = _reading(result)
     for part in result.intervals:
@@ -247,7 +247,7 @@ def _count_lines(result: Any) -> list[str]:
     if result.n_clients > CLIENTS:
         lines.append(f"  and {result.n_clients - CLIENTS:,} more senders: see the page or --json")
     for part in result.changes:
-        lines.append(f"  not suspect: {place_in_time(part.start_time, part.end_time)}: {WHY[part.kind]}")
+        lines.append(f"  not suspect: {place_in_time(part.start_time, part.end_time)}: {why_not(part)}")
     trending = result.trending["item"].head(RANKED).to_list()
     lines.append(f"clean trending list of {result.recent_days:g} days: {', '.join(map(str, trending)) or 'nothing'}")
     return list(map(_harmless, lines))

@@ -56,6 +56,7 @@ class MovedStretch:
     certainty: float
     items: list[RaisedItem]  # the most changed first
     regular: float | None  # share of the rise that regular senders show, of what they would of a common one
+    busiest: int = -1  # the sender with most events on what rose, if senders are known
 
 
 def parts_of(item: ItemNumbers, n_items: int) -> tuple[Units, Ints]:
@@ -102,13 +103,14 @@ class SharesOverTime:
         items = self._items(counts, usual)
         up = [one.item for one in items if one.events > one.expected][:UP]
         regular = self._regular(whole, up, usual) if self.client is not None and up else None
-        kind = self._kind(part, sure, regular, up, usual, whole)
+        busiest = -1 if regular is None else self._busiest(whole, up)
+        kind = self._kind(part, sure, regular, up, usual, whole, busiest)
         named = [
             RaisedItem(int(self.often[one.item]), one.events, one.expected, one.certainty)
             for one in items
             if one.item < self.often.size
         ]
-        return MovedStretch(whole.start, whole.end, kind, sure, named, regular)
+        return MovedStretch(whole.start, whole.end, kind, sure, named, regular, busiest)
 
     def _kind(
         self,
@@ -118,6 +120,7 @@ class SharesOverTime:
         up: list[int],
         usual: Usual,
         whole: ChangedStretch,
+        busiest: int,
     ) -> str:
         if sure < SURE or not up:
             return "chance"
@@ -128,7 +131,7 @@ class SharesOverTime:
             return "people"
         if min(part.steps) < SUDDEN and self._fades(whole, up, usual):
             return "fades"
-        return "suspect" if _nats(usual, self._without_busiest(whole, up)) >= BAR else "client"
+        return "suspect" if _nats(usual, self._without(whole, busiest)) >= BAR else "client"
 
     def _fades(self, part: ChangedStretch, up: list[int], usual: Usual) -> bool:
         """Whether what rose has mostly gone again in the last third of a stretch: by share, and by events an hour.
@@ -170,13 +173,19 @@ class SharesOverTime:
         common = float((regular & ~inside).sum()) / max(float((~inside).sum()), 1.0)
         return max(theirs, 0.0) / max(common * rise, EDGE)
 
-    def _without_busiest(self, part: ChangedStretch, up: list[int]) -> Ints:
-        """Counts of a stretch without the sender who sent most events on what rose."""
+    def _busiest(self, part: ChangedStretch, up: list[int]) -> int:
+        """The sender of most events on what rose in a stretch, -1 if nobody is known to have sent any."""
         assert self.client is not None
         item, client = self.item[part.start : part.end], self.client[part.start : part.end]
         on = client[np.isin(item, up) & (client >= 0)]
-        busiest = int(np.bincount(on).argmax()) if on.size else -2
-        return np.bincount(item[client != busiest], minlength=self.table.shape[1])
+        return int(np.bincount(on).argmax()) if on.size else -1
+
+    def _without(self, part: ChangedStretch, sender: int) -> Ints:
+        """Counts of a stretch without a sender; without nobody, for -1."""
+        assert self.client is not None
+        item, client = self.item[part.start : part.end], self.client[part.start : part.end]
+        others = client != sender if sender >= 0 else np.ones(client.size, np.bool_)
+        return np.bincount(item[others], minlength=self.table.shape[1])
 
 
 def _usual(counts: Ints) -> Usual:

@@ -16,6 +16,11 @@ WHY = {
 }
 
 
+def why_not(part: CountsInterval) -> str:
+    """Why a change is not suspect."""
+    return f"{WHY[part.kind]}: {part.busiest}" if part.kind == "client" else WHY[part.kind]
+
+
 def page(audit: CountsAudit) -> str:
     """The page as text."""
     suspect = audit.intervals or audit.n_clients
@@ -102,7 +107,7 @@ def _changes(audit: CountsAudit) -> str:
             place_in_time(part.start_time, part.end_time),
             part.events,
             ", ".join(str(item["item"]) for item in part.items[:3]),
-            WHY[part.kind],
+            why_not(part),
         )
         for part in audit.changes
     ]

@@ -158,7 +158,26 @@ def _board(log: ClickLog, part: BoardLog, finding: Finding) -> BoardAudit:
         attention_from=finding.by_place.source,
         attention_note=finding.by_place.note,
         corrected_ranking=[names[k] for k in _corrected(finding)],
+        outcomes=_outcomes(log, part, finding, names),
     )
+
+
+def _outcomes(log: ClickLog, part: BoardLog, finding: Finding, names: list[Any]) -> dict[str, Any] | None:
+    """What came of clicks, in names and times."""
+    seen = finding.outcomes
+    if seen is None:
+        return None
+    hollow = [
+        {
+            **asdict(one),
+            "item": names[one.item],
+            "start_time": _time(log, part, one.start),
+            "end_time": _time(log, part, one.end - 1),
+        }
+        for one in seen.hollow
+    ]
+    never = [{**asdict(one), "client": log.clients[int(part.clients[one.client])]} for one in seen.never_buy]
+    return {"clicked": seen.clicked, "bought": seen.bought, "hollow_items": hollow, "never_buy": never}
 
 
 def _interval(log: ClickLog, part: BoardLog, suspect: SuspectInterval, items: list[dict[str, Any]]) -> Interval:

@@ -47,14 +47,14 @@ def run(
     """Audit logs: Parquet, CSV or JSON, or frames of polars or pandas, oldest rows first unless there are times.
 
     `columns`: `items`, `item`, `clicked`, `impression`, `position`, `time`, `client`, `board`, as far as they are not
-    to be guessed, and `user_agent`, by which declared crawlers and AI agents are set apart first. `first_position`:
-    what the top position is called, 0 or 1. `time_format`: how dates are written, as `strptime` has it, where that is
-    not plain. `format`: the schema of another system, one of `conversion.FORMATS`, or "plain", as far as it is not to
-    be guessed. `most_broken`: share of rows that may be unusable. `events`: days known to differ and what they are,
-    such as ("2026-11-27", "sale"): what was shown then is left out. `propensities`: the chance that each place is
-    looked at, from the top, the last for all below; it is estimated from the log otherwise. `clean`: a Parquet file
-    to write, the log without what is suspect. `on`: where boards are audited, "local" or "ray". `progress(step, done,
-    of)` is called now and then; `of` is 0 while unknown.
+    to be guessed, `user_agent`, by which declared crawlers and AI agents are set apart first, and `value`, what came
+    of a row, such as a purchase. `first_position`: what the top position is called, 0 or 1. `time_format`: how dates
+    are written, as `strptime` has it, where that is not plain. `format`: the schema of another system, one of
+    `conversion.FORMATS`, or "plain", as far as it is not to be guessed. `most_broken`: share of rows that may be
+    unusable. `events`: days known to differ and what they are, such as ("2026-11-27", "sale"): what was shown then is
+    left out. `propensities`: the chance that each place is looked at, from the top, the last for all below; it is
+    estimated from the log otherwise. `clean`: a Parquet file to write, the log without what is suspect. `on`: where
+    boards are audited, "local" or "ray". `progress(step, done, of)` is called now and then; `of` is 0 while unknown.
     """
     logs = sources_of(log)
     real("most_broken", most_broken, 0.0, 1.0)
@@ -146,9 +146,9 @@ def _tasks(
         clients = [log.clients[c] for c in part.clients.tolist()]
         items = [log.items[k] for k in part.items.tolist()]
         named = np.flatnonzero(np.isin(part.clients, everywhere.named))
-        tasks.append(
-            BoardTask(part.board, part.impressions, part.client, clients, threads, items, len(boards), named, looks)
-        )
+        bought = None if log.bought is None else part.of(log.bought, slice(None))
+        sizes = threads, items, len(boards)
+        tasks.append(BoardTask(part.board, part.impressions, part.client, clients, *sizes, named, looks, bought))
     return tasks
 
 

@@ -97,6 +97,7 @@ class BoardAudit:
     attention_from: str = "none"  # log, given, or none: it cannot be known
     attention_note: str = ""  # what of it cannot be known
     corrected_ranking: list[Any] = field(default_factory=list)  # clean, had all stood at the first place
+    outcomes: dict[str, Any] | None = None  # what came of clicks, where a column says it
 
 
 @dataclass(frozen=True)
@@ -152,7 +153,15 @@ class Audit:
             }
             for b in self.boards
         ]
-        shared = ("items", "ranking", "clean_ranking", "corrected_ranking", "attention", "could_have_shown")
+        shared = (
+            "items",
+            "ranking",
+            "clean_ranking",
+            "corrected_ranking",
+            "attention",
+            "could_have_shown",
+            "outcomes",
+        )
         top = boards[0] if len(boards) == 1 else dict.fromkeys(shared)
         return {
             "summary": self.summary,

@@ -131,6 +131,21 @@ def could_have_shown(audit: Audit) -> str:
     return "; ".join(words) + "."
 
 
+def outcomes_seen(outcomes: dict[str, Any]) -> list[str]:
+    """What came of clicks that is worth a look, a line each."""
+    lines = [
+        f"{one['item']}: {one['clicks']:,} clicks where {one['expected_clicks']:,.1f} were expected, and "
+        f"{one['bought']:,} of them bought where others buy {one['expected_bought']:,.1f}"
+        for one in outcomes["hollow_items"]
+    ]
+    lines += [
+        f"client {one['client']}: clicks in {one['clicked']:,} lists and never buys, where others buy in "
+        f"{one['expected_bought']:,.1f}"
+        for one in outcomes["never_buy"]
+    ]
+    return lines
+
+
 def clean_seen(clean: CleanLog, audit: Audit) -> str:
     """What is left of the log."""
     less = clean.impressions - clean.weight

@@ -14,10 +14,11 @@ from .logs import COLUMNS, add_options, how_to_read, share
 
 CLIENTS = 5  # that are listed on the terminal
 BOARDS = 5  # whose rankings are
+NOTHING: dict[str, Any] = {"hollow_items": [], "never_buy": []}  # of outcomes, where they are not known
 RANKED = 10  # items of a trending list
 LISTS_ONLY = (  # options that say nothing of events without lists
     *COLUMNS.keys() - {"item", "time", "client"},
-    *("first_position", "format", "propensities", "clean", "on"),
+    *("value", "first_position", "format", "propensities", "clean", "on"),
 )
 EXCEEDED = 3  # exit code: more is suspect than --fail-above allows
 
@@ -112,7 +113,7 @@ def _run(options: argparse.Namespace) -> int:
         on=options.on,
         progress=progress,
         **how_to_read(options),
-        **{name: getattr(options, name) for name in (*COLUMNS, "user_agent")},
+        **{name: getattr(options, name) for name in (*COLUMNS, "user_agent", "value")},
     )
     return _told(result, _lines, result.suspect_share[0], limit, options)
 
@@ -164,7 +165,7 @@ def _explain(options: argparse.Namespace) -> int:
     from ..click_logs.click_log import explained
     from ..click_logs.files import sources_of
 
-    columns = {name: getattr(options, name) for name in (*COLUMNS, "user_agent")}
+    columns = {name: getattr(options, name) for name in (*COLUMNS, "user_agent", "value")}
     meanings = explained(sources_of(options.logs), columns, events=options.counts, **how_to_read(options))
     print("\n".join(_harmless(f"{what}: {name}") for what, name in meanings.items()))
     return 0
@@ -255,7 +256,7 @@ def _count_lines(result: Any) -> list[str]:
 
 def _lines(result: Any) -> list[str]:
     """What was found, in lines for people."""
-    from ..audit.sentences import change_seen, clean_seen, interval_seen, place, rankings, surety
+    from ..audit.sentences import change_seen, clean_seen, interval_seen, outcomes_seen, place, rankings, surety
 
     lines = _reading(result)
     for part in result.intervals:
@@ -268,6 +269,8 @@ def _lines(result: Any) -> list[str]:
     for change in result.changes:
         where = "" if change.board is None else f"board {change.board}, "
         lines.append(f"  not suspect: {where}{place(change)}: {change_seen(change)}")
+    for board in result.boards:
+        lines += [f"  {line}" for line in outcomes_seen(board.outcomes or NOTHING)[:CLIENTS]]
     if result.clean is not None:
         lines.append(clean_seen(result.clean, result))
         for board in result.boards[:BOARDS]:

@@ -19,6 +19,7 @@ COLUMNS = {
     "client": "who",
     "board": "on which ranked surface; each is audited on its own",
 }
+VALUE = "what came of it, such as the price paid: above 0 is an outcome"
 AGENT = "what a visitor says of itself: declared crawlers and AI agents are set apart"
 WEIGHT = "weight"  # the column that `steadyrank audit --clean` writes
 
@@ -49,6 +50,7 @@ def add_options(sub: argparse.ArgumentParser, several_boards: bool = False) -> N
         sub.add_argument(option, metavar="COLUMN", default=None, help=f"column: {about}")
     if several_boards:
         sub.add_argument("--user-agent", metavar="COLUMN", default=None, help=f"column: {AGENT}")
+        sub.add_argument("--value", metavar="COLUMN", default=None, help=f"column: {VALUE}")
     else:
         sub.add_argument("--of", default=None, metavar="NAME", help="of a log with several boards, the one to take")
     words = "what the top position is called"

@@ -42,6 +42,7 @@ class ClickLog:
     board: ItemNumbers  # [n]
     agents: list[Any]  # user agents, as they stand there
     agent: ItemNumbers | None  # [n]
+    bought: Bools | None  # [n] whether it has an outcome
     rows: int
     broken: int
     examples: list[Broken]
@@ -186,6 +187,7 @@ def only(log: ClickLog, kept: Bools) -> ClickLog:
         time=None if log.time is None else picked(log.time, chosen),
         client=None if log.client is None else picked(log.client, chosen),
         agent=None if log.agent is None else picked(log.agent, chosen),
+        bought=None if log.bought is None else picked(log.bought, chosen),
     )
 
 
@@ -239,6 +241,8 @@ class _Reader:
             self.arrays.add(board=self.boards.numbers(rows.board))
         if rows.agent is not None:
             self.arrays.add(agent=self.agents.numbers(rows.agent))
+        if rows.bought is not None:
+            self.arrays.add(bought=rows.bought)
 
     def log(self, files: list[str]) -> ClickLog:
         """All of it, in order of time."""
@@ -258,11 +262,13 @@ class _Reader:
         client = arrays.take("client", np.int32) if columns.client else None
         board = arrays.take("board", np.int32) if columns.board else None
         agent = arrays.take("agent", np.int32) if columns.user_agent else None
+        bought = arrays.take("bought", np.bool_) if columns.value else None
         if time is not None and not in_order(time):
             order = np.argsort(time, kind="stable")
             impressions, row, time = impressions.only(order), picked(row, order), picked(time, order)
             last_row = row if columns.item is None else picked(last_row, order)
-            board, client, agent = (None if of is None else picked(of, order) for of in (board, client, agent))
+            rest = (board, client, agent, bought)
+            board, client, agent, bought = (None if of is None else picked(of, order) for of in rest)
         board = np.broadcast_to(np.int32(0), row.size) if board is None else board
         return ClickLog(
             files=files,
@@ -279,6 +285,7 @@ class _Reader:
             board=board,
             agents=self.agents.values,
             agent=agent,
+            bought=bought,
             rows=self.n_rows,
             broken=self.n_broken,
             examples=self.broken,

@@ -9,7 +9,7 @@ from ..core.settings import closest
 from .cells import as_text, split_lists, written_as
 from .files import ROW
 
-ROLES = ("items", "item", "clicked", "impression", "position", "time", "client", "board", "user_agent")
+ROLES = ("items", "item", "clicked", "impression", "position", "time", "client", "board", "user_agent", "value")
 _NAMES = {
     "items": "items|ranking|list|shown|results|documents|docs|slate|products|item_ids|shown_items|item_list",
     "item": "item|item_id|itemid|doc|doc_id|document|document_id|product|product_id|article|article_id|news_id|"
@@ -68,7 +68,8 @@ class Columns:
     time: str | None = None
     client: str | None = None
     board: str | None = None
-    user_agent: str | None = None  # never guessed: whoever names it wants declared agents set apart
+    user_agent: str | None = None  # never guessed, as `value` is not: who names them wants more than the usual audit
+    value: str | None = None
     separator: str | None = None  # between the items of a list in a column of text; "[" for a JSON list
     clicked_is: str = ""  # position, item, bits or items in rows of impressions; flag in rows of items; event
     first_position: int = 1  # what the top position is called

@@ -60,6 +60,7 @@ class BlockImpressions:
     client: pl.Series | None
     board: pl.Series | None
     agent: pl.Series | None = None
+    bought: Bools | None = None  # [impression] whether any of its rows has a value above 0
     dated: bool = False  # whether times are dates
     n_broken: int = 0
     broken: list[Broken] = field(default_factory=list)
@@ -170,7 +171,10 @@ def _of_lists(frame: pl.DataFrame, columns: Columns) -> BlockImpressions:
         why = _else(why, ~frame[TIME].is_finite().to_numpy(), "a time that cannot be read")
     if columns.board is not None:
         why = _else(why, frame[columns.board].is_null().to_numpy(), "no board")
+    if columns.value is not None:
+        why = _else(why, _values(frame, columns).is_null().to_numpy(), _NO_VALUE)
     good = why.is_null().to_numpy()
+    value = None if columns.value is None else _values(frame, columns).to_numpy()[good] > 0.0
     examined = shown.examined(bits)
     there = good[shown.row]
     row = frame[ROW].to_numpy().astype(np.int64)[good]
@@ -185,6 +189,7 @@ def _of_lists(frame: pl.DataFrame, columns: Columns) -> BlockImpressions:
         repeats=_repeats_in_lists(lists, good),
         n_broken=n_broken,
         broken=_examples(frame, why) if n_broken else [],
+        bought=value,
         **_extras(frame.filter(pl.Series(good)), columns),
     )
 
@@ -306,6 +311,9 @@ def _of_items(
     examined = shown.examined(bits)
     rows = good[ROW].to_numpy().astype(np.int64)
     heads = good[start.astype(np.int64)]
+    value = None if columns.value is None else _values(good, columns).to_numpy() > 0.0
+    if value is not None and value.size:
+        value = np.logical_or.reduceat(value, start)
     return BlockImpressions(
         item=shown.item,
         bits=bits,
@@ -318,6 +326,7 @@ def _of_items(
         n_broken=n_broken,
         broken=_examples(frame, facts["__why__"]) if n_broken else [],
         rest=rest,
+        bought=value,
         key=heads.select(pl.struct(columns.key()).hash(seed=0)).to_series().to_numpy(),
         **_extras(heads, columns),
     )
@@ -355,6 +364,7 @@ def _item_facts(frame: pl.DataFrame, columns: Columns) -> pl.DataFrame:
     place = pl.lit(0.0) if columns.position is None else pl.col(columns.position).cast(pl.Float64, strict=False)
     undated = pl.lit(False) if columns.time is None else ~pl.col(TIME).is_finite()
     boardless = pl.lit(False) if columns.board is None else pl.col(columns.board).is_null()
+    valueless = pl.lit(False) if columns.value is None else _values(frame, columns).is_null()
     name = pl.col(columns.item or "")
     why = (
         pl.when(name.is_null() | (name.cast(pl.String) == ""))
@@ -369,8 +379,21 @@ def _item_facts(frame: pl.DataFrame, columns: Columns) -> pl.DataFrame:
         .then(pl.lit("a time that cannot be read"))
         .when(boardless)
         .then(pl.lit("no board"))
+        .when(valueless)
+        .then(pl.lit(_NO_VALUE))
     )
     return frame.with_columns(why.alias("__why__"), word.is_in(_YES).alias("__click__"), place.alias("__place__"))
+
+
+_NO_VALUE = "the value is no number"
+
+
+def _values(frame: pl.DataFrame, columns: Columns) -> pl.Series:
+    """What came of each row, 0 where nothing is told, null where it is no number."""
+    told = frame[columns.value or ""]
+    if told.dtype == pl.String:
+        told = told.replace("", None)
+    return told.cast(pl.Float64, strict=False).set(told.is_null(), 0.0)
 
 
 def _extras(frame: pl.DataFrame, columns: Columns) -> dict[str, Any]:

@@ -9,7 +9,7 @@ promised, is the scale on which nats count.
 
 import itertools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -24,6 +24,7 @@ from .changed_stretches import Calm, ChangedStretch, edge_range, intervals, mark
 from .clients import NOBODY, OddClients, SuspectClient, impressions_of, stand_out
 from .detectable import Detectable, detectable
 from .explanations import Explanation, Usual, by_pairs, explain, gathered, usual_of
+from .outcomes import Outcomes, RaisedItem, outcomes_of
 from .place_rates import PlaceRates, place_rates
 from .scales import Tally, Units, summed_up, tally
 from .stretches import BAR, rates_by_item
@@ -51,6 +52,7 @@ class BoardTask(NamedTuple):
     boards: int = 1  # of the log
     named_everywhere: Ints | None = None  # numbers of clients that stand out on all boards together
     propensities: Floats | None = None  # attention of places, where it is given
+    bought: Bools | None = None  # [n] whether each list has an outcome, where that is known
 
 
 @dataclass(frozen=True)
@@ -118,6 +120,7 @@ class Finding:
     honest: Floats  # [client] share of honest ones among those as odd or odder; empty where clients are not known
     points: Floats  # [point, POINT_COLUMNS] along the log
     by_place: PlaceRates  # without suspect intervals and clients
+    outcomes: Outcomes | None  # what came of clicks, where that is known
     sure: int = field(default=0)  # impressions surely inside of intervals, or of those clients
     possible: int = field(default=0)  # perhaps
 
@@ -258,6 +261,7 @@ def analyse(task: BoardTask, pulse: Any) -> Finding:
     rate, clean_rate = rates_by_item(looks, clicks), rates_by_item(*clean)
     looked_at = np.flatnonzero(looks)
     all_blamed = [part for part, _ in blamed]
+    others = [_other(board, one, clean_rate, clean[0]) for one in judged if one.kind != "clicks"]
     parts = [_describe(board, part, sure, all_blamed, clean_rate, clean[0]) for part, sure in blamed]
     return Finding(
         board=task.board,
@@ -265,7 +269,7 @@ def analyse(task: BoardTask, pulse: Any) -> Finding:
         clicks=int(clicks.sum()),
         detectable=detectable(impressions, board.cells, usual, free, people.least, board.rng),
         intervals=parts,
-        others=[_other(board, one, clean_rate, clean[0]) for one in judged if one.kind != "clicks"],
+        others=others,
         looks=looks,
         rate=rate,
         clean_rate=clean_rate,
@@ -278,6 +282,7 @@ def analyse(task: BoardTask, pulse: Any) -> Finding:
         honest=people.honest,
         points=_points(impressions, clean_rate),
         by_place=place_rates(impressions, ~suspect & ~odd, task.propensities),
+        outcomes=_outcomes(task, ~suspect & ~odd, [*parts, *others]),
         sure=int((marked(impressions.n, [(p.starts[1], p.ends[0]) for p in parts]) | odd).sum()),
         possible=int((marked(impressions.n, [(p.starts[0], p.ends[1]) for p in parts]) | odd).sum()),
     )
@@ -290,6 +295,19 @@ def _people(task: BoardTask, suspect: Bools, parts: list[tuple[int, int]]) -> tu
     people = stand_out(task.impressions, task.client, task.clients, task.items, suspect, parts, task.boards)
     named = people.named if task.named_everywhere is None else np.append(people.named, task.named_everywhere)
     return people, impressions_of(named, task.client, len(task.clients))
+
+
+def _outcomes(task: BoardTask, clean: Bools, stretches: Sequence[SuspectInterval | OtherChange]) -> Outcomes | None:
+    """What came of clicks, above all of those on items that rose."""
+    if task.bought is None:
+        return None
+    raised = [
+        RaisedItem(change.item, part.start, part.end, change.clicks, change.expected_clicks)
+        for part in stretches
+        for change in part.changes
+        if change.clicks > change.expected_clicks
+    ]
+    return outcomes_of(task.impressions, task.bought, clean, raised, task.client, len(task.clients))
 
 
 def _order(rate: Floats, items: Ints) -> Ints:

@@ -4,7 +4,7 @@ from html import escape
 from typing import Any
 
 from ..results import LIMITS, Audit, BoardAudit, Interval
-from ..sentences import change_seen, could_have_shown, counted, percent, place, surety
+from ..sentences import change_seen, could_have_shown, counted, outcomes_seen, percent, place, surety
 from .drawing import Html, WrittenNumber, shell, table, timeline, visitors_figure
 
 SHOWN_ITEMS = 20
@@ -87,7 +87,18 @@ def _board(board: BoardAudit, several: bool) -> str:
     people = _clients(board.clients, board.n_clients, "h3")
     if board.client_items:
         people += f"<h3>What those clients click more, or less, than others</h3>{_item_table(board.client_items)}"
-    return f"{title}{parts}{people}{_changes(board)}{_rankings(board)}"
+    return f"{title}{parts}{people}{_outcomes(board)}{_changes(board)}{_rankings(board)}"
+
+
+def _outcomes(board: BoardAudit) -> str:
+    if board.outcomes is None:
+        return ""
+    seen = outcomes_seen(board.outcomes)
+    words = f"{board.outcomes['bought']:,} of {board.outcomes['clicked']:,} lists with a click were bought."
+    lines = "".join(f"<li>{escape(line)}</li>" for line in seen[:SHOWN_ITEMS])
+    more = f"<li>and {len(seen) - SHOWN_ITEMS:,} more: see the JSON output</li>" if len(seen) > SHOWN_ITEMS else ""
+    rest = f"<ul>{lines}{more}</ul>" if seen else "<p>No item and no client stands out by it.</p>"
+    return f"<h3>What came of clicks</h3><p>{words}</p>{rest}"
 
 
 def _edges(part: Interval) -> str:

@@ -1,0 +1,166 @@
+"""What came of clicks: items whose clicks rose while purchases did not, and clients who click and never buy.
+
+A list counts as bought if it has an outcome, such as a purchase, and it counts for each item clicked in it. What
+share of an item's clicked lists is bought is learnt from what is not suspect, with the prior that items have in
+common; how much that share varies honestly comes from the log in tenths. Clients are held against what others buy of
+the same items. Both are beta-binomial tests (`client_tests`), with the false discovery rate of Benjamini and Hochberg
+1995. They are told, and change no verdict: whoever clicks without buying may be reading.
+"""
+
+import itertools
+from dataclasses import dataclass
+
+import numpy as np
+
+from ...click_logs.looks import Impressions, ItemNumbers
+from ...core.arrays import Bools, Floats, Ints
+from .attention import sums
+from .client_tests import FEWEST, beta_binomial, tails
+from .clients import SURE, TELLING, adjusted_shares
+from .scales import Tally
+from .stretches import rates_by_item
+
+TENTHS = 10  # of a log, that say how much shares vary
+LISTED = 100  # clients
+
+
+@dataclass(frozen=True)
+class HollowItem:
+    """An item that was clicked more in a stretch than usual, and bought less often for that."""
+
+    item: int
+    start: int  # impressions of the stretch
+    end: int
+    clicks: int
+    expected_clicks: float
+    bought: int
+    expected_bought: float  # of as many clicks
+    certainty: float
+
+
+@dataclass(frozen=True)
+class NeverBuys:
+    """A client who clicks as others do and never buys."""
+
+    client: int
+    clicked: int  # lists
+    expected_bought: float
+    certainty: float
+
+
+@dataclass(frozen=True)
+class Outcomes:
+    """What a board's log says of what came of clicks."""
+
+    clicked: int  # lists with a click
+    bought: int  # of those
+    hollow: list[HollowItem]
+    never_buy: list[NeverBuys]
+
+
+@dataclass(frozen=True)
+class RaisedItem:
+    """An item that was clicked more than expected in the stretch from `start` to before `end`."""
+
+    item: int
+    start: int
+    end: int
+    clicks: int
+    expected_clicks: float
+
+
+def outcomes_of(
+    impressions: Impressions,
+    bought: Bools,
+    clean: Bools,
+    raised: list[RaisedItem],
+    client: ItemNumbers | None,
+    n_clients: int,
+) -> Outcomes:
+    """What came of clicks; `bought` and `clean` are bool[n], `raised` what is to be asked about. O(looks)."""
+    tenths = [_tally(impressions, bought, clean, slice(low, high)) for low, high in _edges(impressions.n)]
+    clicks, bought_of = (np.sum([tenth[i] for tenth in tenths], axis=0) for i in (0, 1))
+    rate = rates_by_item(clicks, bought_of)
+    return Outcomes(
+        int(sum(int((part.clicks() > 0).sum()) for _, part in impressions.parts())),
+        int(sum(int(((part.clicks() > 0) & bought[some]).sum()) for some, part in impressions.parts())),
+        _hollow(impressions, bought, raised, tenths, rate),
+        [] if client is None else _never_buy(impressions, bought, client, n_clients, rate),
+    )
+
+
+def _edges(n: int) -> list[tuple[int, int]]:
+    edges = (n * np.arange(TENTHS + 1) // TENTHS).tolist()
+    return list(itertools.pairwise(edges))
+
+
+def _clicked(part: Impressions) -> tuple[ItemNumbers, Ints]:
+    """The items clicked, and in which impression of these."""
+    which = np.repeat(np.arange(part.n), np.diff(part.first))
+    return part.item[part.bits], which[part.bits]
+
+
+def _tally(impressions: Impressions, bought: Bools, chosen: Bools | None, some: slice) -> Tally:
+    """Clicks by item in some impressions, as far as they are chosen, and those in lists that were bought."""
+    counts = np.zeros(impressions.n_items, np.int64), np.zeros(impressions.n_items, np.int64)
+    for inner, part in impressions.part(some).parts():
+        where = slice(some.start + inner.start, some.start + inner.stop)
+        item, which = _clicked(part)
+        if chosen is not None:
+            kept = chosen[where][which]
+            item, which = item[kept], which[kept]
+        counts[0][:] += np.bincount(item, minlength=impressions.n_items)
+        counts[1][:] += np.bincount(item[bought[where][which]], minlength=impressions.n_items)
+    return counts
+
+
+def _hollow(
+    impressions: Impressions, bought: Bools, raised: list[RaisedItem], tenths: list[Tally], rate: Floats
+) -> list[HollowItem]:
+    if not raised:
+        return []
+    asked = [_tally(impressions, bought, None, slice(one.start, one.end)) for one in raised]
+    mine = np.array([(tally[0][one.item], tally[1][one.item]) for tally, one in zip(asked, raised, strict=True)])
+    due = np.array([rate[one.item] for one in raised]) * mine[:, 0]
+    seen = np.concatenate([tenth[0] for tenth in tenths]).astype(np.float64)
+    got = np.concatenate([tenth[1] for tenth in tenths]).astype(np.float64)
+    judged: Bools = np.append(seen >= FEWEST, np.zeros(len(raised), np.bool_))
+    scores, _, _ = beta_binomial(
+        np.append(got, mine[:, 1]), np.append(seen, mine[:, 0]), np.append(np.tile(rate, TENTHS) * seen, due), judged
+    )
+    low = np.maximum(-scores[-len(raised) :], 0.0)
+    share = adjusted_shares(np.exp(-low), np.ones(len(raised), np.bool_))
+    return [
+        HollowItem(
+            one.item, one.start, one.end, one.clicks, one.expected_clicks, int(mine[i, 1]), round(float(due[i]), 1),
+            float(1.0 - share[i]),
+        )
+        for i, one in enumerate(raised)
+        if low[i] > 0.0 and share[i] <= SURE
+    ]  # fmt: skip
+
+
+def _never_buy(
+    impressions: Impressions, bought: Bools, client: ItemNumbers, n_clients: int, rate: Floats
+) -> list[NeverBuys]:
+    """Clients without a purchase, where others would have bought of the same clicks, the clearest first."""
+    lists, got, due = np.zeros(n_clients), np.zeros(n_clients), np.zeros(n_clients)
+    for some, part in impressions.parts():
+        item, which = _clicked(part)
+        clicks = np.bincount(which, minlength=part.n)
+        mean = sums(which, rate[item], part.n) / np.maximum(clicks, 1)
+        known = (clicks > 0) & (client[some] >= 0)
+        who = client[some][known]
+        lists += np.bincount(who, minlength=n_clients)
+        got += np.bincount(who, bought[some][known], n_clients)
+        due += np.bincount(who, mean[known], n_clients)
+    judged: Bools = lists >= FEWEST
+    _, spread, excess = beta_binomial(got, lists, due, judged)
+    silence = np.zeros(n_clients)
+    tails(np.zeros(n_clients), lists, due, spread, silence)
+    chance = np.exp(np.minimum(silence, 0.0) / excess) / 2.0  # one-sided: of never buying
+    able: Bools = judged & (chance <= TELLING)
+    share = adjusted_shares(np.where(got == 0.0, chance, 1.0), able)
+    named = np.flatnonzero(able & (got == 0.0) & (share <= SURE))
+    order = named[np.argsort(-due[named], kind="stable")][:LISTED]
+    return [NeverBuys(int(c), int(lists[c]), round(float(due[c]), 1), float(1.0 - share[c])) for c in order.tolist()]

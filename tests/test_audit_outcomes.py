@@ -15,7 +15,7 @@ N, K = 8_000, 15
 
 
 def log(seed=0, false=True):
-    """People buy a quarter of what they click; bots, who click one item in 500 lists, nothing, and a reader as well."""
+    """People buy a quarter of what they click; bots, who click one item in 500 lists, and a reader buy nothing."""
     rng = np.random.default_rng(seed)
     lists = rng.random((N, K)).argsort(axis=1)[:, :5]
     bits = rng.random(lists.shape) < np.linspace(0.35, 0.05, K)[lists]

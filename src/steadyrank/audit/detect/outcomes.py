@@ -3,8 +3,8 @@
 A list counts as bought if it has an outcome, such as a purchase, and it counts for each item clicked in it. What
 share of an item's clicked lists is bought is learnt from what is not suspect, with the prior that items have in
 common; how much that share varies honestly comes from the log in tenths. Clients are held against what others buy of
-the same items. Both are beta-binomial tests (`client_tests`), with the false discovery rate of Benjamini and Hochberg
-1995. They are told, and change no verdict: whoever clicks without buying may be reading.
+the same items. Both are beta-binomial tests (`client_tests`) with a bound on false discoveries, as in `clients`.
+They are told, and change no verdict: whoever clicks without buying may be reading.
 """
 
 import itertools
@@ -132,12 +132,18 @@ def _hollow(
     share = adjusted_shares(np.exp(-low), np.ones(len(raised), np.bool_))
     return [
         HollowItem(
-            one.item, one.start, one.end, one.clicks, one.expected_clicks, int(mine[i, 1]), round(float(due[i]), 1),
+            one.item,
+            one.start,
+            one.end,
+            one.clicks,
+            one.expected_clicks,
+            int(mine[i, 1]),
+            round(float(due[i]), 1),
             float(1.0 - share[i]),
         )
         for i, one in enumerate(raised)
         if low[i] > 0.0 and share[i] <= SURE
-    ]  # fmt: skip
+    ]
 
 
 def _never_buy(

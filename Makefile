@@ -73,6 +73,7 @@ bench: setup
 	@$(BIN)/python bench/live.py
 	@$(BIN)/python bench/service.py
 	@$(BIN)/python bench/audit.py
+	@$(BIN)/python bench/audit_counts.py
 
 soak: setup
 	@$(BIN)/pytest -n auto -m slow

@@ -207,7 +207,7 @@ class _Progress:
 
     def __init__(self) -> None:
         self.shown = sys.stderr.isatty()
-        self.step, self.since = "", 0.0
+        self.step, self.since = "reading", time.monotonic()
 
     def show(self, step: str, done: int, of: int) -> None:
         if not self.shown:

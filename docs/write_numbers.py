@@ -115,7 +115,7 @@ def measure_headline(folder: pathlib.Path) -> dict[str, Any]:
             of.filter(pl.col("omniscient") == known).sort("seed")["regret"].to_numpy() for known in (False, True)
         )
         cells.append((dict(zip(keys, key, strict=True)), ours, told))
-    stretches = [c for c in cells if c[0]["rate"] > 0 and c[0]["schedule"] != "spread"]
+    stretches = [c for c in cells if c[0]["rate"] > 0 and c[0]["schedule"] not in ("spread", "swing")]
     groups = {
         "honest users": [c for c in cells if c[0]["rate"] == 0],
         "attacks in stretches": stretches,
@@ -126,6 +126,7 @@ def measure_headline(folder: pathlib.Path) -> dict[str, Any]:
         "of these, from the first round": [c for c in stretches if c[0]["schedule"] == "front"],
         "of these, late or in bursts": [c for c in stretches if c[0]["schedule"] != "front"],
         "15 % spread over all rounds": [c for c in cells if c[0]["schedule"] == "spread"],
+        "15 % in a share that swings": [c for c in cells if c[0]["schedule"] == "swing"],
     }
     rows = []
     for name, of in groups.items():
@@ -182,6 +183,24 @@ def headline_sentence(evidence: dict[str, Any]) -> str:
     return textwrap.fill(text, 120)
 
 
+def frontier_table(profile: str) -> Callable[[dict[str, Any]], str]:
+    """Regret of each learner of the study `frontier` by the clicks that may be hidden; the least in bold."""
+
+    def table(evidence: dict[str, Any]) -> str:
+        cells = [cell for cell in evidence["frontier"]["cells"] if cell["profile"] == profile]
+        rates = sorted({cell["rate"] for cell in cells})
+        least = {rate: min(cell["regret"] for cell in cells if cell["rate"] == rate) for rate in rates}
+        rows: dict[str, list[str]] = {}
+        for cell in cells:
+            name = cell["who"].replace("revisit=0.0)", "revisit=0)")
+            text = f"{cell['regret']:,.0f}"
+            best = cell["regret"] == least[cell["rate"]]
+            rows.setdefault(name, [f"`{name}`"]).append(f"**{text}**" if best else text)
+        return _markdown(["", *(f"{rate * 1e6:,.0f}" for rate in rates)], list(rows.values()))
+
+    return table
+
+
 def _about(store: Any, command: str, seeds: str) -> dict[str, Any]:
     from steadyrank.evaluation.lab.results import versions
 
@@ -191,6 +210,7 @@ def _about(store: Any, command: str, seeds: str) -> dict[str, Any]:
 MEASURES: dict[str, Callable[[pathlib.Path], dict[str, Any]]] = {
     "reproduce": measure_reproduce,
     "headline": measure_headline,
+    "frontier": measure_finals("frontier", 4),
     "own-settings": measure_finals("own-settings", 10),
     "readings": measure_finals("readings", 3),
 }
@@ -270,6 +290,8 @@ BLOCKS: dict[str, Callable[[dict[str, Any]], str]] = {
     "readings": readings_table,
     "headline": headline_table,
     "headline-sentence": headline_sentence,
+    "frontier-yelp": frontier_table("yelp-pizza"),
+    "frontier-movielens": frontier_table("movielens"),
     "own-settings-rac": own_settings(
         "synthetic-two-levels", {("", 0.0): "honest", ("Demote", 0.003): "3,000 clicks may be hidden"}, "hidden"
     ),

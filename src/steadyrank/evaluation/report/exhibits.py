@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
+from ...comparison.intervals import half_width
 from ..lab import cells
 from ..lab.cells import Study
 from ..studies import click_models, lineup, readings
@@ -80,6 +81,25 @@ def _rates(study: Study, rows: pl.DataFrame, quick: bool) -> list[Exhibit]:
         title = f"{name}, {mapping}" if mapping else str(name)
         out.append(Exhibit(where, caption, svg=figures.rates(where, part, title)))
         out.append(Exhibit(where, caption, table=by_rate(part)))
+    return out
+
+
+def _frontier(study: Study, rows: pl.DataFrame, quick: bool) -> list[Exhibit]:
+    """Regret by the clicks that may be hidden: a figure and a table a world."""
+    out = []
+    hidden = (pl.col("rate") * pl.col("horizon")).round().cast(pl.Int64).alias("hidden")
+    for (name, mapping), part in (
+        finals(rows).with_columns(hidden).group_by("profile", "mapping", maintain_order=True)
+    ):
+        where = f"{study.name}-{name}-{mapping}".rstrip("-")
+        caption = _caption(study, part, quick, "Regret by the clicks that the attacker may hide.")
+        table = part.group_by("who", "hidden", maintain_order=True).agg(
+            regret=pl.col("regret").mean(),
+            half=pl.col("regret").map_batches(lambda r: half_width(r.to_numpy()), returns_scalar=True),
+            spent=pl.col("spent").mean(),
+        )
+        out.append(Exhibit(where, caption, svg=figures.frontier(where, part, f"{name}, {mapping}")))
+        out.append(Exhibit(where, caption, table=table))
     return out
 
 
@@ -325,6 +345,7 @@ def _looking(study: Study, rows: pl.DataFrame, quick: bool) -> list[Exhibit]:
 
 _SHOWN_AS: dict[str, Callable[[Study, pl.DataFrame, bool], list[Exhibit]]] = {
     "rates": _rates,
+    "frontier": _frontier,
     "curves": _curves,
     "shares": _shares,
     "search": _search,

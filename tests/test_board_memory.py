@@ -76,7 +76,7 @@ async def test_a_board_that_needs_too_much_memory_is_refused_with_its_arithmetic
         before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         answer = await local.ask("PUT", "boards/b", body, 422)
         assert answer["message"] == (
-            "50 segments x 100,000 items need 1.2 GB; a board may take 1.0 GB: at most 81,428 items with 50 segments"
+            "50 segments x 100,000 items need 1.2 GB; a board may take 1.0 GB: at most 81,427 items with 50 segments"
         )
         assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 200_000  # KiB, names and JSON among it
         await local.ask("GET", "boards/b", code=404)

@@ -2,8 +2,10 @@
 
 import contextlib
 import dataclasses
+import functools
+import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,9 +17,11 @@ from ...simulator.simulate import simulate
 from ..profiles import profile
 from . import trials
 from .cells import Cell, Job, Plan, Study, key
+from .costs import COMPILING, seconds
 from .results import CellStore, with_fields
 
 Columns = dict[str, Any]
+_NONE: Mapping[str, type] = {}
 _NOBODY = "PrefixFlip"  # stands in where there is no budget, so that a learner has one loop less to compile
 
 
@@ -29,6 +33,18 @@ def expand(studies: Sequence[Study], plan: Plan) -> list[Job]:
 def _mixed(jobs: Sequence[Job]) -> list[Job]:
     once = {key(job, ""): job for job in jobs}
     return [once[name] for name in sorted(once, key=lambda name: name[-16:])]
+
+
+def a_part(jobs: Sequence[Job], part: int, parts: int) -> list[Job]:
+    """The `part`-th of so many parts, from 1: for several processes, each of which compiles what it alone runs."""
+    weight: dict[tuple[Any, ...], float] = {}
+    for job in jobs:
+        weight[_kind(job)] = weight.get(_kind(job), 0.0) + seconds([job])[0]
+    load, home = [0.0] * parts, {}
+    for kind in sorted(weight, key=lambda kind: (-weight[kind], repr(kind))):
+        home[kind] = load.index(min(load))
+        load[home[kind]] += weight[kind] + COMPILING
+    return [job for job in jobs if home[_kind(job)] == part - 1]
 
 
 class _Queue(Iterator[Job]):
@@ -77,11 +93,13 @@ def run_jobs(
     n_workers: int | None = None,
     started: Callable[[int, int], None] = lambda total, finished: None,
     finished: Callable[[], None] = lambda: None,
+    own: Mapping[str, type] = _NONE,
 ) -> int:
     """Run what is missing and store it; returns how many jobs were run.
 
     `started(total, finished)` is called once, `finished()` after each job. Whatever interrupts it, finished jobs
-    stay, and the numbers of a job do not depend on when, where or beside what it runs.
+    stay, and the numbers of a job do not depend on when, where or beside what it runs. `own`: classes from outside
+    that jobs name, of a store that knows their file.
     """
     workers.check_place(on)
     store.prepare()
@@ -89,7 +107,8 @@ def run_jobs(
     missing = [job for job in jobs if not store.has(job)]
     started(len(jobs), len(jobs) - len(missing))
     queue = _Queue(missing)
-    with contextlib.closing(workers.run(run_job, queue, on=on, workers=n_workers)) as ended:
+    function = functools.partial(run_job, own=own) if own else run_job
+    with contextlib.closing(workers.run(function, queue, on=on, workers=n_workers)) as ended:
         for job, columns in ended:
             queue.ended(job)
             store.save(job, columns)
@@ -97,19 +116,30 @@ def run_jobs(
     return len(missing)
 
 
-def run_job(job: Job, pulse: Callable[[], None] = lambda: None) -> Columns:
+def run_job(job: Job, pulse: Callable[[], None] = lambda: None, own: Mapping[str, type] = _NONE) -> Columns:
     """The columns of one job; `pulse` is called once a seed."""
     if isinstance(job, Cell):
-        return _rows(run_cell(job, pulse))
+        return _rows(run_cell(job, pulse, own))
     return dict(trials.KINDS[job.kind](job.seed, **job.parameters))
 
 
-def run_cell(cell: Cell, pulse: Callable[[], None] = lambda: None) -> Run:
+def run_cell(cell: Cell, pulse: Callable[[], None] = lambda: None, own: Mapping[str, type] = _NONE) -> Run:
     """Simulate one cell in this thread."""
-    return _simulate(cell, cell.learner, pulse, threads=1)
+    return _simulate(cell, pulse, 1, own)
 
 
-def _simulate(cell: Cell, learner: str | type, pulse: Callable[[], None], threads: int | None) -> Run:
+def microseconds(cell: Cell, own: Mapping[str, type] = _NONE) -> float:
+    """Processor time of a round of the cell, the less of two runs; nothing else may run in this process meanwhile."""
+    run_cell(dataclasses.replace(cell, horizon=1, rate=0.0, seeds=1, marks=1), own=own)  # compiles
+    took = []
+    for _ in range(2):
+        start = time.process_time()
+        run_cell(cell, own=own)
+        took.append(time.process_time() - start)
+    return 1e6 * min(took) / (cell.horizon * cell.seeds)
+
+
+def _simulate(cell: Cell, pulse: Callable[[], None], threads: int | None, own: Mapping[str, type]) -> Run:
     world = profile(cell.data or cell.profile, cell.mapping)
     attraction, features = world.attraction, world.features
     if cell.n_items is not None:  # evenly placed in order of attraction, so the range stays
@@ -118,11 +148,11 @@ def _simulate(cell: Cell, learner: str | type, pulse: Callable[[], None], thread
         attraction, features = attraction[chosen], None if features is None else features[chosen]
     budget = round(cell.rate * cell.horizon)
     return simulate(
-        learner,
+        own.get(cell.learner, cell.learner),
         attraction,
         length=cell.length,
         horizon=cell.horizon,
-        adversary=cell.adversary if budget else _NOBODY,
+        adversary=own.get(cell.adversary, cell.adversary) if budget else _NOBODY,
         adversary_settings=dict(cell.adversary_settings) if budget else {},
         schedule=cell.schedule,  # type: ignore[arg-type]
         budget=budget,
@@ -169,10 +199,12 @@ def compare(
     two runs. `progress` is called once a seed.
     """
     chosen_profile = profile(world.profile, world.mapping)
+    own = {learner.__name__: learner for learner in learners if isinstance(learner, type)}
     frames = []
     for learner in learners:
         for rate in rates:
-            run = _simulate(dataclasses.replace(world, rate=rate), learner, progress, threads=None)
+            name = learner.__name__ if isinstance(learner, type) else learner
+            run = _simulate(dataclasses.replace(world, learner=name, rate=rate), progress, None, own)
             cell = dataclasses.replace(
                 world, learner=run.learner, profile=chosen_profile.name, mapping=chosen_profile.mapping, rate=rate
             )

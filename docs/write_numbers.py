@@ -438,7 +438,10 @@ def measure(folder: pathlib.Path, names: Iterable[str], commit: str) -> None:
 
 
 def renew(names: list[str], folder: pathlib.Path, on: str, part: tuple[int, int]) -> None:
-    """Run the cells that are missing; of `part` (k, n), the k-th of n parts, that is all; else measure and write."""
+    """Run the cells that are missing, measure, and write the pages.
+
+    `part`: (k, n), to run the k-th of n parts of the cells with one thread, and no more: for n processes.
+    """
     from steadyrank.cli.reproduce import run_shown
     from steadyrank.core.compiling.jit import told_of_compiling
     from steadyrank.evaluation.lab.costs import in_words
@@ -447,18 +450,20 @@ def renew(names: list[str], folder: pathlib.Path, on: str, part: tuple[int, int]
 
     store, bars = CellStore(folder), []
     known = load_evidence().get("leaderboard", {}).get("microseconds")
-    work = {name: a_part(_recipe(name).jobs(), *part) for name in names}
-    for name, jobs in work.items():
-        left = [job for job in jobs if not store.path(job).exists()]
+    jobs = a_part([job for name in names for job in _recipe(name).jobs()], *part)
+    mine = {store.path(job) for job in jobs if not store.path(job).exists()}
+    for name in names:
+        left = [job for job in _recipe(name).jobs() if store.path(job) in mine]
         sys.stdout.write(f"{name}: {in_words(left, known)}\n")
     sys.stdout.flush()
+    whole = part == (1, 1)
     with told_of_compiling(lambda begins: bars[-1].compiling(begins) if bars else None):
-        run_shown([job for jobs in work.values() for job in jobs], store, bars, on=on)
-        if "reproduce" in names and part == (1, 1):
+        run_shown(jobs, store, bars, on=on, n_workers=None if whole else 1)
+        if "reproduce" in names and whole:
             from steadyrank.evaluation.report.writing import undecided
 
             run_shown(undecided(store, _recipe("reproduce").plan()), store, bars, on=on)
-        if part == (1, 1):
+        if whole:
             measure(folder, names, _commit())
             write_pages()
 
@@ -516,3 +521,5 @@ if __name__ == "__main__":
         main(sys.argv[1:])
     except ValueError as error:
         sys.exit(f"write_numbers: {error}")
+    except KeyboardInterrupt:
+        sys.exit("interrupted: finished cells are kept")

@@ -72,7 +72,7 @@ def measure_finals(store: Any, recipe: "Recipe") -> dict[str, Any]:
     from steadyrank.evaluation.report.tables import finals
 
     cells = []
-    keys = ["profile", "mapping", "adversary", "rate", "users", "who"]
+    keys = ["profile", "mapping", "adversary", "schedule", "rate", "users", "who"]
     for key, of in finals(store.load(recipe.jobs())).group_by(keys, maintain_order=True):
         values = of["regret"].to_numpy()
         about = dict(zip(keys, key, strict=True))
@@ -223,6 +223,7 @@ RECIPES = {
     "own-settings": _study("own-settings", 20, measure_finals),
     "readings": _study("readings", 20, measure_finals),
     "reproduce": Recipe((), 3, measure_reproduce),
+    "schedules": _study("schedules", 20, measure_finals),
 }
 
 
@@ -293,6 +294,22 @@ def _markdown(head: list[str], lines: list[list[str]]) -> str:
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 
 
+def schedules_table(evidence: dict[str, Any]) -> str:
+    """Regret of each learner by when the false visits come, least with honest users first."""
+    from steadyrank.evaluation.studies.schedules import WHEN
+
+    columns = {"honest": "honest"} | WHEN
+    found: dict[str, dict[str, dict[str, Any]]] = {}
+    for cell in evidence["cells"]:
+        found.setdefault(cell["who"], {})[cell["schedule"] if cell["rate"] else "honest"] = cell
+    order = sorted(found, key=lambda who: found[who]["honest"]["regret"])
+    lines = [
+        [f"`{who}`", *(f"{found[who][at]['regret']:,.0f} ± {found[who][at]['half']:,.0f}" for at in columns)]
+        for who in order
+    ]
+    return _markdown(["learner", *columns.values()], lines)
+
+
 def leaderboard_table(evidence: dict[str, Any]) -> str:
     """The standings, a row a learner."""
     from steadyrank.evaluation.report.standings import Standing, as_table
@@ -350,6 +367,7 @@ BLOCKS = {
     "headline-sentence": Block("headline", headline_sentence, signed=False),
     "leaderboard": Block("leaderboard", leaderboard_table),
     "leaderboard-families": Block("leaderboard", leaderboard_families),
+    "schedules": Block("schedules", schedules_table),
     "own-settings-rac": Block(
         "own-settings",
         own_settings(

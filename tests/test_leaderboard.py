@@ -277,7 +277,7 @@ def test_a_file_of_ones_own(name, tmp_path):
         (LEARNER.replace("Mine", "FTRL"), [], "defines FTRL, which there is already; give it another name"),
         (LEARNER, ["--on", "ray://nowhere"], "--own runs on this machine, not with --on ray://nowhere"),
         (LEARNER, ["--on", "here"], "on must be local, ray or ray://HOST, not 'here'"),
-        (LEARNER, ["--seeds", "0"], "--seeds must be a whole number from 1 to 10000, not 0"),
+        (LEARNER, ["--seeds", "0"], "--seeds must be a whole number from 2 to 10000, not 0"),
         (LEARNER, ["--seed", "-1"], "--seed must be a whole number from 0 to 4294967295, not -1"),
         (LEARNER, ["--with", "CascadeTX"], "unknown learner 'CascadeTX'"),
         (CHEAT, [], "Mine reads problem.attraction, which no learner may know"),

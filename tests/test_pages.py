@@ -34,10 +34,6 @@ NOT_FROM_EVIDENCE = {
         ("| learner | 500 items | | 10,000 items | |", "timing: bench/context.py"),
     ],
     "corruption.md": [
-        (
-            "| learner | honest | all at the start | all in the middle | in five bursts | evenly spread |",
-            "steadyrank simulate, as the page shows",
-        ),
         ("| b | p = 0.5 | 0.3 | 0.2 | 0.1 |", "by a formula"),
     ],
     "data.md": [

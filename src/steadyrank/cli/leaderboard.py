@@ -62,7 +62,7 @@ def _run(options: argparse.Namespace) -> None:
 
     check_place(options.on)
     usual = _QUICK_SEEDS if options.quick else leaderboard.SEEDS
-    seeds = whole("--seeds", usual if options.seeds is None else options.seeds, 1, 10_000)
+    seeds = whole("--seeds", usual if options.seeds is None else options.seeds, 2, 10_000)
     if options.seed is not None and options.own is None:
         raise ValueError("--seed draws worlds for --own; without it the worlds of docs/leaderboard.md are run")
     if options.own is not None and options.on != "local":

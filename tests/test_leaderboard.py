@@ -78,6 +78,7 @@ def test_standings_by_hand():
     assert best.ratio == pytest.approx(5 / 10)
     assert best.honest == pytest.approx(5 / 10)
     assert (best.quarter, best.middle) == (pytest.approx(3 / 4), pytest.approx(4 / 7))
+    assert (best.quarter_worst, best.middle_worst) == (pytest.approx(3 / 4), pytest.approx(4 / 7))
     assert best.worst == pytest.approx(0.5)
     assert best.where == "FakeUser front, synthetic-mid"
     assert best.half == pytest.approx(0.0)

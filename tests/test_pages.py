@@ -293,8 +293,8 @@ def test_evidence_is_renewed_in_parts_and_only_where_cells_are_missing(numbers, 
 def test_the_leaderboard_is_written_from_evidence(numbers):
     one = {
         "who": "MUCBV", "first": 1, "last": 2, "ratio": 0.5, "half": 0.01, "worst": 2.0, "where": "Swap late, lastfm",
-        "quarter": 0.7, "middle": 0.6, "honest": 0.9, "honest_half": 0.02, "recovery": None,
-        "recovered": 3, "ended": 9, "families": {"Swap": 0.5},
+        "quarter": 0.7, "quarter_worst": 3.0, "middle": 0.6, "middle_worst": 2.5,
+        "honest": 0.9, "honest_half": 0.02, "recovery": None, "recovered": 3, "ended": 9, "families": {"Swap": 0.5},
     }  # fmt: skip
     evidence = {
         "standings": [one, {**one, "who": "PIE", "recovery": 400.0}],
@@ -302,7 +302,7 @@ def test_the_leaderboard_is_written_from_evidence(numbers):
     }
     first, second = numbers.leaderboard_table(evidence).splitlines()[2:]
     assert first.startswith(
-        "| 1-2 | `MUCBV` * | 0.50 ± 0.01 | 0.70 | 0.60 | 2.00 (Swap late, lastfm) | 0.90 ± 0.02 |"
+        "| 1-2 | `MUCBV` * | 0.50 ± 0.01 | 0.70, 3.00 | 0.60, 2.50 | 2.00 (Swap late, lastfm) | 0.90 ± 0.02 |"
     )
     assert first.endswith("| never (3 of 9) | 4.9 |")
     assert second.startswith("| 1-2 | `PIE` | 0.50 ± 0.01 |")

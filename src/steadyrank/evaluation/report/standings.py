@@ -19,7 +19,7 @@ from .regret_claims import settled
 from .tables import number
 from .text import plus_minus
 
-MARKS = {"quarter": 0.25, "half": 0.5, "all": 1.0}  # of the rounds
+_QUARTER, _MIDDLE, _END = 0.25, 0.5, 1.0  # of the rounds
 _TOLD = "CascadeTS (omniscient)"
 _RECOVERED = 0.1  # of what Random loses a round
 _LEFT = 0.2  # of the rounds must be left after an attack for it to say anything of recovery
@@ -38,8 +38,10 @@ class Standing:
     half: float  # of the 95 % interval over the seeds
     worst: float
     where: str
-    quarter: float
-    middle: float
+    quarter: float  # the geometric mean after a quarter of the rounds
+    quarter_worst: float
+    middle: float  # and after half of them
+    middle_worst: float
     honest: float
     honest_half: float
     recovery: float | None
@@ -112,32 +114,26 @@ def _standing(
     ranks: tuple[int, int],
 ) -> Standing:
     honest = [cell for cell in logs if cell not in attacked]
-    of_means = {
-        cell: (curves[cell].regret[:, -1].mean() + 1.0) / (told[cell].regret[:, -1].mean() + 1.0) for cell in attacked
-    }
-    worst = max(attacked, key=lambda cell: of_means[cell])
+    at = {share: _summary(logs, attacked, share) for share in (_QUARTER, _MIDDLE, _END)}
+    worst = {share: _worst(curves, told, attacked, share) for share in at}
     recoveries = [_recovery(curves[cell], chance[cell]) for cell in attacked]
     ended = sorted(rounds for rounds in recoveries if rounds is not None)
     median = ended[(len(ended) - 1) // 2] if ended else math.inf
-    at = {name: _summary(logs, attacked, share)[0] for name, share in MARKS.items()}
-    ratio, half = _summary(logs, attacked, 1.0)
-    kept, kept_half = _summary(logs, honest, 1.0)
     return Standing(
         who,
         *ranks,
-        ratio,
-        half,
-        float(of_means[worst]),
-        in_words(worst),
-        at["quarter"],
-        at["half"],
-        kept,
-        kept_half,
+        *at[_END],
+        *worst[_END],
+        at[_QUARTER][0],
+        worst[_QUARTER][0],
+        at[_MIDDLE][0],
+        worst[_MIDDLE][0],
+        *_summary(logs, honest, _END),
         median if math.isfinite(median) else None,
         sum(map(math.isfinite, ended)),
         len(ended),
         {
-            foe: _summary(logs, [cell for cell in attacked if cell[2] == foe], 1.0)[0]
+            foe: _summary(logs, [cell for cell in attacked if cell[2] == foe], _END)[0]
             for foe in dict.fromkeys(cell[2] for cell in attacked)
         },
     )
@@ -147,10 +143,27 @@ def _summary(logs: Mapping[CellName, Floats], cells: Sequence[CellName], share: 
     """The geometric mean over cells after a share of the rounds: its mean over seeds, half of its 95 % interval."""
     if not cells:
         return math.nan, math.nan
-    n_marks = logs[cells[0]].shape[1]
-    place = max(round(share * n_marks), 1) - 1
+    place = _place(share, logs[cells[0]].shape[1])
     by_seed = np.exp(np.mean([logs[cell][:, place] for cell in cells], axis=0))
     return float(by_seed.mean()), float(half_width(by_seed))
+
+
+def _worst(
+    curves: Mapping[CellName, _Curves], told: Mapping[CellName, _Curves], cells: Sequence[CellName], share: float
+) -> tuple[float, str]:
+    """The largest ratio of means over seeds after a share of the rounds, and in which cell."""
+
+    def ratio(cell: CellName) -> float:
+        place = _place(share, told[cell].marks.size)
+        return float((curves[cell].regret[:, place].mean() + 1.0) / (told[cell].regret[:, place].mean() + 1.0))
+
+    where = max(cells, key=ratio)
+    return ratio(where), in_words(where)
+
+
+def _place(share: float, n_marks: int) -> int:
+    """Which mark comes after that share of the rounds."""
+    return max(round(share * n_marks), 1) - 1
 
 
 def _recovery(curves: _Curves, chance: _Curves) -> float | None:
@@ -194,8 +207,8 @@ def as_table(found: Sequence[Standing], microseconds: Mapping[str, float] | None
             "rank": [ranks(one) for one in found],
             "learner": [one.who for one in found],
             "attacked": [f"{one.ratio:.2f} {plus_minus(one.half, 2)}" for one in found],
-            "after 1/4": [f"{one.quarter:.2f}" for one in found],
-            "after 1/2": [f"{one.middle:.2f}" for one in found],
+            "after 1/4": [f"{one.quarter:.2f}, {one.quarter_worst:.2f}" for one in found],
+            "after 1/2": [f"{one.middle:.2f}, {one.middle_worst:.2f}" for one in found],
             "worst": [f"{one.worst:.2f} ({one.where})" for one in found],
             "honest": [f"{one.honest:.2f} {plus_minus(one.honest_half, 2)}" for one in found],
             "recovery": [recovery(one) for one in found],

@@ -462,9 +462,8 @@ def renew(names: list[str], folder: pathlib.Path, on: str, part: tuple[int, int]
     """
     from steadyrank.cli.reproduce import run_shown
     from steadyrank.core.compiling.jit import told_of_compiling
-    from steadyrank.evaluation.lab.costs import in_words
+    from steadyrank.evaluation.lab.costs import a_part, in_words
     from steadyrank.evaluation.lab.results import CellStore
-    from steadyrank.evaluation.lab.runner import a_part
 
     store, bars = CellStore(folder), []
     known = load_evidence().get("leaderboard", {}).get("microseconds")

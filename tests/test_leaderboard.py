@@ -17,7 +17,6 @@ from steadyrank import cli
 from steadyrank.evaluation.lab import cells, costs
 from steadyrank.evaluation.lab.cells import Cell, Plan
 from steadyrank.evaluation.lab.results import CellStore, with_fields
-from steadyrank.evaluation.lab.runner import a_part
 from steadyrank.evaluation.report.exhibits import show
 from steadyrank.evaluation.report.standings import as_table, by_family, standings
 from steadyrank.evaluation.studies import leaderboard
@@ -128,15 +127,17 @@ def test_the_report_shows_the_standings():
     assert second.table.columns == ["learner", "FakeUser"]
 
 
-def test_parts_hold_every_job_once_and_share_no_compiled_code():
+def test_parts_hold_every_job_once_and_share_little_compiled_code():
     jobs = leaderboard.STUDY.jobs(Plan(2))
-    parts = [a_part(jobs, k, 16) for k in range(1, 17)]
+    parts = [costs.a_part(jobs, k, 16) for k in range(1, 17)]
     assert sorted(repr(job) for part in parts for job in part) == sorted(map(repr, jobs))
     kinds = [{(job.learner, job.adversary if job.rate else "") for job in part} for part in parts]
-    assert sum(map(len, kinds)) == len(set.union(*kinds))
+    assert sum(map(len, kinds)) < 1.2 * len(set.union(*kinds))
     took = [sum(costs.seconds(part)) for part in parts]
     assert max(took) < 1.2 * sum(took) / 16
-    assert a_part(jobs, 1, 1) == jobs
+    assert sorted(map(repr, costs.a_part(jobs, 1, 1))) == sorted(map(repr, jobs))
+    one_kind = [Cell("M2UCBV", "lastfm", first_seed=seed) for seed in range(64)]
+    assert {len(costs.a_part(one_kind, k, 16)) for k in range(1, 17)} == {4}
 
 
 def test_costs_by_hand():

@@ -1,8 +1,10 @@
-"""What jobs will cost, in words, before they are run."""
+"""What jobs will cost, in words, before they are run, and how they are shared out among processes."""
 
-from collections.abc import Iterable, Mapping
+import itertools
+from collections.abc import Iterable, Mapping, Sequence
 
 from .cells import Cell, Job
+from .runner import kind_of
 
 # Processor microseconds a round of the slow learners at 500 items and lists of ten, measured on one core of a busy
 # machine (`steadyrank leaderboard` prints them); all others take about as long as CascadeTS.
@@ -33,8 +35,7 @@ def seconds(jobs: Iterable[Job], speeds: Mapping[str, float] | None = None) -> t
     speeds = _SLOW | dict(speeds or {})
     cells = [job for job in jobs if isinstance(job, Cell)]
     running = sum(1e-6 * speeds.get(cell.learner, _OTHERS) * cell.horizon * cell.seeds for cell in cells)
-    kinds = {(cell.learner, cell.adversary if cell.rate else "", cell.users, cell.guard) for cell in cells}
-    return running, COMPILING * len(kinds)
+    return running, COMPILING * len(set(map(kind_of, cells)))
 
 
 def in_words(jobs: Iterable[Job], speeds: Mapping[str, float] | None = None) -> str:
@@ -45,6 +46,28 @@ def in_words(jobs: Iterable[Job], speeds: Mapping[str, float] | None = None) -> 
         f"{len(left):,} cells to run: about {_span(running)} of one core, and up to {_span(compiling)} for compiling "
         "what is not compiled yet"
     )
+
+
+def a_part(jobs: Sequence[Job], part: int, parts: int) -> list[Job]:
+    """The `part`-th of so many parts that take about as long, from 1: for as many processes.
+
+    Jobs that run the same compiled code stay together, so that one process compiles it, as far as they take no longer
+    than half of a fair share.
+    """
+    most = 0.5 * seconds(jobs)[0] / parts
+    groups: list[tuple[float, list[Job]]] = []
+    for _, of in itertools.groupby(sorted(jobs, key=lambda job: repr(kind_of(job))), key=kind_of):
+        groups.append((COMPILING, []))
+        for job in of:
+            took = seconds([job])[0]
+            if groups[-1][1] and groups[-1][0] + took > most + COMPILING:
+                groups.append((COMPILING, []))
+            groups[-1] = groups[-1][0] + took, [*groups[-1][1], job]
+    load: list[tuple[float, list[Job]]] = [(0.0, [])] * parts
+    for took, of_group in sorted(groups, key=lambda group: -group[0]):
+        least = min(range(parts), key=lambda k: load[k][0])
+        load[least] = load[least][0] + took, load[least][1] + of_group
+    return load[part - 1][1]
 
 
 def _span(took: float) -> str:

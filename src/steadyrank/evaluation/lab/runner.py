@@ -17,7 +17,6 @@ from ...simulator.simulate import simulate
 from ..profiles import profile
 from . import trials
 from .cells import Cell, Job, Plan, Study, key
-from .costs import COMPILING, seconds
 from .results import CellStore, with_fields
 
 Columns = dict[str, Any]
@@ -35,18 +34,6 @@ def _mixed(jobs: Sequence[Job]) -> list[Job]:
     return [once[name] for name in sorted(once, key=lambda name: name[-16:])]
 
 
-def a_part(jobs: Sequence[Job], part: int, parts: int) -> list[Job]:
-    """The `part`-th of so many parts, from 1: for several processes, each of which compiles what it alone runs."""
-    weight: dict[tuple[Any, ...], float] = {}
-    for job in jobs:
-        weight[_kind(job)] = weight.get(_kind(job), 0.0) + seconds([job])[0]
-    load, home = [0.0] * parts, {}
-    for kind in sorted(weight, key=lambda kind: (-weight[kind], repr(kind))):
-        home[kind] = load.index(min(load))
-        load[home[kind]] += weight[kind] + COMPILING
-    return [job for job in jobs if home[_kind(job)] == part - 1]
-
-
 class _Queue(Iterator[Job]):
     """Hands out jobs so that one worker at a time compiles, early, while the others have something to run.
 
@@ -55,9 +42,9 @@ class _Queue(Iterator[Job]):
     """
 
     def __init__(self, jobs: Sequence[Job]) -> None:
-        sizes = Counter(map(_kind, jobs))
+        sizes = Counter(map(kind_of, jobs))
         most = max(sizes.values(), default=0)
-        self._left = sorted(jobs, key=lambda job: (isinstance(job, Cell), sizes[_kind(job)] < most))
+        self._left = sorted(jobs, key=lambda job: (isinstance(job, Cell), sizes[kind_of(job)] < most))
         self._compiled: set[tuple[Any, ...]] = set()
         self._compiling: tuple[Any, ...] | None = None
 
@@ -66,20 +53,21 @@ class _Queue(Iterator[Job]):
         if not self._left:
             raise StopIteration
         wanted = self._compiling is not None
-        place = next((i for i, job in enumerate(self._left) if (_kind(job) in self._compiled) == wanted), 0)
+        place = next((i for i, job in enumerate(self._left) if (kind_of(job) in self._compiled) == wanted), 0)
         job = self._left.pop(place)
-        if _kind(job) not in self._compiled:
-            self._compiling = _kind(job)
+        if kind_of(job) not in self._compiled:
+            self._compiling = kind_of(job)
         return job
 
     def ended(self, job: Job) -> None:
         """A job has ended, so its kind is compiled."""
-        self._compiled.add(_kind(job))
-        if self._compiling == _kind(job):
+        self._compiled.add(kind_of(job))
+        if self._compiling == kind_of(job):
             self._compiling = None
 
 
-def _kind(job: Job) -> tuple[Any, ...]:
+def kind_of(job: Job) -> tuple[Any, ...]:
+    """What tells apart jobs that do not run the same compiled code."""
     if not isinstance(job, Cell):
         return (job.kind,)
     return job.learner, job.adversary if job.rate else _NOBODY, job.users, job.guard

@@ -352,7 +352,7 @@ class Block(NamedTuple):
 
 def _signature(of: dict[str, Any]) -> str:
     """Where figures come from, and what has changed since."""
-    text = f"Measured with {of['seeds']} seeds at commit {of['commit']} by `{of['command']}`."
+    text = f"Measured at commit {of['commit']} by `{of['command']}` (seeds: {of['seeds']})."
     if behind := of.get("behind"):
         text += f" Changed since: {', '.join(f'`{name}` ({why})' for name, why in behind.items())}."
     return textwrap.fill(text, 120, break_on_hyphens=False)

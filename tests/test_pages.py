@@ -238,7 +238,7 @@ def test_a_block_says_what_made_it_and_what_changed_since(numbers):
     table, empty, *signature = line.splitlines()
     assert (table, empty) == ("table", "")
     assert " ".join(signature) == (
-        "Measured with 7 seeds at commit abc by `steadyrank reproduce`. Changed since: `PIE` (it counts twice)."
+        "Measured at commit abc by `steadyrank reproduce` (seeds: 7). Changed since: `PIE` (it counts twice)."
     )
     assert numbers.Block("x", lambda of: "words", signed=False).text({"x": of}) == "words"
 

@@ -3,11 +3,12 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: help setup reproduce test browser check docs dist bench soak serve demo shop clean
+.PHONY: help setup reproduce evidence test browser check docs dist bench soak serve demo shop clean
 
 help:
 	@echo "make setup      an environment in $(VENV), once; every other target does it by itself"
 	@echo "make reproduce  re-run the paper's evaluation, write the report and the scorecard"
+	@echo "make evidence   measure anew what README and docs say, and write the pages; ONLY=headline for a part, ON=ray"
 	@echo "make test       the tests"
 	@echo "make browser    install Chromium for the tests of pages, where that is possible"
 	@echo "make check      lint, format, types, layers"
@@ -36,6 +37,9 @@ $(READY): pyproject.toml constraints.txt
 
 reproduce: setup
 	@$(BIN)/steadyrank reproduce
+
+evidence: setup
+	@$(BIN)/python docs/write_numbers.py renew $(ONLY) --on $(or $(ON),local)
 
 test: setup browser
 	@$(BIN)/pytest -n auto --dist worksteal

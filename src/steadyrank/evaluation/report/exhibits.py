@@ -11,7 +11,7 @@ from ...comparison.intervals import half_width
 from ..lab import cells
 from ..lab.cells import Study
 from ..studies import click_models, lineup, readings
-from . import figures, steadiness
+from . import figures, standings, steadiness
 from .finals import BLOCKS, PAPER, Finals, Lens, best_value, mean
 from .paired import all_of, place_of, seeds_in_words
 from .sources import world_of
@@ -343,6 +343,18 @@ def _looking(study: Study, rows: pl.DataFrame, quick: bool) -> list[Exhibit]:
     return [*out, Exhibit(f"{study.name}-regret", f"Regret in clicks. {made}", table=steadiness.regrets(table))]
 
 
+def _standings(study: Study, rows: pl.DataFrame, quick: bool) -> list[Exhibit]:
+    found = standings.standings(rows)
+    if not found:
+        return []  # not enough of it is finished
+    text = "Regret over that of CascadeTS that never sees a false click, one click added to both; geometric means "
+    made = _command(study, quick, rows["seed"].n_unique())
+    return [
+        Exhibit(study.name, f"{text}over all attacks, 95 % intervals. {made}", table=standings.as_table(found)),
+        Exhibit(f"{study.name}-families", f"{text}for each kind. {made}", table=standings.by_family(found)),
+    ]
+
+
 _SHOWN_AS: dict[str, Callable[[Study, pl.DataFrame, bool], list[Exhibit]]] = {
     "rates": _rates,
     "frontier": _frontier,
@@ -355,4 +367,5 @@ _SHOWN_AS: dict[str, Callable[[Study, pl.DataFrame, bool], list[Exhibit]]] = {
     "matrix": _matrix,
     "attacks": _attacks,
     "looking": _looking,
+    "standings": _standings,
 }

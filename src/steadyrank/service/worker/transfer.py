@@ -20,8 +20,8 @@ import msgspec
 
 from ...core.files import replacing
 from ...core.refusals import Refused
+from ...core.settings import MOST_BYTES
 from ...live import snapshot
-from ...live.board_memory import MOST_BYTES
 from ..board.board import Board
 from ..board.checks import check_memory, check_name
 from ..board.config import Config

@@ -8,7 +8,7 @@ import pytest
 
 import steadyrank as sr
 from service_tools import ITEMS, serving
-from steadyrank.core.settings import MOST_BYTES
+from steadyrank.core.memory_limit import MOST_BYTES
 from steadyrank.live.board_memory import memory_of, room_for
 from steadyrank.service.board.checks import check, check_memory
 from steadyrank.service.board.config import Config, FeatureKinds

@@ -7,7 +7,6 @@ from collections.abc import Iterable
 from typing import Any
 
 MOST = 2**40  # where no other limit is given: what a counter or a number of rounds may be
-MOST_BYTES = 2 << 30  # of a board in memory, unless more are allowed
 
 
 def whole(name: str, value: Any, low: int = 0, high: int = MOST) -> int:

@@ -12,8 +12,9 @@ import numpy as np
 from ..core.arrays import Floats, Ints
 from ..core.contract import ANYONE, NOTE_EXTRA, Visit
 from ..core.files import replacing
+from ..core.memory_limit import MOST_BYTES
 from ..core.refusals import Refused
-from ..core.settings import MOST_BYTES, real, whole
+from ..core.settings import real, whole
 from ..core.views import GuardView, View
 from . import answers, snapshot
 from .answers import Unknown, check_item, check_unknown, fresh, refuse_text, without

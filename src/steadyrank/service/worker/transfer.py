@@ -19,8 +19,8 @@ from typing import Any, BinaryIO, NamedTuple
 import msgspec
 
 from ...core.files import replacing
+from ...core.memory_limit import MOST_BYTES
 from ...core.refusals import Refused
-from ...core.settings import MOST_BYTES
 from ...live import snapshot
 from ..board.board import Board
 from ..board.checks import check_memory, check_name

@@ -38,7 +38,7 @@ reproduce: setup
 	@$(BIN)/steadyrank reproduce
 
 test: setup browser
-	@$(BIN)/pytest -n auto --dist worksteal
+	@PYTHONDONTWRITEBYTECODE= $(BIN)/pytest -n auto --dist worksteal
 
 browser:
 	@{ command -v chromium && command -v chromium-headless-shell; } >/dev/null || \

@@ -240,7 +240,7 @@ def test_candidates_and_lengths():
         ranker.rank(["item 99"])
     with pytest.raises(sr.Refused, match="not the text 'item 3'"):
         ranker.rank("item 3")
-    with pytest.raises(ValueError, match="length .*not 5"):
+    with pytest.raises(ValueError, match=r"length .*not 5"):
         ranker.rank(length=5)
 
 
@@ -426,7 +426,7 @@ def test_a_bad_row_of_past_clicks_is_named():
     for run in (ranker.learn, lambda log: sr.replay(log, ["CascadeTS"], length=2)):
         with pytest.raises(ValueError, match="a list is a sequence of names, not the text 'ab'"):
             run([("ab", None)])
-    with pytest.raises(ValueError, match="row 1 of the log: .*not ''"):
+    with pytest.raises(ValueError, match=r"row 1 of the log: .*not ''"):
         ranker.learn([(["new", ""], None)])
     assert [standing.item for standing in ranker.standings()] == ["a", "b"]
 
@@ -458,5 +458,5 @@ def test_the_learner_is_told_who_came_also_after_a_restart(tmp_path):
     for s in shown:
         again.feedback(s.id, clicked=None)
     assert clients == [7, ANYONE, 0]
-    with pytest.raises(ValueError, match="client .*not -2"):
+    with pytest.raises(ValueError, match=r"client .*not -2"):
         ranker.rank(client=-2)

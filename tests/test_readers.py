@@ -114,7 +114,7 @@ def test_too_many_malformed_lines_are_fatal(tmp_path):
     for number in (100, 600, 1500):
         text[number] = "junk\n"
     (tmp_path / "ratings.csv").write_text("".join(text))
-    with pytest.raises(ValueError, match="3 of 2,001 .*101: 'junk'"):
+    with pytest.raises(ValueError, match=r"3 of 2,001 .*101: 'junk'"):
         build_movielens(tmp_path)
 
 
@@ -155,10 +155,10 @@ def test_the_share_is_judged_by_the_whole_file(tmp_path, monkeypatch):
 def test_wrong_folders_and_columns(tmp_path):
     with pytest.raises(ValueError, match="is not a folder"):
         build_movielens(tmp_path / "nowhere")
-    with pytest.raises(ValueError, match="ratings.csv .*holds nothing"):
+    with pytest.raises(ValueError, match=r"ratings.csv .*holds nothing"):
         build_movielens(tmp_path)
     (tmp_path / "ratings.csv").write_text("user,item,stars\n1,2,3\n")
-    with pytest.raises(ValueError, match="movies.csv .*holds ratings.csv"):
+    with pytest.raises(ValueError, match=r"movies.csv .*holds ratings.csv"):
         build_movielens(tmp_path)
     (tmp_path / "movies.csv").write_text("movieId,title,genres\n1,A,B\n")
     with pytest.raises(ValueError, match="not 'user,item,stars'"):
@@ -170,10 +170,10 @@ def test_wrong_folders_and_columns(tmp_path):
     with pytest.raises(ValueError, match=r"not \['id', 'title'\]"):
         build_movielens(tmp_path)
     (tmp_path / "movies.csv").write_text("movieId,title,genres\n1,A\n")
-    with pytest.raises(ValueError, match="movies.csv.*1 of 2 .*'1,A'"):
+    with pytest.raises(ValueError, match=r"movies.csv.*1 of 2 .*'1,A'"):
         build_movielens(tmp_path)
     (tmp_path / "movies.csv").write_text('movieId,title,genres\n1,"A' + "x" * 200_000)
-    with pytest.raises(ValueError, match="movies.csv: row 2"):
+    with pytest.raises(ValueError, match=r"movies.csv: row 2"):
         build_movielens(tmp_path)
 
 
@@ -249,7 +249,7 @@ def test_yelp_reviews_give_unrounded_means(tmp_path):
     assert (ratings.items, ratings.counts) == (["Place 2", "Place 1"], [1, 3])  # in the order of the business file
     assert ratings.averages == bayesian_averages([1.0, 10 / 3], [1, 3])
     (tmp_path / "yelp_academic_dataset_review.json").unlink()
-    with pytest.raises(ValueError, match="yelp_academic_dataset_review.json"):
+    with pytest.raises(ValueError, match=r"yelp_academic_dataset_review.json"):
         build_yelp(tmp_path, reviews=True)
 
 
@@ -377,7 +377,7 @@ def test_a_disk_that_is_full_leaves_nothing_behind(tmp_path):
     old = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (100, before[1]))
     try:
-        with pytest.raises(OSError, match="out.json"):
+        with pytest.raises(OSError, match=r"out.json"):
             ratings.save(tmp_path / "out.json")
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
@@ -388,10 +388,10 @@ def test_a_disk_that_is_full_leaves_nothing_behind(tmp_path):
 def test_lastfm_rows_of_a_user_must_stand_together(tmp_path, monkeypatch):
     monkeypatch.setattr(lines, "BLOCK", 80)
     write_360k(tmp_path, [(1, "m", "A", 1), (2, "m", "A", 2), (3, "m", "A", 2), (1, "n", "B", 1), (4, "n", "B", 1)])
-    with pytest.raises(ValueError, match="user 0+1"):
+    with pytest.raises(ValueError, match=r"user 0+1"):
         build_lastfm(tmp_path)
     (tmp_path / "usersha1-artmbid-artname-plays.tsv").unlink()
-    with pytest.raises(ValueError, match="user_artists.dat"):
+    with pytest.raises(ValueError, match=r"user_artists.dat"):
         build_lastfm(tmp_path)
 
 

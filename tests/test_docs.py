@@ -29,7 +29,8 @@ OTHERS = [ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md"]
 
 def how(page, block):
     """Long blocks, loops that nothing else compiles, and classes of their own compiled, are for `make soak`."""
-    if page.stem in ("algorithms", "guards") or (page.stem == "your-own-data" and "sr.simulate(" in block):
+    own_loop = page.stem == "your-own-data" and "sr.simulate(" in block
+    if own_loop or page.stem in ("algorithms", "guards", "steadyrank"):
         return pytest.mark.slow
     return pytest.mark.interpreted if "class " in block or page.stem == "users" else []
 

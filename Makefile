@@ -42,13 +42,15 @@ evidence: setup
 	@$(BIN)/python docs/write_numbers.py renew $(ONLY) --on $(or $(ON),local)
 
 test: setup browser
-	@$(BIN)/pytest -n auto --dist worksteal
+	@PYTHONDONTWRITEBYTECODE= $(BIN)/pytest -n auto --dist worksteal
 
 browser:
-	@command -v chromium >/dev/null || command -v chromium-browser >/dev/null || \
+	@{ command -v chromium && command -v chromium-headless-shell; } >/dev/null || \
 	    { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && echo "Installing Chromium for the tests of pages" && \
 	      apt-get update -qq && \
-	      DEBIAN_FRONTEND=noninteractive apt-get install -qq --no-install-recommends chromium >/dev/null; } || \
+	      DEBIAN_FRONTEND=noninteractive apt-get install -qq --no-install-recommends \
+	          chromium chromium-headless-shell >/dev/null; } || \
+	    command -v chromium >/dev/null || command -v chromium-browser >/dev/null || \
 	    echo "No Chromium on this machine: the tests of pages are skipped. On Debian: apt-get install chromium"
 
 check: setup

@@ -8,7 +8,8 @@ import pytest
 
 import steadyrank as sr
 from service_tools import ITEMS, serving
-from steadyrank.live.board_memory import MOST_BYTES, memory_of, room_for
+from steadyrank.core.memory_limit import MOST_BYTES
+from steadyrank.live.board_memory import memory_of, room_for
 from steadyrank.service.board.checks import check, check_memory
 from steadyrank.service.board.config import Config, FeatureKinds
 from steadyrank.service.storage import open_store

@@ -28,8 +28,9 @@ OTHERS = [ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md"]
 
 
 def how(page, block):
-    """Long blocks are for `make soak`, and those with classes of their own are compiled there alone."""
-    if page.stem in ("algorithms", "guards"):
+    """Long blocks, loops that nothing else compiles, and classes of their own compiled, are for `make soak`."""
+    own_loop = page.stem == "your-own-data" and "sr.simulate(" in block
+    if own_loop or page.stem in ("algorithms", "guards", "steadyrank"):
         return pytest.mark.slow
     return pytest.mark.interpreted if "class " in block or page.stem == "users" else []
 

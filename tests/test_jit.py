@@ -518,6 +518,22 @@ def test_what_is_lent_is_the_same_and_its_owner_keeps_it():
     assert sys.getrefcount(values) == count
 
 
+def test_what_is_inlined_is_for_compiled_callers_alone():
+    """With a generator from Python it has ended the process."""
+
+    @jit.inlined
+    def drawn(rng):
+        return rng.random()
+
+    @jit.uncached
+    def both(rng):
+        return drawn(rng), drawn(rng)
+
+    with pytest.raises(TypeError, match="drawn"):
+        drawn(np.random.default_rng(1))
+    assert both(np.random.default_rng(1)) == tuple(np.random.default_rng(1).random(2))
+
+
 def test_a_generator_found_by_its_address_draws_the_same_numbers():
     @numba.njit
     def draw(places, n):

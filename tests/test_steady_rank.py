@@ -511,7 +511,7 @@ def test_honest_users_open_no_regime_and_cost_nothing(name, mapping):
 
 @pytest.mark.parametrize(
     "adversary",
-    ["PrefixFlip", "FakeUser", *(pytest.param(n, marks=pytest.mark.slow) for n in ("AttractionFlip", "Swap"))],
+    ["PrefixFlip", *(pytest.param(n, marks=pytest.mark.slow) for n in ("AttractionFlip", "FakeUser", "Swap"))],
 )
 def test_an_attack_in_one_stretch_is_found_and_kept_apart(adversary):
     """Rounds 5,001 to 6,500 of 10,000: at most four changes, the share of the attack within 3 points, the trusted

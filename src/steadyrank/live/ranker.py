@@ -12,12 +12,13 @@ import numpy as np
 from ..core.arrays import Floats, Ints
 from ..core.contract import ANYONE, NOTE_EXTRA, Visit
 from ..core.files import replacing
+from ..core.memory_limit import MOST_BYTES
 from ..core.refusals import Refused
 from ..core.settings import real, whole
 from ..core.views import GuardView, View
 from . import answers, snapshot
 from .answers import Unknown, check_item, check_unknown, fresh, refuse_text, without
-from .board_memory import MOST_BYTES, SMALL, memory_of, room_for
+from .board_memory import SMALL, memory_of, room_for
 from .features import NO_FEATURES, SEGMENT_NAME, FeatureSpace, Values, by_segment
 from .gate import OneGuard, guarding
 from .impression_buffer import DelayQueue, ImpressionBuffer, Outcome

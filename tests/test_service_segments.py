@@ -6,7 +6,7 @@ import shutil
 import numpy as np
 import pytest
 
-from service_tools import ITEMS, replayed, serving
+from service_tools import ITEMS, received, replayed, serving
 from steadyrank.client import Client
 from steadyrank.service.alerts.watcher import Watcher
 from steadyrank.service.board import events
@@ -195,13 +195,13 @@ async def test_what_does_not_fit_is_refused_by_name_and_nothing_is_written(url):
 def test_the_client_sends_segments(monkeypatch):
     client, sent = Client(), []
     got = {"impression": "x", "items": [], "expires": 0.0, "outcome": "shown", "ours": []}
-    monkeypatch.setattr(client, "_ask", lambda method, path, body=None: sent.append(body) or got)
+    monkeypatch.setattr(client, "_send", lambda step: sent.append(step.request.body) or received(got))
     client.put_board("b", items=ITEMS, learner="SteadyRankSegments", segments=["phone"])
     client.rank("b", segment="phone")
     client.rank("b")
     client.observe("b", "1", ["a"], segment="phone")
     paths = []
-    monkeypatch.setattr(client, "_ask", lambda method, path, body=None: paths.append(path) or got)
+    monkeypatch.setattr(client, "_send", lambda step: paths.append(step.request.path) or received(got))
     client.state("b", segment="a b")
     client.watch("b", "phone")
     client.watch("b")

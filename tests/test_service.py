@@ -18,6 +18,7 @@ from steadyrank.service.board.config import RANGES, Config
 from steadyrank.service.http import bodies
 from steadyrank.service.http.auth import Auth, loopback, make_key
 from steadyrank.service.http.bodies import explain
+from steadyrank.service.http.rank_routes import waits
 from steadyrank.service.storage import open_store
 from steadyrank.service.worker import impression_ids
 
@@ -160,7 +161,9 @@ async def test_answers_enter_in_impression_order_when_their_time_is_over(url):
     async with serving(url, clocks) as local:
         await local.board(lifetime=60)
         shown = [await local.rank() for _ in range(6)]
-        assert (await local.answer(shown[4], clicked=shown[4]["items"][0]))["outcome"] == "waiting"
+        first = await local.answer(shown[4], clicked=shown[4]["items"][0])
+        assert first["outcome"] == "waiting"
+        assert first["says"].startswith("waiting, learnt in ")
         assert (await local.answer(shown[1], clicked=None))["outcome"] == "waiting"
         await local.quiet()
         assert local.worker.boards["b"].board.learner_state.looks.sum() == 0
@@ -751,3 +754,11 @@ def test_events_are_read_as_they_were_written():
             board.events -= 1
             if not isinstance(event, events.History):
                 assert board.digest() == twice  # a write whose outcome is unknown is written again
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [(0.5, "0.5 s"), (90, "90 s"), (120, "2 min"), (1800, "30 min"), (7200, "2 h"), (86400, "24 h")],
+)
+def test_how_long_an_answer_waits_is_said(seconds, words):
+    assert waits(seconds).startswith(f"waiting, learnt in {words} (settle)")

@@ -355,7 +355,7 @@ def test_the_client_that_a_page_shows_runs(page, tmp_path):
     (block,) = [block for block in blocks if block.startswith("from steadyrank.client")]
     server = Server(f"sqlite:///{tmp_path}/boards.db", tmp_path / "log").wait()
     names = {}
-    exec(block.replace("http://127.0.0.1:8080", server.address), names)
+    exec(block.replace('Client("http://127.0.0.1:8080"', f'Client("{server.address}", timeout=10.0'), names)
     with contextlib.closing(names["client"]) as client:
         more = [block for block in blocks if block.startswith("client.")]
         for block in more:
@@ -409,3 +409,16 @@ def test_every_citation_in_the_code_is_in_the_bibliography():
     assert len(cited) > 80
     for name, number, file in sorted(cited):
         assert any(name in row and number in row and file in row for row in rows), f"{file}: {name} {number}"
+
+
+def test_pages_agree_on_which_guard_is_the_default():
+    from steadyrank.live import Ranker
+    from steadyrank.service.board.config import Config
+    from steadyrank.simulator.simulate import simulate
+
+    here = {inspect.signature(each).parameters["guard"].default for each in (Ranker, simulate)}
+    assert (here, Config().guard) == ({"Anyone"}, "ClientTrust")
+    guards, live, service = ((ROOT / "docs" / f"{name}.md").read_text() for name in ("guards", "live", "service"))
+    assert "The default is `Anyone` in `sr.Ranker` and in simulations, and `ClientTrust` on boards" in guards
+    assert 'Everybody (`guard="Anyone"`), unless' in live
+    assert "| `guard`, `guard_settings` | `ClientTrust` |" in service

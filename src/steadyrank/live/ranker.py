@@ -45,16 +45,16 @@ class Ranker:
     """Ranks items, learns from what was clicked, and can be saved and loaded at any moment. Safe for threads.
 
     `items`: their names. `length`: places of a list. `learner`: a name or a class that is `live`; `settings` are its
-    own. `guard`: whose feedback reaches the learner, a name or a class, with its `guard_settings`; it judges by the
-    `client` given to `rank`. Several guards: a list of names or classes, or of pairs with the settings of each; what
-    all of them admit is learnt. `lifetime`: seconds after which an impression can no longer be answered. `settle`:
-    seconds that answers wait so that they enter the learner in the order in which the lists were shown (default with
-    a lifetime: as long as that; without one, answers are learnt from at once). `count_unanswered`: an expired
-    impression without an answer counts as looked at in full with no click, as far as answers vouch for it
-    (docs/live.md). `most_open`: impressions remembered, the latest. `new_share`: most places that added items take
-    while they are new. `features`: what may be known of items and visits (`FeatureSpace`); `items` may then map names
-    to features. `segments`: categories of visits, each with lists of its own. `clock` gives seconds; only differences
-    count. Randomness comes from `seed` alone.
+    own. `guard`: whose feedback reaches the learner, a name or a class, with its `guard_settings`; by default
+    everybody's. "ClientTrust" judges by the `client` given to `rank`. Several guards: a list of names or classes, or
+    of pairs with the settings of each; what all of them admit is learnt. `lifetime`: seconds after which an
+    impression can no longer be answered. `settle`: seconds that answers wait so that they enter the learner in the
+    order in which the lists were shown (default with a lifetime: as long as that; without one, answers are learnt
+    from at once). `count_unanswered`: an expired impression without an answer counts as looked at in full with no
+    click, as far as answers vouch for it (docs/live.md). `most_open`: impressions remembered, the latest.
+    `new_share`: most places that added items take while they are new. `features`: what may be known of items and
+    visits (`FeatureSpace`); `items` may then map names to features. `segments`: categories of visits, each with lists
+    of its own. `clock` gives seconds; only differences count. Randomness comes from `seed` alone.
     """
 
     def __init__(

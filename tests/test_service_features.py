@@ -153,7 +153,7 @@ async def test_what_does_not_fit_is_refused_by_name_and_nothing_is_written(url):
                 "feature 'year' is declared as [lowest, highest] or by its categories, not [2030.0",
             ),
             ({"features": {"visits": KINDS["visits"]}, "items": ["a"]}, "features of visits need features of items"),
-            ({"features": {"item": {}}}, "unknown field `item`"),
+            ({"features": {"item": {}}}, "unknown member 'item': did you mean 'items'?"),
             ({"learner": "SteadyRank"}, "SteadyRank does not use features; these do: SteadyRankLinear"),
             (
                 {"items": {"a": {"genre": "western"}}},

@@ -153,7 +153,7 @@ async def test_what_does_not_fit_is_refused_by_name_and_nothing_is_written(url):
             ({"learner": "SteadyRank"}, "SteadyRank has one list for all segments; a list each: SteadyRankSegments"),
             ({"segments": []}, "segments must be 1 to 50 different names of 1 to 100 characters, not []"),
             ({"segments": ["a", "b", "a"]}, "different names of 1 to 100 characters, not ['a', 'b', 'a']"),
-            ({"segments": [1, 2]}, "Expected `str`, got `int`"),
+            ({"segments": [1, 2]}, "segments[0] must be text, not 1"),
             ({"features": films}, "declare segments or features, not both"),
             ({"segments": None, "features": alone}, "a list for each of phone is asked for by the setting segments"),
             ({"settings": {"segments": 2}}, "'segments' is counted from the names of the segments: leave it out"),
@@ -168,7 +168,7 @@ async def test_what_does_not_fit_is_refused_by_name_and_nothing_is_written(url):
         past = [{"items": ["new"], "clicked": None, "segment": "phone"}, {"items": ["new"], "clicked": None}]
         for path, body, words in [
             ("b/rank", {"segment": "tablet"}, "'segment' is one of phone, desktop, not 'tablet'"),
-            ("b/rank", {"segment": 1}, "Expected `str | null`, got `int`"),
+            ("b/rank", {"segment": 1}, "segment must be text or null, not 1"),
             ("b/rank", {"features": {"segment": "phone"}}, "give segment (phone, desktop), and no features"),
             ("b/rank", {"segment": "x", "candidates": ["y"], "unknown": "add"}, "not 'x'"),
             ("b/observe", {**listed, "segment": "tablet"}, "'segment' is one of phone, desktop, not 'tablet'"),

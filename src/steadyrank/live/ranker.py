@@ -16,7 +16,7 @@ from ..core.refusals import Refused
 from ..core.settings import real, whole
 from ..core.views import GuardView, View
 from . import answers, snapshot
-from .answers import Unknown, check_item, check_unknown, fresh, refuse_text, without
+from .answers import Unknown, check_candidates, check_item, check_unknown, fresh, refuse_text, without
 from .board_memory import MOST_BYTES, SMALL, memory_of, room_for
 from .features import NO_FEATURES, SEGMENT_NAME, FeatureSpace, Values, by_segment
 from .gate import OneGuard, guarding
@@ -119,6 +119,11 @@ class Ranker:
         are no items: "refuse" all of it, "skip" these, or "add" them.
         """
         check_unknown(unknown)
+        check_candidates(candidates)
+        if segment is not None and not self._learner_state.features.segments:
+            raise Refused(
+                422, f"segment {segment!r:.80} cannot be given: Ranker(..., segments=[...]) declares segments"
+            )
         most = self._learner_state.length
         size = most if length is None else whole("length", length, 1, most)
         sender = ANYONE if client is None else whole("client", client)
@@ -202,7 +207,8 @@ class Ranker:
     ) -> Outcome:
         """Answer an impression: the item `clicked` (None: nothing was), its `position` from 1, or a bit a place.
 
-        With `clicks`, `examined` says how many places the user looked at (default: all of them). The same answer
+        `clicks` may be shorter than the list: nothing is said of the places after them. `examined` says how many
+        places the user looked at (default: as many as `clicks` has). The same answer
         again is a "duplicate"; another one is refused with code 409, one that is too late with 410, an id that was
         never given out with 403, an item that was not shown with 422.
         """

@@ -128,8 +128,7 @@ async def rank(call: Call) -> RankOut:
     """A list of items, and an id to answer it with."""
     body: RankIn = call.body
     check_sender(body.client, body.cohort)
-    if body.candidates is not None and not body.candidates:
-        raise Refused(422, "candidates must name at least one item, or be left out")
+    answers.check_candidates(body.candidates)
     check_number("candidates", body.candidates)
     check_number("theirs", body.theirs)
     session, some, theirs, skipped = call.worker.find_board(call.board), body.candidates, body.theirs, 0

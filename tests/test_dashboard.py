@@ -884,7 +884,7 @@ def test_the_demo_shows_a_change_of_regime_and_leaves_nothing_behind(tmp_path, m
     said = server.log.read_text()
     assert f"Open {server.address}/boards/demo" in said
     assert re.search(r"honest users for 12 s, then an attack\n\[ *\d+ s\] attack for 8 s: bots click (\w+, )+", said)
-    assert re.search(r"Clicks of people lost so far: \d+ here, \d+ on the board 'plain'", said)
+    assert re.search(r"Clicks of people lost so far, by what they like: \d+ here, \d+ on the board 'plain'", said)
     assert "Traceback" not in said
     assert not real.exists(), "the demo keeps away from the store of the environment"
     assert list(folder.glob("steadyrank-demo-*")) == []

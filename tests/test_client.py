@@ -109,6 +109,13 @@ def first_refused(body):
     return 200, {"feedback": [{"code": 429}, *[{"code": 200} for _ in body["feedback"][1:]]]}
 
 
+def no_bad_one(body):
+    """The batch as a whole is refused for one row that is malformed."""
+    if any(row["impression"] == "bad" for row in body["feedback"]):
+        return 422, {"message": "clicked must be text or null"}
+    return 200, {"feedback": [{"code": 200} for _ in body["feedback"]]}
+
+
 def plain(name, result):
     if isinstance(result, Ranking):
         return {"items": list(result.items), "fallback": result.fallback, "impression": result.impression}
@@ -240,6 +247,11 @@ STORIES = {
     "who says how often to try is told what fails": (
         [(503, {}, "retry-after: 0\r\n")] * 2 + [(500, {})], {"tries": 2}, [CLICK, CLICK, ["queued", []]],
         [{"refused": 503}, {"refused": 500}, 0], 3,
+    ),
+    "of a batch that is refused as a whole, the others are delivered": (
+        [no_bad_one] * 9, {},
+        [["feedback", ["b", i], {"clicked": None, "wait": False}] for i in ("1", "2", "bad", "4")]
+        + [["flush", [5.0]], ["lost", []]], ["queued"] * 4 + [True, 1], None,
     ),
     "the queue is bounded": (
         [HANG] * 9, {"queue": 2},

@@ -184,9 +184,15 @@ export class Client {
     await null;
     const last = () => this.close();
     process.once("beforeExit", last);
-    for (let pause = 100; this.#queue.length; ) {
-      const rows = this.#queue.slice(0, AT_ONCE);
-      const again = this.#settle(rows, await this.#results(rows));
+    for (let pause = 100, atOnce = AT_ONCE; this.#queue.length; ) {
+      const rows = this.#queue.slice(0, atOnce);
+      const results = await this.#results(rows);
+      if (results === null) {
+        atOnce = 1; // one of them may be malformed, and the others need not suffer for it
+        continue;
+      }
+      atOnce = Math.min(2 * atOnce, AT_ONCE);
+      const again = this.#settle(rows, results);
       if (!again) pause = 100;
       else {
         await this.#restOfQueue(pause);
@@ -203,6 +209,7 @@ export class Client {
       const { feedback } = await this.#ask("/v1/feedback", { feedback: rows }, { timeout: Math.min(this.#patient().timeout, EXIT), tries: 1 });
       return feedback?.length === rows.length ? feedback : all(503, "no answer for each row"); // such as a proxy's page
     } catch (error) {
+      if (rows.length > 1 && error instanceof Refused && !tryAgain(error.code)) return null;
       return all(error instanceof Refused ? error.code : 503, error.message);
     }
   }

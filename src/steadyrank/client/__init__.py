@@ -76,6 +76,8 @@ class Client(Api):
         except StopIteration as end:
             result: _T = end.value
             return result
+        finally:
+            steps.close()
 
     def _send(self, step: Send) -> ResponseReader:
         end, response = time.monotonic() + step.timeout, ResponseReader(step.request.into)

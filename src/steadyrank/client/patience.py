@@ -134,10 +134,10 @@ class AnswerQueue:
             begin, self._sending = not self._sending, True
             return begin
 
-    def begin(self) -> list[dict[str, Any]]:
-        """The answers to send next; none: all are sent, and sending has ended."""
+    def begin(self, most: int) -> list[dict[str, Any]]:
+        """The answers to send next, at most so many; none: all are sent, and sending has ended."""
         with self._changed:
-            rows = [self._rows[k] for k in range(min(_AT_ONCE, len(self._rows)))]
+            rows = [self._rows[k] for k in range(min(most, len(self._rows)))]
             self._sending = bool(rows)
             self._changed.notify_all()
             return rows
@@ -166,8 +166,8 @@ class AnswerQueue:
 
 def deliver(queue: AnswerQueue, patience: Patience, server: str) -> Steps[None]:
     """Send what waits, until nothing does. The server counts an answer once, however often it is sent."""
-    pause = 0.1
-    while rows := queue.begin():
+    pause, at_once = 0.1, _AT_ONCE
+    while rows := queue.begin(at_once):
         results: Any = None
         try:
             content = yield from ask(Request("POST", "/v1/feedback", {"feedback": rows}), patience, server)
@@ -175,6 +175,9 @@ def deliver(queue: AnswerQueue, patience: Patience, server: str) -> Steps[None]:
         except ConnectionError as error:
             log.info("answers wait: %s", error)
         except Refused as refusal:
+            if len(rows) > 1 and not _try_again(refusal.code):
+                at_once = 1  # one of them may be malformed, and the others need not suffer for it
+                continue
             results = [{"code": refusal.code, "message": str(refusal)}] * len(rows)
         if not isinstance(results, list) or len(results) != len(rows):  # such as a proxy's page
             results = [{"code": 503}] * len(rows)
@@ -182,7 +185,7 @@ def deliver(queue: AnswerQueue, patience: Patience, server: str) -> Steps[None]:
             yield Pause(pause)
             pause = min(2 * pause, _LONGEST_PAUSE)
         else:
-            pause = 0.1
+            pause, at_once = 0.1, min(2 * at_once, _AT_ONCE)
 
 
 def _try_again(code: int) -> bool:

@@ -422,3 +422,23 @@ def test_pages_agree_on_which_guard_is_the_default():
     assert "The default is `Anyone` in `sr.Ranker` and in simulations, and `ClientTrust` on boards" in guards
     assert 'Everybody (`guard="Anyone"`), unless' in live
     assert "| `guard`, `guard_settings` | `ClientTrust` |" in service
+
+
+def test_the_recipe_for_a_web_servers_log_makes_a_log_that_is_read(tmp_path):
+    import subprocess
+
+    from steadyrank.click_logs.click_log import read
+
+    text = (ROOT / "docs" / "production.md").read_text()
+    (recipe,) = [block for _, block in re.findall(FENCE, text, re.DOTALL | re.MULTILINE) if block.startswith("awk")]
+    lines = [
+        *("1.5 r1 v7 fig|apple|kiwi - -", "2.5 r2 - fig|kiwi - -", "3.5 r3 v7 - r1 apple", "4.5 r4 v7 - r1 fig"),
+        *("5.5 r5 v8 - - -", "6.5 r6 v9 apple - -"),
+    ]
+    (tmp_path / "lists.log").write_text("\n".join(lines) + "\n")
+    subprocess.run(["sh", "-c", recipe], cwd=tmp_path, check=True)
+    assert (tmp_path / "clicks.csv").read_text().splitlines() == [
+        *("time,client,items,clicked_item", "1.5,v7,fig|apple|kiwi,apple", "2.5,,fig|kiwi,", "6.5,v9,apple,"),
+    ]
+    log = read([tmp_path / "clicks.csv"], {})
+    assert (log.impressions.n, log.broken, int(log.impressions.bits.sum())) == (3, 0, 1)

@@ -10,6 +10,7 @@ from typing import Any, Literal
 import numpy as np
 
 from ..core.arrays import Floats, Ints
+from ..core.compiling.announcing import announcing
 from ..core.contract import ANYONE, NOTE_EXTRA, Visit
 from ..core.files import replacing
 from ..core.refusals import Refused
@@ -84,10 +85,11 @@ class Ranker:
         self.settle = self.lifetime if settle is None else real("settle", settle, 0.0, self.lifetime)
         own, guards = dict(settings or {}), guarding(guard, guard_settings)
         names = items if isinstance(items, str | Mapping) else list(items)
-        if not isinstance(names, str) and len(names) > SMALL:
-            one = LearnerState(["any"], length, learner, own, seed, new_share, guards, False, features)
-            memory_of(one).check(len(names), most_open, MOST_BYTES)  # before any of it is taken
-        self._learner_state = LearnerState(names, length, learner, own, seed, new_share, guards, False, features)
+        with announcing(learner if isinstance(learner, str) else learner.__name__):
+            if not isinstance(names, str) and len(names) > SMALL:
+                one = LearnerState(["any"], length, learner, own, seed, new_share, guards, False, features)
+                memory_of(one).check(len(names), most_open, MOST_BYTES)  # before any of it is taken
+            self._learner_state = LearnerState(names, length, learner, own, seed, new_share, guards, False, features)
         self._impressions = ImpressionBuffer(
             self._learner_state, self.lifetime is not None, count_unanswered, most_open
         )
@@ -356,7 +358,9 @@ class Ranker:
         content = pathlib.Path(path).read_bytes()
         ranker = cls.__new__(cls)
         guards: Sequence[type] = () if guard is None else [guard] if isinstance(guard, type) else guard
-        ranker._learner_state, ranker._impressions, header, _ = snapshot.restore(content, str(path), learner, guards)
+        with announcing("the learner"):
+            restored = snapshot.restore(content, str(path), learner, guards)
+        ranker._learner_state, ranker._impressions, header, _ = restored
         ranker.lifetime, ranker.settle, ranker._clock = header["lifetime"], header["settle"], clock
         ranker._rng = np.random.default_rng()
         ranker._rng.bit_generator.state = header["chance"]

@@ -278,7 +278,8 @@ def test_the_command_compares_a_file(tmp_path, capsys):
     assert "ours, most often:   f" in said
     assert "ours, position, doubly robust: " in said
     first, second, *_ = said.splitlines()
-    assert first.startswith(("Ours gets more clicks: ours 0.", "Open: ours 0."))
+    assert first.startswith("Open: ours 0.675 a list, theirs 0.480; gain +0.195 (95 %: +0.079 to +0.312). ")
+    assert first.endswith("they are worth 4, and 50 are needed.")  # although the interval is above 0
     assert second == "By the cascade model, doubly robust, over 300 lists."
     assert main(["compare-rankers", str(path), "--json"]) == 0
     found = json.loads(capsys.readouterr().out)

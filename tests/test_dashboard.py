@@ -342,6 +342,18 @@ def test_boards_without_regimes_without_feedback_and_unknown_ones_say_so(served)
         expect(page.get_by_role("heading", level=1)).to_have_text("No such board")
 
 
+@browser.needed
+def test_a_page_says_that_answers_wait(own):
+    client = own.client()
+    client.put_board("waits", items=["a", "b"], length=2)
+    with watched(own, "/boards/waits") as page:
+        expect(page.locator("#list-say")).to_have_text(re.compile("^What users get now"))
+        client.feedback("waits", client.rank("waits").impression, clicked="a")
+        expect(page.locator("#list-say")).to_contain_text(
+            "1 answer came, none is learnt yet: each waits until 30 min"
+        )
+
+
 def fits(page):
     """No box is wider than what there is room for, in a narrow window or in a wide one."""
     for width in (400, 1280):
@@ -868,7 +880,7 @@ def test_the_demo_shows_a_change_of_regime_and_leaves_nothing_behind(tmp_path, m
     said = server.log.read_text()
     assert f"Open {server.address}/boards/demo" in said
     assert re.search(r"honest users for 12 s, then an attack\n\[ *\d+ s\] attack for 8 s: bots click (\w+, )+", said)
-    assert re.search(r"Clicks of people lost so far: \d+ here, \d+ on the board 'plain'", said)
+    assert re.search(r"Clicks of people lost so far, by what they like: \d+ here, \d+ on the board 'plain'", said)
     assert "Traceback" not in said
     assert not real.exists(), "the demo keeps away from the store of the environment"
     assert list(folder.glob("steadyrank-demo-*")) == []

@@ -88,7 +88,7 @@ def test_answers_say_the_same_in_every_form():
         ({}, "one of clicked=ITEM"),
         ({"clicked": None, "position": 1}, "one of clicked=ITEM"),
         ({"clicked": "nothing"}, "item 'nothing' was not shown"),
-        ({"clicked": ["item 1"]}, "was not shown"),
+        ({"clicked": ["item 1"]}, "clicked must be the name of an item"),
         ({"position": 0}, "position must be a whole number from 1 to 4, not 0"),
         ({"position": 5}, "position must be a whole number from 1 to 4, not 5"),
         ({"position": True}, "position must be"),
@@ -460,3 +460,23 @@ def test_the_learner_is_told_who_came_also_after_a_restart(tmp_path):
     assert clients == [7, ANYONE, 0]
     with pytest.raises(ValueError, match=r"client .*not -2"):
         ranker.rank(client=-2)
+
+
+def test_what_cannot_be_chosen_from_is_told():
+    ranker = sr.Ranker(["a", "b"], 1, "CascadeTS")
+    with pytest.raises(sr.Refused, match="candidates must name at least one item, or be left out") as refused:
+        ranker.rank(candidates=[])
+    assert refused.value.code == 422
+    with pytest.raises(
+        sr.Refused, match=r"segment 'phone' cannot be given: Ranker\(..., segments=\[...\]\) declares"
+    ):
+        ranker.rank(segment="phone")
+    assert ranker.rank().id == 1  # none of it was shown
+
+
+def test_clicks_may_be_those_of_the_top_alone():
+    ranker = sr.Ranker(["a", "b", "c"], 3, "CascadeTS")
+    shown = ranker.rank()
+    assert ranker.feedback(shown.id, clicks=[1, 0]) == "learnt"
+    looks = {one.item: (one.looks, one.clicks) for one in ranker.standings()}
+    assert [looks[item] for item in shown.items] == [(1, 1), (1, 0), (0, 0)]

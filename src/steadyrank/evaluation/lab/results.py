@@ -29,7 +29,7 @@ _OUTSIDE = (
     "audit/",
     "cli/",
     "click_logs/",
-    "client.py",
+    "client/",
     "comparison/",
     "core/files.py",
     "core/progress.py",

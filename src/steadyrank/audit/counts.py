@@ -92,6 +92,9 @@ class CountsAudit:
     summary: str = ""
     visitors: dict[str, Any] | None = None  # who came, where user agents are known
 
+    def __repr__(self) -> str:
+        return f"<CountsAudit of {self.events:,} events: {self.summary[:500]}>"
+
     def as_dict(self) -> dict[str, Any]:
         """For machines."""
         return {

@@ -13,6 +13,7 @@ from .store import Unavailable, Unwritable
 Row = tuple[Any, ...]
 Value = TypeVar("Value")
 _AT_ONCE = 500  # rows in a statement
+_STUCK = 2_000  # milliseconds after which a writer that was stopped in the middle of a transaction keeps no locks
 
 
 class Database(Protocol):
@@ -20,6 +21,9 @@ class Database(Protocol):
 
     kinds: dict[str, str]  # names of column types
     tables_named: str  # a query for tables of a name
+    partitions: int  # of a store that is made in it: workers of a server share the boards, those of a file do not
+    shared: bool  # whether each partition has one worker that owns it
+    keep_row: str  # at the end of a query: nobody else takes the rows over until the end of the transaction
 
     def read(self, query: str, *parameters: Any) -> list[Row]:
         """Rows."""
@@ -48,6 +52,7 @@ class Sqlite:
 
     kinds: dict[str, str] = {"BYTES": "BLOB", "WHOLE": "INTEGER"}  # noqa: RUF012
     tables_named = "SELECT 1 FROM sqlite_master WHERE name = ?"
+    partitions, shared, keep_row = 1, False, ""
 
     def __init__(self, path: str, wait: float = 10.0) -> None:
         try:
@@ -95,7 +100,7 @@ class Sqlite:
         """All that is read belongs to one moment."""
         self.read("BEGIN")
         try:
-            self.read("SELECT seq FROM head")  # the moment is that of the first read
+            self.read("SELECT seq FROM heads")  # the moment is that of the first read
             yield
         finally:
             with contextlib.suppress(sqlite3.Error):
@@ -125,6 +130,7 @@ class Postgres:
 
     kinds: dict[str, str] = {"BYTES": "BYTEA", "WHOLE": "BIGINT", "REAL": "DOUBLE PRECISION"}  # noqa: RUF012
     tables_named = "SELECT 1 FROM pg_tables WHERE schemaname = current_schema() AND tablename = ?"
+    partitions, shared, keep_row = 256, True, "FOR KEY SHARE"
 
     def __init__(self, url: str, wait: float = 10.0) -> None:
         try:
@@ -145,6 +151,7 @@ class Postgres:
             )
             self._db.execute("SET statement_timeout = 60000")
             self._db.execute("SET synchronous_commit = on")
+            self._db.execute(f"SET idle_in_transaction_session_timeout = {_STUCK:d}")
         except psycopg.ProgrammingError:
             raise ValueError("the address of the PostgreSQL store cannot be read") from None  # it may hold a password
         except psycopg.Error as error:
@@ -182,6 +189,7 @@ class Postgres:
         """All that is read belongs to one moment."""
         with self.transaction():
             self.read("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
+            self.read("SET LOCAL idle_in_transaction_session_timeout = 0")  # it locks nothing, and folds in between
             yield
 
     def close(self) -> None:

@@ -265,7 +265,8 @@ def compact(
     for number, (name, _) in store.boards().items():
         try:
             with store.reading():
-                since, edge, head = store.shortened(number), store.edge(number, before, most), store.head()
+                since, edge = store.shortened(number), store.edge(number, before, most)
+                head = store.head(number % store.partitions)
                 board = rebuild(store, number, name, edge, head) if edge > since else None
         except Unavailable:
             raise
@@ -282,7 +283,7 @@ def compact(
 def _shorten(store: SqlStore, number: int, marks: tuple[int, int, int], board: Board) -> int:
     """Put a board in place of its events, unless settings or labels were changed after it was folded."""
     since, edge, head = marks
-    seen, body = store.head(), snapshot.pack(*board.keep())
+    seen, body = store.head(number % store.partitions), snapshot.pack(*board.keep())
     if reconfigured(store, number, head):
         return 0
     return store.shorten_log(number, since, edge, body, lambda: not reconfigured(store, number, seen))

@@ -192,6 +192,8 @@ async def _compact(worker: Worker, keep_days: float, keep_events: int) -> None:
     now = worker.clock() if worker.clock.settled else 0.0
     command = [sys.executable, "-m", "steadyrank.cli", "compact", "--now", f"{now}"]
     command += ["--keep-days", f"{keep_days:g}", "--keep-events", f"{keep_events}"]
+    if worker.ownership is not None:
+        command += ["--partitions", ",".join(map(str, sorted(worker.served)))]
     pipe = asyncio.subprocess.PIPE
     process = await asyncio.create_subprocess_exec(
         *command, env=os.environ | {"STEADYRANK_STORE": worker.url}, stdout=pipe, stderr=asyncio.subprocess.STDOUT

@@ -541,15 +541,11 @@ class SqlStore:
         )
         return {row[0]: int(row[1]) for row in rows}
 
-    def give_partitions(self, fences: Mapping[int, int], to: int) -> None:
-        """Have another worker own partitions, or nobody (0), as far as their fences are these."""
-        for partition, fence in fences.items():
-            self._db.write(
-                "UPDATE heads SET owner = ?, fence = fence + 1 WHERE partition = ? AND fence = ?",
-                to,
-                partition,
-                fence,
-            )
+    def give_partitions(self, gifts: Iterable[tuple[int, int, int]]) -> None:
+        """Have other workers own partitions: of each its number, the fence that it still has, and the worker."""
+        give = "UPDATE heads SET owner = ?, fence = fence + 1 WHERE partition = ? AND fence = ?"
+        for partition, fence, to in gifts:
+            self._db.write(give, to, partition, fence)
 
     def leave(self, id_: int) -> None:
         """A worker ends: what it owned is nobody's."""

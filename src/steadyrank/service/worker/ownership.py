@@ -215,13 +215,10 @@ class Ownership:
         except Unavailable as error:
             log.warning("partitions not given away", extra={"fields": {"why": str(error)}})
             return
-        groups: dict[int, dict[int, int]] = {}
-        for partition, to in moves:
-            if partition in fences:
-                groups.setdefault(to, {})[partition] = fences[partition]
+        gifts = [(partition, fences[partition], to) for partition, to in moves if partition in fences]
         try:
-            await self._ask(lambda store: [store.give_partitions(some, to) for to, some in groups.items()])
-            self.owners |= {move.partition: move.to for move in moves if move.partition in fences}
+            await self._ask(lambda store: store.give_partitions(gifts))
+            self.owners |= {partition: to for partition, _, to in gifts}
             log.info("partitions given away", extra={"fields": {"count": len(fences)}})
         except Unavailable as error:
             log.warning("partitions not given away", extra={"fields": {"why": str(error)}})

@@ -239,7 +239,8 @@ class _Endpoint:
             board = scope["path_params"].get("board", "")
             if board and not self._service.worker.is_served(board):
                 forward = self._service.forwarder.pass_on
-                passed = await forward(board, scope, receive, send, self._most, self._again)
+                public = self._route.scope == "public"
+                passed = await forward(board, scope, receive, send, self._most, self._again, public)
                 if isinstance(passed, int):
                     self._service.metrics.count(self._name, passed, time.perf_counter() - begin)
                     return

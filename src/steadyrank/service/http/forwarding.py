@@ -23,6 +23,7 @@ from .auth import read_headers
 from .bodies import Bodies, Held
 
 MISDIRECTED = 421  # who gets a request from another worker, and does not own the board
+OWNER = b"steadyrank-owner"  # a header of answers that were passed on: HOST:PORT of who gave them
 _HOP = b"x-steadyrank-hop"
 _OF_A_CONNECTION = frozenset(
     (
@@ -41,7 +42,7 @@ _PATIENCE = 1.5  # seconds in which a board that moves is waited for
 _AGAIN = 0.05  # seconds between looks for where it is
 _CONNECT = 1.0  # seconds
 _LOOK = 0.25  # seconds between looks whether who was asked is still the owner
-_ANSWER = 60.0  # seconds until who was asked is taken for stuck
+_ANSWER = 600.0  # seconds until who was asked is taken for stuck: a change of learner folds a whole log
 _IDLE = 60.0  # seconds after which a connection is not used again: the other end closes it after 75
 _MOST_READ = 1 << 20  # bytes of an answer that wait to be sent on
 _PART = 1 << 18  # bytes of a body sent at a time
@@ -296,11 +297,12 @@ class Forwarder:
         return Elsewhere(self._worker, self.peers, list(headers))
 
     async def pass_on(
-        self, board: str, scope: Scope, receive: Receive, send: Send, most: int, again: bool
+        self, board: str, scope: Scope, receive: Receive, send: Send, most: int, again: bool, public: bool
     ) -> "int | Receive":
         """Have the owner of a board answer a request; its code. If that is this worker by now: the body, to be read.
 
-        `again`: the request may be sent a second time if it is not known whether it was dealt with.
+        `again`: the request may be sent a second time if it is not known whether it was dealt with. `public`: anybody
+        may have sent it, and need not know where workers are; others are told where the owner is, in a header.
         """
         ownership, headers = self._worker.ownership, list(scope["headers"])
         assert ownership is not None
@@ -315,7 +317,7 @@ class Forwarder:
                     return _replayed(body if isinstance(body, bytes) else body.read())
                 address = ownership.address_of(partition)
                 if address is not None and address != ownership.address:
-                    code = await self._try(ownership, partition, address, scope, headers, body, send, again)
+                    code = await self._try(ownership, partition, address, scope, headers, body, send, again, public)
                     if code != MISDIRECTED:
                         return code
                 ownership.look_soon()
@@ -333,6 +335,7 @@ class Forwarder:
         body: bytes | Held,
         send: Send,
         again: bool,
+        public: bool,
     ) -> int:
         """Ask one worker; 421 if it does not own the board, or was not reached."""
         target = scope.get("raw_path") or scope["path"].encode()
@@ -351,7 +354,8 @@ class Forwarder:
         if reply.code == MISDIRECTED:
             await reply.body()
             return MISDIRECTED
-        kept = [
+        told = [] if public else [(OWNER, address.encode())]
+        kept = told + [
             header for header in reply.headers if header[0] == b"content-length" or header[0] not in _OF_A_CONNECTION
         ]
         part = await reply.part()

@@ -261,8 +261,8 @@ def compact(
 ) -> dict[str, int]:
     """Replace events older than a time, or beyond the latest `most`, by a snapshot; how many of each board.
 
-    `partitions`: of boards of these alone, as each worker does with its own. Clients of whom no event is kept are forgotten with them. A board that cannot be folded is left as it is, and
-    `failed` hears why.
+    `partitions`: of boards of these alone, as each worker does with its own. Clients of whom no event is kept are
+    forgotten with them. A board that cannot be folded is left as it is, and `failed` hears why.
     """
     gone = {}
     store.sweep(before)

@@ -23,7 +23,6 @@ import contextlib
 import hashlib
 import itertools
 import json
-import math
 import pathlib
 import re
 import secrets
@@ -32,7 +31,7 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from .sql import Database, Row, connect, insert, parts
-from .store import Act, Damaged, Fenced, Holding, Key, KnownBoard, LogEntry, Member, NewEntry, Numbers, Seal
+from .store import Act, Damaged, Fenced, Holding, Key, KnownBoard, LogEntry, Member, NewEntry, Numbers, Seal, Sender
 from .tables import check_format, prepare
 
 _SLICE = 20_000  # events deleted at a time
@@ -112,15 +111,11 @@ class SqlStore:
 
     def _take_several(self, counts: Mapping[int, int]) -> dict[int, int]:
         """`_take_numbers` of several partitions, by partition."""
-        step = self.partitions
-        cases = "WHEN ? THEN ? " * len(counts)
-        places = ", ".join("?" * len(counts))
-        values = [value for partition, count in counts.items() for value in (partition, count * step)]
+        given, values = self._db.table([(partition, n * self.partitions) for partition, n in counts.items()])
         rows = self._db.write(
-            f"UPDATE heads SET seq = seq + CASE partition {cases}END WHERE partition IN ({places}) "
+            f"UPDATE heads SET seq = seq + column2 FROM {given} WHERE partition = column1 "
             "RETURNING partition, seq, format, fence",
             *values,
-            *counts,
         )
         check_format(rows[0][2])
         self._check_fences((row[0], row[3]) for row in rows)
@@ -670,50 +665,63 @@ def _checksum(content: bytes) -> int:
 def _number_clients(db: Database, rows: Sequence[NewEntry], at: float) -> list[Numbers]:
     """The numbers of each row's client and cohorts, new ones if they have none yet; `_NOBODY` without a client.
 
-    To be called while no other transaction writes events. Nothing is remembered between calls: a client that another
-    worker has forgotten meanwhile would come back under its old number.
+    To be called while no other transaction writes events of these boards. Nothing is remembered between calls: a
+    client that was forgotten meanwhile would come back under its old number. The same few statements for any number
+    of boards.
     """
-    boards: dict[int, list[int]] = {}
-    for place, row in enumerate(rows):
-        if row.sender is not None:
-            boards.setdefault(row.board, []).append(place)
-    numbers: list[Numbers] = [()] * len(rows)
-    for board, places in boards.items():
-        for place, number in zip(places, _number_in_board(db, board, [rows[i] for i in places], at), strict=True):
-            numbers[place] = number
-    return numbers
+    boards = _client_columns(db, sorted({row.board for row in rows if row.sender is not None}), at)
+    named = [row.sender is not None and _is_named(row.sender, boards.get(row.board)) for row in rows]
+    visits: collections.Counter[tuple[int, int]] = collections.Counter()
+    for row in itertools.compress(rows, named):
+        assert row.sender is not None
+        for who in filter(None, row.sender.hashes):
+            visits[row.board, who] += row.sender.visits
+    numbers = _known_clients(db, list(visits))
+    following = {board: itertools.count(given) for board, (given, _, _) in boards.items()}
+    fresh: dict[int, int] = {}  # by board: how many numbers it has given by now
+    for client in visits:
+        if client not in numbers:
+            numbers[client] = next(following[client[0]])
+            fresh[client[0]] = numbers[client] + 1
+    insert(db, "clients", [(*client, numbers[client], n, at) for client, n in visits.items()], _CLIENT_SEEN)
+    for part in parts(sorted(fresh.items())):
+        given, values = db.table(part)
+        db.write(f"UPDATE boards SET clients = column2 FROM {given} WHERE id = column1", *values)
+    nobody: dict[tuple[int, int], int] = {}
+    return [
+        ()
+        if row.sender is None
+        else tuple((numbers if has_name else nobody).get((row.board, who), _NOBODY) for who in row.sender.hashes)
+        for row, has_name in zip(rows, named, strict=True)
+    ]
 
 
-def _number_in_board(db: Database, board: int, rows: Sequence[NewEntry], at: float) -> Iterable[Numbers]:
-    columns = db.read("SELECT clients, forgotten, forgot FROM boards WHERE id = ?", board)
-    given, forgotten, forgot = columns[0] if columns else (0, math.inf, 0.0)  # a board that is gone has no clients
-    if forgot > at + _AHEAD:
-        forgot = 0.0  # by a clock that was wrong
-    senders = [row.sender for row in rows if row.sender is not None]
-    named = [sender.since >= forgotten and (sender.time is None or sender.time >= forgot) for sender in senders]
-    visits: collections.Counter[int] = collections.Counter()
-    for sender in itertools.compress(senders, named):
-        for who in filter(None, sender.hashes):
-            visits[who] += sender.visits
-    numbers = _known_clients(db, board, list(visits))
-    fresh = [client for client in visits if client not in numbers]
-    numbers |= zip(fresh, itertools.count(int(given)), strict=False)
-    insert(db, "clients", [(board, client, numbers[client], n, at) for client, n in visits.items()], _CLIENT_SEEN)
-    if fresh:
-        db.write("UPDATE boards SET clients = ? WHERE id = ?", int(given) + len(fresh), board)
-    nobody: dict[int, int] = {}
-    return (
-        tuple((numbers if has_name else nobody).get(who, _NOBODY) for who in sender.hashes)
-        for sender, has_name in zip(senders, named, strict=True)
-    )
+def _client_columns(db: Database, boards: Sequence[int], at: float) -> dict[int, tuple[int, int, float]]:
+    """Of some boards how many numbers they gave to clients, and by which event and when one was forgotten last."""
+    found = {}
+    for part in parts(boards):
+        table, values = db.table([(board,) for board in part])
+        query = f"SELECT id, clients, forgotten, forgot FROM {table} CROSS JOIN boards WHERE id = column1"
+        for board, given, forgotten, forgot in db.read(query, *values):
+            found[board] = int(given), int(forgotten), 0.0 if forgot > at + _AHEAD else forgot  # by a wrong clock
+    return found
 
 
-def _known_clients(db: Database, board: int, clients: Sequence[int]) -> dict[int, int]:
-    numbers: dict[int, int] = {}
+def _is_named(sender: Sender, columns: tuple[int, int, float] | None) -> bool:
+    """Whether what somebody sent is still theirs: a board that is gone has no clients."""
+    if columns is None:
+        return False
+    _, forgotten, forgot = columns
+    return sender.since >= forgotten and (sender.time is None or sender.time >= forgot)
+
+
+def _known_clients(db: Database, clients: Sequence[tuple[int, int]]) -> dict[tuple[int, int], int]:
+    """Which numbers clients have, by board and hash."""
+    numbers: dict[tuple[int, int], int] = {}
     for part in parts(clients):
-        places = ", ".join("?" * len(part))
-        query = f"SELECT hash, number FROM clients WHERE board = ? AND hash IN ({places})"
-        numbers |= {row[0]: row[1] for row in db.read(query, board, *part)}
+        given, values = db.table(part)
+        query = f"SELECT board, hash, number FROM {given} CROSS JOIN clients WHERE board = column1 AND hash = column2"
+        numbers |= {(row[0], row[1]): int(row[2]) for row in db.read(query, *values)}
     return numbers
 
 

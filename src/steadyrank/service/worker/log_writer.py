@@ -172,7 +172,7 @@ class Inbox:
         except StopIteration as stop:
             outcome: str = stop.value
             return outcome
-        except Refused as error:
+        except (Refused, Fenced) as error:
             return error
         except Exception as error:  # as a replay does: this event has failed, the next one is applied
             log.exception("an event cannot be applied", extra={"fields": {"event": line.seq}})
@@ -401,7 +401,8 @@ class LogWriter:
         pause = 0.0 if self._fences is None else _POLL_OWNED
         if self._look or (not own and pause == 0.0) or (pause and now >= self._looked + pause):
             self._look, self._looked = False, now
-            return store.heads(self.seen)
+            seen = self.seen
+            return own | {p: head for p, head in store.heads(seen).items() if head > seen[p]}
         return own
 
     def _wait_for_inbox(self) -> None:

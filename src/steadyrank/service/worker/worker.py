@@ -334,7 +334,10 @@ class Worker:
             return "done"
         session = self.cache.by_number.get(line.board)
         if session is None:
-            return self.cache.note_event(line)
+            outcome = self.cache.note_event(line)
+            if line.waiting is not None:  # the board went and came back meanwhile: who asks again hears the outcome
+                raise Fenced([line.seq % self.partitions])
+            return outcome
         return (yield from self._steps(session, line))
 
     def apply(self, session: BoardSession, line: Line) -> str:

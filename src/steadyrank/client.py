@@ -18,59 +18,91 @@ from .core.refusals import Refused
 
 
 class _Connections:
-    """Connections to one server, one for each thread. Refusals are `Refused` with the server's code."""
+    """Connections to one server, one for each thread. Refusals are `Refused` with the server's code.
 
-    def __init__(self, url: str, key: str | None, timeout: float, tries: int, sleep: Callable[[float], None]) -> None:
+    `straight`: a thread has one more for each worker behind the server that owns boards it asks for.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        key: str | None,
+        timeout: float,
+        tries: int,
+        sleep: Callable[[float], None],
+        straight: bool = False,
+    ) -> None:
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise ValueError(f"the address of a server is http://HOST:PORT or https://HOST:PORT, not {url!r}")
         if tries < 1:
             raise ValueError(f"tries must be at least 1, not {tries!r}")
         self._parts, self._key, self._timeout, self._tries, self._sleep = parts, key, timeout, tries, sleep
+        self._straight = straight
+        self._owners: dict[str, str] = {}  # HOST:PORT of who answers for a board, by its path
         self._local = threading.local()
 
     def close(self) -> None:
-        """End this thread's connection."""
-        connection = getattr(self._local, "connection", None)
-        if connection is not None:
-            connection.close()
-            self._local.connection = None
+        """End this thread's connections."""
+        connections = self._opened()
+        while connections:
+            connections.popitem()[1].close()
+
+    def _opened(self) -> dict[str, http.client.HTTPConnection]:
+        """This thread's connections: to the server under an empty name, to workers by their addresses."""
+        opened: dict[str, http.client.HTTPConnection] = self._local.__dict__.setdefault("connections", {})
+        return opened
 
     def ask(self, method: str, path: str, body: Any = None, into: BinaryIO | None = None) -> dict[str, Any]:
         """What the server answers; with `into`, what it sends is written there."""
+        board = "/".join(path.split("/", 4)[:4])  # /v1/boards/NAME
         for attempt in range(1, self._tries + 1):
-            reused = getattr(self._local, "connection", None) is not None
+            place = self._owners.get(board, "")
+            reused = place in self._opened()
             try:
-                status, wait, content = self._once(method, path, body, into)
+                status, wait, content = self._once(board, place, method, path, body, into)
             except (OSError, http.client.HTTPException) as error:
                 self.close()
+                self._owners.pop(board, None)
                 if attempt == self._tries:
-                    raise ConnectionError(f"no answer from {self._parts.netloc}: {error}") from error
+                    raise ConnectionError(f"no answer from {place or self._parts.netloc}: {error}") from error
                 if attempt > 1 or not reused:  # a connection that lay idle may have been closed meanwhile: no wait
                     self._sleep(min(0.1 * 2**attempt, 2.0))
                 continue
-            if status == 503 and attempt < self._tries:
-                self._sleep(wait)
-                continue
+            if status == 503:
+                self._owners.pop(board, None)
+                if attempt < self._tries:
+                    self._sleep(wait)
+                    continue
             if status != 200:
                 raise Refused(status, str(content.get("message", "")))
             return content
         raise AssertionError("unreachable")
 
+    def _connection(self, place: str) -> http.client.HTTPConnection:
+        opened = self._opened()
+        if place not in opened:
+            if place:
+                host, _, port = place.rpartition(":")
+                opened[place] = http.client.HTTPConnection(host.strip("[]"), int(port), timeout=self._timeout)
+            else:
+                kind = http.client.HTTPSConnection if self._parts.scheme == "https" else http.client.HTTPConnection
+                opened[place] = kind(self._parts.hostname or "", self._parts.port, timeout=self._timeout)
+        return opened[place]
+
     def _once(
-        self, method: str, path: str, body: Any, into: BinaryIO | None = None
+        self, board: str, place: str, method: str, path: str, body: Any, into: BinaryIO | None
     ) -> tuple[int, float, dict[str, Any]]:
-        connection = getattr(self._local, "connection", None)
-        if connection is None:
-            kind = http.client.HTTPSConnection if self._parts.scheme == "https" else http.client.HTTPConnection
-            connection = kind(self._parts.hostname or "", self._parts.port, timeout=self._timeout)
-            self._local.connection = connection
+        connection = self._connection(place)
         headers = {"content-type": "application/json"}
         if self._key is not None:
             headers["authorization"] = f"Bearer {self._key}"
         sent = None if body is None else json.dumps(body).encode()
-        connection.request(method, self._parts.path.rstrip("/") + path, sent, headers)
+        connection.request(method, path if place else self._parts.path.rstrip("/") + path, sent, headers)
         answer = connection.getresponse()
+        owner = answer.getheader("steadyrank-owner")
+        if self._straight and owner is not None:
+            self._owners[board] = owner
         if into is not None and answer.status == 200:
             into.seek(0)
             into.truncate()  # what an answer that was cut off left there
@@ -119,6 +151,9 @@ class Client:
     Refusals are `steadyrank.Refused` with the server's code. Where the server cannot be reached or answers 503, the
     request is sent again, up to `tries` times, after as long as the server says. A retry never counts an answer
     twice; if the response to `rank` is lost on the way, that list stays unanswered.
+
+    `straight`: where several workers share the boards, ask the one that owns a board itself, from its second request
+    on, at the address that answers name. For programs that reach the workers, with the key in plain text.
     """
 
     def __init__(
@@ -129,8 +164,9 @@ class Client:
         timeout: float = 10.0,
         tries: int = 5,
         sleep: Callable[[float], None] = time.sleep,
+        straight: bool = False,
     ) -> None:
-        self._connections = _Connections(url, key, timeout, tries, sleep)
+        self._connections = _Connections(url, key, timeout, tries, sleep, straight)
         self._ask = self._connections.ask
 
     def rank(
@@ -355,7 +391,7 @@ class Client:
         return rows
 
     def close(self) -> None:
-        """End this thread's connection."""
+        """End this thread's connections."""
         self._connections.close()
 
 

@@ -8,9 +8,10 @@ where the board is by then. So while a partition moves, requests for its boards 
 import asyncio
 import collections
 import contextlib
+import functools
 import time
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import httptools
 from starlette.types import Message, Receive, Scope, Send
@@ -284,6 +285,17 @@ class Elsewhere:
             raise Unavailable(str(error)) from None
 
 
+class _Request(NamedTuple):
+    """A request that is passed on, as `Forwarder.pass_on` takes it."""
+
+    method: str
+    target: bytes
+    headers: list[tuple[bytes, bytes]]
+    body: bytes | Held
+    again: bool
+    public: bool
+
+
 class Forwarder:
     """Passes requests on to the workers that own their boards."""
 
@@ -311,13 +323,17 @@ class Forwarder:
             ownership.look_soon()
             raise Refused(MISDIRECTED, "another worker owns the board")
         body = await self._bodies.receive(receive, read_headers(list(headers)), most)
+        query = scope["query_string"]
+        target = (scope.get("raw_path") or scope["path"].encode()) + (b"?" + query if query else b"")
+        request = _Request(scope["method"], target, headers, body, again, public)
         with contextlib.nullcontext() if isinstance(body, bytes) else body:
             while True:
                 if partition in self._worker.served:
                     return _replayed(body if isinstance(body, bytes) else body.read())
                 address = ownership.address_of(partition)
                 if address is not None and address != ownership.address:
-                    code = await self._try(ownership, partition, address, scope, headers, body, send, again, public)
+                    still = functools.partial(_is_at, ownership, partition, address)
+                    code = await self._try(address, request, still, send)
                     if code != MISDIRECTED:
                         return code
                 ownership.look_soon()
@@ -325,46 +341,32 @@ class Forwarder:
                     raise Unavailable(_NOBODY)
                 await ownership.wait_for_change(_AGAIN)
 
-    async def _try(
-        self,
-        ownership: Ownership,
-        partition: int,
-        address: str,
-        scope: Scope,
-        headers: list[tuple[bytes, bytes]],
-        body: bytes | Held,
-        send: Send,
-        again: bool,
-        public: bool,
-    ) -> int:
+    async def _try(self, address: str, request: _Request, still: Callable[[], bool], send: Send) -> int:
         """Ask one worker; 421 if it does not own the board, or was not reached."""
-        target = scope.get("raw_path") or scope["path"].encode()
-        if scope["query_string"]:
-            target += b"?" + scope["query_string"]
-
-        def still() -> bool:
-            return ownership.address_of(partition) == address
-
         try:
-            reply = await self.peers.ask(address, scope["method"], target, headers, body, still)
+            reply = await self.peers.ask(address, *request[:4], still)
+            part = await reply.part()
         except NotReached as error:
-            if error.sent and not again:
+            if error.sent and not request.again:
                 raise Unavailable(str(error)) from None
             return MISDIRECTED
         if reply.code == MISDIRECTED:
-            await reply.body()
+            while part:
+                part = await reply.part()
             return MISDIRECTED
-        told = [] if public else [(OWNER, address.encode())]
-        kept = told + [
-            header for header in reply.headers if header[0] == b"content-length" or header[0] not in _OF_A_CONNECTION
-        ]
-        part = await reply.part()
-        await send({"type": "http.response.start", "status": reply.code, "headers": kept})
+        headers = [] if request.public else [(OWNER, address.encode())]
+        headers += [one for one in reply.headers if one[0] == b"content-length" or one[0] not in _OF_A_CONNECTION]
+        await send({"type": "http.response.start", "status": reply.code, "headers": headers})
         while following := await reply.part() if part else b"":
             await send({"type": "http.response.body", "body": part, "more_body": True})
             part = following
         await send({"type": "http.response.body", "body": part})
         return reply.code
+
+
+def _is_at(ownership: Ownership, partition: int, address: str) -> bool:
+    """Whether a partition is still served at an address."""
+    return ownership.address_of(partition) == address
 
 
 def _replayed(body: bytes) -> Receive:

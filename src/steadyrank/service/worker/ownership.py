@@ -62,6 +62,7 @@ class Ownership:
         self._adopt, self._lost, self._release, self._with_boards = adopt, lost, release, with_boards
         self._spawn = spawn
         self.partitions = 0  # how many there are
+        self.joined = False  # whether the others know of this worker
         self.fences: dict[int, int] = {}  # of the partitions that are this worker's, whether served yet or not
         self.members: dict[int, Member] = {}
         self.owners: dict[int, int] = {}
@@ -85,6 +86,7 @@ class Ownership:
         self.partitions = await self._ask(begin)
         await self._beat()
         await self._take()
+        self.joined = True
 
     async def run(self) -> None:
         """Stay known, and take and give partitions, until it is cancelled."""

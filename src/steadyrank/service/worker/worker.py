@@ -79,7 +79,7 @@ class Worker:
 
     async def start(self) -> None:
         """Read the store, fold what is there, and begin to write; ready when it returns."""
-        if self.ownership is not None and not self.ownership.partitions:
+        if self.ownership is not None and not self.ownership.joined:
             await self.ownership.join()
             self.spawn(self.ownership.run())
         mine = None if self._fences is None else list(self._fences)
@@ -93,6 +93,9 @@ class Worker:
         places = stored.heads, stored.partitions, self._inbox, begin, self.cut_off, self.clock
         self.log_writer = LogWriter(self.url, *places, self._fences, self.lose)
         self.served = set(stored.heads)
+        if self._fences is not None and (gone := self.served - self._fences.keys()):
+            self._drop(gone)  # lost while they were read
+            self.log_writer.drop(gone)
         self._ticking = self.spawn(self._tick())
         gc.collect()
         gc.freeze()  # what is there now stays: looking at it again and again would take a tenth of a second each time
@@ -309,9 +312,10 @@ class Worker:
         """Wait until the log is applied as far as it goes now."""
         writer = self.log_writer
         heads: dict[int, int] = await writer.run_chore(lambda store: store.heads(writer.seen))
-        for head in heads.values():
-            with contextlib.suppress(Fenced):  # somebody else's by now
-                await self._inbox.wait_for(head)
+        for partition, head in heads.items():
+            if self._inbox.applied.get(partition, head) < head:
+                with contextlib.suppress(Fenced):  # somebody else's by now
+                    await self._inbox.wait_for(head)
 
     @property
     def applied(self) -> int:

@@ -380,21 +380,21 @@ def test_a_client_may_go_straight_to_the_owner_and_finds_the_next_one(url, tmp_p
     assert replayed(url, board)
 
 
-def test_a_store_of_the_format_before_has_one_partition_and_one_owner(database, tmp_path):
-    url = database.fresh()
-    with contextlib.closing(open_store(url)):
-        pass
-    with psycopg.connect(url, autocommit=True) as connection:  # as format 8 had it
-        connection.execute("DROP TABLE heads, workers")
-        connection.execute("CREATE TABLE head (one BIGINT PRIMARY KEY, seq BIGINT NOT NULL, format BIGINT NOT NULL)")
-        connection.execute("INSERT INTO head VALUES (1, 0, 8)")
-        connection.execute("UPDATE meta SET value = '8' WHERE name = 'format'")
+@pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
+def test_a_store_of_the_format_before_has_one_partition(database, tmp_path, kind):
+    url = f"sqlite:///{tmp_path}/store.db" if kind == "sqlite" else database.fresh()
+    with contextlib.closing(open_store(url)) as store:  # as format 8 had it
+        store._db.write("DROP TABLE heads")
+        store._db.write("DROP TABLE workers")
+        store._db.write("CREATE TABLE head (one BIGINT PRIMARY KEY, seq BIGINT NOT NULL, format BIGINT NOT NULL)")
+        store._db.write("INSERT INTO head VALUES (1, 0, 8)")
+        store._db.write("UPDATE meta SET value = '8' WHERE name = 'format'")
     with contextlib.closing(open_store(url)) as store:
         assert (store.partitions, store.head()) == (1, 0)
         number = store.create_board("b", CREATED, 1.0)
         assert store.append([NewEntry(number, SETTLED)], 2.0)[0] == [number + 1]
         assert rebuild(store, number, "b", store.head()).events == 2
-    assert rows(url, "SELECT format FROM head") == [(9,)]  # workers of that format stop
+        assert store._db.read("SELECT format FROM head") == [(9,)]  # workers of that format stop
 
 
 def test_a_worker_says_where_others_reach_it():

@@ -529,9 +529,10 @@ class SqlStore:
         What somebody is writing to just now is left for the next time.
         """
         rows = self._db.write(
-            "UPDATE heads SET owner = ?, fence = fence + 1 WHERE partition IN (SELECT partition FROM heads "
+            "WITH free AS MATERIALIZED (SELECT partition AS number FROM heads "
             f"WHERE owner NOT IN (SELECT id FROM workers WHERE until > {_NOW}) ORDER BY partition LIMIT {most:d} "
-            "FOR UPDATE SKIP LOCKED) RETURNING partition, fence",
+            "FOR UPDATE SKIP LOCKED) UPDATE heads SET owner = ?, fence = fence + 1 FROM free "
+            "WHERE partition = number RETURNING partition, fence",
             id_,
         )
         return {row[0]: int(row[1]) for row in rows}

@@ -537,11 +537,15 @@ class SqlStore:
         )
         return {row[0]: int(row[1]) for row in rows}
 
-    def give_partitions(self, gifts: Iterable[tuple[int, int, int]]) -> None:
+    def give_partitions(self, gifts: Sequence[tuple[int, int, int]]) -> None:
         """Have other workers own partitions: of each its number, the fence that it still has, and the worker."""
-        give = "UPDATE heads SET owner = ?, fence = fence + 1 WHERE partition = ? AND fence = ?"
-        for partition, fence, to in gifts:
-            self._db.write(give, to, partition, fence)
+        if gifts:
+            given, values = self._db.table(gifts)
+            self._db.write(
+                f"UPDATE heads SET owner = column3, fence = fence + 1 FROM {given} "
+                "WHERE partition = column1 AND fence = column2",
+                *values,
+            )
 
     def leave(self, id_: int) -> None:
         """A worker ends: what it owned is nobody's."""

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from ..storage import Fenced, Holding, Member, SqlStore, Unavailable, open_store, partition_of
 
-LEASE = 2.5  # seconds after which a worker that says nothing is taken for dead
+LEASE = 3.0  # seconds after which a worker that says nothing is taken for dead
 BEAT = 0.4  # seconds between two times that it says it is alive
 _SOON = 0.03  # the same, when a request says that something has changed
 MOVED_AT_ONCE = 4  # partitions with boards that a worker gives away at a time

@@ -3,11 +3,12 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: help setup reproduce test browser check docs dist bench soak serve demo shop clean
+.PHONY: help setup reproduce evidence test browser check docs dist bench soak serve demo shop clean
 
 help:
 	@echo "make setup      an environment in $(VENV), once; every other target does it by itself"
 	@echo "make reproduce  re-run the paper's evaluation, write the report and the scorecard"
+	@echo "make evidence   measure anew what README and docs say, and write the pages; ONLY=headline for a part, ON=ray"
 	@echo "make test       the tests"
 	@echo "make browser    install Chromium for the tests of pages, where that is possible"
 	@echo "make check      lint, format, types, layers"
@@ -37,14 +38,19 @@ $(READY): pyproject.toml constraints.txt
 reproduce: setup
 	@$(BIN)/steadyrank reproduce
 
+evidence: setup
+	@$(BIN)/python docs/write_numbers.py renew $(ONLY) --on $(or $(ON),local)
+
 test: setup browser
-	@$(BIN)/pytest -n auto --dist worksteal
+	@PYTHONDONTWRITEBYTECODE= $(BIN)/pytest -n auto --dist worksteal
 
 browser:
-	@command -v chromium >/dev/null || command -v chromium-browser >/dev/null || \
+	@{ command -v chromium && command -v chromium-headless-shell; } >/dev/null || \
 	    { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && echo "Installing Chromium for the tests of pages" && \
 	      apt-get update -qq && \
-	      DEBIAN_FRONTEND=noninteractive apt-get install -qq --no-install-recommends chromium >/dev/null; } || \
+	      DEBIAN_FRONTEND=noninteractive apt-get install -qq --no-install-recommends \
+	          chromium chromium-headless-shell >/dev/null; } || \
+	    command -v chromium >/dev/null || command -v chromium-browser >/dev/null || \
 	    echo "No Chromium on this machine: the tests of pages are skipped. On Debian: apt-get install chromium"
 
 check: setup

@@ -13,7 +13,7 @@ from steadyrank.evaluation.report.figures import name_ends, panel
 from steadyrank.evaluation.report.style import line_style
 
 BENCHES = ["peers", "scaling-us", "scaling-thompson"]
-FIGURES = ["corruption-yelp-pizza-moderate", "when", "estimators-0.1"]
+FIGURES = ["corruption-yelp-pizza-moderate", "when", "estimators-0.1", "frontier-movielens-sparse"]
 HEIGHT, WIDTH = 2.9, 6.6  # inches
 HORIZON, FALSE = 40_000, 6_000
 

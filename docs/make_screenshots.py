@@ -105,7 +105,7 @@ def main() -> None:
     """Watch a demo until its attack is seen, and take the pictures."""
     program = shutil.which("chromium") or shutil.which("chromium-browser")
     with demo() as (address, token), sync_playwright() as play:
-        client = Client(address)
+        client = Client(address, timeout=60.0)
         visit(client, "front-page", 12, 500)
         client.close()
         browser = play.chromium.launch(executable_path=program, args=["--no-sandbox"])

@@ -1,20 +1,24 @@
 """The measured tables and sentences of README and docs, from what a run measured.
 
-    python docs/write_numbers.py measure results [STUDY ...]   what finished studies say, into evidence/STUDY.json
-    python docs/write_numbers.py                               from evidence/*.json into the pages
+    python docs/write_numbers.py renew [NAME ...]            run what is missing, measure it, write the pages
+    python docs/write_numbers.py measure FOLDER [NAME ...]   what finished studies say, into evidence/NAME.json
+    python docs/write_numbers.py                             from evidence/*.json into the pages
 
 A page marks what is written here by `<!-- measured: NAME -->` and `<!-- end -->`; all between is replaced. A file of
-evidence holds figures with the command, the sources and the seeds they come from. `tests/test_pages.py` compares
-pages with evidence, so no number in a marked place is anybody's memory.
+evidence holds figures with the command, the commit, the sources and the seeds they come from, and the version of
+every learner, adversary and kind of users. `tests/test_pages.py` compares pages with evidence and versions with the
+sources, so no number in a marked place is anybody's memory, or that of a learner that has changed since.
 """
 
+import argparse
 import json
 import pathlib
 import re
+import subprocess
 import sys
 import textwrap
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 EVIDENCE = ROOT / "evidence"
@@ -33,17 +37,15 @@ _READINGS = {  # of the search, those that the page shows
 }
 
 
-def measure_reproduce(folder: pathlib.Path) -> dict[str, Any]:
+def measure_reproduce(store: Any, recipe: "Recipe") -> dict[str, Any]:
     """What the default run says: the answer of the page, the verdicts, the table of estimates."""
-    from steadyrank.evaluation.lab.cells import ALL_SEEDS, FIRST_SEEDS, Plan
-    from steadyrank.evaluation.lab.results import CellStore
     from steadyrank.evaluation.report.claims import scorecard
     from steadyrank.evaluation.report.page import answer
     from steadyrank.evaluation.report.sources import MODELLED
     from steadyrank.evaluation.report.writing import load
     from steadyrank.evaluation.studies import ALL
 
-    store, plan = CellStore(folder), Plan(FIRST_SEEDS, staged=True)
+    plan = recipe.plan()
     rows = {name: load(study, store, plan) for name, study in ALL.items()}
     default = {name: of for name, of in rows.items() if name != "readings"} | {"readings": rows["readings"].clear()}
     claims = scorecard(default, False, MODELLED)
@@ -52,7 +54,6 @@ def measure_reproduce(folder: pathlib.Path) -> dict[str, Any]:
     first = "sample mean"
     cases = errors.filter(errors["estimate"] == first)["case"].to_list()
     return {
-        **_about(store, "steadyrank reproduce", f"{FIRST_SEEDS}, and {ALL_SEEDS} where a claim needs them"),
         "answer": answer(default, claims)[:-1],
         "verdicts": {claim.id: {"verdict": claim.verdict, "kind": claim.kind} for claim in claims},
         "estimators": {
@@ -65,34 +66,23 @@ def measure_reproduce(folder: pathlib.Path) -> dict[str, Any]:
     }
 
 
-def measure_finals(study: str, seeds: int) -> Callable[[pathlib.Path], dict[str, Any]]:
+def measure_finals(store: Any, recipe: "Recipe") -> dict[str, Any]:
     """Final regret of every cell of a study: mean, half of its 95 % interval, what the attacker spent."""
+    from steadyrank.comparison.intervals import half_width
+    from steadyrank.evaluation.report.tables import finals
 
-    def measured(folder: pathlib.Path) -> dict[str, Any]:
-        import polars as pl
-
-        from steadyrank.comparison.intervals import half_width
-        from steadyrank.evaluation.lab.cells import Plan
-        from steadyrank.evaluation.lab.results import CellStore
-        from steadyrank.evaluation.studies import ALL
-
-        store = CellStore(folder)
-        last = store.load(ALL[study].jobs(Plan(seeds))).filter(pl.col("mark") == pl.col("horizon"))
-        cells = []
-        keys = ["profile", "mapping", "adversary", "rate", "users", "who"]
-        for key, of in last.group_by(keys, maintain_order=True):
-            values = of["regret"].to_numpy()
-            about = dict(zip(keys, key, strict=True))
-            cells.append(
-                about
-                | {"regret": float(values.mean()), "half": float(half_width(values)), "spent": of["spent"].mean()}
-            )
-        return _about(store, f"steadyrank reproduce --study {study} --seeds {seeds}", str(seeds)) | {"cells": cells}
-
-    return measured
+    cells = []
+    keys = ["profile", "mapping", "adversary", "schedule", "rate", "users", "who"]
+    for key, of in finals(store.load(recipe.jobs())).group_by(keys, maintain_order=True):
+        values = of["regret"].to_numpy()
+        about = dict(zip(keys, key, strict=True))
+        cells.append(
+            about | {"regret": float(values.mean()), "half": float(half_width(values)), "spent": of["spent"].mean()}
+        )
+    return {"cells": cells}
 
 
-def measure_headline(folder: pathlib.Path) -> dict[str, Any]:
+def measure_headline(store: Any, recipe: "Recipe") -> dict[str, Any]:
     """SteadyRank's regret over that of a learner that never sees a false click, by group of cells.
 
     Geometric means over the cells, of each seed apart: their mean with half of its 95 % interval over the seeds. The
@@ -102,12 +92,9 @@ def measure_headline(folder: pathlib.Path) -> dict[str, Any]:
     import polars as pl
 
     from steadyrank.comparison.intervals import half_width
-    from steadyrank.evaluation.lab.cells import Plan
-    from steadyrank.evaluation.lab.results import CellStore
-    from steadyrank.evaluation.studies import ALL, headline
+    from steadyrank.evaluation.report.tables import finals
 
-    store = CellStore(folder)
-    last = store.load(ALL["headline"].jobs(Plan(headline.SEEDS))).filter(pl.col("mark") == pl.col("horizon"))
+    last = finals(store.load(recipe.jobs()))
     keys = ["profile", "mapping", "adversary", "schedule", "rate"]
     cells = []
     for key, of in last.group_by(keys, maintain_order=True):
@@ -115,7 +102,7 @@ def measure_headline(folder: pathlib.Path) -> dict[str, Any]:
             of.filter(pl.col("omniscient") == known).sort("seed")["regret"].to_numpy() for known in (False, True)
         )
         cells.append((dict(zip(keys, key, strict=True)), ours, told))
-    stretches = [c for c in cells if c[0]["rate"] > 0 and c[0]["schedule"] != "spread"]
+    stretches = [c for c in cells if c[0]["rate"] > 0 and c[0]["schedule"] not in ("spread", "swing")]
     groups = {
         "honest users": [c for c in cells if c[0]["rate"] == 0],
         "attacks in stretches": stretches,
@@ -126,6 +113,7 @@ def measure_headline(folder: pathlib.Path) -> dict[str, Any]:
         "of these, from the first round": [c for c in stretches if c[0]["schedule"] == "front"],
         "of these, late or in bursts": [c for c in stretches if c[0]["schedule"] != "front"],
         "15 % spread over all rounds": [c for c in cells if c[0]["schedule"] == "spread"],
+        "15 % in a share that swings": [c for c in cells if c[0]["schedule"] == "swing"],
     }
     rows = []
     for name, of in groups.items():
@@ -142,8 +130,7 @@ def measure_headline(folder: pathlib.Path) -> dict[str, Any]:
                 "where": _where(**worst[0]),
             }
         )
-    command = f"steadyrank reproduce --study headline --seeds {headline.SEEDS}"
-    return _about(store, command, str(headline.SEEDS)) | {"groups": rows}
+    return {"groups": rows}
 
 
 def _where(profile: str, mapping: str, adversary: str, schedule: str, rate: float) -> str:
@@ -163,47 +150,111 @@ def headline_table(evidence: dict[str, Any]) -> str:
                 f"{row['worst']:.2f} ({row['where']})",
                 str(row["cells"]),
             ]
-            for row in evidence["headline"]["groups"]
+            for row in evidence["groups"]
         ],
     )
 
 
 def headline_sentence(evidence: dict[str, Any]) -> str:
     """What README says of the study `headline`."""
-    rows = {row["group"]: row for row in evidence["headline"]["groups"]}
-    of = evidence["headline"]
+    rows = {row["group"]: row for row in evidence["groups"]}
     attacked, honest = rows["attacks in stretches"], rows["honest users"]
     text = (
         f"Under {attacked['cells']} attacks in stretches it has {attacked['mean']:.2f} ± {attacked['half']:.2f} "
         f"times the regret of a Thompson sampler that never sees a false click, at most {attacked['worst']:.1f} "
         f"times, and with honest users {honest['mean']:.2f} ± {honest['half']:.2f} times "
-        f"([measured](docs/steadyrank.md#measured) with {of['seeds']} seeds by `{of['command']}`)."
+        f"([measured](docs/steadyrank.md#measured) with {evidence['seeds']} seeds by `{evidence['command']}`)."
     )
     return textwrap.fill(text, 120)
 
 
-def _about(store: Any, command: str, seeds: str) -> dict[str, Any]:
-    from steadyrank.evaluation.lab.results import versions
+def frontier_table(profile: str) -> Callable[[dict[str, Any]], str]:
+    """Regret of each learner of the study `frontier` by the clicks that may be hidden; the least in bold."""
 
-    return {"command": command, "seeds": seeds, "source": store.source, "versions": versions()}
+    def table(evidence: dict[str, Any]) -> str:
+        cells = [cell for cell in evidence["cells"] if cell["profile"] == profile]
+        rates = sorted({cell["rate"] for cell in cells})
+        least = {rate: min(cell["regret"] for cell in cells if cell["rate"] == rate) for rate in rates}
+        rows: dict[str, list[str]] = {}
+        for cell in cells:
+            name = cell["who"].replace("revisit=0.0)", "revisit=0)")
+            text = f"{cell['regret']:,.0f}"
+            best = cell["regret"] == least[cell["rate"]]
+            rows.setdefault(name, [f"`{name}`"]).append(f"**{text}**" if best else text)
+        return _markdown(["", *(f"{rate * 1e6:,.0f}" for rate in rates)], list(rows.values()))
+
+    return table
 
 
-MEASURES: dict[str, Callable[[pathlib.Path], dict[str, Any]]] = {
-    "reproduce": measure_reproduce,
-    "headline": measure_headline,
-    "own-settings": measure_finals("own-settings", 10),
-    "readings": measure_finals("readings", 3),
+def measure_leaderboard(store: Any, recipe: "Recipe") -> dict[str, Any]:
+    """The standings, and microseconds of a round, timed here."""
+    from steadyrank.evaluation.lab.runner import microseconds
+    from steadyrank.evaluation.report.standings import standings
+    from steadyrank.evaluation.studies import leaderboard
+
+    found = standings(store.load(recipe.jobs()))
+    return {
+        "rounds": leaderboard.HORIZON,
+        "standings": [one.data() for one in found],
+        "microseconds": {one.who: microseconds(leaderboard.timed(one.who)) for one in found},
+    }
+
+
+class Recipe(NamedTuple):
+    """How a file of evidence is made: of which studies, with how many seeds, and what is kept of them."""
+
+    studies: tuple[str, ...]  # none: those that `reproduce` runs unasked
+    seeds: int
+    measure: Callable[[Any, "Recipe"], dict[str, Any]]
+    command: str = "steadyrank reproduce"
+
+    def plan(self) -> Any:
+        """With how many seeds."""
+        from steadyrank.evaluation.lab.cells import Plan
+
+        return Plan(self.seeds, staged=not self.studies)
+
+    def jobs(self) -> list[Any]:
+        """The cells and trials, without those that a claim may need later."""
+        from steadyrank.evaluation.lab.runner import expand
+        from steadyrank.evaluation.studies import find_studies
+
+        return expand(find_studies(list(self.studies)), self.plan())
+
+    def about(self, source: str, commit: str) -> dict[str, Any]:
+        """Where figures come from."""
+        from steadyrank.evaluation.lab.cells import ALL_SEEDS
+        from steadyrank.evaluation.lab.code_versions import versions_of
+        from steadyrank.evaluation.lab.results import versions
+
+        more = f", and {ALL_SEEDS} where a claim needs them" if not self.studies else ""
+        said = {"command": self.command, "seeds": f"{self.seeds}{more}", "source": source, "commit": commit}
+        return said | {"versions": versions(), **versions_of(self.jobs())}
+
+
+def _study(name: str, seeds: int, measure: Callable[[Any, Recipe], dict[str, Any]]) -> Recipe:
+    return Recipe((name,), seeds, measure, f"steadyrank reproduce --study {name} --seeds {seeds}")
+
+
+RECIPES = {
+    "frontier": _study("frontier", 4, measure_finals),
+    "headline": _study("headline", 20, measure_headline),
+    "leaderboard": Recipe(("leaderboard",), 20, measure_leaderboard, "steadyrank leaderboard"),
+    "own-settings": _study("own-settings", 20, measure_finals),
+    "readings": _study("readings", 20, measure_finals),
+    "reproduce": Recipe((), 3, measure_reproduce),
+    "schedules": _study("schedules", 20, measure_finals),
 }
 
 
 def sentence(place: int) -> Callable[[dict[str, Any]], str]:
     """One of the sentences with which the report begins."""
-    return lambda evidence: textwrap.fill(evidence["reproduce"]["answer"][place], 120)
+    return lambda evidence: textwrap.fill(evidence["answer"][place], 120)
 
 
 def estimator_table(evidence: dict[str, Any]) -> str:
     """Bias and error of each estimate of an item of attraction 0.1."""
-    table = evidence["reproduce"]["estimators"]
+    table = evidence["estimators"]
     head = ["estimate", *table["cases"]]
     lines = [[name, *(_bias(*pair) for pair in row)] for name, row in table["rows"].items()]
     return _markdown(head, lines)
@@ -221,7 +272,7 @@ def own_settings(profile: str, columns: dict[tuple[str, float], str], spent: str
 
     def table(evidence: dict[str, Any]) -> str:
         found: dict[str, dict[str, dict[str, Any]]] = {}
-        for cell in evidence["own-settings"]["cells"]:
+        for cell in evidence["cells"]:
             attack = ("" if cell["rate"] == 0 else cell["adversary"], round(cell["rate"], 4))
             if cell["profile"] == profile and attack in columns:
                 found.setdefault(cell["who"], {})[columns[attack]] = cell
@@ -244,7 +295,7 @@ def readings_table(evidence: dict[str, Any]) -> str:
 
     mean = {
         (c["who"], c["mapping"], round(c["rate"], 4), c["adversary"], c["users"]): c["regret"]
-        for c in evidence["readings"]["cells"]
+        for c in evidence["cells"]
     }
     lines = []
     for reading in readings.READINGS:
@@ -263,21 +314,97 @@ def _markdown(head: list[str], lines: list[list[str]]) -> str:
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 
 
-BLOCKS: dict[str, Callable[[dict[str, Any]], str]] = {
-    "scorecard": sentence(0),
-    "places": sentence(1),
-    "estimators": estimator_table,
-    "readings": readings_table,
-    "headline": headline_table,
-    "headline-sentence": headline_sentence,
-    "own-settings-rac": own_settings(
-        "synthetic-two-levels", {("", 0.0): "honest", ("Demote", 0.003): "3,000 clicks may be hidden"}, "hidden"
+def schedules_table(evidence: dict[str, Any]) -> str:
+    """Regret of each learner by when the false visits come, least with honest users first."""
+    from steadyrank.evaluation.studies.schedules import WHEN
+
+    columns = {"honest": "honest"} | WHEN
+    found: dict[str, dict[str, dict[str, Any]]] = {}
+    for cell in evidence["cells"]:
+        found.setdefault(cell["who"], {})[cell["schedule"] if cell["rate"] else "honest"] = cell
+    order = sorted(found, key=lambda who: found[who]["honest"]["regret"])
+    lines = [
+        [f"`{who}`", *(f"{found[who][at]['regret']:,.0f} ± {found[who][at]['half']:,.0f}" for at in columns)]
+        for who in order
+    ]
+    return _markdown(["learner", *columns.values()], lines)
+
+
+def leaderboard_table(evidence: dict[str, Any]) -> str:
+    """The standings, a row a learner."""
+    from steadyrank.evaluation.report.standings import Standing, as_table
+
+    table = as_table([Standing(**one) for one in evidence["standings"]], evidence["microseconds"])
+    told = _told(table["learner"].to_list())
+    return _markdown(table.columns, [[row[0], told[row[1]], *row[2:]] for row in table.rows()])
+
+
+def leaderboard_families(evidence: dict[str, Any]) -> str:
+    """The standings for each kind of attack."""
+    from steadyrank.evaluation.report.standings import Standing, by_family
+
+    table = by_family([Standing(**one) for one in evidence["standings"]])
+    told = _told(table["learner"].to_list())
+    return _markdown(table.columns, [[told[row[0]], *row[1:]] for row in table.rows()])
+
+
+def _told(names: list[str]) -> dict[str, str]:
+    """Learners as the leaderboard names them: with a star if they are told how many rounds may be corrupted."""
+    from steadyrank.evaluation.studies.leaderboard import TOLD_BUDGET
+
+    return {name: f"`{name}`{' *' * (name in TOLD_BUDGET)}" for name in names}
+
+
+class Block(NamedTuple):
+    """What stands between two marks of a page: of which evidence, and whether a line below says where it is from."""
+
+    evidence: str
+    write: Callable[[dict[str, Any]], str]
+    signed: bool = True
+
+    def text(self, evidence: dict[str, Any]) -> str:
+        """The block; in its place the command that measures it while there is no evidence."""
+        if self.evidence not in evidence:
+            return f"*Not measured yet: `make evidence ONLY={self.evidence}` does it.*"
+        of = evidence[self.evidence]
+        return self.write(of) + (f"\n\n{_signature(of)}" if self.signed else "")
+
+
+def _signature(of: dict[str, Any]) -> str:
+    """Where figures come from, and what has changed since."""
+    text = f"Measured at commit {of['commit']} by `{of['command']}` (seeds: {of['seeds']})."
+    if behind := of.get("behind"):
+        text += f" Changed since: {', '.join(f'`{name}` ({why})' for name, why in behind.items())}."
+    return textwrap.fill(text, 120, break_on_hyphens=False)
+
+
+BLOCKS = {
+    "scorecard": Block("reproduce", sentence(0), signed=False),
+    "places": Block("reproduce", sentence(1), signed=False),
+    "estimators": Block("reproduce", estimator_table),
+    "readings": Block("readings", readings_table),
+    "headline": Block("headline", headline_table),
+    "headline-sentence": Block("headline", headline_sentence, signed=False),
+    "frontier-yelp": Block("frontier", frontier_table("yelp-pizza"), signed=False),
+    "frontier-movielens": Block("frontier", frontier_table("movielens")),
+    "leaderboard": Block("leaderboard", leaderboard_table),
+    "leaderboard-families": Block("leaderboard", leaderboard_families),
+    "schedules": Block("schedules", schedules_table),
+    "own-settings-rac": Block(
+        "own-settings",
+        own_settings(
+            "synthetic-two-levels", {("", 0.0): "honest", ("Demote", 0.003): "3,000 clicks may be hidden"}, "hidden"
+        ),
     ),
-    "own-settings-forc": own_settings(
-        "synthetic-spread", {("", 0.0): "0 %", ("FakeUser", 0.01): "1 %", ("FakeUser", 0.1): "10 %"}
+    "own-settings-forc": Block(
+        "own-settings",
+        own_settings("synthetic-spread", {("", 0.0): "0 %", ("FakeUser", 0.01): "1 %", ("FakeUser", 0.1): "10 %"}),
     ),
-    "own-settings-cbarbar": own_settings(
-        "synthetic-five-items", {("", 0.0): "0 %", ("PrefixFlip", 0.3): "30 %", ("PrefixFlip", 0.4): "40 %"}
+    "own-settings-cbarbar": Block(
+        "own-settings",
+        own_settings(
+            "synthetic-five-items", {("", 0.0): "0 %", ("PrefixFlip", 0.3): "30 %", ("PrefixFlip", 0.4): "40 %"}
+        ),
     ),
 }
 
@@ -293,9 +420,23 @@ def rewritten(text: str, evidence: dict[str, Any]) -> str:
     def block(found: re.Match[str]) -> str:
         if found[2] not in BLOCKS:
             raise ValueError(f"no measured block is called {found[2]!r}; there are {', '.join(sorted(BLOCKS))}")
-        return f"{found[1]}{BLOCKS[found[2]](evidence)}\n{found[3]}"
+        return f"{found[1]}{BLOCKS[found[2]].text(evidence)}\n{found[3]}"
 
     return _MARKED.sub(block, text)
+
+
+def outside(text: str) -> list[str]:
+    """The first lines of the tables of a page that hold measurements and stand in no marked place.
+
+    A table holds measurements if at least a third of its cells, but for the first column, begin with a number.
+    """
+    plain = re.sub(r"^```.*?^```", "", _MARKED.sub("", text), flags=re.DOTALL | re.MULTILINE)
+    found = []
+    for head, body in re.findall(r"^(\|.*\|)\n\|[-:| ]+\|\n((?:\|.*\|\n?)+)", plain, re.MULTILINE):
+        cells = [cell.strip() for row in body.splitlines() for cell in row.strip("|").split("|")[1:]]
+        if 3 * sum(bool(re.match(r"[*+-]*[.\d]", cell)) for cell in cells) >= max(len(cells), 1):
+            found.append(head)
+    return found
 
 
 def load_evidence() -> dict[str, Any]:
@@ -303,15 +444,15 @@ def load_evidence() -> dict[str, Any]:
     return {path.stem: json.loads(path.read_text(encoding="utf-8")) for path in sorted(EVIDENCE.glob("*.json"))}
 
 
-def main(arguments: list[str]) -> None:
-    """Measure, or write the pages."""
-    if arguments and arguments[0] == "measure":
-        folder, *names = arguments[1:]
-        EVIDENCE.mkdir(exist_ok=True)
-        for name in names or ["reproduce"]:
-            content = MEASURES[name](pathlib.Path(folder))
-            (EVIDENCE / f"{name}.json").write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
-        return
+def changed(evidence: dict[str, Any], now: dict[str, dict[str, str]]) -> list[str]:
+    """What has another version than the evidence: learners first, then what they met."""
+    return [
+        name for kind in ("learners", "world") for name, of in evidence[kind].items() if now[kind].get(name) != of
+    ]
+
+
+def write_pages() -> None:
+    """Every page with what the evidence says."""
     evidence = load_evidence()
     for page in pages():
         text = page.read_text(encoding="utf-8")
@@ -320,5 +461,104 @@ def main(arguments: list[str]) -> None:
             sys.stdout.write(f"{page.relative_to(ROOT)} rewritten\n")
 
 
+def measure(folder: pathlib.Path, names: Iterable[str], commit: str) -> None:
+    """Write what the finished cells of a folder say; refused where one is missing."""
+    from steadyrank.evaluation.lab.results import CellStore
+
+    EVIDENCE.mkdir(exist_ok=True)
+    store = CellStore(folder)
+    for name in names:
+        recipe = _recipe(name)
+        missing = [job for job in recipe.jobs() if not store.path(job).exists()]
+        if missing:
+            raise ValueError(f"{folder} lacks {len(missing):,} cells of {name}, made by source {store.source}")
+        content = recipe.about(store.source, commit) | recipe.measure(store, recipe)
+        (EVIDENCE / f"{name}.json").write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+        sys.stdout.write(f"evidence/{name}.json written\n")
+
+
+def renew(names: list[str], folder: pathlib.Path, on: str, part: tuple[int, int]) -> None:
+    """Run the cells that are missing, measure, and write the pages.
+
+    `part`: (k, n), to run the k-th of n parts of the cells with one thread, and no more: for n processes.
+    """
+    from steadyrank.cli.reproduce import run_shown
+    from steadyrank.core.compiling.jit import told_of_compiling
+    from steadyrank.evaluation.lab.costs import a_part, in_words
+    from steadyrank.evaluation.lab.results import CellStore
+
+    store, bars = CellStore(folder), []
+    known = load_evidence().get("leaderboard", {}).get("microseconds")
+    jobs = a_part([job for name in names for job in _recipe(name).jobs()], *part)
+    mine = {store.path(job) for job in jobs if not store.path(job).exists()}
+    for name in names:
+        left = [job for job in _recipe(name).jobs() if store.path(job) in mine]
+        sys.stdout.write(f"{name}: {in_words(left, known)}\n")
+    sys.stdout.flush()
+    whole = part == (1, 1)
+    with told_of_compiling(lambda begins: bars[-1].compiling(begins) if bars else None):
+        run_shown(jobs, store, bars, on=on, n_workers=None if whole else 1)
+        if "reproduce" in names and whole:
+            from steadyrank.evaluation.report.writing import undecided
+
+            run_shown(undecided(store, _recipe("reproduce").plan()), store, bars, on=on)
+        if whole:
+            measure(folder, names, _commit())
+            write_pages()
+
+
+def _recipe(name: str) -> Recipe:
+    if name not in RECIPES:
+        raise ValueError(f"no evidence is called {name!r}; there are {', '.join(RECIPES)}")
+    return RECIPES[name]
+
+
+def _commit() -> str:
+    """The commit of the checkout, marked where its sources are not those of the commit; `unknown` outside of git."""
+
+    def git(*arguments: str) -> str:
+        done = subprocess.run(["git", "-C", str(ROOT), *arguments], capture_output=True, text=True, check=True)
+        return done.stdout.strip()
+
+    try:
+        return git("rev-parse", "--short", "HEAD") + (" and changes" if git("status", "--short", "src") else "")
+    except (OSError, subprocess.CalledProcessError):
+        return "unknown"
+
+
+def _part(text: str) -> tuple[int, int]:
+    found = re.fullmatch(r"(\d+)/(\d+)", text)
+    if not found or not 1 <= int(found[1]) <= int(found[2]):
+        raise argparse.ArgumentTypeError(f"must be K/N with K from 1 to N, such as 3/16, not {text!r}")
+    return int(found[1]), int(found[2])
+
+
+def main(arguments: list[str]) -> None:
+    """Renew, measure, or write the pages."""
+    parser = argparse.ArgumentParser(description="The measured tables and sentences of README and docs.")
+    orders = parser.add_subparsers(dest="order", metavar="ORDER")
+    sub = orders.add_parser("renew", help="run what is missing, measure it, write the pages; safe to interrupt")
+    sub.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(RECIPES)} (default: all)")
+    sub.add_argument("--out", type=pathlib.Path, default=ROOT / "results", help="folder of the cells")
+    sub.add_argument("--on", default="local", help="local, ray, or ray://HOST of a Ray cluster")
+    sub.add_argument("--part", type=_part, default=(1, 1), metavar="K/N", help="run one part of the cells, no more")
+    sub = orders.add_parser("measure", help="write evidence from finished cells")
+    sub.add_argument("folder", type=pathlib.Path)
+    sub.add_argument("names", nargs="*", metavar="NAME", default=["reproduce"])
+    sub.add_argument("--commit", help="where the sources come from, if this is no checkout")
+    options = parser.parse_args(arguments)
+    if options.order == "renew":
+        renew(options.names or list(RECIPES), options.out, options.on, options.part)
+    elif options.order == "measure":
+        measure(options.folder, options.names, options.commit or _commit())
+    else:
+        write_pages()
+
+
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    try:
+        main(sys.argv[1:])
+    except ValueError as error:
+        sys.exit(f"write_numbers: {error}")
+    except KeyboardInterrupt:
+        sys.exit("interrupted: finished cells are kept")

@@ -9,10 +9,15 @@ from typing import ClassVar
 import pytest
 from playwright.sync_api import Browser, Page, Playwright, expect, sync_playwright
 
-PROGRAM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+# a browser with windows takes five times as long for a page; only it brings pages back as they were left
+_WHOLE = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+PROGRAM = shutil.which("chromium-headless-shell") or _WHOLE
 needed = pytest.mark.skipif(
     PROGRAM is None,
     reason="no Chromium on this machine; on Debian: apt-get install chromium (make test tries to)",
+)
+needed_whole = pytest.mark.skipif(
+    _WHOLE is None, reason="no Chromium with windows on this machine; on Debian: apt-get install chromium"
 )
 
 expect.set_options(timeout=90_000)  # what a page shows is tested, not how fast a busy machine shows it
@@ -45,7 +50,7 @@ def _browser(returning: bool) -> Browser:
     if returning not in _Running.found:
         left_out = ["--disable-back-forward-cache"] if returning else None
         _Running.found[returning] = _Running.play.chromium.launch(
-            executable_path=PROGRAM, args=["--no-sandbox"], ignore_default_args=left_out
+            executable_path=_WHOLE if returning else PROGRAM, args=["--no-sandbox"], ignore_default_args=left_out
         )
     return _Running.found[returning]
 

@@ -20,6 +20,7 @@ import numpy as np
 
 from nursery import Nursery
 from steadyrank.client import Client
+from steadyrank.client.wire import ResponseReader
 from steadyrank.service.http.app import Service
 from steadyrank.service.storage import Unavailable, open_store
 from steadyrank.service.worker import worker as worker_module
@@ -215,8 +216,8 @@ class Server:
         return found[-1] if found else None
 
     def client(self, key=None, **options):
-        """A client that is closed with the server."""
-        self.clients.append(Client(self.address, key, **options))
+        """A client that is closed with the server; patient, for a machine may be busy with other tests."""
+        self.clients.append(Client(self.address, key, **{"timeout": 10.0, "tries": 5, **options}))
         return self.clients[-1]
 
     def kill(self):
@@ -230,6 +231,13 @@ class Server:
             client.close()
         self.process.send_signal(signal.SIGTERM)
         return self.process.wait(timeout=30)
+
+
+def received(content):
+    """A response of a server with this content."""
+    body, response = json.dumps(content).encode(), ResponseReader()
+    assert response.feed(b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n" % len(body) + body)
+    return response
 
 
 async def answered(local, rounds, name="b"):

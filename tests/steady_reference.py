@@ -159,13 +159,20 @@ def fitted_attention(looks, clicks, shape, before=None):
     return chance, alone.fun - best.fun, alone.fun - kept.fun
 
 
+class Trial:
+    """A dropped item in a list, and its bits since the evidence was last 0."""
+
+    def __init__(self, item):
+        self.item, self.bits, self.evidence = item, [], 0.0
+
+
 class Steady:
     """Rounds are kept as [regime, number of the round, [(item, bit), ...], kind]; a span is a list of them.
 
     Lists are made of all rounds, tests of answers; how long a regime is, of all but those that nobody answered.
     """
 
-    def __init__(self, n_items, length, insurance=INSURANCE, caution=0.5, window=50, looks="learn"):
+    def __init__(self, n_items, length, insurance=INSURANCE, caution=0.5, window=50, looks="learn", revisit=0.0):
         self.draws = Draws([(1.0, 1.0)] * n_items, length)
         self.n_items, self.insurance, self.caution = n_items, insurance, caution
         self.window = window
@@ -176,6 +183,10 @@ class Steady:
         self.recounted = 0  # the round in which looks turned out not to be
         self.attention, self.looks, self.notes = Attention(length), looks, {}
         self.lost = {}  # looks without a click that were none after all: {(regime, item): how many}
+        self.revisit, self.spent, self.trial = revisit, 0.0, Trial(0)
+        self.tried = {}  # by round: the item on trial, and what is worth a place, and the cost
+        self.since = {}  # by item: the first round of which anything counts
+        self.refuted = {}  # looks and clicks that no longer count: {(regime, whether answers, item): [looks, clicks]}
 
     def counts(self, rounds, regime=None):
         """Looks and clicks of rounds; of a regime's rounds, less what turned out to be no looks."""
@@ -186,7 +197,8 @@ class Steady:
                 wins[k] += bit
         for kind in {r[3] == ANSWER for r in rounds}:
             for k in range(self.n_items):
-                seen[k] -= self.lost.get((regime, kind, k), 0)
+                seen[k] -= self.lost.get((regime, kind, k), 0) + self.refuted.get((regime, kind, k), (0, 0))[0]
+                wins[k] -= self.refuted.get((regime, kind, k), (0, 0))[1]
         return seen, wins
 
     def recount(self, share):
@@ -215,7 +227,7 @@ class Steady:
         if not hedged and insurance == 0:
             drawn = self.draws.largest(allowed, size, rng)
             best = [drawn[i][0] for i in references.top([x for _, x in drawn], size, rng)]
-            return self.noted(t, self.attention.placed(best, rng))
+            return self.noted(t, self.attention.placed(self.with_trial(t, best, allowed, rng), rng))
         rival, weights = None, [0.0, insurance]
         if hedged:
             a, b = self.priors[longest]
@@ -223,7 +235,56 @@ class Steady:
             weights.append((1 - insurance) * self.caution * (1 - mine / lengths[longest]))
         weights[0] = 1 - sum(weights)
         best = hedged_list(self.draws, rival, weights, allowed, size, rng)
-        return self.noted(t, self.attention.placed(best, rng))
+        return self.noted(t, self.attention.placed(self.with_trial(t, best, allowed, rng), rng))
+
+    def mean(self, k):
+        a, b = self.draws.posteriors[k]
+        return a / (a + b)
+
+    def with_trial(self, t, best, allowed, rng):
+        """The list, perhaps with a dropped item for its last one: first where all places are looked at, else last."""
+        learnt = len([r for r in self.rounds if r[3] != SILENCE])
+        if self.revisit == 0 or len(best) < 2 or rng.random() * 2 >= self.revisit * learnt - self.spent:
+            return best
+        worth = max(self.mean(best[-2]), self.mean(best[-1]))
+        first = self.trial.item + (self.trial.evidence <= 0)
+        for k in (i % self.n_items for i in range(first, self.trial.item + self.n_items)):
+            if allowed[k] and k not in best and self.mean(k) < worth:
+                cost = max(self.mean(best[-1]) - self.mean(k), 0)
+                if not self.attention.goes_on() and (self.attention.chance == 1).all():
+                    self.tried[t] = k, worth, cost * math.prod(1 - self.mean(i) for i in best[:-1])
+                    return [k, *best[:-1]]
+                self.tried[t] = k, worth, cost
+                return [*best[:-1], k]
+        return best
+
+    def hear_trial(self, t, ranking, clicks, examined):
+        k, worth, cost = self.tried.get(t, (None, 0, 0))
+        if k not in list(ranking[:examined]):
+            return
+        bit, mean = int(clicks[list(ranking).index(k)]), self.mean(k)
+        self.spent += cost
+        if k != self.trial.item:
+            self.trial = Trial(k)
+        self.trial.bits.append(bit)
+        self.trial.evidence += math.log(worth / mean if bit else (1 - worth) / (1 - mean))
+        if self.trial.evidence > 7:
+            self.refute(t, k, len(self.trial.bits) - 1, sum(self.trial.bits) - 1)
+        if not 0 < self.trial.evidence <= 7:
+            self.trial = Trial(k)
+
+    def refute(self, t, k, looks, clicks):
+        for answers in (True, False):
+            kinds = lambda rounds, a=answers: [r for r in rounds if (r[3] == ANSWER) == a]  # noqa: E731
+            in_spans = [self.counts(kinds(span)) for span in self.spans]
+            left = [max([looks if answers else 0, *(n[k] for n, _ in in_spans)])]
+            left.append(max([clicks if answers else 0, *(w[k] for _, w in in_spans)]))
+            now = [n[k] for n in self.counts(kinds(self.of(self.current)), self.current)]
+            key = self.current, answers, k
+            before = self.refuted.get(key, (0, 0))
+            self.refuted[key] = [b + max(n - x, 0) for b, n, x in zip(before, now, left, strict=True)]
+        begun = [b for b, span in zip(self.begun, self.spans, strict=True) if self.answered(span)]
+        self.since[k] = min([t, *begun])
 
     def noted(self, t, ranking):
         """Remember, of each place, the chance that it was looked at if it is not clicked."""
@@ -244,6 +305,8 @@ class Steady:
     def update(self, t, ranking, clicks, examined, kind=ANSWER):
         if kind == ANSWER and self.looks != "cascade":
             self.attention.watch(ranking, clicks, examined)
+        if kind != SILENCE:
+            self.hear_trial(t, ranking, clicks, examined)
         bits = [(ranking[p], int(clicks[p])) for p in range(examined) if self.looked_at(t, clicks, p)]
         self.rounds.append([self.current if kind == ANSWER else self.belongs(t), t, bits, kind])
         for j, span in enumerate(self.spans):
@@ -265,6 +328,10 @@ class Steady:
         """Leave a round out as if it had never been learnt from; not if its regime is forgotten already."""
         (gone,) = [r for r in self.rounds if r[1] == t]
         if gone[0] in self.priors:
+            for k, bit in gone[2]:
+                if self.since.get(k, 0) > t:  # it counts no more
+                    refuted = self.refuted[gone[0], gone[3] == ANSWER, k]
+                    refuted[:] = refuted[0] - 1, refuted[1] - bit
             self.rounds = [r for r in self.rounds if r is not gone]
             self.spans = [[r for r in span if r is not gone] for span in self.spans]
         self.learn()

@@ -384,6 +384,7 @@ def test_an_honest_log_writes_empty_tables(tmp_path, capsys, monkeypatch):
     assert "Nothing suspect found" in (tmp_path / "audit.html").read_text()
 
 
+@pytest.mark.slow
 def test_the_benchmark_of_power_draws_its_curve(tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(audit_power, "IMPRESSIONS", 2_000)

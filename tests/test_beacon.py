@@ -152,7 +152,7 @@ def test_a_click_is_reported_before_the_page_is_left_and_once(shop):
         assert errors == []
 
 
-@browser.needed
+@browser.needed_whole
 @npm
 def test_a_page_that_comes_back_as_it_was_does_not_answer_again(shop):
     with visited(shop.page("one"), returning=True) as (page, errors):

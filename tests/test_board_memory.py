@@ -8,7 +8,8 @@ import pytest
 
 import steadyrank as sr
 from service_tools import ITEMS, serving
-from steadyrank.live.board_memory import MOST_BYTES, memory_of, room_for
+from steadyrank.core.memory_limit import MOST_BYTES
+from steadyrank.live.board_memory import memory_of, room_for
 from steadyrank.service.board.checks import check, check_memory
 from steadyrank.service.board.config import Config, FeatureKinds
 from steadyrank.service.storage import open_store
@@ -76,7 +77,7 @@ async def test_a_board_that_needs_too_much_memory_is_refused_with_its_arithmetic
         before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         answer = await local.ask("PUT", "boards/b", body, 422)
         assert answer["message"] == (
-            "50 segments x 100,000 items need 1.2 GB; a board may take 1.0 GB: at most 81,428 items with 50 segments"
+            "50 segments x 100,000 items need 1.2 GB; a board may take 1.0 GB: at most 81,427 items with 50 segments"
         )
         assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 200_000  # KiB, names and JSON among it
         await local.ask("GET", "boards/b", code=404)

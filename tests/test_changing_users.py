@@ -1,5 +1,6 @@
 """Learners for users who change: against obvious versions, by hand, and where CascadeUCB1 does not follow."""
 
+import functools
 import math
 
 import numpy as np
@@ -142,6 +143,7 @@ def test_splits_are_thinned_evenly():
     assert learner.history.sums[0, :31].tolist() == [int(bits[: 32 * i].sum()) for i in range(1, 32)]
 
 
+@functools.cache
 def fallen_favourites(name, seed, rounds=9_000, fall=6_000, **settings):
     """Mean value of the last 1,000 lists of two: items 0 and 1 fall from 0.6 to 0.1, items 2 and 3 stay at 0.3."""
     before, after = np.array([0.6, 0.6, 0.3, 0.3, 0.05, 0.05]), np.array([0.1, 0.1, 0.3, 0.3, 0.05, 0.05])

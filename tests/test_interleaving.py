@@ -252,8 +252,8 @@ def test_bots_cannot_buy_the_verdict():
 FEW = {"lists": 3_950, "clients": 80}  # 42 of each honest client, if 15 % are bots'
 
 
-@pytest.mark.parametrize("seconds", [20.0, 43.0, 600.0])  # in a day, in two, in a month
-@pytest.mark.parametrize("shadow", [False, True])
+@pytest.mark.parametrize("seconds", [20.0, pytest.param(43.0, marks=pytest.mark.slow), 600.0])  # in 1, 2, 30 days
+@pytest.mark.parametrize("shadow", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_bots_with_new_names_are_measured_against_all_lists(seconds, shadow):
     """Few honest clients who come often: 15 % of the lists are most of the visitors, and that buys nothing."""
     assert set(verdicts(0.5, 0.15, False, **FEW, seconds=seconds, shadow=shadow)) == {"open"}

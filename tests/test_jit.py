@@ -2,6 +2,7 @@
 
 import functools
 import importlib
+import itertools
 import os
 import pathlib
 import re
@@ -23,6 +24,7 @@ from numba.core.codegen import JITCodeLibrary
 import steadyrank
 from nursery import Nursery
 from steadyrank.core.compiling import intrinsics, jit, late_library, late_linking, sources
+from steadyrank.core.compiling.announcing import announcing, unannounced
 
 SOURCE = pathlib.Path(steadyrank.__file__).parent
 COMPILED = ("adversaries", "core", "guards", "learners", "simulator", "users")  # where compiled functions are
@@ -518,6 +520,22 @@ def test_what_is_lent_is_the_same_and_its_owner_keeps_it():
     assert sys.getrefcount(values) == count
 
 
+def test_what_is_inlined_is_for_compiled_callers_alone():
+    """With a generator from Python it has ended the process."""
+
+    @jit.inlined
+    def drawn(rng):
+        return rng.random()
+
+    @jit.uncached
+    def both(rng):
+        return drawn(rng), drawn(rng)
+
+    with pytest.raises(TypeError, match="drawn"):
+        drawn(np.random.default_rng(1))
+    assert both(np.random.default_rng(1)) == tuple(np.random.default_rng(1).random(2))
+
+
 def test_a_generator_found_by_its_address_draws_the_same_numbers():
     @numba.njit
     def draw(places, n):
@@ -673,3 +691,28 @@ def test_a_numba_that_looks_different_is_left_alone(monkeypatch, missing, chosen
         monkeypatch.setattr(late_library.LateLibrary, "_emit", late_library.JITCodeLibrary.finalize)
     expected = late_linking.ACTIVE if missing == "" else False
     assert late_linking._usable() is expected
+
+
+def test_compiling_that_takes_long_is_announced(capsys):
+    ticks = itertools.count(step=2)
+    with announcing("this test", lambda: next(ticks)):
+        assert jit.uncached(lambda x: x + 1)(1) == 2
+    first, last = capsys.readouterr().err.splitlines()
+    assert first == "steadyrank: compiling this test, once on this machine: up to a minute ..."
+    assert re.fullmatch(r"steadyrank: compiled in \d+ s, kept in .*", last)
+
+
+def test_what_is_loaded_short_or_told_by_others_is_not_announced(capsys):
+    heard = []
+    with (
+        jit.told_of_compiling(heard.append),
+        unannounced(),
+        announcing("this test", itertools.count(step=9).__next__),
+    ):
+        jit.uncached(lambda x: x + 2)(1)
+    assert heard == [True, False]
+    with announcing("this test", lambda: 0.0):
+        jit.uncached(lambda x: x + 3)(1)
+    with announcing("this test", itertools.count(step=9).__next__):
+        pass
+    assert capsys.readouterr().err == ""

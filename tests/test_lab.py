@@ -61,6 +61,7 @@ def test_a_cell_is_what_simulate_gives():
             assert rows[f"{what}_{sort}"].to_list() == np.repeat(counts[:, place], 4).tolist()
 
 
+@pytest.mark.interpreted
 def test_fewer_items_keep_the_range():
     cell = Cell("Oracle", "movielens", n_items=5, length=5, horizon=10, seeds=1, marks=1)
     whole = np.sort(sr.profile("movielens").attraction)
@@ -223,10 +224,11 @@ def test_a_changed_source_makes_new_cells(finished, tmp_path, monkeypatch):
     assert small_study.content(finished).items() <= both.items()
 
 
-def test_killed_five_times_and_resumed(finished, tmp_path):
+@pytest.mark.parametrize("kills", [2, pytest.param(5, marks=pytest.mark.slow)])
+def test_killed_and_resumed(finished, tmp_path, kills):
     """kill -9 at random moments (seeded); what is there afterwards is byte for byte that of an undisturbed run."""
     draw = random.Random(1)
-    for _ in range(5):
+    for _ in range(kills):
         with subprocess.Popen([sys.executable, SCRIPT, tmp_path], stdout=subprocess.PIPE, text=True) as child:
             total, done = map(int, child.stdout.readline().split())
             assert total == N_JOBS

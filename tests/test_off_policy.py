@@ -277,12 +277,113 @@ def test_the_command_compares_a_file(tmp_path, capsys):
     said = capsys.readouterr().out
     assert "ours, most often:   f" in said
     assert "ours, position, doubly robust: " in said
+    first, second, *_ = said.splitlines()
+    assert first.startswith("Open: ours 0.675 a list, theirs 0.480; gain +0.195 (95 %: +0.079 to +0.312). ")
+    assert first.endswith("they are worth 4, and 50 are needed.")  # although the interval is above 0
+    assert second == "By the cascade model, doubly robust, over 300 lists."
     assert main(["compare-rankers", str(path), "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert found["whole"]["lists"] == 300
     (best,) = [e for e in found["whole"]["estimates"] if (e["model"], e["method"]) == ("position", "doubly robust")]
     assert best["gain"]["low"] > 0
     assert best["given"]
+
+
+@pytest.fixture
+def shuffled():
+    """Lists of two out of three items, of which the last is clicked most; at most one click each."""
+    rng = np.random.default_rng(5)
+    lists = []
+    for n in range(800):
+        items = [str(item) for item in rng.permutation(list("abc"))[:2]]
+        clicked = next((item for item in items if rng.random() < (0.7 if item == "c" else 0.1)), None)
+        lists.append((n, items, clicked, f"c{n % 50}"))
+    return lists
+
+
+def test_the_log_that_an_audit_reads_is_compared_alike(shuffled, tmp_path, capsys):
+    """One file as `observe` takes it, one with a list a row, one with a shown item a row: one comparison."""
+    lines, lists, items = (tmp_path / name for name in ("lines.jsonl", "lists.csv", "items.csv"))
+    lines.write_text("".join(json.dumps({"items": i, "clicked": c, "client": w}) + "\n" for _, i, c, w in shuffled))
+    rows = [f"{n},{'|'.join(i)},{c or ''},{w}\n" for n, i, c, w in shuffled]
+    lists.write_text("time,items,clicked_item,client\n" + "".join(reversed(rows)))
+    rows = [f"{n},{n},{k + 1},{x},{int(x == c)},{w}\n" for n, i, c, w in shuffled for k, x in enumerate(i)]
+    items.write_text("impression,time,position,item,clicked,client\n" + "".join(rows))
+    found = []
+    for path in (lines, lists, items):
+        assert main(["compare-rankers", str(path), "--learner", "CascadeTS", "--json"]) == 0
+        found.append(json.loads(capsys.readouterr().out))
+    assert found[0]["whole"]["lists"] == 800
+    assert found[0]["verdict"]["better"] == "ours"
+    assert found[1] == found[0]
+    assert found[2] == found[0]
+
+
+def test_propensities_may_stand_in_a_column(shuffled, tmp_path, capsys):
+    path = tmp_path / "lists.csv"
+    rows = [f'{"|".join(i)},{c or ""},"[0.33, 0.5]","[0.33, 0.33]"\n' for _, i, c, _ in shuffled]
+    path.write_text("items,clicked_item,propensities,marginals\n" + "".join(rows))
+    assert main(["compare-rankers", str(path), "--learner", "CascadeTS", "--json"]) == 0
+    assert all(one["given"] for one in json.loads(capsys.readouterr().out)["whole"]["estimates"])
+    path.write_text(path.read_text().replace("0.5]", "7]"))
+    assert main(["compare-rankers", str(path), "--learner", "CascadeTS"]) == 2
+    assert "row 0 of the log: propensities must be from 1e-09 to 1, not 7 at place 2" in capsys.readouterr().err
+
+
+def test_of_several_boards_one_is_compared(shuffled, tmp_path, capsys):
+    path = tmp_path / "lists.csv"
+    rows = [f"{'|'.join(i)},{c or ''},{'home' if n % 2 else 'search'}\n" for n, i, c, _ in shuffled]
+    path.write_text("items,clicked_item,board\n" + "".join(rows))
+    command = ["compare-rankers", str(path), "--learner", "CascadeTS", "--json"]
+    assert main(command) == 2
+    assert "--of NAME says which to take: search, home" in capsys.readouterr().err
+    assert main([*command, "--of", "home"]) == 0
+    assert json.loads(capsys.readouterr().out)["whole"]["lists"] == 400
+
+
+def compared(clicks, ours, n=400, shown=((0, 1), (1, 0))):
+    """Two lists in turn, of which one place was clicked as given; ours is always the same."""
+    rows = [Row(shown[i % 2], ours, clicks[i % len(clicks)], 2, (0.5, 1.0), (0.5, 0.5), i % 40) for i in range(n)]
+    return compare(lists_of(rows), np.zeros(n, np.bool_), ["a", "b"])
+
+
+def test_the_verdict_is_open_where_the_log_cannot_tell():
+    ours = compared(
+        [[0], [1], [0], []], (0, 1)
+    ).verdict  # a is clicked wherever it is: its lists alone get all clicks
+    assert (ours.better, ours.model) == ("ours", "cascade")
+    assert ours.gain.low > 0
+    assert ours.says.startswith("Ours gets more clicks: ours 1.000 a list, theirs 0.750; gain +0.250 (95 %: +")
+    theirs = compared([[0], []], (1, 0)).verdict
+    assert (theirs.better, theirs.gain.high < 0) == ("theirs", True)
+    same = compared([[0], [0]], (0, 1)).verdict
+    assert (same.better, same.gain.value) == ("open", pytest.approx(0.0))
+    assert same.says.endswith("The interval holds 0: more lists are needed.")
+    few = compared([[0], []], (0, 1), n=40).verdict
+    assert (few.better, few.gain.low > 0) == ("open", True)
+    assert few.says.endswith("they are worth 20, and 50 are needed.")
+    never = compared([[0], []], (0, 1), shown=((1, 0), (1, 0))).verdict
+    assert never.better == "open"
+    assert never.says.endswith("they are worth 0, and 50 are needed.")
+    half = [
+        Row((i % 2, 1 - i % 2), ((0, 1), (2, 0))[i // 2 % 2], [0], 2, (0.5, 1.0), (0.5, 0.5), i) for i in range(400)
+    ]
+    found = compare(lists_of(half), np.zeros(400, np.bool_), ["a", "b", "c"]).verdict
+    assert found.better == "open"
+    assert found.says.endswith("The other ranker shows about 50% of what ours would: the rest is a guess.")
+
+
+def test_more_clicks_a_list_than_any_list_had_are_explained():
+    """Chances are given too small by half, so every click counts twice; of each list one place was clicked."""
+    assert not any("no list had more" in sentence for sentence in compared([[0]], (0, 1)).says)
+    rows = [Row((0, 1), (0, 1), [i % 2], 2, (0.5, 1.0), (0.5, 0.5), i % 40) for i in range(400)]
+    found = compare(lists_of(rows), np.zeros(400, np.bool_), ["a", "b"])
+    wrong = [one for one in found.whole.estimates if one.ours.value > 1.0]
+    assert wrong
+    assert sum("no list had more than one" in sentence for sentence in found.says) == len(
+        {one.model for one in wrong}
+    )
+    assert found.verdict.better == "open"
 
 
 @pytest.mark.parametrize(

@@ -356,30 +356,6 @@ def test_requests_for_boards_of_several_owners_are_answered_by_any_worker(url, t
         assert replayed(url, board)
 
 
-def test_a_client_may_go_straight_to_the_owner_and_finds_the_next_one(url, tmp_path):
-    first, second = start(url, tmp_path, 2)
-    board = next(board for board in BOARDS if owner_port(url, board) == second.port)
-    second.client().put_board(board, items=ITEMS, length=4, settle=0)
-
-    def passed_on():
-        page = urllib.request.urlopen(f"{first.address}/metrics").read().decode()
-        route = 'steadyrank_requests_total{route="POST /v1/boards/{board}/rank",status="200"}'
-        return sum(float(line.rpartition(" ")[2]) for line in page.splitlines() if line.startswith(route))
-
-    straight = first.client(straight=True)
-    for client, count in ((first.client(), 5), (straight, 1)):
-        before = passed_on()
-        for _ in range(5):
-            shown = client.rank(board)
-            assert client.feedback(board, shown.impression, clicked=None) == "learnt"
-        assert passed_on() - before == count
-    assert second.stop() == 0
-    shown = straight.rank(board)  # from who owns it by now
-    assert straight.feedback(board, shown.impression, clicked=None) == "learnt"
-    assert first.stop() == 0
-    assert replayed(url, board)
-
-
 @pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
 def test_a_store_of_the_format_before_has_one_partition(database, tmp_path, kind):
     url = f"sqlite:///{tmp_path}/store.db" if kind == "sqlite" else database.fresh()

@@ -7,11 +7,148 @@ import pathlib
 import polars as pl
 import pytest
 
+import steadyrank as sr
+from steadyrank.evaluation.lab.cells import Study
+from steadyrank.evaluation.lab.code_versions import Code, versions_of
 from steadyrank.evaluation.report.claims import scorecard
 from steadyrank.evaluation.report.sources import MODELLED
 from steadyrank.evaluation.studies import ALL
 
 ROOT = pathlib.Path(__file__).parents[1]
+# Tables of numbers that no study measures, by page, and what makes them.
+NOT_FROM_EVIDENCE = {
+    "audit.md": [
+        ("| column | what |", "no measurement: columns of a report"),
+        ("| logs | found |", "bench/audit.py --planted"),
+        ("| attack | attraction | 1 % | 2 % | 5 % | 10 % | 25 % |", "bench/audit_power.py"),
+    ],
+    "context.md": [
+        ("| lists | alike | half alike | unlike |", "bench/context.py"),
+        ("| world | lists | honest | flipped, the first half | flipped, spread |", "bench/context.py"),
+        ("| learner | `films` | `linear` | `nothing` |", "bench/context.py"),
+        (
+            "| learner | reversed taste, late | the same, spread "
+            "| flipped bits, front | the same, spread | `films` | `linear` | `nothing` | all |",
+            "bench/context.py",
+        ),
+        ("| learner | 500 items | | 10,000 items | |", "timing: bench/context.py"),
+    ],
+    "corruption.md": [
+        ("| b | p = 0.5 | 0.3 | 0.2 | 0.1 |", "by a formula"),
+    ],
+    "data.md": [
+        ("| profile | items | mappings | what it is |", "no measurement: the profiles"),
+        ("| profile | mapping | `CascadeUCBV` | `CascadeTS` |", "tests/test_profiles.py, with the original files"),
+        ("| source | files in FOLDER | arms by default |", "no measurement: readers"),
+    ],
+    "estimators.md": [
+        ("| `M2UCBV` | no attack | 10 % | 25 % |", "steadyrank simulate, as the page shows"),
+    ],
+    "guards.md": [
+        ("| people | forged | `ClientTrust` alone | and `ClickLimit` | and `Plausible` |", "bench/forged_clicks.py"),
+        (
+            "| 15 % of the visits false, spread | no guard | 10 identities | 100 | 600 | 2,000 | fresh each time |",
+            "bench/guards.py",
+        ),
+        ("| | honest visits not learnt from | worth lost |", "bench/guards.py"),
+    ],
+    "live.md": [
+        (
+            "| world | non-clicks answered | clicks alone | answered, and silence | clicks alone, and silence |",
+            "bench/silence.py",
+        ),
+    ],
+    "operations.md": [
+        ("| board | bytes an item | most items in 2 GiB |", "timing: bench/live.py"),
+        (
+            "| `python bench/boards.py` | in memory "
+            "| made a second: first, last tenth | growth a board | ready | after a kill "
+            "| first list: median, 99 % | SIGTERM |",
+            "bench/boards.py",
+        ),
+        ("| option | default | what it bounds |", "no measurement: options"),
+    ],
+    "performance.md": [
+        (
+            "| profile | NumPy loop / `CascadeUCBV` | plain / `CascadeUCBV` "
+            "| `CascadeKLUCB` / `CascadeUCBV` | `M2UCBV` / `CascadeUCBV` |",
+            "timing: bench/speed.py",
+        ),
+        ("| learner | seconds |", "timing: bench/speed.py"),
+        ("| learner | 500 items | 5,000 | 50,000 | ratio | bytes an item |", "timing: bench/scaling.py"),
+        ("| items | `CascadeTS` | before there were groups | `SteadyRank` | before |", "timing: bench/draws.py"),
+        ("| | 500 | 5,000 | 50,000 | 1,000,000 | ratio | start | bytes unseen |", "timing: bench/scaling.py"),
+        (
+            "| tool | rounds/s | ours / theirs | rank p50, p99 | feedback p50, p99 "
+            "| memory | import | first result |",
+            "timing: bench/peers.py",
+        ),
+        ("| learner | rank | feedback | both |", "timing: bench/live.py"),
+        ("| learner | items | median | 99 % | 99.9 % | made in |", "timing: bench/live.py"),
+        (
+            "| | requests a second | of the empty handler | 99 % within, in medians of the empty handler |",
+            "timing: bench/service.py",
+        ),
+        ("| | |", "timing: bench/big_board.py"),
+        (
+            "| learner | clicks | loss with few draws | with all "
+            "| differ by, in standard errors | shares of the 200 items, by at most |",
+            "bench/draws.py",
+        ),
+    ],
+    "proofs-of-the-paper.md": [
+        ("| 1/q_b'(p) | p = 0.5 | 0.4 | 0.3 | 0.1 |", "by a formula"),
+    ],
+    "rivals.md": [
+        (
+            "| attractions | attack | `CascadeUCB1` | `CascadeRAC` rho = 1 | 0.3 | 0.1 | best ratio |",
+            "steadyrank simulate, one seed",
+        ),
+        ("| learner | rounds | ours | public code | ours, us | public, us |", "bench/place_learners.py"),
+        ("| learner | rounds | ours | public code | ours, us | public, us |", "bench/place_learners.py"),
+        (
+            "| learner | `big`, 10,000 | 100,000 | `std`, 10,000 | 100,000 | `std`, places shuffled, 100,000 |",
+            "bench/paper_settings.py",
+        ),
+        ("| users, learner | rounds | after a tenth | after all |", "bench/paper_settings.py"),
+    ],
+    "security.md": [
+        ("| | at most |", "no measurement: limits"),
+    ],
+    "shadow.md": [
+        ("| users | false clicks | estimator | holds the truth | width | mean error |", "bench/evaluation.py"),
+    ],
+    "steadyrank.md": [
+        ("| | geometric mean | worst cell | cells |", "the study matrix, before evidence was kept"),
+        (
+            "| | all attacks in stretches, geometric mean | worst cell "
+            "| held-out third | worst of these | honest | spread 15 % |",
+            "the study matrix, before evidence was kept",
+        ),
+        ("| | attacked | worst cell | honest |", "bench/ablation.py"),
+        (
+            "| world | `SteadyRank` | bound | without insurance | `Random` | `CascadeTS` with insurance 0.01 |",
+            "bench/steadiness.py",
+        ),
+        ("| tried | mean | worst | verdict |", "prototypes"),
+        (
+            "| weight of the inverted view | honest | spread | `OtherTaste` reversed "
+            "| permuted | the others, worst |",
+            "prototypes",
+        ),
+        ("| view | honest (3 cells) | attacked (6 cells) |", "prototypes"),
+    ],
+    "users.md": [
+        (
+            "| people | users | Yelp, `sparse` | MovieLens, `moderate` "
+            "| LastFM listeners | normal logits | geometric mean | best learner told |",
+            "bench/click_models.py",
+        ),
+        ("| clicks | least | next | `SteadyRank` | `CascadeTS` | `Random` |", "the study click-models, a first look"),
+        ("| 15 % of the visits are false | mean | worst |", "bench/click_models.py"),
+        ("| setting | default | what |", "no measurement: settings"),
+    ],
+}
 
 
 @pytest.fixture(scope="module")
@@ -37,10 +174,73 @@ def test_every_measured_block_stands_on_a_page(numbers):
 
 def test_evidence_says_where_it_comes_from(numbers):
     for name, content in numbers.load_evidence().items():
-        assert content["command"].startswith("steadyrank reproduce"), name
-        assert content["seeds"]
-        assert content["source"]
+        assert name in numbers.RECIPES
+        assert content["command"].startswith("steadyrank ")
+        for part in ("seeds", "source", "commit", "learners", "world"):
+            assert content[part], f"evidence/{name}.json says nothing of its {part}"
         assert set(content["versions"]) == {"steadyrank", "python", "numba", "numpy", "polars"}
+        assert set(content["learners"]) <= set(sr.learners())
+
+
+def test_learners_are_those_that_were_measured(numbers):
+    """What has changed since is measured anew, or the evidence says what changed, and with it the page."""
+    code = Code()
+    for name, content in numbers.load_evidence().items():
+        changed = numbers.changed(content, versions_of(numbers.RECIPES[name].jobs(), code))
+        behind = content.get("behind", {})
+        assert set(changed) <= set(behind), (
+            f"evidence/{name}.json is from before {', '.join(sorted(set(changed) - set(behind)))} changed; "
+            f"`make evidence ONLY={name}` measures it anew"
+        )
+        assert set(behind) <= set(changed), f"evidence/{name}.json: {set(behind) - set(changed)} did not change"
+
+
+def test_another_version_is_noticed(numbers):
+    of = {"learners": {"FTRL": "a", "PIE": "b"}, "world": {"Cascade": "c", "play": "d"}}
+    assert numbers.changed(of, of) == []
+    now = {"learners": {"FTRL": "a", "PIE": "x", "Random": "n"}, "world": {"Cascade": "c"}}
+    assert numbers.changed(of, now) == ["PIE", "play"]
+
+
+def test_every_measured_table_is_written_from_evidence(numbers):
+    """But for those listed above: each of them that is written from evidence makes the list shorter."""
+    for page in numbers.pages():
+        listed = [head for head, _ in NOT_FROM_EVIDENCE.get(page.name, [])]
+        found = numbers.outside(page.read_text(encoding="utf-8"))
+        for head in found:
+            assert head in listed, f"{page.name}: no block of docs/write_numbers.py writes the table {head}"
+        assert found == listed, (
+            f"{page.name} has no longer the tables {set(listed) - set(found)}, or in another order"
+        )
+
+
+def test_tables_of_measurements_are_told_from_others(numbers):
+    table = "| a | b |\n|---|---|\n| x | {} |\n| y | {} |\n"
+    head = ["| a | b |"]
+    for first, second in (("1.5", "words"), ("**0.77**", "-"), (".3 (.1)", "5 s")):
+        assert numbers.outside(table.format(first, second)) == head
+    for first, second in (("words", "more"), ("`x=1`", "a 3")):
+        assert numbers.outside(table.format(first, second)) == []
+    block = f"<!-- measured: scorecard -->\n{table.format(1, 2)}<!-- end -->\n"
+    assert numbers.outside(block) == []
+    assert numbers.outside(f"```\n{table.format(1, 2)}```\n") == []
+
+
+def test_a_block_without_evidence_says_how_to_measure_it(numbers):
+    block = "<!-- measured: leaderboard -->\n<!-- end -->\n"
+    (line,) = numbers.rewritten(block, {}).splitlines()[1:-1]
+    assert line == "*Not measured yet: `make evidence ONLY=leaderboard` does it.*"
+
+
+def test_a_block_says_what_made_it_and_what_changed_since(numbers):
+    of = {"seeds": "7", "commit": "abc", "command": "steadyrank reproduce", "behind": {"PIE": "it counts twice"}}
+    line = numbers.Block("x", lambda of: "table").text({"x": of})
+    table, empty, *signature = line.splitlines()
+    assert (table, empty) == ("table", "")
+    assert " ".join(signature) == (
+        "Measured at commit abc by `steadyrank reproduce` (seeds: 7). Changed since: `PIE` (it counts twice)."
+    )
+    assert numbers.Block("x", lambda of: "words", signed=False).text({"x": of}) == "words"
 
 
 def test_the_evidence_has_today_s_claims(numbers):
@@ -48,6 +248,66 @@ def test_the_evidence_has_today_s_claims(numbers):
     claims = scorecard({name: pl.DataFrame() for name in ALL}, False, MODELLED)
     measured = numbers.load_evidence()["reproduce"]["verdicts"]
     assert list(measured) == [claim.id for claim in claims]
+
+
+SMALL = Study(
+    name="small",
+    title="Small",
+    paper="none",
+    exhibit="rates",
+    question="?",
+    axes={"profile": ["synthetic-mid"], "rate": [0.0, 0.1], "horizon": [500], "learner": ["Random", "CascadeTS"]},
+)
+
+
+def test_evidence_is_renewed_in_parts_and_only_where_cells_are_missing(numbers, tmp_path, monkeypatch, capsys):
+    monkeypatch.setitem(ALL, "small", SMALL)
+    recipe = numbers.Recipe(("small",), 2, numbers.measure_finals, "steadyrank reproduce --study small --seeds 2")
+    monkeypatch.setattr(numbers, "RECIPES", {"small": recipe})
+    monkeypatch.setattr(numbers, "EVIDENCE", tmp_path / "evidence")
+    monkeypatch.setattr(numbers, "pages", list)
+    with pytest.raises(ValueError, match="lacks 4 cells of small, made by source"):
+        numbers.measure(tmp_path, ["small"], "abc")
+    numbers.main(["renew", "--out", str(tmp_path), "--part", "1/2"])
+    assert "small: 2 cells to run: about 0 s of one core" in capsys.readouterr().out
+    assert numbers.load_evidence() == {}
+    numbers.main(["renew", "small", "--out", str(tmp_path)])
+    out = capsys.readouterr().out
+    assert "small: 2 cells to run" in out
+    assert "evidence/small.json written" in out
+    content = numbers.load_evidence()["small"]
+    assert (content["seeds"], content["command"]) == ("2", recipe.command)
+    assert set(content["learners"]) == {"CascadeTS", "Random"}
+    assert set(content["world"]) == {"Anyone", "Cascade", "PrefixFlip", "play"}
+    assert len(content["cells"]) == 4
+    assert all(cell["regret"] > 0 and cell["half"] > 0 for cell in content["cells"])
+    numbers.main(["measure", str(tmp_path), "small", "--commit", "abc"])
+    assert numbers.load_evidence()["small"] == {**content, "commit": "abc"}
+    with pytest.raises(ValueError, match="no evidence is called 'nothing'; there are small"):
+        numbers.main(["renew", "nothing"])
+    with pytest.raises(SystemExit):
+        numbers.main(["renew", "--part", "3/2"])
+    assert "must be K/N with K from 1 to N, such as 3/16, not '3/2'" in capsys.readouterr().err
+
+
+def test_the_leaderboard_is_written_from_evidence(numbers):
+    one = {
+        "who": "MUCBV", "first": 1, "last": 2, "ratio": 0.5, "half": 0.01, "worst": 2.0, "where": "Swap late, lastfm",
+        "quarter": 0.7, "quarter_worst": 3.0, "middle": 0.6, "middle_worst": 2.5,
+        "honest": 0.9, "honest_half": 0.02, "recovery": None, "recovered": 3, "ended": 9, "families": {"Swap": 0.5},
+    }  # fmt: skip
+    evidence = {
+        "standings": [one, {**one, "who": "PIE", "recovery": 400.0}],
+        "microseconds": {"MUCBV": 4.9, "PIE": 120},
+    }
+    first, second = numbers.leaderboard_table(evidence).splitlines()[2:]
+    assert first.startswith(
+        "| 1-2 | `MUCBV` * | 0.50 ± 0.01 | 0.70, 3.00 | 0.60, 2.50 | 2.00 (Swap late, lastfm) | 0.90 ± 0.02 |"
+    )
+    assert first.endswith("| never (3 of 9) | 4.9 |")
+    assert second.startswith("| 1-2 | `PIE` | 0.50 ± 0.01 |")
+    assert second.endswith("| 400 (3 of 9) | 120 |")
+    assert numbers.leaderboard_families(evidence).splitlines()[2] == "| `MUCBV` * | 0.50 |"
 
 
 def test_a_changed_number_and_an_unknown_block_are_noticed(numbers):

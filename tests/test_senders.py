@@ -137,10 +137,11 @@ def test_no_list_shown_is_worth_more_than_the_best_one():
     assert run.final[0] < 0.3 * 3_000
 
 
+@pytest.mark.interpreted
 @pytest.mark.parametrize("name", ["Cascade", "DriftingCascade"])
 def test_senders_that_agree_change_no_number(name):
     """The same regrets as those of anonymous users: arrivals have a stream of their own."""
-    world = {"length": 4, "horizon": 800, "seeds": [3], "users": name}
+    world = {"length": 4, "horizon": 400, "seeds": [3], "users": name}
     plain, sent = (
         sr.simulate("CascadeTS", ATTRACTION, users_settings=given, **world) for given in ({}, {"clients": 20})
     )

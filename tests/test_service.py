@@ -18,6 +18,7 @@ from steadyrank.service.board.config import RANGES, Config
 from steadyrank.service.http import bodies
 from steadyrank.service.http.auth import Auth, loopback, make_key
 from steadyrank.service.http.bodies import explain
+from steadyrank.service.http.rank_routes import waits
 from steadyrank.service.storage import open_store
 from steadyrank.service.worker import impression_ids
 
@@ -119,7 +120,7 @@ async def test_refusals_have_fixed_codes_and_change_nothing(url):
 async def test_errors_name_the_value_and_what_would_be_right(url):
     async with serving(url) as local:
         for body, words in [
-            ({"items": ["a", 3]}, "Expected `str`, got `int` - at `$.items[1]`: 3"),
+            ({"items": ["a", 3]}, "items[1] must be text, not 3"),
             ({"items": ["a"], "length": 0}, "length must be from 1 to 1000, not 0"),
             ({"items": ["a"], "learner": "SteadyRnk"}, "SteadyRank"),
             ({"items": ["a"], "learner": "Oracle"}, "not live"),
@@ -160,7 +161,9 @@ async def test_answers_enter_in_impression_order_when_their_time_is_over(url):
     async with serving(url, clocks) as local:
         await local.board(lifetime=60)
         shown = [await local.rank() for _ in range(6)]
-        assert (await local.answer(shown[4], clicked=shown[4]["items"][0]))["outcome"] == "waiting"
+        first = await local.answer(shown[4], clicked=shown[4]["items"][0])
+        assert first["outcome"] == "waiting"
+        assert first["says"].startswith("waiting, learnt in ")
         assert (await local.answer(shown[1], clicked=None))["outcome"] == "waiting"
         await local.quiet()
         assert local.worker.boards["b"].board.learner_state.looks.sum() == 0
@@ -669,10 +672,32 @@ async def test_large_bodies_are_refused_before_they_are_read(url):
 
 def test_a_large_body_is_not_read_again_to_say_what_is_wrong_in_it(monkeypatch):
     message = "Expected `int`, got `str` - at `$.x[1]`"
-    assert explain(message, b'{"x": [1, "a"]}') == f"{message}: 'a'"
+    assert explain(message, b'{"x": [1, "a"]}') == "x[1] must be a whole number, not 'a'"
     monkeypatch.setattr(bodies, "SMALL", 10)
-    assert explain(message, b'{"x": [1, "a"]}') == message
-    assert explain("Object missing required field `x`", b"{}") == "Object missing required field `x`"
+    assert explain(message, b'{"x": [1, "a"]}') == "x[1] must be a whole number, not str"
+    assert explain("Object missing required field `x`", b"{}") == "x is missing"
+
+
+async def test_what_is_wrong_with_a_body_is_said_in_words_of_the_api(url):
+    async with serving(url) as local:
+        await local.board(settle=0)
+        for path, body, words in [
+            (
+                "boards/b/rank",
+                {"candidate": ["a"]},
+                "unknown member 'candidate': did you mean 'candidates'? known are",
+            ),
+            ("boards/b/rank", {"client": 7}, "client must be text or null, not 7"),
+            ("boards/b/rank", {"unknown": "drop"}, "unknown must be one of add, refuse, skip, not 'drop'"),
+            ("boards/b/rank", {"candidates": [1, 2]}, "candidates[0] must be text, not 1"),
+            ("boards/b/rank", [], "the body must be an object, not array"),
+            ("boards/b/feedback", {"clicked": None}, "impression is missing"),
+            ("boards/b/feedback", {"impression": "x", "clicked": 3}, "clicked must be text or null, not 3"),
+            ("boards/b/history", {"rows": [{"item": []}]}, "rows[0]: unknown member 'item': did you mean 'items'?"),
+            ("boards/b/history", {"rows": [{"clicked": "a"}]}, "rows[0].items is missing"),
+            ("boards/b/history", {"rows": {}}, "rows must be a list, not {}"),
+        ]:
+            assert (await local.ask("POST", path, body, 422))["message"].startswith(words)
 
 
 async def test_metrics_and_readiness(url):
@@ -751,3 +776,11 @@ def test_events_are_read_as_they_were_written():
             board.events -= 1
             if not isinstance(event, events.History):
                 assert board.digest() == twice  # a write whose outcome is unknown is written again
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [(0.5, "0.5 s"), (90, "90 s"), (120, "2 min"), (1800, "30 min"), (7200, "2 h"), (86400, "24 h")],
+)
+def test_how_long_an_answer_waits_is_said(seconds, words):
+    assert waits(seconds).startswith(f"waiting, learnt in {words} (settle)")

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import dataclasses
 
 import pytest
 
@@ -195,13 +196,14 @@ def test_the_client_asks_for_every_page(url, tmp_path, monkeypatch):
     client, asked = server.client(), []
     for k in range(3):
         client.put_board(f"b-{k}", items=["x"], length=1)
-    ask = client._ask
+    send = client._send
 
-    def one_at_a_time(method, path, *rest):
-        asked.append(path)
-        return ask(method, f"{path}&limit=1", *rest)
+    def one_at_a_time(step):
+        asked.append(step.request.path)
+        request = dataclasses.replace(step.request, path=f"{step.request.path}&limit=1")
+        return send(dataclasses.replace(step, request=request))
 
-    monkeypatch.setattr(client, "_ask", one_at_a_time)
+    monkeypatch.setattr(client, "_send", one_at_a_time)
     assert [board["board"] for board in client.boards()] == ["b-0", "b-1", "b-2"]
     assert asked == [f"/v1/boards?after={name}" for name in ("", "b-0", "b-1")]
     assert next(client.each_board("b-1"))["board"] == "b-2"

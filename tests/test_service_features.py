@@ -9,7 +9,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from service_tools import replayed, serving
+from service_tools import received, replayed, serving
 from steadyrank.client import Client
 from steadyrank.service.board import events
 from steadyrank.service.board.board import Board
@@ -153,7 +153,7 @@ async def test_what_does_not_fit_is_refused_by_name_and_nothing_is_written(url):
                 "feature 'year' is declared as [lowest, highest] or by its categories, not [2030.0",
             ),
             ({"features": {"visits": KINDS["visits"]}, "items": ["a"]}, "features of visits need features of items"),
-            ({"features": {"item": {}}}, "unknown field `item`"),
+            ({"features": {"item": {}}}, "unknown member 'item': did you mean 'items'?"),
             ({"learner": "SteadyRank"}, "SteadyRank does not use features; these do: SteadyRankLinear"),
             (
                 {"items": {"a": {"genre": "western"}}},
@@ -300,8 +300,8 @@ async def test_other_features_fold_the_log_again_and_what_fits_no_more_is_not_kn
 
 def test_the_client_sends_features_and_names_what_json_cannot_hold(monkeypatch):
     client, sent = Client(), []
-    monkeypatch.setattr(client, "_ask", lambda method, path, body=None: sent.append(body) or {
-        "impression": "x", "items": [], "expires": 0.0, "outcome": "shown", "ours": [], "rows": 1})  # fmt: skip
+    got = {"impression": "x", "items": [], "expires": 0.0, "outcome": "shown", "ours": [], "rows": 1}
+    monkeypatch.setattr(client, "_send", lambda step: sent.append(step.request.body) or received(got))
     client.put_board("b", items=FILMS, features=KINDS)
     client.put_board("b", length=3)
     client.add_items("b", {"a": {"year": None}})

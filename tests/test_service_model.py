@@ -6,10 +6,8 @@ import os
 import tempfile
 
 import hypothesis.strategies as st
-import schemathesis
 from hypothesis import HealthCheck, given, settings
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invariant, rule
-from schemathesis.specs.openapi.checks import positive_data_acceptance
 
 from service_tools import Clocks, Server, replayed, serving, until
 from steadyrank.service.http import openapi
@@ -296,6 +294,8 @@ def test_requests_of_every_shape_get_an_answer_that_is_described(tmp_path):
     """No 5xx, nothing that the description does not say. A board is there, so that what lies behind is reached."""
     server = Server(f"sqlite:///{tmp_path}/store.db", tmp_path / "log").wait()
     server.client().put_board("b", items=FIRST, length=2)
+    import schemathesis
+
     schema = schemathesis.openapi.from_dict(openapi.describe())
     tried = sum(_try(server.address, operation.ok()) for operation in schema.get_all_operations())
     assert tried > 10 * EXAMPLES
@@ -305,6 +305,8 @@ def test_requests_of_every_shape_get_an_answer_that_is_described(tmp_path):
 
 def _try(address, operation):
     """Half of the requests name the board that is there; it is not to be deleted."""
+    from schemathesis.specs.openapi.checks import positive_data_acceptance
+
     count = 0
 
     @given(case=operation.as_strategy())

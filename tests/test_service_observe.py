@@ -424,7 +424,7 @@ def test_what_came_into_the_log_at_the_same_moment_is_refused_in_its_order():
 
 
 def test_the_client_sends_many_items_in_parts_and_retires_them(url, tmp_path, monkeypatch):
-    monkeypatch.setattr("steadyrank.client._ITEMS_AT_ONCE", 5)
+    monkeypatch.setattr("steadyrank.client.api._ITEMS_AT_ONCE", 5)
     server = Server(url, tmp_path / "log").wait()
     client = server.client()
     assert client.put_board("b", items=ITEMS, length=4, settle=0)["items"] == len(ITEMS)

@@ -6,7 +6,7 @@ import shutil
 import numpy as np
 import pytest
 
-from service_tools import ITEMS, replayed, serving
+from service_tools import ITEMS, received, replayed, serving
 from steadyrank.client import Client
 from steadyrank.service.alerts.watcher import Watcher
 from steadyrank.service.board import events
@@ -153,7 +153,7 @@ async def test_what_does_not_fit_is_refused_by_name_and_nothing_is_written(url):
             ({"learner": "SteadyRank"}, "SteadyRank has one list for all segments; a list each: SteadyRankSegments"),
             ({"segments": []}, "segments must be 1 to 50 different names of 1 to 100 characters, not []"),
             ({"segments": ["a", "b", "a"]}, "different names of 1 to 100 characters, not ['a', 'b', 'a']"),
-            ({"segments": [1, 2]}, "Expected `str`, got `int`"),
+            ({"segments": [1, 2]}, "segments[0] must be text, not 1"),
             ({"features": films}, "declare segments or features, not both"),
             ({"segments": None, "features": alone}, "a list for each of phone is asked for by the setting segments"),
             ({"settings": {"segments": 2}}, "'segments' is counted from the names of the segments: leave it out"),
@@ -168,7 +168,7 @@ async def test_what_does_not_fit_is_refused_by_name_and_nothing_is_written(url):
         past = [{"items": ["new"], "clicked": None, "segment": "phone"}, {"items": ["new"], "clicked": None}]
         for path, body, words in [
             ("b/rank", {"segment": "tablet"}, "'segment' is one of phone, desktop, not 'tablet'"),
-            ("b/rank", {"segment": 1}, "Expected `str | null`, got `int`"),
+            ("b/rank", {"segment": 1}, "segment must be text or null, not 1"),
             ("b/rank", {"features": {"segment": "phone"}}, "give segment (phone, desktop), and no features"),
             ("b/rank", {"segment": "x", "candidates": ["y"], "unknown": "add"}, "not 'x'"),
             ("b/observe", {**listed, "segment": "tablet"}, "'segment' is one of phone, desktop, not 'tablet'"),
@@ -195,13 +195,13 @@ async def test_what_does_not_fit_is_refused_by_name_and_nothing_is_written(url):
 def test_the_client_sends_segments(monkeypatch):
     client, sent = Client(), []
     got = {"impression": "x", "items": [], "expires": 0.0, "outcome": "shown", "ours": []}
-    monkeypatch.setattr(client, "_ask", lambda method, path, body=None: sent.append(body) or got)
+    monkeypatch.setattr(client, "_send", lambda step: sent.append(step.request.body) or received(got))
     client.put_board("b", items=ITEMS, learner="SteadyRankSegments", segments=["phone"])
     client.rank("b", segment="phone")
     client.rank("b")
     client.observe("b", "1", ["a"], segment="phone")
     paths = []
-    monkeypatch.setattr(client, "_ask", lambda method, path, body=None: paths.append(path) or got)
+    monkeypatch.setattr(client, "_send", lambda step: paths.append(step.request.path) or received(got))
     client.state("b", segment="a b")
     client.watch("b", "phone")
     client.watch("b")

@@ -125,12 +125,20 @@ def test_the_page_with_its_beacon_and_the_button_for_bots(tmp_path, monkeypatch)
             page.fill("input[name=q]", "lamp")
             page.press("input[name=q]", "Enter")
             page.wait_for_selector("#list li >> text=lamp")
+            for column in ("#theirs", "#ours"):  # of what was searched for, and no other
+                page.wait_for_selector(f"{column} li >> text=lamp")
+                assert all("lamp" in text for text in page.locator(f"{column} li").all_inner_texts())
             assert all("lamp" in text for text in page.locator("#list a").all_inner_texts())
             page.wait_for_timeout(1_500)  # in view
             page.click("#list li:nth-child(2) a")
             page.wait_for_selector("h1 >> text=lamp")
             wait_until(lambda: client.board("shop")["clicks"] == 1)
             page.click("text=Back")
+            lamp = max(served.RequestHandlerClass.shop.clicks)
+            page.wait_for_selector(f"#theirs li:first-child >> text={lamp}")
+            for product in module.PRODUCTS[:3]:
+                served.RequestHandlerClass.shop.clicks[product] += 2
+            page.wait_for_selector(f"#theirs li:first-child >> text={min(module.PRODUCTS[:3])}")  # with no reload
             page.click("#bots")
             page.wait_for_selector("#attack >> text=Bots click")
             assert errors == []

@@ -73,13 +73,14 @@ def test_pages_work_in_a_browser_without_any_other_server(site, dark):
         with browser.opened("about:blank", 1280, dark=dark, offline=False) as (page, errors):
             asked = []
             page.on("request", lambda request: asked.append(request.url))
-            for name in ("index", "corruption", "api", "algorithms"):
+            for name in ("corruption",) if dark else ("index", "corruption", "api", "algorithms"):
                 page.goto(f"{home}{name}.html")
                 assert page.locator("h1").count() == 1
             scheme = page.locator("body").get_attribute("data-md-color-scheme")
             assert scheme == ("slate" if dark else "default")
-            page.goto(f"{home}index.html")
-            search(page, "mean of medians")
+            if not dark:
+                page.goto(f"{home}index.html")
+                search(page, "mean of medians")
             elsewhere = [url for url in asked if not url.startswith((home, "data:", "blob:"))]
         server.shutdown()
     assert not elsewhere

@@ -75,17 +75,17 @@ def test_what_is_no_json_is_refused(content):
 def test_what_is_wrong_is_told_with_its_place(monkeypatch):
     rows = [{"items": ["a"], "clicked": "a"} for _ in range(50)]
     rows[31] = {"items": ["a"], "clicked": 7}
-    with pytest.raises(sr.Refused, match=r"`\$\.rows\[31\]\.clicked`: 7"):
+    with pytest.raises(sr.Refused, match=r"^rows\[31\]\.clicked must be text or null, not 7"):
         sliced(HistoryIn, json.dumps({"rows": rows}).encode())
     with pytest.raises(sr.Refused, match=r"no JSON"):
         sliced(BatchIn, b'{"feedback": [{"board": "b"}' + b" " * 50)
     with pytest.raises(sr.Refused, match=r"no JSON"):
         sliced(RankIn, b'{"candidates": ["aaaaaaaaaa", "bbbbbbbbbb",        ]}')
-    with pytest.raises(sr.Refused, match=r"Expected `array"):
+    with pytest.raises(sr.Refused, match=r"candidates must be a list or null"):
         sliced(RankIn, b'{"candidates": {"aaaaaaaaaa": "bbbbbbbbbb"}}')
     with pytest.raises(sr.Refused, match=r"cannot stand at `\$\.features`"):
         sliced(BoardIn, b'{"features": {"items": {"aaaaaaaaaa": [1, 2]}}}')
-    with pytest.raises(sr.Refused, match=r"unknown field"):
+    with pytest.raises(sr.Refused, match=r"unknown member 'others'"):
         sliced(RankIn, b'{"others": ["aaaaaaaaaa", "bbbbbbbbbb"]}')
     monkeypatch.setattr(slices, "WIDEST", 30)
     with pytest.raises(sr.Refused, match=r"an element of the body has 4\d bytes, at most 30"):

@@ -93,6 +93,8 @@ def several(t):
         (several, 2000, 7, 0, {"window": 7, "caution": 0.9}),
         (lambda t: CALM if t < 400 else 0.02 * CALM, 900, 2, 3, {"window": 25, "caution": 0.0}),
         (lambda t: CALM * 0.2, 600, 1, 0, {}),
+        (lambda t: np.where(CALM > 0.4, 0.0, CALM) if t < 200 else CALM, 1500, 1, 11, {"window": 10, "revisit": 0.2}),
+        (lambda t: CALM, 700, 1, 11, {"window": 10, "looks": "positions", "revisit": 0.2}),
     ],
 )
 def test_equals_its_slow_version(tastes, rounds, opened, forgets, options):
@@ -130,6 +132,7 @@ def test_equals_its_slow_version(tastes, rounds, opened, forgets, options):
                 call_forget(learner, *learnt.pop(back))
                 slow.forget(back)
     assert mind.bit_generator.state == mirror.bit_generator.state
+    assert bool(slow.tried) == ("revisit" in options)
     view = learner.view()
     assert view.attention == pytest.approx(slow.attention.chance.tolist(), abs=1e-4)
     assert (min(view.attention) < 1) == ("looks" in options)
@@ -508,7 +511,7 @@ def test_honest_users_open_no_regime_and_cost_nothing(name, mapping):
 
 @pytest.mark.parametrize(
     "adversary",
-    ["PrefixFlip", "FakeUser", *(pytest.param(n, marks=pytest.mark.slow) for n in ("AttractionFlip", "Swap"))],
+    ["PrefixFlip", *(pytest.param(n, marks=pytest.mark.slow) for n in ("AttractionFlip", "FakeUser", "Swap"))],
 )
 def test_an_attack_in_one_stretch_is_found_and_kept_apart(adversary):
     """Rounds 5,001 to 6,500 of 10,000: at most four changes, the share of the attack within 3 points, the trusted

@@ -13,6 +13,7 @@ import sys
 import tempfile
 import threading
 import time
+import urllib.parse
 
 from shop import PLACES, PRODUCTS, Handler, Shop, serve
 from visitors import PAID, Crowd, past, worth
@@ -32,13 +33,19 @@ class Stage(Handler):
 
     def do_GET(self):
         """Answer a request; those for the shop as it does."""
-        if self.path != "/stage.json":
+        path, _, rest = self.path.partition("?")
+        if path != "/stage.json":
             super().do_GET()
             return
-        theirs, ours = self.shop.list_for(""), [one["item"] for one in self.client.watch("shop")["list"]]
+        query, watch = dict(urllib.parse.parse_qsl(rest)).get("q", ""), self.client.watch("shop")
+        theirs, ours = self.shop.list_for(query), self.ours_for(query, watch)
         self.client.close()  # this thread ends with its visitor
+        view = watch["view"]
         seen = {
+            "theirs": theirs,
             "ours": ours,
+            "both": view["current"] != view["trusted"],
+            "unheard": watch["guard"]["count"] if watch["guard"] else 0,
             "theirs_worth": worth(theirs),
             "ours_worth": worth(ours),
             "attacked": self.crowd.attacked,
@@ -46,6 +53,13 @@ class Stage(Handler):
             "dashboard": self.dashboard,
         }
         self.send(200, json.dumps(seen), "application/json")
+
+    def ours_for(self, query, watch):
+        """What steadyrank would show: the list that everybody gets, or of what was found the items it rates best."""
+        if not query:
+            return [one["item"] for one in watch["list"]]
+        rates = {one["item"]: one["estimate"] for one in self.client.state("shop")["items"]}
+        return sorted(self.shop.found(query), key=lambda product: -rates[product])[:PLACES]
 
     def do_POST(self):
         """The button."""

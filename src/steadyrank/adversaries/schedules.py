@@ -7,7 +7,7 @@ import numpy as np
 from ..core.arrays import Bools, Floats, Ints
 from ..core.settings import choice, whole
 
-Schedule: TypeAlias = Literal["front", "spread", "late", "bursts", "ramp"]
+Schedule: TypeAlias = Literal["front", "spread", "late", "bursts", "ramp", "swing"]
 SCHEDULES: tuple[Schedule, ...] = get_args(Schedule)
 
 
@@ -16,8 +16,9 @@ def active_rounds(schedule: Schedule, horizon: int, budget: int, seed: int, *, n
 
     `front`: from round 1 until the budget is spent (the paper's schedule). `spread`: `budget` rounds drawn
     uniformly. `late`: `budget` rounds from the middle on, or the last ones when half the horizon is too short.
-    `bursts`: the first rounds of each of `n_bursts` equal periods. `ramp`: rounds drawn with weights 1 / t. All
-    but `front` name exactly `budget` rounds, and a unit not used in its round lapses.
+    `bursts`: the first rounds of each of `n_bursts` equal periods. `ramp`: rounds drawn with weights 1 / t. `swing`:
+    with weights that rise from 0 to their most in the middle of each of `n_bursts` equal periods and fall again,
+    1 - cos. All but `front` name exactly `budget` rounds, and a unit not used in its round lapses.
     """
     choice("schedule", schedule, SCHEDULES)
     whole("budget", budget, 0, horizon)
@@ -41,6 +42,11 @@ def active_rounds(schedule: Schedule, horizon: int, budget: int, seed: int, *, n
         clocks = rng.exponential(size=horizon)
         if schedule == "ramp":
             clocks *= np.arange(1, horizon + 1)
+        elif schedule == "swing":
+            turns = n_bursts * (np.arange(horizon) + 0.5) / horizon
+            clocks /= (
+                1.0 - np.cos(2.0 * np.pi * turns) + 1e-9
+            )  # no weight is 0, so that a budget of all rounds can be
         active[1 + _smallest(clocks, budget)] = True
     return active
 

@@ -1,10 +1,13 @@
 """What an audit says: of a log, of each board and of each suspect interval; as objects, as JSON and as Parquet."""
 
+import html
 import json
 import pathlib
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 import polars as pl
 
 from ..core.files import replacing
@@ -18,6 +21,9 @@ LIMITS = (
     "The longest behaviour is taken for the true one: if most of the log is false, the rest is called suspect.",
     "Lists are read as a cascade: everything above the last click was looked at, and all of a list without one.",
 )
+
+
+_TOLD = 10  # intervals, and places of a ranking, in a notebook
 
 
 @dataclass(frozen=True)
@@ -72,7 +78,7 @@ class Attack:
     intervals: list[int]  # places in `Audit.intervals`
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class BoardAudit:
     """What the log of one board shows."""
 
@@ -98,6 +104,33 @@ class BoardAudit:
     attention_note: str = ""  # what of it cannot be known
     corrected_ranking: list[Any] = field(default_factory=list)  # clean, had all stood at the first place
 
+    def __repr__(self) -> str:
+        name = "a board" if self.board is None else f"board {str(self.board)[:40]!r}"
+        suspects = f"{len(self.intervals):,} suspect intervals, {len(self.clients):,} clients that stand out"
+        return f"<BoardAudit of {name}: {self.impressions:,} impressions, {suspects}>"
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw the click rate along the log, the rate expected, and suspect intervals in red; return the axes.
+
+        `ax`: axes of Matplotlib to draw into, new ones by default. Needs Matplotlib
+        (`pip install 'steadyrank[report]'`).
+        """
+        if ax is None:
+            from matplotlib import pyplot
+
+            _, ax = pyplot.subplots()
+        sizes, clicks, expected = (np.array(column, float) for column in zip(*self.points, strict=True))
+        edges = np.concatenate(([0.0], np.cumsum(sizes)))
+        for rates, label in ((clicks, "clicks"), (expected, "expected")):
+            ax.stairs(rates / np.maximum(sizes, 1.0), edges, label=label, baseline=None)
+        for start, end in self.places:
+            ax.axvspan(start, end, color="tab:red", alpha=0.2, linewidth=0)
+        ax.set_xlabel("impressions" if self.board is None else f"impressions of {self.board}")
+        ax.set_ylabel("clicks of an impression")
+        ax.set_ylim(bottom=0.0)
+        ax.legend()
+        return ax
+
 
 @dataclass(frozen=True)
 class CleanLog:
@@ -109,7 +142,7 @@ class CleanLog:
     rows_are: str  # impressions, or shown items
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Audit:
     """What a log shows."""
 
@@ -128,6 +161,38 @@ class Audit:
     notes: list[str] = field(default_factory=list)  # what the reader should know of how the log was read
     summary: str = ""  # in a sentence or two
     clean: CleanLog | None = None  # if it was asked for
+
+    def __repr__(self) -> str:
+        return f"<Audit of {self.impressions:,} impressions: {_short(self.summary, 500)}>"
+
+    def _repr_html_(self) -> str:
+        """For notebooks: the summary, the suspect intervals, and the first places with and without them."""
+        rows = [
+            (part.board, when_of(part), f"{part.impressions:,}", f"{part.certainty:.1%}", _first_items(part.items))
+            for part in self.intervals[:_TOLD]
+        ]
+        found = _table(("board", "from", "impressions", "certainty", "items"), rows) if rows else ""
+        more = len(self.intervals) - len(rows)
+        found += f"<p>and {more:,} more intervals</p>" if more > 0 else ""
+        ranks = ""
+        if len(self.boards) == 1:
+            pairs = zip(self.boards[0].ranking[:_TOLD], self.boards[0].clean_ranking[:_TOLD], strict=False)
+            ranks = _table(
+                ("place", "all clicks", "without suspect ones"), [(k, *pair) for k, pair in enumerate(pairs, 1)]
+            )
+        return f"<p>{html.escape(_short(self.summary, 2_000))}</p>{found}{ranks}"
+
+    def plot(self, ax: Any = None, board: Any = None) -> Any:
+        """Draw one board's click rate along the log and its suspect intervals; `BoardAudit.plot` says how.
+
+        `board`: its name; needed if the log has several.
+        """
+        names = [one.board for one in self.boards]
+        if board is None and len(names) > 1:
+            raise ValueError(f"the log has {len(names):,} boards: board must be one of {_short(str(names), 200)}")
+        if board is not None and board not in names:
+            raise ValueError(f"board must be one of {_short(str(names), 200)}, not {board!r}")
+        return self.boards[0 if board is None else names.index(board)].plot(ax)
 
     @property
     def intervals(self) -> list[Interval]:
@@ -212,3 +277,26 @@ class Audit:
 def text_of(value: Any) -> str | None:
     """A name or a time as tables hold it."""
     return None if value is None else str(value)
+
+
+def when_of(part: Interval) -> str:
+    """Where an interval begins: its time, or its row in a log without times."""
+    return f"row {part.start_row:,}" if part.start_time is None else text_of(part.start_time) or ""
+
+
+def _first_items(items: list[dict[str, Any]]) -> str:
+    return ", ".join(str(item["item"]) for item in items[:3]) + (", ..." if len(items) > 3 else "")
+
+
+def _short(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[: most - 4]} ..."
+
+
+def _table(heads: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
+    """Rows in HTML; names are cut, and nothing in them is read as HTML."""
+
+    def line(cells: Sequence[Any], kind: str) -> str:
+        texts = ("" if cell is None else html.escape(_short(str(cell), 80)) for cell in cells)
+        return "<tr>" + "".join(f"<{kind}>{text}</{kind}>" for text in texts) + "</tr>"
+
+    return f"<table>{line(heads, 'th')}{''.join(line(row, 'td') for row in rows)}</table>"

@@ -6,9 +6,26 @@ import sys
 from collections.abc import Sequence
 
 from ..core.version import __version__
-from . import audit, compare, compare_rankers, history, keys, kinds, profile, replay, reproduce, serve, simulate, warm
+from . import (
+    audit,
+    compare,
+    compare_rankers,
+    history,
+    keys,
+    kinds,
+    leaderboard,
+    profile,
+    replay,
+    reproduce,
+    serve,
+    simulate,
+    warm,
+)
 
-_COMMANDS = (simulate, reproduce, compare, compare_rankers, profile, kinds, audit, replay, history, serve, keys, warm)
+_COMMANDS = (
+    *(simulate, reproduce, leaderboard, compare, compare_rankers, profile),
+    *(kinds, audit, replay, history, serve, keys, warm),
+)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -3,6 +3,7 @@
 import importlib.util
 import pathlib
 import sys
+from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
@@ -25,12 +26,25 @@ def classes_in(path: pathlib.Path) -> list[type]:
     return [thing for thing in vars(module).values() if isinstance(thing, type) and thing.__module__ == name]
 
 
+def is_learner(cls: type) -> bool:
+    """Whether a class has the methods of a learner."""
+    return hasattr(cls, "rank") and hasattr(cls, "update")
+
+
 def learners_in(path: pathlib.Path) -> list[type]:
     """The learners that a Python file defines."""
-    classes = [cls for cls in classes_in(path) if hasattr(cls, "rank") and hasattr(cls, "update")]
+    classes = [cls for cls in classes_in(path) if is_learner(cls)]
     if not classes:
         raise ValueError(f"{path} defines no learner: a NamedTuple with create, rank and update")
     return classes
+
+
+def check_own(cls: type, check: Callable[[type], None]) -> None:
+    """Refuse a class of the user's own that does not pass a check of the contract."""
+    try:
+        check(cls)
+    except Exception as error:
+        raise ValueError(f"{cls.__name__} does not keep the contract: {type(error).__name__}: {error}") from None
 
 
 def parse_choice(text: str) -> tuple[str, dict[str, Any]]:

@@ -6,7 +6,7 @@ import sys
 from typing import Any
 
 from ..core.files import replacing
-from .choices import learners_in, need_report, parse_choice
+from .choices import check_own, learners_in, need_report, parse_choice
 
 
 def add(commands: Any) -> None:
@@ -79,11 +79,8 @@ def _run(options: argparse.Namespace) -> None:
         raise ValueError(
             f"{options.file} defines {', '.join(taken)}, which is compared with too; give it another name"
         )
-    for name, learner in own.items():
-        try:
-            check_learner(learner)
-        except Exception as error:
-            raise ValueError(f"{name} does not keep the contract: {type(error).__name__}: {error}") from None
+    for learner in own.values():
+        check_own(learner, check_learner)
     both = [*own.values(), *others.values()]
     bar = Progress(len(both) * len(rates) * options.seeds, "comparing", sys.stderr)
     world = Cell(

@@ -3,10 +3,13 @@
 import argparse
 import json
 import pathlib
+import sys
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from .choices import parse_choice
+from ..click_logs.formats.fields import opened
+from .choices import need_report, parse_choice
+from .logs import add_options, board_of, read_log, whole_lists
 
 if TYPE_CHECKING:
     from ..comparison.off_policy import Interval
@@ -15,6 +18,7 @@ if TYPE_CHECKING:
 
 _MEMBERS = ("items", "clicked", "clicks", "examined", "client", "candidates", "propensities", "marginals")
 _IGNORED = ("id", "time", "cohort")
+_IN_COLUMNS = ("candidates", "propensities", "marginals")
 
 
 def add(commands: Any) -> None:
@@ -24,11 +28,12 @@ def add(commands: Any) -> None:
         help="what ours would have got on another ranker's lists",
         description="Run the lists that another ranker showed through a learner, in order, and estimate how many "
         "clicks its own lists would have got, with 95 % intervals: each list by what was known before it.",
-        epilog="LOG has one JSON object a line, oldest first, with items and clicked (or clicks and examined), and "
-        "client, candidates, propensities and marginals where they are known: docs/shadow.md.",
+        epilog="Logs are read as by `steadyrank audit`; or one JSON object a line, oldest first, as `observe` takes "
+        "them, with items and clicked (or clicks and examined), and client, candidates, propensities and marginals "
+        "where they are known: docs/shadow.md.",
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
-    sub.add_argument("log", type=pathlib.Path, metavar="LOG", help="lists as `POST .../observe` takes them, in lines")
+    add_options(sub)
     sub.add_argument("--learner", default="SteadyRank", help="NAME or NAME:setting=value,...; a live one")
     sub.add_argument(
         "--guard",
@@ -46,9 +51,9 @@ def _run(options: argparse.Namespace) -> None:
 
     learner, settings = parse_choice(options.learner)
     guards = [parse_choice(text) for text in options.guard or ["ClientTrust"]]
-    rows = list(_read(options.log))
+    rows = _rows(options)
     if len(rows) < 2:
-        raise ValueError(f"{options.log} has {len(rows)} lists: two are needed at least")
+        raise ValueError(f"{options.logs[0]} has {len(rows)} lists: two are needed at least")
     names = list(dict.fromkeys(item for row in rows for item in row["items"]))
     length = max(len(row["items"]) for row in rows)
     ranker = Ranker(
@@ -63,6 +68,43 @@ def _run(options: argparse.Namespace) -> None:
     observed = _observed(ranker, rows, {name: k for k, name in enumerate(names)})
     comparison = compare(lists_of(observed), _suspect(ranker, observed), names)
     print(json.dumps(_plain(comparison), indent=2) if options.json else _text(comparison))
+
+
+def _rows(options: argparse.Namespace) -> list[dict[str, Any]]:
+    """The lists with their answers, oldest first."""
+    if all(map(_as_observed, options.logs)):
+        return [row for path in options.logs for row in _read(path)]
+    need_report("polars")
+    log = read_log(options)
+    print("\n".join(log.notes), end="\n" if log.notes else "", file=sys.stderr)
+    which = board_of(log, options.of)
+    there = [name for name in _IN_COLUMNS if name in log.columns.unused]
+    cells = log.cells(there) if there else {}
+    rows = []
+    for i, items, clicks, examined in whole_lists(log, which):
+        client = None if log.client is None or log.client[i] < 0 else int(log.client[i])
+        known = {name: opened(cell) for name, cell in cells.get(int(log.row[i]), {}).items()}
+        row = {"items": items, "clicks": clicks, "examined": examined, "client": client, **known}
+        try:
+            _check(row)
+        except ValueError as error:
+            raise ValueError(f"row {log.row[i]} of the log: {error}") from None
+        rows.append(row)
+    return rows
+
+
+def _as_observed(path: pathlib.Path) -> bool:
+    """Whether a file has lists as `observe` takes them: JSON lines with their members and no others."""
+    if path.suffix.lower() not in (".jsonl", ".ndjson", ".json"):
+        return False
+    with open(path, encoding="utf-8") as file:
+        line = next((line for line in file if line.strip()), "{}")
+    try:
+        row = json.loads(line)
+    except ValueError:
+        return path.suffix.lower() != ".json"  # a broken line is named when it is read
+    listed = isinstance(row, dict) and isinstance(row.get("items"), list)
+    return listed and row.keys() <= {*_MEMBERS, *_IGNORED} and isinstance(row.get("clicked", ""), str | None)
 
 
 def _read(path: pathlib.Path) -> Iterator[dict[str, Any]]:
@@ -156,7 +198,14 @@ def _plain(comparison: "Comparison") -> dict[str, Any]:
         ]
         return {"lists": one.lists, "theirs": _numbers(one.theirs), "alike": one.alike, "estimates": rows}
 
-    return {**comparison._asdict(), "whole": part(comparison.whole), "trusted": part(comparison.trusted)}
+    verdict = comparison.verdict._asdict()
+    verdict |= {name: _numbers(verdict[name]) for name in ("theirs", "ours", "gain")}
+    return {
+        **comparison._asdict(),
+        "verdict": verdict,
+        "whole": part(comparison.whole),
+        "trusted": part(comparison.trusted),
+    }
 
 
 def _numbers(interval: "Interval") -> dict[str, float | None]:
@@ -165,6 +214,10 @@ def _numbers(interval: "Interval") -> dict[str, float | None]:
 
 def _text(comparison: "Comparison") -> str:
     lines = [
+        comparison.verdict.says,
+        f"By the {comparison.verdict.model} model, doubly robust, over {comparison.verdict.lists:,} lists"
+        f"{' that are not suspect' if comparison.trusted else ''}.",
+        "",
         f"theirs, most often: {', '.join(comparison.theirs)}",
         f"ours, most often:   {', '.join(comparison.ours)}",
     ]

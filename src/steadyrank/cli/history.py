@@ -41,7 +41,7 @@ def add(commands: Any) -> None:
         epilog="example: steadyrank history front export.jsonl --format ga4",
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
-    sub.add_argument("board", metavar="BOARD", help="the board that learns; it must exist")
+    sub.add_argument("board", metavar="BOARD", help="the board that learns")
     add_options(sub)
     words = "column: the segment of a visit; else the one called segment"
     sub.add_argument("--segment", metavar="COLUMN", default=None, help=words)
@@ -49,6 +49,10 @@ def add(commands: Any) -> None:
     sub.add_argument("--feature", metavar="NAME=COLUMN", action="append", default=[], help=words)
     sub.add_argument("--server", default="http://127.0.0.1:8080", metavar="ADDRESS", help="of the server")
     sub.add_argument("--key-file", type=pathlib.Path, default=None, metavar="FILE", help="holds the API key")
+    words = "make the board if there is none, with the log's items and with settings as they are by default"
+    sub.add_argument("--make", action="store_true", help=words)
+    words = "with --make: places of a list of the new board; if left out, of the longest list in the log"
+    sub.add_argument("--length", type=int, default=None, metavar="PLACES", help=words)
     sub.add_argument("--dry-run", action="store_true", help="read and check, say what would be sent, and stop")
     sub.set_defaults(run=_run)
 
@@ -59,25 +63,52 @@ def _run(options: argparse.Namespace) -> int:
 
     key = os.environ.get("STEADYRANK_KEY") if options.key_file is None else options.key_file.read_text().strip()
     with contextlib.closing(Client(options.server, key, timeout=120.0)) as client:
-        state = client.state(options.board)
+        if options.length is not None and not options.make:
+            raise ValueError(f"--length {options.length} is for a new board: it needs --make")
+        board, present = _present(client, options)
         log = read_log(options)
         which = board_of(log, options.of, options.board)
-        visits = PastVisits(log, state["board"], options)
+        if fresh := board is None:
+            longest = int(log.impressions.lengths()[log.board == which].max(initial=1))
+            board = {"board": options.board, "length": options.length or longest}
+        visits = PastVisits(log, board, options)
         rows: list[dict[str, Any]] = [
             {"items": names, "clicks": bits, "examined": len(names), **visits.of(i)}
-            for i, names, bits in lists_of(log, int(state["board"]["length"]), which)
+            for i, names, bits in lists_of(log, int(board["length"]), which)
         ]
-        _check(rows, {item["item"] for item in state["items"]})
-        items = len({item for row in rows for item in row["items"]})
+        _check(rows, present)
+        items = len(_items_of(rows))
         clicks = sum(any(row["clicks"]) for row in rows)
         left_out = int((log.board == which).sum()) - len(rows)
         words = f"{len(rows):,} lists of {items:,} items, {clicks:,} with a click, for board {options.board}"
         words += f"; {left_out:,} left out that begin below the first place or show an item twice" if left_out else ""
         print("\n".join([*log.notes, *visits.notes, words]))
         if not options.dry_run:
+            if fresh:
+                client.put_board(options.board, items=list(_items_of(rows)), length=board["length"])
+                print(f"board {options.board} is made, with lists of {board['length']}")
             learnt = _send(client, options.board, rows)
             print(f"{learnt:,} lists learnt from, {len(rows) - learnt:,} known before")
     return 0
+
+
+def _present(client: "Client", options: argparse.Namespace) -> tuple[dict[str, Any] | None, set[str]]:
+    """The board as it is and its items; None and no item if it is still to be made."""
+    try:
+        state = client.state(options.board)
+    except Refused as refusal:
+        if refusal.code != 404:
+            raise
+        if not options.make:
+            message = f"{options.server} has no board {options.board!r}: --make makes it, with the items of the log"
+            raise ValueError(message) from None
+        return None, set()
+    return state["board"], {item["item"] for item in state["items"]}
+
+
+def _items_of(rows: list[dict[str, Any]]) -> dict[str, None]:
+    """The items of lists, each once, in order."""
+    return dict.fromkeys(item for row in rows for item in row["items"])
 
 
 def _check(rows: list[dict[str, Any]], present: set[str]) -> None:

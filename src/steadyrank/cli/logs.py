@@ -103,6 +103,25 @@ def weights_of(paths: Sequence[pathlib.Path], log: "ClickLog") -> "Floats | None
     return weights
 
 
+def whole_lists(log: "ClickLog", board: int) -> Iterator[tuple[int, list[str], list[int], int]]:
+    """Impressions in order of time: number, the whole list, a bit a place, and how many places were looked at.
+
+    Those that begin below the first place, or show an item twice, are left out. Reads the log again.
+    """
+    from ..click_logs.rows import impression_blocks
+
+    lists: dict[int, tuple[list[str], list[int], int]] = {}
+    for block in impression_blocks(log.sources, log.columns, together=log.scattered):
+        ends, names, bits = block.shown.cumsum().tolist(), block.item.to_list(), block.bits.tolist()
+        for row, start, end, size in zip(block.row.tolist(), [0, *ends], ends, block.size.tolist(), strict=False):
+            lists[row] = ([str(name) for name in names[start:end]], [int(bit) for bit in bits[start:end]], size)
+    top = log.impressions.top
+    for i, row in enumerate(log.row.tolist()):
+        items, clicks, size = lists[row]
+        if log.board[i] == board and (top is None or top[i] == 0) and items and len(set(items)) == len(items):
+            yield i, items, clicks, size
+
+
 def lists_of(
     log: "ClickLog", length: int, board: int, kept: Any = None
 ) -> Iterator[tuple[int, list[str], list[int]]]:

@@ -9,6 +9,7 @@ from typing import Any
 from ..core.files import replacing
 from .choices import need_report
 
+FINISHED = "{total:,} cells, {finished:,} of them finished already"
 _FILTERS = ("learner", "profile", "mapping", "adversary", "schedule", "users")
 
 
@@ -104,7 +105,7 @@ def _reproduce(options: argparse.Namespace) -> None:
     try:
         with told_of_compiling(lambda begins: bars[-1].compiling(begins) if bars else None):
             jobs = expand(studies, plan)
-            _run(jobs, store, options, bars, "{total:,} cells, {finished:,} of them finished already")
+            run_shown(jobs, store, bars, FINISHED, on=options.on, n_workers=options.workers)
             if plan.staged:
                 _run_undecided(store, plan, options, bars)
     except KeyboardInterrupt:
@@ -124,11 +125,11 @@ def _run_undecided(store: Any, plan: Any, options: argparse.Namespace, bars: lis
         words = (
             f"{{total:,}} cells leave a claim undecided: {ALL_SEEDS} seeds there ({{finished:,}} finished already)"
         )
-        _run(jobs, store, options, bars, words)
+        run_shown(jobs, store, bars, words, on=options.on, n_workers=options.workers)
 
 
-def _run(jobs: Any, store: Any, options: argparse.Namespace, bars: list[Any], words: str) -> None:
-    """Run the jobs that are not finished, with a progress bar."""
+def run_shown(jobs: Any, store: Any, bars: list[Any], words: str = FINISHED, **how: Any) -> None:
+    """Run the jobs that are not finished, with a progress bar, which is added to `bars`; `how`: as for `run_jobs`."""
     from ..core.progress import Progress
     from ..evaluation.lab.runner import run_jobs
 
@@ -136,14 +137,7 @@ def _run(jobs: Any, store: Any, options: argparse.Namespace, bars: list[Any], wo
         print(words.format(total=total, finished=finished), file=sys.stderr)
         bars.append(Progress(total - finished, "simulating", sys.stderr))
 
-    n_run = run_jobs(
-        jobs,
-        store,
-        on=options.on,
-        n_workers=options.workers,
-        started=started,
-        finished=lambda: bars[-1].step(),
-    )
+    n_run = run_jobs(jobs, store, started=started, finished=lambda: bars[-1].step(), **how)
     if n_run:
         bars[-1].close()
 

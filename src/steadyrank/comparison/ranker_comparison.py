@@ -9,6 +9,7 @@ import numpy as np
 from ..core.arrays import Bools, Floats, Ints
 from .off_policy import (
     INVERSE,
+    ROBUST,
     Estimate,
     Interval,
     Lists,
@@ -46,12 +47,29 @@ class Part(NamedTuple):
     estimates: list[Estimate]
 
 
+class Verdict(NamedTuple):
+    """Whose lists get more clicks, by the one estimate to read: `better` is ours, theirs, or open.
+
+    `model`: cascade where no list had more than one click, else position; the method is doubly robust. `gain`: how
+    many clicks a list of ours gets more than one of theirs. `says`: the verdict in a sentence.
+    """
+
+    better: str
+    model: str
+    lists: int
+    theirs: Interval
+    ours: Interval
+    gain: Interval
+    says: str
+
+
 class Comparison(NamedTuple):
     """Both rankers over all lists, and over those that are not suspect; None: none is, or all are.
 
     `theirs` and `ours`: at each place the item that was there most often.
     """
 
+    verdict: Verdict
     whole: Part
     trusted: Part | None
     suspect: int
@@ -90,7 +108,55 @@ def compare(lists: Lists, suspect: Bools, names: Sequence[str]) -> Comparison:
     count = int(np.count_nonzero(suspect))
     trusted = _part(lists.only(~suspect), len(names)) if 0 < count < suspect.size - 1 else None
     theirs, ours = ([names[slot] for slot in _most_often(part)] for part in (lists.shown, lists.ours))
-    return Comparison(whole, trusted, count, theirs, ours, _caveats(whole, trusted, count))
+    single = float(clicks_of(lists).max()) <= 1.0
+    caveats = [*_too_many_clicks(trusted or whole, single), *_caveats(whole, trusted, count)]
+    return Comparison(_verdict(trusted or whole, single), whole, trusted, count, theirs, ours, caveats)
+
+
+def _verdict(part: Part, single: bool) -> Verdict:
+    """`single`: whether no list had more than one click, as where people leave with the first."""
+    model = "cascade" if single else "position"
+    (one,) = [one for one in part.estimates if (one.model, one.method) == (model, ROBUST)]
+    gain, doubt = one.gain, _doubt(one, single)
+    better = "open" if doubt else "ours" if gain.low > 0.0 else "theirs" if gain.high < 0.0 else "open"
+    words = {"ours": "Ours gets more clicks", "theirs": "Theirs gets more clicks", "open": "Open"}[better]
+    interval = "no interval" if math.isnan(gain.low) else f"95 %: {gain.low:+.3f} to {gain.high:+.3f}"
+    says = f"{words}: ours {one.ours.value:.3f} a list, theirs {part.theirs.value:.3f}; "
+    says += f"gain {gain.value:+.3f} ({interval})."
+    if better == "open":
+        says += f" {doubt or 'The interval holds 0: more lists are needed.'}"
+    return Verdict(better, model, part.lists, part.theirs, one.ours, gain, says)
+
+
+def _doubt(one: Estimate, single: bool) -> str:
+    """Why an estimate decides nothing, whatever its interval; empty: it may."""
+    covered, effective = one.spread.covered, one.spread.effective
+    if math.isnan(one.gain.low):
+        return "All lists are those of one client."
+    if one.cut or covered > DOUBTED or (single and one.ours.value > 1.0):
+        return "That cannot be: the chances that were given are not those of the lists, or there are too few lists."
+    if effective < ENOUGH:
+        return f"Lists like ours were shown too seldom: they are worth {effective:.0f}, and {ENOUGH} are needed."
+    if covered + 2.0 * covered / math.sqrt(effective) < COVERED:  # two standard errors, about
+        return f"The other ranker shows about {covered:.0%} of what ours would: the rest is a guess."
+    return ""
+
+
+def _too_many_clicks(part: Part, single: bool) -> list[str]:
+    """A sentence for each model with estimates above one click a list, where no list had more than one."""
+    wrong: dict[str, float] = {}
+    for one in part.estimates if single else ():
+        if one.ours.value > 1.0:
+            wrong[one.model] = max(one.ours.value, wrong.get(one.model, 0.0))
+    why = {
+        "position": "The model takes each place for itself, and does not know that people leave with their first "
+        "click: do not believe it here.",
+        "cascade": "The chances that were given are not those of the lists, or there are too few lists.",
+    }
+    return [
+        f"{model}: estimates up to {value:.3f} clicks a list, and no list had more than one. {why[model]}"
+        for model, value in wrong.items()
+    ]
 
 
 def _part(lists: Lists, n_items: int) -> Part:

@@ -23,6 +23,12 @@ def check_unknown(unknown: str) -> None:
         raise Refused(422, f"unknown must be one of {', '.join(WORDS)}, not {unknown!r:.80}")
 
 
+def check_candidates(candidates: Sequence[str] | None) -> None:
+    """Refuse a choice among nothing; None: among all items."""
+    if candidates is not None and not len(candidates):
+        raise Refused(422, "candidates must name at least one item, or be left out")
+
+
 def fresh(candidates: Sequence[str], slots: dict[str, int]) -> list[str]:
     """Those that are no items, each once, in order."""
     if isinstance(candidates, str):
@@ -101,7 +107,11 @@ class Given(NamedTuple):
         if self.item is None and self.position is None:
             return Answer(np.zeros(len(items), np.bool_), len(items))
         if self.item is not None:
-            if not isinstance(self.item, str) or self.item not in items:
+            if not isinstance(self.item, str):
+                raise Refused(
+                    422, f"clicked must be the name of an item, which is text, or None, not {self.item!r:.80}"
+                )
+            if self.item not in items:
                 raise Refused(422, f"item {self.item!r:.80} was not shown")
             position = items.index(self.item) + 1
         else:

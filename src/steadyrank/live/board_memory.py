@@ -9,7 +9,6 @@ from typing import NamedTuple
 from .impression_buffer import ImpressionBuffer
 from .learner_state import LearnerState
 
-MOST_BYTES = 2 << 30  # of a board, unless more are allowed
 SMALL = 2_048  # items of a board that is not asked about
 _NAME = 150  # bytes of an item's name, and of what leads from there to its slot
 _KEY = 120  # bytes that lead from an impression's id to it

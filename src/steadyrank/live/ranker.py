@@ -10,14 +10,16 @@ from typing import Any, Literal
 import numpy as np
 
 from ..core.arrays import Floats, Ints
+from ..core.compiling.announcing import announcing
 from ..core.contract import ANYONE, NOTE_EXTRA, Visit
 from ..core.files import replacing
+from ..core.memory_limit import MOST_BYTES
 from ..core.refusals import Refused
 from ..core.settings import real, whole
 from ..core.views import GuardView, View
 from . import answers, snapshot
-from .answers import Unknown, check_item, check_unknown, fresh, refuse_text, without
-from .board_memory import MOST_BYTES, SMALL, memory_of, room_for
+from .answers import Unknown, check_candidates, check_item, check_unknown, fresh, refuse_text, without
+from .board_memory import SMALL, memory_of, room_for
 from .features import NO_FEATURES, SEGMENT_NAME, FeatureSpace, Values, by_segment
 from .gate import OneGuard, guarding
 from .impression_buffer import DelayQueue, ImpressionBuffer, Outcome
@@ -45,16 +47,16 @@ class Ranker:
     """Ranks items, learns from what was clicked, and can be saved and loaded at any moment. Safe for threads.
 
     `items`: their names. `length`: places of a list. `learner`: a name or a class that is `live`; `settings` are its
-    own. `guard`: whose feedback reaches the learner, a name or a class, with its `guard_settings`; it judges by the
-    `client` given to `rank`. Several guards: a list of names or classes, or of pairs with the settings of each; what
-    all of them admit is learnt. `lifetime`: seconds after which an impression can no longer be answered. `settle`:
-    seconds that answers wait so that they enter the learner in the order in which the lists were shown (default with
-    a lifetime: as long as that; without one, answers are learnt from at once). `count_unanswered`: an expired
-    impression without an answer counts as looked at in full with no click, as far as answers vouch for it
-    (docs/live.md). `most_open`: impressions remembered, the latest. `new_share`: most places that added items take
-    while they are new. `features`: what may be known of items and visits (`FeatureSpace`); `items` may then map names
-    to features. `segments`: categories of visits, each with lists of its own. `clock` gives seconds; only differences
-    count. Randomness comes from `seed` alone.
+    own. `guard`: whose feedback reaches the learner, a name or a class, with its `guard_settings`; by default
+    everybody's. "ClientTrust" judges by the `client` given to `rank`. Several guards: a list of names or classes, or
+    of pairs with the settings of each; what all of them admit is learnt. `lifetime`: seconds after which an
+    impression can no longer be answered. `settle`: seconds that answers wait so that they enter the learner in the
+    order in which the lists were shown (default with a lifetime: as long as that; without one, answers are learnt
+    from at once). `count_unanswered`: an expired impression without an answer counts as looked at in full with no
+    click, as far as answers vouch for it (docs/live.md). `most_open`: impressions remembered, the latest.
+    `new_share`: most places that added items take while they are new. `features`: what may be known of items and
+    visits (`FeatureSpace`); `items` may then map names to features. `segments`: categories of visits, each with lists
+    of its own. `clock` gives seconds; only differences count. Randomness comes from `seed` alone.
     """
 
     def __init__(
@@ -84,10 +86,11 @@ class Ranker:
         self.settle = self.lifetime if settle is None else real("settle", settle, 0.0, self.lifetime)
         own, guards = dict(settings or {}), guarding(guard, guard_settings)
         names = items if isinstance(items, str | Mapping) else list(items)
-        if not isinstance(names, str) and len(names) > SMALL:
-            one = LearnerState(["any"], length, learner, own, seed, new_share, guards, False, features)
-            memory_of(one).check(len(names), most_open, MOST_BYTES)  # before any of it is taken
-        self._learner_state = LearnerState(names, length, learner, own, seed, new_share, guards, False, features)
+        with announcing(learner if isinstance(learner, str) else learner.__name__):
+            if not isinstance(names, str) and len(names) > SMALL:
+                one = LearnerState(["any"], length, learner, own, seed, new_share, guards, False, features)
+                memory_of(one).check(len(names), most_open, MOST_BYTES)  # before any of it is taken
+            self._learner_state = LearnerState(names, length, learner, own, seed, new_share, guards, False, features)
         self._impressions = ImpressionBuffer(
             self._learner_state, self.lifetime is not None, count_unanswered, most_open
         )
@@ -119,6 +122,11 @@ class Ranker:
         are no items: "refuse" all of it, "skip" these, or "add" them.
         """
         check_unknown(unknown)
+        check_candidates(candidates)
+        if segment is not None and not self._learner_state.features.segments:
+            raise Refused(
+                422, f"segment {segment!r:.80} cannot be given: Ranker(..., segments=[...]) declares segments"
+            )
         most = self._learner_state.length
         size = most if length is None else whole("length", length, 1, most)
         sender = ANYONE if client is None else whole("client", client)
@@ -202,7 +210,8 @@ class Ranker:
     ) -> Outcome:
         """Answer an impression: the item `clicked` (None: nothing was), its `position` from 1, or a bit a place.
 
-        With `clicks`, `examined` says how many places the user looked at (default: all of them). The same answer
+        `clicks` may be shorter than the list: nothing is said of the places after them. `examined` says how many
+        places the user looked at (default: as many as `clicks` has). The same answer
         again is a "duplicate"; another one is refused with code 409, one that is too late with 410, an id that was
         never given out with 403, an item that was not shown with 422.
         """
@@ -350,7 +359,9 @@ class Ranker:
         content = pathlib.Path(path).read_bytes()
         ranker = cls.__new__(cls)
         guards: Sequence[type] = () if guard is None else [guard] if isinstance(guard, type) else guard
-        ranker._learner_state, ranker._impressions, header, _ = snapshot.restore(content, str(path), learner, guards)
+        with announcing("the learner"):
+            restored = snapshot.restore(content, str(path), learner, guards)
+        ranker._learner_state, ranker._impressions, header, _ = restored
         ranker.lifetime, ranker.settle, ranker._clock = header["lifetime"], header["settle"], clock
         ranker._rng = np.random.default_rng()
         ranker._rng.bit_generator.state = header["chance"]

@@ -143,7 +143,7 @@ def _news(crowd: Crowd, attacked: bool, seconds: float) -> str:
         return news
     ours, plain = (f"{crowd.lost[board]:,.0f}" for board in (BOARD, PLAIN))
     beside = f"{plain} on the board {PLAIN!r}, which believes every click"
-    return f"{news}. Clicks of people lost so far: {ours} here, {beside}"
+    return f"{news}. Clicks of people lost so far, by what they like: {ours} here, {beside}"
 
 
 async def _send(worker: Worker, crowd: Crowd, plan: Plan, attacked: bool, seconds: float) -> None:

@@ -1,5 +1,6 @@
 """What a simulation gives back."""
 
+import html
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,6 +34,14 @@ class Run:
         spread = f" ± {error:,.1f}" if np.isfinite(error) else ""
         seeds = f"{len(self.seeds)} seed{'s' if len(self.seeds) > 1 else ''}"
         return f"<Run of {self.learner}: {seeds}, {self.marks[-1]:,} rounds, final regret {final:,.1f}{spread}>"
+
+    def _repr_html_(self) -> str:
+        """For notebooks: what `repr` says, as a table with a row for each seed."""
+        rows = zip(self.seeds, self.final, self.spent[:, -1], strict=True)
+        cells = [f"<tr><td>{seed}</td><td>{final:,.1f}</td><td>{spent:,.0f}</td></tr>" for seed, final, spent in rows]
+        more = f"<p>and {len(cells) - 10:,} more seeds</p>" if len(cells) > 10 else ""
+        head = "<tr><th>seed</th><th>final regret</th><th>rounds corrupted</th></tr>"
+        return f"<p>{html.escape(repr(self)[1:-1])}</p><table>{head}{''.join(cells[:10])}</table>{more}"
 
     @property
     def final(self) -> Floats:

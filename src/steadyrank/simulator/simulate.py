@@ -1,5 +1,6 @@
 """The one loop that every experiment runs, and its replication over seeds."""
 
+import contextlib
 import os
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
@@ -10,6 +11,7 @@ import numpy as np
 from ..adversaries import ALL as ADVERSARIES
 from ..adversaries.schedules import SCHEDULES, Schedule
 from ..core.arrays import Floats, Ints
+from ..core.compiling.announcing import announcing
 from ..core.compiling.intrinsics import borrowed
 from ..core.compiling.jit import kernel
 from ..core.contract import Problem, view_of
@@ -167,7 +169,10 @@ def simulate(
         return regret, spent, lies, buffers.visits, view, view_of(gate)
 
     parts(chosen[0])  # every setting is refused here or not at all, before anything is compiled
-    with ThreadPoolExecutor(workers) as pool:
+    told = (
+        announcing(f"{learner_class.__name__} for this simulation") if progress is None else contextlib.nullcontext()
+    )
+    with told, ThreadPoolExecutor(workers) as pool:
         jobs = [pool.submit(one, seed) for seed in chosen]
         try:
             for job in as_completed(jobs):

@@ -333,9 +333,17 @@ def no_refcount(function: F) -> F:
 def inlined(function: F) -> F:
     """Compile `function` as part of each function that calls it: what it is given is not handed over.
 
-    A record of twenty arrays is a few hundred words, and a loop that hands it over in each round feels it.
+    A record of twenty arrays is a few hundred words, and a loop that hands it over in each round feels it. It is for
+    compiled callers alone: Python is refused, since generators that it would give have ended the process.
     """
-    return cast(F, numba.njit(inline="always", nogil=True, error_model="numpy")(function))
+    compiled: Any = numba.njit(inline="always", nogil=True, error_model="numpy")(function)
+
+    def refuse(*arguments: Any, **named: Any) -> None:
+        raise TypeError(f"{function.__name__} is part of compiled functions: call it from one, not from Python")
+
+    if not _INTERPRETED:
+        compiled._compile_for_args = refuse
+    return cast(F, compiled)
 
 
 def uncached(function: F) -> F:

@@ -29,12 +29,14 @@ _OUTSIDE = (
     "audit/",
     "cli/",
     "click_logs/",
-    "client.py",
+    "client/",
     "comparison/",
     "core/files.py",
     "core/progress.py",
     "core/refusals.py",
     "core/workers.py",
+    "evaluation/lab/code_versions.py",
+    "evaluation/lab/costs.py",
     "evaluation/lab/results.py",
     "evaluation/profiles/originals.py",
     "evaluation/report/",
@@ -73,9 +75,12 @@ def versions() -> dict[str, str]:
 class CellStore:
     """A folder of finished cells. A file's name says which job and which source made it, so none is overwritten."""
 
-    def __init__(self, folder: pathlib.Path) -> None:
+    def __init__(self, folder: pathlib.Path, own: bytes = b"") -> None:
+        """`own`: the text of a file of the user's own, whose classes the cells name."""
         self.folder = folder / "cells"
         self.source = source_digest()
+        if own:
+            self.source = hashlib.sha256(self.source.encode() + own).hexdigest()[:12]
         self._loaded: dict[pathlib.Path, pl.DataFrame] = {}  # studies share cells, and a report follows a run
 
     def prepare(self) -> None:

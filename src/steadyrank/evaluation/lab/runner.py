@@ -2,8 +2,10 @@
 
 import contextlib
 import dataclasses
+import functools
+import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,6 +20,7 @@ from .cells import Cell, Job, Plan, Study, key
 from .results import CellStore, with_fields
 
 Columns = dict[str, Any]
+_NONE: Mapping[str, type] = {}
 _NOBODY = "PrefixFlip"  # stands in where there is no budget, so that a learner has one loop less to compile
 
 
@@ -39,9 +42,9 @@ class _Queue(Iterator[Job]):
     """
 
     def __init__(self, jobs: Sequence[Job]) -> None:
-        sizes = Counter(map(_kind, jobs))
+        sizes = Counter(map(kind_of, jobs))
         most = max(sizes.values(), default=0)
-        self._left = sorted(jobs, key=lambda job: (isinstance(job, Cell), sizes[_kind(job)] < most))
+        self._left = sorted(jobs, key=lambda job: (isinstance(job, Cell), sizes[kind_of(job)] < most))
         self._compiled: set[tuple[Any, ...]] = set()
         self._compiling: tuple[Any, ...] | None = None
 
@@ -50,20 +53,21 @@ class _Queue(Iterator[Job]):
         if not self._left:
             raise StopIteration
         wanted = self._compiling is not None
-        place = next((i for i, job in enumerate(self._left) if (_kind(job) in self._compiled) == wanted), 0)
+        place = next((i for i, job in enumerate(self._left) if (kind_of(job) in self._compiled) == wanted), 0)
         job = self._left.pop(place)
-        if _kind(job) not in self._compiled:
-            self._compiling = _kind(job)
+        if kind_of(job) not in self._compiled:
+            self._compiling = kind_of(job)
         return job
 
     def ended(self, job: Job) -> None:
         """A job has ended, so its kind is compiled."""
-        self._compiled.add(_kind(job))
-        if self._compiling == _kind(job):
+        self._compiled.add(kind_of(job))
+        if self._compiling == kind_of(job):
             self._compiling = None
 
 
-def _kind(job: Job) -> tuple[Any, ...]:
+def kind_of(job: Job) -> tuple[Any, ...]:
+    """What tells apart jobs that do not run the same compiled code."""
     if not isinstance(job, Cell):
         return (job.kind,)
     return job.learner, job.adversary if job.rate else _NOBODY, job.users, job.guard
@@ -77,11 +81,13 @@ def run_jobs(
     n_workers: int | None = None,
     started: Callable[[int, int], None] = lambda total, finished: None,
     finished: Callable[[], None] = lambda: None,
+    own: Mapping[str, type] = _NONE,
 ) -> int:
     """Run what is missing and store it; returns how many jobs were run.
 
     `started(total, finished)` is called once, `finished()` after each job. Whatever interrupts it, finished jobs
-    stay, and the numbers of a job do not depend on when, where or beside what it runs.
+    stay, and the numbers of a job do not depend on when, where or beside what it runs. `own`: classes from outside
+    that jobs name, of a store that knows their file.
     """
     workers.check_place(on)
     store.prepare()
@@ -89,7 +95,8 @@ def run_jobs(
     missing = [job for job in jobs if not store.has(job)]
     started(len(jobs), len(jobs) - len(missing))
     queue = _Queue(missing)
-    with contextlib.closing(workers.run(run_job, queue, on=on, workers=n_workers)) as ended:
+    function = functools.partial(run_job, own=own) if own else run_job
+    with contextlib.closing(workers.run(function, queue, on=on, workers=n_workers)) as ended:
         for job, columns in ended:
             queue.ended(job)
             store.save(job, columns)
@@ -97,19 +104,30 @@ def run_jobs(
     return len(missing)
 
 
-def run_job(job: Job, pulse: Callable[[], None] = lambda: None) -> Columns:
+def run_job(job: Job, pulse: Callable[[], None] = lambda: None, own: Mapping[str, type] = _NONE) -> Columns:
     """The columns of one job; `pulse` is called once a seed."""
     if isinstance(job, Cell):
-        return _rows(run_cell(job, pulse))
+        return _rows(run_cell(job, pulse, own))
     return dict(trials.KINDS[job.kind](job.seed, **job.parameters))
 
 
-def run_cell(cell: Cell, pulse: Callable[[], None] = lambda: None) -> Run:
+def run_cell(cell: Cell, pulse: Callable[[], None] = lambda: None, own: Mapping[str, type] = _NONE) -> Run:
     """Simulate one cell in this thread."""
-    return _simulate(cell, cell.learner, pulse, threads=1)
+    return _simulate(cell, pulse, 1, own)
 
 
-def _simulate(cell: Cell, learner: str | type, pulse: Callable[[], None], threads: int | None) -> Run:
+def microseconds(cell: Cell, own: Mapping[str, type] = _NONE) -> float:
+    """Processor time of a round of the cell, the less of two runs; nothing else may run in this process meanwhile."""
+    run_cell(dataclasses.replace(cell, horizon=1, rate=0.0, seeds=1, marks=1), own=own)  # compiles
+    took = []
+    for _ in range(2):
+        start = time.process_time()
+        run_cell(cell, own=own)
+        took.append(time.process_time() - start)
+    return 1e6 * min(took) / (cell.horizon * cell.seeds)
+
+
+def _simulate(cell: Cell, pulse: Callable[[], None], threads: int | None, own: Mapping[str, type]) -> Run:
     world = profile(cell.data or cell.profile, cell.mapping)
     attraction, features = world.attraction, world.features
     if cell.n_items is not None:  # evenly placed in order of attraction, so the range stays
@@ -118,11 +136,11 @@ def _simulate(cell: Cell, learner: str | type, pulse: Callable[[], None], thread
         attraction, features = attraction[chosen], None if features is None else features[chosen]
     budget = round(cell.rate * cell.horizon)
     return simulate(
-        learner,
+        own.get(cell.learner, cell.learner),
         attraction,
         length=cell.length,
         horizon=cell.horizon,
-        adversary=cell.adversary if budget else _NOBODY,
+        adversary=own.get(cell.adversary, cell.adversary) if budget else _NOBODY,
         adversary_settings=dict(cell.adversary_settings) if budget else {},
         schedule=cell.schedule,  # type: ignore[arg-type]
         budget=budget,
@@ -169,10 +187,12 @@ def compare(
     two runs. `progress` is called once a seed.
     """
     chosen_profile = profile(world.profile, world.mapping)
+    own = {learner.__name__: learner for learner in learners if isinstance(learner, type)}
     frames = []
     for learner in learners:
         for rate in rates:
-            run = _simulate(dataclasses.replace(world, rate=rate), learner, progress, threads=None)
+            name = learner.__name__ if isinstance(learner, type) else learner
+            run = _simulate(dataclasses.replace(world, learner=name, rate=rate), progress, None, own)
             cell = dataclasses.replace(
                 world, learner=run.learner, profile=chosen_profile.name, mapping=chosen_profile.mapping, rate=rate
             )

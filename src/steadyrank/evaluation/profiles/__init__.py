@@ -2,6 +2,7 @@
 
 import pathlib
 import random
+import re
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ from .ratings import LISTENERS, Ratings
 _SYNTHETIC = {"synthetic-low": (-3.0, 0.8), "synthetic-mid": (0.0, 0.5), "synthetic-spread": (-2.0, 1.2)}
 _N_SYNTHETIC = 500
 # how many items of which attraction; docs/rivals.md says what for
+_DRAWN = re.compile(r"drawn-(\d{1,12})")
 _LEVELS = {
     "synthetic-two-levels": ((5, 0.9), (495, 0.1)),
     "synthetic-five-items": ((1, 0.9), (1, 0.8), (3, 0.1)),
@@ -68,7 +70,9 @@ def profile(name: str, mapping: str | None = None) -> Profile:
 
     `mapping` is `moderate` (the default), `centred`, `saturated` or `sparse` where items have ratings, or `centred`
     shifted by a number (`centred-1`, `centred+0.5`); other profiles have one mapping only. Bundled items stand in a
-    fixed shuffled order. Of these `contextual-films` alone has features; a file may have some.
+    fixed shuffled order. `drawn-N`, with any whole number N, is a world of its own: 200 to 600 items whose logits
+    are normal, size, mean and spread drawn from N. Of these `contextual-films` alone has features; a file may have
+    some.
     """
     if name.endswith(".json"):
         return _from_file(pathlib.Path(name), mapping)
@@ -83,6 +87,9 @@ def profile(name: str, mapping: str | None = None) -> Profile:
         law = statistics.NormalDist(mean, sd)
         values = [sigmoid(law.inv_cdf((i + 0.5) / _N_SYNTHETIC)) for i in range(_N_SYNTHETIC)]
         origin, only = "synthetic: quantiles of a logit-normal law", f"sigmoid(N({mean:g}, {sd:g}))"
+    elif drawn := _DRAWN.fullmatch(name):
+        values, only = _drawn(int(drawn[1]))
+        origin = "synthetic: quantiles of a logit-normal law that a number draws"
     elif name == _FILMS:
         values, features = contextual.films()
         origin, only = contextual.ORIGIN, contextual.MAPPING
@@ -97,6 +104,15 @@ def profile(name: str, mapping: str | None = None) -> Profile:
     if name == _FILMS:
         return Profile(name, np.round(values, 12), origin, only, np.round(features, 12))
     return _bundled(name, values, origin, only)
+
+
+def _drawn(number: int) -> tuple[list[float], str]:
+    """Attractions of a drawn world, and its law in words."""
+    rng = random.Random(f"drawn-{number}")
+    n_items, mean, sd = 200 + int(401 * rng.random()), -4.0 + 3.0 * rng.random(), 0.6 + rng.random()
+    law = statistics.NormalDist(mean, sd)
+    values = [sigmoid(law.inv_cdf((i + 0.5) / n_items)) for i in range(n_items)]
+    return values, f"sigmoid(N({mean:.2f}, {sd:.2f}))"
 
 
 def _bundled(name: str, values: Sequence[float], origin: str, mapping: str) -> Profile:

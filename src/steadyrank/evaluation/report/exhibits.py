@@ -7,10 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
+from ...comparison.intervals import half_width
 from ..lab import cells
 from ..lab.cells import Study
 from ..studies import click_models, lineup, readings
-from . import figures, steadiness
+from . import figures, standings, steadiness
 from .finals import BLOCKS, PAPER, Finals, Lens, best_value, mean
 from .paired import all_of, place_of, seeds_in_words
 from .sources import world_of
@@ -80,6 +81,25 @@ def _rates(study: Study, rows: pl.DataFrame, quick: bool) -> list[Exhibit]:
         title = f"{name}, {mapping}" if mapping else str(name)
         out.append(Exhibit(where, caption, svg=figures.rates(where, part, title)))
         out.append(Exhibit(where, caption, table=by_rate(part)))
+    return out
+
+
+def _frontier(study: Study, rows: pl.DataFrame, quick: bool) -> list[Exhibit]:
+    """Regret by the clicks that may be hidden: a figure and a table a world."""
+    out = []
+    hidden = (pl.col("rate") * pl.col("horizon")).round().cast(pl.Int64).alias("hidden")
+    for (name, mapping), part in (
+        finals(rows).with_columns(hidden).group_by("profile", "mapping", maintain_order=True)
+    ):
+        where = f"{study.name}-{name}-{mapping}".rstrip("-")
+        caption = _caption(study, part, quick, "Regret by the clicks that the attacker may hide.")
+        table = part.group_by("who", "hidden", maintain_order=True).agg(
+            regret=pl.col("regret").mean(),
+            half=pl.col("regret").map_batches(lambda r: half_width(r.to_numpy()), returns_scalar=True),
+            spent=pl.col("spent").mean(),
+        )
+        out.append(Exhibit(where, caption, svg=figures.frontier(where, part, f"{name}, {mapping}")))
+        out.append(Exhibit(where, caption, table=table))
     return out
 
 
@@ -323,8 +343,21 @@ def _looking(study: Study, rows: pl.DataFrame, quick: bool) -> list[Exhibit]:
     return [*out, Exhibit(f"{study.name}-regret", f"Regret in clicks. {made}", table=steadiness.regrets(table))]
 
 
+def _standings(study: Study, rows: pl.DataFrame, quick: bool) -> list[Exhibit]:
+    found = standings.standings(rows)
+    if not found:
+        return []  # not enough of it is finished
+    text = "Regret over that of CascadeTS that never sees a false click, one click added to both; geometric means "
+    made = _command(study, quick, rows["seed"].n_unique())
+    return [
+        Exhibit(study.name, f"{text}over all attacks, 95 % intervals. {made}", table=standings.as_table(found)),
+        Exhibit(f"{study.name}-families", f"{text}for each kind. {made}", table=standings.by_family(found)),
+    ]
+
+
 _SHOWN_AS: dict[str, Callable[[Study, pl.DataFrame, bool], list[Exhibit]]] = {
     "rates": _rates,
+    "frontier": _frontier,
     "curves": _curves,
     "shares": _shares,
     "search": _search,
@@ -334,4 +367,5 @@ _SHOWN_AS: dict[str, Callable[[Study, pl.DataFrame, bool], list[Exhibit]]] = {
     "matrix": _matrix,
     "attacks": _attacks,
     "looking": _looking,
+    "standings": _standings,
 }

@@ -222,6 +222,23 @@ def growth(name: str, rows: pl.DataFrame, by: str, label: str) -> str:
     return panel(name, draw)
 
 
+def frontier(name: str, rows: pl.DataFrame, title: str) -> str:
+    """Final regret against the clicks that the attacker may hide, `hidden`; linear up to the fewest of them."""
+
+    def draw(axes: Axes) -> None:
+        ends = _lines(axes, rows, "hidden")
+        _regret_axis(axes, rows, ("who", "hidden"))
+        ticks = sorted(rows["hidden"].unique())
+        axes.set_xscale("symlog", linthresh=ticks[1] if len(ticks) > 1 else 1)
+        axes.set_xticks(ticks, labels=[f"{tick:,.0f}" for tick in ticks])
+        axes.set_xticks([], minor=True)
+        axes.set_xlabel("clicks that the attacker may hide")
+        axes.set_title(title, loc="left")
+        name_ends(axes, ends, 1.4 * _HEIGHT)
+
+    return panel(name, draw, height=1.4 * _HEIGHT)
+
+
 def errors(name: str, rows: pl.DataFrame, title: str) -> str:
     """Bias of each estimate in each case, with its root mean square error as a bar."""
     cases = rows["case"].unique(maintain_order=True).to_list()

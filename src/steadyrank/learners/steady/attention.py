@@ -279,6 +279,12 @@ def goes_on(attention):
 
 
 @no_refcount
+def scans_all(attention):
+    """Whether people look at every place up to their click, so that it does not matter to them what stands where."""
+    return not goes_on(attention) and attention.chance[attention.order[attention.order.size - 1]] == 1.0
+
+
+@no_refcount
 def watch(attention, ranking, clicks, examined):
     """Take the clicks of one list."""
     clicked = False

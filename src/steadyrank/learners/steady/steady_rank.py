@@ -20,6 +20,7 @@ from .attention import (
     note_looks,
     place_by_attention,
     rewatch,
+    scans_all,
     watch,
 )
 from .evidence import NONE, Rule, changes_too_often, due, end_spans, forecast_of_counts, no_verdict, update_verdict
@@ -48,6 +49,7 @@ from .regimes import (
     uncount,
     uncount_untested,
 )
+from .revisit import Trial, learn_trial, still_count, try_dropped
 
 Looks: TypeAlias = Literal["cascade", "positions", "learn"]
 CASCADE, POSITIONS, LEARN = range(3)  # as in Looks
@@ -85,6 +87,8 @@ class SteadyRank(NamedTuple):
     place with a chance of its own, which is learnt, or given by `attention`. `learn`: as a cascade, until clicks say
     otherwise. `insurance`: weight in the list of the view that everything learnt is inverted, falling after 10,000
     rounds of a regime; 0 insures nothing, and nothing is insured where feedback goes on after clicks.
+    `revisit`: the share of the visits that may be lost, in clicks, to trying again what was dropped, so that what an
+    attack has hidden comes back; 0 tries nothing again.
     `caution`: weight of that longer regime in the list, at most; 0 follows every change at once, 1 hardly follows one
     that has just begun. `window`: rounds between tests; shorter notices sooner and takes more time.
     """
@@ -93,15 +97,17 @@ class SteadyRank(NamedTuple):
     posteriors: Posteriors  # of the current regime
     favourites: Favourites  # of another one
     attention: Attention
+    trial: Trial
     rule: Rule
     insurance: float
     caution: float
     window: int
     length: int
     looks: int  # CASCADE: nothing of it is learnt
+    revisit: float
 
     live = True
-    VERSION = 11  # of the memory
+    VERSION = 12  # of the memory
 
     @classmethod
     def create(
@@ -109,6 +115,7 @@ class SteadyRank(NamedTuple):
         problem: Problem,
         *,
         insurance: float = 0.3,
+        revisit: float = 0.0,
         caution: float = 0.5,
         window: int = 50,
         looks: Looks = "learn",
@@ -126,7 +133,22 @@ class SteadyRank(NamedTuple):
             mode, given = CASCADE, by_place("attention", attention, problem.length)
         places = Attention.create(problem.n_items, problem.length, given)
         best = Favourites.create(problem.n_items, problem.length)
-        return cls(regimes, posteriors, best, places, Rule(), insurance, caution, window, problem.length, mode)
+        revisit = real("revisit", revisit, 0.0, 1.0)
+        trial = Trial.create(problem.n_items if revisit > 0.0 else 0)
+        return cls(
+            regimes,
+            posteriors,
+            best,
+            places,
+            trial,
+            Rule(),
+            insurance,
+            caution,
+            window,
+            problem.length,
+            mode,
+            revisit,
+        )
 
     def rank(self, visit, allowed, ranking, note, rng):
         regimes = self.regimes
@@ -134,14 +156,15 @@ class SteadyRank(NamedTuple):
         insured = 0.0 if goes_on(self.attention) else self.insurance
         if other < 0 and insured == 0.0:
             drawn_list(self.posteriors, allowed, ranking, rng)
-            place_by_attention(self.attention, ranking, rng)
-            note_looks(self.attention, self.posteriors, ranking, note)
-            return
-        weights = np.zeros(2 if other < 0 else 3)
-        current = regimes.tally[CURRENT]
-        weigh_views(weights, regimes.rounds, current, other, insured, self.caution, self.window)
-        view = view_of_regime(regimes, self.favourites, max(other, 0))
-        hedged_list(self.posteriors, view, weights, allowed, ranking, rng)
+        else:
+            weights = np.zeros(2 if other < 0 else 3)
+            current = regimes.tally[CURRENT]
+            weigh_views(weights, regimes.rounds, current, other, insured, self.caution, self.window)
+            view = view_of_regime(regimes, self.favourites, max(other, 0))
+            hedged_list(self.posteriors, view, weights, allowed, ranking, rng)
+        if self.revisit > 0.0:
+            first = scans_all(self.attention)
+            try_dropped(self.trial, regimes, self.posteriors, self.revisit, first, allowed, ranking, note, rng)
         place_by_attention(self.attention, ranking, rng)
         note_looks(self.attention, self.posteriors, ranking, note)
 
@@ -150,6 +173,8 @@ class SteadyRank(NamedTuple):
             return  # nothing was looked at
         if note[KIND] == ANSWER and self.looks != CASCADE:
             watch(self.attention, ranking, clicks, examined)
+        if self.revisit > 0.0 and note[KIND] != SILENCE:
+            learn_trial(self.trial, self.regimes, self.posteriors, ranking, note, clicks, examined, visit.t)
         items, bits = looked_at(ranking, note, clicks, examined, visit.t)
         if note[KIND] == ANSWER:
             count(self.regimes, items, bits, items.size, visit.t)
@@ -175,6 +200,7 @@ class SteadyRank(NamedTuple):
     def forget(self, visit, ranking, note, clicks, examined):
         if examined > 0:
             items, bits = looked_at(ranking, note, clicks, examined, visit.t)
+            items, bits = still_count(self.trial, items, bits, visit.t)
             if note[KIND] == ANSWER:
                 uncount(self.regimes, items, bits, items.size, visit.t)
             else:

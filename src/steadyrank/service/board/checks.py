@@ -20,6 +20,7 @@ _LIMIT = "ClickLimit"  # what the setting most_clicks stands for
 _FEW_OPEN = 1_000_000  # lists remembered, which take some 0.4 GB
 _MOST_KINDS = 100
 _memories: dict[bytes, BoardMemory] = {}  # by what decides them
+REVISIT = 0.001  # of SteadyRank on a board: docs/steadyrank.md
 BOARD_NAME = "[A-Za-z0-9][A-Za-z0-9._-]{0,63}"
 
 
@@ -117,9 +118,15 @@ def chosen_guards(config: Config) -> list[tuple[str, dict[str, Any]]]:
 
 
 def _split_guard(config: Config) -> tuple[dict[str, Any], bool]:
-    """The settings of the learner, without `reject_impossible`, and whether that asks for the guard Plausible."""
+    """The settings of the learner, without `reject_impossible`, and whether that asks for the guard Plausible.
+
+    Boards live long: SteadyRank tries again what it has dropped, if nothing else is asked for.
+    """
     settings = dict(config.settings)
-    if config.learner != "SteadyRank" or "reject_impossible" not in settings:
+    if config.learner != "SteadyRank":
+        return settings, False
+    settings.setdefault("revisit", REVISIT)
+    if "reject_impossible" not in settings:
         return settings, False
     return settings, flag("reject_impossible", settings.pop("reject_impossible"))
 

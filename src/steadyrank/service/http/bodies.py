@@ -2,13 +2,14 @@
 
 import re
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, BinaryIO, TypeVar
 
 import msgspec
 from starlette.types import Receive
 
 from ...core.refusals import Refused
+from ...core.settings import closest
 from ..board.config import RANGES, out_of_range
 
 T = TypeVar("T")
@@ -19,6 +20,19 @@ _NO_ROOM = "too many large bodies at once: try again"
 
 _AT = re.compile(r" - at `\$(.*)`$")
 _BEYOND = re.compile(r"Expected `\w+` [<>]=? ")  # a number outside of its range
+_UNKNOWN = re.compile(r"Object contains unknown field `(.*)`")
+_MISSING = re.compile(r"Object missing required field `(.*)`")
+_ENUM = re.compile(r"Invalid enum value ")
+_EXPECTED = re.compile(r"Expected `([\w| ]+)`, got `(\w+)`")
+_WORDS = {
+    "str": "text",
+    "int": "a whole number",
+    "float": "a number",
+    "bool": "true or false",
+    "array": "a list",
+    "object": "an object",
+}
+_NOT_FOUND: Any = object()
 _STEP = re.compile(r"\.([^.\[\]]+)|\[(\d+)\]")
 _encode_into = msgspec.json.Encoder().encode_into
 
@@ -135,7 +149,7 @@ def decode(body: bytes, decoder: msgspec.json.Decoder[T]) -> T:
     try:
         return decoder.decode(body or b"{}")
     except msgspec.ValidationError as error:
-        raise Refused(422, explain(str(error), body or b"{}")) from None
+        raise Refused(422, explain(str(error), body or b"{}", decoder.type)) from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise Refused(422, f"the body is no JSON: {error}") from None
 
@@ -147,23 +161,72 @@ def encode(answer: Any) -> bytes:
     return bytes(buffer)
 
 
-def explain(message: str, body: bytes) -> str:
-    """A message of the decoder with the value that it is about, where that is cheap to find."""
+def explain(message: str, body: bytes, schema: Any = None, name: Callable[[str], str] = str) -> str:
+    """A message of the decoder in words of the API, with the value that it is about where that is cheap to find.
+
+    `schema`: what was to be decoded; it knows the names that a mistyped one may stand for. `name`: how a path of
+    `body` is called, where that is a slice of a larger one.
+    """
     place_at = _AT.search(message)
-    if place_at is None or len(body) > SMALL:
-        return message
+    path = place_at.group(1) if place_at else ""
+    what = message.removesuffix(place_at.group(0)) if place_at else message
+    called = name(path).removeprefix(".")
+    if unknown := _UNKNOWN.fullmatch(what):
+        return (f"{called}: " if called else "") + closest("member", unknown.group(1), _members(schema, path))
+    if missing := _MISSING.fullmatch(what):
+        return f"{called + '.' if called else ''}{missing.group(1)} is missing"
+    value = _value_at(path, body)
+    if called in RANGES and _BEYOND.match(what) and value is not _NOT_FOUND:
+        return out_of_range(called, value)
+    wrong = "" if value is _NOT_FOUND else f", not {value!r:.80}"
+    if _ENUM.match(what):
+        return f"{called} must be one of {', '.join(_choices(schema, path))}{wrong}"
+    if expected := _EXPECTED.fullmatch(what):
+        return f"{called or 'the body'} must be {_in_words(expected.group(1))}{wrong or f', not {expected.group(2)}'}"
+    return f"{called}: {what}{wrong}" if called else what
+
+
+def _value_at(path: str, body: bytes) -> Any:
+    """What stands at a path of a body; a mark if the body is large or the path does not lead anywhere."""
+    if not path or len(body) > SMALL:
+        return _NOT_FOUND
     try:
         value: Any = msgspec.json.decode(body)
     except (msgspec.DecodeError, RecursionError):  # the rest of the body is wrong as well
-        return message
-    for name, place in _STEP.findall(place_at.group(1)):
+        return _NOT_FOUND
+    for name, place in _STEP.findall(path):
         if place and isinstance(value, list) and int(place) < len(value):
             value = value[int(place)]
         elif name and isinstance(value, dict) and name in value:
             value = value[name]
         else:
-            return message
-    setting = place_at.group(1).removeprefix(".")
-    if setting in RANGES and _BEYOND.match(message):
-        return out_of_range(setting, value)
-    return f"{message}: {value!r:.80}"
+            return _NOT_FOUND
+    return value
+
+
+def _in_words(kinds: str) -> str:
+    return " or ".join(_WORDS.get(kind, kind) for kind in kinds.split(" | "))
+
+
+def _kinds_at(schema: Any, path: str) -> list[Any]:
+    """The types that may stand at a path of a schema."""
+    kinds = [] if schema is None else [msgspec.inspect.type_info(schema)]
+    for name, _ in _STEP.findall(path):
+        kinds = [part for kind in kinds for part in _parts_of(kind, name)]
+    return [part for kind in kinds for part in getattr(kind, "types", (kind,))]
+
+
+def _parts_of(kind: Any, name: str) -> list[Any]:
+    """The types of a member, or without a name of an element, of a type."""
+    each = getattr(kind, "types", (kind,))
+    if not name:
+        return [part.item_type for part in each if hasattr(part, "item_type")]
+    return [member.type for part in each for member in getattr(part, "fields", ()) if member.encode_name == name]
+
+
+def _members(schema: Any, path: str) -> list[str]:
+    return [member.encode_name for kind in _kinds_at(schema, path) for member in getattr(kind, "fields", ())]
+
+
+def _choices(schema: Any, path: str) -> list[str]:
+    return [str(value) for kind in _kinds_at(schema, path) for value in getattr(kind, "values", ())]

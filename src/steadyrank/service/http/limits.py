@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from ...live.board_memory import MOST_BYTES
+from ...core.memory_limit import MOST_BYTES
 
 
 class Limits(NamedTuple):

@@ -71,9 +71,10 @@ class FeedbackIn(AnswerIn, kw_only=True):
 
 
 class FeedbackOut(Schema):
-    """learnt, waiting (until the impression is settled), late, or duplicate."""
+    """learnt, waiting, late, or duplicate; `says`: when an answer that waits is learnt from, in words."""
 
     outcome: str
+    says: str | UnsetType = UNSET
 
 
 class BatchRow(FeedbackIn, kw_only=True):
@@ -133,8 +134,7 @@ async def rank(call: Call) -> RankOut:
     """A list of items, and an id to answer it with."""
     body: RankIn = call.body
     check_sender(body.client, body.cohort)
-    if body.candidates is not None and not body.candidates:
-        raise Refused(422, "candidates must name at least one item, or be left out")
+    answers.check_candidates(body.candidates)
     check_number("candidates", body.candidates)
     check_number("theirs", body.theirs)
     session, some, theirs, skipped = call.worker.find_board(call.board), body.candidates, body.theirs, 0
@@ -242,7 +242,21 @@ async def _answer_known(call: Call, name: str, body: FeedbackIn) -> str:
 
 async def feedback(call: Call) -> FeedbackOut:
     """Answer an impression: once; the same answer again is a duplicate, another one is refused."""
-    return FeedbackOut(outcome=await _answer(call, call.board, call.body))
+    outcome = await _answer(call, call.board, call.body)
+    session = call.worker.boards.get(call.board) if outcome == "waiting" else None
+    return FeedbackOut(outcome=outcome, says=UNSET if session is None else waits(session.board.settle))
+
+
+def waits(seconds: float) -> str:
+    """When an answer is learnt from that waits as long as this from when its list was shown."""
+    words = (
+        f"{seconds:g} s"
+        if seconds < 120
+        else f"{seconds / 60:.0f} min"
+        if seconds < 7200
+        else f"{seconds / 3600:.0f} h"
+    )
+    return f"waiting, learnt in {words} (settle): until then items show no look or click of it"
 
 
 async def feedback_batch(call: Call) -> BatchOut:

@@ -20,6 +20,7 @@ from collections.abc import Awaitable, Callable, Iterator
 
 import uvicorn
 
+from ...core.compiling.announcing import unannounced
 from ...core.compiling.jit import told_of_compiling
 from ...live import Ranker
 from ..alerts.webhook import Webhook
@@ -124,7 +125,7 @@ def compile_ahead(say: Callable[[str], None]) -> None:
             announced = True
             say(f"Compiling {usual.learner} and {usual.guard}, once on this machine: about a minute.")
 
-    with told_of_compiling(tell):
+    with told_of_compiling(tell), unannounced():
         ranker = Ranker(["a", "b"], 2, usual.learner, guard=guards_of(usual))
         ranker.feedback(ranker.rank(client=0).id, clicked="a")
         ranker.view()

@@ -28,7 +28,7 @@ _QUOTE, _ESCAPE, _COMMA = 34, 92, 44
 _OPENING, _CLOSING, _OTHER_BRACKET = 123, 125, 0x20  # of objects; those of lists differ in one bit
 _SPACE = b" \t\r\n"
 _NO_JSON = "the body is no JSON: it has no end, or brackets that do not belong together"
-_PLACE = re.compile(r"`\$(?:\[(\d+)\])?")  # where an element is that a decoder refuses
+_FIRST = re.compile(r"^\[(\d+)\]")  # the number of an element, at the beginning of a path
 _NAME = re.compile(rb'\s*("(?:[^"\\]|\\.)*")\s*:\s*', re.DOTALL)
 
 
@@ -258,10 +258,10 @@ def _decoded(content: bytes, decoder: msgspec.json.Decoder[Any], where: str, don
         return decoder.decode(content)
     except msgspec.ValidationError as error:
 
-        def place(at: re.Match[str]) -> str:
-            return f"`${where}" + (f"[{int(at[1]) + done}]" if at[1] else "")
+        def place(path: str) -> str:
+            return where + _FIRST.sub(lambda at: f"[{int(at[1]) + done}]", path, count=1)
 
-        raise Refused(422, _PLACE.sub(place, explain(str(error), content), count=1)) from None
+        raise Refused(422, explain(str(error), content, decoder.type, place)) from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise Refused(422, f"the body is no JSON: {error}, from element {done} of `${where}` on") from None
 

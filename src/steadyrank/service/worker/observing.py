@@ -9,7 +9,7 @@ import msgspec
 import numpy as np
 
 from ...comparison.off_policy import LEAST_CHANCE, Interval
-from ...comparison.ranker_comparison import Part, Row, compare, lists_of
+from ...comparison.ranker_comparison import Part, Row, Verdict, compare, lists_of
 from ...core.arrays import Bools
 from ...core.contract import ANYONE, Visit
 from ...core.refusals import Refused
@@ -196,12 +196,25 @@ class PartOut(Schema):
     estimates: list[EstimateOut]
 
 
+class VerdictOut(Schema):
+    """Whose lists get more clicks: `better` is ours, theirs or open, by a doubly robust estimate of this `model`."""
+
+    better: str
+    model: str
+    lists: int
+    theirs: IntervalOut
+    ours: IntervalOut
+    gain: IntervalOut
+    says: str
+
+
 class ComparisonOut(Schema):
     """The other ranker and ours on its lists: all of them, and without those that are suspect.
 
     `theirs` and `ours`: at each place the item that was there most often, and would have been.
     """
 
+    verdict: VerdictOut
     whole: PartOut
     trusted: PartOut | None
     suspect: int
@@ -253,6 +266,7 @@ def compare_rankers(
     comparison = compare(lists_of(rows), flags, names)
     return ComparisonOut.of(
         comparison,
+        verdict=_verdict(comparison.verdict),
         whole=_part(comparison.whole),
         trusted=None if comparison.trusted is None else _part(comparison.trusted),
         unanswered=unanswered,
@@ -279,6 +293,11 @@ def _part(part: Part) -> PartOut:
         for one in part.estimates
     ]
     return PartOut.of(part, theirs=_interval(part.theirs), estimates=rows)
+
+
+def _verdict(verdict: Verdict) -> VerdictOut:
+    intervals = {name: _interval(getattr(verdict, name)) for name in ("theirs", "ours", "gain")}
+    return VerdictOut.of(verdict, **intervals)
 
 
 def _interval(interval: Interval) -> IntervalOut:

@@ -19,9 +19,9 @@ from typing import Any, BinaryIO, NamedTuple
 import msgspec
 
 from ...core.files import replacing
+from ...core.memory_limit import MOST_BYTES
 from ...core.refusals import Refused
 from ...live import snapshot
-from ...live.board_memory import MOST_BYTES
 from ..board.board import Board
 from ..board.checks import check_memory, check_name
 from ..board.config import Config

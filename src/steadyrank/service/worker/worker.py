@@ -11,8 +11,8 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from ...core.memory_limit import MOST_BYTES
 from ...core.refusals import Refused
-from ...live.board_memory import MOST_BYTES
 from ..board import events
 from ..board.board import Board, finished
 from ..board.checks import check, check_memory

@@ -13,7 +13,7 @@ import { showBands, showLabels, showPoints } from "./rows.js";
 import { showSaved } from "./saved.js";
 import { listedIn, Segments, UnheardIn } from "./segments.js";
 import { showSilenced, unheard } from "./silenced.js";
-import { count, many, percent, sentence, unanswered, verdict } from "./words.js";
+import { count, many, percent, sentence, stretch, unanswered, verdict } from "./words.js";
 
 const NO_ADMIN = "Estimates, regimes and actions need a key with the scope admin.";
 
@@ -168,7 +168,7 @@ export class BoardPage {
     const { list } = segment ?? watch;
     const shares = [...list, ...diverging].flatMap((item) => [item.rate, item.estimate ?? 0, item.high ?? 0]);
     const most = Math.min(1, Math.max(0.05, ...shares) * 1.05);
-    say(byId("list-say"), segment === null ? listed(board, view) : listedIn(segment));
+    say(byId("list-say"), waiting(board, list) + (segment === null ? listed(board, view) : listedIn(segment)));
     say(byId("diverging-say"), divergence(watch));
     show(byId("diverging-box"), diverging.length > 0);
     this.#list.update(list, most);
@@ -183,6 +183,13 @@ export class BoardPage {
   #read(text) {
     say(byId("readout"), text || "Point at the lines to read them; drag to choose rounds.");
   }
+}
+
+/** Why no item has a look although lists were answered. */
+function waiting(board, list) {
+  const wait = board.settle ?? board.lifetime;
+  if (wait === 0 || board.answers === 0 || list.some((item) => item.looks > 0)) return "";
+  return `${many(board.answers, "answer")} came, none is learnt yet: each waits until ${stretch(wait)} after its list was shown (settle). `;
 }
 
 function listed(board, view) {

@@ -1,0 +1,248 @@
+// A client of the steadyrank service for a web server in Node. README.md says what it does when the service is away.
+const WRONG = [400, 413, 414, 415, 422, 431]; // codes that mean: this request would be refused at any time
+const CLOSED = ["UND_ERR_SOCKET", "ECONNRESET", "EPIPE"]; // what a connection that lay idle ends with
+const AT_ONCE = 500; // queued answers of a request
+const LONGEST_PAUSE = 2000; // milliseconds between two tries
+const EXIT = 5000; // milliseconds for queued answers: of a try, and of the end of the process
+
+const sleep = (milliseconds) => new Promise((done) => setTimeout(done, milliseconds));
+
+export class Refused extends Error {
+  constructor(code, message) {
+    super(message);
+    this.name = "Refused";
+    this.code = code;
+  }
+}
+
+export class Away extends Error {
+  constructor(server, cause) {
+    super(`no answer from ${server}: ${cause instanceof Error ? (cause.cause ?? cause).message : cause}`, { cause });
+    this.name = "Away";
+  }
+}
+
+const tryAgain = (code) => code >= 500 || code === 408 || code === 429;
+
+function atLeast(name, value, least) {
+  if (!(value >= least)) throw new RangeError(`${name} must be at least ${least}, not ${value}`);
+  return value;
+}
+
+function names(what, value) {
+  if (!Array.isArray(value)) throw new TypeError(`${what} must be a list of names, not ${JSON.stringify(value)}`);
+  return value;
+}
+
+export class Client {
+  #server;
+  #headers;
+  #timeout;
+  #tries;
+  #breaker;
+  #most;
+  #warn;
+  #queue = [];
+  #delivery = null;
+  #hurry = () => {};
+  lost = 0;
+
+  constructor(url = "http://127.0.0.1:8080", options = {}) {
+    const { key, timeout, tries, breakerFailures = 5, breakerSeconds = 5, queue, warn = console.warn } = options;
+    const { protocol } = new URL(url);
+    if (!["http:", "https:"].includes(protocol))
+      throw new TypeError(`the address of a server is http://HOST:PORT or https://HOST:PORT, not ${url}`);
+    this.#server = url.replace(/\/$/, "");
+    this.#headers = { "content-type": "application/json", ...(key ? { authorization: `Bearer ${key}` } : {}) };
+    this.#timeout = timeout === undefined ? undefined : atLeast("timeout", timeout, 1);
+    this.#tries = tries === undefined ? undefined : atLeast("tries", tries, 1);
+    this.#breaker = { most: atLeast("breakerFailures", breakerFailures, 1), failures: 0, until: 0 };
+    this.#breaker.rest = 1000 * atLeast("breakerSeconds", breakerSeconds, 0.001);
+    this.#most = atLeast("queue", queue ?? (tries === undefined ? 10_000 : 0), 0);
+    this.#warn = warn;
+  }
+
+  get queued() {
+    return this.#queue.length;
+  }
+
+  async rank(board, { fallback, ...body } = {}) {
+    if (fallback !== undefined) names("fallback", fallback);
+    try {
+      return { ...(await this.#askForList(this.#path(board, "rank"), body)), fallback: false, why: "" };
+    } catch (error) {
+      if (fallback === undefined || !(error instanceof Away || error instanceof Refused) || WRONG.includes(error.code))
+        throw error;
+      if ([401, 403, 404].includes(error.code))
+        this.#warn(`steadyrank: the fallback of ${board} is shown: ${error.code}, ${error.message}`);
+      return { impression: "", items: [...fallback], expires: 0, fallback: true, why: error.message };
+    }
+  }
+
+  async feedback(board, impression, { wait = true, ...answer } = {}) {
+    const path = this.#path(board, "feedback");
+    if (!impression) return "fallback";
+    if (!wait && !this.#most) throw new TypeError("wait: false needs a queue: this client has queue 0 or tries");
+    if (wait && !this.#queue.length) {
+      try {
+        return (await this.#ask(path, { impression, ...answer }, this.#quick())).outcome;
+      } catch (error) {
+        if (!this.#most || !(error instanceof Away || (error instanceof Refused && error.code >= 500))) throw error;
+      }
+    }
+    if (this.#queue.length === this.#most) {
+      this.#queue.shift();
+      this.#lose(1, `more than ${this.#most} wait`);
+    }
+    this.#queue.push({ board, impression, ...answer });
+    this.#delivery ??= this.#deliver();
+    return "queued";
+  }
+
+  async observe(board, id, items, more = {}) {
+    return this.#ask(this.#path(board, "observe"), { id, items: names("items", items), ...more }, this.#patient());
+  }
+
+  async flush(milliseconds = EXIT) {
+    let timer;
+    const late = new Promise((done) => (timer = setTimeout(done, milliseconds)));
+    this.#hurry();
+    await Promise.race([this.#delivery, late]);
+    clearTimeout(timer);
+    return !this.#queue.length;
+  }
+
+  async close() {
+    await this.flush();
+    if (this.#queue.length) this.#warn(`steadyrank: ${this.#queue.length} answers to lists were not delivered`);
+  }
+
+  #quick() {
+    return { timeout: this.#timeout ?? 200, tries: this.#tries ?? 1 };
+  }
+
+  #patient() {
+    return { timeout: this.#timeout ?? 10_000, tries: this.#tries ?? 5 };
+  }
+
+  #path(board, verb) {
+    if (["", ".", ".."].includes(board)) throw new TypeError(`${JSON.stringify(board)} cannot stand in a path`);
+    return `/v1/boards/${encodeURIComponent(board)}/${verb}`;
+  }
+
+  async #ask(path, body, { timeout, tries }) {
+    for (let attempt = 1; ; attempt++) {
+      let response, content;
+      try {
+        response = await this.#send(path, JSON.stringify(body), AbortSignal.timeout(timeout));
+        content = await response.text();
+      } catch (error) {
+        if (attempt === tries) throw new Away(this.#server, error);
+        await sleep(Math.min(100 * 2 ** attempt, LONGEST_PAUSE));
+        continue;
+      }
+      if (response.status === 200) return JSON.parse(content);
+      if (response.status !== 503 || attempt === tries) throw new Refused(response.status, messageOf(content));
+      await sleep(1000 * Number(response.headers.get("retry-after") ?? 1));
+    }
+  }
+
+  async #send(path, body, signal) {
+    const request = { method: "POST", headers: this.#headers, body, signal };
+    try {
+      return await fetch(this.#server + path, request);
+    } catch (error) {
+      if (!CLOSED.includes(error.cause?.code)) throw error;
+      return fetch(this.#server + path, request); // an idle connection is closed at some time: no failure
+    }
+  }
+
+  async #askForList(path, body) {
+    const breaker = this.#breaker;
+    if (breaker.failures >= breaker.most) {
+      if (performance.now() < breaker.until) throw new Away(this.#server, "asked of late, and not again yet");
+      breaker.until = performance.now() + breaker.rest; // this one tries whether it works again
+    }
+    const note = (worked) => {
+      breaker.failures = worked ? 0 : breaker.failures + 1;
+      if (!worked) breaker.until = performance.now() + breaker.rest;
+      if (breaker.failures === breaker.most)
+        this.#warn(`steadyrank: ${breaker.most} lists in a row failed: the server is asked once in ${breaker.rest} ms`);
+    };
+    try {
+      const list = await this.#ask(path, body, this.#quick());
+      note(true);
+      return list;
+    } catch (error) {
+      note(error instanceof Refused && error.code < 500);
+      throw error;
+    }
+  }
+
+  async #deliver() {
+    // begun in a later turn, so that #delivery is set before it can be ended
+    await null;
+    const last = () => this.close();
+    process.once("beforeExit", last);
+    for (let pause = 100, atOnce = AT_ONCE; this.#queue.length; ) {
+      const rows = this.#queue.slice(0, atOnce);
+      const results = await this.#results(rows);
+      if (results === null) {
+        atOnce = 1; // one of them may be malformed, and the others need not suffer for it
+        continue;
+      }
+      atOnce = Math.min(2 * atOnce, AT_ONCE);
+      const again = this.#settle(rows, results);
+      if (!again) pause = 100;
+      else {
+        await this.#restOfQueue(pause);
+        pause = Math.min(2 * pause, LONGEST_PAUSE);
+      }
+    }
+    process.off("beforeExit", last);
+    this.#delivery = null;
+  }
+
+  async #results(rows) {
+    const all = (code, message) => rows.map(() => ({ code, message }));
+    try {
+      const { feedback } = await this.#ask("/v1/feedback", { feedback: rows }, { timeout: Math.min(this.#patient().timeout, EXIT), tries: 1 });
+      return feedback?.length === rows.length ? feedback : all(503, "no answer for each row"); // such as a proxy's page
+    } catch (error) {
+      if (rows.length > 1 && error instanceof Refused && !tryAgain(error.code)) return null;
+      return all(error instanceof Refused ? error.code : 503, error.message);
+    }
+  }
+
+  #settle(rows, results) {
+    const sent = new Set(rows.filter((_, k) => !tryAgain(results[k].code)));
+    const refused = results.filter(({ code }) => code !== 200 && !tryAgain(code));
+    this.#queue = this.#queue.filter((row) => !sent.has(row));
+    if (refused.length) this.#lose(refused.length, `refused with ${refused[0].code}: ${refused[0].message ?? ""}`);
+    return sent.size < rows.length;
+  }
+
+  #lose(count, why) {
+    this.lost += count;
+    this.#warn(`steadyrank: ${count} answers to lists were not delivered: ${why}`);
+  }
+
+  #restOfQueue(milliseconds) {
+    return new Promise((done) => {
+      const timer = setTimeout(done, milliseconds);
+      timer.unref(); // a queue that waits keeps no process alive; its end tries once more
+      this.#hurry = () => {
+        clearTimeout(timer);
+        done();
+      };
+    });
+  }
+}
+
+function messageOf(content) {
+  try {
+    return JSON.parse(content).message ?? "";
+  } catch {
+    return content.slice(0, 200);
+  }
+}

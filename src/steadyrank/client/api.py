@@ -1,0 +1,476 @@
+"""Every request of the service, written once: steps that a transport carries out, blocking or not."""
+
+import functools
+import math
+import pathlib
+import secrets
+import ssl
+import time
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, BinaryIO, Concatenate, Generic, ParamSpec, TypeVar, overload
+from urllib.parse import quote, urlencode
+
+from ..core.files import replacing, writable_through
+from ..core.refusals import Refused
+from .patience import AnswerQueue, Breaker, Patience, Steps, ask, deliver, log
+from .wire import Address, Request
+
+if TYPE_CHECKING:
+    from . import AsyncClient, Client
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+_LEFT_OUT: Any = object()
+_ITEMS_AT_ONCE = 50_000  # of a request
+_WRONG = (400, 413, 414, 415, 422, 431)  # codes that mean: this request would be refused at any time
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """A list to show: the server's, or the caller's own if the server could not give one."""
+
+    impression: str  # to answer it with; empty for a fallback, which `feedback` takes and does not send
+    items: tuple[str, ...]
+    expires: float  # seconds since 1970; 0 for a fallback
+    skipped: int = 0  # candidates that were left out
+    fallback: bool = False  # whether this is the caller's own list
+    why: str = ""  # it is: what went wrong
+
+
+@dataclass(frozen=True)
+class Observed:
+    """What became of a list that another ranker showed."""
+
+    outcome: str  # shown (not answered yet), learnt, waiting, late or duplicate
+    impression: str  # to answer it with
+    expires: float  # seconds since 1970
+    ours: tuple[str, ...]  # what the board would have shown
+
+
+class steps(Generic[P, T]):
+    """A method that describes its steps: `Client` returns what they come to, `AsyncClient` a coroutine of it."""
+
+    def __init__(self, describe: Callable[Concatenate[Any, P], Steps[T]]) -> None:
+        self.describe = describe
+        self.__doc__ = describe.__doc__
+
+    @overload
+    def __get__(self, client: "Client", owner: type) -> Callable[P, T]: ...
+    @overload
+    def __get__(self, client: "AsyncClient", owner: type) -> Callable[P, Coroutine[Any, Any, T]]: ...
+    @overload
+    def __get__(self, client: "Api | None", owner: type) -> Callable[Concatenate[Any, P], Steps[T]]: ...
+    def __get__(self, client: Any, owner: type) -> Any:
+        """The method of a client; of a class, the function that describes it."""
+        if client is None:
+            return self.describe
+
+        @functools.wraps(self.describe)
+        def call(*args: P.args, **kwargs: P.kwargs) -> Any:
+            return client._carry_out(self.describe(client, *args, **kwargs))
+
+        return call
+
+
+class Api:
+    """What `Client` and `AsyncClient` have in common: all but how they send bytes and wait."""
+
+    def __init__(
+        self,
+        url: str = "http://127.0.0.1:8080",
+        key: str | None = None,
+        *,
+        timeout: float | None = None,
+        tries: int | None = None,
+        breaker_failures: int = 5,
+        breaker_seconds: float = 5.0,
+        queue: int | None = None,
+        sleep: Callable[[float], Any] | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._address = Address(url, key)
+        self._patient = Patience(10.0 if timeout is None else timeout, 5 if tries is None else tries, whole=False)
+        self._quick = Patience(0.2 if timeout is None else timeout, 1 if tries is None else tries, whole=True)
+        self._breaker = Breaker(breaker_failures, breaker_seconds, clock)
+        self._queue = AnswerQueue((10_000 if tries is None else 0) if queue is None else queue)
+        self._secure = ssl.create_default_context() if self._address.secure else None
+        self._prepare(sleep)
+
+    def _prepare(self, sleep: Callable[[float], Any] | None) -> None:
+        """Make what the transport needs; `sleep` waits so many seconds, and is its own if it is None."""
+        raise NotImplementedError
+
+    @property
+    def queued(self) -> int:
+        """How many answers wait to be sent in the background."""
+        return len(self._queue)
+
+    @property
+    def lost(self) -> int:
+        """How many queued answers were never counted: refused by the server, or too many waited. The log says why."""
+        return self._queue.lost
+
+    def _ask(self, method: str, path: str, body: Any = None, into: BinaryIO | None = None) -> Steps[dict[str, Any]]:
+        """What the server answers; with `into`, what it sends is written there."""
+        return ask(Request(method, path, body, into), self._patient, self._address.name)
+
+    def _deliver(self) -> Steps[None]:
+        """Send the answers that wait, each request once: what fails stays in the queue."""
+        return deliver(self._queue, Patience(self._patient.timeout, 1, whole=True), self._address.name)
+
+    def _begin_to_deliver(self) -> None:
+        """Have `_deliver` done in the background."""
+        raise NotImplementedError
+
+    def _ask_for_a_list(self, path: str, body: dict[str, Any]) -> Steps[dict[str, Any]]:
+        """Quickly, and not at all while the breaker is open."""
+        if not self._breaker.permits():
+            raise ConnectionError(f"no answer from {self._address.name} of late: not asked again yet")
+        try:
+            content = yield from ask(Request("POST", path, body), self._quick, self._address.name)
+        except ConnectionError:
+            self._breaker.note(worked=False)
+            raise
+        except Refused as refusal:
+            self._breaker.note(worked=refusal.code < 500)
+            raise
+        self._breaker.note(worked=True)
+        return content
+
+    @steps
+    def rank(
+        self,
+        board: str,
+        candidates: Sequence[str] | None = None,
+        *,
+        length: int | None = None,
+        client: str | None = None,
+        cohort: Mapping[str, str] | None = None,
+        unknown: str = "refuse",
+        theirs: Sequence[str] | None = None,
+        features: Mapping[str, float | str | None] | None = None,
+        segment: str | None = None,
+        fallback: Sequence[str] | None = None,
+    ) -> Steps[Ranking]:
+        """A list of the best items, among some if given.
+
+        `client`: who looks; `cohort`: what it has in common with others, by kind, such as network or agent.
+        `unknown`: what becomes of candidates that are no items: "refuse", "skip" or "add". `theirs`: a list of your
+        own, to be mixed with the board's where it has `interleave`; this needs a `client`. `features`: what is known
+        of the visit, by name, where the board has `features`; `segment`: which of the board's `segments` it is in.
+        `fallback`: the list to return, marked as such, if the server gives none in time, for whatever reason; only a
+        request that is wrong in itself is still refused. Without one, this is an error.
+        """
+        some = None if candidates is None else _names("candidates", candidates)
+        own = None if fallback is None else _names("fallback", fallback)
+        body: dict[str, Any] = {"candidates": some, "length": length, "client": client}
+        body |= {"cohort": dict(cohort)} if cohort else {}
+        body |= {"unknown": unknown} if unknown != "refuse" else {}  # what older servers do not know
+        body |= {"theirs": _names("theirs", theirs)} if theirs is not None else {}
+        body |= {"features": _finite_features(features)} if features else {}
+        body |= {"segment": segment} if segment is not None else {}
+        try:
+            got = yield from self._ask_for_a_list(f"{_board(board)}/rank", body)
+        except (ConnectionError, Refused) as error:
+            code = error.code if isinstance(error, Refused) else 0
+            if own is None or code in _WRONG:
+                raise
+            if code in (401, 403, 404):  # nothing that passes by itself
+                log.warning("the fallback of %r is shown: %d, %s", board, code, error)
+            return Ranking("", tuple(own), 0.0, fallback=True, why=str(error))
+        return Ranking(got["impression"], tuple(got["items"]), got["expires"], got.get("skipped", 0))
+
+    @steps
+    def feedback(
+        self,
+        board: str,
+        impression: str,
+        *,
+        clicked: str | None = _LEFT_OUT,
+        clicks: Sequence[bool | int] | None = None,
+        examined: int | None = None,
+        client: str | None = None,
+        wait: bool = True,
+    ) -> Steps[str]:
+        """Answer an impression: the item clicked or None, or a bit a place; learnt, waiting, late or duplicate.
+
+        "queued": the server did not answer in time, or earlier answers are still to be sent; this one is sent in the
+        background, and counts once. `wait=False` queues it without asking. "fallback": the list was the caller's own,
+        and there is nothing to answer. `client`: who answers; needed where the board has `bind_client`.
+        """
+        body: dict[str, Any] = {"impression": impression}
+        if client is not None:
+            body["client"] = client
+        body |= _answer(clicked, clicks, examined)
+        path = f"{_board(board)}/feedback"
+        if not impression:
+            return "fallback"
+        if not wait and not self._queue.most:
+            raise ValueError("wait=False needs a queue: this client has none, for it has queue=0 or tries")
+        if wait and not self.queued:
+            try:
+                got = yield from ask(Request("POST", path, body), self._quick, self._address.name)
+                return str(got["outcome"])
+            except (ConnectionError, Refused) as error:
+                if not self._queue.most or (isinstance(error, Refused) and error.code < 500):
+                    raise
+                log.info("an answer is queued: %s", error)
+        if self._queue.add({"board": board, **body}):
+            self._begin_to_deliver()
+        return "queued"
+
+    @steps
+    def observe(
+        self,
+        /,
+        board: str,
+        id: str,
+        items: Sequence[str],
+        *,
+        clicked: str | None = _LEFT_OUT,
+        clicks: Sequence[bool | int] | None = None,
+        examined: int | None = None,
+        **more: Any,
+    ) -> Steps[Observed]:
+        """Learn from a list that another ranker showed, and its answer if there is one by now; once for each `id`.
+
+        `more`: `client`, `cohort`, `features` and `segment` as for `rank`; `time`, `propensities`, `marginals`,
+        `candidates`: docs/shadow.md
+        """
+        body: dict[str, Any] = {"id": id, "items": _names("items", items), **more}
+        body |= {"features": _finite_features(more["features"])} if more.get("features") else {}
+        body |= _answer(clicked, clicks, examined)
+        got = yield from self._ask("POST", f"{_board(board)}/observe", body)
+        return Observed(got["outcome"], got["impression"], got["expires"], tuple(got["ours"]))
+
+    @steps
+    def ubi(self, rows: Iterable[Mapping[str, Any]], board: str | None = None) -> Steps[dict[str, Any]]:
+        """Learn from queries and events of User Behavior Insights; what was taken, and what was refused and why.
+
+        `board`: in place of the rows' `application`.
+        """
+        where = "" if board is None else f"?board={quote(board, safe='')}"
+        return (yield from self._ask("POST", f"/v1/ubi{where}", list(rows)))
+
+    @steps
+    def feedback_batch(self, answers: Iterable[Mapping[str, Any]]) -> Steps[list[dict[str, Any]]]:
+        """Answer many impressions: rows with board, impression and clicked or clicks; a row with code for each."""
+        rows: list[dict[str, Any]] = (yield from self._ask("POST", "/v1/feedback", {"feedback": list(answers)}))[
+            "feedback"
+        ]
+        return rows
+
+    @steps
+    def put_board(self, /, board: str, **settings: Any) -> Steps[dict[str, Any]]:
+        """Make a board (`items` is needed then), or change its settings.
+
+        `items`: names, or what is known of each by its name, where the board has `features`. Settings of the learner
+        are answered when the log was folded again: `timeout` must allow for that.
+        """
+        if "items" not in settings:
+            return (yield from self._ask("PUT", _board(board), settings))
+        first, *others = _in_parts(_items(settings["items"]))
+        answer = yield from self._ask("PUT", _board(board), settings | {"items": first})
+        for part in others:
+            answer = yield from self._ask("PUT", _board(board), {"items": part})
+        return answer
+
+    @steps
+    def board(self, board: str) -> Steps[dict[str, Any]]:
+        """A board's settings and counts."""
+        return (yield from self._ask("GET", _board(board)))
+
+    @steps
+    def boards(self) -> Steps[list[dict[str, Any]]]:
+        """Every board, by name: some 1,000 a request."""
+        boards: list[dict[str, Any]] = []
+        following: str | None = ""
+        while following is not None:
+            page = yield from self._page(following)
+            boards += page["boards"]
+            following = page.get("next")  # older servers send all at once
+        return boards
+
+    def _page(self, after: str) -> Steps[dict[str, Any]]:
+        """Some boards after a name."""
+        return self._ask("GET", f"/v1/boards?after={quote(after, safe='')}")
+
+    @steps
+    def delete_board(self, board: str) -> Steps[None]:
+        """End a board and delete its log; 404 if there is none, also when the first of several tries ended it."""
+        yield from self._ask("DELETE", _board(board))
+
+    @steps
+    def add_items(self, board: str, items: Iterable[str]) -> Steps[None]:
+        """Add items, or reinstate retired ones: names, or what is known of each by its name."""
+        for part in _in_parts(_items(items)):
+            yield from self._ask("POST", f"{_board(board)}/items", {"items": part})
+
+    @steps
+    def retire_item(self, board: str, item: str) -> Steps[None]:
+        """Show an item no longer."""
+        yield from self._ask("DELETE", f"{_board(board)}/items/{_part(item)}")
+
+    @steps
+    def retire_items(self, board: str, items: Iterable[str]) -> Steps[None]:
+        """Show items no longer: all of them, or none if one is unknown; of very many, 50,000 at a time."""
+        for part in _in_parts(_names("items", items)):
+            yield from self._ask("POST", f"{_board(board)}/items/retire", {"items": part})
+
+    @steps
+    def history(self, board: str, rows: Iterable[Mapping[str, Any]], batch: str = "") -> Steps[int]:
+        """Start from past clicks, rows with items and clicked or clicks; how many were learnt from.
+
+        Rows may have `features` and `segment`, as `rank` has them. A batch with a name is learnt once, however often
+        it is sent; other rows under the same name are refused with 409. Without one, the name is made up.
+        """
+        checked_rows = [
+            {**row, "features": _finite_features(row["features"])} if row.get("features") else row for row in rows
+        ]
+        body = {"rows": checked_rows, "batch": batch or secrets.token_hex(16)}
+        return int((yield from self._ask("POST", f"{_board(board)}/history", body))["rows"])
+
+    @steps
+    def state(
+        self, board: str, after: str | None = None, limit: int | None = None, segment: str | None = None
+    ) -> Steps[dict[str, Any]]:
+        """Items with click rates and estimates, and the learner's own view.
+
+        At most 10,000 items or `limit`; what is under "next" is what to give as `after` for more, None at the end.
+        `segment`: of those who are not heard, only who had visits of it.
+        """
+        return (
+            yield from self._ask("GET", f"{_board(board)}/state{_query(after=after, limit=limit, segment=segment)}")
+        )
+
+    @steps
+    def label(self, board: str, start: int, end: int, label: str) -> Steps[int]:
+        """Label rounds, both ends included, as "fraud" or "honest"; the number of the label."""
+        body = {"start": start, "end": end, "label": label}
+        return int((yield from self._ask("POST", f"{_board(board)}/labels", body))["number"])
+
+    @steps
+    def unlabel(self, board: str, number: int) -> Steps[None]:
+        """Take a label back."""
+        yield from self._ask("DELETE", f"{_board(board)}/labels/{_part(str(number))}")
+
+    @steps
+    def labels(self, board: str) -> Steps[list[dict[str, Any]]]:
+        """The labels in force, by number."""
+        rows: list[dict[str, Any]] = (yield from self._ask("GET", f"{_board(board)}/labels"))["labels"]
+        return rows
+
+    @steps
+    def client_labels(self, board: str) -> Steps[list[dict[str, Any]]]:
+        """The labels of clients and cohorts in force, by number."""
+        rows: list[dict[str, Any]] = (yield from self._ask("GET", f"{_board(board)}/labels"))["clients"]
+        return rows
+
+    @steps
+    def watch(self, board: str, segment: str | None = None) -> Steps[dict[str, Any]]:
+        """What a page of a board shows: list, regimes, time line, labels, ...; `segment` as for `state`."""
+        return (yield from self._ask("GET", f"{_board(board)}/watch{_query(segment=segment)}"))
+
+    @steps
+    def comparison(self, board: str) -> Steps[dict[str, Any]]:
+        """What our lists would have got in place of the lists that `observe` reported, with 95 % intervals."""
+        return (yield from self._ask("GET", f"{_board(board)}/comparison"))
+
+    @steps
+    def interleaving(self, board: str) -> Steps[dict[str, Any]]:
+        """Whose items were clicked more on mixed lists, and the verdict: ours, theirs or open; valid at any time."""
+        return (yield from self._ask("GET", f"{_board(board)}/interleaving"))
+
+    @steps
+    def export(self, board: str, path: str | pathlib.Path) -> Steps[int]:
+        """Write the board with its log to a file, whole or not at all; how many bytes.
+
+        The server reads the whole log before it answers: the client's `timeout` must allow for that.
+        """
+        path = pathlib.Path(path)
+        if writable_through(path):
+            raise ValueError(f"{path} is no file: what is cut off on its way could not be written again")
+        with replacing(path) as file:
+            yield from self._ask("GET", f"{_board(board)}/export", into=file)
+            return file.tell()
+
+    @steps
+    def forget_client(self, board: str, client: str, cohort: str | None = None) -> Steps[int]:
+        """Delete what is kept of a client, or of a cohort of that kind; how many impressions."""
+        which = "" if cohort is None else f"?cohort={quote(cohort, safe='')}"
+        return int((yield from self._ask("DELETE", f"{_board(board)}/clients/{_part(client)}{which}"))["impressions"])
+
+    @steps
+    def label_client(self, board: str, client: int | str, label: str, kind: str | None = None) -> Steps[int]:
+        """Label a client, or a cohort of a `kind`, as "fraud" or "honest"; the number of the label.
+
+        `client`: its number in `state`, or its name as `rank` was given it.
+        """
+        body = {"client": client, "label": label, "kind": kind}
+        return int((yield from self._ask("POST", f"{_board(board)}/client-labels", body))["number"])
+
+    @steps
+    def rotate_secret(self, board: str) -> Steps[float]:
+        """Sign impression ids by a new secret; until when those given out before are good, in seconds since 1970."""
+        return float((yield from self._ask("POST", f"{_board(board)}/secret"))["until"])
+
+    @steps
+    def record(self, after: int | None = None) -> Steps[list[dict[str, Any]]]:
+        """Who changed what: the latest rows, or those after a number, at most 500; oldest first."""
+        path = "/v1/record" if after is None else f"/v1/record/{_part(str(after))}"
+        rows: list[dict[str, Any]] = (yield from self._ask("GET", path))["record"]
+        return rows
+
+
+def _answer(clicked: Any, clicks: Sequence[bool | int] | None, examined: int | None) -> dict[str, Any]:
+    answer: dict[str, Any] = {} if clicked is _LEFT_OUT else {"clicked": clicked}
+    if clicks is not None:
+        answer |= {"clicks": [int(bit) for bit in clicks], "examined": examined}
+    return answer
+
+
+def _names(what: str, names: Iterable[str]) -> list[str]:
+    if isinstance(names, str):
+        raise ValueError(f"{what} must be several names, not the text {names!r}")
+    return list(names)
+
+
+def _items(items: Iterable[str]) -> list[str] | dict[str, Any]:
+    if isinstance(items, Mapping):
+        return {item: _finite_features(features) for item, features in items.items()}
+    return _names("items", items)
+
+
+def _in_parts(items: list[str] | dict[str, Any]) -> list[list[str] | dict[str, Any]]:
+    """Items for several requests, in order: one takes so many."""
+    if isinstance(items, dict):
+        pairs = list(items.items())
+        return [dict(pairs[k : k + _ITEMS_AT_ONCE]) for k in range(0, len(pairs), _ITEMS_AT_ONCE)] or [{}]
+    return [items[k : k + _ITEMS_AT_ONCE] for k in range(0, len(items), _ITEMS_AT_ONCE)] or [[]]
+
+
+def _finite_features(features: Mapping[str, Any]) -> dict[str, Any]:
+    """Features by name; JSON has neither NaN nor infinity, and the server could not say which one it is."""
+    for name, value in features.items():
+        if isinstance(value, float) and not math.isfinite(value):
+            raise ValueError(f"feature {name!r} must be a finite number, or None if it is not known, not {value!r}")
+    return dict(features)
+
+
+def _query(**parameters: Any) -> str:
+    """What stands behind a path: nothing, or a question mark and what is given."""
+    given = {name: value for name, value in parameters.items() if value is not None}
+    return f"?{urlencode(given)}" if given else ""
+
+
+def _part(name: str) -> str:
+    """Text for a path; a dot would lead to another one."""
+    if name in ("", ".", ".."):
+        raise ValueError(f"{name!r} cannot stand in a path")
+    return quote(name, safe="")
+
+
+def _board(name: str) -> str:
+    return f"/v1/boards/{_part(name)}"

@@ -1,0 +1,192 @@
+"""What to do where a server is slow or away: how long to wait, when to ask again, when not to ask at all."""
+
+import logging
+import os
+import threading
+from collections import deque
+from collections.abc import Callable, Generator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from ..core.refusals import Refused
+from .wire import Request, ResponseReader, StaleConnection
+
+log = logging.getLogger("steadyrank.client")
+
+_LONGEST_PAUSE = 2.0  # seconds between two tries
+_AT_ONCE = 500  # queued answers of a request
+
+
+@dataclass(frozen=True)
+class Send:
+    """To be done by a transport: send this, and give the response back."""
+
+    request: Request
+    timeout: float  # seconds
+    whole: bool  # for all of it; otherwise for each time that something is waited for
+
+
+@dataclass(frozen=True)
+class Pause:
+    """To be done by a transport: wait."""
+
+    seconds: float
+
+
+T = TypeVar("T")
+Steps = Generator[Send | Pause, ResponseReader, T]
+
+
+@dataclass(frozen=True)
+class Patience:
+    """How long, and how often, a request is tried."""
+
+    timeout: float
+    tries: int
+    whole: bool
+
+    def __post_init__(self) -> None:
+        if not self.timeout > 0:
+            raise ValueError(f"timeout must be above 0 seconds, not {self.timeout!r}")
+        if self.tries < 1:
+            raise ValueError(f"tries must be at least 1, not {self.tries!r}")
+
+
+def ask(request: Request, patience: Patience, server: str) -> Steps[dict[str, Any]]:
+    """What the server answers; `Refused` with its code, or `ConnectionError` after the last try."""
+    attempt = 0
+    while True:
+        attempt += 1
+        try:
+            response = yield Send(request, patience.timeout, patience.whole)
+        except StaleConnection:
+            attempt -= 1  # an idle connection is closed at some time: no failure, and no wait
+            continue
+        except OSError as error:
+            if attempt == patience.tries:
+                raise ConnectionError(f"no answer from {server}: {error or type(error).__name__}") from error
+            yield Pause(min(0.1 * 2**attempt, _LONGEST_PAUSE))
+            continue
+        if response.status == 503 and attempt < patience.tries:
+            yield Pause(response.retry_after())
+        elif response.status != 200:
+            raise Refused(response.status, str(response.content().get("message", "")))
+        else:
+            return response.content()
+
+
+class Breaker:
+    """Open after some failures in a row: then it permits one request in `seconds`, to see whether it works again."""
+
+    def __init__(self, failures: int, seconds: float, clock: Callable[[], float]) -> None:
+        if failures < 1:
+            raise ValueError(f"breaker_failures must be at least 1, not {failures!r}")
+        if not seconds > 0:
+            raise ValueError(f"breaker_seconds must be above 0, not {seconds!r}")
+        self._most, self._seconds, self._clock = failures, seconds, clock
+        self._failures, self._until, self._lock = 0, 0.0, threading.Lock()
+
+    def permits(self) -> bool:
+        """Whether a request may be sent; while open, this lets one through and makes the others wait for it."""
+        with self._lock:
+            if self._failures < self._most:
+                return True
+            now = self._clock()
+            if now < self._until:
+                return False
+            self._until = now + self._seconds
+            return True
+
+    def note(self, worked: bool) -> None:
+        """Count what became of a request."""
+        with self._lock:
+            self._failures = 0 if worked else self._failures + 1
+            if not worked:
+                self._until = self._clock() + self._seconds
+            opened = self._failures == self._most
+        if opened:
+            log.warning("%d lists in a row failed: the server is asked once in %g s", self._most, self._seconds)
+
+
+class AnswerQueue:
+    """Answers that wait to be sent in the background; beyond `most`, the oldest are lost."""
+
+    def __init__(self, most: int) -> None:
+        if most < 0:
+            raise ValueError(f"queue must be a number of answers, 0 for none, not {most!r}")
+        self.most, self._rows, self._sending = most, deque[dict[str, Any]](), False
+        self._changed, self._process = threading.Condition(), os.getpid()
+        self.lost = 0
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def add(self, row: dict[str, Any]) -> bool:
+        """Whether somebody has to begin to send."""
+        with self._changed:
+            if self._process != os.getpid():  # a fork: what waited there is the parent's to send
+                self._process, self._sending = os.getpid(), False
+                self._rows.clear()
+            if len(self._rows) == self.most:
+                self._rows.popleft()
+                self._lose(1, f"more than {self.most} wait")
+            self._rows.append(row)
+            begin, self._sending = not self._sending, True
+            return begin
+
+    def begin(self, most: int) -> list[dict[str, Any]]:
+        """The answers to send next, at most so many; none: all are sent, and sending has ended."""
+        with self._changed:
+            rows = [self._rows[k] for k in range(min(most, len(self._rows)))]
+            self._sending = bool(rows)
+            self._changed.notify_all()
+            return rows
+
+    def end(self, rows: Sequence[dict[str, Any]], results: Sequence[Mapping[str, Any]]) -> bool:
+        """Take out what was delivered or refused for good; whether something has to be sent again."""
+        again = {id(row) for row, result in zip(rows, results, strict=True) if _try_again(result["code"])}
+        sent = {id(row) for row in rows} - again
+        refused = [result for result in results if result["code"] != 200 and not _try_again(result["code"])]
+        with self._changed:
+            self._rows = deque(row for row in self._rows if id(row) not in sent)
+            self._changed.notify_all()
+        if refused:
+            self._lose(len(refused), f"refused with {refused[0]['code']}: {refused[0].get('message', '')}")
+        return bool(again)
+
+    def wait(self, seconds: float) -> bool:
+        """Until nothing waits any more; whether that is so."""
+        with self._changed:
+            return self._changed.wait_for(lambda: not self._rows and not self._sending, seconds)
+
+    def _lose(self, count: int, why: str) -> None:
+        self.lost += count
+        log.warning("%d answers to lists were not delivered: %s", count, why)
+
+
+def deliver(queue: AnswerQueue, patience: Patience, server: str) -> Steps[None]:
+    """Send what waits, until nothing does. The server counts an answer once, however often it is sent."""
+    pause, at_once = 0.1, _AT_ONCE
+    while rows := queue.begin(at_once):
+        results: Any = None
+        try:
+            content = yield from ask(Request("POST", "/v1/feedback", {"feedback": rows}), patience, server)
+            results = content.get("feedback")
+        except ConnectionError as error:
+            log.info("answers wait: %s", error)
+        except Refused as refusal:
+            if len(rows) > 1 and not _try_again(refusal.code):
+                at_once = 1  # one of them may be malformed, and the others need not suffer for it
+                continue
+            results = [{"code": refusal.code, "message": str(refusal)}] * len(rows)
+        if not isinstance(results, list) or len(results) != len(rows):  # such as a proxy's page
+            results = [{"code": 503}] * len(rows)
+        if queue.end(rows, results):
+            yield Pause(pause)
+            pause = min(2 * pause, _LONGEST_PAUSE)
+        else:
+            pause, at_once = 0.1, min(2 * at_once, _AT_ONCE)
+
+
+def _try_again(code: int) -> bool:
+    return code >= 500 or code in (408, 429)

@@ -1,0 +1,76 @@
+"""What jobs will cost, in words, before they are run, and how they are shared out among processes."""
+
+import itertools
+from collections.abc import Iterable, Mapping, Sequence
+
+from .cells import Cell, Job
+from .runner import kind_of
+
+# Processor microseconds a round of the slow learners at 500 items and lists of ten, measured on one core of a busy
+# machine (`steadyrank leaderboard` prints them); all others take about as long as CascadeTS.
+_SLOW = {
+    "CascadeDUCB": 42.0,
+    "FAR": 18.0,
+    "FORC": 27.0,
+    "FTRL": 24.0,
+    "GLRTCascadeKLUCB": 31.0,
+    "GRAB": 60.0,
+    "PBMFTRL": 137.0,
+    "PBMHB": 311.0,
+    "PBMPIE": 11.0,
+    "PBMTS": 145.0,
+    "PIE": 9.0,
+    "SteadyRank": 18.0,
+    "UniRank": 28.0,
+}
+_OTHERS = 6.0
+COMPILING = 4.5  # seconds for each learner with each adversary, once
+
+
+def seconds(jobs: Iterable[Job], speeds: Mapping[str, float] | None = None) -> tuple[float, float]:
+    """Seconds of one core that the cells among the jobs take, and for compiling, where nothing is compiled yet.
+
+    `speeds`: microseconds a round by learner, where they are known better. Trials take seconds and are left out.
+    """
+    speeds = _SLOW | dict(speeds or {})
+    cells = [job for job in jobs if isinstance(job, Cell)]
+    running = sum(1e-6 * speeds.get(cell.learner, _OTHERS) * cell.horizon * cell.seeds for cell in cells)
+    return running, COMPILING * len(set(map(kind_of, cells)))
+
+
+def in_words(jobs: Iterable[Job], speeds: Mapping[str, float] | None = None) -> str:
+    """How many cells there are to run, and for how long."""
+    left = list(jobs)
+    running, compiling = seconds(left, speeds)
+    return (
+        f"{len(left):,} cells to run: about {_span(running)} of one core, and up to {_span(compiling)} for compiling "
+        "what is not compiled yet"
+    )
+
+
+def a_part(jobs: Sequence[Job], part: int, parts: int) -> list[Job]:
+    """The `part`-th of so many parts that take about as long, from 1: for as many processes.
+
+    Jobs that run the same compiled code stay together, so that one process compiles it, as far as they take no longer
+    than half of a fair share.
+    """
+    most = 0.5 * seconds(jobs)[0] / parts
+    groups: list[tuple[float, list[Job]]] = []
+    for _, of in itertools.groupby(sorted(jobs, key=lambda job: repr(kind_of(job))), key=kind_of):
+        groups.append((COMPILING, []))
+        for job in of:
+            took = seconds([job])[0]
+            if groups[-1][1] and groups[-1][0] + took > most + COMPILING:
+                groups.append((COMPILING, []))
+            groups[-1] = groups[-1][0] + took, [*groups[-1][1], job]
+    load: list[tuple[float, list[Job]]] = [(0.0, [])] * parts
+    for took, of_group in sorted(groups, key=lambda group: -group[0]):
+        least = min(range(parts), key=lambda k: load[k][0])
+        load[least] = load[least][0] + took, load[least][1] + of_group
+    return load[part - 1][1]
+
+
+def _span(took: float) -> str:
+    if took < 60.0:
+        return f"{took:.0f} s"
+    return f"{took / 60.0:.0f} min" if took < 5_400.0 else f"{took / 3600.0:.1f} hours"

@@ -1,0 +1,225 @@
+"""The study `leaderboard` as standings: who loses how much beside a learner that is told, and who recovers.
+
+A ratio is (regret + 1 click) over (regret + 1 click of the learner that is told), both with the same seed; means of
+ratios are geometric, over cells. Learners are compared seed by seed: one is ahead of another where the 95 % interval
+of the difference of their logarithms does not hold 0. Who is not ahead of each other shares ranks.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from ...comparison.intervals import half_width
+from ...core.arrays import Floats, Ints
+from .regret_claims import settled
+from .tables import number
+from .text import plus_minus
+
+_QUARTER, _MIDDLE, _END = 0.25, 0.5, 1.0  # of the rounds
+_TOLD = "CascadeTS (omniscient)"
+_RECOVERED = 0.1  # of what Random loses a round
+_LEFT = 0.2  # of the rounds must be left after an attack for it to say anything of recovery
+_CELL = ["profile", "mapping", "adversary", "schedule", "rate"]
+CellName = tuple[Any, ...]
+
+
+@dataclass(frozen=True)
+class Standing:
+    """What one learner reached. `recovery`: rounds, in the median of the attacks that ended; None: never."""
+
+    who: str
+    first: int  # its rank lies between this one
+    last: int  # and this one
+    ratio: float  # geometric mean over the attacked cells, at the end
+    half: float  # of the 95 % interval over the seeds
+    worst: float
+    where: str
+    quarter: float  # the geometric mean after a quarter of the rounds
+    quarter_worst: float
+    middle: float  # and after half of them
+    middle_worst: float
+    honest: float
+    honest_half: float
+    recovery: float | None
+    recovered: int
+    ended: int  # attacks that ended early enough
+    families: Mapping[str, float]
+
+    def data(self) -> dict[str, Any]:
+        """For JSON."""
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class _Curves:
+    marks: Ints
+    regret: Floats  # [seed, mark]
+    spent: Floats
+
+
+def standings(rows: pl.DataFrame) -> list[Standing]:
+    """Everybody who has finished every cell that the told learner and `Random` have finished, best first."""
+    if rows.is_empty():
+        return []
+    curves = _curves(rows)
+    told, chance = curves.pop(_TOLD, {}), curves.get("Random", {})
+    cells = [cell for cell in told if cell in chance]
+    there = {who: of for who, of in curves.items() if all(cell in of for cell in cells)}
+    logs = {who: {cell: _logs(of[cell], told[cell]) for cell in cells} for who, of in there.items()}
+    attacked = [cell for cell in cells if cell[-1] > 0]
+    if not attacked:
+        return []
+    scores = {who: np.mean([of[cell][:, -1] for cell in attacked], axis=0) for who, of in logs.items()}
+    found = [_standing(who, logs[who], there[who], told, chance, attacked, _ranks(who, scores)) for who in there]
+    return sorted(found, key=lambda one: one.ratio)
+
+
+def _curves(rows: pl.DataFrame) -> dict[str, dict[CellName, _Curves]]:
+    out: dict[str, dict[CellName, _Curves]] = {}
+    for (who, *cell), of in rows.sort("seed", "mark").group_by("who", *_CELL, maintain_order=True):
+        seeds = of["seed"].n_unique()
+        regret, spent = (of[name].to_numpy().reshape(seeds, -1) for name in ("regret", "spent"))
+        marks = of["mark"].to_numpy()[: regret.shape[1]]
+        out.setdefault(str(who), {})[tuple(cell)] = _Curves(marks, regret, spent)
+    return out
+
+
+def _logs(curves: _Curves, told: _Curves) -> Floats:
+    """Logarithms of ratios, [seed, mark]."""
+    return np.asarray(np.log((curves.regret + 1.0) / (told.regret + 1.0)))
+
+
+def _ranks(who: str, scores: Mapping[str, Floats]) -> tuple[int, int]:
+    """The first and the last rank that others leave to a learner."""
+    ahead = behind = 0
+    for other in scores.values():
+        difference = other - scores[who]
+        half = float(half_width(difference))
+        ahead += bool(difference.mean() + half < 0.0)
+        behind += bool(difference.mean() - half > 0.0)
+    return 1 + ahead, len(scores) - behind
+
+
+def _standing(
+    who: str,
+    logs: Mapping[CellName, Floats],
+    curves: Mapping[CellName, _Curves],
+    told: Mapping[CellName, _Curves],
+    chance: Mapping[CellName, _Curves],
+    attacked: Sequence[CellName],
+    ranks: tuple[int, int],
+) -> Standing:
+    honest = [cell for cell in logs if cell not in attacked]
+    at = {share: _summary(logs, attacked, share) for share in (_QUARTER, _MIDDLE, _END)}
+    worst = {share: _worst(curves, told, attacked, share) for share in at}
+    recoveries = [_recovery(curves[cell], chance[cell]) for cell in attacked]
+    ended = sorted(rounds for rounds in recoveries if rounds is not None)
+    median = ended[(len(ended) - 1) // 2] if ended else math.inf
+    return Standing(
+        who,
+        *ranks,
+        *at[_END],
+        *worst[_END],
+        at[_QUARTER][0],
+        worst[_QUARTER][0],
+        at[_MIDDLE][0],
+        worst[_MIDDLE][0],
+        *_summary(logs, honest, _END),
+        median if math.isfinite(median) else None,
+        sum(map(math.isfinite, ended)),
+        len(ended),
+        {
+            foe: _summary(logs, [cell for cell in attacked if cell[2] == foe], _END)[0]
+            for foe in dict.fromkeys(cell[2] for cell in attacked)
+        },
+    )
+
+
+def _summary(logs: Mapping[CellName, Floats], cells: Sequence[CellName], share: float) -> tuple[float, float]:
+    """The geometric mean over cells after a share of the rounds: its mean over seeds, half of its 95 % interval."""
+    if not cells:
+        return math.nan, math.nan
+    place = _place(share, logs[cells[0]].shape[1])
+    by_seed = np.exp(np.mean([logs[cell][:, place] for cell in cells], axis=0))
+    return float(by_seed.mean()), float(half_width(by_seed))
+
+
+def _worst(
+    curves: Mapping[CellName, _Curves], told: Mapping[CellName, _Curves], cells: Sequence[CellName], share: float
+) -> tuple[float, str]:
+    """The largest ratio of means over seeds after a share of the rounds, and in which cell."""
+
+    def ratio(cell: CellName) -> float:
+        place = _place(share, told[cell].marks.size)
+        return float((curves[cell].regret[:, place].mean() + 1.0) / (told[cell].regret[:, place].mean() + 1.0))
+
+    where = max(cells, key=ratio)
+    return ratio(where), in_words(where)
+
+
+def _place(share: float, n_marks: int) -> int:
+    """Which mark comes after that share of the rounds."""
+    return max(round(share * n_marks), 1) - 1
+
+
+def _recovery(curves: _Curves, chance: _Curves) -> float | None:
+    """Rounds from the end of an attack until less than a tenth of Random's loss is lost a round, for good.
+
+    Both by the mean over seeds. Infinite: never; None: the attack did not end, or too late.
+    """
+    spent, marks = curves.spent.mean(axis=0), curves.marks
+    end = int(marks[np.argmax(spent >= spent[-1])])
+    if spent[-1] == 0.0 or end > (1.0 - _LEFT) * marks[-1]:
+        return None
+    limit = _RECOVERED * float(chance.regret[:, -1].mean()) / float(marks[-1])
+    since = settled(marks.tolist(), curves.regret.mean(axis=0).tolist(), limit)
+    return max(since - end, 0.0)
+
+
+def in_words(cell: CellName) -> str:
+    """A cell as tables name it."""
+    profile, mapping, adversary, schedule, _ = cell
+    return f"{adversary} {schedule}, {f'{profile} {mapping}'.rstrip()}"
+
+
+def ranks(one: Standing) -> str:
+    """`3`, or `3-5` for one who shares ranks."""
+    return f"{one.first}" if one.first == one.last else f"{one.first}-{one.last}"
+
+
+def recovery(one: Standing) -> str:
+    """Rounds and how many of the attacks that ended were recovered from."""
+    if not one.ended:
+        return "-"
+    rounds = "never" if one.recovery is None else f"{one.recovery:,.0f}"
+    return f"{rounds} ({one.recovered} of {one.ended})"
+
+
+def as_table(found: Sequence[Standing], microseconds: Mapping[str, float] | None = None) -> pl.DataFrame:
+    """The standings in words, a row a learner."""
+    speed = {} if microseconds is None else {"us a round": [number(microseconds[one.who]) for one in found]}
+    return pl.DataFrame(
+        {
+            "rank": [ranks(one) for one in found],
+            "learner": [one.who for one in found],
+            "attacked": [f"{one.ratio:.2f} {plus_minus(one.half, 2)}" for one in found],
+            "after 1/4": [f"{one.quarter:.2f}, {one.quarter_worst:.2f}" for one in found],
+            "after 1/2": [f"{one.middle:.2f}, {one.middle_worst:.2f}" for one in found],
+            "worst": [f"{one.worst:.2f} ({one.where})" for one in found],
+            "honest": [f"{one.honest:.2f} {plus_minus(one.honest_half, 2)}" for one in found],
+            "recovery": [recovery(one) for one in found],
+            **speed,
+        }
+    )
+
+
+def by_family(found: Sequence[Standing]) -> pl.DataFrame:
+    """Geometric means for each kind of attack: a row a learner."""
+    foes = list(found[0].families) if found else []
+    return pl.DataFrame(
+        {"learner": [one.who for one in found]} | {foe: [f"{one.families[foe]:.2f}" for one in found] for foe in foes}
+    )

@@ -139,7 +139,7 @@ async def test_an_answer_whose_list_was_never_logged_says_who_sent_it_unless_it_
             """The id of a list that its worker gave out just before it died."""
             generation, expires = session.board.generation, local.clocks.wall + 100
             given = impression_ids.ImpressionId(key, 1, 0, generation, expires, session.hash_client("ann"), [3], [])
-            given = given._replace(seen=local.worker.log_writer.seen)
+            given = given._replace(seen=local.worker.log_writer.seen[0])
             return {"impression": impression_ids.seal(given, session.signer)}
 
         first, second = lost(71), lost(72)
@@ -296,7 +296,7 @@ def test_many_clients_in_one_write_and_one_of_a_board_that_is_gone(url):
         board = store.create_board("b", b"\x91", 1.0)
         rows = [NewEntry(board, lambda number: b"%d" % number, Sender(k % 1_300 + 1, board)) for k in range(2_600)]
         rows += [NewEntry(999, lambda number: b"%d" % number, Sender(1, board)), NewEntry(board, b"plain")]
-        first, numbers = store.append(rows, 6.0)
+        (first, *_), numbers = store.append(rows, 6.0)
         assert numbers == [*((n,) for n in (*range(1_300), *range(1_300), ANYONE)), ()]
         bodies = [entry.body for entry in store.entries(first - 1, store.head())]
         assert bodies == [*(b"%d" % n for n in numbers[:-1]), b"plain"]

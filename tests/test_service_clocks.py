@@ -309,16 +309,10 @@ async def test_upkeep_goes_by_the_time_of_the_worker_and_spares_old_events_while
         assert sql(url, "SELECT edge FROM boards") > [(0,)]
 
 
-async def test_after_a_client_was_deleted_workers_with_skewed_clocks_know_the_others(any_url):
-    """On PostgreSQL all go by its clock; on SQLite one of them notices that another is ahead."""
-    right, slow, fast = Clocks(), Clocks(), Clocks()
-    slow.wall -= 600.0
-    fast.wall += 600.0
-    async with (
-        serving(any_url, right, 1) as here,
-        serving(any_url, slow, 2) as behind,
-        serving(any_url, fast, 3) as ahead,
-    ):
+async def test_after_a_client_was_deleted_workers_with_skewed_clocks_know_the_others(url):
+    """On SQLite all fold the same log; one of them notices that another is ahead."""
+    right, slow, fast = skewed()
+    async with serving(url, right, 1) as here, serving(url, slow, 2) as behind, serving(url, fast, 3) as ahead:
         workers = here, behind, ahead
         await here.board(settle=0, lifetime=300)
         for local in workers:
@@ -332,19 +326,41 @@ async def test_after_a_client_was_deleted_workers_with_skewed_clocks_know_the_ot
         for local in workers:
             await local.worker.catch_up()
             await visit(local, "cid", "ann", "bob")
-        assert shown_to(any_url) == [0, 1] * 3 + [1, 2] * 3 + [2, 3, 4] * 3
+        assert shown_to(url) == [0, 1] * 3 + [1, 2] * 3 + [2, 3, 4] * 3
         for local in workers:
             await local.worker._chores(1)
         skews = [local.worker.clock.skew for local in workers]
-        if any_url.startswith("sqlite"):
-            assert [round(skew.log, -1) for skew in skews] == [600, 1200, 0]
-        else:
-            assert skews[2].machine - skews[1].machine == pytest.approx(1200, abs=5)
-            assert all(skew.alarming for skew in skews)  # of machines in another year than the database
-            shown = await behind.rank(client="cid")
-            assert (await ahead.answer(shown, clicked=None))["outcome"] == "learnt", "though its lifetime is 300"
+        assert [round(skew.log, -1) for skew in skews] == [600, 1200, 0]
         await asyncio.gather(*(local.quiet() for local in workers))
         assert here.digest() == behind.digest() == ahead.digest()
+
+
+def skewed():
+    """Clocks that agree, of which one is behind the first and one ahead of it."""
+    right, slow, fast = Clocks(), Clocks(), Clocks()
+    slow.wall -= 600.0
+    fast.wall += 600.0
+    return right, slow, fast
+
+
+async def test_owners_one_after_the_other_go_by_the_clock_of_the_database(database):
+    """Whatever their own clocks say; what one of them had forgotten, the next one does not know either."""
+    url, shown, skews = database.fresh(), None, []
+    for seed, clocks in enumerate(skewed()):
+        async with serving(url, clocks, seed) as local:
+            if shown is None:
+                await local.board(settle=0, lifetime=300)
+            else:
+                assert (await local.answer(shown, clicked=None))["outcome"] == "learnt", "though its lifetime is 300"
+            await visit(local, "ann", "bob")
+            await local.ask("DELETE", "boards/b/clients/ann")
+            shown = await local.rank(client="cid")
+            await local.quiet()
+            await local.worker._chores(1)
+            skews.append(local.worker.clock.skew)
+    assert shown_to(url) == [0, 1, 2, 3, 1, 2, 4, 1, 2]
+    assert skews[2].machine - skews[1].machine == pytest.approx(1200, abs=5)
+    assert all(skew.alarming for skew in skews)  # of machines in another year than the database
 
 
 async def test_what_a_worker_gave_out_before_it_read_of_a_deletion_is_nobodys(url, monkeypatch):

@@ -37,9 +37,13 @@ def url(tmp_path):
 @contextlib.contextmanager
 def blind(worker, monkeypatch):
     """Meanwhile this worker sees nothing that others write."""
-    seen, thread, real = worker.worker.log_writer.seen, worker.worker.log_writer._thread, SqlStore.head
+    seen, thread, real = dict(worker.worker.log_writer.seen), worker.worker.log_writer._thread, SqlStore.heads
+
+    def heads(store, partitions):
+        return seen if threading.current_thread() is thread else real(store, partitions)
+
     with monkeypatch.context() as patched:
-        patched.setattr(SqlStore, "head", lambda kept: seen if threading.current_thread() is thread else real(kept))
+        patched.setattr(SqlStore, "heads", heads)
         yield
 
 
@@ -342,11 +346,11 @@ async def test_a_store_that_fails_while_the_log_is_read_loses_no_event(url, monk
     async with serving(url) as local, serving(url, seed=5) as other:
         real, failures = getattr(SqlStore, name), []
 
-        def failing(self, *arguments):
+        def failing(self, *arguments, **options):
             if threading.current_thread() is other.worker.log_writer._thread and len(failures) < 3:
                 failures.append(None)
                 raise Unavailable("gone for a moment")
-            return real(self, *arguments)
+            return real(self, *arguments, **options)
 
         monkeypatch.setattr(SqlStore, name, failing)
         await local.board(settle=0)

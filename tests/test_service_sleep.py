@@ -240,7 +240,7 @@ async def test_a_board_that_cannot_be_read_now_sleeps_on_and_wakes_later(url, mo
         await until(lambda: sql(url, "SELECT 1 FROM rests"))  # what it leaves is written: no thread opens a store now
         tried = []
 
-        def away(address):
+        def away(address, fences=None):
             tried.append(address)
             raise Unavailable("away")
 

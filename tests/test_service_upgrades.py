@@ -35,7 +35,7 @@ def url(tmp_path):
 def append(url, name, body):
     """Write an event to a board as another worker would; its number."""
     with contextlib.closing(open_store(url)) as store:
-        return store.append([NewEntry(number_of(store, name), body)], 1.0)[0]
+        return store.append([NewEntry(number_of(store, name), body)], 1.0)[0][0]
 
 
 def test_what_stores_hold_changes_with_the_format():
@@ -136,7 +136,7 @@ def test_a_store_of_another_format_is_refused_by_name_and_left_as_it_is(url, tmp
     with contextlib.closing(open_store(url)) as store:
         store.create_board("b", events.encode(events.Created(events.Config(), ["a"])), 1.0)
     sql(url, "UPDATE meta SET value = ? WHERE name = 'format'", str(number))
-    sql(url, "UPDATE head SET format = ?", number)
+    sql(url, "UPDATE heads SET format = ?", number)
     path = tmp_path / "store.db"
     before = path.read_bytes()
     export = ["export", "b", "--out", str(tmp_path / "b.jsonl")]

@@ -72,6 +72,8 @@ def add(commands: Any) -> None:
     sub.add_argument("--keep-events", type=int, default=5_000_000)
     words = "what time it is (default: by the clock of the database, or of this machine)"
     sub.add_argument("--now", type=float, metavar="SECONDS_SINCE_1970", help=words)
+    words = "numbers with commas: boards of these partitions of a PostgreSQL alone, as each worker does with its own"
+    sub.add_argument("--partitions", metavar="NUMBERS", help=words)
 
 
 def command(commands: Any, name: str, short: str, long: str, run: Any) -> Any:
@@ -170,6 +172,17 @@ def _demo(options: argparse.Namespace, limits: Limits, webhook: tuple[str, bytes
         serve(url, options.host, options.port, *kept, visits(plan, print_news), limits, webhook=webhook)
 
 
+def _partitions(given: str | None, count: int) -> set[int] | None:
+    """The partitions that are named, None for all."""
+    if given is None:
+        return None
+    numbers = [number.strip() for number in given.split(",") if number.strip()]
+    for number in numbers:
+        if not (number.isascii() and number.isdigit() and int(number) < count):
+            raise ValueError(f"--partitions are numbers from 0 to {count - 1} with commas, not {number!r:.80}")
+    return set(map(int, numbers))
+
+
 def _check_limits(options: argparse.Namespace) -> None:
     if not options.keep_days > 0:
         raise ValueError(f"--keep-days must be more than 0, not {options.keep_days:g}")
@@ -258,7 +271,8 @@ def _compact(options: argparse.Namespace) -> int:
     left_out: dict[str, str] = {}
     with contextlib.closing(open_store(options.store)) as store:
         now = time_of(store) if options.now is None else options.now
-        gone = compact(store, now - 86_400 * options.keep_days, options.keep_events, left_out.__setitem__)
+        limits = now - 86_400 * options.keep_days, options.keep_events
+        gone = compact(store, *limits, left_out.__setitem__, _partitions(options.partitions, store.partitions))
     for name, count in gone.items():
         print(f"{name}: {count:,} events became a snapshot")
     if not gone:

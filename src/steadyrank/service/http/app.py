@@ -30,6 +30,7 @@ from .auth import HERE, Auth, read_headers
 from .board_routes import recorded
 from .bodies import BATCH, LARGE, SMALL, Bodies, check_type, decode
 from .bodies import encode as _encode
+from .forwarding import Forwarder
 from .limits import Limits
 from .metrics import Metrics
 from .openapi import FILE_TYPE
@@ -100,6 +101,7 @@ class Service:
     ) -> None:
         self.worker, self.limits, self._webhook = worker, limits, webhook
         self.bodies = Bodies(limits.unfinished_bytes)
+        self.forwarder = Forwarder(worker, self.bodies)
         self._upkeep, self._every, self._background = upkeep, every, background
         self._not_started = ""  # why, once it is known
         self.auth = Auth(lambda: worker.keys, token, worker.clock)
@@ -140,6 +142,7 @@ class Service:
             await asyncio.gather(*tasks, return_exceptions=True)
             if self.worker.ready:
                 await self.worker.stop()
+            self.forwarder.peers.close()
             log.info("stopped")
 
     async def _start(self) -> None:
@@ -223,6 +226,7 @@ class _Endpoint:
         self._turn = asyncio.Semaphore(_LARGE_AT_ONCE)
         self._anywhere = route.path in (BOARDS, UBI)
         self._headers = _ANY_ORIGIN if route.scope == "public" else {}
+        self._again = route.path.endswith(("/rank", "/feedback"))  # what may be sent twice without harm
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         begin = time.perf_counter()
@@ -232,7 +236,17 @@ class _Endpoint:
                 raise Unavailable("the log is being read")
             if self._service.worker.log_writer.outdated:
                 raise Outdated(self._service.worker.log_writer.outdated)
-            answer = await self._answer(scope, receive)
+            board = scope["path_params"].get("board", "")
+            if board and not self._service.worker.is_served(board):
+                forward = self._service.forwarder.pass_on
+                public = self._route.scope == "public"
+                passed = await forward(board, scope, receive, send, self._most, self._again, public)
+                if isinstance(passed, int):
+                    self._service.metrics.count(self._name, passed, time.perf_counter() - begin)
+                    return
+                receive = passed
+            with self._service.worker.answering(board):
+                answer = await self._answer(scope, receive)
             content = answer if isinstance(answer, File | Parts) else _encode(answer)
         except Refused as refusal:
             code, extra, content = refuse(refusal.code, str(refusal), self._headers)
@@ -262,8 +276,9 @@ class _Endpoint:
 
     async def _answer(self, scope: Scope, receive: Receive) -> Any:
         service, route, path = self._service, self._route, scope["path_params"]
-        headers = read_headers(scope["headers"])
         board = path.get("board", "")
+        elsewhere = None if board else service.forwarder.elsewhere(scope["headers"])
+        headers = read_headers(scope["headers"])
         query = dict(parse_qsl(scope["query_string"].decode("latin-1"))) if route.query else {}
         part = path.get("item", "") or path.get("client", "") or path.get("number", "")
         who = HERE
@@ -282,7 +297,7 @@ class _Endpoint:
             await worker.look_at_log()  # it may have been made at another worker a moment ago
 
         async def run(body: Any) -> Any:
-            call = Call(worker, board, part, body, visible, may, query)
+            call = Call(worker, board, part, body, visible, may, query, elsewhere)
             if route.scope == "public":
                 return await route.run(call)  # boards wake for ids that they signed
             async with worker.cache.hold_board(board):

@@ -5,6 +5,7 @@ import itertools
 import re
 from collections.abc import Callable, Mapping
 from typing import Annotated, Any, TypeAlias
+from urllib.parse import urlencode
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
@@ -15,12 +16,13 @@ from ..board.board import BoardOut
 from ..board.checks import check_known, check_name
 from ..board.config import NEW_BOARD, Config, Known, Setting, with_settings
 from ..board.schema import Schema
-from ..storage import Act, SqlStore
+from ..storage import Act, SqlStore, Unavailable
 from ..worker import reconfigure
 from ..worker.board_session import BoardSession
 from ..worker.resealing import rotate
 from ..worker.worker import Worker
 from .bodies import encode as _encode
+from .forwarding import Elsewhere
 from .request import Call, DoneOut, Features, Parts, Route, limit_of
 
 MOST_BOARDS = 1_000  # of an answer
@@ -126,10 +128,47 @@ class RecordOut(Schema):
 
 
 async def list_boards(call: Call) -> Parts:
-    """Boards by name, at most `limit`, those after a name. Those that sleep are shown as they went to sleep here."""
+    """Boards by name, at most `limit`, those after a name. Those that sleep are shown as they went to sleep."""
     limit, after = limit_of(call.query.get("limit"), MOST_BOARDS), call.query.get("after", "")
-    worker, last, more = call.worker, "", False
-    shown: list[bytes] = []
+    found, more = await _own_boards(call, limit, after)
+    names = [name for name in sorted(call.worker.parked) if call.visible(name)][:_MOST_PARKED]
+    parked = [ParkedOut(board=name, why=call.worker.parked[name].why) for name in names]
+    if call.elsewhere is not None:
+        places, target = call.elsewhere.others(), f"/v1/boards?{urlencode({'limit': limit, 'after': after})}"
+        for page in await asyncio.gather(*(_boards_of(call.elsewhere, place, target) for place in places)):
+            found += [(msgspec.json.decode(row, type=_Named).board, bytes(row)) for row in page.boards]
+            parked += page.parked
+            more = more or page.next is not None
+        more = more or len(found) > limit
+        found = sorted(dict(found).items())[:limit]
+        parked = sorted(parked, key=lambda one: one.board)[:_MOST_PARKED]
+    end = [b'],"parked":', _encode(parked), b',"broken":', _encode([one.board for one in parked])]
+    end += [b',"next":', _encode(found[-1][0] if more and found else None), b"}"]
+    return Parts([b'{"boards":[', b",".join(row for _, row in found), *end])
+
+
+class _Named(msgspec.Struct):
+    board: str
+
+
+class _Page(msgspec.Struct):
+    """`BoardsOut` of another worker."""
+
+    boards: list[msgspec.Raw]
+    parked: list[ParkedOut]
+    next: str | None
+
+
+async def _boards_of(elsewhere: Elsewhere, place: str, target: str) -> _Page:
+    code, content = await elsewhere.ask(place, "GET", target)
+    if code != 200:
+        raise Unavailable(f"another worker answers {code}")
+    return msgspec.json.decode(content, type=_Page)
+
+
+async def _own_boards(call: Call, limit: int, after: str) -> tuple[list[tuple[str, bytes]], bool]:
+    """Names and summaries of boards of this worker, and whether there are more."""
+    worker, shown = call.worker, list[tuple[str, bytes]]()
     every = [*worker.boards, *worker.cache.evicted]
     names = await asyncio.to_thread(lambda: sorted({name for name in every if name > after}))
     for place, name in enumerate(names):
@@ -138,17 +177,11 @@ async def list_boards(call: Call) -> Parts:
         if not call.visible(name):
             continue
         if len(shown) == limit:
-            more = True
-            break
+            return shown, True
         board = await _shown(worker, name)
         if board is not None:
-            shown.append(_encode(board))
-            last = name
-    names = [name for name in sorted(worker.parked) if call.visible(name)][:_MOST_PARKED]
-    parked = [ParkedOut(board=name, why=worker.parked[name].why) for name in names]
-    end = [b'],"parked":', _encode(parked), b',"broken":', _encode(names)]
-    end += [b',"next":', _encode(last if more else None), b"}"]
-    return Parts([b'{"boards":[', b",".join(shown), *end])
+            shown.append((name, _encode(board)))
+    return shown, False
 
 
 async def _shown(worker: Worker, name: str) -> BoardOut | None:

@@ -104,6 +104,7 @@ class _State(Collector):
         yield GaugeMetricFamily("steadyrank_store_available", "1 if the store answers", float(log_writer.available))
         yield GaugeMetricFamily("steadyrank_events_behind", "Events that wait to be written", log_writer.behind)
         yield GaugeMetricFamily("steadyrank_event", "The latest event applied", worker.applied)
+        yield GaugeMetricFamily("steadyrank_partitions", "Partitions that this worker serves", len(worker.served))
         yield CounterMetricFamily("steadyrank_commits", "Commits", log_writer.commits)
         yield CounterMetricFamily("steadyrank_divergences", "Snapshots unlike another worker's", worker.divergences)
         skew = GaugeMetricFamily(

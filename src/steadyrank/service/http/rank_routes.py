@@ -2,9 +2,10 @@
 
 import asyncio
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Literal
 
+import msgspec
 from msgspec import UNSET, UnsetType
 
 from ...core.refusals import Refused
@@ -21,7 +22,9 @@ from ..worker.board_session import BoardSession
 from ..worker.impression_ids import FORGED
 from ..worker.rank_and_answer import check_theirs
 from .board_routes import add_new, check_items, check_kind, check_room
-from .request import AWAY, AnswerIn, Call, Features, gather_in_turns, known_of_visit
+from .bodies import encode
+from .forwarding import Elsewhere
+from .request import AWAY, AnswerIn, Call, ErrorOut, Features, gather_in_turns, known_of_visit
 
 _MOST_ROWS = 10_000  # of a batch
 _CLIENT = re.compile(r"[^\x00-\x1f\x7f-\x9f]{1,200}")  # what can be stored can be written down, and deleted
@@ -122,6 +125,9 @@ class HistoryOut(Schema):
 
     rows: int
     outcome: str
+
+
+_AWAY = BatchRowOut(code=503, message=AWAY)
 
 
 async def rank(call: Call) -> RankOut:
@@ -259,15 +265,45 @@ async def feedback_batch(call: Call) -> BatchOut:
     if len(rows) > _MOST_ROWS:
         raise Refused(422, f"a batch has at most {_MOST_ROWS} answers, not {len(rows)}")
 
-    async def one(row: BatchRow) -> BatchRowOut:
-        try:
-            return BatchRowOut(code=200, outcome=await _answer(call, row.board, row))
-        except Refused as error:
-            return BatchRowOut(code=error.code, message=str(error))
-        except Unavailable:
-            return BatchRowOut(code=503, message=AWAY)
+    if call.elsewhere is None:
+        return _summed(await gather_in_turns(lambda row: _answer_row(call, row), rows))
+    places = call.elsewhere.by_place(list(enumerate(rows)), lambda numbered: numbered[1].board)
+    done: list[BatchRowOut] = [_AWAY] * len(rows)
 
-    return _summed(await gather_in_turns(one, rows))
+    async def of_place(place: str | None) -> None:
+        numbers, some = zip(*places[place], strict=True)
+        if place is None:
+            outcomes = await gather_in_turns(lambda row: _answer_row(call, row), some)
+        else:
+            outcomes = await _answer_elsewhere(call.elsewhere, place, some)
+        for number, outcome in zip(numbers, outcomes, strict=True):
+            done[number] = outcome
+
+    await asyncio.gather(*map(of_place, places))
+    return _summed(done)
+
+
+async def _answer_row(call: Call, row: BatchRow) -> BatchRowOut:
+    try:
+        with call.worker.answering(row.board):
+            return BatchRowOut(code=200, outcome=await _answer(call, row.board, row))
+    except Refused as error:
+        return BatchRowOut(code=error.code, message=str(error))
+    except Unavailable:
+        return BatchRowOut(code=503, message=AWAY)
+
+
+async def _answer_elsewhere(elsewhere: Elsewhere | None, place: str, rows: Sequence[BatchRow]) -> list[BatchRowOut]:
+    """What another worker says to rows of its boards."""
+    assert elsewhere is not None
+    try:
+        code, content = await elsewhere.ask(place, "POST", "/v1/feedback", encode(BatchIn(feedback=list(rows))))
+    except Unavailable:
+        code, content = 503, b""
+    if code == 200:
+        return msgspec.json.decode(content, type=BatchOut).feedback
+    message = msgspec.json.decode(content, type=ErrorOut).message if content else AWAY
+    return [BatchRowOut(code=code, message=message) for _ in rows]
 
 
 def _summed(rows: list[BatchRowOut]) -> BatchOut:

@@ -11,6 +11,7 @@ from ...live.features import SEGMENT_NAME, Values
 from ..board.schema import Schema
 from ..worker.board_session import BoardSession
 from ..worker.worker import Worker
+from .forwarding import Elsewhere
 
 NO_SEGMENTS = "segment {!r:.80} cannot be given: this board declares no segments"
 AWAY = "the store is away or being read: try again"  # what a request is told; the log says why
@@ -53,6 +54,7 @@ class Call(NamedTuple):
     visible: Callable[[str], bool]  # whether the key may see a board
     may: Callable[[str, str], None]  # refuses who lacks a scope on a board, beyond that of the route
     query: Mapping[str, str] = {}  # what stands behind the question mark, of what the route takes
+    elsewhere: Elsewhere | None = None  # other workers, for a route of several boards; None: it concerns this one
 
 
 def nothing(call: Call) -> str:

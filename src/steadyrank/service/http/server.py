@@ -88,7 +88,8 @@ def serve(
         told(link("/"))
     return_memory()
     limits = allow_files(limits)
-    worker = Worker(url, most_awake=most_awake, most_bytes=limits.board_bytes)
+    reached = announced(url, address, port_of(bound))
+    worker = Worker(url, most_awake=most_awake, most_bytes=limits.board_bytes, address=reached)
     service = Service(
         worker,
         functools.partial(_compact, worker, keep_days, keep_events),
@@ -192,6 +193,8 @@ async def _compact(worker: Worker, keep_days: float, keep_events: int) -> None:
     now = worker.clock() if worker.clock.settled else 0.0
     command = [sys.executable, "-m", "steadyrank.cli", "compact", "--now", f"{now}"]
     command += ["--keep-days", f"{keep_days:g}", "--keep-events", f"{keep_events}"]
+    if worker.ownership is not None:
+        command += ["--partitions", ",".join(map(str, sorted(worker.served)))]
     pipe = asyncio.subprocess.PIPE
     process = await asyncio.create_subprocess_exec(
         *command, env=os.environ | {"STEADYRANK_STORE": worker.url}, stdout=pipe, stderr=asyncio.subprocess.STDOUT
@@ -232,3 +235,23 @@ def port_of(bound: list[socket.socket]) -> int:
     """The port, once it is known."""
     port: int = bound[0].getsockname()[1]
     return port
+
+
+def announced(url: str, address: str, port: int) -> str:
+    """Where other workers of a store reach this one: at the address that it listens on.
+
+    Where that is any address of this machine, it is the one by which the machine reaches the database.
+    """
+    host = address
+    if url.startswith("postgres") and address in ("0.0.0.0", "::"):
+        from psycopg.conninfo import conninfo_to_dict
+
+        there = conninfo_to_dict(url)
+        database = str(there.get("hostaddr") or there.get("host") or "/")
+        host = "127.0.0.1"
+        if not database.startswith("/"):
+            place = socket.getaddrinfo(database, int(there.get("port") or 5432), type=socket.SOCK_DGRAM)[0]
+            with socket.socket(place[0], place[1]) as one:
+                one.connect(place[4])  # of datagrams: nothing is sent
+                host = one.getsockname()[0]
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

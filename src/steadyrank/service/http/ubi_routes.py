@@ -5,6 +5,7 @@ import collections
 import math
 import time
 from typing import Any, TypeAlias
+from urllib.parse import urlencode
 
 import msgspec
 from msgspec import Raw
@@ -92,6 +93,16 @@ class _Count:
         if len(self.messages) < _MESSAGES:
             self.messages.append(UbiRowOut(row=row, code=code, message=why))
 
+    def add(self, other: UbiOut, here: dict[str, str]) -> None:
+        """What another worker did with rows; `here`: their names in this request by those in its."""
+        self.lists += other.lists
+        self.clicks += other.clicks
+        self.duplicates += other.duplicates
+        self.ignored.update(other.ignored)
+        self.refused.update(other.refused)
+        room = max(_MESSAGES - len(self.messages), 0)
+        self.messages += [UbiRowOut(row=here[x.row], code=x.code, message=x.message) for x in other.messages[:room]]
+
     def out(self) -> UbiOut:
         """The answer."""
         return UbiOut(
@@ -111,11 +122,45 @@ async def ubi(call: Call) -> UbiOut:
     if size > _MOST_ROWS:
         raise Refused(422, f"a request has at most {_MOST_ROWS} rows, not {size}")
     entries = await _joined(parts, call.query.get("board"), count)
+    if call.elsewhere is not None:
+        places = call.elsewhere.by_place(entries, lambda entry: entry.board)
+        entries = places.pop(None, [])
+        asked = [_pass_on(call, place or "", some, dict(parts), count) for place, some in places.items()]
+        await asyncio.gather(_take_all(call, entries, count), *asked)
+    else:
+        await _take_all(call, entries, count)
+    return count.out()
+
+
+async def _take_all(call: Call, entries: list[_Entry], count: _Count) -> None:
     for board in {entry.board for entry in entries}:
         if call.visible(board) and not call.worker.cache.knows_board(board):
             await call.worker.look_at_log()  # it may have been made at another worker a moment ago
     await gather_in_turns(lambda entry: _take(call, entry, count), entries)
-    return count.out()
+
+
+async def _pass_on(call: Call, place: str, entries: list[_Entry], parts: dict[str, list[Raw]], count: _Count) -> None:
+    """Have another worker take rows of its boards; what it says of them is told by the names that they have here."""
+    assert call.elsewhere is not None
+    names = [name for entry in entries for name in entry.rows]
+    body: dict[str, list[Raw]] = {}
+    here: dict[str, str] = {}  # the name here by the name there
+    for name in names:
+        part, _, number = name.rpartition(" ")
+        there = body.setdefault("events" if part == "row" else part, [])
+        there.append(parts[part][int(number) - 1])
+        here[f"{'events' if part == 'row' else part} {len(there)}"] = name
+    board = call.query.get("board")
+    target = "/v1/ubi" if board is None else f"/v1/ubi?{urlencode({'board': board})}"
+    try:
+        code, content = await call.elsewhere.ask(place, "POST", target, msgspec.json.encode(body))
+    except Unavailable:
+        code, content = 503, b""
+    if code != 200:
+        for name in names:
+            count.refuse(name, code, AWAY)
+        return
+    count.add(msgspec.json.decode(content, type=UbiOut), here)
 
 
 def _parts(body: list[Raw] | dict[str, Raw]) -> list[tuple[str, list[Raw]]]:
@@ -229,18 +274,23 @@ async def _take(call: Call, entry: _Entry, count: _Count) -> None:
     try:
         if not call.visible(entry.board):
             raise Refused(403, "this API key is for another board")
-        async with call.worker.cache.hold_board(entry.board):
-            session = call.worker.find_board(entry.board)
-            if entry.query is None:
-                await _answer(call, session, entry, count)
-            else:
-                await _report(call, session, entry, entry.query, count)
+        with call.worker.answering(entry.board):
+            await _take_held(call, entry, count)
     except Refused as refusal:
         for row in entry.rows:
             count.refuse(row, refusal.code, str(refusal))
     except Unavailable:
         for row in entry.rows:
             count.refuse(row, 503, AWAY)
+
+
+async def _take_held(call: Call, entry: _Entry, count: _Count) -> None:
+    async with call.worker.cache.hold_board(entry.board):
+        session = call.worker.find_board(entry.board)
+        if entry.query is None:
+            await _answer(call, session, entry, count)
+        else:
+            await _report(call, session, entry, entry.query, count)
 
 
 async def _report(call: Call, session: BoardSession, entry: _Entry, query: ubi_rows.Query, count: _Count) -> None:

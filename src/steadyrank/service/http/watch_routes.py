@@ -191,7 +191,7 @@ async def watch(call: Call) -> WatchOut:
         open=count_open(board),
         events=board.events - edge.events,
         edge=edge.seq + 1 if edge.seq else session.number,
-        lag=max(worker.log_writer.seen - worker.applied, 0),
+        lag=worker.lag(session),
         stale=board.stale,
         first_round=edge.first_round,
         list=list_shown(board, view),

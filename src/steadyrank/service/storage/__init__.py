@@ -1,12 +1,15 @@
 """What is on the disk: a store, opened by its address. How it is kept is nobody else's business."""
 
-from .sql_store import SqlStore, first_wrong, open_store, would_be_new
+from .sql_store import SqlStore, first_wrong, open_store, partition_of, would_be_new
 from .store import (
     Act,
     Damaged,
+    Fenced,
+    Holding,
     Key,
     KnownBoard,
     LogEntry,
+    Member,
     NewEntry,
     Numbers,
     Outdated,
@@ -19,9 +22,12 @@ from .store import (
 __all__ = [
     "Act",
     "Damaged",
+    "Fenced",
+    "Holding",
     "Key",
     "KnownBoard",
     "LogEntry",
+    "Member",
     "NewEntry",
     "Numbers",
     "Outdated",
@@ -32,5 +38,6 @@ __all__ = [
     "Unwritable",
     "first_wrong",
     "open_store",
+    "partition_of",
     "would_be_new",
 ]

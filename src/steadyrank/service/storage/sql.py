@@ -13,6 +13,8 @@ from .store import Unavailable, Unwritable
 Row = tuple[Any, ...]
 Value = TypeVar("Value")
 _AT_ONCE = 500  # rows in a statement
+_ARRAYS = {int: "bigint[]", float: "float8[]", bytes: "bytea[]", str: "text[]"}  # of PostgreSQL
+_STUCK = 2_000  # milliseconds after which a writer that was stopped in the middle of a transaction keeps no locks
 
 
 class Database(Protocol):
@@ -20,6 +22,9 @@ class Database(Protocol):
 
     kinds: dict[str, str]  # names of column types
     tables_named: str  # a query for tables of a name
+    partitions: int  # of a store that is made in it: workers of a server share the boards, those of a file do not
+    shared: bool  # whether each partition has one worker that owns it
+    keep_row: str  # at the end of a query: nobody else takes the rows over until the end of the transaction
 
     def read(self, query: str, *parameters: Any) -> list[Row]:
         """Rows."""
@@ -32,6 +37,9 @@ class Database(Protocol):
 
     def reading(self) -> contextlib.AbstractContextManager[None]:
         """All that is read belongs to one moment."""
+
+    def table(self, rows: Sequence[Row]) -> tuple[str, list[Any]]:
+        """Rows as something to select from, with the columns column1, column2, ..., and its parameters."""
 
     def time(self) -> float | None:
         """What time it is by the clock of the server, in seconds since 1970; None if there is no server."""
@@ -48,6 +56,7 @@ class Sqlite:
 
     kinds: dict[str, str] = {"BYTES": "BLOB", "WHOLE": "INTEGER"}  # noqa: RUF012
     tables_named = "SELECT 1 FROM sqlite_master WHERE name = ?"
+    partitions, shared, keep_row = 1, False, ""
 
     def __init__(self, path: str, wait: float = 10.0) -> None:
         try:
@@ -69,6 +78,11 @@ class Sqlite:
             raise _failure(error, str(error)) from error
 
     write = read
+
+    def table(self, rows: Sequence[Row]) -> tuple[str, list[Any]]:
+        """Rows as something to select from."""
+        places = "(" + ", ".join("?" * len(rows[0])) + ")"
+        return f"(VALUES {', '.join([places] * len(rows))})", [value for row in rows for value in row]
 
     def time(self) -> float | None:
         """A file has no clock."""
@@ -95,7 +109,7 @@ class Sqlite:
         """All that is read belongs to one moment."""
         self.read("BEGIN")
         try:
-            self.read("SELECT seq FROM head")  # the moment is that of the first read
+            self.read("SELECT seq FROM heads")  # the moment is that of the first read
             yield
         finally:
             with contextlib.suppress(sqlite3.Error):
@@ -125,6 +139,7 @@ class Postgres:
 
     kinds: dict[str, str] = {"BYTES": "BYTEA", "WHOLE": "BIGINT", "REAL": "DOUBLE PRECISION"}  # noqa: RUF012
     tables_named = "SELECT 1 FROM pg_tables WHERE schemaname = current_schema() AND tablename = ?"
+    partitions, shared, keep_row = 256, True, "FOR KEY SHARE"
 
     def __init__(self, url: str, wait: float = 10.0) -> None:
         try:
@@ -145,6 +160,8 @@ class Postgres:
             )
             self._db.execute("SET statement_timeout = 60000")
             self._db.execute("SET synchronous_commit = on")
+            self._db.execute("SET plan_cache_mode = force_custom_plan")  # tables grow: a plan of before may scan them
+            self._db.execute(f"SET idle_in_transaction_session_timeout = {_STUCK:d}")
         except psycopg.ProgrammingError:
             raise ValueError("the address of the PostgreSQL store cannot be read") from None  # it may hold a password
         except psycopg.Error as error:
@@ -159,6 +176,13 @@ class Postgres:
             raise Unavailable(str(error)) from error
 
     write = read
+
+    def table(self, rows: Sequence[Row]) -> tuple[str, list[Any]]:
+        """Rows as something to select from; the same text for any number of them, so that it is parsed once."""
+        columns = list(map(list, zip(*rows, strict=True)))
+        arrays = ", ".join(f"?::{_ARRAYS[type(column[0])]}" for column in columns)
+        names = ", ".join(f"column{place}" for place in range(1, len(columns) + 1))
+        return f"unnest({arrays}) AS given ({names})", columns
 
     def time(self) -> float | None:
         """By the clock of the server, also inside a transaction."""
@@ -182,6 +206,7 @@ class Postgres:
         """All that is read belongs to one moment."""
         with self.transaction():
             self.read("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
+            self.read("SET LOCAL idle_in_transaction_session_timeout = 0")  # it locks nothing, and folds in between
             yield
 
     def close(self) -> None:
@@ -198,9 +223,8 @@ def parts(values: Sequence[Value]) -> Iterator[Sequence[Value]]:
 def insert(db: Database, table: str, rows: Sequence[Row], conflict: str = "") -> None:
     """Add rows, many in a statement: between statements a thread that writes lets the others go first."""
     for part in parts(rows):
-        places = "(" + ", ".join("?" * len(part[0])) + ")"
-        values = [value for row in part for value in row]
-        db.write(f"INSERT INTO {table} VALUES {', '.join([places] * len(part))} {conflict}", *values)
+        given, values = db.table(part)
+        db.write(f"INSERT INTO {table} SELECT * FROM {given} WHERE TRUE {conflict}", *values)
 
 
 def connect(url: str) -> Database:

@@ -7,6 +7,12 @@ that somebody edited by hand.
 The record of who changed what is only ever added to. Each of its rows holds a digest of itself and of the one before,
 so that a row that was changed, or taken out from among others, is noticed; the end of it can be cut off unseen.
 
+Boards fall into partitions, by a hash of their names: one in SQLite, 256 in PostgreSQL. Each has an order of events
+of its own, and no row in common with the others. The numbers of its events, and so of its boards, leave the number of
+the partition as the remainder when they are divided by how many there are: so all numbers differ, and a number tells
+its partition. Each partition has a fence, a number that is raised whenever another worker becomes its owner; a store
+that was opened with fences writes to these partitions alone, and only as long as their fences are those.
+
 Clients and cohorts get their numbers in the transaction that writes the event. A board begins with one secret, which
 also makes hashes of clients and stays for that; when the one that signs impression ids is rotated, the former ones
 are kept until the ids that they signed have expired.
@@ -17,15 +23,15 @@ import contextlib
 import hashlib
 import itertools
 import json
-import math
 import pathlib
 import re
 import secrets
 import struct
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from .sql import Database, Row, connect, insert, parts
-from .store import Act, Damaged, Key, KnownBoard, LogEntry, NewEntry, Numbers, Seal
+from .store import Act, Damaged, Fenced, Holding, Key, KnownBoard, LogEntry, Member, NewEntry, Numbers, Seal, Sender
 from .tables import check_format, prepare
 
 _SLICE = 20_000  # events deleted at a time
@@ -41,6 +47,8 @@ _UNSEEN = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")  # what cannot be sto
 _ACT_COLUMNS = "number, at, who, what, board, detail, digest"
 _EVENT_PREFIX = struct.Struct("<qqd")  # number, board, time
 _SNAPSHOT_PREFIX = struct.Struct("<qqq")  # number of the event, board, bytes
+_NOW = "EXTRACT(EPOCH FROM clock_timestamp())::float8"  # of PostgreSQL: only its partitions have owners
+_LONG_GONE = 3_600.0  # seconds after which a worker that ended is forgotten
 _BEGINNING = 64  # bytes of a snapshot, which hold the digest of all others
 
 
@@ -48,14 +56,19 @@ class SqlStore:
     """A connection to a store, used by one thread at a time; what fails is `Unavailable`.
 
     Once a newer version has upgraded the store, writing and asking for its head is `Outdated`. Whatever writes events
-    changes the row of `head` first, which locks it until the end of the transaction: so writers take turns, and
-    numbers are given out in the order in which transactions end.
+    changes the row of their partition in `heads` first, which locks it until the end of the transaction: so writers
+    take turns, and numbers are given out in the order in which transactions end.
+
+    `fences`: by partition the fence that this connection knows; writing to a partition that is not among them, or has
+    another one, is `Fenced`. None: it is somebody's own store, or a command of an operator; no fence matters.
     """
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, fences: Mapping[int, int] | None = None) -> None:
         self._db: Database = connect(url)
+        self._fences = fences
         try:
             prepare(self._db)
+            self.partitions = int(self._db.read("SELECT COUNT(*) FROM heads")[0][0])
         except BaseException:
             self._db.close()
             raise
@@ -69,17 +82,44 @@ class SqlStore:
         return self._db.reading()
 
     @contextlib.contextmanager
-    def _writing(self) -> Iterator[None]:
-        """A transaction that writes anything but events, unless a newer version has upgraded the store."""
+    def _writing(self, boards: Sequence[int] = ()) -> Iterator[None]:
+        """A transaction that writes anything but events, of some boards, unless the store was upgraded meanwhile.
+
+        No partition of these boards gets another owner until its end, and their events go on being written.
+        """
         with self._db.transaction():
-            self.head()
+            partitions = sorted({board % self.partitions for board in boards}) or [0]
+            places = ", ".join("?" * len(partitions))
+            kept = f"SELECT partition, format, fence FROM heads WHERE partition IN ({places}) {self._db.keep_row}"
+            rows = self._db.read(kept, *partitions)
+            check_format(rows[0][1])
+            if boards:
+                self._check_fences((partition, fence) for partition, _, fence in rows)
             yield
 
-    def _take_numbers(self, count: int) -> int:
+    def _check_fences(self, found: Iterable[tuple[int, int]]) -> None:
+        """Refuse to write to partitions that have other owners by now; inside a transaction that locks them."""
+        known = self._fences
+        if known is not None:
+            gone = [partition for partition, fence in found if known.get(partition) != fence]
+            if gone:
+                raise Fenced(gone)
+
+    def _take_numbers(self, partition: int, count: int) -> int:
         """Inside a transaction: the last of so many new numbers of events; nobody else takes any until its end."""
-        seq, number = self._db.write("UPDATE head SET seq = seq + ? RETURNING seq, format", count)[0]
-        check_format(number)
-        return int(seq)
+        return self._take_several({partition: count})[partition]
+
+    def _take_several(self, counts: Mapping[int, int]) -> dict[int, int]:
+        """`_take_numbers` of several partitions, by partition."""
+        given, values = self._db.table([(partition, n * self.partitions) for partition, n in counts.items()])
+        rows = self._db.write(
+            f"UPDATE heads SET seq = seq + column2 FROM {given} WHERE partition = column1 "
+            "RETURNING partition, seq, format, fence",
+            *values,
+        )
+        check_format(rows[0][2])
+        self._check_fences((row[0], row[3]) for row in rows)
+        return {row[0]: int(row[1]) for row in rows}
 
     def _write_event(self, seq: int, board: int, at: float, body: bytes) -> None:
         insert(self._db, _EVENTS, [_event_row(seq, board, at, body)])
@@ -87,13 +127,28 @@ class SqlStore:
     def try_writing(self) -> None:
         """See whether something can be written; nothing changes."""
         with self._db.transaction():
-            self._take_numbers(0)
+            stored = self._db.write("UPDATE meta SET value = value WHERE name = 'format' RETURNING value")
+            check_format(int(stored[0][0]))
 
-    def head(self) -> int:
-        """The number of the latest event."""
-        seq, number = self._db.read("SELECT seq, format FROM head")[0]
+    def head(self, partition: int | None = None) -> int:
+        """The number of the latest event of a partition; without one, a number that no event exceeds."""
+        if partition is None:
+            seq, number = self._db.read("SELECT MAX(seq), MAX(format) FROM heads")[0]
+        else:
+            seq, number = self._db.read("SELECT seq, format FROM heads WHERE partition = ?", partition)[0]
         check_format(number)
         return int(seq)
+
+    def heads(self, partitions: Iterable[int]) -> dict[int, int]:
+        """The numbers of the latest events of some partitions."""
+        wanted = set(partitions)
+        rows = self._db.read("SELECT partition, seq, format FROM heads")
+        check_format(max(row[2] for row in rows))
+        return {row[0]: int(row[1]) for row in rows if row[0] in wanted}
+
+    def partition_of(self, name: str) -> int:
+        """The partition of a board of this name."""
+        return partition_of(name, self.partitions)
 
     def time(self) -> float | None:
         """What time it is by the store's own clock, in seconds since 1970; None if it has none."""
@@ -104,36 +159,45 @@ class SqlStore:
         rows = self._db.read("SELECT seq, at FROM events ORDER BY seq DESC LIMIT 1")
         return (int(rows[0][0]), float(rows[0][1])) if rows else (0, 0.0)
 
-    def append(self, rows: Sequence[NewEntry], at: float) -> tuple[int, list[Numbers]]:
-        """Write events in one go; the number of the first one, and of each the numbers of its client and cohorts.
+    def append(self, rows: Sequence[NewEntry], at: float) -> tuple[list[int], list[Numbers]]:
+        """Write events in one go; of each its number, and the numbers of its client and cohorts.
 
-        On disk when it returns. Events are numbered in the order in which writes end: who has seen event n has seen
-        all before it. Clients and cohorts of a board get 0, 1, 2, ... as they come; one that was forgotten gets a new
-        number when it comes again. When somebody has one forgotten, events that a worker put before it had read of it
-        are nobody's, -1, for they may be that client's.
+        On disk when it returns. Events of a partition are numbered in the order in which writes end: who has seen
+        event n has seen all before it. Clients and cohorts of a board get 0, 1, 2, ... as they come; one that was
+        forgotten gets a new number when it comes again. When somebody has one forgotten, events that a worker put
+        before it had read of it are nobody's, -1, for they may be that client's.
         """
+        step = self.partitions
+        counts = collections.Counter(row.board % step for row in rows)
         with self._db.transaction():
-            last = self._take_numbers(len(rows))
-            first = last - len(rows) + 1
+            last = self._take_several(counts)
+            following = {part: itertools.count(seq - (counts[part] - 1) * step, step) for part, seq in last.items()}
+            seqs = [next(following[row.board % step]) for row in rows]
             numbers = _number_clients(self._db, rows, at)
             bodies = (row.body(n) if callable(row.body) else row.body for row, n in zip(rows, numbers, strict=True))
-            events = zip(range(first, last + 1), (row.board for row in rows), itertools.repeat(at), bodies)
+            events = zip(seqs, (row.board for row in rows), itertools.repeat(at), bodies)
             insert(self._db, _EVENTS, list(itertools.starmap(_event_row, events)))
-        return first, numbers
+        return seqs, numbers
 
     def append_if(self, board: int, edge: int, event: bytes, at: float) -> bool:
         """Write an event, unless the log of its board was shortened beyond this edge or is gone; whether it did."""
         with self._db.transaction():
-            seq = self._take_numbers(0) + 1
+            self._take_numbers(board % self.partitions, 0)
             if not self._db.read("SELECT 1 FROM boards WHERE id = ? AND edge = ?", board, edge):
                 return False
-            self._db.write("UPDATE head SET seq = ?", seq)
-            self._write_event(seq, board, at, event)
+            self._write_event(self._take_numbers(board % self.partitions, 1), board, at, event)
         return True
 
-    def entries(self, after: int, upto: int, board: int | None = None, most: int = 10_000) -> Iterator[LogEntry]:
-        """Events after one number and up to another, in order; those with `damage` are not as they were written."""
+    def entries(
+        self, after: int, upto: int, board: int | None = None, most: int = 10_000, partition: int | None = None
+    ) -> Iterator[LogEntry]:
+        """Events after one number and up to another, in order, all of them or those of a board or a partition.
+
+        Those with `damage` are not as they were written.
+        """
         only = "" if board is None else f"AND board = {board:d} "
+        if partition is not None and self.partitions > 1:
+            only = f"AND MOD(seq, {self.partitions:d}) = {partition:d} "
         while after < upto:
             rows = self._db.read(
                 "SELECT seq, board, at, body, checksum FROM events "
@@ -166,8 +230,10 @@ class SqlStore:
             yield from self._db.read(f"SELECT {columns} FROM boards WHERE id IN ({places})", *part)
 
     def cut_after(self, seq: int) -> bool:
-        """Whether events after this one became a snapshot."""
-        return bool(self._db.read("SELECT 1 FROM boards WHERE edge > ?", seq))
+        """Whether events after this one, of its partition, became a snapshot."""
+        step = self.partitions
+        mine = f"AND MOD(id, {step:d}) = {seq % step:d}" if step > 1 else ""
+        return bool(self._db.read(f"SELECT 1 FROM boards WHERE edge > ? {mine}", seq))
 
     def boards(self, numbers: Sequence[int] | None = None) -> dict[int, tuple[str, bytes]]:
         """Name and secret of every board, or of those with these numbers, by its number."""
@@ -178,12 +244,16 @@ class SqlStore:
             rows = self._boards("id, name, secret", numbers)
         return {row[0]: (row[1], bytes(row[2])) for row in rows}
 
-    def known_boards(self) -> list[KnownBoard]:
-        """Every board, the one whose latest event is the latest first; some microseconds each."""
+    def known_boards(self, partitions: Iterable[int] | None = None) -> list[KnownBoard]:
+        """Every board, or those of some partitions, the one whose latest event has the highest number first; some
+        microseconds each."""
+        step = self.partitions
+        some = range(step) if partitions is None else sorted(partitions)
+        mine = f"WHERE MOD(boards.id, {step:d}) IN ({', '.join(map(str, some)) or -1})" if len(some) < step else ""
         rows = self._db.read(
             "SELECT boards.id, boards.name, boards.secret, boards.edge, rests.seq, rests.body, "
             "(SELECT MAX(events.seq) FROM events WHERE events.board = boards.id) "
-            "FROM boards LEFT JOIN rests ON rests.board = boards.id"
+            f"FROM boards LEFT JOIN rests ON rests.board = boards.id {mine}"
         )
         boards = []
         seals: dict[int, list[Seal]] = {}  # of every board that has any, as `seals` gives them
@@ -198,7 +268,7 @@ class SqlStore:
     def keep_summaries(self, rows: Sequence[tuple[int, int, bytes]]) -> None:
         """Keep of some boards what is shown of them as of an event: board, event and content; the latest stays."""
         newer = "ON CONFLICT (board) DO UPDATE SET seq = excluded.seq, body = excluded.body"
-        with self._writing():
+        with self._writing([board for board, _, _ in rows]):
             there = self.edges([board for board, _, _ in rows])
             here = [row for row in rows if row[0] in there]
             insert(self._db, "rests", here, f"{newer} WHERE excluded.seq >= rests.seq")
@@ -206,10 +276,10 @@ class SqlStore:
     def create_board(self, name: str, event: bytes, at: float) -> int | None:
         """A new board and its first event; its number, or None if the name is taken."""
         with self._db.transaction():
-            seq = self._take_numbers(0) + 1
+            self._take_numbers(self.partition_of(name), 0)
             if self._db.read("SELECT 1 FROM boards WHERE name = ?", name):
                 return None
-            self._db.write("UPDATE head SET seq = ?", seq)
+            seq = self._take_numbers(self.partition_of(name), 1)
             self._db.write(
                 "INSERT INTO boards (id, name, secret) VALUES (?, ?, ?)", seq, name, secrets.token_bytes(32)
             )
@@ -232,15 +302,16 @@ class SqlStore:
         """
         with self._db.transaction():
             extra = 0 if base is None else 1  # the snapshot stands for the beginning
-            last = self._take_numbers(len(rows) + extra)
-            number = last - len(rows) - extra + 1
+            step, last = self.partitions, self._take_numbers(self.partition_of(name), len(rows) + extra)
+            number = last - (len(rows) + extra - 1) * step
             row = number, name, secret or secrets.token_bytes(32), 0 if base is None else number, clients, promised
             self._db.write(
                 "INSERT INTO boards (id, name, secret, edge, clients, promised) VALUES (?, ?, ?, ?, ?, ?)", *row
             )
             if base is not None:
                 insert(self._db, _SNAPSHOTS, [_snapshot_row(number, number, base)])
-            events = [_event_row(number + extra + i, number, at, body) for i, (at, body) in enumerate(rows)]
+            seqs = itertools.count(number + extra * step, step)
+            events = [_event_row(next(seqs), number, at, body) for at, body in rows]
             insert(self._db, _EVENTS, events)
             _write_seals(self._db, number, seals)
         return number
@@ -252,7 +323,7 @@ class SqlStore:
 
     def promise(self, board: int, until: float) -> None:
         """Keep that impression ids of a board may be given out that expire up to this time; the latest one stays."""
-        with self._writing():
+        with self._writing([board]):
             self._db.write("UPDATE boards SET promised = ? WHERE id = ? AND promised < ?", until, board, until)
 
     def promised(self, board: int) -> float:
@@ -266,7 +337,7 @@ class SqlStore:
         Ids that were signed before are good until they expire, which they do before `until`.
         """
         with self._db.transaction():
-            seq = self._take_numbers(0) + 1
+            self._take_numbers(board % self.partitions, 0)
             first = self._db.read("SELECT secret FROM boards WHERE id = ?", board)
             if not first:
                 return False
@@ -274,14 +345,13 @@ class SqlStore:
             kept = [seal for seal in seals if seal.until is None or seal.until > at]
             ended = [seal._replace(until=until if seal.until is None else min(seal.until, until)) for seal in kept]
             _write_seals(self._db, board, [Seal(secrets.token_bytes(32), None), *ended])
-            self._db.write("UPDATE head SET seq = ?", seq)
-            self._write_event(seq, board, at, event)
+            self._write_event(self._take_numbers(board % self.partitions, 1), board, at, event)
         return True
 
     def delete_board(self, board: int, event: bytes, at: float) -> int:
         """End a board; one event stays, for the other workers: its number, up to which `wipe` deletes the log."""
         with self._db.transaction():
-            seq = self._take_numbers(1)
+            seq = self._take_numbers(board % self.partitions, 1)
             self._db.write("DELETE FROM boards WHERE id = ?", board)
             self._write_event(seq, board, at, event)
         return seq
@@ -309,7 +379,7 @@ class SqlStore:
 
     def save_snapshot(self, board: int, seq: int, body: bytes, keep: int = 2) -> bytes:
         """Keep a snapshot, and of older ones the latest and the oldest; what is kept, the first one of this event."""
-        with self._writing():
+        with self._writing([board]):
             if not self._db.read("SELECT 1 FROM boards WHERE id = ?", board):
                 return body  # deleted meanwhile
             insert(self._db, _SNAPSHOTS, [_snapshot_row(board, seq, body)], "ON CONFLICT DO NOTHING")
@@ -324,7 +394,7 @@ class SqlStore:
     def replace_snapshot(self, board: int, seq: int, body: bytes) -> None:
         """Put a snapshot in the place of one that cannot be read."""
         put = "UPDATE snapshots SET body = ?, checksum = ? WHERE board = ? AND seq = ?"
-        with self._writing():
+        with self._writing([board]):
             self._db.write(put, body, _snapshot_checksum(board, seq, body), board, seq)
 
     def edge(self, board: int, before: float, most: int) -> int:
@@ -346,7 +416,7 @@ class SqlStore:
         """
         put = "ON CONFLICT (board, seq) DO UPDATE SET body = excluded.body, checksum = excluded.checksum"
         with self._db.transaction():
-            self._take_numbers(0)
+            self._take_numbers(board % self.partitions, 0)
             moved = holds() and self._db.write(
                 "UPDATE boards SET edge = ? WHERE id = ? AND edge = ? RETURNING id", edge, board, since
             )
@@ -430,6 +500,58 @@ class SqlStore:
             rows = self._db.read(query, after)
         return [Act(*row)._replace(digest=bytes(row[6])) for row in rows]
 
+    @property
+    def shared(self) -> bool:
+        """Whether workers share the partitions of this store, so that each has one owner."""
+        return self._db.shared
+
+    def beat(self, id_: int, machine: str, address: str, lease: float) -> None:
+        """Say that a worker is alive, for so many seconds from now on."""
+        self._db.write(
+            f"INSERT INTO workers VALUES (?, ?, ?, {_NOW} + ?) ON CONFLICT (id) DO UPDATE SET until = excluded.until",
+            *(id_, machine, address, lease),
+        )
+
+    def replace_worker(self, id_: int, machine: str, address: str) -> None:
+        """A worker has begun at this address of a machine: whoever was there before is gone."""
+        self._db.write("DELETE FROM workers WHERE machine = ? AND address = ? AND id <> ?", machine, address, id_)
+        self._db.write(f"DELETE FROM workers WHERE until < {_NOW} - ?", _LONG_GONE)
+
+    def holdings(self) -> tuple[list[Member], dict[int, Holding]]:
+        """All workers, and by partition who owns it."""
+        members = self._db.read(f"SELECT id, machine, address, until > {_NOW} FROM workers ORDER BY id")
+        rows = self._db.read("SELECT partition, seq, owner, fence FROM heads")
+        return [Member(*row) for row in members], {row[0]: Holding(*row[1:]) for row in rows}
+
+    def take_partitions(self, id_: int, most: int) -> dict[int, int]:
+        """Own at most so many partitions whose owners are gone; their fences.
+
+        What somebody is writing to just now is left for the next time.
+        """
+        rows = self._db.write(
+            "WITH free AS MATERIALIZED (SELECT partition AS number FROM heads "
+            f"WHERE owner NOT IN (SELECT id FROM workers WHERE until > {_NOW}) ORDER BY partition LIMIT {most:d} "
+            "FOR UPDATE SKIP LOCKED) UPDATE heads SET owner = ?, fence = fence + 1 FROM free "
+            "WHERE partition = number RETURNING partition, fence",
+            id_,
+        )
+        return {row[0]: int(row[1]) for row in rows}
+
+    def give_partitions(self, gifts: Sequence[tuple[int, int, int]]) -> None:
+        """Have other workers own partitions: of each its number, the fence that it still has, and the worker."""
+        if gifts:
+            given, values = self._db.table(gifts)
+            self._db.write(
+                f"UPDATE heads SET owner = column3, fence = fence + 1 FROM {given} "
+                "WHERE partition = column1 AND fence = column2",
+                *values,
+            )
+
+    def leave(self, id_: int) -> None:
+        """A worker ends: what it owned is nobody's."""
+        self._db.write("UPDATE heads SET owner = 0, fence = fence + 1 WHERE owner = ?", id_)
+        self._db.write("DELETE FROM workers WHERE id = ?", id_)
+
     def token(self) -> str:
         """What opens the pages of a store without API keys in a browser: the same one for all its workers."""
         find = "SELECT value FROM meta WHERE name = 'token'"
@@ -466,7 +588,7 @@ class SqlStore:
         """Clients that a wrong clock saw more than a minute after now were last seen now."""
         late = now + _AHEAD
         if self._db.read("SELECT 1 FROM clients WHERE board = ? AND at > ? LIMIT 1", board, late):
-            with self._db.transaction():
+            with self._writing([board]):
                 self._db.write("UPDATE clients SET at = ? WHERE board = ? AND at > ?", now, board, late)
 
     def _forget(
@@ -483,10 +605,10 @@ class SqlStore:
         they had read the event is nobody's.
         """
         with self._db.transaction():
-            self._take_numbers(0)
+            self._take_numbers(board % self.partitions, 0)
             gone = _forget_clients(self._db, board, which())
             if (gone or asked) and self._db.read("SELECT 1 FROM boards WHERE id = ?", board):
-                seq = self._take_numbers(1)
+                seq = self._take_numbers(board % self.partitions, 1)
                 numbers = sorted(number for number, _ in gone)
                 self._write_event(seq, board, at, event(numbers))
                 if asked:
@@ -508,9 +630,17 @@ def would_be_new(url: str) -> bool:
     return path not in (url, ":memory:") and not pathlib.Path(path).exists()
 
 
-def open_store(url: str) -> SqlStore:
-    """The store of `sqlite:///PATH` or `postgresql://...`; its tables are made, or brought up to date."""
-    return SqlStore(url)
+def open_store(url: str, fences: Mapping[int, int] | None = None) -> SqlStore:
+    """The store of `sqlite:///PATH` or `postgresql://...`; its tables are made, or brought up to date.
+
+    `fences`: which partitions may be written, and under which fence; None: all of them.
+    """
+    return SqlStore(url, fences)
+
+
+def partition_of(name: str, partitions: int) -> int:
+    """Which of so many partitions a board of this name falls into."""
+    return zlib.crc32(name.encode()) % partitions
 
 
 def _event_row(seq: int, board: int, at: float, body: bytes) -> Row:
@@ -540,50 +670,63 @@ def _checksum(content: bytes) -> int:
 def _number_clients(db: Database, rows: Sequence[NewEntry], at: float) -> list[Numbers]:
     """The numbers of each row's client and cohorts, new ones if they have none yet; `_NOBODY` without a client.
 
-    To be called while no other transaction writes events. Nothing is remembered between calls: a client that another
-    worker has forgotten meanwhile would come back under its old number.
+    To be called while no other transaction writes events of these boards. Nothing is remembered between calls: a
+    client that was forgotten meanwhile would come back under its old number. The same few statements for any number
+    of boards.
     """
-    boards: dict[int, list[int]] = {}
-    for place, row in enumerate(rows):
-        if row.sender is not None:
-            boards.setdefault(row.board, []).append(place)
-    numbers: list[Numbers] = [()] * len(rows)
-    for board, places in boards.items():
-        for place, number in zip(places, _number_in_board(db, board, [rows[i] for i in places], at), strict=True):
-            numbers[place] = number
-    return numbers
+    boards = _client_columns(db, sorted({row.board for row in rows if row.sender is not None}), at)
+    named = [row.sender is not None and _is_named(row.sender, boards.get(row.board)) for row in rows]
+    visits: collections.Counter[tuple[int, int]] = collections.Counter()
+    for row in itertools.compress(rows, named):
+        assert row.sender is not None
+        for who in filter(None, row.sender.hashes):
+            visits[row.board, who] += row.sender.visits
+    numbers = _known_clients(db, list(visits))
+    following = {board: itertools.count(given) for board, (given, _, _) in boards.items()}
+    fresh: dict[int, int] = {}  # by board: how many numbers it has given by now
+    for client in visits:
+        if client not in numbers:
+            numbers[client] = next(following[client[0]])
+            fresh[client[0]] = numbers[client] + 1
+    insert(db, "clients", [(*client, numbers[client], n, at) for client, n in visits.items()], _CLIENT_SEEN)
+    for part in parts(sorted(fresh.items())):
+        given, values = db.table(part)
+        db.write(f"UPDATE boards SET clients = column2 FROM {given} WHERE id = column1", *values)
+    nobody: dict[tuple[int, int], int] = {}
+    return [
+        ()
+        if row.sender is None
+        else tuple((numbers if has_name else nobody).get((row.board, who), _NOBODY) for who in row.sender.hashes)
+        for row, has_name in zip(rows, named, strict=True)
+    ]
 
 
-def _number_in_board(db: Database, board: int, rows: Sequence[NewEntry], at: float) -> Iterable[Numbers]:
-    columns = db.read("SELECT clients, forgotten, forgot FROM boards WHERE id = ?", board)
-    given, forgotten, forgot = columns[0] if columns else (0, math.inf, 0.0)  # a board that is gone has no clients
-    if forgot > at + _AHEAD:
-        forgot = 0.0  # by a clock that was wrong
-    senders = [row.sender for row in rows if row.sender is not None]
-    named = [sender.since >= forgotten and (sender.time is None or sender.time >= forgot) for sender in senders]
-    visits: collections.Counter[int] = collections.Counter()
-    for sender in itertools.compress(senders, named):
-        for who in filter(None, sender.hashes):
-            visits[who] += sender.visits
-    numbers = _known_clients(db, board, list(visits))
-    fresh = [client for client in visits if client not in numbers]
-    numbers |= zip(fresh, itertools.count(int(given)), strict=False)
-    insert(db, "clients", [(board, client, numbers[client], n, at) for client, n in visits.items()], _CLIENT_SEEN)
-    if fresh:
-        db.write("UPDATE boards SET clients = ? WHERE id = ?", int(given) + len(fresh), board)
-    nobody: dict[int, int] = {}
-    return (
-        tuple((numbers if has_name else nobody).get(who, _NOBODY) for who in sender.hashes)
-        for sender, has_name in zip(senders, named, strict=True)
-    )
+def _client_columns(db: Database, boards: Sequence[int], at: float) -> dict[int, tuple[int, int, float]]:
+    """Of some boards how many numbers they gave to clients, and by which event and when one was forgotten last."""
+    found = {}
+    for part in parts(boards):
+        table, values = db.table([(board,) for board in part])
+        query = f"SELECT id, clients, forgotten, forgot FROM {table} CROSS JOIN boards WHERE id = column1"
+        for board, given, forgotten, forgot in db.read(query, *values):
+            found[board] = int(given), int(forgotten), 0.0 if forgot > at + _AHEAD else forgot  # by a wrong clock
+    return found
 
 
-def _known_clients(db: Database, board: int, clients: Sequence[int]) -> dict[int, int]:
-    numbers: dict[int, int] = {}
+def _is_named(sender: Sender, columns: tuple[int, int, float] | None) -> bool:
+    """Whether what somebody sent is still theirs: a board that is gone has no clients."""
+    if columns is None:
+        return False
+    _, forgotten, forgot = columns
+    return sender.since >= forgotten and (sender.time is None or sender.time >= forgot)
+
+
+def _known_clients(db: Database, clients: Sequence[tuple[int, int]]) -> dict[tuple[int, int], int]:
+    """Which numbers clients have, by board and hash."""
+    numbers: dict[tuple[int, int], int] = {}
     for part in parts(clients):
-        places = ", ".join("?" * len(part))
-        query = f"SELECT hash, number FROM clients WHERE board = ? AND hash IN ({places})"
-        numbers |= {row[0]: row[1] for row in db.read(query, board, *part)}
+        given, values = db.table(part)
+        query = f"SELECT board, hash, number FROM {given} CROSS JOIN clients WHERE board = column1 AND hash = column2"
+        numbers |= {(row[0], row[1]): int(row[2]) for row in db.read(query, *values)}
     return numbers
 
 
@@ -610,7 +753,7 @@ def _write_seals(db: Database, board: int, seals: Sequence[Seal]) -> None:
 
 def _add_act(db: Database, at: float, who: str, what: str, board: str, detail: str) -> None:
     """Add a row, inside a transaction; writers take turns."""
-    db.write("UPDATE head SET seq = seq + 0")  # locks it
+    db.take_turns()
     last = db.read(f"SELECT {_ACT_COLUMNS} FROM acts ORDER BY number DESC LIMIT 1")
     before = bytes(last[0][6]) if last else b""
     words = (

@@ -1,6 +1,6 @@
 """What a store takes and gives: rows of the log, senders, boards, API keys, and what can go wrong."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple, TypeAlias
 
 
@@ -14,6 +14,14 @@ class Unwritable(Unavailable):
 
 class Outdated(Unavailable):
     """The store has another format, of a newer version most often: this one reads and writes nothing in it."""
+
+
+class Fenced(Unavailable):
+    """Other workers own these partitions by now: nothing was written."""
+
+    def __init__(self, partitions: Iterable[int]) -> None:
+        self.partitions = frozenset(partitions)
+        super().__init__(f"another worker owns partition {', '.join(map(str, sorted(self.partitions)))} by now")
 
 
 class Damaged(ValueError):
@@ -101,3 +109,20 @@ class KnownBoard(NamedTuple):
     latest: int  # its latest event
     summary: bytes | None  # what was kept when it was evicted; None if there are events after that
     seals: list[Seal]  # as `SqlStore.seals` says
+
+
+class Member(NamedTuple):
+    """A worker that others know of."""
+
+    id: int
+    machine: str
+    address: str  # HOST:PORT at which other workers reach it
+    alive: bool  # it renewed its lease in time
+
+
+class Holding(NamedTuple):
+    """Who owns a partition."""
+
+    seq: int  # the number of its latest event
+    owner: int  # id of a worker, 0 for none
+    fence: int  # how often it got another owner: who writes has to know it

@@ -5,11 +5,14 @@ from .store import Outdated
 
 # Which events, settings and tables there are. Raised with every change of them that an older version would misread; a
 # worker that knows a lower one stops as soon as it sees this one in the store.
-FORMAT = 8
+FORMAT = 9
 # A digest of all of them, which a test compares: whoever changes any of them is told to raise the format first.
-VOCABULARY = "b047769ee6a4a6b0"
+VOCABULARY = "087ee6073e38216f"
 
-# `head`: the number of the latest event, and the format, where whoever takes a number sees it.
+# `heads`: of each partition the number of its latest event, the format, where whoever takes a number sees it, the
+# worker that owns it, 0 if none does, and how often it got another owner.
+# `workers`: who owns partitions, or could: the name of its machine, where others reach it, and until when it counts
+# as alive by the clock of the server.
 # Of a board: `edge`: up to which event its log became a snapshot. `clients`: how many numbers clients were given.
 # `forgotten`: the event by which somebody had a client forgotten last, 0 if nobody had; what a worker gave out before
 # it had read that event, and has not written yet, is nobody's. `forgot`: when that was, for what is reported with a
@@ -21,7 +24,9 @@ VOCABULARY = "b047769ee6a4a6b0"
 # `seals`: secrets that sign the ids of a board whose secret was rotated; the one with the highest number signs.
 _TABLES = """
 CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL);
-CREATE TABLE head (one WHOLE PRIMARY KEY CHECK (one = 1), seq WHOLE NOT NULL, format WHOLE NOT NULL DEFAULT 0);
+CREATE TABLE heads (partition WHOLE PRIMARY KEY, seq WHOLE NOT NULL, format WHOLE NOT NULL DEFAULT 0,
+    owner WHOLE NOT NULL DEFAULT 0, fence WHOLE NOT NULL DEFAULT 0);
+CREATE TABLE workers (id WHOLE PRIMARY KEY, machine TEXT NOT NULL, address TEXT NOT NULL, until REAL NOT NULL);
 CREATE TABLE boards (id WHOLE PRIMARY KEY, name TEXT NOT NULL UNIQUE, secret BYTES NOT NULL,
     edge WHOLE NOT NULL DEFAULT 0, clients WHOLE NOT NULL DEFAULT 0, forgot REAL NOT NULL DEFAULT 0,
     forgotten WHOLE NOT NULL DEFAULT 0, promised REAL NOT NULL DEFAULT 0);
@@ -40,10 +45,19 @@ CREATE INDEX IF NOT EXISTS boards_by_edge ON boards (edge);
 CREATE TABLE IF NOT EXISTS acts (number WHOLE PRIMARY KEY, at REAL NOT NULL, who TEXT NOT NULL, what TEXT NOT NULL,
     board TEXT NOT NULL, detail TEXT NOT NULL, digest BYTES NOT NULL);
 CREATE TABLE IF NOT EXISTS seals (board WHOLE NOT NULL, number WHOLE NOT NULL, secret BYTES NOT NULL, until REAL,
-    PRIMARY KEY (board, number));
-INSERT INTO head (one, seq) VALUES (1, 0)
+    PRIMARY KEY (board, number))
 """
-_UPGRADES: dict[int, str] = {}  # statements from this format to the next; formats before 8 were never released
+# Statements from this format to the next; formats before 8 were never released. A store of format 8 keeps its one
+# order of events: it has one partition. Its table `head` stays, to tell workers of that format to stop.
+_UPGRADES: dict[int, str] = {
+    8: """
+UPDATE head SET format = 9;
+CREATE TABLE heads (partition WHOLE PRIMARY KEY, seq WHOLE NOT NULL, format WHOLE NOT NULL DEFAULT 0,
+    owner WHOLE NOT NULL DEFAULT 0, fence WHOLE NOT NULL DEFAULT 0);
+CREATE TABLE workers (id WHOLE PRIMARY KEY, machine TEXT NOT NULL, address TEXT NOT NULL, until REAL NOT NULL);
+INSERT INTO heads (partition, seq) SELECT 0, seq FROM head
+"""
+}
 
 
 def prepare(db: Database) -> None:
@@ -55,6 +69,8 @@ def prepare(db: Database) -> None:
         stored = _format(db)
         if stored is None:
             _run(db, _TABLES)
+            for partition in range(db.partitions):
+                db.write("INSERT INTO heads (partition, seq) VALUES (?, ?)", partition, partition)
             db.write("INSERT INTO meta VALUES ('format', ?)", str(FORMAT))
         elif stored > FORMAT:
             raise Outdated(f"the store has format {stored}, this version knows {FORMAT}: upgrade steadyrank")
@@ -64,11 +80,12 @@ def prepare(db: Database) -> None:
                 "with the version that wrote it, or begin a new store and learn from past clicks (steadyrank history)"
             )
         else:
-            db.write("UPDATE head SET seq = seq + 0")  # locks it
+            if stored > 8:
+                db.write("UPDATE heads SET seq = seq + 0")  # locks them
             for old in range(stored, FORMAT):
                 _run(db, _UPGRADES[old])
             db.write("UPDATE meta SET value = ? WHERE name = 'format'", str(FORMAT))
-        db.write("UPDATE head SET format = ?", FORMAT)
+        db.write("UPDATE heads SET format = ?", FORMAT)
 
 
 def check_format(stored: int) -> None:

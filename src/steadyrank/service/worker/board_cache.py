@@ -16,7 +16,7 @@ import math
 import threading
 import time
 import zlib
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 import msgspec
@@ -231,6 +231,7 @@ class BoardCache:
         apply: Callable[[BoardSession, Line], str],
         catch_up: Callable[[], Awaitable[None]],
         spawn: Callable[[Any], "asyncio.Task[Any]"],
+        fences: Mapping[int, int] | None = None,
     ) -> None:
         self.most, self._monotonic = most, monotonic
         self._apply, self._catch_up, self._spawn = apply, catch_up, spawn
@@ -242,14 +243,21 @@ class BoardCache:
         self.divergences = 0  # snapshots unlike another worker's
         self._due: list[tuple[float, int]] = []  # a heap: when evicted boards have to be loaded, and their numbers
         self._uses = itertools.count(1)
-        self._readers = _Readers(url)
+        self._readers = _Readers(url, fences)
 
     def begin(
         self, sessions: Iterable[BoardSession], others: Iterable[KnownBoard], parked: dict[str, Parked]
     ) -> None:
         """The boards of a store when a worker starts: those that are loaded, all others, and those not served."""
-        self.boards, self.by_number, self.parked = {}, {}, parked
+        self.boards, self.by_number, self.parked = {}, {}, {}
         self.evicted, self.evicted_by_number, self._due = {}, {}, []
+        self.add_boards(sessions, others, parked)
+
+    def add_boards(
+        self, sessions: Iterable[BoardSession], others: Iterable[KnownBoard], parked: dict[str, Parked]
+    ) -> None:
+        """More boards, as `begin` takes them."""
+        self.parked |= parked
         for session in sessions:
             self.add_board(session)
         now = self._monotonic()
@@ -302,6 +310,11 @@ class BoardCache:
         self._drop_session(number)
         self._drop_evicted(number)
         self.parked = {name: board for name, board in self.parked.items() if board.number != number}
+
+    def numbers(self) -> Iterator[int]:
+        """The numbers of all boards."""
+        parked = (board.number for board in self.parked.values())
+        return itertools.chain(self.by_number, self.evicted_by_number, parked)
 
     def park_board(self, number: int, why: str, begun: Parked | None = None) -> None:
         """Serve a board no longer, until the next start: it cannot go on with its log. The others do.
@@ -473,6 +486,13 @@ class BoardCache:
         sessions.sort(key=lambda session: session.board.events_kept - session.board.events)
         await self._save([_Eviction.of(session) for session in sessions], _LEAVING)
 
+    async def save_boards(self, numbers: Iterable[int], seconds: float) -> None:
+        """Write what another worker has to know of some boards, which is to serve them; snapshots for so long."""
+        sessions = [self.by_number[number] for number in numbers if number in self.by_number]
+        evictions = [_Eviction.of(session) for session in sessions if not session.board.stale]
+        if evictions:
+            await self._save(evictions, seconds)
+
     async def _save(self, evictions: Sequence[_Eviction], seconds: float = math.inf) -> None:
         """Write what boards leave, snapshots for so many seconds."""
         unlike: list[int] = []
@@ -521,8 +541,8 @@ def _save(store: SqlStore, evictions: Sequence[_Eviction], end: float, unlike: l
 class _Readers:
     """Threads with a connection each, in which boards are read and written."""
 
-    def __init__(self, url: str) -> None:
-        self._url = url
+    def __init__(self, url: str, fences: Mapping[int, int] | None) -> None:
+        self._url, self._fences = url, fences
         self._threads = concurrent.futures.ThreadPoolExecutor(_READERS, "reader")
         self._stores: list[SqlStore] = []
         self._mine = threading.local()
@@ -542,7 +562,7 @@ class _Readers:
         """The connection of this thread."""
         store: SqlStore | None = getattr(self._mine, "store", None)
         if store is None:
-            store = self._mine.store = open_store(self._url)
+            store = self._mine.store = open_store(self._url, self._fences)
             self._stores.append(store)
         return store
 

@@ -1,7 +1,8 @@
-"""The log of all boards as a worker writes, reads and applies it.
+"""The log of all boards that a worker serves, as it writes, reads and applies it.
 
-A thread writes many events in one commit, and reads what other workers wrote in between. It delivers the whole log,
-in order, to an inbox in the event loop's thread, which applies it a few events at a time.
+A thread writes many events in one commit, and reads what others wrote in between: other workers on the same file, or
+the commands of an operator. It delivers the whole log, each partition in order, to an inbox in the event loop's
+thread, which applies it a few events at a time.
 """
 
 import asyncio
@@ -10,16 +11,17 @@ import contextlib
 import logging
 import threading
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 from ...core.refusals import Refused
 from ..board.events import AnyEvent, Created, encode, of_sender
-from ..storage import LogEntry, NewEntry, Numbers, Outdated, Sender, SqlStore, Unavailable, open_store
+from ..storage import Fenced, LogEntry, NewEntry, Numbers, Outdated, Sender, SqlStore, Unavailable, open_store
 from .log_rows import Unreadable, read_event
 
 GATHER = 0.001  # seconds from the first event to be written until the commit begins: more of them share it
 POLL = 0.025  # seconds between looks for events of other workers
+_POLL_OWNED = 0.25  # the same where each partition has one owner: only an operator's commands write beside it
 MOST_AT_ONCE = 5_000  # events in a commit
 MOST_READ = 10_000  # events of others handed over at a time, and not applied yet: after an import there may be many
 MOST_BEHIND = 200_000  # events that may wait while the store is away
@@ -70,7 +72,8 @@ class Inbox:
     """Applies events a few at a time, and long ones in steps, so that requests need not wait for all of them."""
 
     def __init__(self, apply: Callable[[Line, dict[int, Any]], Steps]) -> None:
-        self.applied = 0  # every event up to this number was
+        self.applied: dict[int, int] = {0: 0}  # by partition: every event up to this number was
+        self.partitions = 1  # how many the store has
         self._apply = apply
         self._steps: Steps | None = None  # of the first line, if it was begun
         self._holders = 0  # who keeps events from being begun
@@ -81,10 +84,30 @@ class Inbox:
     def __len__(self) -> int:
         return len(self._lines)
 
-    def reset(self, head: int) -> None:
-        """Everything up to this event is applied, and nothing waits."""
+    def reset(self, heads: Mapping[int, int], partitions: int) -> None:
+        """Everything up to these events is applied, of so many partitions in all, and nothing waits."""
         self._lines.clear()
-        self._steps, self.applied = None, head
+        self._steps, self.applied, self.partitions = None, dict(heads), partitions
+
+    def add(self, heads: Mapping[int, int]) -> None:
+        """Events of more partitions come from now on; everything up to these is applied."""
+        self.applied |= heads
+
+    def drop(self, partitions: Iterable[int]) -> None:
+        """Apply nothing more of some partitions: another worker does. Who waits for an event of them is told so."""
+        gone = {partition for partition in partitions if self.applied.pop(partition, None) is not None}
+        if self._lines and self._steps is not None and self._lines[0][0].seq % self.partitions in gone:
+            self._steps = None
+        kept: list[tuple[Line, dict[int, Any]]] = []
+        for line, made in self._lines:
+            if line.seq % self.partitions not in gone:
+                kept.append((line, made))
+            elif line.waiting is not None:
+                _settle(line.waiting, None, Fenced([line.seq % self.partitions]))
+        self._lines = collections.deque(kept)
+        for seq, future in self._waiting:
+            if seq % self.partitions in gone:
+                _settle(future, None, Fenced([seq % self.partitions]))
 
     def deliver(self, lines: Sequence[Line], made: dict[int, Any]) -> None:
         """More events in log order, and what was made of boards that they create."""
@@ -120,7 +143,7 @@ class Inbox:
             if outcome is None:
                 break
             line, _ = self._lines.popleft()
-            self._steps, self.applied = None, line.seq
+            self._steps, self.applied[line.seq % self.partitions] = None, line.seq
             if line.waiting is not None and not line.waiting.done():
                 if isinstance(outcome, str):
                     line.waiting.set_result(outcome)
@@ -129,10 +152,13 @@ class Inbox:
             if time.perf_counter() > end:
                 break
         self._drain_soon()
-        for seq, future in [waiter for waiter in self._waiting if waiter[0] <= self.applied]:
+        for seq, future in [waiter for waiter in self._waiting if self._is_applied(waiter[0]) or waiter[1].done()]:
             self._waiting.remove((seq, future))
             if not future.done():
                 future.set_result(None)
+
+    def _is_applied(self, seq: int) -> bool:
+        return seq <= self.applied.get(seq % self.partitions, -1)
 
     def _apply_first(self, end: float) -> str | Exception | None:
         """Apply the first line until a moment; its outcome, None if there are steps left."""
@@ -146,15 +172,17 @@ class Inbox:
         except StopIteration as stop:
             outcome: str = stop.value
             return outcome
-        except Refused as error:
+        except (Refused, Fenced) as error:
             return error
         except Exception as error:  # as a replay does: this event has failed, the next one is applied
             log.exception("an event cannot be applied", extra={"fields": {"event": line.seq}})
             return error
 
     async def wait_for(self, seq: int) -> None:
-        """Wait until the log is applied up to an event."""
-        if self.applied < seq:
+        """Wait until the log of its partition is applied up to an event."""
+        if seq % self.partitions not in self.applied:
+            raise Fenced([seq % self.partitions])
+        if not self._is_applied(seq):
             future = asyncio.get_running_loop().create_future()
             self._waiting.append((seq, future))
             try:
@@ -164,10 +192,12 @@ class Inbox:
 
 
 class LogWriter:
-    """Writes what is put into it and delivers the whole log from `seen` on to an inbox.
+    """Writes what is put into it and delivers the whole log of its partitions to an inbox.
 
-    `begin` makes a board of its number, name, secret and first event, in this thread, since a learner may have to be
-    compiled. `cut_off` is called, in the event loop's thread, if events that were not read yet are gone.
+    `heads`: by partition the latest event that was read; there are so many `partitions` in the store. `begin` makes a
+    board of its number, name, secret and first event, in this thread, since a learner may have to be compiled.
+    `cut_off` is called, in the event loop's thread, if events that were not read yet are gone; `lost` with partitions
+    of which a write said that they have another owner. `fences`: under which partitions may be written.
 
     An event that somebody waits for is acknowledged by its outcome, after it is on the disk and was applied. If the
     store is away, those who wait are told so; events that nobody waits for are kept and written when it is back.
@@ -177,22 +207,27 @@ class LogWriter:
     def __init__(
         self,
         url: str,
-        seen: int,
+        heads: Mapping[int, int],
+        partitions: int,
         inbox: Inbox,
         begin: Callable[[int, str, bytes, Created | Unreadable], Any],
         cut_off: Callable[[], None],
         clock: Callable[[], float] = time.time,
+        fences: Mapping[int, int] | None = None,
+        lost: Callable[[Iterable[int]], None] = lambda partitions: None,
     ) -> None:
         self.url = url
-        self.seen = seen  # every event up to this number was handed over
+        self.seen = dict(heads)  # by partition: every event up to this number was handed over
         self.commits = 0
         self.outdated = ""  # why nothing is read or written any more: a newer version has upgraded the store
+        self._partitions, self._fences, self._lost = partitions, fences, lost
         self._inbox, self._begin, self._cut_off = inbox, begin, cut_off
         self._clock = clock
         self._working: bool | None = None  # not known yet
         self._beat = time.monotonic()
         self._queue: collections.deque[Pending] = collections.deque()
-        self._own: collections.deque[list[Line]] = collections.deque()  # written, not handed over yet
+        self._own: dict[int, list[Line]] = {}  # by partition: written, not handed over yet
+        self._looked, self._look = 0.0, True  # when heads were read, and whether they have to be
         self._waiting: collections.deque[tuple[float, asyncio.Future[str]]] = collections.deque()
         self._chores: collections.deque[Chore] = collections.deque()
         self._wake = threading.Event()
@@ -239,6 +274,14 @@ class LogWriter:
         while self._waiting and (self._waiting[0][1].done() or self._waiting[0][0] < now):
             _settle(self._waiting.popleft()[1], None, Unavailable("the store takes too long"))
 
+    def add(self, heads: Mapping[int, int]) -> asyncio.Future[Any]:
+        """Write to more partitions, and deliver their logs, from these events on; a future of when it does."""
+        return self.run_chore(lambda store: self.seen.update(heads))
+
+    def drop(self, partitions: Iterable[int]) -> asyncio.Future[Any]:
+        """Write what was put, and no more, to some partitions; a future of when that is done."""
+        return self.run_chore(lambda store: self._forget(partitions))
+
     async def stop(self) -> None:
         """Write what is left and end the thread."""
         self._stop = True
@@ -262,15 +305,22 @@ class LogWriter:
                 self._wake.set()
             try:
                 store = store or self._open()
+                batch = self._still_served(batch)
                 if batch:
-                    first, numbers = store.append([x.entry() for x in batch], self._clock())
+                    seqs, numbers = store.append([x.entry() for x in batch], self._clock())
                     self.commits += 1
-                    self._own.append([x.line(first + i, numbers[i]) for i, x in enumerate(batch)])
+                    for pending, seq, clients in zip(batch, seqs, numbers, strict=True):
+                        self._own.setdefault(seq % self._partitions, []).append(pending.line(seq, clients))
                     batch = []
                 self._hand_over(store)
                 while chores:
                     self._run_chore(store, *chores.pop(0))
                 pause = 0.1
+            except Fenced as error:
+                self._queue.extendleft(reversed(batch))
+                self._chores.extendleft(reversed(chores))
+                self._lose(error.partitions)
+                self._wake.set()
             except Exception as error:
                 self._go_away(store, batch, chores, error)
                 store = None
@@ -283,7 +333,7 @@ class LogWriter:
 
     def _open(self) -> SqlStore:
         """A connection through which something can be written: that it can be read says nothing of a full disk."""
-        store = open_store(self.url)
+        store = open_store(self.url, self._fences)
         try:
             store.try_writing()
         except BaseException:
@@ -291,36 +341,80 @@ class LogWriter:
             raise
         return store
 
+    def _still_served(self, batch: Sequence[Pending]) -> list[Pending]:
+        """What may be written; who waits for anything else is told that another worker has it."""
+        kept = []
+        for pending in batch:
+            partition = pending.board % self._partitions
+            if partition in self.seen:
+                kept.append(pending)
+            elif pending.waiting is not None:
+                self._loop.call_soon_threadsafe(_settle, pending.waiting, None, Fenced([partition]))
+        return kept
+
+    def _lose(self, partitions: Iterable[int]) -> None:
+        """Other workers own partitions: nothing more is written to them."""
+        log.warning("partitions lost", extra={"fields": {"partitions": sorted(partitions)}})
+        self._forget(partitions)
+        self._loop.call_soon_threadsafe(self._lost, partitions)
+
+    def _forget(self, partitions: Iterable[int]) -> None:
+        for partition in partitions:
+            self.seen.pop(partition, None)
+            for line in self._own.pop(partition, []):  # on the disk; who asks again hears of it from the new owner
+                if line.waiting is not None:
+                    self._loop.call_soon_threadsafe(_settle, line.waiting, None, Fenced([partition]))
+
     def _hand_over(self, store: SqlStore) -> None:
-        """Deliver the log up to its head, as of now; own events need not be read."""
-        head = self._own[-1][-1].seq if self._own else store.head()
+        """Deliver the log up to its heads, as of now; own events need not be read."""
         lines: list[Line] = []
-        at = self.seen
-        foreign = head - at - sum(map(len, self._own))
-        if foreign and store.cut_after(at):
-            self._loop.call_soon_threadsafe(self._cut_off)
-            raise Unavailable("events are gone that this worker has not read")
-        until = self._own[0][0].seq - 1 if self._own else head
-        if until - at > MOST_READ:  # much to catch up with: a part of it now, soon the next
-            self._wait_for_inbox()
-            self._deliver(store, self._read(store, at, at + MOST_READ), at + MOST_READ)
-            self._wake.set()
-            return
-        for batch in self._own:
-            lines += self._read(store, at, batch[0].seq - 1)
-            lines += batch
-            at = batch[-1].seq
-        lines += self._read(store, at, head)
-        self._deliver(store, lines, head)
-        self._own.clear()
+        done: dict[int, int] = {}
+        for partition, head in self._heads(store).items():
+            own, at, step = self._own.get(partition, []), self.seen[partition], self._partitions
+            if (head - at) // step > len(own) and store.cut_after(at):
+                self._loop.call_soon_threadsafe(self._cut_off)
+                raise Unavailable("events are gone that this worker has not read")
+            until = own[0].seq - step if own else head
+            if (until - at) // step > MOST_READ:  # much to catch up with: a part of it now, soon the next
+                self._wait_for_inbox()
+                upto = at + MOST_READ * step
+                self._deliver(store, self._read(store, at, upto), {partition: upto})
+                self._look = True
+                self._wake.set()
+                return
+            for line in own:
+                if line.seq > at + step:
+                    lines += self._read(store, at, line.seq - step)
+                lines.append(line)
+                at = line.seq
+            if head > at:
+                lines += self._read(store, at, head)
+            done[partition] = head
+        self._deliver(store, lines, done)
+        for partition in done:
+            self._own.pop(partition, None)
+
+    def _heads(self, store: SqlStore) -> dict[int, int]:
+        """The latest events of partitions in which there may be new ones."""
+        own = {partition: lines[-1].seq for partition, lines in self._own.items()}
+        now = time.monotonic()
+        pause = 0.0 if self._fences is None else _POLL_OWNED
+        if self._look or (not own and pause == 0.0) or (pause and now >= self._looked + pause):
+            self._look, self._looked = False, now
+            seen = self.seen
+            return own | {p: head for p, head in store.heads(seen).items() if head > seen[p]}
+        return own
 
     def _wait_for_inbox(self) -> None:
         while len(self._inbox) > MOST_READ and not self._stop:
             self._beat = time.monotonic()
             time.sleep(GATHER)
 
-    def _deliver(self, store: SqlStore, lines: Sequence[Line], upto: int) -> None:
-        """Deliver all events up to a number. Whatever fails does so before anything is taken for handed over."""
+    def _deliver(self, store: SqlStore, lines: Sequence[Line], upto: Mapping[int, int]) -> None:
+        """Deliver all events up to some numbers, by partition.
+
+        Whatever fails does so before anything is taken for handed over.
+        """
         first: dict[int, Created | Unreadable] = {}
         for line in lines:
             if isinstance(line.event, Created | Unreadable):
@@ -329,12 +423,15 @@ class LogWriter:
         made = {n: self._begin(n, *names[n], event) for n, event in first.items() if n in names}
         if self._working is False:
             log.info("store back", extra={"fields": {"behind": self.behind}})
-        self._working, self.seen = True, upto
+        self._working = True
+        self.seen.update(upto)
         if lines:
             self._loop.call_soon_threadsafe(self._inbox.deliver, lines, made)
 
     def _read(self, store: SqlStore, after: int, upto: int) -> list[Line]:
-        return [Line(x.seq, x.board, _event_of(x), None) for x in store.entries(after, upto)]
+        """Events of a partition."""
+        rows = store.entries(after, upto, partition=after % self._partitions)
+        return [Line(x.seq, x.board, _event_of(x), None) for x in rows]
 
     def _run_chore(self, store: SqlStore, chore: Callable[[SqlStore], Any], future: asyncio.Future[Any]) -> None:
         try:
@@ -344,7 +441,8 @@ class LogWriter:
         self._loop.call_soon_threadsafe(_settle, future, result, failure)
         if isinstance(failure, Unavailable):
             raise failure
-        self._wake.set()  # it may have written events
+        self._look = True  # it may have written events
+        self._wake.set()
 
     def _go_away(
         self, store: SqlStore | None, batch: Sequence[Pending], chores: Sequence[Chore], error: Exception
@@ -353,14 +451,18 @@ class LogWriter:
         outdated = isinstance(error, Outdated)
         if self._working is not False or (outdated and not self.outdated):
             log.error("store away", extra={"fields": {"why": f"{type(error).__name__}: {error}"}})
-        self._working = False
+        self._working, self._look = False, True
         if outdated:
             self.outdated = self.outdated or str(error)
         why = Outdated(self.outdated) if self.outdated else Unavailable("the store is away")
         for pending in reversed(batch):
             if pending.waiting is None and len(self._queue) < MOST_BEHIND:
                 self._queue.appendleft(pending)
-        waiting = [x.waiting for x in batch] + [x.waiting for own in self._own for x in own] + [f for _, f in chores]
+        waiting = (
+            [x.waiting for x in batch]
+            + [x.waiting for own in self._own.values() for x in own]
+            + [f for _, f in chores]
+        )
         for future in waiting:
             if future is not None:
                 self._loop.call_soon_threadsafe(_settle, future, None, why)

@@ -65,7 +65,7 @@ async def observe(worker: Worker, session: BoardSession, report: Report) -> Obse
 
 
 async def _observe(worker: Worker, session: BoardSession, report: Report) -> ObserveOut:
-    board, now, seen = session.board, worker.clock(), worker.log_writer.seen
+    board, now, seen = session.board, worker.clock(), worker.seen(session)
     time = now if report.time is None else report.time
     expires = time + board.config.lifetime
     answer = None if report.said is None else report.said.to(report.items)

@@ -43,7 +43,7 @@ def rank(
     if worker.log_writer.behind >= MOST_BEHIND:
         raise Unavailable("too many impressions wait to be written")
     session.check_served()
-    board, now, seen = session.board, worker.clock(), worker.log_writer.seen
+    board, now, seen = session.board, worker.clock(), worker.seen(session)
     size, visit_features = places(session, length), board.learner_state.features.of_visit(features)
     others = [] if theirs is None else _slots_of(session, theirs)
     round_ = max(session.round, board.impressions.rounds) + 1

@@ -5,7 +5,7 @@ import contextlib
 import itertools
 import logging
 import time
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any, NamedTuple, TypeAlias
 
 from ...live import snapshot
@@ -31,22 +31,28 @@ class Stored(NamedTuple):
     asleep: list[KnownBoard]  # those that were not loaded
     parked: dict[str, Parked]  # boards that cannot be read, by name
     keys: list[Key]
-    head: int
+    heads: dict[int, int]  # the latest events of the partitions that were read
+    partitions: int  # how many there are
     time: float | None  # by the store's own clock, when all was read
     latest: tuple[int, float]  # the latest event, and when it was written
 
 
-def recover(url: str, most: int, seconds: float) -> Stored:
-    """The boards that were used last, as the log says at one moment: so many, and for so many seconds."""
+def recover(url: str, most: int, seconds: float, partitions: Collection[int] | None = None) -> Stored:
+    """The boards that were used last, as the log says at one moment: so many, and for so many seconds.
+
+    `partitions`: those of some partitions alone.
+    """
     with contextlib.closing(open_store(url)) as store, store.reading():
         end = time.monotonic() + seconds
-        stored = Stored([], [], {}, store.api_keys(), store.head(), None, store.latest())
-        for board in store.known_boards():
+        heads = store.heads(range(store.partitions) if partitions is None else partitions)
+        stored = Stored([], [], {}, store.api_keys(), heads, store.partitions, None, store.latest())
+        for board in store.known_boards(heads):
             if len(stored.boards) >= most or time.monotonic() > end:
                 stored.asleep.append(board)
                 continue
             try:
-                session = open_session(store, board.number, board.name, board.secret, stored.head)
+                head = heads[board.number % store.partitions]
+                session = open_session(store, board.number, board.name, board.secret, head)
             except Unavailable:
                 raise
             except MemoryError:
@@ -71,7 +77,7 @@ def log_parked(board: Parked) -> None:
 
 
 def open_session(store: SqlStore, number: int, name: str, secret: bytes, head: int) -> BoardSession:
-    """A board as the log says up to its head. Read it at one moment."""
+    """A board as the log says up to the head of its partition. Read it at one moment."""
     session = BoardSession(number, name, secret, rebuild(store, number, name, head))
     session.applied, session.edge = head, read_edge(store, number)
     session.reseal(store.seals(number))
@@ -82,7 +88,7 @@ def load(store: SqlStore, number: int, name: str, secret: bytes) -> BoardSession
     """A board that wakes, as the log says now; None if it is no longer there. Read it at one moment."""
     if number not in store.edges([number]):
         return None
-    return open_session(store, number, name, secret, store.head())
+    return open_session(store, number, name, secret, store.head(number % store.partitions))
 
 
 def rebuild(store: SqlStore, number: int, name: str, upto: int, until: int = 0) -> Board:
@@ -230,9 +236,9 @@ def wipe(url: str, number: int, seq: int) -> None:
         store.wipe_board(number, seq)
 
 
-def save(url: str, number: int, seq: int, kept: Kept) -> bool:
+def save(url: str, number: int, seq: int, kept: Kept, fences: Mapping[int, int] | None = None) -> bool:
     """`put_snapshot` with a connection of its own."""
-    with contextlib.closing(open_store(url)) as store:
+    with contextlib.closing(open_store(url, fences)) as store:
         return put_snapshot(store, number, seq, kept)
 
 

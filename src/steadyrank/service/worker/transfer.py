@@ -13,7 +13,7 @@ import hmac
 import json
 import pathlib
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import Any, BinaryIO, NamedTuple
 
 import msgspec
@@ -253,19 +253,26 @@ def _fold(path: pathlib.Path, base: bytes | None, entries: list[tuple[float, Any
 
 
 def compact(
-    store: SqlStore, before: float, most: int, failed: Callable[[str, str], None] = lambda name, why: None
+    store: SqlStore,
+    before: float,
+    most: int,
+    failed: Callable[[str, str], None] = lambda name, why: None,
+    partitions: Collection[int] | None = None,
 ) -> dict[str, int]:
     """Replace events older than a time, or beyond the latest `most`, by a snapshot; how many of each board.
 
-    Clients of whom no event is kept are forgotten with them. A board that cannot be folded is left as it is, and
-    `failed` hears why.
+    `partitions`: of boards of these alone, as each worker does with its own. Clients of whom no event is kept are
+    forgotten with them. A board that cannot be folded is left as it is, and `failed` hears why.
     """
     gone = {}
     store.sweep(before)
     for number, (name, _) in store.boards().items():
+        if partitions is not None and number % store.partitions not in partitions:
+            continue
         try:
             with store.reading():
-                since, edge, head = store.shortened(number), store.edge(number, before, most), store.head()
+                since, edge = store.shortened(number), store.edge(number, before, most)
+                head = store.head(number % store.partitions)
                 board = rebuild(store, number, name, edge, head) if edge > since else None
         except Unavailable:
             raise
@@ -282,7 +289,7 @@ def compact(
 def _shorten(store: SqlStore, number: int, marks: tuple[int, int, int], board: Board) -> int:
     """Put a board in place of its events, unless settings or labels were changed after it was folded."""
     since, edge, head = marks
-    seen, body = store.head(), snapshot.pack(*board.keep())
+    seen, body = store.head(number % store.partitions), snapshot.pack(*board.keep())
     if reconfigured(store, number, head):
         return 0
     return store.shorten_log(number, since, edge, body, lambda: not reconfigured(store, number, seen))

@@ -1,10 +1,12 @@
 """All boards of a worker: ranks from memory, writes what happens to the log, applies the log in order."""
 
 import asyncio
+import collections
 import contextlib
 import gc
 import logging
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
@@ -15,12 +17,13 @@ from ..board import events
 from ..board.board import Board, finished
 from ..board.checks import check, check_memory
 from ..board.events import AnyEvent
-from ..storage import Key, Sender, SqlStore, Unavailable
+from ..storage import Fenced, Key, Sender, SqlStore, Unavailable
 from .board_cache import BoardCache
 from .board_session import BoardSession, Edge, Parked, begin
 from .clock import Clock, uptime
 from .log_rows import Unreadable, not_applied
 from .log_writer import Inbox, Line, LogWriter, SharedLook, Steps
+from .ownership import Ownership
 from .recovery import Kept, fold_again, moved_edges, recover, save, wipe
 from .resealing import reseal
 
@@ -29,6 +32,8 @@ TICK = 0.1
 MOST_AWAKE = 1_000  # boards in memory
 _LOADING = 3.0  # seconds at the start for boards that were used last; the others load when they are asked for
 
+_FINISHING = 1.0  # seconds for requests of boards that another worker is to serve
+_KEEPING = 0.5  # seconds for snapshots of them
 _LARGE = 10_000  # items, times segments, of a board that is looked at in a thread: below, a few milliseconds
 
 log = logging.getLogger("steadyrank.service")
@@ -36,7 +41,10 @@ T = TypeVar("T")
 
 
 class Worker:
-    """The boards of one worker. Everything runs in the event loop's thread but the log writer and the snapshots."""
+    """The boards of one worker. Everything runs in the event loop's thread but the log writer and the snapshots.
+
+    `address`: where other workers of the same store reach this one, as HOST:PORT.
+    """
 
     def __init__(
         self,
@@ -46,11 +54,11 @@ class Worker:
         chance: np.random.Generator | None = None,
         most_awake: int = MOST_AWAKE,
         most_bytes: int = MOST_BYTES,
+        address: str = "",
     ) -> None:
         self.url, self.clock, self.monotonic = url, clock or Clock(), monotonic
         self._alarmed = False  # whether the log says that a clock is wrong
         self.most_bytes = most_bytes
-        self.cache = BoardCache(url, most_awake, monotonic, self.apply, self.catch_up, self.spawn)
         self.keys: list[Key] = []
         self.ready = False
         self.exporting = asyncio.Lock()  # one board at a time: it takes a thread, and room for its log
@@ -58,17 +66,36 @@ class Worker:
         self._inbox = Inbox(self._apply)
         self._key = self._first_key = int(self.chance.integers(1, 2**63))
         self._tasks: set[asyncio.Task[Any]] = set()
+        self.partitions = 1  # how many the store has
+        self.served: set[int] = set()  # partitions whose requests are answered here
+        self._in_flight: collections.Counter[int] = collections.Counter()  # requests, by partition
+        self.ownership: Ownership | None = None  # of a store whose partitions have one owner each
+        if not url.startswith("sqlite:"):
+            changes = self.adopt, self.lose, self.release, self._with_boards, self.spawn
+            self.ownership = Ownership(url, int(self.chance.integers(1, 2**63)), address, *changes)
+        self._fences = None if self.ownership is None else self.ownership.fences
+        self.cache = BoardCache(url, most_awake, monotonic, self.apply, self.catch_up, self.spawn, self._fences)
         self.look_at_log = SharedLook(self.catch_up, self.spawn)
 
     async def start(self) -> None:
         """Read the store, fold what is there, and begin to write; ready when it returns."""
-        stored = await asyncio.to_thread(recover, self.url, self.cache.most, _LOADING)
+        if self.ownership is not None and not self.ownership.joined:
+            await self.ownership.join()
+            self.spawn(self.ownership.run())
+        mine = None if self._fences is None else list(self._fences)
+        stored = await asyncio.to_thread(recover, self.url, self.cache.most, _LOADING, mine)
         self.clock.look(stored.time, *stored.latest)
         self._report_clock()
-        self._inbox.reset(stored.head)
+        self.partitions = stored.partitions
+        self._inbox.reset(stored.heads, stored.partitions)
         self.cache.begin(stored.boards, stored.asleep, stored.parked)
         self.keys = stored.keys
-        self.log_writer = LogWriter(self.url, stored.head, self._inbox, begin, self.cut_off, self.clock)
+        places = stored.heads, stored.partitions, self._inbox, begin, self.cut_off, self.clock
+        self.log_writer = LogWriter(self.url, *places, self._fences, self.lose)
+        self.served = set(stored.heads)
+        if self._fences is not None and (gone := self.served - self._fences.keys()):
+            self._drop(gone)  # lost while they were read
+            self.log_writer.drop(gone)
         self._ticking = self.spawn(self._tick())
         gc.collect()
         gc.freeze()  # what is there now stays: looking at it again and again would take a tenth of a second each time
@@ -89,6 +116,106 @@ class Worker:
         if available:
             await self.cache.save_all()
         self.cache.close()
+        if self.ownership is not None:
+            await self.ownership.leave()
+
+    def is_served(self, name: str) -> bool:
+        """Whether a board of this name is, or would be, one of this worker's."""
+        return self.ownership is None or self.ownership.partition_of(name) in self.served
+
+    @contextlib.contextmanager
+    def answering(self, name: str) -> Iterator[None]:
+        """Meanwhile the board is not given to another worker, unless that takes too long."""
+        if self.ownership is None or not name:
+            yield
+            return
+        partition = self.ownership.partition_of(name)
+        self._in_flight[partition] += 1
+        try:
+            yield
+        finally:
+            self._in_flight[partition] -= 1
+
+    def seen(self, session: BoardSession) -> int:
+        """The latest event of a board's partition that was read."""
+        return self.log_writer.seen.get(session.number % self.partitions, 0)
+
+    def lag(self, session: BoardSession) -> int:
+        """How many events of a board's partition were read, and are not applied yet."""
+        applied = self._inbox.applied.get(session.number % self.partitions, 0)
+        return max(self.seen(session) - applied, 0) // self.partitions
+
+    async def adopt(self, fences: dict[int, int]) -> None:
+        """Serve partitions that this worker owns from now on: their boards are loaded when they are asked for."""
+        while self._fresh(fences):
+            if not self.ready:
+                await asyncio.sleep(TICK)
+                continue
+            some: set[int] = set()
+            try:
+                stored = await asyncio.to_thread(recover, self.url, 0, 0.0, self._fresh(fences))
+                some = self._fresh(fences) & stored.heads.keys()
+                heads = {partition: stored.heads[partition] for partition in some}
+                self._inbox.add(heads)
+                here = [board for board in stored.asleep if board.number % self.partitions in some]
+                self.cache.add_boards([], here, {})
+                await self.log_writer.add(heads)
+            except Unavailable as error:
+                log.warning("partitions not read yet", extra={"fields": {"why": str(error)}})
+                self._drop(some)
+                await asyncio.sleep(TICK)
+                continue
+            self.served |= some & self._fresh(fences)
+            self.spawn(self.cache.load_unknown())
+
+    def _fresh(self, fences: dict[int, int]) -> set[int]:
+        """Of partitions that this worker was given, those that it still owns and does not serve yet."""
+        assert self._fences is not None
+        return {p for p, fence in fences.items() if p not in self.served and self._fences.get(p) == fence}
+
+    async def release(self, partitions: Sequence[int]) -> dict[int, int]:
+        """Serve partitions no longer, in good order: what was asked for is answered and written; their fences.
+
+        Partitions that are not served at the moment stay as they are.
+        """
+        assert self._fences is not None
+        leaving = {partition for partition in partitions if partition in self.served}
+        self.served -= leaving
+        try:
+            end = time.monotonic() + _FINISHING
+            while any(self._in_flight[partition] for partition in leaving) and time.monotonic() < end:
+                await asyncio.sleep(0.002)
+            heads = await self.log_writer.run_chore(lambda store: store.heads(leaving))  # what was put is written
+            for head in heads.values():
+                await self._inbox.wait_for(head)
+            numbers = [number for number in self.cache.numbers() if number % self.partitions in leaving]
+            await self.cache.save_boards(numbers, _KEEPING)
+            await self.log_writer.drop(leaving)
+        except Unavailable:
+            self.served |= leaving & self._fences.keys()
+            raise
+        self._drop(leaving)
+        return {partition: self._fences[partition] for partition in leaving if partition in self._fences}
+
+    def lose(self, partitions: Iterable[int]) -> None:
+        """Other workers own partitions: whatever was not written is theirs to be asked for."""
+        assert self.ownership is not None
+        gone = set(partitions)
+        self.ownership.forget(gone)
+        self.ownership.look_soon()
+        self._drop(gone)
+        if self.ready:
+            self.log_writer.drop(gone)
+
+    def _drop(self, partitions: set[int]) -> None:
+        self.served -= partitions
+        self._inbox.drop(partitions)
+        for number in [number for number in self.cache.numbers() if number % self.partitions in partitions]:
+            self.cache.remove_board(number)
+
+    def _with_boards(self) -> set[int]:
+        """Partitions of which there are boards here."""
+        return {number % self.partitions for number in self.cache.numbers()}
 
     @property
     def boards(self) -> dict[str, BoardSession]:
@@ -109,6 +236,8 @@ class Worker:
         """A board by its name; one that nobody holds may be evicted."""
         if not self.ready:
             raise Unavailable("the log is being read: not ready yet")
+        if not self.is_served(name):
+            raise Unavailable(f"another worker serves board {name!r}")
         return self.cache.find_board(name)
 
     def next_key(self) -> int:
@@ -181,12 +310,17 @@ class Worker:
 
     async def catch_up(self) -> None:
         """Wait until the log is applied as far as it goes now."""
-        await self._inbox.wait_for(await self.log_writer.run_chore(lambda store: store.head()))
+        writer = self.log_writer
+        heads: dict[int, int] = await writer.run_chore(lambda store: store.heads(writer.seen))
+        for partition, head in heads.items():
+            if self._inbox.applied.get(partition, head) < head:
+                with contextlib.suppress(Fenced):  # somebody else's by now
+                    await self._inbox.wait_for(head)
 
     @property
     def applied(self) -> int:
-        """The latest event that was applied."""
-        return self._inbox.applied
+        """The latest event that was applied: the highest number."""
+        return max(self._inbox.applied.values(), default=0)
 
     def _apply(self, line: Line, made: dict[int, Any]) -> Steps:
         begun = made.get(line.board)  # none if it was deleted meanwhile
@@ -204,7 +338,10 @@ class Worker:
             return "done"
         session = self.cache.by_number.get(line.board)
         if session is None:
-            return self.cache.note_event(line)
+            outcome = self.cache.note_event(line)
+            if line.waiting is not None:  # the board went and came back meanwhile: who asks again hears the outcome
+                raise Fenced([line.seq % self.partitions])
+            return outcome
         return (yield from self._steps(session, line))
 
     def apply(self, session: BoardSession, line: Line) -> str:
@@ -297,7 +434,7 @@ class Worker:
 
     async def _snapshot(self, session: BoardSession, seq: int, kept: Kept) -> None:
         try:
-            if await asyncio.to_thread(save, self.url, session.number, seq, kept):
+            if await asyncio.to_thread(save, self.url, session.number, seq, kept, self._fences):
                 return
             self.cache.divergences += 1
             log.error("divergence", extra={"fields": {"board": session.name, "event": seq}})

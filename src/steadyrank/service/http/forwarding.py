@@ -1,0 +1,378 @@
+"""Requests for boards that another worker owns: passed on over connections that are kept open.
+
+What a request says is passed on as it came, headers and all: the owner decides who may do what. Between two workers a
+request goes once: the one it was passed on to answers 421 if it does not own the board, and the first one asks again
+where the board is by then. So while a partition moves, requests for its boards wait for a moment.
+"""
+
+import asyncio
+import collections
+import contextlib
+import functools
+import time
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple, TypeVar
+
+import httptools
+from starlette.types import Message, Receive, Scope, Send
+
+from ...core.refusals import Refused
+from ..storage import Unavailable
+from ..worker.ownership import Ownership
+from ..worker.worker import Worker
+from .auth import read_headers
+from .bodies import Bodies, Held
+
+MISDIRECTED = 421  # who gets a request from another worker, and does not own the board
+OWNER = b"steadyrank-owner"  # a header of answers that were passed on: HOST:PORT of who gave them
+_HOP = b"x-steadyrank-hop"
+_OF_A_CONNECTION = frozenset(
+    (
+        b"connection",
+        b"content-length",
+        b"date",
+        b"expect",
+        b"keep-alive",
+        b"te",
+        b"transfer-encoding",
+        b"upgrade",
+        _HOP,
+    )
+)
+_PATIENCE = 1.5  # seconds in which a board that moves is waited for
+_AGAIN = 0.05  # seconds between looks for where it is
+_CONNECT = 1.0  # seconds
+_LOOK = 0.25  # seconds between looks whether who was asked is still the owner
+_ANSWER = 600.0  # seconds until who was asked is taken for stuck: a change of learner folds a whole log
+_IDLE = 60.0  # seconds after which a connection is not used again: the other end closes it after 75
+_MOST_READ = 1 << 20  # bytes of an answer that wait to be sent on
+_PART = 1 << 18  # bytes of a body sent at a time
+_NOBODY = "the board is moving to another worker: try again"
+T = TypeVar("T")
+
+
+class NotReached(Exception):
+    """No worker answered at an address. `sent`: it may have got the request."""
+
+    def __init__(self, sent: bool) -> None:
+        self.sent = sent
+        super().__init__("a worker that owns the board cannot be reached")
+
+
+class Reply:
+    """The answer of another worker, read part by part."""
+
+    def __init__(self, connection: "_Connection", code: int, headers: list[tuple[bytes, bytes]]) -> None:
+        self._connection, self.code, self.headers = connection, code, headers
+
+    async def part(self) -> bytes:
+        """More of the body; empty at its end."""
+        return await self._connection.part()
+
+    async def body(self) -> bytes:
+        """All of it."""
+        parts = []
+        while part := await self.part():
+            parts.append(part)
+        return b"".join(parts)
+
+
+class _Connection(asyncio.Protocol):
+    """A connection to another worker, for one request at a time."""
+
+    def __init__(self, done: Callable[["_Connection"], None]) -> None:
+        self._done = done
+        self.idle_since = 0.0
+        self._transport: Any = None
+        self._head: asyncio.Future[Reply] | None = None
+        self._more: asyncio.Future[None] | None = None
+        self._writable: asyncio.Future[None] | None = None
+        self._parts: collections.deque[bytes] = collections.deque()
+        self._size, self._complete, self.closed, self._keep = 0, True, False, True
+        self._headers: list[tuple[bytes, bytes]] = []
+        self._parser = httptools.HttpResponseParser(self)
+
+    def connection_made(self, transport: Any) -> None:
+        """It is there."""
+        self._transport = transport
+
+    def connection_lost(self, error: Exception | None) -> None:
+        """It is gone: whoever waits is told so."""
+        self.closed = True
+        if self._head is not None and not self._head.done():
+            self._head.set_exception(NotReached(sent=True))
+            self._head.exception()  # who asked may have gone
+        for waiting in (self._more, self._writable):
+            if waiting is not None and not waiting.done():
+                waiting.set_result(None)
+
+    def pause_writing(self) -> None:
+        """The other end takes nothing at the moment."""
+        self._writable = asyncio.get_running_loop().create_future()
+
+    def resume_writing(self) -> None:
+        """The other end goes on."""
+        if self._writable is not None and not self._writable.done():
+            self._writable.set_result(None)
+
+    def data_received(self, data: bytes) -> None:
+        """More of an answer."""
+        try:
+            self._parser.feed_data(data)
+        except httptools.HttpParserError:
+            self.close()
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """A header."""
+        self._headers.append((name.lower(), value))
+
+    def on_headers_complete(self) -> None:
+        """The body begins, if there is one."""
+        self._keep = self._parser.should_keep_alive()
+        if self._head is not None and not self._head.done():
+            self._head.set_result(Reply(self, self._parser.get_status_code(), self._headers))
+
+    def on_body(self, body: bytes) -> None:
+        """A part of the body."""
+        self._parts.append(body)
+        self._size += len(body)
+        if self._size > _MOST_READ:
+            self._transport.pause_reading()
+        self._wake()
+
+    def on_message_complete(self) -> None:
+        """The answer is there."""
+        self._complete = True
+        self._wake()
+
+    def _wake(self) -> None:
+        if self._more is not None and not self._more.done():
+            self._more.set_result(None)
+
+    async def ask(self, head: bytes, body: bytes | Held) -> "asyncio.Future[Reply]":
+        """Send a request; a future of its answer."""
+        self._head = asyncio.get_running_loop().create_future()
+        self._headers, self._complete = [], False
+        if isinstance(body, bytes):
+            self._transport.write(head + body)
+            return self._head
+        self._transport.write(head)
+        body.file.seek(0)
+        while not self.closed and (part := body.file.read(_PART)):
+            self._transport.write(part)
+            if self._writable is not None:
+                await self._writable
+                self._writable = None
+        return self._head
+
+    async def part(self) -> bytes:
+        """More of the body; empty at its end. A connection that is done with goes back to the others."""
+        while not self._parts and not self._complete:
+            if self.closed:
+                raise NotReached(sent=True)
+            self._more = asyncio.get_running_loop().create_future()
+            await self._more
+        if self._parts:
+            part = self._parts.popleft()
+            self._size -= len(part)
+            if self._size <= _MOST_READ:
+                self._transport.resume_reading()
+            return part
+        if not self._keep:
+            self.close()
+        self._done(self)
+        return b""
+
+    def close(self) -> None:
+        """End it."""
+        self.closed = True
+        self._transport.abort()
+
+
+class Peers:
+    """Connections to other workers, by address."""
+
+    def __init__(self) -> None:
+        self._idle: dict[str, list[_Connection]] = {}
+
+    async def ask(
+        self,
+        address: str,
+        method: str,
+        target: bytes,
+        headers: Iterable[tuple[bytes, bytes]],
+        body: bytes | Held = b"",
+        still: Callable[[], bool] = lambda: True,
+    ) -> Reply:
+        """The answer of another worker to a request, as soon as it begins; given up when `still` says no."""
+        size = len(body) if isinstance(body, bytes) else body.size
+        lines = [b"%b %b HTTP/1.1" % (method.encode(), target), _HOP + b": 1", b"content-length: %d" % size]
+        lines += [b"%b: %b" % header for header in headers if header[0] not in _OF_A_CONNECTION]
+        connection = await self._connection(address)
+        try:
+            waiting = await connection.ask(b"\r\n".join(lines) + b"\r\n\r\n", body)
+            end = time.monotonic() + _ANSWER
+            while not waiting.done():
+                await asyncio.wait([waiting], timeout=_LOOK)
+                if not waiting.done() and (time.monotonic() > end or not still()):
+                    raise NotReached(sent=True)
+            return waiting.result()
+        except BaseException:
+            connection.close()
+            raise
+
+    async def _connection(self, address: str) -> _Connection:
+        idle, now = self._idle.setdefault(address, []), time.monotonic()
+        while idle:
+            connection = idle.pop()
+            if not connection.closed and now < connection.idle_since + _IDLE:
+                return connection
+            connection.close()
+        host, _, port = address.rpartition(":")
+
+        def done(connection: _Connection) -> None:
+            if not connection.closed:
+                connection.idle_since = time.monotonic()
+                idle.append(connection)
+
+        begin = asyncio.get_running_loop().create_connection(lambda: _Connection(done), host.strip("[]"), int(port))
+        try:
+            _, made = await asyncio.wait_for(begin, _CONNECT)
+        except (OSError, TimeoutError) as error:
+            raise NotReached(sent=False) from error
+        return made
+
+    def close(self) -> None:
+        """End all connections that nobody uses."""
+        for idle in self._idle.values():
+            while idle:
+                idle.pop().close()
+
+
+class Elsewhere:
+    """What a request that concerns several boards asks of other workers, in the name of who sent it."""
+
+    def __init__(self, worker: Worker, peers: Peers, headers: list[tuple[bytes, bytes]]) -> None:
+        assert worker.ownership is not None
+        self._worker, self._ownership, self._peers, self._headers = worker, worker.ownership, peers, headers
+
+    def others(self) -> list[str]:
+        """The addresses of all other workers."""
+        return self._ownership.others()
+
+    def by_place(self, rows: Sequence[T], board: Callable[[T], str]) -> dict[str | None, list[T]]:
+        """Rows by the address of who owns their boards: None is here, and empty where nobody does."""
+        found: dict[str | None, list[T]] = {}
+        places: dict[str, str | None] = {}
+        for row in rows:
+            name = board(row)
+            if name not in places:
+                partition = self._ownership.partition_of(name)
+                here = partition in self._worker.served
+                places[name] = None if here else self._ownership.address_of(partition) or ""
+            found.setdefault(places[name], []).append(row)
+        return found
+
+    async def ask(self, address: str, method: str, target: str, body: bytes = b"") -> tuple[int, bytes]:
+        """Code and content of an answer of another worker."""
+        if not address or address == self._ownership.address:
+            raise Unavailable(_NOBODY)
+        try:
+            reply = await self._peers.ask(address, method, target.encode(), self._headers, body)
+            return reply.code, await reply.body()
+        except NotReached as error:
+            self._ownership.look_soon()
+            raise Unavailable(str(error)) from None
+
+
+class _Request(NamedTuple):
+    """A request that is passed on, as `Forwarder.pass_on` takes it."""
+
+    method: str
+    target: bytes
+    headers: list[tuple[bytes, bytes]]
+    body: bytes | Held
+    again: bool
+    public: bool
+
+
+class Forwarder:
+    """Passes requests on to the workers that own their boards."""
+
+    def __init__(self, worker: Worker, bodies: Bodies) -> None:
+        self._worker, self._bodies, self.peers = worker, bodies, Peers()
+
+    def elsewhere(self, headers: list[tuple[bytes, bytes]]) -> Elsewhere | None:
+        """How a request asks other workers; None if there are none, or if one of them sent it."""
+        if self._worker.ownership is None or any(name == _HOP for name, _ in headers):
+            return None
+        return Elsewhere(self._worker, self.peers, list(headers))
+
+    async def pass_on(
+        self, board: str, scope: Scope, receive: Receive, send: Send, most: int, again: bool, public: bool
+    ) -> "int | Receive":
+        """Have the owner of a board answer a request; its code. If that is this worker by now: the body, to be read.
+
+        `again`: the request may be sent a second time if it is not known whether it was dealt with. `public`: anybody
+        may have sent it, and need not know where workers are; others are told where the owner is, in a header.
+        """
+        ownership, headers = self._worker.ownership, list(scope["headers"])
+        assert ownership is not None
+        partition, end = ownership.partition_of(board), time.monotonic() + _PATIENCE
+        if any(name == _HOP for name, _ in headers):
+            ownership.look_soon()
+            raise Refused(MISDIRECTED, "another worker owns the board")
+        body = await self._bodies.receive(receive, read_headers(list(headers)), most)
+        query = scope["query_string"]
+        target = (scope.get("raw_path") or scope["path"].encode()) + (b"?" + query if query else b"")
+        request = _Request(scope["method"], target, headers, body, again, public)
+        with contextlib.nullcontext() if isinstance(body, bytes) else body:
+            while True:
+                if partition in self._worker.served:
+                    return _replayed(body if isinstance(body, bytes) else body.read())
+                address = ownership.address_of(partition)
+                if address is not None and address != ownership.address:
+                    still = functools.partial(_is_at, ownership, partition, address)
+                    code = await self._try(address, request, still, send)
+                    if code != MISDIRECTED:
+                        return code
+                ownership.look_soon()
+                if time.monotonic() > end:
+                    raise Unavailable(_NOBODY)
+                await ownership.wait_for_change(_AGAIN)
+
+    async def _try(self, address: str, request: _Request, still: Callable[[], bool], send: Send) -> int:
+        """Ask one worker; 421 if it does not own the board, or was not reached."""
+        try:
+            reply = await self.peers.ask(address, *request[:4], still)
+            part = await reply.part()
+        except NotReached as error:
+            if error.sent and not request.again:
+                raise Unavailable(str(error)) from None
+            return MISDIRECTED
+        if reply.code == MISDIRECTED:
+            while part:
+                part = await reply.part()
+            return MISDIRECTED
+        headers = [] if request.public else [(OWNER, address.encode())]
+        headers += [one for one in reply.headers if one[0] == b"content-length" or one[0] not in _OF_A_CONNECTION]
+        await send({"type": "http.response.start", "status": reply.code, "headers": headers})
+        while following := await reply.part() if part else b"":
+            await send({"type": "http.response.body", "body": part, "more_body": True})
+            part = following
+        await send({"type": "http.response.body", "body": part})
+        return reply.code
+
+
+def _is_at(ownership: Ownership, partition: int, address: str) -> bool:
+    """Whether a partition is still served at an address."""
+    return ownership.address_of(partition) == address
+
+
+def _replayed(body: bytes) -> Receive:
+    """A body that was received, to be received again."""
+
+    async def receive() -> Message:
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    return receive

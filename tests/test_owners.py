@@ -1,0 +1,381 @@
+"""Boards with one owner among the workers of a PostgreSQL: taken over, fenced off, moved, and asked for anywhere."""
+
+import contextlib
+import os
+import signal
+import time
+import urllib.request
+
+import psycopg
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import steadyrank as sr
+from service_tools import ITEMS, Server, replayed, wait_until
+from steadyrank.service.board import events
+from steadyrank.service.http.server import announced
+from steadyrank.service.storage import Fenced, NewEntry, Unavailable, open_store, partition_of, sql
+from steadyrank.service.worker.ownership import LEASE, MOVED_AT_ONCE, plan
+from steadyrank.service.worker.recovery import rebuild
+from test_stores import Crowd, Database, counted
+
+KILLS = int(os.environ.get("STEADYRANK_KILLS", "2"))
+PARTITIONS = 4
+BOARDS = [next(f"b{k}" for k in range(100) if partition_of(f"b{k}", PARTITIONS) == p) for p in range(PARTITIONS)]
+CREATED = events.encode(events.Created(events.Config(length=2), ["x", "y", "z"]))
+SETTLED = events.encode(events.Settled(0))
+
+
+@pytest.fixture(scope="module")
+def database(tmp_path_factory):
+    found = Database(tmp_path_factory.mktemp("postgres"))
+    yield found
+    found.server.cleanup()
+
+
+@pytest.fixture
+def url(database, monkeypatch):
+    """A store of four partitions."""
+    found = database.fresh()
+    monkeypatch.setattr(sql.Postgres, "partitions", PARTITIONS)
+    open_store(found).close()
+    return found
+
+
+def rows(url, query):
+    with psycopg.connect(url) as connection:
+        return connection.execute(query).fetchall()
+
+
+def everything(url):
+    """All that workers write, but who they are."""
+    tables = ("boards", "events", "snapshots", "clients", "rests", "seals")
+    return [sorted(map(repr, rows(url, f"SELECT * FROM {table}"))) for table in tables]
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(st.floats(0.01, 50.0), min_size=8, max_size=40),
+    st.integers(1, 6),
+    st.integers(0, 5),
+    st.randoms(use_true_random=False),
+)
+def test_loads_become_even_a_few_partitions_at_a_time_and_stay(loads, count, dead, random):
+    workers = list(range(1, count + 1))
+    weights = dict(enumerate(loads))
+    owners = {p: random.choice([*workers, 7][: count + (dead > 0)]) for p in weights}
+    orphans = {p: owner for p, owner in owners.items() if owner == 7}
+    having = {p for p in weights if random.random() < 0.7}
+    for _ in range(200):
+        moved = 0
+        for me in workers:
+            moves = plan(me, workers, owners, weights, lambda: having)
+            assert sum(p in having for p, _ in moves) <= MOVED_AT_ONCE
+            assert all(owners[p] == me and to in workers and to != me for p, to in moves)
+            owners |= dict(moves)
+            moved += len(moves)
+        if not moved:
+            break
+    assert not moved
+    assert {p: owners[p] for p in orphans} == orphans  # they are taken, not given
+    held = {me: sorted(weights[p] for p in weights if owners[p] == me) for me in workers}
+    most, least = max(workers, key=lambda me: sum(held[me])), min(workers, key=lambda me: sum(held[me]))
+    gap = sum(held[most]) - sum(held[least])
+    mean = sum(map(sum, held.values())) / count
+    assert gap <= max(0.1 * mean, held[most][0] / 0.75 if held[most] else 0.0) + 1e-9
+
+
+def test_what_has_another_owner_is_not_written_whatever_it_is(url):
+    with contextlib.ExitStack() as stack:
+        tool, one, other = (stack.enter_context(contextlib.closing(open_store(url))) for _ in range(3))
+        one.beat(1, "here", "here:1", 60.0)
+        other.beat(2, "there", "there:1", 60.0)
+        fences = one.take_partitions(1, 99)
+        assert fences == dict.fromkeys(range(PARTITIONS), 1)
+        assert other.take_partitions(2, 99) == {}
+        mine = stack.enter_context(contextlib.closing(open_store(url, fences)))
+        numbers = [mine.create_board(name, CREATED, 1.0) for name in BOARDS]
+        assert [number % PARTITIONS for number in numbers] == list(range(PARTITIONS))
+        seqs, _ = mine.append([NewEntry(number, SETTLED) for number in [*numbers, numbers[2]]], 2.0)
+        assert seqs == [number + PARTITIONS for number in numbers] + [numbers[2] + 2 * PARTITIONS]
+        one.give_partitions([(2, 1, 2)])
+        one.give_partitions([(3, 7, 2)])  # of another time
+        members, holdings = other.holdings()
+        assert [(m.id, m.address, m.alive) for m in members] == [(1, "here:1", True), (2, "there:1", True)]
+        assert [holdings[p][1:] for p in range(PARTITIONS)] == [(1, 1), (1, 1), (2, 2), (1, 1)]
+        before = everything(url)
+        number = numbers[2]
+        for write in (
+            lambda: mine.append([NewEntry(numbers[0], SETTLED), NewEntry(number, SETTLED)], 3.0),
+            lambda: mine.append_if(number, 0, SETTLED, 3.0),
+            lambda: mine.delete_board(number, SETTLED, 3.0),
+            lambda: mine.rotate_seal(number, SETTLED, 3.0, 9.0),
+            lambda: mine.promise(number, 9.0),
+            lambda: mine.keep_summaries([(numbers[0], 1, b""), (number, 1, b"")]),
+            lambda: mine.save_snapshot(number, 1, b"x"),
+            lambda: mine.replace_snapshot(number, 1, b"x"),
+            lambda: mine.forget_client(number, 5, 3.0, events.forgotten),
+            lambda: mine.create_board(
+                next(f"c{k}" for k in range(99) if mine.partition_of(f"c{k}") == 2), CREATED, 3.0
+            ),
+        ):
+            with pytest.raises(Fenced) as refusal:
+                write()
+            assert refusal.value.partitions == {2}
+            assert everything(url) == before
+        mine.append([NewEntry(numbers[0], SETTLED)], 3.0)  # the others are still its own
+        tool.append([NewEntry(number, SETTLED)], 3.0)  # a command of an operator
+        one.beat(1, "here", "here:1", -1.0)
+        assert other.take_partitions(2, 2) == {0: 2, 1: 2}
+        other.leave(2)
+        one.beat(1, "here", "here:1", 60.0)
+        assert one.take_partitions(1, 99) == {0: 4, 1: 4, 2: 4}  # the last one it has had all the time
+        one.replace_worker(9, "here", "here:1")
+        assert one.holdings()[0] == []
+
+
+def test_who_stops_in_the_middle_of_writing_keeps_nobody_waiting_for_long(url):
+    """The lock of a transaction whose worker was stopped ends before the partition is needed."""
+    with contextlib.ExitStack() as stack:
+        one, other = (stack.enter_context(contextlib.closing(open_store(url))) for _ in range(2))
+        fences = one.take_partitions(1, 99)
+        with pytest.raises(Unavailable, match="idle-in-transaction"), one._db.transaction():  # noqa: PT012
+            one._take_numbers(0, 1)
+            begin = time.monotonic()
+            other.beat(2, "there", "there:1", 60.0)
+            assert other.take_partitions(2, 99) == {1: 2, 2: 2, 3: 2}
+            wait_until(lambda: other.take_partitions(2, 99) == {0: 2}, 10.0)
+            assert time.monotonic() - begin < 5.0
+            one._db.read("SELECT 1")
+        assert fences == dict.fromkeys(range(PARTITIONS), 1)
+        assert other.head(0) == 0  # nothing was written
+
+
+def start(url, folder, count, **options):
+    """Workers, each with a share of the partitions."""
+    servers = [Server(url, folder / f"log{i}", **options) for i in range(count)]
+    for server in servers:
+        server.wait()
+    wait_for_shares(url, count)
+    return servers
+
+
+def shares(url):
+    alive = "SELECT id FROM workers WHERE until > EXTRACT(EPOCH FROM clock_timestamp())"
+    return sorted(
+        count for _, count in rows(url, f"SELECT owner, COUNT(*) FROM heads WHERE owner IN ({alive}) GROUP BY 1")
+    )
+
+
+def wait_for_shares(url, count):
+    wait_until(lambda: shares(url) == [PARTITIONS // count] * count, 60.0)
+
+
+def owner_port(url, board):
+    """The port of the worker that owns a board."""
+    query = "SELECT heads.partition, workers.address FROM heads JOIN workers ON workers.id = heads.owner"
+    return int(dict(rows(url, query))[partition_of(board, PARTITIONS)].rpartition(":")[2])
+
+
+def exported(server, board):
+    return urllib.request.urlopen(f"{server.address}/v1/boards/{board}/export", timeout=30).read()
+
+
+def test_workers_that_are_killed_or_paused_lose_nothing_and_count_nothing_twice(url, tmp_path):
+    """Two workers, four partitions, a board in each; the paused one is away for longer than its lease."""
+    servers = start(url, tmp_path, 2)
+    for k, board in enumerate(BOARDS):
+        servers[k % 2].client().put_board(board, items=ITEMS, length=4, settle=0)
+    crowds = [Crowd([s.address for s in servers], threads=1, board=board, seed=k) for k, board in enumerate(BOARDS)]
+
+    def acknowledged():
+        return [len(crowd.acknowledged) for crowd in crowds]
+
+    def wait_for_more(boards, count=5):
+        before = acknowledged()
+        wait_until(lambda: all(acknowledged()[k] >= before[k] + count for k in boards), 60.0)
+
+    try:
+        for turn in range(KILLS):
+            wait_for_more(range(PARTITIONS))
+            victim, other = servers[turn % 2], servers[1 - turn % 2]
+            client = other.client(tries=1, timeout=10)
+            lost = next(board for board in BOARDS if owner_port(url, board) == victim.port)
+            if turn % 2 == 0:
+                victim.kill()
+            else:
+                os.kill(victim.process.pid, signal.SIGSTOP)
+            begin = time.monotonic()
+
+            codes = set()
+
+            def served(client=client, lost=lost, codes=codes):
+                try:
+                    return client.rank(lost).items
+                except ConnectionError:
+                    return False
+                except sr.Refused as refusal:
+                    codes.add(refusal.code)
+                    return False
+
+            wait_until(served, 60.0)
+            gap = time.monotonic() - begin
+            assert codes <= {503}
+            assert gap > LEASE / 2
+            assert gap < 20.0  # five seconds on a machine with nothing else to do
+            if turn % 2 == 0:
+                victim.start()
+                victim.wait()
+            else:
+                os.kill(victim.process.pid, signal.SIGCONT)
+            wait_for_shares(url, 2)
+            wait_for_more(range(PARTITIONS))
+    finally:
+        for server in servers:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(server.process.pid, signal.SIGCONT)
+        for crowd in crowds:
+            crowd.end()
+    for crowd, board in zip(crowds, BOARDS, strict=True):
+        assert {r.code for r in crowd.refused} <= {503}
+        keys = counted(url, board)
+        for server in servers:
+            client = server.client()
+            for impression, clicked in list(crowd.acknowledged.items())[-20:]:
+                assert client.feedback(board, impression, clicked=clicked) == "duplicate"
+        state = servers[0].client().state(board)
+        assert len(crowd.acknowledged) <= state["board"]["answers"] == len(keys) <= len(crowd.sent)
+        assert state["view"]["rounds"] == state["board"]["answers"]
+        assert exported(servers[0], board) == exported(servers[1], board)
+    assert [server.stop() for server in servers] == [0, 0]
+    for board in BOARDS:
+        assert replayed(url, board)
+    assert "divergence" not in "".join((tmp_path / f"log{i}").read_text() for i in range(2))
+
+
+def test_a_worker_that_wakes_after_its_lease_writes_nothing(url, tmp_path):
+    """It gave out lists just before, which wait to be written; meanwhile nobody else writes anything."""
+    servers = start(url, tmp_path, 2)
+    for board in BOARDS:
+        servers[0].client().put_board(board, items=ITEMS, length=4, lifetime=86_400)
+    paused = next(server for server in servers if server.port == owner_port(url, BOARDS[0]))
+    other = next(server for server in servers if server is not paused)
+    mine = [board for board in BOARDS if owner_port(url, board) == paused.port]
+    client = paused.client(timeout=30)
+    shown = [(board, client.rank(board)) for board in mine for _ in range(20)]
+    os.kill(paused.process.pid, signal.SIGSTOP)
+    try:
+        wait_until(lambda: shares(url) == [PARTITIONS], 60.0)
+        for board in mine:
+            assert other.client(timeout=30).board(board)["board"] == board
+        before = everything(url)
+    finally:
+        os.kill(paused.process.pid, signal.SIGCONT)
+    wait_for_shares(url, 2)
+    after = everything(url)
+    assert after[:2] == before[:2]
+    assert after[3] == before[3]
+    for board, one in shown:
+        assert client.feedback(board, one.impression, clicked=one.items[0]) == "waiting"
+        assert other.client().feedback(board, one.impression, clicked=one.items[0]) == "duplicate"
+    for board in BOARDS:
+        assert exported(paused, board) == exported(other, board)
+    assert [server.stop() for server in servers] == [0, 0]
+    for board in BOARDS:
+        assert replayed(url, board)
+
+
+def test_boards_move_to_a_worker_that_comes_and_back_when_it_goes_and_nobody_is_refused(url, tmp_path):
+    first = Server(url, tmp_path / "first").wait()
+    for board in BOARDS:
+        first.client().put_board(board, items=ITEMS, length=4, settle=0)
+    crowds = [Crowd([first.address], threads=1, board=board, seed=k) for k, board in enumerate(BOARDS)]
+    try:
+        wait_until(lambda: all(len(crowd.acknowledged) > 10 for crowd in crowds))
+        second = Server(url, tmp_path / "second").wait()
+        wait_until(lambda: len(shares(url)) == 2 and min(shares(url)) >= 1, 60.0)
+        assert {owner_port(url, board) for board in BOARDS} == {first.port, second.port}
+        before = [len(crowd.acknowledged) for crowd in crowds]
+        wait_until(lambda: all(len(c.acknowledged) > n + 5 for c, n in zip(crowds, before, strict=True)))
+        assert second.stop() == 0
+        wait_for_shares(url, 1)
+        before = [len(crowd.acknowledged) for crowd in crowds]
+        wait_until(lambda: all(len(c.acknowledged) > n + 5 for c, n in zip(crowds, before, strict=True)))
+    finally:
+        for crowd in crowds:
+            crowd.end()
+    for crowd, board in zip(crowds, BOARDS, strict=True):
+        assert not crowd.refused, crowd.refused[0]
+        assert first.client().board(board)["answers"] == len(crowd.acknowledged)
+    assert first.stop() == 0
+    for board in BOARDS:
+        assert replayed(url, board)
+
+
+def test_requests_for_boards_of_several_owners_are_answered_by_any_worker(url, tmp_path):
+    servers = start(url, tmp_path, 2)
+    clients = [server.client(tries=1) for server in servers]
+    for k, board in enumerate(BOARDS):
+        clients[k % 2].put_board(board, items=ITEMS, length=4, settle=0)
+    assert {owner_port(url, board) for board in BOARDS} == {server.port for server in servers}
+    names = sorted(BOARDS)
+    for server, client in zip(servers, clients, strict=True):
+        assert [board["board"] for board in client.boards()] == names
+        with urllib.request.urlopen(f"{server.address}/v1/boards?limit=3") as page:
+            assert page.read().decode().endswith(f'"next":"{names[2]}"}}')
+        shown = {board: client.rank(board) for board in BOARDS}
+        batch = [{"board": b, "impression": s.impression, "clicked": s.items[1]} for b, s in shown.items()]
+        batch.insert(2, {"board": "none", "impression": "x", "clicked": None})
+        answers = client.feedback_batch(batch)
+        assert [row["code"] for row in answers] == [200, 200, 404, 200, 200]
+        assert answers[2]["message"]
+        with pytest.raises(sr.Refused, match="no board 'none'") as refusal:
+            client.rank("none")
+        assert refusal.value.code == 404
+        queries = [
+            {"application": board, "query_id": f"{server.port} {board}", "query_response_hit_ids": ITEMS[:3]}
+            for board in [*BOARDS, "none"]
+        ]
+        clicks = [
+            {
+                "action_name": "click",
+                "query_id": f"{server.port} {BOARDS[0]}",
+                "event_attributes": {"object": {"object_id": ITEMS[1]}},
+            }
+        ]
+        said = client.ubi([*queries, *clicks])
+        assert (said["lists"], said["clicks"], said["refused"]) == (4, 1, {"404": 1})
+        assert [message["row"] for message in said["messages"]] == ["row 5"]
+        clients[0].delete_board(BOARDS[3])
+        with pytest.raises(sr.Refused, match="no board"):
+            clients[1].rank(BOARDS[3])
+        clients[1].put_board(BOARDS[3], items=ITEMS, length=4, settle=0)
+    assert [server.stop() for server in servers] == [0, 0]
+    for board in BOARDS:
+        assert replayed(url, board)
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
+def test_a_store_of_the_format_before_has_one_partition(database, tmp_path, kind):
+    url = f"sqlite:///{tmp_path}/store.db" if kind == "sqlite" else database.fresh()
+    with contextlib.closing(open_store(url)) as store:  # as format 8 had it
+        store._db.write("DROP TABLE heads")
+        store._db.write("DROP TABLE workers")
+        store._db.write("CREATE TABLE head (one BIGINT PRIMARY KEY, seq BIGINT NOT NULL, format BIGINT NOT NULL)")
+        store._db.write("INSERT INTO head VALUES (1, 0, 8)")
+        store._db.write("UPDATE meta SET value = '8' WHERE name = 'format'")
+    with contextlib.closing(open_store(url)) as store:
+        assert (store.partitions, store.head()) == (1, 0)
+        number = store.create_board("b", CREATED, 1.0)
+        assert store.append([NewEntry(number, SETTLED)], 2.0)[0] == [number + 1]
+        assert rebuild(store, number, "b", store.head()).events == 2
+        assert store._db.read("SELECT format FROM head") == [(9,)]  # workers of that format stop
+
+
+def test_a_worker_says_where_others_reach_it():
+    assert announced("sqlite:///x.db", "127.0.0.1", 80) == "127.0.0.1:80"
+    assert announced("postgresql://u@db/x", "10.0.0.7", 80) == "10.0.0.7:80"
+    assert announced("postgresql://u@db/x", "::1", 80) == "[::1]:80"
+    assert announced("postgresql://u@127.0.0.1/x", "0.0.0.0", 80) == "127.0.0.1:80"
+    assert announced("postgresql:///x?host=/run/db", "0.0.0.0", 80) == "127.0.0.1:80"

@@ -50,6 +50,22 @@ def test_a_burst_is_found_with_its_item_its_senders_and_the_clean_count(burst):
     assert found.flagged.height == pytest.approx(np.count_nonzero(log.false), abs=30)
 
 
+def test_bots_around_the_clock_are_found_where_nights_are_empty():
+    """By day they have a fifth of the events, at night all: several regimes that touch are one stretch."""
+    rng = np.random.default_rng(5)
+    time = np.concatenate([86_400 * (day + rng.beta(3, 2, 1_000)) for day in range(14)])
+    share = 1 / np.arange(1.0, 101)
+    item, client = rng.choice(100, time.size, p=share / share.sum()), rng.integers(0, 3_000, time.size)
+    false = 86_400 * (7 + 1.5 * rng.random(600))
+    time, item = np.append(time, false), np.append(item, np.full(false.size, 60))
+    client = np.append(client, 10_000 + rng.integers(0, 20, false.size))
+    found = sr.audit_counts(pl.DataFrame({"time": time, "item": item, "client": client}).sort("time"))
+    (part,) = found.intervals
+    assert part.items[0]["item"] == 60
+    assert part.items[0]["events"] == pytest.approx(false.size, rel=0.1)
+    assert {one.client for one in found.clients} == set(range(10_000, 10_020))
+
+
 def test_without_who_a_burst_is_found_by_its_shape(burst):
     log, _ = burst
     found = sr.audit_counts(log.frame(clients=False))

@@ -95,10 +95,13 @@ class Calm:
         return places
 
 
-def intervals(units: Units, threads: int = 1, pulse: Callable[[], None] = lambda: None) -> list[ChangedStretch]:
+def intervals(
+    units: Units, threads: int = 1, pulse: Callable[[], None] = lambda: None, *, apart: bool = True
+) -> list[ChangedStretch]:
     """The intervals of a log in which clicks do not behave as in most of it, in order; `pulse` is called on the way.
 
-    The longest regime is trusted. Where two others touch, each is an interval of its own. An interval stands if its
+    The longest regime is trusted. Where two others touch, each is an interval of its own, if they are to be kept
+    `apart`; else both are one. An interval stands if its
     evidence does, if much of that shows next to an edge, and if its edges are sudden: steps must explain both
     together better than slower changes do.
     """
@@ -107,7 +110,7 @@ def intervals(units: Units, threads: int = 1, pulse: Callable[[], None] = lambda
     if not suspect.any():
         return []
     log = Stretch(units, np.arange(units.n), usual_parts(units, suspect))
-    stretches = _suspect_stretches(label, suspect)
+    stretches = _suspect_stretches(label, suspect) if apart else runs(suspect)
     for _ in range(2):
         pulse()
         stretches = _cut(log, stretches)

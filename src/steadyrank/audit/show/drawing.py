@@ -83,9 +83,10 @@ _HATCH = (
 def axes(top: float, labels: Sequence[tuple[float, str]], words: str) -> str:
     """Axes: a scale from 0 to `top`, and labels at shares of the width."""
     low, high = HEIGHT - _BOTTOM, _TOP
+    style = ",.0f" if top >= 100 else ".3g"
     lines = "".join(
         f'<line x1="{_LEFT}" x2="{WIDTH - _RIGHT}" y1="{y:.1f}" y2="{y:.1f}" stroke="var(--line)"/>'
-        f'<text x="{_LEFT - 6}" y="{y + 4:.1f}" text-anchor="end">{value:.3g}</text>'
+        f'<text x="{_LEFT - 6}" y="{y + 4:.1f}" text-anchor="end">{value:{style}}</text>'
         for value, y in ((top * part, low + (high - low) * part) for part in (0.0, 0.5, 1.0))
     )
     marks = "".join(

@@ -130,13 +130,11 @@ NOT_FROM_EVIDENCE = {
             "| world | `SteadyRank` | bound | without insurance | `Random` | `CascadeTS` with insurance 0.01 |",
             "bench/steadiness.py",
         ),
-        ("| tried | mean | worst | verdict |", "prototypes"),
         (
             "| weight of the inverted view | honest | spread | `OtherTaste` reversed "
             "| permuted | the others, worst |",
             "prototypes",
         ),
-        ("| view | honest (3 cells) | attacked (6 cells) |", "prototypes"),
     ],
     "users.md": [
         (

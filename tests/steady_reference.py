@@ -252,9 +252,9 @@ class Steady:
             if allowed[k] and k not in best and self.mean(k) < worth:
                 cost = max(self.mean(best[-1]) - self.mean(k), 0)
                 if not self.attention.goes_on() and (self.attention.chance == 1).all():
-                    self.tried[t] = k, worth, cost * math.prod(1 - self.mean(i) for i in best[:-1])
+                    self.tried[t] = k, worth, max(cost * math.prod(1 - self.mean(i) for i in best[:-1]), 0.02)
                     return [k, *best[:-1]]
-                self.tried[t] = k, worth, cost
+                self.tried[t] = k, worth, max(cost, 0.02)
                 return [*best[:-1], k]
         return best
 

@@ -61,7 +61,9 @@ def test_it_is_near_the_truth():
     """People until the end, and bots beside them for 800 rounds in the middle, 60 % of the visits."""
     rng = np.random.default_rng(5)
     like = np.array([0.5, 0.4, 0.35, 0.3, 0.05, 0.04, 0.03, 0.02, 0.02, 0.01])
-    board = Board.create(Config(length=3, settle=0.0, guard="Anyone"), [f"item {k}" for k in range(10)])
+    board = Board.create(
+        Config(length=3, settle=0.0, guard="Anyone", settings={"revisit": 0.0}), [f"item {k}" for k in range(10)]
+    )
     people = 0
     for t in range(1, 3_201):
         ranking, _ = board.learner_state.rank(Visit(t), None, 3, rng)

@@ -95,10 +95,13 @@ async def test_a_list_may_be_reported_first_and_answered_later(url):
 
 
 async def test_it_is_learnt_as_a_list_of_ours_would_be(url):
-    """The same lists, clients and answers: two boards whose learners and guards are equal in every byte."""
+    """The same lists, clients and answers: two boards whose learners and guards are equal in every byte.
+
+    But for trials: only in a list of ours is an item on trial.
+    """
     async with serving(url) as local:
         for name in ("b", "ours"):
-            await local.board(name, settle=0)
+            await local.board(name, settle=0, settings={"revisit": 0.0})
         for n in range(30):
             shown = await local.rank("ours", client=f"client {n % 7}", cohort={"network": str(n % 3)})
             body = {"client": f"client {n % 7}", "cohort": {"network": str(n % 3)}, "items": shown["items"]}

@@ -96,7 +96,7 @@ def test_items_whose_clicks_an_attack_moved_diverge():
 
 def attacked():
     """For 2,000 rounds everybody clicks items 1 and 2; then bots click 3 and 4 alone for 400."""
-    board = Board.create(Config(length=4, settle=0), [f"i{k}" for k in range(12)])
+    board = Board.create(Config(length=4, settle=0, settings={"revisit": 0.0}), [f"i{k}" for k in range(12)])
     rng = np.random.default_rng(0)
     for t in range(1, 2401):
         shown, _ = board.learner_state.rank(Visit(t), None, 4, rng)

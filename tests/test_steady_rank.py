@@ -845,7 +845,7 @@ def test_learners_without_a_view_give_none():
         ("insurance", 0.6, "insurance must be a finite number from 0.0 to 0.5, not 0.6"),
         ("caution", 1.5, "caution must be a finite number from 0.0 to 1.0, not 1.5"),
         ("window", 0, "window must be a whole number from 1 to 1000000, not 0"),
-        ("hedge", 1, "SteadyRank has no setting 'hedge': it has insurance, caution, window"),
+        ("hedge", 1, "SteadyRank has no setting 'hedge': it has insurance, revisit, caution, window"),
     ],
 )
 def test_bad_settings_are_named(setting, value, words):

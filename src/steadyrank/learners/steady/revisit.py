@@ -6,7 +6,9 @@ of good items until they are dropped has to go on hiding them. What trials may c
 
 Who scans a list from the top clicks with chance 1 - prod(1 - attraction), in whatever order it is. So a trial costs
 what the item attracts that leaves the list for it, among those whom nothing else attracts: the same at every place.
-In the first place everybody looks at it. Where places are looked at by chance it stands in the last one.
+In the first place everybody looks at it. Where places are looked at by chance it stands in the last one. Where nearly
+every list is clicked a trial costs next to nothing; but nobody wants all lists to begin with a bad item, so it is
+charged `LEAST` clicks.
 """
 
 import math
@@ -25,6 +27,7 @@ ITEM, LOOKS, CLICKS = range(3)  # places of Trial.of
 EVIDENCE, SPENT = range(2)  # places of Trial.sums
 NATS = 7.0  # of evidence against an item's past: by Ville's inequality chance gives them to 1 item in 1,096
 STEPS = 64  # items looked through for one that may be tried
+LEAST = 0.02  # clicks that a trial is charged at least: so no more than 50 `revisit` of the lists have one
 OWED = 2.0  # clicks not yet spent from which on every list has a trial
 
 
@@ -73,7 +76,7 @@ def try_dropped(trial, regimes, posteriors, share, first, allowed, ranking, note
             ranking[0 if first else last] = k
             note[ranking.size + TRIED] = k + 1
             note[ranking.size + WORTH] = worth
-            note[ranking.size + COST] = cost
+            note[ranking.size + COST] = max(cost, LEAST)
             return
 
 

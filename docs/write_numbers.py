@@ -173,15 +173,15 @@ def frontier_table(profile: str) -> Callable[[dict[str, Any]], str]:
 
     def table(evidence: dict[str, Any]) -> str:
         cells = [cell for cell in evidence["cells"] if cell["profile"] == profile]
-        rates = sorted({cell["rate"] for cell in cells})
-        least = {rate: min(cell["regret"] for cell in cells if cell["rate"] == rate) for rate in rates}
-        rows: dict[str, list[str]] = {}
-        for cell in cells:
-            name = cell["who"].replace("revisit=0.0)", "revisit=0)")
-            text = f"{cell['regret']:,.0f}"
-            best = cell["regret"] == least[cell["rate"]]
-            rows.setdefault(name, [f"`{name}`"]).append(f"**{text}**" if best else text)
-        return _markdown(["", *(f"{rate * 1e6:,.0f}" for rate in rates)], list(rows.values()))
+        regret = {(cell["who"], cell["rate"]): cell["regret"] for cell in cells}
+        rates, names = sorted({rate for _, rate in regret}), sorted({who for who, _ in regret})
+        least = {rate: min(regret[who, rate] for who in names) for rate in rates}
+        lines = []
+        for who in sorted(names, key=lambda who: ("SteadyRank" not in who, regret[who, rates[-1]])):
+            marks = ["**" if regret[who, rate] == least[rate] else "" for rate in rates]
+            texts = [f"{mark}{regret[who, rate]:,.0f}{mark}" for rate, mark in zip(rates, marks, strict=True)]
+            lines.append([f"`{who}`".replace("=0.0)", "=0)"), *texts])
+        return _markdown(["", *(f"{rate * 1e6:,.0f}" for rate in rates)], lines)
 
     return table
 

@@ -119,6 +119,7 @@ NOT_FROM_EVIDENCE = {
         ("| users | false clicks | estimator | holds the truth | width | mean error |", "bench/evaluation.py"),
     ],
     "steadyrank.md": [
+        ("| setting | default | what you would notice |", "no measurement: settings"),
         ("| | geometric mean | worst cell | cells |", "the study matrix, before evidence was kept"),
         (
             "| | all attacks in stretches, geometric mean | worst cell "

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
-from ...comparison.intervals import half_width
 from ..lab import cells
 from ..lab.cells import Study
 from ..studies import click_models, lineup, readings
@@ -93,13 +92,8 @@ def _frontier(study: Study, rows: pl.DataFrame, quick: bool) -> list[Exhibit]:
     ):
         where = f"{study.name}-{name}-{mapping}".rstrip("-")
         caption = _caption(study, part, quick, "Regret by the clicks that the attacker may hide.")
-        table = part.group_by("who", "hidden", maintain_order=True).agg(
-            regret=pl.col("regret").mean(),
-            half=pl.col("regret").map_batches(lambda r: half_width(r.to_numpy()), returns_scalar=True),
-            spent=pl.col("spent").mean(),
-        )
         out.append(Exhibit(where, caption, svg=figures.frontier(where, part, f"{name}, {mapping}")))
-        out.append(Exhibit(where, caption, table=table))
+        out.append(Exhibit(where, caption, table=by_rate(part, "hidden")))
     return out
 
 

@@ -18,16 +18,19 @@ def finals(rows: pl.DataFrame) -> pl.DataFrame:
     return rows.filter(pl.col("mark") == pl.col("horizon"))
 
 
-def by_rate(rows: pl.DataFrame) -> pl.DataFrame:
-    """Mean final regret with its 95 % interval: a learner a row, a corruption rate a column, best last rate first."""
+def by_rate(rows: pl.DataFrame, by: str = "rate") -> pl.DataFrame:
+    """Mean final regret with its 95 % interval: a learner a row, a corruption rate a column, best last rate first.
+
+    `by`: another column of numbers than the rate.
+    """
     means: dict[str, list[str]] = {"learner": []}
-    at = sorted(rows["rate"].unique())
-    last = rows.filter(pl.col("rate") == at[-1]).group_by("who").agg(pl.col("regret").mean()).sort("regret", "who")
+    at = sorted(rows[by].unique())
+    last = rows.filter(pl.col(by) == at[-1]).group_by("who").agg(pl.col("regret").mean()).sort("regret", "who")
     for who in last["who"]:
         means["learner"].append(who)
         for rate in at:
-            values = np.array(rows.filter((pl.col("who") == who) & (pl.col("rate") == rate))["regret"])
-            column = means.setdefault(f"{100 * rate:g}%", [])
+            values = np.array(rows.filter((pl.col("who") == who) & (pl.col(by) == rate))["regret"])
+            column = means.setdefault(f"{100 * rate:g}%" if by == "rate" else f"{rate:,}", [])
             column.append(_with_interval(values) if values.size else "-")
     return pl.DataFrame(means)
 

@@ -5,7 +5,6 @@ from typing import Any
 from ..lab.cells import Study
 
 HORIZON = 1_000_000
-SEEDS = 4  # the differences are manifold
 HIDDEN = (0, 60, 100, 200, 400, 1_000, 4_000)  # clicks that the attacker may hide
 PRICES = (0.0, 0.001, 0.01)
 WORLDS = [{"profile": "yelp-pizza", "mapping": "sparse"}, {"profile": "movielens", "mapping": "sparse"}]

@@ -4,7 +4,6 @@ from ..lab.cells import Study
 from .lineup import TOLD
 from .matrix import ATTACKS, PROFILES, WHEN
 
-SEEDS = 20
 _FOES = [*ATTACKS, "Promote", "Demote", "CascadeAttack", "Sleeper"]
 # One that knows the windows of SteadyRank: half of each is false. One whose share swings too slowly for any test.
 _KNOWING = {"adversary": "Flicker", "adversary_settings": {"turn": 25}, "rate": 0.15}

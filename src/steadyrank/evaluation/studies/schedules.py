@@ -3,7 +3,6 @@
 from ..lab.cells import Study
 from .lineup import TOLD
 
-SEEDS = 20
 # in words: when they come
 WHEN = {
     "front": "all at the start",

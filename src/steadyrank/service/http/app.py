@@ -226,7 +226,8 @@ class _Endpoint:
         self._turn = asyncio.Semaphore(_LARGE_AT_ONCE)
         self._anywhere = route.path in (BOARDS, UBI)
         self._headers = _ANY_ORIGIN if route.scope == "public" else {}
-        self._again = route.path.endswith(("/rank", "/feedback"))  # what may be sent twice without harm
+        # what may be sent twice without harm
+        self._again = route.method in ("GET", "PUT") or route.path.endswith(("/rank", "/feedback"))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         begin = time.perf_counter()

@@ -35,7 +35,7 @@ from .limits import Limits
 from .metrics import Metrics
 from .openapi import FILE_TYPE
 from .request import AWAY, Call, ErrorOut, File, Parts, Route
-from .routes import BOARDS, ROUTES, UBI
+from .routes import BOARDS, INGEST, ROUTES, UBI
 from .slices import AT_ONCE, Slicer, free
 
 log = logging.getLogger("steadyrank.service")
@@ -224,7 +224,7 @@ class _Endpoint:
         most = SMALL if not route.large else BATCH if route.scope == "public" else LARGE
         self._most = min(most, service.limits.body_bytes)
         self._turn = asyncio.Semaphore(_LARGE_AT_ONCE)
-        self._anywhere = route.path in (BOARDS, UBI)
+        self._anywhere = route.path in (BOARDS, UBI, INGEST)
         self._headers = _ANY_ORIGIN if route.scope == "public" else {}
         # what may be sent twice without harm
         self._again = route.method in ("GET", "PUT") or route.path.endswith(("/rank", "/feedback"))

@@ -1,12 +1,14 @@
 """Streams into the service: real Redis and librdkafka's own mock brokers; kills lose nothing and double nothing."""
 
 import contextlib
+import functools
 import json
 import os
 import shutil
 import signal
 import subprocess
 import sys
+import time
 import urllib.error
 import urllib.request
 
@@ -17,11 +19,13 @@ from confluent_kafka import Consumer, Producer
 from service_tools import ITEMS, Server, free_port, replayed, serving, wait_until
 from steadyrank.cli import main
 from steadyrank.client import Client
+from steadyrank.service.alerts.webhook import Alert, Webhook, sign
 from steadyrank.service.http.auth import make_key
 from steadyrank.service.storage import open_store
+from steadyrank.streams.emit import AlertReceiver, ListWatcher
 from steadyrank.streams.ingest import Ingest
 from steadyrank.streams.metrics import Metrics
-from steadyrank.streams.redis import RedisStream
+from steadyrank.streams.redis import RedisSink, RedisStream
 from steadyrank.streams.stream import read_address
 from test_stores import Database
 
@@ -368,7 +372,12 @@ def everything(servers, topic, least):
     with contextlib.closing(Consumer(settings)) as consumer:
         consumer.subscribe([topic])
         found = []
-        wait_until(lambda: len(found.extend(consumer.consume(100, 0.5)) or found) >= least, 30)
+
+        def all_there():
+            found.extend(message for message in consumer.consume(100, 0.5) if message.error() is None)
+            return len(found) >= least
+
+        wait_until(all_there, 60)
         return found
 
 
@@ -384,6 +393,8 @@ def everything(servers, topic, least):
         (["ingest", "redis://localhost:1/clicks"], "localhost:1"),
         (["ingest", "kafka://localhost:1/clicks", "--set", "no.such=1"], "no.such"),
         (["ingest", "kafka://localhost:1/clicks", "--set", "secret"], "NAME=VALUE"),
+        (["emit", "redis://localhost/changes", "--alerts", "127.0.0.1:9500"], "--webhook-secret-file"),
+        (["emit", "redis://localhost/changes", "--every", "0"], "more than 0"),
     ],
 )
 def test_what_is_wrong_is_said_before_anything_is_read(wrong, words, capsys, monkeypatch):
@@ -411,3 +422,65 @@ def opens(server):
     with contextlib.suppress(urllib.error.HTTPError), urllib.request.urlopen(f"{server.address}/v1/boards"):
         return True
     return False
+
+
+def test_a_list_that_changed_is_put_into_the_stream_once(server, db, redis_port):
+    sink, now = RedisSink(read_address(f"redis://127.0.0.1:{redis_port}/changes")), [0.0]
+    client = server.client()
+    client.put_board("other", **BOARD)
+    with contextlib.closing(sink):
+        watcher = ListWatcher(client, sink, frozenset(["b"]), clock=lambda: now[0])
+        assert [watcher.look() for _ in range(2)] == [1, 0]  # of each board once, after the start
+        client.history("b", [{"items": [ITEMS[11], ITEMS[10]], "clicked": ITEMS[10]}] * 300)
+        assert [watcher.look() for _ in range(2)] == [1, 0]
+        now[0] += 10_000  # nothing that was shown is open any more: the board is left alone
+        assert watcher.look() == 0
+    messages = [(fields, json.loads(fields["data"])) for fields in dead(db, "changes")]
+    assert [(fields["key"], message["type"]) for fields, message in messages] == [("b", "list")] * 2
+    first, second = (message["data"] for _, message in messages)
+    assert second["items"] == [row["item"] for row in client.watch("b")["list"]] != first["items"]
+    assert second["items"][0] == ITEMS[10]
+    assert len({fields["id"] for fields, _ in messages}) == 2
+
+
+def test_alerts_of_the_webhook_go_into_the_stream_and_nobody_elses_do(db, redis_port):
+    secret = b"x" * 24
+    sink = RedisSink(read_address(f"redis://127.0.0.1:{redis_port}/changes"))
+    receiver = AlertReceiver("127.0.0.1", 0, sink, functools.partial(sign, secret))
+    with contextlib.closing(sink), contextlib.closing(receiver):
+        address = f"http://127.0.0.1:{receiver.port}/"
+        webhook = Webhook(address, secret)
+        webhook.put(Alert("17", "regime", "b", "news", 1.7e9, "Board b: a new regime.", {"round": 7}))
+        wait_until(lambda: db.xlen("changes") == 1)
+        webhook.close()
+        (told,) = dead(db, "changes")
+        assert (told["id"], told["key"], json.loads(told["data"])["type"]) == ("17", "b", "regime")
+        body, now = told["data"].encode(), int(time.time())
+
+        def signed(when):
+            name = {"webhook-id": "17", "webhook-timestamp": str(when)}
+            return name | {"webhook-signature": sign(secret, "17", when, body)}
+
+        assert alert(address, body, signed(now)) == 204
+        forged = [signed(now) | {"webhook-id": "18"}, signed(now - 9_999), {}]
+        assert [alert(address, body, headers) for headers in forged] == [401] * 3
+        assert db.xlen("changes") == 2
+
+
+def alert(address, body, headers):
+    """The code that answers an alert."""
+    try:
+        with urllib.request.urlopen(urllib.request.Request(address, body, headers), timeout=10) as answer:
+            return answer.status
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code
+
+
+def test_changes_go_to_a_kafka_topic(server, brokers, start):
+    process = start("emit", f"kafka://{brokers[0]}/changes", server, "--every", "0.2")
+    (message,) = everything(brokers[0], "changes", 1)
+    assert message.key() == b"b"
+    assert json.loads(message.value())["data"]["items"]
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(30) == 0

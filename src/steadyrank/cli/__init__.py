@@ -10,6 +10,7 @@ from . import (
     audit,
     compare,
     compare_rankers,
+    emit,
     history,
     ingest,
     keys,
@@ -25,7 +26,7 @@ from . import (
 
 _COMMANDS = (
     *(simulate, reproduce, leaderboard, compare, compare_rankers, profile),
-    *(kinds, audit, replay, history, ingest, serve, keys, warm),
+    *(kinds, audit, replay, history, ingest, emit, serve, keys, warm),
 )
 
 

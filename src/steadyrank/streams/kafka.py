@@ -1,5 +1,6 @@
 """Topics of Kafka: read by a consumer group, whose positions the brokers keep."""
 
+import threading
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -95,15 +96,16 @@ class KafkaSink:
     """A topic that is added to; a message is there when all brokers that keep it have it."""
 
     def __init__(self, address: Address, settings: Mapping[str, str]) -> None:
-        self._topic, self._failed = address.name, ""
+        self._topic, self._failed, self._lock = address.name, "", threading.Lock()
         own = {name: value for name, value in settings.items() if not name.startswith(_OF_READERS)}
         given = {"bootstrap.servers": address.servers, "enable.idempotence": True, **own}
         self._producer = _made(Producer, given)
 
     def put(self, key: str, body: bytes, headers: Mapping[str, str]) -> None:
-        """Add a message and wait for it."""
-        self.add(key.encode(), body, headers)
-        self.flush()
+        """Add a message and wait for it; several threads may."""
+        with self._lock:
+            self.add(key.encode(), body, headers)
+            self.flush()
 
     def add(self, key: bytes | None, body: bytes, headers: Mapping[str, str]) -> None:
         """Add a message; `flush` waits for it."""

@@ -4,6 +4,8 @@ from collections.abc import Mapping
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, start_http_server
 
+from .stream import read_place
+
 
 class Metrics:
     """Counts of messages by outcome, and how many wait."""
@@ -31,11 +33,3 @@ class Metrics:
         self._told = set(lag)
         for partition, count in lag.items():
             self._lag.labels(partition).set(count)
-
-
-def read_place(text: str) -> tuple[str, int]:
-    """Host and port of HOST:PORT."""
-    host, _, port = text.rpartition(":")
-    if not host or not (port.isascii() and port.isdigit() and 0 < int(port) < 65536):
-        raise ValueError(f"a place to listen is HOST:PORT, such as 127.0.0.1:9400, not {text!r:.80}")
-    return host.strip("[]"), int(port)

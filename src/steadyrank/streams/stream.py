@@ -72,6 +72,14 @@ def read_address(url: str) -> Address:
     return Address(scheme, servers, unquote(name))
 
 
+def read_place(text: str) -> tuple[str, int]:
+    """Host and port of HOST:PORT."""
+    host, _, port = text.rpartition(":")
+    if not host or not (port.isascii() and port.isdigit() and 0 < int(port) < 65536):
+        raise ValueError(f"a place to listen is HOST:PORT, such as 127.0.0.1:9400, not {text!r:.80}")
+    return host.strip("[]"), int(port)
+
+
 def open_stream(address: Address, group: str, reader: str, settings: Mapping[str, str]) -> Stream:
     """A stream to read, as a member of a group under a name of its own; `settings` are those of librdkafka."""
     try:

@@ -1,6 +1,6 @@
 """What each part of SteadyRank contributes: python bench/ablation.py [--seeds 20] [--out FOLDER] [--part 1/1].
 
-All cells of the study `matrix` but those with false clicks spread over all rounds, the honest ones, and people who look
+All cells of the study `matrix` but those with false clicks spread over all rounds, honest users, and people who look
 at places, over 20,000 rounds; regret as a multiple of CascadeTS that never sees a false click. Each run is kept in
 FOLDER, so an interrupted bench goes on, and `--part 3/16` does the third of 16 parts: for as many processes.
 """
@@ -132,7 +132,7 @@ def kept(folder, variant, group, number, seeds):
 
 
 def summary(folder, seeds, variants):
-    """Regret over that of the learner that is told: geometric mean of a group by seed, its interval, the worst cell."""
+    """Regret over that of the learner that is told: geometric mean by seed, its interval, and the worst cell."""
     found = {
         variant: {
             group: np.array([json.loads(kept(folder, variant, group, i, seeds).read_text()) for i in range(len(of))])
@@ -144,7 +144,7 @@ def summary(folder, seeds, variants):
     for variant in variants:
         row = {"variant": variant}
         for group in GROUPS:
-            ours, told = found[variant][group] + 1.0, found[TOLD][group] + 1.0
+            ours, told = found[variant][group], found[TOLD][group]
             by_seed = np.exp(np.log(ours / told).mean(axis=0))
             worst = (ours.mean(axis=1) / told.mean(axis=1)).max()
             row[group] = {"mean": float(by_seed.mean()), "half": float(half_width(by_seed)), "worst": float(worst)}

@@ -55,11 +55,11 @@ browser:
 	    echo "No Chromium on this machine: the tests of pages are skipped. On Debian: apt-get install chromium"
 
 redis:
-	@command -v redis-server >/dev/null || \
+	@{ command -v redis-server || command -v redis-check-rdb; } >/dev/null || \
 	    { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && echo "Installing Redis for the tests of streams" && \
 	      apt-get update -qq && \
-	      DEBIAN_FRONTEND=noninteractive apt-get install -qq --no-install-recommends redis-server >/dev/null; } || \
-	    echo "No Redis on this machine: the tests of Redis streams are skipped. On Debian: apt-get install redis-server"
+	      DEBIAN_FRONTEND=noninteractive apt-get install -qq --no-install-recommends redis-tools >/dev/null; } || \
+	    echo "No Redis on this machine: the tests of Redis streams are skipped. On Debian: apt-get install redis-tools"
 
 check: setup
 	@$(BIN)/ruff check .

@@ -12,14 +12,18 @@ import time
 import urllib.error
 import urllib.request
 
+import hypothesis.strategies as st
 import pytest
 import redis
 from confluent_kafka import Consumer, Producer
+from hypothesis import given
 
 from service_tools import ITEMS, Server, free_port, replayed, serving, wait_until
 from steadyrank.cli import main
 from steadyrank.client import Client
+from steadyrank.core.refusals import Refused
 from steadyrank.service.alerts.webhook import Alert, Webhook, sign
+from steadyrank.service.board.feedback import Reported
 from steadyrank.service.http.auth import make_key
 from steadyrank.service.storage import open_store
 from steadyrank.streams.emit import AlertReceiver, ListWatcher
@@ -47,21 +51,13 @@ def server(url, tmp_path):
 
 @pytest.fixture(scope="module")
 def redis_port(tmp_path_factory):
-    program = shutil.which("redis-server")
+    # one program of several names: Debian's redis-tools has it, too, and begins no service on the machine
+    program = shutil.which("redis-server") or shutil.which("redis-check-rdb")
     if program is None:
-        pytest.skip("no redis-server on this machine: on Debian, apt-get install redis-server")
-    port = free_port()
-    options = [
-        "--port",
-        str(port),
-        "--save",
-        "",
-        "--dir",
-        str(tmp_path_factory.mktemp("redis")),
-        "--bind",
-        "127.0.0.1",
-    ]
-    process = subprocess.Popen([program, *options], stdout=subprocess.DEVNULL)
+        pytest.skip("no redis-server on this machine: on Debian, apt-get install redis-tools")
+    port, folder = free_port(), tmp_path_factory.mktemp("redis")
+    words = ["redis-server", "--port", str(port), "--bind", "127.0.0.1", "--save", "", "--dir", str(folder)]
+    process = subprocess.Popen(words, executable=program, stdout=subprocess.DEVNULL)
     with contextlib.closing(redis.Redis(port=port)) as db:
         wait_until(lambda: _answers(db))
     yield port
@@ -126,7 +122,7 @@ def dead(db, stream="clicks.dead"):
 
 
 def shown(id_, items=tuple(ITEMS[:3]), **more):
-    return {"board": "b", "id": id_, "items": list(items), **more}
+    return {"board": "b", "id": id_, "items": list(items)} | more
 
 
 async def ask(local, *rows, code=200, where=""):
@@ -150,6 +146,9 @@ async def test_each_message_is_told_its_own_outcome(url):
         other = [answer | {"board": "c"}, shown("x") | {"board": "c"}, shown("x") | {"board": "no/name"}]
         assert [row["code"] for row in await ask(local, *other)] == [404, 404, 422]
         assert not any(row["again"] for row in await ask(local, *other))
+        for places in ([["s", 1], ["s", 2]], [["", 1]], [["s", -1]], [["s", 2**63]]):
+            refused = await local.ask("POST", "ingest", {"rows": [answer], "places": places}, 422)
+            assert "places" in refused["message"]
         board = await local.ask("GET", "boards/b")
         assert (board["answers"], board["clicks"], board["impressions"]) == (3, 3, 3)
 
@@ -200,6 +199,57 @@ def test_a_redis_stream_is_learnt_from_once_and_bad_messages_are_dead_letters(se
     assert (client.board("b")["answers"], client.board("b")["impressions"]) == (7, 8)
 
 
+def test_what_a_board_has_forgotten_does_not_count_again(server, url, db, redis_port):
+    """Lists of one millisecond, some without an id: all of them count, and further readings of them add nothing."""
+    client = server.client()
+    client.put_board("small", **BOARD, most_open=6)
+    lists = [shown(f"x{k}", ITEMS[k : k + 3], clicked=None, board="small") for k in range(8)]
+    lists += [{"board": "small", "items": ITEMS[k : k + 3], "clicked": None} for k in range(4)]
+    query = {"query_id": "q", "application": "small", "query_response_hit_ids": ITEMS[:3]}
+    with db.pipeline() as together:
+        add(together, *lists, query)
+        together.execute()
+    for reading in range(3):
+        once(server, redis_port, "--batch", 3)
+        assert (client.board("small")["answers"], client.board("small")["impressions"]) == (12, 13), reading
+        assert len(dead(db)) == 7 * reading  # it remembers six of them
+        db.xgroup_destroy("clicks", "steadyrank")
+    assert {letter["code"] for letter in dead(db)} == {"410"}
+    server.stop()  # with a snapshot, which knows the same
+    server.start()
+    server.wait()
+    once(server, redis_port, "--batch", 3)
+    assert server.client().board("small")["impressions"] == 13
+    server.stop()
+    assert replayed(url, "small")
+
+
+@given(st.data())
+def test_lists_of_streams_count_once_however_often_and_late_they_come_again(data):
+    """Three partitions, each read in order with steps back, as restarts make; 8 lists are remembered."""
+    reported, remembered, counted = Reported(), dict[int, None](), []
+    position = dict.fromkeys("abc", 0)
+    for _ in range(60):
+        stream = data.draw(st.sampled_from("abc"))
+        position[stream] = max(position[stream] - data.draw(st.sampled_from([0, 0, 0, 2, 30])), 0)
+        offset = position[stream]
+        position[stream] += 1
+        key = hash((stream, offset)) & (2**63 - 1)
+        if key in remembered:
+            continue
+        with contextlib.suppress(Refused):
+            reported.refuse_forgotten(key, 0.0, stream, offset)  # all of the same time
+            remembered[key] = None
+            if len(remembered) > 8:
+                del remembered[next(iter(remembered))]
+            reported.add(key, 0.0, remembered, stream, offset)
+            counted.append((stream, offset))
+        kept = Reported.restore(reported.keep(), reported.arrays())
+        assert vars(kept) == vars(reported)
+    highest = {stream: max((o for s, o in counted if s == stream), default=-1) for stream in "abc"}
+    assert sorted(counted) == [(stream, offset) for stream in "abc" for offset in range(highest[stream] + 1)]
+
+
 class _Dying(RedisStream):
     """A stream of which the position cannot be stored any more after the service has taken the messages."""
 
@@ -219,25 +269,25 @@ def test_what_was_taken_and_not_finished_comes_again_and_counts_once(server, db,
     address = read_address(f"redis://127.0.0.1:{redis_port}/clicks")
     add(db, *(shown(f"x{k}", clicked=ITEMS[k % 3]) for k in range(6)))
     with pytest.raises(ConnectionError, match="gone"):
-        taken(_Dying(address, "g", "one"), server)
+        taken(_Dying(address, "g", "one", "clicks"), server)
     assert server.client().board("b")["answers"] == 6
     add(db, shown("x6", clicked=None))
-    assert RedisStream(address, "g", "one").lag() == {"0": 7}
-    assert taken(RedisStream(address, "g", "one"), server) == {"duplicate": 6, "learnt": 1}
-    assert RedisStream(address, "g", "one").lag() == {"0": 0}
+    assert RedisStream(address, "g", "one", "clicks").lag() == {"0": 7}
+    assert taken(RedisStream(address, "g", "one", "clicks"), server) == {"duplicate": 6, "learnt": 1}
+    assert RedisStream(address, "g", "one", "clicks").lag() == {"0": 0}
     assert server.client().board("b")["answers"] == 7
 
 
 def test_what_a_reader_left_behind_is_read_by_another(server, db, redis_port, monkeypatch):
     address = read_address(f"redis://127.0.0.1:{redis_port}/clicks")
     add(db, *(shown(f"x{k}", clicked=None) for k in range(5)))
-    gone = RedisStream(address, "g", "gone")
+    gone = RedisStream(address, "g", "gone", "clicks")
     assert [message.body is not None for message in gone.read(3, 0.1)] == [True] * 3
     db.xdel("clicks", gone.read(1, 0.1)[0].origin)  # a stream may be trimmed before it is read
     monkeypatch.setattr("steadyrank.streams.redis._GONE", 0.0)
-    counts = taken(RedisStream(address, "g", "here"), server)
+    counts = taken(RedisStream(address, "g", "here", "clicks"), server)
     assert counts["learnt"] == 4
-    assert RedisStream(address, "g", "here").lag() == {"0": 0}
+    assert RedisStream(address, "g", "here", "clicks").lag() == {"0": 0}
 
 
 def test_nothing_is_finished_while_the_service_is_away_and_all_of_it_when_it_is_back(server, db, redis_port, start):
@@ -305,7 +355,9 @@ def test_any_worker_takes_messages_of_all_boards(tmp_path):
             rows.append({"query_id": f"q {name}", "action_name": "click", "object_id": ITEMS[1]})
         outcomes = dict.fromkeys(range(len(rows)))
         while waiting := [k for k, outcome in outcomes.items() if outcome is None]:
-            for k, row in zip(waiting, client.ingest([rows[k] for k in waiting]), strict=True):
+            for k, row in zip(
+                waiting, client.ingest([rows[k] for k in waiting], [("s/0", k) for k in waiting]), strict=True
+            ):
                 assert row["code"] == 200 or row["again"], row
                 outcomes[k] = row.get("outcome")
         assert set(outcomes.values()) <= {"learnt", "duplicate", "taken"}

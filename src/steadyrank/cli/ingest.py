@@ -29,6 +29,8 @@ def add(commands: Any) -> None:
     sub.add_argument("--group", default="steadyrank", metavar="NAME", help="readers that share the messages")
     words = "of this reader, the same after a restart: Redis keeps what it took (default: the name of the machine)"
     sub.add_argument("--name", default=None, help=words)
+    words = "what the service knows the stream by; another one if it was made anew (default: its name)"
+    sub.add_argument("--source", default=None, metavar="NAME", help=words)
     sub.add_argument("--board", default=None, help="of messages that name none; of all rows of UBI")
     sub.add_argument("--batch", type=int, default=500, metavar="MESSAGES", help="read at a time")
     sub.add_argument("--metrics", default=None, metavar="HOST:PORT", help="where Prometheus reads lag and counts")
@@ -105,7 +107,9 @@ def _run(options: argparse.Namespace) -> None:
     with contextlib.ExitStack() as stack:
         stop = stack.enter_context(until_told())
         name = socket.gethostname() if options.name is None else options.name
-        stream = stack.enter_context(contextlib.closing(open_stream(address, options.group, name, settings)))
+        source = address.name if options.source is None else options.source
+        opened = open_stream(address, options.group, name, source, settings)
+        stream = stack.enter_context(contextlib.closing(opened))
         from ..streams.metrics import Metrics
 
         client = stack.enter_context(contextlib.closing(Client(options.server, key, timeout=60.0, tries=1)))

@@ -255,13 +255,21 @@ class Api:
         return (yield from self._ask("POST", f"/v1/ubi{where}", list(rows)))
 
     @steps
-    def ingest(self, rows: Iterable[Mapping[str, Any]], board: str | None = None) -> Steps[list[dict[str, Any]]]:
+    def ingest(
+        self,
+        rows: Iterable[Mapping[str, Any]],
+        places: Iterable[tuple[str, int]] | None = None,
+        board: str | None = None,
+    ) -> Steps[list[dict[str, Any]]]:
         """Messages of a stream: answers, lists as for `observe`, rows of UBI; a row with code for each.
 
-        `board`: of messages that name none. Rows with `again` were not taken for now, and are to be sent again.
+        `places`: of each, the stream with its partition and the offset there. `board`: of messages that name none.
+        Rows with `again` were not taken for now, and are to be sent again.
         """
-        path = f"/v1/ingest{_query(board=board)}"
-        outcomes: list[dict[str, Any]] = (yield from self._ask("POST", path, {"rows": list(rows)}))["rows"]
+        body = {"rows": list(rows), "places": None if places is None else list(places)}
+        outcomes: list[dict[str, Any]] = (yield from self._ask("POST", f"/v1/ingest{_query(board=board)}", body))[
+            "rows"
+        ]
         return outcomes
 
     @steps

@@ -1,8 +1,8 @@
 """From a stream to a running service: each message is taken once, or becomes a dead letter with the reason.
 
-What makes that sure is in the service: an answer is known by its impression and a list by its id, which are written
-by the same transaction that writes what is learnt. So a position may be stored afterwards. If this process ends
-between the two, what it had sent comes again, and the service says that it knows it.
+What makes that sure is in the service: an answer is known by its impression, a list by its id and its offset, which
+are written by the same transaction that writes what is learnt. So where to begin to read may be stored afterwards. If
+this process ends between the two, what it had sent comes again, and the service says that it knows it.
 """
 
 import json
@@ -110,7 +110,8 @@ class Ingest:
     def _send(self, rows: Sequence[_Row]) -> list[_Row]:
         """Send messages in one request; those that have to be sent again."""
         try:
-            outcomes = self._client.ingest([row.content for row in rows], self._board)
+            places = [(row.message.stream, row.message.offset) for row in rows]
+            outcomes = self._client.ingest([row.content for row in rows], places, self._board)
         except ConnectionError as error:
             log.warning("messages wait: %s", error)
             return list(rows)
@@ -143,18 +144,9 @@ class Ingest:
 
 
 def _complete(content: dict[str, Any], message: Message) -> dict[str, Any]:
-    """A message with what makes it the same one whenever it comes: a list has an id, and a time at which it came.
-
-    Of lists that a board has forgotten it knows only up to when they were shown: without a time of its own, a message
-    that comes again much later would be a list of then.
-    """
-    names = {name.lower() for name in content}
-    when = {} if message.time is None else {"time": message.time}
-    if "query_id" in names and "items" not in names:
-        return content if "timestamp" in names or not when else {**content, "timestamp": message.time}
-    if "items" in names and "impression" not in names:
-        return {"id": message.id, **when, **content}
-    return content
+    """A message with what makes it the same one whenever it comes: a list without an id has its place for one."""
+    listed = "items" in content and "impression" not in content
+    return {"id": message.id, **content} if listed else content
 
 
 def _parts(rows: Sequence[_Row]) -> Iterator[list[_Row]]:

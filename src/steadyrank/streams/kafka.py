@@ -27,9 +27,10 @@ _MOVED = (  # others read these partitions by now, and what was not finished com
 
 
 class KafkaTopic:
-    """A topic read by a group."""
+    """A topic read by a group; `source`: what the service is told that messages come from."""
 
-    def __init__(self, address: Address, group: str, settings: Mapping[str, str]) -> None:
+    def __init__(self, address: Address, group: str, source: str, settings: Mapping[str, str]) -> None:
+        self._source = source
         self._topic, self._sink = address.name, KafkaSink(address._replace(name=address.name + DEAD), settings)
         given = {"bootstrap.servers": address.servers, "group.id": group, **_OURS, **settings}
         self._consumer = _made(Consumer, given)
@@ -50,9 +51,8 @@ class KafkaTopic:
         return messages
 
     def _message(self, one: Any) -> Message:
-        kind, milliseconds = one.timestamp()
-        when = milliseconds / 1000.0 if kind else None
-        return Message(f"{self._topic}/{one.partition()}/{one.offset()}", when, one.value() or b"", one)
+        stream, offset = f"{self._source}/{one.partition()}", one.offset()
+        return Message(stream, offset, f"{stream}/{offset}", one.value() or b"", one)
 
     def bury(self, message: Message, code: int, why: str) -> None:
         """Add it to the topic of dead letters, under the key that it had."""

@@ -12,15 +12,19 @@ from .stream import DEAD, Address, Message
 FIELD = "data"  # of an entry: its message
 _GONE = 60.0  # seconds after which what another reader took, and did not finish, is read by who is here
 _LOOK = 5.0  # seconds between looks for that
-_FIRST_TIME = 100_000_000_000  # milliseconds in 1973: an id that begins with less was not made by the clock
+_BITS = 21  # of an offset, for entries of one millisecond
 _BUSY = "BUSYGROUP"  # the group is there
 
 
 class RedisStream:
-    """A stream read by a group; `reader`: the name under which what this process took is found after its end."""
+    """A stream read by a group; `reader`: the name under which what this process took is found after its end.
 
-    def __init__(self, address: Address, group: str, reader: str) -> None:
+    `source`: what the service is told that messages come from.
+    """
+
+    def __init__(self, address: Address, group: str, reader: str, source: str) -> None:
         self._db, self._name, self._group, self._reader = connected(address), address.name, group, reader
+        self._source = source
         self._dead = address.name + DEAD
         self._own: str | None = "0"  # up to where entries were read that an earlier process of this name took
         self._looked, self._from = 0.0, "0-0"
@@ -58,10 +62,9 @@ class RedisStream:
         return [self._message(_text(entry), fields) for entry, fields in entries]
 
     def _message(self, entry: str, fields: Mapping[bytes, bytes] | None) -> Message:
-        milliseconds = int(entry.partition("-")[0])
-        when = milliseconds / 1000.0 if milliseconds > _FIRST_TIME else None
+        milliseconds, number = map(int, entry.split("-"))
         body = None if not fields else fields.get(FIELD.encode(), b"")
-        return Message(f"{self._name}/{entry}", when, body, entry)
+        return Message(self._source, milliseconds << _BITS | number, f"{self._source}/{entry}", body, entry)
 
     def bury(self, message: Message, code: int, why: str) -> None:
         """Add it to the stream of dead letters."""

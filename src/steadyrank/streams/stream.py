@@ -12,8 +12,9 @@ _SHAPES = "kafka://BROKER[:PORT][,...]/TOPIC or redis://[USER:PASSWORD@]HOST[:PO
 class Message(NamedTuple):
     """A message as it came."""
 
-    id: str  # its place in the stream, such as clicks/3/1815: no other message has it
-    time: float | None  # seconds since 1970 at which it was put there; None if the stream does not say
+    stream: str  # the name of the stream and of the partition
+    offset: int  # where in it: no other message of the stream has it, and later ones have more
+    id: str  # its place in words, such as clicks/3/1815
     body: bytes | None  # None: it was deleted from the stream before it could be read
     origin: Any  # what the stream needs to know it by
 
@@ -80,17 +81,20 @@ def read_place(text: str) -> tuple[str, int]:
     return host.strip("[]"), int(port)
 
 
-def open_stream(address: Address, group: str, reader: str, settings: Mapping[str, str]) -> Stream:
-    """A stream to read, as a member of a group under a name of its own; `settings` are those of librdkafka."""
+def open_stream(address: Address, group: str, reader: str, source: str, settings: Mapping[str, str]) -> Stream:
+    """A stream to read, as a member of a group under a name of its own.
+
+    `source`: what the service is told that messages come from; `settings` are those of librdkafka.
+    """
     try:
         if address.scheme == "kafka":
             from .kafka import KafkaTopic
 
-            return KafkaTopic(address, group, settings)
+            return KafkaTopic(address, group, source, settings)
         from .redis import RedisStream
 
         _refuse_settings(settings)
-        return RedisStream(address, group, reader)
+        return RedisStream(address, group, reader, source)
     except ModuleNotFoundError as error:
         raise _lacking(address, error) from error
 

@@ -5,11 +5,11 @@ A message may come again, however often: an answer is known by its impression, a
 
 import asyncio
 import time
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple, TypeAlias
 from urllib.parse import urlencode
 
 import msgspec
-from msgspec import UNSET, Raw, UnsetType
+from msgspec import UNSET, Meta, Raw, UnsetType
 
 from ...click_logs.formats import ubi as ubi_rows
 from ...core.refusals import Refused
@@ -18,7 +18,7 @@ from ..board.schema import Schema
 from ..storage import Unavailable
 from ..worker.rank_and_answer import TOO_MANY_UNNAMED
 from .bodies import decode, encode
-from .observe_routes import ObserveIn, observe
+from .observe_routes import ObserveIn, observe_at
 from .rank_routes import BatchRow, answer_row
 from .request import AWAY, Call, ErrorOut, gather_in_turns
 from .ubi_routes import Count, joined, read_object, take_all
@@ -29,11 +29,16 @@ _WIDEST = 256 << 10  # bytes of a message: it is read in one go
 _WHAT = "a message is an object with impression (an answer), items (a list) or query_id (User Behavior Insights)"
 
 
+Place: TypeAlias = tuple[Annotated[str, Meta(min_length=1, max_length=300)], Annotated[int, Meta(ge=0, le=2**63 - 1)]]
+
+
 class IngestIn(Schema):
     """Messages, each of one kind: an answer as in a batch, `board` and `impression`; a list of another ranker, with
-    its `board`; or a row of User Behavior Insights."""
+    its `board`; or a row of User Behavior Insights. `places`: of each the name of the stream and partition that it
+    came from, and its offset there."""
 
     rows: list[Raw]
+    places: list[Place] | None = None
 
 
 class IngestRowOut(Schema):
@@ -65,6 +70,7 @@ class _Message(NamedTuple):
     raw: Raw
     board: str  # empty: a row of User Behavior Insights that does not say it
     content: BatchRow | ListRow | None  # None: it is such a row
+    place: Place | None = None
 
 
 _answers, _lists = msgspec.json.Decoder(BatchRow), msgspec.json.Decoder(ListRow)
@@ -77,14 +83,19 @@ async def ingest(call: Call) -> IngestOut:
     rows: list[Raw] = call.body.rows
     if len(rows) > _MOST_ROWS:
         raise Refused(422, f"a request has at most {_MOST_ROWS} messages, not {len(rows)}")
+    places: list[Place] | None = call.body.places
+    if places is not None and len(places) != len(rows):
+        raise Refused(422, f"places must be one for each of the {len(rows)} messages, not {len(places)}")
     done: list[IngestRowOut] = [_refused(503, AWAY)] * len(rows)
     messages = await _read(rows, call.query.get("board"), done)
+    if places is not None:
+        messages = [message._replace(place=places[message.number]) for message in messages]
     if call.elsewhere is None:
         await _take(call, messages, done)
     else:
-        places = call.elsewhere.by_place(messages, lambda message: message.board)
-        here = places.pop(None, [])
-        others = [_pass_on(call, place or "", some, done) for place, some in places.items()]
+        owners = call.elsewhere.by_place(messages, lambda message: message.board)
+        here = owners.pop(None, [])
+        others = [_pass_on(call, owner or "", some, done) for owner, some in owners.items()]
         await asyncio.gather(_take(call, here, done), *others)
     return IngestOut(rows=done)
 
@@ -164,7 +175,7 @@ async def _observe(call: Call, message: _Message) -> IngestRowOut:
             await worker.look_at_log()  # it may have been made at another worker a moment ago
         with worker.answering(board):
             async with worker.cache.hold_board(board):
-                seen = await observe(call._replace(board=board, body=message.content))
+                seen = await observe_at(call._replace(board=board, body=message.content), *(message.place or ()))
         return IngestRowOut(code=200, outcome=seen.outcome)
     except Refused as refusal:
         return _refused(refusal.code, str(refusal))
@@ -175,12 +186,19 @@ async def _observe(call: Call, message: _Message) -> IngestRowOut:
 async def _take_ubi(call: Call, messages: list[_Message], done: list[IngestRowOut]) -> None:
     count = Count(len(messages))
     entries = await joined([("row", [message.raw for message in messages])], call.query.get("board"), count)
+    for entry in entries:
+        if entry.row and (place := messages[_number(entry.row)].place) is not None:
+            entry.place = place
     await take_all(call, entries, count)
     for message in messages:
         done[message.number] = IngestRowOut(code=200, outcome="taken")
     for refusal in count.messages:
-        number = messages[int(refusal.row.rpartition(" ")[2]) - 1].number
-        done[number] = _refused(refusal.code, refusal.message)
+        done[messages[_number(refusal.row)].number] = _refused(refusal.code, refusal.message)
+
+
+def _number(row: str) -> int:
+    """Which one of several rows is called `row 1`, `row 2` and so on."""
+    return int(row.rpartition(" ")[2]) - 1
 
 
 async def _pass_on(call: Call, place: str, messages: list[_Message], done: list[IngestRowOut]) -> None:
@@ -188,7 +206,8 @@ async def _pass_on(call: Call, place: str, messages: list[_Message], done: list[
     assert call.elsewhere is not None
     board = call.query.get("board")
     target = "/v1/ingest" if board is None else f"/v1/ingest?{urlencode({'board': board})}"
-    body = b'{"rows":[' + b",".join(bytes(message.raw) for message in messages) + b"]}"
+    places = [message.place for message in messages]
+    body = encode({"rows": [message.raw for message in messages], "places": places if places[0] else None})
     try:
         code, content = await call.elsewhere.ask(place, "POST", target, body)
     except Unavailable:

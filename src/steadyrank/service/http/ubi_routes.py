@@ -71,6 +71,7 @@ class _Entry:
         self.row = ""  # of the query
         self.clicks: dict[str, str] = {}  # the row by the item
         self.client: Any = None
+        self.place = "", 0  # of the query, if it came from a stream
 
     @property
     def rows(self) -> list[str]:
@@ -359,5 +360,5 @@ async def _observe(
 ) -> str:
     client = None if entry.client is None else str(entry.client)
     check_sender(client, None)
-    report = observing.Report(entry.id, items, answer, time, client, {}, None, (), (), features)
+    report = observing.Report(entry.id, items, answer, time, client, {}, None, (), (), features, *entry.place)
     return (await observing.observe(call.worker, session, report)).outcome

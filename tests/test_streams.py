@@ -15,7 +15,7 @@ import urllib.request
 import hypothesis.strategies as st
 import pytest
 import redis
-from confluent_kafka import Consumer, Producer
+from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
 from hypothesis import given
 
 from service_tools import ITEMS, Server, free_port, replayed, serving, wait_until
@@ -422,7 +422,7 @@ def everything(servers, topic, least):
     """The messages of a topic from its beginning, at least so many."""
     settings = {"bootstrap.servers": servers, "group.id": "look", "auto.offset.reset": "earliest"}
     with contextlib.closing(Consumer(settings)) as consumer:
-        consumer.subscribe([topic])
+        consumer.assign([TopicPartition(topic, partition, OFFSET_BEGINNING) for partition in range(4)])
         found = []
 
         def all_there():

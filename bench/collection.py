@@ -8,30 +8,42 @@ items of each query exchange their attractions. Deciles are of queries by traffi
 
 Rivals: a learner a query (Thompson sampling from Beta(1, 1)); a prior by the engine's place with the strength of 30
 looks, and of 15 with draws that count by min(1, visits / 100) (cautious); their prior is a place's mean click rate.
+`BubbleRank` a query re-orders the engine's first ten, which is worth nothing to users who look until they click.
 
 `--attack`: 15 % of all visits are of 100 clients who click one item in each of 200 queries, engine's place 11 or
 lower, and nothing else. Honest worth lost against a run without them, and the least decile of honest visits.
+
+`--judgments`: rank correlation (Spearman) of judgments with the true attractions, over the items of a query that were
+shown, mean over queries with more than 200 visits; beside it plain clicks over times shown. False visits as above,
+of 10 % of all.
+
+`--scale PAIRS`: what so many (query, item) pairs take, a hundred for each query; and a list's time over a ranker's.
 """
 
 import argparse
 import json
 import pathlib
+import tempfile
+import time
 from typing import NamedTuple
 
 import numpy as np
+from scipy.stats import rankdata
 
+import steadyrank as sr
 from steadyrank.core.compiling.jit import kernel
 from steadyrank.core.contract import NOTE_EXTRA, Problem, Visit
 from steadyrank.core.discovery import make
 from steadyrank.core.rounds import FIRST_BOT
 from steadyrank.guards.client_trust.client_trust import ClientTrust
+from steadyrank.learners.bubble_rank import BubbleRank
 from steadyrank.live.collection.pair_table import ITSELF, find_or_add, pair_of
-from steadyrank.live.collection.re_ranker import QUERY, ReRanker, re_rank
+from steadyrank.live.collection.re_ranker import PLACES, QUERY, ReRanker, estimate, re_rank
 
 ITEMS, LENGTH, CLIENTS = 50, 10, 8_000
-ENGINE, ALONE, BY_PLACE, CAUTIOUS = range(4)
-RIVALS = ("engine", "a learner a query", "by place, c = 30", "cautious")
-OURS = "ours"
+ALONE, BY_PLACE, CAUTIOUS, BUBBLES = range(4)
+RIVALS, BUBBLE_RANK = ("a learner a query", "by place, c = 30", "cautious"), "BubbleRank"
+OURS, TOLD = "ours", "ours, attention given"
 HEAD, TAIL = 200, 20  # visits
 
 
@@ -153,8 +165,11 @@ def move(attraction, t, visits, rng):
 
 
 @kernel
-def play(world, ranker, guard, world_rng, result, refused):
-    """All visits through our ranker; `result`, [query, 4]: worth of our lists, the engine's, the best; visits."""
+def play(world, ranker, guard, world_rng, result, refused, plain):
+    """All visits through our ranker; `result`, [query, 4]: worth of our lists, the engine's, the best; visits.
+
+    `plain`, [query, item, 2]: how often an item was shown and clicked, by whomever.
+    """
     attraction = world.attraction.copy()
     items, ranking, clicks = np.arange(ITEMS), np.zeros(LENGTH, np.int64), np.zeros(LENGTH, np.bool_)
     note, features = np.zeros(LENGTH + NOTE_EXTRA), np.zeros(0)
@@ -168,6 +183,9 @@ def play(world, ranker, guard, world_rng, result, refused):
         if target < 0:
             count_worth(attraction[q], ranking, world.attention, result[q])
         examined = click(attraction[q], ranking, world.attention, target, clicks, world_rng)
+        for p in range(LENGTH):
+            plain[q, ranking[p], 0] += 1.0
+            plain[q, ranking[p], 1] += clicks[p]
         note[:LENGTH] = ranking
         note[QUERY] = q
         visit = Visit(t + 1, world.client[t], features)
@@ -192,15 +210,26 @@ def play_rival(world, kind, world_rng, mind, result):
     looks, clicked, visits = np.zeros((queries, ITEMS)), np.zeros((queries, ITEMS)), np.zeros(queries)
     place_looks, place_clicks = np.full(ITEMS, 5.0), np.full(ITEMS, 0.3)
     index, clicks = np.empty(ITEMS), np.zeros(LENGTH, np.bool_)
+    wins, base = np.zeros((queries, LENGTH, LENGTH), np.int32), np.zeros((queries, LENGTH), np.int64)
+    base[:] = np.arange(LENGTH)
+    listed, allowed, shown = np.full(queries, LENGTH), np.ones(LENGTH, np.bool_), np.zeros(LENGTH, np.int64)
+    note, features = np.zeros(LENGTH + NOTE_EXTRA), np.zeros(0)
     for t in range(world.query.size):
         if world.drift:
             move(attraction, t, world.query.size, world_rng)
         q = world.query[t]
+        if kind == BUBBLES:
+            one = BubbleRank(wins[q], base[q], listed[q : q + 1], 4.0 * np.log(world.query.size))
+            visit = Visit(int(visits[q]) + 1, -1, features)
+            one.rank(visit, allowed, shown, note, mind)
+            count_worth(attraction[q], shown, world.attention, result[q])
+            visits[q] += 1.0
+            examined = click(attraction[q], shown, world.attention, -1, clicks, world_rng)
+            one.update(visit, shown, note, clicks, examined)
+            continue
         for i in range(ITEMS):
             n, w = looks[q, i], clicked[q, i]
-            if kind == ENGINE:
-                index[i] = -i
-            elif kind == ALONE:
+            if kind == ALONE:
                 index[i] = mind.beta(1.0 + w, 1.0 + n - w)
             else:
                 c, mean = (30.0 if kind == BY_PLACE else 15.0), place_clicks[i] / place_looks[i]
@@ -220,19 +249,49 @@ def play_rival(world, kind, world_rng, mind, result):
 
 def run(world, who, seed, heard=True, attention=None):
     """Worth of the lists by query, [query, 4], and how many visits, honest and false, were not learnt from."""
-    result, refused = np.zeros((world.attraction.shape[0], 4)), np.zeros(2)
-    rng = np.random.default_rng([seed, 1])
-    if who != OURS:
-        play_rival(world, RIVALS.index(who), rng, np.random.default_rng([seed, 2]), result)
-        return result, refused
-    slots = 1 << int(np.ceil(np.log2(result.shape[0] * (ITEMS + 1) * 4 / 3)))
+    if who == OURS:
+        return run_ours(world, seed, heard, attention)[:2]
+    result = np.zeros((world.attraction.shape[0], 4))
+    kind = (*RIVALS, BUBBLE_RANK).index(who)
+    play_rival(world, kind, np.random.default_rng([seed, 1]), np.random.default_rng([seed, 2]), result)
+    return result, np.zeros(2)
+
+
+def run_ours(world, seed, heard=True, attention=None):
+    """As `run`; and the ranker, and how often items were shown and clicked."""
+    queries = world.attraction.shape[0]
+    result, refused, plain = np.zeros((queries, 4)), np.zeros(2), np.zeros((queries, ITEMS, 2))
+    slots = 1 << int(np.ceil(np.log2(queries * (ITEMS + 1) * 4 / 3)))
     ranker = ReRanker.create(LENGTH, slots, attention=attention, seed=seed)
-    problem = Problem(ranker.prior.mean.size, LENGTH, world.query.size, seed=seed)
-    guard = make(ClientTrust, problem, settings={})
-    play(
-        world if heard else world._replace(client=np.full_like(world.client, -1)), ranker, guard, rng, result, refused
-    )
-    return result, refused
+    guard = make(ClientTrust, Problem(PLACES, LENGTH, world.query.size, seed=seed), settings={})
+    known = world if heard else world._replace(client=np.full_like(world.client, -1))
+    play(known, ranker, guard, np.random.default_rng([seed, 1]), result, refused, plain)
+    return result, refused, ranker, plain
+
+
+def spearman(first, second):
+    """The correlation of ranks; equal values have the mean of their ranks."""
+    return np.corrcoef(rankdata(first), rankdata(second))[0, 1]
+
+
+def judged(worlds, seeds):
+    """Print the rank correlations of judgments and of plain rates with the truth, clean and with false visits."""
+    for world in worlds:
+        for share in (0.0, 0.1):
+            ours, plainly = [], []
+            for seed in range(seeds):
+                drawn = traffic(world, seed)
+                mixed = attacked(drawn, seed, share, busiest=True) if share else drawn
+                attention = drawn.attention if world.places else None
+                result, _, ranker, plain = run_ours(mixed, seed, attention=attention)
+                for q in np.flatnonzero(result[:, 3] > HEAD):
+                    seen = np.flatnonzero(plain[q, :, 0])
+                    rate = [estimate(ranker, int(q), int(i), int(i))[0] for i in seen]
+                    ours.append(spearman(rate, drawn.attraction[q, seen]))
+                    plainly.append(spearman(plain[q, seen, 1] / plain[q, seen, 0], drawn.attraction[q, seen]))
+            print(
+                f"{world}, {share:.0%} false: judgments {np.mean(ours):.3f}, plain {np.mean(plainly):.3f}", flush=True
+            )
 
 
 def shares(result):
@@ -250,28 +309,34 @@ def deciles(result):
     return [*tenths, result[tail, 0].sum() / result[tail, 1].sum()]
 
 
+def summary(results):
+    """Means over seeds: shares with standard errors; of the engine's, deciles and the tail."""
+    parts, tenths = np.array([shares(one) for one in results]), np.array([deciles(one) for one in results]).mean(0)
+    error = parts.std(0) / max(len(results) - 1, 1) ** 0.5
+    return {
+        "shares": parts.mean(0).tolist(),
+        "error": error.tolist(),
+        "deciles": tenths[:10].tolist(),
+        "tail": float(tenths[10]),
+    }
+
+
 def honest(worlds, seeds):
-    """By world and ranker: shares, and deciles against the engine; means over seeds and standard errors."""
+    """By world and ranker, what `summary` says."""
     table = []
     for world in worlds:
-        rows = {}
-        settings = [(name, None) for name in (*RIVALS, OURS)]
-        if world.places:
-            settings.append(("ours, attention given", np.arange(1.0, LENGTH + 1.0) ** -0.7))
-        for name, attention in settings:
-            who = OURS if name.startswith(OURS) else name
-            results = [run(traffic(world, seed), who, seed, attention=attention)[0] for seed in range(seeds)]
-            parts = np.array([shares(result) for result in results])
-            tenths = np.array([deciles(result) for result in results])
-            rows[name] = {
-                "shares": parts.mean(0).tolist(),
-                "error": (parts.std(0) / max(seeds - 1, 1) ** 0.5).tolist(),
-                "deciles": tenths[:, :10].mean(0).tolist(),
-                "tail": float(tenths[:, 10].mean()),
-            }
-            said = " / ".join(f"{share:.3f}" for share in rows[name]["shares"])
-            print(f"{world}: {name}: {said}; of the engine: tail {rows[name]['tail']:.3f},", end=" ")
-            print("deciles", " ".join(f"{one:.3f}" for one in rows[name]["deciles"]), flush=True)
+        rows, worlds_drawn = {}, [traffic(world, seed) for seed in range(seeds)]
+        for name in (OURS, *([TOLD, BUBBLE_RANK] if world.places else []), *RIVALS):
+            attention = worlds_drawn[0].attention if name == TOLD else None
+            who = OURS if name == TOLD else name
+            results = [run(drawn, who, seed, attention=attention)[0] for seed, drawn in enumerate(worlds_drawn)]
+            if name == OURS:
+                rows["engine"] = summary([result[:, [1, 1, 2, 3]] for result in results])
+            rows[name] = summary(results)
+        for name, row in rows.items():
+            said = " / ".join(f"{share:.3f}" for share in row["shares"])
+            print(f"{world}: {name}: {said}; of the engine: tail {row['tail']:.3f},", end=" ")
+            print("deciles", " ".join(f"{one:.3f}" for one in row["deciles"]), flush=True)
         table.append({"world": str(world), "rows": rows})
     return table
 
@@ -280,30 +345,73 @@ def under_attack(worlds, seeds):
     """Honest worth lost to false visits, with the guard and without, and the least honest decile of the engine's."""
     table = []
     for world in worlds:
-        for busiest in (False, True):
-            for heard in (True, False):
-                lost, least, refused = [], [], []
+        for heard in (True, False):
+            alone = [run(traffic(world, seed), OURS, seed, heard)[0] for seed in range(seeds)]
+            for busiest in (False, True):
+                lost, least, kept_out = [], [], []
                 for seed in range(seeds):
-                    alone = traffic(world, seed)
-                    before, _ = run(alone, OURS, seed, heard)
-                    mixed = attacked(alone, seed, busiest=busiest)
-                    after, kept_out = run(mixed, OURS, seed, heard)
-                    lost.append(1.0 - after[:, 0].sum() / before[:, 0].sum())
+                    mixed = attacked(traffic(world, seed), seed, busiest=busiest)
+                    after, refused = run(mixed, OURS, seed, heard)
+                    lost.append(1.0 - after[:, 0].sum() / alone[seed][:, 0].sum())
                     least.append(deciles(after)[:10])
-                    refused.append(kept_out / [(mixed.target < 0).sum(), (mixed.target >= 0).sum()])
-                kept = np.mean(refused, 0).tolist()
+                    kept_out.append(refused / [(mixed.target < 0).sum(), (mixed.target >= 0).sum()])
                 row = {
                     "world": str(world),
                     "queries": "the busiest" if busiest else "any",
                     "guard": "ClientTrust" if heard else "none",
                     "lost": float(np.mean(lost)),
+                    "most_lost": float(np.max(lost)),
                     "least": float(np.mean(least, 0).min()),
-                    "honest_refused": kept[0],
-                    "false_refused": kept[1],
+                    "refused": np.mean(kept_out, 0).tolist(),  # honest, false
                 }
                 print(row, flush=True)
                 table.append(row)
     return table
+
+
+@kernel
+def fill(ranker, queries, each):
+    """Looks at `each` items of each query."""
+    for q in range(queries):
+        find_or_add(ranker.pairs, pair_of(q, ITSELF), 0)
+        for i in range(each):
+            ranker.pairs.looks[find_or_add(ranker.pairs, pair_of(q, (q * 7 + i) % 100_000), i)] += 1.0
+
+
+def percentiles(call, n=3_000):
+    """Seconds of a call, median and 99 %."""
+    times = []
+    for i in range(n):
+        begin = time.perf_counter()
+        call(i)
+        times.append(time.perf_counter() - begin)
+    return np.percentile(times[n // 10 :], [50, 99])
+
+
+def scale(pairs, each=100):
+    """Print bytes a pair in memory and on disk, seconds to save and to load, and the time of a list."""
+    queries, docs = pairs // each, [f"d{k}" for k in range(100_000)]
+    collection = sr.Collection(LENGTH, most_pairs=4 * pairs)
+    state = collection._state
+    for item in docs:
+        state.add(item)
+    for n in range(queries):
+        collection._queries.number(collection._queries.key(f"query {n}"))
+    state._make_room(pairs + queries)
+    fill(state.ranker, queries, each)
+    in_memory = sum(array.nbytes for array in state.ranker.pairs)
+    with tempfile.TemporaryDirectory() as folder:
+        path, begin = pathlib.Path(folder) / "collection", time.perf_counter()
+        collection.save(path)
+        saved = time.perf_counter()
+        collection = sr.Collection.load(path)
+        loaded, size = time.perf_counter(), path.stat().st_size
+    print(f"{queries:,} queries, {pairs:,} pairs: {in_memory / pairs:.0f} bytes a pair in memory,", end=" ")
+    print(f"{size / pairs:.1f} on disk; saved in {saved - begin:.1f} s, loaded in {loaded - saved:.1f} s")
+    ranker = sr.Ranker(docs[:ITEMS], LENGTH, guard="ClientTrust")
+    ours = percentiles(lambda i: collection.rank(f"query {i * 7_919 % queries}", docs[i : i + ITEMS], client=i))
+    theirs = percentiles(lambda i: ranker.rank(docs[:ITEMS], client=i))
+    print("a list over that of a ranker with as many candidates: median {:.2f}, 99 % {:.2f}".format(*(ours / theirs)))
 
 
 if __name__ == "__main__":
@@ -311,7 +419,15 @@ if __name__ == "__main__":
     parser.add_argument("--seeds", type=int, default=2)
     parser.add_argument("--attack", action="store_true", help="false visits, in place of the table of rivals")
     parser.add_argument("--json", type=pathlib.Path, help="write what was measured to this file")
+    parser.add_argument("--judgments", action="store_true", help="how well they agree with the truth, in its place")
+    parser.add_argument("--scale", type=int, metavar="PAIRS", help="what so many pairs take, in place of all else")
     options = parser.parse_args()
+    if options.scale:
+        scale(options.scale)
+        raise SystemExit
+    if options.judgments:
+        judged((WORLDS[0], WORLDS[2], WORLDS[4]), options.seeds)
+        raise SystemExit
     made = under_attack(WORLDS[:4], options.seeds) if options.attack else honest(WORLDS, options.seeds)
     if options.json:
         options.json.write_text(json.dumps(made, indent=1))

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from scipy.special import betaln
 
 import steadyrank as sr
+from steadyrank.cli import main
 from steadyrank.core.contract import NOTE_EXTRA, Visit, memory
 from steadyrank.core.dispatch import call_forget, call_update
 from steadyrank.live.collection.engine_prior import EnginePrior, fit, never_rise, slope_of_mean, slope_of_strength
@@ -307,6 +308,7 @@ def test_the_queries_with_the_fewest_visits_leave_when_memory_is_full():
     assert state.ranker.pairs.tally[0] <= 1_000
     assert len(collection._queries.numbers) < 120
     assert collection.rank("busy", docs).items[0] == "d9"
+    assert {one.query for one in collection.judgments()} <= set(collection._queries.numbers)
     assert collection.rank("rare 0", docs).items == tuple(docs)
 
 
@@ -426,3 +428,31 @@ def test_places_beyond_the_last_share_its_prior():
     for _ in range(20):
         collection.observe("query", ["d0", f"d{PLACES + 20}"], clicked=f"d{PLACES + 20}", candidates=many)
     assert collection.rank("query", many).items[0] == f"d{PLACES + 20}"
+
+
+def test_judgments_are_written_for_tools_that_measure_search(tmp_path, capsys):
+    path, key = tmp_path / "shop", tmp_path / "secret"
+    key.write_bytes(b"0123456789abcdef")
+    collection = sr.Collection(3, keep_queries=True, secret=key.read_bytes())
+    for n in range(40):
+        shown = collection.rank("Red Shoes", ["d0", "d 1", "d2"])
+        collection.feedback(shown.id, clicks=[int(item == "d 1" and n % 2 == 0) for item in shown.items])
+    collection.save(path)
+    assert main(["judgments", str(path), "--secret-file", str(key)]) == 0
+    header, *rows = capsys.readouterr().out.splitlines()
+    assert header == "query,docid,rating,rate,low,high,looks,clicks"
+    assert [row.split(",")[:3] for row in rows] == [
+        ["red shoes", "d0", "0"],
+        ["red shoes", "d 1", "3"],
+        ["red shoes", "d2", "0"],
+    ]
+    looks, clicks = rows[1].split(",")[6:]
+    rate, low, high = map(float, rows[1].split(",")[3:6])
+    assert (looks, clicks) == ("40", "20")
+    assert low < rate < high < 0.6
+    assert main(["judgments", str(path), "--secret-file", str(key), "--format", "qrels", "--highest", "1"]) == 0
+    assert capsys.readouterr().out.splitlines() == ["red_shoes 0 d0 0", "red_shoes 0 d_1 1", "red_shoes 0 d2 0"]
+    assert main(["judgments", str(path)]) == 2
+    assert "secret" in capsys.readouterr().err
+    assert main(["judgments", str(path), "--secret-file", str(key), "--looks", "41"]) == 0
+    assert len(capsys.readouterr().out.splitlines()) == 1

@@ -14,7 +14,7 @@ from ..answers import check_item
 from ..features import NO_FEATURES
 from ..gate import Gate, Guarding
 from ..widening import restored
-from .pair_table import ITSELF, PairTable, find_or_add, pair_of
+from .pair_table import ITSELF, USED, PairTable, find_or_add, pair_of
 from .re_ranker import PLACES, QUERY, UNKNOWN, ReRanker, re_rank
 
 FIRST_SLOTS = 1 << 10
@@ -65,6 +65,7 @@ class CollectionState:
             if item not in self.slots:
                 self.add(item)
         self._make_room(1)
+        self.dropped.discard(query)  # it may have had to leave for its own list
         find_or_add(self.ranker.pairs, pair_of(query, ITSELF), 0)
         note: Floats = np.zeros(self.length + NOTE_EXTRA)
         note[: len(shown)] = [self.slots[item] for item in shown]
@@ -103,9 +104,10 @@ class CollectionState:
         if pairs.room >= more:
             return
         slots, kept = pairs.key.size, np.ones(pairs.key.size, np.bool_)
-        if 3 * slots // 2 <= self.most_pairs:  # three quarters of twice as many
+        wanted = int(pairs.tally[USED]) + more
+        while slots * 3 // 4 < wanted and slots * 3 // 2 <= self.most_pairs:  # three quarters of twice as many
             slots *= 2
-        else:
+        if slots * 3 // 4 < wanted:
             kept = self._busiest(slots // 2)
         self._take(pairs.holding(kept, slots))
 

@@ -22,6 +22,18 @@ NOT_FROM_EVIDENCE = {
         ("| logs | found |", "bench/audit.py --planted"),
         ("| attack | attraction | 1 % | 2 % | 5 % | 10 % | 25 % |", "bench/audit_power.py"),
     ],
+    "collections.md": [
+        (
+            "| world | queries attacked | lost without a guard | least tenth "
+            "| lost with `ClientTrust` | least tenth | honest visits not learnt from |",
+            "bench/collection.py --attack",
+        ),
+        (
+            "| world | engine | a learner a query | by place, 30 looks | cautious | `Collection` |",
+            "bench/collection.py",
+        ),
+        ("| world | 1 | 2 | 3 | 4 | 5 | 6 | 7 | 8 | 9 | 10 | at most 20 visits |", "bench/collection.py"),
+    ],
     "context.md": [
         ("| lists | alike | half alike | unlike |", "bench/context.py"),
         ("| world | lists | honest | flipped, the first half | flipped, spread |", "bench/context.py"),

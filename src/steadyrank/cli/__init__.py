@@ -13,6 +13,7 @@ from . import (
     emit,
     history,
     ingest,
+    judgments,
     keys,
     kinds,
     leaderboard,
@@ -26,7 +27,7 @@ from . import (
 
 _COMMANDS = (
     *(simulate, reproduce, leaderboard, compare, compare_rankers, profile),
-    *(kinds, audit, replay, history, ingest, emit, serve, keys, warm),
+    *(kinds, audit, replay, history, judgments, ingest, emit, serve, keys, warm),
 )
 
 

@@ -6,7 +6,7 @@ from ..lab.cells import Study
 
 HORIZON = 1_000_000
 HIDDEN = (0, 60, 100, 200, 400, 1_000, 4_000)  # clicks that the attacker may hide
-PRICES = (0.0, 0.001, 0.01)
+PRICES = (0.0, 0.001, 0.003, 0.01)
 WORLDS = [{"profile": "yelp-pizza", "mapping": "sparse"}, {"profile": "movielens", "mapping": "sparse"}]
 WHO: list[dict[str, Any]] = [
     *({"learner": "SteadyRank", "settings": {"revisit": price}} for price in PRICES),

@@ -30,7 +30,7 @@ OTHERS = [ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md"]
 def how(page, block):
     """Long blocks, loops that nothing else compiles, and classes of their own compiled, are for `make soak`."""
     own_loop = page.stem == "your-own-data" and "sr.simulate(" in block
-    if own_loop or page.stem in ("algorithms", "guards", "steadyrank"):
+    if own_loop or page.stem in ("algorithms", "guards", "how-steadyrank-works"):
         return pytest.mark.slow
     return pytest.mark.interpreted if "class " in block or page.stem == "users" else []
 
@@ -175,6 +175,13 @@ def test_links_lead_somewhere():
             assert led.exists(), f"{page.name} links to {target}"
             assert not anchor or anchor in anchors(led), f"{page.name} links to {target}#{anchor}"
     assert found > 100
+
+
+@pytest.mark.parametrize("start", [ROOT / "README.md", ROOT / "docs" / "index.md"], ids=["README", "index"])
+def test_every_page_is_named_where_readers_start(start):
+    links = re.findall(r"\]\(([^)#]*)", without_code(start.read_text()))
+    linked = {(start.parent / target).resolve() for target in links if "://" not in target}
+    assert {page.name for page in PAGES if page.stem not in ("README", "index")} <= {page.name for page in linked}
 
 
 def test_every_route_and_setting_of_the_service_is_explained():

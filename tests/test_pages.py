@@ -64,6 +64,13 @@ NOT_FROM_EVIDENCE = {
         ),
         ("| | honest visits not learnt from | worth lost |", "bench/guards.py"),
     ],
+    "how-steadyrank-works.md": [
+        (
+            "| weight of the inverted view | honest | spread | `OtherTaste` reversed "
+            "| permuted | the others, worst |",
+            "prototypes",
+        ),
+    ],
     "live.md": [
         (
             "| world | non-clicks answered | clicks alone | answered, and silence | clicks alone, and silence |",
@@ -132,14 +139,11 @@ NOT_FROM_EVIDENCE = {
     ],
     "steadyrank.md": [
         ("| setting | default | what you would notice |", "no measurement: settings"),
+    ],
+    "steadyrank-proofs.md": [
         (
             "| world | `SteadyRank` | bound | without insurance | `Random` | `CascadeTS` with insurance 0.01 |",
             "bench/steadiness.py",
-        ),
-        (
-            "| weight of the inverted view | honest | spread | `OtherTaste` reversed "
-            "| permuted | the others, worst |",
-            "prototypes",
         ),
     ],
     "users.md": [

@@ -188,16 +188,16 @@ def test_every_route_and_setting_of_the_service_is_explained():
     from steadyrank.service.board.config import Config
     from steadyrank.service.http.routes import ROUTES
 
-    text = (ROOT / "docs" / "service.md").read_text()
+    text = (ROOT / "docs" / "service-reference.md").read_text()
     for route in ROUTES:
         row = next(
             (line for line in text.splitlines() if line.startswith("|") and f"{route.method} {route.path}`" in line),
             "",
         )
-        assert row, f"{route.method} {route.path} is not in docs/service.md"
+        assert row, f"{route.method} {route.path} is not in docs/service-reference.md"
         assert route.scope in row or route.scope == "public", row
     for name in Config.__struct_fields__:
-        assert re.search(rf"^\| [^|]*`{name}`", text, re.MULTILINE), f"{name} is not in docs/service.md"
+        assert re.search(rf"^\| [^|]*`{name}`", text, re.MULTILINE), f"{name} is not in docs/service-reference.md"
 
 
 def test_every_limit_of_the_server_is_explained_with_its_default():
@@ -426,7 +426,8 @@ def test_pages_agree_on_which_guard_is_the_default():
 
     here = {inspect.signature(each).parameters["guard"].default for each in (Ranker, simulate)}
     assert (here, Config().guard) == ({"Anyone"}, "ClientTrust")
-    guards, live, service = ((ROOT / "docs" / f"{name}.md").read_text() for name in ("guards", "live", "service"))
+    pages = ("guards", "live", "service-reference")
+    guards, live, service = ((ROOT / "docs" / f"{name}.md").read_text() for name in pages)
     assert "The default is `Anyone` in `sr.Ranker` and in simulations, and `ClientTrust` on boards" in guards
     assert 'Everybody (`guard="Anyone"`), unless' in live
     assert "| `guard`, `guard_settings` | `ClientTrust` |" in service

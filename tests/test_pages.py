@@ -19,6 +19,8 @@ ROOT = pathlib.Path(__file__).parents[1]
 NOT_FROM_EVIDENCE = {
     "audit.md": [
         ("| column | what |", "no measurement: columns of a report"),
+    ],
+    "audit-method.md": [
         ("| logs | found |", "bench/audit.py --planted"),
         ("| attack | attraction | 1 % | 2 % | 5 % | 10 % | 25 % |", "bench/audit_power.py"),
     ],

@@ -35,7 +35,7 @@ from .limits import Limits
 from .metrics import Metrics
 from .openapi import FILE_TYPE
 from .request import AWAY, Call, ErrorOut, File, Parts, Route
-from .routes import BOARDS, ROUTES, UBI
+from .routes import BOARDS, INGEST, ROUTES, UBI
 from .slices import AT_ONCE, Slicer, free
 
 log = logging.getLogger("steadyrank.service")
@@ -208,7 +208,8 @@ class _Front:
             parts = scope["path"].split("/")
             if len(parts) == 5 and parts[4] in self._hot and parts[1:3] == ["v1", "boards"]:
                 scope["path_params"] = {"board": parts[3]}
-                await self._hot[parts[4]](scope, receive, send)
+                scope["endpoint"] = endpoint = self._hot[parts[4]]
+                await endpoint(scope, receive, send)
                 return
         await self._app(scope, receive, send)
 
@@ -218,13 +219,13 @@ class _Endpoint:
 
     def __init__(self, service: Service, route: Route) -> None:
         self._service, self._route = service, route
-        self._name = f"{route.method} {route.path}"
+        self.name = f"{route.method} {route.path}"
         self._decoder = None if route.takes is None else msgspec.json.Decoder(route.takes)
         self._slicer = None if route.takes is None else Slicer(route.takes)
         most = SMALL if not route.large else BATCH if route.scope == "public" else LARGE
         self._most = min(most, service.limits.body_bytes)
         self._turn = asyncio.Semaphore(_LARGE_AT_ONCE)
-        self._anywhere = route.path in (BOARDS, UBI)
+        self._anywhere = route.path in (BOARDS, UBI, INGEST)
         self._headers = _ANY_ORIGIN if route.scope == "public" else {}
         # what may be sent twice without harm
         self._again = route.method in ("GET", "PUT") or route.path.endswith(("/rank", "/feedback"))
@@ -243,7 +244,7 @@ class _Endpoint:
                 public = self._route.scope == "public"
                 passed = await forward(board, scope, receive, send, self._most, self._again, public)
                 if isinstance(passed, int):
-                    self._service.metrics.count(self._name, passed, time.perf_counter() - begin)
+                    self._service.metrics.count(self.name, passed, time.perf_counter() - begin)
                     return
                 receive = passed
             with self._service.worker.answering(board):
@@ -273,7 +274,7 @@ class _Endpoint:
             for part in parts[:-1]:
                 await send({"type": "http.response.body", "body": part, "more_body": True})
             await send({"type": "http.response.body", "body": parts[-1]})
-        self._service.metrics.count(self._name, code, time.perf_counter() - begin)
+        self._service.metrics.count(self.name, code, time.perf_counter() - begin)
 
     async def _answer(self, scope: Scope, receive: Receive) -> Any:
         service, route, path = self._service, self._route, scope["path_params"]

@@ -73,7 +73,7 @@ def bursts(seeds):
 
 
 def regret(seeds):
-    """The terms of the regret argument in docs/steadyrank.md for an attack in rounds 20,001 to 26,000."""
+    """The terms of the regret argument in docs/steadyrank-proofs.md for an attack in rounds 20,001 to 26,000."""
     start, end = ROUNDS // 2, ROUNDS // 2 + 6_000
     marks = [start, end, end + 500, ROUNDS]
     print(
@@ -94,7 +94,7 @@ def regret(seeds):
 def insurance(seeds):
     """What insured places cost honest users, and the loss a round while every click is inverted, beside its bound.
 
-    The bound is that of docs/steadyrank.md for a learner that has learnt the inverted world; most is 1.
+    The bound is that of docs/steadyrank-proofs.md for a learner that has learnt the inverted world; most is 1.
     """
     rounds, weight = ROUNDS // 4, SteadyRank.create(Problem(10, 10)).insurance
     print(f"\ninsurance {weight:g}, {seeds} seeds: regret with honest users; loss a round, inverted from round 1")

@@ -30,7 +30,7 @@ OTHERS = [ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md"]
 def how(page, block):
     """Long blocks, loops that nothing else compiles, and classes of their own compiled, are for `make soak`."""
     own_loop = page.stem == "your-own-data" and "sr.simulate(" in block
-    if own_loop or page.stem in ("algorithms", "guards", "steadyrank"):
+    if own_loop or page.stem in ("algorithms", "guards", "how-steadyrank-works"):
         return pytest.mark.slow
     return pytest.mark.interpreted if "class " in block or page.stem == "users" else []
 
@@ -177,20 +177,27 @@ def test_links_lead_somewhere():
     assert found > 100
 
 
+@pytest.mark.parametrize("start", [ROOT / "README.md", ROOT / "docs" / "index.md"], ids=["README", "index"])
+def test_every_page_is_named_where_readers_start(start):
+    links = re.findall(r"\]\(([^)#]*)", without_code(start.read_text()))
+    linked = {(start.parent / target).resolve() for target in links if "://" not in target}
+    assert {page.name for page in PAGES if page.stem not in ("README", "index")} <= {page.name for page in linked}
+
+
 def test_every_route_and_setting_of_the_service_is_explained():
     from steadyrank.service.board.config import Config
     from steadyrank.service.http.routes import ROUTES
 
-    text = (ROOT / "docs" / "service.md").read_text()
+    text = (ROOT / "docs" / "service-reference.md").read_text()
     for route in ROUTES:
         row = next(
             (line for line in text.splitlines() if line.startswith("|") and f"{route.method} {route.path}`" in line),
             "",
         )
-        assert row, f"{route.method} {route.path} is not in docs/service.md"
+        assert row, f"{route.method} {route.path} is not in docs/service-reference.md"
         assert route.scope in row or route.scope == "public", row
     for name in Config.__struct_fields__:
-        assert re.search(rf"^\| [^|]*`{name}`", text, re.MULTILINE), f"{name} is not in docs/service.md"
+        assert re.search(rf"^\| [^|]*`{name}`", text, re.MULTILINE), f"{name} is not in docs/service-reference.md"
 
 
 def test_every_limit_of_the_server_is_explained_with_its_default():
@@ -419,7 +426,8 @@ def test_pages_agree_on_which_guard_is_the_default():
 
     here = {inspect.signature(each).parameters["guard"].default for each in (Ranker, simulate)}
     assert (here, Config().guard) == ({"Anyone"}, "ClientTrust")
-    guards, live, service = ((ROOT / "docs" / f"{name}.md").read_text() for name in ("guards", "live", "service"))
+    pages = ("guards", "live", "service-reference")
+    guards, live, service = ((ROOT / "docs" / f"{name}.md").read_text() for name in pages)
     assert "The default is `Anyone` in `sr.Ranker` and in simulations, and `ClientTrust` on boards" in guards
     assert 'Everybody (`guard="Anyone"`), unless' in live
     assert "| `guard`, `guard_settings` | `ClientTrust` |" in service

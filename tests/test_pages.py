@@ -19,6 +19,8 @@ ROOT = pathlib.Path(__file__).parents[1]
 NOT_FROM_EVIDENCE = {
     "audit.md": [
         ("| column | what |", "no measurement: columns of a report"),
+    ],
+    "audit-method.md": [
         ("| logs | found |", "bench/audit.py --planted"),
         ("| attack | attraction | 1 % | 2 % | 5 % | 10 % | 25 % |", "bench/audit_power.py"),
     ],
@@ -63,6 +65,13 @@ NOT_FROM_EVIDENCE = {
             "bench/guards.py",
         ),
         ("| | honest visits not learnt from | worth lost |", "bench/guards.py"),
+    ],
+    "how-steadyrank-works.md": [
+        (
+            "| weight of the inverted view | honest | spread | `OtherTaste` reversed "
+            "| permuted | the others, worst |",
+            "prototypes",
+        ),
     ],
     "live.md": [
         (
@@ -133,14 +142,11 @@ NOT_FROM_EVIDENCE = {
     ],
     "steadyrank.md": [
         ("| setting | default | what you would notice |", "no measurement: settings"),
+    ],
+    "steadyrank-proofs.md": [
         (
             "| world | `SteadyRank` | bound | without insurance | `Random` | `CascadeTS` with insurance 0.01 |",
             "bench/steadiness.py",
-        ),
-        (
-            "| weight of the inverted view | honest | spread | `OtherTaste` reversed "
-            "| permuted | the others, worst |",
-            "prototypes",
         ),
     ],
     "users.md": [

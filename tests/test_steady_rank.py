@@ -321,7 +321,7 @@ def test_of_many_items_those_liked_alike_come_with_the_same_chance():
 @given(views_of_items(), st.floats(0, 1))
 @settings(max_examples=200, deadline=None)
 def test_a_hedge_costs_the_first_view_no_more_than_promised(case, luck):
-    """At most W / (1 - W) of a click, W the weight of the other views (docs/steadyrank.md, what the hedge costs)."""
+    """At most W / (1 - W) of a click, W the weight of the other views (docs/steadyrank-proofs.md, insurance)."""
     seed, items, size, weights = case
     views = np.random.default_rng(seed).uniform(0, 1, (len(weights), items)) ** 2
     found = hedged(views, weights, size, mean=views[0] * luck)
@@ -336,7 +336,7 @@ def test_a_view_is_insured_as_promised(case, luck):
     """A view of weight w is missed with chance at most ((1 - c q)^j / w + 1) (1 - c h)^(d - j), for every j.
 
     q and p are the d-th best of the first view and of that one, h = p q / (p + q), and no draw is more than 1 / c
-    times what is expected (docs/steadyrank.md, "What the insurance is worth"); here with two views.
+    times what is expected (docs/steadyrank-proofs.md, "What the insurance is worth"); here with two views.
     """
     seed, items, size, (_, weight, *_) = case
     views = np.random.default_rng(seed).uniform(0, 1, (2, items)) ** 0.3
@@ -350,7 +350,7 @@ def test_a_view_is_insured_as_promised(case, luck):
 @given(views_of_items(), st.floats(0.2, 1))
 @settings(max_examples=200, deadline=None)
 def test_a_list_for_two_regimes_loses_no_more_than_promised(case, luck):
-    """A view of weight w is missed with chance at most 1 / (w (1 + c d p)) (docs/steadyrank.md, "One attack").
+    """A view of weight w is missed with chance at most 1 / (w (1 + c d p)) (docs/steadyrank-proofs.md, "One attack").
 
     p is the d-th best of that view; no draw is more than 1 / c times what is expected.
     """

@@ -1,6 +1,6 @@
 """Whether two stretches of impressions show the same click behaviour: Bayes factors by item and by group of items.
 
-Ours, no paper's; docs/audit.md says why each part is there. A stretch is held as counts by item: looks and clicks.
+Ours, no paper's; why each part is there: docs/audit-method.md. A stretch is held as counts by item: looks and clicks.
 `bands` groups items by their usual attraction, `usual`: an attack on all good items, or an inversion of everything,
 shows in groups long before any single item says so; one on a few items shows in these alone. What a single item says
 is judged as in SteadyRank; where not, `core.item_evidence` says so.

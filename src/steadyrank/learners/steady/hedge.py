@@ -15,7 +15,7 @@ from ..shared.thompson import draw_largest, draw_of, miss_of
 from .regimes import number_at, rival
 
 PATIENCE = 64  # items tried in vain among equals, since they may not be shown
-INSURED = 10_000  # rounds of a regime for which the insurance has its full weight: docs/steadyrank.md
+INSURED = 10_000  # rounds of a regime for which the insurance has its full weight: docs/how-steadyrank-works.md
 FEW = 4096  # items up to which all are compared: a pass over so few costs little
 
 
@@ -241,9 +241,9 @@ def hedged_list(posteriors, rival, weights, allowed, ranking, rng):
     weight, `rival`. Items are added one by one, each the one that adds most to the chance of a click,
     1 - prod(1 - attraction), averaged over the views by their `weights` [V]: once a view is likely to be served, the
     places left go to the others. A view that is drawn counts as served by no more than it expects: lucky draws are no
-    users. Candidates are the `ranking.size` best of each view, ties in random order; docs/steadyrank.md proves what
-    that is good for. Beside a rival each has its draw, since both may like it; else, beyond the largest draws, 0.
-    O(G + V^3 d^2) with G groups of items of equal counts.
+    users. Candidates are the `ranking.size` best of each view, ties in random order; what that is good for is
+    proved in docs/steadyrank-proofs.md. Beside a rival each has its draw, since both may like it; else, beyond the
+    largest draws, 0. O(G + V^3 d^2) with G groups of items of equal counts.
     """
     size, views = ranking.size, weights.size
     items, draws = draw_largest(posteriors, allowed, size, rng)

@@ -206,6 +206,14 @@ def test_learners_are_those_that_were_measured(numbers):
         assert set(behind) <= set(changed), f"evidence/{name}.json: {set(behind) - set(changed)} did not change"
 
 
+def test_steady_rank_has_the_least_regret_on_the_frontier(numbers):
+    """As docs/how-steadyrank-works.md says: at every number of hidden clicks, in both worlds, at one of its prices."""
+    cells = numbers.load_evidence()["frontier"]["cells"]
+    for point in {(cell["profile"], cell["rate"]) for cell in cells}:
+        here = [cell for cell in cells if (cell["profile"], cell["rate"]) == point]
+        assert min(here, key=lambda cell: cell["regret"])["who"].startswith("SteadyRank"), point
+
+
 def test_another_version_is_noticed(numbers):
     of = {"learners": {"FTRL": "a", "PIE": "b"}, "world": {"Cascade": "c", "play": "d"}}
     assert numbers.changed(of, of) == []

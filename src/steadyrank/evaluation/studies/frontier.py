@@ -1,4 +1,4 @@
-"""What hidden clicks cost, and what it costs to be safe from them (docs/steadyrank.md)."""
+"""What hidden clicks cost, and what it costs to be safe from them (docs/how-steadyrank-works.md)."""
 
 from typing import Any
 

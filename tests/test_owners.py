@@ -1,5 +1,6 @@
 """Boards with one owner among the workers of a PostgreSQL: taken over, fenced off, moved, and asked for anywhere."""
 
+import asyncio
 import contextlib
 import os
 import signal
@@ -16,8 +17,10 @@ from service_tools import ITEMS, Server, replayed, wait_until
 from steadyrank.service.board import events
 from steadyrank.service.http.server import announced
 from steadyrank.service.storage import Fenced, NewEntry, Unavailable, open_store, partition_of, sql
+from steadyrank.service.worker import rank_and_answer
 from steadyrank.service.worker.ownership import LEASE, MOVED_AT_ONCE, plan
 from steadyrank.service.worker.recovery import rebuild
+from steadyrank.service.worker.worker import Worker
 from test_stores import Crowd, Database, counted
 
 KILLS = int(os.environ.get("STEADYRANK_KILLS", "2"))
@@ -311,6 +314,27 @@ def test_boards_move_to_a_worker_that_comes_and_back_when_it_goes_and_nobody_is_
     assert first.stop() == 0
     for board in BOARDS:
         assert replayed(url, board)
+
+
+def test_what_was_asked_for_before_a_board_moves_is_answered(url):
+    async def move():
+        worker = Worker(url, address="127.0.0.1:1")
+        await worker.start()
+        board, partition = BOARDS[0], 0
+        with worker.answering(board):
+            leaving = asyncio.create_task(worker.release([partition]))
+            await asyncio.sleep(0)
+            assert not worker.is_served(board)
+            assert await worker.create_board(board, events.decode(CREATED))
+            shown, items, _ = rank_and_answer.rank(worker, worker.find_board(board), None, None, "ann")
+            assert not leaving.done()
+        assert await leaving == {partition: 1}
+        with pytest.raises(Unavailable, match="another worker"):
+            worker.find_board(board)
+        await worker.stop()
+
+    asyncio.run(move())
+    assert len(rows(url, "SELECT * FROM events")) == 2  # its beginning, and the list
 
 
 def test_requests_for_boards_of_several_owners_are_answered_by_any_worker(url, tmp_path):

@@ -233,10 +233,13 @@ class Worker:
         return self.cache.divergences
 
     def find_board(self, name: str) -> BoardSession:
-        """A board by its name; one that nobody holds may be evicted."""
+        """A board by its name; one that nobody holds may be evicted.
+
+        While its partition leaves, for the requests that began before: nobody else is served.
+        """
         if not self.ready:
             raise Unavailable("the log is being read: not ready yet")
-        if not self.is_served(name):
+        if self.ownership is not None and self.ownership.partition_of(name) not in self._inbox.applied:
             raise Unavailable(f"another worker serves board {name!r}")
         return self.cache.find_board(name)
 

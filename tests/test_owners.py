@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 import steadyrank as sr
 from service_tools import ITEMS, Server, replayed, wait_until
+from steadyrank.client.wire import Request
 from steadyrank.service.board import events
 from steadyrank.service.http.server import announced
 from steadyrank.service.storage import Fenced, NewEntry, Unavailable, open_store, partition_of, sql
@@ -326,7 +327,7 @@ def test_what_was_asked_for_before_a_board_moves_is_answered(url):
             await asyncio.sleep(0)
             assert not worker.is_served(board)
             assert await worker.create_board(board, events.decode(CREATED))
-            shown, items, _ = rank_and_answer.rank(worker, worker.find_board(board), None, None, "ann")
+            rank_and_answer.rank(worker, worker.find_board(board), None, None, "ann")
             assert not leaving.done()
         assert await leaving == {partition: 1}
         with pytest.raises(Unavailable, match="another worker"):
@@ -357,6 +358,11 @@ def test_requests_for_boards_of_several_owners_are_answered_by_any_worker(url, t
         with pytest.raises(sr.Refused, match="no board 'none'") as refusal:
             client.rank("none")
         assert refusal.value.code == 404
+        straight = server.client(straight=True)
+        for board in BOARDS:
+            straight.rank(board)
+            assert straight._owners.address(Request("GET", "", board=board)).port == owner_port(url, board)
+            assert straight.feedback(board, straight.rank(board).impression, clicked=None) == "learnt"
         queries = [
             {"application": board, "query_id": f"{server.port} {board}", "query_response_hit_ids": ITEMS[:3]}
             for board in [*BOARDS, "none"]

@@ -30,6 +30,7 @@ from .auth import HERE, Auth, read_headers
 from .board_routes import recorded
 from .bodies import BATCH, LARGE, SMALL, Bodies, check_type, decode
 from .bodies import encode as _encode
+from .connections import ANSWER
 from .forwarding import Forwarder
 from .limits import Limits
 from .metrics import Metrics
@@ -262,17 +263,7 @@ class _Endpoint:
         except Exception:
             log.exception("a request failed", extra={"fields": {"route": self._route.path}})
             code, extra, content = refuse(500, "an error of the server; its log says more", self._headers)
-        if isinstance(content, File):
-            await _send_file(send, content)
-        else:
-            parts = content.content if isinstance(content, Parts) else [content]
-            size = sum(map(len, parts))
-            headers = [(b"content-type", b"application/json"), (b"content-length", str(size).encode())]
-            headers += [(name.encode(), value.encode()) for name, value in extra.items()]
-            await send({"type": "http.response.start", "status": code, "headers": headers})
-            for part in parts[:-1]:
-                await send({"type": "http.response.body", "body": part, "more_body": True})
-            await send({"type": "http.response.body", "body": parts[-1]})
+        await _send(scope, send, code, extra, content)
         self._service.metrics.count(self._name, code, time.perf_counter() - begin)
 
     async def _answer(self, scope: Scope, receive: Receive) -> Any:
@@ -323,6 +314,29 @@ class _Endpoint:
                     return await run(value)
                 finally:
                     await free(value)
+
+
+async def _send(scope: Scope, send: Send, code: int, extra: Mapping[str, str], content: bytes | File | Parts) -> None:
+    if isinstance(content, File):
+        await _send_file(send, content)
+        return
+    at_once = scope["extensions"].get(ANSWER) if "extensions" in scope else None
+    if isinstance(content, bytes) and at_once is not None and at_once(code, _lines(tuple(extra.items())), content):
+        return
+    parts = [content] if isinstance(content, bytes) else content.content
+    size = sum(map(len, parts))
+    headers = [(b"content-type", b"application/json"), (b"content-length", str(size).encode())]
+    headers += [(name.encode(), value.encode()) for name, value in extra.items()]
+    await send({"type": "http.response.start", "status": code, "headers": headers})
+    for part in parts[:-1]:
+        await send({"type": "http.response.body", "body": part, "more_body": True})
+    await send({"type": "http.response.body", "body": parts[-1]})
+
+
+@functools.lru_cache(100)
+def _lines(extra: tuple[tuple[str, str], ...]) -> bytes:
+    """Headers of an answer in JSON as lines of text."""
+    return "".join(f"{name}: {value}\r\n" for name, value in (("content-type", "application/json"), *extra)).encode()
 
 
 async def _send_file(send: Send, file: File) -> None:

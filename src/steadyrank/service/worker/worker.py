@@ -25,6 +25,7 @@ from .log_rows import Unreadable, not_applied
 from .log_writer import Inbox, Line, LogWriter, SharedLook, Steps
 from .ownership import Ownership
 from .recovery import Kept, fold_again, moved_edges, recover, save, wipe
+from .replicas import Replicas
 from .resealing import reseal
 
 SNAPSHOT_EVERY = 20_000  # events of a board; every worker takes one at the same event
@@ -73,6 +74,7 @@ class Worker:
         if not url.startswith("sqlite:"):
             changes = self.adopt, self.lose, self.release, self._with_boards, self.spawn
             self.ownership = Ownership(url, int(self.chance.integers(1, 2**63)), address, *changes)
+        self.replicas: Replicas | None = None  # of boards that other workers own, once it has started
         self._fences = None if self.ownership is None else self.ownership.fences
         self.cache = BoardCache(url, most_awake, monotonic, self.apply, self.catch_up, self.spawn, self._fences)
         self.look_at_log = SharedLook(self.catch_up, self.spawn)
@@ -87,6 +89,9 @@ class Worker:
         self.clock.look(stored.time, *stored.latest)
         self._report_clock()
         self.partitions = stored.partitions
+        if self.ownership is not None and self.replicas is None:
+            lists = self.chance, self.next_key, self._gave, self.spawn
+            self.replicas = Replicas(self.url, self.partitions, self.clock, self.monotonic, *lists)
         self._inbox.reset(stored.heads, stored.partitions)
         self.cache.begin(stored.boards, stored.asleep, stored.parked)
         self.keys = stored.keys
@@ -116,6 +121,8 @@ class Worker:
         if available:
             await self.cache.save_all()
         self.cache.close()
+        if self.replicas is not None:
+            await self.replicas.finish()
         if self.ownership is not None:
             await self.ownership.leave()
 

@@ -10,8 +10,8 @@ to all workers. `any`: each request goes to any worker, which passes it on where
 to where the board was answered last. Workers, those who ask and the database have cores of their own as far as
 there are enough. Ratios to one worker are within a turn; medians over turns.
 
-Below the table: lists of one busy board, which workers copy; answers in batches of 100 (`POST /v1/feedback`), and lists
-of another ranker (`observe`), a second; and 99 % of lists in pairs while a worker comes and partitions move to it.
+Below the table: lists of one busy board, which workers copy; answers in batches of 100 (`POST /v1/feedback`), and
+lists of another ranker (`observe`), a second; and 99 % of lists in pairs while a worker comes and partitions move.
 
 PostgreSQL is started for the run, from the PATH or from where Debian or the wheel of the tests puts it, by another
 user if this one is root; `--pg` names one that is there. Nothing is fetched from anywhere.

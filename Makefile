@@ -3,7 +3,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: help setup reproduce evidence test browser check docs dist bench soak serve demo shop clean
+.PHONY: help setup reproduce evidence test browser check docs dist release bench soak serve demo shop clean
 
 help:
 	@echo "make setup      an environment in $(VENV), once; every other target does it by itself"
@@ -14,6 +14,7 @@ help:
 	@echo "make check      lint, format, types, layers"
 	@echo "make docs       the documentation as a site, in build/site"
 	@echo "make dist       sdist and wheel in dist, tried in an empty environment"
+	@echo "make release    sdist, wheel, SBOM and checksums in dist, tried on each Python there is; TRIAL=1 before the version is ready"
 	@echo "make bench      measure speed, with tables and figures in build/bench"
 	@echo "make soak       kill the service 50 times under load; check bounds in compiled code; ten minutes of attacks"
 	@echo "make serve      the ranking service"
@@ -69,6 +70,10 @@ dist: setup
 	@rm -rf dist
 	@$(BIN)/python -m hatchling build
 	@$(BIN)/python tests/try_wheel.py dist/*.whl
+
+release: setup
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,release]'
+	@$(BIN)/python deploy/release.py $(if $(TRIAL),--trial)
 
 bench: setup
 	@$(BIN)/python bench/speed.py

@@ -1,20 +1,32 @@
-"""What each part of SteadyRank contributes: python bench/ablation.py [--seeds 2] [--every 3].
+"""What each part of SteadyRank contributes: python bench/ablation.py [--seeds 20] [--out FOLDER] [--part 1/1].
 
-Every third of the cells of the study `matrix` that are not held out, and the honest ones; regret as a multiple of
-CascadeTS that never sees a false click. With `--every 1` all of them.
+All cells of the study `matrix` but those with false clicks spread over all rounds, honest users, and people who look
+at places, over 20,000 rounds; regret as a multiple of CascadeTS that never sees a false click. Each run is kept in
+FOLDER, so an interrupted bench goes on, and `--part 3/16` does the third of 16 parts: for as many processes.
 """
 
 import argparse
+import itertools
+import json
+import os
+import pathlib
 
 import numpy as np
 from drawing import write_table
 
 import steadyrank as sr
-from steadyrank.evaluation.studies.matrix import ATTACKS, HELD_OUT, PROFILES, WHEN
+from steadyrank.comparison.intervals import half_width
+from steadyrank.core.compiling.jit import kernel
+from steadyrank.evaluation.lab.cells import Cell
+from steadyrank.evaluation.studies.matrix import ATTACKS, PROFILES, WHEN
 from steadyrank.learners.steady.evidence import Rule
+from steadyrank.learners.steady.regime_posteriors import learn_regime
 from steadyrank.learners.steady.steady_rank import SteadyRank
 
 NEVER = 1e12
+HORIZON = 20_000
+STRETCHES = [when for when in WHEN if when["schedule"] != "spread"]
+ATTENTION = [0.7**place for place in range(10)]  # of people who look at places
 
 
 class Varied(SteadyRank):
@@ -28,92 +40,157 @@ class Varied(SteadyRank):
         return cls(*made)._replace(rule=cls.rule_used)
 
 
-VARIANTS = {
-    "SteadyRank": ({}, {}),
-    "looks as a cascade": ({}, {"looks": "cascade"}),
-    "no insurance": ({}, {"insurance": 0.0}),
-    "insurance 0.0001": ({}, {"insurance": 1e-4}),
-    "insurance 0.001": ({}, {"insurance": 1e-3}),
-    "insurance 0.1": ({}, {"insurance": 0.1}),
-    "no hedge (caution 0)": ({}, {"caution": 0.0}),
-    "caution 0.25": ({}, {"caution": 0.25}),
-    "caution 0.75": ({}, {"caution": 0.75}),
-    "caution 1": ({}, {"caution": 1.0}),
-    "no regimes: fitted prior alone": ({"back": NEVER, "open": NEVER}, {}),
-    "no way back to a stored regime": ({"back": NEVER}, {}),
-    "a new regime changes every item": ({"changed": 1.0}, {}),
-    "a new regime changes 1 % of the items": ({"changed": 0.01}, {}),
-    "items testify from 1 look": ({"known": 1}, {}),
-    "items testify from 20 looks": ({"known": 20}, {}),
-    "looks count up to 100": ({"most": 100.0}, {}),
-    "looks count without limit": ({"most": NEVER}, {}),
-    "half the evidence (5 and 7.5 nats)": ({"back": 5.0, "open": 7.5}, {}),
-    "twice the evidence (20 and 30 nats)": ({"back": 20.0, "open": 30.0}, {}),
-    "window 25": ({}, {"window": 25}),
-    "window 200": ({}, {"window": 200}),
-    "impossible feedback rejected": ({}, {"guard": "Plausible"}),
+_update = kernel(SteadyRank.update)
+
+
+class Flat(Varied):
+    """The same without a fitted prior: after each window it is even again."""
+
+    def update(self, visit, ranking, note, clicks, examined):
+        _update(self, visit, ranking, note, clicks, examined)
+        if self.regimes.span_rounds[0] == 0:
+            self.regimes.prior[:] = 1.0
+            self.regimes.test_prior[:] = 1.0
+            self.posteriors.prior[:] = 1.0
+            learn_regime(self.regimes, self.posteriors)
+
+
+ONE = {"back": NEVER, "open": NEVER}  # one regime for ever
+TOLD = "CascadeTS that never sees a false click"
+VARIANTS = {  # learner, what differs in its rule, settings
+    TOLD: ("CascadeTS", {}, {}),
+    "`SteadyRank`": (Varied, {}, {}),
+    "without the fitted prior": (Flat, {}, {}),
+    "without the insurance": (Varied, {}, {"insurance": 0.0}),
+    "without regimes": (Varied, ONE, {}),
+    "without the hedge between regimes (`caution` 0)": (Varied, {}, {"caution": 0.0}),
+    "without learnt attention (`looks` `cascade`)": (Varied, {}, {"looks": "cascade"}),
+    "`CascadeTS`: none of them": ("CascadeTS", {}, {}),
+    "the fitted prior alone": (Varied, ONE, {"insurance": 0.0, "looks": "cascade"}),
+    "the insurance alone": (Flat, ONE, {"looks": "cascade"}),
+    "regimes alone": (Flat, {}, {"insurance": 0.0, "looks": "cascade"}),
+    "the prior and attention": (Varied, ONE, {"insurance": 0.0}),
 }
+# What decides less, on demand: python bench/ablation.py --only "window 25" ...
+CONSTANTS = {
+    "insurance 0.0001": (Varied, {}, {"insurance": 1e-4}),
+    "insurance 0.1": (Varied, {}, {"insurance": 0.1}),
+    "caution 0.25": (Varied, {}, {"caution": 0.25}),
+    "caution 1": (Varied, {}, {"caution": 1.0}),
+    "no way back to a stored regime": (Varied, {"back": NEVER}, {}),
+    "a new regime changes every item": (Varied, {"changed": 1.0}, {}),
+    "a new regime changes 1 % of the items": (Varied, {"changed": 0.01}, {}),
+    "items testify from 1 look": (Varied, {"known": 1}, {}),
+    "items testify from 20 looks": (Varied, {"known": 20}, {}),
+    "looks count up to 100": (Varied, {"most": 100.0}, {}),
+    "looks count without limit": (Varied, {"most": NEVER}, {}),
+    "half the evidence (5 and 7.5 nats)": (Varied, {"back": 5.0, "open": 7.5}, {}),
+    "twice the evidence (20 and 30 nats)": (Varied, {"back": 20.0, "open": 30.0}, {}),
+    "window 25": (Varied, {}, {"window": 25}),
+    "window 200": (Varied, {}, {"window": 200}),
+}
+GROUPS = ("honest", "attacked", "places, honest", "places, attacked")
 
 
-def cells(every):
-    """(profile, attack, when) of the honest cells and of every so manieth that is neither spread nor held out."""
-    attacked = []
-    for world in PROFILES:
-        for attack in ATTACKS:
-            for when in WHEN[:-1]:
-                place = f"{world['profile']} {world.get('mapping', '')}".strip()
-                shown = f"{when['schedule']} {when['rate']:.0%}"
-                if shown not in HELD_OUT[place].get(attack, []):
-                    attacked.append((world, attack, when))
-    honest = [(world, "Honest", {"schedule": "front", "rate": 0.0}) for world in PROFILES]
-    return honest + attacked[::every]
-
-
-def regret(learner, cell, seeds, settings, omniscient=False):
-    world, attack, when = cell
-    settings = dict(settings)
-    guard = settings.pop("guard", "Anyone")
-    profile = sr.profile(world["profile"], world.get("mapping"))
-    run = sr.simulate(
-        learner, profile.attraction, length=10, horizon=40_000, adversary=attack, schedule=when["schedule"],
-        budget=int(when["rate"] * 40_000), seeds=range(seeds), settings=settings, marks=1, omniscient=omniscient,
-        guard=guard,
-    )  # fmt: skip
-    return run.final.mean()
-
-
-def summary(ratios, chosen):
-    attacked = [r for r, cell in zip(ratios, chosen, strict=True) if cell[1] != "Honest"]
-    honest = [r for r, cell in zip(ratios, chosen, strict=True) if cell[1] == "Honest"]
+def cells(learner="SteadyRank", **more):
+    """The cells by group."""
+    fixed = {"learner": learner, "horizon": HORIZON, **more}
+    places = {"users": "PositionBased", "users_settings": {"attention": ATTENTION}}
+    attacks = [{"adversary": name, **when} for name, when in itertools.product(ATTACKS, STRETCHES)]
+    few = [{"adversary": "PrefixFlip", "schedule": at, "rate": 0.15} for at in ("front", "late")]
     return {
-        "attacked": float(np.exp(np.log(attacked).mean())), "worst": float(max(attacked)),
-        "honest": float(np.exp(np.log(honest).mean())),
-    }  # fmt: skip
+        "honest": [Cell(**fixed, **world) for world in PROFILES],
+        "attacked": [Cell(**fixed, **world, **attack) for world in PROFILES for attack in attacks],
+        "places, honest": [Cell(**fixed, **world, **places) for world in PROFILES],
+        "places, attacked": [Cell(**fixed, **world, **places, **attack) for world in PROFILES for attack in few],
+    }
+
+
+def jobs(seeds):
+    """One cell for each learner in each world: what the evidence depends on."""
+    names = ("SteadyRank", "CascadeTS")
+    return [cell for name in names for of in cells(name, seeds=seeds).values() for cell in of]
+
+
+def regret(variant, cell, seeds):
+    """The final regret of each seed."""
+    learner, rule, settings = (VARIANTS | CONSTANTS)[variant]
+    Varied.rule_used = Rule()._replace(**rule)
+    profile = sr.profile(cell.profile, cell.mapping)
+    run = sr.simulate(
+        learner, profile.attraction, length=cell.length, horizon=cell.horizon, adversary=cell.adversary,
+        schedule=cell.schedule, budget=int(cell.rate * cell.horizon), seeds=range(seeds), settings=settings, marks=1,
+        omniscient=variant == TOLD, users=cell.users, users_settings=cell.users_settings,
+    )  # fmt: skip
+    return run.final
+
+
+def kept(folder, variant, group, number, seeds):
+    """Where a run is kept."""
+    names = list(VARIANTS | CONSTANTS)
+    return folder / f"{names.index(variant)}-{GROUPS.index(group)}-{number}-{seeds}.json"
+
+
+def summary(folder, seeds, variants):
+    """Regret over that of the learner that is told: geometric mean by seed, its interval, and the worst cell."""
+    found = {
+        variant: {
+            group: np.array([json.loads(kept(folder, variant, group, i, seeds).read_text()) for i in range(len(of))])
+            for group, of in cells().items()
+        }
+        for variant in {TOLD: 0, **dict.fromkeys(variants)}
+    }
+    rows = []
+    for variant in variants:
+        row = {"variant": variant}
+        for group in GROUPS:
+            ours, told = found[variant][group], found[TOLD][group]
+            by_seed = np.exp(np.log(ours / told).mean(axis=0))
+            worst = (ours.mean(axis=1) / told.mean(axis=1)).max()
+            row[group] = {"mean": float(by_seed.mean()), "half": float(half_width(by_seed)), "worst": float(worst)}
+        rows.append(row)
+    return rows
+
+
+def run(folder, seeds, variants, part=(1, 1)):
+    """Run what is missing of a part of all runs, and keep it; runs of the same compiled code stay together."""
+    folder.mkdir(parents=True, exist_ok=True)
+    work = [
+        (variant, group, i, cell)
+        for group, of in cells().items()
+        for i, cell in enumerate(of)
+        for variant in {TOLD: 0, **dict.fromkeys(variants)}
+    ]
+    work.sort(key=lambda one: (str((VARIANTS | CONSTANTS)[one[0]][0]), one[3].users, one[3].adversary))
+    costs = np.cumsum([1.0 if (VARIANTS | CONSTANTS)[one[0]][0] == "CascadeTS" else 3.0 for one in work])
+    parts = np.minimum(part[1] * (costs - 0.5) // costs[-1], part[1] - 1) + 1
+    for variant, group, i, cell in itertools.compress(work, parts == part[0]):
+        path = kept(folder, variant, group, i, seeds)
+        if not path.exists():
+            whole = path.with_suffix(f".{os.getpid()}.part")
+            whole.write_text(json.dumps(regret(variant, cell, seeds).tolist()), encoding="utf-8")
+            whole.replace(path)
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seeds", type=int, default=2)
-    parser.add_argument("--every", type=int, default=3)
+    parser.add_argument("--seeds", type=int, default=20)
+    parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path("build/bench/ablation"))
+    parser.add_argument("--part", default="1/1", help="K/N: the K-th of N parts, and no table")
     parser.add_argument("--only", nargs="*", default=[], help="these variants alone")
     options = parser.parse_args()
-    chosen = cells(options.every)
-    least = [regret("CascadeTS", cell, options.seeds, {}, omniscient=True) for cell in chosen]
-    rows = []
-
-    def show(name, regrets):
-        row = {"variant": name, **summary([x / y for x, y in zip(regrets, least, strict=True)], chosen)}
-        print(f"{name:<40}{row['attacked']:>10.2f}{row['worst']:>8.2f}{row['honest']:>8.2f}", flush=True)
-        rows.append(row)
-
-    print(f"{len(chosen)} cells, {options.seeds} seeds\n{'':<40}{'attacked':>10}{'worst':>8}{'honest':>8}")
-    show("CascadeTS", [regret("CascadeTS", cell, options.seeds, {}) for cell in chosen])
-    for name, (rule, settings) in VARIANTS.items():
-        if options.only and name not in options.only:
-            continue
-        Varied.rule_used = Rule()._replace(**rule)
-        show(name, [regret(Varied, cell, options.seeds, settings) for cell in chosen])
-    write_table("ablation", rows)
+    variants = options.only or list(VARIANTS)
+    first, parts = map(int, options.part.split("/"))
+    run(options.out, options.seeds, variants, (first, parts))
+    if parts > 1:
+        return
+    rows = summary(options.out, options.seeds, variants)
+    print(f"{options.seeds} seeds\n{'':<50}" + "".join(f"{group:>26}" for group in GROUPS))
+    for row in rows:
+        texts = [f"{row[g]['mean']:.2f} ± {row[g]['half']:.2f} ({row[g]['worst']:.2f})" for g in GROUPS]
+        print(f"{row['variant']:<50}" + "".join(f"{text:>26}" for text in texts))
+    flat = [{"variant": r["variant"]} | {f"{g} {k}": v for g in GROUPS for k, v in r[g].items()} for r in rows]
+    write_table("ablation", flat)
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ import time
 import numpy as np
 
 import steadyrank as sr
-from steadyrank.core.contract import NOTE_EXTRA, Problem, memory
+from steadyrank.core.contract import NOTE_EXTRA, Problem, Visit, memory
 from steadyrank.core.discovery import make
 from steadyrank.core.dispatch import call_rank, call_update
 from steadyrank.evaluation.profiles import mappings
@@ -156,12 +156,12 @@ def lived_through(attraction, rounds, seed, delay=0, allowed=None):
     for t in range(1, rounds + 1):
         may = every if allowed is None else allowed(t)
         ranking, note = np.zeros(10, np.int64), np.zeros(10 + NOTE_EXTRA)
-        rank = rank or call_rank.bind(learner, t, may, ranking, note, mind)
-        rank(learner, t, may, ranking, note, mind)
+        rank = rank or call_rank.bind(learner, Visit(t), may, ranking, note, mind)
+        rank(learner, Visit(t), may, ranking, note, mind)
         bits = world.random(10) < attraction[ranking]
         examined = int(np.argmax(bits)) + 1 if bits.any() else 10
         bits[examined:] = False
-        told.append((t, ranking, note, bits, examined))
+        told.append((Visit(t), ranking, note, bits, examined))
         if t > delay:
             update = update or call_update.bind(learner, *told[t - delay - 1])
             update(learner, *told[t - delay - 1])
@@ -204,12 +204,12 @@ def cost(seeds):
     print(f"memory: {sum(array.nbytes for _, array in memory(learner)) / 500:.0f} bytes an item at K = 500")
     rng, allowed, times = np.random.default_rng(0), np.ones(500, np.bool_), []
     ranking, note, bits = np.zeros(10, np.int64), np.zeros(10 + NOTE_EXTRA), np.zeros(10, np.bool_)
-    rank = call_rank.bind(learner, 1, allowed, ranking, note, rng)
-    update = call_update.bind(learner, 1, ranking, note, bits, 10)
+    rank = call_rank.bind(learner, Visit(1), allowed, ranking, note, rng)
+    update = call_update.bind(learner, Visit(1), ranking, note, bits, 10)
     for t in range(1, 20_001):
         begin = time.perf_counter()
-        rank(learner, t, allowed, ranking, note, rng)
-        update(learner, t, ranking, note, bits, 10)
+        rank(learner, Visit(t), allowed, ranking, note, rng)
+        update(learner, Visit(t), ranking, note, bits, 10)
         times.append(time.perf_counter() - begin)
     print(
         f"live: rank + update {1e6 * statistics.median(times):.0f} us in the median, {1e6 * max(times):.0f} at most"

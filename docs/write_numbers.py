@@ -11,6 +11,7 @@ sources, so no number in a marked place is anybody's memory, or that of a learne
 """
 
 import argparse
+import importlib
 import json
 import pathlib
 import re
@@ -200,6 +201,42 @@ def measure_leaderboard(store: Any, recipe: "Recipe") -> dict[str, Any]:
     }
 
 
+def measure_ablation(store: Any, recipe: "Recipe") -> dict[str, Any]:
+    """What each part of SteadyRank contributes, from the runs that the bench has kept."""
+    bench = _bench("ablation")
+    return {
+        "rounds": bench.HORIZON,
+        "rows": bench.summary(store.folder.parent / "ablation", recipe.seeds, bench.VARIANTS),
+    }
+
+
+def ablation_table(evidence: dict[str, Any]) -> str:
+    """A variant a row, the kinds of cells as columns: geometric mean, and the worst cell of those under attack."""
+    rows = evidence["rows"][1:]  # the first is what the others are multiples of
+    heads = {
+        "honest": "honest",
+        "attacked": "attacks in stretches",
+        "places, honest": "people who look at places",
+        "places, attacked": "these, attacked",
+    }
+    lines = []
+    for row in rows:
+        texts = [f"{row[group]['mean']:.2f} ± {row[group]['half']:.2f}" for group in heads]
+        texts.insert(2, f"{row['attacked']['worst']:.1f}")
+        lines.append([row["variant"], *texts])
+    names = list(heads.values())
+    return _markdown(["", *names[:2], "worst of these", *names[2:]], lines)
+
+
+def _bench(name: str) -> Any:
+    """A module of bench/."""
+    sys.path.insert(0, str(ROOT / "bench"))
+    try:
+        return importlib.import_module(name)
+    finally:
+        sys.path.pop(0)
+
+
 class Recipe(NamedTuple):
     """How a file of evidence is made: of which studies, with how many seeds, and what is kept of them."""
 
@@ -207,18 +244,21 @@ class Recipe(NamedTuple):
     seeds: int
     measure: Callable[[Any, "Recipe"], dict[str, Any]]
     command: str = "steadyrank reproduce"
+    bench: str = ""  # a module of bench/ that runs instead of studies, and names the cells that it varies
 
     def plan(self) -> Any:
         """With how many seeds."""
         from steadyrank.evaluation.lab.cells import Plan
 
-        return Plan(self.seeds, staged=not self.studies)
+        return Plan(self.seeds, staged=not self.studies and not self.bench)
 
     def jobs(self) -> list[Any]:
         """The cells and trials, without those that a claim may need later."""
         from steadyrank.evaluation.lab.runner import expand
         from steadyrank.evaluation.studies import find_studies
 
+        if self.bench:
+            return list(_bench(self.bench).jobs(self.seeds))
         return expand(find_studies(list(self.studies)), self.plan())
 
     def about(self, source: str, commit: str) -> dict[str, Any]:
@@ -227,7 +267,7 @@ class Recipe(NamedTuple):
         from steadyrank.evaluation.lab.code_versions import versions_of
         from steadyrank.evaluation.lab.results import versions
 
-        more = f", and {ALL_SEEDS} where a claim needs them" if not self.studies else ""
+        more = f", and {ALL_SEEDS} where a claim needs them" if self.plan().staged else ""
         said = {"command": self.command, "seeds": f"{self.seeds}{more}", "source": source, "commit": commit}
         return said | {"versions": versions(), **versions_of(self.jobs())}
 
@@ -237,6 +277,7 @@ def _study(name: str, seeds: int, measure: Callable[[Any, Recipe], dict[str, Any
 
 
 RECIPES = {
+    "ablation": Recipe((), 20, measure_ablation, "python bench/ablation.py", bench="ablation"),
     "frontier": _study("frontier", 4, measure_finals),
     "headline": _study("headline", 20, measure_headline),
     "leaderboard": Recipe(("leaderboard",), 20, measure_leaderboard, "steadyrank leaderboard"),
@@ -379,6 +420,7 @@ def _signature(of: dict[str, Any]) -> str:
 
 
 BLOCKS = {
+    "ablation": Block("ablation", ablation_table),
     "scorecard": Block("reproduce", sentence(0), signed=False),
     "places": Block("reproduce", sentence(1), signed=False),
     "estimators": Block("reproduce", estimator_table),
@@ -469,7 +511,7 @@ def measure(folder: pathlib.Path, names: Iterable[str], commit: str) -> None:
     store = CellStore(folder)
     for name in names:
         recipe = _recipe(name)
-        missing = [job for job in recipe.jobs() if not store.path(job).exists()]
+        missing = [] if recipe.bench else [job for job in recipe.jobs() if not store.path(job).exists()]
         if missing:
             raise ValueError(f"{folder} lacks {len(missing):,} cells of {name}, made by source {store.source}")
         content = recipe.about(store.source, commit) | recipe.measure(store, recipe)
@@ -489,9 +531,10 @@ def renew(names: list[str], folder: pathlib.Path, on: str, part: tuple[int, int]
 
     store, bars = CellStore(folder), []
     known = load_evidence().get("leaderboard", {}).get("microseconds")
-    jobs = a_part([job for name in names for job in _recipe(name).jobs()], *part)
+    studies = [name for name in names if not _recipe(name).bench]
+    jobs = a_part([job for name in studies for job in _recipe(name).jobs()], *part) if studies else []
     mine = {store.path(job) for job in jobs if not store.path(job).exists()}
-    for name in names:
+    for name in studies:
         left = [job for job in _recipe(name).jobs() if store.path(job) in mine]
         sys.stdout.write(f"{name}: {in_words(left, known)}\n")
     sys.stdout.flush()
@@ -502,6 +545,10 @@ def renew(names: list[str], folder: pathlib.Path, on: str, part: tuple[int, int]
             from steadyrank.evaluation.report.writing import undecided
 
             run_shown(undecided(store, _recipe("reproduce").plan()), store, bars, on=on)
+        for name in names:
+            if bench := _recipe(name).bench:
+                module = _bench(bench)
+                module.run(folder / name, _recipe(name).seeds, module.VARIANTS, part)
         if whole:
             measure(folder, names, _commit())
             write_pages()

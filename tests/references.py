@@ -388,6 +388,55 @@ class Restarting:
                 return
 
 
+class ChangePoints:
+    """Bayesian change-point detection over all items, with all answers kept: each run counts those since it began."""
+
+    def __init__(self, n_items: int, hazard: float, most: int, every: int) -> None:
+        self.n_items, self.hazard, self.most, self.every = n_items, hazard, most, every
+        self.runs: list[tuple[int, float]] = [(0, 1.0)]  # first round and chance, oldest first
+        self.log: list[tuple[int, int, int]] = []  # round, item, bit
+        self.round = 0
+
+    def counts(self, begin: int, k: int) -> tuple[int, int]:
+        bits = [bit for t, item, bit in self.log if t >= begin and item == k]
+        return len(bits), sum(bits)
+
+    def rank(self, t: int, allowed: list[bool], size: int, rng: np.random.Generator) -> list[int]:
+        drawn, begin = rng.random(), self.runs[-1][0]
+        for candidate, chance in self.runs:
+            drawn -= chance
+            if drawn < 0:
+                begin = candidate
+                break
+        index = [-math.inf] * self.n_items
+        for k in np.flatnonzero(allowed):
+            n, s = self.counts(begin, k)
+            index[k] = rng.beta(1 + s, 1 + n - s)
+        return top(index, size, rng)
+
+    def update(self, ranking: list[int], clicks: list[bool], examined: int) -> None:
+        self.round += 1
+        t, newest = self.round, self.runs[-1][0]
+        if t >= newest + self.every:
+            if len(self.runs) == self.most:
+                begins = [begin for begin, _ in self.runs]
+                wider = [(c - a) / (t - c) for a, c in zip(begins, begins[2:], strict=False)]
+                gone = 1 + wider.index(min(wider))
+                (_, lost), (begin, chance) = self.runs[gone : gone + 2]
+                self.runs[gone : gone + 2] = [(begin, chance + lost)]
+            stay = (1 - self.hazard) ** (t - newest)
+            self.runs = [(begin, chance * stay) for begin, chance in self.runs] + [(t, 1 - stay)]
+        bits = list(zip(ranking, clicks, strict=True))[:examined]
+        weighed = []
+        for begin, chance in self.runs:
+            for k, bit in bits:
+                n, s = self.counts(begin, k)
+                chance *= (1 + s if bit else 1 + n - s) / (2 + n)
+            weighed.append((begin, chance))
+        self.runs = [(begin, chance / sum(c for _, c in weighed)) for begin, chance in weighed]
+        self.log += [(t, k, int(bit)) for k, bit in bits]
+
+
 class BubbleRank:
     """Li et al. 2019, Algorithm 1, with a base list that the first list becomes; s and n in dictionaries."""
 

@@ -143,6 +143,45 @@ def test_splits_are_thinned_evenly():
     assert learner.history.sums[0, :31].tolist() == [int(bits[: 32 * i].sum()) for i in range(1, 32)]
 
 
+def test_change_point_ts():
+    """Six runs, so that they join, and a rate at which they matter."""
+    slow = references.ChangePoints(K, 0.02, 6, 3)
+    learner, slow = duel("ChangePointTS", slow, rounds=150, hazard=0.02, runs=6, every=3)
+    rows = learner.runs.order
+    assert learner.runs.begin[rows].tolist() == [begin for begin, _ in slow.runs]
+    assert np.exp(learner.runs.log_weight[rows]) == pytest.approx([chance for _, chance in slow.runs], abs=1e-9)
+
+
+def test_chances_of_runs_by_hand():
+    """A change in every second round, two clicks: before the second bit 1/4, 1/4, 1/2, with it 1/6, 1/6, 1/4.
+
+    So the last change came before round 1, in it, or in round 2 with 2/7, 2/7, 3/7. No click in round 3: before it
+    1/7, 1/7, 3/14 and 1/2; times 1/4, 1/4, 1/3 and 1/2 that is 1/28, 1/28, 1/14 and 1/4 of 11/28.
+    """
+    learner = told("ChangePointTS", [(1, 1), (2, 1)], hazard=0.5, every=1)
+    assert chances(learner) == pytest.approx([2 / 7, 2 / 7, 3 / 7])
+    call_update(learner, *answer(3, 0))
+    assert chances(learner) == pytest.approx([1 / 11, 1 / 11, 2 / 11, 7 / 11])
+    assert learner.runs.looks[:4, 0].tolist() == [3, 3, 2, 1]
+    call_update(learner, *answer(1, 0))  # late: it tells runs apart that had begun, here two alike
+    assert chances(learner) == pytest.approx([1 / 11, 1 / 11, 2 / 11, 7 / 11])
+    assert learner.runs.looks[:4, 0].tolist() == [4, 4, 2, 1]
+
+
+def chances(learner):
+    return np.exp(learner.runs.log_weight[learner.runs.order[: learner.runs.clock[0]]])
+
+
+def test_ages_of_runs_grow_by_the_same_factor():
+    """Of 5,000 rounds 24 runs are left, and the gap between two is shorter than the age of the younger."""
+    learner = told("ChangePointTS", ((t, t % 3 == 0) for t in range(1, 5_001)), runs=24, every=5)
+    begins = learner.runs.begin[learner.runs.order]
+    assert begins[0] == 0
+    assert begins[-1] == 5_000
+    assert (np.diff(begins)[:-1] / (5_001 - begins[1:-1])).max() < 1.0
+    assert chances(learner).sum() == pytest.approx(1.0)
+
+
 @functools.cache
 def fallen_favourites(name, seed, rounds=9_000, fall=6_000, **settings):
     """Mean value of the last 1,000 lists of two: items 0 and 1 fall from 0.6 to 0.1, items 2 and 3 stay at 0.3."""
@@ -164,7 +203,9 @@ def fallen_favourites(name, seed, rounds=9_000, fall=6_000, **settings):
     return total / 1_000
 
 
-@pytest.mark.parametrize("name", ["CascadeDUCB", "CascadeSWUCB", "GLRTCascadeUCB", "GLRTCascadeKLUCB"])
+@pytest.mark.parametrize(
+    "name", ["CascadeDUCB", "CascadeSWUCB", "GLRTCascadeUCB", "GLRTCascadeKLUCB", "ChangePointTS"]
+)
 def test_they_follow_a_change_that_cascade_ucb1_does_not(name):
     """The fallen favourites' list is worth 0.19, the best 0.51; 2,000 rounds after the fall, 3 seeds."""
     assert max(fallen_favourites("CascadeUCB1", seed) for seed in range(3)) < 0.30

@@ -48,6 +48,7 @@ VARIANTS = [
     ("CascadeLinUCB", {"alpha": 0.5}),
     ("C3UCB", {"discount": 0.9, "lam": 1.0}),
     ("CascadeSWUCB", {"tau": 7}),
+    ("ChangePointTS", {"runs": 3, "every": 1, "hazard": 0.1}),
     ("GLRTCascadeUCB", {"delta": 1.0, "p": 0.0}),
     ("BubbleRank", {"delta": 0.9}),
     ("FTRL", {"variant": "lbinfv", "weights": "plug-in"}),

@@ -328,6 +328,6 @@ def try_broken(folder):
 def test_the_cost_is_said_and_nothing_runs(tmp_path, capsys):
     assert cli.main(["leaderboard", "--cost", "--out", str(tmp_path)]) == 0
     out = capsys.readouterr()
-    assert "1,276 cells to run: about " in out.err
+    assert "1,320 cells to run: about " in out.err
     assert out.out == ""
     assert list(tmp_path.iterdir()) == []

@@ -1,16 +1,19 @@
-"""Try a wheel as a stranger would: python tests/try_wheel.py dist/steadyrank-*.whl.
+"""Try a wheel as a stranger would: python tests/try_wheel.py dist/steadyrank-*.whl [--constraints FILE].
 
 Installs it with its base dependencies only, into an environment outside of the checkout, and runs there what the
-README and the quick start show.
+README and the quick start show. Then its extras, of which it serves one request and audits one log.
 """
 
 import argparse
 import os
 import pathlib
 import re
+import socket
 import subprocess
 import sys
 import tempfile
+import time
+import urllib.request
 
 ROOT = pathlib.Path(__file__).parent.parent
 NEEDS = {  # commands that need an extra, and which
@@ -24,7 +27,9 @@ def main() -> None:
     """Install, run, and say what was seen; ends with an error at the first thing that is not right."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("wheel", type=pathlib.Path)
-    wheel = parser.parse_args().wheel.resolve()
+    parser.add_argument("--constraints", type=pathlib.Path, default=ROOT / "constraints.txt")
+    options = parser.parse_args()
+    wheel, limits = options.wheel.resolve(), options.constraints.resolve()
     with tempfile.TemporaryDirectory(prefix="steadyrank-wheel-") as name:
         folder = pathlib.Path(name)
         clean = {key: value for key, value in os.environ.items() if not key.startswith(("PYTHON", "VIRTUAL_ENV"))}
@@ -32,8 +37,10 @@ def main() -> None:
         run([sys.executable, "-m", "venv", "env"], folder, clean)
         python = folder / "env" / "bin" / "python"
         install = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-        run([*install, "-c", ROOT / "constraints.txt", wheel], folder, clean)
+        run([*install, "-c", limits, wheel], folder, clean)
         try_it(folder, python, clean)
+        run([*install, "-c", limits, f"steadyrank[report,service] @ {wheel.as_uri()}"], folder, clean)
+        try_extras(folder, python, clean)
     print(f"{wheel.name}: installed and tried in an empty environment")
 
 
@@ -61,6 +68,31 @@ def try_it(folder: pathlib.Path, python: pathlib.Path, clean: dict[str, str]) ->
         assert f"pip install 'steadyrank[{extra}]'" in done.stderr, f"steadyrank {command}: {done.stderr}"
         assert "Traceback" not in done.stderr, done.stderr
     print("commands that need an extra name it:", ", ".join(NEEDS))
+
+
+def try_extras(folder: pathlib.Path, python: pathlib.Path, clean: dict[str, str]) -> None:
+    """An audit of a small log, and a server that says it is ready."""
+    steadyrank = python.parent / "steadyrank"
+    rows = [f"{'b|a' if i % 2 else 'a|b'},{i % 3 // 2}" for i in range(300)]
+    (folder / "log.csv").write_text("\n".join(["items,clicked", *rows]) + "\n")
+    print("audit:", run([steadyrank, "audit", "log.csv", "--json"], folder, clean).splitlines()[0][:60])
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    server = subprocess.Popen([steadyrank, "serve", "--port", str(port)], cwd=folder, env=clean)
+    try:
+        for _ in range(600):
+            try:
+                with urllib.request.urlopen(f"http://127.0.0.1:{port}/readyz", timeout=5) as answer:
+                    print("serve:", answer.status)
+                    return
+            except OSError:
+                assert server.poll() is None, f"the server ended with {server.returncode}"
+                time.sleep(0.1)
+        raise SystemExit("the server was not ready within a minute")
+    finally:
+        server.terminate()
+        server.wait(60)
 
 
 def run(command: list[object], folder: pathlib.Path, clean: dict[str, str]) -> str:

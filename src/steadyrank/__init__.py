@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from .evaluation.profiles import Profile as Profile
     from .evaluation.profiles import profile as profile
     from .evaluation.profiles import profiles as profiles
+    from .live import Collection as Collection
     from .live import FeatureSpace as FeatureSpace
     from .live import Ranker as Ranker
     from .live import features_from as features_from
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from .simulator.simulate import simulate as simulate
 
 __all__ = [
+    "Collection",
     "FeatureSpace",
     "Problem",
     "Profile",
@@ -50,6 +52,7 @@ __all__ = [
 ]
 
 _HOME = {
+    "Collection": "live",
     "FeatureSpace": "live",
     "Problem": "core.contract",
     "Profile": "evaluation.profiles",

@@ -11,6 +11,7 @@ from . import (
     compare,
     compare_rankers,
     history,
+    judgments,
     keys,
     kinds,
     leaderboard,
@@ -24,7 +25,7 @@ from . import (
 
 _COMMANDS = (
     *(simulate, reproduce, leaderboard, compare, compare_rankers, profile),
-    *(kinds, audit, replay, history, serve, keys, warm),
+    *(kinds, audit, replay, history, judgments, serve, keys, warm),
 )
 
 

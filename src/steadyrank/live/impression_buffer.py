@@ -2,7 +2,7 @@
 
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, Protocol, TypeAlias
 
 import numpy as np
 
@@ -10,7 +10,8 @@ from ..core.arrays import Bools, Floats, Ints
 from ..core.contract import ANSWER, ANYONE, NOTE_EXTRA, SILENCE, Visit
 from ..core.refusals import Refused
 from ..core.settings import flag, whole
-from .learner_state import LearnerState
+from .features import FeatureSpace
+from .gate import Gate
 from .silence import Silence
 
 
@@ -39,6 +40,24 @@ class DelayQueue:
 Outcome: TypeAlias = Literal["learnt", "waiting", "late", "duplicate"]
 Learn: TypeAlias = Callable[[Visit, Ints, Floats, Bools, int, float, Sequence[tuple[str, int]]], bool]
 
+
+class Learning(Protocol):
+    """What answers are handed to: items by name, and what was learnt of them."""
+
+    length: int
+    features: FeatureSpace
+    unknown: Floats
+    gate: Gate
+    slots: dict[str, int]
+
+    @property
+    def learn(self) -> Learn:
+        """Learns from one list's feedback, if it is let in; returns whether it was."""
+
+    def add(self, item: str) -> None:
+        """An item that was not known."""
+
+
 # an impression's state; waiting: answered, not yet learnt from; withheld: open, but an answer to it was refused
 EMPTY, OPEN, WAITING, DONE, LOST, WITHHELD = range(6)
 UNANSWERED = (OPEN, WITHHELD)
@@ -59,7 +78,7 @@ class ImpressionBuffer:
     oldest go first. Memory is a ring of arrays that grows up to `most` places and then stays.
     """
 
-    def __init__(self, learner_state: LearnerState, in_order: bool, count_unanswered: bool, most: int) -> None:
+    def __init__(self, learner_state: Learning, in_order: bool, count_unanswered: bool, most: int) -> None:
         self.learner_state = learner_state
         self.learn: Learn = learner_state.learn  # who is told of feedback, and whether it was let in
         self.in_order = flag("in_order", in_order)

@@ -144,7 +144,7 @@ def take(
         "learner": state.learner_class.__name__,
         "version": version(state.learner_class),
         "settings": state.settings,
-        **_guards(state.gate.posts),
+        **guards_header(state.gate.posts),
         "shadow": state.gate.shadow,
         "length": state.length,
         "seed": state.seed,
@@ -163,7 +163,7 @@ def take(
     return header, state.arrays() | impressions.arrays()
 
 
-def _guards(posts: Sequence[Post]) -> dict[str, Any]:
+def guards_header(posts: Sequence[Post]) -> dict[str, Any]:
     """What a header holds of the guards: of a single one as when there was no list of them."""
     rows = [
         {
@@ -178,10 +178,29 @@ def _guards(posts: Sequence[Post]) -> dict[str, Any]:
 
 
 def _guards_in(header: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """What `_guards` wrote."""
+    """What `guards_header` wrote."""
     if "guards" in header:
         return list(header["guards"])
     return [{name: header[name] for name in ("guard", "guard_version", "guard_settings", "kinds")}]
+
+
+def guards_in(
+    name: str, header: Mapping[str, Any], guards: Sequence[type]
+) -> list[tuple[str | type, dict[str, Any]]]:
+    """The guards of a header with their settings; `guards` gives classes that are not ours."""
+    rows, given = _guards_in(header), {cls.__name__: cls for cls in guards}
+    if others := [other for other in given if other not in [row["guard"] for row in rows]]:
+        stored = " and ".join(f"{row['guard']} version {row['guard_version']}" for row in rows)
+        raise UnreadableSnapshot(f"{name} holds {stored}, not {others[0]} version {version(given[others[0]])}")
+    return [(given.get(row["guard"], row["guard"]), row["guard_settings"]) for row in rows]
+
+
+def check_guards(name: str, posts: Sequence[Post], header: Mapping[str, Any]) -> list[list[str]]:
+    """Refuse guards of another version than those of a header; the kinds of senders that each of them knew."""
+    rows = _guards_in(header)
+    for post, row in zip(posts, rows, strict=True):
+        _check_version(name, post.guard_class, row["guard"], row["guard_version"])
+    return [row["kinds"] for row in rows]
 
 
 def version(record: type) -> int:
@@ -194,10 +213,7 @@ def restore(
 ) -> tuple[LearnerState, ImpressionBuffer, dict[str, Any], dict[str, Any]]:
     """Learner state, impressions, header and arrays; `learner` and `guards` give classes that are not ours."""
     header, arrays = unpack(content, name)
-    rows, given = _guards_in(header), {cls.__name__: cls for cls in guards}
-    if others := [other for other in given if other not in [row["guard"] for row in rows]]:
-        stored = " and ".join(f"{row['guard']} version {row['guard_version']}" for row in rows)
-        raise UnreadableSnapshot(f"{name} holds {stored}, not {others[0]} version {version(given[others[0]])}")
+    chosen = guards_in(name, header, guards)
     state = LearnerState(
         ["?"],
         header["length"],
@@ -205,14 +221,13 @@ def restore(
         header["settings"],
         header["seed"],
         header["new_share"],
-        [(given.get(row["guard"], row["guard"]), row["guard_settings"]) for row in rows],
+        chosen,
         header["shadow"],
         FeatureSpace(**header.get("features", {"items": {}})),
     )
     _check_version(name, state.learner_class, header["learner"], header["version"])
-    for post, row in zip(state.gate.posts, rows, strict=True):
-        _check_version(name, post.guard_class, row["guard"], row["guard_version"])
-    state.restore(header["items"], header["sized"], [row["kinds"] for row in rows], arrays)
+    kinds = check_guards(name, state.gate.posts, header)
+    state.restore(header["items"], header["sized"], kinds, arrays)
     impressions = ImpressionBuffer(state, header["in_order"], header["count_unanswered"], header["most"])
     impressions.restore(header["impressions"], header["cohorts"], arrays)
     impressions.silence = Silence.restore(header["silence"])

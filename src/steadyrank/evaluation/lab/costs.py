@@ -10,6 +10,7 @@ from .runner import kind_of
 # machine (`steadyrank leaderboard` prints them); all others take about as long as CascadeTS.
 _SLOW = {
     "CascadeDUCB": 42.0,
+    "ChangePointTS": 30.0,
     "FAR": 18.0,
     "FORC": 27.0,
     "FTRL": 24.0,

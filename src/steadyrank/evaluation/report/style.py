@@ -46,6 +46,7 @@ _LEARNERS = {
     "CascadeSWUCB": ("#0072B2", "P"),
     "GLRTCascadeUCB": ("#56B4E9", "o"),
     "GLRTCascadeKLUCB": ("#56B4E9", "D"),
+    "ChangePointTS": ("#009E73", "X"),
     "BubbleRank": ("#E69F00", "o"),
     "Random": ("#A3A3A3", "x"),
 }

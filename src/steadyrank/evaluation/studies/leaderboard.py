@@ -28,6 +28,7 @@ LEARNERS = [
     "CascadeTS",
     "CascadeUCB1",
     "CascadeUCBV",
+    "ChangePointTS",
     "DCMKLUCB",
     "FAR",
     "FORC",

@@ -1,0 +1,433 @@
+"""Re-ranking an engine's order over many queries: python bench/collection.py [--seeds N] [--attack].
+
+A world has queries with Zipf(0.9) traffic and 50 candidates each, of attraction sigmoid(1.1 z - 3.2), z normal;
+the engine orders them by a score that correlates with z by rho. Lists have 10 places. Worth: the clicks of the lists
+shown over those of the best lists, of all queries, of the head (more than 200 visits) and of the tail (at most 20).
+`places`: users look at place p with chance 1 / p^0.7. `drift`: after each quarter of the visits five random pairs of
+items of each query exchange their attractions. Deciles are of queries by traffic: our clicks over the engine's own.
+
+Rivals: a learner a query (Thompson sampling from Beta(1, 1)); a prior by the engine's place with the strength of 30
+looks, and of 15 with draws that count by min(1, visits / 100) (cautious); their prior is a place's mean click rate.
+`BubbleRank` a query re-orders the engine's first ten, which is worth nothing to users who look until they click.
+
+`--attack`: 15 % of all visits are of 100 clients who click one item in each of 200 queries, engine's place 11 or
+lower, and nothing else. Honest worth lost against a run without them, and the least decile of honest visits.
+
+`--judgments`: rank correlation (Spearman) of judgments with the true attractions, over the items of a query that were
+shown, mean over queries with more than 200 visits; beside it plain clicks over times shown. False visits as above,
+of 10 % of all.
+
+`--scale PAIRS`: what so many (query, item) pairs take, a hundred for each query; and a list's time over a ranker's.
+"""
+
+import argparse
+import json
+import pathlib
+import tempfile
+import time
+from typing import NamedTuple
+
+import numpy as np
+from scipy.stats import rankdata
+
+import steadyrank as sr
+from steadyrank.core.compiling.jit import kernel
+from steadyrank.core.contract import NOTE_EXTRA, Problem, Visit
+from steadyrank.core.discovery import make
+from steadyrank.core.rounds import FIRST_BOT
+from steadyrank.guards.client_trust.client_trust import ClientTrust
+from steadyrank.learners.bubble_rank import BubbleRank
+from steadyrank.live.collection.pair_table import ITSELF, find_or_add, pair_of
+from steadyrank.live.collection.re_ranker import PLACES, QUERY, ReRanker, estimate, re_rank
+
+ITEMS, LENGTH, CLIENTS = 50, 10, 8_000
+ALONE, BY_PLACE, CAUTIOUS, BUBBLES = range(4)
+RIVALS, BUBBLE_RANK = ("a learner a query", "by place, c = 30", "cautious"), "BubbleRank"
+OURS, TOLD = "ours", "ours, attention given"
+HEAD, TAIL = 200, 20  # visits
+
+
+class World(NamedTuple):
+    queries: int
+    visits: int  # for each query, on average
+    rho: float
+    places: bool = False
+    drift: bool = False
+
+    def __str__(self):
+        more = ", places" if self.places else ", drift" if self.drift else ""
+        return f"{self.queries:,} queries, {self.visits} visits each, rho {self.rho}{more}"
+
+
+WORLDS = (
+    World(2_000, 50, 0.6),
+    World(20_000, 10, 0.6),
+    World(2_000, 50, 0.3),
+    World(20_000, 10, 0.3),
+    World(2_000, 50, 0.6, places=True),
+    World(2_000, 50, 0.6, drift=True),
+)
+
+
+class Traffic(NamedTuple):
+    """Who came for which query, and what all of them like."""
+
+    attraction: np.ndarray  # [query, item] in the engine's order
+    query: np.ndarray  # [visit]
+    client: np.ndarray  # [visit]
+    target: np.ndarray  # [visit] the item that a false visit clicks; -1: an honest one
+    attention: np.ndarray  # [place] below 1: users look at places; all 1: they look until they click
+    drift: bool
+
+
+def traffic(world, seed):
+    rng = np.random.default_rng([seed, world.queries, world.visits, round(100 * world.rho)])
+    shape = world.queries, ITEMS
+    z = rng.standard_normal(shape)
+    score = world.rho * z + np.sqrt(1.0 - world.rho**2) * rng.standard_normal(shape)
+    z = np.take_along_axis(z, np.argsort(-score, axis=1), 1)
+    visits = world.queries * world.visits
+    query = rng.choice(world.queries, visits, p=zipf(world.queries, 0.9))
+    attention = np.arange(1.0, LENGTH + 1.0) ** (-0.7 if world.places else 0.0)
+    client = rng.choice(CLIENTS, visits, p=zipf(CLIENTS, 0.8))
+    return Traffic(1.0 / (1.0 + np.exp(3.2 - 1.1 * z)), query, client, np.full(visits, -1), attention, world.drift)
+
+
+def zipf(n, power):
+    weight = np.arange(1.0, n + 1.0) ** -power
+    return weight / weight.sum()
+
+
+def attacked(honest, seed, share=0.15, n_queries=200, bots=100, busiest=False):
+    """The same visits with false ones among them."""
+    rng = np.random.default_rng([seed, 77])
+    n, queries = honest.query.size, honest.attraction.shape[0]
+    n_false = int(n * share / (1.0 - share))
+    chosen = np.arange(n_queries) if busiest else rng.choice(queries, n_queries, replace=False)
+    item = rng.integers(LENGTH, ITEMS, n_queries)
+    false = np.zeros(n + n_false, np.bool_)
+    false[rng.choice(n + n_false, n_false, replace=False)] = True
+    which = rng.integers(0, n_queries, n_false)
+    query, client, target = np.empty((3, n + n_false), np.int64)
+    query[~false], client[~false], target[~false] = honest.query, honest.client, -1
+    query[false], client[false], target[false] = (
+        chosen[which],
+        FIRST_BOT + rng.integers(0, bots, n_false),
+        item[which],
+    )
+    return honest._replace(query=query, client=client, target=target)
+
+
+@kernel
+def worth(attraction, ranking, attention):
+    """Expected clicks of a list: one at most where users stop at a click."""
+    none, clicks = 1.0, 0.0
+    for p in range(ranking.size):
+        none *= 1.0 - attraction[ranking[p]]
+        clicks += attention[p] * attraction[ranking[p]]
+    return clicks if attention[-1] < 1.0 else 1.0 - none
+
+
+@kernel
+def count_worth(attraction, ranking, attention, row):
+    """Add what a list, the engine's own and the best one are worth to a query's row; and a visit."""
+    row[0] += worth(attraction, ranking, attention)
+    row[1] += worth(attraction, np.arange(ranking.size), attention)
+    row[2] += worth(attraction, np.argsort(-attraction)[: ranking.size], attention)
+    row[3] += 1.0
+
+
+@kernel
+def click(attraction, ranking, attention, target, clicks, rng):
+    """What a visitor does; returns how many places the answer speaks of."""
+    clicks[:] = False
+    if target >= 0:
+        for p in range(ranking.size):
+            if ranking[p] == target:
+                clicks[p] = True
+                return p + 1
+        return ranking.size
+    for p in range(ranking.size):
+        clicks[p] = rng.random() < attention[p] * attraction[ranking[p]]
+        if clicks[p] and attention[-1] >= 1.0:
+            return p + 1
+    return ranking.size
+
+
+@kernel
+def move(attraction, t, visits, rng):
+    """After each quarter of the visits, tastes change."""
+    if t > 0 and t % (visits // 4) == 0:
+        for q in range(attraction.shape[0]):
+            for _ in range(5):
+                i, j = int(rng.random() * ITEMS), int(rng.random() * ITEMS)
+                attraction[q, i], attraction[q, j] = attraction[q, j], attraction[q, i]
+
+
+@kernel
+def play(world, ranker, guard, world_rng, result, refused, plain):
+    """All visits through our ranker; `result`, [query, 4]: worth of our lists, the engine's, the best; visits.
+
+    `plain`, [query, item, 2]: how often an item was shown and clicked, by whomever.
+    """
+    attraction = world.attraction.copy()
+    items, ranking, clicks = np.arange(ITEMS), np.zeros(LENGTH, np.int64), np.zeros(LENGTH, np.bool_)
+    note, features = np.zeros(LENGTH + NOTE_EXTRA), np.zeros(0)
+    old, old_note, old_clicks = ranking.copy(), note.copy(), clicks.copy()
+    for t in range(world.query.size):
+        if world.drift:
+            move(attraction, t, world.query.size, world_rng)
+        q, target = world.query[t], world.target[t]
+        find_or_add(ranker.pairs, pair_of(q, ITSELF), 0)
+        re_rank(ranker, q, items, ranking)
+        if target < 0:
+            count_worth(attraction[q], ranking, world.attention, result[q])
+        examined = click(attraction[q], ranking, world.attention, target, clicks, world_rng)
+        for p in range(LENGTH):
+            plain[q, ranking[p], 0] += 1.0
+            plain[q, ranking[p], 1] += clicks[p]
+        note[:LENGTH] = ranking
+        note[QUERY] = q
+        visit = Visit(t + 1, world.client[t], features)
+        admitted = guard.admit(visit, ranking, note, clicks, examined)
+        while True:
+            then, client, size, far = guard.retract(old, old_note, old_clicks)
+            if size == 0:
+                break
+            ranker.forget(Visit(then, client, features), old[:size], old_note, old_clicks[:size], far)
+            refused[1 if client >= FIRST_BOT else 0] += 1
+        if admitted:
+            ranker.update(visit, ranking, note, clicks, examined)
+        else:
+            refused[1 if target >= 0 else 0] += 1
+
+
+@kernel
+def play_rival(world, kind, world_rng, mind, result):
+    """All visits through a rival; `result` as for `play`."""
+    attraction = world.attraction.copy()
+    queries = attraction.shape[0]
+    looks, clicked, visits = np.zeros((queries, ITEMS)), np.zeros((queries, ITEMS)), np.zeros(queries)
+    place_looks, place_clicks = np.full(ITEMS, 5.0), np.full(ITEMS, 0.3)
+    index, clicks = np.empty(ITEMS), np.zeros(LENGTH, np.bool_)
+    wins, base = np.zeros((queries, LENGTH, LENGTH), np.int32), np.zeros((queries, LENGTH), np.int64)
+    base[:] = np.arange(LENGTH)
+    listed, allowed, shown = np.full(queries, LENGTH), np.ones(LENGTH, np.bool_), np.zeros(LENGTH, np.int64)
+    note, features = np.zeros(LENGTH + NOTE_EXTRA), np.zeros(0)
+    for t in range(world.query.size):
+        if world.drift:
+            move(attraction, t, world.query.size, world_rng)
+        q = world.query[t]
+        if kind == BUBBLES:
+            one = BubbleRank(wins[q], base[q], listed[q : q + 1], 4.0 * np.log(world.query.size))
+            visit = Visit(int(visits[q]) + 1, -1, features)
+            one.rank(visit, allowed, shown, note, mind)
+            count_worth(attraction[q], shown, world.attention, result[q])
+            visits[q] += 1.0
+            examined = click(attraction[q], shown, world.attention, -1, clicks, world_rng)
+            one.update(visit, shown, note, clicks, examined)
+            continue
+        for i in range(ITEMS):
+            n, w = looks[q, i], clicked[q, i]
+            if kind == ALONE:
+                index[i] = mind.beta(1.0 + w, 1.0 + n - w)
+            else:
+                c, mean = (30.0 if kind == BY_PLACE else 15.0), place_clicks[i] / place_looks[i]
+                a, b = c * mean + w, c * (1.0 - mean) + n - w
+                draws = 1.0 if kind == BY_PLACE else min(1.0, visits[q] / 100.0)
+                index[i] = a / (a + b) + draws * (mind.beta(a, b) - a / (a + b)) - 1e-9 * i
+        ranking = np.argsort(-index)[:LENGTH]
+        count_worth(attraction[q], ranking, world.attention, result[q])
+        visits[q] += 1.0
+        for p in range(click(attraction[q], ranking, world.attention, -1, clicks, world_rng)):
+            i = ranking[p]
+            looks[q, i] += 1.0
+            clicked[q, i] += clicks[p]
+            place_looks[i] += 1.0
+            place_clicks[i] += clicks[p]
+
+
+def run(world, who, seed, heard=True, attention=None):
+    """Worth of the lists by query, [query, 4], and how many visits, honest and false, were not learnt from."""
+    if who == OURS:
+        return run_ours(world, seed, heard, attention)[:2]
+    result = np.zeros((world.attraction.shape[0], 4))
+    kind = (*RIVALS, BUBBLE_RANK).index(who)
+    play_rival(world, kind, np.random.default_rng([seed, 1]), np.random.default_rng([seed, 2]), result)
+    return result, np.zeros(2)
+
+
+def run_ours(world, seed, heard=True, attention=None):
+    """As `run`; and the ranker, and how often items were shown and clicked."""
+    queries = world.attraction.shape[0]
+    result, refused, plain = np.zeros((queries, 4)), np.zeros(2), np.zeros((queries, ITEMS, 2))
+    slots = 1 << int(np.ceil(np.log2(queries * (ITEMS + 1) * 4 / 3)))
+    ranker = ReRanker.create(LENGTH, slots, attention=attention, seed=seed)
+    guard = make(ClientTrust, Problem(PLACES, LENGTH, world.query.size, seed=seed), settings={})
+    known = world if heard else world._replace(client=np.full_like(world.client, -1))
+    play(known, ranker, guard, np.random.default_rng([seed, 1]), result, refused, plain)
+    return result, refused, ranker, plain
+
+
+def spearman(first, second):
+    """The correlation of ranks; equal values have the mean of their ranks."""
+    return np.corrcoef(rankdata(first), rankdata(second))[0, 1]
+
+
+def judged(worlds, seeds):
+    """Print the rank correlations of judgments and of plain rates with the truth, clean and with false visits."""
+    for world in worlds:
+        for share in (0.0, 0.1):
+            ours, plainly = [], []
+            for seed in range(seeds):
+                drawn = traffic(world, seed)
+                mixed = attacked(drawn, seed, share, busiest=True) if share else drawn
+                attention = drawn.attention if world.places else None
+                result, _, ranker, plain = run_ours(mixed, seed, attention=attention)
+                for q in np.flatnonzero(result[:, 3] > HEAD):
+                    seen = np.flatnonzero(plain[q, :, 0])
+                    rate = [estimate(ranker, int(q), int(i), int(i))[0] for i in seen]
+                    ours.append(spearman(rate, drawn.attraction[q, seen]))
+                    plainly.append(spearman(plain[q, seen, 1] / plain[q, seen, 0], drawn.attraction[q, seen]))
+            print(
+                f"{world}, {share:.0%} false: judgments {np.mean(ours):.3f}, plain {np.mean(plainly):.3f}", flush=True
+            )
+
+
+def shares(result):
+    """Worth over that of the best lists: all, head, tail."""
+    visits = result[:, 3]
+    parts = visits >= 0, visits > HEAD, visits <= TAIL
+    return [result[part, 0].sum() / result[part, 2].sum() for part in parts]
+
+
+def deciles(result):
+    """Worth over the engine's of each tenth of the queries, those with the least traffic first; and of the tail."""
+    order = np.argsort(result[:, 3], kind="stable")
+    tenths = [result[part, 0].sum() / result[part, 1].sum() for part in np.array_split(order, 10)]
+    tail = result[:, 3] <= TAIL
+    return [*tenths, result[tail, 0].sum() / result[tail, 1].sum()]
+
+
+def summary(results):
+    """Means over seeds: shares with standard errors; of the engine's, deciles and the tail."""
+    parts, tenths = np.array([shares(one) for one in results]), np.array([deciles(one) for one in results]).mean(0)
+    error = parts.std(0) / max(len(results) - 1, 1) ** 0.5
+    return {
+        "shares": parts.mean(0).tolist(),
+        "error": error.tolist(),
+        "deciles": tenths[:10].tolist(),
+        "tail": float(tenths[10]),
+    }
+
+
+def honest(worlds, seeds):
+    """By world and ranker, what `summary` says."""
+    table = []
+    for world in worlds:
+        rows, worlds_drawn = {}, [traffic(world, seed) for seed in range(seeds)]
+        for name in (OURS, *([TOLD, BUBBLE_RANK] if world.places else []), *RIVALS):
+            attention = worlds_drawn[0].attention if name == TOLD else None
+            who = OURS if name == TOLD else name
+            results = [run(drawn, who, seed, attention=attention)[0] for seed, drawn in enumerate(worlds_drawn)]
+            if name == OURS:
+                rows["engine"] = summary([result[:, [1, 1, 2, 3]] for result in results])
+            rows[name] = summary(results)
+        for name, row in rows.items():
+            said = " / ".join(f"{share:.3f}" for share in row["shares"])
+            print(f"{world}: {name}: {said}; of the engine: tail {row['tail']:.3f},", end=" ")
+            print("deciles", " ".join(f"{one:.3f}" for one in row["deciles"]), flush=True)
+        table.append({"world": str(world), "rows": rows})
+    return table
+
+
+def under_attack(worlds, seeds):
+    """Honest worth lost to false visits, with the guard and without, and the least honest decile of the engine's."""
+    table = []
+    for world in worlds:
+        for heard in (True, False):
+            alone = [run(traffic(world, seed), OURS, seed, heard)[0] for seed in range(seeds)]
+            for busiest in (False, True):
+                lost, least, kept_out = [], [], []
+                for seed in range(seeds):
+                    mixed = attacked(traffic(world, seed), seed, busiest=busiest)
+                    after, refused = run(mixed, OURS, seed, heard)
+                    lost.append(1.0 - after[:, 0].sum() / alone[seed][:, 0].sum())
+                    least.append(deciles(after)[:10])
+                    kept_out.append(refused / [(mixed.target < 0).sum(), (mixed.target >= 0).sum()])
+                row = {
+                    "world": str(world),
+                    "queries": "the busiest" if busiest else "any",
+                    "guard": "ClientTrust" if heard else "none",
+                    "lost": float(np.mean(lost)),
+                    "most_lost": float(np.max(lost)),
+                    "least": float(np.mean(least, 0).min()),
+                    "refused": np.mean(kept_out, 0).tolist(),  # honest, false
+                }
+                print(row, flush=True)
+                table.append(row)
+    return table
+
+
+@kernel
+def fill(ranker, queries, each):
+    """Looks at `each` items of each query."""
+    for q in range(queries):
+        find_or_add(ranker.pairs, pair_of(q, ITSELF), 0)
+        for i in range(each):
+            ranker.pairs.looks[find_or_add(ranker.pairs, pair_of(q, (q * 7 + i) % 100_000), i)] += 1.0
+
+
+def percentiles(call, n=3_000):
+    """Seconds of a call, median and 99 %."""
+    times = []
+    for i in range(n):
+        begin = time.perf_counter()
+        call(i)
+        times.append(time.perf_counter() - begin)
+    return np.percentile(times[n // 10 :], [50, 99])
+
+
+def scale(pairs, each=100):
+    """Print bytes a pair in memory and on disk, seconds to save and to load, and the time of a list."""
+    queries, docs = pairs // each, [f"d{k}" for k in range(100_000)]
+    collection = sr.Collection(LENGTH, most_pairs=4 * pairs)
+    state = collection._state
+    for item in docs:
+        state.add(item)
+    for n in range(queries):
+        collection._queries.number(collection._queries.key(f"query {n}"))
+    state._make_room(pairs + queries)
+    fill(state.ranker, queries, each)
+    in_memory = sum(array.nbytes for array in state.ranker.pairs)
+    with tempfile.TemporaryDirectory() as folder:
+        path, begin = pathlib.Path(folder) / "collection", time.perf_counter()
+        collection.save(path)
+        saved = time.perf_counter()
+        collection = sr.Collection.load(path)
+        loaded, size = time.perf_counter(), path.stat().st_size
+    print(f"{queries:,} queries, {pairs:,} pairs: {in_memory / pairs:.0f} bytes a pair in memory,", end=" ")
+    print(f"{size / pairs:.1f} on disk; saved in {saved - begin:.1f} s, loaded in {loaded - saved:.1f} s")
+    ranker = sr.Ranker(docs[:ITEMS], LENGTH, guard="ClientTrust")
+    ours = percentiles(lambda i: collection.rank(f"query {i * 7_919 % queries}", docs[i : i + ITEMS], client=i))
+    theirs = percentiles(lambda i: ranker.rank(docs[:ITEMS], client=i))
+    print("a list over that of a ranker with as many candidates: median {:.2f}, 99 % {:.2f}".format(*(ours / theirs)))
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--seeds", type=int, default=2)
+    parser.add_argument("--attack", action="store_true", help="false visits, in place of the table of rivals")
+    parser.add_argument("--json", type=pathlib.Path, help="write what was measured to this file")
+    parser.add_argument("--judgments", action="store_true", help="how well they agree with the truth, in its place")
+    parser.add_argument("--scale", type=int, metavar="PAIRS", help="what so many pairs take, in place of all else")
+    options = parser.parse_args()
+    if options.scale:
+        scale(options.scale)
+        raise SystemExit
+    if options.judgments:
+        judged((WORLDS[0], WORLDS[2], WORLDS[4]), options.seeds)
+        raise SystemExit
+    made = under_attack(WORLDS[:4], options.seeds) if options.attack else honest(WORLDS, options.seeds)
+    if options.json:
+        options.json.write_text(json.dumps(made, indent=1))

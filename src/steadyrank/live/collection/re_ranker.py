@@ -1,0 +1,165 @@
+"""Re-ranking an engine's order: an item's posterior, and how much a query's traffic pays for learning more of it."""
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from ...core.arrays import Floats
+from ...core.compiling.jit import kernel, no_refcount
+from ...core.contract import NOTE_EXTRA
+from ...core.kernels import largest
+from ...core.philox import philox, start
+from ...core.places import by_place
+from ...core.settings import real
+from .engine_prior import FIRST_LOOKS, EnginePrior, count_look, fit_when_due
+from .pair_table import ITSELF, NOT_THERE, PairTable, find, find_or_add, pair_of
+
+PLACES = 256  # of the engine's order that have a prior of their own; items further down have that of the last one
+QUERY = -NOTE_EXTRA  # place of a note: the query's number; before it stand the numbers of the items shown
+VERSION = 1  # of a collection's memory
+UNKNOWN = -1  # an item without a number: it was never shown
+LOW = 0xFFFFFFFF
+
+
+class ReRanker(NamedTuple):
+    """Ranks by the posterior mean plus what a look is worth to the visits still to come. Ours, no paper's.
+
+    The posterior of a pair with n looks and w clicks is Beta(a, b), a + b = c + n, with the prior of the item's
+    place in the engine's order (`engine_prior`). The index is Gittins's in the closed form of Brezzi and Lai 2002,
+    its constants from memory: mean + sd psi(H / (a + b)), for H visits to come. A query that was visited v times is
+    expected to be visited `explore` v times more, so that a new query is shown the engine's order, and one with much
+    traffic is explored. `memory`: looks from which on a pair forgets older ones. `attention`: the chance that a place
+    is looked at; a place without a click counts as looked at with that chance.
+
+    To a guard, and in `ranking` of `update` and `forget`, items are the places of the engine's order: clients
+    are judged by where in it they click, over all queries. The note has the numbers of the items, and of the query.
+    """
+
+    pairs: PairTable
+    prior: EnginePrior
+    attention: Floats  # [length]
+    explore: float
+    memory: float
+    key: int  # of the draws that decide which places were looked at
+
+    @classmethod
+    def create(
+        cls,
+        length: int,
+        slots: int,
+        *,
+        explore: float = 3.0,
+        memory: float = 300.0,
+        attention: Sequence[float] | str | None = None,
+        seed: int = 0,
+    ) -> "ReRanker":
+        """One that knows nothing, for lists of `length` places, with a table of `slots`, a power of two."""
+        looks = np.ones(length) if attention is None else by_place("attention", attention, length)
+        settings = real("explore", explore, 0.0, 1e6), real("memory", memory, 2.0 * FIRST_LOOKS)
+        key = int(start(seed)[0])
+        return cls(PairTable.create(slots), EnginePrior.create(PLACES), looks, *settings, key)
+
+    def update(self, visit, ranking, note, clicks, examined):
+        query = int(note[QUERY])
+        own = find(self.pairs, pair_of(query, ITSELF))
+        if own == NOT_THERE:  # forgotten since
+            return
+        self.pairs.looks[own] += 1.0
+        for p in range(examined):
+            if clicks[p] or looked_at(self, visit.t, p):
+                slot = find_or_add(self.pairs, pair_of(query, int(note[p])), ranking[p])
+                add_look(self, slot, clicks[p])
+        fit_when_due(self.prior)
+
+    def forget(self, visit, ranking, note, clicks, examined):
+        query = int(note[QUERY])
+        own = find(self.pairs, pair_of(query, ITSELF))
+        if own == NOT_THERE:
+            return
+        self.pairs.looks[own] = max(self.pairs.looks[own] - 1.0, 0.0)
+        for p in range(examined):
+            if clicks[p] or looked_at(self, visit.t, p):
+                slot = find(self.pairs, pair_of(query, int(note[p])))
+                if slot != NOT_THERE:
+                    take_look(self, slot, clicks[p])
+
+
+@no_refcount
+def looked_at(ranker, t, p):
+    """Whether place p of the list of round t counts as looked at though nothing was clicked there."""
+    if ranker.attention[p] >= 1.0:
+        return True
+    drawn, _ = philox(t & LOW, (t >> 32 << 16 | p) & LOW, ranker.key)
+    return drawn < ranker.attention[p] * 4294967296.0
+
+
+@no_refcount
+def add_look(ranker, slot, clicked):
+    """One look at a pair."""
+    pairs, memory = ranker.pairs, ranker.memory
+    looks, place = pairs.looks[slot], pairs.place[slot]
+    if place >= 0 and looks < FIRST_LOOKS:
+        count_look(ranker.prior, place, int(looks), int(pairs.clicks[slot]), clicked, 1)
+    elif place >= 0:
+        pairs.place[slot] = -1 - place
+    kept = 1.0 - 1.0 / memory if looks >= memory else 1.0
+    pairs.looks[slot] = looks * kept + 1.0
+    pairs.clicks[slot] = pairs.clicks[slot] * kept + (1.0 if clicked else 0.0)
+
+
+@no_refcount
+def take_look(ranker, slot, clicked):
+    """One look less at a pair: as if it had not been, up to `memory` looks."""
+    pairs = ranker.pairs
+    looks, clicks = pairs.looks[slot] - 1.0, pairs.clicks[slot] - (1.0 if clicked else 0.0)
+    if looks < 0.0 or clicks < 0.0 or clicks > looks:  # it was not counted, or is forgotten
+        return
+    pairs.looks[slot], pairs.clicks[slot] = looks, clicks
+    if pairs.place[slot] >= 0:
+        count_look(ranker.prior, pairs.place[slot], int(looks), int(clicks), clicked, -1)
+
+
+@no_refcount
+def psi(s):
+    """What can still be learnt of an item is worth so many standard deviations of its mean (see `ReRanker`)."""
+    if s <= 0.2:
+        return math.sqrt(s / 2.0)
+    if s <= 1.0:
+        return 0.49 - 0.11 / math.sqrt(s)
+    if s <= 5.0:
+        return 0.63 - 0.26 / math.sqrt(s)
+    if s <= 15.0:
+        return 0.77 - 0.58 / math.sqrt(s)
+    return math.sqrt(2.0 * math.log(s) - math.log(math.log(s)) - math.log(16.0 * math.pi))
+
+
+@no_refcount
+def estimate(ranker, query, item, place):
+    """Posterior mean of an item at a place of the engine's order, and how many looks it rests on, those of the prior
+    among them.
+    """
+    total = ranker.prior.strength[0]
+    clicks = total * ranker.prior.mean[place]
+    if item != UNKNOWN:
+        slot = find(ranker.pairs, pair_of(query, item))
+        if slot != NOT_THERE:
+            clicks += ranker.pairs.clicks[slot]
+            total += ranker.pairs.looks[slot]
+    return clicks / total, total
+
+
+@kernel
+def re_rank(ranker, query, items, ranking):
+    """Write where the best candidates stand in the engine's order, from 0, into `ranking`; ties in that order.
+
+    `items`, int64[n]: the candidates' numbers in the engine's order, UNKNOWN for those never shown. O(n).
+    """
+    own = find(ranker.pairs, pair_of(query, ITSELF))
+    ahead = 0.0 if own == NOT_THERE else ranker.explore * ranker.pairs.looks[own]
+    index = np.empty(items.size)
+    for i in range(items.size):
+        mean, total = estimate(ranker, query, items[i], min(i, PLACES - 1))
+        index[i] = mean + math.sqrt(mean * (1.0 - mean) / (total + 1.0)) * psi(ahead / total)
+    largest(index, ranking)

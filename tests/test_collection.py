@@ -1,0 +1,458 @@
+"""Collections: the engine's order until clicks say otherwise, queries as keys, forgetting, files, false clicks."""
+
+import math
+import unicodedata
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.special import betaln
+
+import steadyrank as sr
+from steadyrank.cli import main
+from steadyrank.core.contract import NOTE_EXTRA, Visit, memory
+from steadyrank.core.dispatch import call_forget, call_update
+from steadyrank.live.collection.engine_prior import EnginePrior, fit, never_rise, slope_of_mean, slope_of_strength
+from steadyrank.live.collection.pair_table import ITSELF, PairTable, find, find_or_add, pair_of
+from steadyrank.live.collection.query_keys import folded
+from steadyrank.live.collection.re_ranker import PLACES, QUERY, ReRanker, psi, re_rank
+from steadyrank.live.snapshot import UnreadableSnapshot
+
+DOCS = [f"d{k}" for k in range(20)]
+LIKED = {"d12": 0.6, "d3": 0.4}
+
+
+def visit(collection, rng, rounds, queries=3, liked=LIKED, client=None):
+    """Cascade users; returns the lists."""
+    lists = []
+    for _ in range(rounds):
+        query = f"query {int(rng.integers(queries))}"
+        shown = collection.rank(query, DOCS, client=client)
+        lists.append(shown.items)
+        hits = [item for item in shown.items if rng.random() < liked.get(item, 0.05)]
+        collection.feedback(shown.id, clicked=hits[0] if hits else None)
+    return lists
+
+
+@pytest.fixture(scope="module")
+def learnt():
+    """A collection of three queries, and its lists."""
+    collection = sr.Collection(5, secret=b"0123456789abcdef")
+    lists = visit(collection, np.random.default_rng(0), 600)
+    return collection, lists
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.lists(st.text(min_size=1, max_size=8), min_size=1, max_size=30, unique=True), st.booleans())
+def test_a_new_query_gets_the_engines_order(learnt, candidates, fresh):
+    collection = sr.Collection(5) if fresh else learnt[0]
+    query = "never seen: " + "".join(candidates)
+    assert collection.rank(query, candidates).items == tuple(candidates[:5])
+    assert collection.rank(query, candidates).items == tuple(candidates[:5])  # shown, not answered
+
+
+def test_an_item_that_was_never_shown_has_the_prior_of_its_place(learnt):
+    collection, _ = learnt
+    order = [f"other {k}" for k in range(20)]
+    assert collection.rank("query 0", order).items == tuple(order[:5])
+    first = collection.rank("query 0", [*order[:10], "d12", *order[10:]]).items
+    assert first[0] == "d12"
+
+
+def test_it_learns_what_a_query_likes_and_leaves_other_queries_alone(learnt):
+    collection, lists = learnt
+    assert lists[0] == tuple(DOCS[:5])
+    latest = [items[:2] for items in lists[-60:]]
+    assert np.mean(["d12" in items and "d3" in items for items in latest]) > 0.9
+    assert collection.rank("another", DOCS).items == tuple(DOCS[:5])
+
+
+class SlowReRanker:
+    """Counts of pairs in a dictionary, and the index as its formula stands; the prior is given."""
+
+    def __init__(self, explore, keep):
+        self.explore, self.keep, self.pairs, self.visits = explore, keep, {}, {}
+
+    def rank(self, query, mean, strength, length):
+        ahead, index = self.explore * self.visits.get(query, 0), []
+        for k, m in enumerate(mean):
+            n, w = self.pairs.get((query, k), (0.0, 0.0))
+            a, b = strength * m + w, strength * (1 - m) + n - w
+            middle = a / (a + b)
+            spread = math.sqrt(a * b / ((a + b) ** 2 * (a + b + 1)))
+            index.append(middle + spread * psi(ahead / (a + b)))
+        return index, sorted(range(len(mean)), key=lambda k: (-index[k], k))[:length]
+
+    def update(self, query, shown, clicks, examined):
+        self.visits[query] = self.visits.get(query, 0) + 1
+        for p in range(examined):
+            n, w = self.pairs.get((query, shown[p]), (0.0, 0.0))
+            share = 1 - 1 / self.keep if n >= self.keep else 1.0
+            self.pairs[query, shown[p]] = (n * share + 1, w * share + clicks[p])
+
+
+def noted(query, items, length):
+    note = np.zeros(length + NOTE_EXTRA)
+    note[: len(items)], note[QUERY] = items, query
+    return note
+
+
+def test_lists_are_those_of_a_slow_reference():
+    length, n, rng = 4, 12, np.random.default_rng(3)
+    ranker, slow = ReRanker.create(length, 1 << 10, memory=64.0), SlowReRanker(3.0, 64.0)
+    attraction = rng.beta(1, 6, (5, n))
+    for t in range(1_500):
+        query, ranking = int(rng.integers(5)), np.zeros(length, np.int64)
+        find_or_add(ranker.pairs, pair_of(query, ITSELF), 0)
+        re_rank(ranker, query, np.arange(n), ranking)
+        index, expected = slow.rank(query, ranker.prior.mean[:n], ranker.prior.strength[0], length)
+        assert np.allclose([index[k] for k in ranking], [index[k] for k in expected], rtol=1e-5)  # counts are float32
+        clicks = rng.random(length) < attraction[query, ranking]
+        examined = int(clicks.argmax()) + 1 if clicks.any() else length
+        call_update(ranker, Visit(t + 1), ranking, noted(query, ranking, length), clicks, examined)
+        slow.update(query, ranking.tolist(), clicks, examined)
+    for (query, item), (looks, clicks) in slow.pairs.items():
+        slot = find(ranker.pairs, pair_of(query, item))
+        assert ranker.pairs.looks[slot] == pytest.approx(looks, rel=1e-4)
+        assert ranker.pairs.clicks[slot] == pytest.approx(clicks, rel=1e-4)
+    assert max(looks for looks, _ in slow.pairs.values()) > 60  # some have forgotten
+
+
+def counted(pairs):
+    """A prior that was told of pairs (place, looks, clicks)."""
+    prior = EnginePrior.create(4)
+    for place, looks, clicks in pairs:
+        prior.reached[2, place, :looks] += 1
+        prior.reached[0, place, :clicks] += 1
+        prior.reached[1, place, : looks - clicks] += 1
+    return prior
+
+
+def log_likelihood(pairs, mean, strength):
+    a, b = strength * mean, strength * (1 - mean)
+    return sum(betaln(a[p] + w, b[p] + n - w) - betaln(a[p], b[p]) for p, n, w in pairs)
+
+
+def test_slopes_are_those_of_the_likelihood_of_all_pairs():
+    rng = np.random.default_rng(1)
+    pairs = [(int(rng.integers(4)), n := int(rng.integers(1, 20)), int(rng.integers(0, n + 1))) for _ in range(40)]
+    prior, mean, c, h = counted(pairs), np.array([0.3, 0.2, 0.15, 0.1]), 7.0, 1e-5
+    prior.mean[:], prior.strength[0] = mean, c
+    for place in range(4):
+        step = h * (np.arange(4) == place)
+        up, down, here = (log_likelihood(pairs, mean + s * step, c) for s in (1, -1, 0))
+        first, second = slope_of_mean(prior, place, mean[place], c)
+        assert first == pytest.approx((up - down) / (2 * h), rel=1e-4, abs=1e-3)
+        assert -second == pytest.approx((up - 2 * here + down) / h**2, rel=1e-2)
+    h = 1e-3
+    up, down, here = (log_likelihood(pairs, mean, c * math.exp(s * h)) for s in (1, -1, 0))
+    assert slope_of_strength(prior) == pytest.approx(((up - down) / (2 * h), (up - 2 * here + down) / h**2), rel=1e-3)
+
+
+def test_means_never_rise():
+    mean = np.array([0.5, 0.2, 0.4, 0.1, 0.1])
+    never_rise(mean, np.array([1.0, 1.0, 3.0, 1.0, 1.0]))
+    assert mean == pytest.approx([0.5, 0.35, 0.35, 0.1, 0.1])
+    rising = np.arange(1.0, 5.0)
+    never_rise(rising, np.ones(4))
+    assert rising == pytest.approx(np.full(4, 2.5))
+
+
+def test_the_prior_is_right_though_clicks_chose_what_was_looked_at():
+    """Items are looked at until they have missed three times in a row: the rate of all looks is far too high."""
+    rng, mean, strength = np.random.default_rng(5), np.array([0.3, 0.2, 0.12, 0.06]), 5.0
+    pairs = []
+    for _ in range(3_000):
+        place = int(rng.integers(4))
+        attraction, n, w, missed = rng.beta(strength * mean[place], strength * (1 - mean[place])), 0, 0, 0
+        while missed < 3 and n < 30:
+            hit = rng.random() < attraction
+            n, w, missed = n + 1, w + hit, 0 if hit else missed + 1
+        pairs.append((place, n, w))
+    prior = counted(pairs)
+    for _ in range(3):
+        fit(prior)
+    rates = np.array([np.sum([(w, n) for p, n, w in pairs if p == k], axis=0) for k in range(4)])
+    rates = rates[:, 0] / rates[:, 1]
+    assert (rates > 1.2 * mean).all()
+    assert prior.mean == pytest.approx(mean, rel=0.12)  # standard errors are up to 4 %
+    assert prior.strength[0] == pytest.approx(strength, rel=0.25)
+
+
+def test_what_is_taken_back_was_never_there():
+    length, rng = 3, np.random.default_rng(2)
+    ranker = ReRanker.create(length, 1 << 8, attention=[1.0, 0.5, 0.3], seed=4)
+    find_or_add(ranker.pairs, pair_of(0, ITSELF), 0)
+
+    def lists(first, count):
+        for t in range(first, first + count):
+            ranking = rng.permutation(6)[:length]
+            clicks = rng.random(length) < 0.3
+            yield Visit(t), ranking, noted(0, ranking, length), clicks, length
+
+    for one in lists(1, 15):
+        call_update(ranker, *one)
+    before = {name: array.copy() for name, array in memory(ranker) if name != "prior.tally"}
+    later = list(lists(20, 9))
+    for one in later:
+        call_update(ranker, *one)
+    assert any((array != before[name]).any() for name, array in memory(ranker) if name in before)
+    for one in later[::-1]:
+        call_forget(ranker, *one)
+    order = np.argsort(before["pairs.key"])  # pairs that came meanwhile stay, with no looks
+    assert before["pairs.key"][order][-1] == pair_of(0, ITSELF)
+    for name, array in memory(ranker):
+        if name in ("pairs.looks", "pairs.clicks", "prior.reached"):
+            assert np.array_equal(array, before[name]), name
+
+
+def test_a_table_finds_what_it_holds():
+    table, keys = PairTable.create(1 << 8), [pair_of(q, k) for q in range(19) for k in range(10)]
+    slots = [find_or_add(table, key, 0) for key in keys]
+    assert len(set(slots)) == len(keys) == table.tally[0]
+    assert [find(table, key) for key in keys] == slots
+    assert find(table, pair_of(19, 0)) == -1
+    table.looks[slots] = np.arange(len(keys))
+    other = table.holding(np.arange(table.key.size) != slots[7], 1 << 9)
+    assert find(other, keys[7]) == -1
+    assert [other.looks[find(other, key)] for key in keys[8:]] == list(range(8, len(keys)))
+
+
+@given(st.text(max_size=30))
+def test_folding_is_folded_already(text):
+    assert folded(folded(text)) == folded(text)
+    assert folded(f"\t {text}\u3000") == folded(text)
+    assert unicodedata.is_normalized("NFKC", folded(text))
+
+
+@pytest.mark.parametrize("other", ["RED  shoes", " red\tshoes\n", "\uff52\uff45\uff44 shoes", "Red\u00a0Shoes"])
+def test_queries_that_differ_in_case_and_white_space_are_one(other):
+    collection, exact = sr.Collection(3), sr.Collection(3, fold=False)
+    for one in (collection, exact):
+        for query in ("red shoes", other):
+            one.rank(query, DOCS)
+    assert "of 1 queries" in repr(collection)
+    assert "of 2 queries" in repr(exact)
+
+
+def test_files_have_no_query_as_text_unless_asked(tmp_path):
+    for keep in (False, True):
+        collection = sr.Collection(3, keep_queries=keep)
+        collection.feedback(collection.rank("Rare disease", DOCS).id, clicked="d1")
+        collection.save(tmp_path / "all")
+        assert (b"rare disease" in (tmp_path / "all").read_bytes()) is keep
+        assert next(collection.judgments()).query == "rare disease" or not keep
+
+
+def test_a_saved_collection_goes_on_as_it_was(tmp_path):
+    first, path = sr.Collection(4, seed=5, attention=[1, 0.7, 0.5, 0.4], explore=1.0), tmp_path / "collection"
+    visit(first, np.random.default_rng(1), 200, client="someone")
+    open_one = first.rank("query 1", DOCS)
+    first.save(path)
+    second = sr.Collection.load(path)
+    assert repr(first) == repr(second)
+    assert second.feedback(open_one.id, position=2) == first.feedback(open_one.id, position=2) == "learnt"
+    lists = [visit(one, np.random.default_rng(2), 150, client="other") for one in (first, second)]
+    assert lists[0] == lists[1]
+    assert list(first.judgments()) == list(second.judgments())
+    first.save(path)
+    content = path.read_bytes()
+    sr.Collection.load(path).save(path)
+    assert sr.Collection.load(path).prior() == first.prior()
+    path.write_bytes(content[:-1])
+    with pytest.raises(UnreadableSnapshot, match="damaged"):
+        sr.Collection.load(path)
+
+
+def test_a_secret_of_ones_own_is_not_in_the_file(tmp_path, learnt):
+    collection, path = learnt[0], tmp_path / "collection"
+    collection.save(path)
+    secret = b"0123456789abcdef"
+    assert secret not in path.read_bytes()
+    assert secret.hex().encode() not in path.read_bytes()
+    with pytest.raises(ValueError, match="give it as secret="):
+        sr.Collection.load(path)
+    assert sr.Collection.load(path, secret=secret).rank("query 0", DOCS).items[:2] == ("d12", "d3")
+    other = sr.Collection.load(path, secret=b"another secret of 16 bytes")
+    assert other.rank("query 0", DOCS).items == tuple(DOCS[:5])
+    sr.Ranker(["a", "b"], 1, "CascadeTS").save(path)
+    with pytest.raises(UnreadableSnapshot, match="no collection"):
+        sr.Collection.load(path)
+
+
+def test_a_query_can_be_forgotten():
+    collection = sr.Collection(5)
+    visit(collection, np.random.default_rng(0), 300)
+    before, late = collection.prior(), collection.rank("query 1", DOCS)
+    assert late.items != tuple(DOCS[:5])
+    other = collection.rank("query 2", DOCS).items
+    assert collection.forget(" QUERY 1")
+    assert not collection.forget("query 1")
+    assert not collection.forget("nobody asked")
+    collection.feedback(late.id, clicked=None)  # it is not learnt again by a late answer
+    assert "of 2 queries" in repr(collection)
+    assert len({judgment.query for judgment in collection.judgments()}) == 2
+    assert collection.rank("query 1", DOCS).items == tuple(DOCS[:5])
+    assert collection.rank("query 2", DOCS).items == other
+    assert collection.prior() == before
+
+
+def test_the_queries_with_the_fewest_visits_leave_when_memory_is_full():
+    collection, docs = sr.Collection(10, most_pairs=1_000), DOCS[:10]
+    for n in range(300):
+        for query in (f"rare {n}", "busy"):
+            shown = collection.rank(query, docs)
+            collection.feedback(shown.id, clicked="d9" if query == "busy" else None)
+    state = collection._state
+    assert state.ranker.pairs.tally[0] <= 1_000
+    assert len(collection._queries.numbers) < 120
+    assert collection.rank("busy", docs).items[0] == "d9"
+    assert {one.query for one in collection.judgments()} <= set(collection._queries.numbers)
+    assert collection.rank("rare 0", docs).items == tuple(docs)
+
+
+def test_answers_are_those_of_a_ranker():
+    collection = sr.Collection(3)
+    shown = collection.rank("query", DOCS, length=2)
+    assert shown.items == ("d0", "d1")
+    for wrong, code in (({"clicked": "d7"}, 422), ({"position": 3}, 422), ({}, 422)):
+        with pytest.raises(sr.Refused) as refused:
+            collection.feedback(shown.id, **wrong)
+        assert refused.value.code == code
+    assert collection.feedback(shown.id, position=2) == "learnt"
+    assert collection.feedback(shown.id, clicked="d1") == "duplicate"
+    with pytest.raises(sr.Refused, match="otherwise") as refused:
+        collection.feedback(shown.id, clicked="d0")
+    assert refused.value.code == 409
+    with pytest.raises(sr.Refused, match="never shown"):
+        collection.feedback(99, clicked=None)
+
+
+def test_lists_that_nobody_answers_wait_for_their_time():
+    now = [0.0]
+    collection = sr.Collection(2, lifetime=10.0, clock=lambda: now[0])
+    shown = collection.rank("query", DOCS)
+    assert collection.feedback(shown.id, clicked="d1") == "waiting"
+    assert list(collection.judgments()) == []
+    now[0] = 11.0
+    collection.rank("query", DOCS)
+    assert [(one.item, one.looks, one.clicks) for one in collection.judgments()] == [("d0", 1, 0), ("d1", 1, 1)]
+
+
+def test_lists_of_the_engine_itself_are_learnt_from():
+    collection = sr.Collection(3)
+    for _ in range(30):
+        seen = collection.observe("query", ["d0", "d1", "d2"], clicked="d2", candidates=DOCS, client="a")
+    assert seen.outcome == "learnt"
+    assert seen.ours[0] == "d2"
+    assert collection.observe("query", ["d5"]).outcome == "shown"
+    with pytest.raises(sr.Refused, match="d5"):
+        collection.observe("query", ["d5"], candidates=["d1"])
+
+
+def test_places_that_are_seldom_looked_at_count_less():
+    """Where only one in ten looks at the second place, 200 lists without a click are some 20 looks there."""
+    collection = sr.Collection(2, attention=[1.0, 0.1], memory=1_000.0)
+    for _ in range(200):
+        collection.feedback(collection.rank("query", DOCS[:2]).id, clicks=[0, 0])
+    looks = sorted(one.looks for one in collection.judgments())
+    assert sum(looks) > 200
+    assert looks[0] < 150
+    one = sr.Collection(1, attention=[0.2])
+    for _ in range(300):
+        one.feedback(one.rank("query", ["a"]).id, clicked=None)
+    assert next(one.judgments()).looks == pytest.approx(60, abs=21)  # three standard deviations
+
+
+@pytest.mark.parametrize(
+    ("wrong", "named"),
+    [
+        ({"length": 0}, "length"),
+        ({"explore": -1}, "explore"),
+        ({"memory": 3}, "memory"),
+        ({"attention": [1.0]}, "attention"),
+        ({"secret": b"short"}, "16 to 64 bytes"),
+        ({"most_pairs": 5}, "most_pairs"),
+        ({"settle": 3.0}, "lifetime"),
+        ({"fold": 1}, "fold"),
+    ],
+)
+def test_settings_that_are_wrong_are_named(wrong, named):
+    with pytest.raises(ValueError, match=named):
+        sr.Collection(**{"length": 2} | wrong)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        (("", DOCS), "query"),
+        ((7, DOCS), "7"),
+        (("query", []), "at least one"),
+        (("query", "d1"), "'d1'"),
+        (("query", ["a", "b", "a"]), "'a'"),
+        (("query", ["a", 3]), "3"),
+    ],
+)
+def test_what_cannot_be_ranked_is_named(arguments, named):
+    collection = sr.Collection(2)
+    with pytest.raises(sr.Refused, match=named) as refused:
+        collection.rank(*arguments)
+    assert refused.value.code == 422
+    assert "of 0 queries" in repr(collection)
+
+
+def test_a_client_is_judged_over_all_its_queries():
+    """Forty clients push the fifth item, each in a hundred queries, once or a few times: none is heard for long."""
+    rng, collection = np.random.default_rng(7), sr.Collection(5)
+    worth = {f"d{k}": 0.3 / (k + 1) for k in range(20)}
+    for n in range(6_000):
+        query, bot = f"query {int(rng.integers(100))}", n % 6 == 0
+        shown = collection.rank(
+            query, DOCS, client=f"bot {int(rng.integers(40))}" if bot else f"{int(rng.integers(900))}"
+        )
+        hits = [item for item in shown.items if (item == "d4" if bot else rng.random() < worth[item])]
+        collection.feedback(shown.id, clicked=hits[0] if hits else None)
+    view = collection.guard_views()["ClientTrust"]
+    bots = {collection._sender(f"bot {k}") for k in range(40)}
+    suspects = {one.client for one in view.suspects}
+    assert len(suspects & bots) >= 36
+    assert len(suspects - bots) <= 9  # one in a hundred
+    pushed = {one.query: one.rate for one in collection.judgments() if one.item == "d4"}
+    assert np.mean(list(pushed.values())) < 0.15  # 0.06 is true; one in six clicks it always
+
+
+def test_places_beyond_the_last_share_its_prior():
+    many = [f"d{k}" for k in range(PLACES + 50)]
+    collection = sr.Collection(3)
+    for _ in range(20):
+        collection.observe("query", ["d0", f"d{PLACES + 20}"], clicked=f"d{PLACES + 20}", candidates=many)
+    assert collection.rank("query", many).items[0] == f"d{PLACES + 20}"
+
+
+def test_judgments_are_written_for_tools_that_measure_search(tmp_path, capsys):
+    path, key = tmp_path / "shop", tmp_path / "secret"
+    key.write_bytes(b"0123456789abcdef")
+    collection = sr.Collection(3, keep_queries=True, secret=key.read_bytes())
+    for n in range(40):
+        shown = collection.rank("Red Shoes", ["d0", "d 1", "d2"])
+        collection.feedback(shown.id, clicks=[int(item == "d 1" and n % 2 == 0) for item in shown.items])
+    collection.save(path)
+    assert main(["judgments", str(path), "--secret-file", str(key)]) == 0
+    header, *rows = capsys.readouterr().out.splitlines()
+    assert header == "query,docid,rating,rate,low,high,looks,clicks"
+    assert [row.split(",")[:3] for row in rows] == [
+        ["red shoes", "d0", "0"],
+        ["red shoes", "d 1", "3"],
+        ["red shoes", "d2", "0"],
+    ]
+    looks, clicks = rows[1].split(",")[6:]
+    rate, low, high = map(float, rows[1].split(",")[3:6])
+    assert (looks, clicks) == ("40", "20")
+    assert low < rate < high < 0.6
+    assert main(["judgments", str(path), "--secret-file", str(key), "--format", "qrels", "--highest", "1"]) == 0
+    assert capsys.readouterr().out.splitlines() == ["red_shoes 0 d0 0", "red_shoes 0 d_1 1", "red_shoes 0 d2 0"]
+    assert main(["judgments", str(path)]) == 2
+    assert "secret" in capsys.readouterr().err
+    assert main(["judgments", str(path), "--secret-file", str(key), "--looks", "41"]) == 0
+    assert len(capsys.readouterr().out.splitlines()) == 1

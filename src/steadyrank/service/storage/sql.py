@@ -5,7 +5,7 @@ import errno
 import os
 import pathlib
 import sqlite3
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Protocol, TypeVar
 
 from .store import Unavailable, Unwritable
@@ -37,12 +37,6 @@ class Database(Protocol):
 
     def reading(self) -> contextlib.AbstractContextManager[None]:
         """All that is read belongs to one moment."""
-
-    def pipelined(self) -> contextlib.AbstractContextManager[None]:
-        """What is asked by `ask` or written inside goes on its way at once, and answers come when they are needed."""
-
-    def ask(self, query: str, *parameters: Any) -> Callable[[], list[Row]]:
-        """Run a statement inside of `pipelined`; what gives its rows, or raises what went wrong."""
 
     def table(self, rows: Sequence[Row]) -> tuple[str, list[Any]]:
         """Rows as something to select from, with the columns column1, column2, ..., and its parameters."""
@@ -84,15 +78,6 @@ class Sqlite:
             raise _failure(error, str(error)) from error
 
     write = read
-
-    def pipelined(self) -> contextlib.AbstractContextManager[None]:
-        """There is no way to go."""
-        return contextlib.nullcontext()
-
-    def ask(self, query: str, *parameters: Any) -> Callable[[], list[Row]]:
-        """Run a statement; what gives its rows."""
-        rows = self.read(query, *parameters)
-        return lambda: rows
 
     def table(self, rows: Sequence[Row]) -> tuple[str, list[Any]]:
         """Rows as something to select from."""
@@ -192,20 +177,6 @@ class Postgres:
 
     write = read
 
-    @contextlib.contextmanager
-    def pipelined(self) -> Iterator[None]:
-        """Statements that need no answer of one another take one way to the server together."""
-        try:
-            with self._db.pipeline():
-                yield
-        except self._error as error:
-            raise Unavailable(str(error)) from error
-
-    def ask(self, query: str, *parameters: Any) -> Callable[[], list[Row]]:
-        """Run a statement inside of `pipelined`; what gives its rows."""
-        cursor = self._db.execute(query.replace("?", "%s").encode(), parameters, binary=True)
-        return cursor.fetchall
-
     def table(self, rows: Sequence[Row]) -> tuple[str, list[Any]]:
         """Rows as something to select from; the same text for any number of them, so that it is parsed once."""
         columns = list(map(list, zip(*rows, strict=True)))
@@ -253,7 +224,7 @@ def insert(db: Database, table: str, rows: Sequence[Row], conflict: str = "") ->
     """Add rows, many in a statement: between statements a thread that writes lets the others go first."""
     for part in parts(rows):
         given, values = db.table(part)
-        db.ask(f"INSERT INTO {table} SELECT * FROM {given} WHERE TRUE {conflict}", *values)
+        db.write(f"INSERT INTO {table} SELECT * FROM {given} WHERE TRUE {conflict}", *values)
 
 
 def connect(url: str) -> Database:

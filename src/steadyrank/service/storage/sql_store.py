@@ -29,7 +29,6 @@ import secrets
 import struct
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple
 
 from .sql import Database, Row, connect, insert, parts
 from .store import Act, Damaged, Fenced, Holding, Key, KnownBoard, LogEntry, Member, NewEntry, Numbers, Seal, Sender
@@ -112,19 +111,12 @@ class SqlStore:
 
     def _take_several(self, counts: Mapping[int, int]) -> dict[int, int]:
         """`_take_numbers` of several partitions, by partition."""
-        return self._taken(self._ask_to_take(counts))
-
-    def _ask_to_take(self, counts: Mapping[int, int]) -> Callable[[], list[Row]]:
         given, values = self._db.table([(partition, n * self.partitions) for partition, n in counts.items()])
-        return self._db.ask(
+        rows = self._db.write(
             f"UPDATE heads SET seq = seq + column2 FROM {given} WHERE partition = column1 "
             "RETURNING partition, seq, format, fence",
             *values,
         )
-
-    def _taken(self, asked: Callable[[], list[Row]]) -> dict[int, int]:
-        """By partition, what `_ask_to_take` asked for."""
-        rows = asked()
         check_format(rows[0][2])
         self._check_fences((row[0], row[3]) for row in rows)
         return {row[0]: int(row[1]) for row in rows}
@@ -177,12 +169,11 @@ class SqlStore:
         """
         step = self.partitions
         counts = collections.Counter(row.board % step for row in rows)
-        with self._db.pipelined(), self._db.transaction():  # two ways to the database and back, and one to commit
-            asked, clients = self._ask_to_take(counts), _ask_for_clients(self._db, rows)
-            last = self._taken(asked)
+        with self._db.transaction():
+            last = self._take_several(counts)
             following = {part: itertools.count(seq - (counts[part] - 1) * step, step) for part, seq in last.items()}
             seqs = [next(following[row.board % step]) for row in rows]
-            numbers = _number_clients(self._db, rows, at, clients)
+            numbers = _number_clients(self._db, rows, at)
             bodies = (row.body(n) if callable(row.body) else row.body for row, n in zip(rows, numbers, strict=True))
             events = zip(seqs, (row.board for row in rows), itertools.repeat(at), bodies)
             insert(self._db, _EVENTS, list(itertools.starmap(_event_row, events)))
@@ -681,49 +672,21 @@ def _checksum(content: bytes) -> int:
     return int.from_bytes(hashlib.blake2b(content, digest_size=8).digest(), "little", signed=True)
 
 
-class _AskedClients(NamedTuple):
-    """What `_ask_for_clients` asked for."""
-
-    boards: list[Callable[[], list[Row]]]
-    known: list[Callable[[], list[Row]]]
-
-
-def _ask_for_clients(db: Database, rows: Sequence[NewEntry]) -> _AskedClients:
-    """Ask for what is known of the clients and cohorts of some rows, and of the boards that these rows are of."""
-    senders = [(row.board, row.sender) for row in rows if row.sender is not None]
-    clients = list(dict.fromkeys((board, who) for board, sender in senders for who in filter(None, sender.hashes)))
-    boards = sorted({board for board, _ in senders})
-    columns = "SELECT id, clients, forgotten, forgot FROM {} CROSS JOIN boards WHERE id = column1"
-    numbers = "SELECT board, hash, number FROM {} CROSS JOIN clients WHERE board = column1 AND hash = column2"
-    return _AskedClients(
-        [_ask_about(db, columns, part) for part in parts([(board,) for board in boards])],
-        [_ask_about(db, numbers, part) for part in parts(clients)],
-    )
-
-
-def _ask_about(db: Database, query: str, rows: Sequence[Row]) -> Callable[[], list[Row]]:
-    given, values = db.table(rows)
-    return db.ask(query.format(given), *values)
-
-
-def _number_clients(db: Database, rows: Sequence[NewEntry], at: float, asked: _AskedClients) -> list[Numbers]:
+def _number_clients(db: Database, rows: Sequence[NewEntry], at: float) -> list[Numbers]:
     """The numbers of each row's client and cohorts, new ones if they have none yet; `_NOBODY` without a client.
 
-    To be called, and to be asked for before, while no other transaction writes events of these boards. Nothing is
-    remembered between calls: a client that was forgotten meanwhile would come back under its old number. The same
-    few statements for any number of boards.
+    To be called while no other transaction writes events of these boards. Nothing is remembered between calls: a
+    client that was forgotten meanwhile would come back under its old number. The same few statements for any number
+    of boards.
     """
-    boards = {}  # how many numbers they gave to clients, and by which event and when one was forgotten last
-    for board, given, forgotten, forgot in itertools.chain.from_iterable(rows_of() for rows_of in asked.boards):
-        boards[board] = int(given), int(forgotten), 0.0 if forgot > at + _AHEAD else forgot  # by a wrong clock
+    boards = _client_columns(db, sorted({row.board for row in rows if row.sender is not None}), at)
     named = [row.sender is not None and _is_named(row.sender, boards.get(row.board)) for row in rows]
     visits: collections.Counter[tuple[int, int]] = collections.Counter()
     for row in itertools.compress(rows, named):
         assert row.sender is not None
         for who in filter(None, row.sender.hashes):
             visits[row.board, who] += row.sender.visits
-    found = itertools.chain.from_iterable(rows_of() for rows_of in asked.known)
-    numbers = {(board, hashed): int(number) for board, hashed, number in found}
+    numbers = _known_clients(db, list(visits))
     following = {board: itertools.count(given) for board, (given, _, _) in boards.items()}
     fresh: dict[int, int] = {}  # by board: how many numbers it has given by now
     for client in visits:
@@ -733,7 +696,7 @@ def _number_clients(db: Database, rows: Sequence[NewEntry], at: float, asked: _A
     insert(db, "clients", [(*client, numbers[client], n, at) for client, n in visits.items()], _CLIENT_SEEN)
     for part in parts(sorted(fresh.items())):
         given, values = db.table(part)
-        db.ask(f"UPDATE boards SET clients = column2 FROM {given} WHERE id = column1", *values)
+        db.write(f"UPDATE boards SET clients = column2 FROM {given} WHERE id = column1", *values)
     nobody: dict[tuple[int, int], int] = {}
     return [
         ()
@@ -743,12 +706,33 @@ def _number_clients(db: Database, rows: Sequence[NewEntry], at: float, asked: _A
     ]
 
 
+def _client_columns(db: Database, boards: Sequence[int], at: float) -> dict[int, tuple[int, int, float]]:
+    """Of some boards how many numbers they gave to clients, and by which event and when one was forgotten last."""
+    found = {}
+    for part in parts(boards):
+        table, values = db.table([(board,) for board in part])
+        query = f"SELECT id, clients, forgotten, forgot FROM {table} CROSS JOIN boards WHERE id = column1"
+        for board, given, forgotten, forgot in db.read(query, *values):
+            found[board] = int(given), int(forgotten), 0.0 if forgot > at + _AHEAD else forgot  # by a wrong clock
+    return found
+
+
 def _is_named(sender: Sender, columns: tuple[int, int, float] | None) -> bool:
     """Whether what somebody sent is still theirs: a board that is gone has no clients."""
     if columns is None:
         return False
     _, forgotten, forgot = columns
     return sender.since >= forgotten and (sender.time is None or sender.time >= forgot)
+
+
+def _known_clients(db: Database, clients: Sequence[tuple[int, int]]) -> dict[tuple[int, int], int]:
+    """Which numbers clients have, by board and hash."""
+    numbers: dict[tuple[int, int], int] = {}
+    for part in parts(clients):
+        given, values = db.table(part)
+        query = f"SELECT board, hash, number FROM {given} CROSS JOIN clients WHERE board = column1 AND hash = column2"
+        numbers |= {(row[0], row[1]): int(row[2]) for row in db.read(query, *values)}
+    return numbers
 
 
 def _forget_clients(db: Database, board: int, clients: Sequence[int]) -> list[tuple[int, int]]:

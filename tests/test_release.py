@@ -1,6 +1,8 @@
 """What a release needs: version, change log and citation that agree, and files for GitHub that are valid."""
 
+import json
 import pathlib
+import re
 import runpy
 import subprocess
 import sys
@@ -59,6 +61,23 @@ def test_files_for_others_are_valid(schema):
     command = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", f"vendor.{schema}", *files]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_the_paper_says_what_was_measured():
+    """Its figures are those of the evidence, its citations have entries, and it has at most 1,000 words."""
+    text = (ROOT / "paper" / "paper.md").read_text(encoding="utf-8")
+    flat = " ".join(text.split())
+    evidence = {
+        name: json.loads((ROOT / "evidence" / f"{name}.json").read_text()) for name in ("headline", "reproduce")
+    }
+    rows = {row["group"]: row for row in evidence["headline"]["groups"]}
+    attacked, honest = rows["attacks in stretches"], rows["honest users"]
+    assert f"Under {attacked['cells']} attacks in stretches it has {attacked['mean']:.2f} times the regret" in flat
+    assert f"{honest['mean']:.2f} times with honest users ({headline['seeds']} seeds" in flat
+    assert f"{len(reproduce['verdicts'])} claims" in flat
+    cited = set(re.findall(r"@([a-z]+\d{4}[a-z]+)", text))
+    assert cited == set(re.findall(r"^@\w+\{(\w+),", (ROOT / "paper" / "paper.bib").read_text(), re.MULTILINE))
+    assert len(text.split()) <= 1000
 
 
 def test_workflows_run_what_the_project_has():

@@ -67,10 +67,10 @@ def test_the_paper_says_what_was_measured():
     """Its figures are those of the evidence, its citations have entries, and it has at most 1,000 words."""
     text = (ROOT / "paper" / "paper.md").read_text(encoding="utf-8")
     flat = " ".join(text.split())
-    evidence = {
-        name: json.loads((ROOT / "evidence" / f"{name}.json").read_text()) for name in ("headline", "reproduce")
-    }
-    rows = {row["group"]: row for row in evidence["headline"]["groups"]}
+    headline, reproduce = (
+        json.loads((ROOT / "evidence" / f"{name}.json").read_text()) for name in ("headline", "reproduce")
+    )
+    rows = {row["group"]: row for row in headline["groups"]}
     attacked, honest = rows["attacks in stretches"], rows["honest users"]
     assert f"Under {attacked['cells']} attacks in stretches it has {attacked['mean']:.2f} times the regret" in flat
     assert f"{honest['mean']:.2f} times with honest users ({headline['seeds']} seeds" in flat

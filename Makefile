@@ -3,7 +3,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: help setup reproduce evidence test browser check docs dist release bench soak serve demo shop clean
+.PHONY: help setup reproduce evidence test browser redis check docs dist release bench soak serve demo shop clean
 
 help:
 	@echo "make setup      an environment in $(VENV), once; every other target does it by itself"
@@ -11,6 +11,7 @@ help:
 	@echo "make evidence   measure anew what README and docs say, and write the pages; ONLY=headline for a part, ON=ray"
 	@echo "make test       the tests"
 	@echo "make browser    install Chromium for the tests of pages, where that is possible"
+	@echo "make redis      install a Redis server for the tests of streams, where that is possible"
 	@echo "make check      lint, format, types, layers"
 	@echo "make docs       the documentation as a site, in build/site"
 	@echo "make dist       sdist and wheel in dist, tried in an empty environment"
@@ -42,7 +43,7 @@ reproduce: setup
 evidence: setup
 	@$(BIN)/python docs/write_numbers.py renew $(ONLY) --on $(or $(ON),local)
 
-test: setup browser
+test: setup browser redis
 	@PYTHONDONTWRITEBYTECODE= $(BIN)/pytest -n auto --dist worksteal
 
 browser:
@@ -53,6 +54,13 @@ browser:
 	          chromium chromium-headless-shell >/dev/null; } || \
 	    command -v chromium >/dev/null || command -v chromium-browser >/dev/null || \
 	    echo "No Chromium on this machine: the tests of pages are skipped. On Debian: apt-get install chromium"
+
+redis:
+	@{ command -v redis-server || command -v redis-check-rdb; } >/dev/null || \
+	    { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && echo "Installing Redis for the tests of streams" && \
+	      apt-get update -qq && \
+	      DEBIAN_FRONTEND=noninteractive apt-get install -qq --no-install-recommends redis-tools >/dev/null; } || \
+	    echo "No Redis on this machine: the tests of Redis streams are skipped. On Debian: apt-get install redis-tools"
 
 check: setup
 	@$(BIN)/ruff check .

@@ -78,6 +78,7 @@ NOT_FROM_EVIDENCE = {
             "| first list: median, 99 % | SIGTERM |",
             "bench/boards.py",
         ),
+        ("| | figure | where it is from |", "timing: bench/workers.py"),
         ("| option | default | what it bounds |", "no measurement: options"),
     ],
     "performance.md": [

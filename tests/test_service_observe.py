@@ -227,8 +227,32 @@ def test_reported_keys_by_hand():
     with pytest.raises(sr.Refused, match="may have been learnt"):
         reported.refuse_forgotten(4, 10.0)
     reported.refuse_forgotten(4, 10.5)
-    again = Reported.restore(reported.arrays())
+    assert reported.keep() == {}
+    again = Reported.restore(reported.keep(), reported.arrays())
     assert (again.times, again.latest) == (reported.times, reported.latest)
+
+
+def test_reported_lists_of_streams_by_hand():
+    reported = Reported()
+    reported.add(1, 10.0, {1}, "clicks/0", 7)
+    reported.add(2, 10.0, {1, 2}, "clicks/1", 3)
+    reported.refuse_forgotten(3, 10.0, "clicks/0", 7)  # nothing is forgotten yet
+    reported.add(3, 10.0, {2, 3}, "clicks/0", 8)
+    assert (reported.offsets, reported.places) == (
+        {"clicks/0": 7, "clicks/1": -1},
+        {2: ("clicks/1", 3), 3: ("clicks/0", 8)},
+    )
+    for offset in (6, 7):
+        with pytest.raises(sr.Refused, match="may have been learnt"):
+            reported.refuse_forgotten(4, 99.0, "clicks/0", offset)
+    reported.refuse_forgotten(4, 1.0, "clicks/0", 8)  # whatever its time is
+    reported.refuse_forgotten(4, 1.0, "clicks/1", 0)
+    with pytest.raises(sr.Refused, match="may have been learnt"):
+        reported.refuse_forgotten(4, 10.0)  # from no stream
+    assert vars(Reported.restore(reported.keep(), reported.arrays())) == vars(reported)
+    reported.offsets |= {f"other {k}": 0 for k in range(998)}
+    with pytest.raises(sr.Refused, match="1000 partitions"):
+        reported.refuse_forgotten(4, 99.0, "one more", 0)
 
 
 async def test_observed_lists_go_with_an_exported_board_and_through_a_shortened_log(url, tmp_path):

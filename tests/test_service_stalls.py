@@ -110,6 +110,10 @@ WORST = {
         ("", clicks_on_one_list),
         ("", lambda shown: {"queries": [[]] * 500_000}),
     ],
+    ("POST", "/v1/ingest"): [
+        ("", lambda shown: {"rows": answers(shown)["feedback"]}),
+        ("", lambda shown: {"rows": wide_queries(shown)}),
+    ],
     ("GET", "/v1/boards"): [("", None)],
     ("PUT", "/v1/boards/{board}"): [
         (LONG, lambda shown: {"items": [f"new {k:06}" for k in range(30_000)]}),

@@ -44,7 +44,9 @@ def test_the_wheel_holds_the_package_and_nothing_else(built):
     assert {name for name in names if ".dist-info/" not in name} == wanted
     assert "steadyrank/py.typed" in wanted
     assert any(name.endswith("/licenses/LICENSE") for name in names)
-    assert set(about.get_all("Provides-Extra")) == {"service", "postgres", "ray", "report", "dev"}
+    assert set(about.get_all("Provides-Extra")) == {
+        *("service", "postgres", "kafka", "redis", "otel", "ray", "report", "release", "dev")
+    }
     base = {need.split(">")[0].split("<")[0] for need in about.get_all("Requires-Dist") if "extra ==" not in need}
     assert base == {"numba", "numpy"}
     assert "://" not in "".join(about.get_all("Requires-Dist"))

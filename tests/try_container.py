@@ -83,7 +83,7 @@ def fetch(wheels: pathlib.Path) -> None:
     lines = (ROOT / "pyproject.toml").read_text().splitlines()
     builder = next(line for line in lines if line.startswith("requires = ")).split('"')[1]
     pip = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "-d", wheels]
-    run([*pip, "-c", ROOT / "constraints.txt", f"{ROOT}[postgres]", builder])
+    run([*pip, "-c", ROOT / "constraints.txt", f"{ROOT}[kafka,otel,postgres,redis]", builder])
 
 
 def build(root: pathlib.Path, steps: list[tuple[str, str]]) -> dict:

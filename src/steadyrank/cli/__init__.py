@@ -10,7 +10,9 @@ from . import (
     audit,
     compare,
     compare_rankers,
+    emit,
     history,
+    ingest,
     judgments,
     keys,
     kinds,
@@ -25,7 +27,7 @@ from . import (
 
 _COMMANDS = (
     *(simulate, reproduce, leaderboard, compare, compare_rankers, profile),
-    *(kinds, audit, replay, history, judgments, serve, keys, warm),
+    *(kinds, audit, replay, history, judgments, ingest, emit, serve, keys, warm),
 )
 
 

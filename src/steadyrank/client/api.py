@@ -260,6 +260,24 @@ class Api:
         return (yield from self._ask("POST", f"/v1/ubi{where}", list(rows)))
 
     @steps
+    def ingest(
+        self,
+        rows: Iterable[Mapping[str, Any]],
+        places: Iterable[tuple[str, int]] | None = None,
+        board: str | None = None,
+    ) -> Steps[list[dict[str, Any]]]:
+        """Messages of a stream: answers, lists as for `observe`, rows of UBI; a row with code for each.
+
+        `places`: of each, the stream with its partition and the offset there. `board`: of messages that name none.
+        Rows with `again` were not taken for now, and are to be sent again.
+        """
+        body = {"rows": list(rows), "places": None if places is None else list(places)}
+        outcomes: list[dict[str, Any]] = (yield from self._ask("POST", f"/v1/ingest{_query(board=board)}", body))[
+            "rows"
+        ]
+        return outcomes
+
+    @steps
     def feedback_batch(self, answers: Iterable[Mapping[str, Any]]) -> Steps[list[dict[str, Any]]]:
         """Answer many impressions: rows with board, impression and clicked or clicks; a row with code for each."""
         rows: list[dict[str, Any]] = (yield from self._ask("POST", "/v1/feedback", {"feedback": list(answers)}))[

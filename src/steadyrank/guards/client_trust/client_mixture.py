@@ -223,7 +223,7 @@ def assign(taste, visits, clients):
     taste.share[CLIENTS] = total / (n_clients + 1.0)
     taste.share[VISITS] = part / max(visits.tally[HELD], 1)
     taste.share[KNOWN] = n_clients
-    return prior_share(taste) / before
+    return prior_share(taste) / before if before > 0.0 else 1.0  # from nothing it does not move
 
 
 @no_refcount

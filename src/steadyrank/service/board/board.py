@@ -220,9 +220,9 @@ class Board:
             ):
                 raise Refused(409, OTHER_ITEMS)
         else:
-            self.reported.refuse_forgotten(event.key, event.time)
+            self.reported.refuse_forgotten(event.key, event.time, event.stream, event.offset)
             self._shown(event)
-            self.reported.add(event.key, event.time, self.impressions.numbers)
+            self.reported.add(event.key, event.time, self.impressions.numbers, event.stream, event.offset)
         if event.clicks is None:
             return "duplicate" if number else "shown"
         return self._answered(event)
@@ -346,6 +346,7 @@ class Board:
             **self.feedback.keep(),
             **({"described": self.described} if self.described else {}),
             **({"listed": self.listed} if self.listed else {}),
+            **self.reported.keep(),
         }
         header, arrays = snapshot.take(self.learner_state, self.impressions, extra)
         others = self.feedback.timeline.arrays() | self.reported.arrays() | self.interleaving.arrays()
@@ -367,7 +368,7 @@ class Board:
         board.events = board.events_kept = header["events"]
         board.answers, board.clicked = header["answers"], header["clicked"]
         board.batches = PastBatches(header["batches"])
-        board.reported = Reported.restore(arrays)
+        board.reported = Reported.restore(header, arrays)
         board.interleaving = Interleaving.restore(arrays)
         board.compare()
         return board

@@ -109,6 +109,8 @@ class Observed(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_fiel
     client: int = ANYONE
     cohorts: dict[str, int] = {}
     features: Known = {}
+    stream: str = ""  # which one it came from, and its partition; empty: from none
+    offset: int = 0  # where in it
 
 
 class Forgotten(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_fields=True, tag="forgotten"):

@@ -16,6 +16,7 @@ from . import events
 from .labels import FRAUD, HONEST, Spans
 from .timeline import Timeline
 
+MOST_STREAMS = 1_000  # partitions of streams that lists of a board come from
 MOST_PARTS = 10_000  # of batches of past clicks remembered; the oldest are forgotten first
 OTHER_ITEMS = "a list of other items was reported with this id before"
 _encode = msgspec.msgpack.Encoder(order="sorted").encode  # features may come in any order
@@ -118,38 +119,68 @@ class Reported:
     """Which lists of another ranker were reported, by the keys that callers' ids make: so that none is learnt twice.
 
     Kept are those that the board remembers, in the order in which they came, and when each was shown. Of those that
-    it has forgotten only the latest time is kept: a list that was shown no later may be one of them.
+    it has forgotten only the latest time is kept: a list that was shown no later may be one of them. Lists that came
+    by a stream are told by their place instead: of each partition the highest offset that was forgotten is kept, and
+    a list that is not behind it may be one of them. Which time they have does not matter.
     """
 
     def __init__(self) -> None:
         self.times: dict[int, float] = {}
         self.latest = -math.inf
+        self.places: dict[int, tuple[str, int]] = {}  # by key: stream and offset of those that came by one
+        self.offsets: dict[str, int] = {}  # by stream: the highest that was forgotten, -1 for none
 
-    def refuse_forgotten(self, key: int, time: float) -> None:
+    def refuse_forgotten(self, key: int, time: float, stream: str = "", offset: int = 0) -> None:
         """Refuse a list that the board does not remember if it may have been reported before."""
-        if key in self.times or time <= self.latest:
+        passed = offset <= self.offsets.get(stream, -1) if stream else time <= self.latest
+        if key in self.times or passed:
             raise Refused(410, "the list has expired: one with this id may have been learnt from before")
+        if stream and stream not in self.offsets and len(self.offsets) >= MOST_STREAMS:
+            raise Refused(
+                422, f"lists of at most {MOST_STREAMS} partitions of streams come to one board: {stream!r:.80}"
+            )
 
-    def add(self, key: int, time: float, remembered: Container[int]) -> None:
+    def add(self, key: int, time: float, remembered: Container[int], stream: str = "", offset: int = 0) -> None:
         """A list was reported; `remembered`: the keys that the board remembers, this one among them."""
         self.times[key] = time
+        if stream:
+            self.offsets.setdefault(stream, -1)
+            self.places[key] = stream, offset
         while (oldest := next(iter(self.times))) not in remembered:
             self.latest = max(self.latest, self.times.pop(oldest))
+            if oldest in self.places:
+                stream, offset = self.places.pop(oldest)
+                self.offsets[stream] = max(self.offsets[stream], offset)
 
     def arrays(self) -> dict[str, Any]:
-        """Everything, as arrays by name; nothing where nothing was ever reported."""
+        """Everything but the streams' names, as arrays; nothing where nothing was ever reported."""
         if not self.times:
             return {}
         keys = np.fromiter(self.times, np.uint64, len(self.times))
-        return {"reported.key": keys, "reported.time": np.array([self.latest, *self.times.values()])}
+        found = {"reported.key": keys, "reported.time": np.array([self.latest, *self.times.values()])}
+        if self.offsets:
+            numbers = {stream: number for number, stream in enumerate(self.offsets)}
+            rows = [(key, numbers[stream], offset) for key, (stream, offset) in self.places.items()]
+            found["reported.from"] = np.array([key for key, _, _ in rows], np.uint64)
+            found["reported.place"] = np.array([row[1:] for row in rows], np.int64).reshape(-1, 2)
+        return found
+
+    def keep(self) -> dict[str, Any]:
+        """The streams by name with what was forgotten of each, as JSON takes it; nothing where there are none."""
+        return {"streams": list(self.offsets.items())} if self.offsets else {}
 
     @classmethod
-    def restore(cls, arrays: dict[str, Any]) -> "Reported":
-        """The one that `arrays` came from."""
+    def restore(cls, header: dict[str, Any], arrays: dict[str, Any]) -> "Reported":
+        """The one that `keep` and `arrays` came from."""
         reported = cls()
+        reported.offsets = dict(header.get("streams", []))
         if "reported.key" in arrays:
             reported.latest, *times = arrays["reported.time"].tolist()
             reported.times = dict(zip(arrays["reported.key"].tolist(), times, strict=True))
+        if "reported.from" in arrays:
+            names = list(reported.offsets)
+            pairs = zip(arrays["reported.from"].tolist(), arrays["reported.place"].tolist(), strict=True)
+            reported.places = {key: (names[number], offset) for key, (number, offset) in pairs}
         return reported
 
 

@@ -38,7 +38,7 @@ from .metrics import Metrics
 from .openapi import FILE_TYPE
 from .rank_routes import rank_from_copy
 from .request import AWAY, Call, ErrorOut, File, Parts, Route
-from .routes import BOARDS, ROUTES, UBI
+from .routes import BOARDS, INGEST, ROUTES, UBI
 from .slices import AT_ONCE, Slicer, free
 
 log = logging.getLogger("steadyrank.service")
@@ -213,7 +213,8 @@ class _Front:
             parts = scope["path"].split("/")
             if len(parts) == 5 and parts[4] in self._hot and parts[1:3] == ["v1", "boards"]:
                 scope["path_params"] = {"board": parts[3]}
-                await self._hot[parts[4]](scope, receive, send)
+                scope["endpoint"] = endpoint = self._hot[parts[4]]
+                await endpoint(scope, receive, send)
                 return
         await self._app(scope, receive, send)
 
@@ -223,13 +224,13 @@ class _Endpoint:
 
     def __init__(self, service: Service, route: Route) -> None:
         self._service, self._route = service, route
-        self._name = f"{route.method} {route.path}"
+        self.name = f"{route.method} {route.path}"
         self._decoder = None if route.takes is None else msgspec.json.Decoder(route.takes)
         self._slicer = None if route.takes is None else Slicer(route.takes)
         most = SMALL if not route.large else BATCH if route.scope == "public" else LARGE
         self._most = min(most, service.limits.body_bytes)
         self._turn = asyncio.Semaphore(_LARGE_AT_ONCE)
-        self._anywhere = route.path in (BOARDS, UBI)
+        self._anywhere = route.path in (BOARDS, UBI, INGEST)
         self._headers = _ANY_ORIGIN if route.scope == "public" else {}
         self._lists = route.path.endswith("/rank")
         # what may be sent twice without harm
@@ -247,7 +248,7 @@ class _Endpoint:
             if board and not self._service.worker.is_served(board):
                 passed = await (self._pass_on_list if self._lists else self._pass_on)(board, scope, receive, send)
                 if isinstance(passed, int):
-                    self._service.metrics.count(self._name, passed, time.perf_counter() - begin)
+                    self._service.metrics.count(self.name, passed, time.perf_counter() - begin)
                     return
                 receive, answer = (passed, None) if callable(passed) else (receive, passed)
             if answer is None:
@@ -268,7 +269,7 @@ class _Endpoint:
             log.exception("a request failed", extra={"fields": {"route": self._route.path}})
             code, extra, content = refuse(500, "an error of the server; its log says more", self._headers)
         await _send(scope, send, code, extra, content)
-        self._service.metrics.count(self._name, code, time.perf_counter() - begin)
+        self._service.metrics.count(self.name, code, time.perf_counter() - begin)
 
     async def _pass_on(self, board: str, scope: Scope, receive: Receive, send: Send, **patience: Any) -> Any:
         """Have the owner of a board answer, as `Forwarder.pass_on` says."""

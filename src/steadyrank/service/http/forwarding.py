@@ -18,6 +18,7 @@ from starlette.types import Message, Receive, Scope, Send
 
 from ...core.refusals import Refused
 from ..storage import Unavailable
+from ..tracing import passed_on
 from ..worker.ownership import Ownership
 from ..worker.worker import Worker
 from .auth import read_headers
@@ -214,7 +215,7 @@ class Peers:
         still = still or (lambda: time.monotonic() < end)
         size = len(body) if isinstance(body, bytes) else body.size
         lines = [b"%b %b HTTP/1.1" % (method.encode(), target), _HOP + b": 1", b"content-length: %d" % size]
-        lines += [b"%b: %b" % header for header in headers if header[0] not in _OF_A_CONNECTION]
+        lines += [b"%b: %b" % header for header in passed_on(headers) if header[0] not in _OF_A_CONNECTION]
         connection = await self._connection(address)
         try:
             waiting = await connection.ask(b"\r\n".join(lines) + b"\r\n\r\n", body)

@@ -44,6 +44,11 @@ class ObserveIn(AnswerIn, kw_only=True):
 
 async def observe(call: Call) -> ObserveOut:
     """Learn from a list that another ranker showed; once, however often it is sent."""
+    return await observe_at(call)
+
+
+async def observe_at(call: Call, stream: str = "", offset: int = 0) -> ObserveOut:
+    """`observe`, of a list that came from a place in a stream."""
     body: ObserveIn = call.body
     session = call.worker.find_board(call.board)
     check_list(session, body.items)
@@ -63,6 +68,8 @@ async def observe(call: Call) -> ObserveOut:
         body.propensities or (),
         body.marginals or (),
         known_of_visit(session, body.features, body.segment),
+        stream,
+        offset,
     )
     return await observing.observe(call.worker, session, report)
 

@@ -293,14 +293,14 @@ async def feedback_batch(call: Call) -> BatchOut:
         raise Refused(422, f"a batch has at most {_MOST_ROWS} answers, not {len(rows)}")
 
     if call.elsewhere is None:
-        return _summed(await gather_in_turns(lambda row: _answer_row(call, row), rows))
+        return _summed(await gather_in_turns(lambda row: answer_row(call, row), rows))
     places = call.elsewhere.by_place(list(enumerate(rows)), lambda numbered: numbered[1].board)
     done: list[BatchRowOut] = [_AWAY] * len(rows)
 
     async def of_place(place: str | None) -> None:
         numbers, some = zip(*places[place], strict=True)
         if place is None:
-            outcomes = await gather_in_turns(lambda row: _answer_row(call, row), some)
+            outcomes = await gather_in_turns(lambda row: answer_row(call, row), some)
         else:
             outcomes = await _answer_elsewhere(call.elsewhere, place, some)
         for number, outcome in zip(numbers, outcomes, strict=True):
@@ -310,7 +310,8 @@ async def feedback_batch(call: Call) -> BatchOut:
     return _summed(done)
 
 
-async def _answer_row(call: Call, row: BatchRow) -> BatchRowOut:
+async def answer_row(call: Call, row: BatchRow) -> BatchRowOut:
+    """What becomes of an answer to a list of a board that is here."""
     try:
         with call.worker.answering(row.board):
             return BatchRowOut(code=200, outcome=await _answer(call, row.board, row))

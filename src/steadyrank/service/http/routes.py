@@ -29,6 +29,7 @@ from .board_routes import (
     retire_items,
     rotate_secret,
 )
+from .ingest_routes import IngestIn, IngestOut, ingest
 from .observe_routes import ObserveIn, comparison, interleaving, observe
 from .rank_routes import (
     BatchIn,
@@ -62,7 +63,11 @@ from .watch_routes import (
     watch,
 )
 
-BOARDS, UBI = "/v1/boards", "/v1/ubi"  # of several boards: a key for any one of them opens these
+BOARDS, UBI, INGEST = (
+    "/v1/boards",
+    "/v1/ubi",
+    "/v1/ingest",
+)  # of several boards: a key for any one of them opens these
 _BOARD = f"{BOARDS}/{{board}}"
 _ITEMS, _LABELS, _SENDERS = (f"{_BOARD}/{part}" for part in ("items", "labels", "client-labels"))
 _PUT = Change("board made or changed", detail_settings)
@@ -84,6 +89,7 @@ ROUTES = [
     Route("POST", "/v1/feedback", "public", "Answer many lists", BatchIn, BatchOut, feedback_batch, True),
     Route("POST", f"{_BOARD}/observe", "observe", "A list of another ranker", ObserveIn, ObserveOut, observe),
     Route("POST", UBI, "observe", "User Behavior Insights", UbiIn, UbiOut, ubi, True, query=("board",)),
+    Route("POST", INGEST, "observe", "Messages of a stream", IngestIn, IngestOut, ingest, True, query=("board",)),
     Route("GET", BOARDS, "rank", "Boards by name", None, BoardsOut, list_boards, query=("limit", "after")),
     Route("PUT", _BOARD, "admin", "Make or change a board", BoardIn, BoardOut, put_board, True, _PUT),
     Route("GET", _BOARD, "rank", "A board", None, BoardOut, get_board),

@@ -27,6 +27,8 @@ from ..alerts.webhook import Webhook
 from ..board.checks import guards_of
 from ..board.config import NEW_BOARD
 from ..storage import Key, Outdated, Unavailable, Unwritable, open_store, would_be_new
+from ..tracing import begin as begin_tracing
+from ..tracing import traced
 from ..worker.worker import MOST_AWAKE, Worker
 from .app import Service
 from .auth import loopback
@@ -60,6 +62,7 @@ def serve(
     handler.setFormatter(_Lines())
     level = logging.INFO if background is None else logging.WARNING
     logging.basicConfig(level=level, handlers=[handler], force=True)
+    begin_tracing()
     if not loopback(address) and would_be_new(url):  # asked before it is opened, which would make it
         raise ValueError(_without_keys(address, url))
     try:
@@ -100,7 +103,7 @@ def serve(
     )
     connections = Connections(limits)
     config = uvicorn.Config(
-        service.app(),
+        traced(service.app()),
         http=connections.protocol,  # type: ignore[arg-type]  # uvicorn only calls it
         ws="none",
         log_config=None,

@@ -71,6 +71,7 @@ class _Entry:
         self.row = ""  # of the query
         self.clicks: dict[str, str] = {}  # the row by the item
         self.client: Any = None
+        self.place = "", 0  # of the query, if it came from a stream
 
     @property
     def rows(self) -> list[str]:
@@ -78,10 +79,11 @@ class _Entry:
         return [self.row, *self.clicks.values()] if self.row else [*self.clicks.values()]
 
 
-class _Count:
-    """What became of the rows."""
+class Count:
+    """What became of the rows; `most`: refusals that say why."""
 
-    def __init__(self) -> None:
+    def __init__(self, most: int = _MESSAGES) -> None:
+        self._most = most
         self.lists = self.clicks = self.duplicates = 0
         self.ignored: collections.Counter[str] = collections.Counter()
         self.refused: collections.Counter[str] = collections.Counter()
@@ -90,7 +92,7 @@ class _Count:
     def refuse(self, row: str, code: int, why: str) -> None:
         """A row is refused, by its name."""
         self.refused[str(code)] += 1
-        if len(self.messages) < _MESSAGES:
+        if len(self.messages) < self._most:
             self.messages.append(UbiRowOut(row=row, code=code, message=why))
 
     def add(self, other: UbiOut, here: dict[str, str]) -> None:
@@ -100,7 +102,7 @@ class _Count:
         self.duplicates += other.duplicates
         self.ignored.update(other.ignored)
         self.refused.update(other.refused)
-        room = max(_MESSAGES - len(self.messages), 0)
+        room = max(self._most - len(self.messages), 0)
         self.messages += [UbiRowOut(row=here[x.row], code=x.code, message=x.message) for x in other.messages[:room]]
 
     def out(self) -> UbiOut:
@@ -117,29 +119,30 @@ class _Count:
 
 async def ubi(call: Call) -> UbiOut:
     """Queries and events of User Behavior Insights 1.x: bad rows are refused by name, the others are learnt from."""
-    parts, count = _parts(call.body), _Count()
+    parts, count = _parts(call.body), Count()
     size = sum(len(rows) for _, rows in parts)
     if size > _MOST_ROWS:
         raise Refused(422, f"a request has at most {_MOST_ROWS} rows, not {size}")
-    entries = await _joined(parts, call.query.get("board"), count)
+    entries = await joined(parts, call.query.get("board"), count)
     if call.elsewhere is not None:
         places = call.elsewhere.by_place(entries, lambda entry: entry.board)
         entries = places.pop(None, [])
         asked = [_pass_on(call, place or "", some, dict(parts), count) for place, some in places.items()]
-        await asyncio.gather(_take_all(call, entries, count), *asked)
+        await asyncio.gather(take_all(call, entries, count), *asked)
     else:
-        await _take_all(call, entries, count)
+        await take_all(call, entries, count)
     return count.out()
 
 
-async def _take_all(call: Call, entries: list[_Entry], count: _Count) -> None:
+async def take_all(call: Call, entries: list[_Entry], count: Count) -> None:
+    """Learn from lists of boards that are here."""
     for board in {entry.board for entry in entries}:
         if call.visible(board) and not call.worker.cache.knows_board(board):
             await call.worker.look_at_log()  # it may have been made at another worker a moment ago
     await gather_in_turns(lambda entry: _take(call, entry, count), entries)
 
 
-async def _pass_on(call: Call, place: str, entries: list[_Entry], parts: dict[str, list[Raw]], count: _Count) -> None:
+async def _pass_on(call: Call, place: str, entries: list[_Entry], parts: dict[str, list[Raw]], count: Count) -> None:
     """Have another worker take rows of its boards; what it says of them is told by the names that they have here."""
     assert call.elsewhere is not None
     names = [name for entry in entries for name in entry.rows]
@@ -176,7 +179,7 @@ def _parts(body: list[Raw] | dict[str, Raw]) -> list[tuple[str, list[Raw]]]:
     return [(part, rows if isinstance(rows, list) else read(rows)) for part, rows in body.items()]
 
 
-async def _joined(parts: list[tuple[str, list[Raw]]], board: str | None, count: _Count) -> list[_Entry]:
+async def joined(parts: list[tuple[str, list[Raw]]], board: str | None, count: Count) -> list[_Entry]:
     """One entry a list, in the order of the rows; those of queries first. `board`: in place of `application`."""
     joining, turn, done = _Joining(board, count), time.perf_counter(), 0
     for part, rows in parts:
@@ -192,7 +195,7 @@ async def _joined(parts: list[tuple[str, list[Raw]]], board: str | None, count: 
 class _Joining:
     """Brings rows together that tell of the same list."""
 
-    def __init__(self, board: str | None, count: _Count) -> None:
+    def __init__(self, board: str | None, count: Count) -> None:
         self._board, self._count = board, count
         self._lists: dict[tuple[Any, str], _Entry] = {}
         self._where: dict[str, str] = {}  # the board of a query: an event need not say it
@@ -202,7 +205,7 @@ class _Joining:
     def take(self, name: str, row: Raw) -> None:
         """A row."""
         try:
-            read = ubi_rows.read(_object(row))
+            read = ubi_rows.read(read_object(row))
             if isinstance(read, ubi_rows.Query) and read.items:
                 entry = _Entry(_board(self._board or read.board), _id(read.id))
                 entry.query, entry.row, entry.client = read, name, read.client
@@ -232,7 +235,7 @@ class _Joining:
         return [*self._lists.values(), *self._again]
 
 
-def _object(row: Raw) -> dict[str, Any]:
+def read_object(row: Raw) -> dict[str, Any]:
     """The fields of a row that mean something; of the others not even the values are read."""
     try:
         fields = _fields.decode(row)
@@ -270,7 +273,7 @@ def _time(given: Any) -> float | None:
     return moment / 1000.0 if moment > _MILLISECONDS else moment
 
 
-async def _take(call: Call, entry: _Entry, count: _Count) -> None:
+async def _take(call: Call, entry: _Entry, count: Count) -> None:
     try:
         if not call.visible(entry.board):
             raise Refused(403, "this API key is for another board")
@@ -284,7 +287,7 @@ async def _take(call: Call, entry: _Entry, count: _Count) -> None:
             count.refuse(row, 503, AWAY)
 
 
-async def _take_held(call: Call, entry: _Entry, count: _Count) -> None:
+async def _take_held(call: Call, entry: _Entry, count: Count) -> None:
     async with call.worker.cache.hold_board(entry.board):
         session = call.worker.find_board(entry.board)
         if entry.query is None:
@@ -293,7 +296,7 @@ async def _take_held(call: Call, entry: _Entry, count: _Count) -> None:
             await _report(call, session, entry, entry.query, count)
 
 
-async def _report(call: Call, session: BoardSession, entry: _Entry, query: ubi_rows.Query, count: _Count) -> None:
+async def _report(call: Call, session: BoardSession, entry: _Entry, query: ubi_rows.Query, count: Count) -> None:
     """A list, and what of it was clicked by now; of long ones as much as the board has places."""
     whole = list(map(str, query.items))
     items, features = whole[: session.board.length], _known(session, query)
@@ -308,7 +311,7 @@ async def _report(call: Call, session: BoardSession, entry: _Entry, query: ubi_r
         count.clicks += len(clicked)
 
 
-async def _answer(call: Call, session: BoardSession, entry: _Entry, count: _Count) -> None:
+async def _answer(call: Call, session: BoardSession, entry: _Entry, count: Count) -> None:
     """Clicks in a list that came before."""
     if session.observed_items(entry.id) is None:
         await call.worker.look_at_log()  # it may have come to another worker a moment ago
@@ -322,7 +325,7 @@ async def _answer(call: Call, session: BoardSession, entry: _Entry, count: _Coun
         count.clicks += len(clicked) if outcome != "duplicate" else 0
 
 
-def _clicked(entry: _Entry, items: list[str], count: _Count) -> list[str]:
+def _clicked(entry: _Entry, items: list[str], count: Count) -> list[str]:
     """The items of a list that were clicked; clicks on others are refused by their rows."""
     shown = set(items)
     for item in [item for item in entry.clicks if item not in shown]:
@@ -357,5 +360,5 @@ async def _observe(
 ) -> str:
     client = None if entry.client is None else str(entry.client)
     check_sender(client, None)
-    report = observing.Report(entry.id, items, answer, time, client, {}, None, (), (), features)
+    report = observing.Report(entry.id, items, answer, time, client, {}, None, (), (), features, *entry.place)
     return (await observing.observe(call.worker, session, report)).outcome

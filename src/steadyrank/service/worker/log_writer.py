@@ -15,6 +15,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Itera
 from typing import Any, NamedTuple, TypeAlias
 
 from ...core.refusals import Refused
+from .. import tracing
 from ..board.events import AnyEvent, Created, encode, of_sender
 from ..storage import Fenced, LogEntry, NewEntry, Numbers, Outdated, Sender, SqlStore, Unavailable, open_store
 from .log_rows import Unreadable, read_event
@@ -46,6 +47,7 @@ class Line(NamedTuple):
     event: AnyEvent | Unreadable  # why there is none that can be applied
     waiting: asyncio.Future[str] | None
     client: int = 0  # hash of the client, where this worker knows it
+    trace: Any = None  # of the request that it belongs to
 
 
 class Pending(NamedTuple):
@@ -56,6 +58,7 @@ class Pending(NamedTuple):
     body: bytes  # empty where there is a sender: the numbers of client and cohorts are not known yet
     waiting: asyncio.Future[str] | None
     sender: Sender | None
+    trace: Any = None
 
     def entry(self) -> NewEntry:
         """What the store writes."""
@@ -66,8 +69,8 @@ class Pending(NamedTuple):
     def line(self, seq: int, numbers: Numbers) -> Line:
         """What was written, by the numbers of its client and cohorts."""
         if self.sender is None:
-            return Line(seq, self.board, self.event, self.waiting)
-        return Line(seq, self.board, of_sender(self.event, numbers), self.waiting, self.sender.hash)
+            return Line(seq, self.board, self.event, self.waiting, trace=self.trace)
+        return Line(seq, self.board, of_sender(self.event, numbers), self.waiting, self.sender.hash, self.trace)
 
 
 class Inbox:
@@ -78,6 +81,7 @@ class Inbox:
         self.partitions = 1  # how many the store has
         self._apply = apply
         self._steps: Steps | None = None  # of the first line, if it was begun
+        self._begun = 0  # when the first line was, in nanoseconds since 1970, if it has a trace
         self._holders = 0  # who keeps events from being begun
         self._scheduled = False
         self._lines: collections.deque[tuple[Line, dict[int, Any]]] = collections.deque()
@@ -145,6 +149,8 @@ class Inbox:
             if outcome is None:
                 break
             line, _ = self._lines.popleft()
+            if line.trace is not None:
+                tracing.note("fold", line.trace, self._begun)
             self._steps, self.applied[line.seq % self.partitions] = None, line.seq
             if line.waiting is not None and not line.waiting.done():
                 if isinstance(outcome, str):
@@ -165,6 +171,8 @@ class Inbox:
     def _apply_first(self, end: float) -> str | Exception | None:
         """Apply the first line until a moment; its outcome, None if there are steps left."""
         line, made = self._lines[0]
+        if self._steps is None and line.trace is not None:
+            self._begun = time.time_ns()
         steps = self._steps = self._steps or self._apply(line, made)
         try:
             while True:
@@ -257,7 +265,7 @@ class LogWriter:
         if wait:
             future = self._loop.create_future()
             self._waiting.append((time.monotonic() + PATIENCE, future))
-        self._queue.append(Pending(board, event, body, future, sender))
+        self._queue.append(Pending(board, event, body, future, sender, tracing.current()))
         if (wait or len(self._queue) > MOST_AT_ONCE) and not self._wake.is_set():
             self._wake.set()
         return future
@@ -311,8 +319,12 @@ class LogWriter:
                 store = store or self._open()
                 batch = self._still_served(batch)
                 if batch:
+                    begun = time.time_ns()
                     seqs, numbers = store.append([x.entry() for x in batch], self._clock())
                     self.commits += 1
+                    for pending in batch:
+                        if pending.trace is not None:
+                            tracing.note("commit", pending.trace, begun, events=len(batch))
                     for pending, seq, clients in zip(batch, seqs, numbers, strict=True):
                         self._own.setdefault(seq % self._partitions, []).append(pending.line(seq, clients))
                     batch = []

@@ -44,6 +44,8 @@ class Report(NamedTuple):
     propensities: Sequence[float]
     marginals: Sequence[float]
     features: Values | None = None
+    stream: str = ""  # where it came from, and its offset there; empty: from no stream
+    offset: int = 0
 
 
 class ObserveOut(Schema):
@@ -95,6 +97,8 @@ async def _observe(worker: Worker, session: BoardSession, report: Report) -> Obs
             ANYONE,
             dict.fromkeys(cohorts, ANYONE),
             as_logged(report.features),
+            report.stream,
+            report.offset,
         )
         hashed = 0 if report.client is None else session.hash_client(report.client)
         names = hashed, *cohorts.values()
@@ -114,7 +118,7 @@ async def _add_items(worker: Worker, session: BoardSession, report: Report, key:
         return
     if key in session.board.impressions.numbers:  # the list of this id has known items only
         raise Refused(409, OTHER_ITEMS)
-    session.board.reported.refuse_forgotten(key, time)
+    session.board.reported.refuse_forgotten(key, time, report.stream, report.offset)
     session.board.check_listed(fresh)
     await worker.check_room(session, len(fresh))
     await worker.write_event(session, events.Added(fresh, by_lists=True))

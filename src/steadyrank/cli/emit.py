@@ -1,0 +1,56 @@
+"""`steadyrank emit`: lists that changed, and alerts, to a topic of Kafka or a stream of Redis."""
+
+import argparse
+import contextlib
+import functools
+import logging
+import pathlib
+from typing import Any
+
+from .ingest import add_stream, key_of, settings_of, stream_of, until_told
+
+
+def add(commands: Any) -> None:
+    """Add the command."""
+    sub = commands.add_parser(
+        "emit",
+        help="lists that changed, and alerts, to a topic or stream",
+        description="Put the lists of a running service into a Kafka topic or a Redis stream when they change, and "
+        "with --alerts what the service's webhook tells. The key of an admin, if the service has keys, is read from "
+        "--key-file or STEADYRANK_KEY.",
+        epilog="example: steadyrank emit redis://localhost/changes --board front",
+        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+    )
+    add_stream(sub)
+    sub.add_argument("--board", action="append", default=[], help="whose list; may be repeated (default: all boards)")
+    sub.add_argument("--every", type=float, default=5.0, metavar="SECONDS", help="between two looks at the lists")
+    words = "where to take alerts: give http://HOST:PORT/ to `steadyrank serve` as its --webhook"
+    sub.add_argument("--alerts", default=None, metavar="HOST:PORT", help=words)
+    words = "the secret that signs alerts, the same as that of the service"
+    sub.add_argument("--webhook-secret-file", type=pathlib.Path, default=None, metavar="FILE", help=words)
+    sub.set_defaults(run=_run)
+
+
+def _run(options: argparse.Namespace) -> None:
+    from ..client import Client
+    from ..service.alerts.webhook import read_secret, sign
+    from ..streams.emit import AlertReceiver, ListWatcher
+    from ..streams.stream import open_sink, read_address, read_place
+
+    if not options.every > 0:
+        raise ValueError(f"--every must be more than 0 seconds, not {options.every:g}")
+    if (options.alerts is None) != (options.webhook_secret_file is None):
+        raise ValueError("--alerts HOST:PORT and --webhook-secret-file FILE go together: alerts are signed")
+    place = None if options.alerts is None else read_place(options.alerts)
+    secret = None if place is None else read_secret(options.webhook_secret_file.read_text())
+    address, settings, key = read_address(stream_of(options)), settings_of(options), key_of(options)
+    logging.basicConfig(format="%(asctime)s %(message)s", level=logging.WARNING)
+    with contextlib.ExitStack() as stack:
+        stop = stack.enter_context(until_told())
+        sink = stack.enter_context(contextlib.closing(open_sink(address, settings)))
+        client = stack.enter_context(contextlib.closing(Client(options.server, key, timeout=30.0, tries=1)))
+        if place is not None and secret is not None:
+            receiver = AlertReceiver(*place, sink, functools.partial(sign, secret))
+            stack.enter_context(contextlib.closing(receiver))
+        print(f"emitting to {address.name} what changes at {options.server}", flush=True)
+        ListWatcher(client, sink, frozenset(options.board)).run(stop, options.every)

@@ -1,0 +1,120 @@
+"""`steadyrank ingest`: a running service learns from a topic of Kafka or a stream of Redis."""
+
+import argparse
+import contextlib
+import logging
+import os
+import pathlib
+import signal
+import socket
+from collections.abc import Iterator
+from typing import Any
+
+_STREAM = "STEADYRANK_STREAM"  # an address in the environment keeps its password out of lists of processes
+
+
+def add(commands: Any) -> None:
+    """Add the command."""
+    sub = commands.add_parser(
+        "ingest",
+        help="a service learns from a topic or stream",
+        description="Send the messages of a Kafka topic or a Redis stream to a running service: answers, lists as "
+        "for observe, and rows of User Behavior Insights, as JSON. Each is counted once, however often it comes; "
+        "what is refused goes to NAME.dead with the reason. The key, with the scopes observe and feedback if the "
+        "service has keys, is read from --key-file or STEADYRANK_KEY.",
+        epilog="example: steadyrank ingest redis://localhost/clicks --server http://127.0.0.1:8080",
+        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+    )
+    add_stream(sub)
+    sub.add_argument("--group", default="steadyrank", metavar="NAME", help="readers that share the messages")
+    words = "of this reader, the same after a restart: Redis keeps what it took (default: the name of the machine)"
+    sub.add_argument("--name", default=None, help=words)
+    words = "what the service knows the stream by; another one if it was made anew (default: its name)"
+    sub.add_argument("--source", default=None, metavar="NAME", help=words)
+    sub.add_argument("--board", default=None, help="of messages that name none; of all rows of UBI")
+    sub.add_argument("--batch", type=int, default=500, metavar="MESSAGES", help="read at a time")
+    sub.add_argument("--metrics", default=None, metavar="HOST:PORT", help="where Prometheus reads lag and counts")
+    sub.add_argument("--once", action="store_true", help="end when nothing waits any more")
+    sub.set_defaults(run=_run)
+
+
+def add_stream(sub: Any) -> None:
+    """Which stream, which service, and its key."""
+    words = f"kafka://BROKERS/TOPIC or redis://HOST/STREAM (default: what {_STREAM} says)"
+    sub.add_argument("stream", nargs="?", default=None, metavar="STREAM", help=words)
+    words = "a setting of librdkafka, such as security.protocol=SASL_SSL; may be repeated"
+    sub.add_argument("--set", dest="settings", action="append", default=[], metavar="NAME=VALUE", help=words)
+    words = "holds such settings, one a line: for passwords"
+    sub.add_argument("--settings-file", type=pathlib.Path, default=None, metavar="FILE", help=words)
+    sub.add_argument("--server", default="http://127.0.0.1:8080", metavar="ADDRESS", help="of the service")
+    sub.add_argument("--key-file", type=pathlib.Path, default=None, metavar="FILE", help="holds the API key")
+
+
+def stream_of(options: argparse.Namespace) -> str:
+    """The address of the stream."""
+    url: str | None = os.environ.get(_STREAM) if options.stream is None else options.stream
+    if not url:
+        raise ValueError(f"name a stream, kafka://BROKERS/TOPIC or redis://HOST/STREAM, or set {_STREAM}")
+    return url
+
+
+def settings_of(options: argparse.Namespace) -> dict[str, str]:
+    """Settings of librdkafka."""
+    lines: list[str] = list(options.settings)
+    if options.settings_file is not None:
+        texts = (line.strip() for line in options.settings_file.read_text().splitlines())
+        lines += [line for line in texts if line and not line.startswith("#")]
+    settings = {}
+    for line in lines:
+        name, equals, value = line.partition("=")
+        if not equals or not name.strip():
+            raise ValueError(f"--set needs NAME=VALUE, not {line.partition('=')[0]!r:.80}")
+        settings[name.strip()] = value.strip()
+    return settings
+
+
+def key_of(options: argparse.Namespace) -> str | None:
+    """The API key."""
+    if options.key_file is None:
+        return os.environ.get("STEADYRANK_KEY")
+    return str(options.key_file.read_text()).strip()
+
+
+@contextlib.contextmanager
+def until_told() -> Iterator[Any]:
+    """A function that says whether SIGTERM or an interrupt came: what was begun is brought to an end first."""
+    told: list[int] = []
+    before = {name: signal.signal(name, lambda number, frame: told.append(number)) for name in _ENDING}
+    try:
+        yield lambda: bool(told)
+    finally:
+        for name, handler in before.items():
+            signal.signal(name, handler)
+
+
+_ENDING = (signal.SIGTERM, signal.SIGINT)
+
+
+def _run(options: argparse.Namespace) -> None:
+    from ..client import Client
+    from ..streams.ingest import Ingest
+    from ..streams.stream import open_stream, read_address
+
+    if not 1 <= options.batch <= 10_000:
+        raise ValueError(f"--batch must be from 1 to 10000 messages, not {options.batch}")
+    address, settings, key = read_address(stream_of(options)), settings_of(options), key_of(options)
+    logging.basicConfig(format="%(asctime)s %(message)s", level=logging.WARNING)
+    with contextlib.ExitStack() as stack:
+        stop = stack.enter_context(until_told())
+        name = socket.gethostname() if options.name is None else options.name
+        source = address.name if options.source is None else options.source
+        opened = open_stream(address, options.group, name, source, settings)
+        stream = stack.enter_context(contextlib.closing(opened))
+        from ..streams.metrics import Metrics
+
+        client = stack.enter_context(contextlib.closing(Client(options.server, key, timeout=60.0, tries=1)))
+        ingest = Ingest(stream, client, Metrics(options.metrics), options.board, options.batch, stop)
+        print(f"ingesting {address.name} into {options.server}", flush=True)
+        ingest.run(options.once)
+    counts = ", ".join(f"{count:,} {outcome}" for outcome, count in sorted(ingest.counts.items()))
+    print(f"messages: {counts or 'none'}")

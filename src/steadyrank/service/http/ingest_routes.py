@@ -1,0 +1,221 @@
+"""Messages of a stream: answers, lists of another ranker and rows of User Behavior Insights, each with its outcome.
+
+A message may come again, however often: an answer is known by its impression, a list by its id, so none counts twice.
+"""
+
+import asyncio
+import time
+from typing import Annotated, Any, NamedTuple, TypeAlias
+from urllib.parse import urlencode
+
+import msgspec
+from msgspec import UNSET, Meta, Raw, UnsetType
+
+from ...click_logs.formats import ubi as ubi_rows
+from ...core.refusals import Refused
+from ..board.checks import check_name
+from ..board.schema import Schema
+from ..storage import Unavailable
+from ..worker.rank_and_answer import TOO_MANY_UNNAMED
+from .bodies import decode, encode
+from .observe_routes import ObserveIn, observe_at
+from .rank_routes import BatchRow, answer_row
+from .request import AWAY, Call, ErrorOut, gather_in_turns
+from .ubi_routes import Count, joined, read_object, take_all
+
+_MOST_ROWS = 10_000
+_TURN = 0.003  # seconds of reading messages between other requests
+_WIDEST = 256 << 10  # bytes of a message: it is read in one go
+_WHAT = "a message is an object with impression (an answer), items (a list) or query_id (User Behavior Insights)"
+
+
+Place: TypeAlias = tuple[Annotated[str, Meta(min_length=1, max_length=300)], Annotated[int, Meta(ge=0, le=2**63 - 1)]]
+
+
+class IngestIn(Schema):
+    """Messages, each of one kind: an answer as in a batch, `board` and `impression`; a list of another ranker, with
+    its `board`; or a row of User Behavior Insights. `places`: of each the name of the stream and partition that it
+    came from, and its offset there."""
+
+    rows: list[Raw]
+    places: list[Place] | None = None
+
+
+class IngestRowOut(Schema):
+    """What became of a message: `code` 200 and an outcome, or why it was refused.
+
+    `again`: it was not looked at, or nothing of its kind is taken at the moment: send it again.
+    """
+
+    code: int
+    outcome: str | None = None
+    message: str | UnsetType = UNSET
+    again: bool = False
+
+
+class IngestOut(Schema):
+    """One for each message, in order."""
+
+    rows: list[IngestRowOut]
+
+
+class ListRow(ObserveIn, kw_only=True):
+    """A list of another ranker with its board."""
+
+    board: str
+
+
+class _Message(NamedTuple):
+    number: int
+    raw: Raw
+    board: str  # empty: a row of User Behavior Insights that does not say it
+    content: BatchRow | ListRow | None  # None: it is such a row
+    place: Place | None = None
+
+
+_answers, _lists = msgspec.json.Decoder(BatchRow), msgspec.json.Decoder(ListRow)
+_fields = msgspec.json.Decoder(dict[str, Raw])
+
+
+async def ingest(call: Call) -> IngestOut:
+    """Messages of a stream, of any boards: each is taken or refused on its own, and counts once however often it
+    comes."""
+    rows: list[Raw] = call.body.rows
+    if len(rows) > _MOST_ROWS:
+        raise Refused(422, f"a request has at most {_MOST_ROWS} messages, not {len(rows)}")
+    places: list[Place] | None = call.body.places
+    if places is not None and len(places) != len(rows):
+        raise Refused(422, f"places must be one for each of the {len(rows)} messages, not {len(places)}")
+    done: list[IngestRowOut] = [_refused(503, AWAY)] * len(rows)
+    messages = await _read(rows, call.query.get("board"), done)
+    if places is not None:
+        messages = [message._replace(place=places[message.number]) for message in messages]
+    if call.elsewhere is None:
+        await _take(call, messages, done)
+    else:
+        owners = call.elsewhere.by_place(messages, lambda message: message.board)
+        here = owners.pop(None, [])
+        others = [_pass_on(call, owner or "", some, done) for owner, some in owners.items()]
+        await asyncio.gather(_take(call, here, done), *others)
+    return IngestOut(rows=done)
+
+
+def _refused(code: int, why: str) -> IngestRowOut:
+    """A refusal; one of a board that is parked, or of one client that sends too much, must not hold up the others."""
+    return IngestRowOut(code=code, message=why, again=why in (AWAY, TOO_MANY_UNNAMED))
+
+
+async def _read(rows: list[Raw], board: str | None, done: list[IngestRowOut]) -> list[_Message]:
+    """Messages that can be read; `board`: of those that name none, and of all of User Behavior Insights."""
+    messages, turn = [], time.perf_counter()
+    where: dict[Any, str] = {}  # the board of a query: an event need not say it
+    for number, raw in enumerate(rows):
+        try:
+            messages.append(_message(number, raw, board, where))
+        except Refused as refusal:
+            done[number] = _refused(refusal.code, str(refusal))
+        if time.perf_counter() - turn > _TURN:
+            await asyncio.sleep(0)
+            turn = time.perf_counter()
+    return [one if one.board else one._replace(board=_board_of(one.raw, where)) for one in messages]
+
+
+def _message(number: int, raw: Raw, board: str | None, where: dict[Any, str]) -> _Message:
+    size = memoryview(raw).nbytes
+    if size > _WIDEST:
+        raise Refused(422, f"a message has {size} bytes, at most {_WIDEST} are read")
+    try:
+        names = _fields.decode(raw)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        raise Refused(422, f"{_WHAT}, not {bytes(raw)[:80].decode(errors='replace')}") from None
+    if "impression" not in names and "items" not in names:
+        if not any(name.lower() == "query_id" for name in names):
+            raise Refused(422, f"{_WHAT}, not {', '.join(names) or 'nothing'!r:.200}")
+        row = ubi_rows.read(read_object(raw))
+        told = board or getattr(row, "board", None)
+        if isinstance(row, ubi_rows.Query) and isinstance(told, str):
+            where[str(row.id)] = told
+        return _Message(number, raw, told if isinstance(told, str) else "", None)
+    body = bytes(raw)
+    if "board" not in names and board is not None:
+        body = encode(names | {"board": board})
+    content: BatchRow | ListRow = decode(body, _answers) if "impression" in names else decode(body, _lists)
+    check_name(content.board)
+    return _Message(number, raw, content.board, content)
+
+
+def _board_of(raw: Raw, where: dict[Any, str]) -> str:
+    """The board of a row without one: that of its query."""
+    return where.get(str(getattr(ubi_rows.read(read_object(raw)), "query", "")), "")
+
+
+async def _take(call: Call, messages: list[_Message], done: list[IngestRowOut]) -> None:
+    """Learn from messages of boards that are here."""
+    plain = [message for message in messages if message.content is not None]
+    rows = [message for message in messages if message.content is None]
+
+    async def one(message: _Message) -> IngestRowOut:
+        if isinstance(message.content, BatchRow):
+            answer = await answer_row(call, message.content)
+            if answer.code == 200:
+                return IngestRowOut(code=200, outcome=answer.outcome)
+            return _refused(answer.code, str(answer.message))
+        return await _observe(call, message)
+
+    outcomes, _ = await asyncio.gather(gather_in_turns(one, plain), _take_ubi(call, rows, done))
+    for message, outcome in zip(plain, outcomes, strict=True):
+        done[message.number] = outcome
+
+
+async def _observe(call: Call, message: _Message) -> IngestRowOut:
+    worker, board = call.worker, message.board
+    try:
+        call.may("observe", board)
+        if not worker.cache.knows_board(board):
+            await worker.look_at_log()  # it may have been made at another worker a moment ago
+        with worker.answering(board):
+            async with worker.cache.hold_board(board):
+                seen = await observe_at(call._replace(board=board, body=message.content), *(message.place or ()))
+        return IngestRowOut(code=200, outcome=seen.outcome)
+    except Refused as refusal:
+        return _refused(refusal.code, str(refusal))
+    except Unavailable:
+        return _refused(503, AWAY)
+
+
+async def _take_ubi(call: Call, messages: list[_Message], done: list[IngestRowOut]) -> None:
+    count = Count(len(messages))
+    entries = await joined([("row", [message.raw for message in messages])], call.query.get("board"), count)
+    for entry in entries:
+        if entry.row and (place := messages[_number(entry.row)].place) is not None:
+            entry.place = place
+    await take_all(call, entries, count)
+    for message in messages:
+        done[message.number] = IngestRowOut(code=200, outcome="taken")
+    for refusal in count.messages:
+        done[messages[_number(refusal.row)].number] = _refused(refusal.code, refusal.message)
+
+
+def _number(row: str) -> int:
+    """Which one of several rows is called `row 1`, `row 2` and so on."""
+    return int(row.rpartition(" ")[2]) - 1
+
+
+async def _pass_on(call: Call, place: str, messages: list[_Message], done: list[IngestRowOut]) -> None:
+    """Have another worker take messages of its boards."""
+    assert call.elsewhere is not None
+    board = call.query.get("board")
+    target = "/v1/ingest" if board is None else f"/v1/ingest?{urlencode({'board': board})}"
+    places = [message.place for message in messages]
+    body = encode({"rows": [message.raw for message in messages], "places": places if places[0] else None})
+    try:
+        code, content = await call.elsewhere.ask(place, "POST", target, body)
+    except Unavailable:
+        code, content = 503, b""
+    if code == 200:
+        outcomes = msgspec.json.decode(content, type=IngestOut).rows
+    else:
+        why = msgspec.json.decode(content, type=ErrorOut).message if content else AWAY
+        outcomes = [IngestRowOut(code=code, message=why, again=code in (421, 503))] * len(messages)
+    for message, outcome in zip(messages, outcomes, strict=True):
+        done[message.number] = outcome

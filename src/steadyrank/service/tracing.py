@@ -1,0 +1,115 @@
+"""Traces of requests, by OpenTelemetry: from the request over the commit to the fold, also at another worker.
+
+Off, and nothing of it imported, unless the environment says where traces go (`OTEL_EXPORTER_OTLP_ENDPOINT`).
+"""
+
+import contextlib
+import os
+import time
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, MutableMapping
+from typing import Any
+
+Headers = list[tuple[bytes, bytes]]
+_ENDPOINTS = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
+_CONTEXT = (b"traceparent", b"tracestate")
+
+_tracer: Any = None  # None: nobody wants traces
+
+
+def begin(environment: Mapping[str, str] = os.environ) -> bool:
+    """Send traces where the environment says, in the way of OpenTelemetry; whether it does."""
+    disabled = environment.get("OTEL_SDK_DISABLED", "").lower() == "true"
+    if disabled or environment.get("OTEL_TRACES_EXPORTER") == "none" or not any(map(environment.get, _ENDPOINTS)):
+        return False
+    try:
+        from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+        from opentelemetry.sdk.resources import SERVICE_NAME, Resource
+        from opentelemetry.sdk.trace import TracerProvider
+        from opentelemetry.sdk.trace.export import BatchSpanProcessor
+    except ImportError as error:
+        where = next(name for name in _ENDPOINTS if environment.get(name))
+        raise ValueError(f"{where} is set: traces need pip install 'steadyrank[otel]' ({error})") from error
+    name = environment.get("OTEL_SERVICE_NAME", "steadyrank")
+    provider = TracerProvider(resource=Resource.create({SERVICE_NAME: name}))  # ends, and sends the rest, at exit
+    provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
+    use(provider)
+    return True
+
+
+def use(provider: Any) -> None:
+    """Have a provider make traces; None: nobody."""
+    global _tracer
+    _tracer = None if provider is None else provider.get_tracer("steadyrank")
+
+
+def current() -> Any:
+    """What belongs to the request that is being answered; None if nobody wants to know."""
+    if _tracer is None:
+        return None
+    from opentelemetry import context, trace
+
+    return context.get_current() if trace.get_current_span().is_recording() else None
+
+
+def note(name: str, of: Any, start: int, **attributes: int) -> None:
+    """A part of a request's time, from `start` in nanoseconds since 1970 until now; `of`: as `current` gave it."""
+    span = _tracer.start_span(name, context=of, start_time=start, attributes=attributes)
+    span.end(time.time_ns())
+
+
+def passed_on(headers: Iterable[tuple[bytes, bytes]]) -> Iterable[tuple[bytes, bytes]]:
+    """The headers of a request to another worker: what that one does belongs to what is done here."""
+    if _tracer is None:
+        return headers
+    from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+
+    carrier: dict[str, str] = {}
+    TraceContextTextMapPropagator().inject(carrier)
+    kept = [header for header in headers if not carrier or header[0] not in _CONTEXT]
+    return kept + [(name.encode(), value.encode()) for name, value in carrier.items()]
+
+
+class Traced:
+    """An ASGI application of which each request is a trace, or a part of the one that its sender began."""
+
+    def __init__(self, app: Any) -> None:
+        self._app, self.router = app, app.router
+
+    async def __call__(self, scope: MutableMapping[str, Any], receive: Any, send: Any) -> None:
+        """A request, or the beginning and the end of the application."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        scope.pop("extensions", None)  # an answer that is sent at once would not be heard of here
+        with _span(scope) as span:
+            await self._app(scope, receive, _telling(span, send))
+            route = getattr(scope.get("endpoint"), "name", None)  # known once it was looked for
+            if route is not None:
+                span.update_name(route)
+                span.set_attribute("http.route", route.partition(" ")[2])
+
+
+@contextlib.contextmanager
+def _span(scope: Mapping[str, Any]) -> Iterator[Any]:
+    from opentelemetry.trace import SpanKind
+    from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+
+    carrier = {name.decode(): value.decode("latin-1") for name, value in scope["headers"] if name in _CONTEXT}
+    given = TraceContextTextMapPropagator().extract(carrier)
+    told = {"http.request.method": scope["method"]}
+    with _tracer.start_as_current_span(scope["method"], given, kind=SpanKind.SERVER, attributes=told) as span:
+        yield span
+
+
+def _telling(span: Any, send: Callable[[Any], Awaitable[None]]) -> Callable[[Any], Awaitable[None]]:
+    async def sending(message: Any) -> None:
+        if message["type"] == "http.response.start":
+            span.set_attribute("http.response.status_code", message["status"])
+        await send(message)
+
+    return sending
+
+
+def traced(app: Any) -> Any:
+    """An application with traces, or as it is if nobody wants them."""
+    return app if _tracer is None else Traced(app)

@@ -1,0 +1,167 @@
+"""From a stream to a running service: each message is taken once, or becomes a dead letter with the reason.
+
+What makes that sure is in the service: an answer is known by its impression, a list by its id and its offset, which
+are written by the same transaction that writes what is learnt. So where to begin to read may be stored afterwards. If
+this process ends between the two, what it had sent comes again, and the service says that it knows it.
+"""
+
+import json
+import logging
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, NoReturn, Protocol
+
+from ..client import Client
+from ..core.refusals import Refused
+from .stream import Message, Stream
+
+BATCH = 500  # messages read at a time
+_BYTES = 400_000  # of a request, about
+_LARGEST = 256 << 10  # bytes of a message, as the service has it
+_WAIT = 0.5  # seconds for new messages
+_LOOK = 5.0  # seconds between looks at the lag
+_PAUSES = (0.2, 0.5, 1.0, 2.0, 5.0)  # seconds before what was not taken is sent again; the last one from then on
+_OUT = (401, 403)  # the key opens nothing: no message is to blame
+
+log = logging.getLogger("steadyrank.streams")
+
+
+class Meter(Protocol):
+    """What is told while messages are taken."""
+
+    def count(self, outcome: str) -> None:
+        """A message was finished."""
+
+    def show_lag(self, lag: Mapping[str, int]) -> None:
+        """How many messages wait, by partition."""
+
+
+class _Row(NamedTuple):
+    message: Message
+    content: dict[str, Any]
+    size: int
+
+
+class Ingest:
+    """Takes messages until `stop` says so. `board`: of messages that name none."""
+
+    def __init__(
+        self,
+        stream: Stream,
+        client: Client,
+        meter: Meter,
+        board: str | None = None,
+        batch: int = BATCH,
+        stop: Callable[[], bool] = lambda: False,
+        sleep: Callable[[float], Any] = time.sleep,
+    ) -> None:
+        self._stream, self._client, self._meter, self._board = stream, client, meter, board
+        self._batch, self._stop, self._sleep = batch, stop, sleep
+        self.counts: Counter[str] = Counter()
+
+    def run(self, once: bool = False) -> None:
+        """Take what comes; with `once`, end where nothing waits any more."""
+        looked = -_LOOK
+        while not self._stop():
+            if time.monotonic() > looked + _LOOK:
+                lag, looked = self._stream.lag(), time.monotonic()
+                self._meter.show_lag(lag)
+            messages = self._stream.read(self._batch, _WAIT)
+            if messages:
+                if self._take(messages):
+                    self._stream.finish(messages)
+            elif once and (lag := self._stream.lag()) and not sum(lag.values()):
+                self._meter.show_lag(lag)
+                return
+
+    def _take(self, messages: Sequence[Message]) -> bool:
+        """Have the service take messages; whether all of them are dealt with. Not if this process is to stop."""
+        rows = [row for message in messages if (row := self._read(message)) is not None]
+        tries = 0
+        while rows:
+            before = len(rows)
+            rows = [row for part in _parts(rows) for row in self._send(part)]
+            tries = 0 if len(rows) < before else tries
+            if rows:
+                if self._stop():
+                    return False
+                self._sleep(_PAUSES[min(tries, len(_PAUSES) - 1)])
+                tries += 1
+        return True
+
+    def _read(self, message: Message) -> _Row | None:
+        """A message as an object; one that is none is buried."""
+        if message.body is None:
+            log.warning("%s was deleted from the stream before it could be read", message.id)
+            self._count("deleted")
+            return None
+        try:
+            if len(message.body) > _LARGEST:
+                raise ValueError(f"a message has {len(message.body)} bytes, at most {_LARGEST} are read")
+            content = json.loads(message.body, parse_constant=_no_number)
+            if not isinstance(content, dict):
+                raise ValueError(f"a message is an object, not {message.body[:80]!r}")
+        except (ValueError, RecursionError) as error:
+            self._bury(message, 422, f"no message: {error}")
+            return None
+        return _Row(message, _complete(content, message), len(message.body))
+
+    def _send(self, rows: Sequence[_Row]) -> list[_Row]:
+        """Send messages in one request; those that have to be sent again."""
+        try:
+            places = [(row.message.stream, row.message.offset) for row in rows]
+            outcomes = self._client.ingest([row.content for row in rows], places, self._board)
+        except ConnectionError as error:
+            log.warning("messages wait: %s", error)
+            return list(rows)
+        except Refused as refusal:
+            if refusal.code in _OUT:
+                raise ValueError(f"the service takes nothing with this key: {refusal}") from refusal
+            if refusal.code >= 500 or refusal.code in (408, 429):
+                log.warning("messages wait: %d, %s", refusal.code, refusal)
+                return list(rows)
+            if len(rows) > 1:  # one of them may be to blame, and the others need not suffer for it
+                return [again for row in rows for again in self._send([row])]
+            outcomes = [{"code": refusal.code, "message": str(refusal)}]
+        waiting = []
+        for row, outcome in zip(rows, outcomes, strict=True):
+            if outcome["code"] == 200:
+                self._count(outcome["outcome"])
+            elif outcome.get("again"):
+                waiting.append(row)
+            else:
+                self._bury(row.message, outcome["code"], outcome.get("message", ""))
+        return waiting
+
+    def _bury(self, message: Message, code: int, why: str) -> None:
+        self._stream.bury(message, code, why)
+        self._count("dead")
+
+    def _count(self, outcome: str) -> None:
+        self.counts[outcome] += 1
+        self._meter.count(outcome)
+
+
+def _complete(content: dict[str, Any], message: Message) -> dict[str, Any]:
+    """A message with what makes it the same one whenever it comes: a list without an id has its place for one."""
+    listed = "items" in content and "impression" not in content
+    return {"id": message.id, **content} if listed else content
+
+
+def _parts(rows: Sequence[_Row]) -> Iterator[list[_Row]]:
+    """Messages for several requests, in order."""
+    part: list[_Row] = []
+    size = 0
+    for row in rows:
+        if part and size + row.size > _BYTES:
+            yield part
+            part, size = [], 0
+        part.append(row)
+        size += row.size
+    if part:
+        yield part
+
+
+def _no_number(name: str) -> NoReturn:
+    raise ValueError(f"{name} is no number of JSON")

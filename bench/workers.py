@@ -10,12 +10,16 @@ to all workers. `any`: each request goes to any worker, which passes it on where
 to where the board was answered last. Workers, those who ask and the database have cores of their own as far as
 there are enough. Ratios to one worker are within a turn; medians over turns.
 
+Below the table: lists of one busy board, which workers copy; answers in batches of 100 (`POST /v1/feedback`), and
+lists of another ranker (`observe`), a second; and 99 % of lists in pairs while a worker comes and partitions move.
+
 PostgreSQL is started for the run, from the PATH or from where Debian or the wheel of the tests puts it, by another
 user if this one is root; `--pg` names one that is there. Nothing is fetched from anywhere.
 """
 
 import argparse
 import asyncio
+import concurrent.futures
 import contextlib
 import glob
 import importlib.util
@@ -38,6 +42,7 @@ import psycopg
 
 ITEMS = [f"item {k}" for k in range(200)]
 VISITORS = 20_000
+BATCH = 100  # answers
 FIRST_PORT = 18_100
 WIDTHS = 8, 8, 9, 8, 11, 13, 11, 9
 
@@ -110,10 +115,17 @@ class Workers:
     """Some workers of a store."""
 
     def __init__(self, url, count, cores, source):
-        self.ports, self.processes = [FIRST_PORT + k for k in range(count)], []
-        for k, port in enumerate(self.ports):
-            self.processes.append(self._start(url, port, {cores[k % len(cores)]}, source))
-            self._wait(port)
+        self.ports, self.processes, self._how = [], [], (url, cores, source)
+        for _ in range(count):
+            self.begin_one()
+
+    def begin_one(self):
+        """Start one more, and wait until it is ready."""
+        url, cores, source = self._how
+        count = len(self.processes)
+        self.processes.append(self._start(url, FIRST_PORT + count, {cores[count % len(cores)]}, source))
+        self._wait(FIRST_PORT + count)
+        self.ports.append(FIRST_PORT + count)
 
     @staticmethod
     def _start(url, port, cores, source):
@@ -163,42 +175,81 @@ async def exchange(link, path, body):
     return content if head[9:12] == b"200" else None, owner and int(owner.rpartition(b":")[2])
 
 
-async def visit(ports, boards, straight, end, counts, rng):
-    """Ask for lists and answer them over connections of its own until a moment."""
-    links, owners = {}, {}
+class Visitor:
+    """Who asks over connections of its own; `straight`: where a board was answered last."""
 
-    async def ask(board, path, body):
-        port = owners.get(board) if straight else None
-        port = port or rng.choice(ports)
-        if port not in links:
-            links[port] = await asyncio.open_connection("127.0.0.1", port)
-        content, owner = await exchange(links[port], b"/v1/boards/%b/%b" % (board.encode(), path), body)
-        if owner:
-            owners[board] = owner
-        elif content is not None and path == b"rank":
-            owners[board] = port
-        return content
+    def __init__(self, ports, boards, straight, rng):
+        self.ports, self.boards, self.straight, self.rng = ports, boards, straight, rng
+        self._links, self._owners = {}, {}
 
-    while time.perf_counter() < end:
-        board = rng.choice(boards)
+    async def ask(self, board, verb, body, path=None):
+        """Content of an answer, None if it was refused, and seconds."""
         begin = time.perf_counter()
-        content = await ask(board, b"rank", {"client": f"visitor {rng.randrange(VISITORS)}"})
-        middle = time.perf_counter()
+        port = self._owners.get(board) if self.straight else None
+        port = port or self.rng.choice(self.ports)
+        if port not in self._links:
+            self._links[port] = await asyncio.open_connection("127.0.0.1", port)
+        target = path or b"/v1/boards/%b/%b" % (board.encode(), verb)
+        content, owner = await exchange(self._links[port], target, body)
+        if owner:
+            self._owners[board] = owner
+        elif content is not None and verb == b"rank":
+            self._owners[board] = port
+        return content, time.perf_counter() - begin
+
+    async def pair(self):
+        """A list and its answer: seconds of both, and how many answers that is; None if one was refused."""
+        board, who = self.rng.choice(self.boards), f"visitor {self.rng.randrange(VISITORS)}"
+        content, first = await self.ask(board, b"rank", {"client": who})
         if content is None:
-            counts["refused"] += 1
-            continue
+            return None
         shown = json.loads(content)
-        clicked = rng.choice([*shown["items"], None, None])
-        done = await ask(board, b"feedback", {"impression": shown["impression"], "clicked": clicked})
+        clicked = self.rng.choice([*shown["items"], None, None])
+        done, second = await self.ask(board, b"feedback", {"impression": shown["impression"], "clicked": clicked})
+        return None if done is None else (first, second, 1)
+
+    async def list(self):
+        """A list alone."""
+        content, took = await self.ask(self.rng.choice(self.boards), b"rank", {})
+        return None if content is None else (took, took, 1)
+
+    async def batch(self):
+        """Many lists, which are not timed, and their answers in one request."""
+        rows = []
+        for _ in range(BATCH):
+            board = self.rng.choice(self.boards)
+            content, _ = await self.ask(board, b"rank", {})
+            if content is not None:
+                shown = json.loads(content)
+                clicked = self.rng.choice(shown["items"])
+                rows.append({"board": board, "impression": shown["impression"], "clicked": clicked})
+        content, took = await self.ask("", b"", {"feedback": rows}, b"/v1/feedback")
+        return None if content is None else (took, took, len(rows))
+
+    async def observe(self):
+        """A list of another ranker with its answer."""
+        items = self.rng.sample(ITEMS, 10)
+        body = {"id": f"{self.rng.getrandbits(64)}", "items": items, "clicked": self.rng.choice(items)}
+        content, took = await self.ask(self.rng.choice(self.boards), b"observe", body)
+        return None if content is None else (took, took, 1)
+
+    def close(self):
+        for _, writer in self._links.values():
+            writer.close()
+
+
+async def visit(visitor, kind, end, counts):
+    """Ask until a moment."""
+    while time.perf_counter() < end:
+        done = await getattr(visitor, kind)()
         if done is None:
             counts["refused"] += 1
-            continue
-        counts["times"].append((middle - begin, time.perf_counter() - middle))
-    for _, writer in links.values():
-        writer.close()
+        else:
+            counts["times"].append(done)
+    visitor.close()
 
 
-def crowd(ports, boards, straight, seconds, connections, seed, cores, out):
+def crowd(ports, boards, straight, kind, seconds, connections, seed, cores, out):
     """A process that asks."""
     os.sched_setaffinity(0, cores)
     counts = {"times": [], "refused": 0}
@@ -206,20 +257,22 @@ def crowd(ports, boards, straight, seconds, connections, seed, cores, out):
     async def all_of_them():
         end = time.perf_counter() + seconds
         rngs = [random.Random(f"{seed} {k}") for k in range(connections)]
-        await asyncio.gather(*(visit(ports, boards, straight, end, counts, rng) for rng in rngs))
+        visitors = [Visitor(ports, boards, straight, rng) for rng in rngs]
+        await asyncio.gather(*(visit(visitor, kind, end, counts) for visitor in visitors))
 
     asyncio.run(all_of_them())
     out.put((counts["times"], counts["refused"]))
 
 
-def drive(workers, boards, straight, seconds, options, cores):
-    """Pairs a second, the 99th percentile of a list and of an answer in ms, worker microseconds a pair, refusals."""
-    out = multiprocessing.Queue()
+def drive(workers, boards, straight, seconds, options, cores, kind="pair"):
+    """Pairs, or what else is asked for, a second; then the 99th percentile of a list and of an answer in ms, worker
+    microseconds a pair, and refusals."""
+    out, ports = multiprocessing.Queue(), list(workers.ports)
     before, begin = workers.seconds(), time.perf_counter()
     crowds = [
         multiprocessing.Process(
             target=crowd,
-            args=(workers.ports, boards, straight, seconds, options.connections, k, {cores[k % len(cores)]}, out),
+            args=(ports, boards, straight, kind, seconds, options.connections, k, {cores[k % len(cores)]}, out),
         )
         for k in range(options.crowds)
     ]
@@ -230,8 +283,9 @@ def drive(workers, boards, straight, seconds, options, cores):
     for process in crowds:
         process.join()
     times = [pair for some, _ in found for pair in some]
-    late = [1e3 * statistics.quantiles(column, n=100)[98] for column in zip(*times, strict=True)]
-    return len(times) / took, *late, 1e6 * used / len(times), sum(refused for _, refused in found)
+    *columns, numbers = zip(*times, strict=True)
+    late = [1e3 * statistics.quantiles(column, n=100)[98] for column in columns]
+    return sum(numbers) / took, *late, 1e6 * used / sum(numbers), sum(refused for _, refused in found)
 
 
 def put_boards(workers, boards):
@@ -254,6 +308,47 @@ def measure(url, count, source, straights, options, places):
         return [drive(workers, boards, straight, options.seconds, options, of_crowds) for straight in straights]
     finally:
         workers.stop()
+
+
+def measure_more(url, count, source, options, places):
+    """By name, a row of `drive` for what else is asked of so many workers; `moving`: while one more comes."""
+    of_workers, of_crowds = places
+    boards, found = [f"board-{k}" for k in range(options.boards)], {}
+    workers = Workers(fresh(url, "bench_workers"), count, of_workers, source)
+    try:
+        put_boards(workers, boards)
+        drive(workers, boards, False, options.warm, options, of_crowds)
+        for name, kind, those in (
+            ("hot", "list", boards[:1]),
+            ("batch", "batch", boards),
+            ("observe", "observe", boards),
+            ("still", "pair", boards),
+        ):
+            found[name] = drive(workers, those, False, options.seconds, options, of_crowds, kind)
+        with concurrent.futures.ThreadPoolExecutor(1) as beside:
+            coming = beside.submit(workers.begin_one)
+            found["moving"] = drive(workers, boards, False, options.seconds, options, of_crowds)
+            coming.result()
+        return found
+    finally:
+        workers.stop()
+
+
+def show_more(found, numbers):
+    """What `measure_more` found, by name and number of workers: medians over turns."""
+    print()
+    for name, what in (
+        ("hot", "lists of one busy board a second"),
+        ("batch", f"answers a second in batches of {BATCH}, with their lists"),
+        ("observe", "observed lists a second"),
+    ):
+        rates = [statistics.median(row[0] for row in found[name, count]) for count in numbers]
+        cells = (f"{count}: {rate:,.0f} ({rate / rates[0]:.2f})" for count, rate in zip(numbers, rates, strict=True))
+        print(f"{what}, by workers, and to one: {', '.join(cells)}")
+    for count in numbers:
+        still, moving = (statistics.median(row[1] for row in found[name, count]) for name in ("still", "moving"))
+        words = f"99 % of lists, {count} workers: {still:.0f} ms, while one more comes {moving:.0f} ms"
+        print(f"{words}, {moving / still:.1f} times as long")
 
 
 def main():
@@ -287,7 +382,7 @@ def main():
         end="",
     )
     print(f"{len(cores)} cores{'' if enough else ': too few for each to have its own'}", flush=True)
-    found = {}
+    found, more = {}, {}
     with contextlib.ExitStack() as stack:
         url = options.pg or stack.enter_context(database(of_database))
         for _ in range(options.turns):
@@ -298,7 +393,10 @@ def main():
                     rows = measure(url, count, source, straights, options, (of_workers, of_crowds))
                     for (kind, _, _), row in zip(those, rows, strict=True):
                         found.setdefault((kind, count), []).append(row)
+                for name, row in measure_more(url, count, here, options, (of_workers, of_crowds)).items():
+                    more.setdefault((name, count), []).append(row)
     show(found, [kind for kind, _, _ in kinds], numbers)
+    show_more(more, numbers)
 
 
 def show(found, kinds, numbers):

@@ -296,6 +296,53 @@ def test_by_default_nothing_that_a_page_waits_for_takes_long(client):
     server.close()
 
 
+def straight_to(client, script, calls, named=None, options=None):
+    """What comes of calls where the first answer names the owner of a board, and how many requests each one saw."""
+    owner = Scripted([] if script is None else script)
+    place = named or owner.url.removeprefix("http://")
+    first = Scripted([(200, LIST, f"steadyrank-owner: {place}\r\n")])
+    try:
+        if script is None:
+            owner.close()
+        chosen = {"straight": True, "timeout": 1.0, "tries": 1} if options is None else options
+        done = [result for result, _ in client(first.url, chosen, calls)]
+        return done, [path for path, _ in owner.requests], [path for path, _ in first.requests]
+    finally:
+        first.close()
+        if script is not None:
+            owner.close()
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+def test_who_may_goes_straight_to_the_owner_and_back_when_it_is_gone(client):
+    rank, other, path = ["rank", ["b"]], ["rank", ["c"]], "/v1/boards/b/rank"
+    done, there, here = straight_to(client, [], [rank, rank, CLICK, other])
+    assert done == [OURS, OURS, "learnt", OURS]
+    assert (there, here) == ([path, "/v1/boards/b/feedback"], [path, "/v1/boards/c/rank"])
+    done, there, here = straight_to(client, [HANG], [rank, rank, rank])
+    assert done == [OURS, "away", OURS]  # no longer than the call may take
+    assert (there, here) == ([path], [path, path])
+    done, there, here = straight_to(client, [(503, {})], [rank, rank, rank])
+    assert done == [OURS, {"refused": 503}, OURS]
+    assert (there, here) == ([path], [path, path])
+    done, there, here = straight_to(client, None, [rank, rank, CLICK])
+    assert done == [OURS, OURS, "learnt"]
+    assert (there, here) == ([], [path, path, "/v1/boards/b/feedback"])
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+@pytest.mark.parametrize("named", ["", "evil", "evil:1/x", "me@evil:1", "http://evil:1"])
+def test_nobody_goes_where_no_worker_was_named(client, named):
+    path = "/v1/boards/b/rank"
+    assert straight_to(client, [], [["rank", ["b"]]] * 2, named or " ")[1:] == ([], [path, path])
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+def test_nobody_goes_straight_unasked(client):
+    path = "/v1/boards/b/rank"
+    assert straight_to(client, [], [["rank", ["b"]]] * 2, options={})[1:] == ([], [path, path])
+
+
 @pytest.mark.parametrize("client", CLIENTS)
 def test_nobody_listens(client):
     url = f"http://127.0.0.1:{free_port()}"
@@ -390,6 +437,7 @@ def test_a_request_as_bytes():
         ({"breaker_failures": 0}, "breaker_failures must be at least 1, not 0"),
         ({"breaker_seconds": 0.0}, "breaker_seconds must be above 0, not 0.0"),
         ({"queue": -1}, "queue must be a number of answers, 0 for none, not -1"),
+        ({"url": "https://rank.example", "straight": True}, "straight goes to workers over http"),
     ],
 )
 def test_settings_that_cannot_be(options, words):

@@ -1,8 +1,11 @@
 """Boards with one owner among the workers of a PostgreSQL: taken over, fenced off, moved, and asked for anywhere."""
 
+import asyncio
 import contextlib
 import os
+import random
 import signal
+import threading
 import time
 import urllib.request
 
@@ -13,11 +16,16 @@ from hypothesis import strategies as st
 
 import steadyrank as sr
 from service_tools import ITEMS, Server, replayed, wait_until
+from steadyrank.client import Client
+from steadyrank.client.wire import Request
 from steadyrank.service.board import events
 from steadyrank.service.http.server import announced
 from steadyrank.service.storage import Fenced, NewEntry, Unavailable, open_store, partition_of, sql
+from steadyrank.service.worker import rank_and_answer
 from steadyrank.service.worker.ownership import LEASE, MOVED_AT_ONCE, plan
 from steadyrank.service.worker.recovery import rebuild
+from steadyrank.service.worker.replicas import MOST_AGE
+from steadyrank.service.worker.worker import Worker
 from test_stores import Crowd, Database, counted
 
 KILLS = int(os.environ.get("STEADYRANK_KILLS", "2"))
@@ -208,11 +216,14 @@ def test_workers_that_are_killed_or_paused_lose_nothing_and_count_nothing_twice(
                 os.kill(victim.process.pid, signal.SIGSTOP)
             begin = time.monotonic()
 
-            codes = set()
+            codes, listed = set(), []
 
-            def served(client=client, lost=lost, codes=codes):
+            def served(client=client, lost=lost, codes=codes, listed=listed):
+                """Answered; lists come from a copy meanwhile."""
                 try:
-                    return client.rank(lost).items
+                    shown = client.rank(lost)
+                    listed.append(time.monotonic())
+                    return client.feedback(lost, shown.impression, clicked=None)
                 except ConnectionError:
                     return False
                 except sr.Refused as refusal:
@@ -223,6 +234,7 @@ def test_workers_that_are_killed_or_paused_lose_nothing_and_count_nothing_twice(
             gap = time.monotonic() - begin
             assert codes <= {503}
             assert gap > LEASE / 2
+            assert listed[0] < begin + 5.0
             assert gap < 20.0  # five seconds on a machine with nothing else to do
             if turn % 2 == 0:
                 victim.start()
@@ -313,6 +325,177 @@ def test_boards_move_to_a_worker_that_comes_and_back_when_it_goes_and_nobody_is_
         assert replayed(url, board)
 
 
+def test_what_was_asked_for_before_a_board_moves_is_answered(url):
+    async def move():
+        worker = Worker(url, address="127.0.0.1:1")
+        await worker.start()
+        board, partition = BOARDS[0], 0
+        with worker.answering(board):
+            leaving = asyncio.create_task(worker.release([partition]))
+            await asyncio.sleep(0)
+            assert not worker.is_served(board)
+            assert await worker.create_board(board, events.decode(CREATED))
+            rank_and_answer.rank(worker, worker.find_board(board), None, None, "ann")
+            assert not leaving.done()
+        assert await leaving == {partition: 1}
+        with pytest.raises(Unavailable, match="another worker"):
+            worker.find_board(board)
+        await worker.stop()
+
+    asyncio.run(move())
+    assert len(rows(url, "SELECT * FROM events")) == 2  # its beginning, and the list
+
+
+def metric(server, name):
+    page = urllib.request.urlopen(f"{server.address}/metrics", timeout=30).read().decode()
+    return float(next(line.split()[1] for line in page.splitlines() if line.startswith(name + " ")))
+
+
+def test_a_board_that_is_asked_for_often_is_ranked_by_every_worker(url, tmp_path):
+    servers = start(url, tmp_path, 2)
+    board = BOARDS[0]
+    servers[0].client().put_board(board, items=ITEMS, length=4, settle=0)
+    owner = next(server for server in servers if server.port == owner_port(url, board))
+    other = next(server for server in servers if server is not owner)
+    client, there = other.client(), owner.client()
+    shown = []
+
+    def copied():
+        shown.extend(client.rank(board, client=f"visitor {len(shown)} {k}") for k in range(60))
+        return metric(other, "steadyrank_replica_lists_total") > 100
+
+    wait_until(copied, 60.0)
+    assert metric(other, "steadyrank_replicas") == 1
+    assert metric(owner, "steadyrank_replicas") == 0
+    for k, one in enumerate(shown):  # answers find their list, whether it is in the log yet or not
+        assert (client, there)[k % 2].feedback(board, one.impression, clicked=one.items[0]) == "learnt"
+        assert (client, there)[k % 3 % 2].feedback(board, one.impression, clicked=one.items[0]) == "duplicate"
+    wait_until(lambda: there.board(board)["impressions"] == len(shown))
+    assert there.board(board)["answers"] == len(shown)
+    there.add_items(board, ["brand new"])
+    assert client.rank(board, ["brand new"]).items == ("brand new",)  # where the copy does not know better, the owner
+    with pytest.raises(sr.Refused, match="unknown item 'none'"):
+        client.rank(board, ["none"])
+    there.retire_item(board, "brand new")
+    time.sleep(2 * MOST_AGE)
+    assert not any("brand new" in client.rank(board).items for _ in range(50))
+    there.delete_board(board)
+    time.sleep(2 * MOST_AGE)
+    with pytest.raises(sr.Refused, match="no board"):
+        client.rank(board)
+    there.put_board(board, items=ITEMS, length=4, settle=0)
+    assert set(client.rank(board).items) <= set(ITEMS)
+    assert [server.stop() for server in servers] == [0, 0]
+    assert replayed(url, board)
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
+def test_lists_go_on_while_their_owner_is_dead_and_can_be_answered_later(url, tmp_path, number):
+    servers = start(url, tmp_path, 2)
+    board = BOARDS[0]
+    servers[0].client().put_board(board, items=ITEMS, length=4, settle=0)
+    owner = next(server for server in servers if server.port == owner_port(url, board))
+    client = next(server for server in servers if server is not owner).client(tries=1)
+    shown = [client.rank(board)]
+    os.kill(owner.process.pid, number)
+    begin = time.monotonic()
+    try:
+        while shares(url) != [PARTITIONS]:
+            with contextlib.suppress(sr.Refused):
+                shown.append(client.rank(board))
+                if len(shown) == 2:
+                    first = time.monotonic() - begin
+        assert first < LEASE
+        wait_until(lambda: shares(url) == [PARTITIONS], 60.0)
+        patient = next(server for server in servers if server is not owner).client()
+        for one in shown:
+            assert patient.feedback(board, one.impression, clicked=None) == "learnt"
+        assert patient.board(board)["answers"] == len(shown) > 2
+    finally:
+        if number == signal.SIGSTOP:
+            os.kill(owner.process.pid, signal.SIGCONT)
+    for server in servers:
+        if server is not owner or number == signal.SIGSTOP:
+            assert server.stop() == 0
+    assert replayed(url, board)
+
+
+class Lister:
+    """Asks for lists of a board, at any worker that answers, and remembers how long there was none."""
+
+    def __init__(self, addresses, board):
+        self._clients = [Client(address, tries=1, timeout=1.0, breaker_failures=10**9) for address in addresses]
+        self.board, self.longest, self.count, self._end = board, 0.0, 0, threading.Event()
+        self._thread = threading.Thread(target=self._live)
+        self._thread.start()
+
+    def _live(self):
+        last = time.monotonic()
+        while not self._end.is_set():
+            random.shuffle(self._clients)
+            for client in self._clients:
+                with contextlib.suppress(sr.Refused, ConnectionError):
+                    client.rank(self.board)
+                    self.count += 1
+                    break
+            else:
+                continue
+            self.longest, last = max(self.longest, time.monotonic() - last), time.monotonic()
+            self._end.wait(0.05)
+        for client in self._clients:
+            client.close()
+
+    def end(self):
+        self._end.set()
+        self._thread.join()
+
+
+@pytest.mark.slow
+def test_three_workers_that_are_killed_again_and_again_lose_nothing_and_lists_go_on(url, database, tmp_path):
+    """Half-way through the database is restarted, and a worker is paused for longer than its lease."""
+    kills, chance = int(os.environ.get("STEADYRANK_KILLS", "50")), random.Random(41)
+    servers = [Server(url, tmp_path / f"log{i}") for i in range(3)]
+    addresses = [server.wait().address for server in servers]
+    for board in BOARDS:
+        servers[0].client().put_board(board, items=ITEMS, length=4, settle=0)
+    crowds = [Crowd(addresses, threads=1, board=board, seed=k) for k, board in enumerate(BOARDS)]
+    listers = [Lister(addresses, board) for board in BOARDS]
+    try:
+        for turn in range(kills):
+            victim = chance.choice(servers)
+            if turn == kills // 3:
+                database.stop()
+                time.sleep(1.0)
+                database.start()
+            elif turn == kills // 2:
+                os.kill(victim.process.pid, signal.SIGSTOP)
+                time.sleep(LEASE + 2.0)
+                os.kill(victim.process.pid, signal.SIGCONT)
+            victim.kill()
+            time.sleep(5.0 * chance.random())
+            victim.start()
+            victim.wait()
+            before = [len(crowd.acknowledged) for crowd in crowds]
+            wait_until(lambda: all(len(c.acknowledged) > n for c, n in zip(crowds, before, strict=True)), 60.0)  # noqa: B023
+    finally:
+        for one in (*crowds, *listers):
+            one.end()
+    for crowd, board in zip(crowds, BOARDS, strict=True):
+        assert {refusal.code for refusal in crowd.refused} <= {503}
+        keys, client = counted(url, board), chance.choice(servers).client()
+        for impression, clicked in crowd.acknowledged.items():
+            assert client.feedback(board, impression, clicked=clicked) == "duplicate"
+        state = client.state(board)
+        assert len(crowd.acknowledged) <= state["board"]["answers"] == len(keys) <= len(crowd.sent)
+        assert len({exported(server, board) for server in servers}) == 1
+    assert [server.stop() for server in servers] == [0, 0, 0]
+    for board in BOARDS:
+        assert replayed(url, board)
+    assert "divergence" not in "".join((tmp_path / f"log{i}").read_text() for i in range(3))
+    assert max(lister.longest for lister in listers) < 5.0
+    assert min(lister.count for lister in listers) > 10 * kills
+
+
 def test_requests_for_boards_of_several_owners_are_answered_by_any_worker(url, tmp_path):
     servers = start(url, tmp_path, 2)
     clients = [server.client(tries=1) for server in servers]
@@ -333,6 +516,11 @@ def test_requests_for_boards_of_several_owners_are_answered_by_any_worker(url, t
         with pytest.raises(sr.Refused, match="no board 'none'") as refusal:
             client.rank("none")
         assert refusal.value.code == 404
+        straight = server.client(straight=True)
+        for board in BOARDS:
+            straight.rank(board)
+            assert straight._owners.address(Request("GET", "", board=board)).port == owner_port(url, board)
+            assert straight.feedback(board, straight.rank(board).impression, clicked=None) == "learnt"
         queries = [
             {"application": board, "query_id": f"{server.port} {board}", "query_response_hit_ids": ITEMS[:3]}
             for board in [*BOARDS, "none"]

@@ -11,6 +11,11 @@ export interface Options {
   breakerSeconds?: number;
   /** Answers that may wait to be sent in the background; 10,000 if left out, none where `tries` is given. */
   queue?: number;
+  /**
+   * Go straight to the worker that owns a board, as soon as an answer has named it, and back to the server when it is
+   * gone. The key goes along, not encrypted: for a network that is your own. False if left out.
+   */
+  straight?: boolean;
   /** Where warnings go; `console.warn` if left out. */
   warn?: (message: string) => void;
 }

@@ -3,6 +3,8 @@ const WRONG = [400, 413, 414, 415, 422, 431]; // codes that mean: this request w
 const CLOSED = ["UND_ERR_SOCKET", "ECONNRESET", "EPIPE"]; // what a connection that lay idle ends with
 const AT_ONCE = 500; // queued answers of a request
 const LONGEST_PAUSE = 2000; // milliseconds between two tries
+const PLACE = /^(\[[0-9a-f:.]+\]|[a-z0-9._-]+):[0-9]{1,5}$/i; // HOST:PORT
+const MOST_OWNERS = 10_000; // boards whose owners are kept in mind
 const EXIT = 5000; // milliseconds for queued answers: of a try, and of the end of the process
 
 const sleep = (milliseconds) => new Promise((done) => setTimeout(done, milliseconds));
@@ -45,13 +47,18 @@ export class Client {
   #queue = [];
   #delivery = null;
   #hurry = () => {};
+  #straight;
+  #owners = new Map(); // by board
   lost = 0;
 
   constructor(url = "http://127.0.0.1:8080", options = {}) {
     const { key, timeout, tries, breakerFailures = 5, breakerSeconds = 5, queue, warn = console.warn } = options;
+    const { straight = false } = options;
     const { protocol } = new URL(url);
     if (!["http:", "https:"].includes(protocol))
       throw new TypeError(`the address of a server is http://HOST:PORT or https://HOST:PORT, not ${url}`);
+    if (straight && protocol === "https:") throw new TypeError("straight goes to workers over http: it cannot be used with an address of https");
+    this.#straight = straight;
     this.#server = url.replace(/\/$/, "");
     this.#headers = { "content-type": "application/json", ...(key ? { authorization: `Bearer ${key}` } : {}) };
     this.#timeout = timeout === undefined ? undefined : atLeast("timeout", timeout, 1);
@@ -69,7 +76,7 @@ export class Client {
   async rank(board, { fallback, ...body } = {}) {
     if (fallback !== undefined) names("fallback", fallback);
     try {
-      return { ...(await this.#askForList(this.#path(board, "rank"), body)), fallback: false, why: "" };
+      return { ...(await this.#askForList(board, body)), fallback: false, why: "" };
     } catch (error) {
       if (fallback === undefined || !(error instanceof Away || error instanceof Refused) || WRONG.includes(error.code))
         throw error;
@@ -85,7 +92,7 @@ export class Client {
     if (!wait && !this.#most) throw new TypeError("wait: false needs a queue: this client has queue 0 or tries");
     if (wait && !this.#queue.length) {
       try {
-        return (await this.#ask(path, { impression, ...answer }, this.#quick())).outcome;
+        return (await this.#ask(path, { impression, ...answer }, this.#quick(), board)).outcome;
       } catch (error) {
         if (!this.#most || !(error instanceof Away || (error instanceof Refused && error.code >= 500))) throw error;
       }
@@ -100,7 +107,8 @@ export class Client {
   }
 
   async observe(board, id, items, more = {}) {
-    return this.#ask(this.#path(board, "observe"), { id, items: names("items", items), ...more }, this.#patient());
+    const body = { id, items: names("items", items), ...more };
+    return this.#ask(this.#path(board, "observe"), body, this.#patient(), board);
   }
 
   async flush(milliseconds = EXIT) {
@@ -130,11 +138,11 @@ export class Client {
     return `/v1/boards/${encodeURIComponent(board)}/${verb}`;
   }
 
-  async #ask(path, body, { timeout, tries }) {
+  async #ask(path, body, { timeout, tries }, board) {
     for (let attempt = 1; ; attempt++) {
       let response, content;
       try {
-        response = await this.#send(path, JSON.stringify(body), AbortSignal.timeout(timeout));
+        response = await this.#send(path, JSON.stringify(body), AbortSignal.timeout(timeout), board);
         content = await response.text();
       } catch (error) {
         if (attempt === tries) throw new Away(this.#server, error);
@@ -147,18 +155,35 @@ export class Client {
     }
   }
 
-  async #send(path, body, signal) {
+  async #send(path, body, signal, board) {
     const request = { method: "POST", headers: this.#headers, body, signal };
+    const owner = this.#owners.get(board);
+    let response;
     try {
-      return await fetch(this.#server + path, request);
+      response = await fetchAgain((owner ?? this.#server) + path, request);
     } catch (error) {
-      if (!CLOSED.includes(error.cause?.code)) throw error;
-      return fetch(this.#server + path, request); // an idle connection is closed at some time: no failure
+      this.#forget(owner);
+      if (!owner || signal.aborted) throw error;
+      response = await fetchAgain(this.#server + path, request);
     }
+    if (this.#straight && board !== undefined) this.#learn(board, owner, response);
+    return response;
   }
 
-  async #askForList(path, body) {
-    const breaker = this.#breaker;
+  #learn(board, owner, response) {
+    const place = response.headers.get("steadyrank-owner") ?? "";
+    if (PLACE.test(place)) {
+      if (this.#owners.size >= MOST_OWNERS) this.#owners.clear();
+      this.#owners.set(board, `http://${place}`);
+    } else if (response.status === 503) this.#forget(owner);
+  }
+
+  #forget(owner) {
+    for (const [board, place] of this.#owners) if (place === owner) this.#owners.delete(board);
+  }
+
+  async #askForList(board, body) {
+    const [breaker, path] = [this.#breaker, this.#path(board, "rank")];
     if (breaker.failures >= breaker.most) {
       if (performance.now() < breaker.until) throw new Away(this.#server, "asked of late, and not again yet");
       breaker.until = performance.now() + breaker.rest; // this one tries whether it works again
@@ -170,7 +195,7 @@ export class Client {
         this.#warn(`steadyrank: ${breaker.most} lists in a row failed: the server is asked once in ${breaker.rest} ms`);
     };
     try {
-      const list = await this.#ask(path, body, this.#quick());
+      const list = await this.#ask(path, body, this.#quick(), board);
       note(true);
       return list;
     } catch (error) {
@@ -236,6 +261,15 @@ export class Client {
         done();
       };
     });
+  }
+}
+
+async function fetchAgain(url, request) {
+  try {
+    return await fetch(url, request);
+  } catch (error) {
+    if (!CLOSED.includes(error.cause?.code)) throw error;
+    return fetch(url, request); // an idle connection is closed at some time: no failure
   }
 }
 

@@ -13,11 +13,12 @@ from typing import Any, TypeVar
 from ..core.refusals import Refused
 from .api import Api, Observed, Ranking
 from .patience import Send, Steps, log
-from .wire import ResponseReader, StaleConnection
+from .wire import Address, ResponseReader, StaleConnection
 
 __all__ = ["AsyncClient", "Client", "Observed", "Ranking", "Refused"]
 
 _T = TypeVar("_T")
+_Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 _PIECE = 1 << 18  # bytes received at a time
 _EXIT_SECONDS = 5.0  # that the end of the process waits for queued answers
 
@@ -35,6 +36,8 @@ class Client(Api):
       `close` and the end of the process wait for that, for 5 s at most. Each answer counts once, however often it is
       sent. A list whose response is lost on the way stays unanswered. `queue` is 10,000 by default, and 0 if `tries`
       are given: then an answer that cannot be sent is an error.
+    - `straight`: lists, answers and `observe` go to the worker that owns their board, as soon as an answer has named
+      it, and to the server again when it is gone. The key goes along, not encrypted: for a network that is your own.
     - Refusals are `steadyrank.Refused` with the server's code.
     """
 
@@ -80,8 +83,19 @@ class Client(Api):
             steps.close()
 
     def _send(self, step: Send) -> ResponseReader:
-        end, response = time.monotonic() + step.timeout, ResponseReader(step.request.into)
-        connection = self._idle()
+        end, address = time.monotonic() + step.timeout, self._owners.address(step.request)
+        try:
+            return self._exchange(step, address, end)
+        except (TimeoutError, StaleConnection):
+            self._owners.forget(address)
+            raise
+        except OSError:
+            if not self._owners.forget(address):
+                raise
+            return self._exchange(step, self._address, end)
+
+    def _exchange(self, step: Send, address: Address, end: float) -> ResponseReader:
+        response, connection = ResponseReader(step.request.into), self._idle(address)
         reused = connection is not None
 
         def left() -> float:
@@ -92,41 +106,51 @@ class Client(Api):
 
         try:
             if connection is None:
-                connection = self._connect(left())
+                connection = self._connect(address, left())
             connection.settimeout(left())
-            connection.sendall(self._address.encode(step.request))
+            connection.sendall(address.encode(step.request))
             whole = False
             while not whole:
                 connection.settimeout(left())
                 whole = response.feed(connection.recv(_PIECE))
         except BaseException as error:  # nobody knows what is still to come on this connection
-            self._hang_up()
+            self._hang_up(address)
             if reused and not response.started and isinstance(error, ConnectionError):
                 raise StaleConnection(str(error)) from error
             raise
         if not response.reusable:
-            self._hang_up()
+            self._hang_up(address)
+        self._owners.note(step.request, address, response)
         return response
 
-    def _idle(self) -> socket.socket | None:
-        """This thread's connection, if it has one and did not inherit it by a fork."""
-        process, connection = getattr(self._local, "connection", (0, None))
-        return connection if process == os.getpid() else None
+    def _connections(self) -> dict[str, socket.socket]:
+        """This thread's connections by the name of who is asked, without those that it inherited by a fork."""
+        process, connections = getattr(self._local, "connections", (0, {}))
+        if process != os.getpid():
+            connections = {}
+            self._local.connections = os.getpid(), connections
+        found: dict[str, socket.socket] = connections
+        return found
 
-    def _connect(self, seconds: float) -> socket.socket:
-        connection = socket.create_connection((self._address.host, self._address.port), seconds)
+    def _idle(self, address: Address) -> socket.socket | None:
+        """This thread's connection to somebody, if it has one."""
+        return self._connections().get(address.name)
+
+    def _connect(self, address: Address, seconds: float) -> socket.socket:
+        connection = socket.create_connection((address.host, address.port), seconds)
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self._local.connection = (os.getpid(), connection)
+        self._connections()[address.name] = connection
         if self._secure is not None:
-            connection = self._secure.wrap_socket(connection, server_hostname=self._address.host)
-            self._local.connection = (os.getpid(), connection)
+            connection = self._secure.wrap_socket(connection, server_hostname=address.host)
+            self._connections()[address.name] = connection
         return connection
 
-    def _hang_up(self) -> None:
-        _, connection = getattr(self._local, "connection", (0, None))
-        if connection is not None:
-            connection.close()
-            del self._local.connection
+    def _hang_up(self, address: Address | None = None) -> None:
+        """End this thread's connection to somebody, or all of them."""
+        connections = self._connections()
+        for name in list(connections) if address is None else [address.name]:
+            if name in connections:
+                connections.pop(name).close()
 
     def _begin_to_deliver(self) -> None:
         atexit.register(_flush_at_exit, weakref.ref(self))
@@ -151,7 +175,7 @@ class AsyncClient(Api):
 
     def _prepare(self, sleep: Callable[[float], Any] | None) -> None:
         self._sleep = sleep or asyncio.sleep
-        self._free: list[tuple[asyncio.StreamReader, asyncio.StreamWriter]] = []
+        self._free: dict[str, list[_Streams]] = {}  # connections that nobody uses, by the name of who is asked
         self._loop: asyncio.AbstractEventLoop | None = None
         self._delivery: asyncio.Task[None] | None = None
 
@@ -184,8 +208,9 @@ class AsyncClient(Api):
         if self._delivery is not None and self._delivery.cancel():
             await asyncio.wait([self._delivery])
         _say_undelivered(self.queued)
-        while self._free:
-            self._free.pop()[1].close()
+        for streams in self._free.values():
+            while streams:
+                streams.pop()[1].close()
 
     async def _carry_out(self, steps: Steps[_T]) -> _T:
         try:
@@ -208,19 +233,28 @@ class AsyncClient(Api):
             steps.close()
 
     async def _send(self, step: Send) -> ResponseReader:
+        address = self._owners.address(step.request)
         async with asyncio.timeout(step.timeout if step.whole else None):
-            return await self._exchange(step)
+            try:
+                return await self._exchange(step, address)
+            except (TimeoutError, asyncio.CancelledError, StaleConnection):  # cancelled: by the timeout, perhaps
+                self._owners.forget(address)
+                raise
+            except OSError:
+                if not self._owners.forget(address):
+                    raise
+                return await self._exchange(step, self._address)
 
-    async def _exchange(self, step: Send) -> ResponseReader:
+    async def _exchange(self, step: Send, address: Address) -> ResponseReader:
         patience = None if step.whole else step.timeout
-        response, streams = ResponseReader(step.request.into), self._idle()
+        response, streams = ResponseReader(step.request.into), self._idle(address)
         reused = streams is not None
         try:
             if streams is None:
-                opened = asyncio.open_connection(self._address.host, self._address.port, ssl=self._secure)
+                opened = asyncio.open_connection(address.host, address.port, ssl=self._secure)
                 streams = await asyncio.wait_for(opened, patience)
             reader, writer = streams
-            writer.write(self._address.encode(step.request))
+            writer.write(address.encode(step.request))
             await asyncio.wait_for(writer.drain(), patience)
             while not response.feed(await asyncio.wait_for(reader.read(_PIECE), patience)):
                 pass
@@ -231,17 +265,19 @@ class AsyncClient(Api):
                 raise StaleConnection(str(error)) from error
             raise
         if response.reusable:
-            self._free.append(streams)
+            self._free.setdefault(address.name, []).append(streams)
         else:
             writer.close()
+        self._owners.note(step.request, address, response)
         return response
 
-    def _idle(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter] | None:
-        """A connection that nobody uses; those of a loop that has ended are no use."""
+    def _idle(self, address: Address) -> _Streams | None:
+        """A connection to somebody that nobody uses; those of a loop that has ended are no use."""
         if self._loop is not asyncio.get_running_loop():
             self._loop = asyncio.get_running_loop()
             self._free.clear()
-        return self._free.pop() if self._free else None
+        free = self._free.get(address.name)
+        return free.pop() if free else None
 
     def _begin_to_deliver(self) -> None:
         self._delivery = asyncio.get_running_loop().create_task(self._carry_out(self._deliver()))

@@ -13,6 +13,7 @@ from urllib.parse import quote, urlencode
 
 from ..core.files import replacing, writable_through
 from ..core.refusals import Refused
+from .owners import Owners
 from .patience import AnswerQueue, Breaker, Patience, Steps, ask, deliver, log
 from .wire import Address, Request
 
@@ -87,10 +88,12 @@ class Api:
         breaker_failures: int = 5,
         breaker_seconds: float = 5.0,
         queue: int | None = None,
+        straight: bool = False,
         sleep: Callable[[float], Any] | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._address = Address(url, key)
+        self._owners = Owners(self._address, key, straight)
         self._patient = Patience(10.0 if timeout is None else timeout, 5 if tries is None else tries, whole=False)
         self._quick = Patience(0.2 if timeout is None else timeout, 1 if tries is None else tries, whole=True)
         self._breaker = Breaker(breaker_failures, breaker_seconds, clock)
@@ -124,12 +127,13 @@ class Api:
         """Have `_deliver` done in the background."""
         raise NotImplementedError
 
-    def _ask_for_a_list(self, path: str, body: dict[str, Any]) -> Steps[dict[str, Any]]:
+    def _ask_for_a_list(self, board: str, body: dict[str, Any]) -> Steps[dict[str, Any]]:
         """Quickly, and not at all while the breaker is open."""
         if not self._breaker.permits():
             raise ConnectionError(f"no answer from {self._address.name} of late: not asked again yet")
         try:
-            content = yield from ask(Request("POST", path, body), self._quick, self._address.name)
+            request = Request("POST", f"{_board(board)}/rank", body, board=board)
+            content = yield from ask(request, self._quick, self._address.name)
         except ConnectionError:
             self._breaker.note(worked=False)
             raise
@@ -172,7 +176,7 @@ class Api:
         body |= {"features": _finite_features(features)} if features else {}
         body |= {"segment": segment} if segment is not None else {}
         try:
-            got = yield from self._ask_for_a_list(f"{_board(board)}/rank", body)
+            got = yield from self._ask_for_a_list(board, body)
         except (ConnectionError, Refused) as error:
             code = error.code if isinstance(error, Refused) else 0
             if own is None or code in _WRONG:
@@ -204,14 +208,14 @@ class Api:
         if client is not None:
             body["client"] = client
         body |= _answer(clicked, clicks, examined)
-        path = f"{_board(board)}/feedback"
+        request = Request("POST", f"{_board(board)}/feedback", body, board=board)
         if not impression:
             return "fallback"
         if not wait and not self._queue.most:
             raise ValueError("wait=False needs a queue: this client has none, for it has queue=0 or tries")
         if wait and not self.queued:
             try:
-                got = yield from ask(Request("POST", path, body), self._quick, self._address.name)
+                got = yield from ask(request, self._quick, self._address.name)
                 return str(got["outcome"])
             except (ConnectionError, Refused) as error:
                 if not self._queue.most or (isinstance(error, Refused) and error.code < 500):
@@ -242,7 +246,8 @@ class Api:
         body: dict[str, Any] = {"id": id, "items": _names("items", items), **more}
         body |= {"features": _finite_features(more["features"])} if more.get("features") else {}
         body |= _answer(clicked, clicks, examined)
-        got = yield from self._ask("POST", f"{_board(board)}/observe", body)
+        request = Request("POST", f"{_board(board)}/observe", body, board=board)
+        got = yield from ask(request, self._patient, self._address.name)
         return Observed(got["outcome"], got["impression"], got["expires"], tuple(got["ours"]))
 
     @steps

@@ -19,12 +19,16 @@ class StaleConnection(ConnectionError):
 
 @dataclass(frozen=True)
 class Request:
-    """A request of the API; with `into`, the body of a response with status 200 is written there."""
+    """A request of the API; with `into`, the body of a response with status 200 is written there.
+
+    `board`: whose owner may be asked straight; empty where that is not worth it.
+    """
 
     method: str
     path: str
     body: Any = None
     into: BinaryIO | None = None
+    board: str = ""
 
 
 class Address:

@@ -80,6 +80,7 @@ class Traced:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
+        scope.pop("extensions", None)  # an answer that is sent at once would not be heard of here
         with _span(scope) as span:
             await self._app(scope, receive, _telling(span, send))
             route = getattr(scope.get("endpoint"), "name", None)  # known once it was looked for

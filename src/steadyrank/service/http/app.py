@@ -24,16 +24,19 @@ from ..alerts.watcher import watch
 from ..alerts.webhook import Webhook
 from ..storage import Outdated, Unavailable, Unwritable
 from ..worker.log_rows import Unreadable
+from ..worker.replicas import Replicas
 from ..worker.worker import Worker
 from . import openapi, pages
 from .auth import HERE, Auth, read_headers
 from .board_routes import recorded
 from .bodies import BATCH, LARGE, SMALL, Bodies, check_type, decode
 from .bodies import encode as _encode
-from .forwarding import Forwarder
+from .connections import ANSWER
+from .forwarding import PATIENCE, Forwarder, is_passed_on, replayed
 from .limits import Limits
 from .metrics import Metrics
 from .openapi import FILE_TYPE
+from .rank_routes import rank_from_copy
 from .request import AWAY, Call, ErrorOut, File, Parts, Route
 from .routes import BOARDS, INGEST, ROUTES, UBI
 from .slices import AT_ONCE, Slicer, free
@@ -41,6 +44,8 @@ from .slices import AT_ONCE, Slicer, free
 log = logging.getLogger("steadyrank.service")
 _LIMITS = Limits()
 _DESCRIBED = functools.cache(lambda: _encode(openapi.describe()))
+_MOVING = 0.3  # seconds in which a list of a board that moves is waited for: then a copy of it is made
+_STUCK = 0.75  # seconds until an owner that gives no list is taken for gone
 _PART = 1 << 18  # bytes of a file sent at a time
 _LARGE_AT_ONCE = 2  # requests of a route with a body so long that it waited on the disk
 _ANY_ORIGIN = {"access-control-allow-origin": "*"}  # an impression id proves itself; no cookie and no key is read
@@ -227,6 +232,7 @@ class _Endpoint:
         self._turn = asyncio.Semaphore(_LARGE_AT_ONCE)
         self._anywhere = route.path in (BOARDS, UBI, INGEST)
         self._headers = _ANY_ORIGIN if route.scope == "public" else {}
+        self._lists = route.path.endswith("/rank")
         # what may be sent twice without harm
         self._again = route.method in ("GET", "PUT") or route.path.endswith(("/rank", "/feedback"))
 
@@ -238,17 +244,16 @@ class _Endpoint:
                 raise Unavailable("the log is being read")
             if self._service.worker.log_writer.outdated:
                 raise Outdated(self._service.worker.log_writer.outdated)
-            board = scope["path_params"].get("board", "")
+            board, answer = scope["path_params"].get("board", ""), None
             if board and not self._service.worker.is_served(board):
-                forward = self._service.forwarder.pass_on
-                public = self._route.scope == "public"
-                passed = await forward(board, scope, receive, send, self._most, self._again, public)
+                passed = await (self._pass_on_list if self._lists else self._pass_on)(board, scope, receive, send)
                 if isinstance(passed, int):
                     self._service.metrics.count(self.name, passed, time.perf_counter() - begin)
                     return
-                receive = passed
-            with self._service.worker.answering(board):
-                answer = await self._answer(scope, receive)
+                receive, answer = (passed, None) if callable(passed) else (receive, passed)
+            if answer is None:
+                with self._service.worker.answering(board):
+                    answer = await self._answer(scope, receive)
             content = answer if isinstance(answer, File | Parts) else _encode(answer)
         except Refused as refusal:
             code, extra, content = refuse(refusal.code, str(refusal), self._headers)
@@ -263,18 +268,49 @@ class _Endpoint:
         except Exception:
             log.exception("a request failed", extra={"fields": {"route": self._route.path}})
             code, extra, content = refuse(500, "an error of the server; its log says more", self._headers)
-        if isinstance(content, File):
-            await _send_file(send, content)
-        else:
-            parts = content.content if isinstance(content, Parts) else [content]
-            size = sum(map(len, parts))
-            headers = [(b"content-type", b"application/json"), (b"content-length", str(size).encode())]
-            headers += [(name.encode(), value.encode()) for name, value in extra.items()]
-            await send({"type": "http.response.start", "status": code, "headers": headers})
-            for part in parts[:-1]:
-                await send({"type": "http.response.body", "body": part, "more_body": True})
-            await send({"type": "http.response.body", "body": parts[-1]})
+        await _send(scope, send, code, extra, content)
         self._service.metrics.count(self.name, code, time.perf_counter() - begin)
+
+    async def _pass_on(self, board: str, scope: Scope, receive: Receive, send: Send, **patience: Any) -> Any:
+        """Have the owner of a board answer, as `Forwarder.pass_on` says."""
+        rest = {"most": self._most, "again": self._again, "public": self._route.scope == "public"}
+        return await self._service.forwarder.pass_on(board, scope, receive, send, **(rest | patience))
+
+    async def _pass_on_list(self, board: str, scope: Scope, receive: Receive, send: Send) -> Any:
+        """The same for a list, or one from a copy of the board: if there is one, or if the owner does not answer."""
+        replicas = self._service.worker.replicas
+        headers = read_headers(list(scope["headers"]))
+        known = self._service.auth.opens(headers, self._route.scope, board)
+        if replicas is None or not known or is_passed_on(scope["headers"]):
+            return await self._pass_on(board, scope, receive, send)
+        body = await self._service.bodies.receive(receive, headers, self._most)
+        if not isinstance(body, bytes):
+            with body:
+                body = body.read()
+        made = self._list_from(replicas, board, headers, body) if replicas.find(board) is not None else None
+        if made is not None:
+            return made
+        try:
+            return await self._pass_on(board, scope, replayed(body), send, patience=_MOVING, answer=_STUCK)
+        except Unavailable:
+            if await replicas.need(board, PATIENCE - _MOVING) is not None:
+                made = self._list_from(replicas, board, headers, body)
+            if made is None:
+                raise
+            return made
+
+    def _list_from(self, replicas: Replicas, board: str, headers: Mapping[str, str], body: bytes) -> Any:
+        """A list from a copy; None where the owner has to be asked: what is refused here may be right there."""
+        assert self._decoder is not None
+        try:
+            check_type(headers)
+            return rank_from_copy(replicas, board, decode(body, self._decoder))
+        except Refused as refusal:
+            if refusal.code == 429:
+                raise
+        except Unavailable as error:
+            log.debug("no list from a copy", extra={"fields": {"why": str(error)}})
+        return None
 
     async def _answer(self, scope: Scope, receive: Receive) -> Any:
         service, route, path = self._service, self._route, scope["path_params"]
@@ -324,6 +360,29 @@ class _Endpoint:
                     return await run(value)
                 finally:
                     await free(value)
+
+
+async def _send(scope: Scope, send: Send, code: int, extra: Mapping[str, str], content: bytes | File | Parts) -> None:
+    if isinstance(content, File):
+        await _send_file(send, content)
+        return
+    at_once = scope["extensions"].get(ANSWER) if "extensions" in scope else None
+    if isinstance(content, bytes) and at_once is not None and at_once(code, _lines(tuple(extra.items())), content):
+        return
+    parts = [content] if isinstance(content, bytes) else content.content
+    size = sum(map(len, parts))
+    headers = [(b"content-type", b"application/json"), (b"content-length", str(size).encode())]
+    headers += [(name.encode(), value.encode()) for name, value in extra.items()]
+    await send({"type": "http.response.start", "status": code, "headers": headers})
+    for part in parts[:-1]:
+        await send({"type": "http.response.body", "body": part, "more_body": True})
+    await send({"type": "http.response.body", "body": parts[-1]})
+
+
+@functools.lru_cache(100)
+def _lines(extra: tuple[tuple[str, str], ...]) -> bytes:
+    """Headers of an answer in JSON as lines of text."""
+    return "".join(f"{name}: {value}\r\n" for name, value in (("content-type", "application/json"), *extra)).encode()
 
 
 async def _send_file(send: Send, file: File) -> None:

@@ -7,6 +7,7 @@ quadratic in its length, and waits for the end of a request for ever; so both ar
 import asyncio
 import contextlib
 import ctypes
+import functools
 import ipaddress
 import json
 import logging
@@ -16,11 +17,12 @@ from http import HTTPStatus
 from typing import Any
 
 import httptools
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
 from .limits import Limits
 
 log = logging.getLogger("steadyrank.service")
+ANSWER = "steadyrank.answer"  # an extension of ASGI: `send_whole` of a request
 _SLICE = 8_192  # bytes parsed at a time: more of a head than is allowed is never held
 _HEADERS = 100  # of a request: each costs some 150 bytes beside its own
 _PIPELINED = 1  # requests that wait for an answer before them on a connection
@@ -107,7 +109,6 @@ class Connection(HttpToolsProtocol):
 
     def data_received(self, data: bytes) -> None:
         """Parse a part at a time, as long as it is within the limits."""
-        self._unset_keepalive_if_required()
         if self._between and not self._reading:
             self._between = False
             self._reading = True
@@ -157,6 +158,9 @@ class Connection(HttpToolsProtocol):
             self._stop(HTTPStatus.TOO_MANY_REQUESTS)
         self.waits = False
         super().on_headers_complete()
+        if self.scope["method"] == "POST":
+            at_once: Any = functools.partial(send_whole, self.cycle)
+            self.scope["extensions"] = {ANSWER: at_once}
 
     def on_body(self, body: bytes) -> None:
         """A part of the body."""
@@ -170,8 +174,12 @@ class Connection(HttpToolsProtocol):
         self._rest()
 
     def on_response_complete(self) -> None:
-        """The answer is sent."""
-        super().on_response_complete()
+        """The answer is sent. uvicorn's own begins a timer each time: here `look` ends what waits for too long."""
+        self.server_state.total_requests += 1
+        if not self.transport.is_closing():
+            self.flow.resume_reading()
+            if self.pipeline:
+                self._start_asgi_task(*self.pipeline.pop())
         self._rest()
 
     def _rest(self) -> None:
@@ -224,6 +232,26 @@ class Connection(HttpToolsProtocol):
             head += f"content-length: {len(content)}\r\nconnection: close\r\n\r\n"
             self.transport.write(head.encode() + content)
         self.transport.close()
+
+
+def send_whole(cycle: RequestResponseCycle, code: int, headers: bytes, content: bytes) -> bool:
+    """Send the whole answer to a request in one write; False if that has to wait, and nothing was sent.
+
+    `headers`: lines of their own, without the length of the content. By ASGI's messages an answer takes two writes,
+    and twice the time.
+    """
+    if cycle.flow.write_paused or cycle.disconnected or cycle.response_started:
+        return False
+    usual = b"".join([b"%b: %b\r\n" % header for header in cycle.default_headers])
+    last = b"\r\n" if cycle.keep_alive else b"connection: close\r\n\r\n"
+    size = b"content-length: %d\r\n" % len(content)
+    cycle.transport.write(b"".join((STATUS_LINE[code], usual, headers, size, last, content)))
+    cycle.response_started = cycle.response_complete = True
+    cycle.message_event.set()
+    if not cycle.keep_alive:
+        cycle.transport.close()
+    cycle.on_response()
+    return True
 
 
 _MESSAGES = {

@@ -40,7 +40,7 @@ _OF_A_CONNECTION = frozenset(
         _HOP,
     )
 )
-_PATIENCE = 1.5  # seconds in which a board that moves is waited for
+PATIENCE = 1.5  # seconds in which a board that moves is waited for
 _AGAIN = 0.05  # seconds between looks for where it is
 _CONNECT = 1.0  # seconds
 _LOOK = 0.25  # seconds between looks whether who was asked is still the owner
@@ -50,6 +50,11 @@ _MOST_READ = 1 << 20  # bytes of an answer that wait to be sent on
 _PART = 1 << 18  # bytes of a body sent at a time
 _NOBODY = "the board is moving to another worker: try again"
 T = TypeVar("T")
+
+
+def is_passed_on(headers: Iterable[tuple[bytes, bytes]]) -> bool:
+    """Whether another worker sent a request."""
+    return any(name == _HOP for name, _ in headers)
 
 
 class NotReached(Exception):
@@ -203,19 +208,20 @@ class Peers:
         target: bytes,
         headers: Iterable[tuple[bytes, bytes]],
         body: bytes | Held = b"",
-        still: Callable[[], bool] = lambda: True,
+        still: Callable[[], bool] | None = None,
     ) -> Reply:
         """The answer of another worker to a request, as soon as it begins; given up when `still` says no."""
+        end = time.monotonic() + _ANSWER
+        still = still or (lambda: time.monotonic() < end)
         size = len(body) if isinstance(body, bytes) else body.size
         lines = [b"%b %b HTTP/1.1" % (method.encode(), target), _HOP + b": 1", b"content-length: %d" % size]
         lines += [b"%b: %b" % header for header in passed_on(headers) if header[0] not in _OF_A_CONNECTION]
         connection = await self._connection(address)
         try:
             waiting = await connection.ask(b"\r\n".join(lines) + b"\r\n\r\n", body)
-            end = time.monotonic() + _ANSWER
             while not waiting.done():
                 await asyncio.wait([waiting], timeout=_LOOK)
-                if not waiting.done() and (time.monotonic() > end or not still()):
+                if not waiting.done() and not still():
                     raise NotReached(sent=True)
             return waiting.result()
         except BaseException:
@@ -305,22 +311,33 @@ class Forwarder:
 
     def elsewhere(self, headers: list[tuple[bytes, bytes]]) -> Elsewhere | None:
         """How a request asks other workers; None if there are none, or if one of them sent it."""
-        if self._worker.ownership is None or any(name == _HOP for name, _ in headers):
+        if self._worker.ownership is None or is_passed_on(headers):
             return None
         return Elsewhere(self._worker, self.peers, list(headers))
 
     async def pass_on(
-        self, board: str, scope: Scope, receive: Receive, send: Send, most: int, again: bool, public: bool
+        self,
+        board: str,
+        scope: Scope,
+        receive: Receive,
+        send: Send,
+        most: int,
+        again: bool,
+        public: bool,
+        patience: float = PATIENCE,
+        answer: float = _ANSWER,
     ) -> "int | Receive":
         """Have the owner of a board answer a request; its code. If that is this worker by now: the body, to be read.
 
         `again`: the request may be sent a second time if it is not known whether it was dealt with. `public`: anybody
         may have sent it, and need not know where workers are; others are told where the owner is, in a header.
+        `patience`: seconds in which a board that moves is waited for; `answer`: seconds until an owner that does not
+        answer is taken for gone.
         """
         ownership, headers = self._worker.ownership, list(scope["headers"])
         assert ownership is not None
-        partition, end = ownership.partition_of(board), time.monotonic() + _PATIENCE
-        if any(name == _HOP for name, _ in headers):
+        partition, end = ownership.partition_of(board), time.monotonic() + patience
+        if is_passed_on(headers):
             ownership.look_soon()
             raise Refused(MISDIRECTED, "another worker owns the board")
         body = await self._bodies.receive(receive, read_headers(list(headers)), most)
@@ -330,10 +347,10 @@ class Forwarder:
         with contextlib.nullcontext() if isinstance(body, bytes) else body:
             while True:
                 if partition in self._worker.served:
-                    return _replayed(body if isinstance(body, bytes) else body.read())
+                    return replayed(body if isinstance(body, bytes) else body.read())
                 address = ownership.address_of(partition)
                 if address is not None and address != ownership.address:
-                    still = functools.partial(_is_at, ownership, partition, address)
+                    still = functools.partial(_is_at, ownership, partition, address, time.monotonic() + answer)
                     code = await self._try(address, request, still, send)
                     if code != MISDIRECTED:
                         return code
@@ -365,12 +382,12 @@ class Forwarder:
         return reply.code
 
 
-def _is_at(ownership: Ownership, partition: int, address: str) -> bool:
-    """Whether a partition is still served at an address."""
-    return ownership.address_of(partition) == address
+def _is_at(ownership: Ownership, partition: int, address: str, until: float) -> bool:
+    """Whether a partition is still served at an address, as far as that is worth waiting for."""
+    return ownership.address_of(partition) == address and time.monotonic() < until
 
 
-def _replayed(body: bytes) -> Receive:
+def replayed(body: bytes) -> Receive:
     """A body that was received, to be received again."""
 
     async def receive() -> Message:

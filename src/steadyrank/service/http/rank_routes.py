@@ -21,6 +21,7 @@ from ..worker import rank_and_answer
 from ..worker.board_session import BoardSession
 from ..worker.impression_ids import FORGED
 from ..worker.rank_and_answer import check_theirs
+from ..worker.replicas import Replicas
 from .board_routes import add_new, check_items, check_kind, check_room
 from .bodies import encode
 from .forwarding import Elsewhere
@@ -133,10 +134,7 @@ _AWAY = BatchRowOut(code=503, message=AWAY)
 async def rank(call: Call) -> RankOut:
     """A list of items, and an id to answer it with."""
     body: RankIn = call.body
-    check_sender(body.client, body.cohort)
-    answers.check_candidates(body.candidates)
-    check_number("candidates", body.candidates)
-    check_number("theirs", body.theirs)
+    _check(body)
     session, some, theirs, skipped = call.worker.find_board(call.board), body.candidates, body.theirs, 0
     visit = known_of_visit(session, body.features, body.segment)
     if theirs is not None:
@@ -149,6 +147,37 @@ async def rank(call: Call) -> RankOut:
     return RankOut(impression=impression, items=items, expires=expires, skipped=skipped or UNSET)
 
 
+def rank_from_copy(replicas: Replicas, board: str, body: RankIn) -> RankOut | None:
+    """The same from a copy of another worker's board; None where the owner has to: to mix lists, or to add items."""
+    if body.theirs is not None or body.unknown == "add":
+        return None
+    _check(body)
+    session, some, skipped = replicas.find_board(board), body.candidates, 0
+    visit = known_of_visit(session, body.features, body.segment)
+    if body.unknown == "skip":
+        some, _, skipped = _without_unknown(session, some, None)
+    who = body.length, body.client, body.cohort
+    impression, items, expires = rank_and_answer.rank(replicas, session, some, *who, features=visit)
+    return RankOut(impression=impression, items=items, expires=expires, skipped=skipped or UNSET)
+
+
+def _check(body: RankIn) -> None:
+    """Refuse what is wrong in itself."""
+    check_sender(body.client, body.cohort)
+    answers.check_candidates(body.candidates)
+    check_number("candidates", body.candidates)
+    check_number("theirs", body.theirs)
+
+
+def _without_unknown(
+    session: BoardSession, some: list[str] | None, theirs: list[str] | None
+) -> tuple[list[str] | None, list[str] | None, int]:
+    """Candidates and the caller's list without names that are no items, and how many these are."""
+    gone = set(fresh([*(some or ()), *(theirs or ())], session.board.learner_state.slots))
+    some = None if some is None else without(some, [item for item in some if item in gone])
+    return some, [item for item in theirs or () if item not in gone] or None, len(gone)
+
+
 async def _known(
     call: Call, session: BoardSession, some: list[str] | None, theirs: list[str] | None, visit: Values | None
 ) -> tuple[list[str] | None, list[str] | None, int]:
@@ -156,11 +185,9 @@ async def _known(
 
     Who adds items needs the scope for it.
     """
-    others = fresh([*(some or ()), *(theirs or ())], session.board.learner_state.slots)
     if call.body.unknown == "skip":
-        gone = set(others)
-        some = None if some is None else without(some, [item for item in some if item in gone])
-        return some, [item for item in theirs or () if item not in gone] or None, len(others)
+        return _without_unknown(session, some, theirs)
+    others = fresh([*(some or ()), *(theirs or ())], session.board.learner_state.slots)
     if others:
         rank_and_answer.places(session, call.body.length)  # what is refused adds nothing
         session.board.learner_state.features.check_visit(visit)

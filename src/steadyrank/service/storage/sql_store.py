@@ -244,6 +244,11 @@ class SqlStore:
             rows = self._boards("id, name, secret", numbers)
         return {row[0]: (row[1], bytes(row[2])) for row in rows}
 
+    def find_board(self, name: str) -> tuple[int, bytes] | None:
+        """Number and secret of the board of this name; None if there is none."""
+        rows = self._db.read("SELECT id, secret FROM boards WHERE name = ?", name)
+        return (rows[0][0], bytes(rows[0][1])) if rows else None
+
     def known_boards(self, partitions: Iterable[int] | None = None) -> list[KnownBoard]:
         """Every board, or those of some partitions, the one whose latest event has the highest number first; some
         microseconds each."""

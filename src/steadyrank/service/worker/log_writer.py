@@ -21,6 +21,8 @@ from ..storage import Fenced, LogEntry, NewEntry, Numbers, Outdated, Sender, Sql
 from .log_rows import Unreadable, read_event
 
 GATHER = 0.001  # seconds from the first event to be written until the commit begins: more of them share it
+_BUSY = 8  # events that have come by then: so many more are on their way that it is worth waiting for them
+_GATHER_MORE = 0.004  # seconds for these: a commit costs as much processor time as some ten requests
 POLL = 0.025  # seconds between looks for events of other workers
 _POLL_OWNED = 0.25  # the same where each partition has one owner: only an operator's commands write beside it
 MOST_AT_ONCE = 5_000  # events in a commit
@@ -53,7 +55,7 @@ class Pending(NamedTuple):
 
     board: int
     event: AnyEvent
-    body: bytes  # without the numbers of client and cohorts, which are not known yet
+    body: bytes  # empty where there is a sender: the numbers of client and cohorts are not known yet
     waiting: asyncio.Future[str] | None
     sender: Sender | None
     trace: Any = None
@@ -258,7 +260,7 @@ class LogWriter:
         self, board: int, event: AnyEvent, wait: bool = False, sender: Sender | None = None
     ) -> asyncio.Future[str] | None:
         """Write an event soon, with the number of its sender; with `wait`, a future of its outcome."""
-        body = encode(event)
+        body = encode(event) if sender is None else b""
         future = None
         if wait:
             future = self._loop.create_future()
@@ -304,6 +306,8 @@ class LogWriter:
         while True:
             if self._wake.wait(POLL) and not self._stop:
                 time.sleep(GATHER)
+                if len(self._queue) >= _BUSY:
+                    time.sleep(_GATHER_MORE)
             self._wake.clear()
             self._beat = time.monotonic()
             # chores are taken first: then the batch holds what was put before them

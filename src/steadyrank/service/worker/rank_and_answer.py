@@ -17,6 +17,7 @@ from ..storage import Sender, Unavailable
 from .board_session import BoardSession
 from .impression_ids import ImpressionId, Signer, seal
 from .log_writer import MOST_BEHIND
+from .replicas import Replicas
 from .worker import Worker
 
 TOO_MANY_LISTS = "more lists for this client in a minute than client_lists"
@@ -26,7 +27,7 @@ _COINS = 256  # of a signature
 
 
 def rank(
-    worker: Worker,
+    worker: Worker | Replicas,
     session: BoardSession,
     candidates: Sequence[str] | None,
     length: int | None,

@@ -6,7 +6,7 @@ import contextlib
 import gc
 import logging
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
@@ -25,6 +25,7 @@ from .log_rows import Unreadable, not_applied
 from .log_writer import Inbox, Line, LogWriter, SharedLook, Steps
 from .ownership import Ownership
 from .recovery import Kept, fold_again, moved_edges, recover, save, wipe
+from .replicas import Replicas
 from .resealing import reseal
 
 SNAPSHOT_EVERY = 20_000  # events of a board; every worker takes one at the same event
@@ -38,6 +39,24 @@ _LARGE = 10_000  # items, times segments, of a board that is looked at in a thre
 
 log = logging.getLogger("steadyrank.service")
 T = TypeVar("T")
+
+
+class _Answering(contextlib.AbstractContextManager[None]):
+    """A request of a partition is being answered; a class, since a generator would take twice the time."""
+
+    __slots__ = ("_in_flight", "_partition")
+
+    def __init__(self, in_flight: collections.Counter[int], partition: int) -> None:
+        self._in_flight, self._partition = in_flight, partition
+
+    def __enter__(self) -> None:
+        self._in_flight[self._partition] += 1
+
+    def __exit__(self, *exception: object) -> None:
+        self._in_flight[self._partition] -= 1
+
+
+_NOTHING_TO_COUNT = contextlib.nullcontext()
 
 
 class Worker:
@@ -73,6 +92,7 @@ class Worker:
         if not url.startswith("sqlite:"):
             changes = self.adopt, self.lose, self.release, self._with_boards, self.spawn
             self.ownership = Ownership(url, int(self.chance.integers(1, 2**63)), address, *changes)
+        self.replicas: Replicas | None = None  # of boards that other workers own, once it has started
         self._fences = None if self.ownership is None else self.ownership.fences
         self.cache = BoardCache(url, most_awake, monotonic, self.apply, self.catch_up, self.spawn, self._fences)
         self.look_at_log = SharedLook(self.catch_up, self.spawn)
@@ -87,6 +107,9 @@ class Worker:
         self.clock.look(stored.time, *stored.latest)
         self._report_clock()
         self.partitions = stored.partitions
+        if self.ownership is not None and self.replicas is None:
+            lists = self.chance, self.next_key, self._gave, self.spawn
+            self.replicas = Replicas(self.url, self.partitions, self.clock, self.monotonic, *lists)
         self._inbox.reset(stored.heads, stored.partitions)
         self.cache.begin(stored.boards, stored.asleep, stored.parked)
         self.keys = stored.keys
@@ -116,6 +139,8 @@ class Worker:
         if available:
             await self.cache.save_all()
         self.cache.close()
+        if self.replicas is not None:
+            await self.replicas.finish()
         if self.ownership is not None:
             await self.ownership.leave()
 
@@ -123,18 +148,11 @@ class Worker:
         """Whether a board of this name is, or would be, one of this worker's."""
         return self.ownership is None or self.ownership.partition_of(name) in self.served
 
-    @contextlib.contextmanager
-    def answering(self, name: str) -> Iterator[None]:
+    def answering(self, name: str) -> contextlib.AbstractContextManager[None]:
         """Meanwhile the board is not given to another worker, unless that takes too long."""
         if self.ownership is None or not name:
-            yield
-            return
-        partition = self.ownership.partition_of(name)
-        self._in_flight[partition] += 1
-        try:
-            yield
-        finally:
-            self._in_flight[partition] -= 1
+            return _NOTHING_TO_COUNT
+        return _Answering(self._in_flight, self.ownership.partition_of(name))
 
     def seen(self, session: BoardSession) -> int:
         """The latest event of a board's partition that was read."""
@@ -233,10 +251,13 @@ class Worker:
         return self.cache.divergences
 
     def find_board(self, name: str) -> BoardSession:
-        """A board by its name; one that nobody holds may be evicted."""
+        """A board by its name; one that nobody holds may be evicted.
+
+        While its partition leaves, for the requests that began before: nobody else is served.
+        """
         if not self.ready:
             raise Unavailable("the log is being read: not ready yet")
-        if not self.is_served(name):
+        if self.ownership is not None and self.ownership.partition_of(name) not in self._inbox.applied:
             raise Unavailable(f"another worker serves board {name!r}")
         return self.cache.find_board(name)
 

@@ -1,0 +1,311 @@
+"""Copies of boards that other workers own: they follow the log, and give out lists.
+
+A board that is asked for often at a worker that does not own it is copied there, as it would be loaded by its owner,
+and its events are read from the log several times a second. Lists are made from the copy while it is at most
+`MOST_AGE` old. They are written into the log as the owner's are, in one order with them, without waiting; what is
+written needs no fence, for a list binds nobody. Answers go to the owner: an impression id says all that they need.
+
+A list is drawn from this worker's own stream of chance, independent of all others, and the log says what was drawn:
+who folds the log draws nothing, so copies, owner and replays agree.
+"""
+
+import asyncio
+import collections
+import concurrent.futures
+import functools
+import logging
+import math
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+
+from ...core.refusals import Refused
+from ..board import events
+from ..board.events import AnyEvent
+from ..storage import Seal, Sender, SqlStore, Unavailable, open_store
+from .board_session import BoardSession
+from .log_rows import Unreadable, read_event
+from .log_writer import Line, Pending
+from .recovery import load
+
+MOST_AGE = 0.25  # seconds by which a copy may be behind
+_TURN = 0.1  # seconds between looks at the log
+_OFTEN = 50  # lists of a board in a second, asked for at a worker that does not own it, for which it is copied
+_SELDOM = 10  # the same, below which a copy ends
+_KEPT = 5.0  # seconds over which that is counted
+_MOST = 64  # copies
+_MOST_WAITING = 50_000  # lists that wait to be written
+_AT_ONCE = 1_000  # of them in a commit
+_APPLIED_FOR = 0.004  # seconds after which requests have their turn
+
+log = logging.getLogger("steadyrank.service")
+T = TypeVar("T")
+
+
+class _News(NamedTuple):
+    """What the log says of a copied board since it was last read; None for events: it has to be copied anew."""
+
+    read: float  # when the reading began
+    head: int
+    events: list[tuple[int, AnyEvent]] | None
+    seals: list[Seal] | None  # if another secret signs by now
+
+
+class _Copy:
+    """A copied board."""
+
+    def __init__(self, session: BoardSession, read: float) -> None:
+        self.session, self.read, self.since = session, read, read
+        self.asked = 0  # lists, since then
+
+
+class Outbox:
+    """Lists that wait to be written, by partition; what `LogWriter` is to an owner."""
+
+    def __init__(self, partitions: int) -> None:
+        self._partitions = partitions
+        self.waiting: dict[int, collections.deque[Pending]] = {}
+
+    @property
+    def behind(self) -> int:
+        """How many wait."""
+        return sum(map(len, self.waiting.values()))
+
+    def put_event(self, board: int, event: AnyEvent, sender: Sender | None = None) -> None:
+        """Write a list soon."""
+        body = events.encode(event) if sender is None else b""
+        pending = Pending(board, event, body, None, sender)
+        self.waiting.setdefault(board % self._partitions, collections.deque()).append(pending)
+
+
+class Replicas:
+    """The copies of a worker; used in the event loop's thread."""
+
+    def __init__(
+        self,
+        url: str,
+        partitions: int,
+        clock: Callable[[], float],
+        monotonic: Callable[[], float],
+        chance: np.random.Generator,
+        next_key: Callable[[], int],
+        gave: Callable[[AnyEvent], bool],
+        spawn: Callable[[Any], "asyncio.Task[Any]"],
+    ) -> None:
+        self.clock, self.monotonic, self.chance, self.next_key = clock, monotonic, chance, next_key
+        self._url, self._gave, self._spawn = url, gave, spawn
+        self.log_writer = Outbox(partitions)
+        self.copies: dict[str, _Copy] = {}
+        self.given = 0  # lists
+        self._asked: collections.Counter[str] = collections.Counter()  # lists in this second, by board
+        self._second = 0
+        self._loading: dict[str, asyncio.Task[Any]] = {}
+        self._following: asyncio.Task[Any] | None = None
+        self._thread = concurrent.futures.ThreadPoolExecutor(1, "replicas")
+        self._store: SqlStore | None = None
+
+    def find(self, name: str) -> BoardSession | None:
+        """A copy of a board from which a list may be made now; what is asked for often is copied."""
+        copy = self.copies.get(name)
+        if copy is not None:
+            copy.asked += 1
+            return copy.session if time.monotonic() - copy.read <= MOST_AGE else None
+        if self._second != (second := int(time.monotonic())):
+            self._second = second
+            self._asked.clear()
+        self._asked[name] += 1
+        if self._asked[name] == _OFTEN:
+            self._begin(name)
+        return None
+
+    async def need(self, name: str, seconds: float) -> BoardSession | None:
+        """A copy of a board whose owner does not answer; None if there is none within so many seconds."""
+        if name not in self.copies:
+            self._begin(name)
+        end = time.monotonic() + seconds
+        while (found := self.find(name)) is None and (name in self._loading or name in self.copies):
+            if time.monotonic() > end:
+                break
+            await asyncio.sleep(0.01)
+        return found
+
+    def find_board(self, name: str) -> BoardSession:
+        """A copy that is there, as `find` said."""
+        copy = self.copies.get(name)
+        if copy is None:
+            raise Unavailable(f"board {name!r} is no longer copied here")
+        self.given += 1
+        return copy.session
+
+    def seen(self, session: BoardSession) -> int:
+        """The latest event of a board that was read."""
+        return session.applied
+
+    def drop(self, name: str) -> None:
+        """A board is no longer copied."""
+        self.copies.pop(name, None)
+
+    def close(self) -> None:
+        """End the thread and its connection, after what waits was written."""
+        self._thread.shutdown()
+        if self._store is not None:
+            self._store.close()
+
+    async def finish(self) -> None:
+        """Write what waits, for a worker that ends."""
+        try:
+            await self._ask(lambda store: self._write(store, self._take()))
+        except Unavailable as error:
+            log.warning("lists not written", extra={"fields": {"why": str(error)}})
+        self.close()
+
+    def _begin(self, name: str) -> None:
+        if name not in self._loading and len(self.copies) + len(self._loading) < _MOST:
+            self._loading[name] = self._spawn(self._load(name))
+
+    async def _load(self, name: str) -> None:
+        try:
+            begin = time.monotonic()
+            session = await self._ask(lambda store: _load(store, name))
+            if session is not None and not session.board.stale:
+                self.copies[name] = _Copy(session, begin)
+                log.info("board copied", extra={"fields": {"board": name}})
+        except (Unavailable, ValueError) as error:
+            log.warning("board not copied", extra={"fields": {"board": name, "why": str(error)}})
+        finally:
+            del self._loading[name]
+        if self._following is None or self._following.done():
+            self._following = self._spawn(self._follow())
+
+    async def _follow(self) -> None:
+        """Read what is new in the log and write what waits, as long as there is a copy, or anything waits."""
+        working = True
+        while self.copies or self.log_writer.behind:
+            begin = time.monotonic()
+            lists = self._take()
+            places = {copy.session.number: copy.session.applied for copy in self.copies.values()}
+            try:
+                news = await self._ask(functools.partial(self._turn, lists, places))
+                working = True
+            except Unavailable as error:
+                if working:
+                    log.warning("copies not kept up", extra={"fields": {"why": str(error)}})
+                working, news = False, {}
+                self._put_back(lists)
+            for name, copy in list(self.copies.items()):
+                if copy.session.number in news and self.copies.get(name) is copy:
+                    await self._apply(name, copy, news[copy.session.number])
+            self._end_idle()
+            await asyncio.sleep(max(_TURN - (time.monotonic() - begin), 0.01))
+
+    def _take(self) -> dict[int, list[Pending]]:
+        waiting = self.log_writer.waiting
+        taken = {p: [lists.popleft() for _ in range(min(len(lists), _AT_ONCE))] for p, lists in waiting.items()}
+        for partition in [partition for partition, lists in waiting.items() if not lists]:
+            del waiting[partition]
+        return taken
+
+    def _put_back(self, lists: Mapping[int, Sequence[Pending]]) -> None:
+        """Lists were not written: they are tried again, unless too many wait. Their answers count in any case."""
+        for partition, some in lists.items():
+            if some and self.log_writer.behind + len(some) <= _MOST_WAITING:
+                self.log_writer.waiting.setdefault(partition, collections.deque()).extendleft(reversed(some))
+
+    def _turn(self, lists: dict[int, list[Pending]], places: Mapping[int, int], store: SqlStore) -> dict[int, _News]:
+        self._write(store, lists)
+        return {number: _read(store, number, after, kept) for number, after, kept in _kept(store, places)}
+
+    def _write(self, store: SqlStore, lists: dict[int, list[Pending]]) -> None:
+        """A commit a partition, so that nobody waits for two at a time; what is written is taken out."""
+        for partition in sorted(lists):
+            if lists[partition]:
+                store.append([one.entry() for one in lists[partition]], self.clock())
+                lists[partition] = []
+
+    async def _apply(self, name: str, copy: _Copy, news: _News) -> None:
+        """Apply what the log says, with requests in between; a copy that cannot go on with it ends."""
+        session, end = copy.session, time.perf_counter() + _APPLIED_FOR
+        if news.events is None:
+            self.drop(name)
+            return
+        for seq, event in news.events:
+            taken = True
+            try:
+                for _ in session.board.steps(event):
+                    if time.perf_counter() > end:
+                        await asyncio.sleep(0)
+                        end = time.perf_counter() + _APPLIED_FOR
+            except Refused:
+                taken = False  # who wrote it was told
+            except Exception as error:  # whatever it is: the owner parks the board
+                log.error("a copy cannot go on", extra={"fields": {"board": name, "event": seq, "why": str(error)}})
+                self.drop(name)
+                return
+            if taken:
+                session.note(Line(seq, session.number, event, None), "", self._gave(event), self.monotonic())
+            session.learn_clients(Line(seq, session.number, event, None))
+            session.applied = seq
+            if session.board.stale:  # it learns otherwise from here on
+                self.drop(name)
+                return
+            if time.perf_counter() > end:
+                await asyncio.sleep(0)
+                end = time.perf_counter() + _APPLIED_FOR
+        session.applied, copy.read = news.head, news.read
+        if news.seals is not None:
+            session.reseal(news.seals)
+
+    def _end_idle(self) -> None:
+        """End copies of boards that are seldom asked for by now."""
+        now = time.monotonic()
+        for name, copy in list(self.copies.items()):
+            if now > copy.since + _KEPT:
+                if copy.asked < _SELDOM * _KEPT:
+                    self.drop(name)
+                copy.since, copy.asked = now, 0
+
+    async def _ask(self, work: Callable[[SqlStore], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._thread, self._run, work)
+
+    def _run(self, work: Callable[[SqlStore], T]) -> T:
+        try:
+            if self._store is None:
+                self._store = open_store(self._url)
+            return work(self._store)
+        except Unavailable:
+            if self._store is not None:
+                self._store.close()
+                self._store = None
+            raise
+
+
+def _load(store: SqlStore, name: str) -> BoardSession | None:
+    """A board of this name as the log says now; None if there is none."""
+    with store.reading():
+        found = store.find_board(name)
+        return None if found is None else load(store, found[0], name, found[1])
+
+
+def _kept(store: SqlStore, places: Mapping[int, int]) -> list[tuple[int, int, bool]]:
+    """Boards, the event up to which each was read, and whether what came since is all kept."""
+    edges = store.edges(list(places)) if places else {}
+    return [(number, after, edges.get(number, math.inf) <= after) for number, after in places.items()]
+
+
+def _read(store: SqlStore, number: int, after: int, kept: bool) -> _News:
+    """What the log says of a board after an event."""
+    begin = time.monotonic()
+    if not kept:
+        return _News(begin, after, None, None)
+    head = store.head(number % store.partitions)
+    try:
+        found = [(entry.seq, read_event(entry)) for entry in store.entries(after, head, number)]
+    except Unreadable as error:
+        log.error("a copy cannot go on", extra={"fields": {"board": number, "why": str(error)}})
+        return _News(begin, after, None, None)
+    if any(isinstance(event, events.Deleted) for _, event in found):
+        return _News(begin, after, None, None)
+    resealed = any(isinstance(event, events.Resealed) for _, event in found)
+    return _News(begin, head, found, store.seals(number) if resealed else None)

@@ -393,6 +393,7 @@ def main():
                     rows = measure(url, count, source, straights, options, (of_workers, of_crowds))
                     for (kind, _, _), row in zip(those, rows, strict=True):
                         found.setdefault((kind, count), []).append(row)
+                        print(f"{kind}, {count} workers: {row[0]:,.0f} pairs a second", file=sys.stderr, flush=True)
                 for name, row in measure_more(url, count, here, options, (of_workers, of_crowds)).items():
                     more.setdefault((name, count), []).append(row)
     show(found, [kind for kind, _, _ in kinds], numbers)

@@ -87,6 +87,7 @@ NOT_FROM_EVIDENCE = {
             "| first list: median, 99 % | SIGTERM |",
             "bench/boards.py",
         ),
+        ("| asked | 1 | 2 | 4 | 8 |", "timing: bench/workers.py"),
         ("| | figure | where it is from |", "timing: bench/workers.py"),
         ("| option | default | what it bounds |", "no measurement: options"),
     ],
@@ -207,7 +208,7 @@ def test_learners_are_those_that_were_measured(numbers):
 
 
 def test_steady_rank_has_the_least_regret_on_the_frontier(numbers):
-    """As docs/how-steadyrank-works.md says: at every number of hidden clicks, in both worlds, at one of its prices."""
+    """As docs/how-steadyrank-works.md says: at every number of hidden clicks, in both worlds, at some price."""
     cells = numbers.load_evidence()["frontier"]["cells"]
     for point in {(cell["profile"], cell["rate"]) for cell in cells}:
         here = [cell for cell in cells if (cell["profile"], cell["rate"]) == point]

@@ -278,6 +278,7 @@ def _study(name: str, seeds: int, measure: Callable[[Any, Recipe], dict[str, Any
 
 RECIPES = {
     "ablation": Recipe((), 20, measure_ablation, "python bench/ablation.py", bench="ablation"),
+    "changing-users": _study("changing-users", 20, measure_finals),
     "frontier": _study("frontier", 4, measure_finals),
     "headline": _study("headline", 20, measure_headline),
     "leaderboard": Recipe(("leaderboard",), 20, measure_leaderboard, "steadyrank leaderboard"),
@@ -371,6 +372,28 @@ def schedules_table(evidence: dict[str, Any]) -> str:
     return _markdown(["learner", *columns.values()], lines)
 
 
+def changing_users_table(evidence: dict[str, Any]) -> str:
+    """Regret of each learner while taste jumps or drifts, in two worlds; least with a jump in the first one first."""
+    from steadyrank.evaluation.lab.cells import Cell
+    from steadyrank.evaluation.studies.changing_users import CHANGES, WORLDS
+
+    columns = {
+        (world["profile"], Cell("", "", users="DriftingCascade", users_settings=settings).crowd): f"{where}: {what}"
+        for where, world in zip(("Yelp", "MovieLens"), WORLDS, strict=True)
+        for what, settings in CHANGES.items()
+    }
+    found: dict[str, dict[tuple[str, str], dict[str, Any]]] = {}
+    for cell in evidence["cells"]:
+        if "omniscient" not in cell["who"]:  # nobody attacks: it is CascadeTS
+            found.setdefault(cell["who"], {})[cell["profile"], cell["users"]] = cell
+    order = sorted(found, key=lambda who: found[who][next(iter(columns))]["regret"])
+    lines = [
+        [f"`{who}`", *(f"{found[who][at]['regret']:,.0f} ± {found[who][at]['half']:,.0f}" for at in columns)]
+        for who in order
+    ]
+    return _markdown(["learner", *columns.values()], lines)
+
+
 def leaderboard_table(evidence: dict[str, Any]) -> str:
     """The standings, a row a learner."""
     from steadyrank.evaluation.report.standings import Standing, as_table
@@ -432,6 +455,7 @@ BLOCKS = {
     "leaderboard": Block("leaderboard", leaderboard_table),
     "leaderboard-families": Block("leaderboard", leaderboard_families),
     "schedules": Block("schedules", schedules_table),
+    "changing-users": Block("changing-users", changing_users_table),
     "own-settings-rac": Block(
         "own-settings",
         own_settings(

@@ -46,7 +46,7 @@ _LEARNERS = {
     "CascadeSWUCB": ("#0072B2", "P"),
     "GLRTCascadeUCB": ("#56B4E9", "o"),
     "GLRTCascadeKLUCB": ("#56B4E9", "D"),
-    "ChangePointTS": ("#009E73", "X"),
+    "ChangePointTS": ("#009E73", "d"),
     "BubbleRank": ("#E69F00", "o"),
     "Random": ("#A3A3A3", "x"),
 }

@@ -105,10 +105,10 @@ class _State(Collector):
         yield GaugeMetricFamily("steadyrank_events_behind", "Events that wait to be written", log_writer.behind)
         yield GaugeMetricFamily("steadyrank_event", "The latest event applied", worker.applied)
         yield GaugeMetricFamily("steadyrank_partitions", "Partitions that this worker serves", len(worker.served))
-        if worker.replicas is not None:
-            copies, given = len(worker.replicas.copies), worker.replicas.given
-            yield GaugeMetricFamily("steadyrank_replicas", "Boards of other workers that are copied here", copies)
-            yield CounterMetricFamily("steadyrank_replica_lists", "Lists that were made from these copies", given)
+        of = worker.replicas
+        copies, given = (0, 0) if of is None else (len(of.copies), of.given)
+        yield GaugeMetricFamily("steadyrank_replicas", "Boards of other workers that are copied here", copies)
+        yield CounterMetricFamily("steadyrank_replica_lists", "Lists that were made from these copies", given)
         yield CounterMetricFamily("steadyrank_commits", "Commits", log_writer.commits)
         yield CounterMetricFamily("steadyrank_divergences", "Snapshots unlike another worker's", worker.divergences)
         skew = GaugeMetricFamily(

@@ -1,0 +1,43 @@
+"""Honest users whose taste changes: learners made for that beside the others (docs/rivals.md)."""
+
+from typing import Any
+
+from ..lab.cells import Study
+from .lineup import TOLD
+
+WORLDS = [{"profile": "yelp-pizza", "mapping": "sparse"}, {"profile": "movielens", "mapping": "moderate"}]
+# in words: what happens to taste
+CHANGES: dict[str, dict[str, Any]] = {
+    "the best items change at half-time": {"pattern": "jump", "span": 20_000},
+    "every item drifts by up to 0.1": {"pattern": "slow", "span": 40_000},
+}
+LEARNERS = [
+    "SteadyRank",
+    "CascadeTS",
+    "ChangePointTS",
+    "CascadeUCB1",
+    "CascadeDUCB",
+    "CascadeSWUCB",
+    "GLRTCascadeUCB",
+    "GLRTCascadeKLUCB",
+    "BubbleRank",
+    "FTRL",
+    "M2UCBV",
+    "Random",
+]
+
+STUDY = Study(
+    place=18,
+    name="changing-users",
+    title="Users whose taste changes",
+    paper="beyond the paper",
+    exhibit="attacks",
+    question="What do learners lose when nobody attacks, but taste jumps or drifts?",
+    axes={
+        "world": WORLDS,
+        "users": [{"users": "DriftingCascade", "users_settings": settings} for settings in CHANGES.values()],
+        "adversary": ["Honest"],
+        "who": [*({"learner": name} for name in LEARNERS), TOLD],
+    },
+    default=False,
+)

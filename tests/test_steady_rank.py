@@ -499,7 +499,7 @@ def test_an_item_gives_as_much_evidence_of_a_change_as_promised(data, looks, exp
 
 
 def test_ten_known_items_without_clicks_are_noticed_in_one_window():
-    """The example of docs/steadyrank-proofs.md: attraction 0.3, known from 400 looks, and 50 looks without a click."""
+    """The example of docs/steadyrank-proofs.md: attraction 0.3, known from 400 looks, then 50 looks, no click."""
     promised = 10 * promised_evidence(0, 50, 0.3, 400.0, 0.2)
     assert promised == pytest.approx(42.3, abs=0.05)
     assert promised > Rule().open

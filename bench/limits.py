@@ -1,9 +1,14 @@
-"""What it costs not to know which visits are false: python bench/limits.py [--seeds 20] [--out FOLDER] [--part 1/1].
+"""What it costs not to know which visits are false: python bench/limits.py [shares|tastes] [--seeds 20].
 
 False visits spread over all rounds, evenly or in a share that swings, look like a taste of their own. Here a
 Thompson sampler is told everything about them but which they are: their share in each round, what they do, and for
 whom. So it weighs each visit by the chance that it is true. Its regret over that of the same sampler that is told
-which visits are false is beside the same ratio for SteadyRank, which is told nothing. Each run is kept in FOLDER.
+which visits are false is beside the same ratio for SteadyRank, which is told nothing. Each run is kept (`--out`), and
+`--part 3/16` does the third of 16 parts.
+
+`tastes`: from round 20,001 on, people who look at places click by another taste. Whether they are false visitors or
+users who have changed their mind, no clicks tell. So the losses to both kinds of users add up, in each round, to what
+the best list for both loses at least. Beside that bound is what SteadyRank loses to either in 6,000 such rounds.
 """
 
 import argparse
@@ -17,12 +22,20 @@ from drawing import write_table
 
 import steadyrank as sr
 from steadyrank.adversaries.targets import choose_targets
+from steadyrank.adversaries.tastes import attractions_of
 from steadyrank.comparison.intervals import half_width
 from steadyrank.core.arrays import Bools, Floats
+from steadyrank.core.contract import NOTE_EXTRA, Problem, Visit
+from steadyrank.core.discovery import make
+from steadyrank.core.dispatch import call_rank, call_update
 from steadyrank.evaluation.studies.matrix import PROFILES
 from steadyrank.kernels import top_allowed
+from steadyrank.learners.steady.steady_rank import SteadyRank
 
 HORIZON = 40_000
+LENGTH = 10
+BEFORE, AFTER = 20_000, 6_000  # rounds of the first and of the second taste
+ATTENTION = 0.7 ** np.arange(LENGTH)
 RATE = 0.15
 ADVERSARIES = ("AttractionFlip", "FakeUser")
 SCHEDULES = ("spread", "swing")
@@ -139,18 +152,72 @@ def regret(who, world, adversary, schedule, seeds):
     settings |= {"adversary": adversary} if learner is ToldShare else {}
     profile = sr.profile(world["profile"], world.get("mapping"))
     run = sr.simulate(
-        learner, profile.attraction, length=10, horizon=HORIZON, adversary=adversary, schedule=schedule,
+        learner, profile.attraction, length=LENGTH, horizon=HORIZON, adversary=adversary, schedule=schedule,
         budget=int(RATE * HORIZON), seeds=range(seeds), settings=settings, marks=1, omniscient=told,
     )  # fmt: skip
     return run.final
 
 
+def worth(attraction, ranking):
+    """Clicks that people who look at places are expected to give a list."""
+    return float(ATTENTION[: len(ranking)] @ attraction[ranking])
+
+
+def losses_to_both(attraction, other, caution, seed):
+    """Clicks a round lost by SteadyRank to users of the first taste and of the second, while the second clicks."""
+    learner = make(SteadyRank, Problem(attraction.size, LENGTH), settings={"caution": caution})
+    mind, world = np.random.default_rng([seed, 0]), np.random.default_rng([seed, 1])
+    allowed, ranking = np.ones(attraction.size, np.bool_), np.zeros(LENGTH, np.int64)
+    best = worth(attraction, np.argsort(-attraction)[:LENGTH]), worth(other, np.argsort(-other)[:LENGTH])
+    lost = np.zeros(2)
+    for t in range(1, BEFORE + AFTER + 1):
+        note = np.zeros(LENGTH + NOTE_EXTRA)
+        call_rank(learner, Visit(t), allowed, ranking, note, mind)
+        liked = attraction if t <= BEFORE else other
+        clicks = world.random(LENGTH) < ATTENTION * liked[ranking]
+        call_update(learner, Visit(t), ranking, note, clicks, LENGTH)
+        if t > BEFORE:
+            lost += best[0] - worth(attraction, ranking), best[1] - worth(other, ranking)
+    return lost / AFTER
+
+
+def least_loss_to_both(attraction, other):
+    """Clicks a round that every list loses to both together, at least: that of the items with the largest sums."""
+    both = attraction + other
+    best = (worth(x, np.argsort(-x)[:LENGTH]) for x in (attraction, other))
+    return sum(best) - worth(both, np.argsort(-both)[:LENGTH])
+
+
+def tastes(seeds):
+    """Print the losses to both kinds of users, and the bound, in every world."""
+    rows = []
+    for world, taste, caution in itertools.product(PROFILES, ("reversed", "permuted"), (0.0, 0.5, 1.0)):
+        attraction = sr.profile(world["profile"], world.get("mapping")).attraction
+        lost, least = [], []
+        for seed in range(seeds):
+            other = attractions_of(taste, Problem(attraction.size, LENGTH, attraction=attraction, seed=seed))
+            lost.append(losses_to_both(attraction, other, caution, seed))
+            least.append(least_loss_to_both(attraction, other))
+        old, new = np.mean(lost, axis=0)
+        ratio = np.sum(lost, axis=1) / least
+        row = {"world": " ".join(world.values()), "taste": taste, "caution": caution, "old": old, "new": new,
+               "least": np.mean(least), "ratio": ratio.mean(), "half": float(half_width(ratio))}  # fmt: skip
+        rows.append(row)
+        print(f"{row['world']:<22}{taste:<10}caution {caution}: lost to the first {old:.3f}, to the second {new:.3f}; "
+              f"together {ratio.mean():.2f} ± {row['half']:.2f} times the least", flush=True)  # fmt: skip
+    write_table("limits-tastes", rows)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("what", nargs="?", choices=["shares", "tastes"], default="shares")
     parser.add_argument("--seeds", type=int, default=20)
     parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path("build/bench/limits"))
     parser.add_argument("--part", default="1/1", help="K/N: the K-th of N parts, and no table")
     options = parser.parse_args()
+    if options.what == "tastes":
+        tastes(options.seeds)
+        return
     options.out.mkdir(parents=True, exist_ok=True)
     part, parts = map(int, options.part.split("/"))
     cells = list(itertools.product(range(len(PROFILES)), ADVERSARIES, SCHEDULES))

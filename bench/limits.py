@@ -203,7 +203,7 @@ def tastes(seeds):
         row = {"world": " ".join(world.values()), "taste": taste, "caution": caution, "old": old, "new": new,
                "least": np.mean(least), "ratio": ratio.mean(), "half": float(half_width(ratio))}  # fmt: skip
         rows.append(row)
-        print(f"{row['world']:<22}{taste:<10}caution {caution}: lost to the first {old:.3f}, to the second {new:.3f}; "
+        print(f"{row['world']:<22}{taste:<10}caution {caution}: lost to the first {old:.3f}, the second {new:.3f}; "
               f"together {ratio.mean():.2f} ± {row['half']:.2f} times the least", flush=True)  # fmt: skip
     write_table("limits-tastes", rows)
 

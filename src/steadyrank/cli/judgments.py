@@ -36,16 +36,13 @@ def add(commands: Any) -> None:
 
 def _run(options: argparse.Namespace) -> None:
     from ..live import Collection
+    from ..live.collection.judgments import rated
 
     highest, fewest = whole("--highest", options.highest, 1, 100), whole("--looks", options.looks, 0)
     secret = None if options.secret_file is None else options.secret_file.read_bytes()
     collection = Collection.load(options.collection, secret=secret)
-    found = [one for one in collection.judgments() if one.looks >= fewest]
-    best: dict[str, float] = {}
-    for one in found:
-        best[one.query] = max(one.rate, best.get(one.query, 0.0))
-    rated = ((one, round(highest * one.rate / best[one.query])) for one in found)
-    (_write_csv if options.format == "csv" else _write_qrels)(rated)
+    write = _write_csv if options.format == "csv" else _write_qrels
+    write(rated(collection.judgments(), highest, fewest))
 
 
 def _write_csv(rated: Iterable[tuple["Judgment", int]]) -> None:

@@ -1,7 +1,6 @@
 """Re-ranking an engine's order: an item's posterior, and how much a query's traffic pays for learning more of it."""
 
 import math
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -14,12 +13,12 @@ from ...core.philox import philox, start
 from ...core.places import by_place
 from ...core.settings import real
 from .engine_prior import FIRST_LOOKS, EnginePrior, count_look, fit_when_due
-from .pair_table import ITSELF, NOT_THERE, PairTable, find, find_or_add, pair_of
+from .id_table import NOT_THERE, find_row
+from .pair_table import PairTable, QueryTable, find, find_or_add
 
 PLACES = 256  # of the engine's order that have a prior of their own; items further down have that of the last one
-QUERY = -NOTE_EXTRA  # place of a note: the query's number; before it stand the numbers of the items shown
-VERSION = 1  # of a collection's memory
-UNKNOWN = -1  # an item without a number: it was never shown
+QUERY = -NOTE_EXTRA  # place of a note: the query's id; before it stand those of the items shown
+FIRST_SLOTS = 1 << 10
 LOW = 0xFFFFFFFF
 
 
@@ -34,9 +33,14 @@ class ReRanker(NamedTuple):
     is looked at; a place without a click counts as looked at with that chance.
 
     To a guard, and in `ranking` of `update` and `forget`, items are the places of the engine's order: clients
-    are judged by where in it they click, over all queries. The note has the numbers of the items, and of the query.
+    are judged by where in it they click, over all queries. The note has the ids of the items, and of the query; who
+    calls `update` has made room for their pairs. Without a query, as by `rank`, lists are the engine's order.
     """
 
+    VERSION = 1  # of the memory
+    live = True
+
+    queries: QueryTable
     pairs: PairTable
     prior: EnginePrior
     attention: Floats  # [length]
@@ -45,45 +49,52 @@ class ReRanker(NamedTuple):
     key: int  # of the draws that decide which places were looked at
 
     @classmethod
-    def create(
-        cls,
-        length: int,
-        slots: int,
-        *,
-        explore: float = 3.0,
-        memory: float = 300.0,
-        attention: Sequence[float] | str | None = None,
-        seed: int = 0,
-    ) -> "ReRanker":
-        """One that knows nothing, for lists of `length` places, with a table of `slots`, a power of two."""
-        looks = np.ones(length) if attention is None else by_place("attention", attention, length)
+    def create(cls, problem, *, explore=3.0, memory=300.0, attention=None):
+        """One that knows nothing, with little room. The items of the problem are places of the engine's order."""
+        looks = np.ones(problem.length) if attention is None else by_place("attention", attention, problem.length)
         settings = real("explore", explore, 0.0, 1e6), real("memory", memory, 2.0 * FIRST_LOOKS)
-        key = int(start(seed)[0])
-        return cls(PairTable.create(slots), EnginePrior.create(PLACES), looks, *settings, key)
+        return cls(
+            QueryTable.create(FIRST_SLOTS),
+            PairTable.create(FIRST_SLOTS),
+            EnginePrior.create(problem.n_items),
+            looks,
+            *settings,
+            int(start(problem.seed)[0]),
+        )
+
+    def rank(self, visit, allowed, ranking, note, rng):
+        place = 0
+        for p in range(ranking.size):
+            while not allowed[place]:
+                place += 1
+            ranking[p] = place
+            place += 1
 
     def update(self, visit, ranking, note, clicks, examined):
-        query = int(note[QUERY])
-        own = find(self.pairs, pair_of(query, ITSELF))
-        if own == NOT_THERE:  # forgotten since
+        row = find_row(self.queries.ids, int(note[QUERY]))
+        if row == NOT_THERE:  # forgotten since
             return
-        self.pairs.looks[own] += 1.0
+        self.queries.visits[row] += 1.0
         for p in range(examined):
             if clicks[p] or looked_at(self, visit.t, p):
-                slot = find_or_add(self.pairs, pair_of(query, int(note[p])), ranking[p])
+                slot = find_or_add(self.pairs, row, int(note[p]), ranking[p])
                 add_look(self, slot, clicks[p])
+        if clicks[:examined].any():
+            self.queries.clicked[row] += 1.0
         fit_when_due(self.prior)
 
     def forget(self, visit, ranking, note, clicks, examined):
-        query = int(note[QUERY])
-        own = find(self.pairs, pair_of(query, ITSELF))
-        if own == NOT_THERE:
+        row = find_row(self.queries.ids, int(note[QUERY]))
+        if row == NOT_THERE:
             return
-        self.pairs.looks[own] = max(self.pairs.looks[own] - 1.0, 0.0)
+        self.queries.visits[row] = max(self.queries.visits[row] - 1.0, 0.0)
         for p in range(examined):
             if clicks[p] or looked_at(self, visit.t, p):
-                slot = find(self.pairs, pair_of(query, int(note[p])))
+                slot = find(self.pairs, row, int(note[p]))
                 if slot != NOT_THERE:
                     take_look(self, slot, clicks[p])
+        if clicks[:examined].any():
+            self.queries.clicked[row] = max(self.queries.clicked[row] - 1.0, 0.0)
 
 
 @no_refcount
@@ -136,14 +147,14 @@ def psi(s):
 
 
 @no_refcount
-def estimate(ranker, query, item, place):
+def estimate(ranker, row, item, place):
     """Posterior mean of an item at a place of the engine's order, and how many looks it rests on, those of the prior
-    among them.
+    among them. `row`: of the query, NOT_THERE if it is not known.
     """
     total = ranker.prior.strength[0]
     clicks = total * ranker.prior.mean[place]
-    if item != UNKNOWN:
-        slot = find(ranker.pairs, pair_of(query, item))
+    if row != NOT_THERE:
+        slot = find(ranker.pairs, row, item)
         if slot != NOT_THERE:
             clicks += ranker.pairs.clicks[slot]
             total += ranker.pairs.looks[slot]
@@ -154,12 +165,12 @@ def estimate(ranker, query, item, place):
 def re_rank(ranker, query, items, ranking):
     """Write where the best candidates stand in the engine's order, from 0, into `ranking`; ties in that order.
 
-    `items`, int64[n]: the candidates' numbers in the engine's order, UNKNOWN for those never shown. O(n).
+    `query`, `items`, int64[n]: ids, of the candidates in the engine's order. O(n).
     """
-    own = find(ranker.pairs, pair_of(query, ITSELF))
-    ahead = 0.0 if own == NOT_THERE else ranker.explore * ranker.pairs.looks[own]
+    row = find_row(ranker.queries.ids, query)
+    ahead = 0.0 if row == NOT_THERE else ranker.explore * ranker.queries.visits[row]
     index = np.empty(items.size)
     for i in range(items.size):
-        mean, total = estimate(ranker, query, items[i], min(i, PLACES - 1))
+        mean, total = estimate(ranker, row, items[i], min(i, ranker.prior.mean.size - 1))
         index[i] = mean + math.sqrt(mean * (1.0 - mean) / (total + 1.0)) * psi(ahead / total)
     largest(index, ranking)

@@ -37,6 +37,7 @@ from steadyrank.core.discovery import make
 from steadyrank.core.rounds import FIRST_BOT
 from steadyrank.guards.client_trust.client_trust import ClientTrust
 from steadyrank.learners.bubble_rank import BubbleRank
+from steadyrank.live.collection.engine_scores import SCORE_BITS
 from steadyrank.live.collection.id_table import find_or_add_row, find_row, slots_for
 from steadyrank.live.collection.pair_table import PairTable, QueryTable, find_or_add
 from steadyrank.live.collection.re_ranker import PLACES, QUERY, ReRanker, estimate, re_rank
@@ -172,7 +173,11 @@ def play(world, ranker, guard, world_rng, result, refused, plain):
     `plain`, [query, item, 2]: how often an item was shown and clicked, by whomever.
     """
     attraction = world.attraction.copy()
-    items, ranking, clicks = np.arange(1, ITEMS + 1), np.zeros(LENGTH, np.int64), np.zeros(LENGTH, np.bool_)
+    items, ranking, clicks = (
+        np.arange(1, ITEMS + 1) << SCORE_BITS,
+        np.zeros(LENGTH, np.int64),
+        np.zeros(LENGTH, np.bool_),
+    )
     note, features = np.zeros(LENGTH + NOTE_EXTRA), np.zeros(0)
     old, old_note, old_clicks = ranking.copy(), note.copy(), clicks.copy()
     for t in range(world.query.size):
@@ -187,7 +192,7 @@ def play(world, ranker, guard, world_rng, result, refused, plain):
         for p in range(LENGTH):
             plain[q, ranking[p], 0] += 1.0
             plain[q, ranking[p], 1] += clicks[p]
-        note[:LENGTH] = ranking + 1
+        note[:LENGTH] = (ranking + 1) << SCORE_BITS
         note[QUERY] = q + 1
         visit = Visit(t + 1, world.client[t], features)
         admitted = guard.admit(visit, ranking, note, clicks, examined)
@@ -289,7 +294,7 @@ def judged(worlds, seeds):
                 for q in np.flatnonzero(result[:, 3] > HEAD):
                     seen = np.flatnonzero(plain[q, :, 0])
                     row = find_row(ranker.queries.ids, int(q) + 1)
-                    rate = [estimate(ranker, row, int(i) + 1, int(i))[0] for i in seen]
+                    rate = [estimate(ranker, row, int(i) + 1, 0, int(i))[0] for i in seen]
                     ours.append(spearman(rate, drawn.attraction[q, seen]))
                     plainly.append(spearman(plain[q, seen, 1] / plain[q, seen, 0], drawn.attraction[q, seen]))
             print(

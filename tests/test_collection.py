@@ -14,6 +14,7 @@ from steadyrank.cli import main
 from steadyrank.core.contract import NOTE_EXTRA, Problem, Visit, memory
 from steadyrank.core.dispatch import call_forget, call_update
 from steadyrank.live.collection.engine_prior import EnginePrior, fit, never_rise, slope_of_mean, slope_of_strength
+from steadyrank.live.collection.engine_scores import SCORE_BITS
 from steadyrank.live.collection.id_table import IdTable, Texts, find_or_add_row, find_row
 from steadyrank.live.collection.pair_table import PairTable, find, find_or_add
 from steadyrank.live.collection.query_keys import folded
@@ -96,7 +97,7 @@ class SlowReRanker:
 def noted(query, items, length):
     """The note of a list; ids are numbers from 1."""
     note = np.zeros(length + NOTE_EXTRA)
-    note[: len(items)], note[QUERY] = np.add(items, 1), query + 1
+    note[: len(items)], note[QUERY] = np.add(items, 1) << SCORE_BITS, query + 1
     return note
 
 
@@ -111,7 +112,7 @@ def test_lists_are_those_of_a_slow_reference():
     for t in range(1_500):
         query, ranking = int(rng.integers(5)), np.zeros(length, np.int64)
         find_or_add_row(ranker.queries.ids, query + 1)
-        re_rank(ranker, query + 1, np.arange(n) + 1, ranking)
+        re_rank(ranker, query + 1, np.arange(1, n + 1) << SCORE_BITS, ranking)
         index, expected = slow.rank(query, ranker.prior.mean[:n], ranker.prior.strength[0], length)
         assert np.allclose([index[k] for k in ranking], [index[k] for k in expected], rtol=1e-5)  # counts are float32
         clicks = rng.random(length) < attraction[query, ranking]

@@ -20,6 +20,7 @@ from ..gate import OneGuard, guarding
 from ..impression_buffer import DelayQueue, ImpressionBuffer, Outcome
 from ..ranker import Observed, Shown
 from .collection_state import CollectionState, ShownItems, check_order
+from .engine_scores import coded, steps_of
 from .judgments import Judgment, judged
 from .query_keys import QueryKeys
 
@@ -89,24 +90,26 @@ class Collection:
         query: str,
         candidates: Sequence[str],
         *,
+        scores: Sequence[float] | None = None,
         client: int | str | None = None,
         length: int | None = None,
     ) -> Shown:
         """The best of the candidates, which are in the engine's order; shorter when there are fewer than places.
 
-        `client`: who looks, as text or as a number of your own from 0 on. A query that nobody has visited yet gets
-        the engine's order. O(candidates).
+        `scores`: the engine's, one for each, on any scale; what they are worth is learnt. `client`: who looks, as
+        text or as a number of your own from 0 on. A query that nobody has visited yet gets the engine's order.
+        O(candidates).
         """
         key, sender = self._keys.query(query), self._sender(client)
         check_order(candidates)
-        most = self._state.length
+        steps, most = steps_of(scores, len(candidates)), self._state.length
         size = min(most if length is None else whole("length", length, 1, most), len(candidates))
         with self._lock:
             self._pass_time()
-            ids = self._keys.items(candidates)
-            places = self._state.rank_for(key[0], ids, size)
+            codes = coded(self._keys.items(candidates), steps)
+            places = self._state.rank_for(key[0], codes, size)
             items = tuple(candidates[place] for place in places.tolist())
-            return Shown(self._show(sender, places, key, ids[places], items), items)
+            return Shown(self._show(sender, places, key, codes[places], items), items)
 
     def observe(
         self,
@@ -119,15 +122,16 @@ class Collection:
         examined: int | None = None,
         client: int | str | None = None,
         candidates: Sequence[str] | None = None,
+        scores: Sequence[float] | None = None,
     ) -> Observed:
         """Learn from a list that was shown without us, from the top, and say what we would have shown.
 
         The answer as for `feedback`; without one, `feedback` answers it by its id later. `candidates`: what it was
-        chosen from, in the engine's order; by default the list is the top of that order itself.
+        chosen from, in the engine's order, with their `scores`; by default the list is the top of that order itself.
         """
         key, sender = self._keys.query(query), self._sender(client)
         order = items if candidates is None else candidates
-        places = places_among(items, order, self._state.length)
+        places, steps = places_among(items, order, self._state.length), steps_of(scores, len(order))
         left_out = clicked is answers.LEFT_OUT and position is None and clicks is None and examined is None
         answer = None
         if not left_out:
@@ -137,9 +141,9 @@ class Collection:
             )
         with self._lock:
             self._pass_time()
-            ids = self._keys.items(order)
-            ours = self._state.rank_for(key[0], ids, len(items))
-            number = self._show(sender, places, key, ids[places], items)
+            codes = coded(self._keys.items(order), steps)
+            ours = self._state.rank_for(key[0], codes, len(items))
+            number = self._show(sender, places, key, codes[places], items)
             outcome = "shown" if answer is None else self._impressions.answer(number, *answer)
             return Observed(number, tuple(order[place] for place in ours.tolist()), outcome)
 
@@ -153,10 +157,10 @@ class Collection:
             raise Refused(422, f"a client is named by text of 1 to 500 characters, not {client!r:.80}")
         return _TEXT_CLIENTS + self._keys.client(client)
 
-    def _show(self, sender: int, places: Ints, key: tuple[int, str], ids: Ints, items: Sequence[str]) -> int:
+    def _show(self, sender: int, places: Ints, key: tuple[int, str], codes: Ints, items: Sequence[str]) -> int:
         """A list was shown; its number."""
         text = key[1] if self._keep else ""
-        note = self._state.note_of(ShownItems(key[0], ids.tolist(), items, text))
+        note = self._state.note_of(ShownItems(key[0], codes.tolist(), list(items), text))
         visit = Visit(self._impressions.rounds + 1, sender)
         number = self._impressions.shown(visit, places, note)
         for delay in self._delays:
@@ -188,8 +192,9 @@ class Collection:
             if isinstance(shown, bool) or not isinstance(shown, int):
                 raise Refused(422, f"an impression's id is a whole number, not {shown!r}")
             place = self._impressions.find_place(shown)
-            ids = self._state.items_of(self._impressions.note[place], int(self._impressions.size[place]))
-            return self._impressions.answer(shown, *given.to(self._keys.names(ids, given.item)))
+            codes = self._state.codes_of(self._impressions.note[place], int(self._impressions.size[place]))
+            clicked_one = [given.item] if isinstance(given.item, str) else []
+            return self._impressions.answer(shown, *given.to(self._keys.names(codes, clicked_one)))
 
     def forget(self, query: str) -> bool:
         """Remove a query and all that is known of its items; whether it was known.
@@ -200,7 +205,7 @@ class Collection:
         key, _ = self._keys.query(query)
         with self._lock:
             self._pass_time()
-            return self._state.forget_query(key)
+            return self._state.forget_query(key, self._impressions.note)
 
     def prior(self) -> tuple[list[float], float]:
         """What items attract by their place in the engine's order, and how many looks that counts for."""

@@ -13,23 +13,24 @@ from ..answers import LONGEST_ITEM, check_item
 from ..gate import NO_GUARD, Guarding
 from ..learner_state import LearnerState
 from ..widening import restored
-from .id_table import NOT_THERE, Texts, add_all, find_or_add_row, find_row
+from .engine_scores import SCORE_BITS
+from .id_table import EMPTY, NOT_THERE, Texts, add_all, find_or_add_row, find_row
 from .pair_table import PairTable, QueryTable, busiest, without
 from .re_ranker import PLACES, QUERY, ReRanker, re_rank
 
 FEWEST_PAIRS = 1_000
 MOST_PAIRS = 1 << 30
-PAIR_BYTES = 22  # of a slot; at least three in eight are in use, or it is one that has just grown
+MOST_PAIR_BYTES = 100  # of a pair in memory: 22 a slot, of which three in eight may be in use, and an item's name
 MOST_CANDIDATES = 10_000
 _PRIOR = "learner.prior."
 _SPARE_NAMES = 10_000  # of items that were shown and not looked at, for which there is always room
 
 
 class ShownItems(NamedTuple):
-    """Of which query a list is, and what stood at its places, by ids; with names where they may be new."""
+    """Of which query a list is, by its id, and what stood at its places, by codes; with names that may be new."""
 
     query: int
-    items: Sequence[int]
+    items: list[int]  # codes (`engine_scores.coded`)
     names: Sequence[str] = ()  # of the items in order, empty for those that are known; none at all: all are known
     text: str = ""  # of the query, where that is kept
 
@@ -69,11 +70,13 @@ class CollectionState(LearnerState):
         """How many pairs of a query and an item that was looked at are remembered."""
         return int(self.learner.pairs.total)
 
-    def rank_for(self, query: int, items: Ints, size: int) -> Ints:
-        """Places in the engine's order, from 0, of the best `size` of the items, ids in that order. It changes
-        nothing: what is shown is remembered by `note_of`."""
+    def rank_for(self, query: int, codes: Ints, size: int) -> Ints:
+        """Places in the engine's order, from 0, of the best `size` of the items, whose codes are in that order.
+
+        It changes nothing: what is shown is remembered by `note_of`.
+        """
         places: Ints = np.zeros(size, np.int64)
-        re_rank(self.learner, query, items, places)
+        re_rank(self.learner, query, codes, places)
         return places
 
     def note_of(self, shown: ShownItems) -> Floats:
@@ -92,14 +95,14 @@ class CollectionState(LearnerState):
         return note
 
     def _add_names(self, shown: ShownItems) -> None:
-        unknown = self.item_names.rows(np.array(shown.items, np.int64)) == NOT_THERE
-        for k in np.flatnonzero(unknown).tolist():
+        items = np.array(shown.items, np.int64) >> SCORE_BITS
+        for k in np.flatnonzero(self.item_names.rows(items) == NOT_THERE).tolist():
             if shown.names[k]:
-                self.item_names.add(shown.items[k], shown.names[k])
+                self.item_names.add(int(items[k]), shown.names[k])
 
-    def items_of(self, note: Floats, size: int) -> list[int]:
-        """The ids of the items that a note tells of."""
-        return [int(item) for item in note[:size].tolist()]
+    def codes_of(self, note: Floats, size: int) -> list[int]:
+        """The codes of the items that a note tells of."""
+        return [int(code) for code in note[:size].tolist()]
 
     def name_of(self, item: int) -> str:
         """An item's name, or its id as text if it is not known."""
@@ -164,8 +167,12 @@ class CollectionState(LearnerState):
         """Remember the names of items alone of which there is a pair."""
         self.item_names.keep(np.isin(self.item_names.ids(), self.learner.pairs.item))
 
-    def forget_query(self, query: int) -> bool:
-        """Remove all that is known of a query; whether it was known. O(all pairs)."""
+    def forget_query(self, query: int, notes: Floats) -> bool:
+        """Remove all that is known of a query; whether it was known. `notes`: of lists that may still be answered.
+
+        Its lists teach nothing any more, and what guards remember of them names no query. O(all pairs).
+        """
+        self._rename_in_notes(query, EMPTY, notes)
         row = int(find_row(self.learner.queries.ids, query))
         if row == NOT_THERE:
             return False
@@ -173,6 +180,28 @@ class CollectionState(LearnerState):
         stays[row] = False
         self._leave_out(stays)
         return True
+
+    def rename_query(self, query: int, now: int, notes: Floats) -> bool:
+        """Know a query by another id, and no text of it; whether anything said something of it. O(queries)."""
+        found = self._rename_in_notes(query, now, notes)
+        queries: QueryTable = self.learner.queries
+        row = int(find_row(queries.ids, query))
+        if row != NOT_THERE:
+            queries.ids.id[row] = now
+            other = queries.keeping(np.arange(queries.total), queries.ids.key.size)
+            self.learner = self.learner._replace(queries=other)
+            self.query_texts.keep(self.query_texts.ids() != query)
+        return found or row != NOT_THERE
+
+    def _rename_in_notes(self, query: int, now: int, notes: Floats) -> bool:
+        """In notes of lists that may still be answered, and in what guards remember of others; whether any had it."""
+        own = [array for name, array in self.gate.arrays().items() if name.endswith(".note")]
+        found = False
+        for each in (notes, *own):
+            those = each[:, QUERY] == query
+            each[those, QUERY] = now
+            found |= bool(those.any())
+        return found
 
     def counts(self) -> dict[str, int]:
         """How much is remembered."""

@@ -1,8 +1,9 @@
 """Ids that stand for queries and items, in the order in which they came, and texts for some of them.
 
-An id is a whole number from 1 to 2^53 - 1, so that the note of a list, of floats, can hold it. Tables are searched by
-linear probing, where larger keys come first (ordered hash tables, Amble and Knuth 1974, "Ordered hash tables"): what
-a table holds decides where everything stands, in whatever order it came.
+An id is a whole number from 1 to 2^53 - 1, so that the note of a list, of floats, can hold it; that of an item is
+below 2^45, so that there is room for the engine's score beside it. Tables are searched by linear probing, where
+larger keys come first (Amble and Knuth 1974, "Ordered hash tables"): what a table holds decides where everything
+stands, in whatever order it came.
 """
 
 from collections.abc import Mapping
@@ -13,7 +14,7 @@ import numpy as np
 from ...core.arrays import Bools, Counts, Ints
 from ...core.compiling.jit import kernel, no_refcount
 
-ID_BITS = 53
+ID_BITS, ITEM_BITS = 53, 45
 EMPTY = 0  # in place of an id
 NOT_THERE = -1
 LOW = (1 << 30) - 1
@@ -72,12 +73,12 @@ def mixed(first, second):
 
 @no_refcount
 def find_row(table, id):
-    """The row of an id; NOT_THERE if there is none."""
+    """The row of an id; NOT_THERE if there is none, as of EMPTY."""
     mask = table.key.size - 1
     slot = mixed(0, id) & mask
     while table.key[slot] > id:
         slot = (slot + 1) & mask
-    return table.row[slot] if table.key[slot] == id else NOT_THERE
+    return table.row[slot] if table.key[slot] == id and id != EMPTY else NOT_THERE
 
 
 @no_refcount

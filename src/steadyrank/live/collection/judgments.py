@@ -1,8 +1,9 @@
 """What clicks say of each document for each query: judgments, for people and for tools that measure search."""
 
+import csv
 import math
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple
+from typing import NamedTuple, TextIO
 
 import numpy as np
 
@@ -10,6 +11,8 @@ from .collection_state import CollectionState
 
 _SURE = 1.96  # standard deviations on either side of an estimate
 _AT_ONCE = 10_000  # pairs looked at together
+FORMATS = ("csv", "qrels")
+_COLUMNS = ("query", "docid", "rating", "rate", "low", "high", "looks", "clicks")
 
 
 class Judgment(NamedTuple):
@@ -65,3 +68,20 @@ def rated(judgments: Iterable[Judgment], highest: int, fewest: float) -> Iterato
 def _of_query(some: list[Judgment], highest: int) -> Iterator[tuple[Judgment, int]]:
     best = max((one.rate for one in some), default=1.0)
     return ((one, round(highest * one.rate / best)) for one in some)
+
+
+def write(out: TextIO, judgments: Iterable[tuple[Judgment, int]], form: str) -> None:
+    """Write judgments with their ratings in one of the `FORMATS`: CSV with a header, or TREC qrels.
+
+    Those have four columns with a blank between them: topic, iteration, document, rating; blanks in names become `_`.
+    """
+    if form == "qrels":
+        for one, rating in judgments:
+            query, item = ("_".join(name.split()) for name in (one.query, one.item))
+            out.write(f"{query} 0 {item} {rating}\n")
+        return
+    rows = csv.writer(out, lineterminator="\n")
+    rows.writerow(_COLUMNS)
+    for one, rating in judgments:
+        shares = (f"{share:.4f}" for share in (one.rate, one.low, one.high))
+        rows.writerow([one.query, one.item, rating, *shares, f"{one.looks:.0f}", f"{one.clicks:.0f}"])

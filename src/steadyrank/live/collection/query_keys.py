@@ -14,7 +14,8 @@ import numpy as np
 from ...core.arrays import Ints
 from ...core.refusals import Refused
 from ...core.settings import flag
-from .id_table import ID_BITS
+from .engine_scores import SCORE_BITS
+from .id_table import ID_BITS, ITEM_BITS
 
 MOST_CHARACTERS = 2_000
 _FEWEST_BYTES = 16  # of a secret
@@ -28,11 +29,11 @@ def folded(query: str) -> str:
 
 
 class QueryKeys:
-    """Ids of queries, items and clients by their texts: keyed digests (BLAKE2b), whole numbers from 1 below 2^53.
+    """Ids of queries, items and clients by their texts: keyed digests (BLAKE2b), whole numbers from 1.
 
     Among a million queries two are the same with a chance of one in 18,000, among the thousand items of a query of
-    one in 10^10. `fold`: as `folded` says; otherwise the caller's texts are the keys as they are. `secret`: of the
-    digests; without one, chance makes it.
+    one in 70 million. `fold`: as `folded` says; otherwise the caller's texts are the keys as they are. `secret`: of
+    the digests; without one, chance makes it.
     """
 
     def __init__(self, fold: bool, secret: bytes | None) -> None:
@@ -48,7 +49,7 @@ class QueryKeys:
         if not isinstance(query, str) or not 1 <= len(query) <= MOST_CHARACTERS:
             raise Refused(422, f"a query is text of 1 to {MOST_CHARACTERS:,} characters, not {query!r:.80}")
         text = folded(query) if self.fold else query
-        return self._digest(text, _QUERY), text
+        return self._digest(text, _QUERY, ID_BITS), text
 
     def items(self, names: Sequence[str]) -> Ints:
         """The ids of items, in order."""
@@ -57,27 +58,25 @@ class QueryKeys:
             ids = [id or self._learn(name) for id, name in zip(ids, names, strict=True)]
         return np.array(ids, np.int64)
 
-    def names(self, ids: Sequence[int], name: str | None) -> list[str]:
-        """Names for the items of a list of which one may be called so: that one's is known, the others' are empty."""
-        if not isinstance(name, str):
-            return [""] * len(ids)
-        wanted = int(self.items([name])[0])
-        return [name if id == wanted else "" for id in ids]
+    def names(self, codes: Sequence[int], wanted: Sequence[str]) -> list[str]:
+        """Names for the items of a list, by their codes, among those that are `wanted`; empty for all others."""
+        known = dict(zip(self.items(wanted).tolist(), wanted, strict=True))
+        return [known.get(code >> SCORE_BITS, "") for code in codes]
 
     def _learn(self, name: str) -> int:
         if len(self._known) >= _MOST_KNOWN:
             self._known.clear()
-        self._known[name] = self._digest(name, _ITEM)
+        self._known[name] = self._digest(name, _ITEM, ITEM_BITS)
         return self._known[name]
 
     def client(self, name: str) -> int:
         """The number of a client that is named by text: nobody can read it back."""
-        return self._digest(name, _CLIENT)
+        return self._digest(name, _CLIENT, ID_BITS)
 
-    def _digest(self, text: str, person: bytes) -> int:
+    def _digest(self, text: str, person: bytes, bits: int) -> int:
         data = text.encode("utf-8", "surrogatepass")
         digest = hashlib.blake2b(data, key=self.secret, digest_size=8, person=person).digest()
-        return int.from_bytes(digest) >> (64 - ID_BITS) or 1
+        return int.from_bytes(digest) >> (64 - bits) or 1
 
 
 def _said(secret: Any) -> str:

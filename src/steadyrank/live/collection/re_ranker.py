@@ -12,7 +12,8 @@ from ...core.kernels import largest
 from ...core.philox import philox, start
 from ...core.places import by_place
 from ...core.settings import real
-from .engine_prior import FIRST_LOOKS, EnginePrior, count_look, fit_when_due
+from .engine_prior import FIRST_LOOKS, EnginePrior, count_look, count_score, fit_when_due, mean_of
+from .engine_scores import SCORE_BITS
 from .id_table import NOT_THERE, find_row
 from .pair_table import PairTable, QueryTable, find, find_or_add
 
@@ -33,8 +34,9 @@ class ReRanker(NamedTuple):
     is looked at; a place without a click counts as looked at with that chance.
 
     To a guard, and in `ranking` of `update` and `forget`, items are the places of the engine's order: clients
-    are judged by where in it they click, over all queries. The note has the ids of the items, and of the query; who
-    calls `update` has made room for their pairs. Without a query, as by `rank`, lists are the engine's order.
+    are judged by where in it they click, over all queries. The note has the codes of the items (`coded`), and the id
+    of the query; who calls `update` has made room for their pairs. Without a query, as by `rank`, lists are the
+    engine's order.
     """
 
     VERSION = 1  # of the memory
@@ -77,8 +79,9 @@ class ReRanker(NamedTuple):
         self.queries.visits[row] += 1.0
         for p in range(examined):
             if clicks[p] or looked_at(self, visit.t, p):
-                slot = find_or_add(self.pairs, row, int(note[p]), ranking[p])
-                add_look(self, slot, clicks[p])
+                code = int(note[p])
+                slot = find_or_add(self.pairs, row, code >> SCORE_BITS, ranking[p])
+                add_look(self, slot, code & (1 << SCORE_BITS) - 1, clicks[p])
         if clicks[:examined].any():
             self.queries.clicked[row] += 1.0
         fit_when_due(self.prior)
@@ -90,9 +93,10 @@ class ReRanker(NamedTuple):
         self.queries.visits[row] = max(self.queries.visits[row] - 1.0, 0.0)
         for p in range(examined):
             if clicks[p] or looked_at(self, visit.t, p):
-                slot = find(self.pairs, row, int(note[p]))
+                code = int(note[p])
+                slot = find(self.pairs, row, code >> SCORE_BITS)
                 if slot != NOT_THERE:
-                    take_look(self, slot, clicks[p])
+                    take_look(self, slot, code & (1 << SCORE_BITS) - 1, clicks[p])
         if clicks[:examined].any():
             self.queries.clicked[row] = max(self.queries.clicked[row] - 1.0, 0.0)
 
@@ -107,10 +111,12 @@ def looked_at(ranker, t, p):
 
 
 @no_refcount
-def add_look(ranker, slot, clicked):
-    """One look at a pair."""
+def add_look(ranker, slot, step, clicked):
+    """One look at a pair, whose score has this step."""
     pairs, memory = ranker.pairs, ranker.memory
     looks, place = pairs.looks[slot], pairs.place[slot]
+    if looks == 0.0 and place >= 0:
+        count_score(ranker.prior, place, step, clicked, 1.0)
     if place >= 0 and looks < FIRST_LOOKS:
         count_look(ranker.prior, place, int(looks), int(pairs.clicks[slot]), clicked, 1)
     elif place >= 0:
@@ -121,7 +127,7 @@ def add_look(ranker, slot, clicked):
 
 
 @no_refcount
-def take_look(ranker, slot, clicked):
+def take_look(ranker, slot, step, clicked):
     """One look less at a pair: as if it had not been, up to `memory` looks."""
     pairs = ranker.pairs
     looks, clicks = pairs.looks[slot] - 1.0, pairs.clicks[slot] - (1.0 if clicked else 0.0)
@@ -130,6 +136,8 @@ def take_look(ranker, slot, clicked):
     pairs.looks[slot], pairs.clicks[slot] = looks, clicks
     if pairs.place[slot] >= 0:
         count_look(ranker.prior, pairs.place[slot], int(looks), int(clicks), clicked, -1)
+        if looks == 0.0:
+            count_score(ranker.prior, pairs.place[slot], step, clicked, -1.0)
 
 
 @no_refcount
@@ -147,12 +155,12 @@ def psi(s):
 
 
 @no_refcount
-def estimate(ranker, row, item, place):
-    """Posterior mean of an item at a place of the engine's order, and how many looks it rests on, those of the prior
-    among them. `row`: of the query, NOT_THERE if it is not known.
+def estimate(ranker, row, item, step, place):
+    """Posterior mean of an item at a place of the engine's order, with this step of its score, and how many looks it
+    rests on, those of the prior among them. `row`: of the query, NOT_THERE if it is not known.
     """
     total = ranker.prior.strength[0]
-    clicks = total * ranker.prior.mean[place]
+    clicks = total * mean_of(ranker.prior, place, step)
     if row != NOT_THERE:
         slot = find(ranker.pairs, row, item)
         if slot != NOT_THERE:
@@ -161,16 +169,23 @@ def estimate(ranker, row, item, place):
     return clicks / total, total
 
 
+@no_refcount
+def index_of(ranker, row, mean, total):
+    """What an item of a query is ranked by, of this mean, which rests on so many looks."""
+    ahead = 0.0 if row == NOT_THERE else ranker.explore * ranker.queries.visits[row]
+    return mean + math.sqrt(mean * (1.0 - mean) / (total + 1.0)) * psi(ahead / total)
+
+
 @kernel
-def re_rank(ranker, query, items, ranking):
+def re_rank(ranker, query, codes, ranking):
     """Write where the best candidates stand in the engine's order, from 0, into `ranking`; ties in that order.
 
-    `query`, `items`, int64[n]: ids, of the candidates in the engine's order. O(n).
+    `query`: its id; `codes`, int64[n]: of the candidates in the engine's order (`coded`). O(n).
     """
     row = find_row(ranker.queries.ids, query)
-    ahead = 0.0 if row == NOT_THERE else ranker.explore * ranker.queries.visits[row]
-    index = np.empty(items.size)
-    for i in range(items.size):
-        mean, total = estimate(ranker, row, items[i], min(i, ranker.prior.mean.size - 1))
-        index[i] = mean + math.sqrt(mean * (1.0 - mean) / (total + 1.0)) * psi(ahead / total)
+    index = np.empty(codes.size)
+    for i in range(codes.size):
+        item, step = codes[i] >> SCORE_BITS, codes[i] & (1 << SCORE_BITS) - 1
+        mean, total = estimate(ranker, row, item, step, min(i, ranker.prior.mean.size - 1))
+        index[i] = index_of(ranker, row, mean, total)
     largest(index, ranking)

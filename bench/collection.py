@@ -37,7 +37,9 @@ from steadyrank.core.discovery import make
 from steadyrank.core.rounds import FIRST_BOT
 from steadyrank.guards.client_trust.client_trust import ClientTrust
 from steadyrank.learners.bubble_rank import BubbleRank
-from steadyrank.live.collection.pair_table import ITSELF, find_or_add, pair_of
+from steadyrank.live.collection.engine_scores import SCORE_BITS
+from steadyrank.live.collection.id_table import find_or_add_row, find_row, slots_for
+from steadyrank.live.collection.pair_table import PairTable, QueryTable, find_or_add
 from steadyrank.live.collection.re_ranker import PLACES, QUERY, ReRanker, estimate, re_rank
 
 ITEMS, LENGTH, CLIENTS = 50, 10, 8_000
@@ -171,23 +173,27 @@ def play(world, ranker, guard, world_rng, result, refused, plain):
     `plain`, [query, item, 2]: how often an item was shown and clicked, by whomever.
     """
     attraction = world.attraction.copy()
-    items, ranking, clicks = np.arange(ITEMS), np.zeros(LENGTH, np.int64), np.zeros(LENGTH, np.bool_)
+    items, ranking, clicks = (
+        np.arange(1, ITEMS + 1) << SCORE_BITS,
+        np.zeros(LENGTH, np.int64),
+        np.zeros(LENGTH, np.bool_),
+    )
     note, features = np.zeros(LENGTH + NOTE_EXTRA), np.zeros(0)
     old, old_note, old_clicks = ranking.copy(), note.copy(), clicks.copy()
     for t in range(world.query.size):
         if world.drift:
             move(attraction, t, world.query.size, world_rng)
         q, target = world.query[t], world.target[t]
-        find_or_add(ranker.pairs, pair_of(q, ITSELF), 0)
-        re_rank(ranker, q, items, ranking)
+        find_or_add_row(ranker.queries.ids, q + 1)
+        re_rank(ranker, q + 1, items, ranking)
         if target < 0:
             count_worth(attraction[q], ranking, world.attention, result[q])
         examined = click(attraction[q], ranking, world.attention, target, clicks, world_rng)
         for p in range(LENGTH):
             plain[q, ranking[p], 0] += 1.0
             plain[q, ranking[p], 1] += clicks[p]
-        note[:LENGTH] = ranking
-        note[QUERY] = q
+        note[:LENGTH] = (ranking + 1) << SCORE_BITS
+        note[QUERY] = q + 1
         visit = Visit(t + 1, world.client[t], features)
         admitted = guard.admit(visit, ranking, note, clicks, examined)
         while True:
@@ -261,8 +267,9 @@ def run_ours(world, seed, heard=True, attention=None):
     """As `run`; and the ranker, and how often items were shown and clicked."""
     queries = world.attraction.shape[0]
     result, refused, plain = np.zeros((queries, 4)), np.zeros(2), np.zeros((queries, ITEMS, 2))
-    slots = 1 << int(np.ceil(np.log2(queries * (ITEMS + 1) * 4 / 3)))
-    ranker = ReRanker.create(LENGTH, slots, attention=attention, seed=seed)
+    ranker = ReRanker.create(Problem(PLACES, LENGTH, seed=seed), attention=attention)
+    slots = slots_for(queries, 1), slots_for(queries * ITEMS, 1)
+    ranker = ranker._replace(queries=QueryTable.create(slots[0]), pairs=PairTable.create(slots[1]))
     guard = make(ClientTrust, Problem(PLACES, LENGTH, world.query.size, seed=seed), settings={})
     known = world if heard else world._replace(client=np.full_like(world.client, -1))
     play(known, ranker, guard, np.random.default_rng([seed, 1]), result, refused, plain)
@@ -286,7 +293,8 @@ def judged(worlds, seeds):
                 result, _, ranker, plain = run_ours(mixed, seed, attention=attention)
                 for q in np.flatnonzero(result[:, 3] > HEAD):
                     seen = np.flatnonzero(plain[q, :, 0])
-                    rate = [estimate(ranker, int(q), int(i), int(i))[0] for i in seen]
+                    row = find_row(ranker.queries.ids, int(q) + 1)
+                    rate = [estimate(ranker, row, int(i) + 1, 0, int(i))[0] for i in seen]
                     ours.append(spearman(rate, drawn.attraction[q, seen]))
                     plainly.append(spearman(plain[q, seen, 1] / plain[q, seen, 0], drawn.attraction[q, seen]))
             print(
@@ -370,12 +378,13 @@ def under_attack(worlds, seeds):
 
 
 @kernel
-def fill(ranker, queries, each):
-    """Looks at `each` items of each query."""
-    for q in range(queries):
-        find_or_add(ranker.pairs, pair_of(q, ITSELF), 0)
+def fill(ranker, queries, items):
+    """A look at each item of each query; `items`, [each]: ids, of which each query begins at its own."""
+    for q in range(queries.size):
+        row, each = find_or_add_row(ranker.queries.ids, queries[q]), items.size // 2
         for i in range(each):
-            ranker.pairs.looks[find_or_add(ranker.pairs, pair_of(q, (q * 7 + i) % 100_000), i)] += 1.0
+            item = items[(q * 7) % each + i]
+            ranker.pairs.looks[find_or_add(ranker.pairs, row, item, i)] += 1.0
 
 
 def percentiles(call, n=3_000):
@@ -392,14 +401,15 @@ def scale(pairs, each=100):
     """Print bytes a pair in memory and on disk, seconds to save and to load, and the time of a list."""
     queries, docs = pairs // each, [f"d{k}" for k in range(100_000)]
     collection = sr.Collection(LENGTH, most_pairs=4 * pairs)
-    state = collection._state
-    for item in docs:
-        state.add(item)
-    for n in range(queries):
-        collection._queries.number(collection._queries.key(f"query {n}"))
-    state._make_room(pairs + queries)
-    fill(state.ranker, queries, each)
-    in_memory = sum(array.nbytes for array in state.ranker.pairs)
+    state, keys = collection._state, collection._keys
+    for item, id in zip(docs, keys.items(docs).tolist(), strict=True):
+        state.item_names.add(id, item)
+    tables = QueryTable.create(slots_for(queries, 1)), PairTable.create(slots_for(pairs, 1))
+    state.learner = state.learner._replace(queries=tables[0], pairs=tables[1])
+    ids = np.array([keys.query(f"query {n}")[0] for n in range(queries)], np.int64)
+    fill(state.learner, ids, keys.items(docs[: 2 * each]))
+    in_memory = sum(array.nbytes for array in state.learner.pairs) + sum(x.nbytes for x in state.learner.queries[1:])
+    in_memory += sum(array.nbytes for array in state.learner.queries.ids) + state.item_names.nbytes
     with tempfile.TemporaryDirectory() as folder:
         path, begin = pathlib.Path(folder) / "collection", time.perf_counter()
         collection.save(path)

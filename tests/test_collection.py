@@ -11,10 +11,12 @@ from scipy.special import betaln
 
 import steadyrank as sr
 from steadyrank.cli import main
-from steadyrank.core.contract import NOTE_EXTRA, Visit, memory
+from steadyrank.core.contract import NOTE_EXTRA, Problem, Visit, memory
 from steadyrank.core.dispatch import call_forget, call_update
 from steadyrank.live.collection.engine_prior import EnginePrior, fit, never_rise, slope_of_mean, slope_of_strength
-from steadyrank.live.collection.pair_table import ITSELF, PairTable, find, find_or_add, pair_of
+from steadyrank.live.collection.engine_scores import SCORE_BITS
+from steadyrank.live.collection.id_table import IdTable, Texts, find_or_add_row, find_row
+from steadyrank.live.collection.pair_table import PairTable, find, find_or_add
 from steadyrank.live.collection.query_keys import folded
 from steadyrank.live.collection.re_ranker import PLACES, QUERY, ReRanker, psi, re_rank
 from steadyrank.live.snapshot import UnreadableSnapshot
@@ -93,19 +95,24 @@ class SlowReRanker:
 
 
 def noted(query, items, length):
+    """The note of a list; ids are numbers from 1."""
     note = np.zeros(length + NOTE_EXTRA)
-    note[: len(items)], note[QUERY] = items, query
+    note[: len(items)], note[QUERY] = np.add(items, 1) << SCORE_BITS, query + 1
     return note
+
+
+def re_ranker(length, seed=0, **own):
+    return ReRanker.create(Problem(PLACES, length, seed=seed), **own)
 
 
 def test_lists_are_those_of_a_slow_reference():
     length, n, rng = 4, 12, np.random.default_rng(3)
-    ranker, slow = ReRanker.create(length, 1 << 10, memory=64.0), SlowReRanker(3.0, 64.0)
+    ranker, slow = re_ranker(length, memory=64.0), SlowReRanker(3.0, 64.0)
     attraction = rng.beta(1, 6, (5, n))
     for t in range(1_500):
         query, ranking = int(rng.integers(5)), np.zeros(length, np.int64)
-        find_or_add(ranker.pairs, pair_of(query, ITSELF), 0)
-        re_rank(ranker, query, np.arange(n), ranking)
+        find_or_add_row(ranker.queries.ids, query + 1)
+        re_rank(ranker, query + 1, np.arange(1, n + 1) << SCORE_BITS, ranking)
         index, expected = slow.rank(query, ranker.prior.mean[:n], ranker.prior.strength[0], length)
         assert np.allclose([index[k] for k in ranking], [index[k] for k in expected], rtol=1e-5)  # counts are float32
         clicks = rng.random(length) < attraction[query, ranking]
@@ -113,7 +120,7 @@ def test_lists_are_those_of_a_slow_reference():
         call_update(ranker, Visit(t + 1), ranking, noted(query, ranking, length), clicks, examined)
         slow.update(query, ranking.tolist(), clicks, examined)
     for (query, item), (looks, clicks) in slow.pairs.items():
-        slot = find(ranker.pairs, pair_of(query, item))
+        slot = find(ranker.pairs, find_row(ranker.queries.ids, query + 1), item + 1)
         assert ranker.pairs.looks[slot] == pytest.approx(looks, rel=1e-4)
         assert ranker.pairs.clicks[slot] == pytest.approx(clicks, rel=1e-4)
     assert max(looks for looks, _ in slow.pairs.values()) > 60  # some have forgotten
@@ -182,8 +189,8 @@ def test_the_prior_is_right_though_clicks_chose_what_was_looked_at():
 
 def test_what_is_taken_back_was_never_there():
     length, rng = 3, np.random.default_rng(2)
-    ranker = ReRanker.create(length, 1 << 8, attention=[1.0, 0.5, 0.3], seed=4)
-    find_or_add(ranker.pairs, pair_of(0, ITSELF), 0)
+    ranker = re_ranker(length, attention=[1.0, 0.5, 0.3], seed=4)
+    find_or_add_row(ranker.queries.ids, 1)
 
     def lists(first, count):
         for t in range(first, first + count):
@@ -200,23 +207,54 @@ def test_what_is_taken_back_was_never_there():
     assert any((array != before[name]).any() for name, array in memory(ranker) if name in before)
     for one in later[::-1]:
         call_forget(ranker, *one)
-    order = np.argsort(before["pairs.key"])  # pairs that came meanwhile stay, with no looks
-    assert before["pairs.key"][order][-1] == pair_of(0, ITSELF)
     for name, array in memory(ranker):
-        if name in ("pairs.looks", "pairs.clicks", "prior.reached"):
-            assert np.array_equal(array, before[name]), name
+        if name in ("pairs.looks", "pairs.clicks", "prior.reached", "queries.visits", "queries.clicked"):
+            assert np.array_equal(array, before[name]), name  # pairs that came meanwhile stay, with no looks
 
 
-def test_a_table_finds_what_it_holds():
-    table, keys = PairTable.create(1 << 8), [pair_of(q, k) for q in range(19) for k in range(10)]
-    slots = [find_or_add(table, key, 0) for key in keys]
-    assert len(set(slots)) == len(keys) == table.tally[0]
-    assert [find(table, key) for key in keys] == slots
-    assert find(table, pair_of(19, 0)) == -1
-    table.looks[slots] = np.arange(len(keys))
-    other = table.holding(np.arange(table.key.size) != slots[7], 1 << 9)
-    assert find(other, keys[7]) == -1
-    assert [other.looks[find(other, key)] for key in keys[8:]] == list(range(8, len(keys)))
+def test_a_table_finds_what_it_holds_in_whatever_order_it_came():
+    rng, keys = np.random.default_rng(0), [(q, k) for q in range(19) for k in range(1, 11)]
+    tables = [PairTable.create(1 << 8) for _ in range(3)]
+    for table in tables:
+        for k in rng.permutation(len(keys)).tolist():
+            table.looks[find_or_add(table, *keys[k], 0)] = k
+        slots = [find(table, *key) for key in keys]
+        assert len(set(slots)) == len(keys) == table.total
+        assert table.looks[slots].tolist() == list(range(len(keys)))
+        assert find(table, 19, 1) == find(table, 0, 11) == -1
+    for name in PairTable._fields:
+        assert all(np.array_equal(getattr(table, name), getattr(tables[0], name)) for table in tables), name
+    other = PairTable.of(tables[0].columns(), 1 << 9)
+    assert [other.looks[find(other, *key)] for key in keys] == list(range(len(keys)))
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.lists(st.integers(1, 2**53 - 1), max_size=48), st.randoms(use_true_random=False))
+def test_ids_have_rows_in_the_order_in_which_they_come(ids, random):
+    table, unique = IdTable.create(1 << 6), list(dict.fromkeys(ids))
+    assert [find_or_add_row(table, id) for id in ids] == [unique.index(id) for id in ids]
+    assert table.ids.tolist() == unique
+    assert [find_row(table, id) for id in unique] == list(range(len(unique)))
+    assert all(find_row(table, id) == -1 for id in (2**53 - 1, 1, 2**40) if id not in unique)
+    random.shuffle(ids)
+    other = IdTable.of(np.array(list(dict.fromkeys(ids)), np.int64), 1 << 6)
+    assert np.array_equal(other.key, table.key)
+
+
+def test_texts_are_kept_once_and_left_out_by_row():
+    texts, names = Texts(), [f"naïve {n}" * (n % 5) for n in range(300)]
+    for n, name in enumerate(names):
+        texts.add(1000 - n, name)
+        texts.add(1000 - n, "another")
+    assert [texts.text(1000 - n) for n in range(300)] == names
+    assert texts.text(5) is None
+    texts.keep(np.arange(300) % 3 == 1)
+    assert len(texts) == 100
+    assert texts.text(1000 - 4) == names[4]
+    assert texts.text(1000 - 3) is None
+    again = Texts()
+    again.restore("x", texts.arrays("x"))
+    assert [again.text(1000 - n) for n in range(300)] == [texts.text(1000 - n) for n in range(300)]
 
 
 @given(st.text(max_size=30))
@@ -305,10 +343,11 @@ def test_the_queries_with_the_fewest_visits_leave_when_memory_is_full():
             shown = collection.rank(query, docs)
             collection.feedback(shown.id, clicked="d9" if query == "busy" else None)
     state = collection._state
-    assert state.ranker.pairs.tally[0] <= 1_000
-    assert len(collection._queries.numbers) < 120
+    assert state.n_pairs <= 1_000
+    assert state.n_queries < 120
+    assert len(state.item_names) == 10
     assert collection.rank("busy", docs).items[0] == "d9"
-    assert {one.query for one in collection.judgments()} <= set(collection._queries.numbers)
+    assert {one.item for one in collection.judgments()} <= set(docs)
     assert collection.rank("rare 0", docs).items == tuple(docs)
 
 

@@ -14,7 +14,7 @@ from service_tools import ITEMS, Clocks, replayed, serving, sql, until
 from steadyrank.cli import main
 from steadyrank.service.board import events
 from steadyrank.service.board.board import Board
-from steadyrank.service.board.config import RANGES, Config
+from steadyrank.service.board.config import COLLECTION_RANGES, RANGES, Config
 from steadyrank.service.http import bodies
 from steadyrank.service.http.auth import Auth, loopback, make_key
 from steadyrank.service.http.bodies import explain
@@ -139,18 +139,21 @@ async def test_errors_name_the_value_and_what_would_be_right(url):
         assert (await local.ask("GET", "boards"))["boards"] == []
 
 
-@pytest.mark.parametrize("name", sorted(RANGES))
+@pytest.mark.parametrize("name", sorted(RANGES | COLLECTION_RANGES))
 async def test_a_setting_outside_of_its_range_is_refused_with_the_range_that_the_description_has(url, name):
+    kind, path, body = ("Board", "boards/b", {"items": ["a"]}) if name in RANGES else ("Collection", "collections/b", {})
     async with serving(url) as local:
         described = (await local.http.get("/openapi.json")).json()["components"]["schemas"]
-        found = described["BoardIn"]["properties"][name]
+        found = described[f"{kind}In"]["properties"][name]
+        assert described[f"{kind}Out"]["properties"][name] == found
         found = found["anyOf"][0] if "anyOf" in found else found
-        low = found.get("minimum", found.get("exclusiveMinimum", 1) - 1)
-        assert described["BoardOut"]["properties"][name] == described["BoardIn"]["properties"][name]
+        low, words = found.get("minimum", found.get("exclusiveMinimum", 1) - 1), (RANGES | COLLECTION_RANGES)[name]
         for value in (low - 1, found["maximum"] + 1):
-            answer = await local.ask("PUT", "boards/b", {"items": ["a"], name: value}, 422)
-            assert answer["message"] == f"{name} must be {RANGES[name]}, not {value}"
-            assert str(found["maximum"]) in RANGES[name]
+            answer = await local.ask("PUT", path, body | {name: value}, 422)
+            assert answer["message"] == f"{name} must be {words}, not {value}"
+            assert str(found["maximum"]) in words
+        if name in COLLECTION_RANGES:
+            return
         with pytest.raises(msgspec.ValidationError, match="Expected"):
             Config().changed({name: low - 1})
 

@@ -38,9 +38,9 @@ def taken(answer):
 
 
 def test_rows_mean_what_the_specification_says():
-    assert read(query()) == Query("q1", ITEMS[:3], "2023-11-14T22:13:20Z", "ann", "b")
+    assert read(query()) == Query("q1", ITEMS[:3], "2023-11-14T22:13:20Z", "ann", "b", text="shoes")
     known = query(query_attributes='{"segment": "phone", "features": "{\\"age\\": 3}"}')
-    assert read(known)[5:] == ("phone", {"age": 3})  # objects may be told as text
+    assert read(known)[5:7] == ("phone", {"age": 3})  # objects may be told as text
     assert read(event()) == Click("q1", ITEMS[1], "ann", "b")
     seen = event(action_name="impression")
     assert read(seen) == Seen("q1", ITEMS[1], 2, "2023-11-14T22:13:29Z", "ann", "b")

@@ -1,18 +1,11 @@
 """`steadyrank judgments`: what clicks say of documents, for tools that measure search."""
 
 import argparse
-import csv
 import pathlib
 import sys
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..core.settings import whole
-
-if TYPE_CHECKING:
-    from ..live import Judgment
-
-_COLUMNS = ("query", "docid", "rating", "rate", "low", "high", "looks", "clicks")
 
 
 def add(commands: Any) -> None:
@@ -36,28 +29,9 @@ def add(commands: Any) -> None:
 
 def _run(options: argparse.Namespace) -> None:
     from ..live import Collection
+    from ..live.collection.judgments import rated, write
 
     highest, fewest = whole("--highest", options.highest, 1, 100), whole("--looks", options.looks, 0)
     secret = None if options.secret_file is None else options.secret_file.read_bytes()
     collection = Collection.load(options.collection, secret=secret)
-    found = [one for one in collection.judgments() if one.looks >= fewest]
-    best: dict[str, float] = {}
-    for one in found:
-        best[one.query] = max(one.rate, best.get(one.query, 0.0))
-    rated = ((one, round(highest * one.rate / best[one.query])) for one in found)
-    (_write_csv if options.format == "csv" else _write_qrels)(rated)
-
-
-def _write_csv(rated: Iterable[tuple["Judgment", int]]) -> None:
-    out = csv.writer(sys.stdout, lineterminator="\n")
-    out.writerow(_COLUMNS)
-    for one, rating in rated:
-        shares = (f"{share:.4f}" for share in (one.rate, one.low, one.high))
-        out.writerow([one.query, one.item, rating, *shares, f"{one.looks:.0f}", f"{one.clicks:.0f}"])
-
-
-def _write_qrels(rated: Iterable[tuple["Judgment", int]]) -> None:
-    """Four columns with a blank between them: topic, iteration, document, rating; blanks in names become `_`."""
-    for one, rating in rated:
-        query, item = ("_".join(name.split()) for name in (one.query, one.item))
-        print(f"{query} 0 {item} {rating}")
+    write(sys.stdout, rated(collection.judgments(), highest, fewest), options.format)

@@ -1,6 +1,7 @@
 """A learner kept alive between requests: one fold of feedback, in your own process and behind the service."""
 
-from .collection.collection import Collection, Judgment
+from .collection.collection import Collection
+from .collection.judgments import Judgment
 from .features import FeatureSpace, features_from
 from .ranker import Observed, Ranker, Shown, replay
 

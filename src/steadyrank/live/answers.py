@@ -15,6 +15,7 @@ from ..core.settings import whole
 
 Unknown: TypeAlias = Literal["refuse", "skip", "add"]
 WORDS = ("refuse", "skip", "add")
+LONGEST_ITEM = 500  # characters of a name
 
 
 def check_unknown(unknown: str) -> None:
@@ -55,7 +56,7 @@ def refuse_text(items: Any) -> None:
 
 def check_item(item: Any) -> None:
     """Refuse what cannot name an item."""
-    if not isinstance(item, str) or not item or len(item) > 500:
+    if not isinstance(item, str) or not item or len(item) > LONGEST_ITEM:
         raise ValueError(f"an item is named by text of 1 to 500 characters, not {item!r}")
 
 

@@ -202,7 +202,12 @@ class ImpressionBuffer:
         ranking: Ints = np.array(
             [self.learner_state.slots[item] for item in items[: self.learner_state.length]], np.int64
         )
-        note: Floats = np.zeros(self.learner_state.length + NOTE_EXTRA)
+        self.past_list(ranking, np.zeros(self.learner_state.length + NOTE_EXTRA), clicks, examined, features)
+
+    def past_list(
+        self, ranking: Ints, note: Floats, clicks: Bools, examined: int, features: Floats = _UNKNOWN
+    ) -> None:
+        """The same of a list of slots with its note."""
         self.rounds += 1
         visit = Visit(self.rounds, ANYONE, features)
         self.learn(visit, ranking, note, clicks[: ranking.size], min(examined, ranking.size), ANSWER, ())

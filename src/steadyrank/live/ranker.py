@@ -361,6 +361,8 @@ class Ranker:
         guards: Sequence[type] = () if guard is None else [guard] if isinstance(guard, type) else guard
         with announcing("the learner"):
             restored = snapshot.restore(content, str(path), learner, guards)
+        if "most_pairs" in restored[2]:
+            raise snapshot.UnreadableSnapshot(f"{path} holds no ranker: Collection.load reads collections")
         ranker._learner_state, ranker._impressions, header, _ = restored
         ranker.lifetime, ranker.settle, ranker._clock = header["lifetime"], header["settle"], clock
         ranker._rng = np.random.default_rng()

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..core.arrays import Ints
+from .collection.collection_state import CollectionState
 from .features import FeatureSpace
 from .gate import Post
 from .impression_buffer import ImpressionBuffer
@@ -158,6 +159,7 @@ def take(
         "cohorts": list(impressions.kinds),
         "silence": impressions.silence.keep(),
         **({"features": state.features.declared()} if state.features.visit_size else {}),
+        **({"most_pairs": state.most_pairs} if isinstance(state, CollectionState) else {}),
         **extra,
     }
     return header, state.arrays() | impressions.arrays()
@@ -213,18 +215,7 @@ def restore(
 ) -> tuple[LearnerState, ImpressionBuffer, dict[str, Any], dict[str, Any]]:
     """Learner state, impressions, header and arrays; `learner` and `guards` give classes that are not ours."""
     header, arrays = unpack(content, name)
-    chosen = guards_in(name, header, guards)
-    state = LearnerState(
-        ["?"],
-        header["length"],
-        header["learner"] if learner is None else learner,
-        header["settings"],
-        header["seed"],
-        header["new_share"],
-        chosen,
-        header["shadow"],
-        FeatureSpace(**header.get("features", {"items": {}})),
-    )
+    state = _empty(header, learner, guards_in(name, header, guards))
     _check_version(name, state.learner_class, header["learner"], header["version"])
     kinds = check_guards(name, state.gate.posts, header)
     state.restore(header["items"], header["sized"], kinds, arrays)
@@ -232,6 +223,18 @@ def restore(
     impressions.restore(header["impressions"], header["cohorts"], arrays)
     impressions.silence = Silence.restore(header["silence"])
     return state, impressions, header, arrays
+
+
+def _empty(
+    header: Mapping[str, Any], learner: str | type | None, guards: Sequence[tuple[str | type, dict[str, Any]]]
+) -> LearnerState:
+    """One with the settings of a header, that knows nothing."""
+    length, settings, seed, shadow = (header[name] for name in ("length", "settings", "seed", "shadow"))
+    if "most_pairs" in header:
+        return CollectionState(length, settings, seed, header["most_pairs"], guards, shadow)
+    chosen = header["learner"] if learner is None else learner
+    features = FeatureSpace(**header.get("features", {"items": {}}))
+    return LearnerState(["?"], length, chosen, settings, seed, header["new_share"], guards, shadow, features)
 
 
 def _check_version(name: str, cls: type, stored: str, number: int) -> None:

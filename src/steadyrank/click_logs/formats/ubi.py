@@ -10,6 +10,7 @@ from .joiner import EventJoiner
 
 NAME = "ubi"
 WORDS = "User Behavior Insights 1.x: queries and events, joined on query_id"
+TEXT = "user_query"
 HITS = ("query_response_hit_ids", "query_response_hits_ids")
 SEGMENT, FEATURES = ("query_attributes.segment",), ("query_attributes.features",)
 OBJECT = ("event_attributes.object.object_id", "event_attributes.object.internal_id")
@@ -26,6 +27,7 @@ class Query(NamedTuple):
     board: Any
     segment: Any = None
     features: Any = None
+    text: Any = None  # what was asked
 
 
 class Click(NamedTuple):
@@ -56,7 +58,7 @@ class Other(NamedTuple):
 
 Row: TypeAlias = Query | Click | Seen | Other
 # every field, in small letters, that `read` looks at; of an object, its outermost name
-FIELDS = {"query_id", "action_name", "timestamp", "client_id", "session_id", "user_id", "application", *HITS}
+FIELDS = {"query_id", "action_name", "timestamp", "client_id", "session_id", "user_id", "application", TEXT, *HITS}
 FIELDS |= {"query_attributes", "event_attributes", "object_id"}
 FIELDS |= {*SEGMENT, *FEATURES, *OBJECT, *PLACE}  # what would be told under the whole name, dots included
 
@@ -74,7 +76,7 @@ def read(row: dict[str, Any]) -> Row:
     if hits is not None and action is None:
         segment, features = first_in(row, *SEGMENT), opened(first_in(row, *FEATURES))
         items = hits if isinstance(hits, list) else str(hits).split(",")
-        return Query(key, items, time, client, board, segment, features)
+        return Query(key, items, time, client, board, segment, features, first_in(row, TEXT))
     item, place = first_in(row, *OBJECT, "object_id"), first_in(row, *PLACE)
     if is_click(action) and key is not None and item is not None:
         return Click(key, item, client, board)

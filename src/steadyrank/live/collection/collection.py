@@ -1,45 +1,30 @@
 """Many queries over one engine, inside your own process."""
 
-import math
 import pathlib
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from ...core.arrays import Floats, Ints
+from ...core.arrays import Ints
 from ...core.compiling.announcing import announcing
 from ...core.contract import ANYONE, Visit
 from ...core.files import replacing
 from ...core.refusals import Refused
-from ...core.settings import real, whole
+from ...core.settings import flag, real, whole
 from ...core.views import GuardView
 from .. import answers, snapshot
 from ..gate import OneGuard, guarding
 from ..impression_buffer import DelayQueue, ImpressionBuffer, Outcome
 from ..ranker import Observed, Shown
-from ..silence import Silence
-from .collection_state import CollectionState
-from .pair_table import ITEM_BITS, ITSELF
+from .collection_state import CollectionState, ShownItems, check_order
+from .engine_scores import coded, steps_of
+from .judgments import Judgment, judged
 from .query_keys import QueryKeys
-from .re_ranker import VERSION, estimate
 
-_TEXT_CLIENTS = 1 << 41  # numbers of clients that are named by text begin here
-_SURE = 1.96  # standard deviations on either side of an estimate
-
-
-class Judgment(NamedTuple):
-    """What clicks say of an item for a query."""
-
-    query: str  # its text if queries are kept, else its digest
-    item: str
-    looks: float
-    clicks: float
-    rate: float  # posterior mean of the attraction
-    low: float  # of an interval that has it with a chance of about 95 %
-    high: float
+_TEXT_CLIENTS = 1 << 53  # numbers of clients that are named by text begin here
 
 
 class Collection:
@@ -81,9 +66,9 @@ class Collection:
         self.settle = self.lifetime if settle is None else real("settle", settle, 0.0, self.lifetime)
         own: dict[str, Any] = {"explore": explore, "memory": memory}
         own |= {} if attention is None else {"attention": [float(chance) for chance in attention]}
-        self._queries = QueryKeys(fold, keep_queries, secret)
+        self._keys, self._keep = QueryKeys(fold, secret), flag("keep_queries", keep_queries)
         with announcing("the collection"):
-            self._state = CollectionState(length, own, guarding(guard, guard_settings), seed, most_pairs)
+            self._state = CollectionState(length, own, seed, most_pairs, guarding(guard, guard_settings))
         in_order = self.lifetime is not None
         self._impressions = ImpressionBuffer(self._state, in_order, count_unanswered, most_open)
         self._clock = clock
@@ -98,31 +83,33 @@ class Collection:
 
     def __repr__(self) -> str:
         with self._lock:
-            pairs = max(int(self._state.ranker.pairs.tally[0]) - len(self._queries.numbers), 0)
-            return f"<Collection of {len(self._queries.numbers):,} queries with {pairs:,} items looked at>"
+            return f"<Collection of {self._state.n_queries:,} queries with {self._state.n_pairs:,} items looked at>"
 
     def rank(
         self,
         query: str,
         candidates: Sequence[str],
         *,
+        scores: Sequence[float] | None = None,
         client: int | str | None = None,
         length: int | None = None,
     ) -> Shown:
         """The best of the candidates, which are in the engine's order; shorter when there are fewer than places.
 
-        `client`: who looks, as text or as a number of your own from 0 on. A query that nobody has visited yet gets
-        the engine's order. O(candidates).
+        `scores`: the engine's, one for each, on any scale; what they are worth is learnt. `client`: who looks, as
+        text or as a number of your own from 0 on. A query that nobody has visited yet gets the engine's order.
+        O(candidates).
         """
-        key, sender = self._queries.key(query), self._sender(client)
-        self._state.check_candidates(candidates)
-        most = self._state.length
+        key, sender = self._keys.query(query), self._sender(client)
+        check_order(candidates)
+        steps, most = steps_of(scores, len(candidates)), self._state.length
         size = min(most if length is None else whole("length", length, 1, most), len(candidates))
         with self._lock:
             self._pass_time()
-            places, note = self._state.rank(self._queries.number(key), candidates, size)
-            number = self._show(Visit(self._impressions.rounds + 1, sender), places, note)
-            return Shown(number, tuple(self._state.items_of(note, size)))
+            codes = coded(self._keys.items(candidates), steps)
+            places = self._state.rank_for(key[0], codes, size)
+            items = tuple(candidates[place] for place in places.tolist())
+            return Shown(self._show(sender, places, key, codes[places], items), items)
 
     def observe(
         self,
@@ -135,20 +122,16 @@ class Collection:
         examined: int | None = None,
         client: int | str | None = None,
         candidates: Sequence[str] | None = None,
+        scores: Sequence[float] | None = None,
     ) -> Observed:
         """Learn from a list that was shown without us, from the top, and say what we would have shown.
 
         The answer as for `feedback`; without one, `feedback` answers it by its id later. `candidates`: what it was
-        chosen from, in the engine's order; by default the list is the top of that order itself.
+        chosen from, in the engine's order, with their `scores`; by default the list is the top of that order itself.
         """
-        key, sender = self._queries.key(query), self._sender(client)
+        key, sender = self._keys.query(query), self._sender(client)
         order = items if candidates is None else candidates
-        self._state.check_candidates(items)
-        self._state.check_candidates(order)
-        if len(items) > self._state.length:
-            raise Refused(422, f"a list has at most {self._state.length} items, not {len(items)}")
-        if strange := set(items).difference(order):
-            raise Refused(422, f"item {min(strange)!r:.80} was shown, but is not among the candidates")
+        places, steps = places_among(items, order, self._state.length), steps_of(scores, len(order))
         left_out = clicked is answers.LEFT_OUT and position is None and clicks is None and examined is None
         answer = None
         if not left_out:
@@ -158,10 +141,9 @@ class Collection:
             )
         with self._lock:
             self._pass_time()
-            row = self._queries.number(key)
-            ours, _ = self._state.rank(row, order, len(items))
-            places = np.array([order.index(item) for item in items], np.int64)
-            number = self._show(Visit(self._impressions.rounds + 1, sender), places, self._state.noted(row, items))
+            codes = coded(self._keys.items(order), steps)
+            ours = self._state.rank_for(key[0], codes, len(items))
+            number = self._show(sender, places, key, codes[places], items)
             outcome = "shown" if answer is None else self._impressions.answer(number, *answer)
             return Observed(number, tuple(order[place] for place in ours.tolist()), outcome)
 
@@ -173,21 +155,17 @@ class Collection:
             return whole("client", client)
         if not 1 <= len(client) <= 500:
             raise Refused(422, f"a client is named by text of 1 to 500 characters, not {client!r:.80}")
-        return _TEXT_CLIENTS + (int(self._queries.digest(client)[:15], 16))
+        return _TEXT_CLIENTS + self._keys.client(client)
 
-    def _show(self, visit: Visit, places: Ints, note: Floats) -> int:
+    def _show(self, sender: int, places: Ints, key: tuple[int, str], codes: Ints, items: Sequence[str]) -> int:
+        """A list was shown; its number."""
+        text = key[1] if self._keep else ""
+        note = self._state.note_of(ShownItems(key[0], codes.tolist(), list(items), text))
+        visit = Visit(self._impressions.rounds + 1, sender)
         number = self._impressions.shown(visit, places, note)
         for delay in self._delays:
             delay.note(self._clock(), number)
-        self._drop()
         return number
-
-    def _drop(self) -> None:
-        """Queries that have left the memory are new when they come again."""
-        if self._state.dropped:
-            gone, self._state.dropped = self._state.dropped, set()
-            numbers = self._queries.numbers
-            self._queries.numbers = {key: number for key, number in numbers.items() if number not in gone}
 
     def _pass_time(self) -> None:
         """Expire and settle what is due: first what is over, answered or not, in order."""
@@ -214,10 +192,9 @@ class Collection:
             if isinstance(shown, bool) or not isinstance(shown, int):
                 raise Refused(422, f"an impression's id is a whole number, not {shown!r}")
             place = self._impressions.find_place(shown)
-            items = self._state.items_of(self._impressions.note[place], int(self._impressions.size[place]))
-            outcome = self._impressions.answer(shown, *given.to(items))
-            self._drop()
-            return outcome
+            codes = self._state.codes_of(self._impressions.note[place], int(self._impressions.size[place]))
+            clicked_one = [given.item] if isinstance(given.item, str) else []
+            return self._impressions.answer(shown, *given.to(self._keys.names(codes, clicked_one)))
 
     def forget(self, query: str) -> bool:
         """Remove a query and all that is known of its items; whether it was known.
@@ -225,18 +202,15 @@ class Collection:
         Open lists of it can still be answered, and nothing is learnt from that. What all queries have taught
         together, the prior by place, stays. O(pairs of the collection).
         """
-        key = self._queries.key(query)
+        key, _ = self._keys.query(query)
         with self._lock:
             self._pass_time()
-            number = self._queries.numbers.pop(key, None)
-            if number is not None:
-                self._state.forget(number)
-            return number is not None
+            return self._state.forget_query(key, self._impressions.note)
 
     def prior(self) -> tuple[list[float], float]:
         """What items attract by their place in the engine's order, and how many looks that counts for."""
         with self._lock:
-            prior = self._state.ranker.prior
+            prior = self._state.learner.prior
             return prior.mean.tolist(), float(prior.strength[0])
 
     def guard_views(self) -> dict[str, GuardView]:
@@ -245,26 +219,12 @@ class Collection:
             return self._state.gate.client_views()
 
     def judgments(self) -> Iterator[Judgment]:
-        """Every pair that was looked at, by query and item in the order in which they came: what clicks say of it.
+        """What clicks say of every pair that was looked at, by query in the order in which they came.
 
         Without the clicks that a guard refused or took back; places count as `attention` says.
         """
         with self._lock:
-            ranker, names = self._state.ranker, {number: key for key, number in self._queries.numbers.items()}
-            pairs = ranker.pairs
-            slots, _, _ = pairs.queries()
-            order = slots[np.argsort(pairs.key[slots], kind="stable")]
-            rows = [(int(pairs.key[slot]), slot) for slot in order[pairs.key[order] & ITSELF != ITSELF].tolist()]
-            found = []
-            for key, slot in rows:
-                row, number = key >> ITEM_BITS, key & ITSELF
-                place = int(pairs.place[slot])
-                mean, total = estimate(ranker, row, number, place if place >= 0 else -1 - place)
-                wide = _SURE * math.sqrt(mean * (1.0 - mean) / (total + 1.0))
-                looks, clicks = float(pairs.looks[slot]), float(pairs.clicks[slot])
-                low, high = max(mean - wide, 0.0), min(mean + wide, 1.0)
-                found.append(Judgment(names[row], self._state.names[number], looks, clicks, mean, low, high))
-        return iter(found)
+            return iter(list(judged(self._state)))
 
     def save(self, path: str | pathlib.Path) -> None:
         """Write everything that decides what comes next into one file, whole or not at all.
@@ -272,30 +232,16 @@ class Collection:
         A secret that you gave is not in it.
         """
         with self._lock:
-            now, keys, state, impressions = self._clock(), self._queries, self._state, self._impressions
-            header = {
-                "collection": VERSION,
-                "settings": state.settings,
-                **snapshot.guards_header(state.gate.posts),
-                "length": state.length,
-                "seed": state.seed,
-                "most_pairs": state.most_pairs,
-                "items": state.names,
-                "queries": keys.numbers,
-                "next_query": keys.next,
+            now, keys = self._clock(), self._keys
+            extra = {
                 "fold": keys.fold,
-                "keep_queries": keys.keep,
+                "keep_queries": self._keep,
                 "secret": None if keys.given else keys.secret.hex(),
-                "in_order": impressions.in_order,
-                "count_unanswered": impressions.count_unanswered,
-                "most": impressions.most,
-                "impressions": impressions.counters(),
-                "silence": impressions.silence.keep(),
                 "lifetime": self.lifetime,
                 "settle": self.settle,
                 "delays": [[[now - then, number] for then, number in delay.moments] for delay in self._delays],
             }
-            content = snapshot.pack(header, state.arrays() | impressions.arrays())
+            content = snapshot.pack(*snapshot.take(self._state, self._impressions, extra))
         with replacing(pathlib.Path(path)) as file:
             file.write(content)
 
@@ -309,44 +255,39 @@ class Collection:
         clock: Callable[[], float] = time.monotonic,
     ) -> "Collection":
         """A collection as it was saved. `secret`: the one it was made with; `guard`: the class, if it is not ours."""
-        header, arrays = snapshot.unpack(pathlib.Path(path).read_bytes(), str(path))
-        if header.get("collection") != VERSION:
-            raise snapshot.UnreadableSnapshot(
-                f"{path} holds no collection of version {VERSION}: Ranker.load reads rankers"
-            )
+        content = pathlib.Path(path).read_bytes()
+        header, _ = snapshot.unpack(content, str(path))
+        if "most_pairs" not in header or "fold" not in header:
+            raise snapshot.UnreadableSnapshot(f"{path} holds no collection: Ranker.load reads rankers")
         if (header["secret"] is None) != (secret is not None):
             raise ValueError(
                 f"{path} was saved {'with' if header['secret'] is None else 'without'} a secret of your own: "
                 f"{'give it as secret=' if secret is None else 'leave secret out'}"
             )
+        collection = cls.__new__(cls)
         given: Sequence[type] = () if guard is None else [guard] if isinstance(guard, type) else guard
-        own = dict(header["settings"])
-        collection = cls(
-            header["length"],
-            seed=header["seed"],
-            fold=header["fold"],
-            keep_queries=header["keep_queries"],
-            secret=secret if header["secret"] is None else bytes.fromhex(header["secret"]),
-            most_pairs=header["most_pairs"],
-            guard=snapshot.guards_in(str(path), header, given),
-            lifetime=header["lifetime"],
-            settle=header["settle"],
-            count_unanswered=header["count_unanswered"],
-            most_open=header["most"],
-            clock=clock,
-            **own,
-        )
-        collection._take_over(str(path), header, arrays)
+        with announcing("the collection"):
+            state, collection._impressions, _, _ = snapshot.restore(content, str(path), None, given)
+        assert isinstance(state, CollectionState)
+        collection._state = state
+        collection._keys = QueryKeys(header["fold"], secret or bytes.fromhex(header["secret"]))
+        collection._keys.given = header["secret"] is None
+        collection._keep, collection._clock = header["keep_queries"], clock
+        collection.lifetime, collection.settle = header["lifetime"], header["settle"]
+        collection._delays, now = collection._make_delays(), clock()
+        for delay, moments in zip(collection._delays, header["delays"], strict=True):
+            delay.moments.extend((now - age, number) for age, number in moments)
+        collection._lock = threading.RLock()
         return collection
 
-    def _take_over(self, name: str, header: dict[str, Any], arrays: dict[str, Any]) -> None:
-        """What was saved, in place of nothing."""
-        keys, kinds = self._queries, snapshot.check_guards(name, self._state.gate.posts, header)
-        keys.given = header["secret"] is None
-        keys.numbers, keys.next = dict(header["queries"]), header["next_query"]
-        self._state.restore(header["items"], kinds, arrays)
-        self._impressions.restore(header["impressions"], (), arrays)
-        self._impressions.silence = Silence.restore(header["silence"])
-        now = self._clock()
-        for delay, moments in zip(self._delays, header["delays"], strict=True):
-            delay.moments.extend((now - age, number) for age, number in moments)
+
+def places_among(items: Sequence[str], order: Sequence[str], most: int) -> Ints:
+    """Where the items of a list stand in the engine's order, from 0; refused if it cannot be a list of that."""
+    check_order(items)
+    check_order(order)
+    if len(items) > most:
+        raise Refused(422, f"a list has at most {most} items, not {len(items)}")
+    at = {item: place for place, item in enumerate(order)}
+    if strange := [item for item in items if item not in at]:
+        raise Refused(422, f"item {strange[0]!r:.80} was shown, but is not among the candidates")
+    return np.array([at[item] for item in items], np.int64)

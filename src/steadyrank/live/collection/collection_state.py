@@ -1,80 +1,130 @@
-"""The memory of a collection: items by number, what was learnt of them in each query, and the guards."""
+"""The memory of a collection: a learner over the places of an engine's order, and what each query has taught it."""
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ...core.arrays import Bools, Floats, Ints
-from ...core.contract import KIND, NOTE_EXTRA, SILENCE, Visit, memory
-from ...core.dispatch import call_update
+from ...core.contract import NOTE_EXTRA, Visit, memory
 from ...core.refusals import Refused
 from ...core.settings import whole
-from ..answers import check_item
-from ..features import NO_FEATURES
-from ..gate import Gate, Guarding
+from ..answers import LONGEST_ITEM, check_item
+from ..gate import NO_GUARD, Guarding
+from ..learner_state import LearnerState
 from ..widening import restored
-from .pair_table import ITSELF, USED, PairTable, find_or_add, pair_of
-from .re_ranker import PLACES, QUERY, UNKNOWN, ReRanker, re_rank
+from .engine_scores import SCORE_BITS
+from .id_table import EMPTY, NOT_THERE, Texts, add_all, find_or_add_row, find_row
+from .pair_table import PairTable, QueryTable, busiest, without
+from .re_ranker import PLACES, QUERY, ReRanker, re_rank
 
-FIRST_SLOTS = 1 << 10
-MOST_ITEMS = 100_000_000
 FEWEST_PAIRS = 1_000
+MOST_PAIRS = 1 << 30
+MOST_PAIR_BYTES = 100  # of a pair in memory: 22 a slot, of which three in eight may be in use, and an item's name
+MOST_CANDIDATES = 10_000
+_PRIOR = "learner.prior."
+_SPARE_NAMES = 10_000  # of items that were shown and not looked at, for which there is always room
 
 
-class CollectionState:
-    """What answers are folded into, in their order; no clock is read.
+class ShownItems(NamedTuple):
+    """Of which query a list is, by its id, and what stood at its places, by codes; with names that may be new."""
+
+    query: int
+    items: list[int]  # codes (`engine_scores.coded`)
+    names: Sequence[str] = ()  # of the items in order, empty for those that are known; none at all: all are known
+    text: str = ""  # of the query, where that is kept
+
+
+class CollectionState(LearnerState):
+    """What answers to lists of many queries are folded into, in their order. No clock is read.
+
+    To the learner's side, what is ranked are places of the engine's order: its plain counts are of places, guards
+    judge by places. Which items stood there, and for which query, is in a list's note, as ids.
 
     `most_pairs`: (query, item) pairs remembered. When there are more, the queries with the fewest visits leave, until
     a third of the room is free.
     """
 
-    def __init__(self, length: int, settings: dict[str, Any], guards: Guarding, seed: int, most_pairs: int) -> None:
-        self.length = whole("length", length, 1, 1_000)
-        self.seed = whole("seed", seed, 0)
-        self.most_pairs = whole("most_pairs", most_pairs, FEWEST_PAIRS, 1 << 30)
-        self.settings, self.features, self.unknown = settings, NO_FEATURES, np.zeros(0)
-        self.names: list[str] = []  # of items that were shown, by number
-        self.slots: dict[str, int] = {}
-        self.refused: Ints = np.zeros(1, np.int64)  # visits that guards kept out
-        self.dropped: set[int] = set()  # queries that have left and are still in the books of the caller
-        self.ranker = ReRanker.create(self.length, FIRST_SLOTS, seed=self.seed, **settings)
-        ranking, note = np.zeros(1, np.int64), np.zeros(self.length + NOTE_EXTRA)
-        self._update = call_update.bind(self.ranker, Visit(1), ranking, note, np.zeros(1, np.bool_), 1)
-        self.gate = Gate(guards, False, self.length, self.seed)
-        self.gate.begin(self.ranker, PLACES, PLACES)
+    def __init__(
+        self,
+        length: int,
+        settings: dict[str, Any],
+        seed: int,
+        most_pairs: int,
+        guards: Guarding = NO_GUARD,
+        shadow: bool = False,
+    ) -> None:
+        self.most_pairs = whole("most_pairs", most_pairs, FEWEST_PAIRS, MOST_PAIRS)
+        self.item_names, self.query_texts = Texts(), Texts()
+        whole("length", length, 1, 1_000)
+        places = [str(place + 1) for place in range(PLACES)]
+        super().__init__(places, length, ReRanker, settings, seed, 0.0, guards, shadow)
 
-    def add(self, item: str) -> None:
-        """Give an item its number."""
-        check_item(item)
-        if len(self.names) >= MOST_ITEMS:
-            raise ValueError(f"a collection has at most {MOST_ITEMS:,} items")
-        self.slots[item] = len(self.names)
-        self.names.append(item)
+    @property
+    def n_queries(self) -> int:
+        """How many queries are remembered."""
+        return int(self.learner.queries.total)
 
-    def rank(self, query: int, candidates: Sequence[str], size: int) -> tuple[Ints, Floats]:
-        """Places in the engine's order of the best `size` candidates, and the note that tells who stands there."""
-        items: Ints = np.array([self.slots.get(item, UNKNOWN) for item in candidates], np.int64)
-        places = np.zeros(size, np.int64)
-        re_rank(self.ranker, query, items, places)
-        return places, self.noted(query, [candidates[place] for place in places.tolist()])
+    @property
+    def n_pairs(self) -> int:
+        """How many pairs of a query and an item that was looked at are remembered."""
+        return int(self.learner.pairs.total)
 
-    def noted(self, query: int, shown: Sequence[str]) -> Floats:
-        """The note of a list for a query, both of which are remembered from now on."""
-        for item in shown:
-            if item not in self.slots:
-                self.add(item)
-        self._make_room(1)
-        self.dropped.discard(query)  # it may have had to leave for its own list
-        find_or_add(self.ranker.pairs, pair_of(query, ITSELF), 0)
+    def rank_for(self, query: int, codes: Ints, size: int) -> Ints:
+        """Places in the engine's order, from 0, of the best `size` of the items, whose codes are in that order.
+
+        It changes nothing: what is shown is remembered by `note_of`.
+        """
+        places: Ints = np.zeros(size, np.int64)
+        re_rank(self.learner, query, codes, places)
+        return places
+
+    def note_of(self, shown: ShownItems) -> Floats:
+        """The note of a list that was shown; its query is remembered from now on, and the names that it brings."""
+        self._enter(shown.query)
+        if shown.names:
+            self._add_names(shown)
+        if len(self.item_names) > 2 * self.n_pairs + _SPARE_NAMES:
+            self._leave_out_names()
+        if shown.text:
+            self.query_texts.add(shown.query, shown.text)
         note: Floats = np.zeros(self.length + NOTE_EXTRA)
-        note[: len(shown)] = [self.slots[item] for item in shown]
-        note[QUERY] = query
+        items = shown.items[: self.length]
+        note[: len(items)] = items
+        note[QUERY] = shown.query
         return note
 
-    def items_of(self, note: Floats, size: int) -> list[str]:
-        """The items that a note tells of."""
-        return [self.names[int(number)] for number in note[:size]]
+    def _add_names(self, shown: ShownItems) -> None:
+        items = np.array(shown.items, np.int64) >> SCORE_BITS
+        for k in np.flatnonzero(self.item_names.rows(items) == NOT_THERE).tolist():
+            if shown.names[k]:
+                self.item_names.add(int(items[k]), shown.names[k])
+
+    def codes_of(self, note: Floats, size: int) -> list[int]:
+        """The codes of the items that a note tells of."""
+        return [int(code) for code in note[:size].tolist()]
+
+    def name_of(self, item: int) -> str:
+        """An item's name, or its id as text if it is not known."""
+        return self.item_names.text(item) or f"{item:014x}"
+
+    def text_of(self, query: int) -> str:
+        """A query's text, or its id as text if it is not kept."""
+        return self.query_texts.text(query) or f"{query:014x}"
+
+    def _enter(self, query: int) -> None:
+        """A query has a row from now on."""
+        queries: QueryTable = self.learner.queries
+        if find_row(queries.ids, query) != NOT_THERE:
+            return
+        if not queries.ids.room:
+            if queries.total >= self.most_pairs:
+                self._leave_out(busiest(queries, self.learner.pairs, self.most_pairs * 2 // 3))
+                queries = self.learner.queries
+            else:
+                queries = queries.keeping(np.arange(queries.total), 2 * queries.ids.key.size)
+                self.learner = self.learner._replace(queries=queries)
+        find_or_add_row(queries.ids, query)
 
     def learn(
         self,
@@ -85,91 +135,124 @@ class CollectionState:
         examined: int,
         kind: float,
         cohorts: Sequence[tuple[str, int]] = (),
+        vouched: bool = False,
     ) -> bool:
-        """Learn from one list's feedback, of a kind that `contract` names, if it is let in; whether it was."""
-        marked = note.copy()
-        marked[KIND] = kind
-        places = np.minimum(ranking, PLACES - 1)
-        visit = Visit(visit.t, visit.client, self.unknown)
-        if not self.gate.open and not self.gate.admit(self.ranker, visit, cohorts, places, marked, clicks, examined):
-            self.refused[0] += kind != SILENCE
-            return False
+        """Learn from one list's feedback, as `LearnerState.learn` does; items far down are all at the last place."""
         self._make_room(examined)
-        self._update(self.ranker, visit, places, marked, clicks, examined)
-        return True
+        places = np.minimum(ranking, PLACES - 1)
+        return super().learn(visit, places, note, clicks, examined, kind, cohorts, vouched)
 
     def _make_room(self, more: int) -> None:
         """Have room for so many pairs more; the queries with the fewest visits leave if there would be too many."""
-        pairs = self.ranker.pairs
+        pairs: PairTable = self.learner.pairs
         if pairs.room >= more:
             return
-        slots, kept = pairs.key.size, np.ones(pairs.key.size, np.bool_)
-        wanted = int(pairs.tally[USED]) + more
+        slots, wanted = pairs.item.size, pairs.total + more
         while slots * 3 // 4 < wanted and slots * 3 // 2 <= self.most_pairs:  # three quarters of twice as many
             slots *= 2
         if slots * 3 // 4 < wanted:
-            kept = self._busiest(slots // 2)
-        self._take(pairs.holding(kept, slots))
+            self._leave_out(busiest(self.learner.queries, pairs, slots // 2))
+        else:
+            self.learner = self.learner._replace(pairs=PairTable.of(pairs.columns(), slots))
 
-    def _busiest(self, most: int) -> Bools:
-        """Which slots hold pairs of the queries with the most visits that have at most so many pairs together."""
-        pairs = self.ranker.pairs
-        slots, query, item = pairs.queries()
-        _, whose, size = np.unique(query, return_inverse=True, return_counts=True)
-        visits = np.zeros(size.size)
-        visits[whose[item == ITSELF]] = pairs.looks[slots[item == ITSELF]]
-        order = np.argsort(-visits, kind="stable")
-        stays: Bools = np.zeros(size.size, np.bool_)
-        stays[order[np.cumsum(size[order]) <= most]] = True
-        kept: Bools = np.zeros(pairs.key.size, np.bool_)
-        kept[slots[stays[whose]]] = True
-        self.dropped |= set(query[~stays[whose]].tolist())
-        return kept
+    def _leave_out(self, stays: Bools) -> None:
+        """Remember these queries alone, [rows], and the names that they need. O(all pairs)."""
+        pairs: PairTable = self.learner.pairs
+        queries, pairs = without(self.learner.queries, pairs, stays, pairs.item.size)
+        self.learner = self.learner._replace(queries=queries, pairs=pairs)
+        self._leave_out_names()
+        self.query_texts.keep(np.isin(self.query_texts.ids(), queries.ids.ids))
 
-    def _take(self, pairs: PairTable) -> None:
-        self.ranker = self.ranker._replace(pairs=pairs)
+    def _leave_out_names(self) -> None:
+        """Remember the names of items alone of which there is a pair."""
+        self.item_names.keep(np.isin(self.item_names.ids(), self.learner.pairs.item))
 
-    def forget(self, query: int) -> int:
-        """Remove all that is known of a query; how many items it had. O(pairs of the collection)."""
-        pairs = self.ranker.pairs
-        slots, whose, _ = pairs.queries()
-        kept: Bools = np.ones(pairs.key.size, np.bool_)
-        kept[slots[whose == query]] = False
-        self._take(pairs.holding(kept, pairs.key.size))
-        return max(int((whose == query).sum()) - 1, 0)
+    def forget_query(self, query: int, notes: Floats) -> bool:
+        """Remove all that is known of a query; whether it was known. `notes`: of lists that may still be answered.
 
-    def check_candidates(self, candidates: Any) -> None:
-        """Refuse what is no order of an engine."""
-        if isinstance(candidates, str) or not isinstance(candidates, Sequence):
-            raise Refused(422, f"candidates must be a list of names in the engine's order, not {candidates!r:.80}")
-        if not candidates:
-            raise Refused(422, "candidates must name at least one item")
+        Its lists teach nothing any more, and what guards remember of them names no query. O(all pairs).
+        """
+        self._rename_in_notes(query, EMPTY, notes)
+        row = int(find_row(self.learner.queries.ids, query))
+        if row == NOT_THERE:
+            return False
+        stays: Bools = np.ones(self.n_queries, np.bool_)
+        stays[row] = False
+        self._leave_out(stays)
+        return True
+
+    def rename_query(self, query: int, now: int, notes: Floats) -> bool:
+        """Know a query by another id, and no text of it; whether anything said something of it. O(queries)."""
+        found = self._rename_in_notes(query, now, notes)
+        queries: QueryTable = self.learner.queries
+        row = int(find_row(queries.ids, query))
+        if row != NOT_THERE:
+            queries.ids.id[row] = now
+            other = queries.keeping(np.arange(queries.total), queries.ids.key.size)
+            self.learner = self.learner._replace(queries=other)
+            self.query_texts.keep(self.query_texts.ids() != query)
+        return found or row != NOT_THERE
+
+    def _rename_in_notes(self, query: int, now: int, notes: Floats) -> bool:
+        """In notes of lists that may still be answered, and in what guards remember of others; whether any had it."""
+        own = [array for name, array in self.gate.arrays().items() if name.endswith(".note")]
+        found = False
+        for each in (notes, *own):
+            those = each[:, QUERY] == query
+            each[those, QUERY] = now
+            found |= bool(those.any())
+        return found
+
+    def counts(self) -> dict[str, int]:
+        """How much is remembered."""
+        return {"queries": self.n_queries, "pairs": self.n_pairs, "items": len(self.item_names)}
+
+    def arrays(self) -> dict[str, Any]:
+        """Every array that decides the next list, by name; of tables what is in use. O(pairs)."""
+        ranker: ReRanker = self.learner
+        queries, n = ranker.queries, self.n_queries
+        own = {"active": self.active, "added": self.added, "looks": self.looks, "clicks": self.clicks}
+        slots = np.array([queries.ids.key.size, ranker.pairs.item.size], np.int64)
+        own |= {"refused": self.refused, "slots": slots, "queries.id": queries.ids.ids}
+        own |= {f"queries.{name}": getattr(queries, name)[:n] for name in QueryTable._fields[1:]}
+        own |= {f"pairs.{name}": column for name, column in ranker.pairs.columns().items()}
+        own |= {f"{_PRIOR}{name}": array for name, array in memory(ranker.prior)}
+        own |= self.item_names.arrays("names") | self.query_texts.arrays("texts")
+        return own | self.gate.arrays()
+
+    def restore(
+        self, names: Sequence[str], sized: int, kinds: Sequence[Sequence[str]], arrays: Mapping[str, Any]
+    ) -> None:
+        """Take over the memory of another one with the same settings; names and sizes are those of places."""
+        for name in ("active", "added", "looks", "clicks"):
+            getattr(self, name)[...] = arrays[name]
+        self.newcomers.begun = bool(self.looks.any())
+        self.refused[...] = arrays["refused"]
+        n, (query_slots, pair_slots) = arrays["queries.id"].size, arrays["slots"].tolist()
+        queries = QueryTable.create(query_slots)
+        add_all(queries.ids, arrays["queries.id"])
+        for name in QueryTable._fields[1:]:
+            getattr(queries, name)[:n] = arrays[f"queries.{name}"]
+        pairs = PairTable.of({name: arrays[f"pairs.{name}"] for name in PairTable._fields[:-1]}, pair_slots)
+        prior = restored(self.learner.prior, arrays, _PRIOR, False)
+        self.learner = self.learner._replace(queries=queries, pairs=pairs, prior=prior)
+        self.item_names.restore("names", arrays)
+        self.query_texts.restore("texts", arrays)
+        self.gate.restore(kinds, arrays, self.capacity, self.sized)
+
+
+def check_order(candidates: Any) -> None:
+    """Refuse what is no order of an engine."""
+    if isinstance(candidates, str) or not isinstance(candidates, Sequence):
+        raise Refused(422, f"candidates must be a list of names in the engine's order, not {candidates!r:.80}")
+    if not 1 <= len(candidates) <= MOST_CANDIDATES:
+        raise Refused(422, f"candidates must name at least one item, at most {MOST_CANDIDATES:,}")
+    if not (set(map(type, candidates)) == {str} and all(candidates) and max(map(len, candidates)) <= LONGEST_ITEM):
         for item in candidates:
             try:
                 check_item(item)
             except ValueError as error:
                 raise Refused(422, str(error)) from None
-        if len(set(candidates)) < len(candidates):
-            twice = next(item for item in candidates if candidates.count(item) > 1)
-            raise Refused(422, f"candidates must differ from one another, but {twice!r:.80} is among them twice")
-
-    def arrays(self) -> dict[str, Any]:
-        """Every array that decides the next list, by name; pairs without the slots that are not in use."""
-        pairs = self.ranker.pairs
-        used = np.flatnonzero(pairs.key >= 0)
-        own = {f"pairs.{name}": getattr(pairs, name)[used] for name in ("key", "looks", "clicks", "place")}
-        prior = {f"prior.{name}": array for name, array in memory(self.ranker.prior)}
-        return own | prior | {"refused": self.refused} | self.gate.arrays()
-
-    def restore(self, names: Sequence[str], kinds: Sequence[Sequence[str]], arrays: dict[str, Any]) -> None:
-        """Take over the items and the memory of another one with the same settings."""
-        self.names, self.slots = list(names), {name: k for k, name in enumerate(names)}
-        key, looks, clicks, place = (arrays[f"pairs.{name}"] for name in ("key", "looks", "clicks", "place"))
-        n, slots = key.size, FIRST_SLOTS
-        while slots * 3 // 4 < n:
-            slots *= 2
-        full = PairTable(key, looks, clicks, place, np.array([n], np.int64))
-        prior = restored(self.ranker.prior, arrays, "prior.", False)
-        self.ranker = self.ranker._replace(pairs=full.holding(np.ones(n, np.bool_), slots), prior=prior)
-        self.refused[...] = arrays["refused"]
-        self.gate.restore(kinds, arrays, PLACES, PLACES)
+    if len(set(candidates)) < len(candidates):
+        twice = next(item for item in candidates if candidates.count(item) > 1)
+        raise Refused(422, f"candidates must differ from one another, but {twice!r:.80} is among them twice")

@@ -15,6 +15,7 @@ import numpy as np
 
 from ...core.arrays import Floats, Ints
 from ...core.compiling.jit import kernel, no_refcount
+from .engine_scores import NO_SCORE, STEPS, USUAL
 
 FIRST_LOOKS = 32  # of a pair, those that the prior is learnt from
 START_MEAN, START_STRENGTH = 0.05, 15.0  # before the first fit
@@ -26,6 +27,8 @@ ROUNDS = 8  # of a fit
 LARGEST_STEP = 0.5  # of a logit and of log c in a round
 LEAST, MOST = 1e-4, 0.95  # of a mean
 CLICKS, MISSES, LOOKS = range(3)  # rows of EnginePrior.reached
+EXCESS, SPREAD = range(2)  # places of EnginePrior.score
+SURE = 25.0  # evidence that scores mean nothing, in units of SPREAD
 VISITS, NEXT_FIT = range(2)  # places of EnginePrior.tally
 
 
@@ -38,6 +41,7 @@ class EnginePrior(NamedTuple):
     reached: Ints  # [3, P, FIRST_LOOKS] pairs first seen at a place with more than j clicks, misses, looks
     mean: Floats  # [P]
     strength: Floats  # [1] looks that the mean counts for
+    score: Floats  # [2] of first looks, clicks beyond the place's mean times the score, and what a logit weighs there
     tally: Ints  # [2] visits, and the number of visits from which on the next fit is due
 
     @classmethod
@@ -47,6 +51,7 @@ class EnginePrior(NamedTuple):
             np.zeros((3, places, FIRST_LOOKS), np.int64),
             np.full(places, START_MEAN),
             np.array([START_STRENGTH]),
+            np.zeros(2),
             np.array([0, FIRST_FIT], np.int64),
         )
 
@@ -59,6 +64,35 @@ def count_look(prior, place, looks, clicks, clicked, sign):
         prior.reached[CLICKS, place, clicks] += sign
     else:
         prior.reached[MISSES, place, looks - clicks] += sign
+
+
+@no_refcount
+def count_score(prior, place, step, clicked, sign):
+    """A first look more, or one less, at an item with this step of its score (`engine_scores`)."""
+    if step != NO_SCORE:
+        mean, score = prior.mean[place], (step - USUAL) / STEPS
+        prior.score[EXCESS] += sign * ((1.0 if clicked else 0.0) - mean) * score
+        prior.score[SPREAD] += sign * mean * (1.0 - mean) * score * score
+
+
+@no_refcount
+def slope_of_score(score):
+    """By how much a standard deviation of the engine's score moves the logit of what an item attracts."""
+    return score[EXCESS] / (score[SPREAD] + SURE)
+
+
+@no_refcount
+def mean_of(prior, place, step):
+    """What an item attracts by its place and score: a logit more or less for each standard deviation of the score.
+
+    The slope is one step of Newton's from 0, of the likelihood of first looks alone: no click has chosen these.
+    """
+    mean = prior.mean[place]
+    if step in (NO_SCORE, USUAL):
+        return mean
+    logit = math.log(mean / (1.0 - mean))
+    logit += slope_of_score(prior.score) * (step - USUAL) / STEPS
+    return min(max(1.0 / (1.0 + math.exp(-logit)), LEAST), MOST)
 
 
 @no_refcount

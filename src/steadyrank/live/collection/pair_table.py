@@ -1,95 +1,166 @@
-"""Looks and clicks of (query, item) pairs: one table with open addressing, 18 bytes a slot."""
+"""Looks and clicks of (query, item) pairs: one table, 22 bytes a slot; and the visits of queries."""
 
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from ...core.arrays import Bools, Ints, Small
+from ...core.arrays import Bools, Counts, Ints, Small
 from ...core.compiling.jit import kernel, no_refcount
+from .id_table import EMPTY, NOT_THERE, IdTable, mixed
 
-EMPTY = -1
-ITEM_BITS = 31
-ITSELF = (1 << ITEM_BITS) - 1  # in place of an item: the query itself, whose looks are its visits
-NOT_THERE = -1
-USED = 0  # place of PairTable.tally
+
+class QueryTable(NamedTuple):
+    """Queries by row, in the order in which they came, and how often each was visited."""
+
+    ids: IdTable
+    visits: npt.NDArray[np.float32]  # [R] answered
+    clicked: npt.NDArray[np.float32]  # [R] of these, with a click
+
+    @classmethod
+    def create(cls, slots: int) -> "QueryTable":
+        """No query."""
+        ids = IdTable.create(slots)
+        return cls(ids, np.zeros(ids.id.size, np.float32), np.zeros(ids.id.size, np.float32))
+
+    @property
+    def total(self) -> int:
+        """How many queries there are."""
+        return int(self.ids.used[0])
+
+    def keeping(self, kept: Ints, slots: int) -> "QueryTable":
+        """The queries of these rows, in this order, in a table of so many slots. O(queries)."""
+        ids = IdTable.of(self.ids.id[kept], slots)
+        other = QueryTable(ids, *(np.zeros(ids.id.size, np.float32) for _ in self[1:]))
+        for old, new in zip(self[1:], other[1:], strict=True):
+            new[: kept.size] = old[kept]
+        return other
 
 
 class PairTable(NamedTuple):
-    """S slots, a power of two, of which at most three in four are in use; found by linear probing."""
+    """S slots, a power of two, of which at most three in four are in use; ordered as `id_table` says."""
 
-    key: Ints  # [S] the query's number times 2^31, and the item's; EMPTY
+    item: Ints  # [S] its id, or EMPTY
+    query: Counts  # [S] the row of the query
     looks: npt.NDArray[np.float32]  # [S]
     clicks: npt.NDArray[np.float32]  # [S]
     place: Small  # [S] in the engine's order when first looked at; less than 0: it tells the prior nothing more
-    tally: Ints  # [1] slots in use
+    used: Ints  # [1] slots in use
 
     @classmethod
     def create(cls, slots: int) -> "PairTable":
-        """No pair, and room for three quarters of `slots`, a power of two."""
+        """No pair, and room for three quarters of `slots`. Memory is taken as pairs come."""
         counts = np.zeros(slots, np.float32), np.zeros(slots, np.float32)
-        return cls(np.full(slots, EMPTY, np.int64), *counts, np.zeros(slots, np.int16), np.zeros(1, np.int64))
+        ids = np.zeros(slots, np.int64), np.zeros(slots, np.int32)
+        return cls(*ids, *counts, np.zeros(slots, np.int16), np.zeros(1, np.int64))
+
+    @property
+    def total(self) -> int:
+        """How many pairs there are."""
+        return int(self.used[0])
 
     @property
     def room(self) -> int:
         """Pairs that may still come before the table has to grow."""
-        return self.key.size * 3 // 4 - int(self.tally[USED])
+        return self.item.size * 3 // 4 - self.total
 
-    def queries(self) -> Any:
-        """Of each slot in use: the slot, the number of its query, and that of its item or ITSELF."""
-        slots = np.flatnonzero(self.key != EMPTY)
-        return slots, self.key[slots] >> ITEM_BITS, self.key[slots] & ITSELF
+    def taken(self) -> Ints:
+        """The slots in use, in order."""
+        slots: Ints = np.flatnonzero(self.item)
+        return slots
 
-    def holding(self, kept: Bools, slots: int) -> "PairTable":
-        """A table of so many slots with the pairs of those slots alone that are to be `kept`, [S]. O(S)."""
-        other = PairTable.create(slots)
-        copy_pairs(self, kept, other)
-        return other
+    def columns(self) -> dict[str, Any]:
+        """Every pair: the slots in use of each column, by name. O(S)."""
+        slots = self.taken()
+        return {name: getattr(self, name)[slots] for name in PairTable._fields[:-1]}
 
-
-@no_refcount
-def pair_of(query, item):
-    """The key of a pair."""
-    return (query << ITEM_BITS) | item
-
-
-@no_refcount
-def first_slot(table, key):
-    """Where the search for a pair begins; no product leaves 63 bits, so it is the same interpreted."""
-    mixed = (key >> ITEM_BITS) * 0x1E3779B1 + (key & ITSELF) * 0x45EBCA6B
-    return (mixed >> 32 ^ mixed >> 15) & (table.key.size - 1)
+    @classmethod
+    def of(cls, columns: dict[str, Any], slots: int) -> "PairTable":
+        """A table of so many slots with these pairs. O(S)."""
+        table = cls.create(slots)
+        enter_all(table, *(columns[name] for name in PairTable._fields[:-1]))
+        return table
 
 
 @no_refcount
-def find(table, key):
+def first_slot(table, query, item):
+    """Where the search for a pair begins."""
+    return mixed(query, item) & (table.item.size - 1)
+
+
+@no_refcount
+def is_before(item, query, other_item, other_query):
+    """Whether a pair comes before another one wherever both could stand."""
+    return item > other_item or (item == other_item and query > other_query)
+
+
+@no_refcount
+def find(table, query, item):
     """The slot of a pair; NOT_THERE if there is none."""
-    slot = first_slot(table, key)
-    while table.key[slot] != EMPTY:
-        if table.key[slot] == key:
-            return slot
-        slot = (slot + 1) & (table.key.size - 1)
-    return NOT_THERE
+    slot = first_slot(table, query, item)
+    while is_before(table.item[slot], table.query[slot], item, query):
+        slot = (slot + 1) & (table.item.size - 1)
+    return slot if table.item[slot] == item and table.query[slot] == query else NOT_THERE
 
 
 @no_refcount
-def find_or_add(table, key, place):
-    """The slot of a pair; a new one, of this place, has no looks. There must be room."""
-    slot = first_slot(table, key)
-    while table.key[slot] != EMPTY:
-        if table.key[slot] == key:
-            return slot
-        slot = (slot + 1) & (table.key.size - 1)
-    table.key[slot] = key
-    table.place[slot] = place
-    table.tally[USED] += 1
+def find_or_add(table, query, item, place):
+    """The slot of a pair until the next one comes; a new one, of this place, has no looks. There must be room."""
+    mask = table.item.size - 1
+    slot = first_slot(table, query, item)
+    while is_before(table.item[slot], table.query[slot], item, query):
+        slot = (slot + 1) & mask
+    if table.item[slot] != item or table.query[slot] != query:
+        make_way(table, slot)
+        table.item[slot], table.query[slot], table.place[slot] = item, query, place
+        table.looks[slot] = table.clicks[slot] = 0.0
+        table.used[0] += 1
     return slot
 
 
+@no_refcount
+def make_way(table, slot):
+    """Move the pair of a slot on, and each that comes after it if it has to; then anything may stand there."""
+    mask = table.item.size - 1
+    item, query, place = table.item[slot], table.query[slot], table.place[slot]
+    looks, clicks = table.looks[slot], table.clicks[slot]
+    while item != EMPTY:
+        slot = (slot + 1) & mask
+        if is_before(item, query, table.item[slot], table.query[slot]):
+            item, table.item[slot] = table.item[slot], item
+            query, table.query[slot] = table.query[slot], query
+            place, table.place[slot] = table.place[slot], place
+            looks, table.looks[slot] = table.looks[slot], looks
+            clicks, table.clicks[slot] = table.clicks[slot], clicks
+
+
 @kernel
-def copy_pairs(table, kept, other):
-    """Enter the pairs that are to be kept into another table, which has room for them."""
-    for slot in range(table.key.size):
-        if kept[slot] and table.key[slot] != EMPTY:
-            new = find_or_add(other, table.key[slot], table.place[slot])
-            other.looks[new] = table.looks[slot]
-            other.clicks[new] = table.clicks[slot]
+def enter_all(table, item, query, looks, clicks, place):
+    """Add pairs, of which none is there."""
+    for k in range(item.size):
+        slot = find_or_add(table, query[k], item[k], place[k])
+        table.looks[slot], table.clicks[slot] = looks[k], clicks[k]
+
+
+def busiest(queries: QueryTable, pairs: PairTable, most: int) -> Bools:
+    """Which queries, [rows], are the most visited that have at most so many pairs together; the earlier of equals.
+
+    O(S + R log R).
+    """
+    size = np.bincount(pairs.query[pairs.taken()], minlength=queries.total) + 1  # a query takes as much as a pair
+    order = np.argsort(-queries.visits[: queries.total], kind="stable")
+    stays: Bools = np.zeros(queries.total, np.bool_)
+    stays[order[np.cumsum(size[order]) <= most]] = True
+    return stays
+
+
+def without(queries: QueryTable, pairs: PairTable, stays: Bools, slots: int) -> tuple[QueryTable, PairTable]:
+    """The queries that stay, with their pairs in a table of so many slots; rows are numbered anew."""
+    rows = np.flatnonzero(stays)
+    new: Any = np.full(stays.size, NOT_THERE, np.int32)
+    new[rows] = np.arange(rows.size)
+    columns = pairs.columns()
+    kept = stays[columns["query"]]
+    columns = {name: column[kept] for name, column in columns.items()}
+    columns["query"] = new[columns["query"]]
+    return queries.keeping(rows, queries.ids.key.size), PairTable.of(columns, slots)

@@ -1,7 +1,6 @@
 """Re-ranking an engine's order: an item's posterior, and how much a query's traffic pays for learning more of it."""
 
 import math
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -13,13 +12,14 @@ from ...core.kernels import largest
 from ...core.philox import philox, start
 from ...core.places import by_place
 from ...core.settings import real
-from .engine_prior import FIRST_LOOKS, EnginePrior, count_look, fit_when_due
-from .pair_table import ITSELF, NOT_THERE, PairTable, find, find_or_add, pair_of
+from .engine_prior import FIRST_LOOKS, EnginePrior, count_look, count_score, fit_when_due, mean_of
+from .engine_scores import SCORE_BITS
+from .id_table import NOT_THERE, find_row
+from .pair_table import PairTable, QueryTable, find, find_or_add
 
 PLACES = 256  # of the engine's order that have a prior of their own; items further down have that of the last one
-QUERY = -NOTE_EXTRA  # place of a note: the query's number; before it stand the numbers of the items shown
-VERSION = 1  # of a collection's memory
-UNKNOWN = -1  # an item without a number: it was never shown
+QUERY = -NOTE_EXTRA  # place of a note: the query's id; before it stand those of the items shown
+FIRST_SLOTS = 1 << 10
 LOW = 0xFFFFFFFF
 
 
@@ -34,9 +34,15 @@ class ReRanker(NamedTuple):
     is looked at; a place without a click counts as looked at with that chance.
 
     To a guard, and in `ranking` of `update` and `forget`, items are the places of the engine's order: clients
-    are judged by where in it they click, over all queries. The note has the numbers of the items, and of the query.
+    are judged by where in it they click, over all queries. The note has the codes of the items (`coded`), and the id
+    of the query; who calls `update` has made room for their pairs. Without a query, as by `rank`, lists are the
+    engine's order.
     """
 
+    VERSION = 1  # of the memory
+    live = True
+
+    queries: QueryTable
     pairs: PairTable
     prior: EnginePrior
     attention: Floats  # [length]
@@ -45,45 +51,54 @@ class ReRanker(NamedTuple):
     key: int  # of the draws that decide which places were looked at
 
     @classmethod
-    def create(
-        cls,
-        length: int,
-        slots: int,
-        *,
-        explore: float = 3.0,
-        memory: float = 300.0,
-        attention: Sequence[float] | str | None = None,
-        seed: int = 0,
-    ) -> "ReRanker":
-        """One that knows nothing, for lists of `length` places, with a table of `slots`, a power of two."""
-        looks = np.ones(length) if attention is None else by_place("attention", attention, length)
+    def create(cls, problem, *, explore=3.0, memory=300.0, attention=None):
+        """One that knows nothing, with little room. The items of the problem are places of the engine's order."""
+        looks = np.ones(problem.length) if attention is None else by_place("attention", attention, problem.length)
         settings = real("explore", explore, 0.0, 1e6), real("memory", memory, 2.0 * FIRST_LOOKS)
-        key = int(start(seed)[0])
-        return cls(PairTable.create(slots), EnginePrior.create(PLACES), looks, *settings, key)
+        return cls(
+            QueryTable.create(FIRST_SLOTS),
+            PairTable.create(FIRST_SLOTS),
+            EnginePrior.create(problem.n_items),
+            looks,
+            *settings,
+            int(start(problem.seed)[0]),
+        )
+
+    def rank(self, visit, allowed, ranking, note, rng):
+        place = 0
+        for p in range(ranking.size):
+            while not allowed[place]:
+                place += 1
+            ranking[p] = place
+            place += 1
 
     def update(self, visit, ranking, note, clicks, examined):
-        query = int(note[QUERY])
-        own = find(self.pairs, pair_of(query, ITSELF))
-        if own == NOT_THERE:  # forgotten since
+        row = find_row(self.queries.ids, int(note[QUERY]))
+        if row == NOT_THERE:  # forgotten since
             return
-        self.pairs.looks[own] += 1.0
+        self.queries.visits[row] += 1.0
         for p in range(examined):
             if clicks[p] or looked_at(self, visit.t, p):
-                slot = find_or_add(self.pairs, pair_of(query, int(note[p])), ranking[p])
-                add_look(self, slot, clicks[p])
+                code = int(note[p])
+                slot = find_or_add(self.pairs, row, code >> SCORE_BITS, ranking[p])
+                add_look(self, slot, code & (1 << SCORE_BITS) - 1, clicks[p])
+        if clicks[:examined].any():
+            self.queries.clicked[row] += 1.0
         fit_when_due(self.prior)
 
     def forget(self, visit, ranking, note, clicks, examined):
-        query = int(note[QUERY])
-        own = find(self.pairs, pair_of(query, ITSELF))
-        if own == NOT_THERE:
+        row = find_row(self.queries.ids, int(note[QUERY]))
+        if row == NOT_THERE:
             return
-        self.pairs.looks[own] = max(self.pairs.looks[own] - 1.0, 0.0)
+        self.queries.visits[row] = max(self.queries.visits[row] - 1.0, 0.0)
         for p in range(examined):
             if clicks[p] or looked_at(self, visit.t, p):
-                slot = find(self.pairs, pair_of(query, int(note[p])))
+                code = int(note[p])
+                slot = find(self.pairs, row, code >> SCORE_BITS)
                 if slot != NOT_THERE:
-                    take_look(self, slot, clicks[p])
+                    take_look(self, slot, code & (1 << SCORE_BITS) - 1, clicks[p])
+        if clicks[:examined].any():
+            self.queries.clicked[row] = max(self.queries.clicked[row] - 1.0, 0.0)
 
 
 @no_refcount
@@ -96,10 +111,12 @@ def looked_at(ranker, t, p):
 
 
 @no_refcount
-def add_look(ranker, slot, clicked):
-    """One look at a pair."""
+def add_look(ranker, slot, step, clicked):
+    """One look at a pair, whose score has this step."""
     pairs, memory = ranker.pairs, ranker.memory
     looks, place = pairs.looks[slot], pairs.place[slot]
+    if looks == 0.0 and place >= 0:
+        count_score(ranker.prior, place, step, clicked, 1.0)
     if place >= 0 and looks < FIRST_LOOKS:
         count_look(ranker.prior, place, int(looks), int(pairs.clicks[slot]), clicked, 1)
     elif place >= 0:
@@ -110,7 +127,7 @@ def add_look(ranker, slot, clicked):
 
 
 @no_refcount
-def take_look(ranker, slot, clicked):
+def take_look(ranker, slot, step, clicked):
     """One look less at a pair: as if it had not been, up to `memory` looks."""
     pairs = ranker.pairs
     looks, clicks = pairs.looks[slot] - 1.0, pairs.clicks[slot] - (1.0 if clicked else 0.0)
@@ -119,6 +136,8 @@ def take_look(ranker, slot, clicked):
     pairs.looks[slot], pairs.clicks[slot] = looks, clicks
     if pairs.place[slot] >= 0:
         count_look(ranker.prior, pairs.place[slot], int(looks), int(clicks), clicked, -1)
+        if looks == 0.0:
+            count_score(ranker.prior, pairs.place[slot], step, clicked, -1.0)
 
 
 @no_refcount
@@ -136,30 +155,37 @@ def psi(s):
 
 
 @no_refcount
-def estimate(ranker, query, item, place):
-    """Posterior mean of an item at a place of the engine's order, and how many looks it rests on, those of the prior
-    among them.
+def estimate(ranker, row, item, step, place):
+    """Posterior mean of an item at a place of the engine's order, with this step of its score, and how many looks it
+    rests on, those of the prior among them. `row`: of the query, NOT_THERE if it is not known.
     """
     total = ranker.prior.strength[0]
-    clicks = total * ranker.prior.mean[place]
-    if item != UNKNOWN:
-        slot = find(ranker.pairs, pair_of(query, item))
+    clicks = total * mean_of(ranker.prior, place, step)
+    if row != NOT_THERE:
+        slot = find(ranker.pairs, row, item)
         if slot != NOT_THERE:
             clicks += ranker.pairs.clicks[slot]
             total += ranker.pairs.looks[slot]
     return clicks / total, total
 
 
+@no_refcount
+def index_of(ranker, row, mean, total):
+    """What an item of a query is ranked by, of this mean, which rests on so many looks."""
+    ahead = 0.0 if row == NOT_THERE else ranker.explore * ranker.queries.visits[row]
+    return mean + math.sqrt(mean * (1.0 - mean) / (total + 1.0)) * psi(ahead / total)
+
+
 @kernel
-def re_rank(ranker, query, items, ranking):
+def re_rank(ranker, query, codes, ranking):
     """Write where the best candidates stand in the engine's order, from 0, into `ranking`; ties in that order.
 
-    `items`, int64[n]: the candidates' numbers in the engine's order, UNKNOWN for those never shown. O(n).
+    `query`: its id; `codes`, int64[n]: of the candidates in the engine's order (`coded`). O(n).
     """
-    own = find(ranker.pairs, pair_of(query, ITSELF))
-    ahead = 0.0 if own == NOT_THERE else ranker.explore * ranker.pairs.looks[own]
-    index = np.empty(items.size)
-    for i in range(items.size):
-        mean, total = estimate(ranker, query, items[i], min(i, PLACES - 1))
-        index[i] = mean + math.sqrt(mean * (1.0 - mean) / (total + 1.0)) * psi(ahead / total)
+    row = find_row(ranker.queries.ids, query)
+    index = np.empty(codes.size)
+    for i in range(codes.size):
+        item, step = codes[i] >> SCORE_BITS, codes[i] & (1 << SCORE_BITS) - 1
+        mean, total = estimate(ranker, row, item, step, min(i, ranker.prior.mean.size - 1))
+        index[i] = index_of(ranker, row, mean, total)
     largest(index, ranking)

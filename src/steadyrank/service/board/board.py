@@ -11,11 +11,13 @@ from ...core.arrays import Floats
 from ...core.contract import NOTE_EXTRA, Visit
 from ...core.refusals import Refused
 from ...live import answers, snapshot
+from ...live.collection.collection_state import CollectionState, ShownItems
+from ...live.collection.re_ranker import QUERY
 from ...live.impression_buffer import UNANSWERED, ImpressionBuffer
 from ...live.learner_state import LearnerState
 from . import events
 from .checks import check, check_known_here, guards_of
-from .config import Config, GuardChoice, Known, Setting, with_settings
+from .config import CollectionSettings, Config, GuardChoice, Known, Setting, with_settings
 from .events import AnyEvent
 from .feedback import OTHER_ITEMS, LabelledFeedback, PastBatches, Reported
 from .interleaving import Interleaving
@@ -60,10 +62,18 @@ class _Named(Schema):
     board: str
 
 
-class BoardOut(
+class CollectionFacts(CollectionSettings, frozen=True, kw_only=True):
+    """What makes a board a collection, and how many queries, and items in them that were looked at, it remembers."""
+
+    queries: int
+    pairs: int
+
+
+class BoardOut(  # type: ignore[call-arg]
     with_settings(  # type: ignore[misc]
         _Named, settings=dict[str, Any], guard_settings=dict[str, Any], guards=list[GuardChoice]
-    )
+    ),
+    omit_defaults=True,
 ):
     """A board."""
 
@@ -74,6 +84,7 @@ class BoardOut(
     unanswered: int
     rounds: int
     silence: SilenceOut
+    collection: CollectionFacts | None = None
 
 
 class Board:
@@ -177,6 +188,8 @@ class Board:
                 return (yield from self._history(event))
             case events.Configured():
                 self._configured(event.changes)
+            case events.QueryForgotten():
+                return self._forget_query(event)
             case events.Labelled():
                 number = self.labels.add(event.key, event.start, event.end, event.label, event.client, event.kind)
                 self.compare()
@@ -193,31 +206,46 @@ class Board:
             return number
         if event.base < self.impressions.forgotten:
             raise Refused(410, "the impression has expired")  # it may have been answered
-        if not event.ranking or max(event.ranking) >= len(self.learner_state.names):
-            raise Refused(422, NOT_OURS)
-        length = self.learner_state.length
-        ranking = np.array(event.ranking[:length], np.int64)
-        note = self._no_note
-        if event.note and event.generation == self.generation:
-            note = note.copy()
-            for place, value in event.note:
-                if place < note.size:
-                    note[place] = value
+        ranking = np.array(event.ranking[: self.length], np.int64)
+        note = self._note(event)
         visit = Visit(event.round, event.client, self.learner_state.features.of_visit_then(event.features))
         number = self.impressions.shown(visit, ranking, note, event.key, event.cohorts)
         self.interleaving.shown(event)
         self.feedback.timeline.show(event.round, event.time)
         return number
 
+    def _note(self, event: events.OfVisitor) -> Floats:
+        """The note of a list; one that this board cannot have shown is refused."""
+        state = self.learner_state
+        if isinstance(state, CollectionState):
+            if event.of is None or not 0 < len(event.ranking) == len(event.of.items):
+                raise Refused(422, NOT_OURS)
+            return state.note_of(event.of)
+        if not event.ranking or max(event.ranking) >= len(state.names):
+            raise Refused(422, NOT_OURS)
+        if not event.note or event.generation != self.generation:
+            return self._no_note
+        note = self._no_note.copy()
+        for place, value in event.note:
+            if place < note.size:
+                note[place] = value
+        return note
+
+    def _is_other(self, place: int, event: events.Observed) -> bool:
+        """Whether the list at a place of the buffer has other items than the one of an event."""
+        impressions, state = self.impressions, self.learner_state
+        size = int(impressions.size[place])
+        if isinstance(state, CollectionState):
+            shown = state.codes_of(impressions.note[place], size), int(impressions.note[place, QUERY])
+            return event.of is None or shown != (event.of.items[: self.length], event.of.query)
+        shown_slots: list[int] = impressions.ranking[place, :size].tolist()
+        return shown_slots != event.ranking[: self.length]
+
     def _observed(self, event: events.Observed) -> str:
         """A list that another ranker showed, and its answer if there is one; a key means the same list for good."""
         number = self.impressions.numbers.get(event.key, 0)
         if number:
-            place = number % self.impressions.places
-            if (
-                self.impressions.ranking[place, : self.impressions.size[place]].tolist()
-                != event.ranking[: self.length]
-            ):
+            if self._is_other(number % self.impressions.places, event):
                 raise Refused(409, OTHER_ITEMS)
         else:
             self.reported.refuse_forgotten(event.key, event.time, event.stream, event.offset)
@@ -282,11 +310,38 @@ class Board:
             return "duplicate"
         self.batches.add(event)
         for row in event.rows:
-            answer = answers.at(len(row.items), row.clicks, row.examined)
-            self.impressions.past(row.items, *answer, self.learner_state.features.of_visit_then(row.features))
+            if row.of is not None:
+                self._past_of(row, row.of)
+            else:
+                answer = answers.at(len(row.items), row.clicks, row.examined)
+                self.impressions.past(row.items, *answer, self.learner_state.features.of_visit_then(row.features))
             self.feedback.timeline.show(self.impressions.rounds, 0.0)
             yield
         return "done"
+
+    def _past_of(self, row: events.Past, of: ShownItems) -> None:
+        """A past list of a query."""
+        state = self.learner_state
+        if not isinstance(state, CollectionState) or len(row.places) != len(of.items):
+            raise Refused(422, NOT_OURS)
+        ranking, answer = (
+            np.array(row.places[: self.length], np.int64),
+            answers.at(len(of.items), row.clicks, row.examined),
+        )
+        self.impressions.past_list(ranking, state.note_of(of), *answer)
+
+    def _forget_query(self, event: events.QueryForgotten) -> str:
+        """Nothing is known of a query from here on, and its open lists teach nothing."""
+        state, known = self.learner_state, False
+        if isinstance(state, CollectionState):
+            for query in (event.query, event.now):
+                known |= state.forget_query(query, self.impressions.note)
+        return "done" if known else "unknown"
+
+    def rename_query(self, query: int, now: int) -> bool:
+        """Know a query by another id from here on, and no text of it; whether anything changed."""
+        state = self.learner_state
+        return isinstance(state, CollectionState) and state.rename_query(query, now, self.impressions.note)
 
     def _configured(self, changes: dict[str, Setting]) -> None:
         """Settings that concern no past event; what changes the learner waits until the log is folded again."""
@@ -375,10 +430,15 @@ class Board:
 
     def summary(self, name: str) -> BoardOut:
         """What a list of boards shows of this one, which is called so."""
+        settings = msgspec.structs.asdict(self.config) | {"guards": self.config.guard_choices()}
+        state, items = self.learner_state, self.learner_state.newcomers.active
+        if isinstance(state, CollectionState) and self.config.collection is not None:
+            own, items = msgspec.structs.asdict(self.config.collection), len(state.item_names)
+            settings["collection"] = CollectionFacts(**own, queries=state.n_queries, pairs=state.n_pairs)
         return BoardOut(
             board=name,
-            **msgspec.structs.asdict(self.config) | {"guards": self.config.guard_choices()},
-            items=self.learner_state.newcomers.active,
+            **settings,
+            items=items,
             impressions=self.impressions.last,
             answers=self.answers,
             clicks=self.clicked,

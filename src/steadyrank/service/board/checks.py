@@ -9,16 +9,18 @@ from ...core.settings import flag
 from ...guards import ALL as GUARDS
 from ...learners import ALL as LEARNERS
 from ...live.board_memory import SMALL, BoardMemory, memory_of, room_for
+from ...live.collection.collection_state import MOST_PAIR_BYTES, CollectionState
 from ...live.features import Values
 from ...live.gate import Guarding
 from ...live.impression_buffer import MOST_KINDS
 from ...live.learner_state import LearnerState
-from .config import Config, Known, Setting
+from .config import OF_ITEMS, CollectionSettings, Config, Known, Setting
 from .events import KIND_NAME
 
 _LIMIT = "ClickLimit"  # what the setting most_clicks stands for
 _FEW_OPEN = 1_000_000  # lists remembered, which take some 0.4 GB
 _MOST_KINDS = 100
+_LIST_BYTES = 200  # of a list remembered, beside its places
 _memories: dict[bytes, BoardMemory] = {}  # by what decides them
 REVISIT = 0.001  # of SteadyRank on a board: docs/how-steadyrank-works.md
 BOARD_NAME = "[A-Za-z0-9][A-Za-z0-9._-]{0,63}"
@@ -40,6 +42,8 @@ def check(config: Config, items: Iterable[str], together: bool = True) -> Learne
         if together:
             config.check_together()
             check_cohorts(config.cohorts or [])
+        if config.collection is not None:
+            return _collection_state(config, config.collection)
         settings, _ = _split_guard(config)
         learner = config.learner, settings, config.seed, config.new_share
         return LearnerState(items, config.length, *learner, guards_of(config), config.shadow, config.feature_space())
@@ -47,6 +51,16 @@ def check(config: Config, items: Iterable[str], together: bool = True) -> Learne
         raise Refused(422, str(error.args[0])) from error
     except (ValueError, TypeError) as error:
         raise Refused(422, str(error)) from error
+
+
+def _collection_state(config: Config, own: CollectionSettings) -> CollectionState:
+    for name in OF_ITEMS:
+        if getattr(config, name) != getattr(Config(), name):
+            raise ValueError(f"a collection has no setting {name}: it ranks what each request brings")
+    settings: dict[str, Any] = {"explore": own.explore, "memory": own.memory}
+    if own.attention is not None:
+        settings["attention"] = own.attention
+    return CollectionState(config.length, settings, config.seed, own.most_pairs, guards_of(config), config.shadow)
 
 
 class UnknownHere(Exception):
@@ -62,6 +76,10 @@ def check_known_here(changes: Mapping[str, Setting]) -> None:
     for name in changes:
         if name not in Config.__struct_fields__:
             raise UnknownHere(f"no setting {name!r:.80} in this version")
+    own = changes.get("collection")
+    for name in own if isinstance(own, dict) else ():
+        if name not in CollectionSettings.__struct_fields__:
+            raise UnknownHere(f"no setting {name!r:.80} of collections in this version")
     for name, classes in (("learner", LEARNERS), ("guard", GUARDS)):
         if name in changes and changes[name] not in classes:
             raise UnknownHere(f"no {name} {changes[name]!r:.80} in this version")
@@ -76,6 +94,9 @@ def check_memory(config: Config, items: int, most: int, capacity: int = 0) -> No
 
     `capacity`: for how many items it has room now, which doubles until there is room for all.
     """
+    if config.collection is not None:
+        _check_pairs(config, config.collection, most)
+        return
     if items <= SMALL and config.most_open <= _FEW_OPEN:
         return
     kind = config.learner_part()
@@ -87,6 +108,17 @@ def check_memory(config: Config, items: int, most: int, capacity: int = 0) -> No
         _memories[kind].check(items, config.most_open, most, room_for(items, capacity) if capacity else items)
     except ValueError as error:
         raise Refused(422, str(error)) from error
+
+
+def _check_pairs(config: Config, own: CollectionSettings, most: int) -> None:
+    """Refuse a collection that would need more than so many bytes by the time it remembers all that it may."""
+    need = own.most_pairs * MOST_PAIR_BYTES + config.most_open * (16 * config.length + _LIST_BYTES)
+    if need > most:
+        raise Refused(
+            422,
+            f"most_pairs={own.most_pairs:,} and most_open={config.most_open:,} need {need / 1e9:.1f} GB; "
+            f"a collection may take {most / 1e9:.1f} GB",
+        )
 
 
 def check_known(config: Config, known: Mapping[str, Values]) -> dict[str, Known]:

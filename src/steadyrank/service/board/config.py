@@ -2,12 +2,13 @@
 
 import typing
 import zlib
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Annotated, Any, Literal, TypeAlias
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
+from ...live.collection.collection_state import FEWEST_PAIRS, MOST_PAIRS
 from ...live.features import NO_FEATURES, FeatureSpace, by_segment
 
 Setting: TypeAlias = bool | int | float | str | dict[str, Any] | list[Any] | None
@@ -30,6 +31,31 @@ class GuardChoice(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     guard: str
     settings: OwnSettings = {}
+
+
+class CollectionSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a board ranks by that is a collection: the order of an engine, for any number of queries."""
+
+    explore: Annotated[float, Meta(ge=0, le=1e6)] = 3.0  # visits of a query that are expected, for each that it had
+    # of an item of a query, from which on it forgets older ones
+    memory: Annotated[float, Meta(ge=64, le=1e9, description="looks")] = 300.0
+    # the chance that each place is looked at; None: all that an answer speaks of was
+    attention: list[float] | None = None
+    fold: bool = True  # queries that differ in case, width and white space alone are one
+    keep_queries: bool = False  # as text
+    # of a query and an item, remembered; the queries with the fewest visits leave first
+    most_pairs: Annotated[int, Meta(ge=FEWEST_PAIRS, le=MOST_PAIRS)] = 4_000_000
+
+
+_FIXED = ("fold", "keep_queries")  # what a query is called by cannot change
+OF_ITEMS = (
+    "learner",
+    "settings",
+    "new_share",
+    "observed_items",
+    "features",
+    "segments",
+)  # of boards with items alone
 
 
 class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -66,11 +92,12 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     interleave_bots: Annotated[float, Meta(ge=0, le=0.9)] = 0.15
     features: FeatureKinds | None = None  # what may be known of items and visits; None: nothing
     segments: list[str] | None = None  # of the visits, each with a list of its own; None: one list for all
+    collection: CollectionSettings | None = None  # of a collection; None: a board with items of its own
 
     def kept(self) -> dict[str, Any]:
         """The settings as a snapshot has them: those that came later only where they are set, as before they did."""
         settings: dict[str, Any] = msgspec.to_builtins(self)
-        for name in ("features", "segments", "guards", "most_clicks", "cohorts", "observed_items"):
+        for name in ("features", "segments", "guards", "most_clicks", "cohorts", "observed_items", "collection"):
             if settings[name] == getattr(_DEFAULT, name):
                 del settings[name]
         return settings
@@ -88,6 +115,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         parts: list[Any] = [self.length, self.learner, self.settings, self.seed, self.new_share]
         parts += [] if self.features is None else [self.features]
         parts += [] if self.segments is None else [self.segments]
+        parts += [] if self.collection is None else [self.collection]
         return msgspec.json.encode(parts, order="sorted")
 
     def learning(self) -> bytes:
@@ -110,12 +138,24 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             names = ", ".join(one.guard for one in self.guards)
             raise ValueError(f"guard_settings does not say of which guard: this board has {names}; give guards")
         settings: dict[str, Any] = {**msgspec.to_builtins(self), **changes}
+        if "collection" in changes:
+            settings["collection"] = self._collection_with(changes["collection"])
         if self.guards is not None and "guard" in changes:
             settings |= {"guards": None, "guard_settings": changes.get("guard_settings", {})}
         config = msgspec.convert(settings, Config)
         if config.guards is not None and "guards" in changes:
             config = config._guarded(config.guards)
         return config
+
+    def _collection_with(self, changes: Any) -> dict[str, Any]:
+        """What makes this board a collection, with some of it changed."""
+        if self.collection is None or not isinstance(changes, dict):
+            raise ValueError("a board with items cannot become a collection, nor a collection such a board")
+        before: dict[str, Any] = msgspec.to_builtins(self.collection)
+        for name in _FIXED:
+            if changes.get(name, before[name]) != before[name]:
+                raise ValueError(f"{name} says what queries are known by, {before[name]} here: it cannot change")
+        return {**before, **changes}
 
     def _guarded(self, guards: list[GuardChoice]) -> "Config":
         """These settings with several guards, or one, which `guard` is then as well; none is refused."""
@@ -132,7 +172,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     def learning_as(self, other: "Config") -> "Config":
         """These settings, but learning as others do."""
-        names = ["length", "learner", "settings", "seed", "new_share", "features", "segments"]  # of `learner_part`
+        names = ["length", "learner", "settings", "seed", "new_share", "features", "segments", "collection"]
         names += ["guard", "guard_settings", "guards", "most_clicks", "shadow"]
         return msgspec.structs.replace(self, **{name: getattr(other, name) for name in names})
 
@@ -152,16 +192,28 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 NEW_BOARD = Config(most_clicks="usual")  # of a board that is made now; the logs of earlier ones do not limit clicks
+_NEW_COLLECTION = Config(most_clicks="usual", collection=CollectionSettings())
 _DEFAULT = Config()
-_HINTS = typing.get_type_hints(Config, include_extras=True)  # what each setting may be
+# what each setting may be
+_HINTS = typing.get_type_hints(Config, include_extras=True)
+COLLECTION_HINTS = typing.get_type_hints(CollectionSettings, include_extras=True)
 
 
-def with_settings(base: type[msgspec.Struct], optional: bool = False, **others: Any) -> Any:
+def new_collection(changes: dict[str, Any]) -> Config:
+    """The settings of a new collection; refused where they contradict one another."""
+    own = msgspec.convert(changes.get("collection", {}), CollectionSettings)
+    others = {name: value for name, value in changes.items() if name != "collection"}
+    return msgspec.structs.replace(_NEW_COLLECTION, collection=own).changed(others)
+
+
+def with_settings(
+    base: type[msgspec.Struct], optional: bool = False, without: Collection[str] = ("collection",), **others: Any
+) -> Any:
     """A struct with the fields of `base` and then one for each setting; with `optional`, each may be left out.
 
-    `others`: what some settings may be there instead.
+    `without`: settings that it does not have; `others`: what some may be there instead, or are beside them.
     """
-    fields: list[Any] = [*(_HINTS | others).items()]
+    fields: list[Any] = [(name, hint) for name, hint in (_HINTS | others).items() if name not in without]
     if optional:
         fields = [(name, hint | UnsetType, UNSET) for name, hint in fields]
     return msgspec.defstruct(base.__name__, fields, bases=(base,))
@@ -169,7 +221,7 @@ def with_settings(base: type[msgspec.Struct], optional: bool = False, **others: 
 
 def out_of_range(name: str, value: Any) -> str:
     """What is wrong with the value of a setting that is outside of its range."""
-    return f"{name} must be {RANGES[name]}, not {value!r:.80}"
+    return f"{name} must be {(RANGES | COLLECTION_RANGES)[name]}, not {value!r:.80}"
 
 
 def _metas(hint: Any) -> Iterator[Meta]:
@@ -188,3 +240,4 @@ def _words(meta: Meta) -> str:
 
 # of each setting that has one, in words
 RANGES = {name: _words(meta) for name, hint in _HINTS.items() for meta in _metas(hint)}
+COLLECTION_RANGES = {name: _words(meta) for name, hint in COLLECTION_HINTS.items() for meta in _metas(hint)}

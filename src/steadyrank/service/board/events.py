@@ -12,6 +12,7 @@ from typing import ClassVar, TypeAlias
 import msgspec
 
 from ...core.contract import ANYONE
+from ...live.collection.collection_state import ShownItems
 from .config import Config, Known, Setting
 
 KIND_NAME = "[A-Za-z0-9_-]{1,32}"  # of cohorts
@@ -62,6 +63,7 @@ class ListShown(_OfList, frozen=True, tag="shown"):
     cohorts: dict[str, int] = {}  # by kind, the number that the store gave to the cohort that the client is in
     mixed: Mixed | None = None  # of another ranker's list and ours; None: it is ours
     features: Known = {}  # what was known of the visit
+    of: ShownItems | None = None  # in a collection, where `ranking` has places of the engine's order
 
 
 class Answered(_OfList, frozen=True, tag="answered"):
@@ -74,6 +76,7 @@ class Answered(_OfList, frozen=True, tag="answered"):
     cohorts: dict[str, int] = {}
     teams: list[int] = []  # of a mixed list, which of its places are whose
     features: Known = {}  # what was known of the visit, unless `ListShown` came before
+    of: ShownItems | None = None  # in a collection, likewise
 
 
 class Withheld(_OfList, frozen=True, tag="withheld"):
@@ -84,6 +87,7 @@ class Withheld(_OfList, frozen=True, tag="withheld"):
     client: int = ANYONE
     cohorts: dict[str, int] = {}
     features: Known = {}
+    of: ShownItems | None = None
 
 
 class Observed(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_fields=True, tag="observed"):
@@ -111,6 +115,7 @@ class Observed(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_fiel
     features: Known = {}
     stream: str = ""  # which one it came from, and its partition; empty: from none
     offset: int = 0  # where in it
+    of: ShownItems | None = None  # in a collection; `ours` are ids of items then
 
 
 class Forgotten(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_fields=True, tag="forgotten"):
@@ -159,6 +164,8 @@ class Past(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_fields=T
     clicks: list[int]
     examined: int
     features: Known = {}  # what was known of the visit
+    of: ShownItems | None = None  # in a collection, in place of `items`
+    places: list[int] = []  # in a collection, of the engine's order
 
 
 class History(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_fields=True, tag="history"):
@@ -193,13 +200,23 @@ class Unlabelled(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_fi
     number: int
 
 
+class QueryForgotten(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_fields=True, tag="query"):
+    """A collection knows nothing of a query from here on, by its id, nor of another id that stands for it now.
+
+    Then every earlier event of the query is written anew with the other id, which means nothing, and so is this one.
+    """
+
+    query: int
+    now: int
+
+
 class Resealed(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_fields=True, tag="resealed"):
     """Another secret, which the store has, signs impression ids from here on; nothing else changes."""
 
 
 OfVisitor: TypeAlias = ListShown | Answered | Withheld | Observed
 _OfItems: TypeAlias = Added | Described | Retired | History
-_ByHand: TypeAlias = Labelled | Unlabelled | Resealed
+_ByHand: TypeAlias = Labelled | Unlabelled | QueryForgotten | Resealed
 AnyEvent: TypeAlias = Created | Configured | Deleted | OfVisitor | Forgotten | Settled | Expired | _OfItems | _ByHand
 
 _encode_into = msgspec.msgpack.Encoder().encode_into

@@ -28,7 +28,7 @@ from ..worker.replicas import Replicas
 from ..worker.worker import Worker
 from . import openapi, pages
 from .auth import HERE, Auth, read_headers
-from .board_routes import recorded
+from .board_routes import BOARDS, recorded
 from .bodies import BATCH, LARGE, SMALL, Bodies, check_type, decode
 from .bodies import encode as _encode
 from .connections import ANSWER
@@ -37,8 +37,8 @@ from .limits import Limits
 from .metrics import Metrics
 from .openapi import FILE_TYPE
 from .rank_routes import rank_from_copy
-from .request import AWAY, Call, ErrorOut, File, Parts, Route
-from .routes import BOARDS, INGEST, ROUTES, UBI
+from .request import AWAY, COLLECTIONS, Call, ErrorOut, File, Parts, Route, check_path
+from .routes import INGEST, ROUTES, UBI
 from .slices import AT_ONCE, Slicer, free
 
 log = logging.getLogger("steadyrank.service")
@@ -200,20 +200,27 @@ class Service:
         return Response(await self.metrics.page(), media_type="text/plain; version=0.0.4")
 
 
+def board_in(path: Mapping[str, str]) -> str:
+    """The board or collection that a path names, if it does."""
+    return path.get("board") or path.get("collection", "")
+
+
 class _Front:
     """Leads to the two routes that are asked all the time without a search; all others go through Starlette."""
 
     def __init__(self, app: Starlette, service: Service) -> None:
         self._app, self.router = app, app.router
-        hot = [route for route in ROUTES if route.path in (f"/v1/boards/{{board}}/{x}" for x in ("rank", "feedback"))]
-        self._hot = {route.path.rpartition("/")[2]: _Endpoint(service, route) for route in hot}
+        hot = [route for route in ROUTES if route.path.endswith(("}/rank", "}/feedback"))]
+        # by what the path says there is: boards or collections, and what is asked of it
+        self._hot = {(*route.path.split("/")[2::2],): _Endpoint(service, route) for route in hot}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http" and scope["method"] == "POST":
             parts = scope["path"].split("/")
-            if len(parts) == 5 and parts[4] in self._hot and parts[1:3] == ["v1", "boards"]:
+            endpoint = self._hot.get((parts[2], parts[4])) if len(parts) == 5 and parts[1] == "v1" else None
+            if endpoint is not None:
                 scope["path_params"] = {"board": parts[3]}
-                scope["endpoint"] = endpoint = self._hot[parts[4]]
+                scope["endpoint"] = endpoint
                 await endpoint(scope, receive, send)
                 return
         await self._app(scope, receive, send)
@@ -230,7 +237,7 @@ class _Endpoint:
         most = SMALL if not route.large else BATCH if route.scope == "public" else LARGE
         self._most = min(most, service.limits.body_bytes)
         self._turn = asyncio.Semaphore(_LARGE_AT_ONCE)
-        self._anywhere = route.path in (BOARDS, UBI, INGEST)
+        self._anywhere = route.path in (BOARDS, COLLECTIONS, UBI, INGEST)
         self._headers = _ANY_ORIGIN if route.scope == "public" else {}
         self._lists = route.path.endswith("/rank")
         # what may be sent twice without harm
@@ -244,7 +251,7 @@ class _Endpoint:
                 raise Unavailable("the log is being read")
             if self._service.worker.log_writer.outdated:
                 raise Outdated(self._service.worker.log_writer.outdated)
-            board, answer = scope["path_params"].get("board", ""), None
+            board, answer = board_in(scope["path_params"]), None
             if board and not self._service.worker.is_served(board):
                 passed = await (self._pass_on_list if self._lists else self._pass_on)(board, scope, receive, send)
                 if isinstance(passed, int):
@@ -314,7 +321,7 @@ class _Endpoint:
 
     async def _answer(self, scope: Scope, receive: Receive) -> Any:
         service, route, path = self._service, self._route, scope["path_params"]
-        board = path.get("board", "")
+        board = board_in(path)
         elsewhere = None if board else service.forwarder.elsewhere(scope["headers"])
         headers = read_headers(scope["headers"])
         query = dict(parse_qsl(scope["query_string"].decode("latin-1"))) if route.query else {}
@@ -339,6 +346,7 @@ class _Endpoint:
             if route.scope == "public":
                 return await route.run(call)  # boards wake for ids that they signed
             async with worker.cache.hold_board(board):
+                check_path(worker.boards.get(board), route.path)
                 return await (route.run(call) if route.act is None else recorded(route, call, who))
 
         if self._decoder is None or self._slicer is None:

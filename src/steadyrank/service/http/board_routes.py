@@ -3,7 +3,7 @@
 import asyncio
 import itertools
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Annotated, Any, TypeAlias
 from urllib.parse import urlencode
 
@@ -25,6 +25,7 @@ from .bodies import encode as _encode
 from .forwarding import Elsewhere
 from .request import Call, DoneOut, Features, Parts, Route, limit_of
 
+BOARDS = "/v1/boards"
 MOST_BOARDS = 1_000  # of an answer
 _MOST_PARKED = 1_000
 _BOARDS_IN_A_TURN = 100  # of a list of boards, between other requests: some milliseconds
@@ -62,8 +63,13 @@ class BoardIn(
 
     def changes(self) -> dict[str, Any]:
         """The settings that are given."""
-        given = {name: getattr(self, name) for name in Config.__struct_fields__}
-        return {name: msgspec.to_builtins(value) for name, value in given.items() if value is not UNSET}
+        return given_settings(self, Config.__struct_fields__)
+
+
+def given_settings(body: Any, names: Iterable[str]) -> dict[str, Any]:
+    """Those settings that a body has and gives, as JSON has them."""
+    given = {name: getattr(body, name, UNSET) for name in names}
+    return {name: msgspec.to_builtins(value) for name, value in given.items() if value is not UNSET}
 
 
 class ParkedOut(Schema):
@@ -129,14 +135,23 @@ class RecordOut(Schema):
 
 async def list_boards(call: Call) -> Parts:
     """Boards by name, at most `limit`, those after a name. Those that sleep are shown as they went to sleep."""
+    return await list_by_name(call, BOARDS, lambda board: board if board.collection is None else None)
+
+
+Shown: TypeAlias = Callable[[BoardOut], Any]  # what a list shows of a board, None if it is left out
+
+
+async def list_by_name(call: Call, path: str, shown: Shown) -> Parts:
+    """The same of boards or of collections, which have this path; all members but the list are called alike."""
     limit, after = limit_of(call.query.get("limit"), MOST_BOARDS), call.query.get("after", "")
-    found, more = await _own_boards(call, limit, after)
+    found, more = await _own_boards(call, limit, after, shown)
     names = [name for name in sorted(call.worker.parked) if call.visible(name)][:_MOST_PARKED]
     parked = [ParkedOut(board=name, why=call.worker.parked[name].why) for name in names]
     if call.elsewhere is not None:
-        places, target = call.elsewhere.others(), f"/v1/boards?{urlencode({'limit': limit, 'after': after})}"
+        places, target = call.elsewhere.others(), f"{path}?{urlencode({'limit': limit, 'after': after})}"
         for page in await asyncio.gather(*(_boards_of(call.elsewhere, place, target) for place in places)):
-            found += [(msgspec.json.decode(row, type=_Named).board, bytes(row)) for row in page.boards]
+            rows = page.boards or page.collections
+            found += [(msgspec.json.decode(row, type=_Named).name, bytes(row)) for row in rows]
             parked += page.parked
             more = more or page.next is not None
         more = more or len(found) > limit
@@ -144,17 +159,24 @@ async def list_boards(call: Call) -> Parts:
         parked = sorted(parked, key=lambda one: one.board)[:_MOST_PARKED]
     end = [b'],"parked":', _encode(parked), b',"broken":', _encode([one.board for one in parked])]
     end += [b',"next":', _encode(found[-1][0] if more and found else None), b"}"]
-    return Parts([b'{"boards":[', b",".join(row for _, row in found), *end])
+    return Parts([b'{"', path.rpartition("/")[2].encode(), b'":[', b",".join(row for _, row in found), *end])
 
 
 class _Named(msgspec.Struct):
-    board: str
+    board: str = ""
+    collection: Any = ""
+
+    @property
+    def name(self) -> str:
+        """What it is called."""
+        return self.board or str(self.collection)
 
 
-class _Page(msgspec.Struct):
-    """`BoardsOut` of another worker."""
+class _Page(msgspec.Struct, kw_only=True):
+    """A list of boards or of collections of another worker."""
 
-    boards: list[msgspec.Raw]
+    boards: list[msgspec.Raw] = []
+    collections: list[msgspec.Raw] = []
     parked: list[ParkedOut]
     next: str | None
 
@@ -166,9 +188,9 @@ async def _boards_of(elsewhere: Elsewhere, place: str, target: str) -> _Page:
     return msgspec.json.decode(content, type=_Page)
 
 
-async def _own_boards(call: Call, limit: int, after: str) -> tuple[list[tuple[str, bytes]], bool]:
+async def _own_boards(call: Call, limit: int, after: str, shown: Shown) -> tuple[list[tuple[str, bytes]], bool]:
     """Names and summaries of boards of this worker, and whether there are more."""
-    worker, shown = call.worker, list[tuple[str, bytes]]()
+    worker, rows = call.worker, list[tuple[str, bytes]]()
     every = [*worker.boards, *worker.cache.evicted]
     names = await asyncio.to_thread(lambda: sorted({name for name in every if name > after}))
     for place, name in enumerate(names):
@@ -176,15 +198,16 @@ async def _own_boards(call: Call, limit: int, after: str) -> tuple[list[tuple[st
             await asyncio.sleep(0)
         if not call.visible(name):
             continue
-        if len(shown) == limit:
-            return shown, True
-        board = await _shown(worker, name)
-        if board is not None:
-            shown.append((name, _encode(board)))
-    return shown, False
+        board = await _summary(worker, name)
+        row = None if board is None else shown(board)
+        if row is not None and len(rows) == limit:
+            return rows, True
+        if row is not None:
+            rows.append((name, _encode(row)))
+    return rows, False
 
 
-async def _shown(worker: Worker, name: str) -> BoardOut | None:
+async def _summary(worker: Worker, name: str) -> BoardOut | None:
     evicted = worker.cache.evicted.get(name)
     summary = None if evicted is None else evicted.summary()
     if summary is not None:

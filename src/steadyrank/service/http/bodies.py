@@ -10,7 +10,7 @@ from starlette.types import Receive
 
 from ...core.refusals import Refused
 from ...core.settings import closest
-from ..board.config import RANGES, out_of_range
+from ..board.config import COLLECTION_RANGES, RANGES, out_of_range
 
 T = TypeVar("T")
 # bytes of a body at most; those of a batch of answers come without a key
@@ -176,7 +176,7 @@ def explain(message: str, body: bytes, schema: Any = None, name: Callable[[str],
     if missing := _MISSING.fullmatch(what):
         return f"{called + '.' if called else ''}{missing.group(1)} is missing"
     value = _value_at(path, body)
-    if called in RANGES and _BEYOND.match(what) and value is not _NOT_FOUND:
+    if (called in RANGES or called in COLLECTION_RANGES) and _BEYOND.match(what) and value is not _NOT_FOUND:
         return out_of_range(called, value)
     wrong = "" if value is _NOT_FOUND else f", not {value!r:.80}"
     if _ENUM.match(what):

@@ -12,10 +12,11 @@ from ..board.guard_summary import suspects
 from ..board.interleaving_summary import InterleavingOut, summarize_interleaving
 from ..worker import observing
 from ..worker.board_session import BoardSession
+from ..worker.listing import Found
 from ..worker.observing import ComparisonOut, ObserveOut
 from .board_routes import check_items
 from .rank_routes import check_number, check_sender, said
-from .request import AnswerIn, Call, Features, known_of_visit
+from .request import NO_QUERY, AnswerIn, Call, Features, known_of_visit
 
 # looked at by the route, which names the one that is wrong
 _Chance: TypeAlias = Annotated[float, Meta(extra_json_schema={"minimum": LEAST_CHANCE, "maximum": 1})]
@@ -27,7 +28,8 @@ class ObserveIn(AnswerIn, kw_only=True):
     `id`: any name of this list that is its own; the same again is a duplicate. `time`: when it was shown, in seconds
     since 1970; now if it is left out. `propensities`: the chance with which that ranker chose the item of each place,
     given those above it; `marginals`: whatever is above it. `candidates`: what it chose from, if not from all items.
-    `features`, `segment`: what is known of the visit, as for `rank`.
+    `features`, `segment`: what is known of the visit, as for `rank`. `query`: what the list was for, on a collection;
+    there `candidates` are in the engine's order, with their `scores`, by default the items themselves.
     """
 
     id: Annotated[str, Meta(min_length=1, max_length=200)]
@@ -40,6 +42,8 @@ class ObserveIn(AnswerIn, kw_only=True):
     marginals: list[_Chance] | None = None
     features: Features | None = None
     segment: str | None = None
+    query: str | None = None
+    scores: list[float] | None = None
 
 
 async def observe(call: Call) -> ObserveOut:
@@ -70,8 +74,20 @@ async def observe_at(call: Call, stream: str = "", offset: int = 0) -> ObserveOu
         known_of_visit(session, body.features, body.segment),
         stream,
         offset,
+        _found(session, body),
     )
     return await observing.observe(call.worker, session, report)
+
+
+def _found(session: BoardSession, body: ObserveIn) -> Found | None:
+    """What a list of a collection was chosen from; refused where there must be none, or has to be."""
+    if session.keys is None:
+        if body.query is not None or body.scores is not None:
+            raise Refused(422, NO_QUERY.format(session.name))
+        return None
+    if body.query is None:
+        raise Refused(422, "a list of a collection needs the query that it was for")
+    return Found(body.query, body.items if body.candidates is None else body.candidates, body.scores)
 
 
 def _check_chances(name: str, given: list[float] | None, size: int) -> None:
@@ -101,7 +117,7 @@ async def comparison(call: Call) -> ComparisonOut:
         reported = await asyncio.to_thread(observing.read_reported, worker.url, session.number)
         board = session.board
         over = worker.clock() - board.config.lifetime if board.config.count_unanswered else None
-        names, odd = list(board.learner_state.names), suspects(board)
+        names, odd = [] if session.keys else list(board.learner_state.names), suspects(board)
         return await asyncio.to_thread(observing.compare_rankers, reported, names, odd, over)
 
 

@@ -5,9 +5,12 @@ from typing import Any
 import msgspec
 
 from ...core.version import __version__
+from ...live.collection.judgments import FORMATS
 from ..board.checks import BOARD_NAME
 from ..board.events import KIND_NAME
+from . import collection_routes
 from .board_routes import MOST_BOARDS
+from .collection_routes import MOST_QUERIES
 from .request import ErrorOut, Route
 from .routes import ROUTES
 from .state_route import MOST_ITEMS
@@ -29,17 +32,26 @@ _REFUSALS = {
     "503": "the store is away: try again after Retry-After seconds",
 }
 FILE_TYPE = "application/x-ndjson"
-_NO_BODY_NEEDED = ("rank", "put_board")
+_NO_BODY_NEEDED = ("rank", "put_board", "put_collection")
 _QUERY: dict[str, dict[str, Any]] = {
     "board": {"type": "string", "pattern": f"^{BOARD_NAME}$"},
     "limit": {"type": "integer", "minimum": 1},
     "after": {"type": "string"},
     "cohort": {"type": "string", "pattern": f"^{KIND_NAME}$"},
     "segment": {"type": "string"},
+    "format": {"type": "string", "enum": list(FORMATS), "default": FORMATS[0]},
+    "looks": {"type": "integer", "minimum": 1, "default": 1},
+    "highest": {"type": "integer", "minimum": 1, "maximum": 100, "default": 3},
 }
-_MOST = {"list_boards": MOST_BOARDS, "state": MOST_ITEMS}  # by operation, of `limit`
+_MOST = {  # by operation, of `limit`
+    "list_boards": MOST_BOARDS,
+    "list_collections": MOST_BOARDS,
+    "state": MOST_ITEMS,
+    "read_state": MOST_QUERIES,
+}
 _PARTS = {
     "board": {"type": "string", "pattern": f"^{BOARD_NAME}$"},
+    "collection": {"type": "string", "pattern": f"^{BOARD_NAME}$"},
     "item": {"type": "string", "minLength": 1},
     "client": {"type": "string", "minLength": 1, "maxLength": 200},
     "number": {"type": "integer", "minimum": 0},
@@ -70,6 +82,7 @@ def describe() -> dict[str, Any]:
 
 def _operation(route: Route) -> dict[str, Any]:
     names = [part[1:-1] for part in route.path.split("/") if part.startswith("{")]
+    shared = "collection" in names and route.run.__module__ != collection_routes.__name__
     error = {"application/json": {"schema": _reference(ErrorOut)}}
     given: dict[str, Any] = {FILE_TYPE: {"schema": {"type": "string"}}}
     if route.gives is not None:
@@ -78,7 +91,7 @@ def _operation(route: Route) -> dict[str, Any]:
     if most := _MOST.get(route.run.__name__):
         query[0] = query[0] | {"schema": _QUERY["limit"] | {"maximum": most, "default": most}}
     operation: dict[str, Any] = {
-        "operationId": route.run.__name__,
+        "operationId": f"{route.run.__name__}_of_collection" if shared else route.run.__name__,
         "summary": route.summary,
         "description": (route.run.__doc__ or "").strip(),
         "parameters": [{"name": name, "in": "path", "required": True, "schema": _PARTS[name]} for name in names]

@@ -1,9 +1,10 @@
 """Routes that are asked all the time: a list, its answer, and past clicks."""
 
 import asyncio
+import functools
 import re
-from collections.abc import Mapping, Sequence
-from typing import Literal
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -20,8 +21,10 @@ from ..storage import Unavailable
 from ..worker import rank_and_answer
 from ..worker.board_session import BoardSession
 from ..worker.impression_ids import FORGED
+from ..worker.listing import Found
 from ..worker.rank_and_answer import check_theirs
 from ..worker.replicas import Replicas
+from ..worker.worker import Worker
 from .board_routes import add_new, check_items, check_kind, check_room
 from .bodies import encode
 from .forwarding import Elsewhere
@@ -53,6 +56,21 @@ class RankIn(Schema):
     theirs: list[str] | None = None
     features: Features | None = None
     segment: str | None = None
+
+
+class QueryRankIn(Schema):
+    """What to rank: the candidates that an engine found for a `query`, in its order, with its `scores` on any scale.
+
+    `client`, `cohort`, `length` and `theirs` are as for boards; what is in `theirs` has to be among the candidates.
+    """
+
+    query: str
+    candidates: list[str]
+    scores: list[float] | None = None
+    length: int | None = None
+    client: str | None = None
+    cohort: dict[str, str] | None = None
+    theirs: list[str] | None = None
 
 
 class RankOut(Schema):
@@ -147,12 +165,27 @@ async def rank(call: Call) -> RankOut:
     return RankOut(impression=impression, items=items, expires=expires, skipped=skipped or UNSET)
 
 
-def rank_from_copy(replicas: Replicas, board: str, body: RankIn) -> RankOut | None:
+def list_for(worker: Worker | Replicas, session: BoardSession, body: QueryRankIn) -> RankOut:
+    """A list of a collection, and an id to answer it with."""
+    check_sender(body.client, body.cohort)
+    check_number("theirs", body.theirs)
+    found, who = Found(body.query, body.candidates, body.scores), (body.client, body.cohort, body.theirs)
+    given = rank_and_answer.rank(worker, session, None, body.length, *who, found=found)
+    impression, items, expires = given
+    return RankOut(impression=impression, items=items, expires=expires)
+
+
+def rank_from_copy(replicas: Replicas, board: str, body: RankIn | QueryRankIn) -> RankOut | None:
     """The same from a copy of another worker's board; None where the owner has to: to mix lists, or to add items."""
-    if body.theirs is not None or body.unknown == "add":
+    session = replicas.find_board(board)
+    if body.theirs is not None or (session.keys is not None) != isinstance(body, QueryRankIn):
+        return None
+    if isinstance(body, QueryRankIn):
+        return list_for(replicas, session, body)
+    if body.unknown == "add":
         return None
     _check(body)
-    session, some, skipped = replicas.find_board(board), body.candidates, 0
+    some, skipped = body.candidates, 0
     visit = known_of_visit(session, body.features, body.segment)
     if body.unknown == "skip":
         some, _, skipped = _without_unknown(session, some, None)
@@ -347,10 +380,16 @@ def _summed(rows: list[BatchRowOut]) -> BatchOut:
 
 async def history(call: Call) -> HistoryOut:
     """Start from past clicks, oldest first; items not known yet are added."""
-    session, body = call.worker.find_board(call.board), call.body
+    session = call.worker.find_board(call.board)
+    return await take_history(call, session, functools.partial(_past, session))
+
+
+async def take_history(call: Call, session: BoardSession, past: Callable[[Any], events.Past]) -> HistoryOut:
+    """Start from past clicks, each of which is read in a thread."""
+    body = call.body
     if len(body.rows) > 100_000 or len(body.batch) > 200:
         raise Refused(422, "a batch of past clicks has at most 100000 rows and a name of at most 200 characters")
-    rows = await asyncio.to_thread(_past_rows, session, body.rows)
+    rows = await asyncio.to_thread(_past_rows, past, body.rows)
     slots = session.board.learner_state.slots  # in a thread, since there may be many
     fresh = await asyncio.to_thread(lambda: list({item for row in rows for item in row.items if item not in slots}))
     check_room(fresh, len(session.board.learner_state.names))
@@ -369,11 +408,11 @@ async def history(call: Call) -> HistoryOut:
     return HistoryOut(rows=learnt, outcome=outcome)
 
 
-def _past_rows(session: BoardSession, given: list[PastIn]) -> list[events.Past]:
+def _past_rows(past: Callable[[Any], events.Past], given: list[Any]) -> list[events.Past]:
     rows = []
     for i, row in enumerate(given, 1):
         try:
-            rows.append(_past(session, row))
+            rows.append(past(row))
         except Refused as error:
             raise Refused(error.code, f"row {i}: {error}") from None
     return rows

@@ -14,6 +14,7 @@ from ..worker.worker import Worker
 from .forwarding import Elsewhere
 
 NO_SEGMENTS = "segment {!r:.80} cannot be given: this board declares no segments"
+NO_QUERY = "board {!r:.80} ranks items of its own, for no query: collections do"
 AWAY = "the store is away or being read: try again"  # what a request is told; the log says why
 _IN_FLIGHT = 500  # rows of a batch that wait for a commit
 _IN_A_TURN = 20  # rows of a batch between other requests: some milliseconds
@@ -82,6 +83,17 @@ class Route(NamedTuple):
     large: bool = False
     act: Change | None = None  # what it changes, if that is to be in the record
     query: tuple[str, ...] = ()  # what may stand behind a question mark
+
+
+COLLECTIONS = "/v1/collections"
+
+
+def check_path(session: BoardSession | None, path: str) -> None:
+    """Refuse a collection where a board is asked for, and the other way round."""
+    if session is not None and (session.keys is not None) != path.startswith(COLLECTIONS):
+        what, other = ("collection", "boards") if session.keys is not None else ("board", "collections")
+        where = f"/v1/{what}s" if session.keys is not None else "/v1/boards"
+        raise Refused(404, f"{session.name!r} is a {what}, and none of the {other}: see {where}/{session.name}")
 
 
 def limit_of(given: str | None, most: int) -> int:

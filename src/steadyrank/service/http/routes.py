@@ -1,9 +1,11 @@
 """All routes: who may ask, what goes in and comes out. The API's description is made from this."""
 
 from ..board.board import BoardOut
+from ..board.collection_summary import QueryPage
 from ..board.interleaving_summary import InterleavingOut
 from ..worker.observing import ComparisonOut, ObserveOut
 from .board_routes import (
+    BOARDS,
     BoardIn,
     BoardsOut,
     ForgottenOut,
@@ -29,6 +31,27 @@ from .board_routes import (
     retire_items,
     rotate_secret,
 )
+from .collection_routes import (
+    CollectionIn,
+    CollectionOut,
+    CollectionsOut,
+    CollectionStateOut,
+    CollectionWatchOut,
+    QueryForgottenOut,
+    QueryHistoryIn,
+    QueryIn,
+    detail_collection,
+    forget_query,
+    get_collection,
+    judgments,
+    list_collections,
+    put_collection,
+    rank_query,
+    read_query,
+    read_state,
+    take_past,
+    watch_collection,
+)
 from .ingest_routes import IngestIn, IngestOut, ingest
 from .observe_routes import ObserveIn, comparison, interleaving, observe
 from .rank_routes import (
@@ -38,6 +61,7 @@ from .rank_routes import (
     FeedbackOut,
     HistoryIn,
     HistoryOut,
+    QueryRankIn,
     RankIn,
     RankOut,
     feedback,
@@ -45,7 +69,7 @@ from .rank_routes import (
     history,
     rank,
 )
-from .request import Change, DoneOut, Route
+from .request import COLLECTIONS, Change, DoneOut, Route
 from .state_route import StateOut, state
 from .ubi_routes import UbiIn, UbiOut, ubi
 from .watch_routes import (
@@ -63,11 +87,8 @@ from .watch_routes import (
     watch,
 )
 
-BOARDS, UBI, INGEST = (
-    "/v1/boards",
-    "/v1/ubi",
-    "/v1/ingest",
-)  # of several boards: a key for any one of them opens these
+# of several boards: a key for any one of them opens these, and the list of boards and of collections
+UBI, INGEST = "/v1/ubi", "/v1/ingest"
 _BOARD = f"{BOARDS}/{{board}}"
 _ITEMS, _LABELS, _SENDERS = (f"{_BOARD}/{part}" for part in ("items", "labels", "client-labels"))
 _PUT = Change("board made or changed", detail_settings)
@@ -81,9 +102,23 @@ _GONE = Change("client forgotten")
 _LABELLED = Change("rounds labelled", detail_rounds)
 _JUDGED = Change("client or cohort labelled", detail_sender)
 _UNLABELLED = Change("label taken back", detail_part)
+_LOST = Change("query forgotten")
 _CLIENT = f"{_BOARD}/clients/{{client}}"
-_STATE_QUERY = ("limit", "after", "segment")
-ROUTES = [
+_QUERIES = f"{COLLECTIONS}/{{collection}}"
+_STATE_QUERY, _PAGE, _LIMIT = ("limit", "after", "segment"), ("limit", "after"), ("limit",)
+_JUDGMENTS = ("format", "looks", "highest")
+_MADE = Change("collection made or changed", detail_collection)
+
+
+def _shared() -> list[Route]:
+    """Routes of boards that are as they are for collections."""
+    parts = ["clients/{client}", "labels", "client-labels", "labels/{number}", "secret"]
+    parts += ["comparison", "interleaving", "export"]
+    paths = {f"{_BOARD}/{part}": f"{_QUERIES}/{part}" for part in parts}
+    return [route._replace(path=paths[route.path]) for route in _BOARD_ROUTES if route.path in paths]
+
+
+_BOARD_ROUTES = [
     Route("POST", f"{_BOARD}/rank", "rank", "A list of items", RankIn, RankOut, rank),
     Route("POST", f"{_BOARD}/feedback", "public", "Answer a list", FeedbackIn, FeedbackOut, feedback),
     Route("POST", "/v1/feedback", "public", "Answer many lists", BatchIn, BatchOut, feedback_batch, True),
@@ -120,6 +155,25 @@ ROUTES = [
     Route("GET", f"{_BOARD}/interleaving", "admin", "Whose items are clicked", None, InterleavingOut, interleaving),
     Route("GET", f"{_BOARD}/watch", "admin", "What a page shows", None, WatchOut, watch, query=("segment",)),
     Route("GET", f"{_BOARD}/export", "admin", "The board as a file", None, None, export),
+]
+ROUTES = [
+    *_BOARD_ROUTES,
+    Route("POST", f"{_QUERIES}/rank", "rank", "A list of a query", QueryRankIn, RankOut, rank_query),
+    Route("POST", f"{_QUERIES}/feedback", "public", "Answer a list", FeedbackIn, FeedbackOut, feedback),
+    Route("POST", f"{_QUERIES}/observe", "observe", "A list of another ranker", ObserveIn, ObserveOut, observe),
+    Route("GET", COLLECTIONS, "rank", "Collections", None, CollectionsOut, list_collections, query=_PAGE),
+    Route("PUT", _QUERIES, "admin", "Make or change one", CollectionIn, CollectionOut, put_collection, act=_MADE),
+    Route("GET", _QUERIES, "rank", "A collection", None, CollectionOut, get_collection),
+    Route("DELETE", _QUERIES, "admin", "End a collection", None, DoneOut, delete_board, act=_DELETED),
+    Route("POST", f"{_QUERIES}/history", "admin", "Past clicks", QueryHistoryIn, HistoryOut, take_past, True, _PAST),
+    Route("GET", f"{_QUERIES}/state", "admin", "What is known", None, CollectionStateOut, read_state, query=_LIMIT),
+    Route("POST", f"{_QUERIES}/query", "admin", "What is known of a query", QueryIn, QueryPage, read_query),
+    Route(
+        "POST", f"{_QUERIES}/forget", "admin", "Forget a query", QueryIn, QueryForgottenOut, forget_query, act=_LOST
+    ),
+    Route("GET", f"{_QUERIES}/judgments", "admin", "Judgments as a file", None, None, judgments, query=_JUDGMENTS),
+    Route("GET", f"{_QUERIES}/watch", "admin", "What a page shows", None, CollectionWatchOut, watch_collection),
+    *_shared(),
     Route("GET", "/v1/record", "admin", "Who changed what", None, RecordOut, record),
     Route("GET", "/v1/record/{number}", "admin", "Who changed what since", None, RecordOut, record_after),
 ]

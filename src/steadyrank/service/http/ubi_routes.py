@@ -20,6 +20,7 @@ from ..board.schema import Schema
 from ..storage import Unavailable
 from ..worker import observing
 from ..worker.board_session import BoardSession
+from ..worker.listing import Found
 from .observe_routes import check_list
 from .rank_routes import check_sender
 from .request import AWAY, Call, gather_in_turns
@@ -304,7 +305,7 @@ async def _report(call: Call, session: BoardSession, entry: _Entry, query: ubi_r
     session.board.learner_state.features.check_visit(features)
     clicked = _clicked(entry, whole, count)
     answer = _said(items, clicked) if clicked else None
-    outcome = await _observe(call, session, entry, items, answer, _time(query.time), features)
+    outcome = await _observe(call, session, entry, items, answer, _time(query.time), features, _asked(session, query))
     count.duplicates += outcome == "duplicate"
     if outcome != "duplicate":
         count.lists += 1
@@ -313,9 +314,9 @@ async def _report(call: Call, session: BoardSession, entry: _Entry, query: ubi_r
 
 async def _answer(call: Call, session: BoardSession, entry: _Entry, count: Count) -> None:
     """Clicks in a list that came before."""
-    if session.observed_items(entry.id) is None:
+    if session.observed_items(entry.id, ()) is None:
         await call.worker.look_at_log()  # it may have come to another worker a moment ago
-    items = session.observed_items(entry.id)
+    items = session.observed_items(entry.id, entry.clicks)
     if items is None:
         raise Refused(404, f"no query {entry.id!r:.80} on board {entry.board!r}: its list comes first")
     clicked = _clicked(entry, items, count)
@@ -323,6 +324,15 @@ async def _answer(call: Call, session: BoardSession, entry: _Entry, count: Count
         outcome = await _observe(call, session, entry, items, _said(items, clicked), None)
         count.duplicates += outcome == "duplicate"
         count.clicks += len(clicked) if outcome != "duplicate" else 0
+
+
+def _asked(session: BoardSession, query: ubi_rows.Query) -> str | None:
+    """What was asked, where the lists of a board are for queries."""
+    if session.keys is None:
+        return None
+    if not isinstance(query.text, str) or not query.text:
+        raise Refused(422, f"user_query must be the text of the query, on a collection, not {query.text!r:.80}")
+    return query.text
 
 
 def _clicked(entry: _Entry, items: list[str], count: Count) -> list[str]:
@@ -357,8 +367,11 @@ async def _observe(
     answer: Given | None,
     time: float | None,
     features: Values | None = None,
+    query: str | None = None,
 ) -> str:
     client = None if entry.client is None else str(entry.client)
     check_sender(client, None)
-    report = observing.Report(entry.id, items, answer, time, client, {}, None, (), (), features, *entry.place)
+    found = None if query is None else Found(query, items)
+    rest: Any = client, {}, None, (), (), features, *entry.place, found
+    report = observing.Report(entry.id, items, answer, time, *rest)
     return (await observing.observe(call.worker, session, report)).outcome

@@ -1,7 +1,7 @@
 """Routes for people who watch a board: labels, what a page shows, the board as a file."""
 
 import asyncio
-from typing import Annotated, TypeAlias
+from typing import Annotated, Any, TypeAlias
 
 from msgspec import Meta
 
@@ -24,11 +24,13 @@ from ..board.watch_summary import (
     summarize_segments,
 )
 from ..worker import reconfigure, transfer
+from ..worker.board_session import BoardSession
+from ..worker.worker import Worker
 from .request import Call, DoneOut, File
 from .state_route import ShortView, describe_guard, look_over
 
 _MOST_EFFECTS = 12  # shown of what features do, the strongest
-_MOST_SILENCED = 50  # shown of those who are not heard
+MOST_SILENCED = 50  # shown of those who are not heard
 
 
 class LabelIn(Schema):
@@ -180,32 +182,44 @@ async def watch(call: Call) -> WatchOut:
     """What a page of a board shows, small at any number of items."""
     session, worker = call.worker.find_board(call.board), call.worker
     (view, diverging), saved = await worker.inspect_board(session, look_over)
-    board, edge = session.board, session.edge
+    board = session.board
     segments = [
         WatchSegment(segment=one.segment, list=one.shown, view=ShortView.of(one.view))
         for one in summarize_segments(board, view)
     ]
     return WatchOut(
         board=session.summary(),
-        event=session.applied,
-        open=count_open(board),
-        events=board.events - edge.events,
-        edge=edge.seq + 1 if edge.seq else session.number,
-        lag=worker.lag(session),
-        stale=board.stale,
-        first_round=edge.first_round,
+        **progress(worker, session),
         list=list_shown(board, view),
         diverging=diverging,
         view=None if view is None else ShortView.of(view),
         bands=[] if view is None else [BandOut.of(band) for band in bands(view, board.impressions.rounds)],
         timeline=board.feedback.timeline.summary(),
-        guard=describe_guard(board, call.query.get("segment"), _MOST_SILENCED),
+        guard=describe_guard(board, call.query.get("segment"), MOST_SILENCED),
         saved=saved,
         features=summarize_features(board, view, _MOST_EFFECTS),
         segments=segments or None,
-        labels=_of_rounds(board),
-        client_labels=_of_clients(board),
+        **labelled(board),
     )
+
+
+def progress(worker: Worker, session: BoardSession) -> dict[str, Any]:
+    """How far a board has come, as a page shows it."""
+    board, edge = session.board, session.edge
+    return {
+        "event": session.applied,
+        "open": count_open(board),
+        "events": board.events - edge.events,
+        "edge": edge.seq + 1 if edge.seq else session.number,
+        "lag": worker.lag(session),
+        "stale": board.stale,
+        "first_round": edge.first_round,
+    }
+
+
+def labelled(board: Board) -> dict[str, Any]:
+    """The labels of a board, as a page shows them."""
+    return {"labels": _of_rounds(board), "client_labels": _of_clients(board)}
 
 
 async def export(call: Call) -> File:

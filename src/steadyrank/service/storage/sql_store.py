@@ -215,6 +215,19 @@ class SqlStore:
                 return
             after = rows[-1][0]
 
+    def bodies(self, board: int, after: int, upto: int, most: int) -> tuple[int, dict[int, bytes]]:
+        """What some events of a board hold, by number, and up to which number they go; damaged ones are left out."""
+        found = list(itertools.islice(self.entries(after, upto, board, most), most))
+        return found[-1].seq if len(found) == most else upto, {x.seq: x.body for x in found if not x.damage}
+
+    def rewrite(self, board: int, bodies: Mapping[int, bytes]) -> None:
+        """Let events of a board, by number, hold something else: what has to be forgotten. All of them, or none."""
+        with self._writing([board]):
+            for seq, body in bodies.items():
+                for (at,) in self._db.read("SELECT at FROM events WHERE seq = ? AND board = ?", seq, board):
+                    checksum = event_checksum(seq, board, at, body)
+                    self._db.write("UPDATE events SET body = ?, checksum = ? WHERE seq = ?", body, checksum, seq)
+
     def shortened(self, board: int) -> int:
         """Up to which event the log of a board became a snapshot; 0 if it is whole."""
         rows = self._db.read("SELECT edge FROM boards WHERE id = ?", board)

@@ -23,7 +23,7 @@ import msgspec
 
 from ...core.refusals import Refused
 from ..board import events
-from ..board.board import Board, BoardOut
+from ..board.board import Board, BoardOut, CollectionFacts
 from ..storage import KnownBoard, Seal, SqlStore, Unavailable, open_store
 from .allowances import Allowances
 from .board_session import BoardSession, DueClock, Parked, Reached
@@ -80,7 +80,8 @@ class BoardSummary(msgspec.Struct, array_like=True, frozen=True):
 
     def shown_as(self, name: str) -> BoardOut:
         """What a list of boards shows, of a board of this name."""
-        return BoardOut(board=name, **dict(zip(_SHOWN, self.shown, strict=True)))
+        shown = dict(zip(_SHOWN, self.shown, strict=True))
+        return BoardOut(board=name, **shown | {"collection": msgspec.convert(shown["collection"], _Facts)})
 
     def reached(self) -> Reached:
         """How far its impressions have come."""
@@ -92,6 +93,7 @@ class BoardSummary(msgspec.Struct, array_like=True, frozen=True):
         return lifetime, lifetime if settle is None else settle
 
 
+_Facts = CollectionFacts | None
 _summary_decoder = msgspec.msgpack.Decoder(BoardSummary)
 
 

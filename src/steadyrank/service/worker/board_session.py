@@ -9,11 +9,13 @@ import collections
 import contextlib
 import hmac
 import math
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from ...core.contract import ANYONE
 from ...core.refusals import Refused
+from ...live.collection.collection_state import CollectionState
+from ...live.collection.query_keys import QueryKeys
 from ...live.impression_buffer import DelayQueue
 from ..board import events
 from ..board.board import Board, BoardOut
@@ -67,6 +69,9 @@ class BoardSession:
         self.number, self.name, self.secret, self.board = number, name, secret, board
         self.parked: Parked | None = None  # once it is no longer served, for those who hold it still
         self._hasher = Signer(secret, "client")
+        self.keys: QueryKeys | None = None  # of a collection: ids of queries and items by their texts
+        if board.config.collection is not None:
+            self.keys = QueryKeys(board.config.collection.fold, Signer(secret, "query").sign(b""))
         self.reseal([])
         self.resealing: asyncio.Task[Any] | None = None  # what reads which secret signs by now
         self.round = 0  # latest round given out here
@@ -130,14 +135,16 @@ class BoardSession:
         """The key of a list that another ranker showed, by the id that the caller gave it."""
         return self.hash_client(f"\1{id_}")
 
-    def observed_items(self, id_: str) -> list[str] | None:
-        """The list that came under an id, as far as it is remembered."""
-        impressions = self.board.impressions
+    def observed_items(self, id_: str, wanted: Iterable[str]) -> list[str] | None:
+        """The list that came under an id, as far as it is remembered; of a collection, names among `wanted` alone."""
+        impressions, state = self.board.impressions, self.board.learner_state
         number = impressions.numbers.get(self.hash_report(id_))
         if number is None:
             return None
         place = number % impressions.places
-        return self.board.learner_state.items_at(impressions.ranking[place, : impressions.size[place]].tolist())
+        if self.keys is None or not isinstance(state, CollectionState):
+            return state.items_at(impressions.ranking[place, : impressions.size[place]].tolist())
+        return self.keys.names(state.codes_of(impressions.note[place], int(impressions.size[place])), list(wanted))
 
     @contextlib.asynccontextmanager
     async def alone(self, key: int) -> AsyncIterator[None]:

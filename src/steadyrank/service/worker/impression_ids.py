@@ -29,7 +29,7 @@ from ..storage import Seal
 _HEAD = struct.Struct("<BQQQIdQHB")
 _NOTE = struct.Struct("<Hd")
 _SEAL = 16  # bytes of HMAC-SHA256: 128 bits
-_VERSION = 5
+_VERSION, _OF_QUERY = 5, 6  # of a board with items of its own, and of a collection
 _PLAIN_HEAD, _WITH_COHORTS, _MIXED, _WITH_FEATURES = 1, 2, 3, 4  # former versions
 _HASH = struct.Struct("<Q")
 _DRAFT = struct.Struct("<HH")
@@ -60,6 +60,7 @@ class ImpressionId(NamedTuple):
     draft: tuple[int, int] | None = None  # of a mixed list, the first place that teams drafted, and the end
     features: Mapping[str, Any] = {}  # what was known of the visit
     seen: int = 0  # the latest event of the log that the worker had read, if there is a client or a cohort
+    of: tuple[int, list[int]] | None = None  # in a collection, the ids of the query and of the items
 
 
 class Signer:
@@ -86,7 +87,7 @@ def seal(shown: ImpressionId, signer: Signer, room: int = _ROOM) -> str:
 
     More than that is padded to a multiple of 64.
     """
-    *head, ranking, note, cohorts, draft, features, seen = shown
+    *head, ranking, note, cohorts, draft, features, seen, of = shown
     known = _known_in(features) if features else b""
     rest = _HASH.pack(seen) + _DRAFT.pack(*(draft or _NO_DRAFT)) + _SIZE.pack(len(known)) + known
     for place, value in note:
@@ -94,7 +95,8 @@ def seal(shown: ImpressionId, signer: Signer, room: int = _ROOM) -> str:
     for kind, hashed in cohorts.items():
         rest += bytes([len(kind)]) + kind.encode("ascii") + _HASH.pack(hashed)
     rest = rest.ljust(_rounded(max(len(rest), room)), b"\0")
-    body = _shape(len(ranking)).pack(_VERSION, *head, len(ranking), len(note), *ranking) + rest
+    body = _shape(len(ranking)).pack(_OF_QUERY if of else _VERSION, *head, len(ranking), len(note), *ranking)
+    body += (_ids(len(ranking)).pack(of[0], *of[1]) if of else b"") + rest
     mark = signer.sign(body)[:_SEAL]
     return _text(mark + _masked(body, mark, signer))
 
@@ -140,6 +142,12 @@ def _slots(size: int) -> struct.Struct:
 
 
 @functools.lru_cache(1_000)
+def _ids(size: int) -> struct.Struct:
+    """A query's id, and those of so many items."""
+    return struct.Struct(f"<Q{size}Q")
+
+
+@functools.lru_cache(1_000)
 def _shape(size: int) -> struct.Struct:
     return struct.Struct(f"{_HEAD.format}{size}I")
 
@@ -156,25 +164,28 @@ def open_sealed(text: str, signer: Signer) -> ImpressionId:
     if len(raw) < _SEAL + _HEAD.size or _text(raw) != text:  # the last character has bits that mean nothing
         raise Refused(403, FORGED)
     body = _masked(raw[_SEAL:], raw[:_SEAL], signer)
-    if body[0] == _VERSION and hmac.compare_digest(signer.sign(body)[:_SEAL], raw[:_SEAL]):
+    if body[0] in (_VERSION, _OF_QUERY) and hmac.compare_digest(signer.sign(body)[:_SEAL], raw[:_SEAL]):
         return _read(body)
     body = raw[:-_SEAL]
-    if body[0] != _VERSION and hmac.compare_digest(signer.sign(body)[:_SEAL], raw[-_SEAL:]):
+    if body[0] not in (_VERSION, _OF_QUERY) and hmac.compare_digest(signer.sign(body)[:_SEAL], raw[-_SEAL:]):
         return _read_former(body, signer)
     raise Refused(403, FORGED)
 
 
 def _read(body: bytes) -> ImpressionId:
     """What a body of this version says."""
-    _, *head, size, notes = _HEAD.unpack_from(body)
-    ranking, start = list(_slots(size).unpack_from(body, _HEAD.size)), _HEAD.size + 4 * size
+    version, *head, size, notes = _HEAD.unpack_from(body)
+    ranking, start, of = list(_slots(size).unpack_from(body, _HEAD.size)), _HEAD.size + 4 * size, None
+    if version == _OF_QUERY:
+        query, *items = _ids(size).unpack_from(body, start)
+        start, of = start + _ids(size).size, (query, items)
     (seen,), draft = _HASH.unpack_from(body, start), _DRAFT.unpack_from(body, start + _HASH.size)
     start += _HASH.size + _DRAFT.size
     end = start + _SIZE.size + _SIZE.unpack_from(body, start)[0]
     known = body[start + _SIZE.size : end]
     note = [_NOTE.unpack_from(body, end + i * _NOTE.size) for i in range(notes)]
     cohorts = _cohorts(body[end + notes * _NOTE.size :])
-    visitor = cohorts, None if draft == _NO_DRAFT else draft, _known_of(known) if known else {}, seen
+    visitor = cohorts, None if draft == _NO_DRAFT else draft, _known_of(known) if known else {}, seen, of
     return ImpressionId._make([*head, ranking, note, *visitor])
 
 
@@ -182,7 +193,7 @@ def _read_former(body: bytes, signer: Signer) -> ImpressionId:
     """What a body of version 1 to 4 says."""
     version, key_, round_, base, generation, expires, client, size, notes = _HEAD.unpack_from(body)
     if version not in (_PLAIN_HEAD, _WITH_COHORTS, _MIXED, _WITH_FEATURES):
-        known = f"{_PLAIN_HEAD} to {_VERSION}"
+        known = f"{_PLAIN_HEAD} to {_OF_QUERY}"
         raise Refused(410, f"the impression id has format {version}, this server knows {known}")
     ranking = list(_slots(size).unpack_from(body, _HEAD.size))
     start = _HEAD.size + 4 * size

@@ -1,5 +1,6 @@
 """Lists that another ranker showed: learnt from as if they were ours, and compared with ours in their place."""
 
+import collections
 import contextlib
 import math
 from collections.abc import Mapping, Sequence
@@ -14,6 +15,8 @@ from ...core.arrays import Bools
 from ...core.contract import ANYONE, Visit
 from ...core.refusals import Refused
 from ...live.answers import Given
+from ...live.collection.collection_state import CollectionState, ShownItems
+from ...live.collection.re_ranker import QUERY
 from ...live.features import Values
 from ..board import events
 from ..board.checks import as_logged
@@ -23,11 +26,13 @@ from ..board.schema import IntervalOut, Schema
 from ..storage import Sender, Unavailable, open_store
 from .board_session import BoardSession
 from .impression_ids import ImpressionId, seal
+from .listing import Found, query_listing
 from .log_rows import read_event
 from .rank_and_answer import TOO_MANY, TOO_MANY_LISTS, TOO_MANY_UNNAMED, check_kinds
 from .worker import Worker
 
 MOST_EVENTS = 500_000  # of the log, the latest
+_MOST_NUMBERED = 20_000  # items of queries that a comparison tells apart
 _AHEAD = 60.0  # seconds by which the clock of who reports may be fast
 
 
@@ -46,6 +51,7 @@ class Report(NamedTuple):
     features: Values | None = None
     stream: str = ""  # where it came from, and its offset there; empty: from no stream
     offset: int = 0
+    found: Found | None = None  # in a collection, what the list was chosen from
 
 
 class ObserveOut(Schema):
@@ -80,18 +86,19 @@ async def _observe(worker: Worker, session: BoardSession, report: Report) -> Obs
     board.learner_state.features.check_visit(report.features)
     key = session.hash_report(report.id)
     async with session.alone(key):
-        await _add_items(worker, session, report, key, time)
-        state, impressions = session.board.learner_state, session.board.impressions
+        if session.keys is None:
+            await _add_items(worker, session, report, key, time)
+        impressions, lists = session.board.impressions, _lists(worker, session, report)
         number = impressions.numbers.get(key, impressions.last + 1)
         event = events.Observed(
             key,
             impressions.round_of(number) or max(session.round, impressions.rounds) + 1,
             number - 1,  # an id made of it can be answered for no longer than this very list is remembered
-            [state.slots[item] for item in report.items],
+            lists.ranking,
             None if answer is None else answer.positions,
             0 if answer is None else answer.examined,
             time,
-            _ours(worker, session, report),
+            lists.ours,
             list(report.propensities),
             list(report.marginals),
             ANYONE,
@@ -99,16 +106,51 @@ async def _observe(worker: Worker, session: BoardSession, report: Report) -> Obs
             as_logged(report.features),
             report.stream,
             report.offset,
+            lists.of,
         )
         hashed = 0 if report.client is None else session.hash_client(report.client)
         names = hashed, *cohorts.values()
         sender = Sender(hashed, seen, cohorts=names[1:], time=report.time) if any(names) else None
         outcome = await _write(worker, session, event, sender)
     head = key, event.round, event.base, event.generation, expires
-    shown = ImpressionId(*head, hashed, event.ranking, event.note, cohorts)
+    of = lists.of and (lists.of.query, lists.of.items)
+    shown = ImpressionId(*head, hashed, event.ranking, event.note, cohorts, of=of)
     impression = seal(shown, session.signer, session.id_room())
-    ours = session.board.learner_state.items_at(event.ours)
-    return ObserveOut(outcome=outcome, impression=impression, expires=expires, ours=ours)
+    return ObserveOut(outcome=outcome, impression=impression, expires=expires, ours=lists.names)
+
+
+class _Lists(NamedTuple):
+    """A list that was reported, and ours, as the log has them; and the items of ours by name."""
+
+    ranking: list[int]
+    ours: list[int]
+    of: ShownItems | None
+    names: list[str]
+
+
+def _lists(worker: Worker, session: BoardSession, report: Report) -> _Lists:
+    state = session.board.learner_state
+    if session.keys is None:
+        ours = _ours(worker, session, report)
+        return _Lists([state.slots[item] for item in report.items], ours, None, state.items_at(ours))
+    if report.found is None:
+        return _known_list(session, report)
+    listing = query_listing(session, report.found)
+    ranking = listing.places_of(report.items)
+    places, _ = listing.draw(Visit(1), len(report.items), worker.chance)
+    return _Lists(ranking, listing.codes[places].tolist(), listing.shown(ranking), listing.names_of(places))
+
+
+def _known_list(session: BoardSession, report: Report) -> _Lists:
+    """The list of a collection that was reported under the same id before, for who does not say for which query."""
+    impressions, state = session.board.impressions, session.board.learner_state
+    number = impressions.numbers.get(session.hash_report(report.id))
+    if number is None or not isinstance(state, CollectionState):
+        raise Refused(422, "a list of a collection needs the query that it was for")
+    place = number % impressions.places
+    ranking = impressions.ranking[place, : impressions.size[place]].tolist()
+    items = state.codes_of(impressions.note[place], len(ranking))
+    return _Lists(ranking, [], ShownItems(int(impressions.note[place, QUERY]), items), [])
 
 
 async def _add_items(worker: Worker, session: BoardSession, report: Report, key: int, time: float) -> None:
@@ -215,7 +257,7 @@ class VerdictOut(Schema):
 class ComparisonOut(Schema):
     """The other ranker and ours on its lists: all of them, and without those that are suspect.
 
-    `theirs` and `ours`: at each place the item that was there most often, and would have been.
+    `theirs` and `ours`: at each place the item that was there most often, and would have been; of a collection, none.
     """
 
     verdict: VerdictOut
@@ -249,22 +291,30 @@ def read_reported(url: str, number: int) -> list[Reported]:
 def compare_rankers(
     reported: list[Reported], names: list[str], suspects: Suspects, over: float | None
 ) -> ComparisonOut:
-    """Compare the rankers. `over`: lists shown before this time without an answer were looked at and not clicked."""
-    rows, odd, chosen = [], [], []
+    """Compare the rankers. `names`: of items by slot, none of a collection.
+
+    `over`: lists shown before this time without an answer were looked at and not clicked.
+    """
+    rows, odd, chosen, queries = [], [], [], list[int]()
     for one in reported:
         event, examined = one.event, one.examined
         if one.clicks is None:
             if over is None or event.time >= over:
                 continue
             examined = len(event.ranking)
-        if event.ours and examined:
+        if event.ours and examined and (event.of is None or event.propensities or event.marginals):
             sender = event.client if event.client != ANYONE else -1
             chances = _accepted(event.propensities), _accepted(event.marginals)
-            rows.append(Row(event.ranking, event.ours, one.clicks or [], examined, *chances, sender))
+            shown = event.ranking if event.of is None else event.of.items
+            rows.append(Row(shown, event.ours, one.clicks or [], examined, *chances, sender))
+            queries.append(-1 if event.of is None else event.of.query)
             odd.append(suspects.among(event.round, (event.client, *event.cohorts.values())))
             chosen.append(event.time)
     if len(rows) < 2:
-        raise Refused(409, f"{len(rows)} lists of another ranker are answered and kept in the log: two are needed")
+        need = "two are needed" if names else "two are needed, with propensities; or mix lists (interleave)"
+        raise Refused(409, f"{len(rows)} lists of another ranker are answered and kept in the log: {need}")
+    if not names:
+        rows, names = _by_query(rows, queries)
     flags: Bools = np.array(odd, np.bool_)
     unanswered = sum(one.clicks is None for one in reported)
     comparison = compare(lists_of(rows), flags, names)
@@ -276,7 +326,27 @@ def compare_rankers(
         unanswered=unanswered,
         since=min(chosen),
         until=max(chosen),
+        **({"theirs": [], "ours": []} if queries[0] != -1 else {}),
     )
+
+
+def _by_query(rows: list[Row], queries: list[int]) -> tuple[list[Row], list[str]]:
+    """Rows with a number for each item of a query that stands on many lists, and names for the numbers.
+
+    Any other item has the number of where it stands: among the items of its list, and of ours after them.
+    """
+    count = collections.Counter(
+        (query, item) for row, query in zip(rows, queries, strict=True) for item in {*row.shown, *row.ours}
+    )
+    often = {pair: number for number, (pair, lists) in enumerate(count.most_common(_MOST_NUMBERED)) if lists > 1}
+    length = max(len(row.shown) for row in rows)
+
+    def numbered(row: Row, query: int) -> Row:
+        rest = {item: len(often) + place for place, item in enumerate(dict.fromkeys([*row.shown, *row.ours]))}
+        numbers = [[often.get((query, item), rest[item]) for item in part] for part in (row.shown, row.ours)]
+        return row._replace(shown=numbers[0], ours=numbers[1])
+
+    return list(map(numbered, rows, queries)), [""] * (len(often) + 2 * length)
 
 
 def _accepted(chances: list[float]) -> list[float]:

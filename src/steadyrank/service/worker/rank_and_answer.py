@@ -8,6 +8,7 @@ from ...comparison import interleaving
 from ...core.contract import ANYONE, Visit
 from ...core.refusals import Refused
 from ...live.answers import Answer, Given
+from ...live.collection.collection_state import ShownItems
 from ...live.features import Values
 from ...live.impression_buffer import MOST_KINDS
 from ..board import events
@@ -15,7 +16,8 @@ from ..board.board import NOT_OURS
 from ..board.checks import as_logged
 from ..storage import Sender, Unavailable
 from .board_session import BoardSession
-from .impression_ids import ImpressionId, Signer, seal
+from .impression_ids import FORGED, ImpressionId, Signer, seal
+from .listing import BoardListing, Found, Listing, query_listing
 from .log_writer import MOST_BEHIND
 from .replicas import Replicas
 from .worker import Worker
@@ -35,18 +37,23 @@ def rank(
     cohort: Mapping[str, str] | None = None,
     theirs: Sequence[str] | None = None,
     features: Values | None = None,
+    found: Found | None = None,
 ) -> tuple[str, list[str], float]:
     """Impression id, items from the top, and when the id expires. Logged without waiting for the disk.
 
     `client`: the name of who looks; `cohort`: by kind, the names of what it has in common with others. `theirs`: the
-    caller's own list, with which ours is mixed. `features`: what is known of the visit.
+    caller's own list, with which ours is mixed. `features`: what is known of the visit. `found`: in a
+    collection, what to rank in place of candidates.
     """
     if worker.log_writer.behind >= MOST_BEHIND:
         raise Unavailable("too many impressions wait to be written")
     session.check_served()
     board, now, seen = session.board, worker.clock(), worker.seen(session)
+    listing: Listing = (
+        BoardListing(board.learner_state, candidates) if found is None else query_listing(session, found)
+    )
     size, visit_features = places(session, length), board.learner_state.features.of_visit(features)
-    others = [] if theirs is None else _slots_of(session, theirs)
+    others, size = [] if theirs is None else listing.places_of(theirs), min(size, listing.most)
     round_ = max(session.round, board.impressions.rounds) + 1
     hashed = 0 if client is None else session.hash_client(client)
     cohorts = {kind: session.hash_cohort(kind, name) for kind, name in (cohort or {}).items()}
@@ -55,12 +62,12 @@ def rank(
         raise Refused(429, TOO_MANY_LISTS)
     visit = Visit(round_, session.client_number(hashed), visit_features)
     try:
-        ranking, note = board.learner_state.rank(visit, candidates, size, worker.chance)
+        slots, note = listing.draw(visit, size, worker.chance)
     except Refused:
         session.lists.give_back(hashed)
         raise
     session.round = round_  # nothing is refused from here on
-    key, slots, notes, mixed, draft = worker.next_key(), ranking.tolist(), [], None, None
+    key, notes, mixed, draft = worker.next_key(), [], None, None
     if others:  # no learner has made the list: no note goes with it
         mix = _mix(session, key, slots, others, size)
         mixed, draft = events.Mixed(mix.teams, slots, others), (mix.first, mix.end)
@@ -68,14 +75,14 @@ def rank(
     elif np.count_nonzero(note):
         notes = [(int(i), float(note[i])) for i in np.flatnonzero(note)]
     base, generation = board.impressions.last, 0 if others else board.generation
-    who, given = (ANYONE, dict.fromkeys(cohorts, ANYONE)), as_logged(features)
-    event = events.ListShown(key, round_, base, generation, slots, notes, now, *who, mixed, given)
+    who, given, of = (ANYONE, dict.fromkeys(cohorts, ANYONE)), as_logged(features), listing.shown(slots)
+    event = events.ListShown(key, round_, base, generation, slots, notes, now, *who, mixed, given, of)
     sender = Sender(hashed, seen, cohorts=tuple(cohorts.values())) if hashed or cohorts else None
     worker.log_writer.put_event(session.number, event, sender=sender)
     expires = now + board.config.lifetime
-    visitor = cohorts, draft, given, 0 if sender is None else seen
+    visitor = cohorts, draft, given, 0 if sender is None else seen, of and (of.query, of.items)
     shown = ImpressionId(key, round_, base, generation, expires, hashed, slots, notes, *visitor)
-    return seal(shown, session.signer, session.id_room()), board.learner_state.items_at(slots), expires
+    return seal(shown, session.signer, session.id_room()), listing.names_of(slots), expires
 
 
 def places(session: BoardSession, length: int | None) -> int:
@@ -111,14 +118,23 @@ async def answer(worker: Worker, session: BoardSession, shown: ImpressionId, sai
     with session.lateness.refusals():
         if shown.expires < worker.clock():
             raise Refused(410, "the impression has expired")
-        if max(shown.ranking) >= len(session.board.learner_state.names):
-            await worker.catch_up()  # an item was added at another worker a moment ago
-        state = session.board.learner_state
-        if max(shown.ranking) >= len(state.names):
-            raise Refused(422, NOT_OURS)
-        given = said.to(state.items_at(shown.ranking))
+        given = said.to(await _items_of(worker, session, shown, said))
         async with session.alone(shown.key):
             return await _answer(worker, session, shown, given)
+
+
+async def _items_of(worker: Worker, session: BoardSession, shown: ImpressionId, said: Given) -> list[str]:
+    """The names of a list's items; in a collection, which has ids alone, of the one that is said to be clicked."""
+    if session.keys is not None:
+        if shown.of is None:
+            raise Refused(403, FORGED)
+        return session.keys.names(shown.of[1], [said.item] if isinstance(said.item, str) else [])
+    if max(shown.ranking) >= len(session.board.learner_state.names):
+        await worker.catch_up()  # an item was added at another worker a moment ago
+    state = session.board.learner_state
+    if max(shown.ranking) >= len(state.names):
+        raise Refused(422, NOT_OURS)
+    return state.items_at(shown.ranking)
 
 
 async def _answer(worker: Worker, session: BoardSession, shown: ImpressionId, answer: Answer) -> str:
@@ -129,13 +145,14 @@ async def _answer(worker: Worker, session: BoardSession, shown: ImpressionId, an
     head = shown.key, shown.round, shown.base, shown.generation, shown.ranking, shown.note
     who = time, ANYONE if client is None else client, dict.fromkeys(shown.cohorts, ANYONE) if sender else {}
     features = dict(shown.features) if client is None else {}
-    event = events.Answered(*head, answer.positions, answer.examined, *who, _teams_of(session, shown), features)
+    of = ShownItems(*shown.of) if shown.of and client is None else None
+    event = events.Answered(*head, answer.positions, answer.examined, *who, _teams_of(session, shown), features, of)
     outcome = session.board.known_outcome(event)
     if outcome is not None:
         return outcome
     if not session.may_answer(shown.client, client, worker.monotonic()):
         if not session.board.impressions.withheld(shown.key):
-            await worker.write_event(session, events.Withheld(*head, *who, features), sender)
+            await worker.write_event(session, events.Withheld(*head, *who, features, of), sender)
         raise Refused(429, TOO_MANY if shown.client else TOO_MANY_UNNAMED)
     try:
         return await worker.write_event(session, event, sender)
@@ -152,15 +169,6 @@ def check_theirs(session: BoardSession, theirs: Sequence[str], client: str | Non
         raise Refused(422, "theirs needs a client: a verdict counts one credit a client and day")
     if not theirs or len(set(theirs)) < len(theirs):
         raise Refused(422, f"theirs must be a list of different items, at least one, not {list(theirs)!r:.200}")
-
-
-def _slots_of(session: BoardSession, theirs: Sequence[str]) -> list[int]:
-    """The slots of a list's items; refused if one is no item of the board."""
-    slots = session.board.learner_state.slots
-    for item in theirs:
-        if item not in slots:
-            raise Refused(422, f"item {item!r:.80} of theirs is no item of the board: unknown says what to do")
-    return [slots[item] for item in theirs]
 
 
 def _mix(session: BoardSession, key: int, ours: Sequence[int], theirs: Sequence[int], size: int) -> interleaving.Mix:

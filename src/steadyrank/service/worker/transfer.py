@@ -12,6 +12,7 @@ import hashlib
 import hmac
 import json
 import pathlib
+import secrets
 import tempfile
 from collections.abc import Callable, Collection, Iterator
 from typing import Any, BinaryIO, NamedTuple
@@ -133,6 +134,7 @@ class Carried(NamedTuple):
     header: dict[str, Any]
     base: bytes | None  # the snapshot that the events follow
     entries: list[tuple[float, AnyEvent]]
+    collection: bool = False  # its events know queries and items by digests that the secret makes
 
 
 def read_board(path: pathlib.Path, key: bytes | None = None, most: int = MOST_BYTES) -> Carried:
@@ -151,7 +153,7 @@ def read_board(path: pathlib.Path, key: bytes | None = None, most: int = MOST_BY
     board = _fold(path, base, entries)
     if (last.get("events"), last.get("digest")) != (len(entries), board.digest()):
         raise ValueError(f"{path} is not as it was written: its last line belongs to another board")
-    return Carried(header, base, entries)
+    return Carried(header, base, entries, board.config.collection is not None)
 
 
 def _check_memory(path: pathlib.Path, base: bytes | None, entries: list[tuple[float, AnyEvent]], most: int) -> None:
@@ -191,19 +193,28 @@ def bring_in(store: SqlStore, carried: Carried, name: str | None) -> Brought:
     """Make a board of what was read. Under its own name it was moved, and keeps its secret if the file has it.
 
     Under another name it is a copy beside that board: it gets a secret of its own, so that an answer to a list of the
-    one does not count at the other.
+    one does not count at the other. A copy of a collection keeps the secret, by which it knows queries and items, and
+    signs by another one.
     """
-    header, base, entries = carried
+    header, base, entries, collection = carried
     name = name or header["board"]
     check_name(name)
     if any(called == name for called, _ in store.boards().values()):
         raise ValueError(f"a board {name!r} is there already: choose another name with --as")
     rows, secret, seals, promised = [(at, encode(event)) for at, event in entries], None, [], 0.0
-    if "secret" in header and name == header["board"]:
-        secret, promised = base64.b64decode(header["secret"]), float(header.get("promised", 0.0))
+    moved = name == header["board"]
+    if collection and "secret" not in header:
+        raise ValueError(
+            f"the file of collection {header['board']!r} has no secret, without which it knows no query again: "
+            "export it with --with-secret"
+        )
+    if "secret" in header and (moved or collection):
+        secret, seals = base64.b64decode(header["secret"]), [Seal(secrets.token_bytes(32), None)]
+    if "secret" in header and moved:
+        promised = float(header.get("promised", 0.0))
         seals = [Seal(base64.b64decode(seal), until) for seal, until in header.get("seals", [])]
     store.bring_in(name, secret, base, rows, header["clients"], seals, promised)
-    return Brought(name, len(entries), secret is not None)
+    return Brought(name, len(entries), secret is not None and moved)
 
 
 def _parse(path: pathlib.Path) -> tuple[list[bytes], list[tuple[float, AnyEvent]], dict[str, Any]]:

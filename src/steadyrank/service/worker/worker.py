@@ -326,6 +326,10 @@ class Worker:
         state = session.board.learner_state
         if state.capacity * (1 + len(state.features.segments)) <= _LARGE:
             return look(session.board)
+        return await self.look_at(session, look)
+
+    async def look_at(self, session: BoardSession, look: Callable[[Board], T]) -> T:
+        """What a function makes of a board that it does not change, in a thread, as with `inspect_board`."""
         async with self._inbox.hold_events():
             return await asyncio.to_thread(look, session.board)
 

@@ -1,0 +1,56 @@
+"""The engine's scores: how much better or worse a candidate is scored than one at its place usually is."""
+
+import functools
+from collections.abc import Sequence
+from statistics import NormalDist
+from typing import Any
+
+import numpy as np
+
+from ...core.arrays import Floats, Ints
+from ...core.refusals import Refused
+
+SCORE_BITS = 8
+NO_SCORE, USUAL, STEPS = 0, 128, 32.0  # a step: none is known; that of the place; steps of a standard deviation
+_FARTHEST = 127  # steps from USUAL
+
+
+def steps_of(scores: Sequence[float] | None, size: int) -> Ints:
+    """For each of `size` candidates in the engine's order a step from 1 to 255, NO_SCORE if no scores are given.
+
+    Scores are taken in standard deviations from their mean, less what a normal one of that rank among so many has
+    (Blom 1958, "Statistical estimates and transformed beta-variables"): so any scale of scores will do, and what
+    places tell already is left out. O(size).
+    """
+    if scores is None:
+        return np.zeros(size, np.int64)
+    given = _checked(scores, size)
+    spread = float(given.std())
+    if size < 2 or spread <= 1e-9 * float(np.abs(given).max()):
+        return np.full(size, USUAL, np.int64)
+    beyond = (given - given.mean()) / spread - _normal_scores(size)
+    steps: Ints = USUAL + np.clip(np.rint(STEPS * beyond), -_FARTHEST, _FARTHEST).astype(np.int64)
+    return steps
+
+
+def coded(items: Ints, steps: Ints) -> Ints:
+    """The ids of items with the steps of their scores, each pair as one whole number below 2^53."""
+    codes: Ints = items << SCORE_BITS | steps
+    return codes
+
+
+@functools.lru_cache(200)
+def _normal_scores(size: int) -> Floats:
+    """About the expected values of so many independent normal numbers, the largest first."""
+    quantile = NormalDist().inv_cdf
+    return np.array([quantile((size - rank - 0.375) / (size + 0.25)) for rank in range(size)])
+
+
+def _checked(scores: Any, size: int) -> Floats:
+    try:
+        given = np.asarray(scores, np.float64)
+    except (TypeError, ValueError):
+        raise Refused(422, f"scores must be numbers, not {scores!r:.80}") from None
+    if given.shape != (size,) or not np.isfinite(given).all():
+        raise Refused(422, f"scores must be one finite number for each of the {size} candidates, not {scores!r:.80}")
+    return given

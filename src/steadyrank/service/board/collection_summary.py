@@ -1,0 +1,176 @@
+"""What people look at of a collection: its busiest queries, what each gains over the engine, one query's items."""
+
+import re
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...core.arrays import Floats, Ints
+from ...core.refusals import Refused
+from ...live.collection.collection_state import CollectionState
+from ...live.collection.id_table import NOT_THERE, find_row
+from ...live.collection.re_ranker import index_of
+from .board import Board
+from .schema import IntervalOut, Schema
+
+_DRAWS = 400  # of what items may attract, by what is known of them
+_SURE = (2.5, 97.5)  # percentiles
+MOST_ITEMS = 1_000  # of a query that are shown
+
+
+class QueryOut(Schema):
+    """A query: its id, its text where queries are kept, how often it was visited, and with a click.
+
+    `gain`: how many more clicks a visit our list of now is worth than the engine's first places, by what is known of
+    the items that were looked at; with the interval that holds it in 95 of 100 draws of what is possible.
+    """
+
+    id: str
+    query: str | None
+    visits: float
+    clicked: float
+    gain: IntervalOut
+
+
+class QueryItem(Schema):
+    """An item of a query: its place in the engine's order, from 1, when it was looked at first, and in ours, null
+    where ours does not reach it; `estimate`: what it attracts, with its interval."""
+
+    item: str
+    engine: int
+    ours: int | None
+    looks: float
+    clicks: float
+    estimate: float
+    low: float
+    high: float
+
+
+class QueryPage(QueryOut):
+    """A query with its items that were looked at, in our order, 1,000 at most."""
+
+    items: list[QueryItem]
+
+
+class _Items(NamedTuple):
+    """The items of a query that were looked at, and stand-ins for others in the engine's first places: item -1."""
+
+    item: Ints
+    place: Ints  # in the engine's order, from 0
+    looks: Floats
+    clicks: Floats
+    hits: Floats  # of the posterior, those that the prior stands for among them
+    total: Floats  # likewise of looks
+    order: Ints  # ours, by rows of this
+
+
+def state_of(board: Board) -> CollectionState:
+    """What a collection has learnt."""
+    state = board.learner_state
+    if not isinstance(state, CollectionState):
+        raise Refused(404, "a board with items of its own has no queries")
+    return state
+
+
+def query_id(shown: str) -> int:
+    """A query's id as it is shown."""
+    if not re.fullmatch("[0-9a-f]{14}", shown):
+        raise Refused(422, f"a query's id has 14 hexadecimal digits, not {shown!r:.80}")
+    return int(shown, 16)
+
+
+def list_queries(board: Board, limit: int) -> list[QueryOut]:
+    """The queries with the most visits. O(all pairs)."""
+    state = state_of(board)
+    visits = state.learner.queries.visits[: state.n_queries]
+    rows = np.argsort(-visits, kind="stable")[:limit]
+    return [QueryOut(**_head(state, row, items)) for row, items in _items_of(state, rows)]
+
+
+def known_query(board: Board, query: int) -> QueryPage:
+    """What is known of one query. O(all pairs)."""
+    state = state_of(board)
+    row = int(find_row(state.learner.queries.ids, query))
+    if row == NOT_THERE:
+        raise Refused(404, "the query is not remembered")
+    ((_, items),) = _items_of(state, np.array([row]))
+    length, shown = state.length, []
+    mean = items.hits / items.total
+    wide = 1.96 * np.sqrt(mean * (1.0 - mean) / (items.total + 1.0))
+    for place, k in enumerate(items.order.tolist()):
+        if items.item[k] >= 0:
+            one = QueryItem(
+                item=state.name_of(int(items.item[k])),
+                engine=int(items.place[k]) + 1,
+                ours=place + 1 if place < length else None,
+                looks=float(items.looks[k]),
+                clicks=float(items.clicks[k]),
+                estimate=float(mean[k]),
+                low=max(float(mean[k] - wide[k]), 0.0),
+                high=min(float(mean[k] + wide[k]), 1.0),
+            )
+            shown.append(one)
+    return QueryPage(**_head(state, row, items), items=shown[:MOST_ITEMS])
+
+
+def _head(state: CollectionState, row: int, items: _Items) -> dict[str, Any]:
+    queries = state.learner.queries
+    query = int(queries.ids.id[row])
+    return {
+        "id": f"{query:014x}",
+        "query": state.query_texts.text(query),
+        "visits": float(queries.visits[row]),
+        "clicked": float(queries.clicked[row]),
+        "gain": _gain(state, items),
+    }
+
+
+def _items_of(state: CollectionState, rows: Ints) -> list[tuple[int, _Items]]:
+    """The items of some queries, one pass over all pairs."""
+    pairs = state.learner.pairs
+    wanted = np.zeros(state.n_queries, np.bool_)
+    wanted[rows] = True
+    slots = pairs.taken()
+    slots = slots[wanted[pairs.query[slots]]]
+    slots = slots[np.argsort(pairs.query[slots], kind="stable")]
+    starts = np.searchsorted(pairs.query[slots], rows, "left"), np.searchsorted(pairs.query[slots], rows, "right")
+    return [(int(row), _of_slots(state, int(row), slots[a:b])) for row, a, b in zip(rows, *starts, strict=True)]
+
+
+def _of_slots(state: CollectionState, row: int, slots: Ints) -> _Items:
+    ranker, length = state.learner, state.length
+    pairs, prior = ranker.pairs, ranker.prior
+    place = pairs.place[slots].astype(np.int64)
+    place = np.where(place >= 0, place, -1 - place)
+    missing = np.setdiff1d(np.arange(length), place)  # nobody has looked there
+    item = np.concatenate([pairs.item[slots], np.full(missing.size, -1)])
+    place = np.concatenate([place, missing])
+    looks = np.concatenate([pairs.looks[slots].astype(np.float64), np.zeros(missing.size)])
+    clicks = np.concatenate([pairs.clicks[slots].astype(np.float64), np.zeros(missing.size)])
+    strength = float(prior.strength[0])
+    hits, total = strength * prior.mean[place] + clicks, strength + looks
+    index = np.array([index_of(ranker, row, h / n, n) for h, n in zip(hits.tolist(), total.tolist(), strict=True)])
+    return _Items(item, place, looks, clicks, hits, total, np.lexsort((place, -index)))
+
+
+def _gain(state: CollectionState, items: _Items) -> IntervalOut:
+    """What our list of now is worth beyond the engine's first places, where the latest known item of each stands."""
+    length, rng = state.length, np.random.default_rng(0)
+    by_looks = np.lexsort((items.looks, items.place))  # of several that stood at a place, the one looked at most
+    last = np.append(items.place[by_looks][1:] != items.place[by_looks][:-1], True)
+    engine = by_looks[last][:length]
+    ours = items.order[:length]
+    drawn = rng.beta(items.hits, items.total - items.hits, (_DRAWS, items.hits.size))
+    gain = _worth(state, drawn[:, ours]) - _worth(state, drawn[:, engine])
+    value, low, high = (round(float(x), 9) + 0.0 for x in (gain.mean(), *np.percentile(gain, _SURE)))
+    return IntervalOut(value=value, low=low, high=high)
+
+
+def _worth(state: CollectionState, attraction: Floats) -> Floats:
+    """Of lists, [n, places]: the chance of a click where people look until they click; with attention, the clicks."""
+    attention = state.learner.attention[: attraction.shape[1]]
+    if (state.learner.attention >= 1.0).all():
+        worth: Floats = 1.0 - np.prod(1.0 - attraction, axis=1)
+    else:
+        worth = attraction @ attention
+    return worth

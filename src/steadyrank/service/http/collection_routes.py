@@ -1,0 +1,331 @@
+"""Routes of collections that differ from those of boards: lists of a query, and what is known of queries."""
+
+import functools
+import io
+import itertools
+import tempfile
+from typing import Annotated, Any, BinaryIO, TypeAlias
+
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
+
+from ...core.refusals import Refused
+from ...live.collection.engine_prior import slope_of_score
+from ...live.collection.judgments import FORMATS, judged, rated, write
+from ..board import events
+from ..board.board import Board, BoardOut
+from ..board.checks import check_name
+from ..board.collection_summary import QueryOut, QueryPage, known_query, list_queries, query_id, state_of
+from ..board.config import COLLECTION_HINTS, OF_ITEMS, Config, GuardChoice, new_collection, with_settings
+from ..board.guard_summary import GuardOut
+from ..board.schema import Schema
+from ..board.timeline import TimelineOut
+from ..worker import reconfigure
+from ..worker.board_session import BoardSession
+from ..worker.forgetting import forget
+from ..worker.listing import Found, query_listing
+from ..worker.rank_and_answer import check_theirs
+from .board_routes import ParkedOut, given_settings, list_by_name
+from .observe_routes import check_list
+from .rank_routes import HistoryOut, RankOut, list_for, said, take_history
+from .request import COLLECTIONS, AnswerIn, Call, File, Parts, check_path, limit_of
+from .state_route import describe_guard
+from .watch_routes import MOST_SILENCED, ClientLabelOut, LabelOut, labelled, progress
+
+PLACES_SHOWN = 20  # of the engine's order, or as many as lists have
+_QUERIES_WATCHED = 50
+MOST_QUERIES = 1_000  # of an answer
+_NOT_OF_COLLECTIONS = ("collection", *OF_ITEMS)
+
+
+class QueryPastIn(AnswerIn, kw_only=True):
+    """A list shown in the past for a query, and what was clicked; `candidates`: what it was chosen from, in the
+    engine's order, by default the items themselves."""
+
+    query: str
+    items: list[str]
+    candidates: list[str] | None = None
+    scores: list[float] | None = None
+
+
+class QueryHistoryIn(Schema):
+    """Past clicks, oldest first; `batch` as for boards."""
+
+    rows: list[QueryPastIn]
+    batch: str = ""
+
+
+class _GivenOnce(Schema):
+    pass
+
+
+class CollectionIn(
+    with_settings(  # type: ignore[misc]
+        _GivenOnce,
+        optional=True,
+        without=_NOT_OF_COLLECTIONS,
+        guard_settings=Annotated[dict[str, bool | int | float | str], Meta(max_length=100)],
+        **COLLECTION_HINTS,
+    )
+):
+    """Settings of a collection; of one that is there, what is left out stays, and `fold` and `keep_queries` must."""
+
+    def changes(self) -> dict[str, Any]:
+        """The settings that are given."""
+        changes = given_settings(self, Config.__struct_fields__)
+        own = given_settings(self, COLLECTION_HINTS)
+        return changes | ({"collection": own} if own else {})
+
+
+class _NamedCollection(Schema):
+    collection: str
+
+
+class CollectionOut(
+    with_settings(  # type: ignore[misc]
+        _NamedCollection,
+        without=_NOT_OF_COLLECTIONS,
+        guard_settings=dict[str, Any],
+        guards=list[GuardChoice],
+        **COLLECTION_HINTS,
+    )
+):
+    """A collection. `queries`, `pairs`, `items`: how many queries it remembers, items in them, and names of items."""
+
+    queries: int
+    pairs: int
+    items: int
+    impressions: int
+    answers: int
+    clicks: int
+    unanswered: int
+    rounds: int
+    silence: Any
+
+    @classmethod
+    def shown(cls, board: BoardOut) -> "CollectionOut | None":
+        """A collection by what a board shows; None if it is a board with items of its own."""
+        if board.collection is None:
+            return None
+        names = [name for name in cls.__struct_fields__ if name != "collection"]
+        whole = {name: getattr(board.collection, name, getattr(board, name, None)) for name in names}
+        return cls(collection=board.board, **whole)
+
+
+class CollectionsOut(Schema):
+    """Collections that the key may see, by name; the other members as for boards."""
+
+    collections: list[CollectionOut]
+    parked: list[ParkedOut]
+    broken: list[str]
+    next: str | None
+
+
+class QueryIn(Schema):
+    """A query, as it was asked for, or by the id that `state` shows."""
+
+    query: str | UnsetType = UNSET
+    id: str | UnsetType = UNSET
+
+
+class QueryForgottenOut(Schema):
+    """Whether anything was known of a query, and in how many events of the log it was."""
+
+    known: bool
+    events: int
+
+
+class PlaceOut(Schema):
+    """A place of the engine's order, from 1: how often an item that was found there was looked at, and clicked.
+
+    `mean`: what items attract there before anybody has looked at them.
+    """
+
+    place: int
+    looks: int
+    clicks: int
+    mean: float
+
+
+_Queries: TypeAlias = list[QueryOut]
+
+
+class CollectionStateOut(Schema):
+    """A collection, the engine's first places, its busiest queries, and who is not heard.
+
+    `strength`: how many looks at an item its place counts for; `score`: how much a standard deviation of the engine's
+    score moves the logit of what an item attracts; `attention`: the chance that each place of a list is looked at.
+    """
+
+    collection: CollectionOut
+    places: list[PlaceOut]
+    strength: float
+    score: float
+    attention: list[float]
+    queries: _Queries
+    guard: GuardOut
+    event: int
+
+
+class CollectionWatchOut(Schema):
+    """A collection as a page shows it: members as for a board, and as `state` has them for a collection."""
+
+    collection: CollectionOut
+    event: int
+    open: int
+    events: int
+    edge: int
+    lag: int
+    stale: bool
+    first_round: int
+    places: list[PlaceOut]
+    strength: float
+    score: float
+    attention: list[float]
+    queries: _Queries
+    timeline: TimelineOut
+    guard: GuardOut
+    labels: list[LabelOut]
+    client_labels: list[ClientLabelOut]
+
+
+async def list_collections(call: Call) -> Parts:
+    """Collections by name, at most `limit`, those after a name."""
+    return await list_by_name(call, COLLECTIONS, CollectionOut.shown)
+
+
+def _out(session: BoardSession) -> CollectionOut:
+    shown = CollectionOut.shown(session.summary())
+    assert shown is not None
+    return shown
+
+
+async def put_collection(call: Call) -> CollectionOut:
+    """Make a collection, or change the settings of one that is there."""
+    worker, changes = call.worker, call.body.changes()
+    check_name(call.board)
+    if not worker.cache.knows_board(call.board):
+        try:
+            config = new_collection(changes)
+        except ValueError as error:
+            raise Refused(422, str(error)) from error
+        if await worker.create_board(call.board, events.Created(config, [])):
+            return _out(worker.find_board(call.board))
+    session = worker.find_board(call.board)
+    check_path(session, COLLECTIONS)
+    await reconfigure.configure(worker, session, changes)
+    return _out(worker.find_board(call.board))
+
+
+async def get_collection(call: Call) -> CollectionOut:
+    """A collection's settings and counts."""
+    return _out(call.worker.find_board(call.board))
+
+
+async def rank_query(call: Call) -> RankOut:
+    """The engine's candidates as far as clicks say otherwise, and an id to answer with."""
+    session = call.worker.find_board(call.board)
+    if call.body.theirs is not None:
+        check_theirs(session, call.body.theirs, call.body.client)
+    return list_for(call.worker, session, call.body)
+
+
+async def take_past(call: Call) -> HistoryOut:
+    """Start from past clicks, oldest first."""
+    session = call.worker.find_board(call.board)
+    return await take_history(call, session, functools.partial(_past, session))
+
+
+def _past(session: BoardSession, row: QueryPastIn) -> events.Past:
+    found = Found(row.query, row.items if row.candidates is None else row.candidates, row.scores)
+    listing = query_listing(session, found)
+    check_list(session, row.items)
+    places, answer = listing.places_of(row.items), said(row).to(row.items)
+    return events.Past([], answer.positions, answer.examined, of=listing.shown(places, every=True), places=places)
+
+
+async def read_state(call: Call) -> CollectionStateOut:
+    """What is known of the engine's places, and of the queries with the most visits, at most `limit`."""
+    session, limit = call.worker.find_board(call.board), limit_of(call.query.get("limit"), MOST_QUERIES)
+    queries = await call.worker.look_at(session, lambda board: list_queries(board, limit))
+    return CollectionStateOut(
+        collection=_out(session),
+        **_learnt(session),
+        queries=queries,
+        guard=describe_guard(session.board, None),
+        event=session.applied,
+    )
+
+
+def _learnt(session: BoardSession) -> dict[str, Any]:
+    state = state_of(session.board)
+    mean, score = state.learner.prior.mean, state.learner.prior.score
+    rows = zip(state.looks.tolist(), state.clicks.tolist(), mean.tolist(), strict=True)
+    some = itertools.islice(enumerate(rows, 1), max(PLACES_SHOWN, state.length))
+    return {
+        "places": [PlaceOut(place=place, looks=n, clicks=w, mean=m) for place, (n, w, m) in some],
+        "strength": float(state.learner.prior.strength[0]),
+        "score": slope_of_score(score),
+        "attention": state.learner.attention.tolist(),
+    }
+
+
+async def watch_collection(call: Call) -> CollectionWatchOut:
+    """What a page of a collection shows, small at any number of queries."""
+    session = call.worker.find_board(call.board)
+    queries = await call.worker.look_at(session, lambda board: list_queries(board, _QUERIES_WATCHED))
+    return CollectionWatchOut(
+        collection=_out(session),
+        **progress(call.worker, session),
+        **_learnt(session),
+        queries=queries,
+        timeline=session.board.feedback.timeline.summary(),
+        guard=describe_guard(session.board, None, MOST_SILENCED),
+        **labelled(session.board),
+    )
+
+
+def _query_of(session: BoardSession, body: QueryIn) -> int:
+    """The id of the query that a request names."""
+    if (body.query is UNSET) == (body.id is UNSET):
+        raise Refused(422, "a query is named by query, its text, or by id, one of both")
+    if isinstance(body.id, str):
+        return query_id(body.id)
+    assert session.keys is not None
+    return session.keys.query(body.query)[0]
+
+
+async def read_query(call: Call) -> QueryPage:
+    """What is known of one query and its items. It is asked for in a body, not in an address that logs may keep."""
+    session = call.worker.find_board(call.board)
+    query = _query_of(session, call.body)
+    return await call.worker.look_at(session, lambda board: known_query(board, query))
+
+
+async def forget_query(call: Call) -> QueryForgottenOut:
+    """Forget a query: in memory, in snapshots, and in the log."""
+    session = call.worker.find_board(call.board)
+    return QueryForgottenOut.of(await forget(call.worker, session, _query_of(session, call.body)))
+
+
+async def judgments(call: Call) -> File:
+    """What clicks say of every document that was looked at: CSV, or TREC qrels."""
+    session, form = call.worker.find_board(call.board), call.query.get("format", FORMATS[0])
+    if form not in FORMATS:
+        raise Refused(422, f"format must be one of {', '.join(FORMATS)}, not {form!r:.80}")
+    fewest, highest = limit_of(call.query.get("looks", "1"), 10**8), limit_of(call.query.get("highest", "3"), 100)
+
+    def written(board: Board) -> BinaryIO:
+        file = tempfile.TemporaryFile()  # noqa: SIM115
+        text = io.TextIOWrapper(file, encoding="utf-8", newline="", write_through=True)
+        write(text, rated(judged(state_of(board)), highest, fewest), form)
+        text.detach()
+        return file
+
+    content = await call.worker.look_at(session, written)
+    return File(f"{session.name}.{form}", content)
+
+
+def detail_collection(call: Call) -> str:
+    """What a collection is to be."""
+    return msgspec.json.encode(call.body.changes()).decode()

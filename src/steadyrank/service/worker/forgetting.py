@@ -1,0 +1,88 @@
+"""A query of a collection is forgotten: in memory, in its snapshots, and in its log.
+
+In the log it is a keyed digest in every list and every answer. These events are written anew with a number by
+chance in its place, the same in all of them: folded, they lead to the same memory, and nothing leads to the query.
+"""
+
+import asyncio
+import functools
+from typing import NamedTuple
+
+import msgspec
+
+from ...core.refusals import Refused
+from ...live import snapshot
+from ...live.collection.collection_state import ShownItems
+from ...live.collection.id_table import ID_BITS
+from ..board import events
+from ..board.board import Board
+from ..board.events import AnyEvent
+from ..storage import SqlStore
+from .board_session import BoardSession
+from .log_writer import POLL
+from .worker import Worker
+
+_AT_ONCE = 2_000  # events looked at between others that are to be written
+_OTHERS = 20 * POLL  # seconds in which other workers on the same log have read what was written
+
+
+class Forgotten(NamedTuple):
+    """Whether anything was known of a query, and how many events said something of it."""
+
+    known: bool
+    events: int
+
+
+async def forget(worker: Worker, session: BoardSession, query: int) -> Forgotten:
+    """Forget a query by its id; done when it returns. If it ends before that, asking again does the rest."""
+    session.check_served()
+    number, writer = session.number, worker.log_writer
+    now = 1 + int(worker.chance.integers(2**ID_BITS - 1))
+    known = await worker.write_event(session, events.QueryForgotten(query, now)) == "done"
+    await asyncio.sleep(_OTHERS)
+    changed, at, head = 0, 0, await writer.run_chore(lambda store: store.head(number % store.partitions))
+    while at < head:
+        at, some = await writer.run_chore(functools.partial(_rewrite, number, at, head, query, now))
+        changed += some
+    await writer.run_chore(lambda store: _rename_in_snapshots(store, number, session.name, query, now))
+    await worker.catch_up()
+    if number not in worker.cache.by_number:
+        raise Refused(404, f"no board {session.name!r}")
+    return Forgotten(known, changed)
+
+
+def _rewrite(board: int, after: int, upto: int, query: int, now: int, store: SqlStore) -> tuple[int, int]:
+    """Rewrite some events; up to which one, and how many said something of the query."""
+    marks = msgspec.msgpack.encode(query)
+    seq, bodies = store.bodies(board, after, upto, _AT_ONCE)
+    changed = {at: renamed(events.decode(body), query, now) for at, body in bodies.items() if marks in body}
+    rewritten = {at: events.encode(event) for at, event in changed.items() if event is not None}
+    store.rewrite(board, rewritten)
+    return seq, len(rewritten)
+
+
+def renamed(event: AnyEvent, query: int, now: int) -> AnyEvent | None:
+    """An event with another id for a query, and without its text; None if it says nothing of the query."""
+
+    def other(of: ShownItems | None) -> ShownItems | None:
+        return of._replace(query=now, text="") if of is not None and of.query == query else of
+
+    new: AnyEvent = event
+    match event:
+        case events.ListShown() | events.Answered() | events.Withheld() | events.Observed():
+            new = msgspec.structs.replace(event, of=other(event.of))
+        case events.History():
+            rows = [msgspec.structs.replace(row, of=other(row.of)) for row in event.rows]
+            new = msgspec.structs.replace(event, rows=rows)
+        case events.QueryForgotten():
+            ids = [now if id == query else id for id in (event.query, event.now)]
+            new = events.QueryForgotten(*ids)
+    return None if new == event else new
+
+
+def _rename_in_snapshots(store: SqlStore, number: int, name: str, query: int, now: int) -> None:
+    """Write snapshots anew that know the query."""
+    for seq in store.snapshots(number):
+        board = Board.restore(store.snapshot(number, seq) or b"", f"snapshot {seq} of board {name!r}")
+        if board.rename_query(query, now):
+            store.replace_snapshot(number, seq, snapshot.pack(*board.keep()))

@@ -1,0 +1,130 @@
+"""What a list is made of: items of a board by their slots, or what a request to a collection brings, by places."""
+
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol
+
+import numpy as np
+
+from ...core.arrays import Floats, Ints
+from ...core.contract import Visit
+from ...core.refusals import Refused
+from ...live.collection.collection_state import CollectionState, ShownItems, check_order
+from ...live.collection.engine_scores import SCORE_BITS, coded, steps_of
+from ...live.collection.id_table import NOT_THERE
+from ...live.collection.query_keys import QueryKeys
+from ...live.learner_state import LearnerState
+from .board_session import BoardSession
+
+_NO_NOTE: Floats = np.zeros(0)
+
+
+class Listing(Protocol):
+    """What may be listed, by whole numbers."""
+
+    most: int  # how many, as far as it is known beforehand
+
+    def draw(self, visit: Visit, size: int, chance: np.random.Generator) -> tuple[list[int], Floats]:
+        """A list of ours, and its note."""
+
+    def places_of(self, theirs: Sequence[str]) -> list[int]:
+        """The numbers of a list of the caller's."""
+
+    def names_of(self, ranking: Sequence[int]) -> list[str]:
+        """The items with these numbers."""
+
+    def shown(self, ranking: Sequence[int]) -> ShownItems | None:
+        """What the log has to say of a list beside its numbers."""
+
+
+class BoardListing:
+    """The items of a board, or the candidates among them."""
+
+    def __init__(self, state: LearnerState, candidates: Sequence[str] | None) -> None:
+        self._state, self._candidates, self.most = state, candidates, state.length
+
+    def draw(self, visit: Visit, size: int, chance: np.random.Generator) -> tuple[list[int], Floats]:
+        """Slots by the learner."""
+        ranking, note = self._state.rank(visit, self._candidates, size, chance)
+        return ranking.tolist(), note
+
+    def places_of(self, theirs: Sequence[str]) -> list[int]:
+        """Slots; refused if one is no item of the board."""
+        slots = self._state.slots
+        for item in theirs:
+            if item not in slots:
+                raise Refused(422, f"item {item!r:.80} of theirs is no item of the board: unknown says what to do")
+        return [slots[item] for item in theirs]
+
+    def names_of(self, ranking: Sequence[int]) -> list[str]:
+        """The items in these slots."""
+        return self._state.items_at(ranking)
+
+    def shown(self, ranking: Sequence[int]) -> None:
+        """Nothing: slots say all."""
+        return None
+
+
+class QueryListing:
+    """The candidates for a query, in the engine's order."""
+
+    def __init__(
+        self,
+        state: CollectionState,
+        keys: QueryKeys,
+        keep: bool,
+        query: str,
+        order: Sequence[str],
+        scores: Sequence[float] | None,
+    ) -> None:
+        """`keep`: the collection keeps queries as text."""
+        check_order(order)
+        self._state, self._order, self.most = state, order, len(order)
+        self.query, text = keys.query(query)
+        self.codes: Ints = coded(keys.items(order), steps_of(scores, len(order)))
+        self._text = text if keep else ""
+
+    def draw(self, visit: Visit, size: int, chance: np.random.Generator) -> tuple[list[int], Floats]:
+        """Places of the engine's order; there is no chance in it."""
+        return self._state.rank_for(self.query, self.codes, size).tolist(), _NO_NOTE
+
+    def places_of(self, theirs: Sequence[str]) -> list[int]:
+        """Places; refused if an item is no candidate."""
+        places = {item: place for place, item in enumerate(self._order)}
+        for item in theirs:
+            if item not in places:
+                raise Refused(422, f"item {item!r:.80} was shown, but is not among the candidates")
+        return [places[item] for item in theirs]
+
+    def names_of(self, ranking: Sequence[int]) -> list[str]:
+        """The candidates at these places."""
+        return [self._order[place] for place in ranking]
+
+    def shown(self, ranking: Sequence[int], every: bool = False) -> ShownItems:
+        """The query and the items, with the names of those that are not known yet, and the text if it is kept.
+
+        `every`: with all names and the text, known or not: so it is the same whenever it is asked.
+        """
+        if every:
+            return ShownItems(self.query, self.codes[ranking].tolist(), self.names_of(ranking), self._text)
+        codes = self.codes[ranking]
+        new = self._state.item_names.rows(codes >> SCORE_BITS) == NOT_THERE
+        names = [self._order[place] if one else "" for place, one in zip(ranking, new.tolist(), strict=True)]
+        known = not self._text or self._state.query_texts.text(self.query) is not None
+        return ShownItems(self.query, codes.tolist(), names if new.any() else [], "" if known else self._text)
+
+
+class Found(NamedTuple):
+    """What an engine found for a query: candidates in its order, and their scores, if they are known."""
+
+    query: str
+    order: Sequence[str]
+    scores: Sequence[float] | None = None
+
+
+def query_listing(session: BoardSession, found: Found) -> QueryListing:
+    """What a list of a collection may be made of."""
+    state, own = session.board.learner_state, session.board.config.collection
+    assert session.keys is not None
+    assert own is not None
+    assert isinstance(state, CollectionState)
+    return QueryListing(state, session.keys, own.keep_queries, *found)

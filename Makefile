@@ -2,6 +2,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
 .PHONY: help setup reproduce evidence test browser redis check docs dist release bench soak serve demo shop clean
 
@@ -34,7 +35,8 @@ $(READY): pyproject.toml constraints.txt
 	    { echo "Python's venv module is missing. On Debian or Ubuntu: apt-get install python3-venv"; exit 1; }
 	@echo "Setting up $(VENV) (once; a minute or two)"
 	@$(PYTHON) -m venv $(VENV)
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@$(PIP) --upgrade pip
+	@$(PIP) --no-compile -e '.[dev]'
 	@touch $@
 
 reproduce: setup
@@ -80,7 +82,7 @@ dist: setup
 	@$(BIN)/python tests/try_wheel.py dist/*.whl
 
 release: setup
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,release]'
+	@$(PIP) -e '.[dev,release]'
 	@$(BIN)/python deploy/release.py $(if $(TRIAL),--trial)
 
 bench: setup

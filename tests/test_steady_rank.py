@@ -27,6 +27,7 @@ from steadyrank.learners.steady.evidence import (
     due,
     forecast_of_counts,
     no_verdict,
+    novelty,
     update_verdict,
     weigh,
 )
@@ -471,6 +472,38 @@ def test_evidence_by_hand():
     regimes.looks[1, 0] = 4
     evidence, distinct = evidence_of(regimes)
     assert evidence[1] == evidence[2] == distinct  # it does not know the item: as good as a new one
+
+
+def divergence(x, y):
+    """KL divergence of a click with chance y from one with chance x, in nats; 0 log 0 is 0."""
+    return float(special.rel_entr(x, y) + special.rel_entr(1 - x, 1 - y))
+
+
+def promised_evidence(clicks, looks, expected, strength, between):
+    """What docs/steadyrank-proofs.md promises of one item; `between`: the q of the proof."""
+    sure = min(looks * divergence(clicks / looks, between), strength * divergence(expected, between))
+    return max(math.log(0.9), math.log(0.1) - math.log(2 * (looks + 1)) + sure)
+
+
+@given(st.data(), st.integers(1, 300), st.floats(0.02, 0.98), st.floats(2.0, 1_000.0), st.floats(0, 1))
+@settings(max_examples=300, deadline=None)
+def test_an_item_gives_as_much_evidence_of_a_change_as_promised(data, looks, expected, strength, share):
+    clicks = data.draw(st.integers(0, looks))
+    a, b = expected * strength, (1 - expected) * strength
+    counted = min(1.0, 400.0 / strength)
+    a, b = (max(x * counted, 0.5) for x in (a, b)) if counted < 1 else (a, b)
+    expected, strength = a / (a + b), a + b
+    between = expected + share * (clicks / looks - expected)
+    evidence = novelty(log_predictive(clicks, looks, a, b, 401.0), looks, clicks, 0.1)
+    assert evidence >= promised_evidence(clicks, looks, expected, strength, between) - 1e-9
+
+
+def test_ten_known_items_without_clicks_are_noticed_in_one_window():
+    """The example of docs/steadyrank-proofs.md: attraction 0.3, known from 400 looks, then 50 looks, no click."""
+    promised = 10 * promised_evidence(0, 50, 0.3, 400.0, 0.2)
+    assert promised == pytest.approx(42.3, abs=0.05)
+    assert promised > Rule().open
+    assert 10 * novelty(log_predictive(0, 50, 120.0, 280.0, 400.0), 50, 0, 0.1) > promised
 
 
 def test_overwhelming_evidence_does_not_overflow():

@@ -35,7 +35,8 @@ def _run(options: argparse.Namespace) -> None:
     from ..client import Client
     from ..service.alerts.webhook import read_secret, sign
     from ..streams.emit import AlertReceiver, ListWatcher
-    from ..streams.stream import open_sink, read_address, read_place
+    from ..streams.opening import open_sink
+    from ..streams.stream import read_address, read_place
 
     if not options.every > 0:
         raise ValueError(f"--every must be more than 0 seconds, not {options.every:g}")

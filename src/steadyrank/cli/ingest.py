@@ -98,7 +98,8 @@ _ENDING = (signal.SIGTERM, signal.SIGINT)
 def _run(options: argparse.Namespace) -> None:
     from ..client import Client
     from ..streams.ingest import Ingest
-    from ..streams.stream import open_stream, read_address
+    from ..streams.opening import open_stream
+    from ..streams.stream import read_address
 
     if not 1 <= options.batch <= 10_000:
         raise ValueError(f"--batch must be from 1 to 10000 messages, not {options.batch}")

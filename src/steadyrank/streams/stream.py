@@ -1,11 +1,11 @@
-"""What a stream gives and takes, whatever it is kept in, and how one is opened by its address."""
+"""What a stream gives and takes, whatever it is kept in, and where one is."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 from urllib.parse import unquote, urlsplit
 
 DEAD = ".dead"  # behind a stream's name: where messages go that nothing can be learnt from
-_EXTRAS = {"kafka": "kafka", "redis": "redis", "rediss": "redis"}
+EXTRAS = {"kafka": "kafka", "redis": "redis", "rediss": "redis"}  # what of this package a scheme needs
 _SHAPES = "kafka://BROKER[:PORT][,...]/TOPIC or redis://[USER:PASSWORD@]HOST[:PORT]/STREAM"
 
 
@@ -60,7 +60,7 @@ def read_address(url: str) -> Address:
     """The parts of an address; refuses one that names no stream."""
     scheme, _, rest = url.partition("://")
     servers, _, name = rest.partition("/")
-    if scheme not in _EXTRAS or not servers or not name or "/" in name or "?" in name:
+    if scheme not in EXTRAS or not servers or not name or "/" in name or "?" in name:
         shown = f"{scheme}://.../{name}" if "@" in servers else url  # there may be a password in it
         raise ValueError(f"a stream is {_SHAPES}, not {shown!r:.120}")
     if scheme != "kafka":
@@ -79,45 +79,3 @@ def read_place(text: str) -> tuple[str, int]:
     if not host or not (port.isascii() and port.isdigit() and 0 < int(port) < 65536):
         raise ValueError(f"a place to listen is HOST:PORT, such as 127.0.0.1:9400, not {text!r:.80}")
     return host.strip("[]"), int(port)
-
-
-def open_stream(address: Address, group: str, reader: str, source: str, settings: Mapping[str, str]) -> Stream:
-    """A stream to read, as a member of a group under a name of its own.
-
-    `source`: what the service is told that messages come from; `settings` are those of librdkafka.
-    """
-    try:
-        if address.scheme == "kafka":
-            from .kafka import KafkaTopic
-
-            return KafkaTopic(address, group, source, settings)
-        from .redis import RedisStream
-
-        _refuse_settings(settings)
-        return RedisStream(address, group, reader, source)
-    except ModuleNotFoundError as error:
-        raise _lacking(address, error) from error
-
-
-def open_sink(address: Address, settings: Mapping[str, str]) -> Sink:
-    """A stream to write to."""
-    try:
-        if address.scheme == "kafka":
-            from .kafka import KafkaSink
-
-            return KafkaSink(address, settings)
-        from .redis import RedisSink
-
-        _refuse_settings(settings)
-        return RedisSink(address)
-    except ModuleNotFoundError as error:
-        raise _lacking(address, error) from error
-
-
-def _refuse_settings(settings: Mapping[str, str]) -> None:
-    if settings:
-        raise ValueError(f"--set {next(iter(settings))} is a setting of Kafka: redis:// takes none")
-
-
-def _lacking(address: Address, error: ModuleNotFoundError) -> ValueError:
-    return ValueError(f"{address.scheme}:// needs: pip install 'steadyrank[{_EXTRAS[address.scheme]}]' ({error})")

@@ -1,0 +1,264 @@
+"""What it costs not to know which visits are false: python bench/limits.py [shares|tastes] [--seeds 20].
+
+False visits spread over all rounds, evenly or in a share that swings, look like a taste of their own. Here a
+Thompson sampler is told everything about them but which they are: their share in each round, what they do, and for
+whom. So it weighs each visit by the chance that it is true. Its regret over that of the same sampler that is told
+which visits are false is beside the same ratio for SteadyRank, which is told nothing. Each run is kept (`--out`), and
+`--part 3/16` does the third of 16 parts.
+
+`tastes`: from round 20,001 on, people who look at places click by another taste. Whether they are false visitors or
+users who have changed their mind, no clicks tell. So the losses to both kinds of users add up, in each round, to what
+the best list for both loses at least. Beside that bound is what SteadyRank loses to either in 6,000 such rounds.
+"""
+
+import argparse
+import itertools
+import json
+import pathlib
+from typing import NamedTuple
+
+import numpy as np
+from drawing import write_table
+
+import steadyrank as sr
+from steadyrank.adversaries.targets import choose_targets
+from steadyrank.adversaries.tastes import attractions_of
+from steadyrank.comparison.intervals import half_width
+from steadyrank.core.arrays import Bools, Floats
+from steadyrank.core.contract import NOTE_EXTRA, Problem, Visit
+from steadyrank.core.discovery import make
+from steadyrank.core.dispatch import call_rank, call_update
+from steadyrank.evaluation.studies.matrix import PROFILES
+from steadyrank.kernels import top_allowed
+from steadyrank.learners.steady.steady_rank import SteadyRank
+
+HORIZON = 40_000
+LENGTH = 10
+BEFORE, AFTER = 20_000, 6_000  # rounds of the first and of the second taste
+ATTENTION = 0.7 ** np.arange(LENGTH)
+RATE = 0.15
+ADVERSARIES = ("AttractionFlip", "FakeUser")
+SCHEDULES = ("spread", "swing")
+N_BURSTS = 5  # of the schedule
+CELLS, FALSE_CELLS = 64, 8  # of the grids of attraction, and of what false visits click
+
+
+def share_of_false_visits(schedule, horizon, rate):
+    """float[horizon + 1]: the chance that round t is one of those that `active_rounds` draws."""
+    if schedule == "spread":
+        return np.full(horizon + 1, rate)
+    weights = 1.0 - np.cos(2.0 * np.pi * N_BURSTS * (np.arange(horizon + 1) - 0.5) / horizon)
+    low, high = 0.0, 50.0  # a round is drawn if its exponential clock of rate w ends before c
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (middle, high) if (1.0 - np.exp(-middle * weights[1:])).mean() < rate else (low, middle)
+    return 1.0 - np.exp(-low * weights)
+
+
+class ToldShare(NamedTuple):
+    """Thompson sampling with each visit weighed by the chance that it is true, given what the false ones do."""
+
+    looks: Floats  # [K] weighed
+    clicks: Floats  # [K] weighed
+    share: Floats  # [horizon + 1]
+    target: Bools  # [K] of fake users
+    flips: bool  # false visits invert what attracts; otherwise they are fake users
+
+    @classmethod
+    def create(cls, problem, *, schedule="spread", adversary="FakeUser"):
+        share = share_of_false_visits(schedule, problem.horizon, RATE)
+        target = choose_targets("bottom", 0.5, problem.attraction, problem.length)
+        k = problem.n_items
+        return cls(np.zeros(k), np.zeros(k), share, target, adversary == "AttractionFlip")
+
+    def rank(self, visit, allowed, ranking, note, rng):
+        index = np.empty(self.looks.size)
+        for k in range(index.size):
+            index[k] = rng.beta(1.0 + self.clicks[k], 1.0 + self.looks[k] - self.clicks[k])
+        top_allowed(index, allowed, ranking, rng)
+
+    def update(self, visit, ranking, note, clicks, examined):
+        true, false = 1.0 - self.share[visit.t], self.share[visit.t]
+        for p in range(examined):
+            k = ranking[p]
+            mean = (1.0 + self.clicks[k]) / (2.0 + self.looks[k])
+            true *= mean if clicks[p] else 1.0 - mean
+            if self.flips:
+                false *= 1.0 - mean if clicks[p] else mean
+            elif clicks[p] != self.target[k]:
+                false = 0.0
+        weight = true / (true + false)
+        for p in range(examined):
+            k = ranking[p]
+            self.looks[k] += 1.0 if self.flips else weight
+            self.clicks[k] += weight if clicks[p] else 0.0
+            if self.flips and not clicks[p]:
+                self.clicks[k] += 1.0 - weight
+
+
+class ToldShareAlone(NamedTuple):
+    """Thompson sampling told the share of false visits in each round, and not what they do.
+
+    Each item has an unknown attraction a and a chance f of a click by a false visit, even priors on a grid. A share
+    that swings tells the two apart, since a click then has the chance (1 - share) a + share f.
+    """
+
+    chance: Floats  # [K, A, F] of a and f, sums to 1
+    below: Floats  # [K, A] chance that a lies in this cell or below
+    share: Floats  # [horizon + 1]
+
+    @classmethod
+    def create(cls, problem, *, schedule="spread"):
+        k = problem.n_items
+        chance = np.full((k, CELLS, FALSE_CELLS), 1.0 / (CELLS * FALSE_CELLS))
+        below = np.tile(np.arange(1.0, CELLS + 1) / CELLS, (k, 1))
+        return cls(chance, below, share_of_false_visits(schedule, problem.horizon, RATE))
+
+    def rank(self, visit, allowed, ranking, note, rng):
+        index = np.empty(self.below.shape[0])
+        for k in range(index.size):
+            index[k] = (np.searchsorted(self.below[k, : CELLS - 1], rng.random()) + rng.random()) / CELLS
+        top_allowed(index, allowed, ranking, rng)
+
+    def update(self, visit, ranking, note, clicks, examined):
+        share = self.share[visit.t]
+        for p in range(examined):
+            of = self.chance[ranking[p]]
+            for i in range(CELLS):
+                for j in range(FALSE_CELLS):
+                    click = ((1.0 - share) * (i + 0.5)) / CELLS + (share * (j + 0.5)) / FALSE_CELLS
+                    of[i, j] *= click if clicks[p] else 1.0 - click
+            of /= of.sum()
+            total = 0.0
+            for i in range(CELLS):
+                total += of[i].sum()
+                self.below[ranking[p], i] = total
+
+
+# learner, told which visits are false
+LEARNERS = {
+    "sampler told which": ("CascadeTS", True),
+    "sampler told share and law": (ToldShare, False),
+    "sampler told the share": (ToldShareAlone, False),
+    "SteadyRank told which": ("SteadyRank", True),
+    "SteadyRank": ("SteadyRank", False),
+}
+
+
+def regret(who, world, adversary, schedule, seeds):
+    """The final regret of each seed."""
+    learner, told = LEARNERS[who]
+    settings = {"schedule": schedule} if learner in (ToldShare, ToldShareAlone) else {}
+    settings |= {"adversary": adversary} if learner is ToldShare else {}
+    profile = sr.profile(world["profile"], world.get("mapping"))
+    run = sr.simulate(
+        learner, profile.attraction, length=LENGTH, horizon=HORIZON, adversary=adversary, schedule=schedule,
+        budget=int(RATE * HORIZON), seeds=range(seeds), settings=settings, marks=1, omniscient=told,
+    )  # fmt: skip
+    return run.final
+
+
+def worth(attraction, ranking):
+    """Clicks that people who look at places are expected to give a list."""
+    return float(ATTENTION[: len(ranking)] @ attraction[ranking])
+
+
+def losses_to_both(attraction, other, caution, seed):
+    """Clicks a round lost by SteadyRank to users of the first taste and of the second, while the second clicks."""
+    learner = make(SteadyRank, Problem(attraction.size, LENGTH), settings={"caution": caution})
+    mind, world = np.random.default_rng([seed, 0]), np.random.default_rng([seed, 1])
+    allowed, ranking = np.ones(attraction.size, np.bool_), np.zeros(LENGTH, np.int64)
+    best = worth(attraction, np.argsort(-attraction)[:LENGTH]), worth(other, np.argsort(-other)[:LENGTH])
+    lost = np.zeros(2)
+    for t in range(1, BEFORE + AFTER + 1):
+        note = np.zeros(LENGTH + NOTE_EXTRA)
+        call_rank(learner, Visit(t), allowed, ranking, note, mind)
+        liked = attraction if t <= BEFORE else other
+        clicks = world.random(LENGTH) < ATTENTION * liked[ranking]
+        call_update(learner, Visit(t), ranking, note, clicks, LENGTH)
+        if t > BEFORE:
+            lost += best[0] - worth(attraction, ranking), best[1] - worth(other, ranking)
+    return lost / AFTER
+
+
+def least_loss_to_both(attraction, other):
+    """Clicks a round that every list loses to both together, at least: that of the items with the largest sums."""
+    both = attraction + other
+    best = (worth(x, np.argsort(-x)[:LENGTH]) for x in (attraction, other))
+    return sum(best) - worth(both, np.argsort(-both)[:LENGTH])
+
+
+def tastes(seeds):
+    """Print the losses to both kinds of users, and the bound, in every world."""
+    rows = []
+    for world, taste, caution in itertools.product(PROFILES, ("reversed", "permuted"), (0.0, 0.5, 1.0)):
+        attraction = sr.profile(world["profile"], world.get("mapping")).attraction
+        lost, least = [], []
+        for seed in range(seeds):
+            other = attractions_of(taste, Problem(attraction.size, LENGTH, attraction=attraction, seed=seed))
+            lost.append(losses_to_both(attraction, other, caution, seed))
+            least.append(least_loss_to_both(attraction, other))
+        old, new = np.mean(lost, axis=0)
+        ratio = np.sum(lost, axis=1) / least
+        row = {"world": " ".join(world.values()), "taste": taste, "caution": caution, "old": old, "new": new,
+               "least": np.mean(least), "ratio": ratio.mean(), "half": float(half_width(ratio))}  # fmt: skip
+        rows.append(row)
+        print(f"{row['world']:<22}{taste:<10}caution {caution}: lost to the first {old:.3f}, the second {new:.3f}; "
+              f"together {ratio.mean():.2f} ± {row['half']:.2f} times the least", flush=True)  # fmt: skip
+    write_table("limits-tastes", rows)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("what", nargs="?", choices=["shares", "tastes"], default="shares")
+    parser.add_argument("--seeds", type=int, default=20)
+    parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path("build/bench/limits"))
+    parser.add_argument("--part", default="1/1", help="K/N: the K-th of N parts, and no table")
+    options = parser.parse_args()
+    if options.what == "tastes":
+        tastes(options.seeds)
+        return
+    options.out.mkdir(parents=True, exist_ok=True)
+    part, parts = map(int, options.part.split("/"))
+    cells = list(itertools.product(range(len(PROFILES)), ADVERSARIES, SCHEDULES))
+    found = {}
+    for i, (cell, who) in enumerate(itertools.product(cells, LEARNERS)):
+        world, adversary, schedule = cell
+        path = options.out / f"{who.replace(' ', '-')}-{world}-{adversary}-{schedule}-{options.seeds}.json"
+        if i % parts == part - 1 and not path.exists():
+            path.write_text(json.dumps(regret(who, PROFILES[world], adversary, schedule, options.seeds).tolist()))
+        if parts == 1:
+            found[cell, who] = np.array(json.loads(path.read_text()))
+    if parts > 1:
+        return
+    rows = []
+    for (world, adversary, schedule), (name, ours, told) in itertools.product(
+        cells,
+        [
+            ("sampler told share and law", "sampler told share and law", "sampler told which"),
+            ("sampler told the share", "sampler told the share", "sampler told which"),
+            ("SteadyRank", "SteadyRank", "SteadyRank told which"),
+            ("SteadyRank / sampler told the share", "SteadyRank", "sampler told the share"),
+        ],
+    ):
+        cell = (world, adversary, schedule)
+        a, b = found[cell, ours], found[cell, told]
+        about = " ".join(str(x) for x in PROFILES[world].values())
+        logs = np.log(a / b)
+        rows.append(
+            {"what": name, "world": about, "adversary": adversary, "schedule": schedule, "regret": a.mean(),
+             "told": b.mean(), "ratio": a.mean() / b.mean(), "log": logs.mean(), "half": float(half_width(logs))}
+        )  # fmt: skip
+    for row in rows:
+        print(f"{row['what']:<38}{row['world']:<22}{row['adversary']:<16}{row['schedule']:<8}"
+              f"{row['regret']:>9,.0f}{row['told']:>9,.0f}{row['ratio']:>7.2f}")  # fmt: skip
+    for name, adversary, schedule in itertools.product(
+        dict.fromkeys(row["what"] for row in rows), ADVERSARIES, SCHEDULES
+    ):
+        of = [r["log"] for r in rows if (r["what"], r["adversary"], r["schedule"]) == (name, adversary, schedule)]
+        print(f"{name:<38}{adversary:<16}{schedule:<8} geometric mean {np.exp(np.mean(of)):.2f}")
+    write_table("limits", rows)
+
+
+if __name__ == "__main__":
+    main()

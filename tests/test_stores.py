@@ -92,7 +92,7 @@ class Crowd:
         while not self._end.is_set():
             one, other = (clients[int(rng.integers(len(clients)))] for _ in range(2))
             try:
-                shown = one.rank(self.board)
+                shown = self.asked(one, rng)
                 clicked = None if rng.random() < 0.3 else shown.items[int(rng.integers(len(shown.items)))]
                 self.sent.add(shown.impression)
                 outcome = other.feedback(self.board, shown.impression, clicked=clicked)
@@ -105,6 +105,9 @@ class Crowd:
                 time.sleep(0.02)
         for client in clients:
             client.close()
+
+    def asked(self, client, rng):
+        return client.rank(self.board)
 
     def end(self):
         self._end.set()

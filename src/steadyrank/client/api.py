@@ -127,12 +127,12 @@ class Api:
         """Have `_deliver` done in the background."""
         raise NotImplementedError
 
-    def _ask_for_a_list(self, board: str, body: dict[str, Any]) -> Steps[dict[str, Any]]:
+    def _ask_for_a_list(self, path: str, board: str, body: dict[str, Any]) -> Steps[dict[str, Any]]:
         """Quickly, and not at all while the breaker is open."""
         if not self._breaker.permits():
             raise ConnectionError(f"no answer from {self._address.name} of late: not asked again yet")
         try:
-            request = Request("POST", f"{_board(board)}/rank", body, board=board)
+            request = Request("POST", f"{path}/rank", body, board=board)
             content = yield from ask(request, self._quick, self._address.name)
         except ConnectionError:
             self._breaker.note(worked=False)
@@ -175,8 +175,12 @@ class Api:
         body |= {"theirs": _names("theirs", theirs)} if theirs is not None else {}
         body |= {"features": _finite_features(features)} if features else {}
         body |= {"segment": segment} if segment is not None else {}
+        return (yield from self._list(_board(board), board, body, own))
+
+    def _list(self, path: str, board: str, body: dict[str, Any], own: list[str] | None) -> Steps[Ranking]:
+        """The server's list, or the caller's own if it could not give one."""
         try:
-            got = yield from self._ask_for_a_list(board, body)
+            got = yield from self._ask_for_a_list(path, board, body)
         except (ConnectionError, Refused) as error:
             code = error.code if isinstance(error, Refused) else 0
             if own is None or code in _WRONG:
@@ -185,6 +189,32 @@ class Api:
                 log.warning("the fallback of %r is shown: %d, %s", board, code, error)
             return Ranking("", tuple(own), 0.0, fallback=True, why=str(error))
         return Ranking(got["impression"], tuple(got["items"]), got["expires"], got.get("skipped", 0))
+
+    @steps
+    def rank_query(
+        self,
+        collection: str,
+        query: str,
+        candidates: Sequence[str],
+        *,
+        scores: Sequence[float] | None = None,
+        length: int | None = None,
+        client: str | None = None,
+        cohort: Mapping[str, str] | None = None,
+        theirs: Sequence[str] | None = None,
+        fallback: bool = True,
+    ) -> Steps[Ranking]:
+        """What an engine found for a query, re-ranked by a collection. `feedback` answers it, by the same name.
+
+        `candidates`: in the engine's order, with its `scores` on any scale. `fallback`: if the server gives no list
+        in time, all of them as they are; else that is an error. All else as for `rank`.
+        """
+        order = _names("candidates", candidates)
+        body: dict[str, Any] = {"query": query, "candidates": order, "length": length, "client": client}
+        body |= {"scores": [float(score) for score in scores]} if scores is not None else {}
+        body |= {"cohort": dict(cohort)} if cohort else {}
+        body |= {"theirs": _names("theirs", theirs)} if theirs is not None else {}
+        return (yield from self._list(_collection(collection), collection, body, order if fallback else None))
 
     @steps
     def feedback(
@@ -346,14 +376,16 @@ class Api:
     def history(self, board: str, rows: Iterable[Mapping[str, Any]], batch: str = "") -> Steps[int]:
         """Start from past clicks, rows with items and clicked or clicks; how many were learnt from.
 
-        Rows may have `features` and `segment`, as `rank` has them. A batch with a name is learnt once, however often
-        it is sent; other rows under the same name are refused with 409. Without one, the name is made up.
+        Rows may have `features` and `segment`, as `rank` has them; those of a collection have a `query`. A batch with
+        a name is learnt once, however often it is sent; other rows under the same name are refused with 409. Without
+        one, the name is made up.
         """
         checked_rows = [
             {**row, "features": _finite_features(row["features"])} if row.get("features") else row for row in rows
         ]
         body = {"rows": checked_rows, "batch": batch or secrets.token_hex(16)}
-        return int((yield from self._ask("POST", f"{_board(board)}/history", body))["rows"])
+        path = _collection(board) if any("query" in row for row in checked_rows) else _board(board)
+        return int((yield from self._ask("POST", f"{path}/history", body))["rows"])
 
     @steps
     def state(
@@ -440,6 +472,58 @@ class Api:
         return float((yield from self._ask("POST", f"{_board(board)}/secret"))["until"])
 
     @steps
+    def put_collection(self, /, collection: str, **settings: Any) -> Steps[dict[str, Any]]:
+        """Make a collection, or change its settings; of some that is answered when the log was folded again."""
+        return (yield from self._ask("PUT", _collection(collection), settings))
+
+    @steps
+    def collection(self, collection: str) -> Steps[dict[str, Any]]:
+        """A collection's settings and counts."""
+        return (yield from self._ask("GET", _collection(collection)))
+
+    @steps
+    def collections(self) -> Steps[list[dict[str, Any]]]:
+        """Every collection, by name: some 1,000 a request."""
+        collections: list[dict[str, Any]] = []
+        following: str | None = ""
+        while following is not None:
+            page = yield from self._ask("GET", f"/v1/collections?after={quote(following, safe='')}")
+            collections += page["collections"]
+            following = page["next"]
+        return collections
+
+    @steps
+    def delete_collection(self, collection: str) -> Steps[None]:
+        """End a collection and delete its log; 404 if there is none, also when an earlier try ended it."""
+        yield from self._ask("DELETE", _collection(collection))
+
+    @steps
+    def collection_state(self, collection: str, limit: int | None = None) -> Steps[dict[str, Any]]:
+        """What is known of the engine's places, and of the queries with the most visits, at most 1,000 or `limit`."""
+        return (yield from self._ask("GET", f"{_collection(collection)}/state{_query(limit=limit)}"))
+
+    @steps
+    def query(self, collection: str, query: str | None = None, *, id: str | None = None) -> Steps[dict[str, Any]]:
+        """What is known of a query and its items, by its text, or by the `id` that `collection_state` shows."""
+        return (yield from self._ask("POST", f"{_collection(collection)}/query", _asked(query, id)))
+
+    @steps
+    def forget_query(self, collection: str, query: str | None = None, *, id: str | None = None) -> Steps[int]:
+        """Forget a query, by its text or its `id`: in memory and in the log; in how many of its events it was."""
+        body = _asked(query, id)
+        return int((yield from self._ask("POST", f"{_collection(collection)}/forget", body))["events"])
+
+    @steps
+    def judgments(
+        self, collection: str, path: str | pathlib.Path, *, format: str = "csv", looks: int = 1, highest: int = 3
+    ) -> Steps[int]:
+        """Write what clicks say of every document that had so many looks to a file, "csv" or "qrels"; bytes of it."""
+        with replacing(pathlib.Path(path)) as file:
+            parameters = _query(format=format, looks=looks, highest=highest)
+            yield from self._ask("GET", f"{_collection(collection)}/judgments{parameters}", into=file)
+            return file.tell()
+
+    @steps
     def record(self, after: int | None = None) -> Steps[list[dict[str, Any]]]:
         """Who changed what: the latest rows, or those after a number, at most 500; oldest first."""
         path = "/v1/record" if after is None else f"/v1/record/{_part(str(after))}"
@@ -495,5 +579,16 @@ def _part(name: str) -> str:
     return quote(name, safe="")
 
 
+def _asked(query: str | None, id: str | None) -> dict[str, str]:
+    """What names a query."""
+    if (query is None) == (id is None):
+        raise ValueError("a query is named by query, its text, or by id, one of both")
+    return {"query": query} if query is not None else {"id": str(id)}
+
+
 def _board(name: str) -> str:
     return f"/v1/boards/{_part(name)}"
+
+
+def _collection(name: str) -> str:
+    return f"/v1/collections/{_part(name)}"

@@ -237,6 +237,9 @@ class _Endpoint:
         most = SMALL if not route.large else BATCH if route.scope == "public" else LARGE
         self._most = min(most, service.limits.body_bytes)
         self._turn = asyncio.Semaphore(_LARGE_AT_ONCE)
+        self._shared = {one.run for one in ROUTES if one.path.startswith(COLLECTIONS)} & {
+            one.run for one in ROUTES if one.path.startswith(BOARDS)
+        }
         self._anywhere = route.path in (BOARDS, COLLECTIONS, UBI, INGEST)
         self._headers = _ANY_ORIGIN if route.scope == "public" else {}
         self._lists = route.path.endswith("/rank")
@@ -346,7 +349,8 @@ class _Endpoint:
             if route.scope == "public":
                 return await route.run(call)  # boards wake for ids that they signed
             async with worker.cache.hold_board(board):
-                check_path(worker.boards.get(board), route.path)
+                if route.run not in self._shared:
+                    check_path(worker.boards.get(board), route.path)
                 return await (route.run(call) if route.act is None else recorded(route, call, who))
 
         if self._decoder is None or self._slicer is None:

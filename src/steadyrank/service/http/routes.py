@@ -111,8 +111,8 @@ _MADE = Change("collection made or changed", detail_collection)
 
 
 def _shared() -> list[Route]:
-    """Routes of boards that are as they are for collections."""
-    parts = ["clients/{client}", "labels", "client-labels", "labels/{number}", "secret"]
+    """Routes of boards that are as they are for collections, which also the path of a board leads to."""
+    parts = ["feedback", "observe", "clients/{client}", "labels", "client-labels", "labels/{number}", "secret"]
     parts += ["comparison", "interleaving", "export"]
     paths = {f"{_BOARD}/{part}": f"{_QUERIES}/{part}" for part in parts}
     return [route._replace(path=paths[route.path]) for route in _BOARD_ROUTES if route.path in paths]
@@ -159,8 +159,6 @@ _BOARD_ROUTES = [
 ROUTES = [
     *_BOARD_ROUTES,
     Route("POST", f"{_QUERIES}/rank", "rank", "A list of a query", QueryRankIn, RankOut, rank_query),
-    Route("POST", f"{_QUERIES}/feedback", "public", "Answer a list", FeedbackIn, FeedbackOut, feedback),
-    Route("POST", f"{_QUERIES}/observe", "observe", "A list of another ranker", ObserveIn, ObserveOut, observe),
     Route("GET", COLLECTIONS, "rank", "Collections", None, CollectionsOut, list_collections, query=_PAGE),
     Route("PUT", _QUERIES, "admin", "Make or change one", CollectionIn, CollectionOut, put_collection, act=_MADE),
     Route("GET", _QUERIES, "rank", "A collection", None, CollectionOut, get_collection),

@@ -6,6 +6,7 @@ chance in its place, the same in all of them: folded, they lead to the same memo
 
 import asyncio
 import functools
+import types
 from typing import NamedTuple
 
 import msgspec
@@ -58,7 +59,7 @@ def _rewrite(board: int, after: int, upto: int, query: int, now: int, store: Sql
     changed = {at: renamed(events.decode(body), query, now) for at, body in bodies.items() if marks in body}
     rewritten = {at: events.encode(event) for at, event in changed.items() if event is not None}
     store.rewrite(board, rewritten)
-    return seq, len(rewritten)
+    return seq, sum(not isinstance(event, events.QueryForgotten | types.NoneType) for event in changed.values())
 
 
 def renamed(event: AnyEvent, query: int, now: int) -> AnyEvent | None:

@@ -1,0 +1,525 @@
+"""Collections over HTTP: a board's promises, for lists of any number of queries that need not be declared."""
+
+import contextlib
+import csv
+import sqlite3
+import struct
+
+import msgspec
+import numpy as np
+import pytest
+
+import steadyrank as sr
+from service_tools import Clocks, Server, number_of, replayed, serving, until, wait_until
+from steadyrank.cli import main
+from steadyrank.service.board import events
+from steadyrank.service.storage import open_store
+from steadyrank.service.worker.transfer import bring_in, compact, export, read_board
+from test_stores import KILLS, Crowd, Database, counted
+
+DOCS = [f"d{k}" for k in range(12)]
+LIKED = {"d7": 0.7, "d4": 0.4}
+
+
+@pytest.fixture(scope="module")
+def database(tmp_path_factory):
+    found = Database(tmp_path_factory.mktemp("postgres"))
+    yield found
+    found.server.cleanup()
+
+
+@pytest.fixture
+def url(tmp_path):
+    return f"sqlite:///{tmp_path}/store.db"
+
+
+async def collection(local, name="shop", **settings):
+    return await local.ask("PUT", f"collections/{name}", {"length": 4, "settle": 0} | settings)
+
+
+async def rank(local, query, name="shop", code=200, **body):
+    return await local.ask("POST", f"collections/{name}/rank", {"query": query, "candidates": DOCS} | body, code)
+
+
+async def answer(local, shown, name="shop", code=200, **body):
+    return await local.ask("POST", f"collections/{name}/feedback", {"impression": shown["impression"], **body}, code)
+
+
+async def visits(local, rounds, seed=0, queries=3, name="shop"):
+    """Cascade users of some queries; the lists that they got."""
+    rng, lists = np.random.default_rng(seed), []
+    for _ in range(rounds):
+        query, who = f"Query {int(rng.integers(queries))}", f"u{int(rng.integers(9))}"
+        shown = await rank(local, query, name, client=who)
+        hits = [item for item in shown["items"] if rng.random() < LIKED.get(item, 0.05)]
+        assert (await answer(local, shown, name, clicked=hits[0] if hits else None))["outcome"] == "learnt"
+        lists.append(tuple(shown["items"]))
+    return lists
+
+
+async def test_lists_are_those_of_a_collection_in_process(url):
+    ours, rng, lists = sr.Collection(4, guard=["ClickLimit", "ClientTrust"]), np.random.default_rng(5), []
+    for _ in range(150):
+        query, who = f"Query {int(rng.integers(3))}", int(rng.integers(9))
+        shown = ours.rank(query, DOCS, client=who)
+        hits = [item for item in shown.items if rng.random() < LIKED.get(item, 0.05)]
+        ours.feedback(shown.id, clicked=hits[0] if hits else None)
+        lists.append(shown.items)
+    async with serving(url) as local:
+        await collection(local)
+        assert await visits(local, 150, seed=5) == lists
+        state = await local.ask("GET", "collections/shop/state")
+        means, strength = ours.prior()
+        assert [place["mean"] for place in state["places"]] == means[:20]
+        assert state["strength"] == strength
+        assert state["collection"]["pairs"] == len(list(ours.judgments()))
+        assert [query["visits"] for query in state["queries"]] == sorted(
+            (query["visits"] for query in state["queries"]), reverse=True
+        )
+        assert sum(query["visits"] for query in state["queries"]) == 150
+
+
+async def test_whoever_folds_its_log_has_the_same_bytes(url, monkeypatch):
+    monkeypatch.setattr("steadyrank.service.worker.worker.SNAPSHOT_EVERY", 50)
+    async with serving(url) as local:
+        await collection(local, most_pairs=1_000, keep_queries=True)
+        await visits(local, 60)
+        for n in range(150):  # beyond what it remembers
+            shown = await rank(local, f"rare {n}", candidates=[f"{n}-{k}" for k in range(10)])
+            await answer(local, shown, clicks=[0, 1, 0, 0])
+        assert (await local.ask("GET", "collections/shop"))["pairs"] <= 1_000
+        await local.ask("POST", "collections/shop/labels", {"start": 3, "end": 9, "label": "fraud"})
+        await local.ask("POST", "collections/shop/forget", {"query": "query 1"})
+        await visits(local, 20, seed=1)
+        digest = local.digest("shop")
+        assert replayed(url, "shop") == digest
+    async with serving(url, seed=1) as local:
+        await local.quiet()
+        await rank(local, "query 0")
+        lists = await visits(local, 10, seed=2)
+    assert lists[-1][0] in LIKED
+
+
+async def test_settings_that_change_what_is_learnt_fold_the_log_again(url):
+    async with serving(url) as local:
+        await collection(local)
+        await visits(local, 80)
+        changed = await collection(local, explore=0.0, attention=[1, 0.8, 0.6, 0.5], memory=100)
+        assert (changed["explore"], changed["attention"], changed["memory"]) == (0.0, [1, 0.8, 0.6, 0.5], 100)
+        assert not local.worker.boards["shop"].board.stale
+        digest = local.digest("shop")
+        assert replayed(url, "shop") == digest
+        for wrong, named in [
+            ({"fold": False}, "fold says what queries are known by"),
+            ({"keep_queries": True}, "cannot change"),
+            ({"most_pairs": 5}, "most_pairs must be from 1000"),
+            ({"most_pairs": 2**30}, "GB"),
+            ({"attention": [1.0]}, "attention"),
+            ({"learner": "CascadeTS"}, "learner"),
+            ({"items": ["a"]}, "items"),
+        ]:
+            refusal = await local.ask("PUT", "collections/shop", wrong, 422)
+            assert named in refusal["message"], refusal
+        assert local.digest("shop") == digest
+
+
+async def test_boards_and_collections_are_not_mixed_up(url):
+    async with serving(url) as local:
+        await local.board()
+        await collection(local)
+        assert [one["board"] for one in (await local.ask("GET", "boards"))["boards"]] == ["b"]
+        listed = await local.ask("GET", "collections")
+        assert [one["collection"] for one in listed["collections"]] == ["shop"]
+        for method, path, body in [
+            ("GET", "boards/shop", None),
+            ("PUT", "boards/shop", {"items": ["a"]}),
+            ("POST", "boards/shop/rank", {}),
+            ("POST", "boards/shop/items", {"items": ["a"]}),
+            ("GET", "boards/shop/state", None),
+            ("POST", "boards/shop/history", {"rows": []}),
+            ("GET", "collections/b", None),
+            ("PUT", "collections/b", {}),
+            ("POST", "collections/b/rank", {"query": "x", "candidates": ["a"]}),
+            ("POST", "collections/b/forget", {"query": "x"}),
+        ]:
+            refusal = await local.ask(method, path, body, 404)
+            assert ("'shop' is a collection" if "shop" in path else "'b' is a board") in refusal["message"]
+        shown = {"id": "1", "items": ["item 1"], "query": "x"}
+        assert "for no query" in (await local.ask("POST", "boards/b/observe", shown, 422))["message"]
+        del shown["query"]
+        assert "needs the query" in (await local.ask("POST", "collections/shop/observe", shown, 422))["message"]
+        assert (await local.ask("GET", "collections/shop"))["impressions"] == 0
+
+
+@pytest.mark.parametrize(
+    ("body", "named"),
+    [
+        ({"query": ""}, "1 to 2,000 characters"),
+        ({"candidates": []}, "at least one"),
+        ({"candidates": ["a", "b", "a"]}, "'a' is among them twice"),
+        ({"candidates": ["a", ""]}, "1 to 500 characters"),
+        ({"candidates": ["a", "b"], "scores": [1.0]}, "one finite number for each of the 2"),
+        ({"length": 9}, "length must be from 1 to 4"),
+        ({"theirs": ["zzz"], "client": "x"}, "interleave"),
+        ({"client": "."}, "client must be"),
+        ({"features": {}}, "features"),
+    ],
+)
+async def test_what_cannot_be_ranked_is_named_and_changes_nothing(url, body, named):
+    async with serving(url) as local:
+        await collection(local)
+        assert named in (await rank(local, **{"query": "x"} | body, code=422))["message"]
+        await local.quiet()
+        assert (await local.ask("GET", "collections/shop"))["impressions"] == 0
+
+
+async def test_answers_are_those_of_a_board(url):
+    async with serving(url) as local:
+        await collection(local)
+        shown = await rank(local, "x", length=3)
+        assert shown["items"] == DOCS[:3]
+        assert (await rank(local, "x", candidates=["only"]))["items"] == ["only"]
+        assert "'d9' was not shown" in (await answer(local, shown, clicked="d9", code=422))["message"]
+        assert (await answer(local, shown, clicked="d1"))["outcome"] == "learnt"
+        assert (await answer(local, shown, clicks=[0, 1]))["outcome"] == "duplicate"
+        await answer(local, shown, clicked=None, code=409)
+        await collection(local, "other")
+        await answer(local, await rank(local, "x"), "other", clicked=None, code=403)
+        batch = [{"board": "shop", "impression": (await rank(local, "x"))["impression"], "clicked": None}]
+        assert (await local.ask("POST", "feedback", {"feedback": batch}))["feedback"][0]["outcome"] == "learnt"
+
+
+async def test_lists_that_nobody_answers_wait_for_their_time(url):
+    clocks = Clocks()
+    async with serving(url, clocks) as local:
+        await collection(local, settle=None, lifetime=60, count_unanswered=False)
+        first = await answer(local, await rank(local, "x"), clicked="d1")
+        assert first["outcome"] == "waiting"
+        await rank(local, "x")
+        await local.quiet()
+        assert (await local.ask("GET", "collections/shop"))["pairs"] == 0
+        clocks.pass_time(61)
+        await local.quiet()
+        page = await local.ask("POST", "collections/shop/query", {"query": " X "})
+        assert [(one["item"], one["looks"], one["clicks"]) for one in page["items"]] == [("d1", 1, 1), ("d0", 1, 0)]
+        assert (await local.ask("GET", "collections/shop"))["unanswered"] == 1
+        assert replayed(url, "shop") == local.digest("shop")
+
+
+async def test_lists_of_the_engine_itself_teach_as_past_ones_do(url):
+    async with serving(url) as local:
+        for name in ("seen", "past", "told"):
+            await collection(local, name)
+        rows = []
+        for n in range(40):
+            said = {"query": f"q {n % 2}", "items": DOCS[:4], "candidates": DOCS, "clicked": "d2" if n % 2 else None}
+            seen = await local.ask("POST", "collections/seen/observe", {"id": f"{n}", **said})
+            assert seen["outcome"] == "learnt"
+            rows.append(said)
+            row = {"query_id": f"{n}", "user_query": f"q {n % 2}", "query_response_hit_ids": DOCS[:4]}
+            click = {"action_name": "click", "query_id": f"{n}", "object_id": "d2"}
+            told = await local.ask("POST", "ubi?board=told", {"queries": [row], "events": [click] * (n % 2)})
+            assert (told["lists"], told["refused"]) == (1, {})
+            if not n % 2:
+                shown = {"id": f"{n}", "query": "q 0", "items": DOCS[:4], "clicked": None}
+                await local.ask("POST", "collections/told/observe", shown)
+        assert seen["ours"][0] == "d2"
+        same = await local.ask("POST", "collections/seen/observe", {"id": "1", **rows[1]})
+        assert same["outcome"] == "duplicate"
+        other = {"id": "1", "query": "another", "items": DOCS[:4]}
+        await local.ask("POST", "collections/seen/observe", other, 409)
+        body = {"rows": rows, "batch": "june"}
+        assert (await local.ask("POST", "collections/past/history", body))["rows"] == 40
+        assert (await local.ask("POST", "collections/past/history", body))["outcome"] == "duplicate"
+        await rank(local, "q 1", "past")
+        pages = [
+            await local.ask("POST", f"collections/{name}/query", {"query": "q 1"})
+            for name in ("seen", "past", "told")
+        ]
+        assert pages[0]["items"] == pages[1]["items"] == pages[2]["items"]
+        for name in ("seen", "past", "told"):
+            await local.quiet()
+            assert replayed(url, name) == local.digest(name)
+
+
+async def test_mixed_lists_tell_whose_items_are_clicked(url):
+    async with serving(url) as local:
+        await collection(local, interleave=True)
+        await visits(local, 100)
+        for n in range(60):
+            shown = await rank(local, "query 0", client=f"c{n}", theirs=DOCS[:4])
+            assert {"d7"} < set(shown["items"])
+            await answer(local, shown, clicked="d7")
+        found = await local.ask("GET", "collections/shop/interleaving")
+        assert found["verdict"] == "ours"
+        bad = await rank(local, "query 0", client="c", theirs=["nothing of it"], code=422)
+        assert "not among the candidates" in bad["message"]
+        assert replayed(url, "shop") == local.digest("shop")
+
+
+async def test_lists_with_chances_are_compared_and_others_are_not(url):
+    async with serving(url) as local:
+        await collection(local)
+        rng = np.random.default_rng(0)
+        for n in range(300):
+            said = {"id": f"{n}", "query": "q", "candidates": DOCS[:3], "client": f"c{n}"}
+            if n < 5:
+                await local.ask("POST", "collections/shop/observe", {**said, "items": DOCS[:2], "clicked": None})
+                continue
+            one, other = rng.permutation(3)[:2].tolist()
+            items = [DOCS[one], DOCS[other]]
+            clicked = next((item for item in items if rng.random() < {"d2": 0.6}.get(item, 0.1)), None)
+            chances = {"propensities": [1 / 3, 1 / 2]}
+            await local.ask(
+                "POST", "collections/shop/observe", {**said, "items": items, "clicked": clicked, **chances}
+            )
+        found = await local.ask("GET", "collections/shop/comparison")
+        assert found["verdict"]["lists"] == 295
+        assert found["verdict"]["better"] == "ours"
+        assert (found["theirs"], found["ours"]) == ([], [])
+
+
+def stored(url):
+    """Every byte that the database holds, in its rows."""
+    with contextlib.closing(sqlite3.connect(url.removeprefix("sqlite:///"))) as database:
+        tables = [name for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
+        return repr([database.execute(f"SELECT * FROM {table}").fetchall() for table in tables]).encode(), [
+            body for (body,) in database.execute("SELECT body FROM events UNION ALL SELECT body FROM snapshots")
+        ]
+
+
+async def test_a_query_is_forgotten_in_memory_in_snapshots_and_in_the_log(url, monkeypatch):
+    monkeypatch.setattr("steadyrank.service.worker.worker.SNAPSHOT_EVERY", 40)
+    async with serving(url) as local:
+        await collection(local, keep_queries=True)
+        await visits(local, 90)
+        session = local.worker.boards["shop"]
+        id_, _ = session.keys.query("query 1")
+        packed, noted = msgspec.msgpack.encode(id_), struct.pack("<d", id_)
+        before, bodies = stored(url)
+        assert b"query 1" in before
+        assert any(packed in body for body in bodies)
+        assert any(noted in body for body in bodies)
+        late, others = await rank(local, "query 1"), await rank(local, "query 2")
+        gone = await local.ask("POST", "collections/shop/forget", {"query": "QUERY  1"})
+        assert gone["known"]
+        assert gone["events"] > 40
+        after, bodies = stored(url)
+        assert b"query 1" not in after
+        assert b"query 2" in after
+        for body in bodies:
+            assert packed not in body
+            assert noted not in body
+            assert struct.pack("<q", id_) not in body
+        refusal = await local.ask("POST", "collections/shop/query", {"query": "query 1"}, 404)
+        assert "not remembered" in refusal["message"]
+        assert (await answer(local, late, clicked=late["items"][0]))["outcome"] == "learnt"  # nothing is
+        assert (await rank(local, "query 2"))["items"] == others["items"]
+        assert (await rank(local, "query 1"))["items"] == DOCS[:4]
+        await local.quiet()
+        assert replayed(url, "shop") == local.digest("shop")
+        again = await local.ask("POST", "collections/shop/forget", {"query": "nobody asked"})
+        assert again == {"known": False, "events": 0}
+        two = await local.ask("POST", "collections/shop/forget", {"query": "x", "id": "0" * 14}, 422)
+        assert "one of both" in two["message"]
+    async with serving(url, seed=1) as local:
+        assert replayed(url, "shop") == local.digest("shop")
+
+
+async def test_without_being_asked_no_text_of_a_query_is_stored(url):
+    async with serving(url) as local:
+        await collection(local)
+        await visits(local, 20)
+        await local.ask("POST", "collections/shop/query", {"query": "query 1"})
+        await local.ask("POST", "collections/shop/forget", {"query": "query 2"})
+        content, _ = stored(url)
+        assert b"uery 1" not in content
+        assert b"uery 2" not in content
+        assert b"d7" in content
+        named = (await local.ask("GET", "collections/shop/state"))["queries"]
+        assert {query["query"] for query in named} == {None}
+        page = await local.ask("POST", "collections/shop/query", {"id": named[0]["id"]})
+        assert page["visits"] == named[0]["visits"]
+
+
+async def test_a_collection_is_moved_with_its_secret_alone_and_a_copy_signs_by_another(url, tmp_path):
+    async with serving(url) as local:
+        await collection(local)
+        await visits(local, 120)
+        open_list, lists = (
+            await rank(local, "query 0"),
+            [(await rank(local, f"query {n}"))["items"] for n in range(3)],
+        )
+        await local.quiet()
+    elsewhere = f"sqlite:///{tmp_path}/other.db"
+    with contextlib.closing(open_store(url)) as store, contextlib.closing(open_store(elsewhere)) as other:
+        for secret in (False, True):
+            export(store, "shop", tmp_path / f"{secret}.jsonl", secret, lambda n: None)
+        with pytest.raises(ValueError, match="--with-secret"):
+            bring_in(other, read_board(tmp_path / "False.jsonl"), None)
+        assert bring_in(other, read_board(tmp_path / "True.jsonl"), None).same_secret
+        assert not bring_in(other, read_board(tmp_path / "True.jsonl"), "copy").same_secret
+    async with serving(elsewhere, seed=3) as local:
+        for name in ("shop", "copy"):
+            assert [(await rank(local, f"query {n}", name))["items"] for n in range(3)] == lists
+        await answer(local, open_list, "copy", clicked="d7", code=403)
+        assert (await answer(local, open_list, clicked="d7"))["outcome"] == "learnt"
+
+
+async def test_a_log_that_was_shortened_goes_on_and_still_forgets(url):
+    async with serving(url) as local:
+        await collection(local)
+        await visits(local, 60)
+        await local.quiet()
+        with contextlib.closing(open_store(url)) as store:
+            assert compact(store, 0.0, 30)["shop"] > 50
+        await visits(local, 20, seed=1)
+        gone = await local.ask("POST", "collections/shop/forget", {"query": "query 2"})
+        assert gone["known"]
+        id_, _ = local.worker.boards["shop"].keys.query("query 2")
+        _, bodies = stored(url)
+        assert not any(struct.pack("<d", id_) in body or struct.pack("<q", id_) in body for body in bodies)
+        digest = local.digest("shop")
+    async with serving(url, seed=2) as local:
+        await local.ask("GET", "collections/shop")
+        assert local.digest("shop") == digest
+
+
+async def test_judgments_are_a_file_that_other_tools_read(url, tmp_path):
+    async with serving(url) as local:
+        await collection(local, keep_queries=True)
+        await visits(local, 200)
+        answers = [
+            await local.http.get(f"/v1/collections/shop/judgments?{more}") for more in ("", "format=qrels&looks=20")
+        ]
+        rows = list(csv.DictReader(answers[0].text.splitlines()))
+        best = {row["query"]: row for row in rows if row["rating"] == "3"}
+        assert {row["docid"] for row in best.values()} <= set(LIKED)
+        assert set(best) == {"query 0", "query 1", "query 2"}
+        assert all(float(row["low"]) <= float(row["rate"]) <= float(row["high"]) for row in rows)
+        assert all(len(line.split(" ")) == 4 for line in answers[1].text.splitlines())
+        refusal = await local.ask("GET", "collections/shop/judgments?format=xml", code=422)
+        assert "csv, qrels" in refusal["message"]
+
+
+async def test_who_is_labelled_is_not_heard_in_any_query_and_who_is_forgotten_is_nobody(url):
+    async with serving(url) as local:
+        await collection(local)
+        for n in range(40):
+            shown = await rank(local, f"q {n % 8}", client=f"u{n % 4}")
+            await answer(local, shown, clicked="d3" if n % 4 == 1 and "d3" in shown["items"] else None)
+        pages = [await local.ask("POST", "collections/shop/query", {"query": "q 1"})]
+        await local.ask("POST", "collections/shop/client-labels", {"client": "u1", "label": "fraud"})
+        await until(lambda: not local.worker.boards["shop"].board.stale)
+        page = await local.ask("GET", "collections/shop/watch")
+        assert [one["visits"] for one in page["guard"]["silenced"]] == [10]
+        assert page["client_labels"][0]["label"] == "fraud"
+        pages.append(await local.ask("POST", "collections/shop/query", {"query": "q 1"}, 200))
+        assert [one["visits"] for one in pages] == [5, 0]
+        assert (await local.ask("DELETE", "collections/shop/clients/u2"))["impressions"] == 10
+        assert replayed(url, "shop") == local.digest("shop")
+
+
+async def test_an_evicted_collection_is_listed_and_comes_back(url):
+    async with serving(url, most_awake=2) as local:
+        await collection(local, keep_queries=True)
+        await visits(local, 30)
+        for name in ("b", "c", "d"):
+            await local.board(name, settle=0)
+        await until(lambda: "shop" in local.worker.cache.evicted)
+        listed = (await local.ask("GET", "collections"))["collections"]
+        assert [(one["collection"], one["queries"], one["answers"]) for one in listed] == [("shop", 3, 30)]
+        assert "shop" in local.worker.cache.evicted
+        assert (await rank(local, "query 0"))["items"][0] in LIKED
+        assert [one["board"] for one in (await local.ask("GET", "boards"))["boards"]] == ["b", "c", "d"]
+
+
+class Searchers(Crowd):
+    """Visitors of some queries of a collection."""
+
+    def asked(self, client, rng):
+        query = f"query {int(rng.integers(40))}"
+        return client.rank_query(self.board, query, DOCS, fallback=False)
+
+
+def test_a_server_killed_under_load_loses_no_answer_of_a_collection(url, tmp_path):
+    server = Server(url, tmp_path / "log").wait()
+    server.client().put_collection("shop", length=4, settle=0)
+    crowd = Searchers([server.address], board="shop")
+    try:
+        for _ in range(KILLS):
+            before = len(crowd.acknowledged)
+            wait_until(lambda: len(crowd.acknowledged) >= before + 60)  # noqa: B023
+            server.kill()
+            server.start()
+            server.wait()
+    finally:
+        crowd.end()
+    client = server.client()
+    known = client.collection("shop")
+    counts = counted(url, "shop")
+    assert set(counts.values()) == {1}
+    assert len(crowd.acknowledged) <= known["answers"] <= len(crowd.sent)
+    for impression, clicked in list(crowd.acknowledged.items())[:20]:
+        assert client.feedback("shop", impression, clicked=clicked) == "duplicate"
+    assert not crowd.refused
+    server.stop()
+    replayed(url, "shop")
+
+
+def test_the_client_speaks_of_collections(url, tmp_path):
+    server = Server(url, tmp_path / "log").wait()
+    client = server.client()
+    assert client.put_collection("shop", length=3, settle=0, keep_queries=True)["collection"] == "shop"
+    shown = client.rank_query("shop", "red shoes", DOCS, scores=range(12, 0, -1), client="ann")
+    assert shown.items == tuple(DOCS[:3])
+    assert client.feedback("shop", shown.impression, clicked="d2") == "learnt"
+    assert client.observe("shop", "1", DOCS[:2], query="red shoes", clicked=None).outcome == "learnt"
+    assert client.history("shop", [{"query": "blue shoes", "items": DOCS[:2], "clicked": "d0"}]) == 1
+    assert [one["collection"] for one in client.collections()] == ["shop"]
+    assert client.collection_state("shop", limit=1)["queries"][0]["query"] == "red shoes"
+    assert client.query("shop", "Red Shoes")["visits"] == 2
+    assert client.judgments("shop", tmp_path / "j.csv") > 60
+    assert client.forget_query("shop", "red shoes") >= 3
+    assert client.collection("shop")["queries"] == 1
+    client.delete_collection("shop")
+    with pytest.raises(sr.Refused, match="no board 'shop'"):
+        client.collection("shop")
+    server.stop()
+    shown = client.rank_query("shop", "red shoes", DOCS)
+    assert (shown.items, shown.fallback) == (tuple(DOCS), True)
+
+
+def test_another_worker_gives_lists_of_a_copy(database, tmp_path):
+    """With PostgreSQL a collection has one owner; others rank from a copy of it, and pass answers on."""
+    url = database.fresh()
+    servers = [Server(url, tmp_path / f"log{n}").wait() for n in range(2)]
+    one, other = (server.client() for server in servers)
+    one.put_collection("shop", length=4, settle=0, client_lists=10_000, client_minute=10_000)
+    rng = np.random.default_rng(0)
+    for n in range(300):
+        asked, answered = (one, other) if n % 2 else (other, one)
+        shown = asked.rank_query("shop", "query", DOCS, client=f"u{n % 9}", fallback=False)
+        hits = [item for item in shown.items if rng.random() < LIKED.get(item, 0.05)]
+        assert answered.feedback("shop", shown.impression, clicked=hits[0] if hits else None) == "learnt"
+    for client in (one, other):
+        assert client.rank_query("shop", "query", DOCS, fallback=False).items[0] == "d7"
+        assert client.collection("shop")["answers"] == 300
+    for server in servers:
+        server.stop()
+    replayed(url, "shop")
+
+
+def test_the_commands_know_collections(url, tmp_path, capsys):
+    server = Server(url, tmp_path / "log").wait()
+    client = server.client()
+    client.put_collection("shop", settle=0)
+    client.feedback("shop", client.rank_query("shop", "x", DOCS).impression, clicked="d3")
+    server.stop()
+    main(["export", "shop", "--store", url, "--out", str(tmp_path / "shop.jsonl"), "--with-secret"])
+    main(["import", str(tmp_path / "shop.jsonl"), "--store", url, "--as", "copy"])
+    assert "copy" in capsys.readouterr().out
+    with contextlib.closing(open_store(url)) as store:
+        assert number_of(store, "copy") > number_of(store, "shop")
+        first = next(iter(store.entries(0, store.head(), number_of(store, "copy"))))
+        assert isinstance(events.decode(first.body), events.Created)

@@ -155,12 +155,12 @@ def psi(s):
 
 
 @no_refcount
-def estimate(ranker, row, item, step, place):
-    """Posterior mean of an item at a place of the engine's order, with this step of its score, and how many looks it
-    rests on, those of the prior among them. `row`: of the query, NOT_THERE if it is not known.
+def estimate(ranker, row, item, prior):
+    """Posterior mean of an item of which this is known before anybody has looked, and how many looks it rests on,
+    those of the prior among them. `row`: of the query, NOT_THERE if it is not known.
     """
     total = ranker.prior.strength[0]
-    clicks = total * mean_of(ranker.prior, place, step)
+    clicks = total * prior
     if row != NOT_THERE:
         slot = find(ranker.pairs, row, item)
         if slot != NOT_THERE:
@@ -183,9 +183,11 @@ def re_rank(ranker, query, codes, ranking):
     `query`: its id; `codes`, int64[n]: of the candidates in the engine's order (`coded`). O(n).
     """
     row = find_row(ranker.queries.ids, query)
-    index = np.empty(codes.size)
+    index, prior = np.empty(codes.size), 1.0
     for i in range(codes.size):
         item, step = codes[i] >> SCORE_BITS, codes[i] & (1 << SCORE_BITS) - 1
-        mean, total = estimate(ranker, row, item, step, min(i, ranker.prior.mean.size - 1))
+        # never more than that of the item before: of a query that nobody has visited the order is the engine's
+        prior = min(prior, mean_of(ranker.prior, min(i, ranker.prior.mean.size - 1), step))
+        mean, total = estimate(ranker, row, item, prior)
         index[i] = index_of(ranker, row, mean, total)
     largest(index, ranking)

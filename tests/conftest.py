@@ -1,6 +1,8 @@
 """Hypothesis draws the same examples on every machine; nothing here depends on the clock."""
 
 import asyncio
+import collections
+import fcntl
 import gc
 import inspect
 import os
@@ -9,7 +11,7 @@ import sys
 import pytest
 from hypothesis import settings
 
-import interpreted
+import processor_time
 
 # Most of a run with nothing compiled yet is compiling, in which numba makes thousands of objects, and of errors that
 # nobody reads. Errors are left plain, and garbage is looked for less often, never among what was there before.
@@ -20,14 +22,30 @@ settings.register_profile("steady", derandomize=True, deadline=None, max_example
 settings.load_profile("steady")
 
 
-def pytest_collection_finish():
+ACCOUNT, SECONDS = processor_time.Account(), collections.Counter()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection():
+    """Processes of one run collect in turn: what one of them has made into bytecode, the next one loads."""
+    with open(__file__) as turn:
+        fcntl.flock(turn, fcntl.LOCK_EX)
+        result = yield
     gc.freeze()
+    return result
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_protocol(item):
+    ACCOUNT.turn_to(item.nodeid.partition("::")[0])
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_pyfunc_call(pyfuncitem):
     """A test may be a coroutine: it gets an event loop of its own. One marked `interpreted` runs where nothing is
     compiled, except in `make soak`, where tests marked `slow` are."""
+    import interpreted  # not in the process that hands tests out: it needs nothing of ours
+
     arguments = {name: pyfuncitem.funcargs[name] for name in pyfuncitem._fixtureinfo.argnames}
     compiled = interpreted.SOAK or pyfuncitem.get_closest_marker("slow")
     if pyfuncitem.get_closest_marker("interpreted") and not compiled:
@@ -47,10 +65,28 @@ def no_server_is_left():
         sys.modules["service_tools"].Server.kill_all()
 
 
-def pytest_sessionfinish():
-    """What the tests of this process shared ends with them."""
+def pytest_sessionfinish(session):
+    """What the tests of this process shared ends with them; who sums up is told what they took."""
     if "browser" in sys.modules:
         sys.modules["browser"].close()
-    interpreted.Interpreter.close()
+    if "interpreted" in sys.modules:
+        sys.modules["interpreted"].Interpreter.close()
     if "service_tools" in sys.modules and (nursery := sys.modules["service_tools"].Server.nursery):
         nursery.close()
+    if hasattr(session.config, "workerinput"):
+        session.config.workeroutput["seconds"] = ACCOUNT.close()
+    elif session.config.pluginmanager.hasplugin("dsession"):
+        SECONDS[""] += sum(os.times()[:2])  # others ran the tests
+    else:
+        SECONDS.update(ACCOUNT.close())
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node):
+    SECONDS.update(getattr(node, "workeroutput", {}).get("seconds", {}))
+
+
+def pytest_terminal_summary(terminalreporter):
+    terminalreporter.section("processor time")
+    for line in processor_time.told(SECONDS):
+        terminalreporter.line(line)

@@ -218,8 +218,10 @@ def fit(prior):
 
 @kernel
 def fit_when_due(prior):
-    """A visit more; the fit is made anew each time a quarter of the visits is new."""
+    """A visit more; the fit is made anew each time a quarter of the visits is new. Whether it was."""
     prior.tally[VISITS] += 1
-    if prior.tally[VISITS] >= prior.tally[NEXT_FIT]:
-        prior.tally[NEXT_FIT] = int(prior.tally[VISITS] * GROWTH) + 1
-        fit(prior)
+    if prior.tally[VISITS] < prior.tally[NEXT_FIT]:
+        return False
+    prior.tally[NEXT_FIT] = int(prior.tally[VISITS] * GROWTH) + 1
+    fit(prior)
+    return True

@@ -4,7 +4,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: help setup reproduce evidence test browser redis check docs dist release bench soak serve demo shop clean
+.PHONY: help setup reproduce evidence test browser redis check docs dist release bench soak serve demo shop search clean
 
 help:
 	@echo "make setup      an environment in $(VENV), once; every other target does it by itself"
@@ -22,6 +22,7 @@ help:
 	@echo "make serve      the ranking service"
 	@echo "make demo       the service with simulated users and attacks"
 	@echo "make shop       a web shop with steadyrank in shadow beside its own ranker, and bots at a button"
+	@echo "make search     a search over Debian's packages, its engine's order re-ranked, and bots at a button"
 	@echo "make clean      remove everything that was made"
 
 setup: $(READY)
@@ -112,6 +113,9 @@ demo: setup
 
 shop: setup
 	@$(BIN)/python examples/shop/run.py
+
+search: setup
+	@$(BIN)/python examples/search/run.py
 
 clean:
 	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -294,7 +294,7 @@ def judged(worlds, seeds):
                 for q in np.flatnonzero(result[:, 3] > HEAD):
                     seen = np.flatnonzero(plain[q, :, 0])
                     row = find_row(ranker.queries.ids, int(q) + 1)
-                    rate = [estimate(ranker, row, int(i) + 1, 0, int(i))[0] for i in seen]
+                    rate = [estimate(ranker, row, int(i) + 1, ranker.prior.mean[i])[0] for i in seen]
                     ours.append(spearman(rate, drawn.attraction[q, seen]))
                     plainly.append(spearman(plain[q, seen, 1] / plain[q, seen, 0], drawn.attraction[q, seen]))
             print(

@@ -13,8 +13,16 @@ import steadyrank as sr
 from steadyrank.cli import main
 from steadyrank.core.contract import NOTE_EXTRA, Problem, Visit, memory
 from steadyrank.core.dispatch import call_forget, call_update
-from steadyrank.live.collection.engine_prior import EnginePrior, fit, never_rise, slope_of_mean, slope_of_strength
-from steadyrank.live.collection.engine_scores import SCORE_BITS
+from steadyrank.live.collection.engine_prior import (
+    EnginePrior,
+    fit,
+    mean_of,
+    never_rise,
+    slope_of_mean,
+    slope_of_score,
+    slope_of_strength,
+)
+from steadyrank.live.collection.engine_scores import SCORE_BITS, steps_of
 from steadyrank.live.collection.id_table import IdTable, Texts, find_or_add_row, find_row
 from steadyrank.live.collection.pair_table import PairTable, find, find_or_add
 from steadyrank.live.collection.query_keys import folded
@@ -46,12 +54,47 @@ def learnt():
 
 
 @settings(max_examples=30, deadline=None)
-@given(st.lists(st.text(min_size=1, max_size=8), min_size=1, max_size=30, unique=True), st.booleans())
-def test_a_new_query_gets_the_engines_order(learnt, candidates, fresh):
+@given(st.lists(st.text(min_size=1, max_size=8), min_size=1, max_size=30, unique=True), st.booleans(), st.data())
+def test_a_new_query_gets_the_engines_order(learnt, candidates, fresh, data):
     collection = sr.Collection(5) if fresh else learnt[0]
-    query = "never seen: " + "".join(candidates)
-    assert collection.rank(query, candidates).items == tuple(candidates[:5])
-    assert collection.rank(query, candidates).items == tuple(candidates[:5])  # shown, not answered
+    query, n = "never seen: " + "".join(candidates), len(candidates)
+    scores = data.draw(st.none() | st.lists(st.floats(-1e6, 1e6), min_size=n, max_size=n))
+    collection._state.learner.prior.score[:] = 30.0, 5.0  # scores say much
+    for _ in range(2):  # shown, not answered
+        assert collection.rank(query, candidates, scores=scores).items == tuple(candidates[:5])
+    collection._state.learner.prior.score[:] = 0.0
+
+
+def test_what_scores_tell_beyond_places_is_learnt():
+    """Half of the queries have one hit that stands out, and people like it three times as much as others."""
+    rng, told, untold = np.random.default_rng(4), sr.Collection(3), sr.Collection(3)
+    for n in range(1_500):
+        out = bool(n % 2)
+        scores = [9.0, 1.2, 1.1, 1.0, 0.9, 0.8] if out else [2.0, 1.9, 1.8, 1.7, 1.6, 1.5]
+        clicked = "d0" if rng.random() < (0.6 if out else 0.2) else None
+        for collection, given_scores in ((told, scores), (untold, None)):
+            shown = collection.rank(f"query {n}", DOCS[:6], scores=given_scores)
+            collection.feedback(shown.id, clicked=clicked)
+    prior = told._state.learner.prior
+    worlds = [9.0, 1.2, 1.1, 1.0, 0.9, 0.8], [2.0, 1.9, 1.8, 1.7, 1.6, 1.5]
+    means = [mean_of(prior, 0, int(steps_of(scores, 6)[0])) for scores in worlds]
+    assert means == pytest.approx([0.6, 0.2], abs=0.13)  # further down nobody clicks whatever the score: that dilutes
+    assert slope_of_score(untold._state.learner.prior.score) == 0.0
+
+
+@pytest.mark.parametrize(
+    ("scores", "steps"),
+    [
+        (None, [0, 0, 0]),
+        ([5.0, 5.0, 5.0], [128, 128, 128]),
+        ([3.0, 2.0, 1.0], [139, 128, 117]),  # 1.225 and 0.869 standard deviations: 32 steps each
+        ([1e300, 0.0, 0.0], None),
+    ],
+)
+def test_scores_are_taken_beyond_what_is_usual_at_a_place(scores, steps):
+    found = steps_of(scores, 3).tolist()
+    assert found == steps or steps is None
+    assert all(0 <= step <= 255 for step in found)
 
 
 def test_an_item_that_was_never_shown_has_the_prior_of_its_place(learnt):

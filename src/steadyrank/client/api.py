@@ -503,6 +503,11 @@ class Api:
         return (yield from self._ask("GET", f"{_collection(collection)}/state{_query(limit=limit)}"))
 
     @steps
+    def collection_watch(self, collection: str) -> Steps[dict[str, Any]]:
+        """What a page of a collection shows: `collection_state` with 50 queries, time line, labels, ..."""
+        return (yield from self._ask("GET", f"{_collection(collection)}/watch"))
+
+    @steps
     def query(self, collection: str, query: str | None = None, *, id: str | None = None) -> Steps[dict[str, Any]]:
         """What is known of a query and its items, by its text, or by the `id` that `collection_state` shows."""
         return (yield from self._ask("POST", f"{_collection(collection)}/query", _asked(query, id)))

@@ -28,7 +28,7 @@ LARGEST_STEP = 0.5  # of a logit and of log c in a round
 LEAST, MOST = 1e-4, 0.95  # of a mean
 CLICKS, MISSES, LOOKS = range(3)  # rows of EnginePrior.reached
 EXCESS, SPREAD = range(2)  # places of EnginePrior.score
-SURE = 25.0  # evidence that scores mean nothing, in units of SPREAD
+SURE = 5.0  # evidence that scores mean nothing, in units of SPREAD: a slope of 0.45 is usual before any is seen
 VISITS, NEXT_FIT = range(2)  # places of EnginePrior.tally
 
 
@@ -41,6 +41,7 @@ class EnginePrior(NamedTuple):
     reached: Ints  # [3, P, FIRST_LOOKS] pairs first seen at a place with more than j clicks, misses, looks
     mean: Floats  # [P]
     strength: Floats  # [1] looks that the mean counts for
+    usual: Floats  # [2, P] first looks at items with a score, and the sum of these, in standard deviations
     score: Floats  # [2] of first looks, clicks beyond the place's mean times the score, and what a logit weighs there
     tally: Ints  # [2] visits, and the number of visits from which on the next fit is due
 
@@ -51,6 +52,7 @@ class EnginePrior(NamedTuple):
             np.zeros((3, places, FIRST_LOOKS), np.int64),
             np.full(places, START_MEAN),
             np.array([START_STRENGTH]),
+            np.zeros((2, places)),
             np.zeros(2),
             np.array([0, FIRST_FIT], np.int64),
         )
@@ -67,18 +69,26 @@ def count_look(prior, place, looks, clicks, clicked, sign):
 
 
 @no_refcount
+def score_at(prior, place, step):
+    """By how many standard deviations a score is better than is usual at its place."""
+    return (step - USUAL) / STEPS - prior.usual[1, place] / (prior.usual[0, place] + 1.0)
+
+
+@no_refcount
 def count_score(prior, place, step, clicked, sign):
     """A first look more, or one less, at an item with this step of its score (`engine_scores`)."""
     if step != NO_SCORE:
-        mean, score = prior.mean[place], (step - USUAL) / STEPS
+        mean, score = prior.mean[place], score_at(prior, place, step)
         prior.score[EXCESS] += sign * ((1.0 if clicked else 0.0) - mean) * score
         prior.score[SPREAD] += sign * mean * (1.0 - mean) * score * score
+        prior.usual[0, place] += sign
+        prior.usual[1, place] += sign * (step - USUAL) / STEPS
 
 
 @no_refcount
 def slope_of_score(score):
-    """By how much a standard deviation of the engine's score moves the logit of what an item attracts."""
-    return score[EXCESS] / (score[SPREAD] + SURE)
+    """By how much a standard deviation of the engine's score moves the logit of what an item attracts: never down."""
+    return max(score[EXCESS], 0.0) / (score[SPREAD] + SURE)
 
 
 @no_refcount
@@ -88,10 +98,9 @@ def mean_of(prior, place, step):
     The slope is one step of Newton's from 0, of the likelihood of first looks alone: no click has chosen these.
     """
     mean = prior.mean[place]
-    if step in (NO_SCORE, USUAL):
+    if step == NO_SCORE or prior.score[EXCESS] <= 0.0:
         return mean
-    logit = math.log(mean / (1.0 - mean))
-    logit += slope_of_score(prior.score) * (step - USUAL) / STEPS
+    logit = math.log(mean / (1.0 - mean)) + slope_of_score(prior.score) * score_at(prior, place, step)
     return min(max(1.0 / (1.0 + math.exp(-logit)), LEAST), MOST)
 
 
@@ -209,8 +218,10 @@ def fit(prior):
 
 @kernel
 def fit_when_due(prior):
-    """A visit more; the fit is made anew each time a quarter of the visits is new."""
+    """A visit more; the fit is made anew each time a quarter of the visits is new. Whether it was."""
     prior.tally[VISITS] += 1
-    if prior.tally[VISITS] >= prior.tally[NEXT_FIT]:
-        prior.tally[NEXT_FIT] = int(prior.tally[VISITS] * GROWTH) + 1
-        fit(prior)
+    if prior.tally[VISITS] < prior.tally[NEXT_FIT]:
+        return False
+    prior.tally[NEXT_FIT] = int(prior.tally[VISITS] * GROWTH) + 1
+    fit(prior)
+    return True

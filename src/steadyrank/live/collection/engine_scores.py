@@ -25,8 +25,9 @@ def steps_of(scores: Sequence[float] | None, size: int) -> Ints:
     if scores is None:
         return np.zeros(size, np.int64)
     given = _checked(scores, size)
+    given = given / max(float(np.abs(given).max()), 1e-300)
     spread = float(given.std())
-    if size < 2 or spread <= 1e-9 * float(np.abs(given).max()):
+    if spread <= 1e-9:
         return np.full(size, USUAL, np.int64)
     beyond = (given - given.mean()) / spread - _normal_scores(size)
     steps: Ints = USUAL + np.clip(np.rint(STEPS * beyond), -_FARTHEST, _FARTHEST).astype(np.int64)

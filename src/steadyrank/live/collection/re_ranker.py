@@ -12,6 +12,7 @@ from ...core.kernels import largest
 from ...core.philox import philox, start
 from ...core.places import by_place
 from ...core.settings import real
+from .attention import BINS, CLICKS, LOOKS, bin_of, fit_attention
 from .engine_prior import FIRST_LOOKS, EnginePrior, count_look, count_score, fit_when_due, mean_of
 from .engine_scores import SCORE_BITS
 from .id_table import NOT_THERE, find_row
@@ -45,7 +46,9 @@ class ReRanker(NamedTuple):
     queries: QueryTable
     pairs: PairTable
     prior: EnginePrior
-    attention: Floats  # [length]
+    attention: Floats  # [length] the chance that each place is looked at
+    seen: Floats  # [2, BINS, length] looks and clicks, by estimate and place
+    learns: bool  # the attention
     explore: float
     memory: float
     key: int  # of the draws that decide which places were looked at
@@ -60,6 +63,8 @@ class ReRanker(NamedTuple):
             PairTable.create(FIRST_SLOTS),
             EnginePrior.create(problem.n_items),
             looks,
+            np.zeros((2, BINS, problem.length)),
+            attention is None,
             *settings,
             int(start(problem.seed)[0]),
         )
@@ -78,13 +83,16 @@ class ReRanker(NamedTuple):
             return
         self.queries.visits[row] += 1.0
         for p in range(examined):
+            code = int(note[p])
+            if self.learns:
+                count_place(self, row, code, ranking[p], p, clicks[p])
             if clicks[p] or looked_at(self, visit.t, p):
-                code = int(note[p])
                 slot = find_or_add(self.pairs, row, code >> SCORE_BITS, ranking[p])
                 add_look(self, slot, code & (1 << SCORE_BITS) - 1, clicks[p])
         if clicks[:examined].any():
             self.queries.clicked[row] += 1.0
-        fit_when_due(self.prior)
+        if fit_when_due(self.prior) and self.learns:
+            fit_attention(self.seen, self.attention)
 
     def forget(self, visit, ranking, note, clicks, examined):
         row = find_row(self.queries.ids, int(note[QUERY]))
@@ -108,6 +116,17 @@ def looked_at(ranker, t, p):
         return True
     drawn, _ = philox(t & LOW, (t >> 32 << 16 | p) & LOW, ranker.key)
     return drawn < ranker.attention[p] * 4294967296.0
+
+
+@no_refcount
+def count_place(ranker, row, code, place, p, clicked):
+    """An item was shown at place p of a list, and clicked or not: for learning how far people look."""
+    prior = mean_of(ranker.prior, place, code & (1 << SCORE_BITS) - 1)
+    mean, _ = estimate(ranker, row, code >> SCORE_BITS, prior)
+    at = bin_of(mean)
+    ranker.seen[LOOKS, at, p] += mean
+    if clicked:
+        ranker.seen[CLICKS, at, p] += 1.0
 
 
 @no_refcount
@@ -155,12 +174,12 @@ def psi(s):
 
 
 @no_refcount
-def estimate(ranker, row, item, step, place):
-    """Posterior mean of an item at a place of the engine's order, with this step of its score, and how many looks it
-    rests on, those of the prior among them. `row`: of the query, NOT_THERE if it is not known.
+def estimate(ranker, row, item, prior):
+    """Posterior mean of an item of which this is known before anybody has looked, and how many looks it rests on,
+    those of the prior among them. `row`: of the query, NOT_THERE if it is not known.
     """
     total = ranker.prior.strength[0]
-    clicks = total * mean_of(ranker.prior, place, step)
+    clicks = total * prior
     if row != NOT_THERE:
         slot = find(ranker.pairs, row, item)
         if slot != NOT_THERE:
@@ -183,9 +202,11 @@ def re_rank(ranker, query, codes, ranking):
     `query`: its id; `codes`, int64[n]: of the candidates in the engine's order (`coded`). O(n).
     """
     row = find_row(ranker.queries.ids, query)
-    index = np.empty(codes.size)
+    index, prior = np.empty(codes.size), 1.0
     for i in range(codes.size):
         item, step = codes[i] >> SCORE_BITS, codes[i] & (1 << SCORE_BITS) - 1
-        mean, total = estimate(ranker, row, item, step, min(i, ranker.prior.mean.size - 1))
+        # never more than that of the item before: of a query that nobody has visited the order is the engine's
+        prior = min(prior, mean_of(ranker.prior, min(i, ranker.prior.mean.size - 1), step))
+        mean, total = estimate(ranker, row, item, prior)
         index[i] = index_of(ranker, row, mean, total)
     largest(index, ranking)

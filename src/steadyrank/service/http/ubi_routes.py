@@ -18,8 +18,9 @@ from ...live.features import SEGMENT_NAME, Values
 from ..board.checks import check_name
 from ..board.schema import Schema
 from ..storage import Unavailable
-from ..worker import observing
+from ..worker import observing, rank_and_answer
 from ..worker.board_session import BoardSession
+from ..worker.impression_ids import ImpressionId
 from ..worker.listing import Found
 from .observe_routes import check_list
 from .rank_routes import check_sender
@@ -31,7 +32,8 @@ _BYTES_IN_A_TURN = 256 << 10
 _CLICKS_IN_A_TURN = 500
 _MESSAGES = 10  # refusals that say why
 _KINDS = 20  # of rows that were left alone, told by name
-_LONGEST_ID = 200
+_LONGEST_ID = 200  # of a list of another ranker; that of one of ours is its impression id, and longer
+_SHORTEST_OWN, _LONGEST_OWN = 64, 1 << 16
 _MILLISECONDS = 1e11  # larger numbers are no seconds since 1970: those would be in the year 5138
 
 # rows; an object with lists of `queries` and `events`; or one row. Each is looked at on its own
@@ -260,7 +262,7 @@ def _board(name: Any) -> str:
 
 
 def _id(given: Any) -> str:
-    if not isinstance(given, str | int) or not 1 <= len(str(given)) <= _LONGEST_ID:
+    if not isinstance(given, str | int) or not 1 <= len(str(given)) <= _LONGEST_OWN:
         raise Refused(422, f"query_id must be text of 1 to {_LONGEST_ID} characters, not {given!r:.80}")
     return str(given)
 
@@ -291,10 +293,39 @@ async def _take(call: Call, entry: _Entry, count: Count) -> None:
 async def _take_held(call: Call, entry: _Entry, count: Count) -> None:
     async with call.worker.cache.hold_board(entry.board):
         session = call.worker.find_board(entry.board)
-        if entry.query is None:
+        shown = _own_list(call, session, entry.id)
+        if shown is not None:
+            await _answer_own(call, session, entry, shown, count)
+        elif entry.query is None:
             await _answer(call, session, entry, count)
         else:
             await _report(call, session, entry, entry.query, count)
+
+
+def _own_list(call: Call, session: BoardSession, id_: str) -> ImpressionId | None:
+    """What an id says that is one of our impressions; None if it is not."""
+    if len(id_) < _SHORTEST_OWN:
+        return None
+    try:
+        return session.seals.open(id_, call.worker.clock())
+    except Refused as refusal:
+        if refusal.code != 403:
+            raise
+    if len(id_) > _LONGEST_ID:
+        words = f"query_id must be text of 1 to {_LONGEST_ID} characters, or the impression id of a list of ours"
+        raise Refused(422, words)
+    return None
+
+
+async def _answer_own(call: Call, session: BoardSession, entry: _Entry, shown: ImpressionId, count: Count) -> None:
+    """Clicks in a list of ours, which is called by its impression id; the list itself is known."""
+    count.duplicates += entry.query is not None
+    items = await rank_and_answer.items_of(call.worker, session, shown, list(entry.clicks))
+    clicked = _clicked(entry, items, count)
+    if clicked:
+        outcome = await rank_and_answer.answer(call.worker, session, shown, _said(items, clicked))
+        count.duplicates += outcome == "duplicate"
+        count.clicks += len(clicked) if outcome != "duplicate" else 0
 
 
 async def _report(call: Call, session: BoardSession, entry: _Entry, query: ubi_rows.Query, count: Count) -> None:

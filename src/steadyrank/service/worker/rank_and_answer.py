@@ -118,17 +118,18 @@ async def answer(worker: Worker, session: BoardSession, shown: ImpressionId, sai
     with session.lateness.refusals():
         if shown.expires < worker.clock():
             raise Refused(410, "the impression has expired")
-        given = said.to(await _items_of(worker, session, shown, said))
+        wanted = [said.item] if isinstance(said.item, str) else []
+        given = said.to(await items_of(worker, session, shown, wanted))
         async with session.alone(shown.key):
             return await _answer(worker, session, shown, given)
 
 
-async def _items_of(worker: Worker, session: BoardSession, shown: ImpressionId, said: Given) -> list[str]:
-    """The names of a list's items; in a collection, which has ids alone, of the one that is said to be clicked."""
+async def items_of(worker: Worker, session: BoardSession, shown: ImpressionId, wanted: Sequence[str]) -> list[str]:
+    """The names of a list's items; in a collection, which has ids alone, of those that are wanted."""
     if session.keys is not None:
         if shown.of is None:
             raise Refused(403, FORGED)
-        return session.keys.names(shown.of[1], [said.item] if isinstance(said.item, str) else [])
+        return session.keys.names(shown.of[1], wanted)
     if max(shown.ranking) >= len(session.board.learner_state.names):
         await worker.catch_up()  # an item was added at another worker a moment ago
     state = session.board.learner_state

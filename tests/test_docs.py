@@ -354,11 +354,11 @@ def test_the_citation_has_the_version():
     assert sr.__version__ in (ROOT / "CHANGELOG.md").read_text()
 
 
-@pytest.mark.parametrize("page", ["service.md", "shadow.md"])
-def test_the_client_that_a_page_shows_runs(page, tmp_path):
+@pytest.mark.parametrize("pages", [["service.md"], ["shadow.md", "comparing.md"]], ids=["service", "shadow"])
+def test_the_client_that_a_page_shows_runs(pages, tmp_path):
     from service_tools import Server
 
-    text = (ROOT / "docs" / page).read_text()
+    text = "".join((ROOT / "docs" / page).read_text() for page in pages)
     blocks = [block for _, block in re.findall(FENCE, text, re.DOTALL | re.MULTILINE)]
     (block,) = [block for block in blocks if block.startswith("from steadyrank.client")]
     server = Server(f"sqlite:///{tmp_path}/boards.db", tmp_path / "log").wait()

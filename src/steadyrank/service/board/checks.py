@@ -20,7 +20,7 @@ _LIMIT = "ClickLimit"  # what the setting most_clicks stands for
 _FEW_OPEN = 1_000_000  # lists remembered, which take some 0.4 GB
 _MOST_KINDS = 100
 _memories: dict[bytes, BoardMemory] = {}  # by what decides them
-REVISIT = 0.001  # of SteadyRank on a board: docs/how-steadyrank-works.md
+REVISIT = 0.001  # of SteadyRank on a board: docs/steadyrank-measured.md
 BOARD_NAME = "[A-Za-z0-9][A-Za-z0-9._-]{0,63}"
 
 

@@ -36,7 +36,10 @@ NOT_FROM_EVIDENCE = {
         ),
         ("| world | 1 | 2 | 3 | 4 | 5 | 6 | 7 | 8 | 9 | 10 | at most 20 visits |", "bench/collection.py"),
     ],
-    "context.md": [
+    "comparing-method.md": [
+        ("| users | false clicks | estimator | holds the truth | width | mean error |", "bench/evaluation.py"),
+    ],
+    "context-method.md": [
         ("| lists | alike | half alike | unlike |", "bench/context.py"),
         ("| world | lists | honest | flipped, the first half | flipped, spread |", "bench/context.py"),
         ("| learner | `films` | `linear` | `nothing` |", "bench/context.py"),
@@ -58,20 +61,13 @@ NOT_FROM_EVIDENCE = {
     "estimators.md": [
         ("| `M2UCBV` | no attack | 10 % | 25 % |", "steadyrank simulate, as the page shows"),
     ],
-    "guards.md": [
+    "guards-method.md": [
         ("| people | forged | `ClientTrust` alone | and `ClickLimit` | and `Plausible` |", "bench/forged_clicks.py"),
         (
             "| 15 % of the visits false, spread | no guard | 10 identities | 100 | 600 | 2,000 | fresh each time |",
             "bench/guards.py",
         ),
         ("| | honest visits not learnt from | worth lost |", "bench/guards.py"),
-    ],
-    "how-steadyrank-works.md": [
-        (
-            "| weight of the inverted view | honest | spread | `OtherTaste` reversed "
-            "| permuted | the others, worst |",
-            "prototypes",
-        ),
     ],
     "live.md": [
         (
@@ -113,6 +109,8 @@ NOT_FROM_EVIDENCE = {
             "timing: bench/service.py",
         ),
         ("| | |", "timing: bench/big_board.py"),
+    ],
+    "performance-why.md": [
         (
             "| learner | clicks | loss with few draws | with all "
             "| differ by, in standard errors | shares of the 200 items, by at most |",
@@ -138,11 +136,15 @@ NOT_FROM_EVIDENCE = {
     "security.md": [
         ("| | at most |", "no measurement: limits"),
     ],
-    "shadow.md": [
-        ("| users | false clicks | estimator | holds the truth | width | mean error |", "bench/evaluation.py"),
-    ],
     "steadyrank.md": [
         ("| setting | default | what you would notice |", "no measurement: settings"),
+    ],
+    "steadyrank-measured.md": [
+        (
+            "| weight of the inverted view | honest | spread | `OtherTaste` reversed "
+            "| permuted | the others, worst |",
+            "prototypes",
+        ),
     ],
     "steadyrank-proofs.md": [
         (
@@ -208,7 +210,7 @@ def test_learners_are_those_that_were_measured(numbers):
 
 
 def test_steady_rank_has_the_least_regret_on_the_frontier(numbers):
-    """As docs/how-steadyrank-works.md says: at every number of hidden clicks, in both worlds, at some price."""
+    """As docs/steadyrank-measured.md says: at every number of hidden clicks, in both worlds, at some price."""
     cells = numbers.load_evidence()["frontier"]["cells"]
     for point in {(cell["profile"], cell["rate"]) for cell in cells}:
         here = [cell for cell in cells if (cell["profile"], cell["rate"]) == point]

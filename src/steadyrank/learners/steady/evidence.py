@@ -21,7 +21,7 @@ NONE = -1  # no other regime
 
 
 class Rule(NamedTuple):
-    """When recent feedback is taken for another regime. Defaults, and why: docs/how-steadyrank-works.md."""
+    """When recent feedback is taken for another regime. Defaults, and why: docs/steadyrank-measured.md."""
 
     known: int = KNOWN  # looks at an item before it counts as evidence
     most: float = MOST  # looks at an item that count at most: smaller moves than their error are no change

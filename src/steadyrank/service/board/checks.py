@@ -22,7 +22,7 @@ _FEW_OPEN = 1_000_000  # lists remembered, which take some 0.4 GB
 _MOST_KINDS = 100
 _LIST_BYTES = 200  # of a list remembered, beside its places
 _memories: dict[bytes, BoardMemory] = {}  # by what decides them
-REVISIT = 0.001  # of SteadyRank on a board: docs/how-steadyrank-works.md
+REVISIT = 0.001  # of SteadyRank on a board: docs/steadyrank-measured.md
 BOARD_NAME = "[A-Za-z0-9][A-Za-z0-9._-]{0,63}"
 
 

@@ -1,9 +1,9 @@
 """How far down a list people look, learnt from clicks over all queries. Ours, no paper's.
 
 A place of a list is looked at with a chance, the first one by everybody, and what is looked at is clicked with the
-item's attraction. Items that are taken to attract as much, by what was known before a list was shown, stand at several
-places: their clicks tell places apart. So looks and clicks are counted by place and by the estimate of that moment, in
-bins, and
+item's attraction. Items taken to attract as much, by what was known before a list was shown, stand at several places:
+their clicks tell places apart. So looks and clicks are counted by place and by the estimate of that moment, in bins,
+and
 
     clicks[b, p] ~ Poisson(looks[b, p] attention[p] attraction[b])
 

@@ -460,7 +460,7 @@ def test_a_page_says_in_which_segments_those_were_who_are_not_heard_and_leaves_o
 
     with watched(served, "/boards/shop", expected=["422"]) as page:
         rows, row, said = (page.locator(f"#silenced-{part}") for part in ("rows tr", "segment-row", "say"))
-        expect(said).to_contain_text("not heard")
+        expect(said).to_contain_text("refused")
         expect(row).to_be_hidden()
         page.route(re.compile("/watch"), besieged)
         expect(rows).to_have_count(2)
@@ -473,9 +473,9 @@ def test_a_page_says_in_which_segments_those_were_who_are_not_heard_and_leaves_o
         expect(choice.locator("option")).to_have_text(["any", long])
         choice.select_option(long)
         expect(rows).to_have_count(1)
-        expect(said).to_contain_text("2 clients or cohorts not heard")
-        expect(said).to_contain_text("1 of those not heard had visits of the segment that is chosen.")
-        expect(page.locator("#unheard")).to_contain_text("2 clients or cohorts are not heard")
+        expect(said).to_contain_text("2 clients or cohorts refused")
+        expect(said).to_contain_text("1 of those refused had visits of the segment that is chosen.")
+        expect(page.locator("#unheard")).to_contain_text("2 clients or cohorts are refused")
         names.clear()  # the board has other segments now: what was chosen is given up
         expect(rows).to_have_count(2)
         expect(row).to_be_hidden()
@@ -598,7 +598,7 @@ def test_a_ring_of_a_hundred_identities_is_not_heard_and_a_person_can_say_otherw
     assert {item["item"] for item in client.watch("shop")["list"]} == set(ITEMS[:4])
     first = guard["silenced"][0]
     with watched(server, "/boards/shop") as page:
-        expect(page.locator("#unheard")).to_contain_text(f"{guard['count']} clients or cohorts are not heard")
+        expect(page.locator("#unheard")).to_contain_text(f"{guard['count']} clients or cohorts are refused")
         rows = page.locator("#silenced-rows tr")
         expect(rows).to_have_count(50)
         expect(rows.first).to_contain_text(f"client {first['client']}")
@@ -615,7 +615,7 @@ def test_a_ring_of_a_hundred_identities_is_not_heard_and_a_person_can_say_otherw
         expect(page.locator("#said")).to_have_text("Label 1 was taken back.")
         expect(rows.first).to_contain_text(f"client {first['client']}")
         client.put_board("shop", shadow=True)
-        expect(page.locator("#unheard")).to_contain_text("in shadow: heard all the same")
+        expect(page.locator("#unheard")).to_contain_text("in shadow: not refused")
         expect(page.locator("#limits")).to_contain_text("ClientTrust, in shadow")
     assert server.stop() == 0
 

@@ -427,7 +427,7 @@ def test_pages_agree_on_which_guard_is_the_default():
     pages = ("guards", "live", "service-reference")
     guards, live, service = ((ROOT / "docs" / f"{name}.md").read_text() for name in pages)
     assert "The default is `Anyone` in `sr.Ranker` and in simulations, and `ClientTrust` on boards" in guards
-    assert 'Everybody (`guard="Anyone"`), unless' in live
+    assert 'Everybody\'s (`guard="Anyone"`), unless' in live
     assert "| `guard`, `guard_settings` | `ClientTrust` |" in service
 
 

@@ -1,5 +1,6 @@
 """The examples run, and show what they promise."""
 
+import importlib.util
 import pathlib
 import re
 import subprocess
@@ -76,3 +77,34 @@ def test_audit_log(tmp_path):
 def test_every_example_says_how_it_is_run(name):
     text = (ROOT / "examples" / name).read_text()
     assert f"python examples/{name}" in text.split('"""')[1]
+
+
+def notebooks():
+    spec = importlib.util.spec_from_file_location("notebooks", ROOT / "docs" / "notebooks.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize("name", [pytest.param("own-learner", marks=pytest.mark.interpreted), "audit", "shadow-week"])
+def test_a_notebook_shows_what_is_kept_in_it(name):
+    """Every digit and table; of a figure, that there is one."""
+
+    def told(shown):
+        return [(one["output_type"], one.get("text"), one.get("data", {}).get("text/plain")) for one in shown]
+
+    module = notebooks()
+    kept = [cell for cell in module.load(name)["cells"] if cell["cell_type"] == "code"]
+    for cell, shown in zip(kept, module.outputs(module.load(name)), strict=True):
+        assert told(shown) == told(cell["outputs"]), "".join(cell["source"])
+    assert sum("image/png" in one.get("data", {}) for cell in kept for one in cell["outputs"]) == 1
+    assert [cell["execution_count"] for cell in kept] == list(range(1, len(kept) + 1))
+
+
+def test_every_notebook_is_on_the_site_and_run_here():
+    names = sorted(path.stem for path in (ROOT / "examples" / "notebooks").glob("*.ipynb"))
+    assert names == ["audit", "own-learner", "shadow-week"]
+    nav, start = (ROOT / "mkdocs.yml").read_text(), (ROOT / "docs" / "quick-start.md").read_text()
+    for name in names:
+        assert f": notebook-{name}.md" in nav
+        assert f"`{name}.ipynb`" in start

@@ -311,7 +311,7 @@ async def test_clients_that_the_guard_silences_are_told(url):
         await watcher.look()
         (alert,) = told
         assert (alert.kind, alert.detail) == ("silenced", {"count": 2, "more": 2})
-        assert alert.text == "Board b: 2 more clients or cohorts are not heard, 2 in all."
+        assert alert.text == "Board b: 2 more clients or cohorts are refused, 2 in all."
         await watcher.look()
         assert len(told) == 1
 

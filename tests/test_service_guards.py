@@ -396,7 +396,7 @@ async def test_a_guard_that_stands_down_says_so_everywhere(url):
         await watcher.look()
         (alert,) = [one for one in told if one.kind == "guard"]
         assert alert.text == (
-            "Board b: ClientTrust would refuse too many of the recent visits and stands down: everybody is heard "
+            "Board b: ClientTrust would refuse too many of the recent visits and stands down: nobody is refused "
             "meanwhile."
         )
         assert alert.detail == {"times": times, "more": times, "since": counts["stands_down"]}

@@ -197,11 +197,11 @@ def _of_learner(board: Board, told: _Told) -> Iterator[News]:
     elif again:
         told.marks["regime"] = mark
     yield from _of_guards(guards, told)
-    heard = told.marks.setdefault("silenced", silenced)
-    if silenced > heard:
-        would = "would not be" if board.learner_state.gate.shadow else "are not"
-        text = f"{silenced - heard} more clients or cohorts {would} heard, {silenced} in all."
-        yield News("silenced", silenced, "news", text, {"count": silenced, "more": silenced - heard})
+    refused = told.marks.setdefault("silenced", silenced)
+    if silenced > refused:
+        would = "would be" if board.learner_state.gate.shadow else "are"
+        text = f"{silenced - refused} more clients or cohorts {would} refused, {silenced} in all."
+        yield News("silenced", silenced, "news", text, {"count": silenced, "more": silenced - refused})
     else:
         told.marks["silenced"] = silenced
 
@@ -213,7 +213,7 @@ def _of_guards(guards: list[GuardCountsOut], told: _Told) -> Iterator[News]:
     if times > before:
         names = " and ".join(one.guard for one in guards if one.stood_down)
         since = min((one.stands_down for one in guards if one.stands_down is not None), default=None)
-        text = f"{names} would refuse too many of the recent visits and stands down: everybody is heard meanwhile."
+        text = f"{names} would refuse too many of the recent visits and stands down: nobody is refused meanwhile."
         yield News("guard", times, "news", text, {"times": times, "more": times - before, "since": since})
     else:
         told.marks["guard"] = times

@@ -109,7 +109,7 @@ class WatchOut(Schema):
 
     `event`: the latest one applied; `open`: impressions that can be answered now; `events`: how many of this board
     the log holds, from number `edge` on; `lag`: how many in the store were not applied here yet; `stale`: the log is
-    being folded again; `first_round`: the first one that may be labelled; `list`: what users get now, from the top;
+    being replayed; `first_round`: the first one that may be labelled; `list`: what users get now, from the top;
     `diverging`: items whose click rate is outside of the interval of their estimate, by how far; `guard`: who is not
     heard, the 50 with the most visits; `saved`: what people would have lost otherwise; `features`: what these are
     worth, the 12 strongest; `segments`: of each its list, null on a board without; `labels`: of rounds, and
@@ -150,21 +150,21 @@ def _of_clients(board: Board) -> list[ClientLabelOut]:
 
 
 async def label(call: Call) -> LabelOut:
-    """Label rounds: fraud is not learnt from, honest rounds open no regime. The log is folded again meanwhile."""
+    """Label rounds: fraud is not learnt from, honest rounds open no regime. The server replays the log meanwhile."""
     body: LabelIn = call.body
     session = call.worker.find_board(call.board)
     return LabelOut.of(await reconfigure.label(call.worker, session, body.start, body.end, body.label))
 
 
 async def label_client(call: Call) -> ClientLabelOut:
-    """Label a client or a cohort: fraud is not learnt from, honest is heard. The log is folded again meanwhile."""
+    """Label a client or a cohort: fraud is not learnt from, honest is heard. The server replays the log meanwhile."""
     body: ClientLabelIn = call.body
     session = call.worker.find_board(call.board)
     return _out_client(await reconfigure.label_client(call.worker, session, body.client, body.kind, body.label))
 
 
 async def unlabel(call: Call) -> DoneOut:
-    """Take a label back, as if it had never been. The log is folded again meanwhile."""
+    """Take a label back, as if it had never been. The server replays the log meanwhile."""
     session = call.worker.find_board(call.board)
     if not (call.part.isascii() and call.part.isdigit() and len(call.part) < 19):
         raise Refused(404, f"no label {call.part!r:.80}")

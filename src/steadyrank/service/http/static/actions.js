@@ -59,7 +59,7 @@ const MEANING = {
 /** Label rounds as fraud or as honest. */
 export async function label(board, { start, end }, word) {
   const text =
-    `${MEANING[word]} The log is folded again, while lists go on as before. ` +
+    `${MEANING[word]} The server replays the log; until it is done, lists go on as before. ` +
     "A label can be taken back for as long as the log reaches back to its first round.";
   const title = `Label ${many(end - start + 1, "round")}, ${rounds(start, end)}, as ${word}?`;
   if (!(await confirmed(title, text, `Label as ${word}`))) return false;
@@ -71,20 +71,20 @@ export async function label(board, { start, end }, word) {
 
 /** Take a label back. */
 export async function takeBack(board, { number, start, end, label: word }) {
-  const text = `Rounds ${rounds(start, end)} are no longer labelled as ${word}. The log is folded again.`;
+  const text = `Rounds ${rounds(start, end)} are no longer labelled as ${word}. The server replays the log.`;
   if (!(await confirmed(`Take back label ${number}?`, text, "Take back"))) return false;
   return run(() => ask("DELETE", path(board, "labels", String(number))), () => `Label ${number} was taken back.`);
 }
 
 const MEANING_OF_CLIENT = {
   fraud: "Nothing that it sent is learnt from, as far back as the log is kept.",
-  honest: "It is heard, whatever the guard says.",
+  honest: "Its feedback counts, whatever the guard finds.",
 };
 
 /** Label a client or a cohort as fraud or as honest. */
 export async function labelClient(board, one, word) {
   const name = senderName(one);
-  const text = `${MEANING_OF_CLIENT[word]} The log is folded again, while lists go on as before. A label can be taken back.`;
+  const text = `${MEANING_OF_CLIENT[word]} The server replays the log; until it is done, lists go on as before. A label can be taken back.`;
   if (!(await confirmed(`Label ${name} as ${word}?`, text, `Label as ${word}`))) return false;
   return run(
     () => ask("POST", path(board, "client-labels"), { client: one.client, kind: one.kind, label: word }),
@@ -94,7 +94,7 @@ export async function labelClient(board, one, word) {
 
 /** Take the label of a client or a cohort back. */
 export async function takeBackClient(board, one) {
-  const text = `${senderName(one)} is judged by the guard again. The log is folded again.`;
+  const text = `${senderName(one)} is judged by the guard again. The server replays the log.`;
   if (!(await confirmed(`Take back label ${one.number}?`, sentence(text), "Take back"))) return false;
   return run(() => ask("DELETE", path(board, "labels", String(one.number))), () => `Label ${one.number} was taken back.`);
 }

@@ -19,7 +19,7 @@ export function headlineFacts(watch) {
   facts.push({ name: "lists clicked", value: percent(answered === 0 ? null : board.clicks / answered), note: many(board.clicks, "click") });
   facts.push(silence(board.silence));
   if (view) facts.push({ name: "rejected", value: count(view.rejected), note: "kept from the learner" });
-  if (watch.guard?.count) facts.push({ name: "not heard", value: count(watch.guard.count), note: watch.guard.shadow ? "in shadow" : "clients or cohorts", kind: "part" });
+  if (watch.guard?.count) facts.push({ name: "refused", value: count(watch.guard.count), note: watch.guard.shadow ? "in shadow" : "clients or cohorts", kind: "part" });
   return facts;
 }
 

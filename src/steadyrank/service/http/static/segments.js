@@ -6,7 +6,7 @@ const NONE = "visits without a segment";
 
 const ALL = "";
 
-/** Whose visits those who are not heard had: of any segment, or of the one that is chosen. */
+/** Of which segments the visits of those refused were: of any segment, or of the one that is chosen. */
 export class UnheardIn {
   #box = byId("silenced-segment");
 

@@ -1,4 +1,4 @@
-/** Clients and cohorts that are not heard, and those that a person vouches for. */
+/** Clients and cohorts whose feedback is refused, and those that a person found honest. */
 
 import { byId, make, match, say, setAll, show } from "./dom.js";
 import { count, many, moment, sentence } from "./words.js";
@@ -8,11 +8,11 @@ export function senderName({ client, kind }) {
   return `${kind ?? "client"} ${client}`;
 }
 
-/** Everybody who is not heard, and labels that say who is; buttons label one, or take its label back. */
+/** Everybody who is refused, and labels that say who is; buttons label one, or take its label back. */
 export function showSilenced(watch, label, takeBack) {
   const { guard, client_labels: labels } = watch;
   const chosen = guard.of_segment !== null;
-  const rows = [...guard.silenced, ...(chosen ? [] : labels.filter((each) => each.label === "honest").map(vouched))];
+  const rows = [...guard.silenced, ...(chosen ? [] : labels.filter((each) => each.label === "honest").map(foundHonest))];
   say(byId("silenced-say"), said(guard));
   show(byId("silenced-segments"), watch.segments !== null);
   show(byId("silenced-box"), rows.length > 0);
@@ -43,18 +43,18 @@ function cameTo(segments) {
   return segments.map(({ segment, visits }) => `${segment ?? "without a segment"}: ${count(visits)}`).join(", ");
 }
 
-function vouched({ number, client, kind }) {
-  const why = `heard whatever the guard says: a person labelled it as honest (label ${number})`;
+function foundHonest({ number, client, kind }) {
+  const why = `counts whatever the guard finds: a person labelled it as honest (label ${number})`;
   return { client, kind, since: null, time: null, visits: null, clicks: null, why, label: number, segments: null };
 }
 
 function said(guard) {
-  if (guard.guards.length === 0) return "This board has no guard: everybody is heard, but for labels.";
-  const shadow = guard.shadow ? ` ${guard.guards.length > 1 ? "They look" : "It looks"} on only: all are heard.` : "";
+  if (guard.guards.length === 0) return "This board has no guard: nobody is refused, but by labels.";
+  const shadow = guard.shadow ? ` ${guard.guards.length > 1 ? "They look" : "It looks"} on only: nobody is refused.` : "";
   const done = guard.guards.map((one) => did(one, guard.shadow)).join(". ");
-  const few = guard.of_segment === null ? "" : ` ${count(guard.of_segment)} of those not heard had visits of the segment that is chosen.`;
+  const few = guard.of_segment === null ? "" : ` ${count(guard.of_segment)} of those refused had visits of the segment that is chosen.`;
   const more = (guard.of_segment ?? guard.count) > guard.silenced.length ? ` The ${count(guard.silenced.length)} with the most visits are shown.` : "";
-  return `${many(guard.count, "client")} or cohorts not heard. ${done}.${shadow}${few}${more} Clients are numbers: no name is kept.`;
+  return `${many(guard.count, "client")} or cohorts refused. ${done}.${shadow}${few}${more} Clients are numbers: no name is kept.`;
 }
 
 /** What one guard did, or would have done. */
@@ -65,14 +65,14 @@ function did({ guard, refused, retracted, stands_down: since }, shadow) {
     : `${guard} refused ${many(refused, "answer")} and took back ${count(retracted)}${down}`;
 }
 
-/** One line for the top of the page; empty while everybody is heard. */
+/** One line for the top of the page; empty while nobody is refused. */
 export function unheard({ guard }) {
   const down = guard.guards.filter((one) => one.stands_down !== null).map((one) => one.guard);
-  if (down.length) return `${down.join(" and ")} would refuse too many of the recent visits and stands down: everybody is heard.`;
+  if (down.length) return `${down.join(" and ")} would refuse too many of the recent visits and stands down: nobody is refused.`;
   if (guard.count === 0) return "";
   const first = guard.silenced[0];
   const who = guard.count === 1 && first ? senderName(first) : `${count(guard.count)} clients or cohorts`;
-  return `${who} ${guard.count === 1 ? "is" : "are"} ${guard.shadow ? "judged as false, in shadow: heard all the same" : "not heard"}. Not heard, below, says since when and why.`;
+  return `${who} ${guard.count === 1 ? "is" : "are"} ${guard.shadow ? "judged as false, in shadow: not refused" : "refused"}. Refused, below, says since when and why.`;
 }
 
 function senderRow(label, takeBack) {

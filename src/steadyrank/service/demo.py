@@ -1,7 +1,7 @@
 """A board to look at, and one that counts every click beside it: simulated users, and now and then an attack.
 
-They go the way that requests go, each visitor to both boards. Attacks are of two kinds, in turns: a flood under new
-names, which only the learner can notice, and some named bots among the people, whom the guard finds.
+They go the way that requests go, each visitor to both boards. Attacks are of two kinds, in turns: some named bots
+among the people, whom the guard finds, and a flood under new names, which only the learner can notice.
 """
 
 import asyncio
@@ -57,10 +57,10 @@ class Attack(NamedTuple):
 
 ATTACKS = (
     Attack(
-        0.9, 0, "bots make nine of ten visits, each under a new name, and click {}. {} serves both until it knows"
+        0.2, 20, "20 bots come again and again, a fifth of the visits, and click {}. {} has a guard that finds them"
     ),
     Attack(
-        0.2, 20, "20 bots come again and again, a fifth of the visits, and click {}. {} has a guard that finds them"
+        0.9, 0, "bots make nine of ten visits, each under a new name, and click {}. {} serves both until it knows"
     ),
 )
 

@@ -60,6 +60,9 @@ HOOKS: dict[str, Callable[..., Any]] = {
     "end_window": lambda self, visit: _own(self, "end_window"),
     "retract": lambda self, ranking, note, clicks: _own(self, "retract"),
     "group": lambda self, client: _own(self, "group"),
+    "expect": lambda self, visit, ranking, chances: _own(self, "expect"),
+    "buy": lambda self, visit, ranking, clicks, examined, values, delays, rng: _own(self, "buy"),
+    "outcome": lambda self, item, shown, t, before, after: _own(self, "outcome"),
 }
 METHODS = {
     "learner": ("rank", "update"),
@@ -73,6 +76,9 @@ OPTIONAL = {
     "end_window": "learner",
     "retract": "guard",
     "group": "users",
+    "expect": "users",
+    "buy": "users",
+    "outcome": "learner",
 }
 OTHER_NAMES = {  # for a field or a method that bears a hook's name
     "rank": "place",
@@ -89,6 +95,9 @@ OTHER_NAMES = {  # for a field or a method that bears a hook's name
     "end_window": "last_of_window",
     "retract": "retracted",
     "group": "groups",
+    "expect": "expected",
+    "buy": "bought",
+    "outcome": "came_of_it",
 }
 # What little runs in every round beside the learner becomes part of the loop: handing a record over would cost more.
 _INSIDE = ("arrive", "click", "reach", "value", "best", "group", "corrupt")

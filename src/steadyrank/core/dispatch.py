@@ -144,3 +144,15 @@ def call_forget(learner, visit, ranking, note, clicks, examined):  # type: ignor
 def call_retract(guard, ranking, note, clicks):  # type: ignore[no-untyped-def]
     """One compiled `retract`."""
     return guard.retract(ranking, note, clicks)
+
+
+@Dispatcher
+def call_expect(users, visit, ranking, chances):  # type: ignore[no-untyped-def]
+    """One compiled `expect`."""
+    users.expect(visit, ranking, chances)
+
+
+@Dispatcher
+def call_outcome(learner, item, shown, t, before, after):  # type: ignore[no-untyped-def]
+    """One compiled `outcome`."""
+    learner.outcome(item, shown, t, before, after)

@@ -28,6 +28,7 @@ __all__ = [
     "largest",
     "mean_index",
     "place_index",
+    "psi",
     "rank_by_index",
     "tie_noise_of",
     "top",
@@ -256,6 +257,24 @@ def kl_upper(mean, n, level):
 def kl_lower(mean, n, level):
     """The smallest q in [0, mean] with `n kl(mean, q) <= level`."""
     return 1.0 - kl_upper(1.0 - mean, n, level)
+
+
+@no_refcount
+def psi(s):
+    """What can still be learnt of something is worth so many standard deviations of its mean.
+
+    Gittins's index in the closed form of Brezzi and Lai 2002, its constants from memory; s: how much more will be
+    learnt of it than is known by now.
+    """
+    if s <= 0.2:
+        return math.sqrt(s / 2.0)
+    if s <= 1.0:
+        return 0.49 - 0.11 / math.sqrt(s)
+    if s <= 5.0:
+        return 0.63 - 0.26 / math.sqrt(s)
+    if s <= 15.0:
+        return 0.77 - 0.58 / math.sqrt(s)
+    return math.sqrt(2.0 * math.log(s) - math.log(math.log(s)) - math.log(16.0 * math.pi))
 
 
 @no_refcount

@@ -3,10 +3,11 @@
 from typing import Any, NamedTuple
 
 import numpy as np
+from numba import types
 from numba.extending import overload
 
 from .arrays import Bools, Floats, Ints
-from .compiling.jit import inlined
+from .compiling.jit import inlined, no_refcount
 from .contract import NOTE_EXTRA, Visit
 
 FIRST_BOT = 1 << 40  # identities that an adversary owns have numbers from here on: no honest client has one
@@ -60,18 +61,47 @@ class TakenBack(NamedTuple):
         )
 
 
+class Ledger(NamedTuple):
+    """What came of the clicks of a run, and what of it is known by now: N outcomes at most.
+
+    Memory is taken only where it is written.
+    """
+
+    first: Ints  # [horizon + 1] number of the outcome that becomes known in a round, from 1; 0: none
+    next: Ints  # [N + 1] of the next one of the same round
+    round: Ints  # [N + 1] in which the list was shown
+    place: Ints  # [N + 1]
+    item: Ints  # [N + 1]
+    worth: Floats  # [N + 1]
+    learnt: Bools  # [horizon + 1] whether the learner knows the visit
+    told: Floats  # [horizon + 1, length] what is known by now to have come of the click at each place
+    values: Floats  # [length] of this round
+    delays: Floats  # [length] rounds until they are known
+    tally: Ints  # [2] outcomes, and those that became known
+
+    @classmethod
+    def create(cls, horizon: int, length: int) -> "Ledger":
+        """Nothing came of anything yet."""
+        n = horizon * length + 1
+        outcomes = (np.zeros(n, np.int64), np.zeros(n, np.int64), np.zeros(n, np.int64), np.zeros(n, np.int64))
+        visits = np.zeros(horizon + 1, np.bool_), np.zeros((horizon + 1, length))
+        now = np.zeros(length), np.zeros(length)
+        return cls(np.zeros(horizon + 1, np.int64), *outcomes, np.zeros(n), *visits, *now, np.zeros(2, np.int64))
+
+
 class Streams(NamedTuple):
-    """Generators of a run: clicks of the users, the adversary, the learner, arrivals."""
+    """Generators of a run: clicks of the users, the adversary, the learner, arrivals, what comes of clicks."""
 
     world: np.random.Generator
     foe: np.random.Generator
     mind: np.random.Generator
     door: np.random.Generator
+    till: np.random.Generator
 
     @classmethod
     def create(cls, seed: int) -> "Streams":
         """Independent ones, decided by `seed` alone. A further stream goes last: the others stay as they are."""
-        return cls(*(np.random.default_rng(s) for s in np.random.SeedSequence(seed).spawn(4)))
+        return cls(*(np.random.default_rng(s) for s in np.random.SeedSequence(seed).spawn(len(cls._fields))))
 
 
 def offers(record: Any, method: str) -> bool:
@@ -79,12 +109,28 @@ def offers(record: Any, method: str) -> bool:
     return callable(getattr(getattr(record, "instance_class", type(record)), method, None))
 
 
-def take_back(learner, guard, users, back, visits):
+def take_back(learner, guard, users, ledger, back, visits):
     """Let the learner forget what the guard takes back; returns how many visits. `visits` counts them, by sort.
 
     Compiled, nothing is left of it where the guard takes nothing back or the learner cannot forget.
     """
-    return _take_back(learner, guard, users, back, visits) if _both(learner, guard) else 0
+    return _take_back(learner, guard, users, ledger, back, visits) if _both(learner, guard) else 0
+
+
+def tell_outcomes(learner, users, ledger, visit, ranking, clicks, reach, learnt, false, till):
+    """Note what comes of the clicks of a round, and tell the learner what becomes known in it.
+
+    `clicks` as reported, `reach` of them; `learnt`: whether the learner was told of them; `false`: nothing comes of
+    them, for no user made them. Compiled, nothing is left of it where users buy nothing and so there is no ledger.
+    """
+    if ledger is not None:
+        _tell_outcomes(learner, users, ledger, visit, ranking, clicks, reach, learnt, false, till)
+
+
+def tell(learner, item, shown, t, before, after):
+    """Tell a learner what came of a click, if it has a method for it."""
+    if offers(learner, "outcome"):
+        learner.outcome(item, shown, t, before, after)
 
 
 def group_of(users, client):
@@ -96,23 +142,90 @@ def _both(learner: Any, guard: Any) -> bool:
     return offers(learner, "forget") and offers(guard, "retract")
 
 
-def _take_back(learner, guard, users, back, visits):
+def _take_back(learner, guard, users, ledger, back, visits):
     n = 0
     while True:
         t, client, size, examined = guard.retract(back.ranking, back.note, back.clicks)
         if size == 0:
             return n
         visit = Visit(t, client, back.features)
+        take_outcomes_back(learner, ledger, t, back.ranking[:size])
         learner.forget(visit, back.ranking[:size], back.note, back.clicks[:size], examined)
         visits[RETRACTED, sort_of(users, client, client >= FIRST_BOT)] += 1
         n += 1
 
 
 @overload(take_back)
-def _compiled_take_back(learner, guard, users, back, visits):
+def _compiled_take_back(learner, guard, users, ledger, back, visits):
     if _both(learner, guard):
         return _take_back
-    return lambda learner, guard, users, back, visits: 0
+    return lambda learner, guard, users, ledger, back, visits: 0
+
+
+def take_outcomes_back(learner, ledger, t, ranking):
+    """Before a visit is forgotten: as if nothing had come of its clicks, now or later."""
+    if ledger is not None:
+        _take_outcomes_back(learner, ledger, t, ranking)
+
+
+def _take_outcomes_back(learner, ledger, t, ranking):
+    for p in range(ranking.size if ledger.learnt[t] else 0):
+        if ledger.told[t, p] > 0.0:
+            tell(learner, ranking[p], t, t, ledger.told[t, p], 0.0)
+    ledger.learnt[t] = False
+
+
+@overload(take_outcomes_back)
+def _compiled_take_outcomes_back(learner, ledger, t, ranking):
+    if isinstance(ledger, types.NoneType):
+        return lambda learner, ledger, t, ranking: None
+    return _take_outcomes_back
+
+
+@overload(tell)
+def _compiled_tell(learner, item, shown, t, before, after):
+    if offers(learner, "outcome"):
+        return lambda learner, item, shown, t, before, after: learner.outcome(item, shown, t, before, after)
+    return lambda learner, item, shown, t, before, after: None
+
+
+def _tell_outcomes(learner, users, ledger, visit, ranking, clicks, reach, learnt, false, till):
+    t = visit.t
+    ledger.learnt[t] = learnt
+    # drawn in any case, so that later visits meet the same luck
+    users.buy(visit, ranking, clicks, reach, ledger.values, ledger.delays, till)
+    for p in range(0 if false else reach):
+        if clicks[p] and ledger.values[p] > 0.0 and t + ledger.delays[p] < ledger.first.size:
+            _note_outcome(ledger, t, ranking[p], p)
+    number = ledger.first[t]
+    while number > 0:
+        shown, p = ledger.round[number], ledger.place[number]
+        before = ledger.told[shown, p]
+        ledger.told[shown, p] = before + ledger.worth[number]
+        if ledger.learnt[shown]:
+            tell(learner, ledger.item[number], shown, t, before, ledger.told[shown, p])
+        ledger.tally[1] += 1
+        number = ledger.next[number]
+
+
+@no_refcount
+def _note_outcome(ledger, t, item, p):
+    """Something comes of the click on an item at place p of this round, and is known some rounds later."""
+    ledger.tally[0] += 1
+    number, known = ledger.tally[0], t + int(ledger.delays[p])
+    ledger.round[number] = t
+    ledger.place[number] = p
+    ledger.item[number] = item
+    ledger.worth[number] = ledger.values[p]
+    ledger.next[number] = ledger.first[known]
+    ledger.first[known] = number
+
+
+@overload(tell_outcomes)
+def _compiled_tell_outcomes(learner, users, ledger, visit, ranking, clicks, reach, learnt, false, till):
+    if isinstance(ledger, types.NoneType):
+        return lambda learner, users, ledger, visit, ranking, clicks, reach, learnt, false, till: None
+    return _tell_outcomes
 
 
 @overload(group_of)
@@ -131,9 +244,9 @@ def sort_of(users, client, false):
 
 
 @inlined
-def play_round(learner, users, adversary, guard, t, buffers, omniscient, world, foe, mind, door):
+def play_round(learner, users, adversary, guard, ledger, t, buffers, omniscient, world, foe, mind, door, till):
     """Somebody arrives, is shown a list and reacts, an adversary rewrites what is reported, the learner is told if a
-    guard lets it in.
+    guard lets it in. Then it is told what is known by now to have come of clicks, if there is a `ledger`.
 
     `truth` of the buffers has what the user did, `clicks` what is reported; bits beyond its reach are cleared. With
     `omniscient` neither guard nor learner is told of a corrupted round. Returns the true visit, what the adversary
@@ -150,12 +263,13 @@ def play_round(learner, users, adversary, guard, t, buffers, omniscient, world, 
     clicks[examined:] = False
     sort = sort_of(users, visit.client, paid > 0.0)
     visits[MADE, sort] += 1
+    reported, admitted = Visit(t, client, features), False
     if not (omniscient and paid > 0.0):
-        reported = Visit(t, client, features)
         admitted = guard.admit(reported, ranking, note, clicks, examined)
-        take_back(learner, guard, users, back, visits)
+        take_back(learner, guard, users, ledger, back, visits)
         if admitted:
             learner.update(reported, ranking, note, clicks, examined)
         else:
             visits[REFUSED, sort] += 1
+    tell_outcomes(learner, users, ledger, visit, ranking, clicks, examined, admitted, paid > 0.0, till)
     return visit, paid, examined

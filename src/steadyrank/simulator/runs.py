@@ -1,7 +1,7 @@
 """What a simulation gives back."""
 
 import html
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -28,6 +28,7 @@ class Run:
     retracted: Ints  # [seed, sort] those taken back later; corrupted means here: by an identity of the adversary's
     views: tuple[View | None, ...] = ()  # [seed] what the learner made of the feedback at the end, if it says so
     guard_views: tuple[GuardView | None, ...] = ()  # [seed] what the guard made of the visits, if it says so
+    most: Floats = field(default_factory=lambda: np.zeros(0))  # [seed] what the best lists of all rounds were worth
 
     def __repr__(self) -> str:
         final, error = self.final.mean(), float(half_width(self.final))
@@ -47,6 +48,12 @@ class Run:
     def final(self) -> Floats:
         """Regret at the horizon, [seed]."""
         return self.regret[:, -1]
+
+    @property
+    def worth(self) -> Floats:
+        """What the lists shown were worth, [seed], as a share of what the best ones were."""
+        worth: Floats = 1.0 - self.final / self.most
+        return worth
 
     @property
     def honest_refused(self) -> float:

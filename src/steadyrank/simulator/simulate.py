@@ -17,7 +17,7 @@ from ..core.compiling.jit import kernel
 from ..core.contract import Problem, view_of
 from ..core.discovery import find_class, make, settings_of
 from ..core.dispatch import Dispatcher
-from ..core.rounds import MADE, REFUSED, RETRACTED, RoundBuffers, Streams, play_round
+from ..core.rounds import MADE, REFUSED, RETRACTED, Ledger, RoundBuffers, Streams, offers, play_round
 from ..core.settings import choice, flag, whole
 from ..core.views import GuardView, View
 from ..guards import ALL as GUARDS
@@ -40,27 +40,44 @@ def count_lies(truth, clicks, examined, ranking, best, lies):
 
 @Dispatcher
 def play(
-    learner, users, adversary, guard, buffers, best, marks, omniscient, halt, streams, regret, spent, lies, least
+    learner,
+    users,
+    adversary,
+    guard,
+    ledger,
+    buffers,
+    best,
+    marks,
+    omniscient,
+    halt,
+    streams,
+    regret,
+    spent,
+    lies,
+    extremes,
 ):
     """Play rounds 1 to marks[-1]; write cumulative regret and spending at each mark.
 
     With `omniscient` the learner is not told of corrupted rounds. Setting `halt[0]` from outside stops it within a
     thousand rounds. `lies` receives the number of false bits that were shown, and how many of them were about items
-    of the round's best list; `least[0]` the smallest loss of a round.
+    of the round's best list; `extremes` the smallest loss of a round, and what the best lists were worth together.
+    `ledger`: of what comes of clicks, where users buy; else None.
     """
     learner, users, adversary, guard = borrowed(learner), borrowed(users), borrowed(adversary), borrowed(guard)
-    world, foe, mind, door = borrowed(streams)
-    buffers, best = borrowed(buffers), borrowed(best)
+    world, foe, mind, door, till = borrowed(streams)
+    buffers, best, ledger = borrowed(buffers), borrowed(best), borrowed(ledger)
     _, ranking, clicks, truth, _, _, _, _ = buffers
-    loss = cost = 0.0
+    loss = cost = most = 0.0
     smallest = np.inf
     m = 0
     for t in range(1, marks[-1] + 1):
         visit, paid, examined = play_round(
-            learner, users, adversary, guard, t, buffers, omniscient, world, foe, mind, door
+            learner, users, adversary, guard, ledger, t, buffers, omniscient, world, foe, mind, door, till
         )
         users.best(visit, best)
-        lost = users.value(visit, best) - users.value(visit, ranking)
+        worth = users.value(visit, best)
+        lost = worth - users.value(visit, ranking)
+        most += worth
         smallest = min(smallest, lost)
         loss += lost
         cost += paid
@@ -72,7 +89,8 @@ def play(
             m += 1
         if t % 1024 == 0 and halt[0]:
             break
-    least[0] = smallest
+    extremes[0] = smallest
+    extremes[1] = most
 
 
 def simulate(
@@ -156,17 +174,19 @@ def simulate(
 
     halt = np.zeros(1, np.bool_)
 
-    def one(seed: int) -> tuple[Floats, Floats, Ints, Ints, View | None, GuardView | None]:
-        regret, spent, lies, least = np.zeros(rounds.size), np.zeros(rounds.size), np.zeros(2, np.int64), np.zeros(1)
+    def one(seed: int) -> tuple[Floats, Floats, Ints, Ints, float, View | None, GuardView | None]:
+        regret, spent, extremes = np.zeros(rounds.size), np.zeros(rounds.size), np.zeros(2)
+        lies: Ints = np.zeros(2, np.int64)
         buffers, best = RoundBuffers.create(attraction.size, length, n_features), np.zeros(length, np.int64)
         mind, crowd, foe, gate = parts(seed)
-        streams = Streams.create(seed)
-        play(mind, crowd, foe, gate, buffers, best, rounds, omniscient, halt, streams, regret, spent, lies, least)
-        _check_losses(users_class.__name__, regret, float(least[0]))
+        ledger = Ledger.create(horizon, length) if offers(crowd, "buy") else None
+        world = (mind, crowd, foe, gate, ledger, buffers, best, rounds, omniscient, halt, Streams.create(seed))
+        play(*world, regret, spent, lies, extremes)
+        _check_losses(users_class.__name__, regret, float(extremes[0]))
         view: View | None = view_of(mind)
         if view is not None:
             view = view.with_refused(int(buffers.visits[REFUSED].sum()))
-        return regret, spent, lies, buffers.visits, view, view_of(gate)
+        return regret, spent, lies, buffers.visits, float(extremes[1]), view, view_of(gate)
 
     parts(chosen[0])  # every setting is refused here or not at all, before anything is compiled
     told = (
@@ -184,7 +204,7 @@ def simulate(
             pool.shutdown(wait=False, cancel_futures=True)
             raise
     *curves, views, guard_views = zip(*(job.result() for job in jobs), strict=True)
-    regret, spent, lies, visits = (np.array(part) for part in curves)
+    regret, spent, lies, visits, most = (np.array(part) for part in curves)
     return Run(
         learner_class.__name__,
         chosen,
@@ -198,6 +218,7 @@ def simulate(
         visits[:, RETRACTED],
         views,
         guard_views,
+        most,
     )
 
 

@@ -22,10 +22,12 @@ def record(learner, users, adversary, guard, buffers, streams, item, bits, first
     """Play one round an impression and write down what was looked at and clicked; `first`, int64[n + 1]."""
     learner, users, adversary, buffers = borrowed(learner), borrowed(users), borrowed(adversary), borrowed(buffers)
     guard = borrowed(guard)
-    world, foe, mind, door = borrowed(streams)
+    world, foe, mind, door, till = borrowed(streams)
     n = 0
     for t in range(1, first.size):
-        _, _, examined = play_round(learner, users, adversary, guard, t, buffers, False, world, foe, mind, door)
+        _, _, examined = play_round(
+            learner, users, adversary, guard, None, t, buffers, False, world, foe, mind, door, till
+        )
         for p in range(examined):
             item[n] = buffers.ranking[p]
             bits[n] = buffers.clicks[p]

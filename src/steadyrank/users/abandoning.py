@@ -116,6 +116,13 @@ class Abandoning(NamedTuple):
             here *= 1.0 - self.average[ranking[p]]
         return total
 
+    def expect(self, visit, ranking, chances):
+        here = 1.0
+        for p in range(ranking.size):
+            here *= self.stay[p]
+            chances[p] = here * self.average[ranking[p]]
+            here -= chances[p]
+
     def best(self, visit, ranking):
         for p in range(ranking.size):
             ranking[p] = self.favourites[p]

@@ -104,5 +104,11 @@ class DependentClick(NamedTuple):
             miss *= 1.0 - (1.0 - self.onward[p]) * self.average[ranking[p]]
         return 1.0 - miss
 
+    def expect(self, visit, ranking, chances):
+        here = 1.0
+        for p in range(ranking.size):
+            chances[p] = here * self.average[ranking[p]]
+            here -= (1.0 - self.onward[p]) * chances[p]
+
     def best(self, visit, ranking):
         put_in_places(self.order, self.favourites, ranking)

@@ -71,5 +71,9 @@ class PositionBased(NamedTuple):
             total += self.attention[p] * self.average[ranking[p]]
         return total
 
+    def expect(self, visit, ranking, chances):
+        for p in range(ranking.size):
+            chances[p] = self.attention[p] * self.average[ranking[p]]
+
     def best(self, visit, ranking):
         put_in_places(self.order, self.favourites, ranking)

@@ -25,3 +25,7 @@ class SemiBandit(Cascade):
 
     def reach(self, clicks, size):
         return size
+
+    def expect(self, visit, ranking, chances):
+        for p in range(ranking.size):
+            chances[p] = self.average[ranking[p]]

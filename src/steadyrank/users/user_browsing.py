@@ -13,8 +13,11 @@ from .senders import Crowd, Senders, attracts, draw_client, group_of_client
 
 
 @no_refcount
-def expected_clicks(attention, average, ranking):
-    """How many clicks a list gets: sums over where the last click before each place was. O(length^2)."""
+def expected_clicks(attention, average, ranking, chances):
+    """How many clicks a list gets; writes the chance of one at each place, [length]. O(length^2).
+
+    Sums over where the last click before each place was.
+    """
     size = ranking.size
     last = stack_floats(size + 1)  # [0] no click yet; [r] the last one was at place r
     last[0], total = 1.0, 0.0
@@ -24,9 +27,15 @@ def expected_clicks(attention, average, ranking):
             chance = last[r] * attention[p, p - r] * average[ranking[p]]
             last[r] -= chance
             clicked += chance
-        last[p + 1] = clicked
+        last[p + 1] = chances[p] = clicked
         total += clicked
     return total
+
+
+@no_refcount
+def clicks_in_all(attention, average, ranking):
+    """How many clicks a list gets. O(length^2)."""
+    return expected_clicks(attention, average, ranking, stack_floats(ranking.size))
 
 
 @no_refcount
@@ -159,7 +168,10 @@ class UserBrowsing(NamedTuple):
     def value(self, visit, ranking):
         if self.clients.shares.size > 0:
             return mean_clicks(self.clients, self.attention, ranking)
-        return expected_clicks(self.attention, self.average, ranking)
+        return clicks_in_all(self.attention, self.average, ranking)
+
+    def expect(self, visit, ranking, chances):
+        expected_clicks(self.attention, self.average, ranking, chances)
 
     def best(self, visit, ranking):
         for p in range(ranking.size):

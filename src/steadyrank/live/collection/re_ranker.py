@@ -8,7 +8,7 @@ import numpy as np
 from ...core.arrays import Floats
 from ...core.compiling.jit import kernel, no_refcount
 from ...core.contract import NOTE_EXTRA
-from ...core.kernels import largest
+from ...core.kernels import largest, psi
 from ...core.philox import philox, start
 from ...core.places import by_place
 from ...core.settings import real
@@ -157,20 +157,6 @@ def take_look(ranker, slot, step, clicked):
         count_look(ranker.prior, pairs.place[slot], int(looks), int(clicks), clicked, -1)
         if looks == 0.0:
             count_score(ranker.prior, pairs.place[slot], step, clicked, -1.0)
-
-
-@no_refcount
-def psi(s):
-    """What can still be learnt of an item is worth so many standard deviations of its mean (see `ReRanker`)."""
-    if s <= 0.2:
-        return math.sqrt(s / 2.0)
-    if s <= 1.0:
-        return 0.49 - 0.11 / math.sqrt(s)
-    if s <= 5.0:
-        return 0.63 - 0.26 / math.sqrt(s)
-    if s <= 15.0:
-        return 0.77 - 0.58 / math.sqrt(s)
-    return math.sqrt(2.0 * math.log(s) - math.log(math.log(s)) - math.log(16.0 * math.pi))
 
 
 @no_refcount
